@@ -1,1 +1,19 @@
-//! Placeholder.
+//! Loop IR (TensorIR): buffers, loops and blocks, and the types shared with the graph IR.
+//!
+//! A [`PrimFunc`] is one kernel. It is born naive from legalisation, rewritten by schedule
+//! primitives, lowered to plain loops, and handed to a code generator as a [`codegen::Request`].
+//! This crate emits no machine code, knows no graph and no model format.
+#![forbid(unsafe_code)]
+
+pub mod abi;
+pub mod builder;
+pub mod codegen;
+mod expr;
+mod func;
+
+pub use expr::{BinOp, CmpOp, Expr, ExprKind, Intrin};
+pub use func::{
+    Block, BlockIter, Buffer, BufferData, For, ForKind, IterKind, Param, PrimFunc, Region, Scope,
+    Stmt, Var, VarData,
+};
+pub use reflex_runtime::DType;

@@ -1,0 +1,85 @@
+//! The contract with code generators: what is asked, what is answered.
+//!
+//! `reflex-codegen` speaks it on a pipe: each message is a little-endian u64 length followed
+//! by the postcard encoding of [`Request`] or [`Response`].
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{PrimFunc, abi::RawSignature};
+
+/// Version of the request and response encoding; a mismatch is an error, never a guess.
+pub const PROTOCOL: u32 = 1;
+
+/// A CPU to generate code for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Target {
+    /// LLVM triple.
+    pub triple: String,
+    /// LLVM feature names that are present, such as `avx512f`, read from CPUID.
+    pub features: BTreeSet<String>,
+    /// Widest vector register in bytes (16, 32 or 64).
+    pub vector_bytes: u32,
+    /// Level 1 data cache per core, bytes.
+    pub l1d_bytes: u64,
+    /// Level 2 cache per core, bytes.
+    pub l2_bytes: u64,
+}
+
+/// LLVM optimisation level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum OptLevel {
+    /// No optimisation: the oracle for the other.
+    O0,
+    /// The pipeline kernels ship with.
+    O3,
+}
+
+/// Compile lowered functions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// [`PROTOCOL`].
+    pub protocol: u32,
+    /// Functions in lowered form; each becomes one object.
+    pub funcs: Vec<PrimFunc>,
+    /// For this CPU.
+    pub target: Target,
+    /// Optimisation level.
+    pub opt: OptLevel,
+    /// Also return assembly text.
+    pub want_asm: bool,
+}
+
+/// One compiled function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Object {
+    /// Its raw signature (the name is in it).
+    pub signature: RawSignature,
+    /// Relocatable ELF.
+    pub elf: Vec<u8>,
+    /// Assembly, when asked for.
+    pub asm: Option<String>,
+    /// Time spent, microseconds.
+    pub micros: u64,
+}
+
+/// The answer to a [`Request`]: an object per function, in order, or the reason why not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Response {
+    /// One per function.
+    Objects(Vec<Object>),
+    /// Function name and what went wrong.
+    Failed {
+        /// The function, or empty when the request itself was bad.
+        func: String,
+        /// Reason.
+        message: String,
+    },
+}
+
+/// Something that turns lowered functions into objects: the process, or LLVM in process.
+pub trait Codegen: Send + Sync {
+    /// Compiles every function of the request.
+    fn compile(&self, request: &Request) -> Response;
+}

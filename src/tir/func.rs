@@ -1,0 +1,294 @@
+//! Functions, statements, blocks and buffers of the loop IR.
+//!
+//! Two forms use these types. *Scheduled form* has [`Stmt::Block`]s below loops, as TensorIR
+//! has; schedule primitives work on it. *Lowered form* has no block: loops, stores, `If` and
+//! [`Stmt::Allocate`] only; code generators take it.
+
+use std::collections::BTreeMap;
+
+use cranelift_entity::{PrimaryMap, entity_impl};
+use serde::{Deserialize, Serialize};
+
+use crate::{DType, Expr};
+
+/// A scalar variable of one function: symbolic dimension, loop variable, block iterator,
+/// scalar parameter or `Let`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Var(u32);
+entity_impl!(Var, "v");
+
+/// A buffer of one function.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Buffer(u32);
+entity_impl!(Buffer, "b");
+
+/// What a variable is called and holds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct VarData {
+    /// Name hint; the printer makes names unique.
+    pub name: String,
+    /// Scalar type.
+    pub dtype: DType,
+}
+
+/// Where a buffer lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Scope {
+    /// Main memory: a parameter, or a workspace when allocated inside the function.
+    Global,
+    /// Shared by the threads of one GPU block.
+    Shared,
+    /// Private to one thread: registers or stack. Needs a constant shape.
+    Local,
+}
+
+/// A typed, compact, row-major buffer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct BufferData {
+    /// Name hint; the printer makes names unique.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Extents, int64 expressions over the function's symbolic dimensions.
+    pub shape: Vec<Expr>,
+    /// Memory.
+    pub scope: Scope,
+}
+
+/// A parameter in call order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Param {
+    /// A tensor.
+    Buffer(Buffer),
+    /// An integer or floating-point scalar.
+    Scalar(Var),
+}
+
+/// One kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PrimFunc {
+    /// Global symbol.
+    pub name: String,
+    /// Every variable.
+    pub vars: PrimaryMap<Var, VarData>,
+    /// Every buffer: parameters and intermediates.
+    pub buffers: PrimaryMap<Buffer, BufferData>,
+    /// Parameters in call order; outputs last.
+    pub params: Vec<Param>,
+    /// How many of the last parameters are outputs (written only).
+    pub num_outputs: usize,
+    /// Intermediates allocated for the whole body (scheduled form).
+    pub allocs: Vec<Buffer>,
+    /// Body.
+    pub body: Stmt,
+    /// Free attributes, printed in order.
+    pub attrs: BTreeMap<String, String>,
+}
+
+/// How a loop runs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ForKind {
+    /// In order.
+    Serial,
+    /// Iterations are independent and divided statically among threads.
+    Parallel,
+    /// All iterations at once, as lanes of a vector. Constant extent.
+    Vectorized,
+    /// Replicated. Constant extent.
+    Unrolled,
+    /// Bound to a GPU thread axis such as `threadIdx.x`.
+    ThreadBinding(String),
+}
+
+/// A loop: `var` runs over `min .. min + extent`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct For {
+    /// Loop variable, int64.
+    pub var: Var,
+    /// First value.
+    pub min: Expr,
+    /// Number of iterations; none when it is not positive.
+    pub extent: Expr,
+    /// How it runs.
+    pub kind: ForKind,
+    /// Free annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// Body.
+    pub body: Stmt,
+}
+
+/// Kind of a block iterator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum IterKind {
+    /// Iterations are independent.
+    Spatial,
+    /// A reduction axis: iterations update the same element, in order.
+    Reduce,
+    /// Anything else.
+    Opaque,
+}
+
+/// A block iterator and the value the surrounding loops bind it to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BlockIter {
+    /// The iterator.
+    pub var: Var,
+    /// Its domain starts at 0 and has this extent.
+    pub extent: Expr,
+    /// Kind.
+    pub kind: IterKind,
+    /// Binding, over loop variables.
+    pub value: Expr,
+}
+
+/// A box of a buffer: per dimension (min, extent).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Region {
+    /// The buffer.
+    pub buffer: Buffer,
+    /// Per dimension first index and extent.
+    pub ranges: Vec<(Expr, Expr)>,
+}
+
+/// A unit of computation that schedule primitives move as a whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Block {
+    /// Name, unique within the function.
+    pub name: String,
+    /// Iterators and bindings.
+    pub iters: Vec<BlockIter>,
+    /// The instance runs only where this holds (over loop variables).
+    pub predicate: Expr,
+    /// Regions read, over the iterators.
+    pub reads: Vec<Region>,
+    /// Regions written, over the iterators.
+    pub writes: Vec<Region>,
+    /// Runs before the first reduction step of each output element.
+    pub init: Option<Stmt>,
+    /// Buffers allocated for one instance.
+    pub allocs: Vec<Buffer>,
+    /// Free annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// Body, over the iterators.
+    pub body: Stmt,
+}
+
+/// Statements.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Stmt {
+    /// Loop.
+    For(Box<For>),
+    /// Block with its bindings (scheduled form only).
+    Block(Box<Block>),
+    /// `buffer[indices] = value`
+    Store {
+        /// The buffer.
+        buffer: Buffer,
+        /// One index per dimension.
+        indices: Vec<Expr>,
+        /// Value, of the buffer's type.
+        value: Expr,
+    },
+    /// Conditional.
+    If {
+        /// Bool.
+        cond: Expr,
+        /// When true.
+        then: Box<Stmt>,
+        /// When false.
+        otherwise: Option<Box<Stmt>>,
+    },
+    /// Binds a scalar for the body.
+    Let {
+        /// The variable.
+        var: Var,
+        /// Its value.
+        value: Expr,
+        /// Scope.
+        body: Box<Stmt>,
+    },
+    /// Allocates a buffer for the body (lowered form only).
+    Allocate {
+        /// The buffer.
+        buffer: Buffer,
+        /// Scope.
+        body: Box<Stmt>,
+    },
+    /// `while cond { body }`, for kernels with data-dependent iteration.
+    While {
+        /// Bool.
+        cond: Expr,
+        /// Body.
+        body: Box<Stmt>,
+    },
+    /// In order.
+    Seq(Vec<Stmt>),
+}
+
+impl Stmt {
+    /// A statement that does nothing.
+    pub fn nop() -> Stmt {
+        Stmt::Seq(vec![])
+    }
+
+    /// `buffer[indices] = value`
+    pub fn store(buffer: Buffer, indices: Vec<Expr>, value: Expr) -> Stmt {
+        Stmt::Store { buffer, indices, value }
+    }
+
+    /// A serial loop from 0.
+    pub fn serial(var: Var, extent: Expr, body: Stmt) -> Stmt {
+        Stmt::loop_of(ForKind::Serial, var, extent, body)
+    }
+
+    /// A loop from 0 of the given kind.
+    pub fn loop_of(kind: ForKind, var: Var, extent: Expr, body: Stmt) -> Stmt {
+        let (min, annotations) = (Expr::i64(0), BTreeMap::new());
+        Stmt::For(Box::new(For { var, min, extent, kind, annotations, body }))
+    }
+}
+
+impl PrimFunc {
+    /// An empty function.
+    pub fn new(name: impl Into<String>) -> PrimFunc {
+        PrimFunc {
+            name: name.into(),
+            vars: PrimaryMap::new(),
+            buffers: PrimaryMap::new(),
+            params: vec![],
+            num_outputs: 0,
+            allocs: vec![],
+            body: Stmt::nop(),
+            attrs: BTreeMap::new(),
+        }
+    }
+
+    /// Adds an int64 variable.
+    pub fn new_var(&mut self, name: impl Into<String>) -> Var {
+        self.vars.push(VarData { name: name.into(), dtype: DType::I64 })
+    }
+
+    /// Adds a buffer; the caller makes it a parameter or an allocation.
+    pub fn new_buffer(
+        &mut self,
+        name: impl Into<String>,
+        dtype: DType,
+        shape: Vec<Expr>,
+        scope: Scope,
+    ) -> Buffer {
+        self.buffers.push(BufferData { name: name.into(), dtype, shape, scope })
+    }
+
+    /// `buffer[indices]`
+    pub fn load(&self, buffer: Buffer, indices: Vec<Expr>) -> Expr {
+        Expr::load(buffer, indices, self.buffers[buffer].dtype)
+    }
+
+    /// The tensor parameters in call order.
+    pub fn buffer_params(&self) -> impl Iterator<Item = Buffer> + '_ {
+        self.params.iter().filter_map(|p| match p {
+            Param::Buffer(b) => Some(*b),
+            Param::Scalar(_) => None,
+        })
+    }
+}
