@@ -99,19 +99,11 @@ impl DType {
     /// Opaque pointer.
     pub const HANDLE: DType = DType::new(code::HANDLE, 64);
     /// TVM's "no type": a handle of no bits.
-    pub const VOID: DType = DType {
-        code: code::HANDLE,
-        bits: 0,
-        lanes: 0,
-    };
+    pub const VOID: DType = DType { code: code::HANDLE, bits: 0, lanes: 0 };
 
     /// A scalar type.
     pub const fn new(code: u8, bits: u8) -> DType {
-        DType {
-            code,
-            bits,
-            lanes: 1,
-        }
+        DType { code, bits, lanes: 1 }
     }
 
     /// The same element with `lanes` lanes.
@@ -242,13 +234,9 @@ fn parse(text: &str) -> Option<DType> {
     ];
     families.iter().find_map(|(name, code, widths)| {
         let rest = text.strip_prefix(name)?;
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(rest.len());
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let bits: u8 = rest[..digits].parse().ok()?;
-        widths
-            .contains(&bits)
-            .then(|| lanes(DType::new(*code, bits), &rest[digits..]))?
+        widths.contains(&bits).then(|| lanes(DType::new(*code, bits), &rest[digits..]))?
     })
 }
 
@@ -320,16 +308,8 @@ mod tests {
 
     #[test]
     fn unknown_text_is_refused() {
-        for text in [
-            "float",
-            "float33",
-            "int",
-            "floatx4",
-            "float32x",
-            "float32x0",
-            "bool8y",
-            "é",
-        ] {
+        for text in ["float", "float33", "int", "floatx4", "float32x", "float32x0", "bool8y", "é"]
+        {
             assert!(text.parse::<DType>().is_err(), "{text}");
         }
         assert_eq!(

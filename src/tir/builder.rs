@@ -230,10 +230,8 @@ impl FuncBuilder {
             annotations: BTreeMap::new(),
             body,
         };
-        let nest = loops
-            .into_iter()
-            .rev()
-            .fold(Stmt::Block(Box::new(block)), |body, (var, extent)| {
+        let nest =
+            loops.into_iter().rev().fold(Stmt::Block(Box::new(block)), |body, (var, extent)| {
                 Stmt::serial(var, extent, body)
             });
         self.stages.push(nest);

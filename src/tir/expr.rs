@@ -319,10 +319,9 @@ impl Expr {
             | ExprKind::Call { dtype, .. } => *dtype,
             ExprKind::Binary { a, .. } => a.dtype(),
             ExprKind::Select { on_true, .. } => on_true.dtype(),
-            ExprKind::Compare { .. }
-            | ExprKind::And(..)
-            | ExprKind::Or(..)
-            | ExprKind::Not(_) => DType::BOOL,
+            ExprKind::Compare { .. } | ExprKind::And(..) | ExprKind::Or(..) | ExprKind::Not(_) => {
+                DType::BOOL
+            }
         }
     }
 

@@ -16,4 +16,4 @@ pub use func::{
     Block, BlockIter, Buffer, BufferData, For, ForKind, IterKind, Param, PrimFunc, Region, Scope,
     Stmt, Var, VarData,
 };
-pub use reflex_runtime::DType;
+pub use reflex_runtime::dtype::DType;
