@@ -1,0 +1,262 @@
+//! Modules, functions, bindings and types.
+
+use cranelift_entity::{PrimaryMap, entity_impl};
+use reflex_tir::{DType, Expr, PrimFunc, Var, VarData};
+
+use crate::{Literal, Op};
+
+/// A value of one function: a parameter, a constant or a binding's output.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Value(u32);
+entity_impl!(Value, "%");
+
+/// A function of a module.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FuncId(u32);
+entity_impl!(FuncId, "@");
+
+/// A constant of a module.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Const(u32);
+entity_impl!(Const, "const");
+
+/// A program: graph functions, kernels and constants.
+#[derive(Clone, Debug, Default)]
+pub struct Module {
+    /// Every function, by id. Names are unique.
+    pub funcs: PrimaryMap<FuncId, FuncData>,
+    /// Every constant.
+    pub consts: PrimaryMap<Const, Literal>,
+}
+
+/// A graph function or a kernel.
+#[derive(Clone, Debug)]
+pub enum FuncData {
+    /// Relax function.
+    Graph(Func),
+    /// Loop IR function, called by [`Node::CallTir`].
+    Prim(PrimFunc),
+}
+
+/// A graph function.
+#[derive(Clone, Debug)]
+pub struct Func {
+    /// Global symbol.
+    pub name: String,
+    /// Symbolic dimensions, int64 and never negative. Parameter types bind them by first
+    /// appearance, [`Node::MatchShape`] and [`Node::MatchCast`] bind more.
+    pub syms: PrimaryMap<Var, VarData>,
+    /// Every value.
+    pub values: PrimaryMap<Value, ValueData>,
+    /// Parameters in call order.
+    pub params: Vec<Value>,
+    /// Names of the results, for users; one per result of the body.
+    pub result_names: Vec<String>,
+    /// Body.
+    pub body: Body,
+}
+
+/// Name and type of a value.
+#[derive(Clone, Debug)]
+pub struct ValueData {
+    /// Name hint, the model's own where there is one.
+    pub name: String,
+    /// Type.
+    pub ty: Type,
+}
+
+/// Bindings in order, then the results.
+#[derive(Clone, Debug, Default)]
+pub struct Body {
+    /// Bindings.
+    pub bindings: Vec<Binding>,
+    /// Results.
+    pub results: Vec<Value>,
+}
+
+/// `outputs = node`
+#[derive(Clone, Debug)]
+pub struct Binding {
+    /// Values defined, one per output of the node.
+    pub outputs: Vec<Value>,
+    /// What is computed.
+    pub node: Node,
+    /// Where it came from, for messages (a model's node name).
+    pub source: String,
+}
+
+/// What a binding computes.
+#[derive(Clone, Debug)]
+pub enum Node {
+    /// An operator of the table.
+    Op {
+        /// Operator with attributes.
+        op: Op,
+        /// Operands.
+        args: Vec<Value>,
+    },
+    /// A constant.
+    Const(Const),
+    /// `call_tir`: a kernel that fills fresh outputs.
+    CallTir {
+        /// A [`FuncData::Prim`].
+        func: FuncId,
+        /// Inputs, in parameter order.
+        args: Vec<Value>,
+        /// Values of the kernel's explicit scalar parameters.
+        scalars: Vec<Expr>,
+    },
+    /// Calls a graph function.
+    CallFunc {
+        /// A [`FuncData::Graph`].
+        func: FuncId,
+        /// Arguments.
+        args: Vec<Value>,
+    },
+    /// Calls a packed function by global name; the results are allocated by the callee.
+    CallPacked {
+        /// Global name.
+        name: String,
+        /// Tensor arguments.
+        args: Vec<Value>,
+        /// Integer arguments after them.
+        ints: Vec<Expr>,
+    },
+    /// Runs one of two bodies; outputs are the chosen body's results.
+    If {
+        /// Bool tensor of one element.
+        cond: Value,
+        /// When true.
+        then: Body,
+        /// When false.
+        otherwise: Body,
+    },
+    /// A loop.
+    Loop(Box<Loop>),
+    /// A tuple.
+    Tuple(Vec<Value>),
+    /// Field of a tuple.
+    TupleGet(Value, usize),
+    /// `match_cast` of a tensor: checks the type of `value` against the output's type at run
+    /// time and binds the symbolic dimensions that appear there first.
+    MatchCast(Value),
+    /// Reads a 1-D int64 tensor and binds its elements: `dims[i]` is a fresh symbolic variable
+    /// or an expression to check. The output is the same tensor. Elements that must be
+    /// dimensions are checked to be non-negative where they are used as such.
+    MatchShape {
+        /// 1-D (or scalar) int64 tensor.
+        value: Value,
+        /// One expression per element.
+        dims: Vec<Expr>,
+    },
+}
+
+/// ONNX-style loop: runs while the trip count is not reached and the condition holds.
+/// Outputs: the final carried values, then the stacked scan values (axis 0 = iteration).
+#[derive(Clone, Debug)]
+pub struct Loop {
+    /// Most iterations: int64 scalar tensor.
+    pub max_trips: Option<Value>,
+    /// Condition before the first iteration: bool scalar tensor.
+    pub cond: Option<Value>,
+    /// Initial carried values.
+    pub init: Vec<Value>,
+    /// Body parameter: iteration number, int64 scalar tensor.
+    pub iter: Value,
+    /// Body parameter: condition, bool scalar tensor.
+    pub cond_in: Value,
+    /// Body parameters: carried values.
+    pub carried: Vec<Value>,
+    /// Results: the next condition, the next carried values, then one value per scan output.
+    pub body: Body,
+}
+
+/// Type of a tensor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TensorType {
+    /// Element type.
+    pub dtype: DType,
+    /// Extents.
+    pub shape: Vec<Expr>,
+}
+
+/// Types.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// Tensor of known rank.
+    Tensor(TensorType),
+    /// Shape value.
+    Shape(Vec<Expr>),
+    /// Scalar value.
+    Prim(DType),
+    /// Tuple.
+    Tuple(Vec<Type>),
+    /// Closure or function value.
+    Func,
+    /// Anything else, such as a sequence.
+    Object,
+}
+
+impl TensorType {
+    /// A type.
+    pub fn new(dtype: DType, shape: Vec<Expr>) -> TensorType {
+        TensorType { dtype, shape }
+    }
+
+    /// The extents when all are constant.
+    pub fn const_shape(&self) -> Option<Vec<i64>> {
+        self.shape.iter().map(Expr::as_int).collect()
+    }
+}
+
+impl Type {
+    /// The tensor type, if it is one.
+    pub fn as_tensor(&self) -> Option<&TensorType> {
+        match self {
+            Type::Tensor(t) => Some(t),
+            _ => None,
+        }
+    }
+}
+
+impl Func {
+    /// An empty function.
+    pub fn new(name: impl Into<String>) -> Func {
+        Func {
+            name: name.into(),
+            syms: PrimaryMap::new(),
+            values: PrimaryMap::new(),
+            params: vec![],
+            result_names: vec![],
+            body: Body::default(),
+        }
+    }
+
+    /// Adds a value.
+    pub fn new_value(&mut self, name: impl Into<String>, ty: Type) -> Value {
+        self.values.push(ValueData { name: name.into(), ty })
+    }
+
+    /// Adds a symbolic dimension.
+    pub fn new_sym(&mut self, name: impl Into<String>) -> Var {
+        self.syms.push(VarData { name: name.into(), dtype: DType::I64 })
+    }
+
+    /// The tensor type of a value.
+    ///
+    /// # Panics
+    /// When the value is not a tensor; the verifier has ruled that out where passes ask.
+    pub fn tensor(&self, value: Value) -> &TensorType {
+        self.values[value].ty.as_tensor().expect("a tensor value")
+    }
+}
+
+impl FuncData {
+    /// The global symbol.
+    pub fn name(&self) -> &str {
+        match self {
+            FuncData::Graph(f) => &f.name,
+            FuncData::Prim(f) => &f.name,
+        }
+    }
+}

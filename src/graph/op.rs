@@ -1,0 +1,426 @@
+//! The operator table's first column: every operator with its attributes.
+//!
+//! Importers desugar into this set. The other columns (type inference, reference meaning,
+//! script name, legalisation) match on [`Op`] without a `_` arm, so that a new operator does
+//! not compile until all are filled. Integer attributes that may be symbolic are [`Expr`]s
+//! over the function's dimensions.
+
+use reflex_tir::{DType, Expr};
+
+/// An operator. Operand lists are given as `(x, w, b?)`; `?` marks optional last ones.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// Element by element: `(x)`.
+    Unary(Unary),
+    /// Element by element with NumPy broadcasting: `(a, b)`.
+    Binary(Binary),
+    /// `(cond, a, b)` with broadcasting.
+    Where,
+    /// `(x)` converted; float to int truncates and saturates, to bool is `!= 0`.
+    Cast(DType),
+    /// `(x)` over axes.
+    Reduce {
+        /// Combination.
+        kind: ReduceKind,
+        /// Sorted axes; empty reduces nothing.
+        axes: Vec<usize>,
+        /// Keep reduced axes with extent 1.
+        keep_dims: bool,
+    },
+    /// Index (int64) of the extreme along an axis: `(x)`.
+    ArgReduce {
+        /// Which extreme.
+        kind: ArgReduceKind,
+        /// Axis.
+        axis: usize,
+        /// Keep the axis with extent 1.
+        keep_dims: bool,
+        /// The last of equal elements instead of the first.
+        select_last: bool,
+    },
+    /// Running sum along an axis: `(x)`.
+    CumSum {
+        /// Axis.
+        axis: usize,
+        /// Leave the element itself out.
+        exclusive: bool,
+        /// From the end.
+        reverse: bool,
+    },
+    /// NumPy matrix product with batch broadcasting: `(a, b)`.
+    MatMul,
+    /// `(x, w, bias?)`: x `[n, c, spatial...]`, w `[o, c / groups, kernel...]`.
+    Conv(ConvAttrs),
+    /// `(x, w, bias?)`: w `[c, o / groups, kernel...]`.
+    ConvTranspose {
+        /// Geometry.
+        conv: ConvAttrs,
+        /// Added to the end of each output extent.
+        output_padding: Vec<i64>,
+    },
+    /// `(x)`: x `[n, c, spatial...]`. Max with `indices` has a second int64 output.
+    Pool(PoolAttrs),
+    /// `(x)`: softmax, or its logarithm, along one axis.
+    Softmax {
+        /// Axis.
+        axis: usize,
+        /// Logarithm of it.
+        log: bool,
+    },
+    /// `(x, scale, bias?)`: normalises over the axes from `axis`.
+    LayerNorm {
+        /// First normalised axis.
+        axis: usize,
+        /// Added to the variance.
+        epsilon: f64,
+    },
+    /// `(x)`: same elements in another shape.
+    Reshape(Vec<Expr>),
+    /// `(x)`: axis `i` of the result is axis `perm[i]`.
+    Transpose(Vec<usize>),
+    /// `(x)` broadcast to the shape.
+    Broadcast(Vec<Expr>),
+    /// `(x...)` joined along an axis.
+    Concat {
+        /// Axis.
+        axis: usize,
+    },
+    /// `(x)`: per axis `begin`, number of elements, `stride` (may be negative).
+    /// All in bounds.
+    Slice {
+        /// First index per axis.
+        begin: Vec<Expr>,
+        /// Result extent per axis.
+        extent: Vec<Expr>,
+        /// Step per axis.
+        stride: Vec<i64>,
+    },
+    /// `(x, value?)`: pads (or crops, when negative) each axis; `value` is a scalar tensor.
+    Pad {
+        /// How.
+        mode: PadMode,
+        /// Elements before, per axis.
+        before: Vec<Expr>,
+        /// Elements after, per axis.
+        after: Vec<Expr>,
+    },
+    /// `(x, indices)`; negative indices count from the end.
+    Gather(GatherKind),
+    /// `(x, indices, updates)`; negative indices count from the end.
+    Scatter {
+        /// Indexing.
+        kind: ScatterKind,
+        /// Combination with what is there.
+        reduce: ScatterReduce,
+    },
+    /// `(x)` resampled on all axes; output extents given.
+    Resize(ResizeAttrs),
+    /// `(x)`: values and int64 indices of the `k` extremes along an axis, sorted, equal
+    /// elements by lower index.
+    TopK {
+        /// Axis.
+        axis: usize,
+        /// How many.
+        k: Expr,
+        /// Largest instead of smallest.
+        largest: bool,
+    },
+    /// `()`: `start + step * i` along the only axis, for `count` elements; int64.
+    Iota {
+        /// Elements.
+        count: Expr,
+    },
+    /// `()`: an int64 tensor of these values: a scalar, or 1-D.
+    Dims {
+        /// Values.
+        values: Vec<Expr>,
+        /// A scalar tensor (one value).
+        scalar: bool,
+    },
+    /// Recurrent layer `(x, w, r, b?, h0?, c0?)` in ONNX layout (x `[t, n, in]`, w
+    /// `[dirs, gates * hidden, in]`, r `[dirs, gates * hidden, hidden]`, b
+    /// `[dirs, 2 * gates * hidden]`, h0, c0 `[dirs, n, hidden]`); absent operands are passed as
+    /// zero tensors by the importer. Outputs `y [t, dirs, n, hidden]`, `h [dirs, n, hidden]`
+    /// and for LSTM `c [dirs, n, hidden]`.
+    Rnn(RnnAttrs),
+}
+
+/// Unary functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Unary {
+    Neg,
+    Abs,
+    Sign,
+    Exp,
+    Log,
+    Sqrt,
+    Reciprocal,
+    Sin,
+    Cos,
+    Tan,
+    Asin,
+    Acos,
+    Atan,
+    Sinh,
+    Cosh,
+    Tanh,
+    Asinh,
+    Acosh,
+    Atanh,
+    Erf,
+    Sigmoid,
+    Floor,
+    Ceil,
+    /// Ties to even.
+    Round,
+    IsNan,
+    IsInf,
+    /// Logical not.
+    Not,
+    BitNot,
+}
+
+/// Binary functions. Comparisons give bool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Binary {
+    Add,
+    Sub,
+    Mul,
+    /// Integers truncate towards zero.
+    Div,
+    /// Sign of the divisor (Python).
+    FloorMod,
+    /// Sign of the dividend (C `fmod`).
+    TruncMod,
+    Pow,
+    /// NaN wins.
+    Min,
+    /// NaN wins.
+    Max,
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    And,
+    Or,
+    Xor,
+    BitAnd,
+    BitOr,
+    BitXor,
+    Shl,
+    Shr,
+}
+
+/// Reductions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum ReduceKind {
+    Sum,
+    Mean,
+    Max,
+    Min,
+    Prod,
+}
+
+/// Arg reductions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum ArgReduceKind {
+    Max,
+    Min,
+}
+
+/// Geometry of a convolution, one entry per spatial axis.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ConvAttrs {
+    /// Steps.
+    pub strides: Vec<i64>,
+    /// Zeros before.
+    pub pads_begin: Vec<i64>,
+    /// Zeros after.
+    pub pads_end: Vec<i64>,
+    /// Kernel spacing.
+    pub dilations: Vec<i64>,
+    /// Channel groups.
+    pub groups: i64,
+}
+
+/// Pooling kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PoolKind {
+    /// Maximum; with `indices` also where it was (flattened over the input).
+    Max {
+        /// Second output.
+        indices: bool,
+    },
+    /// Average.
+    Average {
+        /// Divide by the window's size including padding.
+        count_pads: bool,
+    },
+    /// p-norm.
+    Lp(u32),
+}
+
+/// Geometry of a pooling, one entry per spatial axis.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PoolAttrs {
+    /// Kind.
+    pub kind: PoolKind,
+    /// Window.
+    pub kernel: Vec<i64>,
+    /// Steps.
+    pub strides: Vec<i64>,
+    /// Padding before.
+    pub pads_begin: Vec<i64>,
+    /// Padding after.
+    pub pads_end: Vec<i64>,
+    /// Window spacing.
+    pub dilations: Vec<i64>,
+    /// Round the output extents up.
+    pub ceil: bool,
+}
+
+/// Padding modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum PadMode {
+    Constant,
+    Reflect,
+    Edge,
+    Wrap,
+}
+
+/// Gathers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum GatherKind {
+    /// Whole slices along an axis (`take`).
+    Axis(usize),
+    /// `x[.., indices[i, ..], ..]` element by element along an axis.
+    Elements(usize),
+    /// Last axis of the indices is a coordinate.
+    Nd {
+        /// Leading axes shared by both.
+        batch_dims: usize,
+    },
+}
+
+/// Scatters.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ScatterKind {
+    /// Element by element along an axis.
+    Elements(usize),
+    /// Last axis of the indices is a coordinate.
+    Nd,
+}
+
+/// How a scatter combines with the old element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum ScatterReduce {
+    Replace,
+    Add,
+    Mul,
+    Max,
+    Min,
+}
+
+/// Interpolation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ResizeMode {
+    /// Nearest.
+    Nearest(ResizeNearest),
+    /// Linear.
+    Linear,
+    /// Cubic with this coefficient; weights outside are dropped when `exclude_outside`.
+    Cubic {
+        /// Coefficient `a`.
+        coefficient: f64,
+        /// Renormalise without outside samples.
+        exclude_outside: bool,
+    },
+}
+
+/// Rounding of nearest coordinates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum ResizeNearest {
+    RoundPreferFloor,
+    RoundPreferCeil,
+    Floor,
+    Ceil,
+}
+
+/// Coordinate transformation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum ResizeCoord {
+    HalfPixel,
+    PytorchHalfPixel,
+    AlignCorners,
+    Asymmetric,
+}
+
+/// Resampling.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResizeAttrs {
+    /// Interpolation.
+    pub mode: ResizeMode,
+    /// Coordinates.
+    pub coord: ResizeCoord,
+    /// Output extents on all axes.
+    pub shape: Vec<Expr>,
+    /// Output extent over input extent as the model gave it, where it did; else derived.
+    pub scales: Option<Vec<f64>>,
+}
+
+/// Recurrent cells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RnnCell {
+    /// Elman.
+    Rnn,
+    /// LSTM, gates i o f c.
+    Lstm,
+    /// GRU, gates z r h.
+    Gru {
+        /// Apply the reset gate after the product with the recurrence weights.
+        linear_before_reset: bool,
+    },
+}
+
+/// Directions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum RnnDir {
+    Forward,
+    Reverse,
+    Both,
+}
+
+/// Activation of a gate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum RnnActivation {
+    Sigmoid,
+    Tanh,
+    Relu,
+}
+
+/// A recurrent layer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RnnAttrs {
+    /// Cell.
+    pub cell: RnnCell,
+    /// Directions.
+    pub dir: RnnDir,
+    /// Hidden extent.
+    pub hidden: i64,
+    /// Activations per direction: LSTM f, g, h; GRU f, g; RNN f.
+    pub activations: Vec<RnnActivation>,
+    /// Clip gate inputs to `[-clip, clip]`.
+    pub clip: Option<f64>,
+}
