@@ -1,8 +1,18 @@
 //! Values, objects and functions in tvm-ffi's C layout, implemented in Rust.
 //!
-//! What is here: element types, and (in the modules that follow) the `Any`
-//! value, reference-counted objects, tensors over pooled memory, packed functions
-//! and their registry, loading of TVM-built libraries, and parallel launch.
-//! What is not: programs. This crate has never heard of bytecode or graphs.
+//! What is here: element types, the `Any` value, reference-counted objects, tensors
+//! over pooled memory, packed functions and their registry, loading of TVM-built
+//! libraries, and parallel launch. The C ABI is in [`abi`]; no C++ library is
+//! linked. What is not here: programs. This crate has never heard of bytecode or
+//! graphs.
 
+pub mod abi;
+pub mod alloc;
+pub mod array;
 pub mod dtype;
+pub mod error;
+pub mod object;
+pub mod shape;
+pub mod string;
+pub mod types;
+pub mod value;

@@ -1,0 +1,414 @@
+//! The C layouts that generated code, TVM-built libraries and hosts agree on.
+//!
+//! Everything here mirrors `tvm/ffi/c_api.h` (tvm-ffi 0.1.14) and `dlpack.h` 1.3:
+//! plain data with no behaviour. Emitters use the offset constants of this file,
+//! never numbers; the assertions at its end tie them to the structs.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::AtomicU64;
+
+use crate::dtype::DType;
+
+/// Type indices: values below [`STATIC_OBJECT_BEGIN`](type_index::STATIC_OBJECT_BEGIN)
+/// are plain data, the rest are reference-counted objects.
+pub mod type_index {
+    /// No value; the payload is zero.
+    pub const NONE: i32 = 0;
+    /// Signed 64-bit integer.
+    pub const INT: i32 = 1;
+    /// Boolean, stored as an integer.
+    pub const BOOL: i32 = 2;
+    /// IEEE binary64.
+    pub const FLOAT: i32 = 3;
+    /// Untyped pointer.
+    pub const OPAQUE_PTR: i32 = 4;
+    /// `DLDataType`.
+    pub const DATA_TYPE: i32 = 5;
+    /// `DLDevice`.
+    pub const DEVICE: i32 = 6;
+    /// Borrowed `DLTensor*`.
+    pub const DL_TENSOR_PTR: i32 = 7;
+    /// Borrowed NUL-terminated string; views only.
+    pub const RAW_STR: i32 = 8;
+    /// Borrowed `TVMFFIByteArray*`; views only.
+    pub const BYTE_ARRAY_PTR: i32 = 9;
+    /// Pointer to an object reference that the callee may take; views only.
+    pub const OBJECT_RVALUE_REF: i32 = 10;
+    /// String of at most seven bytes, inline.
+    pub const SMALL_STR: i32 = 11;
+    /// Bytes, at most seven, inline.
+    pub const SMALL_BYTES: i32 = 12;
+    /// First object index; also the root type `ffi.Object`.
+    pub const STATIC_OBJECT_BEGIN: i32 = 64;
+    /// `ffi.Object`.
+    pub const OBJECT: i32 = 64;
+    /// `ffi.String`.
+    pub const STR: i32 = 65;
+    /// `ffi.Bytes`.
+    pub const BYTES: i32 = 66;
+    /// `ffi.Error`.
+    pub const ERROR: i32 = 67;
+    /// `ffi.Function`.
+    pub const FUNCTION: i32 = 68;
+    /// `ffi.Shape`.
+    pub const SHAPE: i32 = 69;
+    /// `ffi.Tensor`.
+    pub const TENSOR: i32 = 70;
+    /// `ffi.Array`.
+    pub const ARRAY: i32 = 71;
+    /// `ffi.Map`.
+    pub const MAP: i32 = 72;
+    /// `ffi.Module`.
+    pub const MODULE: i32 = 73;
+    /// `ffi.OpaquePyObject`.
+    pub const OPAQUE_PY_OBJECT: i32 = 74;
+    /// `ffi.List`.
+    pub const LIST: i32 = 75;
+    /// `ffi.Dict`.
+    pub const DICT: i32 = 76;
+    /// First index handed out at run time.
+    pub const DYNAMIC_BEGIN: i32 = 128;
+}
+
+/// Deleter flag: the last strong reference is gone, drop the contents.
+pub const DELETE_STRONG: c_int = 1;
+/// Deleter flag: the last weak reference is gone, free the memory.
+pub const DELETE_WEAK: c_int = 2;
+
+/// One strong reference in the combined count.
+pub const STRONG_ONE: u64 = 1;
+/// One weak reference in the combined count.
+pub const WEAK_ONE: u64 = 1 << 32;
+/// The count of a fresh object: one strong reference, and the weak one that all
+/// strong references share.
+pub const BOTH_ONE: u64 = STRONG_ONE | WEAK_ONE;
+
+/// Called with the object and [`DELETE_STRONG`] and/or [`DELETE_WEAK`].
+pub type Deleter = unsafe extern "C" fn(this: *mut c_void, flags: c_int);
+
+/// The header of every object.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TVMFFIObject {
+    /// Strong count in the low 32 bits, weak count in the high 32.
+    pub combined_ref_count: AtomicU64,
+    /// What the object is.
+    pub type_index: i32,
+    /// Zero.
+    pub padding: u32,
+    /// Destroys the object; none for immortal ones.
+    pub deleter: Option<Deleter>,
+}
+
+/// The payload of a [`TVMFFIAny`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union AnyPayload {
+    /// Integers and booleans.
+    pub int: i64,
+    /// Floats.
+    pub float: f64,
+    /// Untyped pointers, `DLTensor*`, strings.
+    pub ptr: *mut c_void,
+    /// Objects.
+    pub obj: *mut TVMFFIObject,
+    /// Element types.
+    pub dtype: DType,
+    /// Devices.
+    pub device: DLDevice,
+    /// Small strings.
+    pub bytes: [u8; 8],
+}
+
+/// A tagged value: 16 bytes, passed by pointer.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct TVMFFIAny {
+    /// One of [`type_index`], or a dynamic object index.
+    pub type_index: i32,
+    /// Length of a small string; zero for everything else.
+    pub small_len: u32,
+    /// The value.
+    pub payload: AnyPayload,
+}
+
+impl TVMFFIAny {
+    /// The None value.
+    pub const NONE: TVMFFIAny = TVMFFIAny::int_like(type_index::NONE, 0);
+
+    /// A value whose whole payload is an integer.
+    pub const fn int_like(type_index: i32, int: i64) -> TVMFFIAny {
+        TVMFFIAny {
+            type_index,
+            small_len: 0,
+            payload: AnyPayload { int },
+        }
+    }
+
+    /// A value whose payload is a pointer.
+    pub const fn pointer(type_index: i32, ptr: *mut c_void) -> TVMFFIAny {
+        TVMFFIAny {
+            type_index,
+            small_len: 0,
+            payload: AnyPayload { ptr },
+        }
+    }
+}
+
+/// Borrowed bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TVMFFIByteArray {
+    /// First byte.
+    pub data: *const c_char,
+    /// Number of bytes.
+    pub size: usize,
+}
+
+/// What follows the header of a shape.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TVMFFIShapeCell {
+    /// First dimension.
+    pub data: *const i64,
+    /// Number of dimensions.
+    pub size: usize,
+}
+
+/// What follows the header of an array or list.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TVMFFISeqCell {
+    /// First item.
+    pub data: *mut TVMFFIAny,
+    /// Items in use.
+    pub size: i64,
+    /// Items allocated.
+    pub capacity: i64,
+    /// Frees `data` when it is not inside the object.
+    pub data_deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+/// Rewrites or extends an error's backtrace.
+pub type UpdateBacktrace =
+    unsafe extern "C" fn(this: *mut c_void, backtrace: *const TVMFFIByteArray, mode: i32);
+
+/// What follows the header of an error.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TVMFFIErrorCell {
+    /// Such as `TypeError`.
+    pub kind: TVMFFIByteArray,
+    /// For people.
+    pub message: TVMFFIByteArray,
+    /// Innermost call first.
+    pub backtrace: TVMFFIByteArray,
+    /// Changes `backtrace`; mode 0 replaces, 1 appends.
+    pub update_backtrace: Option<UpdateBacktrace>,
+    /// Owned error that caused this one, or null.
+    pub cause_chain: *mut TVMFFIObject,
+    /// Owned object with more about the error, or null.
+    pub extra_context: *mut TVMFFIObject,
+}
+
+/// The one calling convention: arguments borrowed, result owned; 0 is success and
+/// -1 means that the thread's error slot is set. The caller sets `result` to None.
+pub type SafeCall = unsafe extern "C" fn(
+    this: *mut c_void,
+    args: *const TVMFFIAny,
+    num_args: i32,
+    result: *mut TVMFFIAny,
+) -> c_int;
+
+/// What follows the header of a function.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TVMFFIFunctionCell {
+    /// Called with the function object itself as `this`.
+    pub safe_call: SafeCall,
+    /// For C++ callers of C++ functions; null here.
+    pub cpp_call: *mut c_void,
+}
+
+/// What precedes every object in memory.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TVMFFIObjectAllocHeader {
+    /// Frees the object's memory, given the object's address.
+    pub delete_space: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+/// A place where data lives.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DLDevice {
+    /// Kind of device; see [`DLDevice::CPU`].
+    pub device_type: i32,
+    /// Which one of that kind.
+    pub device_id: i32,
+}
+
+impl DLDevice {
+    /// Device kind of host memory.
+    pub const KIND_CPU: i32 = 1;
+    /// Host memory.
+    pub const CPU: DLDevice = DLDevice {
+        device_type: DLDevice::KIND_CPU,
+        device_id: 0,
+    };
+}
+
+impl Default for DLDevice {
+    fn default() -> DLDevice {
+        DLDevice::CPU
+    }
+}
+
+/// A strided view of memory, as DLPack has it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DLTensor {
+    /// Base address; `byte_offset` is added to it.
+    pub data: *mut c_void,
+    /// Where `data` lives.
+    pub device: DLDevice,
+    /// Number of dimensions.
+    pub ndim: i32,
+    /// Element type.
+    pub dtype: DType,
+    /// `ndim` extents.
+    pub shape: *mut i64,
+    /// `ndim` strides in elements; null means compact (before DLPack 1.2).
+    pub strides: *mut i64,
+    /// Added to `data`.
+    pub byte_offset: u64,
+}
+
+/// DLPack's unversioned owner of a tensor.
+#[repr(C)]
+#[derive(Debug)]
+pub struct DLManagedTensor {
+    /// The data.
+    pub dl_tensor: DLTensor,
+    /// The producer's own.
+    pub manager_ctx: *mut c_void,
+    /// Releases the tensor and this struct.
+    pub deleter: Option<unsafe extern "C" fn(*mut DLManagedTensor)>,
+}
+
+/// DLPack version numbers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DLPackVersion {
+    /// Changes when the ABI does.
+    pub major: u32,
+    /// Changes when something is added.
+    pub minor: u32,
+}
+
+/// The version this crate produces.
+pub const DLPACK_VERSION: DLPackVersion = DLPackVersion { major: 1, minor: 3 };
+/// DLPack flag: consumers must not write.
+pub const DLPACK_READ_ONLY: u64 = 1;
+/// DLPack flag: sub-byte elements take a byte each.
+pub const DLPACK_SUBBYTE_PADDED: u64 = 1 << 2;
+
+/// DLPack's owner of a tensor since 1.0.
+#[repr(C)]
+#[derive(Debug)]
+pub struct DLManagedTensorVersioned {
+    /// What the producer speaks.
+    pub version: DLPackVersion,
+    /// The producer's own.
+    pub manager_ctx: *mut c_void,
+    /// Releases the tensor and this struct.
+    pub deleter: Option<unsafe extern "C" fn(*mut DLManagedTensorVersioned)>,
+    /// [`DLPACK_READ_ONLY`] and others.
+    pub flags: u64,
+    /// The data.
+    pub dl_tensor: DLTensor,
+}
+
+/// Environment of one parallel launch.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TVMParallelGroupEnv {
+    /// The launcher's own.
+    pub sync_handle: *mut c_void,
+    /// Parts in this launch.
+    pub num_task: i32,
+}
+
+/// One part of a parallel loop: 0 is success, -1 means the part's thread has an error.
+pub type ParallelLambda = unsafe extern "C" fn(
+    task_id: c_int,
+    penv: *mut TVMParallelGroupEnv,
+    cdata: *mut c_void,
+) -> c_int;
+
+/// Bytes of a [`TVMFFIAny`].
+pub const ANY_SIZE: usize = 16;
+/// Offset of the payload in a [`TVMFFIAny`].
+pub const ANY_PAYLOAD: usize = 8;
+/// Bytes of an object header; where the cell of a typed object begins.
+pub const OBJECT_HEADER_SIZE: usize = 24;
+/// Offset of the type index in an object header.
+pub const OBJECT_TYPE_INDEX: usize = 8;
+/// Offset of the deleter in an object header.
+pub const OBJECT_DELETER: usize = 16;
+/// Offset of the `DLTensor` in a tensor object.
+pub const TENSOR_DLTENSOR: usize = OBJECT_HEADER_SIZE;
+/// Offset of the data pointer in a `DLTensor`.
+pub const DLTENSOR_DATA: usize = 0;
+/// Offset of the device in a `DLTensor`.
+pub const DLTENSOR_DEVICE: usize = 8;
+/// Offset of the rank in a `DLTensor`.
+pub const DLTENSOR_NDIM: usize = 16;
+/// Offset of the element type in a `DLTensor`.
+pub const DLTENSOR_DTYPE: usize = 20;
+/// Offset of the shape pointer in a `DLTensor`.
+pub const DLTENSOR_SHAPE: usize = 24;
+/// Offset of the strides pointer in a `DLTensor`.
+pub const DLTENSOR_STRIDES: usize = 32;
+/// Offset of the byte offset in a `DLTensor`.
+pub const DLTENSOR_BYTE_OFFSET: usize = 40;
+/// Bytes of a `DLTensor`.
+pub const DLTENSOR_SIZE: usize = 48;
+/// Offset of `safe_call` in a function object.
+pub const FUNCTION_SAFE_CALL: usize = OBJECT_HEADER_SIZE;
+/// Offset of the dimensions pointer in a shape object.
+pub const SHAPE_DATA: usize = OBJECT_HEADER_SIZE;
+/// Offset of the dimension count in a shape object.
+pub const SHAPE_SIZE: usize = OBJECT_HEADER_SIZE + 8;
+/// Offset of the items pointer in an array object.
+pub const ARRAY_DATA: usize = OBJECT_HEADER_SIZE;
+/// Offset of the item count in an array object.
+pub const ARRAY_SIZE: usize = OBJECT_HEADER_SIZE + 8;
+
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<usize>() == 8 && cfg!(target_endian = "little"));
+    assert!(size_of::<TVMFFIAny>() == ANY_SIZE && align_of::<TVMFFIAny>() == 8);
+    assert!(offset_of!(TVMFFIAny, small_len) == 4);
+    assert!(offset_of!(TVMFFIAny, payload) == ANY_PAYLOAD);
+    assert!(size_of::<TVMFFIObject>() == OBJECT_HEADER_SIZE);
+    assert!(offset_of!(TVMFFIObject, combined_ref_count) == 0);
+    assert!(offset_of!(TVMFFIObject, type_index) == OBJECT_TYPE_INDEX);
+    assert!(offset_of!(TVMFFIObject, deleter) == OBJECT_DELETER);
+    assert!(size_of::<DLTensor>() == DLTENSOR_SIZE);
+    assert!(offset_of!(DLTensor, data) == DLTENSOR_DATA);
+    assert!(offset_of!(DLTensor, device) == DLTENSOR_DEVICE);
+    assert!(offset_of!(DLTensor, ndim) == DLTENSOR_NDIM);
+    assert!(offset_of!(DLTensor, dtype) == DLTENSOR_DTYPE);
+    assert!(offset_of!(DLTensor, shape) == DLTENSOR_SHAPE);
+    assert!(offset_of!(DLTensor, strides) == DLTENSOR_STRIDES);
+    assert!(offset_of!(DLTensor, byte_offset) == DLTENSOR_BYTE_OFFSET);
+    assert!(size_of::<DLManagedTensor>() == 64);
+    assert!(offset_of!(DLManagedTensorVersioned, flags) == 24);
+    assert!(offset_of!(DLManagedTensorVersioned, dl_tensor) == 32);
+    assert!(size_of::<TVMFFIErrorCell>() == 72);
+    assert!(offset_of!(TVMFFIErrorCell, update_backtrace) == 48);
+    assert!(size_of::<TVMFFISeqCell>() == 32 && size_of::<TVMFFIShapeCell>() == 16);
+    assert!(offset_of!(TVMFFIFunctionCell, safe_call) == 0);
+    assert!(offset_of!(TVMParallelGroupEnv, num_task) == 8);
+};

@@ -1,0 +1,4 @@
+//! Memory: a pool for object headers, and allocators for tensor data.
+
+pub mod device;
+pub mod pool;

@@ -1,0 +1,1 @@
+//! Memory for tensor data.

@@ -1,0 +1,210 @@
+//! Memory for objects: thread-local free lists by size class.
+//!
+//! Headers of tensors, shapes, storages and closures come and go with every call,
+//! so a steady state must not reach the global allocator. A block freed on another
+//! thread joins that thread's lists; each list is bounded, and the rest goes back
+//! to the global allocator. Blocks over [`MAX_POOLED`] bytes are not pooled.
+//!
+//! tvm-ffi wants a `TVMFFIObjectAllocHeader` right before each object; the block
+//! prefix ends with one.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::{Cell, RefCell};
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use crate::abi::TVMFFIObjectAllocHeader;
+
+/// Largest block, prefix included, that is kept for reuse.
+pub const MAX_POOLED: usize = 512;
+const GRANULE: usize = 32;
+const CLASSES: usize = MAX_POOLED / GRANULE;
+/// Blocks one thread keeps per class: at most 512 KiB over all classes.
+const KEEP_PER_CLASS: usize = 128;
+
+/// What sits before an object body.
+#[repr(C)]
+struct Prefix {
+    /// Bytes of the whole block.
+    block_size: usize,
+    header: TVMFFIObjectAllocHeader,
+}
+
+const PREFIX: usize = size_of::<Prefix>();
+/// Alignment of object bodies.
+pub(crate) const ALIGN: usize = 16;
+const _: () = assert!(PREFIX == 16 && align_of::<Prefix>() <= ALIGN);
+
+/// A free block: its first word links to the next one of its class.
+type Link = Option<NonNull<u8>>;
+
+struct FreeList {
+    head: Link,
+    len: usize,
+}
+
+struct Lists([FreeList; CLASSES]);
+
+thread_local! {
+    static LISTS: RefCell<Lists> =
+        const { RefCell::new(Lists([const { FreeList { head: None, len: 0 } }; CLASSES])) };
+    static HEAP_ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How often this thread had to ask the global allocator for an object block.
+///
+/// A steady state does not move it, which is what tests look at.
+pub fn heap_allocations() -> u64 {
+    HEAP_ALLOCATIONS.with(Cell::get)
+}
+
+/// Memory for an object body of `size` bytes, 16-byte aligned and uninitialised.
+pub(crate) fn allocate(size: usize) -> NonNull<u8> {
+    let block_size = (size + PREFIX).next_multiple_of(GRANULE);
+    let reused = if block_size <= MAX_POOLED {
+        // A thread that is shutting down has no lists any more.
+        LISTS
+            .try_with(|lists| lists.borrow_mut().take(class_of(block_size)))
+            .ok()
+            .flatten()
+    } else {
+        None
+    };
+    let block = reused.unwrap_or_else(|| allocate_block(block_size));
+    let prefix = Prefix {
+        block_size,
+        header: TVMFFIObjectAllocHeader {
+            delete_space: Some(delete_space),
+        },
+    };
+    // SAFETY: the block has at least PREFIX + size bytes and is aligned to 16.
+    unsafe {
+        block.cast::<Prefix>().write(prefix);
+        block.add(PREFIX)
+    }
+}
+
+/// Gives the memory of an object body back.
+///
+/// # Safety
+/// `body` came from [`allocate`] and is used no more.
+pub(crate) unsafe fn free(body: NonNull<u8>) {
+    // SAFETY: `allocate` put a prefix right before every body.
+    let (block, block_size) = unsafe {
+        let block = body.sub(PREFIX);
+        (block, block.cast::<Prefix>().as_ref().block_size)
+    };
+    let kept = block_size <= MAX_POOLED
+        && LISTS
+            .try_with(|lists| lists.borrow_mut().keep(class_of(block_size), block))
+            .unwrap_or(false);
+    if !kept {
+        // SAFETY: the block was made by `allocate_block` with this size.
+        unsafe { free_block(block, block_size) };
+    }
+}
+
+unsafe extern "C" fn delete_space(body: *mut c_void) {
+    if let Some(body) = NonNull::new(body.cast()) {
+        // SAFETY: the caller passes the body this header precedes, for the last time.
+        unsafe { free(body) };
+    }
+}
+
+fn class_of(block_size: usize) -> usize {
+    block_size / GRANULE - 1
+}
+
+fn layout(block_size: usize) -> Layout {
+    Layout::from_size_align(block_size, ALIGN).expect("object sizes fit an address space")
+}
+
+#[cold]
+fn allocate_block(block_size: usize) -> NonNull<u8> {
+    let _ = HEAP_ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+    let layout = layout(block_size);
+    // SAFETY: the size is not zero, as it includes the prefix.
+    NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
+}
+
+/// # Safety
+/// `block` came from `allocate_block(block_size)`.
+unsafe fn free_block(block: NonNull<u8>, block_size: usize) {
+    // SAFETY: same layout as at allocation, by the caller's contract.
+    unsafe { dealloc(block.as_ptr(), layout(block_size)) };
+}
+
+impl Lists {
+    #[inline]
+    fn take(&mut self, class: usize) -> Option<NonNull<u8>> {
+        let list = &mut self.0[class];
+        let block = list.head?;
+        // SAFETY: blocks on a list are free and hold a `Link` in their first word.
+        list.head = unsafe { block.cast::<Link>().read() };
+        list.len -= 1;
+        Some(block)
+    }
+
+    #[inline]
+    fn keep(&mut self, class: usize, block: NonNull<u8>) -> bool {
+        let list = &mut self.0[class];
+        if list.len == KEEP_PER_CLASS {
+            return false;
+        }
+        // SAFETY: the block is free, aligned, and at least GRANULE bytes long.
+        unsafe { block.cast::<Link>().write(list.head) };
+        list.head = Some(block);
+        list.len += 1;
+        true
+    }
+}
+
+impl Drop for Lists {
+    fn drop(&mut self) {
+        for class in 0..CLASSES {
+            while let Some(block) = self.take(class) {
+                // SAFETY: every block of this class was allocated with this size.
+                unsafe { free_block(block, (class + 1) * GRANULE) };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_reused() {
+        let first = allocate(100);
+        // SAFETY: fresh from `allocate`.
+        unsafe { free(first) };
+        let before = heap_allocations();
+        for _ in 0..1000 {
+            let body = allocate(97);
+            assert_eq!(body, first);
+            // SAFETY: fresh from `allocate`.
+            unsafe { free(body) };
+        }
+        assert_eq!(heap_allocations(), before);
+    }
+
+    #[test]
+    fn blocks_may_cross_threads_and_outgrow_the_lists() {
+        let blocks: Vec<usize> = (0..2 * KEEP_PER_CLASS)
+            .map(|_| allocate(40).as_ptr().expose_provenance())
+            .collect();
+        std::thread::spawn(move || {
+            for address in blocks {
+                let body: *mut u8 = std::ptr::with_exposed_provenance_mut(address);
+                // SAFETY: allocated above, freed once.
+                unsafe { free(NonNull::new_unchecked(body)) };
+            }
+        })
+        .join()
+        .unwrap();
+        let large = allocate(10_000);
+        // SAFETY: fresh from `allocate`.
+        unsafe { free(large) };
+    }
+}

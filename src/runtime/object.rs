@@ -1,0 +1,359 @@
+//! Reference-counted objects: the header's protocol, owned references, creation.
+//!
+//! Counting follows tvm-ffi exactly, so objects may be shared with C++ and Python
+//! in both directions: relaxed increments, release decrements, an acquire fence
+//! before the deleter, and one weak reference held by all strong ones together.
+//!
+//! Objects are shared between threads. What is put into one must bear that: the
+//! constructors of this crate require `Send + Sync`, and references adopted from
+//! raw pointers carry it as part of their `unsafe` contract.
+
+use std::any::TypeId;
+use std::ffi::{c_int, c_void};
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use crate::abi::{
+    BOTH_ONE, DELETE_STRONG, DELETE_WEAK, Deleter, STRONG_ONE, TVMFFIObject, WEAK_ONE, type_index,
+};
+use crate::alloc::pool;
+use crate::types;
+
+/// Adds a strong reference.
+///
+/// # Safety
+/// `object` points to a live object on which the caller holds a strong reference.
+#[inline(always)]
+pub unsafe fn increment(object: *const TVMFFIObject) {
+    // SAFETY: the object is live.
+    unsafe { &*object }
+        .combined_ref_count
+        .fetch_add(STRONG_ONE, Ordering::Relaxed);
+}
+
+/// Gives up a strong reference, and destroys the object if it was the last.
+///
+/// # Safety
+/// `object` points to a live object; the caller owns the reference it gives up.
+#[inline(always)]
+pub unsafe fn decrement(object: *mut TVMFFIObject) {
+    // SAFETY: the object is live.
+    let before = unsafe { &*object }
+        .combined_ref_count
+        .fetch_sub(STRONG_ONE, Ordering::Release);
+    if before == BOTH_ONE || before as u32 == 1 {
+        // SAFETY: that was the last strong reference.
+        unsafe { destroy(object, before) };
+    }
+}
+
+/// # Safety
+/// The caller just took the strong count of `object` from one to zero, and the
+/// combined count before was `before`.
+#[cold]
+#[inline(never)]
+unsafe fn destroy(object: *mut TVMFFIObject, before: u64) {
+    fence(Ordering::Acquire);
+    // SAFETY: the memory lives until the weak count is zero too.
+    let Some(deleter) = (unsafe { (*object).deleter }) else {
+        return;
+    };
+    if before == BOTH_ONE {
+        // SAFETY: no reference of either kind is left.
+        return unsafe { deleter(object.cast(), DELETE_STRONG | DELETE_WEAK) };
+    }
+    // SAFETY: no strong reference is left; the shared weak one is still ours.
+    unsafe { deleter(object.cast(), DELETE_STRONG) };
+    // SAFETY: as above, the memory is still there.
+    let weak = unsafe { &*object }
+        .combined_ref_count
+        .fetch_sub(WEAK_ONE, Ordering::Release);
+    if weak == WEAK_ONE {
+        fence(Ordering::Acquire);
+        // SAFETY: that was the last reference of any kind.
+        unsafe { deleter(object.cast(), DELETE_WEAK) };
+    }
+}
+
+/// An owned strong reference to some object.
+#[repr(transparent)]
+pub struct ObjectRef(NonNull<TVMFFIObject>);
+
+// SAFETY: counts are atomic, and the module contract makes contents shareable.
+unsafe impl Send for ObjectRef {}
+// SAFETY: as for Send.
+unsafe impl Sync for ObjectRef {}
+
+impl ObjectRef {
+    /// Takes over a strong reference.
+    ///
+    /// # Safety
+    /// `object` points to a live object that may be shared between threads, whose
+    /// layout is what its type index says; the caller's reference moves here.
+    #[inline]
+    pub unsafe fn from_raw(object: NonNull<TVMFFIObject>) -> ObjectRef {
+        ObjectRef(object)
+    }
+
+    /// Hands the strong reference to the caller.
+    #[inline]
+    pub fn into_raw(self) -> NonNull<TVMFFIObject> {
+        ManuallyDrop::new(self).0
+    }
+
+    /// The object, still owned by `self`.
+    #[inline]
+    pub fn as_ptr(&self) -> *mut TVMFFIObject {
+        self.0.as_ptr()
+    }
+
+    /// The type index in the header.
+    #[inline]
+    pub fn type_index(&self) -> i32 {
+        // SAFETY: a reference keeps its object alive.
+        unsafe { self.0.as_ref() }.type_index
+    }
+
+    /// The key of the object's type, such as `ffi.Tensor`.
+    pub fn type_key(&self) -> String {
+        types::key_of(self.type_index())
+    }
+
+    /// Strong references at this moment.
+    #[inline]
+    pub fn strong_count(&self) -> u32 {
+        // SAFETY: a reference keeps its object alive.
+        unsafe { self.0.as_ref() }
+            .combined_ref_count
+            .load(Ordering::Relaxed) as u32
+    }
+
+    /// Whether this is the only reference of any kind. A yes synchronises with the
+    /// threads that gave theirs up.
+    #[inline]
+    pub fn is_unique(&self) -> bool {
+        // SAFETY: a reference keeps its object alive.
+        unsafe { self.0.as_ref() }
+            .combined_ref_count
+            .load(Ordering::Acquire)
+            == BOTH_ONE
+    }
+
+    /// Whether two references are to one object.
+    #[inline]
+    pub fn same(&self, other: &ObjectRef) -> bool {
+        self.0 == other.0
+    }
+
+    /// The reference as type `T`, if the object is one.
+    #[inline]
+    pub fn downcast_ref<T: ObjectType>(&self) -> Option<&T> {
+        if self.type_index() != T::type_index() {
+            return None;
+        }
+        // SAFETY: `T` is a transparent wrapper of an `ObjectRef` (its contract), and
+        // the object is of its type.
+        Some(unsafe { &*std::ptr::from_ref(self).cast::<T>() })
+    }
+
+    /// The cell that follows the header.
+    #[inline]
+    pub(crate) fn cell<C>(&self) -> *mut C {
+        // SAFETY: objects are at least a header long; the result stays in or one past it.
+        unsafe { self.0.add(1) }.as_ptr().cast()
+    }
+}
+
+impl Clone for ObjectRef {
+    #[inline]
+    fn clone(&self) -> ObjectRef {
+        // SAFETY: `self` holds a strong reference.
+        unsafe { increment(self.0.as_ptr()) };
+        ObjectRef(self.0)
+    }
+}
+
+impl Drop for ObjectRef {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: `self` owns a strong reference and gives it up here.
+        unsafe { decrement(self.0.as_ptr()) };
+    }
+}
+
+impl fmt::Debug for ObjectRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({:p})", self.type_key(), self.0)
+    }
+}
+
+/// A reference to objects of one type.
+///
+/// # Safety
+/// The implementor is `repr(transparent)` over [`ObjectRef`] (directly or through
+/// another such wrapper), and whatever its safe methods read is there in every
+/// object whose type index is [`type_index`](ObjectType::type_index).
+pub unsafe trait ObjectType: Sized {
+    /// The key of the type.
+    const KEY: &'static str;
+
+    /// The index of the type.
+    fn type_index() -> i32;
+
+    /// The untyped reference.
+    #[inline]
+    fn object(&self) -> &ObjectRef {
+        // SAFETY: implementors are transparent wrappers of an `ObjectRef`.
+        unsafe { &*std::ptr::from_ref(self).cast::<ObjectRef>() }
+    }
+
+    /// Gives up the type.
+    #[inline]
+    fn into_object(self) -> ObjectRef {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: same representation; `this` is not dropped, so ownership moves.
+        unsafe { std::ptr::from_ref(&*this).cast::<ObjectRef>().read() }
+    }
+
+    /// Adds the type without a check.
+    ///
+    /// # Safety
+    /// The object is of this type.
+    #[inline]
+    unsafe fn from_object_unchecked(object: ObjectRef) -> Self {
+        let object = ManuallyDrop::new(object);
+        // SAFETY: same representation; `object` is not dropped, so ownership moves.
+        unsafe { std::ptr::from_ref(&*object).cast::<Self>().read() }
+    }
+}
+
+// SAFETY: trivially a wrapper of itself; reads only the header.
+unsafe impl ObjectType for ObjectRef {
+    const KEY: &'static str = "ffi.Object";
+    fn type_index() -> i32 {
+        type_index::OBJECT
+    }
+}
+
+/// An object that this crate made: header, then the cell of its type.
+#[repr(C)]
+pub(crate) struct Body<C> {
+    header: TVMFFIObject,
+    pub(crate) cell: C,
+}
+
+/// Makes an object with `tail` spare bytes behind the cell, initialised by `fill`
+/// with the address of the first spare byte.
+///
+/// `C` is dropped in place when the last strong reference goes.
+pub(crate) fn create<C>(
+    type_index: i32,
+    tail: usize,
+    fill: impl FnOnce(NonNull<u8>) -> C,
+) -> ObjectRef {
+    const { assert!(align_of::<Body<C>>() <= pool::ALIGN) };
+    let size = size_of::<Body<C>>()
+        .checked_add(tail)
+        .expect("object sizes fit an address space");
+    let body = pool::allocate(size).cast::<Body<C>>();
+    // SAFETY: the block has `size` bytes, so the tail begins one `Body` in.
+    let cell = fill(unsafe { body.add(1) }.cast());
+    let header = TVMFFIObject {
+        combined_ref_count: AtomicU64::new(BOTH_ONE),
+        type_index,
+        padding: 0,
+        deleter: Some(delete::<C>),
+    };
+    // SAFETY: fresh memory of sufficient size, aligned to 16.
+    unsafe { body.write(Body { header, cell }) };
+    ObjectRef(body.cast())
+}
+
+unsafe extern "C" fn delete<C>(this: *mut c_void, flags: c_int) {
+    let body = this.cast::<Body<C>>();
+    if flags & DELETE_STRONG != 0 {
+        // SAFETY: the last strong reference is gone, so nobody reads the cell.
+        unsafe { std::ptr::drop_in_place(&raw mut (*body).cell) };
+    }
+    if flags & DELETE_WEAK != 0 {
+        // SAFETY: no reference is left; the memory came from the pool.
+        unsafe { pool::free(NonNull::new_unchecked(this.cast())) };
+    }
+}
+
+/// A Rust value with a type key, which can live in an object.
+pub trait RustObject: Send + Sync + 'static {
+    /// The key under which the type is registered, such as `vm.Storage`.
+    const KEY: &'static str;
+}
+
+/// What an object with a Rust value holds.
+#[repr(C)]
+struct RustCell<T> {
+    drop_value: unsafe fn(*mut c_void),
+    id: TypeId,
+    value: T,
+}
+
+/// Marks objects made by [`wrap`]. Read from here for every comparison, so that
+/// the address of the function is one and the same.
+static RUST_DELETER: Deleter = delete_rust;
+
+/// Wraps a Rust value into an object of dynamic type.
+///
+/// ```
+/// use reflex_runtime::object::{self, RustObject};
+/// struct Counter(u32);
+/// impl RustObject for Counter { const KEY: &'static str = "example.Counter"; }
+/// let object = object::wrap(Counter(3));
+/// assert_eq!(object.type_key(), "example.Counter");
+/// assert_eq!(object::get::<Counter>(&object).unwrap().0, 3);
+/// ```
+pub fn wrap<T: RustObject>(value: T) -> ObjectRef {
+    let cell = RustCell {
+        drop_value: drop_value::<T>,
+        id: TypeId::of::<T>(),
+        value,
+    };
+    let object = create(types::index_of(T::KEY), 0, |_| cell);
+    // SAFETY: the object is fresh and unshared; `delete_rust` knows a `RustCell`.
+    unsafe { (*object.as_ptr()).deleter = Some(RUST_DELETER) };
+    object
+}
+
+/// The Rust value in an object made by [`wrap`] with the same type.
+#[inline]
+pub fn get<T: RustObject>(object: &ObjectRef) -> Option<&T> {
+    // SAFETY: a reference keeps its object alive.
+    let deleter = unsafe { (*object.as_ptr()).deleter }?;
+    if !std::ptr::fn_addr_eq(deleter, RUST_DELETER) {
+        return None;
+    }
+    let body = object.as_ptr().cast::<Body<RustCell<T>>>();
+    // SAFETY: the deleter says that `wrap` made the object, so the id is there
+    // whatever the value's type; `value` is read only when it is a `T`.
+    unsafe { ((*body).cell.id == TypeId::of::<T>()).then(|| &(*body).cell.value) }
+}
+
+/// # Safety
+/// `this` is an object made by `wrap::<T>` whose value is used no more.
+unsafe fn drop_value<T>(this: *mut c_void) {
+    let body = this.cast::<Body<RustCell<T>>>();
+    // SAFETY: by the caller's contract.
+    unsafe { std::ptr::drop_in_place(&raw mut (*body).cell.value) };
+}
+
+unsafe extern "C" fn delete_rust(this: *mut c_void, flags: c_int) {
+    if flags & DELETE_STRONG != 0 {
+        let cell = this.cast::<Body<RustCell<()>>>();
+        // SAFETY: `wrap` made the object; the function was made for its type, and
+        // this is the last strong reference.
+        unsafe { ((*cell).cell.drop_value)(this) };
+    }
+    if flags & DELETE_WEAK != 0 {
+        // SAFETY: no reference is left; the memory came from the pool.
+        unsafe { pool::free(NonNull::new_unchecked(this.cast())) };
+    }
+}
