@@ -97,6 +97,7 @@ impl FuncBuilder {
     }
 
     /// An intermediate tensor computed by a reduction over `axes` (their extents).
+    #[expect(clippy::too_many_arguments, reason = "one call is one stage, read in order")]
     pub fn reduce_stage(
         &mut self,
         block: &str,
@@ -114,6 +115,7 @@ impl FuncBuilder {
     }
 
     /// An output tensor computed by a reduction over `axes` (their extents).
+    #[expect(clippy::too_many_arguments, reason = "one call is one stage, read in order")]
     pub fn reduce_output(
         &mut self,
         block: &str,

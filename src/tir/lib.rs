@@ -8,8 +8,10 @@
 pub mod abi;
 pub mod builder;
 pub mod codegen;
+pub mod eval;
 mod expr;
 mod func;
+mod visit;
 
 pub use expr::{BinOp, CmpOp, Expr, ExprKind, Intrin};
 pub use func::{

@@ -1,0 +1,359 @@
+//! Reference evaluator: what a [`PrimFunc`] means, in either form, one operation at a time.
+//!
+//! It is the oracle that schedules, passes and code generators are compared with, so it is
+//! plain rather than fast: vectorized, parallel and unrolled loops run in order, every index is
+//! checked, reading an intermediate that was never written is an error, and a run has fuel.
+//! Nothing that serves users calls it.
+//!
+//! ```
+//! use reflex_tir::{DType, Expr, builder::FuncBuilder, eval};
+//! let mut f = FuncBuilder::new("twice");
+//! let x = f.input("x", DType::F32, vec![2.into()]);
+//! f.output("compute", "y", DType::F32, vec![2.into()], |f, i| f.at(x, i) + f.at(x, i));
+//! let mut args = [
+//!     eval::Arg::Tensor(eval::Tensor::f32(&[2], &[1.0, 2.5])),
+//!     eval::Arg::Tensor(eval::Tensor::zeros(DType::F32, &[2])),
+//! ];
+//! eval::eval(&f.finish(), &mut args).unwrap();
+//! assert_eq!(args[1].tensor().to_f32(), [2.0, 5.0]);
+//! ```
+
+pub mod scalar;
+mod tensor;
+
+use cranelift_entity::SecondaryMap;
+pub use scalar::Value;
+pub use tensor::{Arg, Tensor};
+
+use crate::{Block, Buffer, Expr, ExprKind, For, Intrin, IterKind, Param, PrimFunc, Stmt, Var};
+
+/// Why an evaluation stopped.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("evaluating `{func}`: {reason}")]
+pub struct EvalError {
+    /// The function.
+    pub func: String,
+    /// What happened.
+    pub reason: Reason,
+}
+
+/// Kinds of evaluation failure; the text names the buffer, variable or block.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Arguments do not fit the parameters.
+    #[error("argument: {0}")]
+    Argument(String),
+    /// An index or block iterator outside its range.
+    #[error("out of bounds: {0}")]
+    Bounds(String),
+    /// A variable without a value, or an intermediate element read before it was written.
+    #[error("undefined: {0}")]
+    Undefined(String),
+    /// Operands of the wrong type.
+    #[error("type: {0}")]
+    Type(String),
+    /// Division by zero or an over-wide shift.
+    #[error("arithmetic: {0}")]
+    Arithmetic(String),
+    /// The step limit was reached.
+    #[error("out of fuel")]
+    Fuel,
+}
+
+/// Steps (statements executed) that [`eval`] grants.
+pub const DEFAULT_FUEL: u64 = 1 << 32;
+
+/// Runs `func` on `args`, one per parameter; outputs are written in place.
+pub fn eval(func: &PrimFunc, args: &mut [Arg]) -> Result<(), EvalError> {
+    eval_with_fuel(func, args, DEFAULT_FUEL)
+}
+
+/// [`eval`] with a step limit.
+pub fn eval_with_fuel(func: &PrimFunc, args: &mut [Arg], fuel: u64) -> Result<(), EvalError> {
+    let mut m = Machine { func, vars: SecondaryMap::new(), memory: SecondaryMap::new(), fuel };
+    let outcome = m.bind(args).and_then(|()| {
+        for buffer in &func.allocs {
+            m.allocate(*buffer)?;
+        }
+        m.run(&func.body)
+    });
+    m.unbind(args);
+    outcome.map_err(|reason| EvalError { func: func.name.clone(), reason })
+}
+
+/// Evaluates an expression without loads over given variable values.
+pub fn eval_expr(expr: &Expr, var: &dyn Fn(Var) -> Option<Value>) -> Result<Value, Reason> {
+    evaluate(
+        expr,
+        &|v| var(v).ok_or_else(|| Reason::Undefined(format!("variable {v}"))),
+        &|b, _| Err(Reason::Undefined(format!("buffer {b}"))),
+    )
+}
+
+/// A buffer's storage. `written` is kept for intermediates only.
+#[derive(Clone)]
+struct Memory {
+    tensor: Tensor,
+    written: Option<Vec<bool>>,
+}
+
+struct Machine<'f> {
+    func: &'f PrimFunc,
+    vars: SecondaryMap<Var, Option<Value>>,
+    memory: SecondaryMap<Buffer, Option<Memory>>,
+    fuel: u64,
+}
+
+type Done = Result<(), Reason>;
+
+impl Machine<'_> {
+    fn bind(&mut self, args: &mut [Arg]) -> Done {
+        if args.len() != self.func.params.len() {
+            let (want, got) = (self.func.params.len(), args.len());
+            return Err(Reason::Argument(format!("{want} parameters, {got} arguments")));
+        }
+        for (param, arg) in self.func.params.iter().zip(args.iter_mut()) {
+            match (param, arg) {
+                (Param::Scalar(v), Arg::Scalar(value)) => self.vars[*v] = Some(*value),
+                (Param::Buffer(b), Arg::Tensor(tensor)) => {
+                    self.bind_symbols(*b, tensor)?;
+                    let tensor = std::mem::take(tensor);
+                    self.memory[*b] = Some(Memory { tensor, written: None });
+                }
+                (param, _) => {
+                    return Err(Reason::Argument(format!("wrong kind of argument for {param:?}")));
+                }
+            }
+        }
+        for buffer in self.func.buffer_params() {
+            self.check_shape(buffer)?;
+        }
+        Ok(())
+    }
+
+    /// Gives tensors back to the caller, also after a failure.
+    fn unbind(&mut self, args: &mut [Arg]) {
+        for (param, arg) in self.func.params.iter().zip(args) {
+            if let (Param::Buffer(b), Arg::Tensor(slot)) = (param, arg)
+                && let Some(memory) = self.memory[*b].take()
+            {
+                *slot = memory.tensor;
+            }
+        }
+    }
+
+    fn bind_symbols(&mut self, buffer: Buffer, tensor: &Tensor) -> Done {
+        let data = &self.func.buffers[buffer];
+        if tensor.dtype != data.dtype || tensor.shape.len() != data.shape.len() {
+            return Err(Reason::Argument(format!(
+                "buffer `{}` is {} of {} dimensions, given {} of {}",
+                data.name,
+                data.dtype,
+                data.shape.len(),
+                tensor.dtype,
+                tensor.shape.len()
+            )));
+        }
+        for (extent, given) in data.shape.iter().zip(&tensor.shape) {
+            if let Some(var) = extent.as_var()
+                && self.vars[var].is_none()
+            {
+                self.vars[var] = Some(Value::Int(*given));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_shape(&mut self, buffer: Buffer) -> Done {
+        let shape = self.shape(buffer)?;
+        let given = &self.memory[buffer].as_ref().expect("bound above").tensor.shape;
+        if *given != shape {
+            let name = &self.func.buffers[buffer].name;
+            return Err(Reason::Argument(format!(
+                "buffer `{name}` has shape {shape:?}, given {given:?}"
+            )));
+        }
+        Ok(())
+    }
+
+    fn shape(&self, buffer: Buffer) -> Result<Vec<i64>, Reason> {
+        self.func.buffers[buffer].shape.iter().map(|e| self.int(e)).collect()
+    }
+
+    fn allocate(&mut self, buffer: Buffer) -> Done {
+        let data = &self.func.buffers[buffer];
+        let shape = self.shape(buffer)?;
+        if shape.iter().any(|n| *n < 0) {
+            return Err(Reason::Bounds(format!("buffer `{}` of shape {shape:?}", data.name)));
+        }
+        let count: i64 = shape.iter().product();
+        let tensor = Tensor::zeros(data.dtype, &shape);
+        let written = Some(vec![false; count as usize]);
+        self.memory[buffer] = Some(Memory { tensor, written });
+        Ok(())
+    }
+
+    fn eval(&self, expr: &Expr) -> Result<Value, Reason> {
+        let var = |v: Var| {
+            self.vars[v]
+                .ok_or_else(|| Reason::Undefined(format!("variable `{}`", self.func.vars[v].name)))
+        };
+        evaluate(expr, &var, &|buffer, at| {
+            let (memory, offset) = self.locate(buffer, at)?;
+            if memory.written.as_ref().is_some_and(|w| !w[offset]) {
+                let name = &self.func.buffers[buffer].name;
+                return Err(Reason::Undefined(format!("`{name}`{at:?} is read before written")));
+            }
+            memory.tensor.get(offset)
+        })
+    }
+
+    fn int(&self, expr: &Expr) -> Result<i64, Reason> {
+        self.eval(expr)?.as_int()
+    }
+
+    fn locate(&self, buffer: Buffer, at: &[i64]) -> Result<(&Memory, usize), Reason> {
+        let name = || &self.func.buffers[buffer].name;
+        let memory = self.memory[buffer].as_ref().ok_or_else(|| {
+            Reason::Undefined(format!("buffer `{}` is used outside its scope", name()))
+        })?;
+        let offset = memory.tensor.offset(at).ok_or_else(|| {
+            let shape = &memory.tensor.shape;
+            Reason::Bounds(format!("buffer `{}` of shape {shape:?} at {at:?}", name()))
+        })?;
+        Ok((memory, offset))
+    }
+
+    fn run(&mut self, stmt: &Stmt) -> Done {
+        self.fuel = self.fuel.checked_sub(1).ok_or(Reason::Fuel)?;
+        match stmt {
+            Stmt::For(l) => self.run_for(l),
+            Stmt::Block(b) => self.run_block(b),
+            Stmt::Store { buffer, indices, value } => {
+                let at = indices.iter().map(|i| self.int(i)).collect::<Result<Vec<_>, _>>()?;
+                let value = self.eval(value)?;
+                let (_, offset) = self.locate(*buffer, &at)?;
+                let memory = self.memory[*buffer].as_mut().expect("located");
+                memory.tensor.set(offset, value)?;
+                if let Some(written) = &mut memory.written {
+                    written[offset] = true;
+                }
+                Ok(())
+            }
+            Stmt::If { cond, then, otherwise } => match (self.int(cond)? != 0, otherwise) {
+                (true, _) => self.run(then),
+                (false, Some(otherwise)) => self.run(otherwise),
+                (false, None) => Ok(()),
+            },
+            Stmt::Let { var, value, body } => {
+                let value = self.eval(value)?;
+                let before = self.vars[*var].replace(value);
+                self.run(body)?;
+                self.vars[*var] = before;
+                Ok(())
+            }
+            Stmt::Allocate { buffer, body } => {
+                self.allocate(*buffer)?;
+                self.run(body)?;
+                self.memory[*buffer] = None;
+                Ok(())
+            }
+            Stmt::While { cond, body } => {
+                while self.int(cond)? != 0 {
+                    self.run(body)?;
+                }
+                Ok(())
+            }
+            Stmt::Seq(list) => list.iter().try_for_each(|s| self.run(s)),
+        }
+    }
+
+    fn run_for(&mut self, l: &For) -> Done {
+        let (min, extent) = (self.int(&l.min)?, self.int(&l.extent)?);
+        let before = self.vars[l.var];
+        for i in min..min.saturating_add(extent) {
+            self.vars[l.var] = Some(Value::Int(i));
+            self.run(&l.body)?;
+        }
+        self.vars[l.var] = before;
+        Ok(())
+    }
+
+    fn run_block(&mut self, b: &Block) -> Done {
+        if self.int(&b.predicate)? == 0 {
+            return Ok(());
+        }
+        let mut first = true;
+        let mut values = vec![];
+        for iter in &b.iters {
+            let (value, extent) = (self.int(&iter.value)?, self.int(&iter.extent)?);
+            if !(0..extent).contains(&value) {
+                let name = &self.func.vars[iter.var].name;
+                return Err(Reason::Bounds(format!(
+                    "iterator `{name}` of block `{}` is {value}, its extent {extent}",
+                    b.name
+                )));
+            }
+            first &= iter.kind != IterKind::Reduce || value == 0;
+            values.push(value);
+        }
+        for (iter, value) in b.iters.iter().zip(values) {
+            self.vars[iter.var] = Some(Value::Int(value));
+        }
+        for buffer in &b.allocs {
+            self.allocate(*buffer)?;
+        }
+        if first && let Some(init) = &b.init {
+            self.run(init)?;
+        }
+        self.run(&b.body)?;
+        for iter in &b.iters {
+            self.vars[iter.var] = None;
+        }
+        for buffer in &b.allocs {
+            self.memory[*buffer] = None;
+        }
+        Ok(())
+    }
+}
+
+type ReadVar<'a> = dyn Fn(Var) -> Result<Value, Reason> + 'a;
+type ReadBuffer<'a> = dyn Fn(Buffer, &[i64]) -> Result<Value, Reason> + 'a;
+
+fn evaluate(expr: &Expr, var: &ReadVar<'_>, load: &ReadBuffer<'_>) -> Result<Value, Reason> {
+    let eval = |e: &Expr| evaluate(e, var, load);
+    let test = |e: &Expr| evaluate(e, var, load)?.as_int().map(|x| x != 0);
+    match expr.kind() {
+        ExprKind::Int { value, dtype } => Value::int(*value, *dtype),
+        ExprKind::Float { bits, dtype } => Value::float(f64::from_bits(*bits), *dtype),
+        ExprKind::Var { var: v, .. } => var(*v),
+        ExprKind::Binary { op, a, b } => scalar::binary(*op, eval(a)?, eval(b)?, a.dtype()),
+        ExprKind::Compare { op, a, b } => {
+            Ok(Value::Int(i64::from(scalar::compare(*op, eval(a)?, eval(b)?, a.dtype()))))
+        }
+        ExprKind::And(a, b) => Ok(Value::Int(i64::from(test(a)? & test(b)?))),
+        ExprKind::Or(a, b) => Ok(Value::Int(i64::from(test(a)? | test(b)?))),
+        ExprKind::Not(a) => Ok(Value::Int(i64::from(!test(a)?))),
+        ExprKind::Select { cond, on_true, on_false } => {
+            let (a, b) = (eval(on_true)?, eval(on_false)?);
+            Ok(if test(cond)? { a } else { b })
+        }
+        ExprKind::Cast { dtype, value } => scalar::cast(eval(value)?, value.dtype(), *dtype),
+        ExprKind::Load { buffer, indices, .. } => {
+            let at = indices.iter().map(|i| eval(i)?.as_int()).collect::<Result<Vec<_>, _>>()?;
+            load(*buffer, &at)
+        }
+        ExprKind::Call { op: Intrin::IfThenElse, args, .. } => {
+            let [cond, a, b] = &args[..] else {
+                return Err(Reason::Type("if_then_else takes three operands".into()));
+            };
+            if test(cond)? { eval(a) } else { eval(b) }
+        }
+        ExprKind::Call { op, args, dtype } => {
+            let values = args.iter().map(eval).collect::<Result<Vec<_>, _>>()?;
+            let from = args.first().map_or(*dtype, Expr::dtype);
+            scalar::intrinsic(*op, &values, from, *dtype)
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Walks and rewrites of statement trees.
+//!
+//! Rewrites rebuild only through constructors that fold constants, so a substitution never
+//! leaves `0 + x` behind. Nothing here checks meaning; that is the verifier's business.
+
+use crate::{Block, BlockIter, Expr, For, Region, Stmt, Var};
+
+impl Stmt {
+    /// The statements directly inside, in execution order (a block's init before its body).
+    pub fn children(&self) -> Vec<&Stmt> {
+        match self {
+            Stmt::For(l) => vec![&l.body],
+            Stmt::Block(b) => b.init.iter().chain([&b.body]).collect(),
+            Stmt::Store { .. } => vec![],
+            Stmt::If { then, otherwise, .. } => {
+                [&**then].into_iter().chain(otherwise.as_deref()).collect()
+            }
+            Stmt::Let { body, .. } | Stmt::Allocate { body, .. } | Stmt::While { body, .. } => {
+                vec![body]
+            }
+            Stmt::Seq(list) => list.iter().collect(),
+        }
+    }
+
+    /// Rebuilds the node with `f` applied to each statement directly inside.
+    pub fn map_children(&self, f: &mut dyn FnMut(&Stmt) -> Stmt) -> Stmt {
+        match self {
+            Stmt::For(l) => Stmt::For(Box::new(For { body: f(&l.body), ..l.as_ref().clone() })),
+            Stmt::Block(b) => {
+                let init = b.init.as_ref().map(&mut *f);
+                Stmt::Block(Box::new(Block { init, body: f(&b.body), ..b.as_ref().clone() }))
+            }
+            Stmt::Store { .. } => self.clone(),
+            Stmt::If { cond, then, otherwise } => Stmt::If {
+                cond: cond.clone(),
+                then: Box::new(f(then)),
+                otherwise: otherwise.as_ref().map(|s| Box::new(f(s))),
+            },
+            Stmt::Let { var, value, body } => {
+                Stmt::Let { var: *var, value: value.clone(), body: Box::new(f(body)) }
+            }
+            Stmt::Allocate { buffer, body } => {
+                Stmt::Allocate { buffer: *buffer, body: Box::new(f(body)) }
+            }
+            Stmt::While { cond, body } => {
+                Stmt::While { cond: cond.clone(), body: Box::new(f(body)) }
+            }
+            Stmt::Seq(list) => Stmt::Seq(list.iter().map(f).collect()),
+        }
+    }
+
+    /// Top-down rewrite: where `f` answers, its answer replaces the node and is not entered.
+    pub fn replace(&self, f: &mut dyn FnMut(&Stmt) -> Option<Stmt>) -> Stmt {
+        match f(self) {
+            Some(new) => new,
+            None => self.map_children(&mut |s| s.replace(f)),
+        }
+    }
+
+    /// Calls `f` on this statement and every one below, parents first, in execution order.
+    pub fn visit<'a>(&'a self, f: &mut dyn FnMut(&'a Stmt)) {
+        f(self);
+        for child in self.children() {
+            child.visit(f);
+        }
+    }
+
+    /// The expressions of this node itself, block regions included; not those of children.
+    pub fn exprs(&self) -> Vec<&Expr> {
+        match self {
+            Stmt::For(l) => vec![&l.min, &l.extent],
+            Stmt::Block(b) => {
+                let iters = b.iters.iter().flat_map(|i| [&i.extent, &i.value]);
+                let regions = b.reads.iter().chain(&b.writes);
+                let ranges = regions.flat_map(|r| r.ranges.iter().flat_map(|(m, e)| [m, e]));
+                iters.chain([&b.predicate]).chain(ranges).collect()
+            }
+            Stmt::Store { indices, value, .. } => indices.iter().chain([value]).collect(),
+            Stmt::If { cond, .. } | Stmt::While { cond, .. } => vec![cond],
+            Stmt::Let { value, .. } => vec![value],
+            Stmt::Allocate { .. } | Stmt::Seq(_) => vec![],
+        }
+    }
+
+    /// Calls `f` on every expression node of this statement and every one below.
+    pub fn visit_exprs(&self, f: &mut dyn FnMut(&Expr)) {
+        self.visit(&mut |s| {
+            for expr in s.exprs() {
+                expr.visit(f);
+            }
+        });
+    }
+
+    /// Applies `f` to each whole expression of this statement and every one below, block
+    /// regions included. `f` gets roots, not inner nodes.
+    pub fn map_exprs(&self, f: &mut dyn FnMut(&Expr) -> Expr) -> Stmt {
+        let own = match self {
+            Stmt::For(l) => {
+                let (min, extent) = (f(&l.min), f(&l.extent));
+                let (kind, annotations) = (l.kind.clone(), l.annotations.clone());
+                let body = l.body.map_exprs(f);
+                return Stmt::For(Box::new(For {
+                    var: l.var,
+                    min,
+                    extent,
+                    kind,
+                    annotations,
+                    body,
+                }));
+            }
+            Stmt::Block(b) => return Stmt::Block(Box::new(map_block(b, f))),
+            Stmt::Store { buffer, indices, value } => Stmt::Store {
+                buffer: *buffer,
+                indices: indices.iter().map(&mut *f).collect(),
+                value: f(value),
+            },
+            Stmt::If { cond, then, otherwise } => {
+                Stmt::If { cond: f(cond), then: then.clone(), otherwise: otherwise.clone() }
+            }
+            Stmt::While { cond, body } => Stmt::While { cond: f(cond), body: body.clone() },
+            Stmt::Let { var, value, body } => {
+                Stmt::Let { var: *var, value: f(value), body: body.clone() }
+            }
+            Stmt::Allocate { .. } | Stmt::Seq(_) => self.clone(),
+        };
+        own.map_children(&mut |s| s.map_exprs(f))
+    }
+
+    /// Replaces variables in every expression; binders are not renamed.
+    pub fn substitute(&self, f: &dyn Fn(Var) -> Option<Expr>) -> Stmt {
+        self.map_exprs(&mut |e| e.substitute(f))
+    }
+}
+
+fn map_block(b: &Block, f: &mut dyn FnMut(&Expr) -> Expr) -> Block {
+    let iters = b
+        .iters
+        .iter()
+        .map(|i| BlockIter { extent: f(&i.extent), value: f(&i.value), ..i.clone() })
+        .collect();
+    let predicate = f(&b.predicate);
+    let mut regions =
+        |list: &[Region]| -> Vec<Region> { list.iter().map(|r| r.map_exprs(&mut *f)).collect() };
+    let (reads, writes) = (regions(&b.reads), regions(&b.writes));
+    Block {
+        name: b.name.clone(),
+        iters,
+        predicate,
+        reads,
+        writes,
+        init: b.init.as_ref().map(|s| s.map_exprs(f)),
+        allocs: b.allocs.clone(),
+        annotations: b.annotations.clone(),
+        body: b.body.map_exprs(f),
+    }
+}
+
+impl Region {
+    /// Applies `f` to every bound.
+    pub fn map_exprs(&self, mut f: impl FnMut(&Expr) -> Expr) -> Region {
+        let ranges = self.ranges.iter().map(|(min, extent)| (f(min), f(extent))).collect();
+        Region { buffer: self.buffer, ranges }
+    }
+}
