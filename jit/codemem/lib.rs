@@ -1,1 +1,24 @@
-//! Placeholder.
+//! Code memory: where machine code lives, how it gets there, and how it leaves as a file.
+//!
+//! `pages` owns executable memory and keeps it W^X; `relocate` loads relocatable x86-64 ELF
+//! objects into it; `elf` writes shared libraries that `dlopen` and TVM's loader accept;
+//! `imports` is the closed list of symbols that kernels may ask for; `symbols` tells `perf` what
+//! was loaded. Loader and writer share one linker (`link`), so a kernel that loads from memory
+//! also loads from an artifact, with the same symbol rules.
+//!
+//! Absent on purpose: no knowledge of tensors, programs or the VM; no C++ runtime, no external
+//! linker, no lazy binding, no thread-local storage, no constructors. Bytes that come from files
+//! are hostile: every offset is checked, and a bad object is an error that names the place.
+
+pub mod elf;
+mod elf_tables;
+mod error;
+pub mod imports;
+mod link;
+mod object_file;
+pub mod pages;
+pub mod relocate;
+mod resolve;
+pub mod symbols;
+
+pub use error::{CodeError, CodeErrorKind};

@@ -1,0 +1,387 @@
+//! The first step of linking: which bytes each symbol means.
+//!
+//! A strong definition wins over a common one, a common one over a weak one, the first over later
+//! ones of its kind. What stays undefined must be an import or a pointer variable that the
+//! caller's rules allow; anything else is an error that names it. Names that nothing refers to are
+//! not looked at.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use crate::error::{CodeError, CodeErrorKind};
+use crate::link::{
+    Chunk, ChunkId, Export, Fixup, FixupKind, Image, Import, Location, Rank, Rules, Segment,
+    Target, Width,
+};
+use crate::object_file::{Binding, ObjectFile, Place, RelocationKind, SectionKind};
+
+/// `jmp *displacement(%rip)`, padded to eight bytes.
+const STUB: [u8; 8] = [0xff, 0x25, 0, 0, 0, 0, 0x66, 0x90];
+
+/// Resolves every symbol and collects chunks and fixups.
+pub(crate) fn gather<'a>(
+    objects: &'a [ObjectFile<'a>],
+    rules: &Rules<'_>,
+) -> Result<Image<'a>, CodeError> {
+    let mut gather = Gather::new(objects, rules);
+    gather.place_sections();
+    gather.define_globals()?;
+    for object in 0..objects.len() {
+        gather.relocate(object)?;
+    }
+    Ok(gather.finish())
+}
+
+struct Gather<'a, 'r> {
+    rules: &'r Rules<'r>,
+    image: Image<'a>,
+    /// Chunk of each object's section.
+    sections: Vec<Vec<ChunkId>>,
+    globals: HashMap<&'a str, Definition>,
+    imports: HashMap<&'a str, usize>,
+    table: Vec<Target>,
+    table_index: HashMap<Target, usize>,
+    table_chunk: ChunkId,
+    /// Table entry behind each stub.
+    stubs: Vec<usize>,
+    stub_index: HashMap<usize, usize>,
+    stub_chunk: ChunkId,
+}
+
+#[derive(Clone, Copy)]
+struct Definition {
+    strength: Strength,
+    object: usize,
+    symbol: usize,
+    /// Set once common symbols have memory.
+    at: Option<Location>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Strength {
+    Weak,
+    Common { size: u64 },
+    Strong,
+}
+
+impl<'a, 'r> Gather<'a, 'r> {
+    fn new(objects: &'a [ObjectFile<'a>], rules: &'r Rules<'r>) -> Self {
+        let mut image = Image {
+            objects,
+            ..Image::default()
+        };
+        let table_output = if rules.relro == Segment::Data {
+            ".got"
+        } else {
+            ".rodata"
+        };
+        let table_chunk = image.add(empty(rules.relro, table_output));
+        let stub_chunk = image.add(empty(Segment::Text, ".text"));
+        Self {
+            rules,
+            image,
+            sections: Vec::new(),
+            globals: HashMap::new(),
+            imports: HashMap::new(),
+            table: Vec::new(),
+            table_index: HashMap::new(),
+            table_chunk,
+            stubs: Vec::new(),
+            stub_index: HashMap::new(),
+            stub_chunk,
+        }
+    }
+
+    fn place_sections(&mut self) {
+        for object in self.image.objects {
+            let mut ids = Vec::with_capacity(object.sections.len());
+            for section in &object.sections {
+                let (segment, output) = match section.kind {
+                    SectionKind::ReadOnly => (Segment::ReadOnly, ".rodata"),
+                    SectionKind::RelRo => (self.rules.relro, ".data"),
+                    SectionKind::Text => (Segment::Text, ".text"),
+                    SectionKind::Data => (Segment::Data, ".data"),
+                    SectionKind::Zero => (Segment::Data, ".bss"),
+                };
+                let zero = section.kind == SectionKind::Zero;
+                ids.push(self.image.add(Chunk {
+                    segment,
+                    rank: if zero { Rank::Zero } else { Rank::Section },
+                    output,
+                    align: section.align,
+                    size: section.size,
+                    bytes: Cow::Borrowed(section.bytes),
+                    address: 0,
+                }));
+            }
+            self.sections.push(ids);
+        }
+    }
+
+    fn define_globals(&mut self) -> Result<(), CodeError> {
+        let objects = self.image.objects;
+        let mut names = Vec::new();
+        for (object, file) in objects.iter().enumerate() {
+            for (index, symbol) in file.symbols.iter().enumerate() {
+                let strength = match (symbol.binding, symbol.place) {
+                    (Binding::Local, _) | (_, Place::Undefined | Place::Unusable) => continue,
+                    (_, Place::Common { .. }) => Strength::Common { size: symbol.size },
+                    (Binding::Weak, _) => Strength::Weak,
+                    (Binding::Global, _) => Strength::Strong,
+                };
+                let new = Definition {
+                    strength,
+                    object,
+                    symbol: index,
+                    at: None,
+                };
+                match self.globals.get_mut(symbol.name) {
+                    None => {
+                        names.push(symbol.name);
+                        self.globals.insert(symbol.name, new);
+                    }
+                    Some(old)
+                        if old.strength == Strength::Strong && strength == Strength::Strong =>
+                    {
+                        return Err(CodeError::new(
+                            CodeErrorKind::DuplicateSymbol,
+                            format!(
+                                "symbol `{}` is defined by objects `{}` and `{}`",
+                                symbol.name, objects[old.object].name, file.name
+                            ),
+                        ));
+                    }
+                    Some(old) if strength > old.strength => *old = new,
+                    Some(_) => {}
+                }
+            }
+        }
+        for name in names {
+            self.publish(name);
+        }
+        Ok(())
+    }
+
+    /// Gives a global its location and lists it for look-ups.
+    fn publish(&mut self, name: &'a str) {
+        let mut definition = self.globals[name];
+        let symbol = &self.image.objects[definition.object].symbols[definition.symbol];
+        let at = match symbol.place {
+            Place::Section { index, offset } => Location {
+                chunk: self.sections[definition.object][index],
+                offset,
+            },
+            Place::Common { align } => Location {
+                chunk: self.image.add(zeroed(symbol.size, align)),
+                offset: 0,
+            },
+            Place::Undefined | Place::Unusable => return,
+        };
+        definition.at = Some(at);
+        self.globals.insert(name, definition);
+        if (self.rules.import)(name) == Some(Import::Slot) {
+            self.image.slots.insert(name, at);
+        }
+        if !symbol.hidden {
+            let weak = definition.strength == Strength::Weak;
+            let export = Export {
+                at,
+                size: symbol.size,
+                function: symbol.function,
+                weak,
+            };
+            self.image.exports.insert(name, export);
+        }
+    }
+
+    fn relocate(&mut self, object: usize) -> Result<(), CodeError> {
+        for relocation in &self.image.objects[object].relocations {
+            let mut target = self.target(object, relocation.symbol)?;
+            let kind = match relocation.kind {
+                RelocationKind::Abs64 => FixupKind::Absolute(Width::Word64),
+                RelocationKind::Abs32 => FixupKind::Absolute(Width::Unsigned32),
+                RelocationKind::Abs32Signed => FixupKind::Absolute(Width::Signed32),
+                RelocationKind::Pc64 => FixupKind::Relative64,
+                RelocationKind::Pc32 => FixupKind::Relative32,
+                RelocationKind::GotPc32 => {
+                    target = Target::Local(self.table_entry(target).1);
+                    FixupKind::Relative32
+                }
+            };
+            if let (FixupKind::Relative32 | FixupKind::Relative64, Target::Import(_)) =
+                (kind, target)
+            {
+                target = Target::Local(self.stub(target));
+            }
+            let chunk = self.sections[object][relocation.section];
+            self.image.fixups.push(Fixup {
+                at: Location {
+                    chunk,
+                    offset: relocation.offset,
+                },
+                kind,
+                target,
+                addend: relocation.addend,
+                cause: Some((object, relocation.symbol)),
+            });
+        }
+        Ok(())
+    }
+
+    fn target(&mut self, object: usize, index: usize) -> Result<Target, CodeError> {
+        let file = &self.image.objects[object];
+        let symbol = &file.symbols[index];
+        if symbol.binding != Binding::Local {
+            return self.global(object, symbol.name);
+        }
+        match symbol.place {
+            Place::Section { index, offset } => Ok(Target::Local(Location {
+                chunk: self.sections[object][index],
+                offset,
+            })),
+            _ => Err(CodeError::malformed(format!(
+                "object `{}`: code refers to {}, which has no memory",
+                file.name,
+                file.symbol_label(index)
+            ))),
+        }
+    }
+
+    fn global(&mut self, object: usize, name: &'a str) -> Result<Target, CodeError> {
+        if let Some(location) = self.globals.get(name).and_then(|definition| definition.at) {
+            return Ok(Target::Local(location));
+        }
+        if let Some(&location) = self.image.slots.get(name) {
+            return Ok(Target::Local(location));
+        }
+        match (self.rules.import)(name) {
+            Some(Import::Function) => {
+                let next = self.image.imports.len();
+                let id = *self.imports.entry(name).or_insert(next);
+                if id == next {
+                    self.image.imports.push(name);
+                }
+                Ok(Target::Import(id))
+            }
+            Some(Import::Slot) => {
+                let at = Location {
+                    chunk: self.image.add(zeroed(8, 8)),
+                    offset: 0,
+                };
+                self.image.slots.insert(name, at);
+                Ok(Target::Local(at))
+            }
+            None => Err(CodeError::new(
+                CodeErrorKind::UnknownSymbol,
+                format!(
+                    "object `{}` needs symbol `{name}`, which kernels may not import",
+                    self.image.objects[object].name
+                ),
+            )),
+        }
+    }
+
+    /// Index and location of the table entry that holds the address of `target`.
+    fn table_entry(&mut self, target: Target) -> (usize, Location) {
+        let next = self.table.len();
+        let index = *self.table_index.entry(target).or_insert(next);
+        if index == next {
+            self.table.push(target);
+        }
+        (
+            index,
+            Location {
+                chunk: self.table_chunk,
+                offset: 8 * index as u64,
+            },
+        )
+    }
+
+    fn stub(&mut self, target: Target) -> Location {
+        let (entry, _) = self.table_entry(target);
+        let next = self.stubs.len();
+        let index = *self.stub_index.entry(entry).or_insert(next);
+        if index == next {
+            self.stubs.push(entry);
+        }
+        Location {
+            chunk: self.stub_chunk,
+            offset: (STUB.len() * index) as u64,
+        }
+    }
+
+    fn finish(mut self) -> Image<'a> {
+        for (index, &target) in self.table.iter().enumerate() {
+            let at = Location {
+                chunk: self.table_chunk,
+                offset: 8 * index as u64,
+            };
+            let kind = FixupKind::Absolute(Width::Word64);
+            self.image.fixups.push(Fixup {
+                at,
+                kind,
+                target,
+                addend: 0,
+                cause: None,
+            });
+        }
+        for (index, &entry) in self.stubs.iter().enumerate() {
+            let start = (STUB.len() * index) as u64;
+            let target = Target::Local(Location {
+                chunk: self.table_chunk,
+                offset: 8 * entry as u64,
+            });
+            let at = Location {
+                chunk: self.stub_chunk,
+                offset: start + 2,
+            };
+            let kind = FixupKind::Relative32;
+            self.image.fixups.push(Fixup {
+                at,
+                kind,
+                target,
+                addend: -4,
+                cause: None,
+            });
+        }
+        let fill = |chunk: &mut Chunk<'a>, bytes: Vec<u8>| {
+            chunk.size = bytes.len() as u64;
+            chunk.bytes = Cow::Owned(bytes);
+        };
+        fill(
+            &mut self.image.chunks[self.table_chunk.0],
+            vec![0; 8 * self.table.len()],
+        );
+        fill(
+            &mut self.image.chunks[self.stub_chunk.0],
+            STUB.repeat(self.stubs.len()),
+        );
+        self.image
+    }
+}
+
+fn empty<'a>(segment: Segment, output: &'a str) -> Chunk<'a> {
+    let bytes = Cow::Borrowed(&[][..]);
+    Chunk {
+        segment,
+        rank: Rank::Section,
+        output,
+        align: 16,
+        size: 0,
+        bytes,
+        address: 0,
+    }
+}
+
+fn zeroed<'a>(size: u64, align: u64) -> Chunk<'a> {
+    let (segment, rank, bytes) = (Segment::Data, Rank::Zero, Cow::Borrowed(&[][..]));
+    Chunk {
+        segment,
+        rank,
+        output: ".bss",
+        align,
+        size,
+        bytes,
+        address: 0,
+    }
+}
