@@ -138,20 +138,12 @@ impl TVMFFIAny {
 
     /// A value whose whole payload is an integer.
     pub const fn int_like(type_index: i32, int: i64) -> TVMFFIAny {
-        TVMFFIAny {
-            type_index,
-            small_len: 0,
-            payload: AnyPayload { int },
-        }
+        TVMFFIAny { type_index, small_len: 0, payload: AnyPayload { int } }
     }
 
     /// A value whose payload is a pointer.
     pub const fn pointer(type_index: i32, ptr: *mut c_void) -> TVMFFIAny {
-        TVMFFIAny {
-            type_index,
-            small_len: 0,
-            payload: AnyPayload { ptr },
-        }
+        TVMFFIAny { type_index, small_len: 0, payload: AnyPayload { ptr } }
     }
 }
 
@@ -252,10 +244,7 @@ impl DLDevice {
     /// Device kind of host memory.
     pub const KIND_CPU: i32 = 1;
     /// Host memory.
-    pub const CPU: DLDevice = DLDevice {
-        device_type: DLDevice::KIND_CPU,
-        device_id: 0,
-    };
+    pub const CPU: DLDevice = DLDevice { device_type: DLDevice::KIND_CPU, device_id: 0 };
 }
 
 impl Default for DLDevice {

@@ -55,11 +55,9 @@ impl Array {
     {
         let items = items.into_iter();
         let capacity = items.len();
-        Array(object::create(
-            type_index::ARRAY,
-            size_of::<Any>() * capacity,
-            |tail| Items::collect(tail.cast(), capacity, items),
-        ))
+        Array(object::create(type_index::ARRAY, size_of::<Any>() * capacity, |tail| {
+            Items::collect(tail.cast(), capacity, items)
+        }))
     }
 
     /// Puts None in place of item `index` and tells whether there was such an item.

@@ -56,10 +56,7 @@ impl Drop for Body {
 }
 
 fn borrow(bytes: &[u8]) -> TVMFFIByteArray {
-    TVMFFIByteArray {
-        data: bytes.as_ptr().cast(),
-        size: bytes.len(),
-    }
+    TVMFFIByteArray { data: bytes.as_ptr().cast(), size: bytes.len() }
 }
 
 impl Error {
@@ -91,12 +88,7 @@ impl Error {
             cause_chain: raw(cause),
             extra_context: raw(context),
         };
-        let body = Body {
-            cell,
-            kind,
-            message,
-            backtrace,
-        };
+        let body = Body { cell, kind, message, backtrace };
         Error(object::create(type_index::ERROR, 0, |_| body))
     }
 
@@ -157,9 +149,7 @@ impl Error {
     /// Takes the error out of this thread's slot.
     #[cold]
     pub fn take_raised() -> Option<Error> {
-        let raised = RAISED
-            .try_with(|slot| slot.0.replace(std::ptr::null_mut()))
-            .ok()?;
+        let raised = RAISED.try_with(|slot| slot.0.replace(std::ptr::null_mut())).ok()?;
         adopt(raised)
     }
 
@@ -257,10 +247,7 @@ mod tests {
         assert_eq!(first.object().strong_count(), 2);
         Error::value_error("second").raise();
         assert!(first.object().is_unique());
-        assert_eq!(
-            Error::take_raised().unwrap().to_string(),
-            "ValueError: second"
-        );
+        assert_eq!(Error::take_raised().unwrap().to_string(), "ValueError: second");
         assert!(Error::take_raised().is_none());
         assert_eq!(Error::of_failed_call().kind(), "RuntimeError");
         std::thread::spawn(move || first.raise()).join().unwrap();

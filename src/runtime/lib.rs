@@ -9,10 +9,16 @@
 pub mod abi;
 pub mod alloc;
 pub mod array;
+pub mod closure;
+pub mod dlpack;
 pub mod dtype;
 pub mod error;
+pub mod function;
 pub mod object;
+pub mod registry;
 pub mod shape;
+pub mod storage;
 pub mod string;
+pub mod tensor;
 pub mod types;
 pub mod value;

@@ -28,9 +28,7 @@ use crate::types;
 #[inline(always)]
 pub unsafe fn increment(object: *const TVMFFIObject) {
     // SAFETY: the object is live.
-    unsafe { &*object }
-        .combined_ref_count
-        .fetch_add(STRONG_ONE, Ordering::Relaxed);
+    unsafe { &*object }.combined_ref_count.fetch_add(STRONG_ONE, Ordering::Relaxed);
 }
 
 /// Gives up a strong reference, and destroys the object if it was the last.
@@ -40,9 +38,7 @@ pub unsafe fn increment(object: *const TVMFFIObject) {
 #[inline(always)]
 pub unsafe fn decrement(object: *mut TVMFFIObject) {
     // SAFETY: the object is live.
-    let before = unsafe { &*object }
-        .combined_ref_count
-        .fetch_sub(STRONG_ONE, Ordering::Release);
+    let before = unsafe { &*object }.combined_ref_count.fetch_sub(STRONG_ONE, Ordering::Release);
     if before == BOTH_ONE || before as u32 == 1 {
         // SAFETY: that was the last strong reference.
         unsafe { destroy(object, before) };
@@ -67,9 +63,7 @@ unsafe fn destroy(object: *mut TVMFFIObject, before: u64) {
     // SAFETY: no strong reference is left; the shared weak one is still ours.
     unsafe { deleter(object.cast(), DELETE_STRONG) };
     // SAFETY: as above, the memory is still there.
-    let weak = unsafe { &*object }
-        .combined_ref_count
-        .fetch_sub(WEAK_ONE, Ordering::Release);
+    let weak = unsafe { &*object }.combined_ref_count.fetch_sub(WEAK_ONE, Ordering::Release);
     if weak == WEAK_ONE {
         fence(Ordering::Acquire);
         // SAFETY: that was the last reference of any kind.
@@ -125,9 +119,7 @@ impl ObjectRef {
     #[inline]
     pub fn strong_count(&self) -> u32 {
         // SAFETY: a reference keeps its object alive.
-        unsafe { self.0.as_ref() }
-            .combined_ref_count
-            .load(Ordering::Relaxed) as u32
+        unsafe { self.0.as_ref() }.combined_ref_count.load(Ordering::Relaxed) as u32
     }
 
     /// Whether this is the only reference of any kind. A yes synchronises with the
@@ -135,10 +127,7 @@ impl ObjectRef {
     #[inline]
     pub fn is_unique(&self) -> bool {
         // SAFETY: a reference keeps its object alive.
-        unsafe { self.0.as_ref() }
-            .combined_ref_count
-            .load(Ordering::Acquire)
-            == BOTH_ONE
+        unsafe { self.0.as_ref() }.combined_ref_count.load(Ordering::Acquire) == BOTH_ONE
     }
 
     /// Whether two references are to one object.
@@ -248,15 +237,30 @@ pub(crate) struct Body<C> {
 /// with the address of the first spare byte.
 ///
 /// `C` is dropped in place when the last strong reference goes.
+#[inline]
 pub(crate) fn create<C>(
     type_index: i32,
     tail: usize,
     fill: impl FnOnce(NonNull<u8>) -> C,
 ) -> ObjectRef {
+    // SAFETY: the deleter is that of the cell.
+    unsafe { create_marked(type_index, delete::<C>, tail, fill) }
+}
+
+/// [`create`] with a deleter that marks the object: one function may have several
+/// addresses, so the one to compare with later must be the one given here.
+///
+/// # Safety
+/// `deleter` does what [`delete`] does for `C`.
+#[inline]
+pub(crate) unsafe fn create_marked<C>(
+    type_index: i32,
+    deleter: Deleter,
+    tail: usize,
+    fill: impl FnOnce(NonNull<u8>) -> C,
+) -> ObjectRef {
     const { assert!(align_of::<Body<C>>() <= pool::ALIGN) };
-    let size = size_of::<Body<C>>()
-        .checked_add(tail)
-        .expect("object sizes fit an address space");
+    let size = size_of::<Body<C>>().checked_add(tail).expect("object sizes fit an address space");
     let body = pool::allocate(size).cast::<Body<C>>();
     // SAFETY: the block has `size` bytes, so the tail begins one `Body` in.
     let cell = fill(unsafe { body.add(1) }.cast());
@@ -264,14 +268,27 @@ pub(crate) fn create<C>(
         combined_ref_count: AtomicU64::new(BOTH_ONE),
         type_index,
         padding: 0,
-        deleter: Some(delete::<C>),
+        deleter: Some(deleter),
     };
     // SAFETY: fresh memory of sufficient size, aligned to 16.
     unsafe { body.write(Body { header, cell }) };
     ObjectRef(body.cast())
 }
 
-unsafe extern "C" fn delete<C>(this: *mut c_void, flags: c_int) {
+/// Whether the object was made by [`create_marked`] with this deleter.
+#[inline]
+pub(crate) fn has_mark(object: &ObjectRef, mark: Deleter) -> bool {
+    // SAFETY: a reference keeps its object alive.
+    let deleter = unsafe { (*object.as_ptr()).deleter };
+    deleter.is_some_and(|deleter| std::ptr::fn_addr_eq(deleter, mark))
+}
+
+/// The deleter of objects with a cell of type `C`.
+///
+/// # Safety
+/// As for every deleter: `this` is an object made by [`create`] for `C`, and `flags`
+/// tells which references are gone for good.
+pub(crate) unsafe extern "C" fn delete<C>(this: *mut c_void, flags: c_int) {
     let body = this.cast::<Body<C>>();
     if flags & DELETE_STRONG != 0 {
         // SAFETY: the last strong reference is gone, so nobody reads the cell.
@@ -312,23 +329,15 @@ static RUST_DELETER: Deleter = delete_rust;
 /// assert_eq!(object::get::<Counter>(&object).unwrap().0, 3);
 /// ```
 pub fn wrap<T: RustObject>(value: T) -> ObjectRef {
-    let cell = RustCell {
-        drop_value: drop_value::<T>,
-        id: TypeId::of::<T>(),
-        value,
-    };
-    let object = create(types::index_of(T::KEY), 0, |_| cell);
-    // SAFETY: the object is fresh and unshared; `delete_rust` knows a `RustCell`.
-    unsafe { (*object.as_ptr()).deleter = Some(RUST_DELETER) };
-    object
+    let cell = RustCell { drop_value: drop_value::<T>, id: TypeId::of::<T>(), value };
+    // SAFETY: `delete_rust` drops what a `RustCell` says to drop.
+    unsafe { create_marked(types::index_of(T::KEY), RUST_DELETER, 0, |_| cell) }
 }
 
 /// The Rust value in an object made by [`wrap`] with the same type.
 #[inline]
 pub fn get<T: RustObject>(object: &ObjectRef) -> Option<&T> {
-    // SAFETY: a reference keeps its object alive.
-    let deleter = unsafe { (*object.as_ptr()).deleter }?;
-    if !std::ptr::fn_addr_eq(deleter, RUST_DELETER) {
+    if !has_mark(object, RUST_DELETER) {
         return None;
     }
     let body = object.as_ptr().cast::<Body<RustCell<T>>>();

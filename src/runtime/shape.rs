@@ -37,21 +37,14 @@ impl Shape {
 
     /// A shape of `rank` extents, each told by `extent`.
     pub fn from_fn(rank: usize, mut extent: impl FnMut(usize) -> i64) -> Shape {
-        Shape(object::create(
-            type_index::SHAPE,
-            size_of::<i64>() * rank,
-            |tail| {
-                let data = tail.cast::<i64>();
-                for dim in 0..rank {
-                    // SAFETY: the tail has room for `rank` extents and is aligned to 8.
-                    unsafe { data.add(dim).write(extent(dim)) };
-                }
-                TVMFFIShapeCell {
-                    data: data.as_ptr(),
-                    size: rank,
-                }
-            },
-        ))
+        Shape(object::create(type_index::SHAPE, size_of::<i64>() * rank, |tail| {
+            let data = tail.cast::<i64>();
+            for dim in 0..rank {
+                // SAFETY: the tail has room for `rank` extents and is aligned to 8.
+                unsafe { data.add(dim).write(extent(dim)) };
+            }
+            TVMFFIShapeCell { data: data.as_ptr(), size: rank }
+        }))
     }
 }
 

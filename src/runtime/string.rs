@@ -48,14 +48,10 @@ fn make(content: &[u8], small: i32, large: i32) -> Any {
     let object = object::create(large, content.len() + 1, |tail| {
         // SAFETY: the tail has room for the content and the NUL.
         unsafe {
-            tail.as_ptr()
-                .copy_from_nonoverlapping(content.as_ptr(), content.len());
+            tail.as_ptr().copy_from_nonoverlapping(content.as_ptr(), content.len());
             tail.add(content.len()).write(0);
         }
-        TVMFFIByteArray {
-            data: tail.as_ptr().cast(),
-            size: content.len(),
-        }
+        TVMFFIByteArray { data: tail.as_ptr().cast(), size: content.len() }
     });
     object.into()
 }

@@ -45,11 +45,8 @@ struct Table {
 }
 
 static TABLE: LazyLock<RwLock<Table>> = LazyLock::new(|| {
-    let mut table = Table {
-        by_key: HashMap::new(),
-        by_index: HashMap::new(),
-        next: index::DYNAMIC_BEGIN,
-    };
+    let mut table =
+        Table { by_key: HashMap::new(), by_index: HashMap::new(), next: index::DYNAMIC_BEGIN };
     for (key, index) in STATIC_TYPES {
         table.insert(key, index);
     }
@@ -88,12 +85,7 @@ pub fn index_of(key: &str) -> i32 {
 
 /// The index of `key`, if it has one.
 pub fn find(key: &str) -> Option<i32> {
-    TABLE
-        .read()
-        .unwrap_or_else(PoisonError::into_inner)
-        .by_key
-        .get(key)
-        .copied()
+    TABLE.read().unwrap_or_else(PoisonError::into_inner).by_key.get(key).copied()
 }
 
 /// The key of `index`, or a description of an index that nobody handed out.

@@ -178,6 +178,14 @@ impl<'a> AnyView<'a> {
         unsafe { std::slice::from_raw_parts(args.cast(), count as usize) }
     }
 
+    /// Owned values as arguments, without copying them.
+    #[inline]
+    pub fn slice(values: &'a [Any]) -> &'a [AnyView<'a>] {
+        // SAFETY: both types are transparent wrappers of the same bits, and every
+        // owned value is a valid view.
+        unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), values.len()) }
+    }
+
     /// The raw bits.
     #[inline]
     pub fn as_raw(&self) -> &TVMFFIAny {
@@ -248,8 +256,11 @@ impl<'a> AnyView<'a> {
 
     /// A device.
     pub fn as_device(&self) -> Option<DLDevice> {
-        // SAFETY: this kind stores a device.
-        (self.0.type_index == index::DEVICE).then(|| unsafe { self.0.payload.device })
+        match self.0.type_index {
+            // SAFETY: this kind stores a device.
+            index::DEVICE => Some(unsafe { self.0.payload.device }),
+            _ => None,
+        }
     }
 
     /// An untyped pointer; None stands for null.
@@ -322,11 +333,7 @@ impl<'a> AnyView<'a> {
         // SAFETY: the payload points to the caller's object pointer, which the callee
         // may take by leaving null.
         let taken = unsafe {
-            self.0
-                .payload
-                .ptr
-                .cast::<*mut crate::abi::TVMFFIObject>()
-                .replace(std::ptr::null_mut())
+            self.0.payload.ptr.cast::<*mut crate::abi::TVMFFIObject>().replace(std::ptr::null_mut())
         };
         match NonNull::new(taken) {
             // SAFETY: the reference that the caller held is now ours.
@@ -376,11 +383,7 @@ pub(crate) unsafe fn slice_of<'a>(array: *const TVMFFIByteArray) -> &'a [u8] {
     // SAFETY: by the caller's contract.
     unsafe {
         let TVMFFIByteArray { data, size } = *array;
-        if size == 0 {
-            &[]
-        } else {
-            std::slice::from_raw_parts(data.cast(), size)
-        }
+        if size == 0 { &[] } else { std::slice::from_raw_parts(data.cast(), size) }
     }
 }
 
@@ -418,27 +421,15 @@ fn raw_bool(value: bool) -> TVMFFIAny {
 }
 
 fn raw_float(value: f64) -> TVMFFIAny {
-    TVMFFIAny {
-        type_index: index::FLOAT,
-        small_len: 0,
-        payload: AnyPayload { float: value },
-    }
+    TVMFFIAny { type_index: index::FLOAT, small_len: 0, payload: AnyPayload { float: value } }
 }
 
 fn raw_dtype(value: DType) -> TVMFFIAny {
-    payload_of(
-        index::DATA_TYPE,
-        |payload, dtype| payload.dtype = dtype,
-        value,
-    )
+    payload_of(index::DATA_TYPE, |payload, dtype| payload.dtype = dtype, value)
 }
 
 fn raw_device(value: DLDevice) -> TVMFFIAny {
-    payload_of(
-        index::DEVICE,
-        |payload, device| payload.device = device,
-        value,
-    )
+    payload_of(index::DEVICE, |payload, device| payload.device = device, value)
 }
 
 macro_rules! plain {
@@ -528,10 +519,7 @@ impl<T: ObjectType> From<T> for Any {
     fn from(object: T) -> Any {
         let object = object.into_object();
         let type_index = object.type_index();
-        Any(TVMFFIAny::pointer(
-            type_index,
-            object.into_raw().as_ptr().cast(),
-        ))
+        Any(TVMFFIAny::pointer(type_index, object.into_raw().as_ptr().cast()))
     }
 }
 
@@ -546,10 +534,7 @@ impl<'a, T: ObjectType> From<&'a T> for AnyView<'a> {
     #[inline]
     fn from(object: &'a T) -> AnyView<'a> {
         let object = object.object();
-        AnyView(
-            TVMFFIAny::pointer(object.type_index(), object.as_ptr().cast()),
-            PhantomData,
-        )
+        AnyView(TVMFFIAny::pointer(object.type_index(), object.as_ptr().cast()), PhantomData)
     }
 }
 
@@ -563,10 +548,7 @@ impl<'a> From<&'a Any> for AnyView<'a> {
 impl<'a> From<&'a CStr> for AnyView<'a> {
     #[inline]
     fn from(text: &'a CStr) -> AnyView<'a> {
-        AnyView(
-            TVMFFIAny::pointer(index::RAW_STR, text.as_ptr().cast_mut().cast()),
-            PhantomData,
-        )
+        AnyView(TVMFFIAny::pointer(index::RAW_STR, text.as_ptr().cast_mut().cast()), PhantomData)
     }
 }
 
@@ -574,10 +556,7 @@ impl<'a> From<&'a DLTensor> for AnyView<'a> {
     #[inline]
     fn from(tensor: &'a DLTensor) -> AnyView<'a> {
         let pointer = std::ptr::from_ref(tensor).cast_mut().cast();
-        AnyView(
-            TVMFFIAny::pointer(index::DL_TENSOR_PTR, pointer),
-            PhantomData,
-        )
+        AnyView(TVMFFIAny::pointer(index::DL_TENSOR_PTR, pointer), PhantomData)
     }
 }
 
@@ -606,9 +585,7 @@ macro_rules! impl_object_conversions {
             #[inline]
             fn try_from(value: $crate::value::Any) -> Result<$type, Self::Error> {
                 if value.downcast_ref::<$type>().is_none() {
-                    return Err(value
-                        .view()
-                        .mismatch(<$type as $crate::object::ObjectType>::KEY));
+                    return Err(value.view().mismatch(<$type as $crate::object::ObjectType>::KEY));
                 }
                 let raw = value.into_raw();
                 // SAFETY: the value is an object of this type, and its reference moves.

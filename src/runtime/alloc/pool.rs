@@ -63,20 +63,13 @@ pub(crate) fn allocate(size: usize) -> NonNull<u8> {
     let block_size = (size + PREFIX).next_multiple_of(GRANULE);
     let reused = if block_size <= MAX_POOLED {
         // A thread that is shutting down has no lists any more.
-        LISTS
-            .try_with(|lists| lists.borrow_mut().take(class_of(block_size)))
-            .ok()
-            .flatten()
+        LISTS.try_with(|lists| lists.borrow_mut().take(class_of(block_size))).ok().flatten()
     } else {
         None
     };
     let block = reused.unwrap_or_else(|| allocate_block(block_size));
-    let prefix = Prefix {
-        block_size,
-        header: TVMFFIObjectAllocHeader {
-            delete_space: Some(delete_space),
-        },
-    };
+    let prefix =
+        Prefix { block_size, header: TVMFFIObjectAllocHeader { delete_space: Some(delete_space) } };
     // SAFETY: the block has at least PREFIX + size bytes and is aligned to 16.
     unsafe {
         block.cast::<Prefix>().write(prefix);
@@ -191,9 +184,8 @@ mod tests {
 
     #[test]
     fn blocks_may_cross_threads_and_outgrow_the_lists() {
-        let blocks: Vec<usize> = (0..2 * KEEP_PER_CLASS)
-            .map(|_| allocate(40).as_ptr().expose_provenance())
-            .collect();
+        let blocks: Vec<usize> =
+            (0..2 * KEEP_PER_CLASS).map(|_| allocate(40).as_ptr().expose_provenance()).collect();
         std::thread::spawn(move || {
             for address in blocks {
                 let body: *mut u8 = std::ptr::with_exposed_provenance_mut(address);

@@ -1,0 +1,265 @@
+//! DLPack in and out, without copies.
+//!
+//! An imported tensor keeps the producer's deleter and runs it when the last
+//! reference goes; an exported one holds a reference that its consumer gives up
+//! through ours. Consumers of read-only data are told so by the versioned form.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use crate::abi::{
+    DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPACK_SUBBYTE_PADDED, DLPACK_VERSION,
+    DLTensor, TVMFFIObject,
+};
+use crate::error::Error;
+use crate::object::{ObjectRef, ObjectType};
+use crate::tensor::{self, Foreign, Managed, Owner, Place, Tensor};
+
+/// Ranks beyond this are taken for garbage.
+const MAX_RANK: i32 = 64;
+
+impl Managed for DLManagedTensor {
+    unsafe fn release(this: NonNull<Self>) {
+        // SAFETY: the tensor is live, and this is its last use.
+        unsafe {
+            if let Some(deleter) = this.as_ref().deleter {
+                deleter(this.as_ptr());
+            }
+        }
+    }
+}
+
+impl Managed for DLManagedTensorVersioned {
+    unsafe fn release(this: NonNull<Self>) {
+        // SAFETY: the tensor is live, and this is its last use.
+        unsafe {
+            if let Some(deleter) = this.as_ref().deleter {
+                deleter(this.as_ptr());
+            }
+        }
+    }
+}
+
+impl Tensor {
+    /// Takes over a tensor of another framework. On error the producer's deleter has
+    /// not run and the caller still owns it.
+    ///
+    /// # Safety
+    /// `managed` is a live DLPack tensor whose description is true; its deleter may
+    /// run on any thread.
+    pub unsafe fn from_dlpack(managed: NonNull<DLManagedTensor>) -> Result<Tensor, Error> {
+        // SAFETY: live, by the caller's contract.
+        let dl = unsafe { &managed.as_ref().dl_tensor };
+        // SAFETY: as above; the owner keeps the data until the tensor is gone.
+        unsafe { import(dl, || Owner::DlPack(Foreign(managed))) }
+    }
+
+    /// Takes over a tensor of another framework. On error the producer's deleter has
+    /// not run and the caller still owns it.
+    ///
+    /// # Safety
+    /// As for [`Tensor::from_dlpack`].
+    pub unsafe fn from_dlpack_versioned(
+        managed: NonNull<DLManagedTensorVersioned>,
+    ) -> Result<Tensor, Error> {
+        // SAFETY: live, by the caller's contract; this much is the same in every
+        // version of the struct.
+        let (version, flags) = unsafe { (managed.as_ref().version, managed.as_ref().flags) };
+        if version.major != DLPACK_VERSION.major {
+            return Err(Error::value_error(format!(
+                "DLPack version {}.{} is not supported; export with version {}.x",
+                version.major, version.minor, DLPACK_VERSION.major
+            )));
+        }
+        if flags & DLPACK_SUBBYTE_PADDED != 0 {
+            return Err(Error::value_error("padded sub-byte DLPack tensors are not supported"));
+        }
+        // SAFETY: live, and of our version.
+        let dl = unsafe { &managed.as_ref().dl_tensor };
+        // SAFETY: as above; the owner keeps the data until the tensor is gone.
+        unsafe { import(dl, || Owner::DlPackVersioned(Foreign(managed))) }
+    }
+
+    /// Hands the tensor to another framework, which releases it by its deleter.
+    pub fn to_dlpack(&self) -> NonNull<DLManagedTensor> {
+        let managed = DLManagedTensor {
+            dl_tensor: *self.dl(),
+            manager_ctx: self.object().clone().into_raw().as_ptr().cast(),
+            deleter: Some(delete_exported),
+        };
+        NonNull::from(Box::leak(Box::new(managed)))
+    }
+
+    /// Hands the tensor to another framework, which releases it by its deleter.
+    pub fn to_dlpack_versioned(&self) -> NonNull<DLManagedTensorVersioned> {
+        let managed = DLManagedTensorVersioned {
+            version: DLPACK_VERSION,
+            manager_ctx: self.object().clone().into_raw().as_ptr().cast(),
+            deleter: Some(delete_exported_versioned),
+            flags: if self.is_read_only() { crate::abi::DLPACK_READ_ONLY } else { 0 },
+            dl_tensor: *self.dl(),
+        };
+        NonNull::from(Box::leak(Box::new(managed)))
+    }
+
+    /// A copy of this CPU tensor in row-major order, or the tensor itself if it is
+    /// that already.
+    pub fn to_compact(&self) -> Result<Tensor, Error> {
+        if self.is_compact() {
+            return Ok(self.clone());
+        }
+        if self.device().device_type != DLDevice::KIND_CPU {
+            return Err(Error::value_error(format!("the data is on {:?}", self.device())));
+        }
+        if !self.dtype().bits.is_multiple_of(8) {
+            return Err(Error::value_error(format!("strided {} is not supported", self.dtype())));
+        }
+        let compact = Tensor::empty(self.shape(), self.dtype())?;
+        let (shape, strides) = (self.shape(), self.strides().unwrap_or_default());
+        let (item, mut to) = (self.dtype().itemsize(), compact.data_ptr());
+        let mut position = vec![0_i64; shape.len()];
+        for _ in 0..self.element_count() {
+            let offset: i64 = position.iter().zip(strides).map(|(at, stride)| at * stride).sum();
+            // SAFETY: the position is inside the shape, so its strided offset is inside
+            // the source's data; the target has room for every element.
+            unsafe {
+                let from = self.data_ptr().wrapping_offset(offset as isize * item as isize);
+                to.copy_from_nonoverlapping(from, item);
+                to = to.add(item);
+            }
+            advance(&mut position, shape);
+        }
+        Ok(compact)
+    }
+}
+
+/// The next position in row-major order.
+fn advance(position: &mut [i64], shape: &[i64]) {
+    for (at, extent) in position.iter_mut().zip(shape).rev() {
+        *at += 1;
+        if *at < *extent {
+            return;
+        }
+        *at = 0;
+    }
+}
+
+/// # Safety
+/// `dl` is true, and `owner` keeps its data.
+unsafe fn import(dl: &DLTensor, owner: impl FnOnce() -> Owner) -> Result<Tensor, Error> {
+    if !(0..=MAX_RANK).contains(&dl.ndim) || (dl.ndim > 0 && dl.shape.is_null()) {
+        return Err(Error::value_error(format!("a DLPack tensor of rank {}", dl.ndim)));
+    }
+    let rank = dl.ndim as usize;
+    // SAFETY: shape, and strides if given, have `ndim` items.
+    let (shape, strides): (&[i64], Option<&[i64]>) = unsafe {
+        match rank {
+            0 => (&[], None),
+            _ => (
+                std::slice::from_raw_parts(dl.shape, rank),
+                (!dl.strides.is_null()).then(|| std::slice::from_raw_parts(dl.strides, rank)),
+            ),
+        }
+    };
+    let size = tensor::byte_size(shape, dl.dtype)?;
+    if size > 0 && dl.data.is_null() {
+        return Err(Error::value_error("a DLPack tensor without data"));
+    }
+    // Empty tensors may come with null; a dangling address keeps slices of them valid.
+    let data = if dl.data.is_null() { NonNull::<u64>::dangling().as_ptr().cast() } else { dl.data };
+    let place = Place { data, device: dl.device, byte_offset: dl.byte_offset };
+    // SAFETY: the description is true and the owner keeps the data, by the contract.
+    Ok(unsafe {
+        match strides {
+            Some(strides) => tensor::strided(place, shape, strides, dl.dtype, owner()),
+            None => tensor::compact(place, shape, dl.dtype, owner()),
+        }
+    })
+}
+
+/// # Safety
+/// `context` is a reference that an export leaked.
+unsafe fn drop_context(context: *mut c_void) {
+    if let Some(object) = NonNull::new(context.cast::<TVMFFIObject>()) {
+        // SAFETY: the export's reference, given up once.
+        drop(unsafe { ObjectRef::from_raw(object) });
+    }
+}
+
+unsafe extern "C" fn delete_exported(this: *mut DLManagedTensor) {
+    // SAFETY: `to_dlpack` leaked both, and consumers call this once.
+    unsafe {
+        drop_context((*this).manager_ctx);
+        drop(Box::from_raw(this));
+    }
+}
+
+unsafe extern "C" fn delete_exported_versioned(this: *mut DLManagedTensorVersioned) {
+    // SAFETY: `to_dlpack_versioned` leaked both, and consumers call this once.
+    unsafe {
+        drop_context((*this).manager_ctx);
+        drop(Box::from_raw(this));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+
+    #[test]
+    fn exports_come_back_without_a_copy() {
+        let tensor = Tensor::from_slice(&[2, 3], &[1_i32, 2, 3, 4, 5, 6]).unwrap();
+        // SAFETY: both exports are live and imported once.
+        let (plain, versioned) = unsafe {
+            (
+                Tensor::from_dlpack(tensor.to_dlpack()).unwrap(),
+                Tensor::from_dlpack_versioned(tensor.to_dlpack_versioned()).unwrap(),
+            )
+        };
+        assert_eq!(plain.data_ptr(), tensor.data_ptr());
+        assert_eq!(versioned.to_vec::<i32>().unwrap(), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(tensor.object().strong_count(), 3);
+        drop((plain, versioned));
+        assert!(!tensor.is_shared());
+    }
+
+    #[test]
+    fn strided_tensors_are_gathered() {
+        let tensor = Tensor::from_slice(&[2, 3], &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+        let mut export = tensor.to_dlpack();
+        let (mut shape, mut strides) = ([3_i64, 2], [1_i64, 3]);
+        // SAFETY: the export is ours until imported; the arrays outlive the import,
+        // which copies them.
+        let transposed = unsafe {
+            export.as_mut().dl_tensor.shape = shape.as_mut_ptr();
+            export.as_mut().dl_tensor.strides = strides.as_mut_ptr();
+            Tensor::from_dlpack(export).unwrap()
+        };
+        assert!(!transposed.is_compact());
+        assert!(transposed.to_vec::<f32>().is_err() && transposed.reshape(&[6]).is_err());
+        let compact = transposed.to_compact().unwrap();
+        assert_eq!(compact.to_vec::<f32>().unwrap(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        assert_eq!(compact.shape(), [3, 2]);
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_stays_the_callers() {
+        let tensor = Tensor::zeros(&[2], DType::F32).unwrap();
+        let mut export = tensor.to_dlpack_versioned();
+        // SAFETY: the export is ours; failed imports leave it so.
+        unsafe {
+            export.as_mut().version.major = 2;
+            assert!(Tensor::from_dlpack_versioned(export).is_err());
+            export.as_mut().version = DLPACK_VERSION;
+            export.as_mut().dl_tensor.ndim = -1;
+            assert!(Tensor::from_dlpack_versioned(export).is_err());
+            export.as_mut().dl_tensor.ndim = 1;
+            export.as_mut().dl_tensor.data = std::ptr::null_mut();
+            let error = Tensor::from_dlpack_versioned(export).unwrap_err();
+            assert_eq!(error.message(), "a DLPack tensor without data");
+            delete_exported_versioned(export.as_ptr());
+        }
+        assert!(!tensor.is_shared());
+    }
+}

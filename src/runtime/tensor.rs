@@ -1,0 +1,612 @@
+//! Tensors: a `DLTensor` behind an object header, and whatever owns its data.
+//!
+//! Data is owned by the tensor, lies on a [`Storage`], is shared with another
+//! tensor, is borrowed from memory that something keeps alive (a mapped file), or
+//! belongs to another framework (DLPack). Shape and strides live in the object.
+//!
+//! Tensor data is shared, mutable memory. Reading it is safe here; whoever writes
+//! (kernels, [`Tensor::data_ptr`] users) promises that nobody reads or writes the
+//! same bytes meanwhile.
+
+use std::any::Any as StdAny;
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use half::{bf16, f16};
+
+use crate::abi::{
+    DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPACK_READ_ONLY, DLTensor, Deleter,
+    type_index,
+};
+use crate::alloc::device::{CPU, DeviceAllocator, OwnedBlock};
+use crate::dtype::DType;
+use crate::error::Error;
+use crate::object::{self, ObjectRef, ObjectType};
+use crate::shape::Shape;
+use crate::storage::Storage;
+use crate::value::impl_object_conversions;
+
+/// A reference to a tensor.
+///
+/// ```
+/// use reflex_runtime::{dtype::DType, tensor::Tensor};
+/// let tensor = Tensor::from_slice(&[2, 2], &[1.0_f32, 2.0, 3.0, 4.0]).unwrap();
+/// assert_eq!((tensor.shape(), tensor.dtype()), (&[2, 2][..], DType::F32));
+/// assert_eq!(tensor.reshape(&[4]).unwrap().to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0]);
+/// ```
+#[derive(Clone)]
+#[repr(transparent)]
+pub struct Tensor(ObjectRef);
+
+// SAFETY: transparent; reads the DLTensor that every `ffi.Tensor` has.
+unsafe impl ObjectType for Tensor {
+    const KEY: &'static str = "ffi.Tensor";
+    #[inline]
+    fn type_index() -> i32 {
+        type_index::TENSOR
+    }
+}
+
+impl_object_conversions!(Tensor);
+
+/// The cell of a tensor made here; shape, then strides, follow it.
+#[repr(C)]
+struct Cell {
+    dl: DLTensor,
+    owner: Owner,
+}
+
+/// What keeps the data alive.
+#[expect(dead_code, reason = "owners are held for their destructors")]
+pub(crate) enum Owner {
+    Block(OwnedBlock),
+    Object(ObjectRef),
+    Host(Arc<dyn StdAny + Send + Sync>),
+    DlPack(Foreign<DLManagedTensor>),
+    DlPackVersioned(Foreign<DLManagedTensorVersioned>),
+}
+
+/// Another framework's tensor, released when dropped.
+pub(crate) struct Foreign<T: Managed>(pub(crate) NonNull<T>);
+
+/// The two forms of DLPack's owner.
+pub(crate) trait Managed {
+    /// # Safety
+    /// `this` is a live managed tensor that is used no more.
+    unsafe fn release(this: NonNull<Self>);
+}
+
+impl<T: Managed> Drop for Foreign<T> {
+    fn drop(&mut self) {
+        // SAFETY: the tensor that held it was the last user.
+        unsafe { T::release(self.0) };
+    }
+}
+
+/// A number type that tensors store.
+///
+/// # Safety
+/// Every bit pattern of the type's size is a valid value.
+pub unsafe trait Element: Copy + 'static {
+    /// The element type that stores it.
+    const DTYPE: DType;
+}
+
+macro_rules! elements {
+    ($($type:ty => $dtype:ident),*) => { $(
+        // SAFETY: a plain number.
+        unsafe impl Element for $type {
+            const DTYPE: DType = DType::$dtype;
+        }
+    )* };
+}
+
+elements!(f32 => F32, f64 => F64, f16 => F16, bf16 => BF16, i8 => I8, i16 => I16, i32 => I32,
+    i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64);
+
+/// Whether elements of type `dtype` can be looked at as `T`: the same type, or
+/// booleans as bytes.
+fn stores<T: Element>(dtype: DType) -> bool {
+    dtype == T::DTYPE || (dtype.is_bool() && dtype.bits == 8 && T::DTYPE == DType::U8)
+}
+
+/// Bytes of a compact tensor, or an error for extents no tensor can have.
+pub fn byte_size(shape: &[i64], dtype: DType) -> Result<usize, Error> {
+    let count = shape
+        .iter()
+        .try_fold(1_usize, |count, extent| count.checked_mul(usize::try_from(*extent).ok()?));
+    count
+        .and_then(|count| dtype.bytes_for(count))
+        .filter(|bytes| *bytes <= isize::MAX as usize)
+        .ok_or_else(|| bad_shape(shape, dtype))
+}
+
+#[cold]
+fn bad_shape(shape: &[i64], dtype: DType) -> Error {
+    Error::value_error(format!("no {dtype} tensor can have the shape {shape:?}"))
+}
+
+/// Marks tensors that have a [`Cell`].
+static DELETER: Deleter = object::delete::<Cell>;
+
+/// A tensor object with room for shape and strides.
+#[inline]
+fn make(rank: usize, fill: impl FnOnce(NonNull<u8>) -> Cell) -> ObjectRef {
+    // SAFETY: the deleter is that of the cell.
+    unsafe { object::create_marked(type_index::TENSOR, DELETER, 2 * rank * size_of::<i64>(), fill) }
+}
+
+/// Where a tensor's bytes are.
+pub(crate) struct Place {
+    pub(crate) data: *mut c_void,
+    pub(crate) device: DLDevice,
+    pub(crate) byte_offset: u64,
+}
+
+/// A compact tensor over `place`, kept alive by `owner`.
+///
+/// # Safety
+/// `owner` keeps [`byte_size`] bytes at `place` alive.
+#[inline]
+pub(crate) unsafe fn compact(place: Place, shape: &[i64], dtype: DType, owner: Owner) -> Tensor {
+    let rank = shape.len();
+    Tensor(make(rank, |tail| {
+        let extents = tail.cast::<i64>();
+        // SAFETY: the tail has room for `rank` extents and as many strides.
+        let strides = unsafe {
+            extents.as_ptr().copy_from_nonoverlapping(shape.as_ptr(), rank);
+            extents.add(rank)
+        };
+        let mut stride = 1_i64;
+        for dim in (0..rank).rev() {
+            // SAFETY: `dim` is less than `rank`.
+            unsafe { strides.add(dim).write(stride) };
+            // Overflow needs an extent of 0 elsewhere; then no element is addressed.
+            stride = stride.wrapping_mul(shape[dim]);
+        }
+        Cell { dl: describe(place, rank, dtype, extents.as_ptr(), strides.as_ptr()), owner }
+    }))
+}
+
+/// A tensor over `place` with any strides.
+///
+/// # Safety
+/// `owner` keeps alive all bytes that `shape` and `strides` (of equal length) reach
+/// from `place`.
+pub(crate) unsafe fn strided(
+    place: Place,
+    shape: &[i64],
+    strides: &[i64],
+    dtype: DType,
+    owner: Owner,
+) -> Tensor {
+    let rank = shape.len();
+    Tensor(make(rank, |tail| {
+        let extents = tail.cast::<i64>().as_ptr();
+        // SAFETY: the tail has room for `rank` extents and as many strides.
+        let steps = unsafe {
+            extents.copy_from_nonoverlapping(shape.as_ptr(), rank);
+            extents.add(rank).copy_from_nonoverlapping(strides.as_ptr(), rank);
+            extents.add(rank)
+        };
+        Cell { dl: describe(place, rank, dtype, extents, steps), owner }
+    }))
+}
+
+fn describe(
+    place: Place,
+    rank: usize,
+    dtype: DType,
+    shape: *mut i64,
+    strides: *mut i64,
+) -> DLTensor {
+    let Place { data, device, byte_offset } = place;
+    DLTensor { data, device, ndim: rank as i32, dtype, shape, strides, byte_offset }
+}
+
+impl Tensor {
+    /// A tensor with data of its own, whose values are unspecified.
+    #[inline]
+    pub fn empty(shape: &[i64], dtype: DType) -> Result<Tensor, Error> {
+        Tensor::empty_in(&CPU, shape, dtype)
+    }
+
+    /// A tensor with data of its own from `allocator`, whose values are unspecified.
+    pub fn empty_in(
+        allocator: &'static dyn DeviceAllocator,
+        shape: &[i64],
+        dtype: DType,
+    ) -> Result<Tensor, Error> {
+        let block = OwnedBlock::new(allocator, byte_size(shape, dtype)?)?;
+        let (data, device) = (block.data().as_ptr().cast(), block.device());
+        let place = Place { data, device, byte_offset: 0 };
+        // SAFETY: the block has the tensor's bytes.
+        Ok(unsafe { compact(place, shape, dtype, Owner::Block(block)) })
+    }
+
+    /// A CPU tensor of zeros.
+    pub fn zeros(shape: &[i64], dtype: DType) -> Result<Tensor, Error> {
+        let tensor = Tensor::empty(shape, dtype)?;
+        // SAFETY: the tensor is unshared and has this many bytes.
+        unsafe { tensor.data_ptr().write_bytes(0, tensor.nbytes()) };
+        Ok(tensor)
+    }
+
+    /// A CPU tensor with a copy of `values`, in row-major order.
+    pub fn from_slice<T: Element>(shape: &[i64], values: &[T]) -> Result<Tensor, Error> {
+        // SAFETY: elements have no padding.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), size_of_val(values))
+        };
+        Tensor::from_bytes(shape, T::DTYPE, bytes)
+    }
+
+    /// A CPU tensor with a copy of `bytes`: packed elements in row-major order.
+    pub fn from_bytes(shape: &[i64], dtype: DType, bytes: &[u8]) -> Result<Tensor, Error> {
+        let size = byte_size(shape, dtype)?;
+        if bytes.len() != size {
+            return Err(Error::value_error(format!(
+                "a {dtype} tensor of shape {shape:?} has {size} bytes, not {}",
+                bytes.len()
+            )));
+        }
+        let tensor = Tensor::empty(shape, dtype)?;
+        // SAFETY: the tensor is unshared and has this many bytes.
+        unsafe { tensor.data_ptr().copy_from_nonoverlapping(bytes.as_ptr(), size) };
+        Ok(tensor)
+    }
+
+    /// A compact tensor at `offset` bytes into `storage`.
+    #[inline]
+    pub fn on_storage(
+        storage: &Storage,
+        offset: usize,
+        shape: &[i64],
+        dtype: DType,
+    ) -> Result<Tensor, Error> {
+        let size = byte_size(shape, dtype)?;
+        if offset.checked_add(size).is_none_or(|end| end > storage.size()) {
+            return Err(Error::value_error(format!(
+                "{size} bytes at offset {offset} do not fit a storage of {} bytes",
+                storage.size()
+            )));
+        }
+        let data = storage.data().as_ptr().cast();
+        let place = Place { data, device: storage.device(), byte_offset: offset as u64 };
+        let owner = Owner::Object(storage.object().clone());
+        // SAFETY: the bytes are inside the storage, checked above.
+        Ok(unsafe { compact(place, shape, dtype, owner) })
+    }
+
+    /// A compact CPU tensor over memory that `keeper` keeps alive, such as a mapped
+    /// file.
+    ///
+    /// # Safety
+    /// Until `keeper` is dropped, the tensor's bytes at `data` are readable and do
+    /// not change, unless the maker of the tensor changes them.
+    pub unsafe fn borrowing(
+        data: NonNull<u8>,
+        shape: &[i64],
+        dtype: DType,
+        keeper: Arc<dyn StdAny + Send + Sync>,
+    ) -> Result<Tensor, Error> {
+        byte_size(shape, dtype)?;
+        let place = Place { data: data.as_ptr().cast(), device: DLDevice::CPU, byte_offset: 0 };
+        // SAFETY: by the caller's contract.
+        Ok(unsafe { compact(place, shape, dtype, Owner::Host(keeper)) })
+    }
+
+    /// The same data with another shape of as many elements.
+    pub fn reshape(&self, shape: &[i64]) -> Result<Tensor, Error> {
+        self.require_compact("reshaped")?;
+        if byte_size(shape, self.dtype())? != self.nbytes() {
+            return Err(Error::value_error(format!(
+                "a tensor of shape {:?} cannot be reshaped to {shape:?}",
+                self.shape()
+            )));
+        }
+        Ok(self.view_unchecked(0, shape, self.dtype()))
+    }
+
+    /// A compact view of some of this tensor's bytes, from `offset` on.
+    pub fn view(&self, offset: usize, shape: &[i64], dtype: DType) -> Result<Tensor, Error> {
+        self.require_compact("viewed")?;
+        let size = byte_size(shape, dtype)?;
+        if offset.checked_add(size).is_none_or(|end| end > self.nbytes()) {
+            return Err(Error::value_error(format!(
+                "{size} bytes at offset {offset} do not fit a tensor of {} bytes",
+                self.nbytes()
+            )));
+        }
+        Ok(self.view_unchecked(offset, shape, dtype))
+    }
+
+    fn view_unchecked(&self, offset: usize, shape: &[i64], dtype: DType) -> Tensor {
+        let DLTensor { data, device, byte_offset, .. } = *self.dl();
+        let place = Place { data, device, byte_offset: byte_offset + offset as u64 };
+        // SAFETY: callers check that the view is inside this tensor.
+        unsafe { compact(place, shape, dtype, Owner::Object(self.0.clone())) }
+    }
+
+    fn require_compact(&self, verb: &str) -> Result<(), Error> {
+        if self.is_compact() {
+            return Ok(());
+        }
+        Err(Error::value_error(format!(
+            "a tensor with strides {:?} cannot be {verb}; make it compact first",
+            self.strides().unwrap_or_default()
+        )))
+    }
+
+    /// The C description.
+    #[inline]
+    pub fn dl(&self) -> &DLTensor {
+        // SAFETY: tensors have this cell.
+        unsafe { &*self.0.cell::<DLTensor>() }
+    }
+
+    /// Extents.
+    #[inline]
+    pub fn shape(&self) -> &[i64] {
+        let dl = self.dl();
+        if dl.ndim <= 0 {
+            return &[];
+        }
+        // SAFETY: a tensor's shape has `ndim` extents.
+        unsafe { std::slice::from_raw_parts(dl.shape, dl.ndim as usize) }
+    }
+
+    /// Extents as a value.
+    pub fn shape_object(&self) -> Shape {
+        Shape::new(self.shape())
+    }
+
+    /// Strides in elements; None for a foreign tensor that left them out, which
+    /// means compact.
+    #[inline]
+    pub fn strides(&self) -> Option<&[i64]> {
+        let dl = self.dl();
+        if dl.ndim <= 0 {
+            return Some(&[]);
+        }
+        // SAFETY: strides that are there are `ndim` long.
+        (!dl.strides.is_null())
+            .then(|| unsafe { std::slice::from_raw_parts(dl.strides, dl.ndim as usize) })
+    }
+
+    /// Element type.
+    #[inline]
+    pub fn dtype(&self) -> DType {
+        self.dl().dtype
+    }
+
+    /// Where the data is.
+    #[inline]
+    pub fn device(&self) -> DLDevice {
+        self.dl().device
+    }
+
+    /// Address of the first element, byte offset included. Not null for tensors of
+    /// this crate; whether it may be written through is up to the data's owner.
+    #[inline]
+    pub fn data_ptr(&self) -> *mut u8 {
+        let dl = self.dl();
+        dl.data.cast::<u8>().wrapping_add(dl.byte_offset as usize)
+    }
+
+    /// Number of elements.
+    #[inline]
+    pub fn element_count(&self) -> usize {
+        // Checked when the tensor was made.
+        self.shape().iter().product::<i64>() as usize
+    }
+
+    /// Bytes of the elements, packed.
+    #[inline]
+    pub fn nbytes(&self) -> usize {
+        self.dtype().bytes_for(self.element_count()).unwrap_or(0)
+    }
+
+    /// Whether elements are packed in row-major order.
+    pub fn is_compact(&self) -> bool {
+        let Some(strides) = self.strides() else { return true };
+        let shape = self.shape();
+        if shape.contains(&0) {
+            return true;
+        }
+        let mut expected = 1;
+        for (extent, stride) in shape.iter().zip(strides).rev() {
+            if *extent != 1 && *stride != expected {
+                return false;
+            }
+            expected *= extent;
+        }
+        true
+    }
+
+    /// Whether other references to this tensor, or views of it, exist.
+    pub fn is_shared(&self) -> bool {
+        !self.0.is_unique()
+    }
+
+    /// A copy of the elements in row-major order.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
+        let bytes = self.typed_bytes::<T>()?;
+        let count = self.element_count();
+        let mut values: Vec<T> = Vec::with_capacity(count);
+        // SAFETY: the bytes are `count` elements, any bit pattern is a `T`, and the
+        // vector has the room. The source need not be aligned.
+        unsafe {
+            values
+                .as_mut_ptr()
+                .cast::<u8>()
+                .copy_from_nonoverlapping(bytes, count * size_of::<T>());
+            values.set_len(count);
+        }
+        Ok(values)
+    }
+
+    /// The elements in place.
+    ///
+    /// # Safety
+    /// Nobody writes the data while the slice is borrowed.
+    pub unsafe fn as_slice<T: Element>(&self) -> Result<&[T], Error> {
+        let data = self.typed_bytes::<T>()?.cast::<T>();
+        let count = self.element_count();
+        if count == 0 {
+            return Ok(&[]);
+        }
+        if !data.is_aligned() {
+            return Err(Error::value_error(format!("the data is not aligned for {}", T::DTYPE)));
+        }
+        // SAFETY: aligned, `count` elements long, and unchanged by the caller's contract.
+        Ok(unsafe { std::slice::from_raw_parts(data, count) })
+    }
+
+    /// The elements in place, for writing. Refused for a tensor that anything else
+    /// refers to or whose data it does not own.
+    pub fn get_mut<T: Element>(&mut self) -> Result<&mut [T], Error> {
+        let data = self.typed_bytes::<T>()?.cast_mut().cast::<T>();
+        if self.is_shared() || !self.owns_data() {
+            return Err(Error::value_error("the tensor's data is shared"));
+        }
+        let count = self.element_count();
+        // SAFETY: owned blocks are aligned and have the elements; `self` is the only
+        // reference, and is borrowed mutably.
+        Ok(unsafe { std::slice::from_raw_parts_mut(data, count) })
+    }
+
+    /// Whether the tensor was made here with a block of its own.
+    fn owns_data(&self) -> bool {
+        matches!(self.owner(), Some(Owner::Block(_)))
+    }
+
+    /// Whether the data was borrowed, or comes from a producer that forbids writes.
+    pub fn is_read_only(&self) -> bool {
+        match self.owner() {
+            Some(Owner::Host(_)) => true,
+            // SAFETY: the foreign tensor is alive as long as this one.
+            Some(Owner::DlPackVersioned(foreign)) => unsafe {
+                foreign.0.as_ref().flags & DLPACK_READ_ONLY != 0
+            },
+            Some(Owner::Object(of)) => {
+                of.downcast_ref::<Tensor>().is_some_and(Tensor::is_read_only)
+            }
+            Some(Owner::Block(_) | Owner::DlPack(_)) | None => false,
+        }
+    }
+
+    /// The data's owner, for a tensor made here.
+    fn owner(&self) -> Option<&Owner> {
+        // SAFETY: objects with this mark have this cell.
+        object::has_mark(&self.0, DELETER).then(|| unsafe { &(*self.0.cell::<Cell>()).owner })
+    }
+
+    /// Address of the data of a compact CPU tensor of `T`.
+    fn typed_bytes<T: Element>(&self) -> Result<*const u8, Error> {
+        if !stores::<T>(self.dtype()) {
+            return Err(Error::type_error(format!(
+                "a tensor of {} does not hold {} values",
+                self.dtype(),
+                T::DTYPE
+            )));
+        }
+        if self.device().device_type != DLDevice::KIND_CPU {
+            return Err(Error::value_error(format!("the data is on {:?}", self.device())));
+        }
+        self.require_compact("read")?;
+        Ok(self.data_ptr())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alloc::pool;
+
+    #[test]
+    fn layouts_are_what_kernels_expect() {
+        let tensor = Tensor::zeros(&[2, 3, 4], DType::F32).unwrap();
+        assert_eq!(tensor.strides().unwrap(), [12, 4, 1]);
+        assert_eq!(tensor.data_ptr().addr() % 64, 0);
+        assert_eq!(tensor.dl().byte_offset, 0);
+        assert_eq!(tensor.nbytes(), 96);
+        let dl = std::ptr::from_ref(tensor.dl()).addr();
+        assert_eq!(dl - tensor.object().as_ptr().addr(), crate::abi::TENSOR_DLTENSOR);
+        let scalar = Tensor::from_slice(&[], &[7_i64]).unwrap();
+        assert_eq!((scalar.shape(), scalar.element_count()), (&[][..], 1));
+        assert_eq!(scalar.to_vec::<i64>().unwrap(), [7]);
+        let empty = Tensor::zeros(&[0, 5], DType::F64).unwrap();
+        assert!(empty.to_vec::<f64>().unwrap().is_empty() && !empty.data_ptr().is_null());
+    }
+
+    #[test]
+    fn impossible_shapes_are_refused() {
+        for shape in [&[-1_i64][..], &[i64::MAX, 2], &[1 << 40, 1 << 40], &[i64::MAX]] {
+            let error = Tensor::empty(shape, DType::F32).unwrap_err();
+            assert!(["ValueError", "MemoryError"].contains(&&*error.kind()), "{error}");
+        }
+        assert!(Tensor::from_slice(&[3], &[1_u8, 2]).is_err());
+    }
+
+    #[test]
+    fn tensors_on_a_storage_share_it() {
+        let storage = Storage::new(&CPU, 100).unwrap();
+        let all = Tensor::on_storage(&storage, 0, &[25], DType::F32).unwrap();
+        let part = Tensor::on_storage(&storage, 60, &[2, 5], DType::F32).unwrap();
+        assert_eq!(part.data_ptr().addr() - all.data_ptr().addr(), 60);
+        assert!(Tensor::on_storage(&storage, 61, &[2, 5], DType::F32).is_err());
+        assert!(Tensor::on_storage(&storage, usize::MAX, &[1], DType::F32).is_err());
+        assert_eq!(storage.object().strong_count(), 3);
+        // SAFETY: nobody else looks at the storage.
+        unsafe { part.data_ptr().cast::<f32>().write(2.5) };
+        drop((part, storage));
+        assert_eq!(all.to_vec::<f32>().unwrap()[15], 2.5);
+    }
+
+    #[test]
+    fn steady_state_takes_nothing_from_the_heap() {
+        let round = || {
+            let storage = Storage::new(&CPU, 4096).unwrap();
+            let tensor = Tensor::on_storage(&storage, 64, &[8, 16], DType::F32).unwrap();
+            let view = tensor.reshape(&[16, 8]).unwrap();
+            let owned = Tensor::empty(&[3, 5, 7], DType::F64).unwrap();
+            (view.shape_object(), owned.shape_object())
+        };
+        round();
+        let before = pool::heap_allocations();
+        for _ in 0..100 {
+            round();
+        }
+        assert_eq!(pool::heap_allocations(), before);
+    }
+
+    #[test]
+    fn data_is_read_as_what_it_is() {
+        let mut tensor = Tensor::from_slice(&[3], &[1.5_f32, -2.0, 0.0]).unwrap();
+        assert!(tensor.to_vec::<i32>().is_err());
+        let view = tensor.view(4, &[2], DType::F32).unwrap();
+        assert_eq!(view.to_vec::<f32>().unwrap(), [-2.0, 0.0]);
+        assert!(tensor.get_mut::<f32>().is_err());
+        drop(view);
+        tensor.get_mut::<f32>().unwrap()[0] = 9.0;
+        // SAFETY: nobody writes meanwhile.
+        assert_eq!(unsafe { tensor.as_slice::<f32>() }.unwrap(), [9.0, -2.0, 0.0]);
+        let flags = Tensor::from_bytes(&[2], DType::BOOL, &[1, 0]).unwrap();
+        assert_eq!(flags.to_vec::<u8>().unwrap(), [1, 0]);
+    }
+
+    #[test]
+    fn borrowed_memory_is_kept_and_read_only() {
+        let keeper: Arc<Vec<u64>> = Arc::new(vec![5, 6]);
+        let data = NonNull::from(&keeper[0]).cast();
+        // SAFETY: the vector is kept by the tensor and not changed.
+        let mut tensor =
+            unsafe { Tensor::borrowing(data, &[2], DType::U64, keeper.clone()) }.unwrap();
+        assert_eq!(tensor.to_vec::<u64>().unwrap(), [5, 6]);
+        assert!(tensor.get_mut::<u64>().is_err() && tensor.is_read_only());
+        drop(tensor);
+        assert_eq!(Arc::strong_count(&keeper), 1);
+    }
+}
