@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod abi;
+pub mod arith;
 pub mod builder;
 pub mod codegen;
 pub mod eval;

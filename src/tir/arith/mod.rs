@@ -1,0 +1,167 @@
+//! Integer analysis of index expressions: bounds, strides, simplification, proof.
+//!
+//! An [`Analyzer`] knows ranges of variables, innermost last. Its answers hold for every
+//! assignment inside those ranges, on the premise that index arithmetic does not overflow
+//! int64 (extents and offsets of real buffers do not). It is conservative: `prove` answers
+//! true only when the claim follows, and an expression it cannot improve comes back as it was.
+//! Floating-point expressions are never rewritten.
+//!
+//! ```
+//! use reflex_tir::{Expr, PrimFunc, arith::Analyzer};
+//! let mut f = PrimFunc::new("f");
+//! let (o, i) = (f.new_var("o"), f.new_var("i"));
+//! let mut facts = Analyzer::new();
+//! facts.bind(o, 0.into(), 4.into());
+//! facts.bind(i, 0.into(), 8.into());
+//! let at = Expr::var(o) * 8 + i;
+//! assert!(facts.prove(&at.clone().lt(32)));
+//! assert_eq!(facts.simplify(&at.floordiv(8)), Expr::var(o));
+//! ```
+
+mod interval;
+pub(crate) mod poly;
+mod prove;
+mod simplify;
+
+use std::collections::HashMap;
+
+pub use interval::Interval;
+
+use self::poly::Poly;
+use crate::{BinOp, DType, Expr, ExprKind, For, Intrin, Var};
+
+/// `value ≡ base (mod stride)`; stride 0 means the value is `base`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Modular {
+    /// Modulus.
+    pub stride: i64,
+    /// Residue, in `0..stride` when the stride is positive.
+    pub base: i64,
+}
+
+#[derive(Clone, Debug)]
+struct Range {
+    min: Expr,
+    /// Inclusive; `None` is unbounded.
+    max: Option<Expr>,
+    /// Position in the binding order: later variables may depend on earlier ones.
+    depth: usize,
+}
+
+/// Facts about variables, and conclusions from them.
+#[derive(Clone, Debug, Default)]
+pub struct Analyzer {
+    ranges: HashMap<Var, Range>,
+}
+
+impl Analyzer {
+    /// Knows nothing.
+    pub fn new() -> Analyzer {
+        Analyzer::default()
+    }
+
+    /// States `min <= var < min + extent`. The bounds may mention variables bound before.
+    ///
+    /// An extent that is a plain variable is then known to be at least 1: the statement is about
+    /// the inside of the range.
+    pub fn bind(&mut self, var: Var, min: Expr, extent: Expr) {
+        if let Some(symbol) = extent.as_var() {
+            self.at_least(symbol, 1);
+        }
+        let max = Some(self.simplify(&(min.clone() + extent - 1)));
+        self.insert(var, min, max);
+    }
+
+    /// States the range of a loop's variable inside its body.
+    pub fn bind_loop(&mut self, l: &For) {
+        self.bind(l.var, l.min.clone(), l.extent.clone());
+    }
+
+    /// States `var >= min`, keeping what is known already if that says more.
+    pub fn at_least(&mut self, var: Var, min: i64) {
+        match self.ranges.get(&var) {
+            Some(range) if range.max.is_some() => {}
+            Some(range) if self.bounds(&range.min).min >= min => {}
+            _ => self.insert(var, min.into(), None),
+        }
+    }
+
+    fn insert(&mut self, var: Var, min: Expr, max: Option<Expr>) {
+        let depth = self.ranges.get(&var).map_or(self.ranges.len(), |r| r.depth);
+        self.ranges.insert(var, Range { min, max, depth });
+    }
+
+    /// Constant bounds of an integer expression.
+    pub fn bounds(&self, expr: &Expr) -> Interval {
+        self.interval(expr, 0)
+    }
+
+    /// The stride and residue of an int64 expression.
+    pub fn modular(&self, expr: &Expr) -> Modular {
+        let Some(poly) = self.poly(expr) else {
+            return Modular { stride: 1, base: 0 };
+        };
+        let stride = poly.terms.iter().fold(0, |g, (_, c)| poly::gcd(g, *c));
+        let base = if stride == 0 { poly.constant } else { poly.constant.rem_euclid(stride) };
+        Modular { stride, base }
+    }
+
+    /// Whether `expr` is a multiple of `divisor` everywhere.
+    pub fn divides(&self, divisor: &Expr, expr: &Expr) -> bool {
+        self.prove(&expr.clone().floormod(divisor.clone()).equal(0))
+    }
+
+    fn interval(&self, expr: &Expr, depth: u32) -> Interval {
+        if depth > 24 || !(expr.dtype().is_int() || expr.dtype().is_bool()) {
+            return Interval::EVERYTHING;
+        }
+        let of = |e: &Expr| self.interval(e, depth + 1);
+        match expr.kind() {
+            ExprKind::Int { value, .. } => Interval::point(*value),
+            ExprKind::Var { var, .. } => match self.ranges.get(var) {
+                Some(range) => Interval {
+                    min: of(&range.min).min,
+                    max: range.max.as_ref().map_or(i64::MAX, |e| of(e).max),
+                },
+                None => Interval::EVERYTHING,
+            },
+            ExprKind::Binary { op, a, b } if expr.dtype() == DType::I64 => {
+                binary_interval(*op, of(a), of(b))
+            }
+            ExprKind::Select { on_true, on_false, .. } => of(on_true).union(of(on_false)),
+            ExprKind::Call { op: Intrin::IfThenElse, args, .. } => of(&args[1]).union(of(&args[2])),
+            ExprKind::Cast { value, dtype } => {
+                // A widening conversion keeps the value.
+                let from = value.dtype();
+                match from.is_int() && dtype.is_int() && from.bits <= dtype.bits {
+                    true => of(value),
+                    false => Interval::of_type(expr.dtype()),
+                }
+            }
+            _ => Interval::of_type(expr.dtype()),
+        }
+    }
+
+    fn poly_interval(&self, poly: &Poly) -> Interval {
+        let terms = poly.terms.iter().map(|(factors, c)| {
+            let product = factors.iter().fold(Interval::point(1), |acc, f| acc * self.bounds(f));
+            product * Interval::point(*c)
+        });
+        terms.fold(Interval::point(poly.constant), |acc, t| acc + t)
+    }
+}
+
+fn binary_interval(op: BinOp, a: Interval, b: Interval) -> Interval {
+    match op {
+        BinOp::Add => a + b,
+        BinOp::Sub => a + b * Interval::point(-1),
+        BinOp::Mul => a * b,
+        BinOp::FloorDiv => a.floordiv(b),
+        BinOp::FloorMod => a.floormod(b),
+        BinOp::Div if a.min >= 0 => a.floordiv(b),
+        BinOp::Mod if a.min >= 0 => a.floormod(b),
+        BinOp::Div | BinOp::Mod => Interval::EVERYTHING,
+        BinOp::Min => Interval { min: a.min.min(b.min), max: a.max.min(b.max) },
+        BinOp::Max => Interval { min: a.min.max(b.min), max: a.max.max(b.max) },
+    }
+}

@@ -1,0 +1,142 @@
+//! Integer polynomials over opaque atoms: the normal form of index arithmetic.
+
+use crate::Expr;
+
+/// `sum(coefficient * product(factors)) + constant`.
+///
+/// Invariants: coefficients are not zero, factor lists are not empty, are sorted and differ
+/// between terms; terms keep the order in which they first appeared.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Poly {
+    pub terms: Vec<(Vec<Expr>, i64)>,
+    pub constant: i64,
+}
+
+/// Greatest common divisor, never negative.
+pub(crate) fn gcd(a: i64, b: i64) -> i64 {
+    let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    i64::try_from(a).unwrap_or(1)
+}
+
+impl Poly {
+    pub fn constant(constant: i64) -> Poly {
+        Poly { terms: vec![], constant }
+    }
+
+    pub fn atom(e: Expr) -> Poly {
+        Poly { terms: vec![(vec![e], 1)], constant: 0 }
+    }
+
+    pub fn as_constant(&self) -> Option<i64> {
+        self.terms.is_empty().then_some(self.constant)
+    }
+
+    /// The single atom this is, if it is one.
+    pub fn as_atom(&self) -> Option<&Expr> {
+        match &self.terms[..] {
+            [(factors, 1)] if factors.len() == 1 && self.constant == 0 => Some(&factors[0]),
+            _ => None,
+        }
+    }
+
+    /// `self + scale * other`, `None` on overflow.
+    pub fn add_scaled(&self, other: &Poly, scale: i64) -> Option<Poly> {
+        let mut sum = self.clone();
+        sum.constant = sum.constant.checked_add(other.constant.checked_mul(scale)?)?;
+        for (factors, c) in &other.terms {
+            sum.add_term(factors.clone(), c.checked_mul(scale)?)?;
+        }
+        Some(sum)
+    }
+
+    pub fn mul(&self, other: &Poly) -> Option<Poly> {
+        let mut product = Poly::constant(self.constant.checked_mul(other.constant)?);
+        for (f, c) in &self.terms {
+            product.add_term(f.clone(), c.checked_mul(other.constant)?)?;
+        }
+        for (g, d) in &other.terms {
+            product.add_term(g.clone(), d.checked_mul(self.constant)?)?;
+        }
+        for (f, c) in &self.terms {
+            for (g, d) in &other.terms {
+                let mut factors = [&f[..], &g[..]].concat();
+                // Any fixed order serves; the text of an expression is stable.
+                factors.sort_by_cached_key(|e| format!("{e:?}"));
+                product.add_term(factors, c.checked_mul(*d)?)?;
+            }
+        }
+        Some(product)
+    }
+
+    pub fn add_term(&mut self, factors: Vec<Expr>, c: i64) -> Option<()> {
+        if c == 0 {
+            return Some(());
+        }
+        match self.terms.iter().position(|(f, _)| *f == factors) {
+            Some(at) => {
+                let sum = self.terms[at].1.checked_add(c)?;
+                if sum == 0 {
+                    self.terms.remove(at);
+                } else {
+                    self.terms[at].1 = sum;
+                }
+            }
+            None => self.terms.push((factors, c)),
+        }
+        Some(())
+    }
+
+    /// Splits into (terms with coefficients divisible by `by`, already divided; the rest with
+    /// a constant in `0..by`). `by` is positive.
+    pub fn split(&self, by: i64) -> (Poly, Poly) {
+        let mut whole = Poly::constant(self.constant.div_euclid(by));
+        let mut rest = Poly::constant(self.constant.rem_euclid(by));
+        for (factors, c) in &self.terms {
+            match c % by == 0 {
+                true => whole.terms.push((factors.clone(), c / by)),
+                false => rest.terms.push((factors.clone(), *c)),
+            }
+        }
+        (whole, rest)
+    }
+
+    /// The expression: positive terms in order, then the constant, negative terms subtracted.
+    pub fn to_expr(&self) -> Expr {
+        let product = |factors: &[Expr], c: i64| {
+            let product = factors[1..].iter().fold(factors[0].clone(), |a, b| a * b.clone());
+            product * c
+        };
+        let mut sum: Option<Expr> = None;
+        for (factors, c) in self.terms.iter().filter(|(_, c)| *c > 0) {
+            let term = product(factors, *c);
+            sum = Some(match sum {
+                Some(sum) => sum + term,
+                None => term,
+            });
+        }
+        let negative = self.terms.iter().filter(|(_, c)| *c < 0);
+        let mut sum = match sum {
+            Some(sum) if self.constant > 0 => sum + self.constant,
+            Some(sum) => sum,
+            None if self.constant == 0 && self.terms.len() == 1 => {
+                let (factors, c) = &self.terms[0];
+                return product(factors, *c);
+            }
+            None => Expr::i64(self.constant),
+        };
+        for (factors, c) in negative {
+            sum = match c.checked_neg() {
+                Some(size) => sum - product(factors, size),
+                None => sum + product(factors, *c),
+            };
+        }
+        match self.constant {
+            c if c < 0 && self.terms.iter().any(|(_, c)| *c > 0) && c != i64::MIN => sum - (-c),
+            i64::MIN if self.terms.iter().any(|(_, c)| *c > 0) => sum + i64::MIN,
+            _ => sum,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Proofs of comparisons between index expressions.
+
+use super::Analyzer;
+use super::poly::Poly;
+use super::simplify::negate;
+use crate::{BinOp, CmpOp, DType, Expr, ExprKind};
+
+/// Eliminations tried before giving up.
+const MAX_STEPS: usize = 16;
+
+impl Analyzer {
+    /// Whether the bool expression `cond` holds for every assignment in range.
+    pub fn prove(&self, cond: &Expr) -> bool {
+        match cond.kind() {
+            ExprKind::Int { value, .. } => *value != 0,
+            ExprKind::And(a, b) => self.prove(a) && self.prove(b),
+            ExprKind::Or(a, b) => self.prove(a) || self.prove(b),
+            ExprKind::Not(a) => self.prove_not(a),
+            ExprKind::Compare { op, a, b } if a.dtype() == DType::I64 => self.holds(*op, a, b),
+            _ => false,
+        }
+    }
+
+    fn prove_not(&self, cond: &Expr) -> bool {
+        match cond.kind() {
+            ExprKind::Int { value, .. } => *value == 0,
+            ExprKind::And(a, b) => self.prove_not(a) || self.prove_not(b),
+            ExprKind::Or(a, b) => self.prove_not(a) && self.prove_not(b),
+            ExprKind::Not(a) => self.prove(a),
+            ExprKind::Compare { op, a, b } if a.dtype() == DType::I64 => {
+                self.holds(negate(*op), a, b)
+            }
+            _ => false,
+        }
+    }
+
+    fn holds(&self, op: CmpOp, a: &Expr, b: &Expr) -> bool {
+        let (Some(a), Some(b)) = (self.poly(a), self.poly(b)) else {
+            return false;
+        };
+        let (Some(up), Some(down)) = (b.add_scaled(&a, -1), a.add_scaled(&b, -1)) else {
+            return false;
+        };
+        let beyond = |p: &Poly| match p.add_scaled(&Poly::constant(1), -1) {
+            Some(p) => self.prove_nonnegative(&p),
+            None => false,
+        };
+        match op {
+            CmpOp::Le => self.prove_nonnegative(&up),
+            CmpOp::Ge => self.prove_nonnegative(&down),
+            CmpOp::Lt => beyond(&up),
+            CmpOp::Gt => beyond(&down),
+            CmpOp::Eq => self.prove_nonnegative(&up) && self.prove_nonnegative(&down),
+            CmpOp::Ne => {
+                let step = self.modular(&up.to_expr());
+                beyond(&up) || beyond(&down) || step.stride > 0 && step.base != 0
+            }
+        }
+    }
+
+    /// Whether the polynomial is at least 0: by constant bounds, else by replacing variables,
+    /// innermost first, by the end of their range that makes the polynomial least.
+    pub(crate) fn prove_nonnegative(&self, poly: &Poly) -> bool {
+        let mut poly = poly.clone();
+        for _ in 0..MAX_STEPS {
+            if self.poly_interval(&poly).min >= 0 {
+                return true;
+            }
+            match self.lower(&poly) {
+                Some(next) => poly = next,
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// A polynomial nowhere greater than `poly`, with one atom eliminated.
+    fn lower(&self, poly: &Poly) -> Option<Poly> {
+        let depth = |e: &Expr| e.as_var().and_then(|v| self.ranges.get(&v)).map(|r| r.depth);
+        let candidates = poly
+            .terms
+            .iter()
+            .flat_map(|(factors, c)| factors.iter().map(move |atom| (factors, *c, atom)));
+        // Quotients first: their relaxation brings back the variable inside.
+        for (factors, c, atom) in candidates.clone() {
+            if let Some(bound) = self.quotient_bound(factors, c, atom) {
+                let cleared = poly.add_scaled(&monomial(factors), -c)?;
+                return self.renormalise(&cleared.add_scaled(&bound, 1)?);
+            }
+        }
+        let (factors, c, atom) = candidates
+            .filter(|(_, _, atom)| depth(atom).is_some())
+            .max_by_key(|(_, _, atom)| depth(atom))?;
+        let mut others = factors.clone();
+        others.remove(others.iter().position(|f| f == atom)?);
+        // The other factors must not change the sign.
+        if !others.iter().all(|f| self.bounds(f).min >= 0) || others.contains(atom) {
+            return None;
+        }
+        let range = &self.ranges[&atom.as_var()?];
+        let end = if c > 0 { Some(&range.min) } else { range.max.as_ref() }?;
+        let replaced =
+            others.iter().try_fold(self.poly(end)?, |p, f| p.mul(&Poly::atom(f.clone())))?;
+        let cleared = poly.add_scaled(&monomial(factors), -c)?;
+        self.renormalise(&cleared.add_scaled(&replaced, c)?)
+    }
+
+    /// For `c * (x // m)` with `m` dividing `c`: `x - m + 1 <= m * (x // m) <= x`.
+    fn quotient_bound(&self, factors: &[Expr], c: i64, atom: &Expr) -> Option<Poly> {
+        let ExprKind::Binary { op: BinOp::FloorDiv, a, b } = atom.kind() else {
+            return None;
+        };
+        let by = b.as_int().filter(|m| *m > 0 && c % *m == 0 && factors.len() == 1)?;
+        let mut bound = self.poly(a)?;
+        if c > 0 {
+            bound = bound.add_scaled(&Poly::constant(by - 1), -1)?;
+        }
+        Poly::constant(0).add_scaled(&bound, c / by)
+    }
+
+    fn renormalise(&self, poly: &Poly) -> Option<Poly> {
+        self.poly(&poly.to_expr())
+    }
+}
+
+fn monomial(factors: &[Expr]) -> Poly {
+    Poly { terms: vec![(factors.to_vec(), 1)], constant: 0 }
+}

@@ -1,0 +1,134 @@
+//! The analyser against evaluation: random index expressions over small ranges.
+
+use arbtest::arbitrary::{Result, Unstructured};
+use arbtest::arbtest;
+use reflex_tir::arith::Analyzer;
+use reflex_tir::eval::{Value, eval_expr};
+use reflex_tir::{CmpOp, Expr, PrimFunc, Var};
+
+struct Setup {
+    vars: Vec<Var>,
+    extents: Vec<i64>,
+    /// `vars[0]` is a symbolic dimension, and the extent of `vars[1]`.
+    facts: Analyzer,
+}
+
+fn setup(u: &mut Unstructured<'_>) -> Result<Setup> {
+    let mut f = PrimFunc::new("f");
+    let vars: Vec<Var> = ["n", "i", "j", "k"].iter().map(|n| f.new_var(*n)).collect();
+    let extents = vec![u.int_in_range(1..=9)?, 0, u.int_in_range(1..=12)?, u.int_in_range(1..=8)?];
+    let mut facts = Analyzer::new();
+    facts.at_least(vars[0], 1);
+    facts.bind(vars[1], 0.into(), Expr::var(vars[0]));
+    for at in 2..4 {
+        facts.bind(vars[at], 0.into(), extents[at].into());
+    }
+    Ok(Setup { vars, extents, facts })
+}
+
+fn expression(u: &mut Unstructured<'_>, vars: &[Var], depth: u32) -> Result<Expr> {
+    if depth == 0 || u.ratio(1, 5)? {
+        return Ok(match u.ratio(3, 4)? {
+            true => (*u.choose(vars)?).into(),
+            false => Expr::i64(u.int_in_range(-6..=12)?),
+        });
+    }
+    let a = expression(u, vars, depth - 1)?;
+    let constant = u.int_in_range(1..=16)?;
+    Ok(match u.int_in_range(0..=8)? {
+        0 | 1 => a + expression(u, vars, depth - 1)?,
+        2 => a - expression(u, vars, depth - 1)?,
+        3 => a * constant,
+        4 => a.floordiv(constant),
+        5 => a.floormod(constant),
+        6 => a.min(expression(u, vars, depth - 1)?),
+        7 => a.max(expression(u, vars, depth - 1)?),
+        _ => match u.int_in_range(0..=2)? {
+            0 => a * Expr::var(vars[0]),
+            1 => a.floordiv(Expr::var(vars[0])),
+            _ => a.floormod(Expr::var(vars[0])),
+        },
+    })
+}
+
+/// A few assignments within the ranges.
+fn points(u: &mut Unstructured<'_>, s: &Setup) -> Result<Vec<Vec<i64>>> {
+    (0..12)
+        .map(|_| {
+            let mut at = vec![s.extents[0]];
+            at.push(u.int_in_range(0..=s.extents[0] - 1)?);
+            at.push(u.int_in_range(0..=s.extents[2] - 1)?);
+            at.push(u.int_in_range(0..=s.extents[3] - 1)?);
+            Ok(at)
+        })
+        .collect()
+}
+
+fn value(e: &Expr, s: &Setup, at: &[i64]) -> i64 {
+    let var = |v| s.vars.iter().position(|x| *x == v).map(|i| Value::Int(at[i]));
+    eval_expr(e, &var).unwrap().as_int().unwrap()
+}
+
+#[test]
+fn simplify_preserves_values_and_bounds_and_strides_hold() {
+    arbtest(|u| {
+        let s = setup(u)?;
+        let e = expression(u, &s.vars, 4)?;
+        let simple = s.facts.simplify(&e);
+        let again = s.facts.simplify(&simple);
+        let (bounds, modular) = (s.facts.bounds(&e), s.facts.modular(&e));
+        for at in points(u, &s)? {
+            let want = value(&e, &s, &at);
+            assert_eq!(value(&simple, &s, &at), want, "{e:?} became {simple:?} at {at:?}");
+            assert_eq!(value(&again, &s, &at), want, "{simple:?} became {again:?} at {at:?}");
+            assert!(bounds.min <= want && want <= bounds.max, "{e:?} in {bounds:?} at {at:?}");
+            match modular.stride {
+                0 => assert_eq!(want, modular.base, "{e:?}"),
+                m => assert_eq!(want.rem_euclid(m), modular.base, "{e:?} mod {m} at {at:?}"),
+            }
+        }
+        Ok(())
+    })
+    .budget_ms(3_000);
+}
+
+#[test]
+fn what_is_proved_holds() {
+    let mut proved = 0;
+    arbtest(|u| {
+        let s = setup(u)?;
+        let (a, b) = (expression(u, &s.vars, 3)?, expression(u, &s.vars, 2)?);
+        let ops = [CmpOp::Eq, CmpOp::Ne, CmpOp::Lt, CmpOp::Le, CmpOp::Gt, CmpOp::Ge];
+        let claim = Expr::compare(*u.choose(&ops)?, a, b);
+        if s.facts.prove(&claim) {
+            proved += 1;
+            for at in points(u, &s)? {
+                assert_eq!(value(&claim, &s, &at), 1, "{claim:?} at {at:?}");
+            }
+        }
+        Ok(())
+    })
+    .budget_ms(2_000);
+    assert!(proved > 50, "the prover proved only {proved} claims");
+}
+
+#[test]
+fn what_schedules_need_is_proved() {
+    let mut f = PrimFunc::new("f");
+    let v: Vec<Var> = ["n", "o", "i", "m", "j"].iter().map(|n| f.new_var(*n)).collect();
+    let e = |at: usize| Expr::var(v[at]);
+    let mut facts = Analyzer::new();
+    facts.bind(v[1], 0.into(), e(0).floordiv(8));
+    facts.bind(v[2], 0.into(), 8.into());
+    facts.bind(v[4], 0.into(), e(3));
+    assert!(facts.prove(&(e(1) * 8 + e(2)).lt(e(0))), "a loop over whole tiles stays inside");
+    let mut tail = Analyzer::new();
+    tail.bind(v[1], 0.into(), e(0).ceildiv(8));
+    tail.bind(v[2], 0.into(), 8.into());
+    assert!(!tail.prove(&(e(1) * 8 + e(2)).lt(e(0))), "the last tile may be cut");
+    assert_eq!(facts.simplify(&(e(1) * e(3) + e(4)).floordiv(e(3))), e(1));
+    assert_eq!(facts.simplify(&(e(1) * e(3) + e(4)).floormod(e(3))), e(4));
+    assert_eq!(facts.simplify(&(e(0).floordiv(8) * 8 + e(0).floormod(8))), e(0));
+    assert_eq!(facts.simplify(&(e(0) * 16 + 8).floormod(8)), Expr::i64(0));
+    assert_eq!(facts.simplify(&e(0).floordiv(4).floordiv(8)), e(0).floordiv(32));
+}
