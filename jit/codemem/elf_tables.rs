@@ -68,16 +68,10 @@ pub(crate) struct FileHeader {
 impl FileHeader {
     pub(crate) fn write(&self, to: &mut Bytes) {
         to.0.extend(elf::ELFMAG);
-        to.u8(elf::ELFCLASS64.0)
-            .u8(elf::ELFDATA2LSB.0)
-            .u8(1)
-            .u8(0)
-            .u64(0);
+        to.u8(elf::ELFCLASS64.0).u8(elf::ELFDATA2LSB.0).u8(1).u8(0).u64(0);
         to.u16(elf::ET_DYN.0).u16(elf::EM_X86_64.0).u32(1).u64(0);
         to.u64(HEADER).u64(self.section_headers_at).u32(0);
-        to.u16(HEADER as u16)
-            .u16(PROGRAM_HEADER as u16)
-            .u16(self.program_headers);
+        to.u16(HEADER as u16).u16(PROGRAM_HEADER as u16).u16(self.program_headers);
         to.u16(64).u16(self.section_headers).u16(self.names_section);
     }
 }
@@ -94,11 +88,7 @@ pub(crate) struct ProgramHeader {
 
 impl ProgramHeader {
     pub(crate) fn write(&self, to: &mut Bytes) {
-        to.u32(self.kind)
-            .u32(self.flags)
-            .u64(self.at)
-            .u64(self.at)
-            .u64(self.at);
+        to.u32(self.kind).u32(self.flags).u64(self.at).u64(self.at).u64(self.at);
         to.u64(self.file_size).u64(self.memory_size).u64(self.align);
     }
 }
@@ -119,32 +109,17 @@ pub(crate) struct SectionHeader {
 
 impl SectionHeader {
     pub(crate) fn write(&self, to: &mut Bytes) {
-        to.u32(self.name)
-            .u32(self.kind)
-            .u64(self.flags)
-            .u64(self.address)
-            .u64(self.offset);
-        to.u64(self.size)
-            .u32(self.link)
-            .u32(self.info)
-            .u64(self.align)
-            .u64(self.entry_size);
+        to.u32(self.name).u32(self.kind).u64(self.flags).u64(self.address).u64(self.offset);
+        to.u64(self.size).u32(self.link).u32(self.info).u64(self.align).u64(self.entry_size);
     }
 }
 
 pub(crate) fn symbol(to: &mut Bytes, name: u32, info: u8, section: u16, value: u64, size: u64) {
-    to.u32(name)
-        .u8(info)
-        .u8(elf::STV_DEFAULT.0)
-        .u16(section)
-        .u64(value)
-        .u64(size);
+    to.u32(name).u8(info).u8(elf::STV_DEFAULT.0).u16(section).u64(value).u64(size);
 }
 
 pub(crate) fn relocation(to: &mut Bytes, at: u64, kind: u32, symbol: u32, addend: i64) {
-    to.u64(at)
-        .u64((u64::from(symbol) << 32) | u64::from(kind))
-        .u64(addend as u64);
+    to.u64(at).u64((u64::from(symbol) << 32) | u64::from(kind)).u64(addend as u64);
 }
 
 pub(crate) fn dynamic(to: &mut Bytes, tag: u64, value: u64) {

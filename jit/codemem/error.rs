@@ -30,10 +30,7 @@ pub struct CodeError {
 
 impl CodeError {
     pub(crate) fn new(kind: CodeErrorKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-        }
+        Self { kind, message: message.into() }
     }
 
     pub(crate) fn malformed(message: impl Into<String>) -> Self {

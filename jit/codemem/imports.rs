@@ -51,10 +51,7 @@ pub fn origin(name: &str) -> Option<Origin> {
     if name == ERROR_HOOK {
         return Some(Origin::Host);
     }
-    TABLE
-        .binary_search_by_key(&name, |row| row.0)
-        .ok()
-        .map(|at| TABLE[at].1)
+    TABLE.binary_search_by_key(&name, |row| row.0).ok().map(|at| TABLE[at].1)
 }
 
 /// Whether `name` is one of the pointer variables in [`SLOTS`].
@@ -161,10 +158,7 @@ pub struct Imports {
 impl Imports {
     /// The functions of the C and mathematics libraries, and nothing else.
     pub fn host() -> Self {
-        Self {
-            functions: host_functions().collect(),
-            slots: BTreeMap::new(),
-        }
+        Self { functions: host_functions().collect(), slots: BTreeMap::new() }
     }
 
     /// Adds or replaces the function `name` at `address`.
@@ -204,11 +198,7 @@ mod tests {
         assert_eq!(origin("system"), None);
         let host = Imports::host();
         for (name, _) in TABLE {
-            assert!(
-                host.function_address(name)
-                    .is_some_and(|address| address != 0),
-                "{name}"
-            );
+            assert!(host.function_address(name).is_some_and(|address| address != 0), "{name}");
         }
     }
 }

@@ -12,6 +12,7 @@
 
 pub mod elf;
 mod elf_tables;
+mod elf_writer;
 mod error;
 pub mod imports;
 mod link;

@@ -162,10 +162,7 @@ impl<'a> Image<'a> {
 
     /// Number of absolute fields that `patch` will return.
     pub(crate) fn absolute_count(&self) -> usize {
-        self.fixups
-            .iter()
-            .filter(|fixup| matches!(fixup.kind, FixupKind::Absolute(_)))
-            .count()
+        self.fixups.iter().filter(|fixup| matches!(fixup.kind, FixupKind::Absolute(_))).count()
     }
 
     /// The chunks in image order.
@@ -188,11 +185,7 @@ impl<'a> Image<'a> {
             let chunk = &mut self.chunks[id];
             while current < chunk.segment {
                 at = up(at, PAGE as u64)?;
-                current = if current == Segment::ReadOnly {
-                    Segment::Text
-                } else {
-                    Segment::Data
-                };
+                current = if current == Segment::ReadOnly { Segment::Text } else { Segment::Data };
                 ranges[current as usize] = at..at;
             }
             if chunk.rank == Rank::Zero && data_end.is_none() {
@@ -205,21 +198,12 @@ impl<'a> Image<'a> {
         }
         while current < Segment::Data {
             at = up(at, PAGE as u64)?;
-            current = if current == Segment::ReadOnly {
-                Segment::Text
-            } else {
-                Segment::Data
-            };
+            current = if current == Segment::ReadOnly { Segment::Text } else { Segment::Data };
             ranges[current as usize] = at..at;
         }
         let [read_only, text, data] = ranges;
         let data = data.start..data_end.unwrap_or(data.end).max(data.start);
-        Ok(Extents {
-            read_only,
-            text,
-            data,
-            end: at,
-        })
+        Ok(Extents { read_only, text, data, end: at })
     }
 
     /// The image address of a location; `layout` comes first.

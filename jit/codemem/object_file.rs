@@ -125,12 +125,7 @@ impl<'a> ObjectFile<'a> {
         let (sections, kept) = reader.sections()?;
         let symbols = reader.symbols(&sections, &kept)?;
         let relocations = reader.relocations(&sections, &kept, symbols.len())?;
-        Ok(Self {
-            name: name.to_owned(),
-            sections,
-            symbols,
-            relocations,
-        })
+        Ok(Self { name: name.to_owned(), sections, symbols, relocations })
     }
 
     /// How to name a symbol in a message: its own name, or its section's.
@@ -165,18 +160,10 @@ impl<'n, 'a> Reader<'n, 'a> {
         {
             return Err(fault("not a relocatable x86-64 ELF file"));
         }
-        let table = header
-            .sections(LE, bytes)
-            .map_err(|error| fault(&error.to_string()))?;
-        let symbols = table
-            .symbols(LE, bytes, elf::SHT_SYMTAB)
-            .map_err(|error| fault(&error.to_string()))?;
-        Ok(Self {
-            name,
-            bytes,
-            table,
-            symbols,
-        })
+        let table = header.sections(LE, bytes).map_err(|error| fault(&error.to_string()))?;
+        let symbols =
+            table.symbols(LE, bytes, elf::SHT_SYMTAB).map_err(|error| fault(&error.to_string()))?;
+        Ok(Self { name, bytes, table, symbols })
     }
 
     fn fault(&self, what: impl std::fmt::Display) -> CodeError {
@@ -203,10 +190,7 @@ impl<'n, 'a> Reader<'n, 'a> {
         &self,
         header: &'a SectionHeader64<LittleEndian>,
     ) -> Result<Option<Section<'a>>, CodeError> {
-        let name = self
-            .table
-            .section_name(LE, header)
-            .map_err(|error| self.fault(error))?;
+        let name = self.table.section_name(LE, header).map_err(|error| self.fault(error))?;
         let name =
             std::str::from_utf8(name).map_err(|_| self.fault("section name is not UTF-8"))?;
         let (flags, kind) = (header.sh_flags(LE).0, header.sh_type(LE));
@@ -216,9 +200,9 @@ impl<'n, 'a> Reader<'n, 'a> {
             return Ok(None);
         }
         if has(elf::SHF_TLS) || has(elf::SHF_COMPRESSED) {
-            return Err(self.unsupported(format_args!(
-                "section `{name}` is thread-local or compressed"
-            )));
+            return Err(
+                self.unsupported(format_args!("section `{name}` is thread-local or compressed"))
+            );
         }
         let zero = kind == elf::SHT_NOBITS;
         if !zero && kind != elf::SHT_PROGBITS {
@@ -247,16 +231,8 @@ impl<'n, 'a> Reader<'n, 'a> {
             return Err(self.fault(format_args!("section `{name}` has {size} bytes")));
         }
         self.check_align(align, format_args!("section `{name}`"))?;
-        let bytes = header
-            .data(LE, self.bytes)
-            .map_err(|error| self.fault(error))?;
-        Ok(Some(Section {
-            name,
-            kind,
-            align,
-            size,
-            bytes,
-        }))
+        let bytes = header.data(LE, self.bytes).map_err(|error| self.fault(error))?;
+        Ok(Some(Section { name, kind, align, size, bytes }))
     }
 
     fn check_align(&self, align: u64, what: std::fmt::Arguments<'_>) -> Result<(), CodeError> {
@@ -282,10 +258,7 @@ impl<'n, 'a> Reader<'n, 'a> {
         sections: &[Section<'a>],
         kept: &Kept,
     ) -> Result<Symbol<'a>, CodeError> {
-        let name = self
-            .symbols
-            .symbol_name(LE, raw)
-            .map_err(|error| self.fault(error))?;
+        let name = self.symbols.symbol_name(LE, raw).map_err(|error| self.fault(error))?;
         let name = std::str::from_utf8(name).map_err(|_| self.fault("symbol name is not UTF-8"))?;
         let (size, value) = (raw.st_size(LE), raw.st_value(LE));
         let kind = raw.st_type();
@@ -312,22 +285,13 @@ impl<'n, 'a> Reader<'n, 'a> {
         } else if shndx == elf::SHN_UNDEF {
             Place::Undefined
         } else {
-            let section = self
-                .symbols
-                .symbol_section(LE, raw, index)
-                .map_err(|error| self.fault(error))?;
+            let section =
+                self.symbols.symbol_section(LE, raw, index).map_err(|error| self.fault(error))?;
             self.place(name, section, value, sections, kept)?
         };
         let visibility = raw.st_visibility();
         let hidden = visibility == elf::STV_HIDDEN || visibility == elf::STV_INTERNAL;
-        Ok(Symbol {
-            name,
-            place,
-            size,
-            binding,
-            hidden,
-            function: kind == elf::STT_FUNC,
-        })
+        Ok(Symbol { name, place, size, binding, hidden, function: kind == elf::STT_FUNC })
     }
 
     fn place(
@@ -404,9 +368,8 @@ impl<'n, 'a> Reader<'n, 'a> {
                 return Err(self.unsupported(format_args!("{place} has type {}", other.0)));
             }
         };
-        let inside = offset
-            .checked_add(kind.width())
-            .is_some_and(|end| end <= section.bytes.len() as u64);
+        let inside =
+            offset.checked_add(kind.width()).is_some_and(|end| end <= section.bytes.len() as u64);
         if !inside {
             return Err(self.fault(format_args!("{place} lies outside of the section's bytes")));
         }
@@ -415,12 +378,6 @@ impl<'n, 'a> Reader<'n, 'a> {
             return Err(self.fault(format_args!("{place} refers to symbol {symbol}")));
         }
         let addend = entry.r_addend.get(LE);
-        Ok(Some(Relocation {
-            section: index,
-            offset,
-            kind,
-            symbol,
-            addend,
-        }))
+        Ok(Some(Relocation { section: index, offset, kind, symbol, addend }))
     }
 }

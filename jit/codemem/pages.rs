@@ -49,9 +49,8 @@ unsafe impl Sync for CodeSpace {}
 impl CodeSpace {
     /// Reserves `bytes` of addresses (rounded up to pages, at most 2 GiB less one page).
     pub fn reserve(bytes: usize) -> Result<Arc<Self>, CodeError> {
-        let size = page_align(bytes)
-            .filter(|&size| size > 0 && size <= REACH)
-            .ok_or_else(|| {
+        let size =
+            page_align(bytes).filter(|&size| size > 0 && size <= REACH).ok_or_else(|| {
                 CodeError::unsupported(format!(
                     "a code region of {bytes} bytes is not within 2 GiB"
                 ))
@@ -71,16 +70,9 @@ impl CodeSpace {
             return Err(system_error("reserve addresses for code"));
         }
         let base = NonNull::new(base.cast::<u8>()).ok_or_else(|| {
-            CodeError::new(
-                CodeErrorKind::OutOfMemory,
-                "the system mapped code at address zero",
-            )
+            CodeError::new(CodeErrorKind::OutOfMemory, "the system mapped code at address zero")
         })?;
-        Ok(Arc::new(Self {
-            base,
-            size,
-            free: Mutex::new(BTreeMap::from([(0, size)])),
-        }))
+        Ok(Arc::new(Self { base, size, free: Mutex::new(BTreeMap::from([(0, size)])) }))
     }
 
     /// The region of this process, reserved on first use.
@@ -94,22 +86,14 @@ impl CodeSpace {
         let extents = parts.extents()?;
         let len = extents.data.end;
         let offset = self.take(len)?;
-        let piece = Piece {
-            space: Arc::clone(self),
-            offset,
-            len,
-        };
+        let piece = Piece { space: Arc::clone(self), offset, len };
         piece.protect(0..len, libc::PROT_READ | libc::PROT_WRITE)?;
         Ok(Draft { piece, extents })
     }
 
     /// Bytes of the region not handed out.
     pub fn free_bytes(&self) -> usize {
-        self.free
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .sum()
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
     }
 
     fn take(&self, len: usize) -> Result<usize, CodeError> {
@@ -117,10 +101,7 @@ impl CodeSpace {
         let (&offset, &room) = free.iter().find(|&(_, &room)| room >= len).ok_or_else(|| {
             CodeError::new(
                 CodeErrorKind::OutOfMemory,
-                format!(
-                    "no room for {len} bytes in the {} bytes reserved for code",
-                    self.size
-                ),
+                format!("no room for {len} bytes in the {} bytes reserved for code", self.size),
             )
         })?;
         free.remove(&offset);
@@ -167,28 +148,20 @@ pub struct Parts {
 impl Parts {
     fn extents(&self) -> Result<Extents, CodeError> {
         let end = |start: usize, bytes: usize| {
-            page_align(bytes)
-                .and_then(|bytes| start.checked_add(bytes))
-                .filter(|&end| end <= REACH)
+            page_align(bytes).and_then(|bytes| start.checked_add(bytes)).filter(|&end| end <= REACH)
         };
         let extents = (|| {
             let read_only = 0..end(0, self.read_only)?;
             let text = read_only.end..end(read_only.end, self.text)?;
             let data = text.end..end(text.end, self.data)?;
-            Some(Extents {
-                read_only,
-                text,
-                data,
-            })
+            Some(Extents { read_only, text, data })
         })();
-        extents
-            .filter(|extents| extents.data.end > 0)
-            .ok_or_else(|| {
-                CodeError::new(
-                    CodeErrorKind::OutOfMemory,
-                    format!("code of sizes {self:?} does not fit"),
-                )
-            })
+        extents.filter(|extents| extents.data.end > 0).ok_or_else(|| {
+            CodeError::new(
+                CodeErrorKind::OutOfMemory,
+                format!("code of sizes {self:?} does not fit"),
+            )
+        })
     }
 }
 
@@ -222,17 +195,9 @@ impl Piece {
         // SAFETY: whole pages of a range this piece owns; callers only lower the rights of pages
         // that have no outstanding `&mut` borrow.
         let status = unsafe {
-            libc::mprotect(
-                self.start().add(range.start).cast(),
-                range.len(),
-                protection,
-            )
+            libc::mprotect(self.start().add(range.start).cast(), range.len(), protection)
         };
-        if status == 0 {
-            Ok(())
-        } else {
-            Err(system_error("change the protection of code pages"))
-        }
+        if status == 0 { Ok(()) } else { Err(system_error("change the protection of code pages")) }
     }
 }
 
@@ -295,14 +260,9 @@ impl Draft {
 
     /// Gives up the right to write and gains the right to execute.
     pub fn publish(self) -> Result<Code, CodeError> {
-        self.piece
-            .protect(self.extents.read_only.clone(), libc::PROT_READ)?;
-        self.piece
-            .protect(self.extents.text.clone(), libc::PROT_READ | libc::PROT_EXEC)?;
-        Ok(Code {
-            piece: self.piece,
-            extents: self.extents,
-        })
+        self.piece.protect(self.extents.read_only.clone(), libc::PROT_READ)?;
+        self.piece.protect(self.extents.text.clone(), libc::PROT_READ | libc::PROT_EXEC)?;
+        Ok(Code { piece: self.piece, extents: self.extents })
     }
 }
 
@@ -336,10 +296,7 @@ impl Code {
 
 fn system_error(what: &str) -> CodeError {
     let cause = std::io::Error::last_os_error();
-    CodeError::new(
-        CodeErrorKind::OutOfMemory,
-        format!("the system refused to {what}: {cause}"),
-    )
+    CodeError::new(CodeErrorKind::OutOfMemory, format!("the system refused to {what}: {cause}"))
 }
 
 #[cfg(test)]
@@ -350,12 +307,7 @@ mod tests {
     const SEVEN: [u8; 6] = [0xb8, 7, 0, 0, 0, 0xc3];
 
     fn publish_seven(space: &Arc<CodeSpace>) -> Code {
-        let mut draft = space
-            .draft(&Parts {
-                text: SEVEN.len(),
-                ..Parts::default()
-            })
-            .unwrap();
+        let mut draft = space.draft(&Parts { text: SEVEN.len(), ..Parts::default() }).unwrap();
         let at = draft.text().start;
         draft.bytes_mut()[at..at + SEVEN.len()].copy_from_slice(&SEVEN);
         draft.publish().unwrap()
@@ -390,12 +342,7 @@ mod tests {
     fn freed_ranges_merge_and_are_used_again() {
         let space = CodeSpace::reserve(4 * PAGE).unwrap();
         let pieces: Vec<_> = (0..4).map(|_| publish_seven(&space)).collect();
-        let full = space
-            .draft(&Parts {
-                text: 1,
-                ..Parts::default()
-            })
-            .unwrap_err();
+        let full = space.draft(&Parts { text: 1, ..Parts::default() }).unwrap_err();
         assert_eq!(full.kind(), CodeErrorKind::OutOfMemory);
         let mut pieces = pieces.into_iter();
         let (first, second) = (pieces.next().unwrap(), pieces.next().unwrap());
@@ -404,26 +351,13 @@ mod tests {
         drop(rest);
         drop(first);
         assert_eq!(space.free_bytes(), 4 * PAGE);
-        assert!(
-            space
-                .draft(&Parts {
-                    text: 4 * PAGE,
-                    ..Parts::default()
-                })
-                .is_ok()
-        );
+        assert!(space.draft(&Parts { text: 4 * PAGE, ..Parts::default() }).is_ok());
     }
 
     #[test]
     fn parts_get_their_own_pages_and_rights() {
         let space = CodeSpace::reserve(1 << 20).unwrap();
-        let draft = space
-            .draft(&Parts {
-                read_only: 1,
-                text: PAGE + 1,
-                data: 1,
-            })
-            .unwrap();
+        let draft = space.draft(&Parts { read_only: 1, text: PAGE + 1, data: 1 }).unwrap();
         let (read_only, data) = (draft.read_only(), draft.data());
         let code = draft.publish().unwrap();
         let at = |offset| rights(code.at(offset).unwrap().as_ptr() as usize);
@@ -437,21 +371,10 @@ mod tests {
         assert!(CodeSpace::reserve(0).is_err());
         assert!(CodeSpace::reserve(usize::MAX).is_err());
         let space = CodeSpace::reserve(PAGE).unwrap();
+        assert!(space.draft(&Parts { text: usize::MAX, ..Parts::default() }).is_err());
         assert!(
             space
-                .draft(&Parts {
-                    text: usize::MAX,
-                    ..Parts::default()
-                })
-                .is_err()
-        );
-        assert!(
-            space
-                .draft(&Parts {
-                    text: usize::MAX / 2,
-                    read_only: usize::MAX / 2,
-                    data: 9
-                })
+                .draft(&Parts { text: usize::MAX / 2, read_only: usize::MAX / 2, data: 9 })
                 .is_err()
         );
     }

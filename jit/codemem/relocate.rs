@@ -64,10 +64,7 @@ impl LoadedObject {
             let slot = imports.slot_value(name).map(|_| Import::Slot);
             slot.or_else(|| imports.function_address(name).map(|_| Import::Function))
         };
-        let rules = Rules {
-            import: &import,
-            relro: Segment::ReadOnly,
-        };
+        let rules = Rules { import: &import, relro: Segment::ReadOnly };
         let mut image = resolve::gather(&files, &rules)?;
         refuse_unfilled_slots(&image)?;
         let extents = image.layout()?;
@@ -78,9 +75,7 @@ impl LoadedObject {
             data: length(extents.data.start..extents.end)?,
         };
         if parts == Parts::default() {
-            return Err(CodeError::malformed(
-                "the objects hold neither code nor data",
-            ));
+            return Err(CodeError::malformed("the objects hold neither code nor data"));
         }
         let mut draft = space.draft(&parts)?;
         let base = draft.address();
@@ -97,10 +92,7 @@ impl LoadedObject {
         }
         let code = draft.publish()?;
         let symbols = exported(&image, &code);
-        Ok(Self {
-            symbols,
-            _code: code,
-        })
+        Ok(Self { symbols, _code: code })
     }
 
     /// The address of a global symbol. Code behind it may be called for as long as `self` lives.
@@ -120,11 +112,7 @@ impl LoadedObject {
 fn exported(image: &Image<'_>, code: &Code) -> BTreeMap<String, Entry> {
     let entry = |export: &crate::link::Export| {
         let address = code.at(image.address(export.at) as usize)?;
-        Some(Entry {
-            address,
-            size: export.size as usize,
-            function: export.function,
-        })
+        Some(Entry { address, size: export.size as usize, function: export.function })
     };
     image
         .exports
@@ -166,19 +154,14 @@ fn write_absolute(
         AbsoluteTarget::Image(address) => i128::from(address) + base as i128,
         AbsoluteTarget::Import(import) => {
             let name = image.imports[import];
-            imports
-                .function_address(name)
-                .ok_or_else(|| unknown(name))? as i128
+            imports.function_address(name).ok_or_else(|| unknown(name))? as i128
         }
     };
     let value = address + i128::from(absolute.addend);
     let too_large = || {
         CodeError::new(
             CodeErrorKind::OutOfReach,
-            format!(
-                "{} is at {value:#x}, which its 32-bit field cannot hold",
-                absolute.label
-            ),
+            format!("{} is at {value:#x}, which its 32-bit field cannot hold", absolute.label),
         )
     };
     let at = absolute.at as usize;
@@ -201,17 +184,12 @@ fn fill_slot(target: &mut [u8], name: &str, at: u64, imports: &Imports) -> Resul
     let value = imports.slot_value(name).ok_or_else(|| unknown(name))?;
     let at = at as usize;
     let slot = target.get_mut(at..at + 8).ok_or_else(|| {
-        CodeError::malformed(format!(
-            "pointer variable `{name}` has less than eight bytes"
-        ))
+        CodeError::malformed(format!("pointer variable `{name}` has less than eight bytes"))
     })?;
     slot.copy_from_slice(&value.to_le_bytes());
     Ok(())
 }
 
 fn unknown(name: &str) -> CodeError {
-    CodeError::new(
-        CodeErrorKind::UnknownSymbol,
-        format!("symbol `{name}` has no address"),
-    )
+    CodeError::new(CodeErrorKind::UnknownSymbol, format!("symbol `{name}` has no address"))
 }

@@ -66,15 +66,8 @@ enum Strength {
 
 impl<'a, 'r> Gather<'a, 'r> {
     fn new(objects: &'a [ObjectFile<'a>], rules: &'r Rules<'r>) -> Self {
-        let mut image = Image {
-            objects,
-            ..Image::default()
-        };
-        let table_output = if rules.relro == Segment::Data {
-            ".got"
-        } else {
-            ".rodata"
-        };
+        let mut image = Image { objects, ..Image::default() };
+        let table_output = if rules.relro == Segment::Data { ".got" } else { ".rodata" };
         let table_chunk = image.add(empty(rules.relro, table_output));
         let stub_chunk = image.add(empty(Segment::Text, ".text"));
         Self {
@@ -129,12 +122,7 @@ impl<'a, 'r> Gather<'a, 'r> {
                     (Binding::Weak, _) => Strength::Weak,
                     (Binding::Global, _) => Strength::Strong,
                 };
-                let new = Definition {
-                    strength,
-                    object,
-                    symbol: index,
-                    at: None,
-                };
+                let new = Definition { strength, object, symbol: index, at: None };
                 match self.globals.get_mut(symbol.name) {
                     None => {
                         names.push(symbol.name);
@@ -167,14 +155,12 @@ impl<'a, 'r> Gather<'a, 'r> {
         let mut definition = self.globals[name];
         let symbol = &self.image.objects[definition.object].symbols[definition.symbol];
         let at = match symbol.place {
-            Place::Section { index, offset } => Location {
-                chunk: self.sections[definition.object][index],
-                offset,
-            },
-            Place::Common { align } => Location {
-                chunk: self.image.add(zeroed(symbol.size, align)),
-                offset: 0,
-            },
+            Place::Section { index, offset } => {
+                Location { chunk: self.sections[definition.object][index], offset }
+            }
+            Place::Common { align } => {
+                Location { chunk: self.image.add(zeroed(symbol.size, align)), offset: 0 }
+            }
             Place::Undefined | Place::Unusable => return,
         };
         definition.at = Some(at);
@@ -184,12 +170,7 @@ impl<'a, 'r> Gather<'a, 'r> {
         }
         if !symbol.hidden {
             let weak = definition.strength == Strength::Weak;
-            let export = Export {
-                at,
-                size: symbol.size,
-                function: symbol.function,
-                weak,
-            };
+            let export = Export { at, size: symbol.size, function: symbol.function, weak };
             self.image.exports.insert(name, export);
         }
     }
@@ -215,10 +196,7 @@ impl<'a, 'r> Gather<'a, 'r> {
             }
             let chunk = self.sections[object][relocation.section];
             self.image.fixups.push(Fixup {
-                at: Location {
-                    chunk,
-                    offset: relocation.offset,
-                },
+                at: Location { chunk, offset: relocation.offset },
                 kind,
                 target,
                 addend: relocation.addend,
@@ -235,10 +213,9 @@ impl<'a, 'r> Gather<'a, 'r> {
             return self.global(object, symbol.name);
         }
         match symbol.place {
-            Place::Section { index, offset } => Ok(Target::Local(Location {
-                chunk: self.sections[object][index],
-                offset,
-            })),
+            Place::Section { index, offset } => {
+                Ok(Target::Local(Location { chunk: self.sections[object][index], offset }))
+            }
             _ => Err(CodeError::malformed(format!(
                 "object `{}`: code refers to {}, which has no memory",
                 file.name,
@@ -264,10 +241,7 @@ impl<'a, 'r> Gather<'a, 'r> {
                 Ok(Target::Import(id))
             }
             Some(Import::Slot) => {
-                let at = Location {
-                    chunk: self.image.add(zeroed(8, 8)),
-                    offset: 0,
-                };
+                let at = Location { chunk: self.image.add(zeroed(8, 8)), offset: 0 };
                 self.image.slots.insert(name, at);
                 Ok(Target::Local(at))
             }
@@ -288,13 +262,7 @@ impl<'a, 'r> Gather<'a, 'r> {
         if index == next {
             self.table.push(target);
         }
-        (
-            index,
-            Location {
-                chunk: self.table_chunk,
-                offset: 8 * index as u64,
-            },
-        )
+        (index, Location { chunk: self.table_chunk, offset: 8 * index as u64 })
     }
 
     fn stub(&mut self, target: Target) -> Location {
@@ -304,84 +272,39 @@ impl<'a, 'r> Gather<'a, 'r> {
         if index == next {
             self.stubs.push(entry);
         }
-        Location {
-            chunk: self.stub_chunk,
-            offset: (STUB.len() * index) as u64,
-        }
+        Location { chunk: self.stub_chunk, offset: (STUB.len() * index) as u64 }
     }
 
     fn finish(mut self) -> Image<'a> {
         for (index, &target) in self.table.iter().enumerate() {
-            let at = Location {
-                chunk: self.table_chunk,
-                offset: 8 * index as u64,
-            };
+            let at = Location { chunk: self.table_chunk, offset: 8 * index as u64 };
             let kind = FixupKind::Absolute(Width::Word64);
-            self.image.fixups.push(Fixup {
-                at,
-                kind,
-                target,
-                addend: 0,
-                cause: None,
-            });
+            self.image.fixups.push(Fixup { at, kind, target, addend: 0, cause: None });
         }
         for (index, &entry) in self.stubs.iter().enumerate() {
             let start = (STUB.len() * index) as u64;
-            let target = Target::Local(Location {
-                chunk: self.table_chunk,
-                offset: 8 * entry as u64,
-            });
-            let at = Location {
-                chunk: self.stub_chunk,
-                offset: start + 2,
-            };
+            let target =
+                Target::Local(Location { chunk: self.table_chunk, offset: 8 * entry as u64 });
+            let at = Location { chunk: self.stub_chunk, offset: start + 2 };
             let kind = FixupKind::Relative32;
-            self.image.fixups.push(Fixup {
-                at,
-                kind,
-                target,
-                addend: -4,
-                cause: None,
-            });
+            self.image.fixups.push(Fixup { at, kind, target, addend: -4, cause: None });
         }
         let fill = |chunk: &mut Chunk<'a>, bytes: Vec<u8>| {
             chunk.size = bytes.len() as u64;
             chunk.bytes = Cow::Owned(bytes);
         };
-        fill(
-            &mut self.image.chunks[self.table_chunk.0],
-            vec![0; 8 * self.table.len()],
-        );
-        fill(
-            &mut self.image.chunks[self.stub_chunk.0],
-            STUB.repeat(self.stubs.len()),
-        );
+        fill(&mut self.image.chunks[self.table_chunk.0], vec![0; 8 * self.table.len()]);
+        fill(&mut self.image.chunks[self.stub_chunk.0], STUB.repeat(self.stubs.len()));
         self.image
     }
 }
 
 fn empty<'a>(segment: Segment, output: &'a str) -> Chunk<'a> {
     let bytes = Cow::Borrowed(&[][..]);
-    Chunk {
-        segment,
-        rank: Rank::Section,
-        output,
-        align: 16,
-        size: 0,
-        bytes,
-        address: 0,
-    }
+    Chunk { segment, rank: Rank::Section, output, align: 16, size: 0, bytes, address: 0 }
 }
 
 fn zeroed<'a>(size: u64, align: u64) -> Chunk<'a> {
     let (segment, rank, bytes) = (Segment::Data, Rank::Zero, Cow::Borrowed(&[][..]));
-    Chunk {
-        segment,
-        rank,
-        output: ".bss",
-        align,
-        size,
-        bytes,
-        address: 0,
-    }
+    Chunk { segment, rank, output: ".bss", align, size, bytes, address: 0 }
 }

@@ -24,10 +24,7 @@ impl PerfMap {
 
     fn open_at(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self {
-            path: path.to_owned(),
-            file: Mutex::new(file),
-        })
+        Ok(Self { path: path.to_owned(), file: Mutex::new(file) })
     }
 
     /// Where the map is.
@@ -45,10 +42,7 @@ impl PerfMap {
             let name = name.replace(['\n', '\r'], "?");
             lines.push_str(&format!("{address:x} {size:x} {name}\n"));
         }
-        self.file
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .write_all(lines.as_bytes())
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(lines.as_bytes())
     }
 }
 
@@ -60,8 +54,7 @@ mod tests {
     fn entries_have_the_form_perf_reads() {
         let dir = tempfile::tempdir().unwrap();
         let map = PerfMap::open_at(&dir.path().join("map")).unwrap();
-        map.add([("main", 0x1000, 0x20), ("two\nlines", 0x2000, 16)])
-            .unwrap();
+        map.add([("main", 0x1000, 0x20), ("two\nlines", 0x2000, 16)]).unwrap();
         let text = std::fs::read_to_string(map.path()).unwrap();
         assert_eq!(text, "1000 20 main\n2000 10 two?lines\n");
     }

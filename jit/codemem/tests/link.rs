@@ -101,19 +101,12 @@ fn load(bytes: &[u8], imports: &Imports) -> Result<LoadedObject, CodeError> {
 fn an_object_runs_from_memory() {
     let space = CodeSpace::reserve(1 << 24).unwrap();
     let free = space.free_bytes();
-    for flags in [
-        &["-fPIC"][..],
-        &["-fPIC", "-ffunction-sections", "-fdata-sections"],
-    ] {
+    for flags in [&["-fPIC"][..], &["-fPIC", "-ffunction-sections", "-fdata-sections"]] {
         let loaded =
             LoadedObject::load(&space, "kernel", &compile(KERNEL, flags), &imports()).unwrap();
         // SAFETY: `loaded` outlives the calls.
         unsafe { exercise(|name| loaded.symbol(name).unwrap().cast()) };
-        assert!(
-            loaded
-                .functions()
-                .any(|(name, _, size)| name == "pick" && size > 0)
-        );
+        assert!(loaded.functions().any(|(name, _, size)| name == "pick" && size > 0));
     }
     assert_eq!(space.free_bytes(), free);
 }
@@ -146,11 +139,7 @@ fn refusals_name_the_symbol() {
             "system",
             CodeErrorKind::UnknownSymbol,
         ),
-        (
-            "__thread int t; int f(void) { return t; }",
-            "thread-local",
-            CodeErrorKind::Unsupported,
-        ),
+        ("__thread int t; int f(void) { return t; }", "thread-local", CodeErrorKind::Unsupported),
         (
             "__attribute__((constructor)) void c(void) {} int f(void) { return 1; }",
             ".init_array",
@@ -179,10 +168,7 @@ fn absolute_code_does_not_fit_above_four_gigabytes() {
     let object = compile(source, &["-fno-pic", "-mcmodel=small", "-no-pie"]);
     let error = load(&object, &imports()).unwrap_err();
     assert_eq!(error.kind(), CodeErrorKind::OutOfReach, "{error}");
-    let error = Library::new()
-        .object("kernel", &object)
-        .to_bytes()
-        .unwrap_err();
+    let error = Library::new().object("kernel", &object).to_bytes().unwrap_err();
     assert_eq!(error.kind(), CodeErrorKind::Unsupported, "{error}");
 }
 
@@ -200,19 +186,14 @@ fn corrupt_objects_are_refused_or_load() {
     for _ in 0..4000 {
         let mut bytes = object.clone();
         for _ in 0..3 {
-            state = state
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let at = (state >> 33) as usize % bytes.len();
             bytes[at] = [0, 1, 0x7f, 0xff, (state >> 20) as u8][(state >> 60) as usize % 5];
         }
         refused += usize::from(LoadedObject::load(&space, "bad", &bytes, &imports).is_err());
         let _ = Library::new().object("bad", &bytes).to_bytes();
     }
-    assert!(
-        refused > 100,
-        "only {refused} corrupted objects were noticed"
-    );
+    assert!(refused > 100, "only {refused} corrupted objects were noticed");
 }
 
 struct Opened(*mut c_void);
@@ -247,11 +228,7 @@ fn written(library: &Library<'_>) -> (tempfile::TempDir, PathBuf, Vec<u8>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("model.so");
     let bytes = library.to_bytes().unwrap();
-    assert_eq!(
-        bytes,
-        library.to_bytes().unwrap(),
-        "the same inputs gave other bytes"
-    );
+    assert_eq!(bytes, library.to_bytes().unwrap(), "the same inputs gave other bytes");
     std::fs::write(&path, &bytes).unwrap();
     (dir, path, bytes)
 }
@@ -330,10 +307,7 @@ fn check_with_tools(path: &Path, bytes: &[u8]) {
         let text = String::from_utf8_lossy(&output.stdout);
         let warnings = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && warnings.is_empty(), "{warnings}");
-        assert!(
-            text.contains("libm.so.6") && text.contains("libc.so.6"),
-            "{text}"
-        );
+        assert!(text.contains("libm.so.6") && text.contains("libc.so.6"), "{text}");
     }
 }
 
@@ -353,10 +327,7 @@ fn a_library_without_code_opens() {
         align: 1,
         bytes: b"",
     });
-    assert_eq!(
-        twice.to_bytes().unwrap_err().kind(),
-        CodeErrorKind::DuplicateSymbol
-    );
+    assert_eq!(twice.to_bytes().unwrap_err().kind(), CodeErrorKind::DuplicateSymbol);
     let slot = Library::new().slot("__unheard_of").to_bytes().unwrap_err();
     assert_eq!(slot.kind(), CodeErrorKind::UnknownSymbol);
 }
