@@ -5,6 +5,9 @@
 //! format, no schedule and no bytecode.
 #![forbid(unsafe_code)]
 
+pub mod builder;
+pub mod dims;
+pub mod infer;
 mod ir;
 mod literal;
 mod op;
