@@ -12,6 +12,7 @@ pub mod codegen;
 pub mod eval;
 mod expr;
 mod func;
+mod host;
 mod visit;
 
 pub use expr::{BinOp, CmpOp, Expr, ExprKind, Intrin};

@@ -1,0 +1,86 @@
+//! What a kernel for the CPU has besides its body: entries, threads, workspaces.
+
+pub mod machine;
+mod packed;
+mod parallel;
+mod raw;
+mod workspace;
+
+use inkwell::context::Context;
+use inkwell::memory_buffer::MemoryBuffer;
+use inkwell::module::Module;
+use inkwell::values::{FunctionValue, PointerValue};
+use reflex_tir::PrimFunc;
+use reflex_tir::codegen::Target;
+
+use crate::emit::Emitter;
+use crate::error::Result;
+
+/// Formats messages of packed entries; see the file.
+const PRELUDE: &str = include_str!("prelude.ll");
+
+/// The LLVM module of `func`, with its raw and packed entries.
+pub fn build_module<'c>(
+    context: &'c Context,
+    func: &PrimFunc,
+    target: &Target,
+) -> Result<Module<'c>> {
+    let text = MemoryBuffer::create_from_memory_range_copy(PRELUDE.as_bytes(), "prelude");
+    let module = context.create_module_from_ir(text)?;
+    module.set_name(&func.name);
+    let raw = raw::build(context, &module, func, target)?;
+    packed::build(context, &module, func, raw, target)?;
+    for function in module.get_functions() {
+        if function.count_basic_blocks() > 0 {
+            set_attributes(context, function, target);
+        }
+    }
+    Ok(module)
+}
+
+fn set_attributes(context: &Context, function: FunctionValue<'_>, target: &Target) {
+    use inkwell::attributes::{Attribute, AttributeLoc::Function};
+    let nounwind = Attribute::get_named_enum_kind_id("nounwind");
+    function.add_attribute(Function, context.create_enum_attribute(nounwind, 0));
+    // Large frames touch every page, so that overflow hits the guard page.
+    function.add_attribute(Function, context.create_string_attribute("probe-stack", "inline-asm"));
+    let width = (target.vector_bytes * 8).to_string();
+    for key in ["prefer-vector-width", "min-legal-vector-width"] {
+        function.add_attribute(Function, context.create_string_attribute(key, &width));
+    }
+}
+
+impl<'c> Emitter<'_, 'c> {
+    /// The pointer in the data slot `name`, which the loader has filled.
+    fn slot(&self, name: &str) -> Result<PointerValue<'c>> {
+        let global = self
+            .ir
+            .module
+            .get_global(name)
+            .unwrap_or_else(|| self.ir.module.add_global(self.ir.ptr(), None, name));
+        let address = global.as_pointer_value();
+        Ok(self.ir.builder.build_load(self.ir.ptr(), address, "")?.into_pointer_value())
+    }
+
+    /// Leaves the function with `status`, releasing what it holds.
+    fn leave(&self, status: inkwell::values::IntValue<'c>) -> Result<()> {
+        for workspace in self.workspaces.iter().rev() {
+            self.free_workspace(*workspace)?;
+        }
+        self.ir.builder.build_return(Some(&status))?;
+        Ok(())
+    }
+
+    /// Leaves with `status` unless it is 0.
+    fn check_status(&self, status: inkwell::values::IntValue<'c>) -> Result<()> {
+        let failed = self.ir.block(self.function, "failed");
+        let after = self.ir.block(self.function, "ok");
+        let zero = self.ir.i32(0);
+        let ok = self.ir.builder.build_int_compare(inkwell::IntPredicate::EQ, status, zero, "")?;
+        self.ir.builder.build_conditional_branch(ok, after, failed)?;
+        self.ir.builder.position_at_end(failed);
+        self.leave(status)?;
+        self.ir.builder.position_at_end(after);
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! Conversions between element types, and between a value and its stored form.
+//!
+//! LLVM's own conversions are used only where they need no library call and have no mode:
+//! bfloat16 is rounded with integer operations (the x86 instruction flushes denormals), and
+//! float64 reaches 16 bits through a float32 rounded to odd, so it is rounded once.
+
+use inkwell::values::{BasicValueEnum, InstructionOpcode};
+use inkwell::{FloatPredicate, IntPredicate};
+use reflex_tir::DType;
+
+use crate::emit::Emitter;
+use crate::emit::ir::{element_of, result_of};
+use crate::error::{CodegenError, Result};
+
+type Basic<'c> = BasicValueEnum<'c>;
+
+impl<'c> Emitter<'_, 'c> {
+    /// `value` of type `from` as `to`, with the meaning of a cast expression.
+    pub(crate) fn cast(&self, value: Basic<'c>, from: DType, to: DType) -> Result<Basic<'c>> {
+        if from == to {
+            return Ok(value);
+        }
+        match (from.is_float(), to.is_float()) {
+            (true, true) => self.float_to_float(value, from, to),
+            (true, false) => self.float_to_int(value, from, to),
+            (false, true) => self.int_to_float(value, from, to),
+            (false, false) => self.int_to_int(value, from, to),
+        }
+    }
+
+    /// What a computed `value` looks like in memory.
+    pub(super) fn store_form(&self, value: Basic<'c>, dtype: DType) -> Result<Basic<'c>> {
+        let c = self.ir.context;
+        match dtype {
+            DType::BOOL => self.ir.convert(InstructionOpcode::ZExt, value, c.i8_type()),
+            DType::F16 => {
+                let half = self.ir.convert(InstructionOpcode::FPTrunc, value, c.f16_type())?;
+                self.ir.convert(InstructionOpcode::BitCast, half, c.i16_type())
+            }
+            DType::BF16 => {
+                let bits = self.ir.convert(InstructionOpcode::BitCast, value, c.i32_type())?;
+                let sixteen = self.ir.int_like(bits, c.i32_type(), 16);
+                let high = self.ir.binary(InstructionOpcode::LShr, bits, sixteen)?;
+                self.ir.convert(InstructionOpcode::Trunc, high, c.i16_type())
+            }
+            _ => Ok(value),
+        }
+    }
+
+    /// The computed form of an element read from memory.
+    pub(super) fn load_form(&self, stored: Basic<'c>, dtype: DType) -> Result<Basic<'c>> {
+        let c = self.ir.context;
+        match dtype {
+            DType::BOOL => {
+                let zero = self.ir.int_like(stored, c.i8_type(), 0);
+                self.ir.icmp(IntPredicate::NE, stored, zero)
+            }
+            DType::F16 => {
+                let half = self.ir.convert(InstructionOpcode::BitCast, stored, c.f16_type())?;
+                self.ir.convert(InstructionOpcode::FPExt, half, c.f32_type())
+            }
+            DType::BF16 => {
+                let wide = self.ir.convert(InstructionOpcode::ZExt, stored, c.i32_type())?;
+                let sixteen = self.ir.int_like(wide, c.i32_type(), 16);
+                let bits = self.ir.binary(InstructionOpcode::Shl, wide, sixteen)?;
+                self.ir.convert(InstructionOpcode::BitCast, bits, c.f32_type())
+            }
+            _ => Ok(stored),
+        }
+    }
+
+    /// Rounds a float32 to the nearest value of a 16-bit type, still as float32.
+    pub(super) fn round_half(&self, value: Basic<'c>, dtype: DType) -> Result<Basic<'c>> {
+        let c = self.ir.context;
+        match dtype {
+            DType::F16 => {
+                let half = self.ir.convert(InstructionOpcode::FPTrunc, value, c.f16_type())?;
+                self.ir.convert(InstructionOpcode::FPExt, half, c.f32_type())
+            }
+            DType::BF16 => self.round_bf16(value),
+            _ => Ok(value),
+        }
+    }
+
+    /// Nearest-even on the upper 16 bits; NaN becomes quiet instead of rounding to infinity.
+    fn round_bf16(&self, value: Basic<'c>) -> Result<Basic<'c>> {
+        let (ir, i32t) = (&self.ir, self.ir.context.i32_type());
+        let bits = ir.convert(InstructionOpcode::BitCast, value, i32t)?;
+        let constant = |v: i64| ir.int_like(bits, i32t, v);
+        let high = ir.binary(InstructionOpcode::LShr, bits, constant(16))?;
+        let odd = ir.binary(InstructionOpcode::And, high, constant(1))?;
+        let half = ir.binary(InstructionOpcode::Add, bits, constant(0x7fff))?;
+        let rounded = ir.binary(InstructionOpcode::Add, half, odd)?;
+        let quiet = ir.binary(InstructionOpcode::Or, bits, constant(0x0040_0000))?;
+        let nan = ir.fcmp(FloatPredicate::UNO, value, value)?;
+        let chosen = ir.select(nan, quiet, rounded)?;
+        let kept = ir.binary(InstructionOpcode::And, chosen, constant(0xffff_0000))?;
+        ir.convert(InstructionOpcode::BitCast, kept, self.ir.context.f32_type())
+    }
+
+    fn float_to_float(&self, value: Basic<'c>, from: DType, to: DType) -> Result<Basic<'c>> {
+        let c = self.ir.context;
+        match (from, to) {
+            (DType::F64, DType::F32) => {
+                self.ir.convert(InstructionOpcode::FPTrunc, value, c.f32_type())
+            }
+            (DType::F64, _) => self.round_half(self.round_to_odd(value)?, to),
+            (_, DType::F64) => self.ir.convert(InstructionOpcode::FPExt, value, c.f64_type()),
+            _ => self.round_half(value, to),
+        }
+    }
+
+    /// float64 to float32 such that a second rounding to at most 22 bits is exact: an inexact
+    /// result takes the neighbour whose last bit is set.
+    fn round_to_odd(&self, value: Basic<'c>) -> Result<Basic<'c>> {
+        let (ir, c) = (&self.ir, self.ir.context);
+        let near = ir.convert(InstructionOpcode::FPTrunc, value, c.f32_type())?;
+        let back = ir.convert(InstructionOpcode::FPExt, near, c.f64_type())?;
+        let (size, back_size) =
+            (ir.pure_intrinsic("llvm.fabs", &[value])?, ir.pure_intrinsic("llvm.fabs", &[back])?);
+        let inexact = ir.fcmp(FloatPredicate::ONE, back, value)?;
+        let too_big = ir.fcmp(FloatPredicate::OGT, back_size, size)?;
+        let bits = ir.convert(InstructionOpcode::BitCast, near, c.i32_type())?;
+        let big = ir.convert(InstructionOpcode::ZExt, too_big, c.i32_type())?;
+        let towards_zero = ir.binary(InstructionOpcode::Sub, bits, big)?;
+        let sticky = ir.convert(InstructionOpcode::ZExt, inexact, c.i32_type())?;
+        let odd = ir.binary(InstructionOpcode::Or, towards_zero, sticky)?;
+        ir.convert(InstructionOpcode::BitCast, odd, c.f32_type())
+    }
+
+    fn float_to_int(&self, value: Basic<'c>, from: DType, to: DType) -> Result<Basic<'c>> {
+        if to.is_bool() {
+            let ty = element_of(value.get_type()).into_float_type();
+            let zero = self.ir.float_like(value, ty, 0.0);
+            return self.ir.fcmp(FloatPredicate::UNE, value, zero);
+        }
+        if !from.is_float() || !(to.is_int() || to.is_uint()) {
+            return Err(CodegenError::new(format!("no conversion from {from} to {to}")));
+        }
+        let name = if to.is_int() { "llvm.fptosi.sat" } else { "llvm.fptoui.sat" };
+        let ty = self.ir.shaped(value, self.value_type(to)?)?;
+        result_of(self.ir.intrinsic(name, &[ty, value.get_type()], &[value.into()])?)
+    }
+
+    fn int_to_float(&self, value: Basic<'c>, from: DType, to: DType) -> Result<Basic<'c>> {
+        let op = if from.is_int() { InstructionOpcode::SIToFP } else { InstructionOpcode::UIToFP };
+        // Narrow floats round twice, through float32: the meaning the loop IR gives the cast.
+        let float = self.ir.convert(op, value, self.value_type(to)?)?;
+        self.round_half(float, to)
+    }
+
+    fn int_to_int(&self, value: Basic<'c>, from: DType, to: DType) -> Result<Basic<'c>> {
+        if to.is_bool() {
+            let ty = element_of(value.get_type()).into_int_type();
+            let zero = self.ir.int_like(value, ty, 0);
+            return self.ir.icmp(IntPredicate::NE, value, zero);
+        }
+        let ty = self.value_type(to)?;
+        let width = if from.is_bool() { 1 } else { from.bits };
+        let op = match width.cmp(&to.bits) {
+            std::cmp::Ordering::Equal => return Ok(value),
+            std::cmp::Ordering::Greater => InstructionOpcode::Trunc,
+            std::cmp::Ordering::Less if from.is_int() => InstructionOpcode::SExt,
+            std::cmp::Ordering::Less => InstructionOpcode::ZExt,
+        };
+        self.ir.convert(op, value, ty)
+    }
+}

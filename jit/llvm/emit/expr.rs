@@ -1,0 +1,228 @@
+//! Expressions.
+
+use inkwell::values::{BasicValueEnum, InstructionOpcode, VectorValue};
+use reflex_tir::{BinOp, DType, Expr, ExprKind, Intrin};
+
+use crate::emit::value::Value;
+use crate::emit::{Emitter, Lanes};
+use crate::error::{CodegenError, Result};
+
+impl<'c> Emitter<'_, 'c> {
+    /// Evaluates `expr` in the current lanes.
+    pub fn expr(&mut self, expr: &Expr) -> Result<Value<'c>> {
+        match expr.kind() {
+            ExprKind::Int { value, dtype } => self.int_constant(*value, *dtype),
+            ExprKind::Float { bits, dtype } => self.float_constant(f64::from_bits(*bits), *dtype),
+            ExprKind::Var { var, .. } => self.vars.get(var).copied().ok_or_else(|| {
+                CodegenError::new(format!("variable {} is unbound", self.func.vars[*var].name))
+            }),
+            ExprKind::Binary { op, a, b } => self.binary_expr(*op, a, b),
+            ExprKind::Compare { op, a, b } => {
+                let (x, y) = self.pair(a, b)?;
+                Ok(Value::of(self.compare(*op, x, y, a.dtype())?))
+            }
+            ExprKind::And(a, b) => self.logic(InstructionOpcode::And, a, b),
+            ExprKind::Or(a, b) => self.logic(InstructionOpcode::Or, a, b),
+            ExprKind::Not(a) => {
+                let value = self.one_or_many(a)?;
+                let ones = self.ir.int_like(value, self.ir.context.bool_type(), 1);
+                Ok(Value::of(self.ir.binary(InstructionOpcode::Xor, value, ones)?))
+            }
+            ExprKind::Select { cond, on_true, on_false } => {
+                let cond = self.one_or_many(cond)?;
+                let (a, b) = self.pair(on_true, on_false)?;
+                self.choose(cond, a, b)
+            }
+            ExprKind::Cast { dtype, value } => {
+                let operand = self.one_or_many(value)?;
+                Ok(Value::of(self.cast(operand, value.dtype(), *dtype)?))
+            }
+            ExprKind::Load { buffer, indices, .. } => self.load(*buffer, indices),
+            ExprKind::Call { op: Intrin::IfThenElse, args, .. } => self.if_then_else(args),
+            ExprKind::Call { op: Intrin::Reinterpret, args, dtype } => {
+                let operand = self.one_or_many(&args[0])?;
+                Ok(Value::of(self.reinterpret(operand, args[0].dtype(), *dtype)?))
+            }
+            ExprKind::Call { op, args, .. } => {
+                let values = args.iter().map(|a| self.expr(a)).collect::<Result<Vec<_>>>()?;
+                let operands = self.same_shape(&values)?;
+                Ok(Value::of(self.call(*op, &operands, args[0].dtype())?))
+            }
+        }
+    }
+
+    /// A scalar int64 that all lanes agree on.
+    pub fn uniform_int(
+        &mut self,
+        expr: &Expr,
+        what: &str,
+    ) -> Result<inkwell::values::IntValue<'c>> {
+        self.expr(expr)?.uniform_int(what)
+    }
+
+    /// Evaluates with `mask` as the active lanes.
+    pub(super) fn masked<T>(
+        &mut self,
+        mask: VectorValue<'c>,
+        body: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let before = self.lanes;
+        let lanes = before.ok_or_else(|| CodegenError::new("a mask outside a vector loop"))?;
+        let mask = match lanes.mask {
+            Some(outer) => self.ir.builder.build_and(outer, mask, "")?,
+            None => mask,
+        };
+        self.lanes = Some(Lanes { mask: Some(mask), ..lanes });
+        let result = body(self);
+        self.lanes = before;
+        result
+    }
+
+    /// The active lanes, which must exist.
+    pub(super) fn lane_count(&self) -> Result<u32> {
+        self.lanes
+            .map(|l| l.count)
+            .ok_or_else(|| CodegenError::new("a vector value outside a vector loop"))
+    }
+
+    fn int_constant(&self, value: i64, dtype: DType) -> Result<Value<'c>> {
+        let ty = self.value_type(dtype)?;
+        let value = if dtype.is_bool() { i64::from(value != 0) } else { value };
+        Ok(Value::One(ty.into_int_type().const_int(value as u64, true).into()))
+    }
+
+    fn float_constant(&self, value: f64, dtype: DType) -> Result<Value<'c>> {
+        let rounded = match dtype {
+            DType::F64 => value,
+            DType::F32 => f64::from(value as f32),
+            DType::F16 => half::f16::from_f64(value).to_f64(),
+            DType::BF16 => half::bf16::from_f64(value).to_f64(),
+            other => return Err(CodegenError::new(format!("no constants of type {other}"))),
+        };
+        Ok(Value::One(self.value_type(dtype)?.into_float_type().const_float(rounded).into()))
+    }
+
+    fn binary_expr(&mut self, op: BinOp, a: &Expr, b: &Expr) -> Result<Value<'c>> {
+        let dtype = a.dtype();
+        let (x, y) = (self.expr(a)?, self.expr(b)?);
+        if dtype == DType::I64 {
+            let kept = match op {
+                BinOp::Add => self.ir.add_index(InstructionOpcode::Add, x, y)?,
+                BinOp::Sub => self.ir.add_index(InstructionOpcode::Sub, x, y)?,
+                BinOp::Mul => self.ir.mul_index(x, y)?,
+                _ => None,
+            };
+            if let Some(value) = kept {
+                return Ok(value);
+            }
+        }
+        let operands = self.same_shape(&[x, y])?;
+        Ok(Value::of(self.binary(op, operands[0], operands[1], dtype)?))
+    }
+
+    fn logic(&mut self, op: InstructionOpcode, a: &Expr, b: &Expr) -> Result<Value<'c>> {
+        let (x, y) = self.pair(a, b)?;
+        Ok(Value::of(self.ir.binary(op, x, y)?))
+    }
+
+    fn pair(&mut self, a: &Expr, b: &Expr) -> Result<(BasicValueEnum<'c>, BasicValueEnum<'c>)> {
+        let (x, y) = (self.expr(a)?, self.expr(b)?);
+        let both = self.same_shape(&[x, y])?;
+        Ok((both[0], both[1]))
+    }
+
+    /// A scalar if lanes agree, else a vector.
+    pub(super) fn one_or_many(&mut self, expr: &Expr) -> Result<BasicValueEnum<'c>> {
+        let value = self.expr(expr)?;
+        Ok(self.same_shape(&[value])?[0])
+    }
+
+    /// All scalars if every value is the same in all lanes, else all vectors.
+    pub(super) fn same_shape(&self, values: &[Value<'c>]) -> Result<Vec<BasicValueEnum<'c>>> {
+        let scalars: Option<Vec<BasicValueEnum<'c>>> = values
+            .iter()
+            .map(|v| match v {
+                Value::One(v) => Some(*v),
+                _ => None,
+            })
+            .collect();
+        if let Some(scalars) = scalars {
+            return Ok(scalars);
+        }
+        let lanes = self.lane_count()?;
+        values.iter().map(|v| Ok(self.ir.widen(*v, lanes)?.into())).collect()
+    }
+
+    fn choose(
+        &self,
+        cond: BasicValueEnum<'c>,
+        a: BasicValueEnum<'c>,
+        b: BasicValueEnum<'c>,
+    ) -> Result<Value<'c>> {
+        if cond.is_vector_value() && !a.is_vector_value() {
+            let lanes = self.lane_count()?;
+            let (a, b) = (self.ir.splat(a, lanes)?, self.ir.splat(b, lanes)?);
+            return Ok(Value::of(self.ir.select(cond, a.into(), b.into())?));
+        }
+        Ok(Value::of(self.ir.select(cond, a, b)?))
+    }
+
+    /// Branches where the condition is one for all lanes, masks the loads where it is not.
+    fn if_then_else(&mut self, args: &[Expr]) -> Result<Value<'c>> {
+        match self.one_or_many(&args[0])? {
+            BasicValueEnum::VectorValue(mask) => {
+                let a = self.masked(mask, |e| e.expr(&args[1]))?;
+                let not = self.ir.builder.build_not(mask, "")?;
+                let b = self.masked(not, |e| e.expr(&args[2]))?;
+                let both = self.same_shape(&[a, b])?;
+                self.choose(mask.into(), both[0], both[1])
+            }
+            cond if !loads(&args[1]) && !loads(&args[2]) => {
+                let (a, b) = self.pair(&args[1], &args[2])?;
+                self.choose(cond, a, b)
+            }
+            cond => self.branching_choice(cond.into_int_value(), &args[1], &args[2]),
+        }
+    }
+
+    fn branching_choice(
+        &mut self,
+        cond: inkwell::values::IntValue<'c>,
+        a: &Expr,
+        b: &Expr,
+    ) -> Result<Value<'c>> {
+        let on_true = self.ir.block(self.function, "if.true");
+        let on_false = self.ir.block(self.function, "if.false");
+        let join = self.ir.block(self.function, "if.join");
+        self.ir.builder.build_conditional_branch(cond, on_true, on_false)?;
+        self.ir.builder.position_at_end(on_true);
+        let a = self.expr(a)?;
+        let a_end = self.ir.here()?;
+        self.ir.builder.position_at_end(on_false);
+        let b = self.expr(b)?;
+        let b_end = self.ir.here()?;
+        // Widening is emitted at the end of the block that computed the value.
+        let uniform = matches!((a, b), (Value::One(_), Value::One(_)));
+        let mut ends = vec![];
+        for (value, end) in [(a, a_end), (b, b_end)] {
+            self.ir.builder.position_at_end(end);
+            let value: BasicValueEnum<'c> = match value {
+                Value::One(v) if uniform => v,
+                other => self.ir.widen(other, self.lane_count()?)?.into(),
+            };
+            self.ir.builder.build_unconditional_branch(join)?;
+            ends.push((value, end));
+        }
+        self.ir.builder.position_at_end(join);
+        let phi = self.ir.builder.build_phi(ends[0].0.get_type(), "")?;
+        phi.add_incoming(&[(&ends[0].0, ends[0].1), (&ends[1].0, ends[1].1)]);
+        Ok(Value::of(phi.as_basic_value()))
+    }
+}
+
+/// Whether evaluating `expr` may touch memory.
+fn loads(expr: &Expr) -> bool {
+    let mut found = false;
+    expr.visit(&mut |e| found |= matches!(e.kind(), ExprKind::Load { .. }));
+    found
+}

@@ -1,0 +1,304 @@
+//! Loads and stores.
+//!
+//! An index that is the same in all lanes is a scalar access, one that advances by 1 per lane
+//! a vector access, anything else a gather or scatter. Under a mask, inactive lanes touch
+//! nothing: their addresses may be invalid.
+
+use inkwell::types::BasicTypeEnum;
+use inkwell::values::{
+    BasicValue, BasicValueEnum, InstructionOpcode, IntValue, PointerValue, VectorValue,
+};
+use reflex_tir::{Buffer, DType, Expr, Stmt};
+
+use crate::emit::Emitter;
+use crate::emit::ir::{result_of, vector_of};
+use crate::emit::value::Value;
+use crate::error::{CodegenError, Result};
+
+impl<'c> Emitter<'_, 'c> {
+    /// `buffer[indices]`
+    pub(super) fn load(&mut self, buffer: Buffer, indices: &[Expr]) -> Result<Value<'c>> {
+        let dtype = self.func.buffers[buffer].dtype;
+        let offset = self.offset(buffer, indices)?;
+        let base = self.base(buffer)?;
+        let stored = match offset {
+            Value::One(offset) => {
+                let at = self.element(base, offset.into_int_value(), dtype)?;
+                self.load_one(at, dtype)?
+            }
+            Value::Ramp { base: first, stride: 1 } => {
+                let at = self.element(base, first, dtype)?;
+                self.load_contiguous(at, dtype)?
+            }
+            other => self.gather(base, other, dtype)?,
+        };
+        Ok(Value::of(self.load_form(stored, dtype)?))
+    }
+
+    /// `buffer[indices] = value`
+    pub(super) fn store(&mut self, buffer: Buffer, indices: &[Expr], value: &Expr) -> Result<()> {
+        let dtype = self.func.buffers[buffer].dtype;
+        if value.dtype() != dtype {
+            let (from, name) = (value.dtype(), &self.func.buffers[buffer].name);
+            return Err(CodegenError::new(format!("store of {from} to {name}, which is {dtype}")));
+        }
+        let offset = self.offset(buffer, indices)?;
+        let base = self.base(buffer)?;
+        let value = self.expr(value)?;
+        match (offset, value) {
+            (Value::One(offset), Value::One(value)) => {
+                let stored = self.store_form(value, dtype)?;
+                let at = self.element(base, offset.into_int_value(), dtype)?;
+                self.store_one(at, stored, dtype)
+            }
+            (Value::One(_), _) => {
+                Err(CodegenError::new("vector lanes store different values to one element"))
+            }
+            (offset, value) => {
+                let wide = self.ir.widen(value, self.lane_count()?)?;
+                let stored = self.store_form(wide.into(), dtype)?.into_vector_value();
+                match offset {
+                    Value::Ramp { base: first, stride: 1 } => {
+                        let at = self.element(base, first, dtype)?;
+                        self.store_contiguous(at, stored, dtype)
+                    }
+                    other => self.scatter(base, other, stored, dtype),
+                }
+            }
+        }
+    }
+
+    /// Runs `body` with stack memory for `buffer`.
+    pub(super) fn local(&mut self, buffer: Buffer, body: &Stmt) -> Result<()> {
+        const LIMIT: i64 = 256 << 10;
+        let data = &self.func.buffers[buffer];
+        let count =
+            data.shape.iter().try_fold(1i64, |n, e| n.checked_mul(e.as_int()?)).ok_or_else(
+                || CodegenError::new(format!("local {} has no constant shape", data.name)),
+            )?;
+        let element = self.storage_type(data.dtype)?;
+        if !(0..=LIMIT / data.dtype.itemsize() as i64).contains(&count) {
+            let text = format!("local {} of {count} elements exceeds {LIMIT} bytes", data.name);
+            return Err(CodegenError::new(text));
+        }
+        let array = match element {
+            BasicTypeEnum::IntType(t) => t.array_type(count as u32),
+            BasicTypeEnum::FloatType(t) => t.array_type(count as u32),
+            _ => return Err(CodegenError::new("an array of something that is not a scalar")),
+        };
+        let slot = self.alloca(array, 64)?;
+        let outer = self.buffers.insert(buffer, slot);
+        self.stmt(body)?;
+        match outer {
+            Some(slot) => self.buffers.insert(buffer, slot),
+            None => self.buffers.remove(&buffer),
+        };
+        Ok(())
+    }
+
+    /// Row-major element offset.
+    fn offset(&mut self, buffer: Buffer, indices: &[Expr]) -> Result<Value<'c>> {
+        let shape = &self.func.buffers[buffer].shape;
+        if shape.len() != indices.len() {
+            let (name, n) = (&self.func.buffers[buffer].name, indices.len());
+            return Err(CodegenError::new(format!("{n} indices into {name}")));
+        }
+        let mut offset = Value::One(self.ir.i64(0).into());
+        for (extent, index) in shape.iter().zip(indices) {
+            let extent = self.expr(extent)?;
+            let index = self.expr(index)?;
+            let scaled = self.index_binary(InstructionOpcode::Mul, offset, extent)?;
+            offset = self.index_binary(InstructionOpcode::Add, scaled, index)?;
+        }
+        Ok(offset)
+    }
+
+    fn index_binary(&self, op: InstructionOpcode, a: Value<'c>, b: Value<'c>) -> Result<Value<'c>> {
+        let kept = match op {
+            InstructionOpcode::Mul => self.ir.mul_index(a, b)?,
+            _ => self.ir.add_index(op, a, b)?,
+        };
+        if let Some(value) = kept {
+            return Ok(value);
+        }
+        let both = self.same_shape(&[a, b])?;
+        Ok(Value::of(self.ir.binary(op, both[0], both[1])?))
+    }
+
+    fn base(&self, buffer: Buffer) -> Result<PointerValue<'c>> {
+        self.buffers.get(&buffer).copied().ok_or_else(|| {
+            let name = &self.func.buffers[buffer].name;
+            CodegenError::new(format!("buffer {name} is used outside its allocation"))
+        })
+    }
+
+    fn element(
+        &self,
+        base: PointerValue<'c>,
+        offset: IntValue<'c>,
+        dtype: DType,
+    ) -> Result<PointerValue<'c>> {
+        let size = self.ir.i64(dtype.itemsize() as i64);
+        let bytes = self.ir.builder.build_int_mul(offset, size, "")?;
+        self.ir.offset_bytes(base, bytes)
+    }
+
+    fn mask(&self) -> Option<VectorValue<'c>> {
+        self.lanes.and_then(|l| l.mask)
+    }
+
+    /// One lane that is active when any lane is.
+    fn any(&self, mask: VectorValue<'c>) -> Result<VectorValue<'c>> {
+        let any = self.ir.intrinsic(
+            "llvm.vector.reduce.or",
+            &[mask.get_type().into()],
+            &[mask.into()],
+        )?;
+        self.ir.splat(result_of(any)?, 1)
+    }
+
+    fn load_one(&self, at: PointerValue<'c>, dtype: DType) -> Result<BasicValueEnum<'c>> {
+        let ty = self.storage_type(dtype)?;
+        match self.mask() {
+            None => self.plain_load(ty, at, dtype),
+            Some(mask) => {
+                let lane = self.masked_load(at, self.any(mask)?, dtype)?;
+                let zero = self.ir.i32(0);
+                let lane = lane.into_vector_value();
+                Ok(self.ir.builder.build_extract_element(lane, zero, "")?)
+            }
+        }
+    }
+
+    fn load_contiguous(&self, at: PointerValue<'c>, dtype: DType) -> Result<BasicValueEnum<'c>> {
+        match self.mask() {
+            None => {
+                let ty = vector_of(self.storage_type(dtype)?, self.lane_count()?)?;
+                self.plain_load(ty.into(), at, dtype)
+            }
+            Some(mask) => self.masked_load(at, mask, dtype),
+        }
+    }
+
+    fn plain_load(
+        &self,
+        ty: BasicTypeEnum<'c>,
+        at: PointerValue<'c>,
+        dtype: DType,
+    ) -> Result<BasicValueEnum<'c>> {
+        let value = self.ir.builder.build_load(ty, at, "")?;
+        if let Some(instruction) = value.as_instruction_value() {
+            instruction
+                .set_alignment(dtype.itemsize() as u32)
+                .map_err(|e| CodegenError::new(e.to_string()))?;
+        }
+        Ok(value)
+    }
+
+    fn masked_load(
+        &self,
+        at: PointerValue<'c>,
+        mask: VectorValue<'c>,
+        dtype: DType,
+    ) -> Result<BasicValueEnum<'c>> {
+        let ty = vector_of(self.storage_type(dtype)?, mask.get_type().get_size())?;
+        let align = self.ir.i32(dtype.itemsize() as i32);
+        let args = [at.into(), align.into(), mask.into(), ty.const_zero().into()];
+        let types = [ty.into(), self.ir.ptr().into()];
+        result_of(self.ir.intrinsic("llvm.masked.load", &types, &args)?)
+    }
+
+    fn store_one(
+        &self,
+        at: PointerValue<'c>,
+        stored: BasicValueEnum<'c>,
+        dtype: DType,
+    ) -> Result<()> {
+        match self.mask() {
+            None => self.plain_store(at, stored, dtype),
+            Some(mask) => {
+                let lane = self.ir.splat(stored, 1)?;
+                self.masked_store(at, lane, self.any(mask)?, dtype)
+            }
+        }
+    }
+
+    fn store_contiguous(
+        &self,
+        at: PointerValue<'c>,
+        stored: VectorValue<'c>,
+        dtype: DType,
+    ) -> Result<()> {
+        match self.mask() {
+            None => self.plain_store(at, stored.into(), dtype),
+            Some(mask) => self.masked_store(at, stored, mask, dtype),
+        }
+    }
+
+    fn plain_store(
+        &self,
+        at: PointerValue<'c>,
+        stored: BasicValueEnum<'c>,
+        dtype: DType,
+    ) -> Result<()> {
+        let store = self.ir.builder.build_store(at, stored)?;
+        store.set_alignment(dtype.itemsize() as u32).map_err(|e| CodegenError::new(e.to_string()))
+    }
+
+    fn masked_store(
+        &self,
+        at: PointerValue<'c>,
+        stored: VectorValue<'c>,
+        mask: VectorValue<'c>,
+        dtype: DType,
+    ) -> Result<()> {
+        let align = self.ir.i32(dtype.itemsize() as i32);
+        let args = [stored.into(), at.into(), align.into(), mask.into()];
+        let types = [stored.get_type().into(), self.ir.ptr().into()];
+        self.ir.intrinsic("llvm.masked.store", &types, &args)?;
+        Ok(())
+    }
+
+    /// Addresses of the elements each lane accesses, and the lanes that do.
+    fn addresses(
+        &self,
+        base: PointerValue<'c>,
+        offset: Value<'c>,
+        dtype: DType,
+    ) -> Result<(VectorValue<'c>, VectorValue<'c>)> {
+        let lanes = self.lane_count()?;
+        let offsets = self.ir.widen(offset, lanes)?;
+        let addresses = self.ir.lane_addresses(self.storage_type(dtype)?, base, offsets)?;
+        let all = self.ir.splat(self.ir.context.bool_type().const_int(1, false).into(), lanes)?;
+        Ok((addresses, self.mask().unwrap_or(all)))
+    }
+
+    fn gather(
+        &self,
+        base: PointerValue<'c>,
+        offset: Value<'c>,
+        dtype: DType,
+    ) -> Result<BasicValueEnum<'c>> {
+        let (addresses, mask) = self.addresses(base, offset, dtype)?;
+        let ty = vector_of(self.storage_type(dtype)?, self.lane_count()?)?;
+        let align = self.ir.i32(dtype.itemsize() as i32);
+        let args = [addresses.into(), align.into(), mask.into(), ty.const_zero().into()];
+        let types = [ty.into(), addresses.get_type().into()];
+        result_of(self.ir.intrinsic("llvm.masked.gather", &types, &args)?)
+    }
+
+    fn scatter(
+        &self,
+        base: PointerValue<'c>,
+        offset: Value<'c>,
+        stored: VectorValue<'c>,
+        dtype: DType,
+    ) -> Result<()> {
+        let (addresses, mask) = self.addresses(base, offset, dtype)?;
+        let align = self.ir.i32(dtype.itemsize() as i32);
+        let args = [stored.into(), addresses.into(), align.into(), mask.into()];
+        let types = [stored.get_type().into(), addresses.get_type().into()];
+        self.ir.intrinsic("llvm.masked.scatter", &types, &args)?;
+        Ok(())
+    }
+}

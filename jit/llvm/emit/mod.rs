@@ -1,0 +1,140 @@
+//! Loop IR to LLVM IR, for any target: expressions, memory, statements.
+//!
+//! Lanes: inside a vectorized loop each expression evaluates to a [`value::Value`], a scalar
+//! when all lanes agree. Conditions that differ between lanes become masks. Types: bool is i1
+//! and is stored as a byte; float16 and bfloat16 are stored as 16 bits and computed as
+//! float32, rounded after each operation. What is particular to a target (entry points,
+//! threads, workspaces) is not here but beside it, in [`crate::cpu`].
+
+mod arith;
+mod call;
+mod convert;
+mod expr;
+pub mod ir;
+mod memory;
+mod stmt;
+mod uniform;
+pub mod value;
+
+use std::collections::HashMap;
+
+use inkwell::basic_block::BasicBlock;
+use inkwell::context::Context;
+use inkwell::module::Module;
+use inkwell::types::{BasicType, BasicTypeEnum};
+use inkwell::values::{FunctionValue, PointerValue, VectorValue};
+use reflex_tir::{Buffer, DType, PrimFunc, Var};
+
+use crate::error::{CodegenError, Result};
+use ir::Ir;
+use value::Value;
+
+/// The vector loop that statements are in.
+#[derive(Clone, Copy, Debug)]
+pub struct Lanes<'c> {
+    /// How many.
+    pub count: u32,
+    /// Which are active; all when absent.
+    pub mask: Option<VectorValue<'c>>,
+}
+
+/// Emits the body of one LLVM function.
+pub struct Emitter<'a, 'c> {
+    /// Instructions.
+    pub ir: Ir<'a, 'c>,
+    /// The kernel.
+    pub func: &'a PrimFunc,
+    /// The LLVM function under construction.
+    pub function: FunctionValue<'c>,
+    /// Variables in scope.
+    pub vars: HashMap<Var, Value<'c>>,
+    /// Addresses of element 0.
+    pub buffers: HashMap<Buffer, PointerValue<'c>>,
+    /// The vector loop around, if any.
+    pub lanes: Option<Lanes<'c>>,
+    /// Workspaces to release on every way out.
+    pub workspaces: Vec<PointerValue<'c>>,
+    /// Whether this function already is one part of a parallel loop.
+    pub in_parallel: bool,
+    /// Holds the allocas; ends in a branch to the body once finished.
+    pub entry: BasicBlock<'c>,
+}
+
+impl<'a, 'c> Emitter<'a, 'c> {
+    /// Starts the body of `function`, positioned after its entry block.
+    pub fn new(
+        context: &'c Context,
+        module: &'a Module<'c>,
+        func: &'a PrimFunc,
+        function: FunctionValue<'c>,
+    ) -> Emitter<'a, 'c> {
+        let ir = Ir::new(context, module);
+        let entry = ir.block(function, "entry");
+        let body = ir.block(function, "body");
+        ir.builder.position_at_end(body);
+        Emitter {
+            ir,
+            func,
+            function,
+            vars: HashMap::new(),
+            buffers: HashMap::new(),
+            lanes: None,
+            workspaces: vec![],
+            in_parallel: false,
+            entry,
+        }
+    }
+
+    /// Ends the entry block; call once, when the body is complete.
+    pub fn finish(&self) -> Result<()> {
+        let body = self
+            .entry
+            .get_next_basic_block()
+            .ok_or_else(|| CodegenError::new("the function lost its body"))?;
+        self.ir.builder.position_at_end(self.entry);
+        self.ir.builder.build_unconditional_branch(body)?;
+        Ok(())
+    }
+
+    /// Stack memory that lives as long as the function.
+    pub fn alloca(&self, ty: impl BasicType<'c>, align: u32) -> Result<PointerValue<'c>> {
+        let here = self.ir.here()?;
+        self.ir.builder.position_at_end(self.entry);
+        let slot = self.ir.builder.build_alloca(ty, "")?;
+        if let Some(instruction) = slot.as_instruction() {
+            instruction.set_alignment(align).map_err(|e| CodegenError::new(e.to_string()))?;
+        }
+        self.ir.builder.position_at_end(here);
+        Ok(slot)
+    }
+
+    /// The type expressions of `dtype` have while computed.
+    pub fn value_type(&self, dtype: DType) -> Result<BasicTypeEnum<'c>> {
+        let c = self.ir.context;
+        Ok(match dtype {
+            DType::F32 | DType::F16 | DType::BF16 => c.f32_type().into(),
+            DType::F64 => c.f64_type().into(),
+            DType::BOOL => c.bool_type().into(),
+            _ => self.storage_type(dtype)?,
+        })
+    }
+
+    /// The type elements of `dtype` have in memory.
+    pub fn storage_type(&self, dtype: DType) -> Result<BasicTypeEnum<'c>> {
+        let c = self.ir.context;
+        Ok(match dtype {
+            DType::F32 => c.f32_type().into(),
+            DType::F64 => c.f64_type().into(),
+            DType::I8 | DType::U8 | DType::BOOL => c.i8_type().into(),
+            DType::F16 | DType::BF16 | DType::I16 | DType::U16 => c.i16_type().into(),
+            DType::I32 | DType::U32 => c.i32_type().into(),
+            DType::I64 | DType::U64 => c.i64_type().into(),
+            other => return Err(CodegenError::new(format!("no code for element type {other}"))),
+        })
+    }
+}
+
+/// Whether `dtype` is computed as float32 and rounded after every operation.
+pub fn is_half(dtype: DType) -> bool {
+    dtype == DType::F16 || dtype == DType::BF16
+}

@@ -1,0 +1,211 @@
+//! Statements.
+
+use inkwell::IntPredicate;
+use inkwell::values::{BasicValueEnum, IntValue};
+use reflex_tir::{Expr, For, ForKind, Scope, Stmt, Var};
+
+use crate::emit::uniform::has_vector_form;
+use crate::emit::value::Value;
+use crate::emit::{Emitter, Lanes};
+use crate::error::{CodegenError, Result};
+
+/// The widest vector loop, in lanes. LLVM splits vectors into registers; far wider ones only
+/// spill.
+const MAX_LANES: i64 = 256;
+/// The largest number of copies of one body.
+const MAX_UNROLL: i64 = 4096;
+
+impl<'c> Emitter<'_, 'c> {
+    /// Emits `stmt`.
+    pub fn stmt(&mut self, stmt: &Stmt) -> Result<()> {
+        match stmt {
+            Stmt::For(l) => self.for_loop(l),
+            Stmt::Block(b) => {
+                let text = format!("block {} is still there: the function is not lowered", b.name);
+                Err(CodegenError::new(text))
+            }
+            Stmt::Store { buffer, indices, value } => self.store(*buffer, indices, value),
+            Stmt::If { cond, then, otherwise } => self.if_stmt(cond, then, otherwise.as_deref()),
+            Stmt::Let { var, value, body } => {
+                let value = self.expr(value)?;
+                self.bound(*var, value, |e| e.stmt(body))
+            }
+            Stmt::Allocate { buffer, body } => match self.func.buffers[*buffer].scope {
+                Scope::Local => self.local(*buffer, body),
+                Scope::Global => self.workspace(*buffer, body),
+                Scope::Shared => Err(CodegenError::new("shared memory on a CPU target")),
+            },
+            Stmt::While { cond, body } => self.while_loop(cond, body),
+            Stmt::Seq(all) => all.iter().try_for_each(|s| self.stmt(s)),
+        }
+    }
+
+    /// Runs `body` with `var` bound to `value`.
+    fn bound(
+        &mut self,
+        var: Var,
+        value: Value<'c>,
+        body: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let outer = self.vars.insert(var, value);
+        body(self)?;
+        match outer {
+            Some(value) => self.vars.insert(var, value),
+            None => self.vars.remove(&var),
+        };
+        Ok(())
+    }
+
+    fn for_loop(&mut self, l: &For) -> Result<()> {
+        match &l.kind {
+            ForKind::Serial => self.serial(l),
+            ForKind::Unrolled => self.unrolled(l),
+            ForKind::Vectorized => self.vectorized(l),
+            // Parts of a parallel loop and lanes of a vector already run at once.
+            ForKind::Parallel if self.in_parallel || self.lanes.is_some() => self.serial(l),
+            ForKind::Parallel => self.parallel(l),
+            ForKind::ThreadBinding(axis) => {
+                Err(CodegenError::new(format!("loop bound to {axis} on a CPU target")))
+            }
+        }
+    }
+
+    fn const_extent(&self, l: &For, limit: i64) -> Result<i64> {
+        let name = &self.func.vars[l.var].name;
+        let kind = &l.kind;
+        match l.extent.as_int() {
+            Some(n) if n <= limit => Ok(n.max(0)),
+            Some(n) => {
+                let text = format!("{kind:?} loop {name} has extent {n}, more than {limit}");
+                Err(CodegenError::new(text))
+            }
+            None => Err(CodegenError::new(format!("{kind:?} loop {name} has no constant extent"))),
+        }
+    }
+
+    fn unrolled(&mut self, l: &For) -> Result<()> {
+        let extent = self.const_extent(l, MAX_UNROLL)?;
+        let min = self.uniform_int(&l.min, "loop start")?;
+        for i in 0..extent {
+            let value = self.ir.builder.build_int_add(min, self.ir.i64(i), "")?;
+            self.bound(l.var, Value::One(value.into()), |e| e.stmt(&l.body))?;
+        }
+        Ok(())
+    }
+
+    fn vectorized(&mut self, l: &For) -> Result<()> {
+        if self.lanes.is_some() || !has_vector_form(l) {
+            return self.serial(l);
+        }
+        let lanes = self.const_extent(l, MAX_LANES)?;
+        let min = self.uniform_int(&l.min, "loop start")?;
+        match lanes {
+            0 => Ok(()),
+            1 => self.bound(l.var, Value::One(min.into()), |e| e.stmt(&l.body)),
+            _ => {
+                self.lanes = Some(Lanes { count: lanes as u32, mask: None });
+                let ramp = Value::Ramp { base: min, stride: 1 };
+                let result = self.bound(l.var, ramp, |e| e.stmt(&l.body));
+                self.lanes = None;
+                result
+            }
+        }
+    }
+
+    fn serial(&mut self, l: &For) -> Result<()> {
+        let min = self.uniform_int(&l.min, "loop start")?;
+        let extent = self.uniform_int(&l.extent, "loop extent")?;
+        let end = self.ir.builder.build_int_add(min, extent, "")?;
+        match l.extent.as_int() {
+            Some(n) if n <= 0 => Ok(()),
+            Some(1) => self.bound(l.var, Value::One(min.into()), |e| e.stmt(&l.body)),
+            known => self.counted(l.var, min, end, known.is_some(), |e| e.stmt(&l.body)),
+        }
+    }
+
+    /// `for var in min..end { body }`; `nonempty` says that `min < end` is known.
+    pub fn counted(
+        &mut self,
+        var: Var,
+        min: IntValue<'c>,
+        end: IntValue<'c>,
+        nonempty: bool,
+        body: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let top = self.ir.block(self.function, "loop");
+        let after = self.ir.block(self.function, "after");
+        let before = self.ir.here()?;
+        if nonempty {
+            self.ir.builder.build_unconditional_branch(top)?;
+        } else {
+            let any = self.ir.builder.build_int_compare(IntPredicate::SLT, min, end, "")?;
+            self.ir.builder.build_conditional_branch(any, top, after)?;
+        }
+        self.ir.builder.position_at_end(top);
+        let phi = self.ir.builder.build_phi(self.ir.context.i64_type(), "")?;
+        let index = phi.as_basic_value();
+        self.bound(var, Value::One(index), body)?;
+        // Below `end`, so the step cannot wrap.
+        let next = self.ir.builder.build_int_nsw_add(index.into_int_value(), self.ir.i64(1), "")?;
+        let more = self.ir.builder.build_int_compare(IntPredicate::SLT, next, end, "")?;
+        let last = self.ir.here()?;
+        self.ir.builder.build_conditional_branch(more, top, after)?;
+        phi.add_incoming(&[(&min, before), (&next, last)]);
+        self.ir.builder.position_at_end(after);
+        Ok(())
+    }
+
+    fn while_loop(&mut self, cond: &Expr, body: &Stmt) -> Result<()> {
+        let top = self.ir.block(self.function, "while");
+        let inside = self.ir.block(self.function, "while.body");
+        let after = self.ir.block(self.function, "while.end");
+        self.ir.builder.build_unconditional_branch(top)?;
+        self.ir.builder.position_at_end(top);
+        let cond = self.uniform_int(cond, "while condition")?;
+        self.ir.builder.build_conditional_branch(cond, inside, after)?;
+        self.ir.builder.position_at_end(inside);
+        self.stmt(body)?;
+        self.ir.builder.build_unconditional_branch(top)?;
+        self.ir.builder.position_at_end(after);
+        Ok(())
+    }
+
+    fn if_stmt(&mut self, cond: &Expr, then: &Stmt, otherwise: Option<&Stmt>) -> Result<()> {
+        match self.one_or_many(cond)? {
+            BasicValueEnum::VectorValue(mask) => {
+                self.masked(mask, |e| e.stmt(then))?;
+                let Some(otherwise) = otherwise else { return Ok(()) };
+                let not = self.ir.builder.build_not(mask, "")?;
+                self.masked(not, |e| e.stmt(otherwise))
+            }
+            cond => self.branch(cond.into_int_value(), then, otherwise),
+        }
+    }
+
+    fn branch(&mut self, cond: IntValue<'c>, then: &Stmt, otherwise: Option<&Stmt>) -> Result<()> {
+        if let Some(known) = cond.get_zero_extended_constant() {
+            return match (known != 0, otherwise) {
+                (true, _) => self.stmt(then),
+                (false, Some(otherwise)) => self.stmt(otherwise),
+                (false, None) => Ok(()),
+            };
+        }
+        let on_true = self.ir.block(self.function, "then");
+        let after = self.ir.block(self.function, "endif");
+        let on_false = match otherwise {
+            Some(_) => self.ir.block(self.function, "else"),
+            None => after,
+        };
+        self.ir.builder.build_conditional_branch(cond, on_true, on_false)?;
+        self.ir.builder.position_at_end(on_true);
+        self.stmt(then)?;
+        self.ir.builder.build_unconditional_branch(after)?;
+        if let Some(otherwise) = otherwise {
+            self.ir.builder.position_at_end(on_false);
+            self.stmt(otherwise)?;
+            self.ir.builder.build_unconditional_branch(after)?;
+        }
+        self.ir.builder.position_at_end(after);
+        Ok(())
+    }
+}

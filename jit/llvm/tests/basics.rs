@@ -1,0 +1,48 @@
+//! The smallest kernels, through both entries.
+
+mod common;
+
+use common::{Kernel, check};
+use reflex_tir::builder::FuncBuilder;
+use reflex_tir::codegen::OptLevel;
+use reflex_tir::eval::{Arg, Tensor};
+use reflex_tir::{DType, Expr, For, ForKind, PrimFunc, Stmt};
+use std::collections::BTreeMap;
+
+fn add1(kind: ForKind) -> PrimFunc {
+    let mut f = FuncBuilder::new("add1");
+    let x = f.input("x", DType::F32, vec![16.into()]);
+    let y = f.declare_output("y", DType::F32, vec![16.into()]);
+    let i = f.func_mut().new_var("i");
+    let value = f.at(x, &[i.into()]) + Expr::float(1.0, DType::F32);
+    f.push(Stmt::For(Box::new(For {
+        var: i,
+        min: 0.into(),
+        extent: 16.into(),
+        kind,
+        annotations: BTreeMap::new(),
+        body: Stmt::store(y, vec![i.into()], value),
+    })));
+    f.finish()
+}
+
+#[test]
+fn add1_in_every_loop_kind() {
+    let x: Vec<f32> = (0..16).map(|i| i as f32 * 0.5).collect();
+    for kind in [ForKind::Serial, ForKind::Vectorized, ForKind::Unrolled, ForKind::Parallel] {
+        let args =
+            [Arg::Tensor(Tensor::f32(&[16], &x)), Arg::Tensor(Tensor::zeros(DType::F32, &[16]))];
+        let out = check(&add1(kind), &args);
+        assert_eq!(out[1].tensor().to_f32()[4], 3.0);
+    }
+}
+
+#[test]
+fn vector_loops_use_the_widest_registers() {
+    if !reflex_tir::codegen::Target::host().features.contains("avx512f") {
+        return;
+    }
+    let kernel = Kernel::new(&add1(ForKind::Vectorized), OptLevel::O3);
+    assert!(kernel.raw_asm().contains("zmm"), "{}", kernel.raw_asm());
+    println!("{} us\n{}", kernel.object.micros, kernel.raw_asm());
+}
