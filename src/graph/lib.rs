@@ -7,11 +7,13 @@
 
 pub mod builder;
 pub mod dims;
+mod eval;
 pub mod infer;
 mod ir;
 mod literal;
 mod op;
 
+pub use eval::{Dims, EvalError, EvalValue, eval_dim, eval_func, eval_op};
 pub use ir::{
     Binding, Body, Const, Func, FuncData, FuncId, Loop, Module, Node, TensorType, Type, Value,
     ValueData,

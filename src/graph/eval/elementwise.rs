@@ -1,0 +1,283 @@
+//! Unary, binary, select and cast, in chunks so that long tensors stay in cache.
+
+use std::borrow::Cow;
+
+use reflex_tir::DType;
+
+use super::movement::broadcast;
+use super::nums::{CHUNK, Num, Nums, decode_range, encode};
+use super::{EvalError, Result, count, literal};
+use crate::{Binary, Literal, Unary};
+
+/// NumPy's broadcast shape.
+pub(super) fn broadcast_shape(a: &[i64], b: &[i64]) -> Result<Vec<i64>> {
+    let rank = a.len().max(b.len());
+    let dim = |s: &[i64], i: usize| (i + s.len()).checked_sub(rank).map_or(1, |j| s[j]);
+    (0..rank)
+        .map(|i| match (dim(a, i), dim(b, i)) {
+            (x, y) if x == y => Ok(x),
+            (1, y) => Ok(y),
+            (x, 1) => Ok(x),
+            _ => Err(EvalError::new(format!("{a:?} and {b:?} do not broadcast"))),
+        })
+        .collect()
+}
+
+fn expanded<'a>(x: &'a Literal, shape: &[i64]) -> Result<Cow<'a, Literal>> {
+    Ok(if x.shape() == shape { Cow::Borrowed(x) } else { Cow::Owned(broadcast(x, shape)?) })
+}
+
+fn chunks(total: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+    (0..total).step_by(CHUNK).map(move |at| at..(at + CHUNK).min(total))
+}
+
+pub(super) fn unary(f: Unary, x: &Literal) -> Result<Literal> {
+    let out_type = match f {
+        Unary::IsNan | Unary::IsInf => DType::BOOL,
+        _ => x.dtype(),
+    };
+    let mut out = Vec::with_capacity(x.count() * out_type.itemsize());
+    for range in chunks(x.count()) {
+        let y = match decode_range(x, range)? {
+            Nums::Float(v) if out_type == DType::BOOL => {
+                let test = if f == Unary::IsNan { f64::is_nan } else { f64::is_infinite };
+                Nums::Int(v.into_iter().map(|v| test(v) as i128).collect())
+            }
+            Nums::Float(mut v) => {
+                let f = unary_float(f)?;
+                v.iter_mut().for_each(|v| *v = f(*v));
+                Nums::Float(v)
+            }
+            Nums::Int(mut v) => {
+                for v in &mut v {
+                    *v = unary_int(f, *v, x.dtype())?;
+                }
+                Nums::Int(v)
+            }
+        };
+        encode(&y, out_type, &mut out)?;
+    }
+    literal(out_type, x.shape().to_vec(), out)
+}
+
+fn unary_float(f: Unary) -> Result<fn(f64) -> f64> {
+    Ok(match f {
+        Unary::Neg => |v| -v,
+        Unary::Abs => f64::abs,
+        Unary::Sign => |v| {
+            if v > 0.0 {
+                1.0
+            } else if v < 0.0 {
+                -1.0
+            } else {
+                v
+            }
+        },
+        Unary::Exp => f64::exp,
+        Unary::Log => f64::ln,
+        Unary::Sqrt => f64::sqrt,
+        Unary::Reciprocal => f64::recip,
+        Unary::Sin => f64::sin,
+        Unary::Cos => f64::cos,
+        Unary::Tan => f64::tan,
+        Unary::Asin => f64::asin,
+        Unary::Acos => f64::acos,
+        Unary::Atan => f64::atan,
+        Unary::Sinh => f64::sinh,
+        Unary::Cosh => f64::cosh,
+        Unary::Tanh => f64::tanh,
+        Unary::Asinh => f64::asinh,
+        Unary::Acosh => f64::acosh,
+        Unary::Atanh => f64::atanh,
+        Unary::Erf => libm::erf,
+        Unary::Sigmoid => |v| 1.0 / (1.0 + (-v).exp()),
+        Unary::Floor => f64::floor,
+        Unary::Ceil => f64::ceil,
+        Unary::Round => f64::round_ties_even,
+        Unary::IsNan | Unary::IsInf | Unary::Not | Unary::BitNot => {
+            return Err(EvalError::new(format!("{f:?} of a float tensor")));
+        }
+    })
+}
+
+fn unary_int(f: Unary, v: i128, dtype: DType) -> Result<i128> {
+    Ok(match f {
+        Unary::Neg => -v,
+        Unary::Abs => v.abs(),
+        Unary::Sign => v.signum(),
+        Unary::Floor | Unary::Ceil | Unary::Round => v,
+        Unary::IsNan | Unary::IsInf => 0,
+        Unary::Not if dtype == DType::BOOL => 1 - v,
+        Unary::BitNot if dtype != DType::BOOL => !v,
+        _ => return Err(EvalError::new(format!("{f:?} of a {dtype} tensor"))),
+    })
+}
+
+pub(super) fn binary(f: Binary, a: &Literal, b: &Literal) -> Result<Literal> {
+    if a.dtype() != b.dtype() {
+        return Err(EvalError::new(format!("{f:?} of {a:?} and {b:?}: element types differ")));
+    }
+    let shape = broadcast_shape(a.shape(), b.shape())?;
+    let total = count(&shape)?;
+    let (a, b) = (expanded(a, &shape)?, expanded(b, &shape)?);
+    let out_type = if is_comparison(f) { DType::BOOL } else { a.dtype() };
+    let mut out = Vec::with_capacity(total * out_type.itemsize());
+    for range in chunks(total) {
+        let y = match (decode_range(&a, range.clone())?, decode_range(&b, range)?) {
+            (Nums::Float(x), Nums::Float(y)) if is_comparison(f) => {
+                Nums::Int(x.iter().zip(&y).map(|(x, y)| compare(f, x, y) as i128).collect())
+            }
+            (Nums::Int(x), Nums::Int(y)) if is_comparison(f) => {
+                Nums::Int(x.iter().zip(&y).map(|(x, y)| compare(f, x, y) as i128).collect())
+            }
+            (Nums::Float(mut x), Nums::Float(y)) => {
+                let f = binary_float(f)?;
+                x.iter_mut().zip(y).for_each(|(x, y)| *x = f(*x, y));
+                Nums::Float(x)
+            }
+            (Nums::Int(mut x), Nums::Int(y)) => {
+                for (x, y) in x.iter_mut().zip(y) {
+                    *x = binary_int(f, *x, y, out_type)?;
+                }
+                Nums::Int(x)
+            }
+            _ => unreachable!("the element types are equal"),
+        };
+        encode(&y, out_type, &mut out)?;
+    }
+    literal(out_type, shape, out)
+}
+
+/// Whether the result is bool whatever the operands are.
+pub(super) fn is_comparison(f: Binary) -> bool {
+    use Binary::*;
+    matches!(f, Equal | NotEqual | Less | LessEqual | Greater | GreaterEqual)
+}
+
+fn compare<T: PartialOrd>(f: Binary, a: &T, b: &T) -> bool {
+    match f {
+        Binary::Equal => a == b,
+        Binary::NotEqual => a != b,
+        Binary::Less => a < b,
+        Binary::LessEqual => a <= b,
+        Binary::Greater => a > b,
+        Binary::GreaterEqual => a >= b,
+        _ => unreachable!("is_comparison holds"),
+    }
+}
+
+fn binary_float(f: Binary) -> Result<fn(f64, f64) -> f64> {
+    Ok(match f {
+        Binary::Add => |a, b| a + b,
+        Binary::Sub => |a, b| a - b,
+        Binary::Mul => |a, b| a * b,
+        Binary::Div => |a, b| a / b,
+        Binary::FloorMod => |a, b| {
+            let r = a % b;
+            if r != 0.0 && (r < 0.0) != (b < 0.0) { r + b } else { r }
+        },
+        Binary::TruncMod => |a, b| a % b,
+        Binary::Pow => f64::powf,
+        Binary::Min => <f64 as Num>::min,
+        Binary::Max => <f64 as Num>::max,
+        _ => return Err(EvalError::new(format!("{f:?} of float tensors"))),
+    })
+}
+
+fn binary_int(f: Binary, a: i128, b: i128, dtype: DType) -> Result<i128> {
+    let bits = i128::from(dtype.bits);
+    let logical = dtype == DType::BOOL;
+    Ok(match f {
+        Binary::And | Binary::BitAnd if logical || f == Binary::BitAnd => a & b,
+        Binary::Or | Binary::BitOr if logical || f == Binary::BitOr => a | b,
+        Binary::Xor | Binary::BitXor if logical || f == Binary::BitXor => a ^ b,
+        Binary::Min => Num::min(a, b),
+        Binary::Max => Num::max(a, b),
+        Binary::Add => a + b,
+        Binary::Sub => a - b,
+        Binary::Mul => a.mul(b),
+        Binary::Div | Binary::FloorMod | Binary::TruncMod if b == 0 => {
+            return Err(EvalError::new(format!("{f:?} of a {dtype} tensor by zero")));
+        }
+        Binary::Div => a / b,
+        Binary::TruncMod => a % b,
+        Binary::FloorMod => {
+            let r = a % b;
+            if r != 0 && (r < 0) != (b < 0) { r + b } else { r }
+        }
+        Binary::Pow => int_pow(a, b),
+        Binary::Shl => {
+            if (0..bits).contains(&b) {
+                a << b
+            } else {
+                0
+            }
+        }
+        Binary::Shr => a >> if (0..bits).contains(&b) { b } else { 127 },
+        _ => return Err(EvalError::new(format!("{f:?} of {dtype} tensors"))),
+    })
+}
+
+/// Wraps at 64 bits; a negative exponent gives the truncated reciprocal power.
+fn int_pow(base: i128, exponent: i128) -> i128 {
+    if exponent < 0 {
+        return match base {
+            1 => 1,
+            -1 => 1 - 2 * (exponent & 1),
+            _ => 0,
+        };
+    }
+    let (mut result, mut square, mut left) = (1i128, base, exponent);
+    while left > 0 {
+        if left & 1 == 1 {
+            result = result.mul(square);
+        }
+        square = square.mul(square);
+        left >>= 1;
+    }
+    result
+}
+
+pub(super) fn select(cond: &Literal, a: &Literal, b: &Literal) -> Result<Literal> {
+    if cond.dtype() != DType::BOOL || a.dtype() != b.dtype() {
+        return Err(EvalError::new(format!("where of {cond:?}, {a:?} and {b:?}")));
+    }
+    let shape = broadcast_shape(cond.shape(), &broadcast_shape(a.shape(), b.shape())?)?;
+    count(&shape)?;
+    let (cond, a, b) = (expanded(cond, &shape)?, expanded(a, &shape)?, expanded(b, &shape)?);
+    let item = a.dtype().itemsize();
+    let mut out = Vec::with_capacity(a.bytes().len());
+    let sides = a.bytes().chunks_exact(item).zip(b.bytes().chunks_exact(item));
+    for (c, (x, y)) in cond.bytes().iter().zip(sides) {
+        out.extend_from_slice(if *c != 0 { x } else { y });
+    }
+    literal(a.dtype(), shape, out)
+}
+
+pub(super) fn cast(x: &Literal, to: DType) -> Result<Literal> {
+    if x.dtype() == to {
+        return Ok(x.clone());
+    }
+    let mut out = Vec::with_capacity(x.count() * to.itemsize());
+    for range in chunks(x.count()) {
+        let y = match decode_range(x, range)? {
+            Nums::Float(v) if to.is_float() => Nums::Float(v),
+            Nums::Float(v) if to == DType::BOOL => {
+                Nums::Int(v.into_iter().map(|v| (v != 0.0) as i128).collect())
+            }
+            Nums::Float(v) => {
+                let (least, most) = super::nums::limits(to);
+                // `as` truncates, saturates and sends NaN to 0.
+                Nums::Int(v.into_iter().map(|v| (v as i128).clamp(least, most)).collect())
+            }
+            // One rounding straight from the integer.
+            Nums::Int(v) if to == DType::F32 => {
+                Nums::Float(v.into_iter().map(|v| v as f32 as f64).collect())
+            }
+            Nums::Int(v) if to.is_float() => Nums::Float(v.into_iter().map(|v| v as f64).collect()),
+            Nums::Int(v) => Nums::Int(v),
+        };
+        encode(&y, to, &mut out)?;
+    }
+    literal(to, x.shape().to_vec(), out)
+}

@@ -1,0 +1,190 @@
+//! Operators that only move elements; they work on bytes and so on every element type of
+//! whole bytes.
+
+use reflex_tir::DType;
+
+use super::walk::{broadcast_strides, gather_strided, strides};
+use super::{EvalError, Result, count, literal, need_axis};
+use crate::{Literal, PadMode};
+
+fn item(x: &Literal) -> Result<usize> {
+    if x.dtype().bits.is_multiple_of(8) && x.dtype().is_scalar() {
+        return Ok(x.dtype().itemsize());
+    }
+    Err(EvalError::new(format!("{} elements are not whole bytes", x.dtype())))
+}
+
+pub(super) fn reshape(x: &Literal, shape: Vec<i64>) -> Result<Literal> {
+    let text = format!("{x:?} has not the element count of {shape:?}");
+    x.reshaped(shape).ok_or_else(|| EvalError::new(text))
+}
+
+pub(super) fn transpose(x: &Literal, perm: &[usize]) -> Result<Literal> {
+    let mut sorted = perm.to_vec();
+    sorted.sort_unstable();
+    if !sorted.iter().copied().eq(0..x.shape().len()) {
+        return Err(EvalError::new(format!("{perm:?} does not permute the axes of {x:?}")));
+    }
+    let from = strides(x.shape());
+    let shape: Vec<i64> = perm.iter().map(|p| x.shape()[*p]).collect();
+    let steps: Vec<i64> = perm.iter().map(|p| from[*p]).collect();
+    let bytes = gather_strided(x.bytes(), item(x)?, &shape, &steps, 0);
+    literal(x.dtype(), shape, bytes)
+}
+
+pub(super) fn broadcast(x: &Literal, shape: &[i64]) -> Result<Literal> {
+    let fits = x.shape().len() <= shape.len()
+        && x.shape().iter().rev().zip(shape.iter().rev()).all(|(a, b)| a == b || *a == 1);
+    if !fits {
+        return Err(EvalError::new(format!("{x:?} does not broadcast to {shape:?}")));
+    }
+    count(shape)?;
+    let steps = broadcast_strides(x.shape(), shape.len());
+    let bytes = gather_strided(x.bytes(), item(x)?, shape, &steps, 0);
+    literal(x.dtype(), shape.to_vec(), bytes)
+}
+
+pub(super) fn concat(parts: &[&Literal], axis: usize) -> Result<Literal> {
+    let first = parts[0];
+    need_axis(axis, first.shape().len())?;
+    let mut shape = first.shape().to_vec();
+    shape[axis] = 0;
+    for part in parts {
+        let mut other = part.shape().to_vec();
+        if part.dtype() != first.dtype() || other.len() != shape.len() {
+            return Err(EvalError::new(format!("concat of {first:?} and {part:?}")));
+        }
+        let extent = std::mem::replace(&mut other[axis], shape[axis]);
+        if other != shape {
+            return Err(EvalError::new(format!("concat of {first:?} and {part:?} along {axis}")));
+        }
+        shape[axis] += extent;
+    }
+    let item = item(first)?;
+    let outer = count(&shape[..axis])?;
+    let mut out = Vec::with_capacity(count(&shape)? * item);
+    for row in 0..outer {
+        for part in parts {
+            let bytes = part.bytes().len() / outer;
+            out.extend_from_slice(&part.bytes()[row * bytes..(row + 1) * bytes]);
+        }
+    }
+    literal(first.dtype(), shape, out)
+}
+
+pub(super) fn slice(x: &Literal, begin: &[i64], extent: &[i64], step: &[i64]) -> Result<Literal> {
+    let rank = x.shape().len();
+    let bad = || EvalError::new(format!("slice {begin:?} + {extent:?} by {step:?} of {x:?}"));
+    if begin.len() != rank || extent.len() != rank || step.len() != rank {
+        return Err(bad());
+    }
+    let total = count(extent)?;
+    let from = strides(x.shape());
+    let (mut base, mut steps) = (0i64, vec![]);
+    for axis in 0..rank {
+        let last = step[axis]
+            .checked_mul(extent[axis] - 1)
+            .and_then(|d| d.checked_add(begin[axis]))
+            .ok_or_else(bad)?;
+        let inside = 0..x.shape()[axis];
+        if total > 0 && !(inside.contains(&begin[axis]) && inside.contains(&last)) {
+            return Err(bad());
+        }
+        base = base.wrapping_add(begin[axis].wrapping_mul(from[axis]));
+        // The step of a single element is never taken and may overflow.
+        steps.push(if extent[axis] > 1 { step[axis] * from[axis] } else { 0 });
+    }
+    let bytes = match total {
+        0 => vec![],
+        _ => gather_strided(x.bytes(), item(x)?, extent, &steps, base),
+    };
+    literal(x.dtype(), extent.to_vec(), bytes)
+}
+
+/// Where element `at` of a padded axis comes from; `None` is the fill value.
+fn pad_source(mode: PadMode, at: i64, extent: i64) -> Option<i64> {
+    match mode {
+        _ if (0..extent).contains(&at) => Some(at),
+        PadMode::Constant => None,
+        PadMode::Edge => Some(at.clamp(0, extent - 1)),
+        PadMode::Wrap => Some(at.rem_euclid(extent)),
+        PadMode::Reflect if extent == 1 => Some(0),
+        PadMode::Reflect => {
+            let period = 2 * (extent - 1);
+            let at = at.rem_euclid(period);
+            Some(at.min(period - at))
+        }
+    }
+}
+
+pub(super) fn pad(
+    mode: PadMode,
+    x: &Literal,
+    fill: Option<&Literal>,
+    before: &[i64],
+    after: &[i64],
+) -> Result<Literal> {
+    let rank = x.shape().len();
+    let bad = || EvalError::new(format!("pad of {x:?} by {before:?} and {after:?}"));
+    if before.len() != rank || after.len() != rank {
+        return Err(bad());
+    }
+    let item = item(x)?;
+    let fill = match fill {
+        Some(l) if l.dtype() == x.dtype() && l.count() == 1 => l.bytes().to_vec(),
+        Some(l) => return Err(EvalError::new(format!("pad of {x:?} with {l:?}"))),
+        None => vec![0; item],
+    };
+    let shape: Option<Vec<i64>> =
+        (0..rank).map(|i| x.shape()[i].checked_add(before[i])?.checked_add(after[i])).collect();
+    let shape = shape.ok_or_else(bad)?;
+    let total = count(&shape)?;
+    if mode != PadMode::Constant && total > 0 && x.count() == 0 {
+        return Err(bad());
+    }
+    let from = strides(x.shape());
+    let sources: Vec<Vec<Option<i64>>> = (0..rank)
+        .map(|axis| {
+            (0..shape[axis])
+                .map(|i| pad_source(mode, i - before[axis], x.shape()[axis]))
+                .map(|s| s.map(|s| s * from[axis]))
+                .collect()
+        })
+        .collect();
+    let mut out = Vec::with_capacity(total * item);
+    let unit = strides(&shape);
+    for flat in 0..total as i64 {
+        let source = (0..rank).try_fold(0i64, |sum, axis| {
+            Some(sum + sources[axis][(flat / unit[axis] % shape[axis]) as usize]?)
+        });
+        match source {
+            Some(at) => out.extend_from_slice(&x.bytes()[at as usize * item..][..item]),
+            None => out.extend_from_slice(&fill),
+        }
+    }
+    literal(x.dtype(), shape, out)
+}
+
+pub(super) fn iota(n: i64) -> Result<Literal> {
+    count(&[n])?;
+    Ok(Literal::from_i64(vec![n], &(0..n).collect::<Vec<_>>()))
+}
+
+pub(super) fn dims(values: &[i64], scalar: bool) -> Result<Literal> {
+    match (scalar, values.len()) {
+        (true, 1) => Ok(Literal::from_i64(vec![], values)),
+        (true, n) => Err(EvalError::new(format!("a scalar of {n} values"))),
+        (false, n) => Ok(Literal::from_i64(vec![n as i64], values)),
+    }
+}
+
+/// An int64 scalar tensor.
+pub(super) fn scalar_i64(value: i64) -> Literal {
+    Literal::from_i64(vec![], &[value])
+}
+
+/// A bool scalar tensor.
+pub(super) fn scalar_bool(value: bool) -> Literal {
+    Literal::new(DType::BOOL, vec![], std::sync::Arc::new([value as u8]))
+        .expect("one byte is one bool")
+}

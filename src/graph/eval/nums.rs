@@ -1,0 +1,178 @@
+//! Elements as numbers: floats widen to f64, integers and bools to i128, so that every
+//! element type has exactly two code paths and no integer can overflow before it is wrapped.
+
+use std::ops::Range;
+
+use half::{bf16, f16};
+use reflex_tir::DType;
+
+use super::{EvalError, Result, literal};
+use crate::Literal;
+
+/// Decoded elements.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Nums {
+    /// Of a floating-point tensor.
+    Float(Vec<f64>),
+    /// Of an integer or bool tensor.
+    Int(Vec<i128>),
+}
+
+/// Elements a computation over long tensors handles at a time.
+pub(super) const CHUNK: usize = 4096;
+
+/// Both kinds of numbers, for code that only adds, multiplies and compares.
+pub(super) trait Num: Copy + PartialOrd + Send + Sync {
+    const ZERO: Self;
+    fn add(self, b: Self) -> Self;
+    fn mul(self, b: Self) -> Self;
+    /// The larger; NaN wins.
+    fn max(self, b: Self) -> Self;
+    /// The smaller; NaN wins.
+    fn min(self, b: Self) -> Self;
+    fn wrap(v: Vec<Self>) -> Nums;
+    /// The member of the pair that is of this kind.
+    fn least(pair: (f64, i128)) -> Self;
+}
+
+impl Num for f64 {
+    const ZERO: f64 = 0.0;
+    fn add(self, b: f64) -> f64 {
+        self + b
+    }
+    fn mul(self, b: f64) -> f64 {
+        self * b
+    }
+    fn max(self, b: f64) -> f64 {
+        if self > b || self.is_nan() { self } else { b }
+    }
+    fn min(self, b: f64) -> f64 {
+        if self < b || self.is_nan() { self } else { b }
+    }
+    fn wrap(v: Vec<f64>) -> Nums {
+        Nums::Float(v)
+    }
+    fn least(pair: (f64, i128)) -> f64 {
+        pair.0
+    }
+}
+
+/// Values stay within 64 bits: sums and products wrap there, as every narrower type's do.
+impl Num for i128 {
+    const ZERO: i128 = 0;
+    fn add(self, b: i128) -> i128 {
+        self.wrapping_add(b)
+    }
+    fn mul(self, b: i128) -> i128 {
+        (self as i64).wrapping_mul(b as i64) as i128
+    }
+    fn max(self, b: i128) -> i128 {
+        Ord::max(self, b)
+    }
+    fn min(self, b: i128) -> i128 {
+        Ord::min(self, b)
+    }
+    fn wrap(v: Vec<i128>) -> Nums {
+        Nums::Int(v)
+    }
+    fn least(pair: (f64, i128)) -> i128 {
+        pair.1
+    }
+}
+
+/// Runs generic code on either kind: `each!(nums, v => code over a vector)`.
+macro_rules! each {
+    ($nums:expr, $v:ident => $body:expr) => {
+        match $nums {
+            $crate::eval::nums::Nums::Float($v) => $body,
+            $crate::eval::nums::Nums::Int($v) => $body,
+        }
+    };
+}
+pub(super) use each;
+
+fn read<const N: usize, T>(bytes: &[u8], f: impl Fn([u8; N]) -> T) -> Vec<T> {
+    bytes.chunks_exact(N).map(|c| f(c.try_into().expect("exact chunk"))).collect()
+}
+
+/// The elements of `range`.
+pub(super) fn decode_range(l: &Literal, range: Range<usize>) -> Result<Nums> {
+    let item = l.dtype().itemsize();
+    let b = &l.bytes()[range.start * item..range.end * item];
+    Ok(match l.dtype() {
+        DType::F32 => Nums::Float(read(b, |c| f32::from_le_bytes(c) as f64)),
+        DType::F64 => Nums::Float(read(b, f64::from_le_bytes)),
+        DType::F16 => Nums::Float(read(b, |c| f16::from_le_bytes(c).to_f64())),
+        DType::BF16 => Nums::Float(read(b, |c| bf16::from_le_bytes(c).to_f64())),
+        DType::I64 => Nums::Int(read(b, |c| i64::from_le_bytes(c) as i128)),
+        DType::I32 => Nums::Int(read(b, |c| i32::from_le_bytes(c) as i128)),
+        DType::I16 => Nums::Int(read(b, |c| i16::from_le_bytes(c) as i128)),
+        DType::I8 => Nums::Int(read(b, |c: [u8; 1]| c[0] as i8 as i128)),
+        DType::U64 => Nums::Int(read(b, |c| u64::from_le_bytes(c) as i128)),
+        DType::U32 => Nums::Int(read(b, |c| u32::from_le_bytes(c) as i128)),
+        DType::U16 => Nums::Int(read(b, |c| u16::from_le_bytes(c) as i128)),
+        DType::U8 => Nums::Int(read(b, |c: [u8; 1]| c[0] as i128)),
+        DType::BOOL => Nums::Int(read(b, |c: [u8; 1]| (c[0] != 0) as i128)),
+        other => return Err(EvalError::new(format!("arithmetic on {other} is not supported"))),
+    })
+}
+
+/// Every element.
+pub(super) fn decode(l: &Literal) -> Result<Nums> {
+    decode_range(l, 0..l.count())
+}
+
+/// Every element of a floating-point tensor.
+pub(super) fn floats(l: &Literal) -> Result<Vec<f64>> {
+    match decode(l)? {
+        Nums::Float(v) => Ok(v),
+        Nums::Int(_) => Err(EvalError::new(format!("a float tensor is needed, got {l:?}"))),
+    }
+}
+
+/// Every element of an index tensor.
+pub(super) fn ints(l: &Literal) -> Result<Vec<i64>> {
+    match decode(l)? {
+        Nums::Int(v) => Ok(v.into_iter().map(|v| v as i64).collect()),
+        Nums::Float(_) => Err(EvalError::new(format!("an integer tensor is needed, got {l:?}"))),
+    }
+}
+
+/// Appends the elements as `dtype`: floats round, integers wrap, bool is `!= 0`.
+pub(super) fn encode(nums: &Nums, dtype: DType, out: &mut Vec<u8>) -> Result<()> {
+    macro_rules! put {
+        ($v:expr, $f:expr) => {
+            out.extend($v.iter().flat_map(|v| $f(*v).to_le_bytes()))
+        };
+    }
+    match (nums, dtype) {
+        (Nums::Float(v), DType::F32) => put!(v, |v| v as f32),
+        (Nums::Float(v), DType::F64) => put!(v, |v: f64| v),
+        (Nums::Float(v), DType::F16) => put!(v, f16::from_f64),
+        (Nums::Float(v), DType::BF16) => put!(v, bf16::from_f64),
+        (Nums::Int(v), DType::I64 | DType::U64) => put!(v, |v| v as i64),
+        (Nums::Int(v), DType::I32 | DType::U32) => put!(v, |v| v as i32),
+        (Nums::Int(v), DType::I16 | DType::U16) => put!(v, |v| v as i16),
+        (Nums::Int(v), DType::I8 | DType::U8) => put!(v, |v| v as i8),
+        (Nums::Int(v), DType::BOOL) => put!(v, |v| (v != 0) as u8),
+        _ => return Err(EvalError::new(format!("a computed value cannot be stored as {dtype}"))),
+    }
+    Ok(())
+}
+
+/// A tensor of these elements.
+pub(super) fn tensor(dtype: DType, shape: Vec<i64>, nums: &Nums) -> Result<Literal> {
+    let mut bytes = vec![];
+    encode(nums, dtype, &mut bytes)?;
+    literal(dtype, shape, bytes)
+}
+
+/// The least and the greatest value of a type, where reductions start.
+pub(super) fn limits(dtype: DType) -> (i128, i128) {
+    let bits = u32::from(dtype.bits);
+    match dtype {
+        DType::BOOL => (0, 1),
+        _ if dtype.is_uint() => (0, (1i128 << bits) - 1),
+        _ => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
+    }
+}
