@@ -7,9 +7,15 @@
 //! What is not: graphs, operators, loops, shapes as expressions, or any emitter of
 //! machine code. This crate has never heard of them.
 
+pub mod abi;
 pub mod builder;
+pub mod builtins;
 pub mod bytecode;
+pub mod decode;
 pub mod executable;
+pub mod liveness;
+pub mod program;
 pub mod serialize;
 pub mod text;
+pub mod tier;
 pub mod verify;

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::ops::{Deref, Range};
 
+use crate::builtins::{Builtin, Call};
 use crate::bytecode::{Arg, Args, Instr, Reg};
 use crate::executable::{Constant, Executable, FuncKind, Function, TensorConst};
 
@@ -255,10 +256,13 @@ impl Checker<'_> {
         let mut decoded = Vec::with_capacity(args.len());
         for (k, arg) in args.iter().enumerate() {
             let reason = match arg {
-                Ok(arg) => {
-                    decoded.push(arg);
-                    self.argument(f, arg)
-                }
+                Ok(arg) => match self.argument(f, arg) {
+                    Some(reason) => Some(reason),
+                    None => {
+                        decoded.push(arg);
+                        None
+                    }
+                },
                 Err(error) => Some(error.to_string()),
             };
             if let Some(reason) = reason {
@@ -268,10 +272,17 @@ impl Checker<'_> {
         let Some(target) = usize::try_from(callee).ok().and_then(|i| exec.functions.get(i)) else {
             return self.fault(place, format!("callee {callee} is not in the function table"));
         };
-        let wrong_arity = target.kind != FuncKind::Packed && target.num_args != args.len() as i64;
-        if wrong_arity {
+        if target.kind != FuncKind::Packed && target.num_args != args.len() as i64 {
             let (name, expected, given) = (&target.name, target.num_args, args.len());
-            self.fault(place, format!("`{name}` takes {expected} arguments, {given} given"));
+            return self
+                .fault(place, format!("`{name}` takes {expected} arguments, {given} given"));
+        }
+        // A builtin's rule looks up constants and functions, so it needs sound arguments.
+        if let (FuncKind::Packed, true) = (target.kind, decoded.len() == args.len())
+            && let Some(builtin) = Builtin::from_name(&target.name)
+            && let Err(reason) = builtin.check(&Call { exec, args: &decoded })
+        {
+            self.fault(place, reason);
         }
     }
 

@@ -1,0 +1,246 @@
+//! The layouts and protocols that machine code for VM functions is written against.
+//!
+//! # Frames
+//!
+//! A session has one register stack of 16-byte slots, reserved once; it never moves.
+//! A frame is addressed by its register 0, `regs`:
+//!
+//! ```text
+//! regs - FRAME_HEADER_SLOTS   FrameHeader
+//! regs                        registers 0 .. num_regs, owned values, None when unset
+//! regs + num_regs             result slot: None, or borrowed by a call in flight
+//! regs + num_regs + 1         argument area: borrowed views, meaningless between calls
+//! regs + frame_slots          register 0 of a callee's frame
+//! ```
+//!
+//! `num_regs` and `frame_slots` are in [`crate::decode::FuncCode`]. Every register is a
+//! valid owned value at all times, so an error or an exit can happen between any two
+//! operations and the session can release a frame without knowing where it stopped.
+//!
+//! # Machine code
+//!
+//! Code for a function or a trace has the signature [`Native`] in Cranelift's `tail`
+//! convention (which Rust cannot call, hence [`Glue`]). It is entered with `regs` equal
+//! to [`SessionAbi::regs`] and the frame complete: header written, parameters stored,
+//! every other register None, fuel charged. It ends in one of three ways:
+//!
+//! 1. `return RESUME`: the interpreter continues at [`SessionAbi::pc`] of the frame at
+//!    [`SessionAbi::regs`]. Nothing executed is executed again, so `pc` is the first
+//!    operation that has not run.
+//! 2. `return ERROR`: an error is in the session (a callback put it there). The session
+//!    releases every frame up to the one it was entered with; code releases nothing.
+//! 3. A tail call of the address that [`Callbacks::push_call`] or [`Callbacks::leave`]
+//!    returned, with the session and the new [`SessionAbi::regs`]. Native code calls
+//!    native code only this way: recursion grows the register stack, never the native
+//!    one.
+//!
+//! A continuation (where a call made by native code resumes) has the same signature and
+//! is entered with the caller's frame current and the callee's result stored. The
+//! address [`Glue::exit`] may stand anywhere a code address may: it returns `RESUME`.
+//! Entry cells of functions without native code hold it, so native callers need no test.
+//!
+//! # Fuel and interrupts
+//!
+//! One unit of fuel is charged for each frame pushed and for each backward jump, by
+//! every tier. On a backward jump native code subtracts one from
+//! [`SessionAbi::fuel`], and calls [`Callbacks::poll`] when the result is negative or
+//! the word at [`SessionAbi::interrupt`] is not zero. Before a packed call it calls
+//! `poll` when that word is not zero. Frames pushed by callbacks charge for themselves.
+
+use std::sync::atomic::{AtomicPtr, AtomicU32};
+
+use reflex_runtime::abi::TVMFFIAny;
+
+/// A function or trace in machine code, as an opaque address.
+pub type CodePtr = *const u8;
+
+/// Status of native code: continue in the interpreter at `session.regs`, `session.pc`.
+pub const RESUME: i32 = 0;
+/// Status of native code and callbacks: an error is in the session.
+pub const ERROR: i32 = -1;
+
+/// Slots of a [`FrameHeader`].
+pub const FRAME_HEADER_SLOTS: usize = 2;
+/// `FrameHeader::dst` of a call whose result is discarded.
+pub const DISCARD: u32 = u32::MAX;
+/// `FrameHeader::flags`: the frame was entered by the host; its result goes to the host.
+pub const FRAME_BASE: u32 = 1;
+
+/// What stands before register 0 of every frame.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct FrameHeader {
+    /// Register 0 of the caller's frame; null in the first frame of a session.
+    pub caller: *mut TVMFFIAny,
+    /// Native code to continue with when this frame is left, or [`Glue::exit`].
+    pub resume: CodePtr,
+    /// The function running in this frame (index in the function table).
+    pub func: u32,
+    /// Operation of the caller that comes after the call.
+    pub return_pc: u32,
+    /// Register of the caller that takes the result, or [`DISCARD`].
+    pub dst: u32,
+    /// [`FRAME_BASE`] or zero.
+    pub flags: u32,
+}
+
+/// The part of a session that machine code sees.
+#[repr(C)]
+pub struct SessionAbi {
+    /// Register 0 of the current frame. Only [`Callbacks`] and trace exits change it.
+    pub regs: *mut TVMFFIAny,
+    /// Remaining fuel; negative once exhausted.
+    pub fuel: i64,
+    /// Not zero when someone wants the session's attention.
+    pub interrupt: *const AtomicU32,
+    /// Current operation: where to resume, and where an error happened. Callbacks that
+    /// take a `pc` store it here.
+    pub pc: u32,
+    /// Frames on the stack.
+    pub depth: u32,
+    /// Most frames the stack may have.
+    pub depth_limit: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// One past the last slot that frames may use.
+    pub stack_limit: *mut TVMFFIAny,
+    /// The program's constant table ([`crate::decode::ArgSource::Const`] indexes it).
+    pub consts: *const TVMFFIAny,
+    /// The program's code cells, indexed by [`crate::decode::SiteId`].
+    pub cells: *const AtomicPtr<u8>,
+    /// The session itself as an opaque pointer value: what `%vm` reads as.
+    pub vm_value: TVMFFIAny,
+    /// Functions that machine code calls.
+    pub callbacks: *const Callbacks,
+    /// What the tier provides; see [`Glue`].
+    pub glue: Glue,
+}
+
+/// The shape of machine code, in Cranelift's `tail` convention.
+pub type Native = unsafe extern "C" fn(session: *mut SessionAbi, regs: *mut TVMFFIAny) -> i32;
+
+/// Native code every tier provides once per process.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Glue {
+    /// Calls `code` in the `tail` convention; null in sessions without a tier.
+    pub enter: Option<
+        unsafe extern "C" fn(session: *mut SessionAbi, regs: *mut TVMFFIAny, code: CodePtr) -> i32,
+    >,
+    /// A `tail` function that returns [`RESUME`]; null in sessions without a tier.
+    pub exit: CodePtr,
+}
+
+impl Glue {
+    /// For sessions without native code.
+    pub const NONE: Glue = Glue { enter: None, exit: std::ptr::null() };
+}
+
+// SAFETY: both are addresses of immutable code.
+unsafe impl Send for Glue {}
+// SAFETY: as for Send.
+unsafe impl Sync for Glue {}
+
+/// Functions of the VM that machine code calls, in the C convention.
+///
+/// Each requires a live session whose current frame is the caller's, and a `pc` that is
+/// an operation of that frame's function. They are called with every register valid.
+#[repr(C)]
+pub struct Callbacks {
+    /// Runs the operation at `pc`, which is a packed call, a builtin, a copy or a kill,
+    /// as the interpreter does, and stores its result. Returns zero or [`ERROR`].
+    pub execute: unsafe extern "C" fn(session: *mut SessionAbi, pc: u32) -> i32,
+    /// Runs the call at `pc` (of a VM function or through a closure): pushes the
+    /// callee's frame and returns the code to tail-call next, with the new
+    /// `session.regs`; null is an error. `resume` is the caller's continuation after
+    /// `pc`. A closure over a packed function has run when this returns `resume`.
+    pub push_call:
+        unsafe extern "C" fn(session: *mut SessionAbi, pc: u32, resume: CodePtr) -> CodePtr,
+    /// Runs the return at `pc`: releases the frame, gives the result to the caller and
+    /// returns the code to tail-call next, with the new `session.regs`. Never null.
+    pub leave: unsafe extern "C" fn(session: *mut SessionAbi, pc: u32) -> CodePtr,
+    /// Looks at fuel and interrupts at the operation `pc`. Returns zero to go on, or
+    /// [`ERROR`].
+    pub poll: unsafe extern "C" fn(session: *mut SessionAbi, pc: u32) -> i32,
+    /// The truth of the condition register of the branch at `pc`: 1, 0 or [`ERROR`].
+    /// Needed only when the register holds neither an integer nor a boolean.
+    pub condition: unsafe extern "C" fn(session: *mut SessionAbi, pc: u32) -> i32,
+    /// Takes over the error of the packed call at `pc` that just returned failure.
+    /// `result` is released if the callee left something there. Returns [`ERROR`].
+    pub packed_failed:
+        unsafe extern "C" fn(session: *mut SessionAbi, pc: u32, result: *mut TVMFFIAny) -> i32,
+    /// Gives up the reference in an owned value of an object kind (type index 64 or
+    /// more). The slot keeps its bits; overwrite it.
+    pub release: unsafe extern "C" fn(value: *const TVMFFIAny),
+    /// For trace exits: pushes a frame of function `func` with every register None on
+    /// the current frame, as if the caller had called it from the operation before
+    /// `return_pc` for register `dst` (or [`DISCARD`]). Charges no fuel. Returns zero
+    /// or [`ERROR`].
+    pub push_frame:
+        unsafe extern "C" fn(session: *mut SessionAbi, func: u32, return_pc: u32, dst: u32) -> i32,
+}
+
+/// Offset of [`SessionAbi::regs`].
+pub const SESSION_REGS: usize = 0;
+/// Offset of [`SessionAbi::fuel`].
+pub const SESSION_FUEL: usize = 8;
+/// Offset of [`SessionAbi::interrupt`].
+pub const SESSION_INTERRUPT: usize = 16;
+/// Offset of [`SessionAbi::pc`].
+pub const SESSION_PC: usize = 24;
+/// Offset of [`SessionAbi::consts`].
+pub const SESSION_CONSTS: usize = 48;
+/// Offset of [`SessionAbi::cells`].
+pub const SESSION_CELLS: usize = 56;
+/// Offset of [`SessionAbi::vm_value`].
+pub const SESSION_VM_VALUE: usize = 64;
+/// Offset of [`SessionAbi::callbacks`].
+pub const SESSION_CALLBACKS: usize = 80;
+/// Offset of [`SessionAbi::glue`]'s `exit`.
+pub const SESSION_EXIT: usize = 96;
+/// Bytes of a [`FrameHeader`]; the header of `regs` begins this far before it.
+pub const FRAME_HEADER_SIZE: usize = 32;
+/// Offset of [`FrameHeader::resume`] in the header.
+pub const FRAME_RESUME: usize = 8;
+/// Offset of [`FrameHeader::func`] in the header.
+pub const FRAME_FUNC: usize = 16;
+
+/// Offsets in [`Callbacks`].
+pub mod callback {
+    use super::Callbacks;
+    use std::mem::offset_of;
+
+    /// [`Callbacks::execute`].
+    pub const EXECUTE: usize = offset_of!(Callbacks, execute);
+    /// [`Callbacks::push_call`].
+    pub const PUSH_CALL: usize = offset_of!(Callbacks, push_call);
+    /// [`Callbacks::leave`].
+    pub const LEAVE: usize = offset_of!(Callbacks, leave);
+    /// [`Callbacks::poll`].
+    pub const POLL: usize = offset_of!(Callbacks, poll);
+    /// [`Callbacks::condition`].
+    pub const CONDITION: usize = offset_of!(Callbacks, condition);
+    /// [`Callbacks::packed_failed`].
+    pub const PACKED_FAILED: usize = offset_of!(Callbacks, packed_failed);
+    /// [`Callbacks::release`].
+    pub const RELEASE: usize = offset_of!(Callbacks, release);
+    /// [`Callbacks::push_frame`].
+    pub const PUSH_FRAME: usize = offset_of!(Callbacks, push_frame);
+}
+
+const _: () = {
+    use std::mem::offset_of;
+    assert!(offset_of!(SessionAbi, regs) == SESSION_REGS);
+    assert!(offset_of!(SessionAbi, fuel) == SESSION_FUEL);
+    assert!(offset_of!(SessionAbi, interrupt) == SESSION_INTERRUPT);
+    assert!(offset_of!(SessionAbi, pc) == SESSION_PC);
+    assert!(offset_of!(SessionAbi, consts) == SESSION_CONSTS);
+    assert!(offset_of!(SessionAbi, cells) == SESSION_CELLS);
+    assert!(offset_of!(SessionAbi, vm_value) == SESSION_VM_VALUE);
+    assert!(offset_of!(SessionAbi, callbacks) == SESSION_CALLBACKS);
+    assert!(offset_of!(SessionAbi, glue) + offset_of!(Glue, exit) == SESSION_EXIT);
+    assert!(size_of::<FrameHeader>() == FRAME_HEADER_SIZE);
+    assert!(FRAME_HEADER_SIZE == FRAME_HEADER_SLOTS * size_of::<TVMFFIAny>());
+    assert!(offset_of!(FrameHeader, resume) == FRAME_RESUME);
+    assert!(offset_of!(FrameHeader, func) == FRAME_FUNC);
+};

@@ -1,0 +1,135 @@
+//! Storages, tensors in them, views and moves between devices (the CPU is built).
+
+use reflex_runtime::abi::{DLDevice, DLTensor};
+use reflex_runtime::alloc::device::CPU;
+use reflex_runtime::error::Error;
+use reflex_runtime::shape::Shape;
+use reflex_runtime::storage::Storage;
+use reflex_runtime::tensor::{self, Tensor};
+use reflex_runtime::value::{Any, AnyView};
+
+use super::{Context, arity, exactly, int};
+
+const ALLOC_STORAGE: &str = "vm.builtin.alloc_storage";
+const ALLOC_TENSOR: &str = "vm.builtin.alloc_tensor";
+const RESHAPE: &str = "vm.builtin.reshape";
+const TO_DEVICE: &str = "vm.builtin.to_device";
+const ZERO_OFFSET: &str = "vm.builtin.ensure_zero_offset";
+
+/// Refuses a VM argument that is not the VM that runs.
+pub fn check_vm(cx: Context, arg: &AnyView<'_>, name: &str) -> Result<(), Error> {
+    match arg.as_opaque() {
+        Some(vm) if vm == cx.vm && !vm.is_null() => Ok(()),
+        _ => Err(Error::type_error(format!("`{name}`, argument 0 is not the running VM"))),
+    }
+}
+
+fn check_scope(arg: Option<&AnyView<'_>>) -> Result<(), Error> {
+    match arg {
+        None => Ok(()),
+        Some(scope) if scope.is_none() => Ok(()),
+        Some(scope) => match scope.as_str() {
+            Some("" | "global") => Ok(()),
+            Some(other) => Err(Error::value_error(format!(
+                "memory scope `{other}` is not built; the CPU has `global`"
+            ))),
+            None => Err(scope.mismatch("ffi.String")),
+        },
+    }
+}
+
+fn shape_arg<'a>(args: &'a [AnyView<'_>], index: usize) -> Result<&'a Shape, Error> {
+    args[index].downcast_ref::<Shape>().ok_or_else(|| args[index].mismatch("ffi.Shape"))
+}
+
+pub fn alloc_storage(cx: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
+    if args.len() < 4 {
+        return Err(arity(ALLOC_STORAGE, args.len(), 4));
+    }
+    check_vm(cx, &args[0], ALLOC_STORAGE)?;
+    let shape = shape_arg(args, 1)?;
+    let device = int(ALLOC_STORAGE, args, 2)?;
+    // -1 is the host, which is also the only device there is.
+    if !matches!(device, -1 | 0) {
+        return Err(Error::value_error(format!(
+            "the device index {device} is out of the VM's device list (1 device)"
+        )));
+    }
+    let dtype = args[3].as_dtype().ok_or_else(|| args[3].mismatch("DataType"))?;
+    check_scope(args.get(4))?;
+    Ok(Storage::new(&CPU, tensor::byte_size(shape, dtype)?)?.into())
+}
+
+pub fn alloc_tensor(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
+    if args.len() < 4 {
+        return Err(arity(ALLOC_TENSOR, args.len(), 4));
+    }
+    let Some(storage) = args[0].downcast_ref::<Storage>() else {
+        return Err(args[0].mismatch("vm.Storage"));
+    };
+    let offset = int(ALLOC_TENSOR, args, 1)?;
+    let offset = usize::try_from(offset)
+        .map_err(|_| Error::value_error(format!("tensor at offset {offset} of a storage")))?;
+    let shape = shape_arg(args, 2)?;
+    let dtype = args[3].as_dtype().ok_or_else(|| args[3].mismatch("DataType"))?;
+    check_scope(args.get(4))?;
+    Ok(Tensor::on_storage(storage, offset, shape, dtype)?.into())
+}
+
+/// A tensor argument; a borrowed `DLTensor*` cannot be kept, so it is refused.
+fn tensor_arg<'a>(arg: &'a AnyView<'_>, name: &str) -> Result<&'a Tensor, Error> {
+    arg.downcast_ref::<Tensor>().ok_or_else(|| {
+        let key = arg.type_key();
+        Error::type_error(format!("`{name}`, argument 0: expected `ffi.Tensor`, got `{key}`"))
+    })
+}
+
+pub fn reshape(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
+    exactly(RESHAPE, args, 2)?;
+    let tensor = tensor_arg(&args[0], RESHAPE)?;
+    let shape = shape_arg(args, 1)?;
+    Ok(tensor.view(0, shape, tensor.dtype())?.into())
+}
+
+pub fn to_device(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
+    if args.len() < 3 {
+        return Err(arity(TO_DEVICE, args.len(), 3));
+    }
+    let tensor = tensor_arg(&args[0], TO_DEVICE)?;
+    let (kind, id) = (int(TO_DEVICE, args, 1)?, int(TO_DEVICE, args, 2)?);
+    check_scope(args.get(3))?;
+    if (kind, id) != (i64::from(DLDevice::KIND_CPU), 0) {
+        return Err(Error::value_error(format!(
+            "device ({kind}, {id}) is not built; the CPU is (1, 0)"
+        )));
+    }
+    copy_of(tensor)
+}
+
+pub fn ensure_zero_offset(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
+    exactly(ZERO_OFFSET, args, 1)?;
+    let tensor = tensor_arg(&args[0], ZERO_OFFSET)?;
+    if tensor.dl().byte_offset == 0 {
+        return Ok(tensor.clone().into());
+    }
+    copy_of(tensor)
+}
+
+/// A compact copy with data of its own.
+fn copy_of(tensor: &Tensor) -> Result<Any, Error> {
+    let DLTensor { dtype, .. } = *tensor.dl();
+    super::check::on_cpu(tensor.dl())?;
+    if !tensor.is_compact() {
+        return Err(Error::value_error(format!(
+            "a tensor with strides {:?} cannot be copied; make it compact first",
+            tensor.strides().unwrap_or_default()
+        )));
+    }
+    let copy = Tensor::empty(tensor.shape(), dtype)?;
+    // SAFETY: both are compact CPU tensors of the same shape and type, and the copy is
+    // unshared.
+    unsafe {
+        copy.data_ptr().copy_from_nonoverlapping(tensor.data_ptr(), tensor.nbytes());
+    }
+    Ok(copy.into())
+}

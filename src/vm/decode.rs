@@ -1,0 +1,451 @@
+//! Verified bytecode decoded once into dense operations: what every tier reads.
+//!
+//! Operation `pc` of a function is its instruction `pc`, so both numberings are one.
+//! Callees, jump targets and argument sources are resolved; nothing is looked up by
+//! name or checked again while running. There is no optimisation here beyond marking
+//! the last use of a register.
+
+use std::collections::HashMap;
+
+use crate::abi::{DISCARD, FRAME_HEADER_SLOTS};
+use crate::builtins::Builtin;
+use crate::bytecode::{Arg, Args, Instr, Reg};
+use crate::executable::{Executable, FuncKind, Function};
+use crate::liveness::Liveness;
+use crate::text::instr_range;
+use crate::verify::Verified;
+
+/// A place where a tier may take over: a function entry or the target of a backward
+/// jump. Sites index the program's code cells and a session's counters.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct SiteId(pub u32);
+
+/// Where a site is. The entry of function `f` is site number `f` (for every entry of
+/// the function table, so that native callers index cells by function); loops follow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Site {
+    /// The function.
+    pub func: u32,
+    /// The operation; 0 for an entry.
+    pub pc: u32,
+    /// Whether the site is the target of a backward jump.
+    pub is_loop: bool,
+}
+
+/// Where an argument comes from, in four bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Source(u32);
+
+/// [`Source`] spelled out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArgSource {
+    /// A register.
+    Reg(u32),
+    /// A register that nothing reads afterwards: its value may be moved out.
+    LastUse(u32),
+    /// An entry of the constant table.
+    Const(u32),
+    /// The running session.
+    Vm,
+}
+
+const KIND_SHIFT: u32 = 30;
+const INDEX_MASK: u32 = (1 << KIND_SHIFT) - 1;
+
+impl Source {
+    fn new(source: ArgSource) -> Source {
+        let (kind, index) = match source {
+            ArgSource::Reg(index) => (0, index),
+            ArgSource::LastUse(index) => (1, index),
+            ArgSource::Const(index) => (2, index),
+            ArgSource::Vm => (3, 0),
+        };
+        assert!(index <= INDEX_MASK, "the verifier bounds indices");
+        Source(kind << KIND_SHIFT | index)
+    }
+
+    /// The four cases.
+    #[inline(always)]
+    pub fn get(self) -> ArgSource {
+        let index = self.index();
+        match self.kind() {
+            0 => ArgSource::Reg(index),
+            1 => ArgSource::LastUse(index),
+            2 => ArgSource::Const(index),
+            _ => ArgSource::Vm,
+        }
+    }
+
+    /// The register read, if it is one.
+    pub fn reg(self) -> Option<u32> {
+        match self.get() {
+            ArgSource::Reg(reg) | ArgSource::LastUse(reg) => Some(reg),
+            ArgSource::Const(_) | ArgSource::Vm => None,
+        }
+    }
+
+    /// 0 register, 1 register for the last time, 2 constant, 3 session: an index into
+    /// the bases that the interpreter keeps.
+    #[inline(always)]
+    pub(crate) fn kind(self) -> usize {
+        (self.0 >> KIND_SHIFT) as usize
+    }
+
+    #[inline(always)]
+    pub(crate) fn index(self) -> u32 {
+        self.0 & INDEX_MASK
+    }
+}
+
+/// Arguments of an operation, in [`FuncCode::sources`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ArgRange {
+    /// Index of the first.
+    pub start: u32,
+    /// How many.
+    pub len: u32,
+}
+
+/// One operation. `dst` is a register or [`DISCARD`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// `dst = callee(args)`: native code in the packed convention.
+    CallPacked {
+        /// Entry of the function table; see [`crate::program::Program::packed`].
+        callee: u32,
+        /// The arguments.
+        args: ArgRange,
+        /// The result's register.
+        dst: u32,
+    },
+    /// `dst = func(args)`: a frame of another function of the program.
+    CallVm {
+        /// Entry of the function table.
+        func: u32,
+        /// The arguments, as many as the function has parameters.
+        args: ArgRange,
+        /// The result's register.
+        dst: u32,
+    },
+    /// `dst = builtin(args)`, for every builtin that has no operation of its own.
+    Builtin {
+        /// Which one.
+        builtin: Builtin,
+        /// The arguments.
+        args: ArgRange,
+        /// The result's register.
+        dst: u32,
+    },
+    /// `dst = args[1](args[2..])`: a call through a closure or function value.
+    InvokeClosure {
+        /// The session, the callee and its arguments.
+        args: ArgRange,
+        /// The result's register.
+        dst: u32,
+    },
+    /// `dst = src`.
+    Copy {
+        /// The value.
+        src: Source,
+        /// Where it goes.
+        dst: u32,
+    },
+    /// `dst = None`.
+    Kill {
+        /// The register released.
+        dst: u32,
+    },
+    /// Forward jump.
+    Goto {
+        /// The operation to go on with.
+        target: u32,
+    },
+    /// Backward jump: charges fuel and may enter other code.
+    LoopBack {
+        /// The operation to go on with.
+        target: u32,
+        /// The site at `target`.
+        site: SiteId,
+    },
+    /// Falls through when `cond` is not zero.
+    Branch {
+        /// A register.
+        cond: u32,
+        /// The operation to go on with when it is zero.
+        otherwise: u32,
+    },
+    /// Leaves the function.
+    Ret {
+        /// The result: a register at its last use, or the constant None.
+        result: Source,
+    },
+}
+
+/// A decoded VM function.
+#[derive(Debug)]
+pub struct FuncCode {
+    /// Its entry in the function table.
+    pub index: u32,
+    /// Number of parameters.
+    pub num_args: u32,
+    /// Number of registers, parameters included.
+    pub num_regs: u32,
+    /// Slots from register 0 of a frame to register 0 of the next one.
+    pub frame_slots: u32,
+    /// The operations.
+    pub ops: Box<[Op]>,
+    /// The arguments of all operations.
+    pub sources: Box<[Source]>,
+}
+
+impl FuncCode {
+    /// The sources of an operation's arguments.
+    #[inline(always)]
+    pub fn args(&self, range: ArgRange) -> &[Source] {
+        &self.sources[range.start as usize..][..range.len as usize]
+    }
+
+    /// Index of the result slot, counted from register 0.
+    #[inline(always)]
+    pub fn result_slot(&self) -> usize {
+        self.num_regs as usize
+    }
+
+    /// Index of the argument area, counted from register 0.
+    #[inline(always)]
+    pub fn arg_area(&self) -> usize {
+        self.num_regs as usize + 1
+    }
+}
+
+/// An entry of the constant table.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ConstEntry {
+    /// An entry of the executable's constant pool.
+    Pool(u32),
+    /// A function as a value.
+    Func(u32),
+    /// An immediate.
+    Int(i64),
+    /// None.
+    None,
+}
+
+/// A whole executable, decoded.
+#[derive(Debug)]
+pub struct Code {
+    /// VM functions, by entry of the function table; None for the other kinds.
+    pub functions: Box<[Option<FuncCode>]>,
+    /// Every site.
+    pub sites: Box<[Site]>,
+    /// What the constant table holds.
+    pub consts: Box<[ConstEntry]>,
+}
+
+/// Decodes `exec`.
+pub fn decode(exec: &Verified<Executable>) -> Code {
+    let entry = |func| Site { func, pc: 0, is_loop: false };
+    let mut decoder = Decoder {
+        exec,
+        sites: (0..exec.functions.len() as u32).map(entry).collect(),
+        loops: HashMap::new(),
+        consts: (0..exec.constants.len() as u32).map(ConstEntry::Pool).collect(),
+        by_entry: HashMap::new(),
+    };
+    let functions = (0..exec.functions.len() as u32).map(|index| decoder.function(index)).collect();
+    Code { functions, sites: decoder.sites.into(), consts: decoder.consts.into() }
+}
+
+struct Decoder<'e> {
+    exec: &'e Verified<Executable>,
+    sites: Vec<Site>,
+    loops: HashMap<(u32, u32), SiteId>,
+    consts: Vec<ConstEntry>,
+    by_entry: HashMap<ConstEntry, u32>,
+}
+
+impl Decoder<'_> {
+    fn function(&mut self, index: u32) -> Option<FuncCode> {
+        let exec = self.exec;
+        let function = &exec.functions[index as usize];
+        if function.kind != FuncKind::Vm {
+            return None;
+        }
+        let range = instr_range(function);
+        let mut sources = Vec::new();
+        let mut max_args = 0;
+        let ops: Vec<Op> = range
+            .clone()
+            .map(|at| {
+                let instr = exec.instr(at).expect("verified code decodes");
+                if let Instr::Call { args, .. } = instr {
+                    max_args = max_args.max(args.len());
+                }
+                self.op(index, (at - range.start) as u32, instr, &mut sources)
+            })
+            .collect();
+        let num_regs = function.register_file_size as u32;
+        let mut code = FuncCode {
+            index,
+            num_args: function.num_args as u32,
+            num_regs,
+            frame_slots: num_regs + 1 + max_args as u32 + FRAME_HEADER_SLOTS as u32,
+            ops: ops.into(),
+            sources: sources.into(),
+        };
+        mark_last_uses(exec, function, &mut code);
+        Some(code)
+    }
+
+    fn op(&mut self, func: u32, pc: u32, instr: Instr<'_>, sources: &mut Vec<Source>) -> Op {
+        let jump = |offset: i64| (i64::from(pc) + offset) as u32;
+        match instr {
+            Instr::Call { dst, callee, args } => self.call(dst, callee, args, sources),
+            Instr::Ret { result } => Op::Ret { result: self.source(Arg::Reg(result)) },
+            Instr::Goto { offset } if offset > 0 => Op::Goto { target: jump(offset) },
+            Instr::Goto { offset } => {
+                let target = jump(offset);
+                Op::LoopBack { target, site: self.loop_site(func, target) }
+            }
+            Instr::If { cond, false_offset } => Op::Branch {
+                cond: cond.index().expect("the verifier wants a register"),
+                otherwise: jump(false_offset),
+            },
+        }
+    }
+
+    fn call(&mut self, dst: Reg, callee: i64, args: Args<'_>, sources: &mut Vec<Source>) -> Op {
+        let exec = self.exec;
+        let dst = if dst.discards() { DISCARD } else { dst.index().unwrap_or(DISCARD) };
+        let target = &exec.functions[callee as usize];
+        let builtin = Builtin::from_name(&target.name).filter(|_| target.kind == FuncKind::Packed);
+        let mut decoded = args.iter().map(|arg| arg.expect("verified arguments decode"));
+        match builtin {
+            Some(Builtin::NullValue) => return Op::Kill { dst },
+            Some(Builtin::Copy) => {
+                let src = decoded.next().expect("the verifier counts arguments");
+                return Op::Copy { src: self.source(src), dst };
+            }
+            _ => {}
+        }
+        let start = sources.len() as u32;
+        sources.extend(decoded.map(|arg| self.source(arg)));
+        let args = ArgRange { start, len: args.len() as u32 };
+        match (builtin, target.kind) {
+            (Some(Builtin::InvokeClosure), _) => Op::InvokeClosure { args, dst },
+            (Some(builtin), _) => Op::Builtin { builtin, args, dst },
+            (None, FuncKind::Vm) => Op::CallVm { func: callee as u32, args, dst },
+            (None, FuncKind::Packed | FuncKind::VmTir) => {
+                Op::CallPacked { callee: callee as u32, args, dst }
+            }
+        }
+    }
+
+    fn loop_site(&mut self, func: u32, pc: u32) -> SiteId {
+        let sites = &mut self.sites;
+        *self.loops.entry((func, pc)).or_insert_with(|| {
+            sites.push(Site { func, pc, is_loop: true });
+            SiteId(sites.len() as u32 - 1)
+        })
+    }
+
+    fn source(&mut self, arg: Arg) -> Source {
+        Source::new(match arg {
+            Arg::Reg(Reg::VM) => ArgSource::Vm,
+            Arg::Reg(reg) => match reg.index() {
+                Some(index) => ArgSource::Reg(index),
+                None => ArgSource::Const(self.entry(ConstEntry::None)),
+            },
+            Arg::Imm(value) => ArgSource::Const(self.entry(ConstEntry::Int(value))),
+            Arg::Const(index) => ArgSource::Const(index),
+            Arg::Func(index) => ArgSource::Const(self.entry(ConstEntry::Func(index))),
+        })
+    }
+
+    fn entry(&mut self, entry: ConstEntry) -> u32 {
+        let consts = &mut self.consts;
+        *self.by_entry.entry(entry).or_insert_with(|| {
+            consts.push(entry);
+            consts.len() as u32 - 1
+        })
+    }
+}
+
+/// Marks registers that an operation reads for the last time, where the operation can
+/// move a value: VM calls, copies and returns.
+fn mark_last_uses(exec: &Verified<Executable>, function: &Function, code: &mut FuncCode) {
+    let (ops, sources) = (&mut code.ops, &mut code.sources);
+    for op in ops.iter_mut() {
+        // A return ends every register's life, facts or no facts.
+        if let Op::Ret { result } = op {
+            last_use(result);
+        }
+    }
+    Liveness::of(exec, function).for_each(|pc, live| match &mut ops[pc] {
+        Op::CallVm { args, .. } => {
+            let range = args.start as usize..(args.start + args.len) as usize;
+            let args = &mut sources[range];
+            for at in (0..args.len()).rev() {
+                // A register passed twice is moved by its last mention only.
+                let Some(reg) = args[at].reg() else { continue };
+                let again = args[at + 1..].iter().any(|later| later.reg() == Some(reg));
+                if !live.contains(reg) && !again {
+                    last_use(&mut args[at]);
+                }
+            }
+        }
+        Op::Copy { src, dst } => {
+            // A copy onto itself writes the register after reading it.
+            if src.reg().is_some_and(|reg| !live.contains(reg) || reg == *dst) {
+                last_use(src);
+            }
+        }
+        Op::CallPacked { .. }
+        | Op::Builtin { .. }
+        | Op::InvokeClosure { .. }
+        | Op::Kill { .. }
+        | Op::Goto { .. }
+        | Op::LoopBack { .. }
+        | Op::Branch { .. }
+        | Op::Ret { .. } => {}
+    });
+}
+
+fn last_use(source: &mut Source) {
+    if let ArgSource::Reg(index) = source.get() {
+        *source = Source::new(ArgSource::LastUse(index));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::ExecBuilder;
+    use crate::verify::verify;
+
+    #[test]
+    fn resolves_and_marks() {
+        let mut b = ExecBuilder::new();
+        b.function("id", 2).unwrap();
+        b.emit_ret(Reg(0)).unwrap();
+        b.end_function().unwrap();
+        b.function("main", 1).unwrap();
+        let top = b.label().unwrap();
+        b.place(top).unwrap();
+        b.emit_call("id", &[b.r(0), b.r(0)], b.r(1)).unwrap();
+        b.emit_call("vm.builtin.copy", &[b.r(1)], b.r(0)).unwrap();
+        b.emit_goto(top).unwrap();
+        b.end_function().unwrap();
+        let exec = verify(b.finish().unwrap()).unwrap();
+        let code = decode(&exec);
+        let main = code.functions[1].as_ref().unwrap();
+        let Op::CallVm { func: 0, args, dst: 1 } = main.ops[0] else { panic!("{:?}", main.ops) };
+        let args: Vec<_> = main.args(args).iter().map(|s| s.get()).collect();
+        assert_eq!(args, [ArgSource::Reg(0), ArgSource::LastUse(0)]);
+        let Op::Copy { src, dst: 0 } = main.ops[1] else { panic!("{:?}", main.ops) };
+        assert_eq!(src.get(), ArgSource::LastUse(1));
+        let site = SiteId(code.sites.len() as u32 - 1);
+        assert_eq!(main.ops[2], Op::LoopBack { target: 0, site });
+        assert_eq!(code.sites[site.0 as usize], Site { func: 1, pc: 0, is_loop: true });
+    }
+}

@@ -1,0 +1,183 @@
+//! The contract with tiers: code generators that take functions or traces over.
+//!
+//! The interpreter defines meaning. A tier compiles, or returns a named reason, which
+//! the program counts. How machine code is entered and left is in [`crate::abi`]; what
+//! it is made from is in [`crate::decode`].
+//!
+//! A program has at most one tier. In `compiled` sessions every function that the tier
+//! compiled ahead runs natively. In `tiered` sessions the interpreter counts arrivals
+//! at sites; a site that becomes hot is offered to the tier, which may ask to record.
+//! While recording, the interpreter shows each operation to the recorder before it
+//! runs it, through calls and returns, until the recorder finishes or gives up.
+
+use std::any::Any as StdAny;
+use std::fmt;
+use std::sync::Arc;
+
+use reflex_runtime::value::AnyView;
+
+use crate::abi::{CodePtr, Glue};
+use crate::decode::{FuncCode, Op, SiteId};
+use crate::program::Program;
+
+/// Why a tier did not compile. The program counts these by [`Bailout::name`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Bailout {
+    /// The function or trace has more operations than the tier takes.
+    TooLong {
+        /// How many.
+        ops: usize,
+    },
+    /// An operation that the tier does not translate.
+    Unsupported {
+        /// What it is.
+        what: String,
+    },
+    /// No memory for code is left, or the system refuses executable pages.
+    CodeMemoryFull,
+    /// The code generator failed.
+    Codegen {
+        /// Its words.
+        message: String,
+    },
+    /// Recording left the function it started in.
+    LeftFunction,
+    /// Recording went too deep into calls.
+    TooDeep,
+    /// Recording met another loop, or never came back to its start.
+    NoLoop,
+    /// An error ended the run while recording.
+    RunFailed,
+    /// The site was tried too often and is left to the interpreter.
+    GaveUp,
+    /// The tier does not do this kind of compilation.
+    NotOffered,
+}
+
+impl Bailout {
+    /// A short name to count by.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Bailout::TooLong { .. } => "too-long",
+            Bailout::Unsupported { .. } => "unsupported",
+            Bailout::CodeMemoryFull => "code-memory-full",
+            Bailout::Codegen { .. } => "codegen",
+            Bailout::LeftFunction => "left-function",
+            Bailout::TooDeep => "too-deep",
+            Bailout::NoLoop => "no-loop",
+            Bailout::RunFailed => "run-failed",
+            Bailout::GaveUp => "gave-up",
+            Bailout::NotOffered => "not-offered",
+        }
+    }
+}
+
+impl fmt::Display for Bailout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Bailout::TooLong { ops } => write!(f, "too long: {ops} operations"),
+            Bailout::Unsupported { what } => write!(f, "unsupported: {what}"),
+            Bailout::Codegen { message } => write!(f, "code generator: {message}"),
+            other => f.write_str(other.name()),
+        }
+    }
+}
+
+/// Machine code with what keeps it mapped.
+#[derive(Clone)]
+pub struct Compiled {
+    code: CodePtr,
+    owner: Arc<dyn StdAny + Send + Sync>,
+}
+
+// SAFETY: the address is of immutable code, which `owner` keeps.
+unsafe impl Send for Compiled {}
+// SAFETY: as for Send.
+unsafe impl Sync for Compiled {}
+
+impl Compiled {
+    /// Code at `code`, kept executable by `owner`.
+    ///
+    /// # Safety
+    /// Until `owner` is dropped, `code` is a function in the `tail` convention that
+    /// follows the protocol of [`crate::abi`] for the site it is made for.
+    pub unsafe fn new(code: CodePtr, owner: Arc<dyn StdAny + Send + Sync>) -> Compiled {
+        Compiled { code, owner }
+    }
+
+    /// The entry address.
+    pub fn code(&self) -> CodePtr {
+        self.code
+    }
+
+    pub(crate) fn owner(&self) -> Arc<dyn StdAny + Send + Sync> {
+        Arc::clone(&self.owner)
+    }
+}
+
+/// What to do with a hot site.
+pub enum Hot {
+    /// Show the recorder what runs from here on.
+    Record(Box<dyn Recorder>),
+    /// Run this from now on.
+    Install(Compiled),
+    /// Offer the site again after as many arrivals as it took this time.
+    Later,
+    /// Do not offer the site again.
+    Never(Bailout),
+}
+
+/// What a recorder sees: the operation about to run.
+pub struct Step<'a> {
+    /// The program.
+    pub program: &'a Program,
+    /// The function of the current frame.
+    pub func: &'a FuncCode,
+    /// The operation's number.
+    pub pc: u32,
+    /// The operation.
+    pub op: Op,
+    /// Frames above the one in which recording started; negative below it.
+    pub depth: i32,
+    /// The registers of the current frame.
+    pub regs: &'a [AnyView<'a>],
+}
+
+/// What to do after a step.
+pub enum Control {
+    /// Run the operation and come back.
+    Continue,
+    /// Install this at the site where recording started, then go on without recording.
+    Finish(Compiled),
+    /// Give up.
+    Stop(Bailout),
+}
+
+/// Watches the interpreter.
+pub trait Recorder: Send {
+    /// Called before each operation runs.
+    fn step(&mut self, step: &Step<'_>) -> Control;
+}
+
+/// A code generator.
+///
+/// # Safety
+/// The functions in [`Tier::glue`] do what [`Glue`] says, for as long as the process
+/// runs.
+pub unsafe trait Tier: Send + Sync {
+    /// A name for reports.
+    fn name(&self) -> &'static str;
+
+    /// How to enter and leave machine code.
+    fn glue(&self) -> Glue;
+
+    /// Compiles a whole VM function ahead of time.
+    fn compile(&self, program: &Program, func: &FuncCode) -> Result<Compiled, Bailout>;
+
+    /// A site has been reached [`Tier::threshold`] times in one session.
+    fn hot(&self, program: &Program, site: SiteId) -> Hot;
+
+    /// Arrivals that make a site hot.
+    fn threshold(&self) -> u32;
+}
