@@ -138,6 +138,35 @@ impl FuncBuilder {
         buffer
     }
 
+    /// A block of independent iterations over `extents` around one store, for outputs that
+    /// several blocks fill in parts.
+    ///
+    /// # Panics
+    /// When `store` makes anything but a [`Stmt::Store`].
+    pub fn fill(
+        &mut self,
+        block: &str,
+        extents: &[Expr],
+        store: impl FnOnce(&FuncBuilder, &[Expr]) -> Stmt,
+    ) {
+        let (mut loops, mut iters) = (vec![], vec![]);
+        self.axes("i", IterKind::Spatial, extents, &mut loops, &mut iters);
+        let at: Vec<Expr> = iters.iter().map(|i| i.var.into()).collect();
+        let body = store(self, &at);
+        let Stmt::Store { buffer, .. } = &body else { panic!("`{block}` is not one store") };
+        let buffer = *buffer;
+        self.push_block(block, loops, iters, None, body, buffer);
+    }
+
+    /// A serial loop around the stages that `body` adds.
+    pub fn repeat(&mut self, name: &str, extent: Expr, body: impl FnOnce(&mut FuncBuilder, Expr)) {
+        let var = self.func.new_var(name);
+        let before = std::mem::take(&mut self.stages);
+        body(self, var.into());
+        let inner = std::mem::replace(&mut self.stages, before);
+        self.stages.push(Stmt::serial(var, extent, Stmt::Seq(inner)));
+    }
+
     /// The function so far, to add variables, buffers or allocations by hand.
     pub fn func_mut(&mut self) -> &mut PrimFunc {
         &mut self.func

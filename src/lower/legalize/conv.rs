@@ -1,0 +1,151 @@
+//! Convolutions: a padded copy of the input where there is padding, the sum of products, then
+//! the bias.
+
+use reflex_graph::{ConvAttrs, TensorType};
+use reflex_tir::builder::{FuncBuilder, Reducer};
+use reflex_tir::{Buffer, Expr};
+
+use super::{Cx, compute_type, sum_of_products};
+
+/// `Conv`.
+pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
+    let (x, w) = (cx.args[0].clone(), cx.args[1].clone());
+    let padded = padded(cx, attrs);
+    let (weights, groups) = (cx.reader(1), attrs.groups);
+    let per_group = cx.outs[0].shape[1].clone().floordiv(groups);
+    let reduced = w.shape[1..].to_vec();
+    let read = cx.reader(0);
+    let work = compute_type(x.dtype);
+    accumulate(cx, &reduced, |f, i, k| {
+        let mut at = vec![i[0].clone(), channel(groups, &i[1], &per_group, &k[0], &w.shape[1])];
+        for d in 0..i.len() - 2 {
+            at.push(i[d + 2].clone() * attrs.strides[d] + k[d + 1].clone() * attrs.dilations[d]);
+        }
+        let value = match padded {
+            Some(buffer) => f.at(buffer, &at),
+            None => read(f, &at),
+        };
+        let w_at = [&i[1..2], k].concat();
+        weights(f, &w_at).cast(work) * value.cast(work)
+    });
+}
+
+/// The input channel that the weight's input channel `c` stands for, in the output channel's
+/// group.
+fn channel(groups: i64, out: &Expr, outs_per_group: &Expr, c: &Expr, ins_per_group: &Expr) -> Expr {
+    match groups {
+        1 => c.clone(),
+        _ => out.clone().floordiv(outs_per_group.clone()) * ins_per_group.clone() + c.clone(),
+    }
+}
+
+/// The input with its padding, if there is any.
+fn padded(cx: &mut Cx<'_>, attrs: &ConvAttrs) -> Option<Buffer> {
+    let x = cx.args[0].clone();
+    let spatial = attrs.pads_begin.len();
+    if attrs.pads_begin.iter().chain(&attrs.pads_end).all(|p| *p == 0) {
+        return None;
+    }
+    let mut shape = x.shape[..2].to_vec();
+    for d in 0..spatial {
+        shape.push(x.shape[d + 2].clone() + (attrs.pads_begin[d] + attrs.pads_end[d]));
+    }
+    let read = cx.reader(0);
+    Some(cx.f.stage("pad", "padded", x.dtype, shape, |f, i| {
+        let mut at = i[..2].to_vec();
+        let mut inside = Expr::bool(true);
+        for d in 0..spatial {
+            let from = i[d + 2].clone() - attrs.pads_begin[d];
+            if attrs.pads_begin[d] != 0 {
+                inside = inside.and(from.clone().ge(0));
+            }
+            if attrs.pads_end[d] != 0 || attrs.pads_begin[d] != 0 {
+                inside = inside.and(from.clone().lt(x.shape[d + 2].clone()));
+            }
+            at.push(from);
+        }
+        Expr::if_then_else(inside, read(f, &at), Expr::constant(0.0, x.dtype))
+    }))
+}
+
+/// The sum over `reduced`, then bias and rounding where there are any.
+fn accumulate(
+    cx: &mut Cx<'_>,
+    reduced: &[Expr],
+    element: impl FnOnce(&FuncBuilder, &[Expr], &[Expr]) -> Expr,
+) {
+    let out = cx.outs[0].clone();
+    let work = compute_type(out.dtype);
+    let reducer = Reducer { init: Expr::constant(0.0, work), combine: &sum_of_products };
+    let bias = (cx.args.len() > 2).then(|| cx.reader(2));
+    if bias.is_none() && work == out.dtype {
+        cx.f.reduce_output("conv", "y", work, out.shape, reduced, reducer, element);
+        return;
+    }
+    let sum = cx.f.reduce_stage("conv", "sum", work, out.shape.clone(), reduced, reducer, element);
+    let TensorType { dtype, shape } = out;
+    cx.f.output("bias", "y", dtype, shape, |f, i| {
+        let sum = f.at(sum, i);
+        let value = match bias {
+            Some(bias) => sum + bias(f, &i[1..2]).cast(work),
+            None => sum,
+        };
+        value.cast(dtype)
+    });
+}
+
+/// `ConvTranspose`: the input spread out by the strides with zeros between and around, then a
+/// convolution of stride 1 with the kernel reversed.
+pub fn conv_transpose(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
+    let (w, out) = (cx.args[1].clone(), cx.outs[0].clone());
+    let spatial = attrs.strides.len();
+    let spread = spread(cx, attrs);
+    let (weights, groups) = (cx.reader(1), attrs.groups);
+    let work = compute_type(out.dtype);
+    let outs_per_group = w.shape[1].clone();
+    let ins_per_group = cx.args[0].shape[1].clone().floordiv(groups);
+    let mut reduced = vec![ins_per_group.clone()];
+    reduced.extend_from_slice(&w.shape[2..]);
+    accumulate(cx, &reduced, |f, i, k| {
+        let c = channel(groups, &i[1], &outs_per_group, &k[0], &ins_per_group);
+        let mut at = vec![i[0].clone(), c.clone()];
+        let mut w_at = vec![c, i[1].clone().floormod(outs_per_group.clone())];
+        if groups == 1 {
+            w_at[1] = i[1].clone();
+        }
+        for d in 0..spatial {
+            at.push(i[d + 2].clone() + k[d + 1].clone() * attrs.dilations[d]);
+            w_at.push(w.shape[d + 2].clone() - 1 - k[d + 1].clone());
+        }
+        weights(f, &w_at).cast(work) * f.at(spread, &at).cast(work)
+    });
+}
+
+/// Element `p` of an axis of the spread input is input element
+/// `(p - dilation * (kernel - 1) + pad) / stride` where that is exact and inside, else 0.
+fn spread(cx: &mut Cx<'_>, attrs: &ConvAttrs) -> Buffer {
+    let (x, w, out) = (cx.args[0].clone(), cx.args[1].clone(), cx.outs[0].clone());
+    let mut shape = x.shape[..2].to_vec();
+    let reach: Vec<Expr> = (0..attrs.strides.len())
+        .map(|d| (w.shape[d + 2].clone() - 1) * attrs.dilations[d])
+        .collect();
+    for (d, reach) in reach.iter().enumerate() {
+        shape.push(out.shape[d + 2].clone() + reach.clone());
+    }
+    let read = cx.reader(0);
+    cx.f.stage("spread", "spread", x.dtype, shape, |f, i| {
+        let mut at = i[..2].to_vec();
+        let mut inside = Expr::bool(true);
+        for (d, reach) in reach.iter().enumerate() {
+            let from = i[d + 2].clone() + attrs.pads_begin[d] - reach.clone();
+            inside = inside.and(from.clone().ge(0));
+            if attrs.strides[d] != 1 {
+                inside = inside.and(from.clone().floormod(attrs.strides[d]).equal(0));
+            }
+            let from = from.floordiv(attrs.strides[d]);
+            inside = inside.and(from.clone().lt(x.shape[d + 2].clone()));
+            at.push(from);
+        }
+        Expr::if_then_else(inside, read(f, &at), Expr::constant(0.0, x.dtype))
+    })
+}

@@ -1,0 +1,144 @@
+//! Constant weights stored the way kernels read them.
+//!
+//! A matrix `[k, n]` is packed as `[ceil(n / width), k, width]`: panels of `width` columns (the
+//! last one filled up with zeros), so that a kernel reads whole vectors in order. A matrix that
+//! comes as `[n, k]` is transposed on the way. Packing is a choice of layout only: the naive
+//! kernel that reads the packed form computes the same sums in the same order.
+
+use std::sync::Arc;
+
+use reflex_graph::{Literal, Op, TensorType};
+use reflex_tir::codegen::Target;
+use reflex_tir::{DType, Expr};
+
+use super::flatten;
+use crate::policy::{conv_rows, panel_width};
+
+/// How a constant operand is stored for its kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packing {
+    /// Which operand.
+    pub operand: usize,
+    /// Columns per panel.
+    pub width: i64,
+    /// The operand's own extents.
+    pub shape: Vec<i64>,
+    /// The operand as batches of matrices.
+    pub matrix: Matrix,
+}
+
+/// How a tensor is read as batches of matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Matrix {
+    /// `[..., k, n]`
+    KByN,
+    /// `[..., n, k]`
+    NByK,
+    /// `[n, k...]`: everything after the first axis is `k`.
+    NByRest,
+}
+
+/// The packings that `op` wants for those operands that are constant. Only float32 is packed.
+pub fn packings(
+    op: &Op,
+    types: &[TensorType],
+    is_constant: &dyn Fn(usize) -> bool,
+    target: &Target,
+) -> Vec<Packing> {
+    let lanes = i64::from(target.vector_bytes) / 4;
+    let pack = |operand: usize, matrix: Matrix, width: &dyn Fn(i64) -> i64| {
+        let ty = types.get(operand)?;
+        let shape = ty.const_shape()?;
+        if ty.dtype != DType::F32 || !is_constant(operand) || shape.contains(&0) {
+            return None;
+        }
+        let (_, _, n) = matrix.extents(&shape)?;
+        Some(Packing { operand, width: width(n), shape, matrix })
+    };
+    let columns = |n: i64| panel_width(n, lanes);
+    match op {
+        Op::MatMul => pack(1, Matrix::KByN, &columns)
+            .filter(|p| p.shape.len() == 2 && p.shape[1] >= lanes && !types[0].shape.is_empty())
+            .into_iter()
+            .collect(),
+        Op::Conv(attrs) if attrs.groups == 1 => {
+            pack(1, Matrix::NByRest, &|n| conv_rows(n, target)).into_iter().collect()
+        }
+        Op::Rnn(_) => [1, 2].into_iter().filter_map(|n| pack(n, Matrix::NByK, &columns)).collect(),
+        _ => vec![],
+    }
+}
+
+/// The packed form of a constant; `None` when it is not the tensor the packing is for.
+pub fn pack(packing: &Packing, value: &Literal) -> Option<Literal> {
+    if value.shape() != packing.shape {
+        return None;
+    }
+    let (batch, k, n) = packing.matrix.extents(&packing.shape)?;
+    let (batch, k, n, width) = (batch as usize, k as usize, n as usize, packing.width as usize);
+    let size = value.dtype().itemsize();
+    let (row_stride, col_stride) = match packing.matrix {
+        Matrix::KByN => (n, 1),
+        Matrix::NByK | Matrix::NByRest => (1, k),
+    };
+    let panels = n.div_ceil(width);
+    let mut bytes = vec![0u8; batch * panels * k * width * size];
+    for (at, line) in bytes.chunks_exact_mut(width * size).enumerate() {
+        let (outer, row) = (at / k, at % k);
+        let (matrix, panel) = (outer / panels, outer % panels);
+        let first = panel * width;
+        for (lane, to) in line.chunks_exact_mut(size).take(n - first).enumerate() {
+            let from = matrix * k * n + row * row_stride + (first + lane) * col_stride;
+            to.copy_from_slice(&value.bytes()[from * size..][..size]);
+        }
+    }
+    let shape: Option<Vec<i64>> = packing.packed_shape().iter().map(Expr::as_int).collect();
+    Literal::new(value.dtype(), shape?, Arc::new(bytes))
+}
+
+impl Packing {
+    /// Extents of the packed tensor.
+    pub fn packed_shape(&self) -> Vec<Expr> {
+        let (batch, k, n) = self.matrix.extents(&self.shape).unwrap_or((0, 0, 0));
+        let panels = (n + self.width - 1) / self.width;
+        let mut shape = vec![panels, k, self.width];
+        if self.shape.len() > 2 && self.matrix != Matrix::NByRest {
+            shape.insert(0, batch);
+        }
+        shape.into_iter().map(Expr::i64).collect()
+    }
+
+    /// Where the element at an index of the operand's own shape is.
+    pub(super) fn packed_index(&self, index: &[Expr]) -> Vec<Expr> {
+        let dims: Vec<Expr> = self.shape.iter().map(|n| Expr::i64(*n)).collect();
+        let last = index.len() - 1;
+        let (batch, k, n) = match self.matrix {
+            Matrix::KByN => (&index[..last - 1], index[last - 1].clone(), &index[last]),
+            Matrix::NByK => (&index[..last - 1], index[last].clone(), &index[last - 1]),
+            Matrix::NByRest => (&index[..0], flatten(&dims[1..], &index[1..]), &index[0]),
+        };
+        let mut at = match batch.is_empty() {
+            true => vec![],
+            false => vec![flatten(&dims[..batch.len()], batch)],
+        };
+        at.extend([n.clone().floordiv(self.width), k, n.clone().floormod(self.width)]);
+        at
+    }
+}
+
+impl Matrix {
+    /// (batch, k, n) of a tensor; `None` when its rank is too low.
+    fn extents(self, shape: &[i64]) -> Option<(i64, i64, i64)> {
+        let split = match self {
+            Matrix::NByRest => 1,
+            Matrix::KByN | Matrix::NByK => shape.len().checked_sub(2)?,
+        };
+        let product = |dims: &[i64]| dims.iter().product::<i64>();
+        Some(match (self, shape.split_at_checked(split)?) {
+            (Matrix::KByN, (batch, [k, n])) => (product(batch), *k, *n),
+            (Matrix::NByK, (batch, [n, k])) => (product(batch), *k, *n),
+            (Matrix::NByRest, ([n], rest)) => (1, product(rest), *n),
+            _ => return None,
+        })
+    }
+}

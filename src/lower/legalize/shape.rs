@@ -1,0 +1,120 @@
+//! Operators that move elements without changing them, and tensors made from dimensions.
+
+use reflex_graph::PadMode;
+use reflex_tir::{DType, Expr, Stmt};
+
+use super::{Cx, flatten};
+
+/// `Reshape`: a flat access, since both sides are compact and row-major.
+pub fn reshape(cx: &mut Cx<'_>) {
+    let (out, from, read) = (cx.outs[0].clone(), cx.args[0].clone(), cx.reader(0));
+    let to = out.shape.clone();
+    cx.f.output("reshape", "y", out.dtype, out.shape, |f, i| match from.shape.len() {
+        0 => read(f, &[]),
+        _ => read(f, &[flatten(&to, i)]),
+    });
+}
+
+/// `Transpose`.
+pub fn transpose(cx: &mut Cx<'_>, perm: &[usize]) {
+    let (out, read) = (cx.outs[0].clone(), cx.reader(0));
+    cx.f.output("transpose", "y", out.dtype, out.shape, |f, i| {
+        let mut at = vec![Expr::i64(0); perm.len()];
+        for (to, from) in perm.iter().enumerate() {
+            at[*from] = i[to].clone();
+        }
+        read(f, &at)
+    });
+}
+
+/// `Broadcast`.
+pub fn broadcast(cx: &mut Cx<'_>) {
+    let out = cx.outs[0].clone();
+    let read = cx.broadcast_reader(0, &out.shape);
+    cx.f.output("broadcast", "y", out.dtype, out.shape, |f, i| read(f, i));
+}
+
+/// `Concat`: one copy per operand.
+pub fn concat(cx: &mut Cx<'_>, axis: usize) {
+    let out = cx.outs[0].clone();
+    let y = cx.f.declare_output("y", out.dtype, out.shape);
+    let mut offset = Expr::i64(0);
+    for n in 0..cx.args.len() {
+        let (shape, read) = (cx.args[n].shape.clone(), cx.reader(n));
+        cx.f.fill(&format!("part{n}"), &shape, |f, at| {
+            let mut to = at.to_vec();
+            to[axis] = at[axis].clone() + offset.clone();
+            Stmt::store(y, to, read(f, at))
+        });
+        offset = offset + shape[axis].clone();
+    }
+}
+
+/// `Slice`.
+pub fn slice(cx: &mut Cx<'_>, begin: &[Expr], stride: &[i64]) {
+    let (out, read, begin) = (cx.outs[0].clone(), cx.reader(0), cx.exprs(begin));
+    cx.f.output("slice", "y", out.dtype, out.shape, |f, i| {
+        let at: Vec<Expr> =
+            (0..i.len()).map(|d| i[d].clone() * stride[d] + begin[d].clone()).collect();
+        read(f, &at)
+    });
+}
+
+/// `Pad`. Negative padding crops; the modes other than `Constant` map every index inside.
+pub fn pad(cx: &mut Cx<'_>, mode: PadMode, before: &[Expr]) {
+    let (x, out, read) = (cx.args[0].clone(), cx.outs[0].clone(), cx.reader(0));
+    let before = cx.exprs(before);
+    let fill = (cx.args.len() > 1).then(|| {
+        let index = vec![Expr::i64(0); cx.args[1].shape.len()];
+        cx.at(1, &index)
+    });
+    let fill = fill.unwrap_or_else(|| Expr::constant(0.0, out.dtype));
+    cx.f.output("pad", "y", out.dtype, out.shape.clone(), |f, i| {
+        let from: Vec<Expr> = i.iter().zip(&before).map(|(i, b)| i.clone() - b.clone()).collect();
+        if mode == PadMode::Constant {
+            let grown =
+                (0..i.len()).filter(|d| out.shape[*d] != x.shape[*d] || before[*d] != Expr::i64(0));
+            let inside = grown.fold(Expr::bool(true), |all, d| {
+                let (at, n) = (from[d].clone(), x.shape[d].clone());
+                all.and(at.clone().ge(0)).and(at.lt(n))
+            });
+            return Expr::if_then_else(inside, read(f, &from), fill);
+        }
+        let at: Vec<Expr> =
+            from.into_iter().zip(&x.shape).map(|(i, n)| reflected(mode, i, n)).collect();
+        read(f, &at)
+    });
+}
+
+fn reflected(mode: PadMode, i: Expr, n: &Expr) -> Expr {
+    let last = n.clone() - 1;
+    match mode {
+        PadMode::Constant => i,
+        PadMode::Edge => i.min(last).max(0),
+        PadMode::Wrap => i.floormod(n.clone()),
+        PadMode::Reflect => {
+            // One period goes up to the last element and back: 2 (n - 1) steps, at least 1.
+            let period = (last.clone() * 2).max(1);
+            let at = i.floormod(period.clone());
+            Expr::select(at.clone().gt(last), period - at.clone(), at)
+        }
+    }
+}
+
+/// `Iota`.
+pub fn iota(cx: &mut Cx<'_>) {
+    let out = cx.outs[0].clone();
+    cx.f.output("iota", "y", out.dtype, out.shape, |_, i| i[0].clone().cast(out.dtype));
+}
+
+/// `Dims`: one store per value.
+pub fn dims(cx: &mut Cx<'_>, values: &[Expr]) {
+    let (out, values) = (cx.outs[0].clone(), cx.exprs(values));
+    let y = cx.f.declare_output("y", DType::I64, out.shape.clone());
+    let stores = values.into_iter().enumerate().map(|(n, value)| {
+        let at = if out.shape.is_empty() { vec![] } else { vec![Expr::i64(n as i64)] };
+        Stmt::store(y, at, value)
+    });
+    let stores = Stmt::Seq(stores.collect());
+    cx.f.push(stores);
+}
