@@ -196,7 +196,8 @@ pub enum ExprKind {
     Load {
         /// The buffer.
         buffer: Buffer,
-        /// One index per dimension.
+        /// One index per dimension, or a single one whatever the rank: the row-major position
+        /// (a *flat* access).
         indices: Vec<Expr>,
         /// The buffer's element type.
         dtype: DType,

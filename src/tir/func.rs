@@ -184,7 +184,7 @@ pub enum Stmt {
     Store {
         /// The buffer.
         buffer: Buffer,
-        /// One index per dimension.
+        /// One index per dimension, or one row-major position (a flat access).
         indices: Vec<Expr>,
         /// Value, of the buffer's type.
         value: Expr,

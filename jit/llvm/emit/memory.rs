@@ -96,9 +96,14 @@ impl<'c> Emitter<'_, 'c> {
         Ok(())
     }
 
-    /// Row-major element offset.
+    /// Row-major element offset; a single index into another rank than 1 is one already.
     fn offset(&mut self, buffer: Buffer, indices: &[Expr]) -> Result<Value<'c>> {
         let shape = &self.func.buffers[buffer].shape;
+        if let [flat] = indices
+            && shape.len() != 1
+        {
+            return self.expr(flat);
+        }
         if shape.len() != indices.len() {
             let (name, n) = (&self.func.buffers[buffer].name, indices.len());
             return Err(CodegenError::new(format!("{n} indices into {name}")));

@@ -74,8 +74,14 @@ impl Tensor {
         self.len() == 0
     }
 
-    /// Row-major position of an element, `None` outside the shape.
+    /// Row-major position of an element, `None` outside the shape. A single index into a
+    /// tensor of another rank than 1 is that position already.
     pub fn offset(&self, at: &[i64]) -> Option<usize> {
+        if let [flat] = at
+            && self.shape.len() != 1
+        {
+            return usize::try_from(*flat).ok().filter(|flat| *flat < self.len());
+        }
         if at.len() != self.shape.len() {
             return None;
         }
