@@ -18,6 +18,7 @@
 //! assert_eq!(facts.simplify(&at.floordiv(8)), Expr::var(o));
 //! ```
 
+mod extremes;
 mod interval;
 pub(crate) mod poly;
 mod prove;
@@ -142,7 +143,7 @@ impl Analyzer {
         }
     }
 
-    fn poly_interval(&self, poly: &Poly) -> Interval {
+    pub(crate) fn poly_interval(&self, poly: &Poly) -> Interval {
         let terms = poly.terms.iter().map(|(factors, c)| {
             let product = factors.iter().fold(Interval::point(1), |acc, f| acc * self.bounds(f));
             product * Interval::point(*c)

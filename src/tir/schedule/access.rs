@@ -1,0 +1,290 @@
+//! Which elements a loop's iterations touch, and whether two iterations can touch the same one.
+//!
+//! An element of a buffer is an index tuple. Iterations of a loop are independent when, for any
+//! two accesses to one buffer of which one writes, equal index tuples imply equal loop values.
+//! That is shown by decoding: a part of the tuple that is the same function of the loop in both
+//! accesses is separated from what other loops add (mixed-radix digits), and the loop variable
+//! is recovered from those parts.
+
+use std::collections::{HashMap, HashSet};
+
+use super::tree::mentions;
+use crate::arith::Analyzer;
+use crate::arith::poly::{Poly, gcd};
+use crate::{BinOp, Buffer, Expr, ExprKind, PrimFunc, Stmt, Var};
+
+/// One load or store, its indices over loop variables.
+#[derive(Clone, Debug)]
+pub(super) struct Access {
+    pub buffer: Buffer,
+    pub indices: Vec<Expr>,
+    pub writes: bool,
+}
+
+/// Everything that happens under a statement.
+#[derive(Default)]
+pub(super) struct Accesses {
+    pub list: Vec<Access>,
+    /// Loops and scalars bound under the statement.
+    pub bound: HashSet<Var>,
+    /// Buffers allocated under the statement.
+    pub private: HashSet<Buffer>,
+}
+
+/// The accesses under `stmt`; `facts` learns the ranges of the loops below.
+pub(super) fn collect(stmt: &Stmt, facts: &mut Analyzer) -> Accesses {
+    let mut out = Accesses::default();
+    out.enter(stmt, &HashMap::new(), facts);
+    out
+}
+
+impl Accesses {
+    fn reads(&mut self, expr: &Expr, iters: &HashMap<Var, Expr>) {
+        expr.visit(&mut |e| {
+            if let ExprKind::Load { buffer, indices, .. } = e.kind() {
+                self.push(*buffer, indices, iters, false);
+            }
+        });
+    }
+
+    fn push(&mut self, buffer: Buffer, at: &[Expr], iters: &HashMap<Var, Expr>, writes: bool) {
+        let indices = at.iter().map(|i| i.substitute(&|v| iters.get(&v).cloned())).collect();
+        self.list.push(Access { buffer, indices, writes });
+    }
+
+    fn enter(&mut self, stmt: &Stmt, iters: &HashMap<Var, Expr>, facts: &mut Analyzer) {
+        let over_loops = |e: &Expr| e.substitute(&|v| iters.get(&v).cloned());
+        match stmt {
+            Stmt::For(l) => {
+                facts.bind(l.var, over_loops(&l.min), over_loops(&l.extent));
+                self.bound.insert(l.var);
+            }
+            Stmt::Block(b) => {
+                let mut inside = iters.clone();
+                for iter in &b.iters {
+                    self.reads(&iter.value, iters);
+                    inside.insert(iter.var, over_loops(&iter.value));
+                }
+                self.reads(&b.predicate, iters);
+                self.private.extend(&b.allocs);
+                for child in stmt.children() {
+                    self.enter(child, &inside, facts);
+                }
+                return;
+            }
+            Stmt::Store { buffer, indices, .. } => self.push(*buffer, indices, iters, true),
+            Stmt::Let { var, .. } => {
+                self.bound.insert(*var);
+            }
+            Stmt::Allocate { buffer, .. } => {
+                self.private.insert(*buffer);
+            }
+            Stmt::If { .. } | Stmt::While { .. } | Stmt::Seq(_) => {}
+        }
+        for expr in stmt.exprs() {
+            self.reads(expr, iters);
+        }
+        for child in stmt.children() {
+            self.enter(child, iters, facts);
+        }
+    }
+}
+
+/// Whether iterations of loop `var` over `body` never touch the same element, for fixed values
+/// of the loops outside. Loops in `moving` are not fixed, nor are those inside `body`.
+/// `facts` holds the ranges of all loops outside and of `var`. The error says what conflicts.
+pub(super) fn independent(
+    func: &PrimFunc,
+    facts: &Analyzer,
+    body: &Stmt,
+    var: Var,
+    moving: &[Var],
+) -> Result<(), String> {
+    let mut facts = facts.clone();
+    let mut accesses = collect(body, &mut facts);
+    accesses.bound.extend(moving);
+    let decoder = Decoder { facts, var, free: &accesses.bound };
+    for (at, write) in accesses.list.iter().enumerate().filter(|(_, a)| a.writes) {
+        if accesses.private.contains(&write.buffer) {
+            continue;
+        }
+        let others = accesses.list.iter().enumerate().filter(|(n, other)| {
+            // Each pair of writes once, a write also with itself.
+            other.buffer == write.buffer && (!other.writes || *n >= at)
+        });
+        for (_, other) in others {
+            if !decoder.disjoint(write, other) {
+                let (loop_name, buffer) = (&func.vars[var].name, &func.buffers[write.buffer].name);
+                return Err(format!(
+                    "two iterations of `{loop_name}` may touch the same element of `{buffer}`"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Decoder<'a> {
+    facts: Analyzer,
+    var: Var,
+    /// Variables that differ between the two iterations beside `var`.
+    free: &'a HashSet<Var>,
+}
+
+/// One index split up: `fixed + upper + mine + low`, where `mine` holds the terms with the loop
+/// variable, all multiples of `step`, `low` is within `0..step`, and `upper` is a multiple of
+/// `modulus` (0 when there is none).
+struct Digits {
+    fixed: Poly,
+    mine: Poly,
+    step: i64,
+    modulus: i64,
+}
+
+impl Decoder<'_> {
+    /// Whether `a` and `b` in different iterations are different elements.
+    fn disjoint(&self, a: &Access, b: &Access) -> bool {
+        let pairs = a.indices.iter().zip(&b.indices);
+        let known: Vec<Poly> =
+            pairs.filter_map(|(x, y)| self.common(self.digits(x)?, self.digits(y)?)).collect();
+        self.recovers(known)
+    }
+
+    fn is_fixed(&self, e: &Expr) -> bool {
+        let mut fixed = true;
+        e.visit(&mut |e| match e.kind() {
+            ExprKind::Var { var, .. } => fixed &= *var != self.var && !self.free.contains(var),
+            ExprKind::Load { .. } => fixed = false,
+            _ => {}
+        });
+        fixed
+    }
+
+    fn digits(&self, index: &Expr) -> Option<Digits> {
+        let poly = self.facts.poly(index)?;
+        let [mut fixed, mut mine, mut upper, mut low] =
+            [const { Poly { terms: vec![], constant: 0 } }; 4];
+        let is_mine = |f: &[Expr]| f.iter().any(|e| mentions(e, self.var));
+        let step = poly.terms.iter().filter(|(f, _)| is_mine(f)).fold(0, |g, (_, c)| gcd(g, *c));
+        if step == 0 {
+            return None;
+        }
+        for (factors, c) in &poly.terms {
+            let part = match factors {
+                f if is_mine(f) => &mut mine,
+                f if f.iter().all(|e| self.is_fixed(e)) => &mut fixed,
+                _ if c.checked_abs()? < step => &mut low,
+                _ => &mut upper,
+            };
+            part.add_term(factors.clone(), *c)?;
+        }
+        low.constant = poly.constant.rem_euclid(step);
+        fixed.constant = poly.constant.checked_sub(low.constant)?;
+        let modulus = upper.terms.iter().fold(0, |g, (_, c)| gcd(g, *c));
+        self.facts.poly_interval(&low).within(step).then_some(Digits { fixed, mine, step, modulus })
+    }
+
+    /// The part that equal indices have in common.
+    fn common(&self, a: Digits, b: Digits) -> Option<Poly> {
+        let same =
+            |x: &Poly, y: &Poly| x.add_scaled(y, -1).and_then(|d| d.as_constant()) == Some(0);
+        if !same(&a.fixed, &b.fixed) || !same(&a.mine, &b.mine) || a.step != b.step {
+            return None;
+        }
+        let modulus = gcd(a.modulus, b.modulus);
+        if modulus != 0 {
+            let range = self.facts.poly_interval(&a.mine);
+            let width = range.max.checked_sub(range.min)?.checked_add(a.step - 1)?;
+            if width >= modulus {
+                return None;
+            }
+        }
+        Some(a.mine)
+    }
+
+    /// Whether the values of the polynomials determine the loop variable.
+    fn recovers(&self, mut known: Vec<Poly>) -> bool {
+        let target = Expr::var(self.var);
+        let mut next = 0;
+        while next < known.len() {
+            let poly = known[next].clone();
+            next += 1;
+            let mut found = self.digits_of(&poly);
+            if let Some(atom) = poly.as_atom() {
+                if *atom == target {
+                    return true;
+                }
+                found.extend(self.parts(atom));
+            }
+            // Quotient and remainder together give the dividend; either may be found first.
+            found.extend(known.iter().filter_map(|p| self.dividend(p.as_atom()?, &known)));
+            for poly in found {
+                if !known.contains(&poly) {
+                    known.push(poly);
+                }
+            }
+        }
+        false
+    }
+
+    /// The parts of a sum that its value determines.
+    fn digits_of(&self, poly: &Poly) -> Vec<Poly> {
+        let mut terms: Vec<(Vec<Expr>, i64)> = vec![];
+        for (factors, c) in &poly.terms {
+            // Fixed terms are known anyway.
+            if !factors.iter().all(|f| self.is_fixed(f)) {
+                terms.push((factors.clone(), *c));
+            }
+        }
+        terms.sort_by_key(|(_, c)| c.unsigned_abs());
+        if let [(factors, _)] = &terms[..] {
+            // A product is known with its fixed, positive factors divided out.
+            let varying: Vec<&Expr> = factors.iter().filter(|f| !self.is_fixed(f)).collect();
+            let positive = |f: &Expr| self.facts.bounds(f).min >= 1;
+            return match &varying[..] {
+                [atom] if factors.iter().all(|f| f == *atom || positive(f)) => {
+                    vec![Poly::atom((*atom).clone())]
+                }
+                _ => vec![],
+            };
+        }
+        for at in 1..terms.len() {
+            let (low, high) = terms.split_at(at);
+            let radix = high.iter().fold(0, |g, (_, c)| gcd(g, *c));
+            let [low, high] = [low, high].map(|t| Poly { terms: t.to_vec(), constant: 0 });
+            let range = self.facts.poly_interval(&low);
+            if range.max.checked_sub(range.min).is_some_and(|width| width < radix) {
+                return vec![low, high];
+            }
+        }
+        vec![]
+    }
+
+    /// What an atom's value determines beside itself.
+    fn parts(&self, atom: &Expr) -> Option<Poly> {
+        match atom.kind() {
+            // A widening conversion keeps the value.
+            ExprKind::Cast { value, dtype } if value.dtype().is_int() && dtype.is_int() => {
+                (value.dtype().bits <= dtype.bits).then(|| self.facts.poly(value))?
+            }
+            _ => None,
+        }
+    }
+
+    /// `x`, when `atom` is `x % m` with a fixed `m` and `x // m` is known too.
+    fn dividend(&self, atom: &Expr, known: &[Poly]) -> Option<Poly> {
+        let ExprKind::Binary { op: BinOp::FloorMod, a, b } = atom.kind() else {
+            return None;
+        };
+        if !self.is_fixed(b) {
+            return None;
+        }
+        let quotient = self.facts.poly(&a.clone().floordiv(b.clone()))?;
+        let is_known = |p: &Poly| p.as_constant().is_some() || known.contains(p);
+        let termwise = quotient
+            .terms
+            .iter()
+            .all(|(f, _)| f.iter().all(|e| self.is_fixed(e) || is_known(&Poly::atom(e.clone()))));
+        (is_known(&quotient) || termwise).then(|| self.facts.poly(a))?
+    }
+}

@@ -1,0 +1,43 @@
+//! Free annotations on loops and blocks; nothing is computed differently because of one.
+
+use super::{Refused, Schedule, tree};
+use crate::{Block, For, Scope, Stmt, Var};
+
+impl Schedule {
+    /// Adds or replaces an annotation of a loop.
+    pub fn annotate_loop(&mut self, at: Var, key: &str, value: &str) -> Result<(), Refused> {
+        self.get_loop(at)?;
+        self.func.body = tree::replace_loop(&self.func.body, at, |l| {
+            let mut l: For = l.clone();
+            l.annotations.insert(key.to_string(), value.to_string());
+            Stmt::For(Box::new(l))
+        });
+        Ok(())
+    }
+
+    /// Adds or replaces an annotation of a block.
+    pub fn annotate_block(&mut self, at: &str, key: &str, value: &str) -> Result<(), Refused> {
+        self.get_block(at)?;
+        self.func.body = tree::replace_block(&self.func.body, at, |b| {
+            let mut b: Block = b.clone();
+            b.annotations.insert(key.to_string(), value.to_string());
+            Stmt::Block(Box::new(b))
+        });
+        Ok(())
+    }
+
+    /// Moves an intermediate buffer, named by the block that writes it, to another memory.
+    pub fn set_scope(&mut self, block: &str, scope: Scope) -> Result<(), Refused> {
+        let block = self.get_block(block)?;
+        let [write] = &block.writes[..] else {
+            return Err(self.refuse("set_scope", &block.name, "the block writes several buffers"));
+        };
+        let buffer = write.buffer;
+        if self.func.buffer_params().any(|b| b == buffer) {
+            let why = format!("`{}` is a parameter", self.func.buffers[buffer].name);
+            return Err(self.refuse("set_scope", &block.name, why));
+        }
+        self.func.buffers[buffer].scope = scope;
+        Ok(())
+    }
+}

@@ -1,0 +1,81 @@
+//! How a loop runs: vectorized, parallel, unrolled, bound to a thread axis.
+
+use super::{Refused, Schedule, access, tree};
+use crate::{For, ForKind, IterKind, Stmt, Var};
+
+impl Schedule {
+    /// `for i in 0..n` becomes lanes of a vector. Needs a constant extent, independent
+    /// iterations and no block below that reduces along the loop.
+    pub fn vectorize(&mut self, at: Var) -> Result<(), Refused> {
+        self.require_constant("vectorize", at)?;
+        self.require_independent("vectorize", at)?;
+        self.set_kind("vectorize", at, ForKind::Vectorized)
+    }
+
+    /// `for i in 0..n` is divided statically among threads. Needs independent iterations and no
+    /// block below that reduces along the loop.
+    pub fn parallel(&mut self, at: Var) -> Result<(), Refused> {
+        self.require_independent("parallel", at)?;
+        self.set_kind("parallel", at, ForKind::Parallel)
+    }
+
+    /// `for i in 0..n { S(i) }` is replicated: `S(0) S(1) ...`, in the same order. Needs a
+    /// constant extent.
+    pub fn unroll(&mut self, at: Var) -> Result<(), Refused> {
+        self.require_constant("unroll", at)?;
+        self.set_kind("unroll", at, ForKind::Unrolled)
+    }
+
+    /// `for i in 0..n` becomes the GPU thread axis `axis`, such as `threadIdx.x`. Needs what
+    /// [`Schedule::parallel`] needs. The binding is recorded; code for it is the target's matter.
+    pub fn bind(&mut self, at: Var, axis: &str) -> Result<(), Refused> {
+        let known = ["blockIdx", "threadIdx"]
+            .iter()
+            .any(|a| axis.strip_prefix(a).is_some_and(|d| [".x", ".y", ".z"].contains(&d)));
+        if !known && axis != "vthread" {
+            return Err(self.refuse_loop("bind", at, format!("`{axis}` is not a thread axis")));
+        }
+        self.require_independent("bind", at)?;
+        self.set_kind("bind", at, ForKind::ThreadBinding(axis.to_string()))
+    }
+
+    fn set_kind(&mut self, primitive: &'static str, at: Var, kind: ForKind) -> Result<(), Refused> {
+        let l = self.get_loop(at)?;
+        if l.kind != ForKind::Serial {
+            let why = format!("the loop already is {:?}", l.kind);
+            return Err(self.refuse_loop(primitive, at, why));
+        }
+        self.func.body = tree::replace_loop(&self.func.body, at, |l| {
+            Stmt::For(Box::new(For { kind: kind.clone(), ..l.clone() }))
+        });
+        Ok(())
+    }
+
+    fn require_constant(&mut self, primitive: &'static str, at: Var) -> Result<(), Refused> {
+        let Some(extent) = self.extent(at)? else {
+            return Err(self.refuse_loop(primitive, at, "the extent is not constant"));
+        };
+        self.func.body = tree::replace_loop(&self.func.body, at, |l| {
+            Stmt::For(Box::new(For { extent: extent.into(), ..l.clone() }))
+        });
+        Ok(())
+    }
+
+    fn require_independent(&self, primitive: &'static str, at: Var) -> Result<(), Refused> {
+        let path = self.path_to_loop(primitive, at)?;
+        let l = self.get_loop(at)?;
+        for block in tree::blocks(&l.body) {
+            let reduces = block
+                .iters
+                .iter()
+                .find(|i| i.kind != IterKind::Spatial && tree::mentions(&i.value, at));
+            if let Some(iter) = reduces {
+                let (name, kind) = (&self.func.vars[iter.var].name, iter.kind);
+                let why = format!("iterator `{name}` of block `{}` is {kind:?}", block.name);
+                return Err(self.refuse_loop(primitive, at, why));
+            }
+        }
+        access::independent(&self.func, &self.facts(&path), &l.body, at, &[])
+            .map_err(|why| self.refuse_loop(primitive, at, why))
+    }
+}

@@ -1,0 +1,166 @@
+//! Schedule primitives: checked rewrites that change how a function runs, never what it computes.
+//!
+//! A [`Schedule`] holds a function in scheduled form. Blocks are named, loops are their variables;
+//! both stay valid until a primitive that says it replaces them. A primitive documents what it
+//! makes of what, refuses with a [`Refused`] when it cannot show that every output keeps its
+//! bits, and decides nothing: policies choose. Floating-point reductions keep their order through
+//! every primitive but [`Schedule::rfactor`], which writes the new order into the tir.
+//!
+//! ```
+//! use reflex_tir::{DType, builder::FuncBuilder, schedule::Schedule};
+//! let mut f = FuncBuilder::new("twice");
+//! let n = f.symbol("n");
+//! let x = f.input("x", DType::F32, vec![n.clone()]);
+//! f.output("compute", "y", DType::F32, vec![n], |f, i| f.at(x, i) + f.at(x, i));
+//! let mut s = Schedule::new(f.finish());
+//! let [i] = s.get_loops("compute")?[..] else { unreachable!() };
+//! let (outer, lanes) = s.split(i, 8)?;
+//! s.parallel(outer)?;
+//! s.vectorize(lanes)?;
+//! # Ok::<(), reflex_tir::schedule::Refused>(())
+//! ```
+
+mod access;
+mod annotate;
+mod compute_inline;
+mod fuse;
+mod loop_kind;
+mod regions;
+mod reorder;
+mod split;
+mod tree;
+
+use crate::arith::Analyzer;
+use crate::{Block, Expr, For, Param, PrimFunc, Stmt, Var};
+
+/// A primitive that could not be applied: which, to what, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{primitive} of `{at}` refused: {why}")]
+pub struct Refused {
+    /// The primitive.
+    pub primitive: &'static str,
+    /// The loop, block or buffer it was asked for.
+    pub at: String,
+    /// What is missing for it to be safe.
+    pub why: String,
+}
+
+/// A function being scheduled.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    func: PrimFunc,
+}
+
+impl Schedule {
+    /// Starts from `func`.
+    pub fn new(func: PrimFunc) -> Schedule {
+        Schedule { func }
+    }
+
+    /// The function as scheduled so far.
+    pub fn func(&self) -> &PrimFunc {
+        &self.func
+    }
+
+    /// The scheduled function.
+    pub fn into_func(self) -> PrimFunc {
+        self.func
+    }
+
+    /// The block of this name.
+    pub fn get_block(&self, name: &str) -> Result<&Block, Refused> {
+        match tree::path_to_block(&self.func.body, name).as_deref() {
+            Some([.., Stmt::Block(block)]) => Ok(block),
+            _ => Err(self.refuse("get_block", name, "there is no such block")),
+        }
+    }
+
+    /// The names of all blocks in program order.
+    pub fn blocks(&self) -> Vec<String> {
+        let mut names = vec![];
+        self.func.body.visit(&mut |s| {
+            if let Stmt::Block(b) = s {
+                names.push(b.name.clone());
+            }
+        });
+        names
+    }
+
+    /// The loops around a block, outermost first, up to an enclosing block if there is one.
+    pub fn get_loops(&self, block: &str) -> Result<Vec<Var>, Refused> {
+        let Some(path) = tree::path_to_block(&self.func.body, block) else {
+            return Err(self.refuse("get_loops", block, "there is no such block"));
+        };
+        let mut loops = vec![];
+        for stmt in &path[..path.len() - 1] {
+            match stmt {
+                Stmt::For(l) => loops.push(l.var),
+                Stmt::Block(_) => loops.clear(),
+                _ => {}
+            }
+        }
+        Ok(loops)
+    }
+
+    /// The loop of a variable.
+    pub fn get_loop(&self, var: Var) -> Result<&For, Refused> {
+        match tree::path_to_loop(&self.func.body, var).as_deref() {
+            Some([.., Stmt::For(l)]) => Ok(l),
+            _ => Err(self.refuse_loop("get_loop", var, "there is no such loop")),
+        }
+    }
+
+    /// The constant extent of a loop, if it has one.
+    pub fn extent(&self, var: Var) -> Result<Option<i64>, Refused> {
+        let path = self.path_to_loop("extent", var)?;
+        let extent = &self.get_loop(var)?.extent;
+        Ok(self.facts(&path[..path.len() - 1]).simplify(extent).as_int())
+    }
+
+    fn refuse(&self, primitive: &'static str, at: &str, why: impl Into<String>) -> Refused {
+        Refused { primitive, at: at.to_string(), why: why.into() }
+    }
+
+    fn refuse_loop(&self, primitive: &'static str, at: Var, why: impl Into<String>) -> Refused {
+        let name = self.func.vars.get(at).map_or("?", |v| &v.name);
+        self.refuse(primitive, name, why)
+    }
+
+    fn path_to_loop(&self, primitive: &'static str, var: Var) -> Result<Vec<&Stmt>, Refused> {
+        tree::path_to_loop(&self.func.body, var)
+            .ok_or_else(|| self.refuse_loop(primitive, var, "there is no such loop"))
+    }
+
+    fn path_to_block(&self, primitive: &'static str, name: &str) -> Result<Vec<&Stmt>, Refused> {
+        tree::path_to_block(&self.func.body, name)
+            .ok_or_else(|| self.refuse(primitive, name, "there is no such block"))
+    }
+
+    /// What is known inside the statements of `path`.
+    fn facts(&self, path: &[&Stmt]) -> Analyzer {
+        let mut facts = shape_facts(&self.func);
+        for stmt in path {
+            match stmt {
+                Stmt::For(l) => facts.bind_loop(l),
+                Stmt::Block(b) => {
+                    for iter in &b.iters {
+                        facts.bind(iter.var, Expr::i64(0), iter.extent.clone());
+                    }
+                }
+                _ => {}
+            }
+        }
+        facts
+    }
+}
+
+/// Dimensions of parameters are not negative.
+pub(crate) fn shape_facts(func: &PrimFunc) -> Analyzer {
+    let mut facts = Analyzer::new();
+    for var in crate::abi::scalar_vars(func) {
+        if !func.params.contains(&Param::Scalar(var)) {
+            facts.at_least(var, 0);
+        }
+    }
+    facts
+}

@@ -1,0 +1,66 @@
+//! The boxes a block reads and writes, computed from its body.
+
+use super::{Schedule, access};
+use crate::arith::Analyzer;
+use crate::{Block, Buffer, Expr, Region, Stmt, Var};
+
+/// The box that `index` covers while the variables in `inner` run over their ranges: first
+/// value and extent. Falls back to the whole dimension.
+pub(super) fn cover(
+    facts: &Analyzer,
+    index: &Expr,
+    inner: &dyn Fn(Var) -> bool,
+    whole: &Expr,
+) -> (Expr, Expr) {
+    facts.extremes(index, inner).map_or_else(
+        || (Expr::i64(0), whole.clone()),
+        |(min, max)| {
+            let extent = facts.simplify(&(max - min.clone() + 1));
+            (min, extent)
+        },
+    )
+}
+
+impl Schedule {
+    /// Recomputes a block's read and write regions after its body changed.
+    pub(super) fn refresh_regions(&self, block: &mut Block) {
+        let mut facts = super::shape_facts(&self.func);
+        for iter in &block.iters {
+            facts.bind(iter.var, Expr::i64(0), iter.extent.clone());
+        }
+        let body = Stmt::Seq(block.init.iter().chain([&block.body]).cloned().collect());
+        let accesses = access::collect(&body, &mut facts);
+        let inner = |v: Var| accesses.bound.contains(&v);
+        let regions_of = |writes: bool| {
+            let mut regions: Vec<Region> = vec![];
+            for a in accesses.list.iter().filter(|a| a.writes == writes) {
+                if accesses.private.contains(&a.buffer) {
+                    continue;
+                }
+                let shape = &self.func.buffers[a.buffer].shape;
+                let ranges = a.indices.iter().zip(shape);
+                let ranges = ranges.map(|(i, n)| cover(&facts, i, &inner, n)).collect();
+                let region = Region { buffer: a.buffer, ranges };
+                if !regions.contains(&region) {
+                    regions.push(region);
+                }
+            }
+            regions
+        };
+        let (mut reads, writes) = (regions_of(false), regions_of(true));
+        if block.init.is_some() {
+            // A reduction's reading of its own accumulator is not a read of the block.
+            reads.retain(|r| !writes.contains(r));
+        }
+        (block.reads, block.writes) = (reads, writes);
+    }
+
+    /// Whether `block` writes `buffer` anywhere inside.
+    pub(super) fn block_writes(block: &Block, buffer: Buffer) -> bool {
+        let mut writes = false;
+        Stmt::Seq(block.init.iter().chain([&block.body]).cloned().collect()).visit(&mut |s| {
+            writes |= matches!(s, Stmt::Store { buffer: b, .. } if *b == buffer);
+        });
+        writes
+    }
+}

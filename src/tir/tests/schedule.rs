@@ -1,0 +1,180 @@
+//! Schedule primitives: what each makes of a function, what it refuses, and that random
+//! sequences of them never change a bit.
+
+mod common;
+
+use arbtest::arbitrary::{Result, Unstructured};
+use arbtest::arbtest;
+use common::{any_func, arguments, assert_same, chain, dense, matmul, matmul_symbolic};
+use reflex_tir::schedule::Schedule;
+use reflex_tir::{ForKind, Stmt, Var};
+
+fn loops_of(func: &reflex_tir::PrimFunc) -> Vec<Var> {
+    let mut loops = vec![];
+    func.body.visit(&mut |s| {
+        if let Stmt::For(l) = s {
+            loops.push(l.var);
+        }
+    });
+    loops
+}
+
+/// Tries one random primitive; tells what it did.
+fn step(u: &mut Unstructured<'_>, s: &mut Schedule) -> Result<Option<String>> {
+    let loops = loops_of(s.func());
+    let blocks = s.blocks();
+    if loops.is_empty() || blocks.is_empty() {
+        return Ok(None);
+    }
+    let i = *u.choose(&loops)?;
+    let block = u.choose(&blocks)?.clone();
+    let around = s.get_loops(&block).unwrap();
+    let (what, done) = match u.int_in_range(0..=8)? {
+        0 | 1 => {
+            let k = u.int_in_range(1..=6)?;
+            (format!("split {i} {k}"), s.split(i, k).map(|_| ()))
+        }
+        2 => {
+            let k = u.int_in_range(1..=4)?;
+            (format!("split_parts {i} {k}"), s.split_parts(i, k).map(|_| ()))
+        }
+        3 if around.len() > 1 => {
+            let at = u.int_in_range(0..=around.len() - 2)?;
+            (
+                format!("fuse {:?}", &around[at..at + 2]),
+                s.fuse(around[at], around[at + 1]).map(|_| ()),
+            )
+        }
+        4 if around.len() > 1 => {
+            let (a, b) = (*u.choose(&around)?, *u.choose(&around)?);
+            (format!("reorder {a} {b}"), s.reorder(&[a, b]))
+        }
+        5 => (format!("parallel {i}"), s.parallel(i)),
+        6 => (format!("vectorize {i}"), s.vectorize(i)),
+        7 => (format!("unroll {i}"), s.unroll(i)),
+        _ => match u.ratio(1, 2)? {
+            true => (format!("inline {block}"), s.compute_inline(&block)),
+            false => (format!("reverse_inline {block}"), s.reverse_compute_inline(&block)),
+        },
+    };
+    Ok(Some(match done {
+        Ok(()) => what,
+        Err(why) => format!("  ({what}: {why})"),
+    }))
+}
+
+#[test]
+fn random_schedules_preserve_every_bit() {
+    let mut applied = 0;
+    arbtest(|u| {
+        let before = any_func(u)?;
+        let mut s = Schedule::new(before.clone());
+        let mut log = vec![];
+        for _ in 0..u.int_in_range(1..=8)? {
+            log.extend(step(u, &mut s)?);
+        }
+        applied += log.iter().filter(|l| !l.starts_with(' ')).count();
+        let args = arguments(u, &before, 5)?;
+        assert_same(&before, s.func(), &args, &|| log.join("\n"));
+        Ok(())
+    })
+    .budget_ms(6_000);
+    assert!(applied > 100, "only {applied} primitives applied");
+}
+
+/// Runs loops of the given kinds backwards, which independent iterations must survive.
+fn reversed(stmt: &Stmt) -> Stmt {
+    let stmt = stmt.map_children(&mut reversed);
+    match stmt {
+        Stmt::For(l) if matches!(l.kind, ForKind::Parallel | ForKind::Vectorized) => {
+            let last = l.min.clone() + l.extent.clone() - 1;
+            let mut l = *l;
+            let (var, min) = (l.var, l.min.clone());
+            l.body = l.body.substitute(&|v| (v == var).then(|| last.clone() - var + min.clone()));
+            Stmt::For(Box::new(l))
+        }
+        other => other,
+    }
+}
+
+#[test]
+fn parallel_and_vectorized_loops_may_run_backwards() {
+    let mut marked = 0;
+    arbtest(|u| {
+        let before = any_func(u)?;
+        let mut s = Schedule::new(before.clone());
+        let mut log = vec![];
+        for _ in 0..u.int_in_range(0..=4)? {
+            log.extend(step(u, &mut s)?);
+        }
+        for i in loops_of(s.func()) {
+            let kind = if u.ratio(1, 2)? { s.parallel(i) } else { s.vectorize(i) };
+            marked += usize::from(kind.is_ok());
+        }
+        let mut after = s.into_func();
+        after.body = reversed(&after.body);
+        let args = arguments(u, &before, 4)?;
+        assert_same(&before, &after, &args, &|| log.join("\n"));
+        Ok(())
+    })
+    .budget_ms(4_000);
+    assert!(marked > 100, "only {marked} loops could be marked");
+}
+
+#[test]
+fn a_register_tile_can_be_built() {
+    let mut s = Schedule::new(matmul_symbolic(32, 16));
+    let [i, j, k] = s.get_loops("matmul").unwrap()[..] else { unreachable!() };
+    let (io, ii) = s.split(i, 6).unwrap();
+    let (jo, ji) = s.split(j, 16).unwrap();
+    s.reorder(&[io, jo, k, ii, ji]).unwrap();
+    s.vectorize(ji).unwrap();
+    s.unroll(ii).unwrap();
+    s.parallel(io).unwrap();
+    assert_eq!(s.get_loops("matmul").unwrap(), [io, jo, k, ii, ji]);
+    // Only the symbolic rows need a guard.
+    let predicate = &s.get_block("matmul").unwrap().predicate;
+    assert!(format!("{predicate:?}").starts_with("Lt("), "{predicate:?}");
+}
+
+#[test]
+fn a_flattened_symbolic_nest_can_be_tiled_and_run_in_parallel() {
+    let mut s = Schedule::new(chain(7));
+    s.compute_inline("scale").unwrap();
+    s.compute_inline("bias_add").unwrap();
+    assert_eq!(s.blocks(), ["exp"]);
+    let loops = s.get_loops("exp").unwrap();
+    let fused = s.fuse_all(&loops).unwrap();
+    let (o, i) = s.split(fused, 16).unwrap();
+    s.parallel(o).unwrap();
+    s.vectorize(i).unwrap();
+}
+
+#[test]
+fn an_epilogue_can_be_folded() {
+    let mut s = Schedule::new(dense(4.into(), 8, 3));
+    s.reverse_compute_inline("relu").unwrap();
+    assert_eq!(s.blocks(), ["matmul", "bias_add"]);
+    let refused = s.reverse_compute_inline("bias_add").unwrap_err();
+    assert!(refused.why.contains("matmul"), "{refused}");
+}
+
+#[test]
+fn what_changes_results_is_refused() {
+    let mut s = Schedule::new(matmul(8.into(), 8.into(), 8.into()));
+    let [i, _, k] = s.get_loops("matmul").unwrap()[..] else { unreachable!() };
+    let refused = s.parallel(k).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "parallel of `k0` refused: iterator `v_k0` of block `matmul` is Reduce"
+    );
+    let (ko, ki) = s.split(k, 4).unwrap();
+    let refused = s.reorder(&[ki, ko]).unwrap_err();
+    assert!(refused.why.contains("carry dependences"), "{refused}");
+    s.vectorize(i).unwrap();
+    assert!(s.vectorize(i).unwrap_err().why.contains("already is"));
+    let mut s = Schedule::new(matmul_symbolic(8, 8));
+    let i = s.get_loops("matmul").unwrap()[0];
+    assert!(s.vectorize(i).unwrap_err().why.contains("not constant"));
+    assert!(s.unroll(i).unwrap_err().why.contains("not constant"));
+}
