@@ -9,12 +9,16 @@
 pub mod abi;
 pub mod alloc;
 pub mod array;
+pub mod backend;
+pub mod bundle;
 pub mod closure;
 pub mod dlpack;
 pub mod dtype;
 pub mod error;
+pub mod exports;
 pub mod fp;
 pub mod function;
+pub mod library;
 pub mod object;
 pub mod registry;
 pub mod shape;

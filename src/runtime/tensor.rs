@@ -194,6 +194,32 @@ pub(crate) unsafe fn strided(
     }))
 }
 
+/// Whether elements are packed in row-major order.
+///
+/// # Safety
+/// Shape, and strides if given, are `ndim` long.
+pub(crate) unsafe fn is_compact(dl: &DLTensor) -> bool {
+    if dl.strides.is_null() || dl.ndim <= 0 {
+        return true;
+    }
+    let rank = dl.ndim as usize;
+    // SAFETY: by the caller's contract.
+    let (shape, strides) = unsafe {
+        (std::slice::from_raw_parts(dl.shape, rank), std::slice::from_raw_parts(dl.strides, rank))
+    };
+    if shape.contains(&0) {
+        return true;
+    }
+    let mut expected = 1_i64;
+    for (extent, stride) in shape.iter().zip(strides).rev() {
+        if *extent != 1 && *stride != expected {
+            return false;
+        }
+        expected = expected.wrapping_mul(*extent);
+    }
+    true
+}
+
 fn describe(
     place: Place,
     rank: usize,
@@ -410,19 +436,8 @@ impl Tensor {
 
     /// Whether elements are packed in row-major order.
     pub fn is_compact(&self) -> bool {
-        let Some(strides) = self.strides() else { return true };
-        let shape = self.shape();
-        if shape.contains(&0) {
-            return true;
-        }
-        let mut expected = 1;
-        for (extent, stride) in shape.iter().zip(strides).rev() {
-            if *extent != 1 && *stride != expected {
-                return false;
-            }
-            expected *= extent;
-        }
-        true
+        // SAFETY: a tensor describes itself.
+        unsafe { is_compact(self.dl()) }
     }
 
     /// Whether other references to this tensor, or views of it, exist.

@@ -7,7 +7,7 @@
 //! another launch holds is not waited for, so the caller may run more parts itself;
 //! what a part computes never depends on who runs it.
 //!
-//! A helper spins for [`SPIN`] after work and then sleeps in the kernel, and so does
+//! A helper spins for a few dozen microseconds after work and then sleeps in the kernel, and so does
 //! a caller that waits: an idle process keeps no core busy. A launch from inside a
 //! part runs on that part's thread alone.
 

@@ -70,15 +70,23 @@ impl Table {
 /// assert_eq!(types::key_of(index), "example.Thing");
 /// ```
 pub fn index_of(key: &str) -> i32 {
-    if let Some(index) = find(key) {
-        return index;
-    }
+    find(key).unwrap_or_else(|| insert(key, -1))
+}
+
+/// Records `key` under `fixed`, or under the next free index if that is negative or
+/// taken. Returns the index that `key` has, which may be older.
+pub(crate) fn insert(key: &str, fixed: i32) -> i32 {
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
     if let Some(index) = table.by_key.get(key) {
         return *index;
     }
-    let index = table.next;
-    table.next += 1;
+    let free = (0..index::DYNAMIC_BEGIN).contains(&fixed) && !table.by_index.contains_key(&fixed);
+    let index = if free {
+        fixed
+    } else {
+        table.next += 1;
+        table.next - 1
+    };
     table.insert(key, index);
     index
 }

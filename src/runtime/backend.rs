@@ -1,0 +1,209 @@
+//! The C functions that compiled kernels call: parallel loops, scratch memory, and
+//! the register lists of TVM's compiled mode.
+//!
+//! Kernels reach most of these through pointer variables that the loader fills, and
+//! the register lists by name; see [`library`](crate::library).
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::NonNull;
+
+use crate::abi::{DLDevice, ParallelLambda, TVMFFIAny, TVMFFIObject, TVMParallelGroupEnv};
+use crate::alloc::device::{ALIGNMENT, Block, CPU, DeviceAllocator};
+use crate::error::Error;
+use crate::exports::status;
+use crate::function::guard;
+use crate::library::Context;
+use crate::object::ObjectType;
+use crate::threads;
+use crate::value::Any;
+
+macro_rules! backend {
+    ($($(#[doc = $doc:literal])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $ret:ty)? $body:block)*) => {
+        $(
+            $(#[doc = $doc])*
+            ///
+            /// # Safety
+            /// As in TVM's `c_backend_api.h`: pointers are valid for their use.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? $body
+        )*
+
+        /// Every export of this file, with its address.
+        pub(crate) fn table() -> impl Iterator<Item = (&'static str, *mut c_void)> {
+            [$((stringify!($name), $name as *mut c_void)),*].into_iter()
+        }
+    };
+}
+
+backend! {
+    /// Runs the parts of a parallel loop; 0 parts mean one per thread.
+    fn TVMBackendParallelLaunch(body: ParallelLambda, data: *mut c_void, parts: c_int) -> c_int {
+        // SAFETY: generated loop bodies may run in parallel and do not unwind.
+        status(|| unsafe { threads::launch(body, data, parts) })
+    }
+
+    /// Refused: parts are not promised to run at the same time.
+    fn TVMBackendParallelBarrier(_task: c_int, _env: *mut TVMParallelGroupEnv) -> c_int {
+        status(|| {
+            Err(Error::new(
+                "NotImplementedError",
+                "barriers in parallel loops are not supported; build the library without \
+                 `parallel_barrier_when_finish`",
+            ))
+        })
+    }
+
+    /// Scratch memory on the CPU, aligned to 64 bytes; null with an error raised.
+    fn TVMBackendAllocWorkspace(
+        device_type: c_int,
+        device_id: c_int,
+        bytes: u64,
+        _code_hint: c_int,
+        _bits_hint: c_int,
+    ) -> *mut c_void {
+        match guard(|| allocate_workspace(DLDevice { device_type, device_id }, bytes)) {
+            Ok(data) => data.as_ptr().cast(),
+            Err(error) => {
+                error.raise();
+                std::ptr::null_mut()
+            }
+        }
+    }
+
+    /// Gives scratch memory back.
+    fn TVMBackendFreeWorkspace(_device_type: c_int, _device_id: c_int, data: *mut c_void) -> c_int {
+        status(|| {
+            if let Some(data) = NonNull::new(data.cast::<u8>()) {
+                // SAFETY: `allocate_workspace` put the block's size before its data.
+                unsafe {
+                    let data = data.sub(ALIGNMENT);
+                    let size = data.cast::<usize>().read();
+                    CPU.release(Block { data, size });
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Puts a borrowed copy of a register among the arguments of a call.
+    fn TVMBackendAnyListSetPackedArg(
+        registers: *mut c_void,
+        index: c_int,
+        args: *mut TVMFFIAny,
+        at: c_int,
+    ) -> c_int {
+        // SAFETY: compiled code passes indices inside both lists.
+        unsafe { *args.add(at as usize) = *registers.cast::<TVMFFIAny>().add(index as usize) };
+        0
+    }
+
+    /// Clears a register.
+    fn TVMBackendAnyListResetItem(registers: *mut c_void, index: c_int) -> c_int {
+        status(|| {
+            // SAFETY: compiled code passes an index inside the list.
+            unsafe { *registers.cast::<Any>().add(index as usize) = Any::NONE };
+            Ok(())
+        })
+    }
+
+    /// Moves the result of a call into a register.
+    fn TVMBackendAnyListMoveFromPackedReturn(
+        registers: *mut c_void,
+        index: c_int,
+        args: *mut TVMFFIAny,
+        at: c_int,
+    ) -> c_int {
+        status(|| {
+            // SAFETY: compiled code passes indices inside both lists, and the result is
+            // an owned value that it leaves to us.
+            unsafe {
+                let result = args.add(at as usize).replace(TVMFFIAny::NONE);
+                *registers.cast::<Any>().add(index as usize) = Any::from_raw(result);
+            }
+            Ok(())
+        })
+    }
+
+    /// A function of a library's imported modules, borrowed from the library.
+    fn TVMFFIEnvModLookupFromImports(
+        context: *mut c_void,
+        name: *const c_char,
+        out: *mut *mut TVMFFIObject,
+    ) -> c_int {
+        status(|| {
+            // SAFETY: libraries pass the context that `Library::open` gave them, which
+            // lives as long as they are loaded, and a string.
+            let (context, name) =
+                unsafe { (context.cast::<Context>().as_ref(), CStr::from_ptr(name)) };
+            let name = name.to_string_lossy();
+            let function = context.and_then(|context| context.import(&name)).ok_or_else(|| {
+                Error::new("AttributeError", format!("no imported module has a function `{name}`"))
+            })?;
+            // SAFETY: `out` is writable; the context keeps the function.
+            unsafe { out.write(function.object().as_ptr()) };
+            Ok(())
+        })
+    }
+}
+
+fn allocate_workspace(device: DLDevice, bytes: u64) -> Result<NonNull<u8>, Error> {
+    if device.device_type != DLDevice::KIND_CPU {
+        return Err(Error::value_error(format!("no workspace on {device:?}")));
+    }
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(ALIGNMENT);
+    let block = CPU.allocate(bytes)?;
+    // SAFETY: the block has room for its size, in front of aligned data.
+    unsafe {
+        block.data.cast::<usize>().write(block.size);
+        Ok(block.data.add(ALIGNMENT))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Shape;
+    use crate::value::AnyView;
+
+    #[test]
+    fn workspaces_are_aligned_and_reused() {
+        // SAFETY: each workspace is freed once.
+        unsafe {
+            let first = TVMBackendAllocWorkspace(1, 0, 1000, 2, 32);
+            assert!(first.addr().is_multiple_of(ALIGNMENT));
+            first.cast::<u8>().write_bytes(1, 1000);
+            assert_eq!(TVMBackendFreeWorkspace(1, 0, first), 0);
+            let second = TVMBackendAllocWorkspace(1, 0, 980, 2, 32);
+            assert_eq!(first, second);
+            assert_eq!(TVMBackendFreeWorkspace(1, 0, second), 0);
+            assert!(TVMBackendAllocWorkspace(2, 0, 64, 2, 32).is_null());
+            assert!(Error::take_raised().is_some());
+            assert!(TVMBackendAllocWorkspace(1, 0, u64::MAX, 2, 32).is_null());
+            assert_eq!(Error::take_raised().unwrap().kind(), "MemoryError");
+        }
+    }
+
+    #[test]
+    fn register_lists_keep_their_counts() {
+        let shape = Shape::new(&[1]);
+        let mut registers = [Any::from(shape.clone()), Any::from(1_i64)];
+        let mut args = [TVMFFIAny::NONE; 3];
+        let list = registers.as_mut_ptr().cast();
+        // SAFETY: all indices are inside both lists.
+        unsafe {
+            TVMBackendAnyListSetPackedArg(list, 0, args.as_mut_ptr(), 1);
+            assert_eq!(args[1].type_index, 69);
+            assert_eq!(shape.object().strong_count(), 2);
+            args[2] = AnyView::from_raw(args[1]).to_owned().into_raw();
+            TVMBackendAnyListMoveFromPackedReturn(list, 1, args.as_mut_ptr(), 2);
+            assert_eq!(shape.object().strong_count(), 3);
+            TVMBackendAnyListResetItem(list, 0);
+            assert_eq!(shape.object().strong_count(), 2);
+            assert_eq!(TVMBackendParallelBarrier(0, std::ptr::null_mut()), -1);
+            assert_eq!(Error::take_raised().unwrap().kind(), "NotImplementedError");
+        }
+        assert!(registers[0].is_none());
+        drop(registers);
+        assert!(shape.object().is_unique());
+    }
+}

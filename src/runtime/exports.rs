@@ -1,0 +1,632 @@
+//! The C functions of tvm-ffi, implemented by this crate: values, functions, types.
+//!
+//! Each does what the header `tvm/ffi/c_api.h` says. A failure, a panic included,
+//! leaves an error in the thread's slot and returns -1. Functions for compiled
+//! kernels are in [`backend`].
+//!
+//! Libraries built by TVM find these symbols through the process's global scope.
+//! Rust executables export nothing by default, so an executable that loads such
+//! libraries passes, for each name in [`EXPORTED_SYMBOLS`], the linker argument
+//! `-Wl,--export-dynamic-symbol=<name>` from its build script (which can `include!`
+//! the file `exported_symbols.rs`), or `-rdynamic` once.
+
+use std::borrow::Cow;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::abi::{
+    DLManagedTensor, DLManagedTensorVersioned, SafeCall, TVMFFIAny, TVMFFIByteArray, TVMFFIObject,
+};
+use crate::backend;
+use crate::dtype::DType;
+use crate::error::Error;
+use crate::function::{Function, guard};
+use crate::object::{self, ObjectRef, ObjectType};
+use crate::string::{Bytes, Str};
+use crate::tensor::Tensor;
+use crate::value::{Any, AnyView, slice_of};
+use crate::{registry, types};
+
+/// Names that an executable must export for TVM-built libraries to work in full.
+pub const EXPORTED_SYMBOLS: &[&str] = &include!("exported_symbols.rs");
+
+/// `TVMFFIObjectHandle`.
+type Handle = *mut TVMFFIObject;
+
+/// The tvm-ffi version whose ABI this is.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TVMFFIVersion {
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+    /// Patch number.
+    pub patch: u32,
+}
+
+/// Runs the body of an export: 0, or -1 with the error raised.
+pub(crate) fn status(body: impl FnOnce() -> Result<(), Error>) -> c_int {
+    match guard(body) {
+        Ok(()) => 0,
+        Err(error) => {
+            error.raise();
+            -1
+        }
+    }
+}
+
+/// Runs the body of an export that cannot report errors. Only running out of memory
+/// can go wrong in these, and that aborts.
+fn quiet(body: impl FnOnce()) {
+    let _ = guard(|| {
+        body();
+        Ok(())
+    });
+}
+
+/// # Safety
+/// `array` points to a live byte array, which outlives `'a`.
+unsafe fn text<'a>(array: *const TVMFFIByteArray) -> Cow<'a, str> {
+    // SAFETY: by the caller's contract.
+    String::from_utf8_lossy(unsafe { slice_of(array) })
+}
+
+/// # Safety
+/// `object` is null or a live object that the caller keeps.
+unsafe fn share(object: Handle) -> Option<ObjectRef> {
+    let object = NonNull::new(object)?;
+    // SAFETY: live, so a reference can be added, which the result then owns.
+    unsafe {
+        object::increment(object.as_ptr());
+        Some(ObjectRef::from_raw(object))
+    }
+}
+
+/// # Safety
+/// `object` is null or a live object that the caller keeps.
+unsafe fn share_as<T: ObjectType>(object: Handle) -> Result<T, Error> {
+    // SAFETY: by the caller's contract.
+    let Some(object) = (unsafe { share(object) }) else {
+        return Err(Error::type_error(format!("expected `{}`, got a null handle", T::KEY)));
+    };
+    if object.type_index() != T::type_index() {
+        return Err(AnyView::from(&object).mismatch(T::KEY));
+    }
+    // SAFETY: the type was just checked.
+    Ok(unsafe { T::from_object_unchecked(object) })
+}
+
+/// # Safety
+/// `out` may be written.
+unsafe fn give(out: *mut Handle, object: impl ObjectType) {
+    // SAFETY: by the caller's contract.
+    unsafe { out.write(object.into_object().into_raw().as_ptr()) };
+}
+
+macro_rules! exports {
+    ($($(#[doc = $doc:literal])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $ret:ty)? $body:block)*) => {
+        $(
+            $(#[doc = $doc])*
+            ///
+            /// # Safety
+            /// As in `c_api.h`: pointers are valid for their use, and handles are live.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? $body
+        )*
+
+        /// Every export of this file, with its address. Being read by the loader, it
+        /// also keeps the linker from dropping them.
+        pub(crate) fn table() -> impl Iterator<Item = (&'static str, *mut c_void)> {
+            [$((stringify!($name), $name as *mut c_void)),*].into_iter()
+        }
+    };
+}
+
+exports! {
+    /// The version of the ABI.
+    fn TVMFFIGetVersion(out: *mut TVMFFIVersion) {
+        // SAFETY: by the header's contract.
+        unsafe { out.write(TVMFFIVersion { major: 0, minor: 1, patch: 14 }) };
+    }
+
+    /// Adds a strong reference.
+    fn TVMFFIObjectIncRef(object: Handle) -> c_int {
+        // SAFETY: by the header's contract.
+        unsafe { object::increment(object) };
+        0
+    }
+
+    /// Gives up a strong reference.
+    fn TVMFFIObjectDecRef(object: Handle) -> c_int {
+        status(|| {
+            // SAFETY: by the header's contract.
+            unsafe { object::decrement(object) };
+            Ok(())
+        })
+    }
+
+    /// The index of a type key that is known.
+    fn TVMFFITypeKeyToIndex(key: *const TVMFFIByteArray, out: *mut i32) -> c_int {
+        status(|| {
+            // SAFETY: by the header's contract.
+            let key = unsafe { text(key) };
+            let index = types::find(&key)
+                .ok_or_else(|| Error::new("KeyError", format!("unknown type key `{key}`")))?;
+            // SAFETY: as above.
+            unsafe { out.write(index) };
+            Ok(())
+        })
+    }
+
+    /// The index of a type key, new if need be. Hierarchy is not recorded.
+    fn TVMFFITypeGetOrAllocIndex(
+        key: *const TVMFFIByteArray,
+        static_index: i32,
+        _depth: i32,
+        _child_slots: i32,
+        _can_overflow: i32,
+        parent: i32,
+    ) -> i32 {
+        const QUERY_ONLY: i32 = -2;
+        let mut index = QUERY_ONLY;
+        quiet(|| {
+            // SAFETY: by the header's contract.
+            let key = unsafe { text(key) };
+            index = match types::find(&key) {
+                Some(known) => known,
+                None if parent == QUERY_ONLY => QUERY_ONLY,
+                None => types::insert(&key, static_index),
+            };
+        });
+        index
+    }
+
+    /// A function from a C callback.
+    fn TVMFFIFunctionCreate(
+        this: *mut c_void,
+        call: SafeCall,
+        deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+        out: *mut Handle,
+    ) -> c_int {
+        status(|| {
+            // SAFETY: by the header's contract, which is that of `from_callback`.
+            unsafe { give(out, Function::from_callback(call, this, deleter)) };
+            Ok(())
+        })
+    }
+
+    /// A global function, or null.
+    fn TVMFFIFunctionGetGlobal(name: *const TVMFFIByteArray, out: *mut Handle) -> c_int {
+        status(|| {
+            // SAFETY: by the header's contract.
+            unsafe {
+                match registry::get(&text(name)) {
+                    Some(function) => give(out, function),
+                    None => out.write(std::ptr::null_mut()),
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Registers a global function.
+    fn TVMFFIFunctionSetGlobal(
+        name: *const TVMFFIByteArray,
+        function: Handle,
+        allow_override: c_int,
+    ) -> c_int {
+        status(|| {
+            // SAFETY: by the header's contract.
+            let (name, function) = unsafe { (text(name), share_as::<Function>(function)?) };
+            if allow_override == 0 {
+                return registry::register(&name, function);
+            }
+            drop(registry::replace(&name, function));
+            Ok(())
+        })
+    }
+
+    /// An owned value from a borrowed one.
+    fn TVMFFIAnyViewToOwnedAny(view: *const TVMFFIAny, out: *mut TVMFFIAny) -> c_int {
+        status(|| {
+            // SAFETY: by the header's contract.
+            unsafe { out.write(AnyView::from_raw(*view).to_owned().into_raw()) };
+            Ok(())
+        })
+    }
+
+    /// Calls a function.
+    fn TVMFFIFunctionCall(
+        function: Handle,
+        args: *mut TVMFFIAny,
+        count: i32,
+        result: *mut TVMFFIAny,
+    ) -> c_int {
+        // SAFETY: by the header's contract, a live function; callees do not unwind.
+        unsafe {
+            let cell = function.add(1).cast::<crate::abi::TVMFFIFunctionCell>();
+            ((*cell).safe_call)(function.cast(), args, count, result)
+        }
+    }
+
+    /// Takes this thread's error, or null.
+    fn TVMFFIErrorMoveFromRaised(out: *mut Handle) {
+        let raised = Error::take_raised();
+        // SAFETY: by the header's contract.
+        unsafe {
+            match raised {
+                Some(error) => give(out, error),
+                None => out.write(std::ptr::null_mut()),
+            }
+        }
+    }
+
+    /// Sets this thread's error.
+    fn TVMFFIErrorSetRaised(error: Handle) {
+        quiet(|| {
+            // SAFETY: by the header's contract.
+            match unsafe { share_as::<Error>(error) } {
+                Ok(error) => error.raise(),
+                Err(mismatch) => mismatch.raise(),
+            }
+        });
+    }
+
+    /// Sets this thread's error from strings.
+    fn TVMFFIErrorSetRaisedFromCStr(kind: *const c_char, message: *const c_char) {
+        // SAFETY: by the header's contract; one message is one part.
+        unsafe { TVMFFIErrorSetRaisedFromCStrParts(kind, &message, 1) };
+    }
+
+    /// Sets this thread's error from a kind and the parts of a message.
+    fn TVMFFIErrorSetRaisedFromCStrParts(
+        kind: *const c_char,
+        parts: *const *const c_char,
+        count: i32,
+    ) {
+        quiet(|| {
+            let mut message = String::new();
+            for part in 0..usize::try_from(count).unwrap_or(0) {
+                // SAFETY: by the header's contract, `count` strings or nulls.
+                unsafe {
+                    let part = *parts.add(part);
+                    if !part.is_null() {
+                        message.push_str(&CStr::from_ptr(part).to_string_lossy());
+                    }
+                }
+            }
+            // SAFETY: by the header's contract.
+            let kind = unsafe { CStr::from_ptr(kind) }.to_string_lossy();
+            Error::new(&kind, message).raise();
+        });
+    }
+
+    /// An error object.
+    fn TVMFFIErrorCreate(
+        kind: *const TVMFFIByteArray,
+        message: *const TVMFFIByteArray,
+        backtrace: *const TVMFFIByteArray,
+        out: *mut Handle,
+    ) -> c_int {
+        let (cause, context) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: by the header's contract.
+        unsafe {
+            TVMFFIErrorCreateWithCauseAndExtraContext(kind, message, backtrace, cause, context, out)
+        }
+    }
+
+    /// An error object with everything it can carry.
+    fn TVMFFIErrorCreateWithCauseAndExtraContext(
+        kind: *const TVMFFIByteArray,
+        message: *const TVMFFIByteArray,
+        backtrace: *const TVMFFIByteArray,
+        cause: Handle,
+        context: Handle,
+        out: *mut Handle,
+    ) -> c_int {
+        status(|| {
+            // SAFETY: by the header's contract.
+            unsafe {
+                let (cause, context) = (share(cause), share(context));
+                let message = text(message).into_owned();
+                give(out, Error::with_context(&text(kind), message, &text(backtrace), cause, context));
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes over a DLPack tensor.
+    fn TVMFFITensorFromDLPack(
+        from: *mut DLManagedTensor,
+        alignment: i32,
+        contiguous: i32,
+        out: *mut Handle,
+    ) -> c_int {
+        status(|| {
+            let from = NonNull::new(from).ok_or_else(|| Error::value_error("a null tensor"))?;
+            // SAFETY: by the header's contract.
+            unsafe {
+                check_import(&from.as_ref().dl_tensor, alignment, contiguous)?;
+                give(out, Tensor::from_dlpack(from)?);
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes over a versioned DLPack tensor.
+    fn TVMFFITensorFromDLPackVersioned(
+        from: *mut DLManagedTensorVersioned,
+        alignment: i32,
+        contiguous: i32,
+        out: *mut Handle,
+    ) -> c_int {
+        status(|| {
+            let from = NonNull::new(from).ok_or_else(|| Error::value_error("a null tensor"))?;
+            // SAFETY: by the header's contract.
+            unsafe {
+                check_import(&from.as_ref().dl_tensor, alignment, contiguous)?;
+                give(out, Tensor::from_dlpack_versioned(from)?);
+            }
+            Ok(())
+        })
+    }
+
+    /// Hands a tensor to another framework.
+    fn TVMFFITensorToDLPack(from: Handle, out: *mut *mut DLManagedTensor) -> c_int {
+        status(|| {
+            // SAFETY: by the header's contract.
+            unsafe { out.write(share_as::<Tensor>(from)?.to_dlpack().as_ptr()) };
+            Ok(())
+        })
+    }
+
+    /// Hands a tensor to another framework, versioned.
+    fn TVMFFITensorToDLPackVersioned(
+        from: Handle,
+        out: *mut *mut DLManagedTensorVersioned,
+    ) -> c_int {
+        status(|| {
+            // SAFETY: by the header's contract.
+            unsafe { out.write(share_as::<Tensor>(from)?.to_dlpack_versioned().as_ptr()) };
+            Ok(())
+        })
+    }
+
+    /// A string value.
+    fn TVMFFIStringFromByteArray(from: *const TVMFFIByteArray, out: *mut TVMFFIAny) -> c_int {
+        status(|| {
+            // SAFETY: by the header's contract.
+            unsafe { out.write(Any::from(Str::new(&text(from))).into_raw()) };
+            Ok(())
+        })
+    }
+
+    /// A bytes value.
+    fn TVMFFIBytesFromByteArray(from: *const TVMFFIByteArray, out: *mut TVMFFIAny) -> c_int {
+        status(|| {
+            // SAFETY: by the header's contract.
+            unsafe { out.write(Any::from(Bytes::new(slice_of(from))).into_raw()) };
+            Ok(())
+        })
+    }
+
+    /// The element type that text names.
+    fn TVMFFIDataTypeFromString(from: *const TVMFFIByteArray, out: *mut DType) -> c_int {
+        status(|| {
+            // SAFETY: by the header's contract.
+            let dtype = unsafe { text(from) }.parse();
+            let dtype = dtype.map_err(|error: crate::dtype::ParseDTypeError| {
+                Error::value_error(error.to_string())
+            })?;
+            // SAFETY: as above.
+            unsafe { out.write(dtype) };
+            Ok(())
+        })
+    }
+
+    /// The text that names an element type.
+    fn TVMFFIDataTypeToString(from: *const DType, out: *mut TVMFFIAny) -> c_int {
+        status(|| {
+            // SAFETY: by the header's contract.
+            unsafe { out.write(Any::from(Str::new(&(*from).to_string())).into_raw()) };
+            Ok(())
+        })
+    }
+
+    /// Fills `*handle` by `init` unless that was done before; threads wait for each
+    /// other.
+    fn TVMFFIHandleInitOnce(
+        handle: *mut *mut c_void,
+        init: unsafe extern "C" fn(*mut *mut c_void) -> c_int,
+    ) -> c_int {
+        status(|| {
+            // SAFETY: by the header's contract, a pointer that only these functions change.
+            let slot = unsafe { AtomicPtr::from_ptr(handle) };
+            if !slot.load(Ordering::Acquire).is_null() {
+                return Ok(());
+            }
+            let _lock = HANDLES.lock().unwrap_or_else(PoisonError::into_inner);
+            if !slot.load(Ordering::Acquire).is_null() {
+                return Ok(());
+            }
+            let mut made = std::ptr::null_mut();
+            // SAFETY: by the header's contract.
+            if unsafe { init(&mut made) } != 0 {
+                return Err(Error::of_failed_call());
+            }
+            slot.store(made, Ordering::Release);
+            Ok(())
+        })
+    }
+
+    /// Empties `*handle` by `deinit` if it is filled.
+    fn TVMFFIHandleDeinitOnce(
+        handle: *mut *mut c_void,
+        deinit: unsafe extern "C" fn(*mut c_void) -> c_int,
+    ) -> c_int {
+        status(|| {
+            let _lock = HANDLES.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: by the header's contract, a pointer that only these functions change.
+            let old = unsafe { AtomicPtr::from_ptr(handle) }
+                .swap(std::ptr::null_mut(), Ordering::AcqRel);
+            // SAFETY: by the header's contract.
+            if !old.is_null() && unsafe { deinit(old) } != 0 {
+                return Err(Error::of_failed_call());
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Serialises the initialisation of handles.
+static HANDLES: Mutex<()> = Mutex::new(());
+
+/// # Safety
+/// `dl` describes live data.
+unsafe fn check_import(
+    dl: &crate::abi::DLTensor,
+    alignment: i32,
+    contiguous: i32,
+) -> Result<(), Error> {
+    let address = dl.data.addr().wrapping_add(dl.byte_offset as usize);
+    if alignment > 0 && !address.is_multiple_of(alignment as usize) {
+        return Err(Error::value_error(format!("the data is not aligned to {alignment} bytes")));
+    }
+    // SAFETY: by the caller's contract.
+    if contiguous != 0 && !unsafe { crate::tensor::is_compact(dl) } {
+        return Err(Error::value_error("the data is not contiguous"));
+    }
+    Ok(())
+}
+
+/// The address of an exported function, by name.
+pub(crate) fn address_of(name: &str) -> Option<*mut c_void> {
+    table().chain(backend::table()).find(|(known, _)| *known == name).map(|(_, address)| address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Shape;
+
+    fn bytes(text: &str) -> TVMFFIByteArray {
+        TVMFFIByteArray { data: text.as_ptr().cast(), size: text.len() }
+    }
+
+    #[test]
+    fn every_exported_symbol_has_an_address() {
+        let mut ours: Vec<&str> = table().chain(backend::table()).map(|(name, _)| name).collect();
+        ours.sort_unstable();
+        assert_eq!(ours, EXPORTED_SYMBOLS);
+    }
+
+    #[test]
+    fn functions_can_be_made_registered_and_called_from_c() {
+        unsafe extern "C" fn first(
+            _: *mut c_void,
+            args: *const TVMFFIAny,
+            count: i32,
+            result: *mut TVMFFIAny,
+        ) -> c_int {
+            // SAFETY: the arguments are the test's.
+            unsafe {
+                if count == 0 {
+                    let parts = [c"no ".as_ptr(), std::ptr::null(), c"arguments".as_ptr()];
+                    TVMFFIErrorSetRaisedFromCStrParts(c"IndexError".as_ptr(), parts.as_ptr(), 3);
+                    return -1;
+                }
+                TVMFFIAnyViewToOwnedAny(args, result)
+            }
+        }
+        let name = bytes("test.exports.first");
+        let (mut made, mut found) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let shape = Shape::new(&[1]);
+        // SAFETY: all pointers are to locals, and handles are used while live.
+        unsafe {
+            assert_eq!(TVMFFIFunctionCreate(std::ptr::null_mut(), first, None, &mut made), 0);
+            assert_eq!(TVMFFIFunctionSetGlobal(&name, made, 0), 0);
+            assert_eq!(TVMFFIFunctionSetGlobal(&name, made, 0), -1);
+            assert_eq!(Error::take_raised().unwrap().kind(), "ValueError");
+            assert_eq!(TVMFFIFunctionSetGlobal(&name, made, 1), 0);
+            assert_eq!(TVMFFIFunctionGetGlobal(&name, &mut found), 0);
+            assert_eq!(found, made);
+            let mut args = [*AnyView::from(&shape).as_raw()];
+            let mut result = TVMFFIAny::NONE;
+            assert_eq!(TVMFFIFunctionCall(found, args.as_mut_ptr(), 1, &mut result), 0);
+            assert_eq!(Shape::try_from(Any::from_raw(result)).unwrap(), shape);
+            assert_eq!(TVMFFIFunctionCall(found, args.as_mut_ptr(), 0, &mut result), -1);
+            let mut error = std::ptr::null_mut();
+            TVMFFIErrorMoveFromRaised(&mut error);
+            TVMFFIErrorSetRaised(error);
+            assert_eq!(TVMFFIObjectDecRef(error), 0);
+            assert_eq!(Error::take_raised().unwrap().to_string(), "IndexError: no arguments");
+            TVMFFIObjectDecRef(made);
+            TVMFFIObjectDecRef(found);
+            TVMFFIFunctionGetGlobal(&bytes("test.exports.absent"), &mut found);
+            assert!(found.is_null());
+        }
+        assert!(registry::remove("test.exports.first").unwrap().object().is_unique());
+    }
+
+    #[test]
+    fn types_are_found_and_allocated() {
+        let mut index = 0;
+        // SAFETY: all pointers are to locals.
+        unsafe {
+            assert_eq!(TVMFFITypeKeyToIndex(&bytes("ffi.Shape"), &mut index), 0);
+            assert_eq!(index, 69);
+            let key = bytes("test.exports.Type");
+            assert_eq!(TVMFFITypeKeyToIndex(&key, &mut index), -1);
+            assert_eq!(Error::take_raised().unwrap().kind(), "KeyError");
+            assert_eq!(TVMFFITypeGetOrAllocIndex(&key, -1, 1, 0, 1, -2), -2);
+            let new = TVMFFITypeGetOrAllocIndex(&key, -1, 1, 0, 1, 64);
+            assert!(new >= 128);
+            assert_eq!(TVMFFITypeGetOrAllocIndex(&key, -1, 1, 0, 1, -2), new);
+        }
+    }
+
+    #[test]
+    fn handles_are_initialised_once() {
+        unsafe extern "C" fn make(out: *mut *mut c_void) -> c_int {
+            // SAFETY: `out` is writable; the address is only compared.
+            unsafe { out.write(std::ptr::without_provenance_mut(8)) };
+            0
+        }
+        unsafe extern "C" fn fail(_: *mut *mut c_void) -> c_int {
+            Error::runtime_error("no handle").raise();
+            -1
+        }
+        unsafe extern "C" fn unmake(handle: *mut c_void) -> c_int {
+            assert_eq!(handle.addr(), 8);
+            0
+        }
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the handle is this test's.
+        unsafe {
+            assert_eq!(TVMFFIHandleInitOnce(&mut handle, fail), -1);
+            assert_eq!(Error::take_raised().unwrap().message(), "no handle");
+            assert_eq!(TVMFFIHandleInitOnce(&mut handle, make), 0);
+            assert_eq!(TVMFFIHandleInitOnce(&mut handle, fail), 0);
+            assert_eq!(TVMFFIHandleDeinitOnce(&mut handle, unmake), 0);
+        }
+        assert!(handle.is_null());
+    }
+
+    #[test]
+    fn tensors_cross_as_dlpack() {
+        let tensor = Tensor::from_slice(&[2], &[3.0_f32, 4.0]).unwrap();
+        let (mut managed, mut back) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: all pointers are to locals, and handles are used while live.
+        unsafe {
+            assert_eq!(TVMFFITensorToDLPack(tensor.object().as_ptr(), &mut managed), 0);
+            assert_eq!(TVMFFITensorFromDLPack(managed, 64, 1, &mut back), 0);
+            let back = share_as::<Tensor>(back).unwrap();
+            assert_eq!(back.to_vec::<f32>().unwrap(), [3.0, 4.0]);
+            object::decrement(back.object().as_ptr());
+        }
+        assert!(!tensor.is_shared());
+    }
+}
