@@ -12,6 +12,8 @@ pub mod infer;
 mod ir;
 mod literal;
 mod op;
+pub mod verify;
+mod visit;
 
 pub use eval::{Dims, EvalError, EvalValue, eval_dim, eval_func, eval_op};
 pub use ir::{

@@ -1,0 +1,372 @@
+//! The graph verifier: lists everything that is wrong with a module.
+//!
+//! What it establishes, passes rely on without checking: every value is defined once and
+//! before its uses, every operator's outputs have the inferred types, every symbolic
+//! dimension is bound before it is mentioned, calls match their callees.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use cranelift_entity::SecondaryMap;
+use reflex_tir::{Expr, Var};
+
+use crate::infer::infer;
+use crate::{
+    Binding, Body, Func, FuncData, Loop, Module, Node, TensorType, Type, Value, dims, eval,
+};
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The function.
+    pub func: String,
+    /// The binding's outputs or source, empty for the function as a whole.
+    pub place: String,
+    /// What.
+    pub reason: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.func)?;
+        if !self.place.is_empty() {
+            write!(f, ", {}", self.place)?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
+
+/// Checks a whole module; the error holds every fault.
+pub fn verify(module: &Module) -> Result<(), Vec<Fault>> {
+    let mut faults = vec![];
+    let mut names = HashSet::new();
+    for func in module.funcs.values() {
+        if !names.insert(func.name()) {
+            faults.push(Fault {
+                func: func.name().to_string(),
+                place: String::new(),
+                reason: "another function has this name".to_string(),
+            });
+        }
+        if let FuncData::Graph(func) = func {
+            faults.extend(verify_func(module, func));
+        }
+    }
+    if faults.is_empty() { Ok(()) } else { Err(faults) }
+}
+
+fn verify_func(module: &Module, func: &Func) -> Vec<Fault> {
+    let mut cx = Checker {
+        module,
+        func,
+        defined: SecondaryMap::new(),
+        ever: SecondaryMap::new(),
+        bound: HashSet::new(),
+        place: String::new(),
+        faults: vec![],
+    };
+    for param in &func.params {
+        cx.define(*param, Dims::MayBind);
+    }
+    cx.body(&func.body);
+    if func.result_names.len() != func.body.results.len() {
+        cx.place = String::new();
+        cx.fault("there is not one name per result");
+    }
+    cx.faults
+}
+
+/// Whether a type may introduce symbolic dimensions.
+#[derive(Clone, Copy, PartialEq)]
+enum Dims {
+    MayBind,
+    MustBeBound,
+}
+
+struct Checker<'a> {
+    module: &'a Module,
+    func: &'a Func,
+    /// Visible here.
+    defined: SecondaryMap<Value, bool>,
+    /// Defined anywhere.
+    ever: SecondaryMap<Value, bool>,
+    bound: HashSet<Var>,
+    place: String,
+    faults: Vec<Fault>,
+}
+
+impl Checker<'_> {
+    fn fault(&mut self, reason: impl Into<String>) {
+        let (func, place) = (self.func.name.clone(), self.place.clone());
+        self.faults.push(Fault { func, place, reason: reason.into() });
+    }
+
+    fn exists(&mut self, value: Value) -> bool {
+        let known = self.func.values.is_valid(value);
+        if !known {
+            self.fault(format!("{value} does not exist"));
+        }
+        known
+    }
+
+    fn read(&mut self, value: Value) {
+        if self.exists(value) && !self.defined[value] {
+            self.fault(format!("{value} is read before it is defined"));
+        }
+    }
+
+    fn define(&mut self, value: Value, dims: Dims) {
+        if !self.exists(value) {
+            return;
+        }
+        if std::mem::replace(&mut self.ever[value], true) {
+            self.fault(format!("{value} is defined twice"));
+        }
+        self.defined[value] = true;
+        let exprs: Vec<Expr> = match &self.func.values[value].ty {
+            Type::Tensor(t) => t.shape.clone(),
+            Type::Shape(dims) => dims.clone(),
+            Type::Prim(_) | Type::Tuple(_) | Type::Func | Type::Object => vec![],
+        };
+        if dims == Dims::MayBind {
+            self.bound.extend(exprs.iter().filter_map(Expr::as_var));
+        }
+        exprs.iter().for_each(|e| self.dims_bound(e));
+    }
+
+    fn dims_bound(&mut self, e: &Expr) {
+        let mut unbound = vec![];
+        e.visit(&mut |e| unbound.extend(e.as_var().filter(|v| !self.bound.contains(v))));
+        for var in unbound {
+            self.fault(format!("dimension {var} is mentioned before it is bound"));
+        }
+    }
+
+    /// Checks a nested or outermost body; what it defines is not visible after it.
+    fn body(&mut self, body: &Body) {
+        let outer = (self.defined.clone(), self.bound.clone());
+        for binding in &body.bindings {
+            self.binding(binding);
+        }
+        body.results.iter().for_each(|v| self.read(*v));
+        (self.defined, self.bound) = outer;
+    }
+
+    fn binding(&mut self, binding: &Binding) {
+        let outputs: Vec<String> = binding.outputs.iter().map(Value::to_string).collect();
+        self.place = format!("{} ({})", outputs.join(", "), binding.source);
+        let place = self.place.clone();
+        let faults = self.faults.len();
+        binding.node.operands(&mut |v| self.read(v));
+        let exist = binding.outputs.iter().all(|v| self.exists(*v));
+        if exist && self.faults.len() == faults {
+            self.node(binding);
+        }
+        self.place = place;
+        let dims = match &binding.node {
+            Node::MatchCast(_) | Node::CallPacked { .. } | Node::CallFunc { .. } => Dims::MayBind,
+            // A loop's or branch's outputs may have extents that only the run decides.
+            Node::Loop(_) | Node::If { .. } => Dims::MayBind,
+            Node::MatchShape { dims, .. } => {
+                self.bound.extend(dims.iter().filter_map(Expr::as_var));
+                Dims::MustBeBound
+            }
+            Node::Op { .. }
+            | Node::Const(_)
+            | Node::CallTir { .. }
+            | Node::Tuple(_)
+            | Node::TupleGet(..) => Dims::MustBeBound,
+        };
+        binding.outputs.iter().for_each(|v| self.define(*v, dims));
+    }
+
+    fn tensors(&mut self, values: &[Value]) -> Option<Vec<TensorType>> {
+        let types: Option<Vec<TensorType>> =
+            values.iter().map(|v| self.func.values[*v].ty.as_tensor().cloned()).collect();
+        if types.is_none() {
+            self.fault("an operand or output is not a tensor");
+        }
+        types
+    }
+
+    fn node(&mut self, binding: &Binding) {
+        let outs = &binding.outputs;
+        match &binding.node {
+            Node::Op { op, args } => {
+                let (fewest, most) = eval::arity(op);
+                if !(fewest..=most).contains(&args.len()) {
+                    return self.fault(format!("{op:?} has {} operands", args.len()));
+                }
+                if let (Some(args), Some(outs)) = (self.tensors(args), self.tensors(outs)) {
+                    self.op(op, &args, &outs);
+                }
+            }
+            Node::Const(c) => {
+                let Some(literal) = self.module.consts.get(*c) else {
+                    return self.fault(format!("{c} does not exist"));
+                };
+                let shape = literal.shape().iter().map(|d| Expr::i64(*d)).collect();
+                let ty = TensorType::new(literal.dtype(), shape);
+                self.same_types(&[Type::Tensor(ty)], outs);
+            }
+            Node::CallTir { func, args, scalars } => self.call_tir(*func, args, scalars, outs),
+            Node::CallFunc { func, args } => match self.module.funcs.get(*func) {
+                Some(FuncData::Graph(callee)) if callee.params.len() == args.len() => {
+                    if callee.body.results.len() != outs.len() {
+                        self.fault(format!("{} results are bound of {}", outs.len(), callee.name));
+                    }
+                }
+                Some(other) => self.fault(format!("{} cannot be called so", other.name())),
+                None => self.fault(format!("{func} does not exist")),
+            },
+            Node::CallPacked { ints, .. } => ints.iter().for_each(|e| self.dims_bound(e)),
+            Node::If { then, otherwise, .. } => {
+                for body in [then, otherwise] {
+                    self.body(body);
+                    if body.results.len() != outs.len() {
+                        self.fault(format!(
+                            "{} results for {} outputs",
+                            body.results.len(),
+                            outs.len()
+                        ));
+                    }
+                }
+            }
+            Node::Loop(l) => self.run_loop(l, outs),
+            Node::Tuple(items) => {
+                let types = items.iter().map(|v| self.func.values[*v].ty.clone()).collect();
+                self.same_types(&[Type::Tuple(types)], outs);
+            }
+            Node::TupleGet(tuple, index) => match &self.func.values[*tuple].ty {
+                Type::Tuple(types) if *index < types.len() => {
+                    let ty = types[*index].clone();
+                    self.same_types(&[ty], outs);
+                }
+                other => {
+                    let reason = format!("field {index} of {other:?}");
+                    self.fault(reason);
+                }
+            },
+            Node::MatchCast(_) if outs.len() == 1 => {}
+            Node::MatchCast(_) => self.fault("a match_cast has one output"),
+            Node::MatchShape { value, .. } => {
+                let ty = self.func.values[*value].ty.clone();
+                self.same_types(&[ty], outs);
+            }
+        }
+    }
+
+    fn op(&mut self, op: &crate::Op, args: &[TensorType], outs: &[TensorType]) {
+        let inferred = match infer(op, &args.iter().collect::<Vec<_>>()) {
+            Ok(types) => types,
+            Err(e) => return self.fault(e.to_string()),
+        };
+        let mut mentioned = vec![];
+        inferred.iter().for_each(|t| mentioned.extend(t.shape.clone()));
+        mentioned.iter().for_each(|e| self.dims_bound(e));
+        let same = |a: &TensorType, b: &TensorType| {
+            a.dtype == b.dtype
+                && a.shape.len() == b.shape.len()
+                && a.shape.iter().zip(&b.shape).all(|(a, b)| dims::equal(a, b) == Some(true))
+        };
+        let fits =
+            outs.len() == inferred.len() && outs.iter().zip(&inferred).all(|(a, b)| same(a, b));
+        if !fits {
+            self.fault(format!("{op:?} is declared {outs:?}, inferred {inferred:?}"));
+        }
+    }
+
+    fn same_types(&mut self, want: &[Type], outs: &[Value]) {
+        let found: Vec<Type> = outs.iter().map(|v| self.func.values[*v].ty.clone()).collect();
+        if found != want {
+            self.fault(format!("declared {found:?}, computed {want:?}"));
+        }
+    }
+
+    fn call_tir(&mut self, func: crate::FuncId, args: &[Value], scalars: &[Expr], outs: &[Value]) {
+        scalars.iter().for_each(|e| self.dims_bound(e));
+        let Some(FuncData::Prim(kernel)) = self.module.funcs.get(func) else {
+            return self.fault(format!("{func} is not a kernel"));
+        };
+        let buffers: Vec<_> = kernel.buffer_params().collect();
+        let explicit = kernel.params.len() - buffers.len();
+        let counts = (args.len() + outs.len(), outs.len(), scalars.len());
+        if counts != (buffers.len(), kernel.num_outputs, explicit) {
+            return self.fault(format!("the operand counts of kernel {} differ", kernel.name));
+        }
+        for (value, buffer) in args.iter().chain(outs).zip(buffers) {
+            let data = &kernel.buffers[buffer];
+            let fits = self.func.values[*value]
+                .ty
+                .as_tensor()
+                .is_some_and(|t| t.dtype == data.dtype && t.shape.len() == data.shape.len());
+            if !fits {
+                self.fault(format!("{value} does not fit {} of {}", data.name, kernel.name));
+            }
+        }
+    }
+
+    fn run_loop(&mut self, l: &Loop, outs: &[Value]) {
+        let results = l.body.results.len();
+        if l.carried.len() != l.init.len()
+            || results < 1 + l.init.len()
+            || outs.len() + 1 != results
+        {
+            return self.fault("the loop's carried values, results and outputs do not match up");
+        }
+        let outer = (self.defined.clone(), self.bound.clone());
+        for value in [l.iter, l.cond_in].iter().chain(&l.carried) {
+            self.define(*value, Dims::MayBind);
+        }
+        self.body(&l.body);
+        (self.defined, self.bound) = outer;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reflex_tir::DType;
+
+    use super::*;
+    use crate::builder::FuncBuilder;
+    use crate::{Op, Unary};
+
+    fn sample() -> Module {
+        let mut module = Module::default();
+        let mut b = FuncBuilder::new(&mut module, "main");
+        let n = Expr::var(b.sym("n"));
+        let x = b.param("x", TensorType::new(DType::F32, vec![n]));
+        let y = b.emit1(Op::Unary(Unary::Exp), &[x]).unwrap();
+        let z = b.emit1(Op::Unary(Unary::Neg), &[y]).unwrap();
+        b.finish(vec![z], vec!["z".into()]);
+        module
+    }
+
+    fn graph(module: &mut Module) -> &mut Func {
+        match module.funcs.values_mut().next() {
+            Some(FuncData::Graph(f)) => f,
+            _ => unreachable!("the sample holds one graph function"),
+        }
+    }
+
+    #[test]
+    fn a_built_function_verifies() {
+        assert_eq!(verify(&sample()), Ok(()));
+    }
+
+    #[test]
+    fn every_fault_is_listed() {
+        let mut module = sample();
+        let f = graph(&mut module);
+        f.body.bindings.swap(0, 1);
+        let y = f.body.bindings[1].outputs[0];
+        f.values[y].ty = Type::Tensor(TensorType::new(DType::I64, vec![]));
+        f.result_names.clear();
+        let faults = verify(&module).unwrap_err();
+        let text: Vec<String> = faults.iter().map(Fault::to_string).collect();
+        assert_eq!(faults.len(), 3, "{text:?}");
+        assert!(text[0].contains("read before it is defined"), "{text:?}");
+        assert!(text[1].contains("inferred"), "{text:?}");
+        assert!(text[2].contains("one name per result"), "{text:?}");
+    }
+}

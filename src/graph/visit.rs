@@ -1,0 +1,120 @@
+//! Walks over nodes: which values a node reads, and renaming them.
+
+use crate::{Binding, Body, Node, Value};
+
+impl Node {
+    /// Calls `f` for every value that the node itself reads; nested bodies are not entered.
+    pub fn operands(&self, f: &mut dyn FnMut(Value)) {
+        match self {
+            Node::Op { args, .. }
+            | Node::CallTir { args, .. }
+            | Node::CallFunc { args, .. }
+            | Node::CallPacked { args, .. }
+            | Node::Tuple(args) => args.iter().copied().for_each(f),
+            Node::Const(_) => {}
+            Node::If { cond, .. } => f(*cond),
+            Node::Loop(l) => {
+                l.max_trips.into_iter().chain(l.cond).for_each(&mut *f);
+                l.init.iter().copied().for_each(f);
+            }
+            Node::TupleGet(value, _) | Node::MatchCast(value) => f(*value),
+            Node::MatchShape { value, .. } => f(*value),
+        }
+    }
+
+    /// The values that the node itself reads, to be replaced.
+    pub fn operands_mut(&mut self, f: &mut dyn FnMut(&mut Value)) {
+        match self {
+            Node::Op { args, .. }
+            | Node::CallTir { args, .. }
+            | Node::CallFunc { args, .. }
+            | Node::CallPacked { args, .. }
+            | Node::Tuple(args) => args.iter_mut().for_each(f),
+            Node::Const(_) => {}
+            Node::If { cond, .. } => f(cond),
+            Node::Loop(l) => {
+                l.max_trips.iter_mut().chain(&mut l.cond).for_each(&mut *f);
+                l.init.iter_mut().for_each(f);
+            }
+            Node::TupleGet(value, _) | Node::MatchCast(value) => f(value),
+            Node::MatchShape { value, .. } => f(value),
+        }
+    }
+
+    /// The nested bodies.
+    pub fn bodies(&self) -> Vec<&Body> {
+        match self {
+            Node::If { then, otherwise, .. } => vec![then, otherwise],
+            Node::Loop(l) => vec![&l.body],
+            _ => vec![],
+        }
+    }
+
+    /// The nested bodies.
+    pub fn bodies_mut(&mut self) -> Vec<&mut Body> {
+        match self {
+            Node::If { then, otherwise, .. } => vec![then, otherwise],
+            Node::Loop(l) => vec![&mut l.body],
+            _ => vec![],
+        }
+    }
+
+    /// Whether running it can be seen other than by its outputs: checks, and calls of code
+    /// that is not ours.
+    pub fn has_effect(&self) -> bool {
+        match self {
+            Node::CallPacked { .. } | Node::MatchCast(_) | Node::MatchShape { .. } => true,
+            Node::CallFunc { .. } => true,
+            Node::If { .. } | Node::Loop(_) => {
+                self.bodies().iter().any(|b| b.bindings.iter().any(|b| b.node.has_effect()))
+            }
+            Node::Op { .. }
+            | Node::Const(_)
+            | Node::CallTir { .. }
+            | Node::Tuple(_)
+            | Node::TupleGet(..) => false,
+        }
+    }
+}
+
+impl Body {
+    /// Calls `f` for every value read anywhere in the body, nested bodies and results included.
+    pub fn uses(&self, f: &mut dyn FnMut(Value)) {
+        for binding in &self.bindings {
+            binding.uses(f);
+        }
+        self.results.iter().copied().for_each(f);
+    }
+
+    /// Every value read anywhere in the body, to be replaced.
+    pub fn uses_mut(&mut self, f: &mut dyn FnMut(&mut Value)) {
+        for binding in &mut self.bindings {
+            binding.node.operands_mut(f);
+            for body in binding.node.bodies_mut() {
+                body.uses_mut(f);
+            }
+        }
+        self.results.iter_mut().for_each(f);
+    }
+
+    /// Calls `f` for every binding, those of nested bodies after the one that holds them.
+    pub fn walk<'a>(&'a self, f: &mut dyn FnMut(&'a Binding)) {
+        for binding in &self.bindings {
+            f(binding);
+            for body in binding.node.bodies() {
+                body.walk(f);
+            }
+        }
+    }
+}
+
+impl Binding {
+    /// Calls `f` for every value that the binding reads, in nested bodies too (where the
+    /// body's own values are among them).
+    pub fn uses(&self, f: &mut dyn FnMut(Value)) {
+        self.node.operands(f);
+        for body in self.node.bodies() {
+            body.uses(f);
+        }
+    }
+}
