@@ -35,12 +35,11 @@ unsafe impl ObjectType for Error {
     }
 }
 
-/// The cell and the text it points to.
+/// The cell and the backtrace it points to; kind and message follow it, each with
+/// a NUL for C.
 #[repr(C)]
 struct Body {
     cell: TVMFFIErrorCell,
-    kind: Box<str>,
-    message: Box<str>,
     backtrace: Vec<u8>,
 }
 
@@ -59,18 +58,31 @@ fn borrow(bytes: &[u8]) -> TVMFFIByteArray {
     TVMFFIByteArray { data: bytes.as_ptr().cast(), size: bytes.len() }
 }
 
+/// Writes `text` and a NUL to `at`.
+///
+/// # Safety
+/// There is room for both.
+unsafe fn place(text: &str, at: NonNull<u8>) -> TVMFFIByteArray {
+    // SAFETY: by the caller's contract.
+    unsafe {
+        at.as_ptr().copy_from_nonoverlapping(text.as_ptr(), text.len());
+        at.add(text.len()).write(0);
+    }
+    TVMFFIByteArray { data: at.as_ptr().cast(), size: text.len() }
+}
+
 impl Error {
     /// An error without a backtrace.
     #[cold]
     pub fn new(kind: &str, message: impl Into<String>) -> Error {
-        Error::with_context(kind, message.into(), "", None, None)
+        Error::with_context(kind, &message.into(), "", None, None)
     }
 
     /// An error with everything it can carry.
     #[cold]
     pub fn with_context(
         kind: &str,
-        message: String,
+        message: &str,
         backtrace: &str,
         cause: Option<ObjectRef>,
         context: Option<ObjectRef>,
@@ -78,18 +90,24 @@ impl Error {
         let raw = |object: Option<ObjectRef>| {
             object.map_or(std::ptr::null_mut(), |object| object.into_raw().as_ptr())
         };
-        let (kind, message) = (Box::<str>::from(kind), message.into_boxed_str());
-        let backtrace = backtrace.as_bytes().to_vec();
-        let cell = TVMFFIErrorCell {
-            kind: borrow(kind.as_bytes()),
-            message: borrow(message.as_bytes()),
-            backtrace: borrow(&backtrace),
-            update_backtrace: Some(update_backtrace),
-            cause_chain: raw(cause),
-            extra_context: raw(context),
-        };
-        let body = Body { cell, kind, message, backtrace };
-        Error(object::create(type_index::ERROR, 0, |_| body))
+        let tail = kind.len() + message.len() + 2;
+        Error(object::create(type_index::ERROR, tail, |tail| {
+            let backtrace = backtrace.as_bytes().to_vec();
+            // SAFETY: the tail has room for both texts and their NULs.
+            let (kind, message) = unsafe {
+                let after = tail.add(kind.len() + 1);
+                (place(kind, tail), place(message, after))
+            };
+            let cell = TVMFFIErrorCell {
+                kind,
+                message,
+                backtrace: borrow(&backtrace),
+                update_backtrace: Some(update_backtrace),
+                cause_chain: raw(cause),
+                extra_context: raw(context),
+            };
+            Body { cell, backtrace }
+        }))
     }
 
     /// A value of the wrong type.
@@ -256,13 +274,8 @@ mod tests {
     #[test]
     fn backtraces_grow_and_causes_are_owned() {
         let cause = Error::runtime_error("cause");
-        let error = Error::with_context(
-            "KeyError",
-            "message".into(),
-            "one\n",
-            Some(cause.object().clone()),
-            None,
-        );
+        let error =
+            Error::with_context("KeyError", "message", "one\n", Some(cause.object().clone()), None);
         assert_eq!(cause.object().strong_count(), 2);
         let update = error.cell().update_backtrace.unwrap();
         // SAFETY: the error is ours alone, and the arrays are alive.

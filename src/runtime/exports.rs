@@ -331,8 +331,8 @@ exports! {
             // SAFETY: by the header's contract.
             unsafe {
                 let (cause, context) = (share(cause), share(context));
-                let message = text(message).into_owned();
-                give(out, Error::with_context(&text(kind), message, &text(backtrace), cause, context));
+                let message = text(message);
+                give(out, Error::with_context(&text(kind), &message, &text(backtrace), cause, context));
             }
             Ok(())
         })

@@ -615,7 +615,7 @@ mod tests {
     #[test]
     fn borrowed_memory_is_kept_and_read_only() {
         let keeper: Arc<Vec<u64>> = Arc::new(vec![5, 6]);
-        let data = NonNull::from(&keeper[0]).cast();
+        let data = NonNull::from(keeper.as_slice()).cast();
         // SAFETY: the vector is kept by the tensor and not changed.
         let mut tensor =
             unsafe { Tensor::borrowing(data, &[2], DType::U64, keeper.clone()) }.unwrap();

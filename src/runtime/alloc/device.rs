@@ -357,6 +357,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "too much memory for Miri")]
     fn the_impossible_is_refused() {
         let error = CPU.allocate(usize::MAX).unwrap_err();
         assert_eq!(error.kind(), "MemoryError");
@@ -364,6 +365,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "too much memory for Miri")]
     fn statistics_count_bytes() {
         let before = CPU.statistics();
         let block = OwnedBlock::new(&CPU, 64 << 20).unwrap();
