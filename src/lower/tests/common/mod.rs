@@ -1,0 +1,110 @@
+//! Small cases of every operator, and what runs them: shared by the tests of this crate.
+
+#![allow(dead_code)]
+
+mod cases;
+
+use cranelift_entity::PrimaryMap;
+use reflex_graph::{Literal, Op, TensorType};
+use reflex_lower::legalize::{Legalized, Operand, Packing, legalize};
+use reflex_tir::eval::{Arg, Tensor, eval};
+use reflex_tir::{DType, Expr, PrimFunc};
+use std::sync::Arc;
+
+pub use cases::cases;
+
+/// An operator on concrete operands.
+pub struct Case {
+    pub name: String,
+    pub op: Op,
+    pub args: Vec<Literal>,
+}
+
+/// Deterministic values in `[-1, 1)`.
+pub fn noise(shape: &[i64], seed: u64) -> Literal {
+    let count = shape.iter().product::<i64>() as usize;
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x1234_5678_9ABC_DEF1;
+    let values: Vec<f32> = (0..count)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            ((state >> 40) as f32 / (1u64 << 23) as f32) - 1.0
+        })
+        .collect();
+    Literal::from_f32(shape.to_vec(), &values)
+}
+
+pub fn tensor_type(value: &Literal) -> TensorType {
+    let shape = value.shape().iter().map(|n| Expr::i64(*n)).collect();
+    TensorType::new(value.dtype(), shape)
+}
+
+pub fn to_tensor(value: &Literal) -> Tensor {
+    let bytes = value.bytes().to_vec();
+    Tensor { dtype: value.dtype(), shape: value.shape().to_vec(), bytes }
+}
+
+pub fn to_literal(tensor: &Tensor) -> Literal {
+    Literal::new(tensor.dtype, tensor.shape.clone(), Arc::new(tensor.bytes.clone())).unwrap()
+}
+
+impl Case {
+    /// The graph evaluator's answer.
+    pub fn expected(&self) -> Vec<Literal> {
+        let args: Vec<&Literal> = self.args.iter().collect();
+        reflex_graph::eval_op(&self.op, &args, &|_| None)
+            .unwrap_or_else(|e| panic!("{}: {e}", self.name))
+    }
+
+    /// The kernel with static shapes, reading operands packed as told.
+    pub fn legalized(&self, packings: &[Packing]) -> Legalized {
+        let types: Vec<TensorType> = self.args.iter().map(tensor_type).collect();
+        let outs: Vec<TensorType> = self.expected().iter().map(tensor_type).collect();
+        let operands: Vec<Operand<'_>> = types
+            .iter()
+            .enumerate()
+            .map(|(n, ty)| Operand {
+                ty,
+                constant: None,
+                packing: packings.iter().find(|p| p.operand == n),
+            })
+            .collect();
+        legalize(&self.name, &self.op, &operands, &outs, &PrimaryMap::new())
+            .unwrap_or_else(|e| panic!("{}: {e}", self.name))
+    }
+}
+
+/// Runs a kernel in the reference evaluator: `inputs`, then outputs of the types of `outs`.
+pub fn run(func: &PrimFunc, inputs: &[Literal], outs: &[Literal]) -> Vec<Literal> {
+    let mut args: Vec<Arg> = inputs.iter().map(|l| Arg::Tensor(to_tensor(l))).collect();
+    args.extend(outs.iter().map(|l| Arg::Tensor(Tensor::zeros(l.dtype(), l.shape()))));
+    eval(func, &mut args).unwrap_or_else(|e| panic!("{e}\n{func:#?}"));
+    args[inputs.len()..].iter().map(|a| to_literal(a.tensor())).collect()
+}
+
+/// Asserts equality within `tolerance` (relative and absolute) for floats, exactly otherwise.
+pub fn assert_close(name: &str, got: &[Literal], want: &[Literal], tolerance: f64) {
+    assert_eq!(got.len(), want.len(), "{name}: outputs");
+    for (got, want) in got.iter().zip(want) {
+        assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()), "{name}");
+        if !want.dtype().is_float() {
+            assert_eq!(got.to_i64(), want.to_i64(), "{name}");
+            continue;
+        }
+        let (got, want) = (to_tensor(got), to_tensor(want));
+        for i in 0..want.len() {
+            let (g, w) = (got.get(i).unwrap().as_f64(), want.get(i).unwrap().as_f64());
+            let near = (g - w).abs() <= tolerance * (1.0 + w.abs());
+            assert!(g == w || near || (g.is_nan() && w.is_nan()), "{name}[{i}]: {g}, not {w}");
+        }
+    }
+}
+
+/// Whether an operator's results are float32 or integers (half types round more coarsely).
+pub fn tolerance(outs: &[Literal]) -> f64 {
+    match outs.iter().any(|o| o.dtype() == DType::F16 || o.dtype() == DType::BF16) {
+        true => 1e-2,
+        false => 2e-5,
+    }
+}
