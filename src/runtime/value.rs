@@ -305,7 +305,7 @@ impl<'a> AnyView<'a> {
 
     /// An owned value of the same meaning; borrowed strings and bytes are copied.
     #[inline]
-    pub fn to_owned(self) -> Any {
+    pub fn to_owned(&self) -> Any {
         match self.0.type_index {
             index::RAW_STR | index::BYTE_ARRAY_PTR | index::OBJECT_RVALUE_REF => self.own_special(),
             _ => {
@@ -317,7 +317,7 @@ impl<'a> AnyView<'a> {
     }
 
     #[cold]
-    fn own_special(self) -> Any {
+    fn own_special(&self) -> Any {
         match self.0.type_index {
             // SAFETY: a raw string is NUL-terminated and outlives the view.
             index::RAW_STR => unsafe {
@@ -329,7 +329,7 @@ impl<'a> AnyView<'a> {
     }
 
     /// Moves the object out of an rvalue reference, as tvm-ffi's callees do.
-    fn take_rvalue(self) -> Any {
+    fn take_rvalue(&self) -> Any {
         // SAFETY: the payload points to the caller's object pointer, which the callee
         // may take by leaving null.
         let taken = unsafe {
