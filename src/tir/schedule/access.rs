@@ -124,6 +124,14 @@ pub(super) fn independent(
     Ok(())
 }
 
+/// Whether the values of `exprs` determine that of loop `var`, when the variables in `free` may
+/// differ too.
+pub(super) fn determines(facts: &Analyzer, exprs: &[Expr], var: Var, free: &HashSet<Var>) -> bool {
+    let decoder = Decoder { facts: facts.clone(), var, free };
+    let point = Access { buffer: Buffer::from_u32(0), indices: exprs.to_vec(), writes: true };
+    decoder.disjoint(&point, &point)
+}
+
 struct Decoder<'a> {
     facts: Analyzer,
     var: Var,

@@ -61,7 +61,11 @@ impl Schedule {
         Ok(())
     }
 
-    fn require_independent(&self, primitive: &'static str, at: Var) -> Result<(), Refused> {
+    pub(super) fn require_independent(
+        &self,
+        primitive: &'static str,
+        at: Var,
+    ) -> Result<(), Refused> {
         let path = self.path_to_loop(primitive, at)?;
         let l = self.get_loop(at)?;
         for block in tree::blocks(&l.body) {

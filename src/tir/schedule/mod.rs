@@ -22,11 +22,16 @@
 
 mod access;
 mod annotate;
+mod cache;
+mod compute_at;
 mod compute_inline;
+mod decompose_reduction;
 mod fuse;
 mod loop_kind;
+mod nest;
 mod regions;
 mod reorder;
+mod reverse_compute_at;
 mod split;
 mod tree;
 

@@ -3,11 +3,13 @@
 
 mod common;
 
+use std::collections::BTreeMap;
+
 use arbtest::arbitrary::{Result, Unstructured};
 use arbtest::arbtest;
 use common::{any_func, arguments, assert_same, chain, dense, matmul, matmul_symbolic};
 use reflex_tir::schedule::Schedule;
-use reflex_tir::{ForKind, Stmt, Var};
+use reflex_tir::{ForKind, Scope, Stmt, Var};
 
 fn loops_of(func: &reflex_tir::PrimFunc) -> Vec<Var> {
     let mut loops = vec![];
@@ -29,7 +31,8 @@ fn step(u: &mut Unstructured<'_>, s: &mut Schedule) -> Result<Option<String>> {
     let i = *u.choose(&loops)?;
     let block = u.choose(&blocks)?.clone();
     let around = s.get_loops(&block).unwrap();
-    let (what, done) = match u.int_in_range(0..=8)? {
+    let scope = *u.choose(&[Scope::Global, Scope::Local])?;
+    let (what, done) = match u.int_in_range(0..=13)? {
         0 | 1 => {
             let k = u.int_in_range(1..=6)?;
             (format!("split {i} {k}"), s.split(i, k).map(|_| ()))
@@ -52,6 +55,24 @@ fn step(u: &mut Unstructured<'_>, s: &mut Schedule) -> Result<Option<String>> {
         5 => (format!("parallel {i}"), s.parallel(i)),
         6 => (format!("vectorize {i}"), s.vectorize(i)),
         7 => (format!("unroll {i}"), s.unroll(i)),
+        8 => (format!("compute_at {block} {i}"), s.compute_at(&block, i)),
+        9 => (format!("reverse_compute_at {block} {i}"), s.reverse_compute_at(&block, i)),
+        10 => (format!("cache_write {block}"), s.cache_write(&block, scope).map(|_| ())),
+        11 => {
+            let reads: Vec<_> =
+                s.get_block(&block).unwrap().reads.iter().map(|r| r.buffer).collect();
+            match reads.is_empty() {
+                true => return Ok(None),
+                false => {
+                    let b = *u.choose(&reads)?;
+                    (format!("cache_read {block} {b}"), s.cache_read(&block, b, scope).map(|_| ()))
+                }
+            }
+        }
+        12 if !around.is_empty() => {
+            let i = *u.choose(&around)?;
+            (format!("decompose {block} {i}"), s.decompose_reduction(&block, i).map(|_| ()))
+        }
         _ => match u.ratio(1, 2)? {
             true => (format!("inline {block}"), s.compute_inline(&block)),
             false => (format!("reverse_inline {block}"), s.reverse_compute_inline(&block)),
@@ -65,7 +86,7 @@ fn step(u: &mut Unstructured<'_>, s: &mut Schedule) -> Result<Option<String>> {
 
 #[test]
 fn random_schedules_preserve_every_bit() {
-    let mut applied = 0;
+    let mut applied: BTreeMap<String, usize> = BTreeMap::new();
     arbtest(|u| {
         let before = any_func(u)?;
         let mut s = Schedule::new(before.clone());
@@ -73,13 +94,16 @@ fn random_schedules_preserve_every_bit() {
         for _ in 0..u.int_in_range(1..=8)? {
             log.extend(step(u, &mut s)?);
         }
-        applied += log.iter().filter(|l| !l.starts_with(' ')).count();
+        for line in log.iter().filter(|l| !l.starts_with(' ')) {
+            *applied.entry(line.split(' ').next().unwrap().to_string()).or_insert(0) += 1;
+        }
         let args = arguments(u, &before, 5)?;
         assert_same(&before, s.func(), &args, &|| log.join("\n"));
         Ok(())
     })
     .budget_ms(6_000);
-    assert!(applied > 100, "only {applied} primitives applied");
+    println!("applied: {applied:?}");
+    assert!(applied.len() >= 13, "some primitive was never applied: {applied:?}");
 }
 
 /// Runs loops of the given kinds backwards, which independent iterations must survive.
@@ -157,6 +181,34 @@ fn an_epilogue_can_be_folded() {
     assert_eq!(s.blocks(), ["matmul", "bias_add"]);
     let refused = s.reverse_compute_inline("bias_add").unwrap_err();
     assert!(refused.why.contains("matmul"), "{refused}");
+}
+
+#[test]
+fn a_fused_matrix_product_keeps_its_tile_in_registers() {
+    let before = dense(13.into(), 32, 5);
+    let mut s = Schedule::new(before.clone());
+    s.compute_inline("bias_add").unwrap();
+    let [i, j, k] = s.get_loops("matmul").unwrap()[..] else { unreachable!() };
+    let (io, ii) = s.split(i, 6).unwrap();
+    let (jo, ji) = s.split(j, 16).unwrap();
+    s.reorder(&[io, jo, k, ii, ji]).unwrap();
+    s.reverse_compute_at("relu", jo).unwrap();
+    let [.., ri, rj] = s.get_loops("relu").unwrap()[..] else { unreachable!() };
+    assert_eq!((s.extent(ri).unwrap(), s.extent(rj).unwrap()), (Some(6), Some(16)));
+    s.decompose_reduction("matmul", k).unwrap();
+    s.set_scope("matmul", Scope::Local).unwrap();
+    let [.., zi, zj] = s.get_loops("matmul_init").unwrap()[..] else { unreachable!() };
+    for (unrolled, lanes) in [(zi, zj), (ii, ji), (ri, rj)] {
+        s.unroll(unrolled).unwrap();
+        s.vectorize(lanes).unwrap();
+    }
+    s.parallel(io).unwrap();
+    arbtest(|u| {
+        let args = arguments(u, &before, 1)?;
+        assert_same(&before, s.func(), &args, &String::new);
+        Ok(())
+    })
+    .budget_ms(50);
 }
 
 #[test]

@@ -1,0 +1,174 @@
+//! Copies of buffers nearer to where they are used.
+
+use std::collections::BTreeMap;
+
+use super::nest::sequence;
+use super::{Refused, Schedule, tree};
+use crate::{Block, BlockIter, Buffer, Expr, ExprKind, IterKind, Region, Scope, Stmt, Var};
+
+impl Schedule {
+    /// `X[i] = f(i)` becomes `X_cache[i] = f(i); X[v] = X_cache[v]`: the block writes a new
+    /// intermediate in `scope`, and a new block after its loops copies that to the old buffer.
+    ///
+    /// Needs a block that alone writes the buffer, over its whole shape, and no other reader of
+    /// it among the same loops. Returns the name of the copying block.
+    pub fn cache_write(&mut self, name: &str, scope: Scope) -> Result<String, Refused> {
+        let block = self.get_block(name)?.clone();
+        let refuse = |why: &str| self.refuse("cache_write", name, why);
+        let (buffer, indices, _) = self.single_store("cache_write", &block)?;
+        self.sole_writer(buffer).map_err(|why| refuse(&why))?;
+        let shape = &self.func.buffers[buffer].shape;
+        let extent = |e: &Expr| {
+            let var = e.as_var()?;
+            let mut iters = block.iters.iter();
+            iters.find(|i| i.var == var && i.kind == IterKind::Spatial).map(|i| &i.extent)
+        };
+        let whole = indices
+            .iter()
+            .zip(shape)
+            .all(|(i, n)| extent(i) == Some(n) || n.as_int() == Some(1) && i.as_int() == Some(0));
+        if !whole {
+            return Err(refuse("it does not write the whole buffer at its own iterators"));
+        }
+        if block.reads.iter().any(|r| r.buffer == buffer) {
+            return Err(refuse("it updates what the buffer held before"));
+        }
+        let top = self.top_statement(name).expect("the block was found").clone();
+        let readers = self.readers(buffer);
+        let mut around = tree::blocks(&top).into_iter().filter(|b| b.name != name);
+        if let Some(other) = around.find(|b| readers.contains(&b.name)) {
+            return Err(refuse(&format!("`{}` reads the buffer in the same loops", other.name)));
+        }
+        let cache = self.cache_of(buffer, scope);
+        let rewritten = tree::replace_block(&top, name, |b| {
+            Stmt::Block(Box::new(with_buffer(b, buffer, cache)))
+        });
+        let (copy, copied) = self.copy_block(cache, buffer, cache);
+        let at = self.top_statement(name).expect("the block was found");
+        self.func.body = self.insert_at(at, sequence([rewritten, copied]));
+        Ok(copy)
+    }
+
+    /// `Y[j] = g(X[h(j)])` becomes `X_cache[v] = X[v]; Y[j] = g(X_cache[h(j)])`: a new block
+    /// before the loops of `name` copies `buffer` to a new intermediate in `scope`, and the block
+    /// reads that.
+    ///
+    /// Needs a buffer that nothing in the same loops writes. Returns the name of the copying
+    /// block.
+    pub fn cache_read(
+        &mut self,
+        name: &str,
+        buffer: Buffer,
+        scope: Scope,
+    ) -> Result<String, Refused> {
+        let block = self.get_block(name)?;
+        let refuse = |why: String| Err(self.refuse("cache_read", name, why));
+        if !block.reads.iter().any(|r| r.buffer == buffer) {
+            return refuse(format!("it does not read `{}`", self.func.buffers[buffer].name));
+        }
+        let top = self.top_statement(name).expect("the block was found").clone();
+        if let Some(b) = tree::blocks(&top).iter().find(|b| Schedule::block_writes(b, buffer)) {
+            return refuse(format!("`{}` writes the buffer in the same loops", b.name));
+        }
+        let cache = self.cache_of(buffer, scope);
+        let rewritten = tree::replace_block(&top, name, |b| {
+            Stmt::Block(Box::new(with_buffer(b, buffer, cache)))
+        });
+        let (copy, copied) = self.copy_block(buffer, cache, cache);
+        let at = self.top_statement(name).expect("the block was found");
+        self.func.body = self.insert_at(at, sequence([copied, rewritten]));
+        Ok(copy)
+    }
+
+    fn cache_of(&mut self, buffer: Buffer, scope: Scope) -> Buffer {
+        let mut data = self.func.buffers[buffer].clone();
+        let suffix = match scope {
+            Scope::Global => "global",
+            Scope::Shared => "shared",
+            Scope::Local => "local",
+        };
+        data.name = format!("{}_{suffix}", data.name);
+        data.scope = scope;
+        let cache = self.func.buffers.push(data);
+        self.func.allocs.push(cache);
+        cache
+    }
+
+    /// `to[v] = from[v]` over the whole shape, named after `named`.
+    fn copy_block(&mut self, from: Buffer, to: Buffer, named: Buffer) -> (String, Stmt) {
+        let name = self.unique_block(&self.func.buffers[named].name.clone());
+        let shape = self.func.buffers[to].shape.clone();
+        let (mut loops, mut iters): (Vec<(Var, Expr)>, Vec<BlockIter>) = (vec![], vec![]);
+        for (at, extent) in shape.into_iter().enumerate() {
+            let outer = self.func.new_var(format!("ax{at}"));
+            let var = self.func.new_var(format!("v{at}"));
+            let value = outer.into();
+            loops.push((outer, extent.clone()));
+            iters.push(BlockIter { var, extent, kind: IterKind::Spatial, value });
+        }
+        let point: Vec<Expr> = iters.iter().map(|i| i.var.into()).collect();
+        let region = |buffer| Region {
+            buffer,
+            ranges: point.iter().map(|i| (i.clone(), Expr::i64(1))).collect(),
+        };
+        let block = Block {
+            name: name.clone(),
+            predicate: Expr::bool(true),
+            reads: vec![region(from)],
+            writes: vec![region(to)],
+            init: None,
+            allocs: vec![],
+            annotations: BTreeMap::new(),
+            body: Stmt::store(to, point.clone(), self.func.load(from, point.clone())),
+            iters,
+        };
+        let block = Stmt::Block(Box::new(block));
+        let nest = loops.into_iter().rev().fold(block, |b, (v, n)| Stmt::serial(v, n, b));
+        (name, nest)
+    }
+
+    /// The function's body with the statement `at` replaced.
+    pub(super) fn insert_at(&self, at: &Stmt, new: Stmt) -> Stmt {
+        self.func.body.replace(&mut |s| match s {
+            s if std::ptr::eq(s, at) => Some(new.clone()),
+            Stmt::Seq(list) if list.iter().any(|s| std::ptr::eq(s, at)) => {
+                let swap = |s: &Stmt| if std::ptr::eq(s, at) { new.clone() } else { s.clone() };
+                Some(sequence(list.iter().map(swap)))
+            }
+            _ => None,
+        })
+    }
+}
+
+/// `block` with `new` in place of `old`, in accesses and regions.
+pub(super) fn with_buffer(block: &Block, old: Buffer, new: Buffer) -> Block {
+    let swap = |b: Buffer| if b == old { new } else { b };
+    let stmt = Stmt::Block(Box::new(block.clone()));
+    let stmt = stmt.map_exprs(&mut |e| swap_loads(e, &swap));
+    let stmt = swap_stores(&stmt, &swap);
+    let Stmt::Block(block) = stmt else { unreachable!("a block maps to a block") };
+    let mut block = *block;
+    for region in block.reads.iter_mut().chain(&mut block.writes) {
+        region.buffer = swap(region.buffer);
+    }
+    block
+}
+
+fn swap_loads(e: &Expr, swap: &dyn Fn(Buffer) -> Buffer) -> Expr {
+    let e = e.map_children(&mut |c| swap_loads(c, swap));
+    match e.kind() {
+        ExprKind::Load { buffer, indices, dtype } => {
+            Expr::load(swap(*buffer), indices.clone(), *dtype)
+        }
+        _ => e,
+    }
+}
+
+fn swap_stores(stmt: &Stmt, swap: &dyn Fn(Buffer) -> Buffer) -> Stmt {
+    match stmt {
+        Stmt::Store { buffer, indices, value } => {
+            Stmt::store(swap(*buffer), indices.clone(), value.clone())
+        }
+        _ => stmt.map_children(&mut |s| swap_stores(s, swap)),
+    }
+}

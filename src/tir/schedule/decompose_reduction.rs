@@ -1,0 +1,143 @@
+//! Taking a reduction's init out into a block of its own.
+
+use super::compute_at::{conjuncts, is_block};
+use super::nest::sequence;
+use super::{Refused, Schedule, access, tree};
+use crate::{Block, BlockIter, Expr, For, IterKind, Stmt, Var};
+
+impl Schedule {
+    /// `for i { for k { init { X[i] = 0 }; X[i] += f(i, k) } }` becomes, at loop `k`,
+    /// `for i { X[i] = 0; for k { X[i] += f(i, k) } }`, and at loop `i`,
+    /// `for i' { X[i'] = 0 }; for i { for k { X[i] += f(i, k) } }`. The loops from `at` inwards
+    /// that place an element are copied, with their kinds.
+    ///
+    /// Needs all loops of the reduction at or below `at`, no block below `at` that reads the
+    /// result before it is complete, and instances that each belong to one iteration. Returns
+    /// the name of the new block.
+    pub fn decompose_reduction(&mut self, name: &str, at: Var) -> Result<String, Refused> {
+        let block = self.get_block(name)?.clone();
+        let refuse = |why: &str| self.refuse("decompose_reduction", name, why);
+        let Some(init) = block.init.clone() else {
+            return Err(refuse("it has no init"));
+        };
+        let path = self.path_to_block("decompose_reduction", name)?;
+        let from = path.iter().position(|s| matches!(s, Stmt::For(l) if l.var == at));
+        let Some(from) = from else {
+            return Err(refuse("the loop is not around it"));
+        };
+        let loops: Vec<For> = loops_of(&path[from..path.len() - 1])
+            .ok_or_else(|| refuse("something other than loops lies between"))?;
+        let reduces = |v: Var| iters_of(&block, true).any(|i| tree::mentions(&i.value, v));
+        let places = |v: Var| iters_of(&block, false).any(|i| tree::mentions(&i.value, v));
+        let above =
+            path[..from].iter().filter_map(|s| if let Stmt::For(l) = s { Some(l) } else { None });
+        if let Some(l) = above.into_iter().find(|l| reduces(l.var)) {
+            let outer = &self.func.vars[l.var].name;
+            return Err(refuse(&format!("the loop `{outer}` of the reduction lies outside")));
+        }
+        self.require_one_instance_each(&block, &loops, &self.facts(&path))?;
+        let kept: Vec<&For> = loops.iter().filter(|l| places(l.var)).collect();
+        if let Some(l) = kept.iter().find(|l| reduces(l.var)) {
+            let both = &self.func.vars[l.var].name;
+            return Err(refuse(&format!("the loop `{both}` both places and reduces")));
+        }
+        let gone = |e: &Expr| loops.iter().any(|l| !places(l.var) && tree::mentions(e, l.var));
+        let (dropped, predicate): (Vec<Expr>, Vec<Expr>) =
+            conjuncts(&block.predicate).into_iter().partition(gone);
+        if dropped.iter().any(|c| kept.iter().any(|l| tree::mentions(c, l.var))) {
+            return Err(refuse("its guard mixes the reduction with the placing"));
+        }
+        if kept.iter().any(|l| gone(&l.min) || gone(&l.extent)) {
+            return Err(refuse("the bounds of a placing loop depend on a reduction loop"));
+        }
+        let new_name = self.unique_block(&format!("{name}_init"));
+        let mut opening = Block {
+            name: new_name.clone(),
+            iters: iters_of(&block, false).cloned().collect(),
+            predicate: predicate.into_iter().fold(Expr::bool(true), Expr::and),
+            reads: vec![],
+            writes: vec![],
+            init: None,
+            body: init,
+            ..block.clone()
+        };
+        self.refresh_regions(&mut opening);
+        let nest = kept.iter().rev().fold(Stmt::Block(Box::new(opening)), |body, l| {
+            Stmt::For(Box::new(For { body, ..(*l).clone() }))
+        });
+        let nest = self.fresh_copy(&nest, "");
+        let mut rest = block;
+        rest.init = None;
+        self.refresh_regions(&mut rest);
+        let rest = Stmt::Block(Box::new(rest));
+        let body = self.func.body.replace(&mut |s| is_block(s, name).then(|| rest.clone()));
+        let body = splice_before(&body, at, &nest);
+        self.commit("decompose_reduction", name, body)?;
+        Ok(new_name)
+    }
+
+    /// Each loop from `at` inwards must belong to one element or to its reduction, and nothing
+    /// else under `at` may see the element half done.
+    fn require_one_instance_each(
+        &self,
+        block: &Block,
+        loops: &[For],
+        facts: &crate::arith::Analyzer,
+    ) -> Result<(), Refused> {
+        let refuse = |why: String| Err(self.refuse("decompose_reduction", &block.name, why));
+        let (buffer, ..) = self.single_store("decompose_reduction", block)?;
+        let others = tree::blocks(&loops[0].body);
+        let readers = self.readers(buffer);
+        for other in others.iter().filter(|b| b.name != block.name) {
+            if readers.contains(&other.name) || Schedule::block_writes(other, buffer) {
+                return refuse(format!("`{}` uses the result under the same loop", other.name));
+            }
+        }
+        let free = loops.iter().map(|l| l.var).collect();
+        let values = |reduce: bool| -> Vec<Expr> {
+            iters_of(block, reduce).map(|i| i.value.clone()).collect()
+        };
+        for l in loops {
+            let one = access::determines(facts, &values(false), l.var, &free)
+                || access::determines(facts, &values(true), l.var, &free);
+            if !one {
+                let name = &self.func.vars[l.var].name;
+                return refuse(format!("the loop `{name}` repeats instances"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn iters_of(block: &Block, reduce: bool) -> impl Iterator<Item = &BlockIter> {
+    block.iters.iter().filter(move |i| (i.kind != IterKind::Spatial) == reduce)
+}
+
+/// The loops of a path that holds nothing but loops and sequences.
+fn loops_of(path: &[&Stmt]) -> Option<Vec<For>> {
+    let mut loops = vec![];
+    for stmt in path {
+        match stmt {
+            Stmt::For(l) => loops.push(l.as_ref().clone()),
+            Stmt::Seq(_) => {}
+            _ => return None,
+        }
+    }
+    Some(loops)
+}
+
+/// `root` with `new` in front of the loop `at`.
+fn splice_before(root: &Stmt, at: Var, new: &Stmt) -> Stmt {
+    let is_at = |s: &Stmt| matches!(s, Stmt::For(l) if l.var == at);
+    root.replace(&mut |s| match s {
+        Stmt::Seq(list) if list.iter().any(is_at) => {
+            let parts = list.iter().flat_map(|s| match is_at(s) {
+                true => vec![new.clone(), s.clone()],
+                false => vec![s.clone()],
+            });
+            Some(sequence(parts))
+        }
+        s if is_at(s) => Some(sequence([new.clone(), s.clone()])),
+        _ => None,
+    })
+}

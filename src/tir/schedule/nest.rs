@@ -1,0 +1,228 @@
+//! What moving primitives share: rebuilding a block's loops over a box, fresh copies, and the
+//! conditions under which an order of accumulation is kept.
+
+use std::collections::HashMap;
+
+use super::{Refused, Schedule, access, tree};
+use crate::arith::Analyzer;
+use crate::arith::poly::Poly;
+use crate::{Block, BlockIter, Buffer, Expr, ForKind, IterKind, Stmt, Var};
+
+/// First value and extent per dimension or iterator.
+pub(super) type Ranges = Vec<(Expr, Expr)>;
+
+impl Schedule {
+    /// The box of `buffer` that the accesses under `body` with `writes` touch, in terms of the
+    /// loops outside `body`.
+    pub(super) fn touched(
+        &self,
+        facts: &Analyzer,
+        body: &Stmt,
+        buffer: Buffer,
+        writes: bool,
+    ) -> Option<Ranges> {
+        let mut facts = facts.clone();
+        let accesses = access::collect(body, &mut facts);
+        let inner = |v: Var| accesses.bound.contains(&v);
+        let mut hull: Option<Vec<(Expr, Expr)>> = None;
+        for a in accesses.list.iter().filter(|a| a.buffer == buffer && a.writes == writes) {
+            let shape = &self.func.buffers[buffer].shape;
+            let ends = a.indices.iter().zip(shape).map(|(i, n)| {
+                let whole = || (Expr::i64(0), n.clone() - 1);
+                facts.extremes(i, &inner).unwrap_or_else(whole)
+            });
+            let ends: Vec<_> = ends.collect();
+            hull = Some(match hull {
+                None => ends,
+                Some(hull) => hull
+                    .into_iter()
+                    .zip(ends)
+                    .map(|(a, b)| (facts.simplify(&a.0.min(b.0)), facts.simplify(&a.1.max(b.1))))
+                    .collect(),
+            });
+        }
+        let extent = |min: &Expr, max: Expr| facts.simplify(&(max - min.clone() + 1));
+        hull.map(|hull| hull.into_iter().map(|(a, b)| (a.clone(), extent(&a, b))).collect())
+    }
+
+    /// New serial loops around `block`, one per iterator, that run it over `ranges`; instances
+    /// outside an iterator's domain are guarded. Iterators over a single value get no loop.
+    pub(super) fn nest_over(&mut self, facts: &Analyzer, block: &Block, ranges: &Ranges) -> Stmt {
+        let mut facts = facts.clone();
+        let mut block = block.clone();
+        block.predicate = Expr::bool(true);
+        let mut loops = vec![];
+        let mut guards = vec![];
+        for (at, (iter, (min, extent))) in block.iters.iter_mut().zip(ranges).enumerate() {
+            iter.value = min.clone();
+            if extent.as_int() != Some(1) {
+                let var = self.func.new_var(format!("ax{at}"));
+                facts.bind(var, 0.into(), extent.clone());
+                loops.push((var, extent.clone()));
+                iter.value = facts.simplify(&(min.clone() + Expr::var(var)));
+            }
+            guards.push(iter.value.clone().ge(0));
+            guards.push(iter.value.clone().lt(iter.extent.clone()));
+        }
+        for guard in guards {
+            if !facts.prove(&guard) {
+                block.predicate = block.predicate.and(guard);
+            }
+        }
+        let inner = Stmt::Block(Box::new(block));
+        loops.into_iter().rev().fold(inner, |body, (var, n)| Stmt::serial(var, n, body))
+    }
+
+    /// A copy with its own loop variables, iterators, local buffers and block names.
+    pub(super) fn fresh_copy(&mut self, stmt: &Stmt, suffix: &str) -> Stmt {
+        let mut vars: HashMap<Var, Expr> = HashMap::new();
+        let copy = self.rename_binders(stmt, suffix, &mut vars);
+        copy.substitute(&|v| vars.get(&v).cloned())
+    }
+
+    fn rename_binders(&mut self, stmt: &Stmt, suffix: &str, vars: &mut HashMap<Var, Expr>) -> Stmt {
+        let mut renamed = stmt.map_children(&mut |s| self.rename_binders(s, suffix, vars));
+        match &mut renamed {
+            Stmt::For(l) => l.var = self.fresh_var(l.var, vars),
+            Stmt::Let { var, .. } => *var = self.fresh_var(*var, vars),
+            Stmt::Block(b) => {
+                b.name = self.unique_block(&format!("{}{suffix}", b.name));
+                for iter in &mut b.iters {
+                    iter.var = self.fresh_var(iter.var, vars);
+                }
+            }
+            Stmt::Store { .. }
+            | Stmt::If { .. }
+            | Stmt::Allocate { .. }
+            | Stmt::While { .. }
+            | Stmt::Seq(_) => {}
+        }
+        renamed
+    }
+
+    fn fresh_var(&mut self, var: Var, vars: &mut HashMap<Var, Expr>) -> Var {
+        let data = self.func.vars[var].clone();
+        let dtype = data.dtype;
+        let fresh = self.func.vars.push(data);
+        vars.insert(var, Expr::new(crate::ExprKind::Var { var: fresh, dtype }));
+        fresh
+    }
+
+    /// `name`, or `name_1`, `name_2`, ... if it is taken.
+    pub(super) fn unique_block(&self, name: &str) -> String {
+        let taken = self.blocks();
+        let free = |n: &String| !taken.contains(n);
+        let numbered = (1..).map(|i| format!("{name}_{i}"));
+        std::iter::once(name.to_string()).chain(numbered).find(free).expect("endless supply")
+    }
+
+    /// Commits `body` if every loop that is to run concurrently still may.
+    pub(super) fn commit(
+        &mut self,
+        primitive: &'static str,
+        at: &str,
+        body: Stmt,
+    ) -> Result<(), Refused> {
+        let before = std::mem::replace(&mut self.func.body, body);
+        let mut concurrent = vec![];
+        self.func.body.visit(&mut |s| {
+            if let Stmt::For(l) = s {
+                match l.kind {
+                    ForKind::Serial | ForKind::Unrolled => {}
+                    ForKind::Parallel | ForKind::Vectorized | ForKind::ThreadBinding(_) => {
+                        concurrent.push(l.var);
+                    }
+                }
+            }
+        });
+        for var in concurrent {
+            if let Err(refused) = self.require_independent(primitive, var) {
+                self.func.body = before;
+                return Err(self.refuse(primitive, at, refused.why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the loops around `block` run its reduction steps in the order of its reduction
+    /// iterators, so that loops rebuilt from the iterators accumulate in the same order.
+    pub(super) fn reduces_in_order(&self, path: &[&Stmt], block: &Block) -> bool {
+        let reduce: Vec<&BlockIter> =
+            block.iters.iter().filter(|i| i.kind != IterKind::Spatial).collect();
+        if reduce.iter().any(|i| i.kind == IterKind::Opaque) {
+            return false;
+        }
+        let depth = |v: Var| path.iter().position(|s| matches!(s, Stmt::For(l) if l.var == v));
+        let plain: Option<Vec<usize>> = reduce.iter().map(|i| depth(i.value.as_var()?)).collect();
+        if plain.is_some_and(|p| p.is_sorted_by(|a, b| a < b)) {
+            return true;
+        }
+        let facts = self.facts(path);
+        let rank =
+            reduce.iter().fold(Expr::i64(0), |rank, i| rank * i.extent.clone() + i.value.clone());
+        facts.poly(&rank).is_some_and(|rank| increases(&facts, &rank, &depth))
+    }
+}
+
+/// Whether a sum of loop variables grows from each iteration to the next.
+fn increases(facts: &Analyzer, rank: &Poly, depth: &dyn Fn(Var) -> Option<usize>) -> bool {
+    let mut terms = vec![];
+    for (factors, c) in &rank.terms {
+        match &factors[..] {
+            [x] if *c > 0 => match x.as_var().and_then(depth) {
+                Some(d) => terms.push((d, *c, facts.bounds(x))),
+                None => return false,
+            },
+            _ => return false,
+        }
+    }
+    terms.sort_by_key(|(d, ..)| std::cmp::Reverse(*d));
+    let mut below: i64 = 0;
+    for (_, c, range) in terms {
+        if c <= below {
+            return false;
+        }
+        let Some(width) = range.max.checked_sub(range.min).and_then(|w| w.checked_mul(c)) else {
+            // Nothing may lie outside a loop of unknown length.
+            below = i64::MAX;
+            continue;
+        };
+        below = below.saturating_add(width);
+    }
+    true
+}
+
+impl Schedule {
+    /// The only store of a block, its init aside: buffer, indices, value.
+    pub(super) fn single_store<'b>(
+        &self,
+        primitive: &'static str,
+        block: &'b Block,
+    ) -> Result<(Buffer, &'b [Expr], &'b Expr), Refused> {
+        match &block.body {
+            Stmt::Store { buffer, indices, value } => Ok((*buffer, indices, value)),
+            _ => Err(self.refuse(primitive, &block.name, "the block's body is not one store")),
+        }
+    }
+
+    /// The statement of the function's top level (or of the enclosing block) that holds `name`.
+    pub(super) fn top_statement(&self, name: &str) -> Option<&Stmt> {
+        let path = tree::path_to_block(&self.func.body, name)?;
+        path.iter().find(|s| !matches!(s, Stmt::Seq(_))).copied()
+    }
+}
+
+/// The statements one after the other, flattened.
+pub(super) fn sequence(list: impl IntoIterator<Item = Stmt>) -> Stmt {
+    let mut flat = vec![];
+    for stmt in list {
+        match stmt {
+            Stmt::Seq(inner) => flat.extend(inner),
+            other => flat.push(other),
+        }
+    }
+    match flat.len() {
+        1 => flat.remove(0),
+        _ => Stmt::Seq(flat),
+    }
+}
