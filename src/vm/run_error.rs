@@ -1,0 +1,103 @@
+//! What a failed run reports: the error, and where in the program it happened.
+
+use std::fmt;
+
+use reflex_runtime::error::Error;
+
+/// Why a run ended early.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Reason {
+    /// A call failed, or a value was not what an operation needs.
+    Failed,
+    /// The fuel given to the session is used up.
+    FuelExhausted,
+    /// The deadline has passed.
+    DeadlineExceeded,
+    /// Someone cancelled the run.
+    Cancelled,
+    /// Calls are nested deeper than the session allows, or its register stack is full.
+    StackOverflow,
+}
+
+/// One frame of a failed run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FrameInfo {
+    /// The VM function.
+    pub function: String,
+    /// Its instruction, numbered from 0.
+    pub instr: u32,
+    /// What that instruction calls, if it calls.
+    pub callee: Option<String>,
+}
+
+/// An error of a run, with the frames that were active.
+#[derive(Debug)]
+pub struct RunError {
+    pub(crate) error: Error,
+    pub(crate) reason: Reason,
+    pub(crate) frames: Vec<FrameInfo>,
+    pub(crate) depth: usize,
+}
+
+/// Frames listed at each end of a deep stack.
+pub(crate) const LISTED: usize = 16;
+
+impl RunError {
+    pub(crate) fn new(reason: Reason, error: Error) -> RunError {
+        RunError { error, reason, frames: Vec::new(), depth: 0 }
+    }
+
+    /// The error value: kind and message.
+    pub fn error(&self) -> &Error {
+        &self.error
+    }
+
+    /// Why the run ended.
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// Active frames, innermost first. Of a deep stack only the innermost and outermost
+    /// are listed; [`RunError::depth`] counts all.
+    pub fn frames(&self) -> &[FrameInfo] {
+        &self.frames
+    }
+
+    /// How many frames were active.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// The error as a value for other languages, with the frames as its backtrace.
+    pub fn into_error(self) -> Error {
+        let backtrace: String = self.frames.iter().map(|frame| format!("{frame}\n")).collect();
+        let (kind, message) = (self.error.kind(), self.error.message().into_owned());
+        Error::with_context(&kind, message, &backtrace, None, None)
+    }
+}
+
+impl fmt::Display for FrameInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "function `{}`, instruction {}", self.function, self.instr)?;
+        match &self.callee {
+            Some(callee) => write!(f, ", calling `{callee}`"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.error)?;
+        for (at, frame) in self.frames.iter().enumerate() {
+            if at == LISTED && self.depth > self.frames.len() {
+                write!(f, "\n  ... {} more frames", self.depth - self.frames.len())?;
+            }
+            write!(f, "\n  in {frame}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for RunError {}

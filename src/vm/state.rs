@@ -1,0 +1,498 @@
+//! The inside of a session: frames, values in registers, errors, sites.
+//!
+//! Everything here works on raw frames and is shared by the interpreter and the
+//! callbacks of machine code, so that both do the same thing. Functions take
+//! `*mut State`: machine code holds the same pointer, so no long-lived reference to the
+//! whole state is made while frames run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+use reflex_runtime::abi::{TVMFFIAny, type_index};
+use reflex_runtime::error::Error;
+use reflex_runtime::object;
+use reflex_runtime::value::{Any, AnyView};
+
+use crate::abi::{CodePtr, DISCARD, FRAME_BASE, FRAME_HEADER_SLOTS, FrameHeader, SessionAbi};
+use crate::decode::{ArgSource, FuncCode, Op, SiteId, Source};
+use crate::program::Program;
+use crate::run_error::{FrameInfo, LISTED, Reason, RunError};
+use crate::stack::Stack;
+use crate::tier::{Hot, Recorder, Tier};
+
+/// Bit of the interrupt word: stop as soon as possible.
+pub const CANCEL: u32 = 1;
+/// Bit of the interrupt word: a deadline is set; look at the clock.
+pub const DEADLINE: u32 = 2;
+
+/// A recording in progress.
+pub struct Recording {
+    pub recorder: Box<dyn Recorder>,
+    pub site: SiteId,
+    /// Depth of the frame in which it started.
+    pub depth: u32,
+}
+
+/// All of a session. Machine code sees `abi`, the first field.
+#[repr(C)]
+pub struct State {
+    pub abi: SessionAbi,
+    pub program: Arc<Program>,
+    pub tier: Option<Arc<dyn Tier>>,
+    pub stack: Stack,
+    /// Set before `ERROR` is returned by anything.
+    pub error: Option<RunError>,
+    /// Result of the last base frame.
+    pub result: Any,
+    /// Arrivals left per site until it is hot; empty in sessions that do not count.
+    pub counters: Box<[u32]>,
+    pub recording: Option<Recording>,
+    pub deadline: Option<Instant>,
+    pub interrupt: Arc<AtomicU32>,
+}
+
+/// Gives up an owned value.
+///
+/// # Safety
+/// `value` is an owned value that nobody uses afterwards.
+#[inline(always)]
+pub unsafe fn release(value: TVMFFIAny) {
+    if value.type_index >= type_index::STATIC_OBJECT_BEGIN {
+        // SAFETY: an owned object value holds a strong reference, given up here.
+        unsafe { object::decrement(value.payload.obj) };
+    }
+}
+
+/// A second owned value.
+///
+/// # Safety
+/// `value` is a valid owned or borrowed value of an owned kind.
+#[inline(always)]
+pub unsafe fn duplicate(value: TVMFFIAny) -> TVMFFIAny {
+    if value.type_index >= type_index::STATIC_OBJECT_BEGIN {
+        // SAFETY: a valid object value is of a live object.
+        unsafe { object::increment(value.payload.obj) };
+    }
+    value
+}
+
+/// Stores an owned value in register `dst` of the frame at `regs`, or drops it.
+///
+/// # Safety
+/// `regs` is a frame with more than `dst` registers, unless `dst` is `DISCARD`;
+/// ownership of `value` moves.
+#[inline(always)]
+pub unsafe fn store(regs: *mut TVMFFIAny, dst: u32, value: TVMFFIAny) {
+    let old = if dst == DISCARD {
+        value
+    } else {
+        // SAFETY: the register exists and holds an owned value.
+        unsafe { regs.add(dst as usize).replace(value) }
+    };
+    // SAFETY: what was replaced (or discarded) is owned and unreachable now.
+    unsafe { release(old) };
+}
+
+/// The header of the frame at `regs`.
+///
+/// # Safety
+/// `regs` is register 0 of a frame.
+#[inline(always)]
+pub unsafe fn header(regs: *mut TVMFFIAny) -> *mut FrameHeader {
+    // SAFETY: every frame has a header before register 0.
+    unsafe { regs.sub(FRAME_HEADER_SLOTS).cast() }
+}
+
+impl State {
+    /// An owned value from `source` in the frame at `regs`; moves a last use.
+    ///
+    /// # Safety
+    /// `state` is live, `regs` is a frame of the function that `source` belongs to.
+    #[inline(always)]
+    pub unsafe fn owned(state: *mut State, regs: *mut TVMFFIAny, source: Source) -> TVMFFIAny {
+        // SAFETY: sources of verified code name existing registers and constants, all of
+        // them valid owned values.
+        unsafe {
+            match source.get() {
+                ArgSource::Reg(reg) => duplicate(*regs.add(reg as usize)),
+                ArgSource::LastUse(reg) => regs.add(reg as usize).replace(TVMFFIAny::NONE),
+                ArgSource::Const(at) => duplicate(*(*state).abi.consts.add(at as usize)),
+                ArgSource::Vm => (*state).abi.vm_value,
+            }
+        }
+    }
+
+    /// Puts borrowed arguments into the argument area of the frame at `regs`.
+    ///
+    /// # Safety
+    /// As for [`State::owned`], and `sources` are arguments of one operation of `func`,
+    /// the function of the frame.
+    #[inline(always)]
+    pub unsafe fn borrow_args(
+        state: *mut State,
+        regs: *mut TVMFFIAny,
+        func: &FuncCode,
+        sources: &[Source],
+    ) -> *mut TVMFFIAny {
+        // SAFETY: the area has room for the longest call of the function; sources of
+        // verified code are in bounds of their base.
+        unsafe {
+            let area = regs.add(func.arg_area());
+            let vm = &raw const (*state).abi.vm_value;
+            let bases = [regs.cast_const(), regs.cast_const(), (*state).abi.consts, vm];
+            for (at, source) in sources.iter().enumerate() {
+                *area.add(at) = *bases[source.kind()].add(source.index() as usize);
+            }
+            area
+        }
+    }
+
+    /// Reserves and heads a frame of `func` above the current one, and makes it
+    /// current. Registers are not written: the caller initialises every one at once.
+    ///
+    /// # Safety
+    /// `state` is live with a current frame (or none, when `regs` is null).
+    #[inline(always)]
+    pub unsafe fn open_frame(
+        state: *mut State,
+        func: &FuncCode,
+        fields: FrameHeader,
+    ) -> Result<*mut TVMFFIAny, ()> {
+        // SAFETY: the slots between the current frame and the limit are unused; the
+        // comparison is of addresses within one mapping, and cannot overflow since
+        // frames are far smaller than the address space.
+        unsafe {
+            let abi = &mut (*state).abi;
+            let new = if abi.regs.is_null() {
+                (*state).stack.base().add(FRAME_HEADER_SLOTS)
+            } else {
+                let current = (*header(abi.regs)).func;
+                let current = (*state).program.function(current).expect("frames run VM functions");
+                abi.regs.add(current.frame_slots as usize)
+            };
+            let end = new.wrapping_add(func.frame_slots as usize);
+            if end > abi.stack_limit || abi.depth >= abi.depth_limit {
+                State::overflow(state);
+                return Err(());
+            }
+            *header(new) = fields;
+            abi.regs = new;
+            abi.depth += 1;
+            Ok(new)
+        }
+    }
+
+    /// Charges one unit of fuel and looks at interrupts.
+    ///
+    /// # Safety
+    /// `state` is live.
+    #[inline(always)]
+    pub unsafe fn charge(state: *mut State) -> Result<(), ()> {
+        // SAFETY: the state and its interrupt word are live.
+        unsafe {
+            (*state).abi.fuel -= 1;
+            let interrupted = (*(*state).abi.interrupt).load(Ordering::Relaxed) != 0;
+            if (*state).abi.fuel < 0 || interrupted { State::poll(state) } else { Ok(()) }
+        }
+    }
+
+    /// Whether someone wants attention.
+    ///
+    /// # Safety
+    /// `state` is live.
+    #[inline(always)]
+    pub unsafe fn interrupted(state: *mut State) -> bool {
+        // SAFETY: the interrupt word lives as long as the state.
+        unsafe { (*(*state).abi.interrupt).load(Ordering::Relaxed) != 0 }
+    }
+
+    /// Pushes a frame for a call of `func` with the arguments `sources` of the current
+    /// frame, whose operation after the call is `return_pc`.
+    ///
+    /// # Safety
+    /// `state` is live, `regs` is its current frame, the sources are those of a call of
+    /// `func` in that frame's function and number its parameters.
+    #[inline(always)]
+    pub unsafe fn push_call(
+        state: *mut State,
+        regs: *mut TVMFFIAny,
+        func: &FuncCode,
+        sources: &[Source],
+        ret: (CodePtr, u32, u32),
+    ) -> Result<*mut TVMFFIAny, ()> {
+        debug_assert_eq!(sources.len(), func.num_args as usize);
+        let (resume, return_pc, dst) = ret;
+        let fields =
+            FrameHeader { caller: regs, resume, func: func.index, return_pc, dst, flags: 0 };
+        // SAFETY: by the contract; registers are all written before anything can fail.
+        unsafe {
+            let new = State::open_frame(state, func, fields)?;
+            for (at, &source) in sources.iter().enumerate() {
+                *new.add(at) = State::owned(state, regs, source);
+            }
+            clear(new, sources.len(), func);
+            (*state).abi.pc = 0;
+            State::charge(state)?;
+            Ok(new)
+        }
+    }
+
+    /// Pushes a frame for a call of `func` with borrowed arguments in two parts.
+    ///
+    /// # Safety
+    /// `state` is live; the parts together number the parameters of `func`.
+    pub unsafe fn push_values(
+        state: *mut State,
+        func: &FuncCode,
+        parts: [&[AnyView<'_>]; 2],
+        fields: FrameHeader,
+    ) -> Result<*mut TVMFFIAny, ()> {
+        debug_assert_eq!(parts[0].len() + parts[1].len(), func.num_args as usize);
+        // SAFETY: as in `push_call`.
+        unsafe {
+            let new = State::open_frame(state, func, fields)?;
+            let values = parts.into_iter().flatten();
+            let mut count = 0;
+            for (at, value) in values.enumerate() {
+                *new.add(at) = AnyView::to_owned(*value).into_raw();
+                count = at + 1;
+            }
+            clear(new, count, func);
+            (*state).abi.pc = 0;
+            State::charge(state)?;
+            Ok(new)
+        }
+    }
+
+    /// Releases the current frame and gives `value` to its caller or, from a base
+    /// frame, to the host.
+    ///
+    /// # Safety
+    /// `state` is live with a current frame of `func`; ownership of `value` moves.
+    #[inline(always)]
+    pub unsafe fn pop_frame(state: *mut State, func: &FuncCode, value: TVMFFIAny) -> FrameHeader {
+        // SAFETY: registers are valid owned values; the caller's frame is below.
+        unsafe {
+            let regs = (*state).abi.regs;
+            let left = *header(regs);
+            for at in 0..func.num_regs as usize {
+                release(*regs.add(at));
+            }
+            (*state).abi.depth -= 1;
+            (*state).abi.regs = left.caller;
+            (*state).abi.pc = left.return_pc;
+            if left.flags & FRAME_BASE != 0 {
+                (*state).result = Any::from_raw(value);
+            } else {
+                store(left.caller, left.dst, value);
+            }
+            left
+        }
+    }
+
+    /// Records an error of the operation the session is at.
+    ///
+    /// # Safety
+    /// `state` is live.
+    #[cold]
+    #[inline(never)]
+    pub unsafe fn fail(state: *mut State, error: Error) {
+        // SAFETY: the state is live and nothing else refers to its error.
+        unsafe { (*state).error = Some(RunError::new(Reason::Failed, error)) };
+    }
+
+    /// # Safety
+    /// `state` is live.
+    #[cold]
+    #[inline(never)]
+    unsafe fn overflow(state: *mut State) {
+        // SAFETY: as for `fail`.
+        unsafe {
+            let abi = &(*state).abi;
+            let error = if abi.depth >= abi.depth_limit {
+                format!("calls are nested deeper than the limit of {}", abi.depth_limit)
+            } else {
+                format!("the register stack is full at {} nested calls", abi.depth)
+            };
+            let error = Error::new("RecursionError", error);
+            (*state).error = Some(RunError::new(Reason::StackOverflow, error));
+        }
+    }
+
+    /// Looks at fuel, the cancel flag and the deadline.
+    ///
+    /// # Safety
+    /// `state` is live.
+    #[cold]
+    #[inline(never)]
+    pub unsafe fn poll(state: *mut State) -> Result<(), ()> {
+        // SAFETY: as for `fail`.
+        unsafe {
+            let flags = (*(*state).abi.interrupt).load(Ordering::Relaxed);
+            let (reason, what) = if flags & CANCEL != 0 {
+                (Reason::Cancelled, "the run was cancelled")
+            } else if (*state).abi.fuel < 0 {
+                (Reason::FuelExhausted, "the run used up its fuel")
+            } else if (*state).deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                (Reason::DeadlineExceeded, "the run exceeded its deadline")
+            } else {
+                return Ok(());
+            };
+            (*state).error = Some(RunError::new(reason, Error::runtime_error(what)));
+            Err(())
+        }
+    }
+
+    /// Releases every frame down to and including the innermost base frame, and returns
+    /// the error with the frames that were active.
+    ///
+    /// # Safety
+    /// `state` is live with an error set and a base frame on the stack.
+    #[cold]
+    pub unsafe fn unwind(state: *mut State) -> RunError {
+        let mut innermost = Vec::new();
+        let mut outermost: Vec<FrameInfo> = Vec::new();
+        let mut depth = 0;
+        // SAFETY: frames are linked by their headers down to a base frame; registers are
+        // valid owned values.
+        unsafe {
+            let mut pc = (*state).abi.pc;
+            loop {
+                let regs = (*state).abi.regs;
+                let func = (*header(regs)).func;
+                let info = frame_info(&(*state).program, func, pc);
+                depth += 1;
+                if innermost.len() < LISTED {
+                    innermost.push(info);
+                } else {
+                    if outermost.len() == LISTED {
+                        outermost.remove(0);
+                    }
+                    outermost.push(info);
+                }
+                let func = (*state).program.function(func).expect("frames run VM functions");
+                for at in 0..func.num_regs as usize {
+                    release(*regs.add(at));
+                }
+                let left = *header(regs);
+                (*state).abi.regs = left.caller;
+                (*state).abi.depth -= 1;
+                pc = left.return_pc.wrapping_sub(1);
+                if left.flags & FRAME_BASE != 0 {
+                    break;
+                }
+            }
+            let missing = || Error::runtime_error("a tier failed without saying why");
+            let error = (*state).error.take();
+            let mut error = error.unwrap_or_else(|| RunError::new(Reason::Failed, missing()));
+            innermost.extend(outermost);
+            error.frames = innermost;
+            error.depth = depth;
+            error
+        }
+    }
+
+    /// What to do on arrival at a site in a session that runs native code: enter code,
+    /// start to record, or go on.
+    ///
+    /// # Safety
+    /// `state` is live; `site` is one of its program's.
+    #[inline(always)]
+    pub unsafe fn arrive(state: *mut State, site: SiteId, counting: bool) -> Arrival {
+        // SAFETY: cells and counters have an entry per site.
+        unsafe {
+            let code = (*(*state).abi.cells.add(site.0 as usize)).load(Ordering::Acquire);
+            if !std::ptr::eq(code, (*state).abi.glue.exit) {
+                return Arrival::Enter(code);
+            }
+            if !counting {
+                return Arrival::Stay;
+            }
+            let counters: *mut Box<[u32]> = &raw mut (*state).counters;
+            let left = &mut (&mut *counters)[site.0 as usize];
+            *left -= 1;
+            if *left == 0 { State::heat(state, site) } else { Arrival::Stay }
+        }
+    }
+
+    /// # Safety
+    /// As for [`State::arrive`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn heat(state: *mut State, site: SiteId) -> Arrival {
+        // SAFETY: the state is live, and nothing else refers to the parts used.
+        unsafe {
+            let (Some(tier), counters) = (&(*state).tier, &raw mut (*state).counters) else {
+                return Arrival::Stay;
+            };
+            let left = &mut (&mut *counters)[site.0 as usize];
+            match tier.hot(&(*state).program, site) {
+                Hot::Record(recorder) => {
+                    *left = tier.threshold().max(1);
+                    let depth = (*state).abi.depth;
+                    (*state).recording = Some(Recording { recorder, site, depth });
+                    Arrival::Record
+                }
+                Hot::Install(compiled) => {
+                    *left = u32::MAX;
+                    (*state).program.install(site, &compiled);
+                    Arrival::Enter(compiled.code())
+                }
+                Hot::Later => {
+                    *left = tier.threshold().max(1);
+                    Arrival::Stay
+                }
+                Hot::Never(bailout) => {
+                    // Long enough to be never; wrapping around merely asks again.
+                    *left = u32::MAX;
+                    (*state).program.count(&bailout);
+                    Arrival::Stay
+                }
+            }
+        }
+    }
+}
+
+/// What [`State::arrive`] says.
+pub enum Arrival {
+    /// Go on interpreting.
+    Stay,
+    /// Run this.
+    Enter(CodePtr),
+    /// A recording began.
+    Record,
+}
+
+/// Writes None to the registers from `from` on.
+///
+/// # Safety
+/// `regs` is a frame of `func` whose registers from `from` on hold nothing.
+#[inline(always)]
+pub unsafe fn clear(regs: *mut TVMFFIAny, from: usize, func: &FuncCode) {
+    for at in from..func.num_regs as usize {
+        // SAFETY: the frame has this register, and it holds nothing to release.
+        unsafe { *regs.add(at) = TVMFFIAny::NONE };
+    }
+}
+
+fn frame_info(program: &Program, func: u32, pc: u32) -> FrameInfo {
+    let op = program.function(func).and_then(|f| f.ops.get(pc as usize));
+    let callee = op.and_then(|op| match *op {
+        Op::CallPacked { callee, .. } => Some(program.name(callee)),
+        Op::CallVm { func, .. } => Some(program.name(func)),
+        Op::Builtin { builtin, .. } => Some(builtin.name()),
+        Op::InvokeClosure { .. } => Some("vm.builtin.invoke_closure"),
+        Op::Copy { .. }
+        | Op::Kill { .. }
+        | Op::Goto { .. }
+        | Op::LoopBack { .. }
+        | Op::Branch { .. }
+        | Op::Ret { .. } => None,
+    });
+    FrameInfo {
+        function: program.name(func).to_owned(),
+        instr: pc,
+        callee: callee.map(str::to_owned),
+    }
+}

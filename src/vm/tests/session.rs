@@ -1,0 +1,318 @@
+//! Running programs: calls, errors, limits, bound inputs, and what a session keeps.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use reflex_runtime::array::Array;
+use reflex_runtime::dtype::DType;
+use reflex_runtime::error::Error;
+use reflex_runtime::function::{self, Function};
+use reflex_runtime::shape::Shape;
+use reflex_runtime::tensor::Tensor;
+use reflex_runtime::value::Any;
+use reflex_vm::builder::ExecBuilder;
+use reflex_vm::bytecode::Reg;
+use reflex_vm::program::Program;
+use reflex_vm::run_error::Reason;
+use reflex_vm::session::{Options, SavedResult, Session};
+use reflex_vm::verify::verify;
+
+fn library() -> HashMap<String, Function> {
+    let mut functions = HashMap::new();
+    let mut add = |name: &str, function: Function| functions.insert(name.to_owned(), function);
+    add(
+        "add",
+        Function::new(|args| {
+            Ok(Any::from(function::arg::<i64>(args, 0)? + function::arg::<i64>(args, 1)?))
+        }),
+    );
+    add("void", Function::new(|_| Ok(Any::NONE)));
+    add("fail", Function::new(|_| Err(Error::value_error("no luck"))));
+    add("panic", Function::new(|_| panic!("at the disco")));
+    functions
+}
+
+fn session(build: impl FnOnce(&mut ExecBuilder)) -> Session {
+    session_with(Options::default(), build)
+}
+
+fn session_with(options: Options, build: impl FnOnce(&mut ExecBuilder)) -> Session {
+    let mut b = ExecBuilder::new();
+    build(&mut b);
+    let exec = verify(b.finish().unwrap()).unwrap();
+    let program = Arc::new(Program::load(exec, &[&library()]).unwrap());
+    Session::new(&program, options).unwrap()
+}
+
+fn int(value: Any) -> i64 {
+    i64::try_from(value).unwrap()
+}
+
+/// `count(n, acc)`: `acc + 1` for each of `n` turns, by recursion through `If`.
+fn count(b: &mut ExecBuilder) {
+    b.function_with_params("count", &["n", "acc"]).unwrap();
+    let done = b.label().unwrap();
+    b.emit_if(Reg(0), done).unwrap();
+    b.emit_call("add", &[b.r(0), b.imm(-1).unwrap()], b.r(2)).unwrap();
+    b.emit_call("add", &[b.r(1), b.imm(1).unwrap()], b.r(3)).unwrap();
+    b.declare_function("count", reflex_vm::executable::FuncKind::Vm);
+    b.emit_call("count", &[b.r(2), b.r(3)], b.r(4)).unwrap();
+    b.emit_ret(Reg(4)).unwrap();
+    b.place(done).unwrap();
+    b.emit_ret(Reg(1)).unwrap();
+    b.end_function().unwrap();
+}
+
+/// `turns(n)`: counts down to zero with a backward jump.
+fn turns(b: &mut ExecBuilder) {
+    b.function("turns", 1).unwrap();
+    let (top, done) = (b.label().unwrap(), b.label().unwrap());
+    b.place(top).unwrap();
+    b.emit_if(Reg(0), done).unwrap();
+    b.emit_call("add", &[b.r(0), b.imm(-1).unwrap()], b.r(0)).unwrap();
+    b.emit_goto(top).unwrap();
+    b.place(done).unwrap();
+    b.emit_ret(Reg(0)).unwrap();
+    b.end_function().unwrap();
+}
+
+#[test]
+fn recursion_uses_the_register_stack() {
+    let mut s = session(count);
+    let n = 300_000;
+    assert_eq!(int(s.call("count", &[Any::from(n), Any::from(0_i64)]).unwrap()), n);
+    let error = s.call("count", &[Any::from(i64::MAX), Any::from(0_i64)]).unwrap_err();
+    assert_eq!(error.reason(), Reason::StackOverflow);
+    assert!(error.depth() >= 100_000, "{}", error.depth());
+    assert_eq!(error.frames().len(), 32);
+    assert!(error.to_string().contains("more frames"));
+    assert_eq!(int(s.call("count", &[Any::from(3_i64), Any::from(0_i64)]).unwrap()), 3);
+}
+
+#[test]
+fn the_depth_limit_is_the_hosts() {
+    let options = Options { depth_limit: 10, ..Options::default() };
+    let mut s = session_with(options, count);
+    assert!(s.call("count", &[Any::from(9_i64), Any::from(0_i64)]).is_ok());
+    let error = s.call("count", &[Any::from(10_i64), Any::from(0_i64)]).unwrap_err();
+    assert_eq!(error.reason(), Reason::StackOverflow);
+    assert!(error.to_string().contains("limit of 10"), "{error}");
+}
+
+#[test]
+fn loops_run_and_fuel_ends_them() {
+    let mut s = session(turns);
+    assert_eq!(int(s.call("turns", &[Any::from(1000_i64)]).unwrap()), 0);
+    s.set_fuel(Some(101));
+    assert!(s.call("turns", &[Any::from(100_i64)]).is_ok());
+    assert_eq!(s.fuel(), 0);
+    s.set_fuel(Some(100));
+    let error = s.call("turns", &[Any::from(100_i64)]).unwrap_err();
+    assert_eq!(error.reason(), Reason::FuelExhausted);
+    s.set_fuel(None);
+    assert!(s.call("turns", &[Any::from(100_i64)]).is_ok());
+}
+
+#[test]
+fn deadlines_and_cancelling_end_a_run() {
+    let mut s = session(turns);
+    s.set_deadline(Some(Instant::now() + Duration::from_millis(20)));
+    let error = s.call("turns", &[Any::from(i64::MAX)]).unwrap_err();
+    assert_eq!(error.reason(), Reason::DeadlineExceeded);
+    s.set_deadline(None);
+    let canceller = s.canceller();
+    let other = canceller.clone();
+    let thread = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        other.cancel();
+    });
+    let error = s.call("turns", &[Any::from(i64::MAX)]).unwrap_err();
+    assert_eq!(error.reason(), Reason::Cancelled);
+    thread.join().unwrap();
+    canceller.reset();
+    assert!(s.call("turns", &[Any::from(5_i64)]).is_ok());
+}
+
+#[test]
+fn errors_name_the_place_and_the_session_survives() {
+    let mut s = session(|b| {
+        for (name, callee) in [("inner", "fail"), ("broken", "panic")] {
+            b.function(name, 1).unwrap();
+            b.emit_call("vm.builtin.make_tuple", &[b.r(0)], b.r(1)).unwrap();
+            b.emit_call(callee, &[b.r(1)], b.r(2)).unwrap();
+            b.emit_ret(Reg(2)).unwrap();
+            b.end_function().unwrap();
+        }
+        b.function("main", 1).unwrap();
+        b.emit_call("inner", &[b.r(0)], b.r(1)).unwrap();
+        b.emit_ret(Reg(1)).unwrap();
+        b.end_function().unwrap();
+    });
+    let held = Any::from(Tensor::zeros(&[4], DType::F32).unwrap());
+    let error = s.call("main", std::slice::from_ref(&held)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "ValueError: no luck\n  in function `inner`, instruction 1, calling `fail`\n  \
+         in function `main`, instruction 0, calling `inner`"
+    );
+    let error = s.call("broken", std::slice::from_ref(&held)).unwrap_err();
+    assert!(error.to_string().contains("at the disco"), "{error}");
+    // Nothing the failed runs held is still held.
+    assert_eq!(held.object_ref().unwrap().strong_count(), 1);
+    let error = s.call("main", &[]).unwrap_err();
+    assert!(error.to_string().contains("`main` expects 1 arguments, 0 given"), "{error}");
+    assert!(s.call("nope", &[]).unwrap_err().to_string().contains("no function `nope`"));
+}
+
+#[test]
+fn a_void_register_takes_no_result() {
+    let mut s = session(|b| {
+        b.function("unit", 0).unwrap();
+        b.emit_call("vm.builtin.make_tuple", &[], b.r(0)).unwrap();
+        b.emit_ret(Reg(0)).unwrap();
+        b.end_function().unwrap();
+        b.function("main", 1).unwrap();
+        b.emit_call("unit", &[], Reg::VOID).unwrap();
+        b.emit_call("void", &[b.void_arg()], Reg::VOID).unwrap();
+        b.emit_ret(Reg(0)).unwrap();
+        b.end_function().unwrap();
+        b.function("nothing", 0).unwrap();
+        b.emit_ret(Reg::VOID).unwrap();
+        b.end_function().unwrap();
+    });
+    assert_eq!(int(s.call("main", &[Any::from(7_i64)]).unwrap()), 7);
+    assert!(s.call("nothing", &[]).unwrap().is_none());
+}
+
+#[test]
+fn closures_append_what_they_captured() {
+    let mut s = session(|b| {
+        b.function("sub2", 2).unwrap();
+        b.emit_call("vm.builtin.make_tuple", &[b.r(0), b.r(1)], b.r(2)).unwrap();
+        b.emit_ret(Reg(2)).unwrap();
+        b.end_function().unwrap();
+        b.function("make", 1).unwrap();
+        let f = b.f("sub2");
+        b.emit_call("vm.builtin.make_closure", &[f, b.r(0)], b.r(1)).unwrap();
+        b.emit_ret(Reg(1)).unwrap();
+        b.end_function().unwrap();
+        b.function("main", 2).unwrap();
+        b.emit_call("make", &[b.r(0)], b.r(2)).unwrap();
+        b.emit_call("vm.builtin.invoke_closure", &[b.vm_state(), b.r(2), b.r(1)], b.r(3)).unwrap();
+        b.emit_ret(Reg(3)).unwrap();
+        b.end_function().unwrap();
+        b.function("packed", 2).unwrap();
+        let f = b.f("add");
+        b.emit_call("vm.builtin.invoke_closure", &[b.vm_state(), f, b.r(0), b.r(1)], b.r(2))
+            .unwrap();
+        b.emit_ret(Reg(2)).unwrap();
+        b.end_function().unwrap();
+    });
+    let pair = s.call("main", &[Any::from(1_i64), Any::from(2_i64)]).unwrap();
+    let pair = Array::try_from(pair).unwrap();
+    assert_eq!((int(pair[0].clone()), int(pair[1].clone())), (2, 1));
+    let closure = s.call("make", &[Any::from(9_i64)]).unwrap();
+    assert!(s.invoke(&closure, &[Any::from(8_i64)]).is_ok());
+    let error = s.invoke(&closure, &[]).unwrap_err();
+    assert!(error.to_string().contains("expects 2 arguments, 1 given"), "{error}");
+    assert_eq!(int(s.call("packed", &[Any::from(1_i64), Any::from(2_i64)]).unwrap()), 3);
+    s.save_function("sub2", "saved", SavedResult::Drop, vec![Any::from(1_i64)]).unwrap();
+    assert!(s.call("saved", &[Any::from(1_i64)]).unwrap().is_none());
+}
+
+#[test]
+fn bound_inputs_and_outputs() {
+    let mut s = session(|b| {
+        b.function("main", 1).unwrap();
+        b.emit_call("vm.builtin.shape_of", &[b.r(0)], b.r(1)).unwrap();
+        let whole = b.shape(&[6]);
+        b.emit_call("vm.builtin.reshape", &[b.r(0), whole], b.r(2)).unwrap();
+        b.emit_call("vm.builtin.make_tuple", &[b.r(2), b.r(0)], b.r(3)).unwrap();
+        b.emit_ret(Reg(3)).unwrap();
+        b.end_function().unwrap();
+    });
+    let values: Vec<f32> = (0..6).map(|v| v as f32).collect();
+    let input = Tensor::from_slice(&[2, 3], &values).unwrap();
+    let id = s.set_input("main", vec![input.clone().into()]).unwrap();
+    let outputs =
+        [Tensor::zeros(&[6], DType::F32).unwrap(), Tensor::zeros(&[2, 3], DType::F32).unwrap()];
+    s.bind_outputs(id, outputs.to_vec());
+    s.run_bound(id).unwrap();
+    assert_eq!(outputs[0].to_vec::<f32>().unwrap(), values);
+    assert_eq!(s.output_arity("main", &[]).unwrap(), 2);
+    assert_eq!(s.output_arity("main", &[0]).unwrap(), -1);
+    assert!(s.get_output("main", &[]).is_err());
+    let item = Tensor::try_from(s.get_output("main", &[1]).unwrap()).unwrap();
+    assert_eq!(item.shape(), [2, 3]);
+    s.bind_outputs(id, vec![Tensor::zeros(&[5], DType::F32).unwrap()]);
+    assert!(s.run_bound(id).unwrap_err().to_string().contains("1 outputs are bound"));
+}
+
+#[test]
+fn shapes_are_matched_and_made() {
+    let mut s = session(|b| {
+        b.function("main", 1).unwrap();
+        let i = |v: i64| b.imm(v).unwrap();
+        let context = reflex_vm::bytecode::Arg::Const(0);
+        let (heap, x) = (b.r(1), b.r(0));
+        let args = [x, heap, i(2), i(1), i(0), i(0), i(3), context];
+        let made = [heap, i(2), i(0), i(3), i(1), i(0)];
+        let size = i(1);
+        b.string("here");
+        b.emit_call("vm.builtin.alloc_shape_heap", &[b.vm_state(), size], b.r(1)).unwrap();
+        b.emit_call("vm.builtin.match_shape", &args, Reg::VOID).unwrap();
+        b.emit_call("vm.builtin.make_shape", &made, b.r(2)).unwrap();
+        b.emit_ret(Reg(2)).unwrap();
+        b.end_function().unwrap();
+    });
+    let made = s.call("main", &[Tensor::zeros(&[5, 3], DType::F32).unwrap().into()]).unwrap();
+    assert_eq!(&*Shape::try_from(made).unwrap(), [3, 5]);
+    let error = s.call("main", &[Tensor::zeros(&[5, 4], DType::F32).unwrap().into()]).unwrap_err();
+    assert_eq!(error.error().kind(), "RuntimeError");
+    assert!(error.to_string().contains("here match_cast error, shape[1] mismatch"), "{error}");
+    let error = s.call("main", &[Shape::new(&[1]).into()]).unwrap_err();
+    assert!(error.to_string().contains("shape size mismatch"), "{error}");
+}
+
+#[test]
+fn storages_hold_tensors_until_the_last_one_goes() {
+    let mut s = session(|b| {
+        b.function("main", 1).unwrap();
+        let (size, shape) = (b.shape(&[32]), b.shape(&[2, 4]));
+        let (byte, float) = (b.dtype(DType::U8), b.dtype(DType::F32));
+        let (scope, zero) = (b.string("global"), b.imm(0).unwrap());
+        b.emit_call("vm.builtin.alloc_storage", &[b.vm_state(), size, zero, byte, scope], b.r(1))
+            .unwrap();
+        b.emit_call("vm.builtin.alloc_tensor", &[b.r(1), b.r(0), shape, float], b.r(2)).unwrap();
+        b.emit_call("vm.builtin.null_value", &[], b.r(1)).unwrap();
+        b.emit_ret(Reg(2)).unwrap();
+        b.end_function().unwrap();
+    });
+    let tensor = Tensor::try_from(s.call("main", &[Any::from(0_i64)]).unwrap()).unwrap();
+    assert_eq!((tensor.shape(), tensor.nbytes()), (&[2_i64, 4][..], 32));
+    let error = s.call("main", &[Any::from(4_i64)]).unwrap_err();
+    assert!(error.to_string().contains("do not fit"), "{error}");
+}
+
+#[test]
+fn sessions_of_one_program_run_at_once() {
+    let mut b = ExecBuilder::new();
+    count(&mut b);
+    let program =
+        Arc::new(Program::load(verify(b.finish().unwrap()).unwrap(), &[&library()]).unwrap());
+    let total = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut s = Session::new(&program, Options::default()).unwrap();
+                for _ in 0..50 {
+                    let sum = s.call("count", &[Any::from(100_i64), Any::from(0_i64)]).unwrap();
+                    total.fetch_add(int(sum) as usize, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(total.into_inner(), 4 * 50 * 100);
+}
