@@ -13,6 +13,7 @@ pub mod eval;
 mod expr;
 mod func;
 mod host;
+pub mod lower;
 pub mod schedule;
 mod visit;
 

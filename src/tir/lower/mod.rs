@@ -1,0 +1,47 @@
+//! From scheduled form to lowered form: the passes that run before code generation.
+//!
+//! Each pass is a function from function to function, in its own file; [`PASSES`] is the order.
+//! They decide nothing about speed (policies and schedule primitives do): loops keep their
+//! kinds and every floating-point operation keeps its place. Unrolled loops stay loops; code
+//! generators replicate them.
+//!
+//! ```
+//! use reflex_tir::{DType, Stmt, builder::FuncBuilder, lower};
+//! let mut f = FuncBuilder::new("twice");
+//! let x = f.input("x", DType::F32, vec![4.into()]);
+//! f.output("compute", "y", DType::F32, vec![4.into()], |f, i| f.at(x, i) + f.at(x, i));
+//! let lowered = lower::lower(&f.finish());
+//! lowered.body.visit(&mut |s| assert!(!matches!(s, Stmt::Block(_))));
+//! ```
+
+mod lower_blocks;
+mod lower_math;
+mod partition_loops;
+mod plan_allocations;
+mod simplify;
+
+pub use lower_blocks::lower_blocks;
+pub use lower_math::lower_math;
+pub use partition_loops::partition_loops;
+pub use plan_allocations::plan_allocations;
+pub use simplify::simplify;
+
+use crate::PrimFunc;
+
+/// A pass by name.
+pub type Pass = (&'static str, fn(&PrimFunc) -> PrimFunc);
+
+/// What [`lower`] runs, in order.
+pub const PASSES: &[Pass] = &[
+    ("plan_allocations", plan_allocations),
+    ("lower_blocks", lower_blocks),
+    ("simplify", simplify),
+    ("partition_loops", partition_loops),
+    ("lower_math", lower_math),
+    ("simplify", simplify),
+];
+
+/// The lowered form of `func`. Lowering a lowered function changes nothing that matters.
+pub fn lower(func: &PrimFunc) -> PrimFunc {
+    PASSES.iter().fold(func.clone(), |func, (_, pass)| pass(&func))
+}

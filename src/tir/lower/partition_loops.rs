@@ -1,0 +1,223 @@
+//! Splits loops where a condition is known, so that the bulk of the iterations has no branch.
+//!
+//! ```text
+//! for io in 0..13 { for ii in vectorized(8) { if io*8 + ii < 100 { S } } }
+//! for io in 0..12 { for ii in vectorized(8) { S } }
+//! for ii in vectorized(8) { if 96 + ii < 100 { S } }
+//! ```
+//!
+//! A condition counts when it is a comparison that is linear in the loop variable, and the
+//! rest of it has constant bounds over the loops inside. With a lower limit too (padding), or
+//! on a parallel loop, the loop keeps its range and chooses between two bodies instead.
+
+use std::collections::{BTreeSet, HashSet};
+
+use crate::arith::Analyzer;
+use crate::{CmpOp, DType, Expr, ExprKind, For, ForKind, Intrin, PrimFunc, Stmt, Var};
+
+use super::lower_blocks::{conjuncts, vars};
+use super::simplify::{parameter_facts, simplify};
+
+/// A body of more nodes is not copied.
+const MAX_COPIED: usize = 3000;
+
+/// Partitions the loops of `func`, outermost first.
+pub fn partition_loops(func: &PrimFunc) -> PrimFunc {
+    let mut func = func.clone();
+    func.body = stmt(&func.body, &parameter_facts(&func));
+    simplify(&func)
+}
+
+fn stmt(s: &Stmt, facts: &Analyzer) -> Stmt {
+    let Stmt::For(l) = s else { return s.map_children(&mut |s| stmt(s, facts)) };
+    let parts = match l.kind {
+        ForKind::Serial | ForKind::Parallel => partition(l, facts),
+        ForKind::Vectorized | ForKind::Unrolled | ForKind::ThreadBinding(_) => None,
+    };
+    match parts {
+        Some(parts) => Stmt::Seq(parts.iter().map(|l| inside(l, facts)).collect()),
+        None => inside(l, facts),
+    }
+}
+
+/// Goes on with the body of a loop that is settled.
+fn inside(l: &For, facts: &Analyzer) -> Stmt {
+    let mut facts = facts.clone();
+    facts.bind_loop(l);
+    let body = match &l.body {
+        // Both sides of a chosen body are settled for this loop's variable.
+        Stmt::If { cond, then, otherwise } => Stmt::If {
+            cond: cond.clone(),
+            then: Box::new(stmt(then, &facts)),
+            otherwise: otherwise.as_ref().map(|s| Box::new(stmt(s, &facts))),
+        },
+        body => stmt(body, &facts),
+    };
+    Stmt::For(Box::new(For { body, ..l.clone() }))
+}
+
+/// The loops that replace `l`, or `None` when nothing is gained.
+fn partition(l: &For, facts: &Analyzer) -> Option<Vec<For>> {
+    let mut search = Search { var: l.var, found: vec![], has_loop: false };
+    let mut inner = facts.clone();
+    inner.bind_loop(l);
+    search.stmt(&l.body, &inner, &BTreeSet::new());
+    if !search.has_loop {
+        search.found.retain(|c| c.is_statement);
+    }
+    if search.found.is_empty() || nodes(&l.body) > MAX_COPIED {
+        return None;
+    }
+    let (start, end) = (l.min.clone(), l.min.clone() + l.extent.clone());
+    let (mut from, mut to) = (start.clone(), end.clone());
+    for limit in &search.found {
+        match &limit.holds {
+            Holds::From(e) => from = from.max(e.clone()),
+            Holds::Below(e) => to = to.min(e.clone()),
+        }
+    }
+    let (from, to) = (facts.simplify(&from), facts.simplify(&to));
+    if facts.bounds(&(to.clone() - from.clone())).max <= 0 {
+        return None;
+    }
+    let known: HashSet<Expr> = search.found.into_iter().map(|c| c.cond).collect();
+    let main = l.body.map_exprs(&mut |e| assume(e, &known));
+    let starts_there = facts.prove(&from.clone().equal(start.clone()));
+    if starts_there && facts.prove(&to.clone().ge(end.clone())) {
+        return Some(vec![For { body: main, ..l.clone() }]);
+    }
+    if starts_there && l.kind == ForKind::Serial {
+        let split = facts.simplify(&to.max(start.clone()));
+        let head = For { extent: split.clone() - start, body: main, ..l.clone() };
+        let tail = For { min: split.clone(), extent: end - split, ..l.clone() };
+        return Some(vec![head, tail]);
+    }
+    let at = Expr::var(l.var);
+    let cond = at.clone().ge(from).and(at.lt(to));
+    let (then, otherwise) = (Box::new(main), Some(Box::new(l.body.clone())));
+    Some(vec![For { body: Stmt::If { cond, then, otherwise }, ..l.clone() }])
+}
+
+/// Replaces conditions that hold.
+fn assume(e: &Expr, known: &HashSet<Expr>) -> Expr {
+    match known.contains(e) {
+        true => Expr::bool(true),
+        false => e.map_children(&mut |e| assume(e, known)),
+    }
+}
+
+fn nodes(s: &Stmt) -> usize {
+    let mut count = 0;
+    s.visit(&mut |_| count += 1);
+    s.visit_exprs(&mut |_| count += 1);
+    count
+}
+
+enum Holds {
+    /// For values of the loop variable from here on.
+    From(Expr),
+    /// For values of the loop variable below this.
+    Below(Expr),
+}
+
+struct Limit {
+    cond: Expr,
+    holds: Holds,
+    is_statement: bool,
+}
+
+/// Collects the conditions in a loop body that decide something about its variable.
+struct Search {
+    var: Var,
+    found: Vec<Limit>,
+    has_loop: bool,
+}
+
+impl Search {
+    fn stmt(&mut self, s: &Stmt, facts: &Analyzer, inner: &BTreeSet<Var>) {
+        for e in s.exprs() {
+            e.visit(&mut |e| {
+                if let ExprKind::Call { op: Intrin::IfThenElse, args, .. } = e.kind() {
+                    self.conditions(&args[0], false, facts, inner);
+                }
+            });
+        }
+        match s {
+            Stmt::For(l) => {
+                self.has_loop = true;
+                let (mut facts, mut inner) = (facts.clone(), inner.clone());
+                facts.bind_loop(l);
+                inner.insert(l.var);
+                self.stmt(&l.body, &facts, &inner);
+            }
+            Stmt::If { cond, .. } => {
+                self.conditions(cond, true, facts, inner);
+                s.children().into_iter().for_each(|s| self.stmt(s, facts, inner));
+            }
+            Stmt::Let { var, body, .. } => {
+                let mut inner = inner.clone();
+                inner.insert(*var);
+                self.stmt(body, facts, &inner);
+            }
+            _ => s.children().into_iter().for_each(|s| self.stmt(s, facts, inner)),
+        }
+    }
+
+    fn conditions(
+        &mut self,
+        cond: &Expr,
+        is_statement: bool,
+        facts: &Analyzer,
+        inner: &BTreeSet<Var>,
+    ) {
+        for cond in conjuncts(cond) {
+            if self.found.iter().any(|l| l.cond == cond) {
+                continue;
+            }
+            if let Some(holds) = limit(self.var, &cond, facts, inner) {
+                self.found.push(Limit { cond, holds, is_statement });
+            }
+        }
+    }
+}
+
+/// Where `cond` holds for all values of the inner variables, as a bound on `var`.
+fn limit(var: Var, cond: &Expr, facts: &Analyzer, inner: &BTreeSet<Var>) -> Option<Holds> {
+    let ExprKind::Compare { op, a, b } = cond.kind() else { return None };
+    if a.dtype() != DType::I64 {
+        return None;
+    }
+    let (a, b) = (a.clone(), b.clone());
+    // As `positive >= 0`.
+    let positive = match op {
+        CmpOp::Ge => a - b,
+        CmpOp::Gt => a - b - 1,
+        CmpOp::Le => b - a,
+        CmpOp::Lt => b - a - 1,
+        CmpOp::Eq | CmpOp::Ne => return None,
+    };
+    let poly = facts.poly(&positive)?;
+    let (mut step, mut rest) = (0, Expr::i64(poly.constant));
+    for (factors, coefficient) in &poly.terms {
+        let term = factors.iter().fold(Expr::i64(*coefficient), |t, f| t * f.clone());
+        let used = vars(&term);
+        if factors.len() == 1 && factors[0].as_var() == Some(var) {
+            step = *coefficient;
+        } else if used.contains(&var) {
+            return None;
+        } else if used.is_disjoint(inner) {
+            rest = rest + term;
+        } else {
+            let least = facts.bounds(&term).min;
+            if least == i64::MIN {
+                return None;
+            }
+            rest = rest + least;
+        }
+    }
+    match step {
+        0 => None,
+        step if step > 0 => Some(Holds::From(Expr::i64(0) - rest.floordiv(step))),
+        step => Some(Holds::Below(rest.floordiv(-step) + 1)),
+    }
+}
