@@ -11,6 +11,7 @@ use std::fmt;
 use std::ptr::NonNull;
 
 use crate::abi::{TVMFFIByteArray, TVMFFIErrorCell, TVMFFIObject, type_index};
+use crate::host;
 use crate::object::{self, ObjectRef, ObjectType};
 use crate::value::{Any, AnyView, slice_of};
 
@@ -164,11 +165,15 @@ impl Error {
         }
     }
 
-    /// Takes the error out of this thread's slot.
+    /// Takes the error out of this thread's slot, or out of that of a libtvm_ffi which
+    /// the process loaded before us.
     #[cold]
     pub fn take_raised() -> Option<Error> {
         let raised = RAISED.try_with(|slot| slot.0.replace(std::ptr::null_mut())).ok()?;
-        adopt(raised)
+        adopt(raised).or_else(|| {
+            let object = host::get()?.take_raised()?;
+            (object.type_index() == type_index::ERROR).then_some(Error(object))
+        })
     }
 
     /// The error of a call that just returned failure; one is made up for a callee

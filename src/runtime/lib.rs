@@ -18,6 +18,7 @@ pub mod error;
 pub mod exports;
 pub mod fp;
 pub mod function;
+mod host;
 pub mod library;
 pub mod object;
 pub mod registry;

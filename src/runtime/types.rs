@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 use crate::abi::type_index as index;
+use crate::host;
 
 const STATIC_TYPES: [(&str, i32); 26] = [
     ("None", index::NONE),
@@ -76,9 +77,15 @@ pub fn index_of(key: &str) -> i32 {
 /// Records `key` under `fixed`, or under the next free index if that is negative or
 /// taken. Returns the index that `key` has, which may be older.
 pub(crate) fn insert(key: &str, fixed: i32) -> i32 {
+    // Asked before the lock is taken: it may run code of another library.
+    let shared = host::get().map(|host| host.type_index_of(key));
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
     if let Some(index) = table.by_key.get(key) {
         return *index;
+    }
+    if let Some(index) = shared {
+        table.insert(key, index);
+        return index;
     }
     let free = (0..index::DYNAMIC_BEGIN).contains(&fixed) && !table.by_index.contains_key(&fixed);
     let index = if free {

@@ -1,0 +1,152 @@
+//! A libtvm_ffi that is in the process already, such as Python's.
+//!
+//! Where its symbols come first in the global scope, kernels that we load raise
+//! their errors in its slot, and its objects carry indices of its type table. So its
+//! slot is looked at when ours is empty, and new type keys get its indices. Which
+//! library comes first is settled at the first look and holds from then on: a
+//! program that wants to share with libtvm_ffi loads it, globally, before us.
+
+use std::ffi::{CStr, c_void};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use crate::abi::{TVMFFIByteArray, TVMFFIObject, type_index};
+use crate::exports;
+use crate::object::ObjectRef;
+
+/// The functions of libtvm_ffi that we share state through.
+#[derive(Clone, Copy)]
+pub(crate) struct Host {
+    take_raised: unsafe extern "C" fn(*mut *mut TVMFFIObject),
+    type_index_of: unsafe extern "C" fn(*const TVMFFIByteArray, i32, i32, i32, i32, i32) -> i32,
+}
+
+/// The host's library, if there is one before us.
+pub(crate) fn get() -> Option<&'static Host> {
+    static HOST: OnceLock<Option<Host>> = OnceLock::new();
+    HOST.get_or_init(find).as_ref()
+}
+
+fn find() -> Option<Host> {
+    let take_raised = foreign(c"TVMFFIErrorMoveFromRaised")?;
+    let type_index_of = foreign(c"TVMFFITypeGetOrAllocIndex")?;
+    // SAFETY: functions of these names have these types, by `c_api.h`.
+    unsafe {
+        Some(Host {
+            take_raised: std::mem::transmute::<
+                *mut c_void,
+                unsafe extern "C" fn(*mut *mut TVMFFIObject),
+            >(take_raised),
+            type_index_of: std::mem::transmute::<
+                *mut c_void,
+                unsafe extern "C" fn(*const TVMFFIByteArray, i32, i32, i32, i32, i32) -> i32,
+            >(type_index_of),
+        })
+    }
+}
+
+/// What the process finds under `name`, unless it is ours.
+fn foreign(name: &CStr) -> Option<*mut c_void> {
+    if cfg!(miri) {
+        return None;
+    }
+    // SAFETY: a lookup by name in the global scope.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    let ours = exports::address_of(name.to_str().ok()?)?;
+    (!found.is_null() && found != ours).then_some(found)
+}
+
+impl Host {
+    /// Takes the error out of this thread's slot in libtvm_ffi.
+    pub(crate) fn take_raised(&self) -> Option<ObjectRef> {
+        let mut raised = std::ptr::null_mut();
+        // SAFETY: a function of libtvm_ffi, called as its header says; the error it
+        // writes is owned by the caller.
+        unsafe {
+            (self.take_raised)(&mut raised);
+            NonNull::new(raised).map(|object| ObjectRef::from_raw(object))
+        }
+    }
+
+    /// The index of a type without parents but `ffi.Object`.
+    pub(crate) fn type_index_of(&self, key: &str) -> i32 {
+        const DYNAMIC: i32 = -1;
+        let (depth, child_slots, can_overflow) = (1, 0, 1);
+        let key = TVMFFIByteArray { data: key.as_ptr().cast(), size: key.len() };
+        // SAFETY: a function of libtvm_ffi, called as its header says.
+        unsafe {
+            (self.type_index_of)(
+                &key,
+                DYNAMIC,
+                depth,
+                child_slots,
+                can_overflow,
+                type_index::OBJECT,
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::{CString, c_char};
+    use std::process::Command;
+
+    use super::*;
+    use crate::error::Error;
+    use crate::types;
+
+    /// Where the child process below finds libtvm_ffi.
+    const LIBRARY: &str = "REFLEX_TEST_LIBTVM_FFI";
+
+    /// The state is per process, so the test runs in one of its own.
+    #[test]
+    #[cfg_attr(miri, ignore = "needs a child process")]
+    fn an_earlier_libtvm_ffi_is_shared_with() {
+        let Some(python) = std::env::var_os("REFLEX_TVM_PYTHON") else {
+            println!("SKIPPED: REFLEX_TVM_PYTHON does not name a Python with TVM");
+            return;
+        };
+        let script = "import tvm_ffi.libinfo as i; print(i.find_libtvm_ffi(), end='')";
+        let found = Command::new(python).args(["-c", script]).output().unwrap();
+        if !found.status.success() {
+            println!("SKIPPED: the interpreter cannot import tvm_ffi");
+            return;
+        }
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "host::tests::child", "--nocapture"])
+            .env(LIBRARY, String::from_utf8(found.stdout).unwrap())
+            .output()
+            .unwrap();
+        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "needs a child process")]
+    fn child() {
+        type Raise = unsafe extern "C" fn(*const c_char, *const c_char);
+        type Find = unsafe extern "C" fn(*const TVMFFIByteArray, *mut i32) -> i32;
+        let Ok(path) = std::env::var(LIBRARY) else { return };
+        let path = CString::new(path).unwrap();
+        // SAFETY: a trusted library.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+        assert!(!handle.is_null());
+        let symbol = |name: &CStr| foreign(name).expect("libtvm_ffi has it");
+        let key = "test.host.Type";
+        let index = types::index_of(key);
+        let mut theirs = 0;
+        // SAFETY: the header's signatures.
+        unsafe {
+            let find = std::mem::transmute::<*mut c_void, Find>(symbol(c"TVMFFITypeKeyToIndex"));
+            let array = TVMFFIByteArray { data: key.as_ptr().cast(), size: key.len() };
+            assert_eq!(find(&array, &mut theirs), 0);
+            let raise = symbol(c"TVMFFIErrorSetRaisedFromCStr");
+            let raise = std::mem::transmute::<*mut c_void, Raise>(raise);
+            raise(c"ValueError".as_ptr(), c"raised over there".as_ptr());
+        }
+        assert_eq!(index, theirs);
+        let error = Error::take_raised().expect("their slot is looked at");
+        assert_eq!(error.to_string(), "ValueError: raised over there");
+        assert!(Error::take_raised().is_none());
+    }
+}
