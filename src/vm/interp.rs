@@ -7,6 +7,7 @@
 //! and no atomic is touched beyond counts of values that are copied or dropped.
 
 use reflex_runtime::abi::{TVMFFIAny, type_index};
+use reflex_runtime::closure::VmClosure;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{Function, guard};
 use reflex_runtime::value::AnyView;
@@ -307,6 +308,14 @@ pub unsafe fn invoke(
         let (callee, values) = (&views[1], &views[2..]);
         let outcome = if let Some(function) = callee.downcast_ref::<Function>() {
             function.call(values).map(|value| {
+                store(regs, dst, value.into_raw());
+                None
+            })
+        } else if let Some(closure) = callee.downcast_ref::<VmClosure>() {
+            // Closures of another VM's making want the VM before the arguments.
+            let function = closure.function().clone();
+            *area.add(1) = (*state).abi.vm_value;
+            function.call(AnyView::slice_from_raw(area.add(1), args.len as i32 - 1)).map(|value| {
                 store(regs, dst, value.into_raw());
                 None
             })

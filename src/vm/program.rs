@@ -44,6 +44,12 @@ impl Library for [(&str, Function)] {
     }
 }
 
+impl Library for reflex_runtime::library::Library {
+    fn function(&self, name: &str) -> Option<Function> {
+        reflex_runtime::library::Library::function(self, name)
+    }
+}
+
 /// Why a verified executable cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -72,8 +72,8 @@ impl RunError {
     /// The error as a value for other languages, with the frames as its backtrace.
     pub fn into_error(self) -> Error {
         let backtrace: String = self.frames.iter().map(|frame| format!("{frame}\n")).collect();
-        let (kind, message) = (self.error.kind(), self.error.message().into_owned());
-        Error::with_context(&kind, message, &backtrace, None, None)
+        let (kind, message) = (self.error.kind(), self.error.message());
+        Error::with_context(&kind, &message, &backtrace, None, None)
     }
 }
 

@@ -255,7 +255,7 @@ impl State {
             let values = parts.into_iter().flatten();
             let mut count = 0;
             for (at, value) in values.enumerate() {
-                *new.add(at) = AnyView::to_owned(*value).into_raw();
+                *new.add(at) = value.to_owned().into_raw();
                 count = at + 1;
             }
             clear(new, count, func);

@@ -6,6 +6,7 @@
 
 use reflex_runtime::abi::{DLTensor, type_index};
 use reflex_runtime::array::Array;
+use reflex_runtime::closure::VmClosure;
 use reflex_runtime::dtype::{DType, code};
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
@@ -127,6 +128,7 @@ pub fn check_func_info(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     exactly(FUNC, args, 2)?;
     let x = &args[0];
     let callable = x.downcast_ref::<Function>().is_some()
+        || x.downcast_ref::<VmClosure>().is_some()
         || x.object_ref().is_some_and(|object| object::get::<Closure>(object).is_some());
     if callable { Ok(Any::NONE) } else { Err(wrong_kind(&args[1], "Function", x)) }
 }

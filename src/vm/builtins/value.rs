@@ -21,7 +21,8 @@ pub struct Closure {
 }
 
 impl RustObject for Closure {
-    const KEY: &'static str = "relax.vm.Closure";
+    // Not TVM's `relax.vm.Closure`, whose layout is another one.
+    const KEY: &'static str = "reflex.vm.Closure";
 }
 
 impl Closure {
@@ -48,7 +49,7 @@ pub fn copy(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
 }
 
 pub fn make_tuple(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
-    Ok(Array::new(args.iter().copied().map(AnyView::to_owned)).into())
+    Ok(Array::new(args.iter().map(AnyView::to_owned)).into())
 }
 
 fn tuple_arg<'a>(
@@ -94,7 +95,7 @@ pub fn make_closure(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
         return Err(first.mismatch(Closure::KEY));
     };
     // New values come before those the inner closure appends.
-    let own = captured.iter().copied().map(AnyView::to_owned);
+    let own = captured.iter().map(AnyView::to_owned);
     let captured = own.chain(closure.captured.iter().cloned()).collect();
     Ok(Closure { program: closure.program, func: closure.func, captured }.into_value())
 }

@@ -1,0 +1,145 @@
+//! Programs that TVM exported: read, printed, written back byte for byte, and run.
+//!
+//! They are made by the Python interpreter that `REFLEX_TVM_PYTHON` names; the tests
+//! are skipped, with a line that says so, where the variable is not set or the
+//! interpreter has no `tvm`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+
+use reflex_runtime::array::Array;
+use reflex_runtime::dtype::DType;
+use reflex_runtime::library::Library;
+use reflex_runtime::tensor::Tensor;
+use reflex_runtime::value::Any;
+use reflex_vm::executable::Executable;
+use reflex_vm::program::Program;
+use reflex_vm::session::{Options, Session};
+use reflex_vm::verify::verify;
+use reflex_vm::{serialize, text};
+
+const NAMES: [&str; 5] = ["chain", "recursion", "branches", "symbolic", "goto"];
+
+/// The folder with the exported programs, or None with the reason printed.
+fn exported() -> Option<&'static Path> {
+    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    BUILT.get_or_init(export).as_deref()
+}
+
+fn export() -> Option<PathBuf> {
+    let Some(python) = std::env::var_os("REFLEX_TVM_PYTHON") else {
+        println!("SKIPPED: REFLEX_TVM_PYTHON does not name a Python with TVM");
+        return None;
+    };
+    if !Command::new(&python).args(["-c", "import tvm"]).status().is_ok_and(|s| s.success()) {
+        println!("SKIPPED: {} cannot import tvm", python.display());
+        return None;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tvm-programs");
+    std::fs::create_dir_all(&folder).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tvm/export_programs.py");
+    let status = Command::new(&python).arg(script).arg(&folder).status().unwrap();
+    assert!(status.success(), "TVM could not export the programs");
+    Some(folder)
+}
+
+fn open(folder: &Path, name: &str) -> Library {
+    // SAFETY: TVM just built it.
+    unsafe { Library::open(&folder.join(name).with_extension("so")) }.unwrap()
+}
+
+fn blob(library: &Library) -> &[u8] {
+    let module = library.bundle().unwrap().find("relax.VMExecutable").unwrap();
+    library.bundle_bytes(module.bytes.clone())
+}
+
+fn session(folder: &Path, name: &str) -> Session {
+    let library = open(folder, name);
+    let exec = serialize::from_bytes(blob(&library)).unwrap();
+    let program = Program::load(verify(exec).unwrap(), &[&library]).unwrap();
+    Session::new(&Arc::new(program), Options::default()).unwrap()
+}
+
+fn scalar(value: f32) -> Any {
+    Tensor::from_slice(&[1], &[value]).unwrap().into()
+}
+
+fn floats(value: Any) -> Vec<f32> {
+    Tensor::try_from(value).unwrap().to_vec::<f32>().unwrap()
+}
+
+#[test]
+fn what_tvm_wrote_is_read_printed_and_written_back() {
+    let Some(folder) = exported() else { return };
+    for name in NAMES {
+        let library = open(folder, name);
+        let bytes = blob(&library);
+        let exec: Executable = serialize::from_bytes(bytes).unwrap();
+        assert_eq!(serialize::to_bytes(&exec), bytes, "{name}");
+        let printed = |suffix| std::fs::read_to_string(folder.join(name).with_extension(suffix));
+        assert_eq!(text::as_text(&exec), printed("txt").unwrap(), "{name}");
+        assert_eq!(text::stats(&exec), printed("stats").unwrap(), "{name}");
+    }
+}
+
+#[test]
+fn kernels_and_memory_of_tvm_programs_work() {
+    let Some(folder) = exported() else { return };
+    let mut s = session(folder, "chain");
+    for _ in 0..3 {
+        assert_eq!(floats(s.call("main", &[scalar(5.0)]).unwrap()), [7.0]);
+    }
+    let error = s.call("main", &[Tensor::zeros(&[1], DType::I32).unwrap().into()]).unwrap_err();
+    assert_eq!(error.error().kind(), "ValueError");
+    assert!(error.to_string().contains("param=x"), "{error}");
+    let error = s.call("main", &[Any::from(3_i64)]).unwrap_err();
+    assert_eq!(error.error().kind(), "TypeError");
+    let error = s.call("main", &[]).unwrap_err();
+    assert!(error.to_string().contains("`main` expects 1 arguments (x), 0 given"), "{error}");
+}
+
+#[test]
+fn recursion_and_backward_jumps_go_as_deep_as_asked() {
+    let Some(folder) = exported() else { return };
+    for name in ["recursion", "goto"] {
+        let mut s = session(folder, name);
+        let turns = 100_000_i64;
+        let n = Tensor::from_slice(&[1], &[turns]).unwrap();
+        let c = Tensor::zeros(&[], DType::BOOL).unwrap();
+        let result = s.call("main", &[n.into(), c.into(), scalar(0.0)]).unwrap();
+        assert_eq!(floats(result), [turns as f32], "{name}");
+    }
+}
+
+#[test]
+fn both_branches_with_views_run() {
+    let Some(folder) = exported() else { return };
+    let mut s = session(folder, "branches");
+    let x = Tensor::from_slice(&[2, 3], &[0.0_f32, 1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+    for condition in [0_u8, 1] {
+        let c = Tensor::from_bytes(&[], DType::BOOL, &[condition]).unwrap();
+        let result = s.call("main", &[c.into(), x.clone().into()]).unwrap();
+        let result = Tensor::try_from(result).unwrap();
+        assert_eq!(result.shape(), [6]);
+        assert_eq!(result.to_vec::<f32>().unwrap(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    }
+    assert!(!x.is_shared(), "views released their tensor");
+}
+
+#[test]
+fn symbolic_shapes_empty_tuples_and_closures_run() {
+    let Some(folder) = exported() else { return };
+    let mut s = session(folder, "symbolic");
+    for (n, m) in [(2, 5), (7, 1), (1, 1)] {
+        let x = Tensor::zeros(&[n, m], DType::F32).unwrap();
+        let y = Tensor::try_from(s.call("main", &[x.into()]).unwrap()).unwrap();
+        assert_eq!(y.shape(), [m, n]);
+    }
+    let error = s.call("main", &[Tensor::zeros(&[2], DType::F32).unwrap().into()]).unwrap_err();
+    assert!(error.to_string().contains("ndim 2 but get 1"), "{error}");
+    assert_eq!(floats(s.call("calls_empty", &[scalar(2.0)]).unwrap()), [2.0]);
+    let pair = s.call("closure", &[scalar(1.0), scalar(2.0)]).unwrap();
+    let pair = Array::try_from(pair).unwrap();
+    assert_eq!((floats(pair[0].clone()), floats(pair[1].clone())), (vec![2.0], vec![1.0]));
+}
