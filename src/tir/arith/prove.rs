@@ -76,21 +76,29 @@ impl Analyzer {
 
     /// A polynomial nowhere greater than `poly`, with one atom eliminated.
     fn lower(&self, poly: &Poly) -> Option<Poly> {
-        let depth = |e: &Expr| e.as_var().and_then(|v| self.ranges.get(&v)).map(|r| r.depth);
+        let range = |e: &Expr| e.as_var().and_then(|v| self.ranges.get(&v));
         let candidates = poly
             .terms
             .iter()
             .flat_map(|(factors, c)| factors.iter().map(move |atom| (factors, *c, atom)));
-        // Quotients first: their relaxation brings back the variable inside.
-        for (factors, c, atom) in candidates.clone() {
-            if let Some(bound) = self.quotient_bound(factors, c, atom) {
-                let cleared = poly.add_scaled(&monomial(factors), -c)?;
-                return self.renormalise(&cleared.add_scaled(&bound, 1)?);
+        let innermost = |bounded: bool| {
+            candidates
+                .clone()
+                .filter(|(_, _, atom)| range(atom).is_some_and(|r| r.max.is_some() == bounded))
+                .max_by_key(|(_, _, atom)| range(atom).map(|r| r.depth))
+        };
+        // Loops before quotients: the end of a loop's range may cancel one. Symbols after, for
+        // the relaxation of a quotient brings back the symbol inside.
+        let bounded = innermost(true);
+        if bounded.is_none() {
+            for (factors, c, atom) in candidates.clone() {
+                if let Some(bound) = self.quotient_bound(factors, c, atom) {
+                    let cleared = poly.add_scaled(&monomial(factors), -c)?;
+                    return self.renormalise(&cleared.add_scaled(&bound, 1)?);
+                }
             }
         }
-        let (factors, c, atom) = candidates
-            .filter(|(_, _, atom)| depth(atom).is_some())
-            .max_by_key(|(_, _, atom)| depth(atom))?;
+        let (factors, c, atom) = bounded.or_else(|| innermost(false))?;
         let mut others = factors.clone();
         others.remove(others.iter().position(|f| f == atom)?);
         // The other factors must not change the sign.

@@ -85,7 +85,12 @@ impl Schedule {
         facts: &crate::arith::Analyzer,
     ) -> Result<(), Refused> {
         let refuse = |why: String| Err(self.refuse("decompose_reduction", &block.name, why));
-        let (buffer, ..) = self.single_store("decompose_reduction", block)?;
+        let [buffer] = block.writes.iter().map(|r| r.buffer).collect::<Vec<_>>()[..] else {
+            return refuse("it does not write one buffer".into());
+        };
+        if !self.starts_at_zero(block, loops.iter(), facts) {
+            return refuse("the reduction is not shown to start where its init runs".into());
+        }
         let others = tree::blocks(&loops[0].body);
         let readers = self.readers(buffer);
         for other in others.iter().filter(|b| b.name != block.name) {

@@ -29,12 +29,16 @@ mod decompose_reduction;
 mod fuse;
 mod loop_kind;
 mod nest;
+mod partition;
 mod regions;
 mod reorder;
 mod reverse_compute_at;
+mod rfactor;
 mod split;
+mod transform_layout;
 mod tree;
 
+pub use self::transform_layout::{IndexMap, packer};
 use crate::arith::Analyzer;
 use crate::{Block, Expr, For, Param, PrimFunc, Stmt, Var};
 

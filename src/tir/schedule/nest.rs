@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::{Refused, Schedule, access, tree};
 use crate::arith::Analyzer;
 use crate::arith::poly::Poly;
-use crate::{Block, BlockIter, Buffer, Expr, ForKind, IterKind, Stmt, Var};
+use crate::{Block, BlockIter, Buffer, Expr, For, ForKind, IterKind, Stmt, Var};
 
 /// First value and extent per dimension or iterator.
 pub(super) type Ranges = Vec<(Expr, Expr)>;
@@ -153,43 +153,60 @@ impl Schedule {
             return false;
         }
         let depth = |v: Var| path.iter().position(|s| matches!(s, Stmt::For(l) if l.var == v));
-        let plain: Option<Vec<usize>> = reduce.iter().map(|i| depth(i.value.as_var()?)).collect();
+        let plain: Option<Vec<usize>> = reduce
+            .iter()
+            .map(|i| {
+                let at = depth(i.value.as_var()?)?;
+                let Stmt::For(l) = path[at] else { return None };
+                (l.min.as_int() == Some(0) && l.extent == i.extent).then_some(at)
+            })
+            .collect();
         if plain.is_some_and(|p| p.is_sorted_by(|a, b| a < b)) {
             return true;
         }
         let facts = self.facts(path);
-        let rank =
-            reduce.iter().fold(Expr::i64(0), |rank, i| rank * i.extent.clone() + i.value.clone());
-        facts.poly(&rank).is_some_and(|rank| increases(&facts, &rank, &depth))
+        let (rank, count) = reduce.iter().fold((Expr::i64(0), Expr::i64(1)), |(rank, n), i| {
+            (rank * i.extent.clone() + i.value.clone(), n * i.extent.clone())
+        });
+        let steps = facts.poly(&rank).and_then(|rank| counts_up(&facts, &rank, &depth));
+        // A guard cuts off what lies past the end.
+        steps.is_some_and(|n| count.as_int().is_some_and(|count| n >= count))
+    }
+
+    /// Whether every reduction iterator of `block` is 0 in the first iteration of `loops`.
+    pub(super) fn starts_at_zero<'l>(
+        &self,
+        block: &Block,
+        loops: impl Iterator<Item = &'l For>,
+        facts: &Analyzer,
+    ) -> bool {
+        let first: HashMap<Var, Expr> = loops.map(|l| (l.var, l.min.clone())).collect();
+        block.iters.iter().filter(|i| i.kind != IterKind::Spatial).all(|i| {
+            let start = i.value.substitute(&|v| first.get(&v).cloned());
+            facts.simplify(&start).as_int() == Some(0)
+        })
     }
 }
 
-/// Whether a sum of loop variables grows from each iteration to the next.
-fn increases(facts: &Analyzer, rank: &Poly, depth: &dyn Fn(Var) -> Option<usize>) -> bool {
+/// How far a sum of loop variables counts `0, 1, 2, ...` from iteration to iteration, if it does.
+fn counts_up(facts: &Analyzer, rank: &Poly, depth: &dyn Fn(Var) -> Option<usize>) -> Option<i64> {
     let mut terms = vec![];
     for (factors, c) in &rank.terms {
-        match &factors[..] {
-            [x] if *c > 0 => match x.as_var().and_then(depth) {
-                Some(d) => terms.push((d, *c, facts.bounds(x))),
-                None => return false,
-            },
-            _ => return false,
-        }
+        let [x] = &factors[..] else { return None };
+        terms.push((depth(x.as_var()?)?, *c, facts.bounds(x)));
     }
     terms.sort_by_key(|(d, ..)| std::cmp::Reverse(*d));
-    let mut below: i64 = 0;
+    let mut count: i64 = 1;
     for (_, c, range) in terms {
-        if c <= below {
-            return false;
-        }
-        let Some(width) = range.max.checked_sub(range.min).and_then(|w| w.checked_mul(c)) else {
-            // Nothing may lie outside a loop of unknown length.
-            below = i64::MAX;
+        if range.max == 0 && range.min == 0 {
             continue;
-        };
-        below = below.saturating_add(width);
+        }
+        if c != count || range.min != 0 {
+            return None;
+        }
+        count = count.checked_mul(range.max.checked_add(1)?)?;
     }
-    true
+    (rank.constant == 0).then_some(count)
 }
 
 impl Schedule {

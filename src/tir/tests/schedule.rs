@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use arbtest::arbitrary::{Result, Unstructured};
 use arbtest::arbtest;
-use common::{any_func, arguments, assert_same, chain, dense, matmul, matmul_symbolic};
-use reflex_tir::schedule::Schedule;
-use reflex_tir::{ForKind, Scope, Stmt, Var};
+use common::{any_func, arguments, assert_same, chain, dense, matmul, matmul_symbolic, softmax};
+use reflex_tir::eval::{self, Arg, Tensor};
+use reflex_tir::schedule::{Schedule, packer};
+use reflex_tir::{DType, Expr, ForKind, Scope, Stmt, Var};
 
 fn loops_of(func: &reflex_tir::PrimFunc) -> Vec<Var> {
     let mut loops = vec![];
@@ -32,7 +33,7 @@ fn step(u: &mut Unstructured<'_>, s: &mut Schedule) -> Result<Option<String>> {
     let block = u.choose(&blocks)?.clone();
     let around = s.get_loops(&block).unwrap();
     let scope = *u.choose(&[Scope::Global, Scope::Local])?;
-    let (what, done) = match u.int_in_range(0..=13)? {
+    let (what, done) = match u.int_in_range(0..=14)? {
         0 | 1 => {
             let k = u.int_in_range(1..=6)?;
             (format!("split {i} {k}"), s.split(i, k).map(|_| ()))
@@ -69,6 +70,10 @@ fn step(u: &mut Unstructured<'_>, s: &mut Schedule) -> Result<Option<String>> {
                 }
             }
         }
+        13 => {
+            let (k, n) = (u.int_in_range(1..=5)?, s.get_loop(i).unwrap().extent.clone());
+            (format!("partition {i} {k}"), s.partition(i, n.floordiv(k) * k).map(|_| ()))
+        }
         12 if !around.is_empty() => {
             let i = *u.choose(&around)?;
             (format!("decompose {block} {i}"), s.decompose_reduction(&block, i).map(|_| ()))
@@ -103,7 +108,7 @@ fn random_schedules_preserve_every_bit() {
     })
     .budget_ms(6_000);
     println!("applied: {applied:?}");
-    assert!(applied.len() >= 13, "some primitive was never applied: {applied:?}");
+    assert!(applied.len() >= 15, "some primitive was never applied: {applied:?}");
 }
 
 /// Runs loops of the given kinds backwards, which independent iterations must survive.
@@ -209,6 +214,75 @@ fn a_fused_matrix_product_keeps_its_tile_in_registers() {
         Ok(())
     })
     .budget_ms(50);
+}
+
+#[test]
+fn a_reduction_can_be_done_in_lanes() {
+    let before = softmax(3, 37);
+    let mut s = Schedule::new(before.clone());
+    for block in ["max", "sum"] {
+        let k = s.get_loops(block).unwrap()[1];
+        let (_, lane) = s.split(k, 8).unwrap();
+        let rf = s.rfactor(block, lane, 1).unwrap();
+        let [_, o, l] = s.get_loops(&rf).unwrap()[..] else { unreachable!() };
+        s.reorder(&[o, l]).unwrap();
+        s.vectorize(l).unwrap();
+        s.decompose_reduction(&rf, o).unwrap();
+    }
+    arbtest(|u| {
+        let args = arguments(u, &before, 1)?;
+        let (mut a, mut b) = (args.clone(), args);
+        eval::eval(&before, &mut a).unwrap();
+        eval::eval(s.func(), &mut b).unwrap();
+        for (x, y) in a[1].tensor().to_f32().iter().zip(b[1].tensor().to_f32()) {
+            assert!((x - y).abs() <= 1e-6, "{x} and {y}");
+        }
+        Ok(())
+    })
+    .budget_ms(50);
+    let mut s = Schedule::new(matmul(4.into(), 4.into(), 4.into()));
+    let i = s.get_loops("matmul").unwrap()[0];
+    assert!(s.rfactor("matmul", i, 0).unwrap_err().why.contains("does not reduce"));
+}
+
+#[test]
+fn weights_can_be_packed() {
+    let (n, k) = (21, 6);
+    let before = matmul(5.into(), n.into(), k.into());
+    let mut s = Schedule::new(before.clone());
+    let weights = s.func().buffer_params().nth(1).unwrap();
+    let panels =
+        |i: &[Expr]| vec![i[1].clone().floordiv(8), i[0].clone(), i[1].clone().floormod(8)];
+    let shape = vec![Expr::i64(3), k.into(), 8.into()];
+    s.transform_layout(weights, shape.clone(), &panels).unwrap();
+    let collide = |i: &[Expr]| vec![i[1].clone().floordiv(8), i[0].clone(), Expr::i64(0)];
+    let refused = s.clone().transform_layout(weights, shape.clone(), &collide).unwrap_err();
+    assert!(refused.why.contains("dimension"), "{refused}");
+    let pack = packer("pack", DType::F32, vec![k.into(), n.into()], shape, &panels);
+    arbtest(|u| {
+        let mut args = arguments(u, &before, 1)?;
+        let mut packed = [args[1].clone(), Arg::Tensor(Tensor::zeros(DType::F32, &[3, k, 8]))];
+        eval::eval(&pack, &mut packed).unwrap();
+        let mut after = args.clone();
+        after[1] = packed[1].clone();
+        eval::eval(&before, &mut args).unwrap();
+        eval::eval(s.func(), &mut after).unwrap();
+        assert_eq!(args[2], after[2]);
+        Ok(())
+    })
+    .budget_ms(50);
+}
+
+#[test]
+fn a_cut_loop_needs_no_guard_in_its_first_part() {
+    let before = matmul_symbolic(8, 4);
+    let mut s = Schedule::new(before.clone());
+    let i = s.get_loops("matmul").unwrap()[0];
+    let n = s.get_loop(i).unwrap().extent.clone();
+    let (main, _) = s.partition(i, n.floordiv(6) * 6).unwrap();
+    s.split(main, 6).unwrap();
+    assert_eq!(s.blocks(), ["matmul", "matmul_tail"]);
+    assert_eq!(s.get_block("matmul").unwrap().predicate.as_int(), Some(1));
 }
 
 #[test]

@@ -1,0 +1,140 @@
+//! Storing a buffer in another arrangement.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::{Refused, Schedule, access, shape_facts};
+use crate::arith::Analyzer;
+use crate::builder::FuncBuilder;
+use crate::{
+    Block, BlockIter, Buffer, DType, Expr, ExprKind, IterKind, PrimFunc, Region, Stmt, Var,
+};
+
+/// Where an element goes: new indices from old ones.
+pub type IndexMap<'a> = &'a dyn Fn(&[Expr]) -> Vec<Expr>;
+
+impl Schedule {
+    /// Every access `X[i...]` becomes `X[map(i...)]` and the buffer gets `shape`; elements of the
+    /// new shape that `map` does not reach are padding, never read or written here.
+    ///
+    /// Needs a map that sends different elements to different places inside the new shape. For a
+    /// parameter this changes what the caller passes: [`packer`] makes the function that
+    /// rearranges an input (a weight, once), and the caller's types must follow.
+    pub fn transform_layout(
+        &mut self,
+        buffer: Buffer,
+        shape: Vec<Expr>,
+        map: IndexMap<'_>,
+    ) -> Result<(), Refused> {
+        let data = self.func.buffers[buffer].clone();
+        let refuse = |s: &Schedule, why: String| s.refuse("transform_layout", &data.name, why);
+        let old: Vec<Var> = data.shape.iter().map(|_| self.func.new_var("i")).collect();
+        check(&shape_facts(&self.func), &old, &data.shape, &shape, map)
+            .map_err(|why| refuse(self, why))?;
+        let body = rewrite_stores(&self.func.body, buffer, map);
+        let body = body.map_exprs(&mut |e| rewrite_loads(e, buffer, map));
+        let body = shape_facts(&self.func).simplify_below(&body);
+        self.func.buffers[buffer].shape = shape;
+        self.func.body = body.replace(&mut |s| match s {
+            Stmt::Block(b) if b.reads.iter().chain(&b.writes).any(|r| r.buffer == buffer) => {
+                let mut block = b.as_ref().clone();
+                self.refresh_regions(&mut block);
+                Some(Stmt::Block(Box::new(block)))
+            }
+            _ => None,
+        });
+        Ok(())
+    }
+}
+
+/// Different elements must go to different places, all inside the new shape.
+fn check(
+    facts: &Analyzer,
+    old: &[Var],
+    from: &[Expr],
+    to: &[Expr],
+    map: IndexMap<'_>,
+) -> Result<(), String> {
+    let mut facts = facts.clone();
+    for (var, extent) in old.iter().zip(from) {
+        facts.bind(*var, Expr::i64(0), extent.clone());
+    }
+    let point: Vec<Expr> = old.iter().map(|v| Expr::var(*v)).collect();
+    let image = map(&point);
+    if image.len() != to.len() {
+        return Err(format!("the map gives {} indices for {} dimensions", image.len(), to.len()));
+    }
+    for (at, (index, extent)) in image.iter().zip(to).enumerate() {
+        let inside = index.clone().ge(0).and(index.clone().lt(extent.clone()));
+        if !facts.prove(&inside) {
+            return Err(format!("index {at} may lie outside the new shape"));
+        }
+    }
+    let free: HashSet<Var> = old.iter().copied().collect();
+    match old.iter().position(|v| !access::determines(&facts, &image, *v, &free)) {
+        Some(at) => Err(format!("two elements that differ in dimension {at} may collide")),
+        None => Ok(()),
+    }
+}
+
+fn rewrite_loads(e: &Expr, of: Buffer, map: IndexMap<'_>) -> Expr {
+    let e = e.map_children(&mut |c| rewrite_loads(c, of, map));
+    match e.kind() {
+        ExprKind::Load { buffer, indices, dtype } if *buffer == of => {
+            Expr::load(of, map(indices), *dtype)
+        }
+        _ => e,
+    }
+}
+
+fn rewrite_stores(stmt: &Stmt, of: Buffer, map: IndexMap<'_>) -> Stmt {
+    match stmt {
+        Stmt::Store { buffer, indices, value } if *buffer == of => {
+            Stmt::store(of, map(indices), value.clone())
+        }
+        _ => stmt.map_children(&mut |s| rewrite_stores(s, of, map)),
+    }
+}
+
+/// The function `(source, packed)` that arranges a tensor of shape `from` for a function whose
+/// buffer was transformed by the same `to` and `map`; padding is zero.
+pub fn packer(
+    name: &str,
+    dtype: DType,
+    from: Vec<Expr>,
+    to: Vec<Expr>,
+    map: IndexMap<'_>,
+) -> PrimFunc {
+    let mut f = FuncBuilder::new(name);
+    let source = f.input("source", dtype, from.clone());
+    let packed = f.output("padding", "packed", dtype, to, |_, _| Expr::constant(0.0, dtype));
+    let func = f.func_mut();
+    let mut iters = vec![];
+    for (at, extent) in from.into_iter().enumerate() {
+        let (outer, var) = (func.new_var(format!("i{at}")), func.new_var(format!("v_i{at}")));
+        iters.push(BlockIter { var, extent, kind: IterKind::Spatial, value: outer.into() });
+    }
+    let point: Vec<Expr> = iters.iter().map(|i| i.var.into()).collect();
+    let image = map(&point);
+    let region = |buffer, at: &[Expr]| Region {
+        buffer,
+        ranges: at.iter().map(|i| (i.clone(), Expr::i64(1))).collect(),
+    };
+    let loops: Vec<(Var, Expr)> = iters
+        .iter()
+        .map(|i| (i.value.as_var().expect("bound to its loop"), i.extent.clone()))
+        .collect();
+    let block = Block {
+        name: "pack".into(),
+        iters,
+        predicate: Expr::bool(true),
+        reads: vec![region(source, &point)],
+        writes: vec![region(packed, &image)],
+        init: None,
+        allocs: vec![],
+        annotations: BTreeMap::new(),
+        body: Stmt::store(packed, image, func.load(source, point)),
+    };
+    let nest = loops.into_iter().rev();
+    f.push(nest.fold(Stmt::Block(Box::new(block)), |body, (v, n)| Stmt::serial(v, n, body)));
+    f.finish()
+}
