@@ -13,8 +13,6 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use half::{bf16, f16};
-
 use crate::abi::{
     DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPACK_READ_ONLY, DLTensor, Deleter,
     type_index,
@@ -26,6 +24,10 @@ use crate::object::{self, ObjectRef, ObjectType};
 use crate::shape::Shape;
 use crate::storage::Storage;
 use crate::value::impl_object_conversions;
+
+use data::Element;
+
+pub mod data;
 
 /// A reference to a tensor.
 ///
@@ -82,33 +84,6 @@ impl<T: Managed> Drop for Foreign<T> {
         // SAFETY: the tensor that held it was the last user.
         unsafe { T::release(self.0) };
     }
-}
-
-/// A number type that tensors store.
-///
-/// # Safety
-/// Every bit pattern of the type's size is a valid value.
-pub unsafe trait Element: Copy + 'static {
-    /// The element type that stores it.
-    const DTYPE: DType;
-}
-
-macro_rules! elements {
-    ($($type:ty => $dtype:ident),*) => { $(
-        // SAFETY: a plain number.
-        unsafe impl Element for $type {
-            const DTYPE: DType = DType::$dtype;
-        }
-    )* };
-}
-
-elements!(f32 => F32, f64 => F64, f16 => F16, bf16 => BF16, i8 => I8, i16 => I16, i32 => I32,
-    i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64);
-
-/// Whether elements of type `dtype` can be looked at as `T`: the same type, or
-/// booleans as bytes.
-fn stores<T: Element>(dtype: DType) -> bool {
-    dtype == T::DTYPE || (dtype.is_bool() && dtype.bits == 8 && T::DTYPE == DType::U8)
 }
 
 /// Bytes of a compact tensor, or an error for extents no tensor can have.
@@ -445,53 +420,6 @@ impl Tensor {
         !self.0.is_unique()
     }
 
-    /// A copy of the elements in row-major order.
-    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
-        let bytes = self.typed_bytes::<T>()?;
-        let count = self.element_count();
-        let mut values: Vec<T> = Vec::with_capacity(count);
-        // SAFETY: the bytes are `count` elements, any bit pattern is a `T`, and the
-        // vector has the room. The source need not be aligned.
-        unsafe {
-            values
-                .as_mut_ptr()
-                .cast::<u8>()
-                .copy_from_nonoverlapping(bytes, count * size_of::<T>());
-            values.set_len(count);
-        }
-        Ok(values)
-    }
-
-    /// The elements in place.
-    ///
-    /// # Safety
-    /// Nobody writes the data while the slice is borrowed.
-    pub unsafe fn as_slice<T: Element>(&self) -> Result<&[T], Error> {
-        let data = self.typed_bytes::<T>()?.cast::<T>();
-        let count = self.element_count();
-        if count == 0 {
-            return Ok(&[]);
-        }
-        if !data.is_aligned() {
-            return Err(Error::value_error(format!("the data is not aligned for {}", T::DTYPE)));
-        }
-        // SAFETY: aligned, `count` elements long, and unchanged by the caller's contract.
-        Ok(unsafe { std::slice::from_raw_parts(data, count) })
-    }
-
-    /// The elements in place, for writing. Refused for a tensor that anything else
-    /// refers to or whose data it does not own.
-    pub fn get_mut<T: Element>(&mut self) -> Result<&mut [T], Error> {
-        let data = self.typed_bytes::<T>()?.cast_mut().cast::<T>();
-        if self.is_shared() || !self.owns_data() {
-            return Err(Error::value_error("the tensor's data is shared"));
-        }
-        let count = self.element_count();
-        // SAFETY: owned blocks are aligned and have the elements; `self` is the only
-        // reference, and is borrowed mutably.
-        Ok(unsafe { std::slice::from_raw_parts_mut(data, count) })
-    }
-
     /// Whether the tensor was made here with a block of its own.
     fn owns_data(&self) -> bool {
         matches!(self.owner(), Some(Owner::Block(_)))
@@ -516,22 +444,6 @@ impl Tensor {
     fn owner(&self) -> Option<&Owner> {
         // SAFETY: objects with this mark have this cell.
         object::has_mark(&self.0, DELETER).then(|| unsafe { &(*self.0.cell::<Cell>()).owner })
-    }
-
-    /// Address of the data of a compact CPU tensor of `T`.
-    fn typed_bytes<T: Element>(&self) -> Result<*const u8, Error> {
-        if !stores::<T>(self.dtype()) {
-            return Err(Error::type_error(format!(
-                "a tensor of {} does not hold {} values",
-                self.dtype(),
-                T::DTYPE
-            )));
-        }
-        if self.device().device_type != DLDevice::KIND_CPU {
-            return Err(Error::value_error(format!("the data is on {:?}", self.device())));
-        }
-        self.require_compact("read")?;
-        Ok(self.data_ptr())
     }
 }
 

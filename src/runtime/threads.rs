@@ -11,23 +11,19 @@
 //! a caller that waits: an idle process keeps no core busy. A launch from inside a
 //! part runs on that part's thread alone.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::thread;
-use std::time::{Duration, Instant};
 
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use helpers::Launch;
 
 use crate::abi::{ParallelLambda, TVMParallelGroupEnv};
 use crate::error::Error;
-use crate::fp::FpEnv;
 use crate::function::guard;
 
-/// How long a thread looks for work, or for the end of it, before it sleeps.
-const SPIN: Duration = Duration::from_micros(50);
+mod helpers;
 
 thread_local! {
     /// Threads for launches from this thread; 0 means [`default_threads`].
@@ -41,6 +37,22 @@ thread_local! {
 pub fn default_threads() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| thread::available_parallelism().map_or(1, |count| count.get()))
+}
+
+/// Threads of the largest launch; settled by the first one that wants helpers.
+static MAX_THREADS: OnceLock<usize> = OnceLock::new();
+
+/// Sets how many threads any launch can use at most, the caller's included. Must
+/// come before the first launch with more than one thread; the default is
+/// [`default_threads`].
+pub fn set_max_threads(threads: usize) -> Result<(), Error> {
+    let threads = threads.clamp(1, helpers::MAX_HELPERS + 1);
+    if *MAX_THREADS.get_or_init(|| threads) == threads {
+        return Ok(());
+    }
+    Err(Error::runtime_error(
+        "the number of helper threads is settled by the first parallel launch",
+    ))
 }
 
 /// Threads that a launch from this thread uses.
@@ -145,326 +157,16 @@ pub unsafe fn launch(body: ParallelLambda, data: *mut c_void, parts: i32) -> Res
         }
         parts => parts,
     };
-    let launch = Launch {
-        body,
-        data,
-        parts,
-        stride: AtomicI32::new(1),
-        pending: AtomicU32::new(0),
-        failure: Mutex::new(None),
-    };
-    let wanted = threads.min(parts as usize) - 1;
-    if wanted > 0 {
-        launch.run_with(&Claimed::take(helpers(), wanted));
-    } else {
-        launch.run_share(0);
-    }
-    match launch.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some((_, error)) => Err(error),
-        None => Ok(()),
-    }
-}
-
-/// One launch, on its caller's stack. Helpers touch it until they take themselves
-/// off `pending`, and not after.
-struct Launch {
-    body: ParallelLambda,
-    data: *mut c_void,
-    parts: i32,
-    /// Threads at work: shares are that far apart.
-    stride: AtomicI32,
-    /// Helpers at work, and [`SLEEPING`] when the caller waits in the kernel.
-    pending: AtomicU32,
-    /// The failed part with the lowest number, and its error.
-    failure: Mutex<Option<(i32, Error)>>,
-}
-
-const SLEEPING: u32 = 1 << 31;
-
-impl Launch {
-    /// Runs the loop on this thread and the claimed helpers.
-    fn run_with(&self, claimed: &Claimed) {
-        let helpers = claimed.held.count_ones();
-        self.stride.store(helpers as i32 + 1, Ordering::Relaxed);
-        self.pending.store(helpers, Ordering::Relaxed);
-        claimed.start(self);
-        self.run_share(0);
-        self.wait();
-    }
-
-    /// Runs parts `first`, `first + stride`, ... on this thread.
-    fn run_share(&self, first: i32) {
-        let outer = IN_PART.replace(true);
-        let mut env =
-            TVMParallelGroupEnv { sync_handle: std::ptr::null_mut(), num_task: self.parts };
-        let stride = self.stride.load(Ordering::Relaxed);
-        let mut part = first;
-        while part < self.parts {
-            // SAFETY: the contract of `launch`.
-            let status = unsafe { (self.body)(part, &mut env, self.data) };
-            if status != 0 {
-                self.fail(part, Error::of_failed_call());
-            }
-            let Some(next) = part.checked_add(stride) else { break };
-            part = next;
-        }
-        IN_PART.set(outer);
-    }
-
-    #[cold]
-    fn fail(&self, part: i32, error: Error) {
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        if failure.as_ref().is_none_or(|(earlier, _)| part < *earlier) {
-            *failure = Some((part, error));
-        }
-    }
-
-    /// Waits for all helpers: spins, then sleeps.
-    fn wait(&self) {
-        if spin_until(|| self.pending.load(Ordering::Acquire) == 0) {
-            return;
-        }
-        let mut pending = self.pending.fetch_or(SLEEPING, Ordering::Acquire) | SLEEPING;
-        while pending != SLEEPING {
-            futex_wait(&self.pending, pending);
-            pending = self.pending.load(Ordering::Acquire);
-        }
-    }
-
-    /// Takes one helper off the launch, which may be gone afterwards.
-    ///
-    /// # Safety
-    /// `launch` is live, and the calling helper is counted in its `pending`.
-    unsafe fn leave(launch: *const Launch) {
-        // SAFETY: live until `pending` is zero.
-        let pending = unsafe { &raw const (*launch).pending };
-        // SAFETY: as above.
-        let before = unsafe { &*pending }.fetch_sub(1, Ordering::Release);
-        if before == SLEEPING | 1 {
-            // Only the address is used: if the caller has left already, the wake finds
-            // nobody, or wakes an unrelated sleeper for nothing, which all must bear.
-            futex_wake(pending);
-        }
-    }
-}
-
-/// What a helper is doing.
-mod state {
-    /// Looking for work.
-    pub(super) const SPINNING: u32 = 0;
-    /// Asleep in the kernel.
-    pub(super) const PARKED: u32 = 1;
-    /// Taken by a launch that is not ready yet.
-    pub(super) const CLAIMED: u32 = 2;
-    /// Given a launch.
-    pub(super) const READY: u32 = 3;
-}
-
-/// One helper; each on cache lines of its own.
-#[repr(align(128))]
-struct Helper {
-    state: AtomicU32,
-    /// The share to run: written by whoever moved the state to `CLAIMED`, read by the
-    /// helper in `READY`.
-    first: UnsafeCell<i32>,
-    launch: AtomicPtr<Launch>,
-}
-
-// SAFETY: the state hands `first` from one thread to the other.
-unsafe impl Sync for Helper {}
-
-impl Helper {
-    fn new() -> Helper {
-        Helper {
-            state: AtomicU32::new(state::SPINNING),
-            first: UnsafeCell::new(0),
-            launch: AtomicPtr::new(std::ptr::null_mut()),
-        }
-    }
-
-    /// Takes the helper if it is idle. The previous state tells how to start it.
-    fn claim(&self) -> Option<u32> {
-        let idle = self.state.load(Ordering::Relaxed);
-        if idle != state::SPINNING && idle != state::PARKED {
-            return None;
-        }
-        self.state.compare_exchange(idle, state::CLAIMED, Ordering::Acquire, Ordering::Relaxed).ok()
-    }
-
-    /// Gives a claimed helper its share.
-    fn start(&self, launch: &Launch, first: i32, was: u32) {
-        self.launch.store(std::ptr::from_ref(launch).cast_mut(), Ordering::Relaxed);
-        // SAFETY: this thread claimed the helper, which does not look before `READY`.
-        unsafe { *self.first.get() = first };
-        self.state.store(state::READY, Ordering::Release);
-        if was == state::PARKED {
-            futex_wake(&self.state);
-        }
-    }
-
-    /// Waits for work and does it, for ever.
-    fn serve(&self) -> ! {
-        let _env = FpEnv::enter();
-        loop {
-            self.await_work();
-            let launch = self.launch.load(Ordering::Relaxed);
-            // SAFETY: in `READY`, the share is the helper's to read.
-            let first = unsafe { *self.first.get() };
-            // SAFETY: the launch counts this helper, so it is live until `leave`.
-            unsafe {
-                (*launch).run_share(first);
-                // Idle before leaving: the caller's next launch should find this helper.
-                self.state.store(state::SPINNING, Ordering::Release);
-                Launch::leave(launch);
-            }
-        }
-    }
-
-    fn await_work(&self) {
-        let ready = || self.state.load(Ordering::Acquire) == state::READY;
-        while !spin_until(ready) {
-            let parked = self.state.compare_exchange(
-                state::SPINNING,
-                state::PARKED,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
-            if parked.is_ok() {
-                while self.state.load(Ordering::Relaxed) == state::PARKED {
-                    futex_wait(&self.state, state::PARKED);
-                }
-            }
-        }
-    }
-}
-
-/// At most this many helpers exist: one bit each in [`Claimed`].
-const MAX_HELPERS: usize = 127;
-
-/// Helpers held for one launch, one bit each.
-struct Claimed {
-    helpers: &'static [Helper],
-    held: u128,
-    /// Those of `held` that sleep in the kernel.
-    parked: u128,
-}
-
-impl Claimed {
-    /// Takes up to `wanted` idle helpers.
-    fn take(helpers: &'static [Helper], wanted: usize) -> Claimed {
-        let mut claimed = Claimed { helpers, held: 0, parked: 0 };
-        let mut missing = wanted;
-        for (bit, helper) in helpers.iter().enumerate() {
-            if missing == 0 {
-                break;
-            }
-            if let Some(was) = helper.claim() {
-                claimed.held |= 1 << bit;
-                claimed.parked |= u128::from(was == state::PARKED) << bit;
-                missing -= 1;
-            }
-        }
-        claimed
-    }
-
-    /// Gives each helper its share; the caller keeps share 0.
-    fn start(&self, launch: &Launch) {
-        let mut held = self.held;
-        let mut share = 1;
-        while held != 0 {
-            let bit = held.trailing_zeros();
-            let was = if self.parked >> bit & 1 == 1 { state::PARKED } else { state::SPINNING };
-            self.helpers[bit as usize].start(launch, share, was);
-            share += 1;
-            held &= held - 1;
-        }
-    }
-}
-
-static MAX_THREADS: OnceLock<usize> = OnceLock::new();
-
-/// Sets how many threads any launch can use at most, the caller's included. Must
-/// come before the first launch with more than one thread; the default is
-/// [`default_threads`].
-pub fn set_max_threads(threads: usize) -> Result<(), Error> {
-    let threads = threads.clamp(1, MAX_HELPERS + 1);
-    if *MAX_THREADS.get_or_init(|| threads) == threads {
-        return Ok(());
-    }
-    Err(Error::runtime_error(
-        "the number of helper threads is settled by the first parallel launch",
-    ))
-}
-
-/// All helpers, started at the first call. None if the system refuses threads; then
-/// callers run every part themselves.
-fn helpers() -> &'static [Helper] {
-    static HELPERS: OnceLock<Box<[Helper]>> = OnceLock::new();
-    static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
-    let helpers = HELPERS.get_or_init(|| {
-        let threads = *MAX_THREADS.get_or_init(default_threads);
-        (1..threads.min(MAX_HELPERS + 1)).map(|_| Helper::new()).collect()
-    });
-    match POOL.get_or_init(|| start_pool(helpers)) {
-        Some(_) => helpers,
-        None => &[],
-    }
-}
-
-fn start_pool(helpers: &'static [Helper]) -> Option<ThreadPool> {
-    if helpers.is_empty() {
-        return None;
-    }
-    let pool = ThreadPoolBuilder::new()
-        .num_threads(helpers.len())
-        .thread_name(|index| format!("reflex-helper-{index}"))
-        .build()
-        .ok()?;
-    // Each thread of the pool gets one of these, and never finishes it.
-    pool.spawn_broadcast(|thread| helpers[thread.index()].serve());
-    Some(pool)
-}
-
-/// Looks for `ready` for a while; false if it did not come.
-#[inline]
-fn spin_until(ready: impl Fn() -> bool) -> bool {
-    const CHECKS_PER_LOOK_AT_THE_CLOCK: u32 = 64;
-    if ready() {
-        return true;
-    }
-    let start = Instant::now();
-    loop {
-        for _ in 0..CHECKS_PER_LOOK_AT_THE_CLOCK {
-            if ready() {
-                return true;
-            }
-            std::hint::spin_loop();
-        }
-        if start.elapsed() > SPIN {
-            return false;
-        }
-    }
-}
-
-/// Sleeps while `word` is `expected`; may return for no reason.
-fn futex_wait(word: &AtomicU32, expected: u32) {
-    let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    let no_timeout = std::ptr::null::<libc::timespec>();
-    // SAFETY: the word is valid for the call; the kernel only reads it.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, expected, no_timeout) };
-}
-
-/// Wakes one thread that sleeps on `word`, of which only the address is used.
-fn futex_wake(word: *const AtomicU32) {
-    let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: a wake does not access the word, and reports bad addresses as errors.
-    unsafe { libc::syscall(libc::SYS_futex, word, operation, 1) };
+    Launch::new(body, data, parts).run(threads.min(parts as usize))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
+    use super::helpers::SPIN;
     use super::*;
 
     /// How often to repeat what may race; Miri is slow, and explores schedules itself.

@@ -9,17 +9,23 @@
 //! booleans, everything else is exact; a mismatch is a `TypeError`.
 
 use std::ffi::{CStr, c_void};
-use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-use crate::abi::{AnyPayload, DLDevice, DLTensor, TVMFFIAny, TVMFFIByteArray, type_index as index};
+use crate::abi::{
+    DLDevice, DLTensor, TVMFFIAny, TVMFFIByteArray, TVMFFIObject, type_index as index,
+};
+
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::object::{self, ObjectRef, ObjectType};
 use crate::string::{Bytes, Str};
 use crate::types;
+
+mod convert;
+
+pub(crate) use convert::impl_object_conversions;
 
 /// An owned value.
 ///
@@ -332,9 +338,8 @@ impl<'a> AnyView<'a> {
     fn take_rvalue(&self) -> Any {
         // SAFETY: the payload points to the caller's object pointer, which the callee
         // may take by leaving null.
-        let taken = unsafe {
-            self.0.payload.ptr.cast::<*mut crate::abi::TVMFFIObject>().replace(std::ptr::null_mut())
-        };
+        let taken =
+            unsafe { self.0.payload.ptr.cast::<*mut TVMFFIObject>().replace(std::ptr::null_mut()) };
         match NonNull::new(taken) {
             // SAFETY: the reference that the caller held is now ours.
             Some(object) => Any::from(unsafe { ObjectRef::from_raw(object) }),
@@ -406,233 +411,80 @@ fn downcast_ref<T: ObjectType>(raw: &TVMFFIAny) -> Option<&T> {
     Some(unsafe { &*(&raw const raw.payload.obj).cast::<T>() })
 }
 
-fn payload_of<T>(type_index: i32, write: impl FnOnce(&mut AnyPayload, T), value: T) -> TVMFFIAny {
-    let mut raw = TVMFFIAny::int_like(type_index, 0);
-    write(&mut raw.payload, value);
-    raw
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Shape;
 
-fn raw_int(value: i64) -> TVMFFIAny {
-    TVMFFIAny::int_like(index::INT, value)
-}
-
-fn raw_bool(value: bool) -> TVMFFIAny {
-    TVMFFIAny::int_like(index::BOOL, i64::from(value))
-}
-
-fn raw_float(value: f64) -> TVMFFIAny {
-    TVMFFIAny { type_index: index::FLOAT, small_len: 0, payload: AnyPayload { float: value } }
-}
-
-fn raw_dtype(value: DType) -> TVMFFIAny {
-    payload_of(index::DATA_TYPE, |payload, dtype| payload.dtype = dtype, value)
-}
-
-fn raw_device(value: DLDevice) -> TVMFFIAny {
-    payload_of(index::DEVICE, |payload, device| payload.device = device, value)
-}
-
-macro_rules! plain {
-    ($($type:ty => $make:ident via $read:ident, $name:literal;)*) => { $(
-        impl From<$type> for Any {
-            #[inline]
-            fn from(value: $type) -> Any {
-                Any($make(value.into()))
-            }
-        }
-        impl From<$type> for AnyView<'static> {
-            #[inline]
-            fn from(value: $type) -> AnyView<'static> {
-                AnyView($make(value.into()), PhantomData)
-            }
-        }
-        impl TryFrom<AnyView<'_>> for $type {
-            type Error = Error;
-            #[inline]
-            fn try_from(view: AnyView<'_>) -> Result<$type, Error> {
-                view.$read().ok_or_else(|| view.mismatch($name))
-            }
-        }
-        impl TryFrom<&Any> for $type {
-            type Error = Error;
-            #[inline]
-            fn try_from(value: &Any) -> Result<$type, Error> {
-                value.view().try_into()
-            }
-        }
-        impl TryFrom<Any> for $type {
-            type Error = Error;
-            #[inline]
-            fn try_from(value: Any) -> Result<$type, Error> {
-                value.view().try_into()
-            }
-        }
-    )* };
-}
-
-plain! {
-    i64 => raw_int via as_int, "int";
-    bool => raw_bool via as_bool, "bool";
-    f64 => raw_float via as_float, "float";
-    DType => raw_dtype via as_dtype, "DataType";
-    DLDevice => raw_device via as_device, "Device";
-}
-
-macro_rules! widened {
-    ($($type:ty => $make:ident;)*) => { $(
-        impl From<$type> for Any {
-            #[inline]
-            fn from(value: $type) -> Any {
-                Any($make(value.into()))
-            }
-        }
-        impl From<$type> for AnyView<'static> {
-            #[inline]
-            fn from(value: $type) -> AnyView<'static> {
-                AnyView($make(value.into()), PhantomData)
-            }
-        }
-    )* };
-}
-
-widened! {
-    i32 => raw_int;
-    u32 => raw_int;
-    f32 => raw_float;
-}
-
-impl From<()> for Any {
-    #[inline]
-    fn from((): ()) -> Any {
-        Any::NONE
+    #[test]
+    fn plain_values_convert_as_tvm_ffi_does() {
+        let (int, flag, float) = (Any::from(-3_i64), Any::from(true), Any::from(2.5));
+        assert_eq!(f64::try_from(&int).unwrap(), -3.0);
+        assert_eq!(i64::try_from(&flag).unwrap(), 1);
+        assert!(bool::try_from(&int).unwrap());
+        let error = i64::try_from(&float).unwrap_err();
+        assert_eq!(error.to_string(), "TypeError: expected `int`, got `float`");
+        assert!(i64::try_from(Any::NONE).is_err());
+        assert_eq!(DType::try_from(Any::from("int8")).unwrap(), DType::I8);
+        assert_eq!(DType::try_from(Any::from(DType::BF16)).unwrap(), DType::BF16);
+        assert_eq!(DLDevice::try_from(Any::from(DLDevice::CPU)).unwrap(), DLDevice::CPU);
+        assert!(Any::from(None::<Shape>).is_none());
+        assert_eq!(format!("{:?}", [int, flag, float, Any::NONE]), "[-3, true, 2.5, None]");
     }
-}
 
-impl From<&str> for Any {
-    fn from(text: &str) -> Any {
-        Str::new(text).into()
+    #[test]
+    fn every_copy_of_an_object_is_counted() {
+        let shape = Shape::new(&[3]);
+        let count = || shape.object().strong_count();
+        let value = Any::from(shape.clone());
+        let copy = value.clone();
+        let viewed = value.view().to_owned();
+        assert_eq!(count(), 4);
+        let mut slot = viewed;
+        let taken = slot.take();
+        assert!(slot.is_none() && count() == 4);
+        let raw = taken.into_raw();
+        assert_eq!(count(), 4);
+        // SAFETY: the value that `into_raw` gave up.
+        drop(unsafe { Any::from_raw(raw) });
+        drop((value, copy, slot));
+        assert_eq!(count(), 1);
     }
-}
 
-impl<T: ObjectType> From<T> for Any {
-    #[inline]
-    fn from(object: T) -> Any {
-        let object = object.into_object();
-        let type_index = object.type_index();
-        Any(TVMFFIAny::pointer(type_index, object.into_raw().as_ptr().cast()))
+    #[test]
+    fn borrowed_forms_become_owned_ones() {
+        let text = AnyView::from(c"borrowed from C").to_owned();
+        assert_eq!(text.type_index(), index::STR);
+        let content = b"bytes\0 and more";
+        let array = TVMFFIByteArray { data: content.as_ptr().cast(), size: content.len() };
+        let pointer = std::ptr::from_ref(&array).cast_mut().cast();
+        // SAFETY: the array and its bytes outlive the view.
+        let view = unsafe { AnyView::from_raw(TVMFFIAny::pointer(index::BYTE_ARRAY_PTR, pointer)) };
+        assert_eq!(view.as_bytes(), Some(&content[..]));
+        assert_eq!(&*Bytes::try_from(view.to_owned()).unwrap(), content);
     }
-}
 
-impl<T: ObjectType> From<Option<T>> for Any {
-    #[inline]
-    fn from(object: Option<T>) -> Any {
-        object.map_or(Any::NONE, Any::from)
+    #[test]
+    fn rvalue_references_are_moved_out_of() {
+        let shape = Shape::new(&[3]);
+        let mut slot = shape.clone().into_object().into_raw().as_ptr();
+        let raw = TVMFFIAny::pointer(index::OBJECT_RVALUE_REF, (&raw mut slot).cast());
+        // SAFETY: the slot holds a reference of its own, for the callee to take.
+        let moved = unsafe { AnyView::from_raw(raw) }.to_owned();
+        assert!(slot.is_null());
+        assert_eq!(shape.object().strong_count(), 2);
+        assert!(moved.downcast_ref::<Shape>().unwrap().object().same(shape.object()));
+        // SAFETY: as above, but there is nothing left to take.
+        assert!(unsafe { AnyView::from_raw(raw) }.to_owned().is_none());
     }
-}
 
-impl<'a, T: ObjectType> From<&'a T> for AnyView<'a> {
-    #[inline]
-    fn from(object: &'a T) -> AnyView<'a> {
-        let object = object.object();
-        AnyView(TVMFFIAny::pointer(object.type_index(), object.as_ptr().cast()), PhantomData)
-    }
-}
-
-impl<'a> From<&'a Any> for AnyView<'a> {
-    #[inline]
-    fn from(value: &'a Any) -> AnyView<'a> {
-        value.view()
-    }
-}
-
-impl<'a> From<&'a CStr> for AnyView<'a> {
-    #[inline]
-    fn from(text: &'a CStr) -> AnyView<'a> {
-        AnyView(TVMFFIAny::pointer(index::RAW_STR, text.as_ptr().cast_mut().cast()), PhantomData)
-    }
-}
-
-impl<'a> From<&'a DLTensor> for AnyView<'a> {
-    #[inline]
-    fn from(tensor: &'a DLTensor) -> AnyView<'a> {
-        let pointer = std::ptr::from_ref(tensor).cast_mut().cast();
-        AnyView(TVMFFIAny::pointer(index::DL_TENSOR_PTR, pointer), PhantomData)
-    }
-}
-
-/// Implements the conversions from values to a typed reference.
-macro_rules! impl_object_conversions {
-    ($type:ty) => {
-        impl TryFrom<$crate::value::AnyView<'_>> for $type {
-            type Error = $crate::error::Error;
-            #[inline]
-            fn try_from(view: $crate::value::AnyView<'_>) -> Result<$type, Self::Error> {
-                match view.downcast_ref::<$type>() {
-                    Some(object) => Ok(object.clone()),
-                    None => Err(view.mismatch(<$type as $crate::object::ObjectType>::KEY)),
-                }
-            }
-        }
-        impl TryFrom<&$crate::value::Any> for $type {
-            type Error = $crate::error::Error;
-            #[inline]
-            fn try_from(value: &$crate::value::Any) -> Result<$type, Self::Error> {
-                value.view().try_into()
-            }
-        }
-        impl TryFrom<$crate::value::Any> for $type {
-            type Error = $crate::error::Error;
-            #[inline]
-            fn try_from(value: $crate::value::Any) -> Result<$type, Self::Error> {
-                if value.downcast_ref::<$type>().is_none() {
-                    return Err(value.view().mismatch(<$type as $crate::object::ObjectType>::KEY));
-                }
-                let raw = value.into_raw();
-                // SAFETY: the value is an object of this type, and its reference moves.
-                Ok(unsafe {
-                    let object = std::ptr::NonNull::new_unchecked(raw.payload.obj);
-                    <$type as $crate::object::ObjectType>::from_object_unchecked(
-                        $crate::object::ObjectRef::from_raw(object),
-                    )
-                })
-            }
-        }
-        impl std::fmt::Debug for $type {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                std::fmt::Debug::fmt(&$crate::value::AnyView::from(self), f)
-            }
-        }
-    };
-}
-pub(crate) use impl_object_conversions;
-
-impl fmt::Debug for AnyView<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.type_index {
-            index::NONE => f.write_str("None"),
-            index::INT => write!(f, "{}", self.as_int().unwrap_or_default()),
-            index::BOOL => write!(f, "{}", self.as_bool().unwrap_or_default()),
-            index::FLOAT => write!(f, "{:?}", self.as_float().unwrap_or_default()),
-            index::DATA_TYPE => write!(f, "{}", self.as_dtype().unwrap_or(DType::VOID)),
-            index::DEVICE => write!(f, "{:?}", self.as_device().unwrap_or_default()),
-            index::STR | index::SMALL_STR | index::RAW_STR => match self.as_str() {
-                Some(text) => write!(f, "{text:?}"),
-                None => f.write_str("string that is not UTF-8"),
-            },
-            index::SHAPE => match self.downcast_ref::<crate::shape::Shape>() {
-                Some(shape) => write!(f, "Shape{:?}", &**shape),
-                None => f.write_str("Shape"),
-            },
-            _ => match self.object_ref() {
-                Some(object) => write!(f, "{object:?}"),
-                None => f.write_str(&self.type_key()),
-            },
-        }
-    }
-}
-
-impl fmt::Debug for Any {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.view().fmt(f)
+    #[test]
+    fn owned_values_are_arguments_as_they_are() {
+        let values = [Any::from(1_i64), Any::from(Shape::new(&[5]))];
+        let args = AnyView::slice(&values);
+        assert_eq!(args[0].as_int(), Some(1));
+        assert_eq!(&**args[1].downcast_ref::<Shape>().unwrap(), [5]);
+        // SAFETY: no arguments, so no pointer either.
+        assert!(unsafe { AnyView::slice_from_raw(std::ptr::null(), 0) }.is_empty());
     }
 }

@@ -1,0 +1,122 @@
+//! The exports, called as C would.
+
+use super::*;
+use crate::shape::Shape;
+
+fn bytes(text: &str) -> TVMFFIByteArray {
+    TVMFFIByteArray { data: text.as_ptr().cast(), size: text.len() }
+}
+
+#[test]
+fn every_exported_symbol_has_an_address() {
+    let mut ours: Vec<&str> = table().chain(backend::table()).map(|(name, _)| name).collect();
+    ours.sort_unstable();
+    assert_eq!(ours, EXPORTED_SYMBOLS);
+}
+
+#[test]
+fn functions_can_be_made_registered_and_called_from_c() {
+    unsafe extern "C" fn first(
+        _: *mut c_void,
+        args: *const TVMFFIAny,
+        count: i32,
+        result: *mut TVMFFIAny,
+    ) -> c_int {
+        // SAFETY: the arguments are the test's.
+        unsafe {
+            if count == 0 {
+                let parts = [c"no ".as_ptr(), std::ptr::null(), c"arguments".as_ptr()];
+                TVMFFIErrorSetRaisedFromCStrParts(c"IndexError".as_ptr(), parts.as_ptr(), 3);
+                return -1;
+            }
+            TVMFFIAnyViewToOwnedAny(args, result)
+        }
+    }
+    let name = bytes("test.exports.first");
+    let (mut made, mut found) = (std::ptr::null_mut(), std::ptr::null_mut());
+    let shape = Shape::new(&[1]);
+    // SAFETY: all pointers are to locals, and handles are used while live.
+    unsafe {
+        assert_eq!(TVMFFIFunctionCreate(std::ptr::null_mut(), first, None, &mut made), 0);
+        assert_eq!(TVMFFIFunctionSetGlobal(&name, made, 0), 0);
+        assert_eq!(TVMFFIFunctionSetGlobal(&name, made, 0), -1);
+        assert_eq!(Error::take_raised().unwrap().kind(), "ValueError");
+        assert_eq!(TVMFFIFunctionSetGlobal(&name, made, 1), 0);
+        assert_eq!(TVMFFIFunctionGetGlobal(&name, &mut found), 0);
+        assert_eq!(found, made);
+        let mut args = [*AnyView::from(&shape).as_raw()];
+        let mut result = TVMFFIAny::NONE;
+        assert_eq!(TVMFFIFunctionCall(found, args.as_mut_ptr(), 1, &mut result), 0);
+        assert_eq!(Shape::try_from(Any::from_raw(result)).unwrap(), shape);
+        assert_eq!(TVMFFIFunctionCall(found, args.as_mut_ptr(), 0, &mut result), -1);
+        let mut error = std::ptr::null_mut();
+        TVMFFIErrorMoveFromRaised(&mut error);
+        TVMFFIErrorSetRaised(error);
+        assert_eq!(TVMFFIObjectDecRef(error), 0);
+        assert_eq!(Error::take_raised().unwrap().to_string(), "IndexError: no arguments");
+        TVMFFIObjectDecRef(made);
+        TVMFFIObjectDecRef(found);
+        TVMFFIFunctionGetGlobal(&bytes("test.exports.absent"), &mut found);
+        assert!(found.is_null());
+    }
+    assert!(registry::remove("test.exports.first").unwrap().object().is_unique());
+}
+
+#[test]
+fn types_are_found_and_allocated() {
+    let mut index = 0;
+    // SAFETY: all pointers are to locals.
+    unsafe {
+        assert_eq!(TVMFFITypeKeyToIndex(&bytes("ffi.Shape"), &mut index), 0);
+        assert_eq!(index, 69);
+        let key = bytes("test.exports.Type");
+        assert_eq!(TVMFFITypeKeyToIndex(&key, &mut index), -1);
+        assert_eq!(Error::take_raised().unwrap().kind(), "KeyError");
+        assert_eq!(TVMFFITypeGetOrAllocIndex(&key, -1, 1, 0, 1, -2), -2);
+        let new = TVMFFITypeGetOrAllocIndex(&key, -1, 1, 0, 1, 64);
+        assert!(new >= 128);
+        assert_eq!(TVMFFITypeGetOrAllocIndex(&key, -1, 1, 0, 1, -2), new);
+    }
+}
+
+#[test]
+fn handles_are_initialised_once() {
+    unsafe extern "C" fn make(out: *mut *mut c_void) -> c_int {
+        // SAFETY: `out` is writable; the address is only compared.
+        unsafe { out.write(std::ptr::without_provenance_mut(8)) };
+        0
+    }
+    unsafe extern "C" fn fail(_: *mut *mut c_void) -> c_int {
+        Error::runtime_error("no handle").raise();
+        -1
+    }
+    unsafe extern "C" fn unmake(handle: *mut c_void) -> c_int {
+        assert_eq!(handle.addr(), 8);
+        0
+    }
+    let mut handle = std::ptr::null_mut();
+    // SAFETY: the handle is this test's.
+    unsafe {
+        assert_eq!(TVMFFIHandleInitOnce(&mut handle, fail), -1);
+        assert_eq!(Error::take_raised().unwrap().message(), "no handle");
+        assert_eq!(TVMFFIHandleInitOnce(&mut handle, make), 0);
+        assert_eq!(TVMFFIHandleInitOnce(&mut handle, fail), 0);
+        assert_eq!(TVMFFIHandleDeinitOnce(&mut handle, unmake), 0);
+    }
+    assert!(handle.is_null());
+}
+
+#[test]
+fn tensors_cross_as_dlpack() {
+    let tensor = Tensor::from_slice(&[2], &[3.0_f32, 4.0]).unwrap();
+    let (mut managed, mut back) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: all pointers are to locals, and handles are used while live.
+    unsafe {
+        assert_eq!(TVMFFITensorToDLPack(tensor.object().as_ptr(), &mut managed), 0);
+        assert_eq!(TVMFFITensorFromDLPack(managed, 64, 1, &mut back), 0);
+        let back = share_as::<Tensor>(back).unwrap();
+        assert_eq!(back.to_vec::<f32>().unwrap(), [3.0, 4.0]);
+        object::decrement(back.object().as_ptr());
+    }
+    assert!(!tensor.is_shared());
+}

@@ -1,0 +1,100 @@
+//! Reading and writing the elements of CPU tensors.
+
+use half::{bf16, f16};
+
+use super::Tensor;
+use crate::abi::DLDevice;
+use crate::dtype::DType;
+use crate::error::Error;
+
+/// A number type that tensors store.
+///
+/// # Safety
+/// Every bit pattern of the type's size is a valid value.
+pub unsafe trait Element: Copy + 'static {
+    /// The element type that stores it.
+    const DTYPE: DType;
+}
+
+macro_rules! elements {
+    ($($type:ty => $dtype:ident),*) => { $(
+        // SAFETY: a plain number.
+        unsafe impl Element for $type {
+            const DTYPE: DType = DType::$dtype;
+        }
+    )* };
+}
+
+elements!(f32 => F32, f64 => F64, f16 => F16, bf16 => BF16, i8 => I8, i16 => I16, i32 => I32,
+    i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64);
+
+/// Whether elements of type `dtype` can be looked at as `T`: the same type, or
+/// booleans as bytes.
+fn stores<T: Element>(dtype: DType) -> bool {
+    dtype == T::DTYPE || (dtype.is_bool() && dtype.bits == 8 && T::DTYPE == DType::U8)
+}
+
+impl Tensor {
+    /// A copy of the elements in row-major order.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
+        let bytes = self.typed_bytes::<T>()?;
+        let count = self.element_count();
+        let mut values: Vec<T> = Vec::with_capacity(count);
+        // SAFETY: the bytes are `count` elements, any bit pattern is a `T`, and the
+        // vector has the room. The source need not be aligned.
+        unsafe {
+            values
+                .as_mut_ptr()
+                .cast::<u8>()
+                .copy_from_nonoverlapping(bytes, count * size_of::<T>());
+            values.set_len(count);
+        }
+        Ok(values)
+    }
+
+    /// The elements in place.
+    ///
+    /// # Safety
+    /// Nobody writes the data while the slice is borrowed.
+    pub unsafe fn as_slice<T: Element>(&self) -> Result<&[T], Error> {
+        let data = self.typed_bytes::<T>()?.cast::<T>();
+        let count = self.element_count();
+        if count == 0 {
+            return Ok(&[]);
+        }
+        if !data.is_aligned() {
+            return Err(Error::value_error(format!("the data is not aligned for {}", T::DTYPE)));
+        }
+        // SAFETY: aligned, `count` elements long, and unchanged by the caller's contract.
+        Ok(unsafe { std::slice::from_raw_parts(data, count) })
+    }
+
+    /// The elements in place, for writing. Refused for a tensor that anything else
+    /// refers to or whose data it does not own.
+    pub fn get_mut<T: Element>(&mut self) -> Result<&mut [T], Error> {
+        let data = self.typed_bytes::<T>()?.cast_mut().cast::<T>();
+        if self.is_shared() || !self.owns_data() {
+            return Err(Error::value_error("the tensor's data is shared"));
+        }
+        let count = self.element_count();
+        // SAFETY: owned blocks are aligned and have the elements; `self` is the only
+        // reference, and is borrowed mutably.
+        Ok(unsafe { std::slice::from_raw_parts_mut(data, count) })
+    }
+
+    /// Address of the data of a compact CPU tensor of `T`.
+    fn typed_bytes<T: Element>(&self) -> Result<*const u8, Error> {
+        if !stores::<T>(self.dtype()) {
+            return Err(Error::type_error(format!(
+                "a tensor of {} does not hold {} values",
+                self.dtype(),
+                T::DTYPE
+            )));
+        }
+        if self.device().device_type != DLDevice::KIND_CPU {
+            return Err(Error::value_error(format!("the data is on {:?}", self.device())));
+        }
+        self.require_compact("read")?;
+        Ok(self.data_ptr())
+    }
+}
