@@ -61,6 +61,11 @@ impl Literal {
         (*self.data).as_ref()
     }
 
+    /// The owner of the bytes, to share.
+    pub fn data(&self) -> Arc<dyn AsRef<[u8]> + Send + Sync> {
+        Arc::clone(&self.data)
+    }
+
     /// Number of elements.
     pub fn count(&self) -> usize {
         self.shape.iter().product::<i64>() as usize

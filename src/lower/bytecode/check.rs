@@ -1,0 +1,210 @@
+//! Type checks and binding of symbolic extents, with TVM's error contexts.
+
+use std::collections::BTreeSet;
+
+use reflex_graph::{Func, TensorType, Type, Value};
+use reflex_tir::{BinOp, Expr, ExprKind, Var};
+use reflex_vm::bytecode::{Arg, Reg};
+
+use super::emit::{Emitter, Result};
+
+/// Codes of `match_shape`.
+const ASSERT_IMM: i64 = 0;
+const STORE: i64 = 1;
+const NO_OP: i64 = 2;
+const ASSERT_LOAD: i64 = 3;
+
+impl Emitter<'_> {
+    /// Checks the parameters' types, in TVM's order: all types, then all shapes, then the
+    /// extents that are expressions.
+    pub(super) fn check_params(&mut self) -> Result<()> {
+        let mut tensors = vec![];
+        for (n, value) in self.func.params.iter().enumerate() {
+            let Type::Tensor(ty) = &self.func.values[*value].ty else { continue };
+            let text = format!(
+                "ErrorContext(fn={}, loc=param[{n}], param={}, annotation={}) ",
+                self.func.name,
+                self.func.values[*value].name,
+                annotation(ty, self.func)
+            );
+            tensors.push((*value, ty, text));
+        }
+        for (value, ty, text) in &tensors {
+            self.check_info(*value, ty, text)?;
+        }
+        let mut new = BTreeSet::new();
+        let mut pending = vec![];
+        for (value, ty, text) in &tensors {
+            let arg = self.arg(*value)?;
+            if self.match_dims(arg, &ty.shape, text, &mut new)? {
+                pending.push((arg, &ty.shape, text));
+            }
+        }
+        self.compute_dims(&new)?;
+        for (arg, shape, text) in pending {
+            self.match_dims(arg, shape, text, &mut BTreeSet::new())?;
+        }
+        Ok(())
+    }
+
+    fn check_info(&mut self, value: Value, ty: &TensorType, text: &str) -> Result<()> {
+        let args = [
+            self.arg(value)?,
+            self.b.int(ty.shape.len() as i64),
+            self.b.dtype(ty.dtype),
+            self.b.string(text),
+        ];
+        Ok(self.b.emit_call("vm.builtin.check_tensor_info", &args, Reg::VOID)?)
+    }
+
+    /// Emits `match_shape`; new dimensions are stored and added to `new`. Whether some extents
+    /// are expressions that cannot be compared yet.
+    fn match_dims(
+        &mut self,
+        arg: Arg,
+        dims: &[Expr],
+        text: &str,
+        new: &mut BTreeSet<Var>,
+    ) -> Result<bool> {
+        let (mut codes, mut pending) = (vec![], false);
+        for dim in dims {
+            let dim = reflex_graph::dims::simplify(dim);
+            let (code, value) = match (dim.as_int(), dim.as_var()) {
+                (Some(extent), _) => (ASSERT_IMM, extent),
+                (_, Some(var)) => {
+                    let code = if self.known.insert(var) { STORE } else { ASSERT_LOAD };
+                    if code == STORE {
+                        new.insert(var);
+                    }
+                    (code, self.slot(&dim)? as i64)
+                }
+                _ if self.computed(&dim, new) => (ASSERT_LOAD, self.slot(&dim)? as i64),
+                _ => {
+                    pending = true;
+                    (NO_OP, 0)
+                }
+            };
+            codes.push((code, value));
+        }
+        let uses_heap = codes.iter().any(|(code, _)| *code == STORE || *code == ASSERT_LOAD);
+        let heap = if uses_heap { self.heap_arg } else { self.b.void_arg() };
+        let mut args = vec![arg, heap, self.b.int(dims.len() as i64)];
+        for (code, value) in codes {
+            args.extend([self.b.int(code), self.b.int(value)]);
+        }
+        args.push(self.b.string(text));
+        self.b.emit_call("vm.builtin.match_shape", &args, Reg::VOID)?;
+        Ok(pending)
+    }
+
+    /// Whether the heap holds the expression: all its dimensions were known before.
+    fn computed(&self, e: &Expr, new: &BTreeSet<Var>) -> bool {
+        let mut all = true;
+        e.visit(&mut |e| {
+            if let Some(var) = e.as_var() {
+                all &= self.known.contains(&var) && !new.contains(&var);
+            }
+        });
+        all
+    }
+
+    fn match_all(&mut self, arg: Arg, dims: &[Expr], text: &str) -> Result<()> {
+        let mut new = BTreeSet::new();
+        let pending = self.match_dims(arg, dims, text, &mut new)?;
+        self.compute_dims(&new)?;
+        if pending {
+            self.match_dims(arg, dims, text, &mut BTreeSet::new())?;
+        }
+        Ok(())
+    }
+
+    /// Checks a value's shape against its type and binds what is new in it.
+    pub(super) fn match_cast(&mut self, value: Value, source: &str) -> Result<()> {
+        let Type::Tensor(ty) = &self.func.values[value].ty else { return Ok(()) };
+        let text = format!(
+            "ErrorContext(match_cast, fn={}, node={source}, annotation={}) ",
+            self.func.name,
+            annotation(ty, self.func)
+        );
+        let arg = self.arg(value)?;
+        self.match_all(arg, &ty.shape, &text)
+    }
+
+    /// Checks all of what a foreign function returned.
+    pub(super) fn check_value(&mut self, value: Value, callee: &str) -> Result<()> {
+        let Type::Tensor(ty) = &self.func.values[value].ty else { return Ok(()) };
+        let text = format!(
+            "ErrorContext(fn={}, result of {callee}, annotation={}) ",
+            self.func.name,
+            annotation(ty, self.func)
+        );
+        self.check_info(value, ty, &text)?;
+        let arg = self.arg(value)?;
+        self.match_all(arg, &ty.shape, &text)
+    }
+
+    /// Binds the dimensions that a value's type mentions first, if there are any.
+    pub(super) fn bind_dims(&mut self, value: Value) -> Result<()> {
+        let Type::Tensor(ty) = &self.func.values[value].ty else { return Ok(()) };
+        let binds = ty.shape.iter().any(|d| d.as_var().is_some_and(|v| !self.known.contains(&v)));
+        if binds { self.match_cast(value, "") } else { Ok(()) }
+    }
+
+    /// Matches the elements of an int64 tensor.
+    pub(super) fn match_elements(
+        &mut self,
+        value: Value,
+        dims: &[Expr],
+        source: &str,
+    ) -> Result<()> {
+        let Type::Tensor(ty) = &self.func.values[value].ty else { return Ok(()) };
+        let mut arg = self.arg(value)?;
+        if ty.shape.is_empty() {
+            let one = self.b.shape(&[1]);
+            arg = self.call("vm.builtin.reshape", &[arg, one])?;
+        }
+        let shape = self.call("vm.builtin.tensor_to_shape", &[arg])?;
+        let text = format!("ErrorContext(match_shape, fn={}, node={source}) ", self.func.name);
+        self.match_all(shape, dims, &text)
+    }
+}
+
+/// `R.Tensor((n, 3), dtype="float32")`
+pub(super) fn annotation(ty: &TensorType, func: &Func) -> String {
+    let dims: Vec<String> = ty.shape.iter().map(|d| dim_text(d, func)).collect();
+    let comma = if dims.len() == 1 { "," } else { "" };
+    format!("R.Tensor(({}{comma}), dtype=\"{}\")", dims.join(", "), ty.dtype)
+}
+
+/// A dimension in Python, with brackets where Python needs them.
+fn dim_text(e: &Expr, func: &Func) -> String {
+    let atom = |e: &Expr| match e.kind() {
+        ExprKind::Binary { op: BinOp::Min | BinOp::Max, .. } => dim_text(e, func),
+        ExprKind::Binary { .. } => format!("({})", dim_text(e, func)),
+        _ => dim_text(e, func),
+    };
+    match e.kind() {
+        ExprKind::Int { value, .. } => value.to_string(),
+        ExprKind::Var { var, .. } => match func.syms.get(*var) {
+            Some(data) => data.name.clone(),
+            None => var.to_string(),
+        },
+        ExprKind::Binary { op, a, b } => {
+            let sign = match op {
+                BinOp::Add => "+",
+                BinOp::Sub => "-",
+                BinOp::Mul => "*",
+                BinOp::FloorDiv | BinOp::Div => "//",
+                BinOp::FloorMod | BinOp::Mod => "%",
+                BinOp::Min => {
+                    return format!("T.min({}, {})", dim_text(a, func), dim_text(b, func));
+                }
+                BinOp::Max => {
+                    return format!("T.max({}, {})", dim_text(a, func), dim_text(b, func));
+                }
+            };
+            format!("{} {sign} {}", atom(a), atom(b))
+        }
+        _ => format!("{e:?}"),
+    }
+}

@@ -1,0 +1,250 @@
+//! Fusion: every operator becomes part of a kernel, several operators one kernel where that
+//! saves memory traffic.
+//!
+//! After this pass a function holds calls of kernels, views (`Reshape`), constants, control
+//! flow and checks. Constant weights are stored in the layout that their kernel asks for.
+//! Kernels that are equal up to names are shared.
+
+mod group;
+mod kind;
+mod merge;
+
+use std::collections::{HashMap, HashSet};
+
+use reflex_graph::{
+    Binding, Body, Const, Func, FuncData, FuncId, Literal, Module, Node, Op, Type, Value,
+};
+use reflex_tir::PrimFunc;
+use reflex_tir::codegen::Target;
+
+use crate::LowerError;
+use crate::legalize::{Packing, pack, packings};
+use merge::{Kernel, Member, merge};
+
+/// Turns the operators of every function into kernels.
+pub fn fuse(module: &mut Module, target: &Target) -> Result<(), LowerError> {
+    let mut pass = Pass {
+        target,
+        by_hash: HashMap::new(),
+        names: module.funcs.values().map(|f| f.name().to_string()).collect(),
+        packed: HashMap::new(),
+    };
+    let ids: Vec<FuncId> = module.funcs.keys().collect();
+    for id in ids {
+        let FuncData::Graph(func) = &module.funcs[id] else { continue };
+        let mut func = func.clone();
+        let consts = constants(&func);
+        let mut body = std::mem::take(&mut func.body);
+        let result = pass.body(module, &mut func, &consts, &mut body);
+        func.body = body;
+        module.funcs[id] = FuncData::Graph(func);
+        result?;
+    }
+    Ok(())
+}
+
+/// Which values are constants.
+fn constants(func: &Func) -> HashMap<Value, Const> {
+    let mut map = HashMap::new();
+    func.body.walk(&mut |b| {
+        if let Node::Const(c) = b.node {
+            map.insert(b.outputs[0], c);
+        }
+    });
+    map
+}
+
+/// Kernels are equal when their bodies are, up to names; the key is a hash of that.
+pub(crate) fn structural_hash(func: &PrimFunc) -> blake3::Hash {
+    let mut anonymous = func.clone();
+    anonymous.name.clear();
+    anonymous.vars.values_mut().for_each(|v| v.name.clear());
+    anonymous.buffers.values_mut().for_each(|b| b.name.clear());
+    let bytes = postcard::to_stdvec(&anonymous).expect("plain data always encodes");
+    blake3::hash(&bytes)
+}
+
+struct Pass<'a> {
+    target: &'a Target,
+    by_hash: HashMap<blake3::Hash, FuncId>,
+    names: HashSet<String>,
+    /// Packed constants made so far, by constant and packing.
+    packed: HashMap<(Const, String), Const>,
+}
+
+impl Pass<'_> {
+    fn body(
+        &mut self,
+        module: &mut Module,
+        func: &mut Func,
+        consts: &HashMap<Value, Const>,
+        body: &mut Body,
+    ) -> Result<(), LowerError> {
+        for binding in &mut body.bindings {
+            for nested in binding.node.bodies_mut() {
+                self.body(module, func, consts, nested)?;
+            }
+        }
+        let groups = group::groups(func, body);
+        let mut replaced: HashMap<usize, Vec<Binding>> = HashMap::new();
+        let mut gone = HashSet::new();
+        for members in &groups {
+            let (root, inner) = members.split_last().expect("groups are never empty");
+            gone.extend(inner.iter().copied());
+            let call = self.group(module, func, consts, body, members)?;
+            replaced.insert(*root, call);
+        }
+        let old = std::mem::take(&mut body.bindings);
+        for (at, binding) in old.into_iter().enumerate() {
+            match replaced.remove(&at) {
+                Some(new) => body.bindings.extend(new),
+                None if gone.contains(&at) => {}
+                None => body.bindings.push(binding),
+            }
+        }
+        Ok(())
+    }
+
+    /// The call that stands for a group, with the packed constants it reads before it.
+    fn group(
+        &mut self,
+        module: &mut Module,
+        func: &mut Func,
+        consts: &HashMap<Value, Const>,
+        body: &Body,
+        members: &[usize],
+    ) -> Result<Vec<Binding>, LowerError> {
+        let mut bindings = vec![];
+        let mut packed_values = HashMap::new();
+        let mut list: Vec<Member<'_>> = vec![];
+        let mut all_args = vec![];
+        members.iter().for_each(|at| body.bindings[*at].node.operands(&mut |v| all_args.push(v)));
+        for at in members {
+            let binding = &body.bindings[*at];
+            let Node::Op { op, args } = &binding.node else {
+                return Err(LowerError::internal(
+                    "a fusion group holds a node that is no operator",
+                ));
+            };
+            let packings = self.packings(func, consts, op, args, &all_args);
+            for packing in &packings {
+                let value = args[packing.operand];
+                let constant = self.pack(module, consts[&value], packing)?;
+                let shape = packing.packed_shape();
+                let ty = reflex_graph::TensorType::new(func.tensor(value).dtype, shape);
+                let name = format!("{}_packed", func.values[value].name);
+                let fresh = func.new_value(name, Type::Tensor(ty));
+                bindings.push(Binding {
+                    outputs: vec![fresh],
+                    node: Node::Const(constant),
+                    source: String::new(),
+                });
+                packed_values.insert(value, fresh);
+            }
+            let (outputs, source) = (&binding.outputs[..], binding.source.as_str());
+            list.push(Member { op, args: args.clone(), outputs, packings, source });
+        }
+        let constant = |v: Value| consts.get(&v).map(|c| &module.consts[*c]);
+        let kernel = merge("kernel", func, &list, &constant)?;
+        let root = &body.bindings[*members.last().expect("groups are never empty")];
+        let name = self.kernel_name(&list);
+        bindings.push(self.call(module, kernel, name, root, &packed_values));
+        Ok(bindings)
+    }
+
+    fn packings(
+        &self,
+        func: &Func,
+        consts: &HashMap<Value, Const>,
+        op: &Op,
+        args: &[Value],
+        all_args: &[Value],
+    ) -> Vec<Packing> {
+        let types: Option<Vec<_>> =
+            args.iter().map(|v| func.values[*v].ty.as_tensor().cloned()).collect();
+        // A constant that the same kernel reads twice keeps its own layout.
+        let once = |n: usize| all_args.iter().filter(|v| **v == args[n]).count() == 1;
+        let is_constant = |n: usize| consts.contains_key(&args[n]) && once(n);
+        types.map_or(vec![], |types| packings(op, &types, &is_constant, self.target))
+    }
+
+    fn pack(
+        &mut self,
+        module: &mut Module,
+        constant: Const,
+        packing: &Packing,
+    ) -> Result<Const, LowerError> {
+        let key = (constant, format!("{:?} {}", packing.matrix, packing.width));
+        if let Some(found) = self.packed.get(&key) {
+            return Ok(*found);
+        }
+        let literal: Literal = pack(packing, &module.consts[constant])
+            .ok_or_else(|| LowerError::internal("a weight does not fit its packing"))?;
+        let new = module.consts.push(literal);
+        self.packed.insert(key, new);
+        Ok(new)
+    }
+
+    fn call(
+        &mut self,
+        module: &mut Module,
+        kernel: Kernel,
+        name: String,
+        root: &Binding,
+        packed: &HashMap<Value, Value>,
+    ) -> Binding {
+        let Kernel { func: mut kernel, args, scalars } = kernel;
+        let hash = structural_hash(&kernel);
+        let id = *self.by_hash.entry(hash).or_insert_with(|| {
+            let mut unique = name.clone();
+            let mut n = 1;
+            while !self.names.insert(unique.clone()) {
+                unique = format!("{name}{n}");
+                n += 1;
+            }
+            kernel.name = unique;
+            module.funcs.push(FuncData::Prim(kernel))
+        });
+        let args = args.iter().map(|v| packed.get(v).copied().unwrap_or(*v)).collect();
+        Binding {
+            outputs: root.outputs.clone(),
+            node: Node::CallTir { func: id, args, scalars },
+            source: root.source.clone(),
+        }
+    }
+
+    fn kernel_name(&self, members: &[Member<'_>]) -> String {
+        const MAX_PARTS: usize = 5;
+        let mut parts: Vec<String> = members.iter().map(|m| op_name(m.op)).collect();
+        if parts.len() == 1 {
+            return parts.remove(0);
+        }
+        if parts.len() > MAX_PARTS {
+            let rest = parts.split_off(MAX_PARTS);
+            parts.push(format!("{}more", rest.len()));
+        }
+        format!("fused_{}", parts.join("_"))
+    }
+}
+
+/// The operator in lower case, as kernels are named.
+fn op_name(op: &Op) -> String {
+    let text = match op {
+        Op::Unary(f) => format!("{f:?}"),
+        Op::Binary(f) => format!("{f:?}"),
+        Op::Reduce { kind, .. } => format!("{kind:?}"),
+        Op::ArgReduce { kind, .. } => format!("arg{kind:?}"),
+        other => format!("{other:?}"),
+    };
+    let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
+    let mut name = String::new();
+    let mut after_lower = false;
+    for c in text[..end].chars() {
+        if c.is_uppercase() && after_lower {
+            name.push('_');
+        }
+        after_lower = c.is_lowercase();
+        name.push(c.to_ascii_lowercase());
+    }
+    name
+}

@@ -1,0 +1,76 @@
+//! What fusion needs to know of an operator: Relay's pattern kinds, and what it costs.
+
+use reflex_graph::{GatherKind, Op, PadMode, Unary};
+
+/// How an operator's output elements depend on its input elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Each output element from the elements at the same place, or at its broadcast place.
+    Elementwise,
+    /// Each output element from one computed place of the input.
+    Injective,
+    /// Joins several inputs: takes producers in, but several blocks write its output, so it
+    /// is never a producer itself.
+    Join,
+    /// Each output element from many input elements, each read once or a few times.
+    Reduce,
+    /// Reads input elements many times: epilogues join it, producers do not.
+    Anchor,
+    /// The same elements under another shape: a view, no kernel.
+    View,
+    /// Alone.
+    Opaque,
+}
+
+/// The kind of an operator.
+pub fn kind(op: &Op) -> Kind {
+    match op {
+        Op::Unary(_) | Op::Binary(_) | Op::Where | Op::Cast(_) | Op::Broadcast(_) => {
+            Kind::Elementwise
+        }
+        Op::Transpose(_) | Op::Slice { .. } | Op::Iota { .. } => Kind::Injective,
+        Op::Pad { mode: PadMode::Constant | PadMode::Edge, .. } => Kind::Injective,
+        Op::Gather(GatherKind::Axis(_)) => Kind::Injective,
+        Op::Concat { .. } => Kind::Join,
+        Op::Reduce { .. } => Kind::Reduce,
+        Op::MatMul | Op::Conv(_) => Kind::Anchor,
+        Op::Reshape(_) => Kind::View,
+        Op::Pad { .. }
+        | Op::Gather(_)
+        | Op::ArgReduce { .. }
+        | Op::CumSum { .. }
+        | Op::ConvTranspose { .. }
+        | Op::Pool(_)
+        | Op::Softmax { .. }
+        | Op::LayerNorm { .. }
+        | Op::Scatter { .. }
+        | Op::Resize(_)
+        | Op::TopK { .. }
+        | Op::Dims { .. }
+        | Op::Rnn(_) => Kind::Opaque,
+    }
+}
+
+/// Whether computing an element costs so much that it is never worth doing twice.
+pub fn is_heavy(op: &Op) -> bool {
+    match op {
+        Op::Unary(f) => !matches!(
+            f,
+            Unary::Neg
+                | Unary::Abs
+                | Unary::Sign
+                | Unary::Floor
+                | Unary::Ceil
+                | Unary::Round
+                | Unary::IsNan
+                | Unary::IsInf
+                | Unary::Not
+                | Unary::BitNot
+        ),
+        Op::Binary(f) => {
+            use reflex_graph::Binary::*;
+            matches!(f, Pow | FloorMod | TruncMod | Div)
+        }
+        _ => false,
+    }
+}

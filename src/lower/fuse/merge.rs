@@ -1,0 +1,347 @@
+//! Writes one kernel for a group: the members' naive kernels one after the other, with the
+//! results between them as intermediate buffers. What is inlined is the schedule's business.
+
+use std::collections::{BTreeSet, HashMap};
+
+use cranelift_entity::SecondaryMap;
+use reflex_graph::{Func, Literal, Op, TensorType, Value};
+use reflex_tir::{
+    Block, BlockIter, Buffer, Expr, ExprKind, For, Param, PrimFunc, Region, Scope, Stmt, Var,
+};
+
+use crate::LowerError;
+use crate::legalize::{LegalizeError, Legalized, Operand, Packing, legalize};
+
+/// One operator of a group.
+pub struct Member<'a> {
+    /// Operator.
+    pub op: &'a Op,
+    /// Operands.
+    pub args: Vec<Value>,
+    /// Outputs.
+    pub outputs: &'a [Value],
+    /// How constant operands are stored, by operand.
+    pub packings: Vec<Packing>,
+    /// Where it came from, for messages.
+    pub source: &'a str,
+}
+
+/// A kernel and the arguments of its call.
+pub struct Kernel {
+    /// The naive kernel.
+    pub func: PrimFunc,
+    /// Tensors it reads, in parameter order.
+    pub args: Vec<Value>,
+    /// Values of its scalar parameters.
+    pub scalars: Vec<Expr>,
+}
+
+/// Merges the members, given in order; the outputs of the last one are the kernel's.
+/// `constant` gives the value of a constant, in its original layout.
+pub fn merge<'a>(
+    name: &str,
+    func: &Func,
+    members: &[Member<'a>],
+    constant: &dyn Fn(Value) -> Option<&'a Literal>,
+) -> Result<Kernel, LowerError> {
+    let Some((root, _)) = members.split_last() else {
+        return Err(LowerError::internal("an empty fusion group"));
+    };
+    let mut merger = Merger {
+        graph: func,
+        out: PrimFunc::new(name),
+        syms: HashMap::new(),
+        buffers: HashMap::new(),
+        inputs: vec![],
+        body: vec![],
+        block_names: BTreeSet::new(),
+    };
+    for member in members {
+        let legalized = merger.legalize(member, constant).map_err(|e| {
+            LowerError::unsupported(match member.source {
+                "" => e.to_string(),
+                source => format!("node {source}: {e}"),
+            })
+        })?;
+        merger.append(member, &legalized, std::ptr::eq(member, root))?;
+    }
+    Ok(merger.finish(root))
+}
+
+struct Merger<'a> {
+    graph: &'a Func,
+    out: PrimFunc,
+    /// Graph dimension to kernel variable.
+    syms: HashMap<Var, Var>,
+    /// Tensors that are parameters or were written by a member.
+    buffers: HashMap<Value, Buffer>,
+    inputs: Vec<Value>,
+    body: Vec<Stmt>,
+    block_names: BTreeSet<String>,
+}
+
+impl Merger<'_> {
+    fn ty(&self, value: Value) -> Result<&TensorType, LegalizeError> {
+        self.graph.values[value].ty.as_tensor().ok_or_else(|| LegalizeError {
+            op: value.to_string(),
+            reason: "it is not a tensor".to_string(),
+        })
+    }
+
+    fn legalize<'c>(
+        &self,
+        member: &Member<'_>,
+        constant: &dyn Fn(Value) -> Option<&'c Literal>,
+    ) -> Result<Legalized, LegalizeError> {
+        let operands: Vec<Operand<'_>> = member
+            .args
+            .iter()
+            .enumerate()
+            .map(|(n, v)| {
+                let packing = member.packings.iter().find(|p| p.operand == n);
+                Ok(Operand { ty: self.ty(*v)?, constant: constant(*v), packing })
+            })
+            .collect::<Result<_, LegalizeError>>()?;
+        let outs: Vec<TensorType> =
+            member.outputs.iter().map(|v| self.ty(*v).cloned()).collect::<Result<_, _>>()?;
+        legalize("member", member.op, &operands, &outs, &self.graph.syms)
+    }
+
+    /// A graph dimension's variable in the kernel.
+    fn sym(&mut self, var: Var) -> Var {
+        let name = self.graph.syms.get(var).map_or_else(|| var.to_string(), |d| d.name.clone());
+        *self.syms.entry(var).or_insert_with(|| self.out.new_var(name))
+    }
+
+    /// A graph expression over the kernel's variables.
+    fn dim(&mut self, e: &Expr) -> Expr {
+        let mut vars = vec![];
+        e.visit(&mut |e| vars.extend(e.as_var()));
+        let map: HashMap<Var, Var> = vars.into_iter().map(|v| (v, self.sym(v))).collect();
+        e.substitute(&|v| map.get(&v).map(|v| Expr::var(*v)))
+    }
+
+    fn append(
+        &mut self,
+        member: &Member<'_>,
+        from: &Legalized,
+        is_root: bool,
+    ) -> Result<(), LowerError> {
+        let mut map = Rename { vars: SecondaryMap::new(), buffers: SecondaryMap::new() };
+        self.bind_dims(member, from, &mut map)?;
+        for (var, data) in from.func.vars.iter() {
+            if map.vars[var].is_none() {
+                let new = self.out.vars.push(data.clone());
+                map.vars[var] = Some(Expr::new(ExprKind::Var { var: new, dtype: data.dtype }));
+            }
+        }
+        self.bind_buffers(member, from, is_root, &mut map);
+        let body = map.stmt(&from.func.body, &mut |name| self.block_names_unique(name));
+        self.body.push(body);
+        Ok(())
+    }
+
+    fn block_names_unique(&mut self, name: &str) -> String {
+        let mut unique = name.to_string();
+        let mut n = 1;
+        while !self.block_names.insert(unique.clone()) {
+            unique = format!("{name}_{n}");
+            n += 1;
+        }
+        unique
+    }
+
+    /// Maps the member's dimension variables and scalar parameters.
+    fn bind_dims(
+        &mut self,
+        member: &Member<'_>,
+        from: &Legalized,
+        map: &mut Rename,
+    ) -> Result<(), LowerError> {
+        let explicit = from.func.params.iter().filter_map(|p| match p {
+            Param::Scalar(v) => Some(*v),
+            Param::Buffer(_) => None,
+        });
+        for (var, value) in explicit.zip(&from.scalars) {
+            map.vars[var] = Some(self.dim(value));
+        }
+        let operands = from.inputs.iter().map(|n| member.args[*n]);
+        let values: Vec<Value> = operands.chain(member.outputs.iter().copied()).collect();
+        let buffers: Vec<Buffer> = from.func.buffer_params().collect();
+        if values.len() != buffers.len() {
+            return Err(LowerError::internal(format!("{:?} has a wrong kernel", member.op)));
+        }
+        for (value, buffer) in values.iter().zip(buffers) {
+            let shape = match self.graph.values[*value].ty.as_tensor() {
+                Some(t) => t.shape.clone(),
+                None => vec![],
+            };
+            for (local, dim) in from.func.buffers[buffer].shape.iter().zip(shape) {
+                if let Some(var) = local.as_var()
+                    && map.vars[var].is_none()
+                {
+                    map.vars[var] = Some(self.dim(&dim));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Maps the member's buffers: parameters to the group's buffers, the rest to new ones.
+    fn bind_buffers(
+        &mut self,
+        member: &Member<'_>,
+        from: &Legalized,
+        is_root: bool,
+        map: &mut Rename,
+    ) {
+        let params: Vec<Buffer> = from.func.buffer_params().collect();
+        let (inputs, outputs) = params.split_at(from.inputs.len());
+        for (n, buffer) in from.inputs.iter().zip(inputs) {
+            let value = member.args[*n];
+            if !self.buffers.contains_key(&value) {
+                let new = self.new_buffer(&from.func, *buffer, map);
+                self.buffers.insert(value, new);
+                self.inputs.push(value);
+            }
+            map.buffers[*buffer] = Some(self.buffers[&value]);
+        }
+        for (value, buffer) in member.outputs.iter().zip(outputs) {
+            let new = self.new_buffer(&from.func, *buffer, map);
+            self.buffers.insert(*value, new);
+            map.buffers[*buffer] = Some(new);
+            if !is_root {
+                self.out.allocs.push(new);
+            }
+        }
+        for buffer in from.func.buffers.keys() {
+            if map.buffers[buffer].is_none() {
+                let new = self.new_buffer(&from.func, buffer, map);
+                map.buffers[buffer] = Some(new);
+            }
+        }
+        let allocs = from.func.allocs.iter().filter_map(|b| map.buffers[*b]);
+        self.out.allocs.extend(allocs);
+    }
+
+    fn new_buffer(&mut self, from: &PrimFunc, buffer: Buffer, map: &Rename) -> Buffer {
+        let data = &from.buffers[buffer];
+        let shape = data.shape.iter().map(|e| map.expr(e)).collect();
+        let name = format!("t{}", self.out.buffers.len());
+        debug_assert!(data.scope == Scope::Global, "naive kernels use main memory");
+        self.out.new_buffer(name, data.dtype, shape, data.scope)
+    }
+
+    fn finish(mut self, root: &Member<'_>) -> Kernel {
+        let mut params: Vec<Param> =
+            self.inputs.iter().map(|v| Param::Buffer(self.buffers[v])).collect();
+        let outputs: Vec<Buffer> = root.outputs.iter().map(|v| self.buffers[v]).collect();
+        // A dimension that is a whole extent of a parameter needs no scalar parameter.
+        let extents = |b: Buffer| self.out.buffers[b].shape.iter().filter_map(Expr::as_var);
+        let inputs = self.inputs.iter().map(|v| self.buffers[v]);
+        let visible: BTreeSet<Var> =
+            inputs.chain(outputs.iter().copied()).flat_map(extents).collect();
+        let mut hidden: Vec<(Var, Var)> =
+            self.syms.iter().map(|(g, k)| (*k, *g)).filter(|(k, _)| !visible.contains(k)).collect();
+        hidden.sort_unstable();
+        params.extend(hidden.iter().map(|(kernel, _)| Param::Scalar(*kernel)));
+        params.extend(outputs.iter().map(|b| Param::Buffer(*b)));
+        self.out.params = params;
+        self.out.num_outputs = outputs.len();
+        self.out.body = match self.body.len() {
+            1 => self.body.remove(0),
+            _ => Stmt::Seq(self.body),
+        };
+        let scalars = hidden.into_iter().map(|(_, graph)| Expr::var(graph)).collect();
+        Kernel { func: self.out, args: self.inputs, scalars }
+    }
+}
+
+/// Maps one function's variables and buffers to another's.
+struct Rename {
+    vars: SecondaryMap<Var, Option<Expr>>,
+    buffers: SecondaryMap<Buffer, Option<Buffer>>,
+}
+
+impl Rename {
+    fn expr(&self, e: &Expr) -> Expr {
+        match e.kind() {
+            ExprKind::Var { var, .. } => self.vars[*var].clone().unwrap_or_else(|| e.clone()),
+            ExprKind::Load { buffer, indices, dtype } => {
+                let indices = indices.iter().map(|i| self.expr(i)).collect();
+                Expr::load(self.buffer(*buffer), indices, *dtype)
+            }
+            _ => e.map_children(&mut |e| self.expr(e)),
+        }
+    }
+
+    fn buffer(&self, buffer: Buffer) -> Buffer {
+        self.buffers[buffer].unwrap_or(buffer)
+    }
+
+    /// A variable that a loop, block or `Let` defines.
+    fn binder(&self, var: Var) -> Var {
+        self.vars[var].as_ref().and_then(Expr::as_var).unwrap_or(var)
+    }
+
+    fn region(&self, r: &Region) -> Region {
+        Region { buffer: self.buffer(r.buffer), ..r.map_exprs(|e| self.expr(e)) }
+    }
+
+    fn stmt(&self, s: &Stmt, names: &mut dyn FnMut(&str) -> String) -> Stmt {
+        match s {
+            Stmt::For(l) => Stmt::For(Box::new(For {
+                var: self.binder(l.var),
+                min: self.expr(&l.min),
+                extent: self.expr(&l.extent),
+                kind: l.kind.clone(),
+                annotations: l.annotations.clone(),
+                body: self.stmt(&l.body, names),
+            })),
+            Stmt::Block(b) => Stmt::Block(Box::new(self.block(b, names))),
+            Stmt::Store { buffer, indices, value } => Stmt::Store {
+                buffer: self.buffer(*buffer),
+                indices: indices.iter().map(|i| self.expr(i)).collect(),
+                value: self.expr(value),
+            },
+            Stmt::If { cond, then, otherwise } => Stmt::If {
+                cond: self.expr(cond),
+                then: Box::new(self.stmt(then, names)),
+                otherwise: otherwise.as_ref().map(|s| Box::new(self.stmt(s, names))),
+            },
+            Stmt::Let { var, value, body } => Stmt::Let {
+                var: self.binder(*var),
+                value: self.expr(value),
+                body: Box::new(self.stmt(body, names)),
+            },
+            Stmt::Allocate { buffer, body } => Stmt::Allocate {
+                buffer: self.buffer(*buffer),
+                body: Box::new(self.stmt(body, names)),
+            },
+            Stmt::While { cond, body } => {
+                Stmt::While { cond: self.expr(cond), body: Box::new(self.stmt(body, names)) }
+            }
+            Stmt::Seq(list) => Stmt::Seq(list.iter().map(|s| self.stmt(s, names)).collect()),
+        }
+    }
+
+    fn block(&self, b: &Block, names: &mut dyn FnMut(&str) -> String) -> Block {
+        let iter = |i: &BlockIter| BlockIter {
+            var: self.binder(i.var),
+            extent: self.expr(&i.extent),
+            kind: i.kind,
+            value: self.expr(&i.value),
+        };
+        Block {
+            name: names(&b.name),
+            iters: b.iters.iter().map(iter).collect(),
+            predicate: self.expr(&b.predicate),
+            reads: b.reads.iter().map(|r| self.region(r)).collect(),
+            writes: b.writes.iter().map(|r| self.region(r)).collect(),
+            init: b.init.as_ref().map(|s| self.stmt(s, names)),
+            allocs: b.allocs.iter().map(|b| self.buffer(*b)).collect(),
+            annotations: b.annotations.clone(),
+            body: self.stmt(&b.body, names),
+        }
+    }
+}
