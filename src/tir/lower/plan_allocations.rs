@@ -4,15 +4,19 @@
 //! iteration writes what it reads: the first access is a block that writes a box covering
 //! every box read later, and no reduction runs over that loop. Below those loops the buffer
 //! keeps, per dimension, only the range of indices that the inner loops reach, shifted to
-//! start at 0; a dimension whose range is not an affine box keeps its whole extent.
+//! start at 0; a dimension whose range is not an affine box keeps its whole extent. A local
+//! buffer that is then too large for a stack, or of unknown size, becomes a global one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::arith::{Analyzer, Interval};
-use crate::{Block, Buffer, Expr, ExprKind, For, ForKind, IterKind, PrimFunc, Stmt, Var};
+use crate::{Block, Buffer, Expr, ExprKind, For, ForKind, IterKind, PrimFunc, Scope, Stmt, Var};
 
 use super::lower_blocks::{buffers, vars};
 use super::simplify::parameter_facts;
+
+/// Larger thread-private buffers, and those without a constant size, go to main memory.
+const STACK_LIMIT: i64 = 64 << 10;
 
 /// Turns the function's list of allocations into [`Stmt::Allocate`]s.
 pub fn plan_allocations(func: &PrimFunc) -> PrimFunc {
@@ -132,8 +136,18 @@ fn allocate(func: &mut PrimFunc, buffer: Buffer, body: &Stmt, facts: &Analyzer) 
         });
         moved.collect()
     };
+    if !fits_stack(func, buffer) {
+        func.buffers[buffer].scope = Scope::Global;
+    }
     let body = if starts.is_empty() { body.clone() } else { shift_accesses(body, buffer, &shift) };
     Stmt::Allocate { buffer, body: Box::new(body) }
+}
+
+fn fits_stack(func: &PrimFunc, buffer: Buffer) -> bool {
+    let data = &func.buffers[buffer];
+    let item = data.dtype.itemsize() as i64;
+    let bytes = data.shape.iter().try_fold(item, |n, e| n.checked_mul(e.as_int()?));
+    data.scope != Scope::Local || bytes.is_some_and(|n| n <= STACK_LIMIT)
 }
 
 fn shift_accesses(s: &Stmt, buffer: Buffer, shift: &dyn Fn(&[Expr]) -> Vec<Expr>) -> Stmt {
