@@ -135,6 +135,15 @@ impl Library {
         self.0.symbol(&CString::new(name).ok()?)
     }
 
+    /// The bytes of a data symbol, as long as its file says it is, if they are mapped.
+    pub fn data(&self, name: &str) -> Option<&[u8]> {
+        let symbol = self.symbol(name)?;
+        let size = size_of_symbol(symbol)?;
+        // SAFETY: `size_of_symbol` checked that the library maps these bytes; read-only data
+        // does not change while the library is open.
+        Some(unsafe { std::slice::from_raw_parts(symbol.as_ptr().cast(), size) })
+    }
+
     /// The modules that the library carries, if it carries any.
     pub fn bundle(&self) -> Option<&Bundle> {
         self.0.bundle.as_ref().map(|bundle| &bundle.tree)

@@ -8,6 +8,7 @@
 //! machine code. This crate has never heard of them.
 
 pub mod abi;
+pub mod align;
 pub mod builder;
 pub mod builtins;
 pub mod bytecode;

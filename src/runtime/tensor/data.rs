@@ -37,7 +37,8 @@ fn stores<T: Element>(dtype: DType) -> bool {
 impl Tensor {
     /// A copy of the elements in row-major order.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, Error> {
-        let bytes = self.typed_bytes::<T>()?;
+        self.require_element::<T>()?;
+        let bytes = self.packed_bytes()?;
         let count = self.element_count();
         let mut values: Vec<T> = Vec::with_capacity(count);
         // SAFETY: the bytes are `count` elements, any bit pattern is a `T`, and the
@@ -52,12 +53,25 @@ impl Tensor {
         Ok(values)
     }
 
+    /// A copy of the elements in row-major order, whatever their type, as bytes.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        let (bytes, count) = (self.packed_bytes()?, self.nbytes());
+        let mut copy: Vec<u8> = Vec::with_capacity(count);
+        // SAFETY: a compact tensor's data is `nbytes` long, and the vector has the room.
+        unsafe {
+            copy.as_mut_ptr().copy_from_nonoverlapping(bytes, count);
+            copy.set_len(count);
+        }
+        Ok(copy)
+    }
+
     /// The elements in place.
     ///
     /// # Safety
     /// Nobody writes the data while the slice is borrowed.
     pub unsafe fn as_slice<T: Element>(&self) -> Result<&[T], Error> {
-        let data = self.typed_bytes::<T>()?.cast::<T>();
+        self.require_element::<T>()?;
+        let data = self.packed_bytes()?.cast::<T>();
         let count = self.element_count();
         if count == 0 {
             return Ok(&[]);
@@ -72,7 +86,8 @@ impl Tensor {
     /// The elements in place, for writing. Refused for a tensor that anything else
     /// refers to or whose data it does not own.
     pub fn get_mut<T: Element>(&mut self) -> Result<&mut [T], Error> {
-        let data = self.typed_bytes::<T>()?.cast_mut().cast::<T>();
+        self.require_element::<T>()?;
+        let data = self.packed_bytes()?.cast_mut().cast::<T>();
         if self.is_shared() || !self.owns_data() {
             return Err(Error::value_error("the tensor's data is shared"));
         }
@@ -82,15 +97,16 @@ impl Tensor {
         Ok(unsafe { std::slice::from_raw_parts_mut(data, count) })
     }
 
-    /// Address of the data of a compact CPU tensor of `T`.
-    fn typed_bytes<T: Element>(&self) -> Result<*const u8, Error> {
-        if !stores::<T>(self.dtype()) {
-            return Err(Error::type_error(format!(
-                "a tensor of {} does not hold {} values",
-                self.dtype(),
-                T::DTYPE
-            )));
+    fn require_element<T: Element>(&self) -> Result<(), Error> {
+        if stores::<T>(self.dtype()) {
+            return Ok(());
         }
+        let (dtype, asked) = (self.dtype(), T::DTYPE);
+        Err(Error::type_error(format!("a tensor of {dtype} does not hold {asked} values")))
+    }
+
+    /// Address of the data of a compact CPU tensor.
+    fn packed_bytes(&self) -> Result<*const u8, Error> {
         if self.device().device_type != DLDevice::KIND_CPU {
             return Err(Error::value_error(format!("the data is on {:?}", self.device())));
         }
