@@ -16,6 +16,7 @@ mod callbacks;
 pub mod decode;
 pub mod executable;
 mod interp;
+pub mod listing;
 pub mod liveness;
 pub mod program;
 pub mod run_error;
