@@ -249,7 +249,7 @@ impl FuncBuilder {
         body: Stmt,
         written: Buffer,
     ) {
-        let (reads, writes) = point_regions(&body, written);
+        let (reads, writes) = point_regions(&self.func, &body, written);
         let block = Block {
             name: name.to_string(),
             iters,
@@ -269,14 +269,19 @@ impl FuncBuilder {
     }
 }
 
-/// The element-sized regions one store reads and writes (the written buffer is not a read).
-fn point_regions(store: &Stmt, written: Buffer) -> (Vec<Region>, Vec<Region>) {
+/// The regions one store reads and writes (the written buffer is not a read): single elements,
+/// or the whole buffer where an access is by row-major position.
+fn point_regions(func: &PrimFunc, store: &Stmt, written: Buffer) -> (Vec<Region>, Vec<Region>) {
     let Stmt::Store { buffer, indices, value } = store else {
         unreachable!("the builder's blocks hold one store");
     };
-    let point = |buffer: Buffer, indices: &[Expr]| Region {
-        buffer,
-        ranges: indices.iter().map(|i| (i.clone(), Expr::i64(1))).collect(),
+    let point = |buffer: Buffer, indices: &[Expr]| {
+        let shape = &func.buffers[buffer].shape;
+        let ranges = match indices.len() == shape.len() {
+            true => indices.iter().map(|i| (i.clone(), Expr::i64(1))).collect(),
+            false => shape.iter().map(|n| (Expr::i64(0), n.clone())).collect(),
+        };
+        Region { buffer, ranges }
     };
     let mut reads: Vec<Region> = vec![];
     value.visit(&mut |e| {

@@ -152,6 +152,10 @@ struct Digits {
 impl Decoder<'_> {
     /// Whether `a` and `b` in different iterations are different elements.
     fn disjoint(&self, a: &Access, b: &Access) -> bool {
+        if a.indices.len() != b.indices.len() {
+            // One is by row-major position.
+            return false;
+        }
         let pairs = a.indices.iter().zip(&b.indices);
         let known: Vec<Poly> =
             pairs.filter_map(|(x, y)| self.common(self.digits(x)?, self.digits(y)?)).collect();

@@ -1,5 +1,6 @@
 //! Replacing an intermediate by its definition, in its consumers or in its producer.
 
+use super::regions::delinearise;
 use super::{Refused, Schedule, tree};
 use crate::{Block, Buffer, Expr, ExprKind, IterKind, Stmt, Var};
 
@@ -21,7 +22,7 @@ impl Schedule {
     pub fn compute_inline(&mut self, name: &str) -> Result<(), Refused> {
         let block = self.get_block(name)?.clone();
         let refuse = |why: String| self.refuse("compute_inline", name, why);
-        let def = elementwise(&block).map_err(refuse)?;
+        let def = self.elementwise(&block).map_err(refuse)?;
         self.require_private("compute_inline", name, def.buffer)?;
         self.require_stable_inputs(name, &def)?;
         let shape = &self.func.buffers[def.buffer].shape;
@@ -30,7 +31,7 @@ impl Schedule {
             return Err(refuse("the block does not cover its whole buffer".into()));
         }
         let body = tree::remove(&self.func.body, &|s| is_block(s, name)).unwrap_or_else(Stmt::nop);
-        let body = body.map_exprs(&mut |e| inline(e, &def));
+        let body = body.map_exprs(&mut |e| inline(e, &def, shape));
         self.func.body = self.refresh_readers(&body, def.buffer);
         self.func.allocs.retain(|b| *b != def.buffer);
         Ok(())
@@ -55,7 +56,7 @@ impl Schedule {
         let (buffer, at) = self.read_at_iterators(&consumer).map_err(|why| refuse(&why))?;
         self.require_private("reverse_compute_inline", name, buffer)?;
         let producer = self.sole_writer(buffer).map_err(|why| refuse(&why))?.clone();
-        let def = elementwise(&producer).map_err(|why| refuse(&why))?;
+        let def = self.elementwise(&producer).map_err(|why| refuse(&why))?;
         let readers = self.readers(buffer);
         if readers != [name] {
             return Err(refuse("the intermediate has other readers"));
@@ -95,7 +96,9 @@ impl Schedule {
             if let ExprKind::Load { buffer, indices, .. } = e.kind()
                 && self.func.allocs.contains(buffer)
             {
+                let flat = indices.len() != self.func.buffers[*buffer].shape.len();
                 let vars: Option<Vec<Var>> = indices.iter().map(Expr::as_var).collect();
+                let vars = vars.filter(|_| !flat);
                 if !found.contains(&(*buffer, vars.clone())) {
                     found.push((*buffer, vars));
                 }
@@ -226,10 +229,23 @@ fn is_block(stmt: &Stmt, name: &str) -> bool {
     matches!(stmt, Stmt::Block(b) if b.name == name)
 }
 
-fn elementwise(block: &Block) -> Result<Elementwise, String> {
-    let (Stmt::Store { buffer, indices, value }, None) = (&block.body, &block.init) else {
-        return Err(format!("block `{}` is not one store", block.name));
-    };
+impl Schedule {
+    fn elementwise(&self, block: &Block) -> Result<Elementwise, String> {
+        let refused = |r: Refused| r.why;
+        let (buffer, indices, value) = self.single_store("inline", block).map_err(refused)?;
+        elementwise(block, buffer, indices, value)
+    }
+}
+
+fn elementwise(
+    block: &Block,
+    buffer: Buffer,
+    indices: &[Expr],
+    value: &Expr,
+) -> Result<Elementwise, String> {
+    if block.init.is_some() {
+        return Err(format!("block `{}` is a reduction", block.name));
+    }
     if block.predicate.as_int() != Some(1) {
         return Err(format!("block `{}` has a predicate", block.name));
     }
@@ -242,13 +258,13 @@ fn elementwise(block: &Block) -> Result<Elementwise, String> {
         missing.all(|n| n == 1) && block.iters.iter().all(|i| i.kind == IterKind::Spatial)
     });
     match at {
-        Some(at) if !loads(value).contains(buffer) => {
+        Some(at) if !loads(value).contains(&buffer) => {
             // Iterators left out have extent 1 and so are 0.
             let value = value.substitute(&|v| {
                 let left_out = block.iters.iter().any(|i| i.var == v) && !at.contains(&v);
                 left_out.then(|| Expr::i64(0))
             });
-            Ok(Elementwise { buffer: *buffer, at, value })
+            Ok(Elementwise { buffer, at, value })
         }
         _ => Err(format!("block `{}` does not store one element per iterator tuple", block.name)),
     }
@@ -266,10 +282,14 @@ fn loads(value: &Expr) -> Vec<Buffer> {
     found
 }
 
-fn inline(e: &Expr, def: &Elementwise) -> Expr {
-    let e = e.map_children(&mut |c| inline(c, def));
+fn inline(e: &Expr, def: &Elementwise, shape: &[Expr]) -> Expr {
+    let e = e.map_children(&mut |c| inline(c, def, shape));
     match e.kind() {
         ExprKind::Load { buffer, indices, .. } if *buffer == def.buffer => {
+            let indices = match &indices[..] {
+                [position] if shape.len() != 1 => &delinearise(position, shape),
+                _ => indices,
+            };
             let at = |v: Var| def.at.iter().position(|x| *x == v).map(|n| indices[n].clone());
             def.value.substitute(&at)
         }

@@ -27,9 +27,11 @@ impl Schedule {
         let mut hull: Option<Vec<(Expr, Expr)>> = None;
         for a in accesses.list.iter().filter(|a| a.buffer == buffer && a.writes == writes) {
             let shape = &self.func.buffers[buffer].shape;
-            let ends = a.indices.iter().zip(shape).map(|(i, n)| {
-                let whole = || (Expr::i64(0), n.clone() - 1);
-                facts.extremes(i, &inner).unwrap_or_else(whole)
+            let flat = a.indices.len() != shape.len();
+            let ends = shape.iter().enumerate().map(|(d, n)| {
+                let box_of = |i: &Expr| facts.extremes(i, &inner);
+                let index = a.indices.get(d).filter(|_| !flat);
+                index.and_then(box_of).unwrap_or_else(|| (Expr::i64(0), n.clone() - 1))
             });
             let ends: Vec<_> = ends.collect();
             hull = Some(match hull {
@@ -210,14 +212,21 @@ fn counts_up(facts: &Analyzer, rank: &Poly, depth: &dyn Fn(Var) -> Option<usize>
 }
 
 impl Schedule {
-    /// The only store of a block, its init aside: buffer, indices, value.
+    /// The only store of a block, its init aside: buffer, one index per dimension, value.
     pub(super) fn single_store<'b>(
         &self,
         primitive: &'static str,
         block: &'b Block,
     ) -> Result<(Buffer, &'b [Expr], &'b Expr), Refused> {
         match &block.body {
-            Stmt::Store { buffer, indices, value } => Ok((*buffer, indices, value)),
+            Stmt::Store { buffer, indices, value }
+                if indices.len() == self.func.buffers[*buffer].shape.len() =>
+            {
+                Ok((*buffer, indices, value))
+            }
+            Stmt::Store { .. } => {
+                Err(self.refuse(primitive, &block.name, "the block stores by row-major position"))
+            }
             _ => Err(self.refuse(primitive, &block.name, "the block's body is not one store")),
         }
     }

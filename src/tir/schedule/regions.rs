@@ -21,6 +21,25 @@ pub(super) fn cover(
     )
 }
 
+/// The indices of the element at a row-major position.
+pub(super) fn delinearise(position: &Expr, shape: &[Expr]) -> Vec<Expr> {
+    let mut rest = position.clone();
+    let mut indices: Vec<Expr> = shape
+        .iter()
+        .skip(1)
+        .rev()
+        .map(|n| {
+            let index = rest.clone().floormod(n.clone());
+            rest = rest.clone().floordiv(n.clone());
+            index
+        })
+        .collect();
+    indices.push(rest);
+    indices.reverse();
+    indices.truncate(shape.len());
+    indices
+}
+
 impl Schedule {
     /// Recomputes a block's read and write regions after its body changed.
     pub(super) fn refresh_regions(&self, block: &mut Block) {
@@ -38,8 +57,14 @@ impl Schedule {
                     continue;
                 }
                 let shape = &self.func.buffers[a.buffer].shape;
-                let ranges = a.indices.iter().zip(shape);
-                let ranges = ranges.map(|(i, n)| cover(&facts, i, &inner, n)).collect();
+                let ranges = match a.indices.len() == shape.len() {
+                    true => {
+                        let ranges = a.indices.iter().zip(shape);
+                        ranges.map(|(i, n)| cover(&facts, i, &inner, n)).collect()
+                    }
+                    // By row-major position: anywhere.
+                    false => shape.iter().map(|n| (Expr::i64(0), n.clone())).collect(),
+                };
                 let region = Region { buffer: a.buffer, ranges };
                 if !regions.contains(&region) {
                     regions.push(region);

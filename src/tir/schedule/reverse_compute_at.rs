@@ -69,6 +69,9 @@ impl Schedule {
             return Err(format!("it reads {} results of the loop, not one", found.len()));
         };
         let shape = &self.func.buffers[*buffer].shape;
+        if shape.len() != indices.len() {
+            return Err("it reads the loop's result by row-major position".into());
+        }
         let mut seen = HashSet::new();
         let vars = indices.iter().zip(shape).map(|(index, n)| match index.as_var() {
             Some(v) if seen.insert(v) && block.iters.iter().any(|i| i.var == v) => Ok(Some(v)),

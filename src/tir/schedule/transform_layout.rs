@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use super::regions::delinearise;
 use super::{Refused, Schedule, access, shape_facts};
 use crate::arith::Analyzer;
 use crate::builder::FuncBuilder;
@@ -30,8 +31,12 @@ impl Schedule {
         let old: Vec<Var> = data.shape.iter().map(|_| self.func.new_var("i")).collect();
         check(&shape_facts(&self.func), &old, &data.shape, &shape, map)
             .map_err(|why| refuse(self, why))?;
-        let body = rewrite_stores(&self.func.body, buffer, map);
-        let body = body.map_exprs(&mut |e| rewrite_loads(e, buffer, map));
+        let place = |at: &[Expr]| match at {
+            [position] if data.shape.len() != 1 => map(&delinearise(position, &data.shape)),
+            _ => map(at),
+        };
+        let body = rewrite_stores(&self.func.body, buffer, &place);
+        let body = body.map_exprs(&mut |e| rewrite_loads(e, buffer, &place));
         let body = shape_facts(&self.func).simplify_below(&body);
         self.func.buffers[buffer].shape = shape;
         self.func.body = body.replace(&mut |s| match s {

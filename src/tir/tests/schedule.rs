@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use arbtest::arbitrary::{Result, Unstructured};
 use arbtest::arbtest;
-use common::{any_func, arguments, assert_same, chain, dense, matmul, matmul_symbolic, softmax};
+use common::{
+    any_func, arguments, assert_same, budget, chain, dense, matmul, matmul_symbolic, softmax,
+};
 use reflex_tir::eval::{self, Arg, Tensor};
 use reflex_tir::schedule::{Schedule, packer};
 use reflex_tir::{DType, Expr, ForKind, Scope, Stmt, Var};
@@ -106,7 +108,7 @@ fn random_schedules_preserve_every_bit() {
         assert_same(&before, s.func(), &args, &|| log.join("\n"));
         Ok(())
     })
-    .budget_ms(6_000);
+    .budget_ms(budget(6_000));
     println!("applied: {applied:?}");
     assert!(applied.len() >= 15, "some primitive was never applied: {applied:?}");
 }
@@ -146,7 +148,7 @@ fn parallel_and_vectorized_loops_may_run_backwards() {
         assert_same(&before, &after, &args, &|| log.join("\n"));
         Ok(())
     })
-    .budget_ms(4_000);
+    .budget_ms(budget(4_000));
     assert!(marked > 100, "only {marked} loops could be marked");
 }
 

@@ -6,6 +6,7 @@ pub mod random;
 use arbtest::arbitrary::{Result, Unstructured};
 use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::eval::{self, Arg, Tensor};
+use reflex_tir::verify::{Form, verify};
 use reflex_tir::{DType, Expr, Intrin, Param, PrimFunc};
 
 const F: DType = DType::F32;
@@ -109,7 +110,15 @@ pub fn conv(h: i64, c: i64) -> PrimFunc {
 pub fn any_func(u: &mut Unstructured<'_>) -> Result<PrimFunc> {
     let mut n = || u.int_in_range(1..=11);
     let (a, b, c) = (n()?, n()?, n()?);
-    Ok(match u.int_in_range(0..=6)? {
+    Ok(match u.int_in_range(0..=7)? {
+        7 => {
+            let mut f = FuncBuilder::new("reshape");
+            let x = f.input("x", F, vec![a.into(), b.into()]);
+            let twice =
+                f.stage("twice", "t", F, vec![a.into(), b.into()], |f, i| f.at(x, i) + f.at(x, i));
+            f.output("flat", "y", F, vec![(a * b).into()], |f, i| f.at(twice, i));
+            f.finish()
+        }
         0 => matmul(a.into(), b.into(), c.into()),
         1 => matmul_symbolic(b, c),
         2 => chain(b),
@@ -150,8 +159,16 @@ pub fn arguments(u: &mut Unstructured<'_>, func: &PrimFunc, symbol: i64) -> Resu
 
 /// Evaluates both and compares every bit.
 pub fn assert_same(before: &PrimFunc, after: &PrimFunc, args: &[Arg], what: &dyn Fn() -> String) {
+    if let Err(faults) = verify(after, Form::Scheduled) {
+        panic!("{faults:?}\n{}\n{after:#?}", what());
+    }
     let (mut a, mut b) = (args.to_vec(), args.to_vec());
     eval::eval(before, &mut a).unwrap_or_else(|e| panic!("before: {e}\n{}", what()));
     eval::eval(after, &mut b).unwrap_or_else(|e| panic!("after: {e}\n{}\n{after:#?}", what()));
     assert!(a == b, "results differ\n{}\n{after:#?}", what());
+}
+
+/// Milliseconds to spend on a property: `REFLEX_FUZZ_MS`, or `smoke`.
+pub fn budget(smoke: u64) -> u64 {
+    std::env::var("REFLEX_FUZZ_MS").ok().and_then(|ms| ms.parse().ok()).unwrap_or(smoke)
 }
