@@ -17,7 +17,7 @@ fn unary(op: Intrin) -> PrimFunc {
     let y = f.declare_output("y", DType::F32, vec![(N as i64).into()]);
     let (o, i) = (f.func_mut().new_var("o"), f.func_mut().new_var("i"));
     let at = Expr::var(o) * 16 + i;
-    let value = Expr::call(op, vec![f.at(x, &[at.clone()])]);
+    let value = Expr::call(op, vec![f.at(x, std::slice::from_ref(&at))]);
     let body = Stmt::store(y, vec![at], value);
     let lanes = Stmt::loop_of(ForKind::Vectorized, i, 16.into(), body);
     f.push(Stmt::serial(o, ((N / 16) as i64).into(), lanes));
