@@ -384,8 +384,9 @@ pub fn wrong_arity(program: &crate::program::Program, func: u32, given: usize) -
         [] => String::new(),
         names => format!(" ({})", names.join(", ")),
     };
+    let plural = if function.num_args == 1 { "" } else { "s" };
     Error::type_error(format!(
-        "`{}` expects {} arguments{names}, {given} given",
+        "`{}` expects {} argument{plural}{names}, {given} given",
         function.name, function.num_args
     ))
 }

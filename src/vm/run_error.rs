@@ -41,7 +41,7 @@ pub struct RunError {
 }
 
 /// Frames listed at each end of a deep stack.
-pub(crate) const LISTED: usize = 16;
+pub(crate) const LISTED: usize = 8;
 
 impl RunError {
     pub(crate) fn new(reason: Reason, error: Error) -> RunError {

@@ -27,7 +27,7 @@ const COND: &str = "vm.builtin.read_if_cond";
 
 /// The compiler's words on where a check comes from.
 pub fn context<'a>(arg: &'a AnyView<'_>) -> &'a str {
-    arg.as_str().unwrap_or("")
+    arg.as_str().unwrap_or("").trim_end()
 }
 
 #[cold]

@@ -49,7 +49,8 @@ pub fn alloc_shape_heap(cx: Context, args: &[AnyView<'_>]) -> Result<Any, Error>
     if !(0..=MAX_HEAP).contains(&size) {
         return Err(Error::value_error(format!("a shape heap of {size} entries")));
     }
-    Ok(Tensor::empty(&[size], DType::I64)?.into())
+    // Zeros: what a program reads before it writes is the same in every run.
+    Ok(Tensor::zeros(&[size], DType::I64)?.into())
 }
 
 /// The entries of a shape heap, as raw memory: entries may be written while the heap is

@@ -96,7 +96,7 @@ fn kernels_and_memory_of_tvm_programs_work() {
     let error = s.call("main", &[Any::from(3_i64)]).unwrap_err();
     assert_eq!(error.error().kind(), "TypeError");
     let error = s.call("main", &[]).unwrap_err();
-    assert!(error.to_string().contains("`main` expects 1 arguments (x), 0 given"), "{error}");
+    assert!(error.to_string().contains("`main` expects 1 argument (x), 0 given"), "{error}");
 }
 
 #[test]
