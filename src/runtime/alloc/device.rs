@@ -167,10 +167,11 @@ impl Class {
         let bytes = bytes.max(ALIGNMENT);
         let power = bytes.next_power_of_two();
         let step = (power / (2 * CLASSES_PER_DOUBLING)).max(ALIGNMENT);
-        let size = bytes.next_multiple_of(step);
+        // The step is a power of two, which the compiler cannot know: no division.
+        let size = (bytes + step - 1) & !(step - 1);
         // Sizes of this doubling are power/2 + 1, ..., power steps; the smallest
         // doubling has the single size ALIGNMENT.
-        let within = (size - power / 2).div_ceil(step) - 1;
+        let within = (size - power / 2 - 1) >> step.trailing_zeros();
         Class { index: power.ilog2() as usize * CLASSES_PER_DOUBLING + within, size }
     }
 }
