@@ -4,6 +4,8 @@
 //! Kernels reach most of these through pointer variables that the loader fills, and
 //! the register lists by name; see [`library`](crate::library).
 
+#![expect(non_snake_case, reason = "the names are the C ABI's")]
+
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 
@@ -24,11 +26,23 @@ macro_rules! backend {
             ///
             /// # Safety
             /// As in TVM's `c_backend_api.h`: pointers are valid for their use.
-            #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? $body
         )*
 
-        /// Every export of this file, with its address.
+        /// The symbols. Rust code uses the functions above, since another library's
+        /// symbol of the same name may take the place of one of these.
+        mod symbols {
+            use super::*;
+            $(
+                #[unsafe(no_mangle)]
+                unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? {
+                    // SAFETY: the same contract.
+                    unsafe { super::$name($($arg),*) }
+                }
+            )*
+        }
+
+        /// Every export of this file, with the address of its code.
         pub(crate) fn table() -> impl Iterator<Item = (&'static str, *mut c_void)> {
             [$((stringify!($name), $name as *mut c_void)),*].into_iter()
         }

@@ -10,6 +10,8 @@
 //! `-Wl,--export-dynamic-symbol=<name>` from its build script (which can `include!`
 //! the file `exported_symbols.rs`), or `-rdynamic` once.
 
+#![expect(non_snake_case, reason = "the names are the C ABI's")]
+
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -113,12 +115,23 @@ macro_rules! exports {
             ///
             /// # Safety
             /// As in `c_api.h`: pointers are valid for their use, and handles are live.
-            #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? $body
         )*
 
-        /// Every export of this file, with its address. Being read by the loader, it
-        /// also keeps the linker from dropping them.
+        /// The symbols. Rust code uses the functions above, since another library's
+        /// symbol of the same name may take the place of one of these.
+        mod symbols {
+            use super::*;
+            $(
+                #[unsafe(no_mangle)]
+                unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? {
+                    // SAFETY: the same contract.
+                    unsafe { super::$name($($arg),*) }
+                }
+            )*
+        }
+
+        /// Every export of this file, with the address of its code.
         pub(crate) fn table() -> impl Iterator<Item = (&'static str, *mut c_void)> {
             [$((stringify!($name), $name as *mut c_void)),*].into_iter()
         }

@@ -4,14 +4,15 @@
 //! their errors in its slot, and its objects carry indices of its type table. So its
 //! slot is looked at when ours is empty, and new type keys get its indices. Which
 //! library comes first is settled at the first look and holds from then on: a
-//! program that wants to share with libtvm_ffi loads it, globally, before us.
+//! program that wants to share with libtvm_ffi loads it, globally, before us. Loading
+//! it after ours are global is not supported, since it would call some of ours in
+//! place of its own.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use crate::abi::{TVMFFIByteArray, TVMFFIObject, type_index};
-use crate::exports;
 use crate::object::ObjectRef;
 
 /// The functions of libtvm_ffi that we share state through.
@@ -45,15 +46,35 @@ fn find() -> Option<Host> {
     }
 }
 
-/// What the process finds under `name`, unless it is ours.
+/// What libraries loaded from now on find under `name`, unless it is ours.
 fn foreign(name: &CStr) -> Option<*mut c_void> {
+    let found = global_symbol(name)?;
+    (object_of(found) != object_of(foreign as *const c_void)).then_some(found)
+}
+
+/// The base address of the executable or library that has `address`.
+fn object_of(address: *const c_void) -> *const c_void {
+    // SAFETY: an all-zero Dl_info is a valid one to overwrite.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: any address may be asked for; the result is a local.
+    unsafe { libc::dladdr(address, &mut info) };
+    info.dli_fbase
+}
+
+/// What the global scope has under `name`: the executable, what it links, and what
+/// was opened globally. `RTLD_DEFAULT` would add the scope of the library that this
+/// code may be in, which others do not see.
+pub(crate) fn global_symbol(name: &CStr) -> Option<*mut c_void> {
     if cfg!(miri) {
         return None;
     }
-    // SAFETY: a lookup by name in the global scope.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    let ours = exports::address_of(name.to_str().ok()?)?;
-    (!found.is_null() && found != ours).then_some(found)
+    // SAFETY: a null name asks for the global scope; the handle needs no closing, as
+    // what it stands for stays.
+    let found = unsafe {
+        let global = libc::dlopen(std::ptr::null(), libc::RTLD_LAZY);
+        if global.is_null() { global } else { libc::dlsym(global, name.as_ptr()) }
+    };
+    (!found.is_null()).then_some(found)
 }
 
 impl Host {

@@ -24,6 +24,7 @@ use crate::bundle::Bundle;
 use crate::error::Error;
 use crate::exports;
 use crate::function::Function;
+use crate::host;
 
 /// Before the name of a kernel's packed entry.
 pub const PACKED_PREFIX: &str = "__tvm_ffi_";
@@ -278,16 +279,38 @@ fn is_mapped(address: NonNull<c_void>, size: usize) -> bool {
 
 /// Checks that libraries will find what they link by name.
 fn require_exports(path: &Path) -> Result<(), Error> {
-    // SAFETY: a lookup by name in the global scope.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, LINKED_BY_NAME.as_ptr()) };
-    if found.is_null() {
-        return Err(failure(
-            path,
-            "this process does not export TVMFFIErrorSetRaisedFromCStrParts; link it with \
-             -rdynamic, or export the names in reflex_runtime::exports::EXPORTED_SYMBOLS",
-        ));
+    if is_exported() {
+        return Ok(());
     }
-    Ok(())
+    publish();
+    if is_exported() {
+        return Ok(());
+    }
+    Err(failure(
+        path,
+        "this process does not export TVMFFIErrorSetRaisedFromCStrParts; link it with \
+         -rdynamic, or export the names in reflex_runtime::exports::EXPORTED_SYMBOLS",
+    ))
+}
+
+fn is_exported() -> bool {
+    host::global_symbol(LINKED_BY_NAME).is_some()
+}
+
+/// Makes the symbols of the shared library that this code is in globally visible, as
+/// hosts open their plugins privately. Does nothing in an executable.
+fn publish() {
+    // SAFETY: an all-zero Dl_info is a valid one to overwrite.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    let here = publish as *const c_void;
+    // SAFETY: an address of this code, and a local to fill.
+    if unsafe { libc::dladdr(here, &mut info) } == 0 || info.dli_fname.is_null() {
+        return;
+    }
+    let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_GLOBAL;
+    // SAFETY: loads nothing, as the library is this one. The reference that this adds is
+    // kept: what has been made visible must stay.
+    unsafe { libc::dlopen(info.dli_fname, flags) };
 }
 
 /// What the dynamic linker last complained about.
