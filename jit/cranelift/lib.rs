@@ -1,1 +1,24 @@
-//! Placeholder.
+//! Machine code for VM functions, by Cranelift.
+//!
+//! Two tiers share one way of writing code (`emit`, `fast`): `compile` translates whole functions
+//! ahead of time, `trace` what the interpreter recorded. `assemble` turns Cranelift functions into
+//! published code, `glue` connects it with Rust.
+//!
+//! What is not here: the meaning of programs (the interpreter defines it, and every rare case is
+//! left to it), kernels, and anything known only at run time of one session: no session address
+//! is ever in generated code.
+
+mod assemble;
+mod compile;
+mod emit;
+mod error;
+mod fast;
+mod force;
+mod glue;
+mod tier;
+mod trace;
+
+pub use error::JitError;
+pub use force::ForcedExits;
+pub use tier::{CraneliftTier, TierOptions};
+pub use trace::record::TraceReport;

@@ -17,6 +17,7 @@ mod value;
 
 pub use check::condition;
 pub use rules::Call;
+pub use shape::{make_code, match_code};
 pub use value::Closure;
 
 use std::ffi::c_void;

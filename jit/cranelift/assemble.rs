@@ -1,0 +1,213 @@
+//! From Cranelift functions to running code: one published piece of code memory per unit.
+//!
+//! A [`Unit`] is compiled as a whole; its functions refer to each other directly, and to nothing
+//! else by name. Everything outside is reached through pointers that the generated code loads or
+//! holds as constants, so there is no symbol table to fill at run time.
+//!
+//! Rejected: `cranelift-jit` (it keeps all code of a module until the module goes, and patches
+//! what it has published; here each unit is freed on its own and never touched again).
+
+use std::sync::Arc;
+
+use cranelift_codegen::Context;
+use cranelift_codegen::binemit::Reloc;
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::{self, ExternalName, FuncRef, Signature, UserFuncName};
+use cranelift_codegen::isa::{self, CallConv, OwnedTargetIsa, TargetFrontendConfig};
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_codegen::{FinalizedMachReloc, FinalizedRelocTarget};
+use reflex_codemem::pages::{Code, CodeSpace, Parts};
+
+use crate::error::JitError;
+
+/// Alignment of functions within a unit.
+const ALIGN: usize = 16;
+
+/// Functions that are compiled and published together.
+pub(crate) struct Unit {
+    /// What function builders need to know of the target.
+    pub(crate) frontend: TargetFrontendConfig,
+    functions: Vec<Option<ir::Function>>,
+}
+
+/// Number of a function within its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UnitFunc(u32);
+
+impl Unit {
+    /// Reserves a number, so that functions can refer to it before it is defined.
+    pub(crate) fn declare(&mut self) -> UnitFunc {
+        self.functions.push(None);
+        UnitFunc(self.functions.len() as u32 - 1)
+    }
+
+    /// An empty function to be built and handed to [`Unit::define`].
+    pub(crate) fn function(&self, UnitFunc(index): UnitFunc, signature: Signature) -> ir::Function {
+        ir::Function::with_name_signature(UserFuncName::user(0, index), signature)
+    }
+
+    pub(crate) fn define(&mut self, UnitFunc(index): UnitFunc, function: ir::Function) {
+        self.functions[index as usize] = Some(function);
+    }
+
+    /// Makes `callee` callable from `function`.
+    pub(crate) fn import(
+        function: &mut ir::Function,
+        UnitFunc(index): UnitFunc,
+        signature: Signature,
+    ) -> FuncRef {
+        let signature = function.import_signature(signature);
+        let name = function.declare_imported_user_function(ir::UserExternalName::new(0, index));
+        function.import_function(ir::ExtFuncData {
+            name: ExternalName::user(name),
+            signature,
+            colocated: true,
+            patchable: false,
+        })
+    }
+
+    /// The functions as text, for tests and `inspect`.
+    pub(crate) fn text(&self) -> String {
+        let functions = self.functions.iter().flatten();
+        functions.map(|function| function.display().to_string()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Compiled functions, executable for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Published {
+    code: Code,
+    offsets: Vec<usize>,
+}
+
+impl Published {
+    /// The address of a function of the unit.
+    pub(crate) fn address(&self, UnitFunc(index): UnitFunc) -> *const u8 {
+        let at = self.code.text_at(self.offsets[index as usize]);
+        at.map_or(std::ptr::null(), |at| at.as_ptr().cast_const())
+    }
+
+    /// Bytes of code.
+    pub(crate) fn size(&self) -> usize {
+        self.code.text().len()
+    }
+}
+
+/// Compiles units for the processor at hand.
+pub(crate) struct Assembler {
+    isa: OwnedTargetIsa,
+    space: Arc<CodeSpace>,
+}
+
+impl Assembler {
+    pub(crate) fn new() -> Result<Self, JitError> {
+        let mut flags = settings::builder();
+        let verify = if cfg!(debug_assertions) { "true" } else { "false" };
+        let set = [
+            ("opt_level", "speed"),
+            ("enable_verifier", verify),
+            ("unwind_info", "false"),
+            ("preserve_frame_pointers", "true"),
+        ];
+        for (name, value) in set {
+            flags.set(name, value).map_err(|error| JitError::backend(error.to_string()))?;
+        }
+        let builder = isa::lookup_by_name("x86_64-unknown-linux-gnu")
+            .map_err(|error| JitError::backend(error.to_string()))?;
+        let isa = builder
+            .finish(settings::Flags::new(flags))
+            .map_err(|error| JitError::backend(error.to_string()))?;
+        Ok(Self { isa, space: CodeSpace::shared()? })
+    }
+
+    /// An empty unit for this target.
+    pub(crate) fn unit(&self) -> Unit {
+        Unit { frontend: self.isa.frontend_config(), functions: Vec::new() }
+    }
+
+    /// The convention that VM code is compiled in.
+    pub(crate) const NATIVE: CallConv = CallConv::Tail;
+
+    /// The convention of callbacks and packed functions.
+    pub(crate) const C: CallConv = CallConv::SystemV;
+
+    /// Compiles every function of the unit and publishes the code.
+    pub(crate) fn publish(&self, unit: Unit) -> Result<Published, JitError> {
+        let mut text = Vec::new();
+        let mut offsets = Vec::with_capacity(unit.functions.len());
+        let mut relocations = Vec::new();
+        for function in unit.functions {
+            let function =
+                function.ok_or_else(|| JitError::backend("a declared function was not defined"))?;
+            text.resize(usize::next_multiple_of(text.len(), ALIGN), 0xcc);
+            let start = text.len();
+            offsets.push(start);
+            let mut context = Context::for_function(function);
+            let compiled = context
+                .compile(&*self.isa, &mut ControlPlane::default())
+                .map_err(|error| JitError::backend(format!("{:?}", error.inner)))?;
+            text.extend_from_slice(compiled.code_buffer());
+            let params = &context.func.params;
+            for relocation in context.compiled_code().into_iter().flat_map(|c| c.buffer.relocs()) {
+                relocations.push(Field::of(start, relocation, params)?);
+            }
+        }
+        for field in &relocations {
+            field.apply(&mut text, &offsets)?;
+        }
+        let mut draft = self.space.draft(&Parts { text: text.len(), ..Parts::default() })?;
+        let at = draft.text().start;
+        draft.bytes_mut()[at..at + text.len()].copy_from_slice(&text);
+        Ok(Published { code: draft.publish()?, offsets })
+    }
+}
+
+impl std::fmt::Debug for Assembler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Assembler").field("target", &self.isa.triple().to_string()).finish()
+    }
+}
+
+/// A 32-bit displacement to a function or place of the same unit.
+struct Field {
+    at: usize,
+    target: FieldTarget,
+    addend: i64,
+}
+
+enum FieldTarget {
+    Function(usize),
+    Offset(usize),
+}
+
+impl Field {
+    fn of(
+        start: usize,
+        relocation: &FinalizedMachReloc,
+        params: &ir::function::FunctionParameters,
+    ) -> Result<Self, JitError> {
+        match relocation.kind {
+            Reloc::X86PCRel4 | Reloc::X86CallPCRel4 => {}
+            other => return Err(JitError::backend(format!("relocation {other:?}"))),
+        }
+        let target = match &relocation.target {
+            FinalizedRelocTarget::ExternalName(ExternalName::User(name)) => {
+                FieldTarget::Function(params.user_named_funcs()[*name].index as usize)
+            }
+            FinalizedRelocTarget::Func(offset) => FieldTarget::Offset(start + *offset as usize),
+            other => return Err(JitError::backend(format!("reference to {other:?}"))),
+        };
+        Ok(Self { at: start + relocation.offset as usize, target, addend: relocation.addend })
+    }
+
+    fn apply(&self, text: &mut [u8], offsets: &[usize]) -> Result<(), JitError> {
+        let target = match self.target {
+            FieldTarget::Function(index) => offsets[index],
+            FieldTarget::Offset(offset) => offset,
+        };
+        let value = target as i64 + self.addend - self.at as i64;
+        let value = i32::try_from(value).map_err(|_| JitError::backend("a unit exceeds 2 GiB"))?;
+        text[self.at..self.at + 4].copy_from_slice(&value.to_le_bytes());
+        Ok(())
+    }
+}

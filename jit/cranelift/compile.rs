@@ -1,0 +1,400 @@
+//! Compiled mode: whole VM functions to machine code, ahead of time.
+//!
+//! A function becomes one body that works on its frame directly. The body keeps no state of its
+//! own between operations: registers live in the frame, so any call may leave the body and come
+//! back. Where a call of another VM function returns to is a *continuation*: a short function that
+//! enters the body again behind the call. Recursion therefore grows the register stack only.
+//!
+//! Rejected: one machine function per stretch between calls (duplicates every block that two
+//! stretches reach); native frames for VM frames (recursion would use the native stack, and an
+//! exit would have to unwind it).
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    AbiParam, Block, BlockCall, InstBuilder, JumpTableData, Signature, Value, types,
+};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use reflex_runtime::abi::{ANY_SIZE, TVMFFIAny, type_index};
+use reflex_vm::abi::{DISCARD, ERROR, callback};
+use reflex_vm::builtins::Builtin;
+use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op, Source};
+use reflex_vm::program::Program;
+use reflex_vm::tier::Bailout;
+
+use crate::assemble::{Unit, UnitFunc};
+use crate::emit::{Emit, Slot, plain_bits};
+use crate::fast::{Fast, Operand, Produced};
+use crate::glue::native_signature;
+
+/// Most operations of a function that is compiled as one body.
+const MAX_OPS: usize = 20_000;
+
+/// A unit that holds one VM function, and its entry.
+pub(crate) struct CompiledFunction {
+    pub(crate) unit: Unit,
+    pub(crate) entry: UnitFunc,
+}
+
+/// Compiles a VM function into an empty unit.
+pub(crate) fn compile(
+    mut unit: Unit,
+    program: &Program,
+    func: &FuncCode,
+) -> Result<CompiledFunction, Bailout> {
+    if func.ops.len() > MAX_OPS {
+        return Err(Bailout::TooLong { ops: func.ops.len() });
+    }
+    let mut context = FunctionBuilderContext::new();
+    let entry = unit.declare();
+    let body = unit.declare();
+    let calls: Vec<usize> =
+        func.ops.iter().enumerate().filter(|(_, op)| is_call(op)).map(|(pc, _)| pc).collect();
+    let continuations: Vec<_> = calls.iter().map(|_| unit.declare()).collect();
+    thunk(&mut unit, &mut context, entry, body, 0);
+    for (number, &continuation) in continuations.iter().enumerate() {
+        thunk(&mut unit, &mut context, continuation, body, number as i64 + 1);
+    }
+    let mut function = unit.function(body, body_signature());
+    let mut b = FunctionBuilder::new(&mut function, &mut context);
+    let start = b.create_block();
+    b.append_block_params_for_function_params(start);
+    b.switch_to_block(start);
+    let (session, regs, number) =
+        (b.block_params(start)[0], b.block_params(start)[1], b.block_params(start)[2]);
+    let blocks = func.ops.iter().map(|_| b.create_block()).collect();
+    let mut body_writer = Body {
+        e: Emit { b, session, regs },
+        program,
+        func,
+        blocks,
+        calls: &calls,
+        continuations: &continuations,
+    };
+    body_writer.dispatch(number);
+    for pc in 0..func.ops.len() {
+        body_writer.op(pc);
+    }
+    body_writer.e.b.seal_all_blocks();
+    body_writer.e.b.finalize(unit.frontend);
+    unit.define(body, function);
+    Ok(CompiledFunction { unit, entry })
+}
+
+fn is_call(op: &Op) -> bool {
+    matches!(op, Op::CallVm { .. } | Op::InvokeClosure { .. })
+}
+
+fn body_signature() -> Signature {
+    let mut signature = native_signature();
+    signature.params.push(AbiParam::new(types::I32));
+    signature
+}
+
+/// A function that enters the body at point `number`.
+fn thunk(
+    unit: &mut Unit,
+    context: &mut FunctionBuilderContext,
+    id: UnitFunc,
+    body: UnitFunc,
+    number: i64,
+) {
+    let mut function = unit.function(id, native_signature());
+    let body = Unit::import(&mut function, body, body_signature());
+    let mut b = FunctionBuilder::new(&mut function, context);
+    let block = b.create_block();
+    b.append_block_params_for_function_params(block);
+    b.switch_to_block(block);
+    let number = b.ins().iconst(types::I32, number);
+    let args = [b.block_params(block)[0], b.block_params(block)[1], number];
+    b.ins().return_call(body, &args);
+    b.seal_all_blocks();
+    b.finalize(unit.frontend);
+    unit.define(id, function);
+}
+
+/// Writes the body, one block per operation.
+struct Body<'f, 'p> {
+    e: Emit<'f>,
+    program: &'p Program,
+    func: &'p FuncCode,
+    blocks: Vec<Block>,
+    /// Operations that call VM functions, and the continuation behind each.
+    calls: &'p [usize],
+    continuations: &'p [UnitFunc],
+}
+
+impl Body<'_, '_> {
+    /// Goes to where the body is entered: its start, or behind a call.
+    fn dispatch(&mut self, number: Value) {
+        let first = self.blocks[0];
+        if self.calls.is_empty() {
+            self.e.b.ins().jump(first, &[]);
+            return;
+        }
+        let pool = &mut self.e.b.func.dfg.value_lists;
+        let mut targets = vec![BlockCall::new(first, [], pool)];
+        // The verifier makes sure that no function ends with a call.
+        targets.extend(self.calls.iter().map(|&pc| BlockCall::new(self.blocks[pc + 1], [], pool)));
+        let otherwise = BlockCall::new(first, [], pool);
+        let table = self.e.b.create_jump_table(JumpTableData::new(otherwise, &targets));
+        self.e.b.ins().br_table(number, table);
+    }
+
+    fn op(&mut self, pc: usize) {
+        self.e.b.switch_to_block(self.blocks[pc]);
+        let at = pc as u32;
+        match self.func.ops[pc] {
+            Op::CallPacked { callee, args, dst } => self.call_packed(at, callee, args, dst),
+            Op::CallVm { .. } | Op::InvokeClosure { .. } => return self.call_vm(pc),
+            Op::Builtin { builtin, args, dst } => self.builtin(at, builtin, args, dst),
+            Op::Copy { src, dst } => self.copy(src, dst),
+            Op::Kill { dst } => {
+                if dst != DISCARD {
+                    let slot = Slot::index(dst as usize);
+                    self.e.release(slot);
+                    self.e.store_none(slot);
+                }
+            }
+            Op::Goto { target } => {
+                self.e.b.ins().jump(self.blocks[target as usize], &[]);
+                return;
+            }
+            Op::LoopBack { target, .. } => return self.loop_back(at, target),
+            Op::Branch { cond, otherwise } => return self.branch(pc, cond, otherwise),
+            Op::Ret { .. } => {
+                let pc = self.e.i32(i64::from(at));
+                let call = self.e.call_back(
+                    callback::LEAVE,
+                    &[types::I64, types::I32],
+                    Some(types::I64),
+                    &[self.e.session, pc],
+                );
+                let code = self.e.b.inst_results(call)[0];
+                self.e.tail_call(code);
+                return;
+            }
+        }
+        self.e.b.ins().jump(self.blocks[pc + 1], &[]);
+    }
+
+    fn call_vm(&mut self, pc: usize) {
+        let number = self.calls.partition_point(|&call| call < pc);
+        let continuation =
+            Unit::import(self.e.b.func, self.continuations[number], native_signature());
+        let resume = self.e.b.ins().func_addr(types::I64, continuation);
+        let at = self.e.i32(pc as i64);
+        let call = self.e.call_back(
+            callback::PUSH_CALL,
+            &[types::I64, types::I32, types::I64],
+            Some(types::I64),
+            &[self.e.session, at, resume],
+        );
+        let code = self.e.b.inst_results(call)[0];
+        let failed = self.e.cold_block();
+        let fine = self.e.b.ins().icmp_imm_s(IntCC::NotEqual, code, 0);
+        self.e.require(fine, failed);
+        self.e.tail_call(code);
+        self.e.b.switch_to_block(failed);
+        self.e.return_status(ERROR);
+    }
+
+    /// Looks at interrupts, as every packed call does.
+    fn poll_before_call(&mut self, pc: u32) {
+        let wanted = self.e.interrupted();
+        let (poll, next) = (self.e.cold_block(), self.e.b.create_block());
+        self.e.b.ins().brif(wanted, poll, &[], next, &[]);
+        self.e.b.switch_to_block(poll);
+        self.e.call_or_fail(callback::POLL, pc);
+        self.e.b.ins().jump(next, &[]);
+        self.e.b.switch_to_block(next);
+    }
+
+    fn call_packed(&mut self, pc: u32, callee: u32, args: ArgRange, dst: u32) {
+        let Some(packed) = self.program.packed(callee) else {
+            self.e.call_or_fail(callback::EXECUTE, pc);
+            return;
+        };
+        self.poll_before_call(pc);
+        let area = self.func.arg_area();
+        for (index, source) in self.func.args(args).iter().enumerate() {
+            let value = self.e.source(source.get());
+            self.e.store_any(Slot::index(area + index), value);
+        }
+        let result_slot = Slot::index(self.func.result_slot());
+        // The callee finds None there, whatever an earlier call left.
+        self.e.store_none(result_slot);
+        let code = self.e.i64(packed.call as usize as i64);
+        let this = self.e.i64(packed.this as i64);
+        let area = self.e.slot_address(Slot::index(area));
+        let result = self.e.slot_address(result_slot);
+        let status = self.e.call_packed(code, this, area, args.len as usize, result);
+        let failed = self.e.cold_block();
+        let fine = self.e.b.ins().icmp_imm_s(IntCC::Equal, status, 0);
+        self.e.require(fine, failed);
+        if dst == DISCARD {
+            self.e.release(result_slot);
+        } else {
+            let dst = Slot::index(dst as usize);
+            self.e.release(dst);
+            let value = self.e.load_any(result_slot);
+            self.e.store_any(dst, value);
+        }
+        let next = self.e.b.create_block();
+        self.e.b.ins().jump(next, &[]);
+        self.e.b.switch_to_block(failed);
+        let at = self.e.i32(i64::from(pc));
+        let params = [types::I64, types::I32, types::I64];
+        let args = [self.e.session, at, result];
+        let call = self.e.call_back(callback::PACKED_FAILED, &params, Some(types::I32), &args);
+        let status = self.e.b.inst_results(call)[0];
+        self.e.b.ins().return_(&[status]);
+        self.e.b.switch_to_block(next);
+    }
+
+    fn builtin(&mut self, pc: u32, builtin: Builtin, args: ArgRange, dst: u32) {
+        let operands: Vec<Operand> = self
+            .func
+            .args(args)
+            .iter()
+            .map(|source| match source.get() {
+                ArgSource::Reg(index) | ArgSource::LastUse(index) => {
+                    Operand::Slot(Slot::index(index as usize), None)
+                }
+                ArgSource::Const(index) => {
+                    let constant = self.program.consts()[index as usize].as_raw();
+                    plain_bits(constant)
+                        .map_or(Operand::Const, |(tag, bits)| Operand::Imm { tag, bits })
+                }
+                ArgSource::Vm => Operand::Vm,
+            })
+            .collect();
+        let (slow, next) = (self.e.cold_block(), self.e.b.create_block());
+        let mut fast = Fast { e: &mut self.e, slow };
+        match fast.builtin(builtin, &operands) {
+            Some(produced) => {
+                self.store(produced, dst);
+                self.e.b.ins().jump(next, &[]);
+                self.e.b.switch_to_block(slow);
+            }
+            None => {
+                self.e.b.ins().jump(slow, &[]);
+                self.e.b.switch_to_block(slow);
+            }
+        }
+        self.e.call_or_fail(callback::EXECUTE, pc);
+        self.e.b.ins().jump(next, &[]);
+        self.e.b.switch_to_block(next);
+    }
+
+    fn store(&mut self, produced: Produced, dst: u32) {
+        if dst == DISCARD {
+            if let Produced::Owned(value) = produced {
+                // The result slot is free between calls.
+                let slot = Slot::index(self.func.result_slot());
+                self.e.store_any(slot, value);
+                self.e.release(slot);
+            }
+            return;
+        }
+        let slot = Slot::index(dst as usize);
+        self.e.release(slot);
+        match produced {
+            Produced::None => self.e.store_none(slot),
+            Produced::Plain { tag, payload } => self.e.store_plain(slot, tag, payload),
+            Produced::Owned(value) => self.e.store_any(slot, value),
+        }
+    }
+
+    fn copy(&mut self, src: Source, dst: u32) {
+        if dst == DISCARD {
+            if let ArgSource::LastUse(index) = src.get() {
+                // Moved out and dropped.
+                let slot = Slot::index(index as usize);
+                self.e.release(slot);
+                self.e.store_none(slot);
+            }
+            return;
+        }
+        let to = Slot::index(dst as usize);
+        match src.get() {
+            ArgSource::Reg(index) | ArgSource::LastUse(index) if index == dst => {}
+            ArgSource::LastUse(index) => {
+                let from = Slot::index(index as usize);
+                self.e.release(to);
+                let value = self.e.load_any(from);
+                self.e.store_any(to, value);
+                self.e.store_none(from);
+            }
+            ArgSource::Reg(index) => {
+                let from = Slot::index(index as usize);
+                self.e.retain(from);
+                self.e.release(to);
+                let value = self.e.load_any(from);
+                self.e.store_any(to, value);
+            }
+            ArgSource::Const(index) => self.copy_constant(index, to),
+            ArgSource::Vm => {
+                self.e.release(to);
+                let value = self.e.source(ArgSource::Vm);
+                self.e.store_any(to, value);
+            }
+        }
+    }
+
+    fn copy_constant(&mut self, index: u32, to: Slot) {
+        let constant = &self.program.consts()[index as usize];
+        if let Some((tag, payload)) = plain_bits(constant.as_raw()) {
+            self.e.release(to);
+            let payload = self.e.i64(payload);
+            self.e.store_plain(to, tag, payload);
+            return;
+        }
+        if constant.type_index() >= type_index::STATIC_OBJECT_BEGIN {
+            let consts = self.e.load(types::I64, self.e.session, reflex_vm::abi::SESSION_CONSTS);
+            let at = index as usize * ANY_SIZE + reflex_runtime::abi::ANY_PAYLOAD;
+            let object = self.e.load(types::I64, consts, at);
+            self.e.retain_object(object);
+        }
+        self.e.release(to);
+        let value = self.e.source(ArgSource::Const(index));
+        self.e.store_any(to, value);
+    }
+
+    fn loop_back(&mut self, pc: u32, target: u32) {
+        let fuel = self.e.charge();
+        let wanted = self.e.interrupted();
+        let spent = self.e.b.ins().icmp_imm_s(IntCC::SignedLessThan, fuel, 0);
+        let wanted = self.e.b.ins().icmp_imm_s(IntCC::NotEqual, wanted, 0);
+        let either = self.e.b.ins().bor(spent, wanted);
+        let poll = self.e.cold_block();
+        let target = self.blocks[target as usize];
+        self.e.b.ins().brif(either, poll, &[], target, &[]);
+        self.e.b.switch_to_block(poll);
+        self.e.call_or_fail(callback::POLL, pc);
+        self.e.b.ins().jump(target, &[]);
+    }
+
+    fn branch(&mut self, pc: usize, cond: u32, otherwise: u32) {
+        let slot = Slot::index(cond as usize);
+        let (then, otherwise) = (self.blocks[pc + 1], self.blocks[otherwise as usize]);
+        let tag = self.e.tag(slot);
+        let above = self.e.b.ins().iadd_imm_s(tag, -i64::from(type_index::INT));
+        let last = i64::from(type_index::BOOL - type_index::INT);
+        let scalar = self.e.b.ins().icmp_imm_u(IntCC::UnsignedLessThanOrEqual, above, last);
+        let odd = self.e.cold_block();
+        self.e.require(scalar, odd);
+        let payload = self.e.payload(slot);
+        self.e.b.ins().brif(payload, then, &[], otherwise, &[]);
+        self.e.b.switch_to_block(odd);
+        let truth = self.e.call_at(callback::CONDITION, pc as u32);
+        let failed = self.e.cold_block();
+        let fine = self.e.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, truth, 0);
+        self.e.require(fine, failed);
+        self.e.b.ins().brif(truth, then, &[], otherwise, &[]);
+        self.e.b.switch_to_block(failed);
+        self.e.return_status(ERROR);
+    }
+}
+
+// `copy_constant` reads the table as values.
+const _: () = assert!(size_of::<TVMFFIAny>() == ANY_SIZE);

@@ -1,0 +1,325 @@
+//! The vocabulary of generated code: registers, reference counts, callbacks.
+//!
+//! Everything that knows a layout goes through here, and every layout comes from
+//! `reflex_runtime::abi` and `reflex_vm::abi` by name. Compiled functions and traces are both
+//! written in these words, so they treat values alike.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    AbiParam, AtomicRmwOp, Block, Inst, InstBuilder, MemFlagsData, SigRef, Signature, Type, Value,
+    types,
+};
+use cranelift_frontend::FunctionBuilder;
+use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, TVMFFIAny, type_index};
+use reflex_vm::abi::{
+    ERROR, SESSION_CALLBACKS, SESSION_CONSTS, SESSION_EXIT, SESSION_FUEL, SESSION_INTERRUPT,
+    SESSION_PC, SESSION_REGS, SESSION_VM_VALUE, callback,
+};
+use reflex_vm::decode::ArgSource;
+
+use crate::assemble::Assembler;
+use crate::glue::native_signature;
+
+const ANY: Type = types::I8X16;
+
+/// A 16-byte slot of the register stack, as a byte offset from the frame the code works in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Slot(pub(crate) i32);
+
+impl Slot {
+    /// Slot number `index`, counted from register 0.
+    pub(crate) fn index(index: usize) -> Slot {
+        Slot((index * ANY_SIZE) as i32)
+    }
+
+    fn tag(self) -> i32 {
+        self.0
+    }
+
+    fn payload(self) -> i32 {
+        self.0 + ANY_PAYLOAD as i32
+    }
+}
+
+/// A function being written.
+pub(crate) struct Emit<'f> {
+    pub(crate) b: FunctionBuilder<'f>,
+    pub(crate) session: Value,
+    /// Register 0 of the frame the code was entered with.
+    pub(crate) regs: Value,
+}
+
+/// Where code can be entered and what it is entered with.
+pub(crate) fn trusted() -> MemFlagsData {
+    MemFlagsData::trusted()
+}
+
+impl<'f> Emit<'f> {
+    pub(crate) fn i64(&mut self, value: i64) -> Value {
+        self.b.ins().iconst(types::I64, value)
+    }
+
+    pub(crate) fn i32(&mut self, value: i64) -> Value {
+        self.b.ins().iconst(types::I32, value)
+    }
+
+    pub(crate) fn load(&mut self, ty: Type, from: Value, offset: usize) -> Value {
+        self.b.ins().load(ty, trusted(), from, offset as i32)
+    }
+
+    /// Starts a block that is rarely run.
+    pub(crate) fn cold_block(&mut self) -> Block {
+        let block = self.b.create_block();
+        self.b.set_cold_block(block);
+        block
+    }
+
+    /// Goes on in a fresh block when `condition` holds, and to `otherwise` when not.
+    pub(crate) fn require(&mut self, condition: Value, otherwise: Block) {
+        let next = self.b.create_block();
+        self.b.ins().brif(condition, next, &[], otherwise, &[]);
+        self.b.switch_to_block(next);
+    }
+
+    // --- slots ---
+
+    pub(crate) fn slot_address(&mut self, slot: Slot) -> Value {
+        self.b.ins().iadd_imm_s(self.regs, i64::from(slot.0))
+    }
+
+    /// The type index in a slot.
+    pub(crate) fn tag(&mut self, slot: Slot) -> Value {
+        self.b.ins().load(types::I32, trusted(), self.regs, slot.tag())
+    }
+
+    /// The payload of a slot, as an integer or pointer.
+    pub(crate) fn payload(&mut self, slot: Slot) -> Value {
+        self.b.ins().load(types::I64, trusted(), self.regs, slot.payload())
+    }
+
+    /// Whether the slot holds a value of this type.
+    pub(crate) fn has_tag(&mut self, slot: Slot, tag: i32) -> Value {
+        let have = self.tag(slot);
+        self.b.ins().icmp_imm_s(IntCC::Equal, have, i64::from(tag))
+    }
+
+    /// Stores a value that is not an object; the old value is lost.
+    pub(crate) fn store_plain(&mut self, slot: Slot, tag: i32, payload: Value) {
+        // One store covers the type index and the padding, which is zero.
+        let tag = self.i64(i64::from(tag));
+        self.b.ins().store(trusted(), tag, self.regs, slot.tag());
+        self.b.ins().store(trusted(), payload, self.regs, slot.payload());
+    }
+
+    pub(crate) fn store_none(&mut self, slot: Slot) {
+        let zero = self.i64(0);
+        self.store_plain(slot, type_index::NONE, zero);
+    }
+
+    /// All 16 bytes of a slot.
+    pub(crate) fn load_any(&mut self, slot: Slot) -> Value {
+        self.b.ins().load(ANY, trusted(), self.regs, slot.tag())
+    }
+
+    pub(crate) fn store_any(&mut self, slot: Slot, any: Value) {
+        self.b.ins().store(trusted(), any, self.regs, slot.tag());
+    }
+
+    pub(crate) fn any_at(&mut self, from: Value, offset: usize) -> Value {
+        self.load(ANY, from, offset)
+    }
+
+    /// The bits of an argument, borrowed.
+    pub(crate) fn source(&mut self, source: ArgSource) -> Value {
+        match source {
+            ArgSource::Reg(index) | ArgSource::LastUse(index) => {
+                self.load_any(Slot::index(index as usize))
+            }
+            ArgSource::Const(index) => {
+                let consts = self.load(types::I64, self.session, SESSION_CONSTS);
+                self.any_at(consts, index as usize * ANY_SIZE)
+            }
+            ArgSource::Vm => self.any_at(self.session, SESSION_VM_VALUE),
+        }
+    }
+
+    // --- reference counts ---
+
+    /// Releases what the slot holds. The slot keeps its bits; overwrite it.
+    pub(crate) fn release(&mut self, slot: Slot) {
+        let tag = self.tag(slot);
+        let (free, next) = (self.b.create_block(), self.b.create_block());
+        let object = self.is_object(tag);
+        self.b.ins().brif(object, free, &[], next, &[]);
+        self.b.switch_to_block(free);
+        self.release_object(slot);
+        self.b.ins().jump(next, &[]);
+        self.b.switch_to_block(next);
+    }
+
+    /// Releases a slot known to hold an object.
+    pub(crate) fn release_object(&mut self, slot: Slot) {
+        let address = self.slot_address(slot);
+        self.call_back(callback::RELEASE, &[types::I64], None, &[address]);
+    }
+
+    pub(crate) fn is_object(&mut self, tag: Value) -> Value {
+        let first = i64::from(type_index::STATIC_OBJECT_BEGIN);
+        self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, tag, first)
+    }
+
+    /// Adds a reference to the value in a slot.
+    pub(crate) fn retain(&mut self, slot: Slot) {
+        let tag = self.tag(slot);
+        let (add, next) = (self.b.create_block(), self.b.create_block());
+        let object = self.is_object(tag);
+        self.b.ins().brif(object, add, &[], next, &[]);
+        self.b.switch_to_block(add);
+        let object = self.payload(slot);
+        self.retain_object(object);
+        self.b.ins().jump(next, &[]);
+        self.b.switch_to_block(next);
+    }
+
+    /// Adds a reference to an object.
+    pub(crate) fn retain_object(&mut self, object: Value) {
+        let one = self.i64(reflex_runtime::abi::STRONG_ONE as i64);
+        // The combined count is the first field of the header.
+        self.b.ins().atomic_rmw(types::I64, trusted(), AtomicRmwOp::Add, object, one);
+    }
+
+    /// Adds a reference to a value given as bits at `address`, of a type known only at run time.
+    pub(crate) fn retain_at(&mut self, address: Value, offset: usize) {
+        let tag = self.load(types::I32, address, offset);
+        let (add, next) = (self.b.create_block(), self.b.create_block());
+        let object = self.is_object(tag);
+        self.b.ins().brif(object, add, &[], next, &[]);
+        self.b.switch_to_block(add);
+        let object = self.load(types::I64, address, offset + ANY_PAYLOAD);
+        self.retain_object(object);
+        self.b.ins().jump(next, &[]);
+        self.b.switch_to_block(next);
+    }
+
+    // --- the session ---
+
+    pub(crate) fn set_pc(&mut self, pc: u32) {
+        let pc = self.i32(i64::from(pc));
+        self.b.ins().store(trusted(), pc, self.session, SESSION_PC as i32);
+    }
+
+    /// Charges one unit of fuel; the result is what is left.
+    pub(crate) fn charge(&mut self) -> Value {
+        let fuel = self.load(types::I64, self.session, SESSION_FUEL);
+        let fuel = self.b.ins().iadd_imm_s(fuel, -1);
+        self.b.ins().store(trusted(), fuel, self.session, SESSION_FUEL as i32);
+        fuel
+    }
+
+    /// Whether someone wants the session's attention.
+    pub(crate) fn interrupted(&mut self) -> Value {
+        let word = self.load(types::I64, self.session, SESSION_INTERRUPT);
+        self.b.ins().atomic_load(types::I32, trusted(), word)
+    }
+
+    pub(crate) fn current_regs(&mut self) -> Value {
+        self.load(types::I64, self.session, SESSION_REGS)
+    }
+
+    pub(crate) fn exit_address(&mut self) -> Value {
+        self.load(types::I64, self.session, SESSION_EXIT)
+    }
+
+    /// Ends the function with a status.
+    pub(crate) fn return_status(&mut self, status: i32) {
+        let status = self.i32(i64::from(status));
+        self.b.ins().return_(&[status]);
+    }
+
+    /// Ends the function by going on at `code` with the session's current frame.
+    pub(crate) fn tail_call(&mut self, code: Value) {
+        let regs = self.current_regs();
+        let signature = self.b.import_signature(native_signature());
+        self.b.ins().return_call_indirect(signature, code, &[self.session, regs]);
+    }
+
+    // --- calls ---
+
+    fn c_signature(&mut self, params: &[Type], ret: Option<Type>) -> SigRef {
+        let mut signature = Signature::new(Assembler::C);
+        signature.params.extend(params.iter().map(|&ty| AbiParam::new(ty)));
+        signature.returns.extend(ret.map(AbiParam::new));
+        self.b.import_signature(signature)
+    }
+
+    /// Calls one of the VM's callbacks, given by its offset in the table.
+    pub(crate) fn call_back(
+        &mut self,
+        offset: usize,
+        params: &[Type],
+        ret: Option<Type>,
+        args: &[Value],
+    ) -> Inst {
+        let table = self.load(types::I64, self.session, SESSION_CALLBACKS);
+        let function = self.load(types::I64, table, offset);
+        let signature = self.c_signature(params, ret);
+        self.b.ins().call_indirect(signature, function, args)
+    }
+
+    /// Calls a callback of the form `(session, pc) -> i32`.
+    pub(crate) fn call_at(&mut self, offset: usize, pc: u32) -> Value {
+        let pc = self.i32(i64::from(pc));
+        let args = [self.session, pc];
+        let call = self.call_back(offset, &[types::I64, types::I32], Some(types::I32), &args);
+        self.b.inst_results(call)[0]
+    }
+
+    /// Calls a callback of the form `(session, pc) -> status` and leaves on an error.
+    pub(crate) fn call_or_fail(&mut self, offset: usize, pc: u32) {
+        let status = self.call_at(offset, pc);
+        let failed = self.cold_block();
+        let fine = self.b.ins().icmp_imm_s(IntCC::Equal, status, 0);
+        let next = self.b.create_block();
+        self.b.ins().brif(fine, next, &[], failed, &[]);
+        self.b.switch_to_block(failed);
+        self.return_status(ERROR);
+        self.b.switch_to_block(next);
+    }
+
+    /// Calls native code in the packed convention; the result is the status.
+    pub(crate) fn call_packed(
+        &mut self,
+        code: Value,
+        this: Value,
+        args: Value,
+        count: usize,
+        result: Value,
+    ) -> Value {
+        let count = self.i32(count as i64);
+        let params = [types::I64, types::I64, types::I32, types::I64];
+        let signature = self.c_signature(&params, Some(types::I32));
+        let call = self.b.ins().call_indirect(signature, code, &[this, args, count, result]);
+        self.b.inst_results(call)[0]
+    }
+
+    /// Calls a helper of this crate, given by its address.
+    pub(crate) fn call_helper(
+        &mut self,
+        address: usize,
+        params: &[Type],
+        ret: Option<Type>,
+        args: &[Value],
+    ) -> Inst {
+        let function = self.i64(address as i64);
+        let signature = self.c_signature(params, ret);
+        self.b.ins().call_indirect(signature, function, args)
+    }
+}
+
+/// The bits of a value that is not an object, as two words.
+pub(crate) fn plain_bits(value: &TVMFFIAny) -> Option<(i32, i64)> {
+    // SAFETY: every payload is eight initialised bytes, whatever its type.
+    let payload = unsafe { value.payload.int };
+    let plain = value.type_index < type_index::STATIC_OBJECT_BEGIN && value.small_len == 0;
+    plain.then_some((value.type_index, payload))
+}

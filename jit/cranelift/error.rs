@@ -1,0 +1,51 @@
+//! Why machine code could not be made.
+
+use std::fmt;
+
+use reflex_codemem::CodeError;
+
+/// A failure of the code generator or of code memory. Programs it concerns stay with the
+/// interpreter; nothing about a program's meaning depends on it.
+#[derive(Debug)]
+pub struct JitError(Cause);
+
+#[derive(Debug)]
+enum Cause {
+    Backend(String),
+    Memory(CodeError),
+}
+
+impl JitError {
+    pub(crate) fn backend(message: impl Into<String>) -> Self {
+        Self(Cause::Backend(message.into()))
+    }
+
+    /// Whether code memory ran out, as opposed to a failed translation.
+    pub fn is_memory(&self) -> bool {
+        matches!(self.0, Cause::Memory(_))
+    }
+}
+
+impl From<CodeError> for JitError {
+    fn from(error: CodeError) -> Self {
+        Self(Cause::Memory(error))
+    }
+}
+
+impl fmt::Display for JitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Cause::Backend(message) => write!(f, "code generation failed: {message}"),
+            Cause::Memory(error) => write!(f, "no memory for code: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for JitError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0 {
+            Cause::Backend(_) => None,
+            Cause::Memory(error) => Some(error),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Compiled mode gives the interpreter's answers, errors and counts.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use reflex_cranelift::{CraneliftTier, ForcedExits, TierOptions};
+use reflex_runtime::function::{Function, arg};
+use reflex_runtime::value::Any;
+use reflex_vm::builder::ExecBuilder;
+use reflex_vm::bytecode::Reg;
+use reflex_vm::program::Program;
+use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::verify::verify;
+
+/// Names, arguments and results of host calls, in order.
+type Log = Arc<Mutex<Vec<String>>>;
+
+fn library(log: &Log) -> HashMap<String, Function> {
+    let log = Arc::clone(log);
+    let add = Function::new(|args| Ok(Any::from(arg::<i64>(args, 0)? + arg::<i64>(args, 1)?)));
+    let less = Function::new(|args| Ok(Any::from(arg::<i64>(args, 0)? < arg::<i64>(args, 1)?)));
+    let record = Function::new(move |args| {
+        let seen: Vec<i64> = args.iter().filter_map(|arg| arg.as_int()).collect();
+        log.lock().unwrap().push(format!("{seen:?}"));
+        Ok(Any::NONE)
+    });
+    [("add", add), ("less", less), ("record", record)]
+        .map(|(name, function)| (name.to_owned(), function))
+        .into()
+}
+
+fn program(build: &dyn Fn(&mut ExecBuilder), log: &Log, options: TierOptions) -> Arc<Program> {
+    let mut b = ExecBuilder::new();
+    build(&mut b);
+    let exec = verify(b.finish().unwrap()).unwrap();
+    let program = Program::load(exec, &[&library(log)]).unwrap();
+    program.attach(Arc::new(CraneliftTier::with_options(options).unwrap()));
+    Arc::new(program)
+}
+
+/// Calls `main` several times in one session; what happened, as text.
+fn outcome(
+    program: &Arc<Program>,
+    mode: Mode,
+    args: &[Any],
+    fuel: Option<u64>,
+    log: &Log,
+) -> String {
+    let options = Options { mode, depth_limit: 50_000, ..Options::default() };
+    let mut session = Session::new(program, options).unwrap();
+    let mut text = String::new();
+    for _ in 0..4 {
+        session.set_fuel(fuel);
+        match session.call("main", args) {
+            Ok(value) => text += &format!("{:?}", value.view().as_int()),
+            Err(error) => text += &error.to_string(),
+        }
+        let log = std::mem::take(&mut *log.lock().unwrap());
+        text += &format!(" {log:?} {}\n", session.fuel());
+    }
+    text
+}
+
+/// Runs `main` in every mode and returns the common outcome.
+fn agreed(build: impl Fn(&mut ExecBuilder), args: &[Any], fuel: Option<u64>) -> String {
+    let log = Log::default();
+    let compiled = program(&build, &log, TierOptions::default());
+    assert_eq!(compiled.compile_all(), []);
+    let expected = outcome(&compiled, Mode::Bytecode, args, fuel, &log);
+    assert_eq!(expected, outcome(&compiled, Mode::Compiled, args, fuel, &log));
+    for one_in in [0, 1, 3, 20] {
+        let force = Some(Arc::new(ForcedExits::new(7, one_in)));
+        let traced = program(&build, &log, TierOptions { threshold: 2, force });
+        let answer = outcome(&traced, Mode::Tiered, args, fuel, &log);
+        assert_eq!(
+            expected,
+            answer,
+            "one guard in {one_in} forced to fail; {:?}",
+            traced.bailouts()
+        );
+    }
+    expected
+}
+
+/// `main(n)`: sum of n, n-1, ... 1 by a loop that records each.
+fn sum_by_loop(b: &mut ExecBuilder) {
+    b.function("main", 1).unwrap();
+    b.emit_call("vm.builtin.copy", &[b.imm(0).unwrap()], b.r(1)).unwrap();
+    let (top, done) = (b.label().unwrap(), b.label().unwrap());
+    b.place(top).unwrap();
+    b.emit_call("record", &[b.r(0), b.r(1)], Reg::VOID).unwrap();
+    b.emit_call("add", &[b.r(1), b.r(0)], b.r(1)).unwrap();
+    b.emit_call("add", &[b.r(0), b.imm(-1).unwrap()], b.r(0)).unwrap();
+    b.emit_call("less", &[b.imm(0).unwrap(), b.r(0)], b.r(2)).unwrap();
+    b.emit_if(Reg(2), done).unwrap();
+    b.emit_goto(top).unwrap();
+    b.place(done).unwrap();
+    b.emit_ret(Reg(1)).unwrap();
+    b.end_function().unwrap();
+}
+
+/// `main(n)` = n <= 0 ? 0 : n + main(n - 1).
+fn sum_by_recursion(b: &mut ExecBuilder) {
+    b.function("main", 1).unwrap();
+    let zero = b.label().unwrap();
+    b.emit_call("less", &[b.imm(0).unwrap(), b.r(0)], b.r(1)).unwrap();
+    b.emit_if(Reg(1), zero).unwrap();
+    b.emit_call("add", &[b.r(0), b.imm(-1).unwrap()], b.r(2)).unwrap();
+    b.emit_call("main", &[b.r(2)], b.r(2)).unwrap();
+    b.emit_call("add", &[b.r(0), b.r(2)], b.r(2)).unwrap();
+    b.emit_ret(Reg(2)).unwrap();
+    b.place(zero).unwrap();
+    b.emit_call("vm.builtin.copy", &[b.imm(0).unwrap()], b.r(2)).unwrap();
+    b.emit_ret(Reg(2)).unwrap();
+    b.end_function().unwrap();
+}
+
+#[test]
+fn loops_agree() {
+    let answer = agreed(sum_by_loop, &[Any::from(4_i64)], None);
+    assert!(answer.starts_with("Some(10) [\"[4, 0]\", \"[3, 4]\""), "{answer}");
+}
+
+#[test]
+fn recursion_does_not_use_the_native_stack() {
+    let answer = agreed(sum_by_recursion, &[Any::from(40_000_i64)], None);
+    assert!(answer.starts_with("Some(800020000)"), "{answer}");
+}
+
+#[test]
+fn errors_name_the_same_place() {
+    let answer = agreed(sum_by_loop, &[Any::from(1.5)], None);
+    assert!(answer.contains("TypeError") && answer.contains("calling `add`"), "{answer}");
+    let answer = agreed(sum_by_recursion, &[Any::from(60_000_i64)], None);
+    assert!(answer.contains("RecursionError"), "{answer}");
+    let answer = agreed(sum_by_loop, &[Any::from(100_i64)], Some(50));
+    assert!(answer.contains("fuel"), "{answer}");
+}
+
+#[test]
+fn closures_and_tuples_agree() {
+    let build = |b: &mut ExecBuilder| {
+        b.function("pair", 2).unwrap();
+        b.emit_call("vm.builtin.make_tuple", &[b.r(0), b.r(1)], b.r(2)).unwrap();
+        b.emit_ret(Reg(2)).unwrap();
+        b.end_function().unwrap();
+        b.function("main", 1).unwrap();
+        let pair = b.f("pair");
+        b.emit_call("vm.builtin.make_closure", &[pair, b.imm(7).unwrap()], b.r(1)).unwrap();
+        b.emit_call("vm.builtin.invoke_closure", &[b.vm_state(), b.r(1), b.r(0)], b.r(1)).unwrap();
+        b.emit_call("vm.builtin.tuple_getitem", &[b.r(1), b.imm(1).unwrap()], b.r(1)).unwrap();
+        b.emit_call("record", &[b.r(0), b.r(1)], Reg::VOID).unwrap();
+        b.emit_call("vm.builtin.null_value", &[], b.r(0)).unwrap();
+        b.emit_ret(Reg(1)).unwrap();
+        b.end_function().unwrap();
+    };
+    let answer = agreed(build, &[Any::from(3_i64)], None);
+    assert!(answer.starts_with("Some(7) [\"[3, 7]\"]"), "{answer}");
+}

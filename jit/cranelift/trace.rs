@@ -1,0 +1,16 @@
+//! Traces: straight runs of operations, through calls, as the interpreter saw them run.
+//!
+//! `record` watches the interpreter and hands each operation to `build`, which keeps track of
+//! what is known about every register and writes `ir`: operations, guards, and exits. `codegen`
+//! turns that into machine code. Frames of inlined calls and values that are not objects exist
+//! only as knowledge; an exit makes them real, exactly as the interpreter would have them at the
+//! first operation that has not run.
+//!
+//! Not here: bridges from exits (an exit goes back to the interpreter), several iterations of a
+//! loop as one body, and any motion of guards.
+
+pub(crate) mod build;
+pub(crate) mod codegen;
+mod helpers;
+pub(crate) mod ir;
+pub(crate) mod record;

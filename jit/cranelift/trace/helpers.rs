@@ -1,0 +1,77 @@
+//! Functions that traces call, beside the VM's own callbacks.
+//!
+//! They see values, never the session, so a trace may call them while frames of inlined calls do
+//! not exist yet.
+
+use std::ffi::{c_int, c_void};
+
+use reflex_runtime::abi::TVMFFIAny;
+use reflex_runtime::function::guard;
+use reflex_runtime::value::AnyView;
+use reflex_vm::builtins::{Builtin, Closure, Context};
+
+/// Runs builtin number `builtin` of the table in the packed convention; `vm` is the value of
+/// `%vm`.
+///
+/// # Safety
+/// `args` are `count` borrowed values, `result` is a writable slot that holds None, and `builtin`
+/// indexes [`Builtin::ALL`].
+pub(crate) unsafe extern "C" fn run_builtin(
+    builtin: usize,
+    vm: *mut c_void,
+    args: *const TVMFFIAny,
+    count: i32,
+    result: *mut TVMFFIAny,
+) -> c_int {
+    // SAFETY: by the contract.
+    let args = unsafe { AnyView::slice_from_raw(args, count) };
+    match guard(|| (Builtin::ALL[builtin].run())(Context { vm }, args)) {
+        Ok(value) => {
+            // SAFETY: by the contract.
+            unsafe { result.write(value.into_raw()) };
+            0
+        }
+        Err(error) => {
+            error.raise();
+            -1
+        }
+    }
+}
+
+/// Whether a value is a closure of function `func` of program `program` that captured `captured`
+/// values.
+///
+/// # Safety
+/// `value` is a valid value.
+pub(crate) unsafe extern "C" fn closure_matches(
+    value: *const TVMFFIAny,
+    program: u64,
+    func: u32,
+    captured: u32,
+) -> c_int {
+    // SAFETY: by the contract; the view is used here only.
+    let view = unsafe { AnyView::from_raw(*value) };
+    let matches = Closure::of(&view).is_some_and(|closure| {
+        closure.program == program
+            && closure.func == func
+            && closure.captured.len() == captured as usize
+    });
+    c_int::from(matches)
+}
+
+/// Writes a second reference to captured value number `index` of a closure.
+///
+/// # Safety
+/// `value` is a closure with more than `index` captured values; `out` holds nothing.
+pub(crate) unsafe extern "C" fn captured_value(
+    value: *const TVMFFIAny,
+    index: u32,
+    out: *mut TVMFFIAny,
+) {
+    // SAFETY: by the contract; the view is used here only.
+    let view = unsafe { AnyView::from_raw(*value) };
+    let captured = Closure::of(&view).and_then(|closure| closure.captured.get(index as usize));
+    let copy = captured.map_or(TVMFFIAny::NONE, |value| value.clone().into_raw());
+    // SAFETY: by the contract.
+    unsafe { out.write(copy) };
+}

@@ -1,0 +1,328 @@
+//! The trace IR: instructions on registers of frames, guards, and exits.
+//!
+//! A register is either in its place in the register stack, as an owned value, or *plain*: known
+//! by constant or variable, not an object, and its place holds nothing. Instructions say where
+//! values move; which registers are plain at an exit is written down with the exit. Everything
+//! prints as text ([`Trace`]'s `Display`), which is what tests read.
+
+use std::fmt;
+
+use reflex_runtime::abi::type_index;
+use reflex_vm::abi::DISCARD;
+use reflex_vm::builtins::Builtin;
+
+/// A frame of the trace: 0 is the one it was entered with, others are inlined calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct FrameId(pub(crate) u32);
+
+/// A machine word computed by the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Var(pub(crate) u32);
+
+/// An exit of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ExitId(pub(crate) u32);
+
+/// A register of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) frame: FrameId,
+    pub(crate) reg: u32,
+}
+
+/// A value that is not an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plain {
+    Const { tag: i32, bits: i64 },
+    Var { tag: i32, var: Var },
+}
+
+impl Plain {
+    pub(crate) const NONE: Plain = Plain::Const { tag: type_index::NONE, bits: 0 };
+
+    pub(crate) fn tag(self) -> i32 {
+        match self {
+            Plain::Const { tag, .. } | Plain::Var { tag, .. } => tag,
+        }
+    }
+}
+
+/// An operand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Arg {
+    /// A register in its place, and its type where that is known.
+    Place(Place, Option<i32>),
+    Plain(Plain),
+    /// An entry of the constant table.
+    Const(u32),
+    Vm,
+}
+
+/// What a builtin leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BuiltinResult {
+    /// None, which nobody needs to be told.
+    Nothing,
+    /// A word of this type.
+    Var(i32, Var),
+    /// An owned value in the frame's result slot.
+    Slot,
+}
+
+/// An instruction. `exit` is where to go when a guard fails, and what to restore on an error.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Ins {
+    /// Guard: the register holds a value of this type.
+    Tag { place: Place, tag: i32, exit: ExitId },
+    /// The payload of a register.
+    Payload { var: Var, place: Place },
+    /// Guard: the word is zero, or is not.
+    Truth { var: Var, expected: bool, exit: ExitId },
+    /// Guard: the register holds a closure of this function with so many captured values.
+    Closure { place: Place, func: u32, captured: u32, exit: ExitId },
+    /// A second reference to a captured value, into an empty place.
+    Captured { dst: Place, closure: Arg, index: u32 },
+    /// Guard: there is fuel and nobody wants attention; takes one unit.
+    Charge { exit: ExitId },
+    /// A second reference to an operand, into an empty place.
+    Copy { dst: Place, src: Arg },
+    /// Into an empty place; `src` is empty afterwards.
+    Move { dst: Place, src: Place },
+    /// A plain value into an empty place.
+    Store { dst: Place, value: Plain },
+    /// Gives up what is in a place, which is empty afterwards.
+    Release { place: Place, tag: Option<i32> },
+    /// Calls a packed function; the result is in the frame's result slot.
+    Packed { frame: FrameId, callee: u32, args: Vec<Arg>, exit: ExitId },
+    /// Calls a function object; the result is in the frame's result slot.
+    Invoke { frame: FrameId, callee: Arg, args: Vec<Arg>, exit: ExitId },
+    /// Runs a builtin. Written out, it leaves by `exit` when its usual case does not hold.
+    Builtin {
+        frame: FrameId,
+        builtin: Builtin,
+        inline: bool,
+        args: Vec<Arg>,
+        result: BuiltinResult,
+        exit: ExitId,
+    },
+    /// Moves the result slot into an empty place.
+    Take { frame: FrameId, dst: Place },
+    /// Gives up what is in the result slot.
+    Drop { frame: FrameId },
+}
+
+/// How a trace ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Back to its start.
+    Loop,
+    /// The return at this operation of the first frame.
+    Return { pc: u32 },
+    /// The interpreter goes on.
+    Exit(ExitId),
+}
+
+/// A frame of the trace and how it was called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FrameData {
+    pub(crate) func: u32,
+    pub(crate) name: String,
+    pub(crate) num_regs: u32,
+    /// Slots from register 0 of the trace's first frame to register 0 of this one.
+    pub(crate) base: u32,
+    /// Slots from register 0 to the next frame's.
+    pub(crate) slots: u32,
+    /// The caller, the operation after the call there, and the register for the result.
+    pub(crate) called: Option<(FrameId, u32, u32)>,
+}
+
+/// What the interpreter finds after an exit.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Exit {
+    /// The innermost frame; its callers follow from the frames' data.
+    pub(crate) frame: FrameId,
+    /// Its first operation that has not run.
+    pub(crate) pc: u32,
+    /// Registers that are not in their places.
+    pub(crate) plain: Vec<(Place, Plain)>,
+}
+
+/// A recorded trace.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Trace {
+    pub(crate) start_pc: u32,
+    pub(crate) frames: Vec<FrameData>,
+    pub(crate) code: Vec<Ins>,
+    pub(crate) exits: Vec<Exit>,
+    pub(crate) end: End,
+    pub(crate) vars: u32,
+}
+
+impl Trace {
+    /// The frames that are active at an exit, outermost first.
+    pub(crate) fn active(&self, exit: &Exit) -> Vec<FrameId> {
+        let mut chain = vec![exit.frame];
+        let mut at = exit.frame;
+        while let Some((caller, _, _)) = self.frames[at.0 as usize].called {
+            chain.push(caller);
+            at = caller;
+        }
+        chain.reverse();
+        chain
+    }
+
+    pub(crate) fn frame(&self, FrameId(id): FrameId) -> &FrameData {
+        &self.frames[id as usize]
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.frame {
+            FrameId(0) => write!(f, "%{}", self.reg),
+            FrameId(frame) => write!(f, "%{}.f{frame}", self.reg),
+        }
+    }
+}
+
+/// The name of a plain type, or its number.
+pub(crate) struct TagName(pub(crate) i32);
+
+impl fmt::Display for TagName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.0 {
+            type_index::NONE => "none",
+            type_index::INT => "int",
+            type_index::BOOL => "bool",
+            type_index::FLOAT => "float",
+            type_index::OPAQUE_PTR => "ptr",
+            type_index::DATA_TYPE => "dtype",
+            type_index::FUNCTION => "function",
+            type_index::SHAPE => "shape",
+            type_index::TENSOR => "tensor",
+            type_index::ARRAY => "tuple",
+            other => return write!(f, "type{other}"),
+        };
+        f.write_str(name)
+    }
+}
+
+impl fmt::Display for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Plain::NONE => f.write_str("none"),
+            Plain::Const { tag, bits } => write!(f, "{} {bits}", TagName(tag)),
+            Plain::Var { tag, var } => write!(f, "{} v{}", TagName(tag), var.0),
+        }
+    }
+}
+
+impl fmt::Display for Arg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Arg::Place(place, None) => write!(f, "{place}"),
+            Arg::Place(place, Some(tag)) => write!(f, "{place}:{}", TagName(*tag)),
+            Arg::Plain(plain) => write!(f, "{plain}"),
+            Arg::Const(index) => write!(f, "c[{index}]"),
+            Arg::Vm => f.write_str("%vm"),
+        }
+    }
+}
+
+struct Args<'a>(&'a [Arg]);
+
+impl fmt::Display for Args<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, arg) in self.0.iter().enumerate() {
+            if at > 0 {
+                f.write_str(", ")?;
+            }
+            write!(f, "{arg}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Ins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ins::Tag { place, tag, exit } => {
+                write!(f, "guard {place} is {} else exit{}", TagName(*tag), exit.0)
+            }
+            Ins::Payload { var, place } => write!(f, "v{} = payload {place}", var.0),
+            Ins::Truth { var, expected, exit } => {
+                let word = if *expected { "true" } else { "false" };
+                write!(f, "guard v{} is {word} else exit{}", var.0, exit.0)
+            }
+            Ins::Closure { place, func, captured, exit } => {
+                write!(f, "guard {place} is closure of {func} with {captured} else exit{}", exit.0)
+            }
+            Ins::Captured { dst, closure, index } => {
+                write!(f, "{dst} = captured {closure} [{index}]")
+            }
+            Ins::Charge { exit } => write!(f, "charge else exit{}", exit.0),
+            Ins::Copy { dst, src } => write!(f, "{dst} = copy {src}"),
+            Ins::Move { dst, src } => write!(f, "{dst} = move {src}"),
+            Ins::Store { dst, value } => write!(f, "{dst} = {value}"),
+            Ins::Release { place, tag: None } => write!(f, "release {place}"),
+            Ins::Release { place, tag: Some(tag) } => {
+                write!(f, "release {place}:{}", TagName(*tag))
+            }
+            Ins::Packed { callee, args, exit, .. } => {
+                write!(f, "result = call f[{callee}] ({}) at exit{}", Args(args), exit.0)
+            }
+            Ins::Invoke { callee, args, exit, .. } => {
+                write!(f, "result = invoke {callee} ({}) at exit{}", Args(args), exit.0)
+            }
+            Ins::Builtin { builtin, inline, args, result, exit, .. } => {
+                match result {
+                    BuiltinResult::Nothing => {}
+                    BuiltinResult::Var(_, var) => write!(f, "v{} = ", var.0)?,
+                    BuiltinResult::Slot => f.write_str("result = ")?,
+                }
+                let word = if *inline { "inline " } else { "" };
+                write!(f, "{word}{} ({}) at exit{}", builtin.name(), Args(args), exit.0)
+            }
+            Ins::Take { dst, .. } => write!(f, "{dst} = result"),
+            Ins::Drop { .. } => f.write_str("release result"),
+        }
+    }
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "trace {}@{}", self.frames[0].name, self.start_pc)?;
+        for (id, frame) in self.frames.iter().enumerate().skip(1) {
+            let Some((caller, return_pc, dst)) = frame.called else { continue };
+            write!(
+                f,
+                "  frame f{id}: {} called by f{}, returns to {return_pc}",
+                frame.name, caller.0
+            )?;
+            if dst != DISCARD {
+                write!(f, " with %{dst}")?;
+            }
+            writeln!(f)?;
+        }
+        for ins in &self.code {
+            writeln!(f, "  {ins}")?;
+        }
+        match self.end {
+            End::Loop => writeln!(f, "  loop")?,
+            End::Return { pc } => writeln!(f, "  return at {pc}")?,
+            End::Exit(exit) => writeln!(f, "  go to exit{}", exit.0)?,
+        }
+        for (id, exit) in self.exits.iter().enumerate() {
+            write!(f, "exit{id}:")?;
+            for frame in self.active(exit) {
+                write!(f, " {}", self.frame(frame).name)?;
+            }
+            write!(f, "@{}", exit.pc)?;
+            for (place, plain) in &exit.plain {
+                write!(f, "; {place} = {plain}")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
