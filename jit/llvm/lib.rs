@@ -10,6 +10,7 @@ mod emit;
 mod error;
 pub mod process;
 
+use std::panic::catch_unwind;
 use std::time::Instant;
 
 use inkwell::context::Context;
@@ -33,7 +34,10 @@ impl Codegen for LlvmCodegen {
         }
         let mut objects = vec![];
         for func in &request.funcs {
-            match compile(func, &request.target, request.opt, request.want_asm) {
+            let compiled =
+                catch_unwind(|| compile(func, &request.target, request.opt, request.want_asm));
+            // An ill-typed function can panic inside inkwell; the process goes on.
+            match compiled.unwrap_or_else(|_| Err(CodegenError::new("the generator panicked"))) {
                 Ok(object) => objects.push(object),
                 Err(error) => {
                     let (func, message) = (func.name.clone(), error.to_string());

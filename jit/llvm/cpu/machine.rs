@@ -15,10 +15,9 @@ use crate::error::{CodegenError, Result};
 
 /// What makes kernels fast and costs little to run. Loops come vectorized and unrolled from
 /// the schedule, so LLVM's own loop and SLP vectorizers have nothing to add but time.
-const PASSES: &str = "function(sroa<modify-cfg>,early-cse<memssa>,simplifycfg,\
-    instcombine<no-verify-fixpoint>,loop-mssa(loop-simplifycfg,licm<allowspeculation>),\
-    simplifycfg,gvn,instcombine<no-verify-fixpoint>,dse,loop-mssa(licm<allowspeculation>),\
-    early-cse<memssa>,simplifycfg),globaldce";
+const PASSES: &str = "function(sroa<modify-cfg>,early-cse<memssa>,\
+    instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm<allowspeculation>),gvn,dse,\
+    instcombine<no-verify-fixpoint>,simplifycfg),globaldce";
 
 /// A machine that generates position-independent code for exactly the target's features. The
 /// CPU's name is not used: in virtual machines LLVM guesses it wrong.

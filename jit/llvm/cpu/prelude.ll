@@ -21,7 +21,7 @@
 declare void @TVMFFIErrorSetRaisedFromCStrParts(ptr, ptr, i32)
 
 ; The decimal digits of %value, NUL-terminated, at the end of the 24 bytes at %buffer.
-define internal ptr @reflex.decimal(i64 %value, ptr %buffer) cold noinline minsize optsize {
+define internal ptr @reflex.decimal(i64 %value, ptr %buffer) cold noinline optnone {
 entry:
   %end = getelementptr i8, ptr %buffer, i64 23
   store i8 0, ptr %end
@@ -55,7 +55,7 @@ done:
 }
 
 ; "%message"
-define internal i32 @reflex.fail(ptr %kind, ptr %message) cold noinline minsize optsize {
+define internal i32 @reflex.fail(ptr %kind, ptr %message) cold noinline optnone {
   %parts = alloca ptr
   store ptr %message, ptr %parts
   call void @TVMFFIErrorSetRaisedFromCStrParts(ptr %kind, ptr %parts, i32 1)
@@ -63,7 +63,7 @@ define internal i32 @reflex.fail(ptr %kind, ptr %message) cold noinline minsize 
 }
 
 ; "%message%got"
-define internal i32 @reflex.fail_int(ptr %kind, ptr %message, i64 %got) cold noinline minsize optsize {
+define internal i32 @reflex.fail_int(ptr %kind, ptr %message, i64 %got) cold noinline optnone {
   %buffer = alloca [24 x i8]
   %digits = call ptr @reflex.decimal(i64 %got, ptr %buffer)
   %parts = alloca [2 x ptr]
@@ -75,7 +75,7 @@ define internal i32 @reflex.fail_int(ptr %kind, ptr %message, i64 %got) cold noi
 }
 
 ; "%message%expected, got %got"
-define internal i32 @reflex.fail_expected(ptr %kind, ptr %message, i64 %expected, i64 %got) cold noinline minsize optsize {
+define internal i32 @reflex.fail_expected(ptr %kind, ptr %message, i64 %expected, i64 %got) cold noinline optnone {
   %buffer = alloca [24 x i8]
   %digits = call ptr @reflex.decimal(i64 %expected, ptr %buffer)
   %buffer2 = alloca [24 x i8]
@@ -93,7 +93,7 @@ define internal i32 @reflex.fail_expected(ptr %kind, ptr %message, i64 %expected
 }
 
 ; "%message" and the name of a DLDataType
-define internal i32 @reflex.fail_dtype(ptr %message, i32 %dtype) cold noinline minsize optsize {
+define internal i32 @reflex.fail_dtype(ptr %message, i32 %dtype) cold noinline optnone {
 entry:
   %code = and i32 %dtype, 255
   %bits32 = lshr i32 %dtype, 8
@@ -143,7 +143,7 @@ known:
 }
 
 ; "%message" and what a tvm-ffi value holds
-define internal i32 @reflex.fail_type(ptr %message, i32 %index) cold noinline minsize optsize {
+define internal i32 @reflex.fail_type(ptr %message, i32 %index) cold noinline optnone {
 entry:
   %parts = alloca [3 x ptr]
   %buffer = alloca [24 x i8]

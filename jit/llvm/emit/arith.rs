@@ -94,12 +94,33 @@ impl<'c> Emitter<'_, 'c> {
         }
     }
 
-    /// `if a cmp b or a is NaN { a } else { b }`. The inner select is one x86 instruction.
+    /// `if a cmp b or a is NaN { a } else { b }`
     fn float_extremum(&self, op: FloatPredicate, a: Basic<'c>, b: Basic<'c>) -> Result<Basic<'c>> {
         let better = self.ir.fcmp(op, a, b)?;
         let chosen = self.ir.select(better, a, b)?;
         let nan = self.ir.fcmp(FloatPredicate::UNO, a, a)?;
         self.ir.select(nan, a, chosen)
+    }
+
+    /// `Min` or `Max` of `value` and a constant that is not NaN, which takes one or two
+    /// instructions where the general form takes four.
+    pub(super) fn float_limit(
+        &self,
+        op: BinOp,
+        value: Basic<'c>,
+        limit: Basic<'c>,
+        limit_is_zero: bool,
+    ) -> Result<Basic<'c>> {
+        if limit_is_zero {
+            // Zeros of either sign compare equal, and the limit must win then.
+            let unordered =
+                if op == BinOp::Max { FloatPredicate::UGT } else { FloatPredicate::ULT };
+            let better = self.ir.fcmp(unordered, value, limit)?;
+            return self.ir.select(better, value, limit);
+        }
+        let op = if op == BinOp::Max { FloatPredicate::OGT } else { FloatPredicate::OLT };
+        let beyond = self.ir.fcmp(op, limit, value)?;
+        self.ir.select(beyond, limit, value)
     }
 
     fn bool_binary(&self, op: BinOp, a: Basic<'c>, b: Basic<'c>) -> Result<Basic<'c>> {

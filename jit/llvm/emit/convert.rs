@@ -9,7 +9,7 @@ use inkwell::{FloatPredicate, IntPredicate};
 use reflex_tir::DType;
 
 use crate::emit::Emitter;
-use crate::emit::ir::{element_of, result_of};
+use crate::emit::ir::element_of;
 use crate::error::{CodegenError, Result};
 
 type Basic<'c> = BasicValueEnum<'c>;
@@ -137,9 +137,39 @@ impl<'c> Emitter<'_, 'c> {
         if !from.is_float() || !(to.is_int() || to.is_uint()) {
             return Err(CodegenError::new(format!("no conversion from {from} to {to}")));
         }
-        let name = if to.is_int() { "llvm.fptosi.sat" } else { "llvm.fptoui.sat" };
-        let ty = self.ir.shaped(value, self.value_type(to)?)?;
-        result_of(self.ir.intrinsic(name, &[ty, value.get_type()], &[value.into()])?)
+        self.saturating(value, to)
+    }
+
+    /// Truncation inside the range, the nearest end outside, 0 for NaN. What the plain
+    /// conversion gives outside is never chosen. (LLVM's saturating intrinsic means the same,
+    /// but goes lane by lane on x86.)
+    fn saturating(&self, value: Basic<'c>, to: DType) -> Result<Basic<'c>> {
+        let (ir, signed) = (&self.ir, to.is_int());
+        let float = element_of(value.get_type()).into_float_type();
+        let int = self.value_type(to)?.into_int_type();
+        // Narrow results go through int32, the narrowest that vectors convert to.
+        let wide = if to.bits < 32 { ir.context.i32_type() } else { int };
+        let op = match signed || to.bits < 32 {
+            true => InstructionOpcode::FPToSI,
+            false => InstructionOpcode::FPToUI,
+        };
+        let mut inside = ir.convert(op, value, wide)?;
+        if to.bits < 32 {
+            inside = ir.convert(InstructionOpcode::Trunc, inside, int)?;
+        }
+        let bits = i32::from(to.bits);
+        let (least, beyond, min, max) = match signed {
+            true => (-f64::powi(2.0, bits - 1), f64::powi(2.0, bits - 1), 1i64 << (bits - 1), {
+                ((1u64 << (bits - 1)) - 1) as i64
+            }),
+            false => (0.0, f64::powi(2.0, bits), 0, -1),
+        };
+        let below = ir.fcmp(FloatPredicate::OLT, value, ir.float_like(value, float, least))?;
+        let above = ir.fcmp(FloatPredicate::OGE, value, ir.float_like(value, float, beyond))?;
+        let nan = ir.fcmp(FloatPredicate::UNO, value, value)?;
+        let low = ir.select(below, ir.int_like(value, int, min), inside)?;
+        let high = ir.select(above, ir.int_like(value, int, max), low)?;
+        ir.select(nan, ir.int_like(value, int, 0), high)
     }
 
     fn int_to_float(&self, value: Basic<'c>, from: DType, to: DType) -> Result<Basic<'c>> {

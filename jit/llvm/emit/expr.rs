@@ -117,6 +117,12 @@ impl<'c> Emitter<'_, 'c> {
             }
         }
         let operands = self.same_shape(&[x, y])?;
+        if let (BinOp::Min | BinOp::Max, ExprKind::Float { bits, .. }) = (op, b.kind())
+            && !f64::from_bits(*bits).is_nan()
+        {
+            let zero = is_zero_of(f64::from_bits(*bits), dtype);
+            return Ok(Value::of(self.float_limit(op, operands[0], operands[1], zero)?));
+        }
         Ok(Value::of(self.binary(op, operands[0], operands[1], dtype)?))
     }
 
@@ -217,6 +223,16 @@ impl<'c> Emitter<'_, 'c> {
         let phi = self.ir.builder.build_phi(ends[0].0.get_type(), "")?;
         phi.add_incoming(&[(&ends[0].0, ends[0].1), (&ends[1].0, ends[1].1)]);
         Ok(Value::of(phi.as_basic_value()))
+    }
+}
+
+/// Whether `value` is a zero once rounded to `dtype`.
+fn is_zero_of(value: f64, dtype: DType) -> bool {
+    match dtype {
+        DType::F64 => value == 0.0,
+        DType::F32 => value as f32 == 0.0,
+        DType::F16 => half::f16::from_f64(value).to_f32() == 0.0,
+        _ => half::bf16::from_f64(value).to_f32() == 0.0,
     }
 }
 

@@ -8,7 +8,8 @@ use inkwell::types::BasicTypeEnum;
 use inkwell::values::{
     BasicValue, BasicValueEnum, InstructionOpcode, IntValue, PointerValue, VectorValue,
 };
-use reflex_tir::{Buffer, DType, Expr, Stmt};
+use reflex_tir::arith::Analyzer;
+use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, Stmt};
 
 use crate::emit::Emitter;
 use crate::emit::ir::{result_of, vector_of};
@@ -107,6 +108,13 @@ impl<'c> Emitter<'_, 'c> {
         if shape.len() != indices.len() {
             let (name, n) = (&self.func.buffers[buffer].name, indices.len());
             return Err(CodegenError::new(format!("{n} indices into {name}")));
+        }
+        if indices.iter().any(has_remainder) {
+            // `64 * (x // 64) + x % 64` is `x` again, and `x` may be a ramp.
+            let terms = shape.iter().zip(indices);
+            let flat = terms.fold(Expr::i64(0), |at, (n, i)| at * n.clone() + i.clone());
+            let flat = Analyzer::new().simplify(&flat);
+            return self.expr(&flat);
         }
         let mut offset = Value::One(self.ir.i64(0).into());
         for (extent, index) in shape.iter().zip(indices) {
@@ -306,4 +314,12 @@ impl<'c> Emitter<'_, 'c> {
         self.ir.intrinsic("llvm.masked.scatter", &types, &args)?;
         Ok(())
     }
+}
+
+fn has_remainder(index: &Expr) -> bool {
+    let mut found = false;
+    index.visit(&mut |e| {
+        found |= matches!(e.kind(), ExprKind::Binary { op: BinOp::FloorMod, .. });
+    });
+    found
 }

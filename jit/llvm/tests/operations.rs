@@ -57,6 +57,11 @@ fn grid(dtype: DType) -> Vec<Arg> {
             f64::NAN,
             2.5,
             255.5,
+            2147483648.0,
+            -2147483649.0,
+            9.3e18,
+            1.9e19,
+            4294967296.0,
             -128.7,
         ],
         false => vec![1.0, -1.0, 2.0, 3.0, -3.0, 7.0, -8.0, 100.0, 127.0, -128.0, 255.0],
@@ -128,6 +133,19 @@ fn arithmetic_and_comparisons() {
         values.extend(operations.iter().map(|f| (dtype, f as &dyn Fn(&[Expr]) -> Expr)));
         values.extend(comparisons.iter().map(|f| (DType::BOOL, f as &dyn Fn(&[Expr]) -> Expr)));
         run(dtype, &values);
+    }
+}
+
+#[test]
+fn constant_limits() {
+    for dtype in FLOATS {
+        for limit in [0.0, -0.0, 1e-60, 6.0, -1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN] {
+            let at = |op: BinOp| {
+                move |x: &[Expr]| Expr::binary(op, x[0].clone(), Expr::float(limit, dtype))
+            };
+            let (min, max) = (at(BinOp::Min), at(BinOp::Max));
+            run(dtype, &[(dtype, &min), (dtype, &max)]);
+        }
     }
 }
 

@@ -131,6 +131,11 @@ impl Analyzer {
         if common > 1 {
             return self.divide_rest(scale_down(&rest, common), by / common);
         }
+        if let Some((digit, high, _)) = self.low_digit(&rest, by)
+            && let Some(quotient) = self.floordiv(high, Poly::constant(by / digit))
+        {
+            return quotient;
+        }
         if let Some(ExprKind::Binary { op, a, b }) = rest.as_atom().map(Expr::kind)
             && let Some(inner) = b.as_int().filter(|n| *n > 0)
         {
@@ -182,12 +187,28 @@ impl Analyzer {
             let low = Poly::constant(rest.constant % common);
             return low.add_scaled(&inner, common);
         }
+        if let Some((digit, high, low)) = self.low_digit(&rest, by) {
+            // (g*x + r) % (g*m) == g * (x % m) + r for r in 0..g
+            let inner = self.floormod(high, Poly::constant(by / digit))?;
+            return low.add_scaled(&inner, digit);
+        }
         if let Some(ExprKind::Binary { op: BinOp::FloorMod, a, b }) = rest.as_atom().map(Expr::kind)
             && b.as_int().is_some_and(|n| n > 0 && n % by == 0)
         {
             return self.poly(&a.clone().floormod(by));
         }
         Some(Poly::atom(rest.to_expr().floormod(by)))
+    }
+
+    /// `poly = g * high + low` with `low` in `0..g` and `g` a divisor of `by`; largest `g` first.
+    fn low_digit(&self, poly: &Poly, by: i64) -> Option<(i64, Poly, Poly)> {
+        let sizes = poly.terms.iter().filter_map(|(_, c)| c.checked_abs());
+        let mut digits: Vec<i64> = sizes.filter(|g| *g > 1 && by % *g == 0 && *g < by).collect();
+        digits.sort_unstable_by(|a, b| b.cmp(a));
+        digits.into_iter().find_map(|g| {
+            let (high, low) = poly.split(g);
+            self.poly_interval(&low).within(g).then_some((g, high, low))
+        })
     }
 
     fn lies_within(&self, rest: &Poly, by: &Poly) -> bool {

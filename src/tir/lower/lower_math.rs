@@ -126,11 +126,13 @@ impl LowerMath<'_> {
 
     /// `e^x = p * 2^n`
     fn exp_parts(&mut self, x: Expr) -> (Expr, Expr) {
-        let n = Expr::call(Intrin::Round, vec![x.clone() * c(LOG2_E)]);
-        let n = self.bind("n", n);
-        let r = fma(n.clone(), c(-LN2_LOW), fma(n.clone(), c(-LN2_HIGH), x));
+        // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
+        let t = self.bind("t", fma(x.clone(), c(LOG2_E), c(ROUNDER)));
+        let n = self.bind("n", t.clone() - c(ROUNDER));
+        let r = fma(n.clone(), c(-LN2_LOW), fma(n, c(-LN2_HIGH), x));
         let r = self.bind("r", r);
-        let n = self.bind("n", n.cast(DType::I32));
+        let bits = Expr::int(i64::from(ROUNDER.to_bits()), DType::I32);
+        let n = self.bind("n", t.reinterpret(DType::I32) - bits);
         (horner(&EXP, &r), n)
     }
 
@@ -232,6 +234,7 @@ const LOG2_E: f32 = std::f32::consts::LOG2_E;
 /// `ln 2` with 12 trailing zero bits, so that `n * LN2_HIGH` is exact, and what is left.
 const LN2_HIGH: f32 = 0.693_145_75;
 const LN2_LOW: f32 = 1.428_606_8e-6;
+const ROUNDER: f32 = 12_582_912.0;
 const SQRT_HALF_BITS: i64 = 0x3f35_04f3;
 
 /// `e^r` on `|r| <= ln2 / 2`.

@@ -61,7 +61,7 @@ fn home(func: &PrimFunc, buffer: Buffer, s: &Stmt, loops: &mut Vec<Var>) {
 
 /// Whether no iteration of `l` reads what another one wrote.
 fn is_private(func: &PrimFunc, buffer: Buffer, l: &For) -> bool {
-    let mut accesses = Accesses::new(buffer);
+    let mut accesses = Accesses::new(func, buffer);
     let mut facts = parameter_facts(func);
     facts.bind_loop(l);
     accesses.stmt(&l.body, &facts, &HashMap::new());
@@ -114,7 +114,7 @@ fn place(
 }
 
 fn allocate(func: &mut PrimFunc, buffer: Buffer, body: &Stmt, facts: &Analyzer) -> Stmt {
-    let mut accesses = Accesses::new(buffer);
+    let mut accesses = Accesses::new(func, buffer);
     accesses.stmt(body, facts, &HashMap::new());
     let mut starts: BTreeMap<usize, Expr> = BTreeMap::new();
     let rank = func.buffers[buffer].shape.len();
@@ -190,6 +190,7 @@ struct Access {
 /// Every access to one buffer in execution order.
 struct Accesses {
     buffer: Buffer,
+    rank: usize,
     list: Vec<Access>,
     /// Loop variables that reductions writing the buffer run over.
     reduced: BTreeSet<Var>,
@@ -201,9 +202,10 @@ struct Accesses {
 }
 
 impl Accesses {
-    fn new(buffer: Buffer) -> Accesses {
+    fn new(func: &PrimFunc, buffer: Buffer) -> Accesses {
         Accesses {
             buffer,
+            rank: func.buffers[buffer].shape.len(),
             list: vec![],
             reduced: BTreeSet::new(),
             irregular: false,
@@ -283,6 +285,11 @@ impl Accesses {
         facts: &Analyzer,
         bound: &HashMap<Var, Expr>,
     ) {
+        // A flat access says nothing about single dimensions.
+        if indices.len() != self.rank {
+            self.irregular = true;
+            return;
+        }
         let (mut ranges, mut dense) = (vec![], vec![]);
         for index in indices {
             let (range, full) = self.range(&resolve(index, bound), facts);
