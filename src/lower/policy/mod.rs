@@ -1,16 +1,195 @@
-//! Policy: which schedule a kernel gets.
+//! Policy: which schedule a kernel gets. The machine's shape decides, rules first.
+//!
+//! [`schedule`] reads a naive kernel's blocks as stages, merges what should be computed
+//! together, and writes each stage's nest by the first rule that takes it. A rule that does not
+//! take a stage says why; the last rule takes all. What comes out has no blocks.
+//!
+//! | rule | stages | results |
+//! |---|---|---|
+//! | `gemm` | sums of products with a contiguous factor | exactly the naive ones |
+//! | `reduce` along rows | other reductions of contiguous elements | reassociated |
+//! | `reduce` across rows | other reductions | exactly the naive ones |
+//! | `map` | stages without reduction | exactly the naive ones |
+//! | `naive` | the rest | as written |
+
+mod affine;
+mod contraction;
+mod cut;
+mod fuse;
+mod gemm;
+mod map;
+mod nest;
+mod reduce;
+mod rows;
+mod stage;
+
+use std::collections::HashSet;
 
 use reflex_tir::codegen::Target;
+use reflex_tir::{Buffer, PrimFunc, Stmt};
 
-/// Columns per panel for a matrix of `n` columns on vectors of `lanes` elements.
+use nest::{Nest, Parallel};
+use stage::{Item, Stage};
+
+/// A scheduled kernel and how it came about.
+#[derive(Clone, Debug)]
+pub struct Scheduled {
+    /// The kernel, without blocks.
+    pub func: PrimFunc,
+    /// One per stage, in order.
+    pub decisions: Vec<Decision>,
+}
+
+/// What was done with a stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The stage's name.
+    pub stage: String,
+    /// The rule that took it.
+    pub rule: &'static str,
+    /// The rules that did not, and why.
+    pub refused: Vec<(&'static str, Refusal)>,
+}
+
+/// Why a rule does not take a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Not a sum of products.
+    #[error("not a sum of products")]
+    NoProduct,
+    /// An element type that the rule has no kernel for.
+    #[error("element type")]
+    ElementType,
+    /// A position that is not linear in the axes.
+    #[error("position not linear in the axes")]
+    NotAffine,
+    /// No axis along which elements lie side by side.
+    #[error("elements not side by side")]
+    NotContiguous,
+    /// Both factors change along the contiguous axis.
+    #[error("both factors change along the rows of results")]
+    NotSeparable,
+    /// Partial results do not combine.
+    #[error("partial results do not combine")]
+    NotAssociative,
+    /// Every reduction axis has extent 1.
+    #[error("nothing to reduce")]
+    NothingToReduce,
+}
+
+/// The schedule of `func` for `target`.
+pub fn schedule(func: &PrimFunc, target: &Target) -> PrimFunc {
+    schedule_explained(func, target).func
+}
+
+/// [`schedule`], with the reasons.
+pub fn schedule_explained(func: &PrimFunc, target: &Target) -> Scheduled {
+    let mut items = stage::items_of(&func.body);
+    let mut nest = Nest { func: func.clone(), target };
+    fuse::inline_stages(&nest.func, &mut items);
+    items = contraction::stage_operands(&mut nest, items);
+    fuse::inline_stages(&nest.func, &mut items);
+    let mut decisions = vec![];
+    let body = emit(&mut nest, &items, Parallel::Yes, &mut decisions);
+    let mut func = nest.func;
+    func.body = body;
+    drop_unused(&mut func);
+    Scheduled { func, decisions }
+}
+
+/// Columns per panel for a matrix of `n` columns on vectors of `lanes` elements: the width
+/// with the least filling, the larger one of equals.
 pub fn panel_width(n: i64, lanes: i64) -> i64 {
     let most = if lanes >= 16 { 4 } else { 2 };
-    let vectors = (n + lanes - 1) / lanes;
-    vectors.clamp(1, most) * lanes
+    let filled = |vectors: i64| (n + vectors * lanes - 1) / (vectors * lanes) * vectors * lanes;
+    let best = (1..=most).rev().min_by_key(|v| {
+        // Narrower panels load more per product: worth it from 1/16 less filling on.
+        filled(*v) + (most - v) * (n / 16)
+    });
+    best.unwrap_or(1) * lanes
 }
 
 /// Rows per panel for the weights of a convolution with `n` output channels.
 pub fn conv_rows(n: i64, target: &Target) -> i64 {
     let most = if target.vector_bytes >= 64 { 12 } else { 6 };
     n.clamp(1, most)
+}
+
+/// The nests of `items`, in order.
+fn emit(
+    nest: &mut Nest<'_>,
+    items: &[Item],
+    threads: Parallel,
+    decisions: &mut Vec<Decision>,
+) -> Stmt {
+    let mut items = items.to_vec();
+    let mut parts = vec![];
+    let mut at = 0;
+    while at < items.len() {
+        match items[at].clone() {
+            Item::Opaque(stmt) => parts.push(stmt),
+            Item::Loop { var, extent, items } => {
+                let body = emit(nest, &items, Parallel::No, decisions);
+                parts.push(Stmt::serial(var, extent, body));
+            }
+            Item::Stage(stage) if stage.init.is_some() => {
+                let epilogue = fuse::epilogue_of(&nest.func, &items, at);
+                match product(nest, &stage, &items, epilogue, threads, decisions) {
+                    Ok(stmt) => {
+                        parts.push(stmt);
+                        if let Some(reader) = epilogue {
+                            items.remove(reader);
+                        }
+                    }
+                    Err(refusal) => {
+                        let refused = ("gemm", refusal);
+                        let (stmt, count) =
+                            rows::rows(nest, &items[at..], threads, Some(refused), decisions);
+                        parts.push(stmt);
+                        at += count - 1;
+                    }
+                }
+            }
+            Item::Stage(_) => {
+                let (stmt, count) = rows::rows(nest, &items[at..], threads, None, decisions);
+                parts.push(stmt);
+                at += count - 1;
+            }
+        }
+        at += 1;
+    }
+    Stmt::Seq(parts)
+}
+
+fn product(
+    nest: &mut Nest<'_>,
+    stage: &Stage,
+    items: &[Item],
+    epilogue: Option<usize>,
+    threads: Parallel,
+    decisions: &mut Vec<Decision>,
+) -> Result<Stmt, Refusal> {
+    let epilogue = epilogue.and_then(|n| match &items[n] {
+        Item::Stage(s) => Some(s),
+        _ => None,
+    });
+    let stmt = gemm::gemm(nest, stage, epilogue, threads)?;
+    decisions.push(Decision { stage: stage.name.clone(), rule: "gemm", refused: vec![] });
+    if let Some(epilogue) = epilogue {
+        let rule = "epilogue of gemm";
+        decisions.push(Decision { stage: epilogue.name.clone(), rule, refused: vec![] });
+    }
+    Ok(stmt)
+}
+
+/// Forgets intermediates that nothing stores to any more.
+fn drop_unused(func: &mut PrimFunc) {
+    let mut used: HashSet<Buffer> = HashSet::new();
+    func.body.visit(&mut |s| {
+        if let Stmt::Store { buffer, .. } = s {
+            used.insert(*buffer);
+        }
+    });
+    func.allocs.retain(|b| used.contains(b));
 }

@@ -1,0 +1,299 @@
+//! Sums of products, and the copies that make their vector operand contiguous.
+//!
+//! A contraction has a *column* operand, whose elements lie side by side like the results', and
+//! a *row* operand, whose elements are broadcast. Where the column operand is strided it is
+//! first copied: split by phase for a strided window, into panels for a transposed matrix, and
+//! into one row per window element where rows of results are short.
+
+use reflex_tir::{DType, Expr, ExprKind, Intrin, PrimFunc, Scope, Var};
+
+use super::Refusal;
+use super::affine::{coefficient, linear, mentions};
+use super::nest::Nest;
+use super::stage::{Axis, Item, Stage};
+
+/// A sum over products of two operands.
+#[derive(Clone, Debug)]
+pub struct Contraction {
+    /// Broadcast factor.
+    pub row: Expr,
+    /// Vector factor.
+    pub column: Expr,
+    /// The result's contiguous axis.
+    pub inner: Axis,
+}
+
+impl Contraction {
+    /// Reads a stage without axes of extent 1.
+    pub fn of(func: &PrimFunc, stage: &Stage) -> Result<Contraction, Refusal> {
+        let ExprKind::Call { op: Intrin::Fma, args, .. } = stage.value.kind() else {
+            return Err(Refusal::NoProduct);
+        };
+        let zero = |e: &Expr| matches!(e.kind(), ExprKind::Float { bits: 0, .. });
+        let sums = matches!(args[2].kind(), ExprKind::Load { buffer, indices, .. }
+            if *buffer == stage.buffer && *indices == stage.indices);
+        if !sums || !stage.init.as_ref().is_some_and(zero) || stage.reduce.is_empty() {
+            return Err(Refusal::NoProduct);
+        }
+        if func.buffers[stage.buffer].dtype != DType::F32 {
+            return Err(Refusal::ElementType);
+        }
+        let vars = stage.spatial_vars();
+        let store = linear(func, stage.buffer, &stage.indices, &vars).ok_or(Refusal::NotAffine)?;
+        let unit = store.coefficients.iter().position(|c| c.as_int() == Some(1));
+        let inner = stage.spatial[unit.ok_or(Refusal::NotContiguous)?].clone();
+        let (row, column) = match (mentions(&args[0], inner.var), mentions(&args[1], inner.var)) {
+            (true, false) => (args[1].clone(), args[0].clone()),
+            (false, true) => (args[0].clone(), args[1].clone()),
+            _ => return Err(Refusal::NotSeparable),
+        };
+        Ok(Contraction { row, column, inner })
+    }
+
+    /// Results that share one column element: the axes that only the row operand has.
+    pub fn rows(&self, stage: &Stage) -> Vec<Axis> {
+        let only_row = |a: &&Axis| mentions(&self.row, a.var) && !mentions(&self.column, a.var);
+        stage.spatial.iter().filter(only_row).cloned().collect()
+    }
+}
+
+/// Copies the column operands that need it; new items come before their contraction.
+pub fn stage_operands(nest: &mut Nest<'_>, items: Vec<Item>) -> Vec<Item> {
+    let mut out = vec![];
+    for item in items {
+        match item {
+            Item::Loop { var, extent, items } => {
+                out.push(Item::Loop { var, extent, items: stage_operands(nest, items) });
+            }
+            Item::Stage(stage) => match staged(nest, &stage.squeezed()) {
+                Some((copy, product)) => {
+                    out.extend([Item::Stage(copy), Item::Stage(product)]);
+                }
+                None => out.push(Item::Stage(stage)),
+            },
+            opaque => out.push(opaque),
+        }
+    }
+    out
+}
+
+fn staged(nest: &mut Nest<'_>, stage: &Stage) -> Option<(Stage, Stage)> {
+    let product = Contraction::of(&nest.func, stage).ok()?;
+    let rows = product.rows(stage);
+    let many_rows = rows.iter().map(|a| a.extent.as_int()).try_fold(1, |n, e| Some(n * e?));
+    if let ExprKind::Load { buffer, indices, dtype: DType::F32 } = product.column.kind() {
+        let at = linear(&nest.func, *buffer, indices, &[product.inner.var]);
+        let step = at.and_then(|at| at.coefficients[0].as_int());
+        if step == Some(1) {
+            return window_rows(nest, stage, &product, many_rows);
+        }
+        let split = is_split(indices, product.inner.var);
+        if let Some(step @ 2..=8) = step
+            && let Some(last) = indices.last()
+            && coefficient(last, product.inner.var)?.as_int() == Some(step)
+        {
+            return Some(phases(nest, stage, &product, step));
+        }
+        if split {
+            return None;
+        }
+    }
+    if many_rows.is_some_and(|n| n < 4) {
+        return None;
+    }
+    panels(nest, stage, &product)
+}
+
+/// Whether the column is addressed as panels already.
+fn is_split(indices: &[Expr], var: Var) -> bool {
+    indices.iter().any(|i| {
+        matches!(i.kind(), ExprKind::Binary { op: reflex_tir::BinOp::FloorMod, a, .. }
+            if a.as_var() == Some(var))
+    })
+}
+
+fn scratch(nest: &mut Nest<'_>, name: &str, shape: Vec<Expr>) -> reflex_tir::Buffer {
+    let buffer = nest.func.new_buffer(name, DType::F32, shape, Scope::Global);
+    nest.func.allocs.push(buffer);
+    buffer
+}
+
+/// The stage with its column operand replaced.
+fn with_column(stage: &Stage, product: &Contraction, column: Expr) -> Stage {
+    let ExprKind::Call { args, .. } = stage.value.kind() else {
+        unreachable!("a contraction's value is a fused multiply-add");
+    };
+    let value = Expr::call(Intrin::Fma, vec![product.row.clone(), column, args[2].clone()]);
+    Stage { value, ..stage.clone() }
+}
+
+/// `T[.., p, i] = S[.., i * step + p]`: a window with stride `step` then walks `T` by 1.
+fn phases(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction, step: i64) -> (Stage, Stage) {
+    let ExprKind::Load { buffer, indices, dtype } = product.column.kind() else {
+        unreachable!("only loads are split by phase");
+    };
+    let source = nest.func.buffers[*buffer].shape.clone();
+    let last = source.len() - 1;
+    let mut shape = source[..last].to_vec();
+    shape.extend([Expr::i64(step), source[last].clone().ceildiv(step)]);
+    let copy = scratch(nest, "phases", shape.clone());
+    let spatial: Vec<Axis> =
+        shape.into_iter().map(|extent| Axis { var: nest.var("p"), extent }).collect();
+    let at: Vec<Expr> = spatial.iter().map(|a| a.var.into()).collect();
+    let mut from = at[..last].to_vec();
+    let place = at[last + 1].clone() * step + at[last].clone();
+    from.push(place.clone());
+    let inside = match source[last].as_int() {
+        Some(n) if n % step == 0 => Expr::bool(true),
+        _ => place.lt(source[last].clone()),
+    };
+    let value = Expr::load(*buffer, from, *dtype);
+    let value = Expr::if_then_else(inside, value, Expr::float(0.0, *dtype));
+    let fill = Stage {
+        name: "phases".into(),
+        spatial,
+        reduce: vec![],
+        buffer: copy,
+        indices: at,
+        init: None,
+        value,
+    };
+    // index = inner * step + rest, rest >= 0
+    let inner: Expr = product.inner.var.into();
+    let rest = indices[last].substitute(&|v| (v == product.inner.var).then(|| Expr::i64(0)));
+    let mut to = indices[..last].to_vec();
+    to.push(rest.clone().floormod(step));
+    to.push(inner + rest.floordiv(step));
+    let column = Expr::load(copy, to, *dtype);
+    (fill, with_column(stage, product, column))
+}
+
+/// The axes of `stage` that `e` mentions, but for the inner one.
+fn mentioned(stage: &Stage, e: &Expr, inner: Var) -> (Vec<Axis>, Vec<Axis>) {
+    let pick = |list: &[Axis]| {
+        list.iter().filter(|a| a.var != inner && mentions(e, a.var)).cloned().collect()
+    };
+    (pick(&stage.spatial), pick(&stage.reduce))
+}
+
+/// `T[outer.., panel, k.., lane]` holds the column operand in panels filled up with zeros.
+fn panels(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction) -> Option<(Stage, Stage)> {
+    let inner = &product.inner;
+    let lanes = nest.lanes(4);
+    let width = match inner.extent.as_int() {
+        Some(n) => super::panel_width(n, lanes).min(2 * lanes),
+        None => 2 * lanes,
+    };
+    let (outer, reduce) = mentioned(stage, &product.column, inner.var);
+    if reduce.is_empty() {
+        return None;
+    }
+    let extents = |list: &[Axis]| list.iter().map(|a| a.extent.clone()).collect::<Vec<_>>();
+    let count = inner.extent.clone().ceildiv(width);
+    let shape =
+        [extents(&outer), vec![count.clone()], extents(&reduce), vec![Expr::i64(width)]].concat();
+    let buffer = scratch(nest, "panels", shape);
+    let (panel, lane) = (nest.var("panel"), nest.var("lane"));
+    let copy_of = |nest: &mut Nest<'_>, list: &[Axis]| -> Vec<Axis> {
+        list.iter().map(|a| Axis { var: nest.var("c"), extent: a.extent.clone() }).collect()
+    };
+    let (outer_copy, reduce_copy) = (copy_of(nest, &outer), copy_of(nest, &reduce));
+    let place = Expr::from(panel) * width + lane;
+    let value = product.column.substitute(&|v| {
+        if v == inner.var {
+            return Some(place.clone());
+        }
+        let of = |from: &[Axis], to: &[Axis]| {
+            from.iter().position(|a| a.var == v).map(|n| Expr::from(to[n].var))
+        };
+        of(&outer, &outer_copy).or_else(|| of(&reduce, &reduce_copy))
+    });
+    let inside = match inner.extent.as_int() {
+        Some(n) if n % width == 0 => Expr::bool(true),
+        _ => place.lt(inner.extent.clone()),
+    };
+    let value = Expr::if_then_else(inside, value, Expr::float(0.0, DType::F32));
+    let spatial = [
+        outer_copy,
+        vec![Axis { var: panel, extent: count }],
+        reduce_copy,
+        vec![Axis { var: lane, extent: Expr::i64(width) }],
+    ]
+    .concat();
+    let fill = Stage {
+        name: "panels".into(),
+        indices: spatial.iter().map(|a| a.var.into()).collect(),
+        spatial,
+        reduce: vec![],
+        buffer,
+        init: None,
+        value,
+    };
+    let j: Expr = inner.var.into();
+    let vars = |list: &[Axis]| list.iter().map(|a| Expr::from(a.var)).collect::<Vec<_>>();
+    let at =
+        [vars(&outer), vec![j.clone().floordiv(width)], vars(&reduce), vec![j.floormod(width)]]
+            .concat();
+    Some((fill, with_column(stage, product, Expr::load(buffer, at, DType::F32))))
+}
+
+/// For a window over short rows: `T[outer.., k.., y, x]` holds the operand of each result, so
+/// that all results become one long row.
+fn window_rows(
+    nest: &mut Nest<'_>,
+    stage: &Stage,
+    product: &Contraction,
+    rows: Option<i64>,
+) -> Option<(Stage, Stage)> {
+    let lanes = nest.lanes(4);
+    let width = product.inner.extent.as_int()?;
+    let vectors = (width + lanes - 1) / lanes;
+    // Worth it where a third of the lanes or more would idle, and the copy is used enough.
+    let idle = vectors * lanes - width;
+    if idle * 3 < vectors * lanes || rows? < 8 || is_split_any(&product.column, stage) {
+        return None;
+    }
+    let only_column =
+        |a: &&Axis| mentions(&product.column, a.var) && !mentions(&product.row, a.var);
+    let at = stage.spatial.iter().position(|a| a.var == product.inner.var)?;
+    let above = stage.spatial[..at].iter().filter(only_column).next_back()?;
+    // The store must run on from one row of results to the next.
+    let vars = [above.var, product.inner.var];
+    let store = linear(&nest.func, stage.buffer, &stage.indices, &vars)?;
+    let column_at = match product.column.kind() {
+        ExprKind::Load { buffer, indices, .. } => linear(&nest.func, *buffer, indices, &vars)?,
+        _ => return None,
+    };
+    let contiguous = |c: &Expr| c.as_int() == Some(width);
+    if !contiguous(&store.coefficients[0]) || contiguous(&column_at.coefficients[0]) {
+        return None;
+    }
+    let (outer, reduce) = mentioned(stage, &product.column, product.inner.var);
+    let outer: Vec<Axis> = outer.into_iter().filter(|a| a.var != above.var).collect();
+    let axes = [outer, reduce, vec![above.clone(), product.inner.clone()]].concat();
+    let shape = axes.iter().map(|a| a.extent.clone()).collect();
+    let buffer = scratch(nest, "windows", shape);
+    let copies: Vec<Axis> =
+        axes.iter().map(|a| Axis { var: nest.var("w"), extent: a.extent.clone() }).collect();
+    let value = product
+        .column
+        .substitute(&|v| axes.iter().position(|a| a.var == v).map(|n| Expr::from(copies[n].var)));
+    let fill = Stage {
+        name: "windows".into(),
+        indices: copies.iter().map(|a| a.var.into()).collect(),
+        spatial: copies,
+        reduce: vec![],
+        buffer,
+        init: None,
+        value,
+    };
+    let at = axes.iter().map(|a| a.var.into()).collect();
+    Some((fill, with_column(stage, product, Expr::load(buffer, at, DType::F32))))
+}
+
+fn is_split_any(e: &Expr, stage: &Stage) -> bool {
+    match e.kind() {
+        ExprKind::Load { indices, .. } => stage.spatial.iter().any(|a| is_split(indices, a.var)),
+        _ => false,
+    }
+}

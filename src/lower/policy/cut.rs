@@ -1,0 +1,187 @@
+//! Axes cut into tiles, with what is left at their end.
+
+use reflex_tir::{Expr, ForKind, Stmt, Var};
+
+use super::nest::Nest;
+use super::stage::Axis;
+
+/// How an axis is addressed.
+#[derive(Clone, Debug)]
+pub enum Cut {
+    /// By one variable.
+    Plain(Axis),
+    /// By panel and lane of panels of `width`, filled up at the end.
+    Panels {
+        /// Panel variable.
+        panel: Var,
+        /// Lane variable.
+        lane: Var,
+        /// Lanes per panel.
+        width: i64,
+        /// Elements in all.
+        extent: Expr,
+    },
+}
+
+/// A tile: `width` elements from `place` (an element, or a panel's number).
+#[derive(Clone, Debug)]
+pub struct Tile {
+    /// Where.
+    pub place: Expr,
+    /// Elements, of which the last ones may be past the bound.
+    pub width: i64,
+    /// What is there.
+    pub bound: Bound,
+}
+
+/// How much of a tile is inside the axis.
+#[derive(Clone, Debug)]
+pub enum Bound {
+    /// All.
+    Full,
+    /// The first so many elements.
+    First(i64),
+    /// Elements of the axis below this.
+    Below(Expr),
+}
+
+type Body<'a> = dyn FnMut(&mut Nest<'_>, Tile) -> Stmt + 'a;
+
+impl Cut {
+    /// Elements.
+    pub fn extent(&self) -> &Expr {
+        match self {
+            Cut::Plain(axis) => &axis.extent,
+            Cut::Panels { extent, .. } => extent,
+        }
+    }
+
+    /// Width of the panels.
+    pub fn width(&self) -> Option<i64> {
+        match self {
+            Cut::Plain(_) => None,
+            Cut::Panels { width, .. } => Some(*width),
+        }
+    }
+
+    /// Whether elements past the end may be read: panels hold zeros there.
+    pub fn is_filled_up(&self) -> bool {
+        matches!(self, Cut::Panels { .. })
+    }
+
+    /// Whether `var` is one of its variables.
+    pub fn has(&self, var: Var) -> bool {
+        match self {
+            Cut::Plain(axis) => axis.var == var,
+            Cut::Panels { panel, lane, .. } => *panel == var || *lane == var,
+        }
+    }
+
+    /// Its variables for element `lane` of a tile.
+    pub fn bind(&self, tile: &Tile, lane: &Expr) -> Vec<(Var, Expr)> {
+        match self {
+            Cut::Plain(axis) => vec![(axis.var, tile.place.clone() + lane.clone())],
+            Cut::Panels { panel, lane: var, .. } => {
+                vec![(*panel, tile.place.clone()), (*var, lane.clone())]
+            }
+        }
+    }
+
+    /// Whether element `lane` (`constant + vector lane`) exists; `None` when its whole vector
+    /// surely does.
+    pub fn inside(&self, tile: &Tile, lane: &Expr, lanes: i64) -> Option<Expr> {
+        match &tile.bound {
+            Bound::Full => None,
+            Bound::First(count) => {
+                let first = constant_part(lane);
+                (first + lanes > *count).then(|| lane.clone().lt(*count))
+            }
+            Bound::Below(end) => {
+                let first = match self {
+                    Cut::Plain(_) => tile.place.clone(),
+                    Cut::Panels { width, .. } => tile.place.clone() * *width,
+                };
+                Some((first + lane.clone()).lt(end.clone()))
+            }
+        }
+    }
+
+    /// Covers the axis with tiles of `width`, then with what is left: in multiples of `grain`
+    /// where the extent is known, else in single grains under a bound (or, with a grain of 1,
+    /// in powers of two).
+    pub fn tiles(
+        &self,
+        nest: &mut Nest<'_>,
+        kind: ForKind,
+        width: i64,
+        grain: i64,
+        body: &mut Body<'_>,
+    ) -> Stmt {
+        let whole = self.extent().clone().floordiv(width);
+        let place = |tile: Expr| match self {
+            Cut::Plain(_) => tile * width,
+            Cut::Panels { .. } => tile,
+        };
+        let full = |place: Expr| Tile { place, width, bound: Bound::Full };
+        let main = nest.repeat(kind, "t", whole.clone(), |nest, t| body(nest, full(place(t))));
+        let rest = match (self.extent().as_int(), self) {
+            (Some(n), _) if n % width == 0 => return main,
+            (Some(n), _) => {
+                let left = n % width;
+                let bound = if grain == 1 { Bound::Full } else { Bound::First(left) };
+                let width = if grain == 1 { left } else { (left + grain - 1) / grain * grain };
+                body(nest, Tile { place: place(whole), width, bound })
+            }
+            (None, Cut::Panels { extent, .. }) => {
+                let tile = Tile { place: place(whole), width, bound: Bound::Below(extent.clone()) };
+                let cond = extent.clone().floormod(width).gt(0);
+                Stmt::If { cond, then: Box::new(body(nest, tile)), otherwise: None }
+            }
+            (None, Cut::Plain(axis)) if grain == 1 => {
+                powers_of_two(nest, &axis.extent, whole * width, width, body)
+            }
+            (None, Cut::Plain(axis)) => {
+                let first = whole * width;
+                let left = axis.extent.clone() - first.clone();
+                nest.repeat(ForKind::Serial, "t", left.ceildiv(grain), |nest, t| {
+                    let place = first.clone() + t * grain;
+                    let bound = Bound::Below(axis.extent.clone());
+                    body(nest, Tile { place, width: grain, bound })
+                })
+            }
+        };
+        Stmt::Seq(vec![main, rest])
+    }
+}
+
+/// Full tiles for the binary digits of `extent - first`, which is below `width`.
+fn powers_of_two(
+    nest: &mut Nest<'_>,
+    extent: &Expr,
+    first: Expr,
+    width: i64,
+    body: &mut Body<'_>,
+) -> Stmt {
+    let left = extent.clone() - first.clone();
+    let mut parts = vec![];
+    let mut size = 1 << (63 - (width - 1).max(1).leading_zeros());
+    while size > 0 && width > 1 {
+        let digit = left.clone().floordiv(size).floormod(2).equal(1);
+        let place = first.clone() + left.clone().floordiv(2 * size) * (2 * size);
+        let tile = Tile { place, width: size, bound: Bound::Full };
+        let then = Box::new(body(nest, tile));
+        parts.push(Stmt::If { cond: digit, then, otherwise: None });
+        size /= 2;
+    }
+    Stmt::Seq(parts)
+}
+
+/// The constant added to a vector lane.
+fn constant_part(lane: &Expr) -> i64 {
+    match lane.kind() {
+        reflex_tir::ExprKind::Binary { op: reflex_tir::BinOp::Add, b, .. } => {
+            b.as_int().unwrap_or(0)
+        }
+        _ => lane.as_int().unwrap_or(0),
+    }
+}

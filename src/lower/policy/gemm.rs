@@ -1,0 +1,351 @@
+//! The macro-kernel of products: tiles of `rows x vectors` accumulators that stay in registers
+//! over the whole depth, for matrix products and convolutions alike.
+//!
+//! ```text
+//! for outer..                       batches, groups, rows of a window
+//!   for column tile                 panels, or runs of the inner axis
+//!     for row tile
+//!       acc = 0                     on the stack, constant indices: registers
+//!       for k..: for r: for v: acc[r][v] = fma(row[r, k], column[k, v], acc[r][v])
+//!       out[r][v] = epilogue(acc[r][v])
+//! ```
+//! The order over k is the stage's own, so results equal the naive nest's bit for bit. What is
+//! left of the rows gets smaller tiles, never a branch inside the k loop.
+
+use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, ForKind, Intrin, Stmt, Var};
+
+use super::Refusal;
+use super::affine::{linear, mentions};
+use super::contraction::Contraction;
+use super::cut::{Cut, Tile};
+use super::nest::{Nest, PARALLEL_WORK, Parallel, merged_with};
+use super::stage::{Axis, Stage, replace_loads};
+
+/// Everything a tile needs.
+struct Gemm {
+    stage: Stage,
+    epilogue: Option<Stage>,
+    row: Expr,
+    column: Expr,
+    rows: Option<Cut>,
+    columns: Cut,
+    outer: Vec<Axis>,
+    lanes: i64,
+}
+
+/// The nest of a contraction; `epilogue` is computed from each result and stored instead.
+pub fn gemm(
+    nest: &mut Nest<'_>,
+    stage: &Stage,
+    epilogue: Option<&Stage>,
+    threads: Parallel,
+) -> Result<Stmt, Refusal> {
+    let (stage, epilogue) = aligned(stage, epilogue);
+    Contraction::of(&nest.func, &stage)?;
+    let (stage, epilogue, splits) = split_panels(nest, stage, epilogue)?;
+    let (stage, epilogue) = merged_with(nest, &stage, epilogue.as_ref());
+    let kernel = Gemm::new(nest, stage, epilogue, &splits)?;
+    let threads = match threads {
+        Parallel::Yes if kernel.work() >= 2 * PARALLEL_WORK => Parallel::Yes,
+        _ => Parallel::No,
+    };
+    let wide = kernel.outer.iter().any(|a| a.extent.as_int().is_none_or(|n| n > 1));
+    let (by_outer, by_column) = match (threads, wide) {
+        (Parallel::Yes, true) => (Parallel::Yes, Parallel::No),
+        (Parallel::Yes, false) => (Parallel::No, Parallel::Yes),
+        (Parallel::No, _) => (Parallel::No, Parallel::No),
+    };
+    let body = kernel.tiles(nest, by_column);
+    Ok(nest.outer(&kernel.outer, by_outer, body))
+}
+
+/// Both stages without axes of extent 1 and over the same variables.
+fn aligned(stage: &Stage, epilogue: Option<&Stage>) -> (Stage, Option<Stage>) {
+    let epilogue = epilogue.map(|e| {
+        let renamed = e.substitute(&|v| {
+            let at = e.spatial.iter().position(|a| a.var == v)?;
+            Some(stage.spatial[at].var.into())
+        });
+        let axes = stage.spatial.iter().map(|a| a.var).zip(&e.spatial);
+        let spatial = axes.map(|(var, a)| Axis { var, extent: a.extent.clone() }).collect();
+        Stage { spatial, ..renamed }.squeezed()
+    });
+    (stage.squeezed(), epilogue)
+}
+
+/// An axis `v` that an operand addresses as `v // width` and `v % width`, made two.
+struct Split {
+    panel: Var,
+    lane: Var,
+    width: i64,
+    extent: Expr,
+}
+
+type Splitted = (Stage, Option<Stage>, Vec<Split>);
+
+fn split_panels(
+    nest: &mut Nest<'_>,
+    mut stage: Stage,
+    mut epilogue: Option<Stage>,
+) -> Result<Splitted, Refusal> {
+    let mut splits = vec![];
+    for axis in stage.spatial.clone() {
+        let Some(width) = divisor(&stage.value, axis.var) else { continue };
+        let (panel, lane) = (nest.var("panel"), nest.var("lane"));
+        stage.value = undivided(&stage.value, axis.var, width, panel, lane);
+        let whole = Expr::from(panel) * width + lane;
+        let split = |s: &Stage| {
+            let mut s = s.substitute(&|v| (v == axis.var).then(|| whole.clone()));
+            let at = s.spatial.iter().position(|a| a.var == axis.var);
+            let both = [
+                Axis { var: panel, extent: axis.extent.clone().ceildiv(width) },
+                Axis { var: lane, extent: Expr::i64(width) },
+            ];
+            if let Some(at) = at {
+                s.spatial.splice(at..=at, both);
+            }
+            s
+        };
+        stage = split(&stage);
+        epilogue = epilogue.as_ref().map(split);
+        if divisor(&stage.value, axis.var).is_some() {
+            return Err(Refusal::NotAffine);
+        }
+        splits.push(Split { panel, lane, width, extent: axis.extent });
+    }
+    Ok((stage, epilogue, splits))
+}
+
+/// The constant that `var` is divided by somewhere in `e`.
+fn divisor(e: &Expr, var: Var) -> Option<i64> {
+    let mut found = None;
+    e.visit(&mut |e| {
+        if let ExprKind::Binary { op: BinOp::FloorDiv | BinOp::FloorMod, a, b } = e.kind()
+            && a.as_var() == Some(var)
+        {
+            found = found.or(b.as_int());
+        }
+    });
+    found
+}
+
+/// `e` with `var // width` and `var % width` replaced by variables.
+fn undivided(e: &Expr, var: Var, width: i64, panel: Var, lane: Var) -> Expr {
+    match e.kind() {
+        ExprKind::Binary { op, a, b } if a.as_var() == Some(var) && b.as_int() == Some(width) => {
+            match op {
+                BinOp::FloorDiv => panel.into(),
+                BinOp::FloorMod => lane.into(),
+                _ => e.clone(),
+            }
+        }
+        _ => e.map_children(&mut |c| undivided(c, var, width, panel, lane)),
+    }
+}
+
+impl Gemm {
+    fn new(
+        nest: &Nest<'_>,
+        stage: Stage,
+        epilogue: Option<Stage>,
+        splits: &[Split],
+    ) -> Result<Gemm, Refusal> {
+        let Contraction { row, column, inner } = Contraction::of(&nest.func, &stage)?;
+        let lanes = nest.lanes(4);
+        let only = |v: Var, e: &Expr, other: &Expr| mentions(e, v) && !mentions(other, v);
+        let cut = |axis: &Axis, e: &Expr, other: &Expr| match splits
+            .iter()
+            .find(|s| s.lane == axis.var && only(s.panel, e, other))
+        {
+            Some(s) => Cut::Panels {
+                panel: s.panel,
+                lane: s.lane,
+                width: s.width,
+                extent: s.extent.clone(),
+            },
+            None => Cut::Plain(axis.clone()),
+        };
+        let columns = cut(&inner, &column, &row);
+        let last_row = stage.spatial.iter().rev().find(|a| only(a.var, &row, &column));
+        let rows = last_row.map(|a| cut(a, &row, &column));
+        // A panel that did not become part of a tile is an outer axis, which must be exact.
+        let inside = |v: Var| columns.has(v) || rows.as_ref().is_some_and(|r| r.has(v));
+        let ragged = splits
+            .iter()
+            .any(|s| !inside(s.panel) && s.extent.as_int().is_none_or(|n| n % s.width != 0));
+        if ragged || !contiguous(nest, &column, inner.var, &columns, lanes) {
+            return Err(Refusal::NotContiguous);
+        }
+        let mut outer: Vec<Axis> =
+            stage.spatial.iter().filter(|a| !inside(a.var)).cloned().collect();
+        // Known extents first, so that the parallel loop is one that surely has iterations.
+        outer.reverse();
+        outer.sort_by_key(|a| std::cmp::Reverse(a.extent.as_int().unwrap_or(0)));
+        Ok(Gemm { stage, epilogue, row, column, rows, columns, outer, lanes })
+    }
+
+    /// Multiply-adds; unknown extents count as 64.
+    fn work(&self) -> i64 {
+        let axes = self.stage.spatial.iter().chain(&self.stage.reduce);
+        axes.map(|a| a.extent.as_int().unwrap_or(64)).fold(1, i64::saturating_mul)
+    }
+
+    /// Rows and vectors of the main tile.
+    fn tile_size(&self) -> (i64, i64) {
+        let registers = if self.lanes >= 16 { 24 } else { 12 };
+        let rows = self.rows.as_ref().map_or(Some(1), |r| r.extent().as_int());
+        let panel_rows = self.rows.as_ref().and_then(Cut::width);
+        let vectors = match (self.columns.width(), panel_rows, rows) {
+            (Some(width), _, _) => width / self.lanes,
+            (None, Some(height), _) => (registers / height).max(1),
+            (None, None, Some(rows)) if rows <= 6 => 4,
+            (None, None, _) => 2,
+        };
+        let columns = self.columns.extent().as_int();
+        let vectors = match columns {
+            Some(n) => vectors.min((n + self.lanes - 1) / self.lanes),
+            None => vectors,
+        };
+        let most = (registers / vectors).clamp(1, 12);
+        let height = panel_rows.unwrap_or_else(|| rows.map_or(most, |n| n.min(most)));
+        (height, vectors)
+    }
+
+    fn tiles(&self, nest: &mut Nest<'_>, threads: Parallel) -> Stmt {
+        let (height, vectors) = self.tile_size();
+        let kind = match threads {
+            Parallel::Yes => ForKind::Parallel,
+            Parallel::No => ForKind::Serial,
+        };
+        let width = vectors * self.lanes;
+        self.columns.tiles(nest, kind, width, self.lanes, &mut |nest, columns| {
+            let Some(rows) = &self.rows else {
+                return self.tile(nest, None, &columns);
+            };
+            rows.tiles(nest, ForKind::Serial, height, 1, &mut |nest, rows| {
+                self.tile(nest, Some(&rows), &columns)
+            })
+        })
+    }
+
+    /// Binds the tile's axes to a row and a column of it.
+    fn at(&self, rows: Option<&Tile>, columns: &Tile, r: &Expr, c: &Expr) -> Vec<(Var, Expr)> {
+        let mut bound = self.columns.bind(columns, c);
+        if let (Some(cut), Some(tile)) = (&self.rows, rows) {
+            bound.extend(cut.bind(tile, r));
+        }
+        bound
+    }
+
+    fn tile(&self, nest: &mut Nest<'_>, rows: Option<&Tile>, columns: &Tile) -> Stmt {
+        let height = rows.map_or(1, |t| t.width);
+        let vectors = (columns.width + self.lanes - 1) / self.lanes;
+        let size = height * vectors * self.lanes;
+        let acc = nest.local("acc", DType::F32, &[size]);
+        let zero = Expr::float(0.0, DType::F32);
+        let start = self.each(nest, height, vectors, ForKind::Unrolled, &mut |_, _, _, slot| {
+            Stmt::store(acc, vec![slot], zero.clone())
+        });
+        let step = self.each(nest, height, vectors, ForKind::Unrolled, &mut |nest, r, c, slot| {
+            let bound = self.at(rows, columns, &r, &c);
+            let find = |v: Var| bound.iter().find(|(b, _)| *b == v).map(|(_, e)| e.clone());
+            let (a, mut b) = (self.row.substitute(&find), self.column.substitute(&find));
+            if !self.columns.is_filled_up()
+                && let Some(inside) = self.columns.inside(columns, &c, self.lanes)
+            {
+                b = Expr::if_then_else(inside, b, zero.clone());
+            }
+            let old = nest.func.load(acc, vec![slot.clone()]);
+            Stmt::store(acc, vec![slot], Expr::call(Intrin::Fma, vec![a, b, old]))
+        });
+        let depth = self
+            .stage
+            .reduce
+            .iter()
+            .rev()
+            .fold(step, |s, k| Stmt::serial(k.var, k.extent.clone(), s));
+        let finish = self.write_out(nest, rows, columns, acc);
+        Stmt::Allocate { buffer: acc, body: Box::new(Stmt::Seq(vec![start, depth, finish])) }
+    }
+
+    /// `f(row, column, accumulator slot)` for every element, a vector of columns at a time.
+    fn each(
+        &self,
+        nest: &mut Nest<'_>,
+        height: i64,
+        vectors: i64,
+        kind: ForKind,
+        f: &mut dyn FnMut(&mut Nest<'_>, Expr, Expr, Expr) -> Stmt,
+    ) -> Stmt {
+        let lanes = self.lanes;
+        nest.repeat(kind, "r", height, |nest, r| {
+            let parts = (0..vectors).map(|v| {
+                nest.lanes_of(lanes, |nest, l| {
+                    let c = l + v * lanes;
+                    let slot = r.clone() * (vectors * lanes) + c.clone();
+                    f(nest, r.clone(), c, slot)
+                })
+            });
+            Stmt::Seq(parts.collect())
+        })
+    }
+
+    /// Stores the results. Tall tiles go through a copy on the stack, so that the epilogue is
+    /// written once instead of once per row.
+    fn write_out(
+        &self,
+        nest: &mut Nest<'_>,
+        rows: Option<&Tile>,
+        columns: &Tile,
+        acc: Buffer,
+    ) -> Stmt {
+        let height = rows.map_or(1, |t| t.width);
+        let vectors = (columns.width + self.lanes - 1) / self.lanes;
+        let size = height * vectors * self.lanes;
+        if height * vectors <= 4 {
+            return self.store_from(nest, rows, columns, acc, ForKind::Unrolled);
+        }
+        let copy = nest.local("tile", DType::F32, &[size]);
+        let spill = self.each(nest, height, vectors, ForKind::Unrolled, &mut |nest, _, _, slot| {
+            Stmt::store(copy, vec![slot.clone()], nest.func.load(acc, vec![slot]))
+        });
+        let store = self.store_from(nest, rows, columns, copy, ForKind::Serial);
+        Stmt::Allocate { buffer: copy, body: Box::new(Stmt::Seq(vec![spill, store])) }
+    }
+
+    fn store_from(
+        &self,
+        nest: &mut Nest<'_>,
+        rows: Option<&Tile>,
+        columns: &Tile,
+        from: Buffer,
+        kind: ForKind,
+    ) -> Stmt {
+        let height = rows.map_or(1, |t| t.width);
+        let vectors = (columns.width + self.lanes - 1) / self.lanes;
+        let last = self.epilogue.as_ref().unwrap_or(&self.stage);
+        self.each(nest, height, vectors, kind, &mut |nest, r, c, slot| {
+            let result = nest.func.load(from, vec![slot]);
+            let value = match &self.epilogue {
+                Some(e) => replace_loads(&e.value, self.stage.buffer, &mut |_| result.clone()),
+                None => result,
+            };
+            let bound = self.at(rows, columns, &r, &c);
+            let find = |v: Var| bound.iter().find(|(b, _)| *b == v).map(|(_, e)| e.clone());
+            let indices = last.indices.iter().map(|i| i.substitute(&find)).collect();
+            let store = Stmt::store(last.buffer, indices, value.substitute(&find));
+            match self.columns.inside(columns, &c, self.lanes) {
+                Some(cond) => Stmt::If { cond, then: Box::new(store), otherwise: None },
+                None => store,
+            }
+        })
+    }
+}
+
+/// Whether lanes of the column operand are side by side, in whole vectors where it is panels.
+fn contiguous(nest: &Nest<'_>, column: &Expr, inner: Var, cut: &Cut, lanes: i64) -> bool {
+    let ExprKind::Load { buffer, indices, .. } = column.kind() else { return false };
+    let at = linear(&nest.func, *buffer, indices, &[inner]);
+    let unit = at.is_some_and(|at| at.coefficients[0].as_int() == Some(1));
+    unit && cut.width().is_none_or(|w| w % lanes == 0)
+}

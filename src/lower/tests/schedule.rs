@@ -1,0 +1,126 @@
+//! Scheduled kernels compute what the naive ones do: exactly, but for reductions along rows,
+//! whose tree differs (tolerance 2e-5 relative and absolute on operands in [-1, 1)).
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{Case, assert_close, cases, run};
+use cranelift_entity::PrimaryMap;
+use reflex_graph::{Literal, TensorType};
+use reflex_lower::legalize::{Legalized, Operand, legalize, pack, packings};
+use reflex_lower::policy::{Scheduled, schedule_explained};
+use reflex_tir::codegen::Target;
+use reflex_tir::{DType, Expr, Stmt, Var, VarData};
+
+fn target(vector_bytes: u32) -> Target {
+    Target {
+        triple: "x86_64-unknown-linux-gnu".into(),
+        features: BTreeSet::new(),
+        vector_bytes,
+        l1d_bytes: 32 << 10,
+        l2_bytes: 512 << 10,
+    }
+}
+
+fn exact(scheduled: &Scheduled) -> bool {
+    scheduled.decisions.iter().all(|d| d.rule != "reduce along rows")
+}
+
+fn check(name: &str, kernel: &Legalized, args: &[Literal], want: &[Literal], target: &Target) {
+    let inputs: Vec<Literal> = kernel.inputs.iter().map(|n| args[*n].clone()).collect();
+    let naive = run(&kernel.func, &inputs, want);
+    let scheduled = schedule_explained(&kernel.func, target);
+    scheduled.func.body.visit(&mut |s| assert!(!matches!(s, Stmt::Block(_)), "{name}"));
+    let got = run(&scheduled.func, &inputs, want);
+    let half = want.iter().any(|w| w.dtype() == DType::F16);
+    let tolerance = match (exact(&scheduled), half) {
+        (true, _) => 0.0,
+        (false, true) => 1e-2,
+        (false, false) => 2e-5,
+    };
+    assert_close(&format!("{name} {:?}", scheduled.decisions), &got, &naive, tolerance);
+}
+
+#[test]
+fn schedules_keep_meaning_at_every_vector_width() {
+    for case in cases() {
+        let (want, kernel) = (case.expected(), case.legalized(&[]));
+        for bytes in [64, 32, 16] {
+            check(&case.name, &kernel, &case.args, &want, &target(bytes));
+        }
+    }
+}
+
+#[test]
+fn schedules_of_packed_weights_keep_meaning() {
+    for case in cases() {
+        for bytes in [64, 32] {
+            let target = target(bytes);
+            let types: Vec<TensorType> = case.args.iter().map(common::tensor_type).collect();
+            let list = packings(&case.op, &types, &|_| true, &target);
+            if list.is_empty() {
+                continue;
+            }
+            let mut args = case.args.clone();
+            for packing in &list {
+                args[packing.operand] = pack(packing, &case.args[packing.operand]).unwrap();
+            }
+            check(&case.name, &case.legalized(&list), &args, &case.expected(), &target);
+        }
+    }
+}
+
+/// The kernel with the first operand's extents (and the same ones in the outputs) symbolic.
+fn symbolic(case: &Case, outs: &[Literal]) -> Option<Legalized> {
+    let mut syms: PrimaryMap<Var, VarData> = PrimaryMap::new();
+    let mut known: Vec<(i64, Var)> = vec![];
+    for n in case.args.first()?.shape().iter().filter(|n| **n > 1) {
+        if !known.iter().any(|(k, _)| k == n) {
+            known.push((*n, syms.push(VarData { name: format!("s{n}"), dtype: DType::I64 })));
+        }
+    }
+    let typed = |l: &Literal| {
+        let dim = |n: &i64| {
+            known.iter().find(|(k, _)| k == n).map_or(Expr::i64(*n), |(_, v)| Expr::var(*v))
+        };
+        TensorType::new(l.dtype(), l.shape().iter().map(dim).collect())
+    };
+    let mut types: Vec<TensorType> = case.args.iter().map(common::tensor_type).collect();
+    types[0] = typed(&case.args[0]);
+    let outs: Vec<TensorType> = outs.iter().map(typed).collect();
+    let operands: Vec<Operand<'_>> =
+        types.iter().map(|ty| Operand { ty, constant: None, packing: None }).collect();
+    let kernel = legalize(&case.name, &case.op, &operands, &outs, &syms).ok()?;
+    kernel.scalars.is_empty().then_some(kernel)
+}
+
+#[test]
+fn schedules_of_symbolic_extents_keep_meaning() {
+    let mut seen = 0;
+    for case in cases() {
+        let want = case.expected();
+        let Some(kernel) = symbolic(&case, &want) else { continue };
+        check(&case.name, &kernel, &case.args, &want, &target(64));
+        check(&case.name, &kernel, &case.args, &want, &target(16));
+        seen += 1;
+    }
+    assert!(seen > 150, "{seen}");
+}
+
+#[test]
+fn products_take_the_macro_kernel() {
+    let mut taken = 0;
+    for case in cases() {
+        let product = case.name.starts_with("matmul") || case.name.starts_with("conv");
+        let columns = case.expected()[0].shape().last().copied().unwrap_or(1);
+        if !product || case.args[0].dtype() != DType::F32 || columns == 1 {
+            continue;
+        }
+        let scheduled = schedule_explained(&case.legalized(&[]).func, &target(64));
+        let gemm = scheduled.decisions.iter().any(|d| d.rule == "gemm");
+        assert!(gemm, "{}: {:?}", case.name, scheduled.decisions);
+        taken += 1;
+    }
+    assert!(taken > 20, "{taken}");
+}
