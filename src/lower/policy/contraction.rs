@@ -256,7 +256,7 @@ fn window_rows(
     let only_column =
         |a: &&Axis| mentions(&product.column, a.var) && !mentions(&product.row, a.var);
     let at = stage.spatial.iter().position(|a| a.var == product.inner.var)?;
-    let above = stage.spatial[..at].iter().filter(only_column).next_back()?;
+    let above = stage.spatial[..at].iter().rfind(only_column)?;
     // The store must run on from one row of results to the next.
     let vars = [above.var, product.inner.var];
     let store = linear(&nest.func, stage.buffer, &stage.indices, &vars)?;

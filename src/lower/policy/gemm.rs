@@ -106,8 +106,8 @@ fn split_panels(
             }
             s
         };
+        epilogue = epilogue.as_ref().map(&split);
         stage = split(&stage);
-        epilogue = epilogue.as_ref().map(split);
         if divisor(&stage.value, axis.var).is_some() {
             return Err(Refusal::NotAffine);
         }

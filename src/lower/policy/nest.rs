@@ -55,12 +55,7 @@ impl Nest<'_> {
 
     /// Covers `0..extent` with vectors: `body(first, lanes, bound)` is one vector of `lanes`
     /// elements from `first`; with a bound, only those below it are there.
-    pub fn vectors(
-        &mut self,
-        extent: &Expr,
-        lanes: i64,
-        body: &mut dyn FnMut(&mut Self, Expr, i64, Option<Expr>) -> Stmt,
-    ) -> Stmt {
+    pub fn vectors(&mut self, extent: &Expr, lanes: i64, body: &mut VectorBody<'_>) -> Stmt {
         let whole = extent.clone().floordiv(lanes);
         let main = self.repeat(ForKind::Serial, "v", whole.clone(), |nest, v| {
             body(nest, v * lanes, lanes, None)
@@ -95,6 +90,9 @@ impl Nest<'_> {
         })
     }
 }
+
+/// A vector: first element, lanes, and the bound below which they exist.
+pub type VectorBody<'b> = dyn FnMut(&mut Nest<'_>, Expr, i64, Option<Expr>) -> Stmt + 'b;
 
 /// Whether a nest's outermost loop runs on threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

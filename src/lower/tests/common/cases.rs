@@ -1,5 +1,7 @@
 //! The list of cases: each operator, each attribute that changes its kernel.
 
+#![allow(clippy::cloned_ref_to_slice_refs)]
+
 use reflex_graph::{
     ArgReduceKind, Binary, ConvAttrs, GatherKind, Literal, Op, PadMode, PoolAttrs, PoolKind,
     ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest, RnnActivation, RnnAttrs,
