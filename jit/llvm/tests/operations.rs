@@ -11,15 +11,13 @@ use reflex_tir::{BinOp, CmpOp, DType, Expr, ForKind, Intrin, PrimFunc, Stmt};
 const FLOATS: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::BF16];
 const INTS: [DType; 8] =
     [DType::I8, DType::I16, DType::I32, DType::I64, DType::U8, DType::U16, DType::U32, DType::U64];
+/// A result type and how to compute it from the three operands.
+type Output<'a> = (DType, &'a dyn Fn(&[Expr]) -> Expr);
+
 const KINDS: [ForKind; 2] = [ForKind::Serial, ForKind::Vectorized];
 
 /// `out[i] = value(a[i], b[i], c[i])`
-fn pointwise(
-    dtype: DType,
-    n: usize,
-    kind: &ForKind,
-    values: &[(DType, &dyn Fn(&[Expr]) -> Expr)],
-) -> PrimFunc {
+fn pointwise(dtype: DType, n: usize, kind: &ForKind, values: &[Output<'_>]) -> PrimFunc {
     let mut f = FuncBuilder::new("pointwise");
     let shape = vec![Expr::i64(n as i64)];
     let inputs = ["a", "b", "c"].map(|name| f.input(name, dtype, shape.clone()));
@@ -80,7 +78,7 @@ fn grid(dtype: DType) -> Vec<Arg> {
     columns.map(|c| Arg::Tensor(Tensor::from_f64(dtype, &[n], &c).unwrap())).to_vec()
 }
 
-fn run(dtype: DType, values: &[(DType, &dyn Fn(&[Expr]) -> Expr)]) {
+fn run(dtype: DType, values: &[Output<'_>]) {
     let inputs = grid(dtype);
     let n = inputs[0].tensor().len();
     // Vector loops are at most 256 lanes wide; an odd width needs legalising too.
@@ -129,7 +127,7 @@ fn arithmetic_and_comparisons() {
     let operations = BINARY.map(binary);
     let comparisons = COMPARE.map(compare);
     for dtype in FLOATS.into_iter().chain(INTS) {
-        let mut values: Vec<(DType, &dyn Fn(&[Expr]) -> Expr)> = vec![];
+        let mut values: Vec<Output<'_>> = vec![];
         values.extend(operations.iter().map(|f| (dtype, f as &dyn Fn(&[Expr]) -> Expr)));
         values.extend(comparisons.iter().map(|f| (DType::BOOL, f as &dyn Fn(&[Expr]) -> Expr)));
         run(dtype, &values);
@@ -157,7 +155,7 @@ fn constant_divisors() {
                 move |x: &[Expr]| Expr::binary(op, x[0].clone(), Expr::int(divisor, dtype))
             };
             let all = [BinOp::Div, BinOp::Mod, BinOp::FloorDiv, BinOp::FloorMod].map(by);
-            let values: Vec<(DType, &dyn Fn(&[Expr]) -> Expr)> =
+            let values: Vec<Output<'_>> =
                 all.iter().map(|f| (dtype, f as &dyn Fn(&[Expr]) -> Expr)).collect();
             run(dtype, &values);
         }
@@ -171,7 +169,7 @@ fn exact_intrinsics() {
     let fma = |x: &[Expr]| Expr::call(Intrin::Fma, x.to_vec());
     let (abs, nan, inf) = (unary(Intrin::Abs), unary(Intrin::IsNan), unary(Intrin::IsInf));
     for dtype in FLOATS {
-        let mut values: Vec<(DType, &dyn Fn(&[Expr]) -> Expr)> =
+        let mut values: Vec<Output<'_>> =
             vec![(dtype, &fma), (dtype, &abs), (DType::BOOL, &nan), (DType::BOOL, &inf)];
         values.extend(unaries.iter().map(|f| (dtype, f as &dyn Fn(&[Expr]) -> Expr)));
         run(dtype, &values);
@@ -186,7 +184,7 @@ fn exact_intrinsics() {
         };
         let shl = move |x: &[Expr]| Expr::call(Intrin::Shl, vec![x[0].clone(), amount(x)]);
         let shr = move |x: &[Expr]| Expr::call(Intrin::Shr, vec![x[0].clone(), amount(x)]);
-        let mut values: Vec<(DType, &dyn Fn(&[Expr]) -> Expr)> =
+        let mut values: Vec<Output<'_>> =
             vec![(dtype, &abs), (dtype, &not), (dtype, &shl), (dtype, &shr)];
         values.extend(bits.iter().map(|f| (dtype, f as &dyn Fn(&[Expr]) -> Expr)));
         run(dtype, &values);
@@ -199,7 +197,7 @@ fn conversions() {
     for from in &all {
         let to = all.clone().into_iter().map(|to| (to, move |x: &[Expr]| x[0].clone().cast(to)));
         let to: Vec<_> = to.collect();
-        let values: Vec<(DType, &dyn Fn(&[Expr]) -> Expr)> =
+        let values: Vec<Output<'_>> =
             to.iter().map(|(d, f)| (*d, f as &dyn Fn(&[Expr]) -> Expr)).collect();
         run(*from, &values);
     }
@@ -243,7 +241,7 @@ fn library_functions_are_close() {
     let functions = all.map(unary);
     let pow = |x: &[Expr]| Expr::call(Intrin::Pow, vec![x[0].clone(), x[1].clone()]);
     for dtype in [DType::F32, DType::F64] {
-        let mut values: Vec<(DType, &dyn Fn(&[Expr]) -> Expr)> = vec![(dtype, &pow)];
+        let mut values: Vec<Output<'_>> = vec![(dtype, &pow)];
         values.extend(functions.iter().map(|f| (dtype, f as &dyn Fn(&[Expr]) -> Expr)));
         let mut args: Vec<Arg> = grid(dtype)
             .iter()
@@ -275,7 +273,7 @@ fn library_functions_are_close() {
 fn integer_division_never_traps() {
     let operations = [BinOp::Div, BinOp::Mod, BinOp::FloorDiv, BinOp::FloorMod].map(binary);
     for kind in KINDS {
-        let values: Vec<(DType, &dyn Fn(&[Expr]) -> Expr)> =
+        let values: Vec<Output<'_>> =
             operations.iter().map(|f| (DType::I64, f as &dyn Fn(&[Expr]) -> Expr)).collect();
         let func = pointwise(DType::I64, 4, &kind, &values);
         let (a, b) = ([i64::MIN, 5, i64::MIN, 0], [-1, 0, 0, 0]);

@@ -93,8 +93,22 @@ fn partition(l: &For, facts: &Analyzer) -> Option<Vec<For>> {
         return Some(vec![head, tail]);
     }
     let at = Expr::var(l.var);
+    // A side of one iteration is a body for one known value.
+    let side = |first: &Expr, count: Expr| match facts.simplify(&count).as_int() {
+        Some(1) => l.body.substitute(&|v| (v == l.var).then(|| first.clone())),
+        _ => l.body.clone(),
+    };
+    let above = side(&to, end - to.clone());
+    let outside = match starts_there {
+        true => above,
+        false => Stmt::If {
+            cond: at.clone().lt(from.clone()),
+            then: Box::new(side(&start, from.clone() - start.clone())),
+            otherwise: Some(Box::new(above)),
+        },
+    };
     let cond = at.clone().ge(from).and(at.lt(to));
-    let (then, otherwise) = (Box::new(main), Some(Box::new(l.body.clone())));
+    let (then, otherwise) = (Box::new(main), Some(Box::new(outside)));
     Some(vec![For { body: Stmt::If { cond, then, otherwise }, ..l.clone() }])
 }
 
