@@ -53,7 +53,9 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { mode: Mode::default(), stack_slots: 1 << 24, depth_limit: 1_000_000 }
+        // Miri touches all memory it maps.
+        let stack_slots = if cfg!(miri) { 1 << 13 } else { 1 << 24 };
+        Options { mode: Mode::default(), stack_slots, depth_limit: 1_000_000 }
     }
 }
 
