@@ -20,6 +20,7 @@ pub mod fp;
 pub mod function;
 mod host;
 pub mod library;
+pub mod mapped;
 pub mod object;
 pub mod registry;
 pub mod shape;

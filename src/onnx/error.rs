@@ -1,0 +1,69 @@
+//! What goes wrong between a file and a graph.
+
+use std::fmt;
+
+use reflex_graph::{EvalError, infer::InferError};
+
+/// Kinds of [`ImportError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImportErrorKind {
+    /// A file cannot be read.
+    Io,
+    /// The bytes are not a well-formed model or tensor.
+    Malformed,
+    /// The model contradicts ONNX's rules.
+    Invalid,
+    /// The model is fine, but uses what is not built.
+    Unsupported,
+}
+
+/// Why a model was not imported. The message names file, node and reason.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ImportError {
+    kind: ImportErrorKind,
+    message: String,
+}
+
+impl ImportError {
+    pub(crate) fn new(kind: ImportErrorKind, message: impl Into<String>) -> ImportError {
+        ImportError { kind, message: message.into() }
+    }
+
+    /// What kind of failure this is.
+    pub fn kind(&self) -> ImportErrorKind {
+        self.kind
+    }
+
+    /// The same failure with its place in front.
+    pub(crate) fn at(self, place: impl fmt::Display) -> ImportError {
+        ImportError { message: format!("{place}: {}", self.message), ..self }
+    }
+}
+
+/// Result of this crate's functions.
+pub(crate) type Result<T> = std::result::Result<T, ImportError>;
+
+pub(crate) fn malformed(message: impl Into<String>) -> ImportError {
+    ImportError::new(ImportErrorKind::Malformed, message)
+}
+
+pub(crate) fn invalid(message: impl Into<String>) -> ImportError {
+    ImportError::new(ImportErrorKind::Invalid, message)
+}
+
+pub(crate) fn unsupported(message: impl Into<String>) -> ImportError {
+    ImportError::new(ImportErrorKind::Unsupported, message)
+}
+
+impl From<InferError> for ImportError {
+    fn from(error: InferError) -> ImportError {
+        invalid(error.to_string())
+    }
+}
+
+impl From<EvalError> for ImportError {
+    fn from(error: EvalError) -> ImportError {
+        invalid(error.to_string())
+    }
+}

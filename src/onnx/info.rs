@@ -1,0 +1,140 @@
+//! What a model file says about itself, without importing it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use crate::error::{ImportError, Result};
+use crate::import::domain;
+use crate::model::{Model, Unsupported};
+use crate::proto::{DimensionValue, TypeProto, ValueInfoProto};
+use crate::tensor::dtype;
+
+/// A model's description.
+#[derive(Clone, Debug)]
+pub struct ModelInfo {
+    /// Tool that wrote the file.
+    pub producer: String,
+    /// File format version.
+    pub ir_version: i64,
+    /// Operator sets by domain.
+    pub opsets: BTreeMap<String, i64>,
+    /// Inputs a caller gives.
+    pub inputs: Vec<ValueInfo>,
+    /// Results.
+    pub outputs: Vec<ValueInfo>,
+    /// How often each operator occurs, subgraphs and functions included. Operators outside the
+    /// default domain are written `domain::Name`.
+    pub operators: BTreeMap<String, usize>,
+    /// Operators without an import.
+    pub unsupported: Vec<Unsupported>,
+    /// Why the model cannot be imported although its operators are known, if so.
+    pub problem: Option<String>,
+}
+
+/// An input or output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueInfo {
+    /// Name.
+    pub name: String,
+    /// Element type, or what it is when it is no tensor.
+    pub dtype: String,
+    /// Extents; `None` when even the rank is open.
+    pub dims: Option<Vec<Dim>>,
+}
+
+/// An extent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dim {
+    /// Fixed.
+    Fixed(i64),
+    /// Dynamic, by name.
+    Named(String),
+    /// Dynamic.
+    Open,
+}
+
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Dim::Fixed(value) => value.fmt(f),
+            Dim::Named(name) => f.write_str(name),
+            Dim::Open => f.write_str("?"),
+        }
+    }
+}
+
+impl fmt::Display for ValueInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.dtype)?;
+        let Some(dims) = &self.dims else { return f.write_str("[...]") };
+        let dims: Vec<String> = dims.iter().map(Dim::to_string).collect();
+        write!(f, "[{}]", dims.join(", "))
+    }
+}
+
+impl ModelInfo {
+    /// Describes a file.
+    pub fn read(path: &Path) -> std::result::Result<ModelInfo, ImportError> {
+        let describe = || describe(&Model::open(path)?);
+        describe().map_err(|e: ImportError| e.at(path.display()))
+    }
+}
+
+fn describe(model: &Model) -> Result<ModelInfo> {
+    let graph = model.graph()?;
+    let constant = |name: &str| graph.initializer.iter().any(|t| t.name == name);
+    let operator = |(domain, name): &(String, String)| match domain.as_str() {
+        "ai.onnx" => name.clone(),
+        other => format!("{other}::{name}"),
+    };
+    let unsupported = model.unsupported();
+    let problem = match unsupported.is_empty() {
+        true => crate::import::import_model(model).err().map(|e| e.to_string()),
+        false => None,
+    };
+    let proto = &model.proto;
+    Ok(ModelInfo {
+        producer: format!("{} {}", proto.producer_name, proto.producer_version).trim().into(),
+        ir_version: proto.ir_version,
+        opsets: proto.opset_import.iter().map(|o| (domain(&o.domain), o.version)).collect(),
+        inputs: graph.input.iter().filter(|i| !constant(&i.name)).map(value_info).collect(),
+        outputs: graph.output.iter().map(value_info).collect(),
+        operators: model.census()?.iter().map(|(key, (n, _))| (operator(key), *n)).collect(),
+        unsupported,
+        problem,
+    })
+}
+
+fn value_info(info: &ValueInfoProto) -> ValueInfo {
+    let tensor = info.r#type.as_ref().and_then(|t| t.tensor_type.as_ref());
+    let dtype = match tensor {
+        Some(tensor) => {
+            dtype(tensor.elem_type).map_or_else(|e| e.to_string(), |dtype| dtype.to_string())
+        }
+        None => info.r#type.as_ref().map_or("untyped", kind).to_string(),
+    };
+    let dims = tensor.and_then(|t| t.shape.as_ref()).map(|shape| {
+        let dims = shape.dim.iter().map(|dim| match &dim.value {
+            Some(DimensionValue::DimValue(value)) if *value >= 0 => Dim::Fixed(*value),
+            Some(DimensionValue::DimParam(name)) if !name.is_empty() => Dim::Named(name.clone()),
+            _ => Dim::Open,
+        });
+        dims.collect()
+    });
+    ValueInfo { name: info.name.clone(), dtype, dims }
+}
+
+fn kind(ty: &TypeProto) -> &'static str {
+    if ty.sequence_type.is_some() {
+        "sequence"
+    } else if ty.optional_type.is_some() {
+        "optional"
+    } else if ty.map_type.is_some() {
+        "map"
+    } else if ty.sparse_tensor_type.is_some() {
+        "sparse tensor"
+    } else {
+        "untyped"
+    }
+}

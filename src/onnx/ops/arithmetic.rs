@@ -1,0 +1,201 @@
+//! Elementwise functions that the graph has itself, comparisons, conversions and clipping.
+
+use reflex_graph::{Binary, Op, Unary};
+use reflex_tir::DType;
+
+use super::{Operator, Table, one};
+use crate::call::Call;
+use crate::error::{Result, invalid, unsupported};
+use crate::import::{Cx, computes};
+use crate::tensor::dtype;
+use crate::value::{Tensor, Val};
+
+macro_rules! unary {
+    ($f:ident) => {
+        (|cx, call| one(cx.unary(Unary::$f, call.input(0)?)?)) as Operator
+    };
+}
+
+macro_rules! binary {
+    ($f:ident) => {
+        (|cx, call| one(cx.binary(Binary::$f, call.input(0)?, call.input(1)?)?)) as Operator
+    };
+}
+
+pub(super) const TABLE: Table = &[
+    ("Abs", abs),
+    ("Acos", unary!(Acos)),
+    ("Acosh", unary!(Acosh)),
+    ("Add", binary!(Add)),
+    ("And", binary!(And)),
+    ("Asin", unary!(Asin)),
+    ("Asinh", unary!(Asinh)),
+    ("Atan", unary!(Atan)),
+    ("Atanh", unary!(Atanh)),
+    ("BitShift", bit_shift),
+    ("BitwiseAnd", binary!(BitAnd)),
+    ("BitwiseNot", unary!(BitNot)),
+    ("BitwiseOr", binary!(BitOr)),
+    ("BitwiseXor", binary!(BitXor)),
+    ("Cast", cast),
+    ("CastLike", cast_like),
+    ("Ceil", unary!(Ceil)),
+    ("Clip", clip),
+    ("Cos", unary!(Cos)),
+    ("Cosh", unary!(Cosh)),
+    ("Div", binary!(Div)),
+    ("Equal", binary!(Equal)),
+    ("Erf", unary!(Erf)),
+    ("Exp", unary!(Exp)),
+    ("Floor", unary!(Floor)),
+    ("Greater", binary!(Greater)),
+    ("GreaterOrEqual", binary!(GreaterEqual)),
+    ("IsInf", is_inf),
+    ("IsNaN", unary!(IsNan)),
+    ("Less", binary!(Less)),
+    ("LessOrEqual", binary!(LessEqual)),
+    ("Log", unary!(Log)),
+    ("Max", |cx, call| fold(cx, call, Binary::Max)),
+    ("Mean", mean),
+    ("Min", |cx, call| fold(cx, call, Binary::Min)),
+    ("Mod", modulo),
+    ("Mul", binary!(Mul)),
+    ("Neg", unary!(Neg)),
+    ("Not", unary!(Not)),
+    ("Or", binary!(Or)),
+    ("Pow", pow),
+    ("Reciprocal", unary!(Reciprocal)),
+    ("Round", unary!(Round)),
+    ("Sigmoid", unary!(Sigmoid)),
+    ("Sign", unary!(Sign)),
+    ("Sin", unary!(Sin)),
+    ("Sinh", unary!(Sinh)),
+    ("Sqrt", unary!(Sqrt)),
+    ("Sub", binary!(Sub)),
+    ("Sum", |cx, call| fold(cx, call, Binary::Add)),
+    ("Tan", unary!(Tan)),
+    ("Tanh", unary!(Tanh)),
+    ("Where", choose),
+    ("Xor", binary!(Xor)),
+];
+
+fn abs(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let x = call.input(0)?;
+    if x.dtype().is_uint() { one(x.clone()) } else { one(cx.unary(Unary::Abs, x)?) }
+}
+
+fn bit_shift(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let (x, by) = (call.input(0)?, call.input(1)?);
+    let f = match call.text("direction", "")? {
+        "LEFT" => Binary::Shl,
+        "RIGHT" => Binary::Shr,
+        other => return Err(invalid(format!("direction `{other}`"))),
+    };
+    let shifted = cx.binary(f, x, by)?;
+    // Shifting by the width or more gives zero, which the primitive leaves open.
+    let width = cx.num(f64::from(x.dtype().bits), by.dtype())?;
+    let inside = cx.binary(Binary::Less, by, &width)?;
+    let zero = cx.num(0.0, x.dtype())?;
+    one(cx.choose(&inside, &shifted, &zero)?)
+}
+
+fn cast(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let to = call.int_opt("to")?.ok_or_else(|| invalid("attribute `to` is missing"))?;
+    // Both concern 8-bit floats only, which are refused.
+    call.ignore(&["saturate", "round_mode"]);
+    let to = dtype(i32::try_from(to).unwrap_or(0))?;
+    convert(cx, call.input(0)?, to)
+}
+
+fn cast_like(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    call.ignore(&["saturate", "round_mode"]);
+    let to = call.input(1)?.dtype();
+    convert(cx, call.input(0)?, to)
+}
+
+fn convert(cx: &mut Cx, x: &Tensor, to: DType) -> Result<Vec<Val>> {
+    if !computes(to) {
+        return Err(unsupported(format!("element type {to}")));
+    }
+    one(cx.cast(x, to)?)
+}
+
+fn clip(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let x = call.input(0)?;
+    let bounds = if call.opset < 11 {
+        let bound = |value: Option<f64>| value.map(|v| cx.num(v, x.dtype())).transpose();
+        [bound(call.float_opt("min")?)?, bound(call.float_opt("max")?)?]
+    } else {
+        [call.opt(1)?.cloned(), call.opt(2)?.cloned()]
+    };
+    let mut result = x.clone();
+    for (f, bound) in [Binary::Max, Binary::Min].into_iter().zip(bounds) {
+        if let Some(bound) = bound {
+            let bound = cx.reshape(&bound, &[])?;
+            result = cx.binary(f, &result, &bound)?;
+        }
+    }
+    one(result)
+}
+
+fn is_inf(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let x = call.input(0)?;
+    let (negative, positive) =
+        (call.flag("detect_negative", true)?, call.flag("detect_positive", true)?);
+    let found = cx.unary(Unary::IsInf, x)?;
+    if negative && positive {
+        return one(found);
+    }
+    let zero = cx.num(0.0, x.dtype())?;
+    let side = match (negative, positive) {
+        (true, _) => cx.binary(Binary::Less, x, &zero)?,
+        (_, true) => cx.binary(Binary::Greater, x, &zero)?,
+        // Nothing is both below and above.
+        _ => cx.binary(Binary::NotEqual, &zero, &zero)?,
+    };
+    one(cx.binary(Binary::And, &found, &side)?)
+}
+
+/// A variadic operator from its binary form.
+fn fold(cx: &mut Cx, call: &Call, f: Binary) -> Result<Vec<Val>> {
+    one(folded(cx, call, f)?)
+}
+
+fn folded(cx: &mut Cx, call: &Call, f: Binary) -> Result<Tensor> {
+    let inputs = call.tensors()?;
+    let (first, rest) = inputs.split_first().ok_or_else(|| invalid("no inputs"))?;
+    rest.iter().try_fold(first.clone(), |acc, x| cx.binary(f, &acc, x))
+}
+
+fn mean(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let sum = folded(cx, call, Binary::Add)?;
+    one(cx.binary_num(Binary::Div, &sum, call.inputs.len() as f64)?)
+}
+
+fn modulo(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let (x, y) = (call.input(0)?, call.input(1)?);
+    let fmod = call.flag("fmod", false)?;
+    if !fmod && x.dtype().is_float() {
+        return Err(invalid("fmod has to be 1 for floating-point types"));
+    }
+    one(cx.binary(if fmod { Binary::TruncMod } else { Binary::FloorMod }, x, y)?)
+}
+
+fn pow(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let (x, y) = (call.input(0)?, call.input(1)?);
+    // The square is exact either way, and the product is much cheaper.
+    if y.as_number() == Some(2.0) && y.rank() <= x.rank() {
+        return one(cx.mul(x, x)?);
+    }
+    if x.dtype().is_float() || !y.dtype().is_float() {
+        let y = cx.cast(y, x.dtype())?;
+        return one(cx.binary(Binary::Pow, x, &y)?);
+    }
+    let (base, exponent) = (cx.cast(x, DType::F64)?, cx.cast(y, DType::F64)?);
+    let power = cx.binary(Binary::Pow, &base, &exponent)?;
+    one(cx.cast(&power, x.dtype())?)
+}
+
+fn choose(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    one(cx.op(Op::Where, &[call.input(0)?, call.input(1)?, call.input(2)?])?)
+}

@@ -1,0 +1,127 @@
+//! Gathers, scatters, one-hot encoding and selection of the extreme elements.
+
+use reflex_graph::{Binary, GatherKind, Op, ScatterKind, ScatterReduce};
+use reflex_tir::{DType, Expr};
+
+use super::{Table, all, one};
+use crate::call::{Call, axis};
+use crate::error::{Result, invalid, unsupported};
+use crate::import::Cx;
+use crate::value::{Tensor, Val};
+
+pub(super) const TABLE: Table = &[
+    ("Gather", gather),
+    ("GatherElements", gather_elements),
+    ("GatherND", gather_nd),
+    ("OneHot", one_hot),
+    ("ReverseSequence", reverse_sequence),
+    ("Scatter", scatter_elements),
+    ("ScatterElements", scatter_elements),
+    ("ScatterND", scatter_nd),
+    ("TopK", top_k),
+];
+
+fn gather(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let (x, indices) = (call.input(0)?, call.input(1)?);
+    let axis = call.axis("axis", 0, x.rank())?;
+    one(cx.take(x, indices, axis)?)
+}
+
+fn gather_elements(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let (x, indices) = (call.input(0)?, call.input(1)?);
+    let axis = call.axis("axis", 0, x.rank())?;
+    one(cx.op(Op::Gather(GatherKind::Elements(axis)), &[x, indices])?)
+}
+
+fn gather_nd(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let batch_dims = call.int("batch_dims", 0)?;
+    let batch_dims = usize::try_from(batch_dims).map_err(|_| invalid("batch_dims"))?;
+    let kind = GatherKind::Nd { batch_dims };
+    one(cx.op(Op::Gather(kind), &[call.input(0)?, call.input(1)?])?)
+}
+
+fn combination(call: &Call) -> Result<ScatterReduce> {
+    Ok(match call.text("reduction", "none")? {
+        "none" => ScatterReduce::Replace,
+        "add" => ScatterReduce::Add,
+        "mul" => ScatterReduce::Mul,
+        "max" => ScatterReduce::Max,
+        "min" => ScatterReduce::Min,
+        other => return Err(invalid(format!("reduction `{other}`"))),
+    })
+}
+
+fn scatter_elements(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let x = call.input(0)?;
+    let kind = ScatterKind::Elements(call.axis("axis", 0, x.rank())?);
+    let op = Op::Scatter { kind, reduce: combination(call)? };
+    one(cx.op(op, &[x, call.input(1)?, call.input(2)?])?)
+}
+
+fn scatter_nd(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let op = Op::Scatter { kind: ScatterKind::Nd, reduce: combination(call)? };
+    one(cx.op(op, &[call.input(0)?, call.input(1)?, call.input(2)?])?)
+}
+
+fn one_hot(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let (indices, values) = (call.input(0)?, call.input(2)?);
+    let given = call.int("axis", -1)?;
+    let at = axis(given, indices.rank() + 1)?;
+    let depth = cx.reshape(call.input(1)?, &[])?;
+    let depth = cx.cast(&depth, DType::I64)?;
+    let depth = cx.dims_of(&depth, "depth")?[0].clone();
+    // Indices count from the end when negative, and hit nothing outside the depth.
+    let indices = cx.cast(indices, DType::I64)?;
+    let zero = Tensor::dim(&Expr::i64(0));
+    let negative = cx.binary(Binary::Less, &indices, &zero)?;
+    let wrapped = cx.add(&indices, &Tensor::dim(&depth))?;
+    let indices = cx.choose(&negative, &wrapped, &indices)?;
+    let indices = cx.unsqueeze(&indices, &[at])?;
+    let positions = cx.iota(&depth)?;
+    let mut shape = vec![Expr::i64(1); indices.rank()];
+    shape[at] = depth;
+    let positions = cx.reshape(&positions, &shape)?;
+    let hit = cx.binary(Binary::Equal, &indices, &positions)?;
+    let off = cx.slice(values, 0, &Expr::i64(0), &Expr::i64(1))?;
+    let on = cx.slice(values, 0, &Expr::i64(1), &Expr::i64(1))?;
+    let (off, on) = (cx.reshape(&off, &[])?, cx.reshape(&on, &[])?);
+    one(cx.choose(&hit, &on, &off)?)
+}
+
+fn top_k(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let x = call.input(0)?;
+    let axis = call.axis("axis", -1, x.rank())?;
+    let largest = call.flag("largest", true)?;
+    // Sorted results are right also where any order is.
+    call.ignore(&["sorted"]);
+    let k = match call.int_opt("k")? {
+        Some(k) => Expr::i64(k),
+        None => {
+            let k = cx.reshape(call.input(1)?, &[])?;
+            cx.dims_of(&k, "k")?[0].clone()
+        }
+    };
+    all(cx.ops(Op::TopK { axis, k, largest }, &[x])?)
+}
+
+/// Element `i` of a sequence of length `n` comes from `n - 1 - i` where `i < n`.
+fn reverse_sequence(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let (x, lengths) = (call.input(0)?, call.input(1)?);
+    let (batch, time) = (call.int("batch_axis", 1)?, call.int("time_axis", 0)?);
+    let (batch, time) = (axis(batch, x.rank())?, axis(time, x.rank())?);
+    if batch + time != 1 || lengths.rank() != 1 {
+        return Err(unsupported(format!("batch_axis {batch} with time_axis {time}")));
+    }
+    let steps = cx.iota(&x.shape()[time])?;
+    let steps = cx.unsqueeze(&steps, &[batch])?;
+    let lengths = cx.cast(lengths, DType::I64)?;
+    let lengths = cx.unsqueeze(&lengths, &[time])?;
+    let inside = cx.binary(Binary::Less, &steps, &lengths)?;
+    let last = cx.binary_num(Binary::Sub, &lengths, 1.0)?;
+    let mirrored = cx.sub(&last, &steps)?;
+    let source = cx.choose(&inside, &mirrored, &steps)?;
+    let trailing: Vec<usize> = (2..x.rank()).collect();
+    let source = cx.unsqueeze(&source, &trailing)?;
+    let source = cx.broadcast(&source, x.shape())?;
+    one(cx.op(Op::Gather(GatherKind::Elements(time)), &[x, &source])?)
+}

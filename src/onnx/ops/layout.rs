@@ -1,0 +1,332 @@
+//! Operators that move elements: joins, splits, slices, pads, tiles and permutations.
+
+use reflex_graph::{Binary, Op, PadMode, dims};
+use reflex_tir::{CmpOp, DType, Expr};
+
+use super::{Table, all, one};
+use crate::call::{Call, axis};
+use crate::error::{Result, invalid, unsupported};
+use crate::import::Cx;
+use crate::value::{Tensor, Val};
+
+pub(super) const TABLE: Table = &[
+    ("CenterCropPad", center_crop_pad),
+    ("Concat", concat),
+    ("DepthToSpace", depth_to_space),
+    ("Pad", pad),
+    ("Slice", slice),
+    ("SpaceToDepth", space_to_depth),
+    ("Split", split),
+    ("Tile", tile),
+    ("Transpose", transpose),
+    ("Trilu", trilu),
+];
+
+/// Values this large in a slice mean "to the end".
+const FAR: i64 = i32::MAX as i64;
+
+fn concat(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let inputs = call.tensors()?;
+    let first = inputs.first().ok_or_else(|| invalid("no inputs"))?;
+    let axis = match call.int_opt("axis")? {
+        Some(value) => axis(value, first.rank())?,
+        None => return Err(invalid("attribute `axis` is missing")),
+    };
+    one(cx.concat(&inputs, axis)?)
+}
+
+fn transpose(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let x = call.input(0)?;
+    let perm = match call.ints("perm")? {
+        Some(perm) => perm.iter().map(|a| axis(*a, x.rank())).collect::<Result<Vec<_>>>()?,
+        None => (0..x.rank()).rev().collect(),
+    };
+    one(cx.transpose(x, &perm)?)
+}
+
+fn split(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let x = call.input(0)?;
+    let axis = call.axis("axis", 0, x.rank())?;
+    let extent = x.shape()[axis].clone();
+    call.ignore(&["num_outputs"]);
+    let parts = call.node.output.len() as i64;
+    let sizes: Vec<Expr> = match call.ints("split")? {
+        Some(sizes) => sizes.iter().map(|n| Expr::i64(*n)).collect(),
+        None => match call.opt(1)? {
+            Some(sizes) => cx.dims_of(sizes, "split")?,
+            None => {
+                // The last part is the smaller one when they cannot be equal.
+                let size = dims::simplify(&extent.clone().ceildiv(parts));
+                let last = dims::simplify(&(extent.clone() - size.clone() * (parts - 1)));
+                let mut sizes = vec![size; parts as usize - 1];
+                sizes.push(last);
+                sizes
+            }
+        },
+    };
+    let sum = sizes.iter().cloned().reduce(|a, b| a + b).unwrap_or(Expr::i64(0));
+    if sizes.len() as i64 != parts || dims::equal(&sum, &extent) == Some(false) {
+        return Err(invalid(format!("{sizes:?} for {parts} parts of {extent:?} elements")));
+    }
+    let mut begin = Expr::i64(0);
+    let mut outputs = vec![];
+    for size in sizes {
+        outputs.push(cx.slice(x, axis, &begin, &size)?);
+        begin = begin + size;
+    }
+    all(outputs)
+}
+
+/// Start, end, axis and step lists of a slice.
+struct Spans {
+    starts: Tensor,
+    ends: Tensor,
+    axes: Vec<usize>,
+    steps: Vec<i64>,
+}
+
+fn spans(cx: &mut Cx, call: &Call, rank: usize) -> Result<Spans> {
+    let (starts, ends) = if call.opset < 10 {
+        let list = |name| call.ints(name)?.ok_or_else(|| invalid(format!("no `{name}`")));
+        (cx.ints(list("starts")?), cx.ints(list("ends")?))
+    } else {
+        (call.input(1)?.clone(), call.input(2)?.clone())
+    };
+    let count = starts.count().ok_or_else(|| unsupported("starts of unknown length"))?;
+    let axes = match call.ints("axes")? {
+        Some(axes) => Some(axes.to_vec()),
+        None if rank == 1 && count == 1 => None,
+        None => call.known_ints(3)?,
+    };
+    let axes = axes.unwrap_or_else(|| (0..count as i64).collect());
+    let axes = axes.iter().map(|a| axis(*a, rank)).collect::<Result<Vec<usize>>>()?;
+    let steps = call.known_ints(4)?.unwrap_or_else(|| vec![1; count]);
+    if axes.len() != count || steps.len() != count || ends.count() != Some(count) {
+        return Err(invalid("starts, ends, axes and steps differ in length"));
+    }
+    if steps.contains(&0) || steps.contains(&i64::MIN) {
+        return Err(invalid(format!("steps {steps:?}")));
+    }
+    Ok(Spans { starts, ends, axes, steps })
+}
+
+fn slice(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let x = call.input(0)?;
+    let Spans { starts, ends, axes, steps } = spans(cx, call, x.rank())?;
+    let mut begin = vec![Expr::i64(0); x.rank()];
+    let mut extent = x.shape().to_vec();
+    let mut stride = vec![1; x.rank()];
+    for (i, axis) in axes.iter().enumerate() {
+        let start = cx.slice(&starts, 0, &Expr::i64(i as i64), &Expr::i64(1))?;
+        let end = cx.slice(&ends, 0, &Expr::i64(i as i64), &Expr::i64(1))?;
+        let dim = &x.shape()[*axis];
+        let first = bound(cx, &start, dim, steps[i], true)?;
+        let last = bound(cx, &end, dim, steps[i], false)?;
+        // Elements between: from `first` towards `last`, which is left out.
+        let span = if steps[i] > 0 { cx.sub(&last, &first)? } else { cx.sub(&first, &last)? };
+        let step = steps[i].abs();
+        let up = cx.binary_num(Binary::Add, &span, (step - 1) as f64)?;
+        let up = cx.binary_num(Binary::Max, &up, 0.0)?;
+        let count = cx.binary_num(Binary::Div, &up, step as f64)?;
+        extent[*axis] = cx.dims_of(&count, "extent")?[0].clone();
+        // A start is read at run time only where it is a valid index.
+        let first = if steps[i] > 0 { first } else { cx.binary_num(Binary::Max, &first, 0.0)? };
+        begin[*axis] = cx.dims_of(&first, "begin")?[0].clone();
+        stride[*axis] = steps[i];
+    }
+    one(cx.strided(x, begin, extent, stride)?)
+}
+
+/// A start or end clamped as NumPy does: to `0..=dim` going up, `-1..=dim - 1` going down.
+fn bound(cx: &mut Cx, given: &Tensor, dim: &Expr, step: i64, start: bool) -> Result<Tensor> {
+    let (low, high) = if step > 0 { (0, dim.clone()) } else { (-1, dim.clone() - 1) };
+    if let Some([value]) = given.as_ints().as_deref() {
+        let far = match *value {
+            FAR.. => Some(high.clone()),
+            value if value <= -FAR => Some(Expr::i64(low)),
+            -1 if step > 0 && start && dims::decide(CmpOp::Gt, dim, &Expr::i64(0)).is_none() => {
+                Some((dim.clone() - 1).max(0))
+            }
+            _ => None,
+        };
+        if let Some(far) = far {
+            return Ok(Tensor::dims(&[far]));
+        }
+    }
+    let given = cx.cast(given, DType::I64)?;
+    let zero = Tensor::dim(&Expr::i64(0));
+    let negative = cx.binary(Binary::Less, &given, &zero)?;
+    let wrapped = cx.add(&given, &Tensor::dim(dim))?;
+    let index = cx.choose(&negative, &wrapped, &given)?;
+    let index = cx.binary(Binary::Max, &index, &Tensor::dim(&Expr::i64(low)))?;
+    cx.binary(Binary::Min, &index, &Tensor::dim(&high))
+}
+
+fn pad(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let x = call.input(0)?;
+    let mode = match call.text("mode", "constant")? {
+        "constant" => PadMode::Constant,
+        "reflect" => PadMode::Reflect,
+        "edge" => PadMode::Edge,
+        "wrap" => PadMode::Wrap,
+        other => return Err(invalid(format!("mode `{other}`"))),
+    };
+    let old = call.opset < 11;
+    let pads: Vec<Expr> = if old {
+        let pads = call.ints("pads")?.ok_or_else(|| invalid("no pads"))?;
+        pads.iter().map(|p| Expr::i64(*p)).collect()
+    } else {
+        let pads = call.elements(1)?;
+        pads.ok_or_else(|| unsupported("pads that depend on data"))?
+    };
+    let value = if old {
+        Some(cx.num(call.float("value", 0.0)?, x.dtype())?)
+    } else {
+        call.opt(2)?.cloned()
+    };
+    let axes = match if old { None } else { call.known_ints(3)? } {
+        Some(axes) => axes.iter().map(|a| axis(*a, x.rank())).collect::<Result<Vec<_>>>()?,
+        None => (0..x.rank()).collect(),
+    };
+    if pads.len() != axes.len() * 2 {
+        return Err(invalid(format!("{} pads for {} axes", pads.len(), axes.len())));
+    }
+    let mut before = vec![Expr::i64(0); x.rank()];
+    let mut after = before.clone();
+    for (i, axis) in axes.iter().enumerate() {
+        before[*axis] = pads[i].clone();
+        after[*axis] = pads[axes.len() + i].clone();
+    }
+    one(padded(cx, x, mode, value, before, after)?)
+}
+
+fn padded(
+    cx: &mut Cx,
+    x: &Tensor,
+    mode: PadMode,
+    value: Option<Tensor>,
+    before: Vec<Expr>,
+    after: Vec<Expr>,
+) -> Result<Tensor> {
+    if before.iter().chain(&after).all(|p| p.as_int() == Some(0)) {
+        return Ok(x.clone());
+    }
+    let op = Op::Pad { mode, before, after };
+    if mode != PadMode::Constant {
+        return cx.op(op, &[x]);
+    }
+    let value = match value {
+        Some(value) => cx.reshape(&value, &[])?,
+        None => cx.num(0.0, x.dtype())?,
+    };
+    cx.op(op, &[x, &value])
+}
+
+fn center_crop_pad(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let x = call.input(0)?;
+    let axes = match call.ints("axes")? {
+        Some(axes) => axes.iter().map(|a| axis(*a, x.rank())).collect::<Result<Vec<_>>>()?,
+        None => (0..x.rank()).collect(),
+    };
+    let target = call.known_ints(1)?.ok_or_else(|| invalid("no shape"))?;
+    if target.len() != axes.len() {
+        return Err(invalid("one extent per axis"));
+    }
+    let mut before = vec![Expr::i64(0); x.rank()];
+    let mut after = before.clone();
+    for (axis, target) in axes.iter().zip(target) {
+        let extent = x.shape()[*axis].as_int();
+        let extent = extent.ok_or_else(|| unsupported("symbolic extents"))?;
+        let extra = target - extent;
+        // Half before, rounded down, also when cropping.
+        let lead = if extra >= 0 { extra / 2 } else { -(-extra / 2) };
+        before[*axis] = Expr::i64(lead);
+        after[*axis] = Expr::i64(extra - lead);
+    }
+    one(padded(cx, x, PadMode::Constant, None, before, after)?)
+}
+
+fn tile(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let x = call.input(0)?;
+    let repeats = cx.dims_of(call.input(1)?, "repeats")?;
+    if repeats.len() != x.rank() {
+        return Err(invalid(format!("{} repeats for rank {}", repeats.len(), x.rank())));
+    }
+    // Each axis becomes (repeat, extent) by broadcasting.
+    let (mut split, mut wide, mut merged) = (vec![], vec![], vec![]);
+    for (dim, repeat) in x.shape().iter().zip(&repeats) {
+        let once = repeat.as_int() == Some(1);
+        if !once {
+            split.push(Expr::i64(1));
+            wide.push(repeat.clone());
+        }
+        split.push(dim.clone());
+        wide.push(dim.clone());
+        merged.push(dim.clone() * repeat.clone());
+    }
+    let apart = cx.reshape(x, &split)?;
+    let repeated = cx.broadcast(&apart, &wide)?;
+    one(cx.reshape(&repeated, &merged)?)
+}
+
+fn block_size(call: &Call) -> Result<i64> {
+    let size = call.int("blocksize", 0)?;
+    if (1..1 << 16).contains(&size) { Ok(size) } else { Err(invalid(format!("blocksize {size}"))) }
+}
+
+fn depth_to_space(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let x = call.input(0)?;
+    let size = block_size(call)?;
+    let [n, c, h, w] = x.shape() else { return Err(invalid("needs four axes")) };
+    let (n, c, h, w) = (n.clone(), c.clone(), h.clone(), w.clone());
+    let block = Expr::i64(size);
+    let depth = dims::simplify(&c.floordiv(size * size));
+    let (apart, perm): (Vec<Expr>, [usize; 6]) = match call.text("mode", "DCR")? {
+        "DCR" => {
+            let apart = [n.clone(), block.clone(), block, depth.clone(), h.clone(), w.clone()];
+            (apart.to_vec(), [0, 3, 4, 1, 5, 2])
+        }
+        "CRD" => {
+            let apart = [n.clone(), depth.clone(), block.clone(), block, h.clone(), w.clone()];
+            (apart.to_vec(), [0, 1, 4, 2, 5, 3])
+        }
+        other => return Err(invalid(format!("mode `{other}`"))),
+    };
+    let apart = cx.reshape(x, &apart)?;
+    let moved = cx.transpose(&apart, &perm)?;
+    one(cx.reshape(&moved, &[n, depth, h * size, w * size])?)
+}
+
+fn space_to_depth(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let x = call.input(0)?;
+    let size = block_size(call)?;
+    call.ignore(&["mode"]);
+    if call.has("mode") && call.text("mode", "DCR")? != "DCR" {
+        return Err(unsupported("mode CRD"));
+    }
+    let [n, c, h, w] = x.shape() else { return Err(invalid("needs four axes")) };
+    let (n, c, h, w) = (n.clone(), c.clone(), h.clone(), w.clone());
+    let block = Expr::i64(size);
+    let (rows, columns) = (h.floordiv(size), w.floordiv(size));
+    let apart = [n.clone(), c.clone(), rows.clone(), block.clone(), columns.clone(), block];
+    let apart = cx.reshape(x, &apart)?;
+    let moved = cx.transpose(&apart, &[0, 3, 5, 1, 2, 4])?;
+    one(cx.reshape(&moved, &[n, c * (size * size), rows, columns])?)
+}
+
+fn trilu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let x = call.input(0)?;
+    let upper = call.flag("upper", true)?;
+    let [.., rows, columns] = x.shape() else { return Err(invalid("needs a matrix")) };
+    let diagonal = match call.opt(1)? {
+        Some(k) => cx.reshape(k, &[])?,
+        None => Tensor::dim(&Expr::i64(0)),
+    };
+    let (rows, columns) = (cx.iota(rows)?, cx.iota(columns)?);
+    let rows = cx.unsqueeze(&rows, &[1])?;
+    let shifted = cx.add(&rows, &diagonal)?;
+    let f = if upper { Binary::GreaterEqual } else { Binary::LessEqual };
+    let kept = cx.binary(f, &columns, &shifted)?;
+    let zero = cx.num(0.0, x.dtype())?;
+    one(cx.choose(&kept, x, &zero)?)
+}

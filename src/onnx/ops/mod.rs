@@ -1,0 +1,58 @@
+//! The table of ONNX operators: name to import function.
+//!
+//! An operator desugars into the graph's primitive set through the helpers of
+//! [`crate::emit`]. It checks its operator set's version where the meaning changed, asks for
+//! every attribute it understands (any other is refused), and refuses by name what it cannot
+//! express exactly.
+
+mod activation;
+mod arithmetic;
+pub(crate) mod function;
+mod index;
+mod layout;
+mod linear;
+mod norm;
+mod reduce;
+mod shape;
+mod window;
+
+use crate::call::Call;
+use crate::error::Result;
+use crate::import::Cx;
+use crate::value::{Tensor, Val};
+
+/// Imports one node; gives its outputs in order, fewer when the rest is not supported.
+pub(crate) type Operator = fn(&mut Cx, &Call) -> Result<Vec<Val>>;
+
+/// Operators of one file.
+type Table = &'static [(&'static str, Operator)];
+
+/// Operators of the default domain.
+const DEFAULT: &[Table] = &[
+    activation::TABLE,
+    arithmetic::TABLE,
+    index::TABLE,
+    layout::TABLE,
+    linear::TABLE,
+    norm::TABLE,
+    reduce::TABLE,
+    shape::TABLE,
+    window::TABLE,
+];
+
+/// The operator of a name.
+pub(crate) fn find(domain: &str, name: &str) -> Option<Operator> {
+    if domain != "ai.onnx" {
+        return None;
+    }
+    let found = DEFAULT.iter().copied().flatten().find(|(known, _)| *known == name);
+    found.map(|(_, operator)| *operator)
+}
+
+fn one(tensor: Tensor) -> Result<Vec<Val>> {
+    Ok(vec![Val::Tensor(tensor)])
+}
+
+fn all(tensors: Vec<Tensor>) -> Result<Vec<Val>> {
+    Ok(tensors.into_iter().map(Val::Tensor).collect())
+}

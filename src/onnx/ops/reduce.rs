@@ -1,0 +1,163 @@
+//! Reductions, arg reductions and running sums.
+
+use reflex_graph::{ArgReduceKind, Binary, Op, ReduceKind, Unary, dims};
+use reflex_tir::DType;
+
+use super::{Table, one};
+use crate::call::{Call, axis};
+use crate::error::{Result, unsupported};
+use crate::import::Cx;
+use crate::value::{Tensor, Val};
+
+pub(super) const TABLE: Table = &[
+    ("ArgMax", |cx, call| arg(cx, call, ArgReduceKind::Max)),
+    ("ArgMin", |cx, call| arg(cx, call, ArgReduceKind::Min)),
+    ("CumSum", cumsum),
+    ("ReduceL1", |cx, call| reduce(cx, call, l1)),
+    ("ReduceL2", |cx, call| reduce(cx, call, l2)),
+    ("ReduceLogSum", |cx, call| reduce(cx, call, log_sum)),
+    ("ReduceLogSumExp", |cx, call| reduce(cx, call, log_sum_exp)),
+    ("ReduceMax", |cx, call| reduce(cx, call, |cx, r| extreme(cx, r, ReduceKind::Max))),
+    ("ReduceMean", |cx, call| reduce(cx, call, mean)),
+    ("ReduceMin", |cx, call| reduce(cx, call, |cx, r| extreme(cx, r, ReduceKind::Min))),
+    ("ReduceProd", |cx, call| reduce(cx, call, |cx, r| r.apply(cx, ReduceKind::Prod, r.x))),
+    ("ReduceSum", |cx, call| reduce(cx, call, |cx, r| r.apply(cx, ReduceKind::Sum, r.x))),
+    ("ReduceSumSquare", |cx, call| reduce(cx, call, sum_square)),
+];
+
+/// A reduction with its axes resolved.
+struct Reduction<'a> {
+    x: &'a Tensor,
+    axes: Vec<usize>,
+    keep_dims: bool,
+}
+
+impl Reduction<'_> {
+    fn apply(&self, cx: &mut Cx, kind: ReduceKind, x: &Tensor) -> Result<Tensor> {
+        cx.reduce(kind, x, &self.axes, self.keep_dims)
+    }
+}
+
+fn reduce(
+    cx: &mut Cx,
+    call: &Call,
+    f: fn(&mut Cx, &Reduction) -> Result<Tensor>,
+) -> Result<Vec<Val>> {
+    let x = call.input(0)?;
+    let keep_dims = call.flag("keepdims", true)?;
+    let noop = call.flag("noop_with_empty_axes", false)?;
+    let run_time = call.opt(1)?.filter(|axes| axes.as_ints().is_none());
+    let axes = match run_time {
+        // Axes known only at run time do not matter where there is one axis, named once.
+        Some(axes) if x.rank() == 1 && axes.count() == Some(1) => Some(vec![0]),
+        Some(axes) if axes.count() == Some(0) => Some(vec![]),
+        _ => call.axes(1, x.rank())?,
+    };
+    let axes = match axes.filter(|axes| !axes.is_empty()) {
+        Some(axes) => axes,
+        None if noop => return one(x.clone()),
+        None => (0..x.rank()).collect(),
+    };
+    one(f(cx, &Reduction { x, axes, keep_dims })?)
+}
+
+/// Maximum or minimum; of bools as of small numbers.
+fn extreme(cx: &mut Cx, r: &Reduction, kind: ReduceKind) -> Result<Tensor> {
+    if r.x.dtype() != DType::BOOL {
+        return r.apply(cx, kind, r.x);
+    }
+    let wide = cx.cast(r.x, DType::U8)?;
+    let reduced = r.apply(cx, kind, &wide)?;
+    cx.cast(&reduced, DType::BOOL)
+}
+
+fn mean(cx: &mut Cx, r: &Reduction) -> Result<Tensor> {
+    if r.x.dtype().is_float() {
+        return r.apply(cx, ReduceKind::Mean, r.x);
+    }
+    let sum = r.apply(cx, ReduceKind::Sum, r.x)?;
+    let count = dims::product(r.axes.iter().map(|axis| &r.x.shape()[*axis]));
+    let count = cx.dim_as(&count, r.x.dtype())?;
+    cx.div(&sum, &count)
+}
+
+fn l1(cx: &mut Cx, r: &Reduction) -> Result<Tensor> {
+    let magnitude = if r.x.dtype().is_uint() { r.x.clone() } else { cx.unary(Unary::Abs, r.x)? };
+    r.apply(cx, ReduceKind::Sum, &magnitude)
+}
+
+fn sum_square(cx: &mut Cx, r: &Reduction) -> Result<Tensor> {
+    let square = cx.mul(r.x, r.x)?;
+    r.apply(cx, ReduceKind::Sum, &square)
+}
+
+fn l2(cx: &mut Cx, r: &Reduction) -> Result<Tensor> {
+    let sum = sum_square(cx, r)?;
+    if sum.dtype().is_float() {
+        return cx.unary(Unary::Sqrt, &sum);
+    }
+    let wide = cx.cast(&sum, DType::F64)?;
+    let root = cx.unary(Unary::Sqrt, &wide)?;
+    cx.cast(&root, r.x.dtype())
+}
+
+fn log_sum(cx: &mut Cx, r: &Reduction) -> Result<Tensor> {
+    let sum = r.apply(cx, ReduceKind::Sum, r.x)?;
+    cx.unary(Unary::Log, &sum)
+}
+
+/// Shifted by the maximum, so that nothing overflows; an infinite maximum is not shifted by.
+fn log_sum_exp(cx: &mut Cx, r: &Reduction) -> Result<Tensor> {
+    let most = cx.reduce(ReduceKind::Max, r.x, &r.axes, true)?;
+    let infinite = cx.unary(Unary::IsInf, &most)?;
+    let zero = cx.num(0.0, r.x.dtype())?;
+    let shift = cx.choose(&infinite, &zero, &most)?;
+    let shifted = cx.sub(r.x, &shift)?;
+    let power = cx.unary(Unary::Exp, &shifted)?;
+    let sum = cx.reduce(ReduceKind::Sum, &power, &r.axes, true)?;
+    let log = cx.unary(Unary::Log, &sum)?;
+    let result = cx.add(&log, &shift)?;
+    if r.keep_dims { Ok(result) } else { cx.squeeze(&result, &r.axes) }
+}
+
+fn arg(cx: &mut Cx, call: &Call, kind: ArgReduceKind) -> Result<Vec<Val>> {
+    let x = call.input(0)?;
+    let axis = call.axis("axis", 0, x.rank())?;
+    let keep_dims = call.flag("keepdims", true)?;
+    let select_last = call.flag("select_last_index", false)?;
+    one(cx.op(Op::ArgReduce { kind, axis, keep_dims, select_last }, &[x])?)
+}
+
+fn cumsum(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let x = call.input(0)?;
+    let exclusive = call.flag("exclusive", false)?;
+    let reverse = call.flag("reverse", false)?;
+    let along = match call.input(1)?.as_ints() {
+        Some(values) => axis(values.first().copied().unwrap_or(0), x.rank())?,
+        None if x.rank() == 1 => 0,
+        None => return Err(unsupported("an axis that is not a constant")),
+    };
+    one(cx.op(Op::CumSum { axis: along, exclusive, reverse }, &[x])?)
+}
+
+/// The mean of `x` over axes, kept.
+pub(super) fn mean_of(cx: &mut Cx, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
+    cx.reduce(ReduceKind::Mean, x, axes, true)
+}
+
+/// Mean and `1 / sqrt(variance + epsilon)` over axes, kept, and the centred `x`.
+pub(super) fn moments(
+    cx: &mut Cx,
+    x: &Tensor,
+    axes: &[usize],
+    epsilon: f64,
+) -> Result<(Tensor, Tensor, Tensor)> {
+    let mean = mean_of(cx, x, axes)?;
+    let centred = cx.sub(x, &mean)?;
+    let square = cx.mul(&centred, &centred)?;
+    let variance = mean_of(cx, &square, axes)?;
+    let raised = cx.binary_num(Binary::Add, &variance, epsilon)?;
+    let deviation = cx.unary(Unary::Sqrt, &raised)?;
+    let inverse = cx.unary(Unary::Reciprocal, &deviation)?;
+    Ok((mean, inverse, centred))
+}

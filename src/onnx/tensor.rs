@@ -1,0 +1,271 @@
+//! `TensorProto` to [`Literal`]: every element type, inline, typed or external data.
+//!
+//! Sizes are computed with overflow checks and compared with the bytes at hand before anything
+//! is allocated. External files are confined to the model's folder.
+
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use prost::Message;
+use prost::bytes::Bytes;
+use reflex_graph::Literal;
+use reflex_runtime::dtype::{DType, code};
+use reflex_runtime::mapped::Mapped;
+
+use crate::error::{ImportError, ImportErrorKind, Result, invalid, malformed, unsupported};
+use crate::proto::{LOCATION_EXTERNAL, TensorProto, data_type};
+
+/// Files that external tensors live in, each mapped once.
+#[derive(Debug, Default)]
+pub(crate) struct ExternalFiles {
+    folder: Option<PathBuf>,
+    files: HashMap<PathBuf, Bytes>,
+}
+
+/// Reads a tensor file as ONNX's backend tests have them (`input_0.pb`).
+pub fn read_tensor_pb(path: &Path) -> std::result::Result<Literal, ImportError> {
+    let decode = || {
+        let bytes = map_file(path)?;
+        let proto = TensorProto::decode(bytes).map_err(|e| malformed(e.to_string()))?;
+        let folder = path.parent().map(Path::to_path_buf);
+        literal(&proto, &mut ExternalFiles::new(folder))
+    };
+    decode().map_err(|e: ImportError| e.at(path.display()))
+}
+
+/// Maps a file as shareable bytes.
+pub(crate) fn map_file(path: &Path) -> Result<Bytes> {
+    match Mapped::open(path) {
+        Ok(mapped) => Ok(Bytes::from_owner(mapped)),
+        Err(error) => Err(ImportError::new(ImportErrorKind::Io, error.to_string())),
+    }
+}
+
+/// The element type of an ONNX type code.
+pub(crate) fn dtype(code: i32) -> Result<DType> {
+    let small = |offset: u8| DType::new(code::FLOAT8_E3M4 + offset, 8);
+    Ok(match code {
+        data_type::FLOAT => DType::F32,
+        data_type::UINT8 => DType::U8,
+        data_type::INT8 => DType::I8,
+        data_type::UINT16 => DType::U16,
+        data_type::INT16 => DType::I16,
+        data_type::INT32 => DType::I32,
+        data_type::INT64 => DType::I64,
+        data_type::BOOL => DType::BOOL,
+        data_type::FLOAT16 => DType::F16,
+        data_type::DOUBLE => DType::F64,
+        data_type::UINT32 => DType::U32,
+        data_type::UINT64 => DType::U64,
+        data_type::BFLOAT16 => DType::BF16,
+        data_type::COMPLEX64 => DType::new(code::COMPLEX, 64),
+        data_type::COMPLEX128 => DType::new(code::COMPLEX, 128),
+        17 => small(3),
+        18 => small(4),
+        19 => small(5),
+        20 => small(6),
+        21 => DType::new(code::UINT, 4),
+        22 => DType::new(code::INT, 4),
+        23 => DType::new(code::FLOAT8_E3M4 + 10, 4),
+        24 => small(7),
+        25 => DType::new(code::UINT, 2),
+        26 => DType::new(code::INT, 2),
+        27 => DType::new(code::FLOAT8_E3M4 + 8, 6),
+        28 => DType::new(code::FLOAT8_E3M4 + 9, 6),
+        data_type::STRING => return Err(unsupported("string tensors are not supported")),
+        other => return Err(malformed(format!("unknown element type {other}"))),
+    })
+}
+
+/// Converts a tensor, sharing its bytes where they are laid out as ours.
+pub(crate) fn literal(tensor: &TensorProto, files: &mut ExternalFiles) -> Result<Literal> {
+    convert(tensor, files).map_err(|e| e.at(format_args!("tensor `{}`", tensor.name)))
+}
+
+fn convert(tensor: &TensorProto, files: &mut ExternalFiles) -> Result<Literal> {
+    let dtype = dtype(tensor.data_type)?;
+    let mut count = 1usize;
+    for dim in &tensor.dims {
+        let dim = usize::try_from(*dim).map_err(|_| malformed(format!("extent {dim}")))?;
+        count = count.checked_mul(dim).ok_or_else(|| malformed("extents overflow"))?;
+    }
+    let size = dtype.bytes_for(count).ok_or_else(|| malformed("extents overflow"))?;
+    let bytes = if tensor.data_location == LOCATION_EXTERNAL {
+        files.slice(tensor, size)?
+    } else if let Some(raw) = &tensor.raw_data {
+        raw.clone()
+    } else {
+        typed(tensor, dtype, count)?
+    };
+    let found = bytes.len();
+    Literal::new(dtype, tensor.dims.clone(), Arc::new(bytes)).ok_or_else(|| {
+        malformed(format!("{dtype}{:?} takes {size} bytes, {found} are there", tensor.dims))
+    })
+}
+
+/// Bytes of the typed fields (`float_data` and its like).
+fn typed(tensor: &TensorProto, dtype: DType, count: usize) -> Result<Bytes> {
+    // Only as many bytes as the message itself brought are allocated.
+    let pack = |len: usize, expected: usize, bytes: &mut dyn Iterator<Item = u8>| {
+        if len != expected {
+            return Err(malformed(format!("{expected} elements declared, {len} are there")));
+        }
+        Ok(Bytes::from(bytes.collect::<Vec<u8>>()))
+    };
+    let ints = &tensor.int32_data;
+    let narrow = |width: usize, expected: usize| {
+        let mut bytes = ints.iter().flat_map(|v| v.to_le_bytes().into_iter().take(width));
+        pack(ints.len(), expected, &mut bytes)
+    };
+    let words = if dtype.code == code::COMPLEX { count.saturating_mul(2) } else { count };
+    match tensor.data_type {
+        data_type::FLOAT | data_type::COMPLEX64 => {
+            let data = &tensor.float_data;
+            pack(data.len(), words, &mut data.iter().flat_map(|v| v.to_le_bytes()))
+        }
+        data_type::DOUBLE | data_type::COMPLEX128 => {
+            let data = &tensor.double_data;
+            pack(data.len(), words, &mut data.iter().flat_map(|v| v.to_le_bytes()))
+        }
+        data_type::INT64 => {
+            let data = &tensor.int64_data;
+            pack(data.len(), count, &mut data.iter().flat_map(|v| v.to_le_bytes()))
+        }
+        data_type::UINT32 => {
+            let data = &tensor.uint64_data;
+            pack(data.len(), count, &mut data.iter().flat_map(|v| (*v as u32).to_le_bytes()))
+        }
+        data_type::UINT64 => {
+            let data = &tensor.uint64_data;
+            pack(data.len(), count, &mut data.iter().flat_map(|v| v.to_le_bytes()))
+        }
+        // Elements narrower than a byte are packed into the low byte of each entry.
+        _ if dtype.bits < 8 => narrow(1, dtype.bytes_for(count).unwrap_or(usize::MAX)),
+        _ => narrow(dtype.itemsize(), count),
+    }
+}
+
+impl ExternalFiles {
+    /// Files below `folder`; without one, external data is refused.
+    pub(crate) fn new(folder: Option<PathBuf>) -> ExternalFiles {
+        ExternalFiles { folder, files: HashMap::new() }
+    }
+
+    fn slice(&mut self, tensor: &TensorProto, size: usize) -> Result<Bytes> {
+        let entry = |key: &str| tensor.external_data.iter().find(|e| e.key == key);
+        let number = |key: &str| match entry(key) {
+            None => Ok(None),
+            Some(entry) => match entry.value.parse::<usize>() {
+                Ok(value) => Ok(Some(value)),
+                Err(_) => Err(malformed(format!("external data: {key} `{}`", entry.value))),
+            },
+        };
+        let location = &entry("location").ok_or_else(|| malformed("external data: no location"))?;
+        let offset = number("offset")?.unwrap_or(0);
+        let length = number("length")?.unwrap_or(size);
+        if length != size {
+            return Err(malformed(format!("external data: {length} bytes, {size} are needed")));
+        }
+        let file = self.open(&location.value)?;
+        let end = offset.checked_add(size).filter(|end| *end <= file.len());
+        let end = end.ok_or_else(|| {
+            let have = file.len();
+            malformed(format!(
+                "external data: `{}` has {have} bytes, {size} at {offset} are needed",
+                location.value
+            ))
+        })?;
+        Ok(file.slice(offset..end))
+    }
+
+    /// Opens a file by its path relative to the model's folder. Neither `..` nor a link may
+    /// lead out of the folder.
+    fn open(&mut self, location: &str) -> Result<Bytes> {
+        let Some(folder) = &self.folder else {
+            return Err(invalid("external data in a model that is not a file"));
+        };
+        let relative = Path::new(location);
+        let outside = || invalid(format!("external data: `{location}` leaves the model's folder"));
+        if !relative.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir)) {
+            return Err(outside());
+        }
+        let path = folder.join(relative);
+        if let Some(bytes) = self.files.get(&path) {
+            return Ok(bytes.clone());
+        }
+        let io = |error: std::io::Error| {
+            let message = format!("external data: `{}`: {error}", path.display());
+            ImportError::new(ImportErrorKind::Io, message)
+        };
+        let real = path.canonicalize().map_err(io)?;
+        let empty = folder.as_os_str().is_empty();
+        let root = if empty { Path::new(".") } else { folder.as_path() };
+        if !real.starts_with(root.canonicalize().map_err(io)?) {
+            return Err(outside());
+        }
+        let bytes = map_file(&real).map_err(|e| e.at(format_args!("`{}`", path.display())))?;
+        self.files.insert(path, bytes.clone());
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::StringStringEntryProto;
+
+    fn external(location: &str) -> TensorProto {
+        let entry = |key: &str, value: &str| StringStringEntryProto {
+            key: key.into(),
+            value: value.into(),
+        };
+        TensorProto {
+            dims: vec![4],
+            data_type: data_type::UINT8,
+            data_location: LOCATION_EXTERNAL,
+            external_data: vec![entry("location", location), entry("offset", "3")],
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn external_data_stays_in_the_folder() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf();
+        let mut files = ExternalFiles::new(Some(folder));
+        let read = literal(&external("tensor.rs"), &mut files).unwrap();
+        assert_eq!(read.bytes(), b" `Te");
+        for escape in ["../graph/lib.rs", "/etc/passwd", "./../onnx/tensor.rs"] {
+            let message = literal(&external(escape), &mut files).unwrap_err().to_string();
+            assert!(message.contains("leaves the model's folder"), "{message}");
+        }
+        assert!(literal(&external("nowhere.bin"), &mut files).is_err());
+    }
+
+    #[test]
+    fn absurd_sizes_are_refused_before_allocation() {
+        let mut files = ExternalFiles::default();
+        let mut tensor = TensorProto {
+            dims: vec![i64::MAX, i64::MAX],
+            data_type: data_type::FLOAT,
+            ..Default::default()
+        };
+        assert!(literal(&tensor, &mut files).is_err());
+        tensor.dims = vec![1 << 40];
+        assert!(literal(&tensor, &mut files).is_err());
+        tensor.dims = vec![-1];
+        assert!(literal(&tensor, &mut files).is_err());
+    }
+
+    #[test]
+    fn typed_fields_are_packed() {
+        let tensor = TensorProto {
+            dims: vec![2],
+            data_type: data_type::FLOAT16,
+            int32_data: vec![0x3c00, 0x4000],
+            ..Default::default()
+        };
+        let read = literal(&tensor, &mut ExternalFiles::default()).unwrap();
+        assert_eq!(read.bytes(), [0x00, 0x3c, 0x00, 0x40]);
+    }
+}

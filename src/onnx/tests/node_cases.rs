@@ -1,0 +1,109 @@
+//! ONNX's own node tests through the importer and the graph's reference evaluator: a case gives
+//! the right answer or is refused as unsupported; none is wrong.
+//!
+//! The cases are in the folder that `REFLEX_ONNX_CASES` names, as `./x test` lays them out.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use reflex_graph::{EvalValue, FuncData, Module, eval_func};
+use reflex_onnx::{ImportErrorKind, import, read_tensor_pb};
+
+/// Cases that have to pass, so that a refusal does not creep in unseen.
+const LEAST: usize = 300;
+
+enum Outcome {
+    Pass,
+    Refused(String),
+    Fail(String),
+}
+
+#[test]
+fn node_cases_pass_or_are_refused() {
+    let Some(folder) = std::env::var_os("REFLEX_ONNX_CASES") else {
+        eprintln!("SKIPPED: REFLEX_ONNX_CASES is not set; ./x test sets it");
+        return;
+    };
+    let mut cases: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("the folder of cases")
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("model.onnx").exists())
+        .collect();
+    cases.sort();
+    let (mut passed, mut refused) = (0, BTreeMap::<String, Vec<String>>::new());
+    let mut failed = vec![];
+    for case in &cases {
+        let name = case.file_name().unwrap().to_string_lossy().into_owned();
+        match std::panic::catch_unwind(|| run(case)) {
+            Ok(Outcome::Pass) => passed += 1,
+            Ok(Outcome::Refused(reason)) => refused.entry(reason).or_default().push(name),
+            Ok(Outcome::Fail(reason)) => failed.push(format!("{name}: {reason}")),
+            Err(_) => failed.push(format!("{name}: panicked")),
+        }
+    }
+    for (reason, names) in &refused {
+        println!("refused {:4}  {reason}: {}", names.len(), names.join(" "));
+    }
+    failed.iter().for_each(|line| println!("FAIL {line}"));
+    let refused: usize = refused.values().map(Vec::len).sum();
+    println!("{passed} passed, {refused} refused, {} failed of {}", failed.len(), cases.len());
+    assert!(failed.is_empty(), "{} node cases are wrong", failed.len());
+    assert!(passed >= LEAST, "{passed} node cases pass, {LEAST} did");
+}
+
+fn run(case: &Path) -> Outcome {
+    let module = match import(&case.join("model.onnx")) {
+        Ok(module) => module,
+        Err(error) if error.kind() == ImportErrorKind::Unsupported => {
+            return Outcome::Refused(reason(&error.to_string()));
+        }
+        Err(error) => return Outcome::Fail(error.to_string()),
+    };
+    let mut sets: Vec<PathBuf> = std::fs::read_dir(case)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .collect();
+    sets.sort();
+    for set in sets {
+        if let Err(message) = check(&module, &set) {
+            return Outcome::Fail(message);
+        }
+    }
+    Outcome::Pass
+}
+
+/// The message without file and node.
+fn reason(message: &str) -> String {
+    let rest = message.split_once("model.onnx: ").map_or(message, |(_, rest)| rest);
+    match rest.strip_prefix("node `") {
+        Some(node) => node.split_once('(').map_or(rest, |(_, rest)| rest).to_string(),
+        None => rest.chars().take(120).collect(),
+    }
+}
+
+fn check(module: &Module, set: &Path) -> Result<(), String> {
+    let (id, func) = module
+        .funcs
+        .iter()
+        .find_map(|(id, f)| match f {
+            FuncData::Graph(f) if f.name == "main" => Some((id, f)),
+            _ => None,
+        })
+        .ok_or("no main")?;
+    let read = |kind: &str, index: usize| {
+        read_tensor_pb(&set.join(format!("{kind}_{index}.pb"))).map_err(|e| e.to_string())
+    };
+    let inputs = (0..func.params.len())
+        .map(|i| read("input", i).map(EvalValue::Tensor))
+        .collect::<Result<Vec<_>, String>>()?;
+    let outputs = eval_func(module, id, &inputs).map_err(|e| e.to_string())?;
+    for (index, found) in outputs.iter().enumerate() {
+        let wanted = read("output", index)?;
+        let found = found.as_tensor().ok_or("not a tensor")?;
+        common::compare(found, &wanted, 1e-3, 1e-7)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! What is known of an ONNX value while importing: a small lattice over run-time tensors.
+//!
+//! A tensor may carry its literal, or, when it is a small integer tensor computed from
+//! dimensions, one symbolic expression per element. Chains such as Shape, Gather, Concat,
+//! Reshape then become symbolic dimensions and leave no run-time code; a run-time value is
+//! made only when an operator really reads the elements.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use half::{bf16, f16};
+use reflex_graph::{Literal, TensorType, Value, dims};
+use reflex_tir::{DType, Expr};
+
+/// Longer tensors are not tracked element by element.
+pub(crate) const MAX_ELEMENTS: usize = 1024;
+
+/// An ONNX value.
+#[derive(Clone, Debug)]
+pub(crate) enum Val {
+    /// A tensor.
+    Tensor(Tensor),
+    /// A sequence of known length.
+    Sequence(Vec<Tensor>, DType),
+    /// An optional without content.
+    Absent,
+}
+
+/// A tensor with what is known of its elements.
+#[derive(Clone, Debug)]
+pub(crate) struct Tensor {
+    /// Type.
+    pub ty: TensorType,
+    pub(crate) known: Known,
+    pub(crate) value: Option<Value>,
+}
+
+/// Knowledge of the elements.
+#[derive(Clone, Debug)]
+pub(crate) enum Known {
+    /// None.
+    Nothing,
+    /// All of them.
+    Literal(Literal),
+    /// Integer expressions, row-major; bool elements are 0 or 1. At least one is symbolic.
+    Elements(Rc<[Expr]>),
+}
+
+impl Tensor {
+    /// A constant.
+    pub fn literal(literal: Literal) -> Tensor {
+        let shape = literal.shape().iter().map(|d| Expr::i64(*d)).collect();
+        let ty = TensorType::new(literal.dtype(), shape);
+        Tensor { ty, known: Known::Literal(literal), value: None }
+    }
+
+    /// A run-time tensor.
+    pub fn value(value: Value, ty: TensorType) -> Tensor {
+        Tensor { ty, known: Known::Nothing, value: Some(value) }
+    }
+
+    /// Symbolic elements of an integer or bool tensor of a known shape. A literal when all are
+    /// numbers that the type holds.
+    pub fn elements(dtype: DType, shape: &[i64], elements: Vec<Expr>) -> Option<Tensor> {
+        let elements: Vec<Expr> = elements.iter().map(dims::simplify).collect();
+        if let Some(numbers) = elements.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>() {
+            let bytes: Option<Vec<Vec<u8>>> =
+                numbers.iter().map(|v| encode_int(*v, dtype)).collect();
+            let data = Arc::new(bytes?.concat());
+            return Literal::new(dtype, shape.to_vec(), data).map(Tensor::literal);
+        }
+        let ty = TensorType::new(dtype, shape.iter().map(|d| Expr::i64(*d)).collect());
+        Some(Tensor { ty, known: Known::Elements(elements.into()), value: None })
+    }
+
+    /// A 1-D int64 tensor of dimensions.
+    pub fn dims(values: &[Expr]) -> Tensor {
+        let count = values.len() as i64;
+        Tensor::elements(DType::I64, &[count], values.to_vec()).expect("int64 holds every number")
+    }
+
+    /// An int64 scalar.
+    pub fn dim(value: &Expr) -> Tensor {
+        let elements = vec![value.clone()];
+        Tensor::elements(DType::I64, &[], elements).expect("int64 holds every number")
+    }
+
+    /// A scalar of any number type.
+    pub fn scalar(value: f64, dtype: DType) -> Option<Tensor> {
+        let bytes = encode_float(value, dtype)?;
+        Literal::new(dtype, vec![], Arc::new(bytes)).map(Tensor::literal)
+    }
+
+    /// Element type.
+    pub fn dtype(&self) -> DType {
+        self.ty.dtype
+    }
+
+    /// Extents.
+    pub fn shape(&self) -> &[Expr] {
+        &self.ty.shape
+    }
+
+    /// Number of axes.
+    pub fn rank(&self) -> usize {
+        self.ty.shape.len()
+    }
+
+    /// Extents when all are numbers.
+    pub fn const_shape(&self) -> Option<Vec<i64>> {
+        self.ty.const_shape()
+    }
+
+    /// Number of elements when it is known.
+    pub fn count(&self) -> Option<usize> {
+        let dims = self.const_shape()?;
+        dims.iter().try_fold(1usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?))
+    }
+
+    /// The literal.
+    pub fn as_literal(&self) -> Option<&Literal> {
+        match &self.known {
+            Known::Literal(literal) => Some(literal),
+            Known::Nothing | Known::Elements(_) => None,
+        }
+    }
+
+    /// Integer elements, numbers or not, of a small tensor.
+    pub fn as_elements(&self) -> Option<Vec<Expr>> {
+        match &self.known {
+            Known::Nothing => None,
+            Known::Elements(elements) => Some(elements.to_vec()),
+            Known::Literal(literal) => {
+                let small = literal.count() <= MAX_ELEMENTS && literal.dtype() != DType::U64;
+                let numbers = small.then(|| literal.to_i64())??;
+                Some(numbers.into_iter().map(Expr::i64).collect())
+            }
+        }
+    }
+
+    /// Integer elements that are numbers.
+    pub fn as_ints(&self) -> Option<Vec<i64>> {
+        self.as_literal()?.to_i64()
+    }
+
+    /// Floating-point elements of a constant, widened.
+    pub fn as_floats(&self) -> Option<Vec<f64>> {
+        let literal = self.as_literal()?;
+        macro_rules! read {
+            ($t:ty, $to:expr) => {
+                literal
+                    .bytes()
+                    .chunks_exact(size_of::<$t>())
+                    .map(|c| $to(<$t>::from_le_bytes(c.try_into().expect("exact chunk"))))
+                    .collect()
+            };
+        }
+        Some(match literal.dtype() {
+            DType::F32 => read!(f32, f64::from),
+            DType::F64 => read!(f64, |v| v),
+            DType::F16 => read!(f16, f16::to_f64),
+            DType::BF16 => read!(bf16, bf16::to_f64),
+            _ => return None,
+        })
+    }
+
+    /// The only element of a constant as f64, whatever its type.
+    pub fn as_number(&self) -> Option<f64> {
+        if self.count()? != 1 {
+            return None;
+        }
+        match self.as_floats() {
+            Some(values) => Some(values[0]),
+            None => Some(self.as_ints()?[0] as f64),
+        }
+    }
+}
+
+/// Bytes of an integer or bool; `None` when the type does not hold it.
+pub(crate) fn encode_int(value: i64, dtype: DType) -> Option<Vec<u8>> {
+    let bits = u32::from(dtype.bits);
+    let fits = match dtype {
+        DType::BOOL => value == 0 || value == 1,
+        _ if dtype.is_uint() => value >= 0 && (bits == 64 || value < 1 << bits),
+        _ if dtype.is_int() => bits == 64 || (-(1 << (bits - 1))..1 << (bits - 1)).contains(&value),
+        _ => false,
+    };
+    (fits && bits >= 8).then(|| value.to_le_bytes()[..dtype.itemsize()].to_vec())
+}
+
+/// Bytes of a number in any type the importer computes with.
+pub(crate) fn encode_float(value: f64, dtype: DType) -> Option<Vec<u8>> {
+    Some(match dtype {
+        DType::F32 => (value as f32).to_le_bytes().to_vec(),
+        DType::F64 => value.to_le_bytes().to_vec(),
+        DType::F16 => f16::from_f64(value).to_le_bytes().to_vec(),
+        DType::BF16 => bf16::from_f64(value).to_le_bytes().to_vec(),
+        _ if value.fract() == 0.0 => return encode_int(value as i64, dtype),
+        _ => return None,
+    })
+}
