@@ -55,6 +55,16 @@ impl<'m> FuncBuilder<'m> {
         self.source = source.into();
     }
 
+    /// What the following bindings come from.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// How many symbolic dimensions there are; later ones have higher ids.
+    pub fn sym_count(&self) -> usize {
+        self.func.syms.len()
+    }
+
     /// A new symbolic dimension.
     pub fn sym(&mut self, name: impl Into<String>) -> Var {
         self.func.new_sym(name)

@@ -272,6 +272,38 @@ impl Poly {
 
     /// A value that the sum never goes below.
     fn lower_bound(&self) -> Option<i64> {
+        self.bound_cases(3)
+    }
+
+    /// Splits a minimum (added) or a maximum (subtracted) into its cases, up to a depth: the
+    /// sum is at least the lower of the two.
+    fn bound_cases(&self, depth: u32) -> Option<i64> {
+        let plain = self.bound_terms();
+        if plain.is_some() || depth == 0 {
+            return plain;
+        }
+        for (at, term) in self.0.iter().enumerate() {
+            let [factor] = term.factors.as_slice() else { continue };
+            let ExprKind::Binary { op, a, b } = factor.kind() else { continue };
+            let splits = match op {
+                BinOp::Min => term.coefficient > 0,
+                BinOp::Max => term.coefficient < 0,
+                _ => false,
+            };
+            if splits {
+                let mut rest = self.clone();
+                rest.0.remove(at);
+                let case = |side: &Expr| {
+                    let scaled = Poly::of(side).scaled(term.coefficient)?;
+                    rest.add(&scaled)?.bound_cases(depth - 1)
+                };
+                return Some(case(a)?.min(case(b)?));
+            }
+        }
+        None
+    }
+
+    fn bound_terms(&self) -> Option<i64> {
         let mut sum = 0i64;
         for term in &self.0 {
             let product = |bound: fn(&Expr) -> Option<i64>| {
@@ -421,6 +453,7 @@ mod tests {
         same((n() + 2).max(1), n() + 2);
         same(n().min(n() + 1), n());
         same((n() * 8 + 3).floormod(4), Expr::i64(3));
+        same((n() - 64).max(0).min(n()), (n() - 64).max(0));
     }
 
     #[test]

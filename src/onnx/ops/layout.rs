@@ -1,7 +1,7 @@
 //! Operators that move elements: joins, splits, slices, pads, tiles and permutations.
 
 use reflex_graph::{Binary, Op, PadMode, dims};
-use reflex_tir::{CmpOp, DType, Expr};
+use reflex_tir::{DType, Expr};
 
 use super::{Table, all, one};
 use crate::call::{Call, axis};
@@ -120,8 +120,8 @@ fn slice(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
         let start = cx.slice(&starts, 0, &Expr::i64(i as i64), &Expr::i64(1))?;
         let end = cx.slice(&ends, 0, &Expr::i64(i as i64), &Expr::i64(1))?;
         let dim = &x.shape()[*axis];
-        let first = bound(cx, &start, dim, steps[i], true)?;
-        let last = bound(cx, &end, dim, steps[i], false)?;
+        let first = bound(cx, &start, dim, steps[i])?;
+        let last = bound(cx, &end, dim, steps[i])?;
         // Elements between: from `first` towards `last`, which is left out.
         let span = if steps[i] > 0 { cx.sub(&last, &first)? } else { cx.sub(&first, &last)? };
         let step = steps[i].abs();
@@ -138,15 +138,12 @@ fn slice(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 }
 
 /// A start or end clamped as NumPy does: to `0..=dim` going up, `-1..=dim - 1` going down.
-fn bound(cx: &mut Cx, given: &Tensor, dim: &Expr, step: i64, start: bool) -> Result<Tensor> {
+fn bound(cx: &mut Cx, given: &Tensor, dim: &Expr, step: i64) -> Result<Tensor> {
     let (low, high) = if step > 0 { (0, dim.clone()) } else { (-1, dim.clone() - 1) };
     if let Some([value]) = given.as_ints().as_deref() {
         let far = match *value {
             FAR.. => Some(high.clone()),
             value if value <= -FAR => Some(Expr::i64(low)),
-            -1 if step > 0 && start && dims::decide(CmpOp::Gt, dim, &Expr::i64(0)).is_none() => {
-                Some((dim.clone() - 1).max(0))
-            }
             _ => None,
         };
         if let Some(far) = far {

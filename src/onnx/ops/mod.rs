@@ -7,11 +7,13 @@
 
 mod activation;
 mod arithmetic;
+mod control;
 pub(crate) mod function;
 mod index;
 mod layout;
 mod linear;
 mod norm;
+mod recurrent;
 mod reduce;
 mod shape;
 mod window;
@@ -31,10 +33,12 @@ type Table = &'static [(&'static str, Operator)];
 const DEFAULT: &[Table] = &[
     activation::TABLE,
     arithmetic::TABLE,
+    control::TABLE,
     index::TABLE,
     layout::TABLE,
     linear::TABLE,
     norm::TABLE,
+    recurrent::TABLE,
     reduce::TABLE,
     shape::TABLE,
     window::TABLE,

@@ -1,6 +1,6 @@
 //! Shapes, constants and generated tensors.
 
-use reflex_graph::{Binary, Literal, Op, ReduceKind, Unary, dims};
+use reflex_graph::{Binary, Literal, ReduceKind, Unary, dims};
 use reflex_tir::{DType, Expr};
 
 use super::{Table, one};

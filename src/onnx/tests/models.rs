@@ -1,0 +1,125 @@
+//! The demonstration models through the importer and the reference evaluator, against ONNX
+//! Runtime's answers.
+//!
+//! Models are in `REFLEX_MODELS`, answers (`MODEL.CASE.npz`) in `REFLEX_REFS`, as `./x test`
+//! makes them. The largest models run in release builds only: the evaluator is plain.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use reflex_graph::{EvalValue, Func, FuncData, FuncId, Literal, Module, eval_func};
+use reflex_onnx::{ModelInfo, import};
+use reflex_runtime::dtype::DType;
+
+const MODELS: &[(&str, bool)] = &[
+    ("magika", false),
+    ("silero_vad", false),
+    ("oww_embedding", false),
+    ("ppocr_cls", false),
+    ("pplcnet_orient", true),
+    ("minilm_l3_fp32", true),
+    ("light_resnet50", true),
+];
+
+#[test]
+fn models_answer_as_onnx_runtime_does() {
+    let (Some(models), Some(refs)) =
+        (std::env::var_os("REFLEX_MODELS"), std::env::var_os("REFLEX_REFS"))
+    else {
+        eprintln!("SKIPPED: REFLEX_MODELS and REFLEX_REFS are not set; ./x test sets them");
+        return;
+    };
+    for (name, large) in MODELS {
+        let path = Path::new(&models).join(format!("{name}.onnx"));
+        let info = ModelInfo::read(&path).unwrap();
+        assert!(info.unsupported.is_empty() && info.problem.is_none(), "{info:?}");
+        let module = import(&path).unwrap();
+        if *large && cfg!(debug_assertions) {
+            eprintln!("SKIPPED in debug builds: evaluating {name}");
+            continue;
+        }
+        for case in cases(Path::new(&refs), name) {
+            let start = std::time::Instant::now();
+            check(&module, &read_npz(&case)).unwrap_or_else(|e| panic!("{}: {e}", case.display()));
+            eprintln!("{}: {:?}", case.display(), start.elapsed());
+        }
+    }
+}
+
+fn cases(refs: &Path, name: &str) -> Vec<PathBuf> {
+    let prefix = format!("{name}.");
+    let mut found: Vec<PathBuf> = std::fs::read_dir(refs)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|p| p.file_name().unwrap().to_string_lossy().starts_with(&prefix))
+        .collect();
+    found.sort();
+    assert!(!found.is_empty(), "no answers for {name}");
+    found
+}
+
+fn main_of(module: &Module) -> (FuncId, &Func) {
+    let main = module.funcs.iter().find_map(|(id, f)| match f {
+        FuncData::Graph(f) => Some((id, f)),
+        FuncData::Prim(_) => None,
+    });
+    main.unwrap()
+}
+
+fn check(module: &Module, arrays: &BTreeMap<String, Literal>) -> Result<(), String> {
+    let (id, func) = main_of(module);
+    for feed in 0.. {
+        let input = |name: &str| arrays.get(&format!("in.{feed}.{name}"));
+        let names: Vec<&str> = func.params.iter().map(|p| func.values[*p].name.as_str()).collect();
+        if input(names[0]).is_none() {
+            break;
+        }
+        let args: Vec<EvalValue> =
+            names.iter().map(|n| EvalValue::Tensor(input(n).unwrap().clone())).collect();
+        let outputs = eval_func(module, id, &args).map_err(|e| e.to_string())?;
+        for (name, found) in func.result_names.iter().zip(&outputs) {
+            let Some(wanted) = arrays.get(&format!("out.{feed}.{name}")) else { continue };
+            let found = found.as_tensor().unwrap();
+            common::compare(found, wanted, 1e-3, 1e-4)
+                .map_err(|e| format!("feed {feed}, {name}: {e}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Arrays of an uncompressed `.npz`.
+fn read_npz(path: &Path) -> BTreeMap<String, Literal> {
+    let mut archive = zip::ZipArchive::new(std::fs::File::open(path).unwrap()).unwrap();
+    let mut arrays = BTreeMap::new();
+    for index in 0..archive.len() {
+        let mut file = archive.by_index(index).unwrap();
+        let mut bytes = vec![];
+        file.read_to_end(&mut bytes).unwrap();
+        let name = file.name().trim_end_matches(".npy").to_string();
+        arrays.insert(name, parse_npy(&bytes).unwrap());
+    }
+    arrays
+}
+
+fn parse_npy(bytes: &[u8]) -> Option<Literal> {
+    let length = u16::from_le_bytes(bytes.get(8..10)?.try_into().ok()?) as usize;
+    let header = std::str::from_utf8(bytes.get(10..10 + length)?).ok()?;
+    let field = |key: &str| header.split_once(&format!("'{key}': ")).map(|(_, rest)| rest);
+    let descr = field("descr")?.split('\'').nth(1)?;
+    let dtype = match descr {
+        "<f4" => DType::F32,
+        "<f8" => DType::F64,
+        "<i8" => DType::I64,
+        "<i4" => DType::I32,
+        "|u1" => DType::U8,
+        "|b1" => DType::BOOL,
+        _ => return None,
+    };
+    let shape = field("shape")?.split(['(', ')']).nth(1)?;
+    let shape = shape.split(',').filter_map(|d| d.trim().parse().ok()).collect();
+    Literal::new(dtype, shape, Arc::new(bytes[10 + length..].to_vec()))
+}
