@@ -4,8 +4,8 @@
 //! append a binding to the graph. Operator files are written against these helpers alone.
 
 use reflex_graph::{
-    Binary, GatherKind, Literal, Node, Op, ReduceKind, TensorType, Unary, Value, dims, eval_op,
-    infer::infer_assuming,
+    Binary, GatherKind, Literal, Node, Op, ReduceKind, ScatterReduce, TensorType, Unary, Value,
+    dims, eval_op, infer::infer_assuming,
 };
 use reflex_tir::{DType, Expr};
 
@@ -16,7 +16,7 @@ use crate::value::{Known, Tensor};
 
 /// Results and operands of constant folding stay below this many bytes; larger ones are left
 /// to the pipeline's own folding.
-const FOLD_LIMIT: usize = 1 << 16;
+const FOLD_LIMIT: usize = 1 << 20;
 
 impl Cx<'_> {
     /// The run-time value of a tensor.
@@ -49,6 +49,9 @@ impl Cx<'_> {
     /// An operator.
     pub fn ops(&mut self, op: Op, args: &[&Tensor]) -> Result<Vec<Tensor>> {
         let types: Vec<&TensorType> = args.iter().map(|t| &t.ty).collect();
+        if args.iter().any(|t| t.dtype() == DType::BF16) && rounds(&op) {
+            return Err(unsupported("arithmetic on bfloat16; it is only moved and converted"));
+        }
         let (results, assumptions) = infer_assuming(&op, &types)?;
         if assumptions.is_empty() {
             if let Some(folded) = fold_literals(&op, args, &results) {
@@ -252,6 +255,17 @@ impl Cx<'_> {
         self.cast(&Tensor::dim(&dims::simplify(value)), dtype)
     }
 
+    /// Checks at run time that two dimensions are equal.
+    pub fn check_dim(&mut self, found: &Expr, wanted: &Expr) -> Result<()> {
+        if dims::equal(found, wanted) == Some(true) {
+            return Ok(());
+        }
+        let value = self.value(&Tensor::dims(std::slice::from_ref(found)))?;
+        let ty = self.b.tensor(value).clone();
+        self.b.bind(Node::MatchShape { value, dims: vec![wanted.clone()] }, vec![ty]);
+        Ok(())
+    }
+
     /// Integer elements of a tensor as symbols: known ones, or read at run time. What is read
     /// must be non-negative, as every symbol is.
     pub fn dims_of(&mut self, x: &Tensor, name: &str) -> Result<Vec<Expr>> {
@@ -264,6 +278,47 @@ impl Cx<'_> {
         let x = self.cast(x, DType::I64)?;
         let value = self.value(&x)?;
         Ok(self.b.match_shape(value, name))
+    }
+}
+
+/// Whether an operator computes new floating-point values.
+fn rounds(op: &Op) -> bool {
+    match op {
+        Op::Unary(f) => !matches!(f, Unary::IsNan | Unary::IsInf),
+        Op::Binary(f) => matches!(
+            f,
+            Binary::Add
+                | Binary::Sub
+                | Binary::Mul
+                | Binary::Div
+                | Binary::FloorMod
+                | Binary::TruncMod
+                | Binary::Pow
+        ),
+        Op::Reduce { kind, .. } => !matches!(kind, ReduceKind::Max | ReduceKind::Min),
+        Op::Scatter { reduce, .. } => *reduce != ScatterReduce::Replace,
+        Op::CumSum { .. }
+        | Op::MatMul
+        | Op::Conv(_)
+        | Op::ConvTranspose { .. }
+        | Op::Pool(_)
+        | Op::Softmax { .. }
+        | Op::LayerNorm { .. }
+        | Op::Resize(_)
+        | Op::Rnn(_) => true,
+        Op::Where
+        | Op::Cast(_)
+        | Op::ArgReduce { .. }
+        | Op::Reshape(_)
+        | Op::Transpose(_)
+        | Op::Broadcast(_)
+        | Op::Concat { .. }
+        | Op::Slice { .. }
+        | Op::Pad { .. }
+        | Op::Gather(_)
+        | Op::TopK { .. }
+        | Op::Iota { .. }
+        | Op::Dims { .. } => false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Activations, spelled out in primitive functions.
 
-use reflex_graph::{ArgReduceKind, Binary, Op, Unary};
-use reflex_tir::Expr;
+use reflex_graph::{ArgReduceKind, Binary, Op, ReduceKind, Unary};
+use reflex_tir::{DType, Expr};
 
 use super::{Table, one};
 use crate::call::{Call, axis};
@@ -184,7 +184,19 @@ fn shrink(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 /// Before opset 13 the axes from `axis` on are one.
 fn softmax(cx: &mut Cx, call: &Call, log: bool) -> Result<Vec<Val>> {
     let x = call.input(0)?;
-    along(cx, call, x, |cx, x, axis| cx.op(Op::Softmax { axis, log }, &[x]))
+    along(cx, call, x, |cx, x, axis| softmax_of(cx, x, axis, log))
+}
+
+/// In float16 the steps of ONNX's definition each round, which is visible in the result.
+pub(super) fn softmax_of(cx: &mut Cx, x: &Tensor, axis: usize, log: bool) -> Result<Tensor> {
+    if x.dtype() != DType::F16 || log {
+        return cx.op(Op::Softmax { axis, log }, &[x]);
+    }
+    let most = cx.reduce(ReduceKind::Max, x, &[axis], true)?;
+    let shifted = cx.sub(x, &most)?;
+    let power = cx.unary(Unary::Exp, &shifted)?;
+    let sum = cx.reduce(ReduceKind::Sum, &power, &[axis], true)?;
+    cx.div(&power, &sum)
 }
 
 fn hardmax(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {

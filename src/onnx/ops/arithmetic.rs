@@ -91,10 +91,19 @@ fn bit_shift(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
         "RIGHT" => Binary::Shr,
         other => return Err(invalid(format!("direction `{other}`"))),
     };
-    let shifted = cx.binary(f, x, by)?;
-    // Shifting by the width or more gives zero, which the primitive leaves open.
-    let width = cx.num(f64::from(x.dtype().bits), by.dtype())?;
+    let bits = f64::from(x.dtype().bits);
+    // The primitive leaves shifts by the width or more open: they empty the number, and a signed
+    // one shifts to its sign.
+    if f == Binary::Shr && x.dtype().is_int() {
+        let by = cx.binary_num(Binary::Min, by, bits - 1.0)?;
+        return one(cx.binary(f, x, &by)?);
+    }
+    let by = &cx.binary_num(Binary::Min, by, bits)?;
+    let width = cx.num(bits, by.dtype())?;
     let inside = cx.binary(Binary::Less, by, &width)?;
+    let zero = cx.num(0.0, by.dtype())?;
+    let amount = cx.choose(&inside, by, &zero)?;
+    let shifted = cx.binary(f, x, &amount)?;
     let zero = cx.num(0.0, x.dtype())?;
     one(cx.choose(&inside, &shifted, &zero)?)
 }
@@ -175,7 +184,7 @@ fn mean(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 fn modulo(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let (x, y) = (call.input(0)?, call.input(1)?);
     let fmod = call.flag("fmod", false)?;
-    if !fmod && x.dtype().is_float() {
+    if !fmod && x.dtype().is_float() && call.opset < 28 {
         return Err(invalid("fmod has to be 1 for floating-point types"));
     }
     one(cx.binary(if fmod { Binary::TruncMod } else { Binary::FloorMod }, x, y)?)

@@ -66,10 +66,7 @@ fn assume(cx: &mut Cx, condition: &Expr) -> Result<()> {
         ExprKind::Compare { op: CmpOp::Eq, a, b } if a.dtype() == DType::I64 => (a, b),
         _ => (condition, &Expr::i64(1)),
     };
-    let value = cx.value(&Tensor::dims(std::slice::from_ref(found)))?;
-    let ty = cx.b.tensor(value).clone();
-    cx.b.bind(Node::MatchShape { value, dims: vec![wanted.clone()] }, vec![ty]);
-    Ok(())
+    cx.check_dim(found, wanted)
 }
 
 /// One branch and the types of its results.

@@ -1,7 +1,7 @@
 //! Operators that move elements: joins, splits, slices, pads, tiles and permutations.
 
 use reflex_graph::{Binary, Op, PadMode, dims};
-use reflex_tir::{DType, Expr};
+use reflex_tir::{CmpOp, DType, Expr, Var};
 
 use super::{Table, all, one};
 use crate::call::{Call, axis};
@@ -24,6 +24,9 @@ pub(super) const TABLE: Table = &[
 
 /// Values this large in a slice mean "to the end".
 const FAR: i64 = i32::MAX as i64;
+
+/// Stands for an extent while a slice of it is worked out; no function has as many symbols.
+const OPAQUE: u32 = u32::MAX - 1;
 
 fn concat(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let inputs = call.tensors()?;
@@ -113,13 +116,22 @@ fn spans(cx: &mut Cx, call: &Call, rank: usize) -> Result<Spans> {
 fn slice(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let x = call.input(0)?;
     let Spans { starts, ends, axes, steps } = spans(cx, call, x.rank())?;
+    let known = starts.as_elements().is_some() && ends.as_elements().is_some();
     let mut begin = vec![Expr::i64(0); x.rank()];
     let mut extent = x.shape().to_vec();
     let mut stride = vec![1; x.rank()];
     for (i, axis) in axes.iter().enumerate() {
         let start = cx.slice(&starts, 0, &Expr::i64(i as i64), &Expr::i64(1))?;
         let end = cx.slice(&ends, 0, &Expr::i64(i as i64), &Expr::i64(1))?;
-        let dim = &x.shape()[*axis];
+        let actual = &x.shape()[*axis];
+        // An extent is never negative, even where its expression could be: known bounds are
+        // worked out for a symbol in its place.
+        let opaque = known && dims::decide(CmpOp::Ge, actual, &Expr::i64(0)) != Some(true);
+        let dim = &if opaque { Expr::var(Var::from_u32(OPAQUE)) } else { actual.clone() };
+        let real = |dim: &Expr| {
+            let named = |v: Var| (v.as_u32() == OPAQUE).then(|| actual.clone());
+            dims::simplify(&dim.substitute(&named))
+        };
         let first = bound(cx, &start, dim, steps[i])?;
         let last = bound(cx, &end, dim, steps[i])?;
         // Elements between: from `first` towards `last`, which is left out.
@@ -128,10 +140,10 @@ fn slice(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
         let up = cx.binary_num(Binary::Add, &span, (step - 1) as f64)?;
         let up = cx.binary_num(Binary::Max, &up, 0.0)?;
         let count = cx.binary_num(Binary::Div, &up, step as f64)?;
-        extent[*axis] = cx.dims_of(&count, "extent")?[0].clone();
+        extent[*axis] = real(&cx.dims_of(&count, "extent")?[0]);
         // A start is read at run time only where it is a valid index.
         let first = if steps[i] > 0 { first } else { cx.binary_num(Binary::Max, &first, 0.0)? };
-        begin[*axis] = cx.dims_of(&first, "begin")?[0].clone();
+        begin[*axis] = real(&cx.dims_of(&first, "begin")?[0]);
         stride[*axis] = steps[i];
     }
     one(cx.strided(x, begin, extent, stride)?)

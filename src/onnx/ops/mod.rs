@@ -15,6 +15,7 @@ mod linear;
 mod norm;
 mod recurrent;
 mod reduce;
+mod sequence;
 mod shape;
 mod window;
 
@@ -40,6 +41,7 @@ const DEFAULT: &[Table] = &[
     norm::TABLE,
     recurrent::TABLE,
     reduce::TABLE,
+    sequence::TABLE,
     shape::TABLE,
     window::TABLE,
 ];

@@ -200,6 +200,11 @@ fn expand(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     for (to, from) in shape.iter_mut().zip(&source) {
         if to.as_int() == Some(1) {
             *to = from.clone();
+        } else if to.as_int().is_none() && from.as_int().is_some_and(|n| n != 1) {
+            // The symbol is 1 or the input's extent, which the run checks.
+            let is_one = to.clone().equal(1);
+            cx.check_dim(&Expr::select(is_one, from.clone(), to.clone()), from)?;
+            *to = from.clone();
         }
     }
     one(cx.broadcast(x, &shape)?)
