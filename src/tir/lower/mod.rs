@@ -18,6 +18,7 @@ mod lower_blocks;
 mod lower_math;
 mod partition_loops;
 mod plan_allocations;
+mod rename;
 mod simplify;
 
 pub use lower_blocks::lower_blocks;
