@@ -22,8 +22,11 @@ fn assert_each_pass_preserves(func: &PrimFunc, args: &[Arg], what: &dyn Fn() -> 
         let mut actual = args.to_vec();
         eval::eval(&func, &mut actual)
             .unwrap_or_else(|e| panic!("{name}: {e}\n{}\n{before:#?}\n{func:#?}", what()));
-        let lowered = if *name == "plan_allocations" { Form::Scheduled } else { Form::Lowered };
-        if let Err(faults) = verify(&func, lowered) {
+        let form = match *name {
+            "bind_once" | "plan_allocations" => Form::Scheduled,
+            _ => Form::Lowered,
+        };
+        if let Err(faults) = verify(&func, form) {
             panic!("{name}: {faults:?}\n{}\n{before:#?}\n{func:#?}", what());
         }
         assert!(actual == expected, "{name} changes results\n{}\n{before:#?}\n{func:#?}", what());
