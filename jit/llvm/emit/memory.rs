@@ -12,7 +12,7 @@ use reflex_tir::arith::Analyzer;
 use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, Stmt};
 
 use crate::emit::Emitter;
-use crate::emit::ir::{result_of, vector_of};
+use crate::emit::ir::{const_vector, result_of, vector_of};
 use crate::emit::value::Value;
 use crate::error::{CodegenError, Result};
 
@@ -30,6 +30,10 @@ impl<'c> Emitter<'_, 'c> {
             Value::Ramp { base: first, stride: 1 } => {
                 let at = self.element(base, first, dtype)?;
                 self.load_contiguous(at, dtype)?
+            }
+            Value::Ramp { base: first, stride: stride @ 2..=4 } if dtype.itemsize() >= 4 => {
+                let at = self.element(base, first, dtype)?;
+                self.load_strided(at, stride as u32, dtype)?
             }
             other => self.gather(base, other, dtype)?,
         };
@@ -191,6 +195,35 @@ impl<'c> Emitter<'_, 'c> {
             }
             Some(mask) => self.masked_load(at, mask, dtype),
         }
+    }
+
+    /// Every `stride`-th element: one wide load that skips the others (they may be foreign),
+    /// then a shuffle. A gather takes several times as long.
+    fn load_strided(
+        &self,
+        at: PointerValue<'c>,
+        stride: u32,
+        dtype: DType,
+    ) -> Result<BasicValueEnum<'c>> {
+        let lanes = self.lane_count()?;
+        let bool_type = self.ir.context.bool_type();
+        let active = match self.mask() {
+            Some(mask) => mask,
+            None => self.ir.splat(bool_type.const_all_ones().into(), lanes)?,
+        };
+        // Position p of the wide vector belongs to lane p / stride, or to none: lane `lanes`,
+        // which is the first of the inactive ones.
+        let owner = |p: u32| if p.is_multiple_of(stride) { p / stride } else { lanes };
+        let spread: Vec<BasicValueEnum<'c>> =
+            (0..lanes * stride).map(|p| self.ir.i32(owner(p) as i32).into()).collect();
+        let none = active.get_type().const_zero();
+        let b = &self.ir.builder;
+        let mask = b.build_shuffle_vector(active, none, const_vector(&spread), "")?;
+        let wide = self.masked_load(at, mask, dtype)?.into_vector_value();
+        let picked: Vec<BasicValueEnum<'c>> =
+            (0..lanes).map(|l| self.ir.i32((l * stride) as i32).into()).collect();
+        let rest = wide.get_type().get_undef();
+        Ok(b.build_shuffle_vector(wide, rest, const_vector(&picked), "")?.into())
     }
 
     fn plain_load(

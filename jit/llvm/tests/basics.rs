@@ -46,3 +46,28 @@ fn vector_loops_use_the_widest_registers() {
     assert!(kernel.raw_asm().contains("zmm"), "{}", kernel.raw_asm());
     println!("{} us\n{}", kernel.object.micros, kernel.raw_asm());
 }
+
+#[test]
+fn strided_loads_skip_what_is_between() {
+    for (stride, bound) in [(2, 16), (3, 16), (4, 16), (2, 5), (3, 1)] {
+        // The input ends with the last element read: a wider load would leave it.
+        let extent = (bound - 1) * stride + 1;
+        let mut f = FuncBuilder::new("strided");
+        let x = f.input("x", DType::F32, vec![extent.into()]);
+        let y = f.declare_output("y", DType::F32, vec![bound.into()]);
+        let i = f.func_mut().new_var("i");
+        let value = f.at(x, &[Expr::var(i) * stride]);
+        let store = Stmt::store(y, vec![i.into()], value);
+        let guarded =
+            Stmt::If { cond: Expr::var(i).lt(bound), then: Box::new(store), otherwise: None };
+        f.push(Stmt::loop_of(ForKind::Vectorized, i, 16.into(), guarded));
+        let x: Vec<f32> = (0..extent).map(|i| i as f32).collect();
+        let args = [
+            Arg::Tensor(Tensor::f32(&[extent], &x)),
+            Arg::Tensor(Tensor::zeros(DType::F32, &[bound])),
+        ];
+        let out = check(&f.finish(), &args);
+        let last = out[1].tensor().to_f32()[bound as usize - 1];
+        assert_eq!(last, ((bound - 1) * stride) as f32);
+    }
+}

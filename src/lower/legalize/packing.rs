@@ -62,7 +62,11 @@ pub fn packings(
             .into_iter()
             .collect(),
         Op::Conv(attrs) if attrs.groups == 1 => {
-            pack(1, Matrix::NByRest, &|n| conv_rows(n, target)).into_iter().collect()
+            // With one position per image, the output channels are the columns.
+            let one = |d: &Expr| d.as_int() == Some(1);
+            let one_position = types[0].shape[2..].iter().all(one);
+            let rows = |n: i64| if one_position { columns(n) } else { conv_rows(n, target) };
+            pack(1, Matrix::NByRest, &rows).into_iter().collect()
         }
         Op::Rnn(_) => [1, 2].into_iter().filter_map(|n| pack(n, Matrix::NByK, &columns)).collect(),
         _ => vec![],

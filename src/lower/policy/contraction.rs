@@ -65,7 +65,7 @@ pub fn stage_operands(nest: &mut Nest<'_>, items: Vec<Item>) -> Vec<Item> {
             Item::Loop { var, extent, items } => {
                 out.push(Item::Loop { var, extent, items: stage_operands(nest, items) });
             }
-            Item::Stage(stage) => match staged(nest, &stage.squeezed()) {
+            Item::Stage(stage) => match staged(nest, &stage) {
                 Some((copy, product)) => {
                     out.extend([Item::Stage(copy), Item::Stage(product)]);
                 }
@@ -77,22 +77,31 @@ pub fn stage_operands(nest: &mut Nest<'_>, items: Vec<Item>) -> Vec<Item> {
     out
 }
 
-fn staged(nest: &mut Nest<'_>, stage: &Stage) -> Option<(Stage, Stage)> {
+fn staged(nest: &mut Nest<'_>, whole: &Stage) -> Option<(Stage, Stage)> {
+    let stage = &whole.squeezed();
     let product = Contraction::of(&nest.func, stage).ok()?;
+    let (copy, column) = column_copy(nest, stage, &product)?;
+    let ExprKind::Call { args, .. } = whole.value.kind() else { return None };
+    let value = Expr::call(Intrin::Fma, vec![product.row, column, args[2].clone()]);
+    Some((copy, Stage { value, ..whole.clone() }))
+}
+
+/// A copy of the column operand and how it is read, where one is wanted.
+fn column_copy(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction) -> Option<(Stage, Expr)> {
     let rows = product.rows(stage);
     let many_rows = rows.iter().map(|a| a.extent.as_int()).try_fold(1, |n, e| Some(n * e?));
     if let ExprKind::Load { buffer, indices, dtype: DType::F32 } = product.column.kind() {
         let at = linear(&nest.func, *buffer, indices, &[product.inner.var]);
         let step = at.and_then(|at| at.coefficients[0].as_int());
         if step == Some(1) {
-            return window_rows(nest, stage, &product, many_rows);
+            return window_rows(nest, stage, product, many_rows);
         }
         let split = is_split(indices, product.inner.var);
         if let Some(step @ 2..=8) = step
             && let Some(last) = indices.last()
             && coefficient(last, product.inner.var)?.as_int() == Some(step)
         {
-            return Some(phases(nest, stage, &product, step));
+            return Some(phases(nest, product, step));
         }
         if split {
             return None;
@@ -101,7 +110,7 @@ fn staged(nest: &mut Nest<'_>, stage: &Stage) -> Option<(Stage, Stage)> {
     if many_rows.is_some_and(|n| n < 4) {
         return None;
     }
-    panels(nest, stage, &product)
+    panels(nest, stage, product)
 }
 
 /// Whether the column is addressed as panels already.
@@ -118,17 +127,8 @@ fn scratch(nest: &mut Nest<'_>, name: &str, shape: Vec<Expr>) -> reflex_tir::Buf
     buffer
 }
 
-/// The stage with its column operand replaced.
-fn with_column(stage: &Stage, product: &Contraction, column: Expr) -> Stage {
-    let ExprKind::Call { args, .. } = stage.value.kind() else {
-        unreachable!("a contraction's value is a fused multiply-add");
-    };
-    let value = Expr::call(Intrin::Fma, vec![product.row.clone(), column, args[2].clone()]);
-    Stage { value, ..stage.clone() }
-}
-
 /// `T[.., p, i] = S[.., i * step + p]`: a window with stride `step` then walks `T` by 1.
-fn phases(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction, step: i64) -> (Stage, Stage) {
+fn phases(nest: &mut Nest<'_>, product: &Contraction, step: i64) -> (Stage, Expr) {
     let ExprKind::Load { buffer, indices, dtype } = product.column.kind() else {
         unreachable!("only loads are split by phase");
     };
@@ -157,6 +157,7 @@ fn phases(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction, step: i64) 
         indices: at,
         init: None,
         value,
+        kept: true,
     };
     // index = inner * step + rest, rest >= 0
     let inner: Expr = product.inner.var.into();
@@ -164,8 +165,7 @@ fn phases(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction, step: i64) 
     let mut to = indices[..last].to_vec();
     to.push(rest.clone().floormod(step));
     to.push(inner + rest.floordiv(step));
-    let column = Expr::load(copy, to, *dtype);
-    (fill, with_column(stage, product, column))
+    (fill, Expr::load(copy, to, *dtype))
 }
 
 /// The axes of `stage` that `e` mentions, but for the inner one.
@@ -177,7 +177,7 @@ fn mentioned(stage: &Stage, e: &Expr, inner: Var) -> (Vec<Axis>, Vec<Axis>) {
 }
 
 /// `T[outer.., panel, k.., lane]` holds the column operand in panels filled up with zeros.
-fn panels(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction) -> Option<(Stage, Stage)> {
+fn panels(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction) -> Option<(Stage, Expr)> {
     let inner = &product.inner;
     let lanes = nest.lanes(4);
     let width = match inner.extent.as_int() {
@@ -228,13 +228,14 @@ fn panels(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction) -> Option<(
         buffer,
         init: None,
         value,
+        kept: true,
     };
     let j: Expr = inner.var.into();
     let vars = |list: &[Axis]| list.iter().map(|a| Expr::from(a.var)).collect::<Vec<_>>();
     let at =
         [vars(&outer), vec![j.clone().floordiv(width)], vars(&reduce), vec![j.floormod(width)]]
             .concat();
-    Some((fill, with_column(stage, product, Expr::load(buffer, at, DType::F32))))
+    Some((fill, Expr::load(buffer, at, DType::F32)))
 }
 
 /// For a window over short rows: `T[outer.., k.., y, x]` holds the operand of each result, so
@@ -244,7 +245,7 @@ fn window_rows(
     stage: &Stage,
     product: &Contraction,
     rows: Option<i64>,
-) -> Option<(Stage, Stage)> {
+) -> Option<(Stage, Expr)> {
     let lanes = nest.lanes(4);
     let width = product.inner.extent.as_int()?;
     let vectors = (width + lanes - 1) / lanes;
@@ -286,9 +287,10 @@ fn window_rows(
         buffer,
         init: None,
         value,
+        kept: true,
     };
     let at = axes.iter().map(|a| a.var.into()).collect();
-    Some((fill, with_column(stage, product, Expr::load(buffer, at, DType::F32))))
+    Some((fill, Expr::load(buffer, at, DType::F32)))
 }
 
 fn is_split_any(e: &Expr, stage: &Stage) -> bool {

@@ -36,7 +36,7 @@ fn inlined(func: &PrimFunc, items: &[Item], at: usize) -> Option<Vec<Item>> {
     let buffer = producer.buffer;
     let whole = producer.is_identity() && producer.reduce.is_empty() && !producer.reads(buffer);
     let written_once = items.iter().filter(|i| i.writes(buffer)).count() == 1;
-    if !whole || !written_once || !func.allocs.contains(&buffer) {
+    if !whole || producer.kept || !written_once || !func.allocs.contains(&buffer) {
         return None;
     }
     let sources = buffers_of(&producer.value);

@@ -156,6 +156,7 @@ pub fn merged_with(
             indices: at.map_or_else(|| s.indices.clone(), flat_store),
             init: s.init.clone(),
             value: flat_loads(&nest.func, &s.value, &vars, &groups),
+            kept: s.kept,
         }
     };
     (rebuilt(stage), epilogue.map(rebuilt))

@@ -34,6 +34,8 @@ pub struct Stage {
     pub init: Option<Expr>,
     /// The value, over both.
     pub value: Expr,
+    /// A copy made on purpose: not to be inlined again.
+    pub kept: bool,
 }
 
 /// A part of a kernel's body.
@@ -127,6 +129,7 @@ fn stage_of(stmt: &Stmt) -> Option<Stage> {
         indices: indices.clone(),
         init,
         value: value.clone(),
+        kept: false,
     })
 }
 
@@ -191,6 +194,7 @@ impl Stage {
             indices: all(&self.indices),
             init: self.init.as_ref().map(|e| e.substitute(f)),
             value: self.value.substitute(f),
+            kept: self.kept,
         }
     }
 
