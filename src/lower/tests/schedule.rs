@@ -114,12 +114,17 @@ fn products_take_the_macro_kernel() {
     for case in cases() {
         let product = case.name.starts_with("matmul") || case.name.starts_with("conv");
         let columns = case.expected()[0].shape().last().copied().unwrap_or(1);
-        if !product || case.args[0].dtype() != DType::F32 || columns == 1 {
+        if !product
+            || case.args[0].dtype() != DType::F32
+            || columns == 1
+            || case.args[1].shape().len() < 2
+        {
             continue;
         }
         let scheduled = schedule_explained(&case.legalized(&[]).func, &target(64));
         let gemm = scheduled.decisions.iter().any(|d| d.rule == "gemm");
-        assert!(gemm, "{}: {:?}", case.name, scheduled.decisions);
+        let shapes: Vec<&[i64]> = case.args.iter().map(|a| a.shape()).collect();
+        assert!(gemm, "{} {shapes:?}: {:?}", case.name, scheduled.decisions);
         taken += 1;
     }
     assert!(taken > 20, "{taken}");
