@@ -12,8 +12,6 @@ pub mod infer;
 mod ir;
 mod literal;
 mod op;
-pub mod print;
-pub mod script;
 pub mod verify;
 mod visit;
 

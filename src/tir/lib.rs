@@ -15,6 +15,7 @@ mod func;
 mod host;
 pub mod lower;
 pub mod schedule;
+pub mod script;
 pub mod verify;
 mod visit;
 

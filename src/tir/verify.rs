@@ -66,7 +66,7 @@ struct Verifier<'f> {
     /// Variables and buffers in scope.
     vars: HashSet<Var>,
     buffers: HashSet<Buffer>,
-    /// Variables and block names bound anywhere: each may be only once.
+    /// Variables and block names bound anywhere: in scheduled form each may be only once.
     bound: HashSet<Var>,
     blocks: HashSet<String>,
     faults: Vec<Fault>,
@@ -119,7 +119,11 @@ impl Verifier<'_> {
         let known = self.func.vars.get(var).is_some();
         self.require(known, || format!("there is no variable {var}"));
         let name = self.var_name(var);
-        let first = self.bound.insert(var);
+        // Schedules name loops by variable; lowered code may repeat a loop elsewhere.
+        let first = match self.form {
+            Form::Scheduled => self.bound.insert(var),
+            Form::Lowered => !self.vars.contains(&var),
+        };
         self.require(first, || format!("`{name}` is bound twice"));
         self.vars.insert(var);
     }

@@ -13,6 +13,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::arith::Analyzer;
 use crate::{Block, Buffer, Expr, ExprKind, For, IterKind, PrimFunc, Stmt, Var};
 
 /// Replaces every block of `func`.
@@ -28,7 +29,8 @@ pub fn lower_blocks(func: &PrimFunc) -> PrimFunc {
 
 /// What lies between the root and the statement being lowered.
 enum Step {
-    Loop(Var, BTreeSet<Var>),
+    /// A loop, its first value, and the variables of its bounds.
+    Loop(Var, Expr, BTreeSet<Var>),
     /// Buffers that the other statements of a sequence use.
     Siblings(BTreeSet<Buffer>),
     Allocate(Buffer),
@@ -90,7 +92,7 @@ impl LowerBlocks<'_> {
 
     fn for_loop(&mut self, l: &For) -> (Stmt, Vec<Pending>) {
         let bounds = [&l.min, &l.extent].into_iter().flat_map(vars).collect();
-        let (body, moved) = self.within(Step::Loop(l.var, bounds), &l.body);
+        let (body, moved) = self.within(Step::Loop(l.var, l.min.clone(), bounds), &l.body);
         let new = Stmt::For(Box::new(For { body, ..l.clone() }));
         let (mut before, mut pending) = (vec![], vec![]);
         for Pending { init, mut over } in moved {
@@ -160,17 +162,28 @@ impl LowerBlocks<'_> {
                 (false, false) => return None,
             }
         }
-        let starts_over = |s: &Step| matches!(s, Step::Loop(v, _) if over.contains(v));
+        let starts_over = |s: &Step| matches!(s, Step::Loop(v, ..) if over.contains(v));
         let inner = &self.path[self.path.iter().position(starts_over)?..];
         let found = inner.iter().filter(|s| starts_over(s)).count();
         let uses = buffers(init);
         let passes = |s: &Step| match s {
-            Step::Loop(_, bounds) => bounds.is_disjoint(&over),
+            Step::Loop(_, _, bounds) => bounds.is_disjoint(&over),
             Step::Siblings(used) => used.is_disjoint(&uses),
             Step::Allocate(buffer) => !uses.contains(buffer),
             Step::Barrier => false,
         };
-        (found == over.len() && inner.iter().all(passes)).then_some((over, condition))
+        // The tail of a loop that was cut continues a reduction; its first step is not the first.
+        let first = |v: Var| {
+            inner.iter().find_map(|s| match s {
+                Step::Loop(w, min, _) if *w == v && over.contains(w) => Some(min.clone()),
+                _ => None,
+            })
+        };
+        let reduce = b.iters.iter().filter(|i| i.kind == IterKind::Reduce);
+        let mut starts = reduce.map(|i| Analyzer::new().simplify(&i.value.substitute(&first)));
+        let from_start = starts.all(|start| start.as_int() == Some(0));
+        let leaves = found == over.len() && from_start && inner.iter().all(passes);
+        leaves.then_some((over, condition))
     }
 }
 

@@ -38,6 +38,7 @@ mod split;
 mod transform_layout;
 mod tree;
 
+pub(crate) use self::regions::refresh_regions;
 pub use self::transform_layout::{IndexMap, packer};
 use crate::arith::Analyzer;
 use crate::{Block, Expr, For, Param, PrimFunc, Stmt, Var};

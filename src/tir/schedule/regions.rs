@@ -2,7 +2,7 @@
 
 use super::{Schedule, access};
 use crate::arith::Analyzer;
-use crate::{Block, Buffer, Expr, Region, Stmt, Var};
+use crate::{Block, Buffer, Expr, PrimFunc, Region, Stmt, Var};
 
 /// The box that `index` covers while the variables in `inner` run over their ranges: first
 /// value and extent. Falls back to the whole dimension.
@@ -43,43 +43,8 @@ pub(super) fn delinearise(position: &Expr, shape: &[Expr]) -> Vec<Expr> {
 impl Schedule {
     /// Recomputes a block's read and write regions after its body changed.
     pub(super) fn refresh_regions(&self, block: &mut Block) {
-        let mut facts = super::shape_facts(&self.func);
-        for iter in &block.iters {
-            facts.bind(iter.var, Expr::i64(0), iter.extent.clone());
-        }
-        let body = Stmt::Seq(block.init.iter().chain([&block.body]).cloned().collect());
-        let accesses = access::collect(&body, &mut facts);
-        let inner = |v: Var| accesses.bound.contains(&v);
-        let regions_of = |writes: bool| {
-            let mut regions: Vec<Region> = vec![];
-            for a in accesses.list.iter().filter(|a| a.writes == writes) {
-                if accesses.private.contains(&a.buffer) {
-                    continue;
-                }
-                let shape = &self.func.buffers[a.buffer].shape;
-                let ranges = match a.indices.len() == shape.len() {
-                    true => {
-                        let ranges = a.indices.iter().zip(shape);
-                        ranges.map(|(i, n)| cover(&facts, i, &inner, n)).collect()
-                    }
-                    // By row-major position: anywhere.
-                    false => shape.iter().map(|n| (Expr::i64(0), n.clone())).collect(),
-                };
-                let region = Region { buffer: a.buffer, ranges };
-                if !regions.contains(&region) {
-                    regions.push(region);
-                }
-            }
-            regions
-        };
-        let (mut reads, writes) = (regions_of(false), regions_of(true));
-        if block.init.is_some() {
-            // A reduction's reading of its own accumulator is not a read of the block.
-            reads.retain(|r| !writes.contains(r));
-        }
-        (block.reads, block.writes) = (reads, writes);
+        refresh_regions(&self.func, block);
     }
-
     /// Whether `block` writes `buffer` anywhere inside.
     pub(super) fn block_writes(block: &Block, buffer: Buffer) -> bool {
         let mut writes = false;
@@ -88,4 +53,43 @@ impl Schedule {
         });
         writes
     }
+}
+
+/// Computes the regions that `block` reads and writes from its body.
+pub(crate) fn refresh_regions(func: &PrimFunc, block: &mut Block) {
+    let mut facts = super::shape_facts(func);
+    for iter in &block.iters {
+        facts.bind(iter.var, Expr::i64(0), iter.extent.clone());
+    }
+    let body = Stmt::Seq(block.init.iter().chain([&block.body]).cloned().collect());
+    let accesses = access::collect(&body, &mut facts);
+    let inner = |v: Var| accesses.bound.contains(&v);
+    let regions_of = |writes: bool| {
+        let mut regions: Vec<Region> = vec![];
+        for a in accesses.list.iter().filter(|a| a.writes == writes) {
+            if accesses.private.contains(&a.buffer) {
+                continue;
+            }
+            let shape = &func.buffers[a.buffer].shape;
+            let ranges = match a.indices.len() == shape.len() {
+                true => {
+                    let ranges = a.indices.iter().zip(shape);
+                    ranges.map(|(i, n)| cover(&facts, i, &inner, n)).collect()
+                }
+                // By row-major position: anywhere.
+                false => shape.iter().map(|n| (Expr::i64(0), n.clone())).collect(),
+            };
+            let region = Region { buffer: a.buffer, ranges };
+            if !regions.contains(&region) {
+                regions.push(region);
+            }
+        }
+        regions
+    };
+    let (mut reads, writes) = (regions_of(false), regions_of(true));
+    if block.init.is_some() {
+        // A reduction's reading of its own accumulator is not a read of the block.
+        reads.retain(|r| !writes.contains(r));
+    }
+    (block.reads, block.writes) = (reads, writes);
 }

@@ -5,91 +5,14 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use arbtest::arbitrary::{Result, Unstructured};
 use arbtest::arbtest;
 use common::{
-    any_func, arguments, assert_same, budget, chain, dense, matmul, matmul_symbolic, softmax,
+    any_func, arguments, assert_same, budget, chain, dense, loops_of, matmul, matmul_symbolic,
+    random_steps, softmax,
 };
 use reflex_tir::eval::{self, Arg, Tensor};
 use reflex_tir::schedule::{Schedule, packer};
-use reflex_tir::{DType, Expr, ForKind, Scope, Stmt, Var};
-
-fn loops_of(func: &reflex_tir::PrimFunc) -> Vec<Var> {
-    let mut loops = vec![];
-    func.body.visit(&mut |s| {
-        if let Stmt::For(l) = s {
-            loops.push(l.var);
-        }
-    });
-    loops
-}
-
-/// Tries one random primitive; tells what it did.
-fn step(u: &mut Unstructured<'_>, s: &mut Schedule) -> Result<Option<String>> {
-    let loops = loops_of(s.func());
-    let blocks = s.blocks();
-    if loops.is_empty() || blocks.is_empty() {
-        return Ok(None);
-    }
-    let i = *u.choose(&loops)?;
-    let block = u.choose(&blocks)?.clone();
-    let around = s.get_loops(&block).unwrap();
-    let scope = *u.choose(&[Scope::Global, Scope::Local])?;
-    let (what, done) = match u.int_in_range(0..=14)? {
-        0 | 1 => {
-            let k = u.int_in_range(1..=6)?;
-            (format!("split {i} {k}"), s.split(i, k).map(|_| ()))
-        }
-        2 => {
-            let k = u.int_in_range(1..=4)?;
-            (format!("split_parts {i} {k}"), s.split_parts(i, k).map(|_| ()))
-        }
-        3 if around.len() > 1 => {
-            let at = u.int_in_range(0..=around.len() - 2)?;
-            (
-                format!("fuse {:?}", &around[at..at + 2]),
-                s.fuse(around[at], around[at + 1]).map(|_| ()),
-            )
-        }
-        4 if around.len() > 1 => {
-            let (a, b) = (*u.choose(&around)?, *u.choose(&around)?);
-            (format!("reorder {a} {b}"), s.reorder(&[a, b]))
-        }
-        5 => (format!("parallel {i}"), s.parallel(i)),
-        6 => (format!("vectorize {i}"), s.vectorize(i)),
-        7 => (format!("unroll {i}"), s.unroll(i)),
-        8 => (format!("compute_at {block} {i}"), s.compute_at(&block, i)),
-        9 => (format!("reverse_compute_at {block} {i}"), s.reverse_compute_at(&block, i)),
-        10 => (format!("cache_write {block}"), s.cache_write(&block, scope).map(|_| ())),
-        11 => {
-            let reads: Vec<_> =
-                s.get_block(&block).unwrap().reads.iter().map(|r| r.buffer).collect();
-            match reads.is_empty() {
-                true => return Ok(None),
-                false => {
-                    let b = *u.choose(&reads)?;
-                    (format!("cache_read {block} {b}"), s.cache_read(&block, b, scope).map(|_| ()))
-                }
-            }
-        }
-        13 => {
-            let (k, n) = (u.int_in_range(1..=5)?, s.get_loop(i).unwrap().extent.clone());
-            (format!("partition {i} {k}"), s.partition(i, n.floordiv(k) * k).map(|_| ()))
-        }
-        12 if !around.is_empty() => {
-            let i = *u.choose(&around)?;
-            (format!("decompose {block} {i}"), s.decompose_reduction(&block, i).map(|_| ()))
-        }
-        _ => match u.ratio(1, 2)? {
-            true => (format!("inline {block}"), s.compute_inline(&block)),
-            false => (format!("reverse_inline {block}"), s.reverse_compute_inline(&block)),
-        },
-    };
-    Ok(Some(match done {
-        Ok(()) => what,
-        Err(why) => format!("  ({what}: {why})"),
-    }))
-}
+use reflex_tir::{DType, Expr, ForKind, Scope, Stmt};
 
 #[test]
 fn random_schedules_preserve_every_bit() {
@@ -97,10 +20,7 @@ fn random_schedules_preserve_every_bit() {
     arbtest(|u| {
         let before = any_func(u)?;
         let mut s = Schedule::new(before.clone());
-        let mut log = vec![];
-        for _ in 0..u.int_in_range(1..=8)? {
-            log.extend(step(u, &mut s)?);
-        }
+        let log = random_steps(u, &mut s, 8)?;
         for line in log.iter().filter(|l| !l.starts_with(' ')) {
             *applied.entry(line.split(' ').next().unwrap().to_string()).or_insert(0) += 1;
         }
@@ -134,10 +54,7 @@ fn parallel_and_vectorized_loops_may_run_backwards() {
     arbtest(|u| {
         let before = any_func(u)?;
         let mut s = Schedule::new(before.clone());
-        let mut log = vec![];
-        for _ in 0..u.int_in_range(0..=4)? {
-            log.extend(step(u, &mut s)?);
-        }
+        let log = random_steps(u, &mut s, 4)?;
         for i in loops_of(s.func()) {
             let kind = if u.ratio(1, 2)? { s.parallel(i) } else { s.vectorize(i) };
             marked += usize::from(kind.is_ok());

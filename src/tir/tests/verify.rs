@@ -72,7 +72,6 @@ fn loops_and_blocks_are_checked() {
         found,
         [
             "loop `i`: a Vectorized loop needs a constant extent",
-            "loop `i`: `i` is bound twice",
             "loop `i0`: block `b` in lowered form",
             "loop `i0`: block `b` in lowered form",
             "loop `i0`: two blocks are called `b`",

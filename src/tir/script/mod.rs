@@ -1,0 +1,44 @@
+//! TVMScript text of loop IR, as TVM 0.27 prints it.
+//!
+//! [`print`] and [`parse`] are inverse: parsing what was printed gives the same text again.
+//! Both forms of a function print. What TVM prints with 32-bit indices is read with 64-bit ones,
+//! the only kind there is here. A form that is not supported is refused with its name and line.
+//! One form here is not TVM's: a single index into a buffer of another rank (a flat access).
+//!
+//! ```
+//! let text = r#"
+//! @T.prim_func(s_tir=True)
+//! def add1(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+//!     for i in range(4):
+//!         with T.sblock("b"):
+//!             v = T.axis.spatial(4, i)
+//!             B[v] = A[v] + T.float32(1)
+//! "#;
+//! let func = reflex_tir::script::parse(text)?;
+//! assert_eq!((func.name.as_str(), func.num_outputs), ("add1", 1));
+//! let again = reflex_tir::script::parse(&reflex_tir::script::print(&func))?;
+//! assert_eq!(reflex_tir::script::print(&again), reflex_tir::script::print(&func));
+//! # Ok::<(), reflex_tir::script::ScriptError>(())
+//! ```
+
+mod names;
+mod ops;
+mod parse;
+mod parse_block;
+mod parse_expr;
+mod parse_stmt;
+mod print;
+mod print_expr;
+
+pub use parse::{parse, parse_function, parse_module};
+pub use print::{print, print_indented, symbols};
+
+/// Why a text was refused, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {message}")]
+pub struct ScriptError {
+    /// Line, from 1.
+    pub line: usize,
+    /// The form that is not accepted, or what is wrong with it.
+    pub message: String,
+}

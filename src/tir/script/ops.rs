@@ -1,0 +1,46 @@
+//! The table of intrinsics that are written as calls.
+
+use crate::Intrin;
+
+/// Script name and intrinsic, operands in order.
+pub(super) const CALLS: &[(&str, Intrin)] = &[
+    ("if_then_else", Intrin::IfThenElse),
+    ("fma", Intrin::Fma),
+    ("exp", Intrin::Exp),
+    ("log", Intrin::Log),
+    ("sqrt", Intrin::Sqrt),
+    ("sin", Intrin::Sin),
+    ("cos", Intrin::Cos),
+    ("tan", Intrin::Tan),
+    ("asin", Intrin::Asin),
+    ("acos", Intrin::Acos),
+    ("atan", Intrin::Atan),
+    ("sinh", Intrin::Sinh),
+    ("cosh", Intrin::Cosh),
+    ("tanh", Intrin::Tanh),
+    ("asinh", Intrin::Asinh),
+    ("acosh", Intrin::Acosh),
+    ("atanh", Intrin::Atanh),
+    ("erf", Intrin::Erf),
+    ("pow", Intrin::Pow),
+    ("floor", Intrin::Floor),
+    ("ceil", Intrin::Ceil),
+    ("trunc", Intrin::Trunc),
+    // TVM's `round` goes away from zero at ties; this is the one that goes to even.
+    ("nearbyint", Intrin::Round),
+    ("abs", Intrin::Abs),
+    ("fabs", Intrin::Abs),
+    ("isnan", Intrin::IsNan),
+    ("isinf", Intrin::IsInf),
+    ("shift_left", Intrin::Shl),
+    ("shift_right", Intrin::Shr),
+    ("bitwise_and", Intrin::BitAnd),
+    ("bitwise_or", Intrin::BitOr),
+    ("bitwise_xor", Intrin::BitXor),
+    ("bitwise_not", Intrin::BitNot),
+];
+
+/// The name an intrinsic is printed by.
+pub(super) fn name_of(op: Intrin) -> &'static str {
+    CALLS.iter().find(|(_, o)| *o == op).map_or("reinterpret", |(name, _)| name)
+}

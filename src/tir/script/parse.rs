@@ -1,0 +1,465 @@
+//! Modules and function signatures from text.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ruff_python_ast::{self as ast, Expr as Py, Stmt as PyStmt};
+use ruff_text_size::{Ranged, TextSize};
+
+use super::ScriptError;
+use super::print::string;
+use crate::verify::{Form, verify};
+use crate::{Buffer, DType, Expr, Param, PrimFunc, Scope, Stmt, Var};
+
+/// Nesting of brackets, and of expressions and statements, that is read.
+const MAX_DEPTH: usize = 128;
+/// Characters of one text that are read.
+const MAX_TEXT: usize = 64 << 20;
+
+/// Reads a text that defines exactly one function.
+pub fn parse(text: &str) -> Result<PrimFunc, ScriptError> {
+    let mut funcs = parse_module(text)?;
+    match funcs.len() {
+        1 => Ok(funcs.remove(0)),
+        n => Err(ScriptError { line: 1, message: format!("expected one function, found {n}") }),
+    }
+}
+
+/// Reads every `@T.prim_func` of a text, inside `@I.ir_module` classes too. Other definitions
+/// are refused; `R.function`s belong to the graph IR's parser.
+pub fn parse_module(text: &str) -> Result<Vec<PrimFunc>, ScriptError> {
+    check_nesting(text)?;
+    let parsed = ruff_python_parser::parse_module(text).map_err(|e| ScriptError {
+        line: line_of(text, e.location.start()),
+        message: format!("not Python: {}", e.error),
+    })?;
+    let mut symbols = vec![];
+    let mut funcs = vec![];
+    definitions(&parsed.syntax().body, text, &mut symbols, &mut funcs)?;
+    Ok(funcs)
+}
+
+/// Reads one function definition of a parsed module. `symbols` are the names that the module
+/// declared as `TypeVar`s.
+pub fn parse_function(
+    def: &ast::StmtFunctionDef,
+    text: &str,
+    symbols: &[String],
+) -> Result<PrimFunc, ScriptError> {
+    let mut p = Parser::new(text, def.name.as_str(), symbols);
+    p.function(def)?;
+    let scheduled = {
+        let mut found = false;
+        p.func.body.visit(&mut |s| found |= matches!(s, Stmt::Block(_)));
+        found
+    };
+    let form = if scheduled { Form::Scheduled } else { Form::Lowered };
+    match verify(&p.func, form) {
+        Ok(()) => Ok(p.func),
+        Err(faults) => Err(p.refuse(def.name.range.start(), faults[0].to_string())),
+    }
+}
+
+/// How many tensor parameters count as outputs: from the first that is written to the last.
+pub(super) fn written_outputs(func: &PrimFunc) -> usize {
+    let mut written = vec![];
+    func.body.visit(&mut |s| {
+        if let Stmt::Store { buffer, .. } = s {
+            written.push(*buffer);
+        }
+    });
+    let count = func.buffer_params().count();
+    func.buffer_params().position(|b| written.contains(&b)).map_or(0, |first| count - first)
+}
+
+fn definitions(
+    body: &[PyStmt],
+    text: &str,
+    symbols: &mut Vec<String>,
+    funcs: &mut Vec<PrimFunc>,
+) -> Result<(), ScriptError> {
+    for stmt in body {
+        let refuse = |message: &str| {
+            Err(ScriptError { line: line_of(text, stmt.start()), message: message.into() })
+        };
+        match stmt {
+            PyStmt::Import(_) | PyStmt::ImportFrom(_) | PyStmt::Pass(_) => {}
+            PyStmt::Assign(a) => match (&a.targets[..], type_var(&a.value)) {
+                ([Py::Name(_)], Some(name)) => symbols.push(name),
+                _ => {
+                    return refuse("only `name = TypeVar(\"name\")` is accepted outside functions");
+                }
+            },
+            PyStmt::ClassDef(class) => definitions(&class.body, text, symbols, funcs)?,
+            PyStmt::FunctionDef(def) => {
+                let mut paths = def.decorator_list.iter().map(|d| match &d.expression {
+                    Py::Call(call) => path(&call.func),
+                    other => path(other),
+                });
+                if !paths.any(|p| p.as_deref() == Some("T.prim_func")) {
+                    return refuse("only functions with `@T.prim_func` are accepted");
+                }
+                funcs.push(parse_function(def, text, symbols)?);
+            }
+            PyStmt::Expr(e) if matches!(*e.value, Py::StringLiteral(_)) => {}
+            _ => return refuse("this statement is not accepted outside functions"),
+        }
+    }
+    Ok(())
+}
+
+fn type_var(value: &Py) -> Option<String> {
+    let Py::Call(call) = value else { return None };
+    let name = path(&call.func)?;
+    match (&*name, &call.arguments.args[..]) {
+        ("TypeVar" | "typing.TypeVar", [Py::StringLiteral(s)]) => Some(s.value.to_str().into()),
+        _ => None,
+    }
+}
+
+/// `T.axis.spatial` as one string.
+pub(super) fn path(e: &Py) -> Option<String> {
+    match e {
+        Py::Name(n) => Some(n.id.to_string()),
+        Py::Attribute(a) => {
+            let (Py::Name(_) | Py::Attribute(_)) = &*a.value else { return None };
+            Some(format!("{}.{}", path(&a.value)?, a.attr))
+        }
+        _ => None,
+    }
+}
+
+fn line_of(text: &str, at: TextSize) -> usize {
+    let end = usize::from(at).min(text.len());
+    1 + text.as_bytes()[..end].iter().filter(|b| **b == b'\n').count()
+}
+
+/// Refuses what would nest too deeply for recursive reading, before it is read.
+fn check_nesting(text: &str) -> Result<(), ScriptError> {
+    let (mut depth, mut run, mut line) = (0usize, 0usize, 1);
+    if text.len() > MAX_TEXT {
+        return Err(ScriptError { line, message: "the text is too long".into() });
+    }
+    for token in text.split_inclusive(|c: char| !c.is_alphanumeric() && c != '_') {
+        let word = token.trim_end_matches(|c: char| !c.is_alphanumeric() && c != '_');
+        let operators = ["not", "lambda", "await", "else", "if"];
+        if !word.is_empty() && !operators.contains(&word) {
+            run = 0;
+        }
+        match token.chars().last() {
+            Some('(' | '[' | '{') => depth += 1,
+            Some(')' | ']' | '}') => depth = depth.saturating_sub(1),
+            Some('-' | '+' | '~' | '*' | ':') => run += 1,
+            Some('\n') => line += 1,
+            _ => {}
+        }
+        if operators.contains(&word) {
+            run += 1;
+        }
+        if depth > MAX_DEPTH || run > MAX_DEPTH {
+            return Err(ScriptError { line, message: "this is nested too deeply".into() });
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Name {
+    Var(Var),
+    Buffer(Buffer),
+}
+
+pub(super) struct Parser<'s> {
+    text: &'s str,
+    pub func: PrimFunc,
+    scopes: Vec<HashMap<String, Name>>,
+    /// Names that a shape may introduce.
+    symbols: Vec<String>,
+    /// Ranges of the loops around.
+    pub loops: HashMap<Var, (Expr, Expr)>,
+    /// Parameters that `T.match_buffer` will make tensors.
+    handles: HashMap<String, usize>,
+    pub depth: usize,
+    pub num_outputs: Option<usize>,
+}
+
+pub(super) type Read<T> = Result<T, ScriptError>;
+
+impl<'s> Parser<'s> {
+    fn new(text: &'s str, name: &str, symbols: &[String]) -> Parser<'s> {
+        Parser {
+            text,
+            func: PrimFunc::new(name),
+            scopes: vec![HashMap::new()],
+            symbols: symbols.to_vec(),
+            loops: HashMap::new(),
+            handles: HashMap::new(),
+            depth: 0,
+            num_outputs: None,
+        }
+    }
+
+    pub fn refuse(&self, at: TextSize, message: impl Into<String>) -> ScriptError {
+        ScriptError { line: line_of(self.text, at), message: message.into() }
+    }
+
+    /// An error that shows the refused form itself.
+    pub fn unsupported(&self, form: &impl Ranged) -> ScriptError {
+        let range = form.range();
+        let text = self.text.get(range.start().into()..range.end().into()).unwrap_or("");
+        let first: String = text.lines().next().unwrap_or("").chars().take(80).collect();
+        self.refuse(range.start(), format!("`{first}` is not supported"))
+    }
+
+    /// Runs `f` one level deeper, within the limit.
+    pub fn deeper<T>(&mut self, at: TextSize, f: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
+        if self.depth >= MAX_DEPTH {
+            return Err(self.refuse(at, "this is nested too deeply"));
+        }
+        self.depth += 1;
+        let result = f(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Runs `f` with names of its own.
+    pub fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
+        self.scopes.push(HashMap::new());
+        let result = f(self);
+        self.scopes.pop();
+        result
+    }
+
+    pub fn define(&mut self, name: &str, what: Name) {
+        self.scopes.last_mut().expect("a scope is open").insert(name.to_string(), what);
+    }
+
+    pub fn lookup(&self, name: &str) -> Option<Name> {
+        self.scopes.iter().rev().find_map(|s| s.get(name)).copied()
+    }
+
+    fn function(&mut self, def: &ast::StmtFunctionDef) -> Read<()> {
+        self.decorators(def)?;
+        if let Some(params) = &def.type_params {
+            self.symbols.extend(params.type_params.iter().map(|p| p.name().to_string()));
+        }
+        let p = &*def.parameters;
+        if p.vararg.is_some() || p.kwarg.is_some() || !p.kwonlyargs.is_empty() {
+            return Err(self.unsupported(p));
+        }
+        for param in p.posonlyargs.iter().chain(&p.args) {
+            if let Some(default) = &param.default {
+                return Err(self.unsupported(&**default));
+            }
+            self.parameter(&param.parameter)?;
+        }
+        let body = self.suite(&def.body)?;
+        if let Some((name, _)) = self.handles.iter().next() {
+            let message = format!("handle `{name}` has no `T.match_buffer`");
+            return Err(self.refuse(def.name.range.start(), message));
+        }
+        self.func.body = match body {
+            Stmt::Block(b) if b.name == "root" && b.iters.is_empty() && b.init.is_none() => {
+                self.func.allocs.extend(b.allocs);
+                b.body
+            }
+            body => body,
+        };
+        self.func.num_outputs = self.num_outputs.unwrap_or_else(|| written_outputs(&self.func));
+        Ok(())
+    }
+
+    fn decorators(&mut self, def: &ast::StmtFunctionDef) -> Read<()> {
+        for decorator in &def.decorator_list {
+            let Py::Call(call) = &decorator.expression else { continue };
+            for keyword in &call.arguments.keywords {
+                let name = keyword.arg.as_ref().map(|a| a.as_str());
+                let on = matches!(&keyword.value, Py::BooleanLiteral(b) if b.value);
+                match name {
+                    Some("s_tir") => {}
+                    Some("private") if on => {
+                        self.func.attrs.insert("private".into(), "True".into());
+                    }
+                    Some("private" | "check_well_formed") => {}
+                    _ => return Err(self.unsupported(&keyword.value)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn parameter(&mut self, param: &ast::Parameter) -> Read<()> {
+        let name = param.name.as_str();
+        let Some(annotation) = param.annotation.as_deref() else {
+            return Err(self.refuse(param.range.start(), format!("`{name}` has no type")));
+        };
+        if let Py::Call(call) = annotation {
+            if path(&call.func).as_deref() != Some("T.Buffer") {
+                return Err(self.unsupported(annotation));
+            }
+            let buffer = self.buffer(name, &call.arguments, annotation.start())?;
+            self.func.params.push(Param::Buffer(buffer));
+            self.define(name, Name::Buffer(buffer));
+            return Ok(());
+        }
+        let Some(dtype) = path(annotation).as_deref().and_then(scalar_type) else {
+            return Err(self.unsupported(annotation));
+        };
+        if dtype == DType::HANDLE {
+            // Takes its place in the call order; the buffer follows.
+            let at = self.func.params.len();
+            self.func.params.push(Param::Scalar(Var::from_u32(u32::MAX - 1)));
+            self.handles.insert(name.to_string(), at);
+            return Ok(());
+        }
+        let var = self.func.vars.push(crate::VarData { name: name.into(), dtype });
+        self.func.params.push(Param::Scalar(var));
+        self.define(name, Name::Var(var));
+        Ok(())
+    }
+
+    /// `(shape, dtype, scope=...)` of a buffer declaration.
+    pub fn buffer(&mut self, name: &str, args: &ast::Arguments, at: TextSize) -> Read<Buffer> {
+        let mut dtype = DType::F32;
+        let mut scope = Scope::Global;
+        let Some(shape) = args.args.first() else {
+            return Err(self.refuse(at, "a buffer needs a shape"));
+        };
+        let named = args.keywords.iter().map(|k| (k.arg.as_ref().map(|a| a.as_str()), &k.value));
+        let positional = args.args.iter().skip(1).zip(["dtype", "?"]);
+        for (key, value) in positional.map(|(v, k)| (Some(k), v)).chain(named) {
+            let Py::StringLiteral(text) = value else { return Err(self.unsupported(value)) };
+            let text = text.value.to_str();
+            match key {
+                Some("dtype") => {
+                    dtype = text.parse().map_err(|e| self.refuse(value.start(), format!("{e}")))?;
+                }
+                Some("scope") => {
+                    scope = match text {
+                        "global" => Scope::Global,
+                        "local" => Scope::Local,
+                        "shared" => Scope::Shared,
+                        _ => return Err(self.unsupported(value)),
+                    };
+                }
+                _ => return Err(self.unsupported(value)),
+            }
+        }
+        let shape = match shape {
+            Py::Tuple(t) => t.elts.iter().map(|e| self.extent(e)).collect::<Read<_>>()?,
+            Py::List(t) => t.elts.iter().map(|e| self.extent(e)).collect::<Read<_>>()?,
+            one => vec![self.extent(one)?],
+        };
+        Ok(self.func.new_buffer(name, dtype, shape, scope))
+    }
+
+    /// An extent of a shape, which may be the first mention of a symbolic dimension.
+    fn extent(&mut self, e: &Py) -> Read<Expr> {
+        if let Py::StringLiteral(quoted) = e {
+            // Computed from symbolic dimensions: an expression of its own.
+            let text = quoted.value.to_str();
+            check_nesting(text).map_err(|_| self.unsupported(e))?;
+            let parsed = ruff_python_parser::parse_expression(text);
+            let Ok(parsed) = parsed else { return Err(self.unsupported(e)) };
+            let inner = parsed.into_expr();
+            self.declare_symbols(&inner);
+            // Places inside the quotes mean nothing to the reader; the quotes do.
+            return self.index(&inner).map_err(|_| self.unsupported(e));
+        }
+        self.declare_symbols(e);
+        self.index(e)
+    }
+
+    fn is_symbol(&self, name: &str) -> bool {
+        self.symbols.iter().any(|s| s == name)
+    }
+
+    fn declare_symbols(&mut self, e: &Py) {
+        match e {
+            Py::Name(n) if self.lookup(&n.id).is_none() && self.is_symbol(&n.id) => {
+                let var = self.func.new_var(n.id.as_str());
+                // Dimensions are known to the whole function.
+                self.scopes[0].insert(n.id.to_string(), Name::Var(var));
+            }
+            Py::BinOp(b) => {
+                let mut e = b;
+                // Left-leaning chains are walked, not recursed into.
+                loop {
+                    if let Py::Name(_) = &*e.right {
+                        self.declare_symbols(&e.right);
+                    }
+                    match &*e.left {
+                        Py::BinOp(left) => e = left,
+                        Py::Name(_) => break self.declare_symbols(&e.left),
+                        _ => break,
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// `A = T.match_buffer(a, shape, dtype)` of a handle parameter.
+    pub fn match_buffer(&mut self, name: &str, call: &ast::ExprCall) -> Read<()> {
+        let Some((Py::Name(handle), rest)) = call.arguments.args.split_first() else {
+            return Err(self.unsupported(call));
+        };
+        let Some(at) = self.handles.remove(handle.id.as_str()) else {
+            let message = format!("`{}` is not a handle parameter", handle.id);
+            return Err(self.refuse(call.start(), message));
+        };
+        let mut arguments = call.arguments.clone();
+        arguments.args = rest.to_vec().into_boxed_slice();
+        let buffer = self.buffer(name, &arguments, call.start())?;
+        self.func.params[at] = Param::Buffer(buffer);
+        self.define(name, Name::Buffer(buffer));
+        Ok(())
+    }
+
+    /// `{"key": value}` of attributes and annotations.
+    pub fn dict(&self, e: &Py) -> Read<BTreeMap<String, String>> {
+        let Py::Dict(dict) = e else { return Err(self.unsupported(e)) };
+        let mut out = BTreeMap::new();
+        for item in &dict.items {
+            let Some(Py::StringLiteral(key)) = &item.key else { return Err(self.unsupported(e)) };
+            out.insert(key.value.to_str().to_string(), self.attribute(&item.value)?);
+        }
+        Ok(out)
+    }
+
+    fn attribute(&self, e: &Py) -> Read<String> {
+        Ok(match e {
+            Py::StringLiteral(s) => {
+                let text = s.value.to_str();
+                let looks_bare = text.parse::<i64>().is_ok() || ["True", "False"].contains(&text);
+                // Kept apart from the number or truth value it looks like.
+                match looks_bare || text.starts_with('"') {
+                    true => string(text),
+                    false => text.to_string(),
+                }
+            }
+            Py::BooleanLiteral(b) => if b.value { "True" } else { "False" }.to_string(),
+            Py::NumberLiteral(n) => match &n.value {
+                ast::Number::Int(i) => i.to_string(),
+                _ => return Err(self.unsupported(e)),
+            },
+            Py::UnaryOp(u) if u.op == ast::UnaryOp::USub => {
+                format!("-{}", self.attribute(&u.operand)?)
+            }
+            Py::Call(call) if path(&call.func).is_some_and(|p| scalar_type(&p).is_some()) => {
+                match &call.arguments.args[..] {
+                    [one @ (Py::NumberLiteral(_) | Py::BooleanLiteral(_))] => {
+                        self.attribute(one)?
+                    }
+                    _ => return Err(self.unsupported(e)),
+                }
+            }
+            _ => return Err(self.unsupported(e)),
+        })
+    }
+}
+
+/// The type that `T.float32` and its like name.
+pub(super) fn scalar_type(path: &str) -> Option<DType> {
+    let dtype = path.strip_prefix("T.")?.parse::<DType>().ok()?;
+    (dtype != DType::VOID && dtype.is_scalar()).then_some(dtype)
+}

@@ -1,0 +1,196 @@
+//! Expressions as text, with the parentheses that Python's precedence needs.
+
+use super::ops;
+use super::print::Printer;
+use crate::{BinOp, CmpOp, DType, Expr, ExprKind, Intrin};
+
+/// Binding strength, weakest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Or,
+    And,
+    Not,
+    Compare,
+    BitOr,
+    BitXor,
+    BitAnd,
+    Shift,
+    Sum,
+    Product,
+    Unary,
+    Atom,
+}
+
+impl Printer<'_> {
+    pub(super) fn expr(&self, e: &Expr) -> String {
+        self.at_level(e).0
+    }
+
+    pub(super) fn exprs(&self, list: &[Expr]) -> String {
+        list.iter().map(|e| self.expr(e)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// `e`, in parentheses unless it binds at least as strongly as `level`.
+    fn operand(&self, e: &Expr, level: Level) -> String {
+        let (text, own) = self.at_level(e);
+        if own >= level { text } else { format!("({text})") }
+    }
+
+    fn infix(&self, a: &Expr, op: &str, b: &Expr, level: Level, right: Level) -> (String, Level) {
+        // Comparisons do not chain here, so both sides must bind more strongly.
+        let left = if level == Level::Compare { right } else { level };
+        (format!("{} {op} {}", self.operand(a, left), self.operand(b, right)), level)
+    }
+
+    fn at_level(&self, e: &Expr) -> (String, Level) {
+        let call = |text: String| (text, Level::Atom);
+        match e.kind() {
+            ExprKind::Int { value, dtype } => int(*value, *dtype),
+            ExprKind::Float { bits, dtype } => {
+                call(format!("T.{dtype}({})", float(f64::from_bits(*bits))))
+            }
+            ExprKind::Var { var, .. } => call(self.var(*var)),
+            ExprKind::Binary { op, a, b } => self.binary(*op, a, b),
+            ExprKind::Compare { op, a, b } => {
+                let op = match op {
+                    CmpOp::Eq => "==",
+                    CmpOp::Ne => "!=",
+                    CmpOp::Lt => "<",
+                    CmpOp::Le => "<=",
+                    CmpOp::Gt => ">",
+                    CmpOp::Ge => ">=",
+                };
+                self.infix(a, op, b, Level::Compare, Level::BitOr)
+            }
+            ExprKind::And(a, b) => self.infix(a, "and", b, Level::And, Level::Not),
+            ExprKind::Or(a, b) => self.infix(a, "or", b, Level::Or, Level::And),
+            ExprKind::Not(a) => (format!("not {}", self.operand(a, Level::Not)), Level::Not),
+            ExprKind::Select { cond, on_true, on_false } => {
+                let args = self.exprs(&[cond.clone(), on_true.clone(), on_false.clone()]);
+                call(format!("T.Select({args})"))
+            }
+            ExprKind::Cast { dtype, value } => {
+                call(format!("T.Cast(\"{dtype}\", {})", self.expr(value)))
+            }
+            ExprKind::Load { buffer, indices, .. } => {
+                call(format!("{}[{}]", self.buffer(*buffer), self.indices(indices)))
+            }
+            ExprKind::Call { op, args, dtype } => self.call(*op, args, *dtype),
+        }
+    }
+
+    pub(super) fn indices(&self, indices: &[Expr]) -> String {
+        match indices {
+            [] => "()".into(),
+            _ => indices.iter().map(|i| self.index(i)).collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    /// An index, which widens to int64 by itself.
+    pub(super) fn index(&self, e: &Expr) -> String {
+        match e.kind() {
+            ExprKind::Cast { dtype: DType::I64, value } if value.dtype().is_int() => {
+                self.expr(value)
+            }
+            _ => self.expr(e),
+        }
+    }
+
+    fn binary(&self, op: BinOp, a: &Expr, b: &Expr) -> (String, Level) {
+        let float = a.dtype().is_float();
+        let function =
+            |name: &str| (format!("T.{name}({}, {})", self.expr(a), self.expr(b)), Level::Atom);
+        let product = |op: &str| self.infix(a, op, b, Level::Product, Level::Unary);
+        match op {
+            BinOp::Add => self.infix(a, "+", b, Level::Sum, Level::Product),
+            BinOp::Sub => self.infix(a, "-", b, Level::Sum, Level::Product),
+            BinOp::Mul => product("*"),
+            BinOp::Div if float => product("/"),
+            BinOp::Div => function("Div"),
+            BinOp::Mod if float => function("fmod"),
+            BinOp::Mod => function("truncmod"),
+            BinOp::FloorDiv if float => function("floordiv"),
+            BinOp::FloorDiv => product("//"),
+            BinOp::FloorMod if float => function("floormod"),
+            BinOp::FloorMod => product("%"),
+            BinOp::Min => function("min"),
+            BinOp::Max => function("max"),
+        }
+    }
+
+    fn call(&self, op: Intrin, args: &[Expr], dtype: DType) -> (String, Level) {
+        match (op, args) {
+            (Intrin::Shl, [a, b]) => self.infix(a, "<<", b, Level::Shift, Level::Sum),
+            (Intrin::Shr, [a, b]) => self.infix(a, ">>", b, Level::Shift, Level::Sum),
+            (Intrin::BitAnd, [a, b]) => self.infix(a, "&", b, Level::BitAnd, Level::Shift),
+            (Intrin::BitXor, [a, b]) => self.infix(a, "^", b, Level::BitXor, Level::BitAnd),
+            (Intrin::BitOr, [a, b]) => self.infix(a, "|", b, Level::BitOr, Level::BitXor),
+            (Intrin::BitNot, [a]) => (format!("~{}", self.operand(a, Level::Unary)), Level::Unary),
+            (Intrin::Reinterpret, [a]) => {
+                (format!("T.reinterpret(\"{dtype}\", {})", self.expr(a)), Level::Atom)
+            }
+            (Intrin::Abs, [a]) if dtype.is_float() => {
+                (format!("T.fabs({})", self.expr(a)), Level::Atom)
+            }
+            _ => (format!("T.{}({})", ops::name_of(op), self.exprs(args)), Level::Atom),
+        }
+    }
+}
+
+/// 32-bit integers are Python's own numbers, others carry their type.
+fn int(value: i64, dtype: DType) -> (String, Level) {
+    match dtype {
+        DType::BOOL => {
+            (format!("T.bool({})", if value != 0 { "True" } else { "False" }), Level::Atom)
+        }
+        DType::I32 if value < 0 => (value.to_string(), Level::Unary),
+        DType::I32 => (value.to_string(), Level::Atom),
+        DType::U64 => (format!("T.uint64({})", value as u64), Level::Atom),
+        _ => (format!("T.{dtype}({value})"), Level::Atom),
+    }
+}
+
+/// 17 significant digits, enough to read the same value back; whole numbers in full.
+fn float(x: f64) -> String {
+    if x.is_nan() {
+        return "\"nan\"".into();
+    }
+    if x.is_infinite() {
+        return if x > 0.0 { "\"inf\"".into() } else { "\"-inf\"".into() };
+    }
+    if x.trunc() == x {
+        return format!("{x:.1}");
+    }
+    // C's `%.17g`.
+    let scientific = format!("{x:.16e}");
+    let (digits, exponent) = scientific.split_once('e').expect("scientific notation");
+    let exponent: i32 = exponent.parse().expect("an exponent");
+    if (-4..17).contains(&exponent) {
+        let fixed = format!("{x:.*}", (16 - exponent) as usize);
+        return fixed.trim_end_matches('0').to_string();
+    }
+    let digits = digits.trim_end_matches('0').trim_end_matches('.');
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{digits}e{sign}{:02}", exponent.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn floats_print_as_c_does() {
+        let cases = [
+            (1.0, "1.0"),
+            (-0.0, "-0.0"),
+            (0.5, "0.5"),
+            (0.1, "0.10000000000000001"),
+            (std::f64::consts::FRAC_1_SQRT_2, "0.70710678118654757"),
+            (1e-5, "1.0000000000000001e-05"),
+            (1.5e-300, "1.5e-300"),
+            (f64::from(f32::MIN), "-340282346638528859811704183484516925440.0"),
+            (123.25, "123.25"),
+        ];
+        for (x, text) in cases {
+            assert_eq!(super::float(x), text);
+        }
+    }
+}
