@@ -12,6 +12,8 @@ pub mod infer;
 mod ir;
 mod literal;
 mod op;
+pub mod print;
+pub mod script;
 pub mod verify;
 mod visit;
 

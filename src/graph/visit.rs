@@ -1,6 +1,8 @@
 //! Walks over nodes: which values a node reads, and renaming them.
 
-use crate::{Binding, Body, Node, Value};
+use reflex_tir::Expr;
+
+use crate::{Binding, Body, Node, Op, Value};
 
 impl Node {
     /// Calls `f` for every value that the node itself reads; nested bodies are not entered.
@@ -59,6 +61,23 @@ impl Node {
         }
     }
 
+    /// Calls `f` for every dimension that the node itself mentions, types of outputs not included.
+    pub fn dims(&self, f: &mut dyn FnMut(&Expr)) {
+        match self {
+            Node::Op { op, .. } => op.dims(f),
+            Node::CallTir { scalars: dims, .. }
+            | Node::CallPacked { ints: dims, .. }
+            | Node::MatchShape { dims, .. } => dims.iter().for_each(f),
+            Node::Const(_)
+            | Node::CallFunc { .. }
+            | Node::If { .. }
+            | Node::Loop(_)
+            | Node::Tuple(_)
+            | Node::TupleGet(..)
+            | Node::MatchCast(_) => {}
+        }
+    }
+
     /// Whether running it can be seen other than by its outputs: checks, and calls of code
     /// that is not ours.
     pub fn has_effect(&self) -> bool {
@@ -73,6 +92,40 @@ impl Node {
             | Node::CallTir { .. }
             | Node::Tuple(_)
             | Node::TupleGet(..) => false,
+        }
+    }
+}
+
+impl Op {
+    /// Calls `f` for every dimension among the attributes.
+    pub fn dims(&self, f: &mut dyn FnMut(&Expr)) {
+        match self {
+            Op::Reshape(dims) | Op::Broadcast(dims) | Op::Dims { values: dims, .. } => {
+                dims.iter().for_each(f);
+            }
+            Op::Slice { begin, extent, .. } => begin.iter().chain(extent).for_each(f),
+            Op::Pad { before, after, .. } => before.iter().chain(after).for_each(f),
+            Op::Resize(attrs) => attrs.shape.iter().for_each(f),
+            Op::TopK { k, .. } => f(k),
+            Op::Iota { count } => f(count),
+            Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Where
+            | Op::Cast(_)
+            | Op::Reduce { .. }
+            | Op::ArgReduce { .. }
+            | Op::CumSum { .. }
+            | Op::MatMul
+            | Op::Conv(_)
+            | Op::ConvTranspose { .. }
+            | Op::Pool(_)
+            | Op::Softmax { .. }
+            | Op::LayerNorm { .. }
+            | Op::Transpose(_)
+            | Op::Concat { .. }
+            | Op::Gather(_)
+            | Op::Scatter { .. }
+            | Op::Rnn(_) => {}
         }
     }
 }

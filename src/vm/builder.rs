@@ -27,6 +27,10 @@ use crate::bytecode::{Arg, Args, Instr, MAX_IMM, MIN_IMM, Reg};
 use crate::executable::{Constant, Executable, FuncKind, Function, TensorConst};
 use crate::verify::{VerifyError, verify};
 
+mod renumber;
+
+use renumber::Renumber;
+
 /// Why an executable cannot be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -310,7 +314,7 @@ impl ExecBuilder {
         let function = &mut self.exec.functions[open.index];
         function.start_instr = start as i64;
         function.end_instr = self.exec.instr_offset.len() as i64;
-        function.register_file_size = i64::from(open.num_inputs) + renumber.0.len() as i64;
+        function.register_file_size = i64::from(open.num_inputs) + renumber.len() as i64;
         Ok(())
     }
 
@@ -347,49 +351,6 @@ impl From<Arg> for Dst {
             Arg::Reg(reg) => Dst(reg),
             Arg::Imm(_) | Arg::Const(_) | Arg::Func(_) => Dst(Reg::VOID),
         }
-    }
-}
-
-/// New numbers of the registers that are not parameters.
-struct Renumber(HashMap<i64, i64>);
-
-impl Renumber {
-    fn of(open: &Open, function: &str) -> Result<Renumber, BuildError> {
-        let first = i64::from(open.num_inputs);
-        let mut new = HashMap::new();
-        for pending in &open.code {
-            if let Pending::Call { dst, .. } = pending
-                && !dst.discards()
-                && dst.0 >= first
-            {
-                let next = first + new.len() as i64;
-                new.entry(dst.0).or_insert(next);
-            }
-        }
-        let numbers = Renumber(new);
-        for pending in &open.code {
-            let reads: Vec<Reg> = match pending {
-                Pending::Call { args, .. } => args
-                    .iter()
-                    .filter_map(|a| if let Arg::Reg(r) = a { Some(*r) } else { None })
-                    .collect(),
-                Pending::Ret { result } => vec![*result],
-                Pending::If { cond, .. } => vec![*cond],
-                Pending::Goto { .. } => Vec::new(),
-            };
-            for reg in reads {
-                let known = reg.discards() || reg.0 < first || numbers.0.contains_key(&reg.0);
-                if !known {
-                    let function = function.to_owned();
-                    return Err(BuildError::Undefined { function, register: reg.0 });
-                }
-            }
-        }
-        Ok(numbers)
-    }
-
-    fn reg(&self, reg: Reg) -> Reg {
-        Reg(self.0.get(&reg.0).copied().unwrap_or(reg.0))
     }
 }
 

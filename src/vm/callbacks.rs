@@ -13,8 +13,8 @@ use reflex_runtime::value::AnyView;
 
 use crate::abi::{Callbacks, CodePtr, ERROR, FRAME_BASE, FrameHeader, SessionAbi};
 use crate::builtins;
+use crate::calls::{self, call_builtin, call_packed};
 use crate::decode::{FuncCode, Op};
-use crate::interp::{self, call_builtin, call_packed};
 use crate::state::{State, header, store};
 
 /// The table that every session points to.
@@ -108,7 +108,7 @@ unsafe extern "C" fn push_call(session: *mut SessionAbi, pc: u32, resume: CodePt
             }
             Op::InvokeClosure { args, dst } => {
                 let ret = (resume, pc + 1, dst);
-                let outcome = guard(|| Ok(interp::invoke(state, regs, func, args, ret)));
+                let outcome = guard(|| Ok(calls::invoke(state, regs, func, args, ret)));
                 outcome.unwrap_or_else(|error| {
                     State::fail(state, error);
                     Err(())
@@ -176,7 +176,7 @@ unsafe extern "C" fn packed_failed(
     // SAFETY: by the contract of the callback.
     unsafe {
         (*state).abi.pc = pc;
-        interp::packed_failed(state, result);
+        calls::packed_failed(state, result);
     }
     ERROR
 }

@@ -7,16 +7,17 @@
 //! and no atomic is touched beyond counts of values that are copied or dropped.
 
 use reflex_runtime::abi::{TVMFFIAny, type_index};
-use reflex_runtime::closure::VmClosure;
-use reflex_runtime::error::Error;
-use reflex_runtime::function::{Function, guard};
+use reflex_runtime::function::guard;
 use reflex_runtime::value::AnyView;
 
-use crate::abi::{CodePtr, ERROR, FrameHeader};
-use crate::builtins::{Builtin, Closure, Context, condition};
-use crate::decode::{ArgRange, FuncCode, Op, SiteId};
-use crate::state::{Arrival, Recording, State, release, store};
-use crate::tier::{Bailout, Control, Step};
+use crate::abi::{CodePtr, ERROR, FRAME_BASE};
+use crate::builtins::condition;
+use crate::calls::{call_builtin, call_packed, invoke};
+use crate::decode::{Op, SiteId};
+use crate::instrument::Verdict;
+use crate::state::{Arrival, State, header, store};
+use crate::tier::Bailout;
+use crate::watch::{after_call, before_call, record_step};
 
 /// What happens at sites.
 pub trait Variant {
@@ -26,6 +27,8 @@ pub trait Variant {
     const COUNTING: bool;
     /// Whether operations are shown to a recorder.
     const RECORDING: bool;
+    /// Whether calls are shown to an instrument.
+    const INSTRUMENTED: bool;
 }
 
 /// Interprets everything.
@@ -37,25 +40,38 @@ pub struct Counting;
 /// Shows operations to the recorder; enters nothing.
 pub struct Recorded;
 
+/// Shows calls to the instrument; enters nothing.
+pub struct Instrumented;
+
+impl Variant for Instrumented {
+    const NATIVE: bool = false;
+    const COUNTING: bool = false;
+    const RECORDING: bool = false;
+    const INSTRUMENTED: bool = true;
+}
 impl Variant for Plain {
     const NATIVE: bool = false;
     const COUNTING: bool = false;
     const RECORDING: bool = false;
+    const INSTRUMENTED: bool = false;
 }
 impl Variant for Native {
     const NATIVE: bool = true;
     const COUNTING: bool = false;
     const RECORDING: bool = false;
+    const INSTRUMENTED: bool = false;
 }
 impl Variant for Counting {
     const NATIVE: bool = true;
     const COUNTING: bool = true;
     const RECORDING: bool = false;
+    const INSTRUMENTED: bool = false;
 }
 impl Variant for Recorded {
     const NATIVE: bool = false;
     const COUNTING: bool = false;
     const RECORDING: bool = true;
+    const INSTRUMENTED: bool = false;
 }
 
 /// Why the loop stopped.
@@ -83,13 +99,20 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
         let program = &*std::sync::Arc::as_ptr(&(*state).program);
         let vm = (*state).abi.vm_value.payload.ptr;
         let mut regs = (*state).abi.regs;
-        let mut func = program.function((*crate::state::header(regs)).func).unwrap_unchecked();
+        let mut func = program.function((*header(regs)).func).unwrap_unchecked();
         let mut pc = (*state).abi.pc;
         macro_rules! reload {
             () => {
                 regs = (*state).abi.regs;
-                func = program.function((*crate::state::header(regs)).func).unwrap_unchecked();
+                func = program.function((*header(regs)).func).unwrap_unchecked();
                 pc = (*state).abi.pc;
+            };
+        }
+        macro_rules! seen {
+            ($at:expr) => {
+                if V::INSTRUMENTED {
+                    after_call(state, func, $at);
+                }
             };
         }
         macro_rules! attempt {
@@ -114,24 +137,32 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
                 (*state).abi.pc = pc;
                 return Exit::Switch;
             }
+            if V::INSTRUMENTED && before_call(state, func, pc, op) == Verdict::Skip {
+                pc += 1;
+                continue;
+            }
             match op {
                 Op::CallPacked { callee, args, dst } => {
                     (*state).abi.pc = pc;
                     attempt!(call_packed(state, regs, func, callee, args, dst));
+                    seen!(pc);
                     pc += 1;
                 }
                 Op::Builtin { builtin, args, dst } => {
                     (*state).abi.pc = pc;
                     attempt!(call_builtin(state, regs, func, (builtin, vm), args, dst));
+                    seen!(pc);
                     pc += 1;
                 }
                 Op::Kill { dst } => {
                     store(regs, dst, TVMFFIAny::NONE);
+                    seen!(pc);
                     pc += 1;
                 }
                 Op::Copy { src, dst } => {
                     let value = State::owned(state, regs, src);
                     store(regs, dst, value);
+                    seen!(pc);
                     pc += 1;
                 }
                 Op::Branch { cond, otherwise } => {
@@ -178,7 +209,10 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
                     (*state).abi.pc = pc;
                     let exit = (*state).abi.glue.exit;
                     match attempt!(invoke(state, regs, func, args, (exit, pc + 1, dst))) {
-                        None => pc += 1,
+                        None => {
+                            seen!(pc);
+                            pc += 1;
+                        }
                         Some(callee) => {
                             reload!();
                             if V::NATIVE {
@@ -194,227 +228,17 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
                 Op::Ret { result } => {
                     let value = State::owned(state, regs, result);
                     let left = State::pop_frame(state, func, value);
-                    if left.flags & crate::abi::FRAME_BASE != 0 {
+                    if left.flags & FRAME_BASE != 0 {
                         return Exit::Done;
                     }
                     if !std::ptr::eq(left.resume, (*state).abi.glue.exit) {
                         return Exit::Enter(left.resume);
                     }
                     reload!();
+                    seen!(pc - 1);
                 }
             }
         }
-    }
-}
-
-/// Calls native code in the packed convention.
-///
-/// # Safety
-/// `state` is live and at a packed call with these operands in the frame `regs` of
-/// `func`.
-#[inline(always)]
-pub unsafe fn call_packed(
-    state: *mut State,
-    regs: *mut TVMFFIAny,
-    func: &FuncCode,
-    callee: u32,
-    args: ArgRange,
-    dst: u32,
-) -> Result<(), ()> {
-    // SAFETY: loading resolved every packed callee; the convention is kept: arguments
-    // borrowed from registers and constants, the result slot None.
-    unsafe {
-        if State::interrupted(state) {
-            State::poll(state)?;
-        }
-        let packed = (*state).program.packed(callee).unwrap_unchecked();
-        let area = State::borrow_args(state, regs, func, func.args(args));
-        let slot = regs.add(func.result_slot());
-        *slot = TVMFFIAny::NONE;
-        let status = (packed.call)(packed.this, area, args.len as i32, slot);
-        if status != 0 {
-            packed_failed(state, slot);
-            return Err(());
-        }
-        store(regs, dst, *slot);
-        Ok(())
-    }
-}
-
-/// Takes over the error of a packed call.
-///
-/// # Safety
-/// `state` is live, and `slot` is the result slot of a call that just failed.
-#[cold]
-#[inline(never)]
-pub unsafe fn packed_failed(state: *mut State, slot: *mut TVMFFIAny) {
-    // SAFETY: a callee may leave an owned value even when it fails.
-    unsafe {
-        release(slot.replace(TVMFFIAny::NONE));
-        State::fail(state, Error::of_failed_call());
-    }
-}
-
-/// Runs a builtin.
-///
-/// # Safety
-/// `state` is live and at a builtin with these operands in the frame `regs` of `func`.
-#[inline(always)]
-pub unsafe fn call_builtin(
-    state: *mut State,
-    regs: *mut TVMFFIAny,
-    func: &FuncCode,
-    (builtin, vm): (Builtin, *mut std::ffi::c_void),
-    args: ArgRange,
-    dst: u32,
-) -> Result<(), ()> {
-    // SAFETY: arguments are borrowed from registers and constants for the call.
-    unsafe {
-        let area = State::borrow_args(state, regs, func, func.args(args));
-        let views = AnyView::slice_from_raw(area, args.len as i32);
-        match (builtin.run())(Context { vm }, views) {
-            Ok(value) => {
-                store(regs, dst, value.into_raw());
-                Ok(())
-            }
-            Err(error) => {
-                State::fail(state, error);
-                Err(())
-            }
-        }
-    }
-}
-
-/// Calls through a value: runs a packed function to its end, or pushes the frame of a
-/// closure's function and returns that function.
-///
-/// # Safety
-/// `state` is live and at a closure call with these arguments in the frame `regs` of
-/// `func`; `ret` is as for [`State::push_call`].
-pub unsafe fn invoke(
-    state: *mut State,
-    regs: *mut TVMFFIAny,
-    func: &FuncCode,
-    args: ArgRange,
-    ret: (CodePtr, u32, u32),
-) -> Result<Option<u32>, ()> {
-    let (resume, return_pc, dst) = ret;
-    // SAFETY: arguments are borrowed for as long as the frame they are read from stays
-    // unchanged: pushing a frame on top of it writes only above it, and the new frame
-    // owns its values.
-    unsafe {
-        let area = State::borrow_args(state, regs, func, func.args(args));
-        let views = AnyView::slice_from_raw(area, args.len as i32);
-        let (callee, values) = (&views[1], &views[2..]);
-        let outcome = if let Some(function) = callee.downcast_ref::<Function>() {
-            function.call(values).map(|value| {
-                store(regs, dst, value.into_raw());
-                None
-            })
-        } else if let Some(closure) = callee.downcast_ref::<VmClosure>() {
-            // Closures of another VM's making want the VM before the arguments.
-            let function = closure.function().clone();
-            *area.add(1) = (*state).abi.vm_value;
-            function.call(AnyView::slice_from_raw(area.add(1), args.len as i32 - 1)).map(|value| {
-                store(regs, dst, value.into_raw());
-                None
-            })
-        } else if let Some(closure) = Closure::of(callee) {
-            check_closure(state, closure, values.len()).map(Some)
-        } else {
-            Err(callee.mismatch("ffi.Function"))
-        };
-        match outcome {
-            Ok(None) => Ok(None),
-            Ok(Some(closure)) => {
-                let program = &*std::sync::Arc::as_ptr(&(*state).program);
-                let target = program.function(closure.func).unwrap_unchecked();
-                let fields = FrameHeader {
-                    caller: regs,
-                    resume,
-                    func: closure.func,
-                    return_pc,
-                    dst,
-                    flags: 0,
-                };
-                let parts = [values, AnyView::slice(&closure.captured)];
-                State::push_values(state, target, parts, fields)?;
-                Ok(Some(closure.func))
-            }
-            Err(error) => {
-                State::fail(state, error);
-                Err(())
-            }
-        }
-    }
-}
-
-/// Whether `closure` can run here with `given` arguments besides its own.
-///
-/// # Safety
-/// `state` is live.
-pub unsafe fn check_closure(
-    state: *mut State,
-    closure: &Closure,
-    given: usize,
-) -> Result<&Closure, Error> {
-    // SAFETY: the program lives as long as the state.
-    let program = unsafe { &*std::sync::Arc::as_ptr(&(*state).program) };
-    if closure.program != program.id() {
-        return Err(Error::value_error("a closure of another program was invoked"));
-    }
-    let Some(func) = program.function(closure.func) else {
-        return Err(Error::type_error(format!(
-            "`{}` is not a VM function",
-            program.name(closure.func)
-        )));
-    };
-    let all = given + closure.captured.len();
-    if all != func.num_args as usize {
-        return Err(wrong_arity(program, closure.func, all));
-    }
-    Ok(closure)
-}
-
-/// The error for a call with the wrong number of arguments.
-#[cold]
-pub fn wrong_arity(program: &crate::program::Program, func: u32, given: usize) -> Error {
-    let function = &program.executable().functions[func as usize];
-    let names = match function.param_names.as_slice() {
-        [] => String::new(),
-        names => format!(" ({})", names.join(", ")),
-    };
-    let plural = if function.num_args == 1 { "" } else { "s" };
-    Error::type_error(format!(
-        "`{}` expects {} argument{plural}{names}, {given} given",
-        function.name, function.num_args
-    ))
-}
-
-/// Shows an operation to the recorder; whether recording goes on.
-///
-/// # Safety
-/// `state` is live and recording, at operation `pc` of the current frame of `func`.
-#[cold]
-unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -> bool {
-    // SAFETY: the recording and the registers are not touched by anything else while
-    // the recorder looks at them.
-    unsafe {
-        let program = &*std::sync::Arc::as_ptr(&(*state).program);
-        let recording: *mut Option<Recording> = &raw mut (*state).recording;
-        let Some(recording) = (*recording).as_mut() else {
-            return false;
-        };
-        let regs = AnyView::slice_from_raw((*state).abi.regs, func.num_regs as i32);
-        let depth = (*state).abi.depth as i32 - recording.depth as i32;
-        let step = Step { program, func, pc, op, depth, regs };
-        match recording.recorder.step(&step) {
-            Control::Continue => return true,
-            Control::Finish(compiled) => program.install(recording.site, &compiled),
-            Control::Stop(bailout) => program.count(&bailout),
-        }
-        (*state).recording = None;
-        false
     }
 }
 
@@ -444,6 +268,7 @@ pub unsafe fn drive(state: *mut State, native: bool, counting: bool) -> Result<(
                         _ => Exit::Switch,
                     }
                 }
+                Exit::Switch if (*state).instrument.is_some() => run::<Instrumented>(state),
                 Exit::Switch => match ((*state).recording.is_some(), native, counting) {
                     (true, _, _) => run::<Recorded>(state),
                     (false, true, true) => run::<Counting>(state),
@@ -465,7 +290,7 @@ unsafe fn first_exit(state: *mut State, native: bool, counting: bool) -> Exit {
     }
     // SAFETY: by the caller's contract.
     unsafe {
-        let func = (*crate::state::header((*state).abi.regs)).func;
+        let func = (*header((*state).abi.regs)).func;
         match State::arrive(state, SiteId(func), counting) {
             Arrival::Enter(code) => Exit::Enter(code),
             Arrival::Stay | Arrival::Record => Exit::Switch,

@@ -20,7 +20,9 @@ use reflex_runtime::value::{Any, AnyView};
 use crate::abi::{FRAME_BASE, FrameHeader, Glue, SessionAbi};
 use crate::builtins::Closure;
 use crate::callbacks::CALLBACKS;
-use crate::interp::{check_closure, drive_guarded, wrong_arity};
+use crate::calls::{check_closure, wrong_arity};
+use crate::instrument::Instrument;
+use crate::interp::drive_guarded;
 use crate::program::Program;
 use crate::run_error::{Reason, RunError};
 use crate::stack::Stack;
@@ -167,6 +169,7 @@ impl Session {
             result: Any::NONE,
             counters,
             recording: None,
+            instrument: None,
             deadline: None,
             interrupt,
         });
@@ -261,7 +264,7 @@ impl Session {
             };
             let depth = (*abi).depth;
             let pushed = State::push_values(state, code, parts, fields);
-            let native = self.mode != Mode::Bytecode;
+            let native = self.mode != Mode::Bytecode && (*state).instrument.is_none();
             let ran = pushed.and_then(|_| drive_guarded(state, native, self.mode == Mode::Tiered));
             match ran {
                 Ok(()) => Ok((*state).result.take()),
@@ -276,6 +279,9 @@ impl Session {
         let state = self.state_mut();
         if state.recording.take().is_some() {
             state.program.count(&Bailout::RunFailed);
+        }
+        if let Some(instrument) = &mut state.instrument {
+            instrument.aborted();
         }
         // SAFETY: the state is live, and the base frame of the failed run is on its stack.
         unsafe { State::unwind(self.state.as_ptr()) }
@@ -302,6 +308,11 @@ impl Session {
         } else {
             state.interrupt.fetch_and(!DEADLINE, Ordering::Relaxed);
         }
+    }
+
+    /// Shows every call to `instrument`, until it is replaced or taken away.
+    pub fn set_instrument(&mut self, instrument: Option<Box<dyn Instrument>>) {
+        self.state_mut().instrument = instrument;
     }
 
     /// A handle to stop runs from another thread.

@@ -10,14 +10,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use reflex_runtime::abi::{TVMFFIAny, type_index};
-use reflex_runtime::error::Error;
 use reflex_runtime::object;
 use reflex_runtime::value::{Any, AnyView};
 
 use crate::abi::{CodePtr, DISCARD, FRAME_BASE, FRAME_HEADER_SLOTS, FrameHeader, SessionAbi};
+use crate::builtins::Builtin;
 use crate::decode::{ArgSource, FuncCode, Op, SiteId, Source};
+use crate::instrument::Instrument;
 use crate::program::Program;
-use crate::run_error::{FrameInfo, LISTED, Reason, RunError};
+use crate::run_error::RunError;
 use crate::stack::Stack;
 use crate::tier::{Hot, Recorder, Tier};
 
@@ -48,6 +49,8 @@ pub struct State {
     /// Arrivals left per site until it is hot; empty in sessions that do not count.
     pub counters: Box<[u32]>,
     pub recording: Option<Recording>,
+    /// Sees every call; while there is one, everything is interpreted.
+    pub instrument: Option<Box<dyn Instrument>>,
     pub deadline: Option<Instant>,
     pub interrupt: Arc<AtomicU32>,
 }
@@ -291,108 +294,6 @@ impl State {
         }
     }
 
-    /// Records an error of the operation the session is at.
-    ///
-    /// # Safety
-    /// `state` is live.
-    #[cold]
-    #[inline(never)]
-    pub unsafe fn fail(state: *mut State, error: Error) {
-        // SAFETY: the state is live and nothing else refers to its error.
-        unsafe { (*state).error = Some(RunError::new(Reason::Failed, error)) };
-    }
-
-    /// # Safety
-    /// `state` is live.
-    #[cold]
-    #[inline(never)]
-    unsafe fn overflow(state: *mut State) {
-        // SAFETY: as for `fail`.
-        unsafe {
-            let abi = &(*state).abi;
-            let error = if abi.depth >= abi.depth_limit {
-                format!("calls are nested deeper than the limit of {}", abi.depth_limit)
-            } else {
-                format!("the register stack is full at {} nested calls", abi.depth)
-            };
-            let error = Error::new("RecursionError", error);
-            (*state).error = Some(RunError::new(Reason::StackOverflow, error));
-        }
-    }
-
-    /// Looks at fuel, the cancel flag and the deadline.
-    ///
-    /// # Safety
-    /// `state` is live.
-    #[cold]
-    #[inline(never)]
-    pub unsafe fn poll(state: *mut State) -> Result<(), ()> {
-        // SAFETY: as for `fail`.
-        unsafe {
-            let flags = (*(*state).abi.interrupt).load(Ordering::Relaxed);
-            let (reason, what) = if flags & CANCEL != 0 {
-                (Reason::Cancelled, "the run was cancelled")
-            } else if (*state).abi.fuel < 0 {
-                (Reason::FuelExhausted, "the run used up its fuel")
-            } else if (*state).deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                (Reason::DeadlineExceeded, "the run exceeded its deadline")
-            } else {
-                return Ok(());
-            };
-            (*state).error = Some(RunError::new(reason, Error::runtime_error(what)));
-            Err(())
-        }
-    }
-
-    /// Releases every frame down to and including the innermost base frame, and returns
-    /// the error with the frames that were active.
-    ///
-    /// # Safety
-    /// `state` is live with an error set and a base frame on the stack.
-    #[cold]
-    pub unsafe fn unwind(state: *mut State) -> RunError {
-        let mut innermost = Vec::new();
-        let mut outermost: Vec<FrameInfo> = Vec::new();
-        let mut depth = 0;
-        // SAFETY: frames are linked by their headers down to a base frame; registers are
-        // valid owned values.
-        unsafe {
-            let mut pc = (*state).abi.pc;
-            loop {
-                let regs = (*state).abi.regs;
-                let func = (*header(regs)).func;
-                let info = frame_info(&(*state).program, func, pc);
-                depth += 1;
-                if innermost.len() < LISTED {
-                    innermost.push(info);
-                } else {
-                    if outermost.len() == LISTED {
-                        outermost.remove(0);
-                    }
-                    outermost.push(info);
-                }
-                let func = (*state).program.function(func).expect("frames run VM functions");
-                for at in 0..func.num_regs as usize {
-                    release(*regs.add(at));
-                }
-                let left = *header(regs);
-                (*state).abi.regs = left.caller;
-                (*state).abi.depth -= 1;
-                pc = left.return_pc.wrapping_sub(1);
-                if left.flags & FRAME_BASE != 0 {
-                    break;
-                }
-            }
-            let missing = || Error::runtime_error("a tier failed without saying why");
-            let error = (*state).error.take();
-            let mut error = error.unwrap_or_else(|| RunError::new(Reason::Failed, missing()));
-            innermost.extend(outermost);
-            error.frames = innermost;
-            error.depth = depth;
-            error
-        }
-    }
-
     /// What to do on arrival at a site in a session that runs native code: enter code,
     /// start to record, or go on.
     ///
@@ -476,23 +377,15 @@ pub unsafe fn clear(regs: *mut TVMFFIAny, from: usize, func: &FuncCode) {
     }
 }
 
-fn frame_info(program: &Program, func: u32, pc: u32) -> FrameInfo {
-    let op = program.function(func).and_then(|f| f.ops.get(pc as usize));
-    let callee = op.and_then(|op| match *op {
-        Op::CallPacked { callee, .. } => Some(program.name(callee)),
-        Op::CallVm { func, .. } => Some(program.name(func)),
-        Op::Builtin { builtin, .. } => Some(builtin.name()),
-        Op::InvokeClosure { .. } => Some("vm.builtin.invoke_closure"),
-        Op::Copy { .. }
-        | Op::Kill { .. }
-        | Op::Goto { .. }
-        | Op::LoopBack { .. }
-        | Op::Branch { .. }
-        | Op::Ret { .. } => None,
-    });
-    FrameInfo {
-        function: program.name(func).to_owned(),
-        instr: pc,
-        callee: callee.map(str::to_owned),
+/// What an operation calls, as bytecode has it, and where the result goes.
+pub fn call_of<'p>(program: &'p Program, op: &Op) -> Option<(&'p str, u32)> {
+    match *op {
+        Op::CallPacked { callee, dst, .. } => Some((program.name(callee), dst)),
+        Op::CallVm { func, dst, .. } => Some((program.name(func), dst)),
+        Op::Builtin { builtin, dst, .. } => Some((builtin.name(), dst)),
+        Op::InvokeClosure { dst, .. } => Some((Builtin::InvokeClosure.name(), dst)),
+        Op::Copy { dst, .. } => Some((Builtin::Copy.name(), dst)),
+        Op::Kill { dst } => Some((Builtin::NullValue.name(), dst)),
+        Op::Goto { .. } | Op::LoopBack { .. } | Op::Branch { .. } | Op::Ret { .. } => None,
     }
 }

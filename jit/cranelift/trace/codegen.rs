@@ -129,8 +129,9 @@ impl Writer<'_, '_> {
         let trace = self.trace;
         let inlined = trace.frames.iter().skip(1);
         let Some(slots) = inlined.map(|frame| frame.base + frame.slots).max() else { return };
-        let deepest = trace.exits.iter().map(|exit| trace.active(exit).len()).max();
-        let deeper = deepest.unwrap_or(1) as i64 - 1;
+        let frames = (0..trace.frames.len() as u32).map(FrameId);
+        let deepest = frames.map(|frame| trace.callers(frame).len()).max().unwrap_or(1);
+        let deeper = deepest as i64 - 1;
         let full = self.e.cold_block();
         let limit = self.e.load(types::I64, self.e.session, offset_of!(SessionAbi, stack_limit));
         let end = self.e.slot_address(Slot::index(slots as usize));

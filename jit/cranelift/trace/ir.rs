@@ -159,16 +159,21 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// The frames that are active at an exit, outermost first.
-    pub(crate) fn active(&self, exit: &Exit) -> Vec<FrameId> {
-        let mut chain = vec![exit.frame];
-        let mut at = exit.frame;
+    /// A frame and those that called it, outermost first.
+    pub(crate) fn callers(&self, frame: FrameId) -> Vec<FrameId> {
+        let mut chain = vec![frame];
+        let mut at = frame;
         while let Some((caller, _, _)) = self.frames[at.0 as usize].called {
             chain.push(caller);
             at = caller;
         }
         chain.reverse();
         chain
+    }
+
+    /// The frames that are active at an exit, outermost first.
+    pub(crate) fn active(&self, exit: &Exit) -> Vec<FrameId> {
+        self.callers(exit.frame)
     }
 
     pub(crate) fn frame(&self, FrameId(id): FrameId) -> &FrameData {

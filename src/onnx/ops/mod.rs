@@ -7,14 +7,18 @@
 
 mod activation;
 mod arithmetic;
+mod attention;
 mod control;
 pub(crate) mod function;
 mod index;
 mod layout;
 mod linear;
+mod loss;
 mod norm;
+mod quant;
 mod recurrent;
 mod reduce;
+mod resize;
 mod sequence;
 mod shape;
 mod window;
@@ -34,13 +38,17 @@ type Table = &'static [(&'static str, Operator)];
 const DEFAULT: &[Table] = &[
     activation::TABLE,
     arithmetic::TABLE,
+    attention::TABLE,
     control::TABLE,
     index::TABLE,
     layout::TABLE,
     linear::TABLE,
+    loss::TABLE,
     norm::TABLE,
+    quant::TABLE,
     recurrent::TABLE,
     reduce::TABLE,
+    resize::TABLE,
     sequence::TABLE,
     shape::TABLE,
     window::TABLE,

@@ -14,12 +14,15 @@
 //! lowered.body.visit(&mut |s| assert!(!matches!(s, Stmt::Block(_))));
 //! ```
 
+mod bind_once;
 mod lower_blocks;
 mod lower_math;
 mod partition_loops;
 mod plan_allocations;
+mod rename;
 mod simplify;
 
+pub use bind_once::bind_once;
 pub use lower_blocks::lower_blocks;
 pub use lower_math::lower_math;
 pub use partition_loops::partition_loops;
@@ -33,6 +36,7 @@ pub type Pass = (&'static str, fn(&PrimFunc) -> PrimFunc);
 
 /// What [`lower`] runs, in order.
 pub const PASSES: &[Pass] = &[
+    ("bind_once", bind_once),
     ("plan_allocations", plan_allocations),
     ("lower_blocks", lower_blocks),
     ("simplify", simplify),

@@ -16,6 +16,7 @@ use crate::arith::Analyzer;
 use crate::{CmpOp, DType, Expr, ExprKind, For, ForKind, Intrin, PrimFunc, Stmt, Var};
 
 use super::lower_blocks::{conjuncts, vars};
+use super::rename;
 use super::simplify::{parameter_facts, simplify};
 
 /// A body of more nodes is not copied.
@@ -24,40 +25,92 @@ const MAX_COPIED: usize = 3000;
 /// Partitions the loops of `func`, outermost first.
 pub fn partition_loops(func: &PrimFunc) -> PrimFunc {
     let mut func = func.clone();
-    func.body = stmt(&func.body, &parameter_facts(&func));
+    let (body, facts) = (func.body.clone(), parameter_facts(&func));
+    func.body = Partition { func: &mut func }.stmt(&body, &facts);
     simplify(&func)
 }
 
-fn stmt(s: &Stmt, facts: &Analyzer) -> Stmt {
-    let Stmt::For(l) = s else { return s.map_children(&mut |s| stmt(s, facts)) };
-    let parts = match l.kind {
-        ForKind::Serial | ForKind::Parallel => partition(l, facts),
-        ForKind::Vectorized | ForKind::Unrolled | ForKind::ThreadBinding(_) => None,
-    };
-    match parts {
-        Some(parts) => Stmt::Seq(parts.iter().map(|l| inside(l, facts)).collect()),
-        None => inside(l, facts),
+struct Partition<'f> {
+    func: &'f mut PrimFunc,
+}
+
+impl Partition<'_> {
+    fn stmt(&mut self, s: &Stmt, facts: &Analyzer) -> Stmt {
+        let Stmt::For(l) = s else { return s.map_children(&mut |s| self.stmt(s, facts)) };
+        let parts = match l.kind {
+            ForKind::Serial | ForKind::Parallel => self.partition(l, facts),
+            ForKind::Vectorized | ForKind::Unrolled | ForKind::ThreadBinding(_) => None,
+        };
+        match parts {
+            Some(parts) => Stmt::Seq(parts.iter().map(|l| self.inside(l, facts)).collect()),
+            None => self.inside(l, facts),
+        }
+    }
+
+    /// Goes on with the body of a loop that is settled.
+    fn inside(&mut self, l: &For, facts: &Analyzer) -> Stmt {
+        let mut facts = facts.clone();
+        facts.bind_loop(l);
+        let body = self.stmt(&l.body, &facts);
+        Stmt::For(Box::new(For { body, ..l.clone() }))
+    }
+
+    /// The loops that replace `l`, or `None` when nothing is gained.
+    fn partition(&mut self, l: &For, facts: &Analyzer) -> Option<Vec<For>> {
+        let found = limits(l, facts)?;
+        let (start, end) = (l.min.clone(), l.min.clone() + l.extent.clone());
+        let (mut from, mut to) = (start.clone(), end.clone());
+        for limit in &found {
+            match &limit.holds {
+                Holds::From(e) => from = from.max(e.clone()),
+                Holds::Below(e) => to = to.min(e.clone()),
+            }
+        }
+        let (from, to) = (facts.simplify(&from), facts.simplify(&to));
+        if facts.bounds(&(to.clone() - from.clone())).max <= 0 {
+            return None;
+        }
+        let known: HashSet<Expr> = found.into_iter().map(|c| c.cond).collect();
+        let main = l.body.map_exprs(&mut |e| assume(e, &known));
+        let starts_there = facts.prove(&from.clone().equal(start.clone()));
+        if starts_there && facts.prove(&to.clone().ge(end.clone())) {
+            return Some(vec![For { body: main, ..l.clone() }]);
+        }
+        if starts_there && l.kind == ForKind::Serial {
+            let split = facts.simplify(&to.max(start.clone()));
+            let tail = For { min: split.clone(), extent: end - split.clone(), ..l.clone() };
+            let Stmt::For(tail) = rename::copy(self.func, &Stmt::For(Box::new(tail))) else {
+                unreachable!("a copy of a loop is a loop");
+            };
+            return Some(vec![For { extent: split - start, body: main, ..l.clone() }, *tail]);
+        }
+        let at = Expr::var(l.var);
+        let above = self.side(l, &to, end - to.clone(), facts);
+        let outside = match starts_there {
+            true => above,
+            false => Stmt::If {
+                cond: at.clone().lt(from.clone()),
+                then: Box::new(self.side(l, &start, from.clone() - start.clone(), facts)),
+                otherwise: Some(Box::new(above)),
+            },
+        };
+        let cond = at.clone().ge(from).and(at.lt(to));
+        let (then, otherwise) = (Box::new(main), Some(Box::new(outside)));
+        Some(vec![For { body: Stmt::If { cond, then, otherwise }, ..l.clone() }])
+    }
+
+    /// A copy of the body for the `count` values from `first`; one value is filled in.
+    fn side(&mut self, l: &For, first: &Expr, count: Expr, facts: &Analyzer) -> Stmt {
+        let body = rename::copy(self.func, &l.body);
+        match facts.simplify(&count).as_int() {
+            Some(1) => body.substitute(&|v| (v == l.var).then(|| first.clone())),
+            _ => body,
+        }
     }
 }
 
-/// Goes on with the body of a loop that is settled.
-fn inside(l: &For, facts: &Analyzer) -> Stmt {
-    let mut facts = facts.clone();
-    facts.bind_loop(l);
-    let body = match &l.body {
-        // Both sides of a chosen body are settled for this loop's variable.
-        Stmt::If { cond, then, otherwise } => Stmt::If {
-            cond: cond.clone(),
-            then: Box::new(stmt(then, &facts)),
-            otherwise: otherwise.as_ref().map(|s| Box::new(stmt(s, &facts))),
-        },
-        body => stmt(body, &facts),
-    };
-    Stmt::For(Box::new(For { body, ..l.clone() }))
-}
-
-/// The loops that replace `l`, or `None` when nothing is gained.
-fn partition(l: &For, facts: &Analyzer) -> Option<Vec<For>> {
+/// The conditions in the body of `l` to partition by.
+fn limits(l: &For, facts: &Analyzer) -> Option<Vec<Limit>> {
     let mut search = Search { var: l.var, found: vec![], has_loop: false };
     let mut inner = facts.clone();
     inner.bind_loop(l);
@@ -65,51 +118,8 @@ fn partition(l: &For, facts: &Analyzer) -> Option<Vec<For>> {
     if !search.has_loop {
         search.found.retain(|c| c.is_statement);
     }
-    if search.found.is_empty() || nodes(&l.body) > MAX_COPIED {
-        return None;
-    }
-    let (start, end) = (l.min.clone(), l.min.clone() + l.extent.clone());
-    let (mut from, mut to) = (start.clone(), end.clone());
-    for limit in &search.found {
-        match &limit.holds {
-            Holds::From(e) => from = from.max(e.clone()),
-            Holds::Below(e) => to = to.min(e.clone()),
-        }
-    }
-    let (from, to) = (facts.simplify(&from), facts.simplify(&to));
-    if facts.bounds(&(to.clone() - from.clone())).max <= 0 {
-        return None;
-    }
-    let known: HashSet<Expr> = search.found.into_iter().map(|c| c.cond).collect();
-    let main = l.body.map_exprs(&mut |e| assume(e, &known));
-    let starts_there = facts.prove(&from.clone().equal(start.clone()));
-    if starts_there && facts.prove(&to.clone().ge(end.clone())) {
-        return Some(vec![For { body: main, ..l.clone() }]);
-    }
-    if starts_there && l.kind == ForKind::Serial {
-        let split = facts.simplify(&to.max(start.clone()));
-        let head = For { extent: split.clone() - start, body: main, ..l.clone() };
-        let tail = For { min: split.clone(), extent: end - split, ..l.clone() };
-        return Some(vec![head, tail]);
-    }
-    let at = Expr::var(l.var);
-    // A side of one iteration is a body for one known value.
-    let side = |first: &Expr, count: Expr| match facts.simplify(&count).as_int() {
-        Some(1) => l.body.substitute(&|v| (v == l.var).then(|| first.clone())),
-        _ => l.body.clone(),
-    };
-    let above = side(&to, end - to.clone());
-    let outside = match starts_there {
-        true => above,
-        false => Stmt::If {
-            cond: at.clone().lt(from.clone()),
-            then: Box::new(side(&start, from.clone() - start.clone())),
-            otherwise: Some(Box::new(above)),
-        },
-    };
-    let cond = at.clone().ge(from).and(at.lt(to));
-    let (then, otherwise) = (Box::new(main), Some(Box::new(outside)));
-    Some(vec![For { body: Stmt::If { cond, then, otherwise }, ..l.clone() }])
+    let worth_it = !search.found.is_empty() && nodes(&l.body) <= MAX_COPIED;
+    worth_it.then_some(search.found)
 }
 
 /// Replaces conditions that hold.

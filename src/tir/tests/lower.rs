@@ -8,6 +8,7 @@ use common::{any_func, arguments, conv, dense, matmul, matmul_symbolic};
 use reflex_tir::eval::{self, Arg};
 use reflex_tir::lower::{self, PASSES};
 use reflex_tir::schedule::Schedule;
+use reflex_tir::verify::{Form, verify};
 use reflex_tir::{Buffer, ForKind, PrimFunc, Scope, Stmt};
 
 /// Evaluates after every pass. `lower_math` is left out: it may change the last bits.
@@ -21,6 +22,13 @@ fn assert_each_pass_preserves(func: &PrimFunc, args: &[Arg], what: &dyn Fn() -> 
         let mut actual = args.to_vec();
         eval::eval(&func, &mut actual)
             .unwrap_or_else(|e| panic!("{name}: {e}\n{}\n{before:#?}\n{func:#?}", what()));
+        let form = match *name {
+            "bind_once" | "plan_allocations" => Form::Scheduled,
+            _ => Form::Lowered,
+        };
+        if let Err(faults) = verify(&func, form) {
+            panic!("{name}: {faults:?}\n{}\n{before:#?}\n{func:#?}", what());
+        }
         assert!(actual == expected, "{name} changes results\n{}\n{before:#?}\n{func:#?}", what());
     }
 }
@@ -34,6 +42,8 @@ fn lowering_preserves_random_schedules() {
             log.extend(step(u, &mut s)?);
         }
         let args = arguments(u, s.func(), 5)?;
+        let lowered = lower::lower(s.func());
+        assert_eq!(verify(&lowered, Form::Lowered), Ok(()), "{}", log.join("\n"));
         assert_each_pass_preserves(s.func(), &args, &|| log.join("\n"));
         Ok(())
     })

@@ -316,3 +316,57 @@ fn sessions_of_one_program_run_at_once() {
     });
     assert_eq!(total.into_inner(), 4 * 50 * 100);
 }
+
+#[test]
+fn an_instrument_sees_every_call_and_can_skip_it() {
+    use reflex_vm::instrument::{CallEvent, Instrument, Profile, Verdict};
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    struct Log(Vec<String>);
+    impl Instrument for Log {
+        fn before(&mut self, call: &CallEvent<'_>) -> Verdict {
+            self.0
+                .push(format!("{}@{} {} {:?}", call.function, call.instr, call.callee, call.args));
+            if call.callee == "fail" { Verdict::Skip } else { Verdict::Run }
+        }
+        fn after(&mut self, call: &CallEvent<'_>, result: reflex_runtime::value::AnyView<'_>) {
+            self.0.push(format!("{} = {result:?}", call.callee));
+        }
+    }
+
+    let mut s = session(|b| {
+        b.function("inner", 1).unwrap();
+        b.emit_call("add", &[b.r(0), b.imm(1).unwrap()], b.r(1)).unwrap();
+        b.emit_call("fail", &[], b.r(0)).unwrap();
+        b.emit_ret(Reg(1)).unwrap();
+        b.end_function().unwrap();
+        b.function("main", 1).unwrap();
+        b.emit_call("inner", &[b.r(0)], b.r(1)).unwrap();
+        b.emit_call("vm.builtin.copy", &[b.r(1)], b.r(2)).unwrap();
+        b.emit_ret(Reg(2)).unwrap();
+        b.end_function().unwrap();
+    });
+    let log = Arc::new(Mutex::new(Log::default()));
+    s.set_instrument(Some(Box::new(Arc::clone(&log))));
+    assert_eq!(int(s.call("main", &[Any::from(4_i64)]).unwrap()), 5);
+    assert_eq!(
+        log.lock().unwrap().0,
+        [
+            "main@0 inner [4]",
+            "inner@0 add [4, 1]",
+            "add = 5",
+            "inner@1 fail []",
+            "inner = 5",
+            "main@1 vm.builtin.copy [5]",
+            "vm.builtin.copy = 5",
+        ]
+    );
+    let profile = Arc::new(Mutex::new(Profile::default()));
+    s.set_instrument(Some(Box::new(Arc::clone(&profile))));
+    assert!(s.call("main", &[Any::from(4_i64)]).is_err());
+    s.set_instrument(None);
+    let profile = profile.lock().unwrap();
+    let calls: Vec<_> = profile.by_time().iter().map(|(name, e)| (*name, e.calls)).collect();
+    assert_eq!(calls, [("add", 1)]);
+}

@@ -1,0 +1,140 @@
+//! The host side of generated programs: functions with effects, failures, and counted objects.
+//!
+//! Everything observable goes into a log, in order; objects count themselves while they live. Both
+//! are per thread, so oracles may run on several threads at once.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+
+use reflex_runtime::array::Array;
+use reflex_runtime::error::Error;
+use reflex_runtime::function::{Function, arg};
+use reflex_runtime::shape::Shape;
+use reflex_runtime::value::{Any, AnyView};
+
+thread_local! {
+    static LOG: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    static LIVE: Cell<i64> = const { Cell::new(0) };
+}
+
+/// An object that counts itself while it lives.
+struct Token;
+
+impl Token {
+    fn new() -> Self {
+        LIVE.with(|live| live.set(live.get() + 1));
+        Token
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        LIVE.with(|live| live.set(live.get() - 1));
+    }
+}
+
+/// Takes what has been logged since the last time.
+pub fn take_log() -> Vec<String> {
+    LOG.with(|log| std::mem::take(&mut *log.borrow_mut()))
+}
+
+/// Objects made by `fuzz.object` that are alive.
+pub fn live_objects() -> i64 {
+    LIVE.with(Cell::get)
+}
+
+fn log(line: String) -> i64 {
+    LOG.with(|log| {
+        let mut log = log.borrow_mut();
+        log.push(line);
+        log.len() as i64
+    })
+}
+
+/// A value as text: contents, never addresses.
+pub fn describe(value: AnyView<'_>) -> String {
+    if let Some(items) = value.downcast_ref::<Array>() {
+        let items: Vec<_> = items.iter().map(|item| describe(item.view())).collect();
+        return format!("({})", items.join(", "));
+    }
+    if let Some(shape) = value.downcast_ref::<Shape>() {
+        let extents: Vec<i64> = shape.iter().copied().collect();
+        return format!("shape{extents:?}");
+    }
+    match value.type_key().as_str() {
+        "None" => "none".to_owned(),
+        "int" => format!("{:?}", value.as_int()),
+        "bool" => format!("{:?}", value.as_bool()),
+        "float" => format!("{:?}", value.as_float().map(f64::to_bits)),
+        "ffi.Tensor" => tensor(value),
+        key => match value.as_str() {
+            Some(text) => format!("{text:?}"),
+            None => key.to_owned(),
+        },
+    }
+}
+
+/// Shape and type of a tensor. Elements of fresh tensors are whatever memory held.
+fn tensor(value: AnyView<'_>) -> String {
+    match value.downcast_ref::<reflex_runtime::tensor::Tensor>() {
+        Some(tensor) => format!("tensor{:?}{}", tensor.shape(), tensor.dtype()),
+        None => "tensor".to_owned(),
+    }
+}
+
+fn describe_all(args: &[AnyView<'_>]) -> String {
+    args.iter().map(|arg| describe(*arg)).collect::<Vec<_>>().join(" ")
+}
+
+fn record(args: &[AnyView<'_>]) -> Result<Any, Error> {
+    Ok(log(format!("record {}", describe_all(args))).into())
+}
+
+fn fail_on_odd(args: &[AnyView<'_>]) -> Result<Any, Error> {
+    let value: i64 = arg(args, 0)?;
+    log(format!("fail_on_odd {value}"));
+    if value % 2 != 0 {
+        return Err(Error::value_error(format!("{value} is odd")));
+    }
+    Ok((value / 2).into())
+}
+
+fn object(_: &[AnyView<'_>]) -> Result<Any, Error> {
+    let token = Token::new();
+    let call = move |args: &[AnyView<'_>]| {
+        let _keep = &token;
+        Ok(log(format!("object called with {}", describe_all(args))).into())
+    };
+    Ok(Function::new(call).into())
+}
+
+fn fill(args: &[AnyView<'_>]) -> Result<Any, Error> {
+    let value: i64 = arg(args, 1)?;
+    log(format!("fill {} {value}", args.first().map_or_else(String::new, |x| describe(*x))));
+    Ok(Any::NONE)
+}
+
+fn size(args: &[AnyView<'_>]) -> Result<Any, Error> {
+    let tensor = args.first().and_then(|x| x.downcast_ref::<reflex_runtime::tensor::Tensor>());
+    let tensor = tensor.ok_or_else(|| Error::type_error("fuzz.size of something else"))?;
+    Ok((tensor.element_count() as i64).into())
+}
+
+/// The functions that generated programs call.
+pub fn library() -> HashMap<String, Function> {
+    let add = |args: &[AnyView<'_>]| {
+        Ok(Any::from(arg::<i64>(args, 0)?.wrapping_add(arg::<i64>(args, 1)?)))
+    };
+    let less = |args: &[AnyView<'_>]| Ok(Any::from(arg::<i64>(args, 0)? < arg::<i64>(args, 1)?));
+    [
+        ("fuzz.add", Function::new(add)),
+        ("fuzz.less", Function::new(less)),
+        ("fuzz.record", Function::new(record)),
+        ("fuzz.fail_on_odd", Function::new(fail_on_odd)),
+        ("fuzz.object", Function::new(object)),
+        ("fuzz.fill", Function::new(fill)),
+        ("fuzz.size", Function::new(size)),
+    ]
+    .map(|(name, function)| (name.to_owned(), function))
+    .into()
+}

@@ -1,0 +1,9 @@
+//! Generators of programs, and oracles: sentences about programs that must hold for all of them.
+//!
+//! `cargo test` runs every oracle for a short time on random bytes; `cargo fuzz` digs. The targets
+//! in `fuzz_targets/` are glue. An oracle panics when its sentence is false, and says what differs.
+#![forbid(unsafe_code)]
+
+pub mod host;
+pub mod oracles;
+pub mod programs;

@@ -1,0 +1,138 @@
+//! Oracles, named by the sentence they assert.
+
+use std::sync::Arc;
+
+use reflex_cranelift::{CraneliftTier, ForcedExits, TierOptions};
+use reflex_runtime::array::Array;
+use reflex_runtime::dtype::DType;
+use reflex_runtime::shape::Shape;
+use reflex_runtime::tensor::Tensor;
+use reflex_runtime::value::Any;
+use reflex_vm::program::Program;
+use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::verify::verify;
+
+use crate::host;
+use crate::programs::{Input, ProgramCase, SHAPES};
+
+/// Frames a session may have.
+const DEPTH_LIMIT: u32 = 150;
+
+/// Interpreter, compiled code and traces give the same results, host calls in the same order, the
+/// same errors at the same places, the same fuel left, and leave the same objects alive; whichever
+/// guards of the traces fail.
+pub fn tiers(case: &ProgramCase) -> Tally {
+    let expected = run(case, &load(case, None).0, Mode::Bytecode);
+    let (compiled, _) = load(case, Some(TierOptions::default()));
+    let mut tally = Tally::default();
+    let refused = compiled.compile_all();
+    assert!(refused.is_empty(), "compiled mode refused {refused:?}");
+    compare(case, "compiled", &expected, &run(case, &compiled, Mode::Compiled));
+    for one_in in [0, 1, 4] {
+        let force = (one_in > 0).then(|| Arc::new(ForcedExits::new(case.guard_seed, one_in)));
+        let (traced, tier) = load(case, Some(TierOptions { threshold: 2, force }));
+        let name = format!("traced, one guard in {one_in} forced to fail");
+        compare(case, &name, &expected, &run(case, &traced, Mode::Tiered));
+        for trace in tier.iter().flat_map(|tier| tier.traces(&traced)) {
+            tally.traces += 1;
+            tally.exits += trace.exits().iter().filter(|&&taken| taken > 0).count();
+        }
+    }
+    tally
+}
+
+/// How much of what an oracle is about really happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Traces that were compiled.
+    pub traces: usize,
+    /// Different exits that were taken.
+    pub exits: usize,
+}
+
+type Loaded = (Arc<Program>, Option<Arc<CraneliftTier>>);
+
+fn load(case: &ProgramCase, options: Option<TierOptions>) -> Loaded {
+    let executable = verify(case.executable.clone()).expect("the generator makes valid programs");
+    let program = Program::load(executable, &[&host::library()]).expect("every function exists");
+    let tier = options.map(|options| {
+        let tier = CraneliftTier::with_options(options).expect("generated code runs here");
+        let tier = Arc::new(tier);
+        assert!(program.attach(Arc::clone(&tier) as Arc<dyn reflex_vm::tier::Tier>));
+        tier
+    });
+    (Arc::new(program), tier)
+}
+
+/// Everything that a run shows, one line each.
+fn run(case: &ProgramCase, program: &Arc<Program>, mode: Mode) -> Vec<String> {
+    host::take_log();
+    let alive = host::live_objects();
+    let counts = constant_counts(program);
+    let mut seen = Vec::new();
+    let options = Options { mode, depth_limit: DEPTH_LIMIT, ..Options::default() };
+    let mut session = Session::new(program, options).expect("a session can be made");
+    for inputs in &case.calls {
+        let args = inputs.map(input);
+        session.set_fuel(Some(case.fuel));
+        let outcome = session.call("main", &args);
+        seen.extend(host::take_log());
+        seen.push(match outcome {
+            Ok(value) => format!("= {}", host::describe(value.view())),
+            Err(error) => format!("! {:?} {error}", error.reason()),
+        });
+        seen.push(format!("fuel {}", session.fuel()));
+        // The result is gone; only the host refers to its arguments, unless a kept cycle does.
+        for arg in &args {
+            let holders = arg.object_ref().map_or(1, |object| object.strong_count());
+            seen.push(format!("argument held {holders} times"));
+        }
+    }
+    drop(session);
+    seen.push(format!("{} objects left alive", host::live_objects() - alive));
+    let kept = constant_counts(program).iter().zip(&counts).any(|(now, before)| now != before);
+    seen.push(format!("constants kept: {kept}"));
+    seen
+}
+
+/// Reference counts of the program's constants.
+fn constant_counts(program: &Program) -> Vec<u32> {
+    let count = |value: &Any| value.object_ref().map_or(0, |object| object.strong_count());
+    program.consts().iter().map(count).collect()
+}
+
+fn input(input: Input) -> Any {
+    let extents = |which: u8| SHAPES[usize::from(which) % SHAPES.len()];
+    match input {
+        Input::None => Any::NONE,
+        Input::Int(value) => i64::from(value).into(),
+        Input::Bool(value) => value.into(),
+        Input::Tensor(which) => {
+            Tensor::zeros(extents(which), DType::F32).expect("a small tensor fits").into()
+        }
+        Input::Shape(which) => Shape::new(extents(which)).into(),
+        Input::Pair(left, right) => {
+            Array::new([i64::from(left).into(), i64::from(right).into()]).into()
+        }
+    }
+}
+
+#[track_caller]
+fn compare(case: &ProgramCase, name: &str, expected: &[String], found: &[String]) {
+    if expected == found {
+        return;
+    }
+    let at = expected.iter().zip(found).position(|(left, right)| left != right);
+    let at = at.unwrap_or_else(|| expected.len().min(found.len()));
+    let line = |lines: &[String]| lines.get(at).cloned().unwrap_or_else(|| "<nothing>".to_owned());
+    panic!(
+        "{name} differs from the interpreter in line {at}:\n  interpreter: {}\n  {name}: {}\n\
+         calls {:?} fuel {} seed {}\n{}",
+        line(expected),
+        line(found),
+        case.calls,
+        case.fuel,
+        case.guard_seed,
+        reflex_vm::text::as_text(&case.executable),
+    );
+}

@@ -1,0 +1,161 @@
+//! Modules as TVMScript, the way TVM 0.27 prints Relax.
+//!
+//! The text is stable: names come from the hints, made unique in order, and
+//! [`crate::script::parse`] reads it back to a module that prints the same. What Relax lacks
+//! is written as calls of `R.reflex.<name>`; a loop, which Relax would write as recursion, is
+//!
+//! ```text
+//! with R.reflex.loop(max_trips, condition, (x0, y0), ty_args=(X, Y)) as (i, c, x, y):
+//!     ...
+//!     out: R.Tuple(X, Y, S) = R.reflex.next(condition_next, (x_next, y_next), (scan,))
+//! ```
+//!
+//! where `out` holds the final values and the stacked scans after it. Printing decides nothing
+//! and checks nothing: a faulty module prints too.
+
+mod consts;
+mod dims;
+mod func;
+mod metadata;
+mod names;
+mod op;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt::Write;
+
+use cranelift_entity::SecondaryMap;
+
+use crate::{Const, FuncData, FuncId, Module, Node};
+
+/// The text of a module. Constants that are not small stand as entries of a `metadata` table,
+/// whose types and sizes follow the text; their bytes are left out.
+pub fn module(module: &Module) -> String {
+    let (mut text, printer) = Printer::print(module);
+    printer.describe_metadata(&mut text);
+    text
+}
+
+/// The text of a module after the bytes of its constants: TVM's `script(show_meta=True)`.
+/// [`crate::script::parse`] needs them.
+pub fn module_with_metadata(module: &Module) -> String {
+    let (text, printer) = Printer::print(module);
+    if printer.large.is_empty() {
+        return text;
+    }
+    let literals: Vec<_> = printer.large.iter().map(|c| &module.consts[*c]).collect();
+    metadata::table(&literals) + &text
+}
+
+/// What the functions of a module share while they are printed.
+struct Printer<'m> {
+    module: &'m Module,
+    names: SecondaryMap<FuncId, String>,
+    impure: HashSet<FuncId>,
+    /// Constants in the metadata table, by index.
+    large: Vec<Const>,
+    places: HashMap<Const, usize>,
+    /// Dimensions that function signatures mention, which a module declares up front.
+    symbols: BTreeSet<String>,
+}
+
+impl<'m> Printer<'m> {
+    fn print(module: &'m Module) -> (String, Printer<'m>) {
+        let mut printer = Printer {
+            module,
+            names: SecondaryMap::new(),
+            impure: impure(module),
+            large: vec![],
+            places: HashMap::new(),
+            symbols: BTreeSet::new(),
+        };
+        for (id, func) in module.funcs.iter() {
+            printer.names[id] = names::identifier(func.name());
+        }
+        let mut members = vec![];
+        for (id, data) in module.funcs.iter() {
+            members.push(match data {
+                FuncData::Graph(func) => func::FuncPrinter::print(&mut printer, id, func),
+                FuncData::Prim(func) => printer.kernel(func),
+            });
+        }
+        (printer.header() + &members.join("\n"), printer)
+    }
+
+    fn kernel(&mut self, func: &reflex_tir::PrimFunc) -> String {
+        format!("    # kernel {}\n", func.name)
+    }
+
+    fn header(&self) -> String {
+        let mut text = String::new();
+        if !self.symbols.is_empty() {
+            text.push_str("# from typing import TypeVar\n");
+        }
+        text.push_str("# from tvm.script import ir as I\n");
+        text.push_str("# from tvm.script import tirx as T\n");
+        text.push_str("# from tvm.script import relax as R\n\n");
+        for name in &self.symbols {
+            let _ = writeln!(text, "{name} = TypeVar(\"{name}\")");
+        }
+        text.push_str("@I.ir_module\nclass Module:\n");
+        if self.module.funcs.is_empty() {
+            text.push_str("    pass\n");
+        }
+        text
+    }
+
+    fn describe_metadata(&self, text: &mut String) {
+        if self.large.is_empty() {
+            return;
+        }
+        let bytes: usize = self.large.iter().map(|c| self.module.consts[*c].bytes().len()).sum();
+        let _ =
+            writeln!(text, "\n# Metadata omitted: {} constants, {bytes} bytes.", self.large.len());
+        for (index, id) in self.large.iter().enumerate() {
+            let literal = &self.module.consts[*id];
+            let size = literal.bytes().len();
+            let _ = writeln!(text, "# {}: {literal:?}, {size} bytes", metadata::entry(index));
+        }
+    }
+
+    /// A constant where it is used.
+    fn constant(&mut self, id: Const) -> String {
+        let Some(literal) = self.module.consts.get(id) else { return id.to_string() };
+        if let Some(text) = consts::inline(literal) {
+            return text;
+        }
+        let next = self.large.len();
+        let index = *self.places.entry(id).or_insert(next);
+        if index == next {
+            self.large.push(id);
+        }
+        metadata::entry(index)
+    }
+}
+
+/// Graph functions that call code which is not ours, directly or not.
+fn impure(module: &Module) -> HashSet<FuncId> {
+    let mut found: HashSet<FuncId> = HashSet::new();
+    loop {
+        let before = found.len();
+        for (id, data) in module.funcs.iter() {
+            let FuncData::Graph(func) = data else { continue };
+            let mut calls = false;
+            func.body.walk(&mut |binding| {
+                calls |= match &binding.node {
+                    Node::CallPacked { .. } => true,
+                    Node::CallFunc { func, .. } => found.contains(func),
+                    _ => false,
+                };
+            });
+            if calls {
+                found.insert(id);
+            }
+        }
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,443 @@
+//! One graph function as text: signature, bindings, control flow.
+
+use std::collections::{HashMap, HashSet};
+
+use cranelift_entity::SecondaryMap;
+use reflex_tir::{Expr, Var};
+
+use super::Printer;
+use super::dims::DimText;
+use super::names::Names;
+use super::op::tuple;
+use crate::{Binding, Body, Const, Func, FuncData, FuncId, Loop, Node, Type, Value};
+
+pub(super) struct FuncPrinter<'p, 'm> {
+    cx: &'p mut Printer<'m>,
+    id: FuncId,
+    pub(super) func: &'m Func,
+    names: Names,
+    values: SecondaryMap<Value, Option<String>>,
+    syms: HashMap<Var, String>,
+    consts: HashMap<Value, Const>,
+    used: HashSet<Value>,
+    out: String,
+    indent: usize,
+}
+
+impl<'p, 'm> FuncPrinter<'p, 'm> {
+    /// The definition of a function inside the module's class.
+    pub fn print(cx: &'p mut Printer<'m>, id: FuncId, func: &'m Func) -> String {
+        let mut p = FuncPrinter {
+            cx,
+            id,
+            func,
+            names: Names::default(),
+            values: SecondaryMap::new(),
+            syms: HashMap::new(),
+            consts: HashMap::new(),
+            used: HashSet::new(),
+            out: String::new(),
+            indent: 1,
+        };
+        func.body.walk(&mut |binding| {
+            if let (Node::Const(c), [value]) = (&binding.node, &binding.outputs[..]) {
+                p.consts.insert(*value, *c);
+            }
+        });
+        func.body.uses(&mut |value| {
+            p.used.insert(value);
+        });
+        p.function();
+        p.out
+    }
+
+    fn line(&mut self, text: &str) {
+        for _ in 0..self.indent {
+            self.out.push_str("    ");
+        }
+        self.out.push_str(text);
+        self.out.push('\n');
+    }
+
+    fn function(&mut self) {
+        let func = self.func;
+        let inner = self.name_dims();
+        let mut params = vec![];
+        for param in &func.params {
+            let name = self.define(*param);
+            params.push(format!("{name}: {}", self.ty(&func.values[*param].ty, Place::Signature)));
+        }
+        let results: Vec<&Type> = func.body.results.iter().map(|v| &func.values[*v].ty).collect();
+        let result = self.types(&results, Place::Signature);
+        let pure = if self.cx.impure.contains(&self.id) { "(pure=False)" } else { "" };
+        self.line(&format!("@R.function{pure}"));
+        let name = self.cx.names[self.id].clone();
+        self.line(&format!("def {name}({}) -> {result}:", params.join(", ")));
+        self.indent += 1;
+        if !default_names(&func.result_names) {
+            let names: Vec<String> = func.result_names.iter().map(|n| quoted(n)).collect();
+            let names = names.join(", ");
+            self.line(&format!("R.func_attr({{\"reflex.result_names\": [{names}]}})"));
+        }
+        for name in inner {
+            self.line(&format!("{name} = T.int64()"));
+        }
+        if self.calls_members() {
+            self.line("cls = Module");
+        }
+        for binding in &func.body.bindings {
+            self.binding(binding);
+        }
+        let results = self.results(&func.body.results);
+        self.line(&format!("return {results}"));
+    }
+
+    /// Names the dimensions; those that no parameter mentions are returned.
+    fn name_dims(&mut self) -> Vec<String> {
+        let func = self.func;
+        let (mut outer, mut inner) = (vec![], vec![]);
+        for param in &func.params {
+            vars_of_type(&func.values[*param].ty, &mut outer);
+        }
+        func.body.walk(&mut |binding| {
+            binding.node.dims(&mut |e| vars_of(e, &mut inner));
+            let carried = match &binding.node {
+                Node::Loop(l) => l.carried.as_slice(),
+                _ => &[],
+            };
+            for value in binding.outputs.iter().chain(carried) {
+                vars_of_type(&func.values[*value].ty, &mut inner);
+            }
+        });
+        for var in outer {
+            if !self.syms.contains_key(&var) {
+                let name = self.name_dim(var);
+                self.cx.symbols.insert(name);
+            }
+        }
+        let mut names = vec![];
+        for var in inner {
+            if !self.syms.contains_key(&var) {
+                names.push(self.name_dim(var));
+            }
+        }
+        names
+    }
+
+    fn name_dim(&mut self, var: Var) -> String {
+        let hint = self.func.syms.get(var).map_or("", |data| &data.name);
+        let name = self.names.fresh(hint);
+        self.syms.insert(var, name.clone());
+        name
+    }
+
+    fn calls_members(&self) -> bool {
+        let mut found = false;
+        self.func.body.walk(&mut |binding| {
+            found |= match &binding.node {
+                Node::CallTir { .. } | Node::CallFunc { .. } => true,
+                Node::CallPacked { name, .. } => self.kernel_in_place(name, binding).is_some(),
+                _ => false,
+            };
+        });
+        found
+    }
+
+    fn define(&mut self, value: Value) -> String {
+        let hint = self.func.values.get(value).map_or("", |data| data.name.as_str());
+        let name = if hint.is_empty() { self.names.anonymous() } else { self.names.fresh(hint) };
+        self.values[value] = Some(name.clone());
+        name
+    }
+
+    /// A value where it is used.
+    pub(super) fn value(&mut self, value: Value) -> String {
+        match (&self.values[value], self.consts.get(&value)) {
+            (Some(name), _) => name.clone(),
+            (None, Some(id)) => self.cx.constant(*id),
+            (None, None) => value.to_string(),
+        }
+    }
+
+    fn list(&mut self, values: &[Value]) -> Vec<String> {
+        values.iter().map(|v| self.value(*v)).collect()
+    }
+
+    /// Whether a value is the scalar constant +0.
+    pub(super) fn is_zero(&self, value: Value) -> bool {
+        self.consts
+            .get(&value)
+            .and_then(|id| self.cx.module.consts.get(*id))
+            .is_some_and(|l| l.shape().is_empty() && l.bytes().iter().all(|b| *b == 0))
+    }
+
+    pub(super) fn dim(&self, e: &Expr) -> String {
+        DimText(&|var| self.syms.get(&var).cloned().unwrap_or_else(|| var.to_string())).text(e)
+    }
+
+    /// `R.shape([...])`
+    pub(super) fn shape(&self, dims: &[Expr]) -> String {
+        format!("R.shape([{}])", self.dims(dims, Place::Body))
+    }
+
+    fn dims(&self, dims: &[Expr], place: Place) -> String {
+        let text = |e: &Expr| match place {
+            // A signature is evaluated by Python, where a dimension knows no arithmetic.
+            Place::Signature if e.as_int().is_none() && e.as_var().is_none() => {
+                format!("\"{}\"", self.dim(e).replace('"', "'"))
+            }
+            _ => self.dim(e),
+        };
+        dims.iter().map(text).collect::<Vec<_>>().join(", ")
+    }
+
+    fn ty(&self, ty: &Type, place: Place) -> String {
+        match ty {
+            Type::Tensor(t) => {
+                let comma = if t.shape.len() == 1 { "," } else { "" };
+                let dims = self.dims(&t.shape, place);
+                format!("R.Tensor(({dims}{comma}), dtype=\"{}\")", t.dtype)
+            }
+            Type::Shape(dims) => format!("R.Shape([{}])", self.dims(dims, place)),
+            Type::Prim(dtype) => format!("R.Prim(\"{dtype}\")"),
+            Type::Tuple(types) => self.tuple_type(&types.iter().collect::<Vec<_>>(), place),
+            Type::Func => "R.Callable".to_string(),
+            Type::Object => "R.Any".to_string(),
+        }
+    }
+
+    fn tuple_type(&self, types: &[&Type], place: Place) -> String {
+        if types.is_empty() {
+            return "R.Tuple".to_string();
+        }
+        let types: Vec<String> = types.iter().map(|t| self.ty(t, place)).collect();
+        format!("R.Tuple({})", types.join(", "))
+    }
+
+    /// The type of one result, or of a tuple of results.
+    fn types(&self, types: &[&Type], place: Place) -> String {
+        match types {
+            [one] => self.ty(one, place),
+            _ => self.tuple_type(types, place),
+        }
+    }
+
+    fn results(&mut self, values: &[Value]) -> String {
+        match values {
+            [one] => self.value(*one),
+            [] => "R.tuple()".to_string(),
+            _ => tuple(&self.list(values)),
+        }
+    }
+
+    fn binding(&mut self, binding: &Binding) {
+        match &binding.node {
+            Node::Const(_) => {}
+            Node::If { cond, then, otherwise } => {
+                let cond = self.value(*cond);
+                let name = self.outputs_name(&binding.outputs);
+                for (head, body) in [(format!("if {cond}:"), then), ("else:".into(), otherwise)] {
+                    self.line(&head);
+                    self.indent += 1;
+                    self.branch(&name, body, &binding.outputs);
+                    self.indent -= 1;
+                }
+                self.project(&name, &binding.outputs);
+            }
+            Node::Loop(l) => self.run_loop(l, &binding.outputs),
+            Node::MatchShape { value, dims } => self.match_shape(*value, dims, &binding.outputs),
+            _ => {
+                let call = self.call(binding);
+                let annotate = !matches!(binding.node, Node::CallTir { .. });
+                self.bind(&call, &binding.outputs, annotate);
+            }
+        }
+    }
+
+    /// `name: type = value`, and the single values where there are several.
+    fn bind(&mut self, value: &str, outputs: &[Value], annotate: bool) {
+        if outputs.is_empty() {
+            return self.line(value);
+        }
+        let name = self.outputs_name(outputs);
+        let ty = if annotate { self.annotation(outputs) } else { String::new() };
+        self.line(&format!("{name}{ty} = {value}"));
+        self.project(&name, outputs);
+    }
+
+    fn annotation(&self, outputs: &[Value]) -> String {
+        let types: Vec<&Type> = outputs.iter().map(|v| &self.func.values[*v].ty).collect();
+        format!(": {}", self.types(&types, Place::Body))
+    }
+
+    /// The name of the only output, or of the tuple of them.
+    fn outputs_name(&mut self, outputs: &[Value]) -> String {
+        match outputs {
+            [one] => self.define(*one),
+            [] => self.names.fresh("_"),
+            [first, ..] => {
+                let hint = match &self.func.values[*first].name {
+                    name if name.is_empty() => "gv",
+                    name => name,
+                };
+                self.names.fresh(&format!("{hint}_all"))
+            }
+        }
+    }
+
+    fn project(&mut self, name: &str, outputs: &[Value]) {
+        if outputs.len() < 2 {
+            return;
+        }
+        for (index, value) in outputs.iter().enumerate() {
+            let output = self.define(*value);
+            let ty = self.annotation(&[*value]);
+            self.line(&format!("{output}{ty} = {name}[{index}]"));
+        }
+    }
+
+    fn branch(&mut self, name: &str, body: &Body, outputs: &[Value]) {
+        for binding in &body.bindings {
+            self.binding(binding);
+        }
+        let results = self.results(&body.results);
+        let ty = self.annotation(outputs);
+        self.line(&format!("{name}{ty} = {results}"));
+    }
+
+    fn run_loop(&mut self, l: &Loop, outputs: &[Value]) {
+        let optional =
+            |p: &mut Self, v: Option<Value>| v.map_or("None".to_string(), |v| p.value(v));
+        let (trips, cond) = (optional(self, l.max_trips), optional(self, l.cond));
+        let init = tuple(&self.list(&l.init));
+        let types: Vec<String> =
+            l.carried.iter().map(|v| self.ty(&self.func.values[*v].ty, Place::Body)).collect();
+        let types = tuple(&types);
+        let mut names = vec![self.define(l.iter), self.define(l.cond_in)];
+        names.extend(l.carried.iter().map(|v| self.define(*v)));
+        let names = tuple(&names);
+        self.line(&format!(
+            "with R.reflex.loop({trips}, {cond}, {init}, ty_args={types}) as {names}:"
+        ));
+        self.indent += 1;
+        for binding in &l.body.bindings {
+            self.binding(binding);
+        }
+        let results = self.list(&l.body.results);
+        let (next, rest) = results.split_first().map_or(("", &[][..]), |(n, r)| (n.as_str(), r));
+        let (carried, scans) = rest.split_at(l.init.len().min(rest.len()));
+        let next = format!("R.reflex.next({next}, {}, {})", tuple(carried), tuple(scans));
+        let name = self.outputs_name(outputs);
+        let ty = self.annotation(outputs);
+        self.line(&format!("{name}{ty} = {next}"));
+        self.indent -= 1;
+        self.project(&name, outputs);
+    }
+
+    /// Relax reads a shape from a tensor and matches that; the value of ours is the tensor.
+    fn match_shape(&mut self, value: Value, dims: &[Expr], outputs: &[Value]) {
+        let text = self.value(value);
+        let rank = self.func.values[value].ty.as_tensor().map(|t| t.shape.len());
+        if rank == Some(1) && !outputs.iter().any(|v| self.used.contains(v)) {
+            let count = dims.len();
+            let shape = self.names.fresh("shape");
+            let dims = format!("R.Shape([{}])", self.dims(dims, Place::Body));
+            self.line(&format!("{shape}: R.Shape(ndim={count}) = R.tensor_to_shape({text})"));
+            let name = self.names.fresh("_");
+            return self.line(&format!("{name}: {dims} = R.match_cast({shape}, {dims})"));
+        }
+        let call = format!("R.reflex.match_shape({text}, {})", self.shape(dims));
+        self.bind(&call, outputs, true);
+    }
+
+    /// The right side of a binding without a body.
+    fn call(&mut self, binding: &Binding) -> String {
+        match &binding.node {
+            Node::Op { op, args } => self.op(op, args),
+            Node::CallTir { func, args, scalars } => {
+                let mut list = self.list(args);
+                list.extend(scalars.iter().map(|e| self.dim(e)));
+                let out = self.call_types(&binding.outputs);
+                let name = self.cx.names[*func].clone();
+                format!("R.call_tir(cls.{name}, {}, out_ty={out})", tuple(&list))
+            }
+            Node::CallFunc { func, args } => {
+                let args = self.list(args).join(", ");
+                format!("cls.{}({args})", self.cx.names[*func])
+            }
+            Node::CallPacked { name, args, ints } => {
+                let mut list = self.list(args);
+                list.extend(ints.iter().map(|e| self.dim(e)));
+                if let Some(kernel) = self.kernel_in_place(name, binding) {
+                    return format!("cls.{}({})", self.cx.names[kernel], list.join(", "));
+                }
+                list.insert(0, quoted(name));
+                let types: Vec<&Type> =
+                    binding.outputs.iter().map(|v| &self.func.values[*v].ty).collect();
+                let types = self.types(&types, Place::Body);
+                format!("R.call_packed({}, ty_args=({types},))", list.join(", "))
+            }
+            Node::Tuple(items) => match items.as_slice() {
+                [] => "R.tuple()".to_string(),
+                _ => tuple(&self.list(items)),
+            },
+            Node::TupleGet(value, index) => format!("{}[{index}]", self.value(*value)),
+            Node::MatchCast(value) => {
+                let types: Vec<&Type> =
+                    binding.outputs.iter().map(|v| &self.func.values[*v].ty).collect();
+                let ty = self.types(&types, Place::Body);
+                format!("R.match_cast({}, {ty})", self.value(*value))
+            }
+            Node::Const(_) | Node::If { .. } | Node::Loop(_) | Node::MatchShape { .. } => {
+                unreachable!("printed as statements")
+            }
+        }
+    }
+
+    /// A packed call without results that names one of the module's kernels works on the
+    /// caller's tensors.
+    fn kernel_in_place(&self, name: &str, binding: &Binding) -> Option<FuncId> {
+        let mut funcs = self.cx.module.funcs.iter();
+        let found = funcs.find(|(_, f)| matches!(f, FuncData::Prim(k) if k.name == name))?;
+        binding.outputs.is_empty().then_some(found.0)
+    }
+
+    fn call_types(&self, outputs: &[Value]) -> String {
+        let types: Vec<String> =
+            outputs.iter().map(|v| self.ty(&self.func.values[*v].ty, Place::Body)).collect();
+        match types.as_slice() {
+            [one] => one.clone(),
+            _ => format!("[{}]", types.join(", ")),
+        }
+    }
+}
+
+/// Where a type is written.
+#[derive(Clone, Copy)]
+enum Place {
+    Signature,
+    Body,
+}
+
+fn quoted(text: &str) -> String {
+    let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    format!("\"{text}\"")
+}
+
+/// Whether results are called what results without names are called.
+fn default_names(names: &[String]) -> bool {
+    names.iter().enumerate().all(|(i, name)| *name == format!("output{i}"))
+}
+
+fn vars_of(e: &Expr, out: &mut Vec<Var>) {
+    e.visit(&mut |e| out.extend(e.as_var()));
+}
+
+fn vars_of_type(ty: &Type, out: &mut Vec<Var>) {
+    match ty {
+        Type::Tensor(t) => t.shape.iter().for_each(|e| vars_of(e, out)),
+        Type::Shape(dims) => dims.iter().for_each(|e| vars_of(e, out)),
+        Type::Tuple(types) => types.iter().for_each(|t| vars_of_type(t, out)),
+        Type::Prim(_) | Type::Func | Type::Object => {}
+    }
+}

@@ -1,0 +1,297 @@
+//! Operators as calls: Relax's name and attributes where Relax has the operator with the same
+//! meaning, else `R.reflex.<name>` with attributes of our own.
+
+use reflex_tir::Expr;
+
+use super::consts::{boolean, float};
+use super::func::FuncPrinter;
+use crate::script::table::Word;
+use crate::{
+    Binary, ConvAttrs, GatherKind, Op, PadMode, PoolAttrs, PoolKind, ResizeAttrs, ResizeMode,
+    RnnAttrs, RnnCell, ScatterKind, Value, dims,
+};
+
+/// Layout names by number of spatial axes, as Relax gives them.
+const DATA_LAYOUTS: [&str; 3] = ["NCW", "NCHW", "NCDHW"];
+const KERNEL_LAYOUTS: [&str; 3] = ["OIW", "OIHW", "OIDHW"];
+const TRANSPOSED_LAYOUTS: [&str; 3] = ["IOW", "IOHW", "IODHW"];
+
+impl FuncPrinter<'_, '_> {
+    /// The call that computes `op`.
+    pub(super) fn op(&mut self, op: &Op, args: &[Value]) -> String {
+        let x: Vec<String> = args.iter().map(|v| self.value(*v)).collect();
+        let all = x.join(", ");
+        match op {
+            Op::Unary(f) => format!("R.{}({all})", f.word()),
+            Op::Binary(Binary::Max) if self.is_zero(args[1]) => format!("R.nn.relu({})", x[0]),
+            Op::Binary(f) => format!("R.{}({all})", f.word()),
+            Op::Where => format!("R.where({all})"),
+            Op::Cast(dtype) => format!("R.astype({all}, dtype=\"{dtype}\")"),
+            Op::Reduce { kind, axes, keep_dims } => {
+                let (axes, keep) = (ints(axes), boolean(*keep_dims));
+                format!("R.{}({all}, axis={axes}, keepdims={keep})", kind.word())
+            }
+            Op::ArgReduce { kind, axis, keep_dims, select_last } => {
+                let (name, keep) = (kind.word(), boolean(*keep_dims));
+                match select_last {
+                    false => format!("R.{name}({all}, axis={axis}, keepdims={keep})"),
+                    true => format!("R.reflex.{name}_last({all}, axis={axis}, keepdims={keep})"),
+                }
+            }
+            Op::CumSum { axis, exclusive, reverse } => {
+                let exclusive = boolean(*exclusive);
+                match reverse {
+                    false => {
+                        format!("R.cumsum({all}, axis={axis}, dtype=None, exclusive={exclusive})")
+                    }
+                    true => {
+                        format!(
+                            "R.reflex.cumsum_reverse({all}, axis={axis}, exclusive={exclusive})"
+                        )
+                    }
+                }
+            }
+            Op::MatMul => format!("R.matmul({all}, out_dtype=None)"),
+            Op::Conv(attrs) => conv(attrs, &all, args.len() == 3),
+            Op::ConvTranspose { conv, output_padding } => {
+                conv_transpose(conv, output_padding, &all, args.len() == 3)
+            }
+            Op::Pool(attrs) => pool(attrs, &all),
+            Op::Softmax { axis, log } => {
+                let name = if *log { "log_softmax" } else { "softmax" };
+                format!("R.nn.{name}({all}, axis={axis})")
+            }
+            Op::LayerNorm { axis, epsilon } => self.layer_norm(args, &all, *axis, *epsilon),
+            Op::Reshape(shape) => format!("R.reshape({all}, {})", self.shape(shape)),
+            Op::Transpose(perm) => format!("R.permute_dims({all}, axes={})", ints(perm)),
+            Op::Broadcast(shape) => format!("R.broadcast_to({all}, {})", self.shape(shape)),
+            Op::Concat { axis } => format!("R.concat({}, axis={axis})", tuple(&x)),
+            Op::Slice { begin, extent, stride } => self.slice(&x[0], begin, extent, stride),
+            Op::Pad { mode, before, after } => self.pad(*mode, before, after, &x),
+            Op::Gather(kind) => gather(kind, &all),
+            Op::Scatter { kind, reduce } => match kind {
+                ScatterKind::Elements(axis) => {
+                    let reduction = reduce.word();
+                    format!("R.scatter_elements({all}, axis={axis}, reduction=\"{reduction}\")")
+                }
+                ScatterKind::Nd => format!("R.scatter_nd({all}, reduction=\"{}\")", reduce.word()),
+            },
+            Op::Resize(attrs) => self.resize(&x[0], attrs),
+            Op::TopK { axis, k, largest } => self.top_k(&all, *axis, k, *largest),
+            Op::Iota { count } => format!("R.arange(0, {}, 1, dtype=\"int64\")", self.dim(count)),
+            Op::Dims { values, scalar: false } => {
+                format!("R.shape_to_tensor({})", self.shape(values))
+            }
+            Op::Dims { values, scalar: true } => {
+                let values: Vec<String> = values.iter().map(|e| self.dim(e)).collect();
+                format!("R.reflex.dim_to_tensor({})", values.join(", "))
+            }
+            Op::Rnn(attrs) => rnn(attrs, &all),
+        }
+    }
+
+    fn layer_norm(&self, args: &[Value], all: &str, axis: usize, epsilon: f64) -> String {
+        let rank = self.func.values[args[0]].ty.as_tensor().map_or(0, |t| t.shape.len());
+        let axes: Vec<i64> = (axis..rank).map(|a| a as i64 - rank as i64).collect();
+        let (axes, epsilon) = (ints(&axes), float(epsilon));
+        match args.len() {
+            3 => format!(
+                "R.nn.layer_norm({all}, axes={axes}, epsilon={epsilon}, center=True, scale=True)"
+            ),
+            _ => format!("R.reflex.layer_norm({all}, axes={axes}, epsilon={epsilon})"),
+        }
+    }
+
+    fn slice(&self, name: &str, begin: &[Expr], extent: &[Expr], stride: &[i64]) -> String {
+        let unit = stride.iter().all(|s| *s == 1);
+        let ends: Vec<Expr> = begin
+            .iter()
+            .zip(extent)
+            .map(|(b, e)| dims::simplify(&(b.clone() + e.clone())))
+            .collect();
+        // Relax counts negative numbers from the end, and clamps what it cannot compare.
+        let plain = |e: &Expr| dims::decide(reflex_tir::CmpOp::Ge, e, &Expr::i64(0)) == Some(true);
+        if !(unit && begin.iter().chain(&ends).all(plain)) {
+            let (begin, extent) = (self.shape(begin), self.shape(extent));
+            let strides = ints(stride);
+            return format!("R.reflex.slice({name}, {begin}, {extent}, strides={strides})");
+        }
+        let axes: Vec<String> = (0..begin.len()).map(|a| a.to_string()).collect();
+        let list = |l: &[Expr]| tuple(&l.iter().map(|e| self.dim(e)).collect::<Vec<_>>());
+        let (axes, begin, end) = (tuple(&axes), list(begin), list(&ends));
+        let strides = tuple(&stride.iter().map(i64::to_string).collect::<Vec<_>>());
+        format!("R.strided_slice({name}, {axes}, {begin}, {end}, {strides}, assume_inbound=True)")
+    }
+
+    fn pad(&self, mode: PadMode, before: &[Expr], after: &[Expr], args: &[String]) -> String {
+        let width: Option<Vec<i64>> = before
+            .iter()
+            .zip(after)
+            .flat_map(|(b, a)| [b.as_int(), a.as_int()])
+            .map(|w| w.filter(|w| *w >= 0))
+            .collect();
+        match (width, args) {
+            (Some(width), [x]) => {
+                let (width, mode) = (ints(&width), mode.word());
+                format!("R.nn.pad({x}, pad_width={width}, pad_value=0.0, pad_mode=\"{mode}\")")
+            }
+            _ => {
+                let (before, after) = (self.shape(before), self.shape(after));
+                let (all, mode) = (args.join(", "), mode.word());
+                format!("R.reflex.pad({all}, before={before}, after={after}, mode=\"{mode}\")")
+            }
+        }
+    }
+
+    fn resize(&self, name: &str, attrs: &ResizeAttrs) -> String {
+        let (shape, coord) = (self.shape(&attrs.shape), attrs.coord.word());
+        let mode = match attrs.mode {
+            ResizeMode::Nearest(nearest) => {
+                format!("method=\"nearest\", rounding_method=\"{}\"", nearest.word())
+            }
+            ResizeMode::Linear => "method=\"linear\"".to_string(),
+            ResizeMode::Cubic { coefficient, exclude_outside } => {
+                let (a, exclude) = (float(coefficient), boolean(exclude_outside));
+                format!("method=\"cubic\", cubic_alpha={a}, cubic_exclude={exclude}")
+            }
+        };
+        let scales = attrs.scales.as_ref().map_or("None".to_string(), |s| floats(s));
+        format!(
+            "R.reflex.resize({name}, {shape}, {mode}, \
+             coordinate_transformation_mode=\"{coord}\", scales={scales})"
+        )
+    }
+
+    fn top_k(&self, x: &str, axis: usize, k: &Expr, largest: bool) -> String {
+        let largest = boolean(largest);
+        match k.as_int() {
+            Some(k) => format!(
+                "R.topk({x}, k={k}, axis={axis}, ret_type=\"both\", largest={largest}, \
+                 dtype=\"int64\")"
+            ),
+            None => {
+                format!("R.reflex.topk({x}, {}, axis={axis}, largest={largest})", self.dim(k))
+            }
+        }
+    }
+}
+
+/// `[1, 2]`
+fn ints<T: ToString>(list: &[T]) -> String {
+    format!("[{}]", list.iter().map(T::to_string).collect::<Vec<_>>().join(", "))
+}
+
+fn floats(list: &[f64]) -> String {
+    format!("[{}]", list.iter().map(|x| float(*x)).collect::<Vec<_>>().join(", "))
+}
+
+/// `(a, b)`, with Python's comma when there is one element.
+pub(super) fn tuple(items: &[String]) -> String {
+    match items {
+        [one] => format!("({one},)"),
+        _ => format!("({})", items.join(", ")),
+    }
+}
+
+fn conv(attrs: &ConvAttrs, operands: &str, bias: bool) -> String {
+    let geometry = geometry(attrs);
+    let (spatial, groups) = (attrs.strides.len(), attrs.groups);
+    let known = (1..=3).contains(&spatial);
+    if bias || !known {
+        return format!("R.reflex.conv({operands}, {geometry}, groups={groups})");
+    }
+    let (data, kernel) = (DATA_LAYOUTS[spatial - 1], KERNEL_LAYOUTS[spatial - 1]);
+    format!(
+        "R.nn.conv{spatial}d({operands}, {geometry}, groups={groups}, data_layout=\"{data}\", \
+         kernel_layout=\"{kernel}\", out_layout=\"{data}\", out_dtype=None)"
+    )
+}
+
+fn conv_transpose(attrs: &ConvAttrs, extra: &[i64], operands: &str, bias: bool) -> String {
+    let ConvAttrs { strides, pads_begin, pads_end, dilations, groups } = attrs;
+    let spatial = strides.len();
+    let geometry = format!(
+        "strides={}, padding={}, output_padding={}, dilation={}",
+        ints(strides),
+        ints(&[&pads_begin[..], pads_end].concat()),
+        ints(extra),
+        ints(dilations)
+    );
+    if bias || !(1..=3).contains(&spatial) {
+        return format!("R.reflex.conv_transpose({operands}, {geometry}, groups={groups})");
+    }
+    let (data, kernel) = (DATA_LAYOUTS[spatial - 1], TRANSPOSED_LAYOUTS[spatial - 1]);
+    format!(
+        "R.nn.conv{spatial}d_transpose({operands}, {geometry}, groups={groups}, \
+         data_layout=\"{data}\", kernel_layout=\"{kernel}\", out_layout=\"{data}\", \
+         out_dtype=None)"
+    )
+}
+
+fn geometry(attrs: &ConvAttrs) -> String {
+    let padding = [&attrs.pads_begin[..], &attrs.pads_end].concat();
+    let (strides, dilation) = (ints(&attrs.strides), ints(&attrs.dilations));
+    format!("strides={strides}, padding={}, dilation={dilation}", ints(&padding))
+}
+
+fn pool(attrs: &PoolAttrs, x: &str) -> String {
+    let PoolAttrs { kind, kernel, strides, pads_begin, pads_end, dilations, ceil } = attrs;
+    let geometry = format!(
+        "pool_size={}, strides={}, dilation={}, padding={}, ceil_mode={}",
+        ints(kernel),
+        ints(strides),
+        ints(dilations),
+        ints(&[&pads_begin[..], pads_end].concat()),
+        boolean(*ceil)
+    );
+    let spatial = strides.len();
+    let known = (1..=3).contains(&spatial);
+    let relax = |name: &str, count: bool| {
+        let layout = DATA_LAYOUTS[spatial - 1];
+        let count = boolean(count);
+        format!(
+            "R.nn.{name}_pool{spatial}d({x}, {geometry}, count_include_pad={count}, \
+             layout=\"{layout}\", out_layout=\"{layout}\")"
+        )
+    };
+    match kind {
+        PoolKind::Max { indices: false } if known => relax("max", false),
+        PoolKind::Average { count_pads } if known => relax("avg", *count_pads),
+        PoolKind::Max { indices } => {
+            format!("R.reflex.max_pool({x}, {geometry}, indices={})", boolean(*indices))
+        }
+        PoolKind::Average { count_pads } => {
+            let count = boolean(*count_pads);
+            format!("R.reflex.avg_pool({x}, {geometry}, count_include_pad={count})")
+        }
+        PoolKind::Lp(p) => format!("R.reflex.lp_pool({x}, {geometry}, p={p})"),
+    }
+}
+
+fn gather(kind: &GatherKind, operands: &str) -> String {
+    match kind {
+        GatherKind::Axis(axis) => format!("R.take({operands}, axis={axis}, mode=\"fast\")"),
+        GatherKind::Elements(axis) => format!("R.gather_elements({operands}, axis={axis})"),
+        GatherKind::Nd { batch_dims } => {
+            format!("R.gather_nd({operands}, batch_dims={batch_dims})")
+        }
+    }
+}
+
+fn rnn(attrs: &RnnAttrs, operands: &str) -> String {
+    let (name, extra) = match attrs.cell {
+        RnnCell::Rnn => ("rnn", String::new()),
+        RnnCell::Lstm => ("lstm", String::new()),
+        RnnCell::Gru { linear_before_reset } => {
+            ("gru", format!(", linear_before_reset={}", boolean(linear_before_reset)))
+        }
+    };
+    let activations: Vec<String> =
+        attrs.activations.iter().map(|a| format!("\"{}\"", a.word())).collect();
+    let (hidden, dir, activations) = (attrs.hidden, attrs.dir.word(), activations.join(", "));
+    let clip = attrs.clip.map_or("None".to_string(), float);
+    format!(
+        "R.reflex.{name}({operands}, hidden={hidden}, direction=\"{dir}\", \
+         activations=[{activations}], clip={clip}{extra})"
+    )
+}

@@ -1,0 +1,4 @@
+//! TVMScript text to graph modules.
+
+pub(crate) mod metadata;
+pub(crate) mod table;

@@ -1,0 +1,217 @@
+//! Quantisation: conversions, and integer products spelled out in exact int32 arithmetic.
+
+use reflex_graph::{Binary, ReduceKind, Unary, dims};
+use reflex_tir::{DType, Expr};
+
+use super::window::convolve;
+use super::{Table, all, one};
+use crate::call::{Call, axis};
+use crate::error::{Result, invalid, unsupported};
+use crate::import::Cx;
+use crate::tensor::dtype;
+use crate::value::{Tensor, Val};
+
+pub(super) const TABLE: Table = &[
+    ("ConvInteger", conv_integer),
+    ("DequantizeLinear", dequantize),
+    ("DynamicQuantizeLinear", dynamic_quantize),
+    ("MatMulInteger", matmul_integer),
+    ("QLinearConv", qlinear_conv),
+    ("QLinearMatMul", qlinear_matmul),
+    ("QuantizeLinear", quantize),
+];
+
+/// The range of an 8- or 16-bit integer type.
+fn range(to: DType) -> Result<(f64, f64)> {
+    match to {
+        DType::U8 => Ok((0.0, 255.0)),
+        DType::I8 => Ok((-128.0, 127.0)),
+        DType::U16 => Ok((0.0, 65535.0)),
+        DType::I16 => Ok((-32768.0, 32767.0)),
+        other => Err(unsupported(format!("quantisation to {other}"))),
+    }
+}
+
+/// A scale or zero point laid along the axes of `x`: one number, one per index of an axis, or
+/// one per block of an axis.
+fn laid_out(cx: &mut Cx, call: &Call, p: &Tensor, x: &Tensor) -> Result<Tensor> {
+    let block = call.int("block_size", 0)?;
+    let given = call.int("axis", 1)?;
+    if p.rank() == 0 || p.rank() == 1 && p.count() == Some(1) {
+        return cx.reshape(p, &[]);
+    }
+    let at = axis(given, x.rank())?;
+    if p.rank() == 1 && block == 0 {
+        let mut shape = vec![Expr::i64(1); x.rank()];
+        shape[at] = p.shape()[0].clone();
+        return cx.reshape(p, &shape);
+    }
+    if block <= 0 || p.rank() != x.rank() {
+        return Err(invalid(format!("scale {} for {} with block_size {block}", p.ty, x.ty)));
+    }
+    let apart = cx.unsqueeze(p, &[at + 1])?;
+    let mut wide = apart.shape().to_vec();
+    wide[at + 1] = Expr::i64(block);
+    let wide = cx.broadcast(&apart, &wide)?;
+    let mut shape = p.shape().to_vec();
+    shape[at] = dims::simplify(&(shape[at].clone() * block));
+    let merged = cx.reshape(&wide, &shape)?;
+    cx.slice(&merged, at, &Expr::i64(0), &x.shape()[at])
+}
+
+fn dequantize(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let (x, scale) = (call.input(0)?, call.input(1)?);
+    let to = match call.int("output_dtype", 0)? {
+        0 => scale.dtype(),
+        code => dtype(i32::try_from(code).unwrap_or(0))?,
+    };
+    let mut wide = cx.cast(x, DType::I32)?;
+    if let Some(zero) = call.opt(2)? {
+        let zero = laid_out(cx, call, zero, x)?;
+        let zero = cx.cast(&zero, DType::I32)?;
+        wide = cx.sub(&wide, &zero)?;
+    }
+    let scale = laid_out(cx, call, scale, x)?;
+    let steps = cx.cast(&wide, DType::F32)?;
+    let scale = cx.cast(&scale, DType::F32)?;
+    let y = cx.mul(&steps, &scale)?;
+    one(cx.cast(&y, to)?)
+}
+
+fn quantize(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let (x, scale) = (call.input(0)?, call.input(1)?);
+    call.ignore(&["saturate"]);
+    let declared = match call.int("output_dtype", 0)? {
+        0 => DType::U8,
+        code => dtype(i32::try_from(code).unwrap_or(0))?,
+    };
+    if call.int("precision", 0)? > 1 {
+        return Err(unsupported("attribute `precision`"));
+    }
+    let zero = call.opt(2)?;
+    let to = zero.map_or(declared, Tensor::dtype);
+    let scale = laid_out(cx, call, scale, x)?;
+    let (x, scale) = (cx.cast(x, DType::F32)?, cx.cast(&scale, DType::F32)?);
+    let steps = cx.div(&x, &scale)?;
+    let zero = match zero {
+        Some(zero) => Some(laid_out(cx, call, zero, &x)?),
+        None => None,
+    };
+    one(rounded(cx, &steps, zero.as_ref(), to)?)
+}
+
+/// `saturate(round(steps) + zero)`; sums of 16-bit numbers are exact in f32.
+fn rounded(cx: &mut Cx, steps: &Tensor, zero: Option<&Tensor>, to: DType) -> Result<Tensor> {
+    let (low, high) = range(to)?;
+    let mut y = cx.unary(Unary::Round, steps)?;
+    if let Some(zero) = zero {
+        let zero = cx.cast(zero, y.dtype())?;
+        y = cx.add(&y, &zero)?;
+    }
+    let y = cx.binary_num(Binary::Max, &y, low)?;
+    let y = cx.binary_num(Binary::Min, &y, high)?;
+    cx.cast(&y, to)
+}
+
+fn dynamic_quantize(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let x = call.input(0)?;
+    let axes: Vec<usize> = (0..x.rank()).collect();
+    let most = cx.reduce(ReduceKind::Max, x, &axes, false)?;
+    let least = cx.reduce(ReduceKind::Min, x, &axes, false)?;
+    let most = cx.binary_num(Binary::Max, &most, 0.0)?;
+    let least = cx.binary_num(Binary::Min, &least, 0.0)?;
+    let span = cx.sub(&most, &least)?;
+    let scale = cx.binary_num(Binary::Div, &span, 255.0)?;
+    let offset = cx.div(&least, &scale)?;
+    let offset = cx.unary(Unary::Neg, &offset)?;
+    let zero = rounded(cx, &offset, None, DType::U8)?;
+    let steps = cx.div(x, &scale)?;
+    let y = rounded(cx, &steps, Some(&zero), DType::U8)?;
+    all(vec![y, scale, zero])
+}
+
+/// `x - zero` in int32; a vector of zero points lies along `axis`.
+fn centred(cx: &mut Cx, x: &Tensor, zero: Option<&Tensor>, axis: usize) -> Result<Tensor> {
+    let wide = cx.cast(x, DType::I32)?;
+    let Some(zero) = zero else { return Ok(wide) };
+    let zero = cx.cast(zero, DType::I32)?;
+    let zero = match zero.rank() {
+        1 if zero.count() == Some(1) => cx.reshape(&zero, &[])?,
+        1 => {
+            let mut shape = vec![Expr::i64(1); x.rank()];
+            shape[axis] = zero.shape()[0].clone();
+            cx.reshape(&zero, &shape)?
+        }
+        _ => zero,
+    };
+    cx.sub(&wide, &zero)
+}
+
+fn int_product(
+    cx: &mut Cx,
+    a: (&Tensor, Option<&Tensor>),
+    b: (&Tensor, Option<&Tensor>),
+) -> Result<Tensor> {
+    let rows = a.0.rank().saturating_sub(2);
+    let columns = b.0.rank().saturating_sub(1);
+    let a = centred(cx, a.0, a.1, rows)?;
+    let b = centred(cx, b.0, b.1, columns)?;
+    cx.matmul(&a, &b)
+}
+
+fn matmul_integer(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let (a, b) = (call.input(0)?, call.input(1)?);
+    one(int_product(cx, (a, call.opt(2)?), (b, call.opt(3)?))?)
+}
+
+fn conv_integer(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let x = centred(cx, call.input(0)?, call.opt(2)?, 0)?;
+    let w = centred(cx, call.input(1)?, call.opt(3)?, 0)?;
+    one(convolve(cx, call, &x, &w, None)?)
+}
+
+/// An int32 accumulator in a new scale.
+fn requantized(cx: &mut Cx, sum: &Tensor, scales: [&Tensor; 3], zero: &Tensor) -> Result<Tensor> {
+    let [a, b, y] = scales;
+    let ratio = cx.mul(a, b)?;
+    let ratio = cx.div(&ratio, y)?;
+    let ratio = cx.cast(&ratio, DType::F32)?;
+    let wide = cx.cast(sum, DType::F32)?;
+    let steps = cx.mul(&wide, &ratio)?;
+    rounded(cx, &steps, Some(zero), zero.dtype())
+}
+
+fn qlinear_matmul(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let [a, a_scale, a_zero] = [call.input(0)?, call.input(1)?, call.input(2)?];
+    let [b, b_scale, b_zero] = [call.input(3)?, call.input(4)?, call.input(5)?];
+    let (y_scale, y_zero) = (call.input(6)?, call.input(7)?);
+    if a_scale.rank() > 1 || a_scale.count() != Some(1) || y_scale.count() != Some(1) {
+        return Err(unsupported("scales per row"));
+    }
+    let a_scale = cx.reshape(a_scale, &[])?;
+    let y_scale = cx.reshape(y_scale, &[])?;
+    let y_zero = cx.reshape(y_zero, &[])?;
+    let sum = int_product(cx, (a, Some(a_zero)), (b, Some(b_zero)))?;
+    one(requantized(cx, &sum, [&a_scale, b_scale, &y_scale], &y_zero)?)
+}
+
+fn qlinear_conv(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let [x, x_scale, x_zero] = [call.input(0)?, call.input(1)?, call.input(2)?];
+    let [w, w_scale, w_zero] = [call.input(3)?, call.input(4)?, call.input(5)?];
+    let (y_scale, y_zero) = (call.input(6)?, call.input(7)?);
+    let inputs = centred(cx, x, Some(x_zero), 0)?;
+    let weights = centred(cx, w, Some(w_zero), 0)?;
+    let sum = convolve(cx, call, &inputs, &weights, call.opt(8)?)?;
+    let w_scale = match w_scale.count() {
+        Some(1) => cx.reshape(w_scale, &[])?,
+        _ => {
+            let mut shape = vec![Expr::i64(1); x.rank() - 1];
+            shape[0] = w_scale.shape()[0].clone();
+            cx.reshape(w_scale, &shape)?
+        }
+    };
+    let scalar = |cx: &mut Cx, t: &Tensor| cx.reshape(t, &[]);
+    let (x_scale, y_scale) = (scalar(cx, x_scale)?, scalar(cx, y_scale)?);
+    let y_zero = scalar(cx, y_zero)?;
+    one(requantized(cx, &sum, [&x_scale, &w_scale, &y_scale], &y_zero)?)
+}

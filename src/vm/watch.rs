@@ -1,0 +1,97 @@
+//! Showing what runs to a recorder or an instrument.
+
+use reflex_runtime::abi::TVMFFIAny;
+use reflex_runtime::value::AnyView;
+
+use crate::abi::DISCARD;
+use crate::decode::{FuncCode, Op};
+use crate::instrument::{CallEvent, Verdict};
+use crate::state::{Recording, State, call_of, store};
+use crate::tier::{Control, Step};
+
+/// Shows an operation to the recorder; whether recording goes on.
+///
+/// # Safety
+/// `state` is live and recording, at operation `pc` of the current frame of `func`.
+#[cold]
+pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -> bool {
+    // SAFETY: the recording and the registers are not touched by anything else while
+    // the recorder looks at them.
+    unsafe {
+        let program = &*std::sync::Arc::as_ptr(&(*state).program);
+        let recording: *mut Option<Recording> = &raw mut (*state).recording;
+        let Some(recording) = (*recording).as_mut() else {
+            return false;
+        };
+        let regs = AnyView::slice_from_raw((*state).abi.regs, func.num_regs as i32);
+        let depth = (*state).abi.depth as i32 - recording.depth as i32;
+        let step = Step { program, func, pc, op, depth, regs };
+        match recording.recorder.step(&step) {
+            Control::Continue => return true,
+            Control::Finish(compiled) => program.install(recording.site, &compiled),
+            Control::Stop(bailout) => program.count(&bailout),
+        }
+        (*state).recording = None;
+        false
+    }
+}
+
+/// Shows the call at `pc` to the instrument, if the operation is one; a skipped call
+/// has its result None.
+///
+/// # Safety
+/// `state` is live, at operation `pc` of the current frame of `func`.
+#[cold]
+pub unsafe fn before_call(state: *mut State, func: &FuncCode, pc: u32, op: Op) -> Verdict {
+    // SAFETY: sources of verified code; the instrument is taken out of the state while it
+    // runs, so nothing else refers to it.
+    unsafe {
+        let program = &*std::sync::Arc::as_ptr(&(*state).program);
+        let Some((callee, dst)) = call_of(program, &op) else { return Verdict::Run };
+        let sources = match &op {
+            Op::CallPacked { args, .. }
+            | Op::CallVm { args, .. }
+            | Op::Builtin { args, .. }
+            | Op::InvokeClosure { args, .. } => func.args(*args),
+            Op::Copy { src, .. } => std::slice::from_ref(src),
+            Op::Kill { .. }
+            | Op::Goto { .. }
+            | Op::LoopBack { .. }
+            | Op::Branch { .. }
+            | Op::Ret { .. } => &[],
+        };
+        let regs = (*state).abi.regs;
+        let area = State::borrow_args(state, regs, func, sources);
+        let args = AnyView::slice_from_raw(area, sources.len() as i32);
+        let event = CallEvent { function: program.name(func.index), instr: pc, callee, args };
+        let Some(mut instrument) = (*state).instrument.take() else { return Verdict::Run };
+        let verdict = instrument.before(&event);
+        (*state).instrument = Some(instrument);
+        if verdict == Verdict::Skip {
+            store(regs, dst, TVMFFIAny::NONE);
+        }
+        verdict
+    }
+}
+
+/// Shows the call at `pc`, which has run, to the instrument.
+///
+/// # Safety
+/// As for [`before_call`].
+#[cold]
+pub unsafe fn after_call(state: *mut State, func: &FuncCode, pc: u32) {
+    // SAFETY: as in `before_call`.
+    unsafe {
+        let program = &*std::sync::Arc::as_ptr(&(*state).program);
+        let Some((callee, dst)) = call_of(program, &func.ops[pc as usize]) else { return };
+        let result = match dst {
+            DISCARD => AnyView::NONE,
+            dst => AnyView::from_raw(*(*state).abi.regs.add(dst as usize)),
+        };
+        let function = program.name(func.index);
+        let event = CallEvent { function, instr: pc, callee, args: &[] };
+        let Some(mut instrument) = (*state).instrument.take() else { return };
+        instrument.after(&event, result);
+        (*state).instrument = Some(instrument);
+    }
+}
