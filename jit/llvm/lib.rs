@@ -17,6 +17,7 @@ use inkwell::context::Context;
 use reflex_tir::PrimFunc;
 use reflex_tir::abi::raw_signature;
 use reflex_tir::codegen::{Codegen, Object, OptLevel, PROTOCOL, Request, Response, Target};
+use reflex_tir::verify::{Form, verify};
 
 use cpu::machine;
 pub use error::{CodegenError, Result};
@@ -52,6 +53,10 @@ impl Codegen for LlvmCodegen {
 /// Compiles one function.
 pub fn compile(func: &PrimFunc, target: &Target, opt: OptLevel, want_asm: bool) -> Result<Object> {
     let start = Instant::now();
+    verify(func, Form::Lowered).map_err(|faults| {
+        let list: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        CodegenError::new(format!("not a lowered function: {}", list.join("; ")))
+    })?;
     let context = Context::create();
     let machine = machine::create(target, opt)?;
     let module = cpu::build_module(&context, func, target)?;
