@@ -14,7 +14,7 @@ use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
 use crate::tensor::map_file;
 
 /// Operator sets of the default domain that the table was written against.
-pub(crate) const OPSETS: std::ops::RangeInclusive<i64> = 7..=28;
+pub(crate) const OPSETS: std::ops::RangeInclusive<i64> = 6..=28;
 
 /// A model.
 pub(crate) struct Model {

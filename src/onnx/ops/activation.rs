@@ -49,7 +49,11 @@ fn leaky_relu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 
 fn prelu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let (x, slope) = (call.input(0)?, call.input(1)?);
-    let low = cx.mul(x, slope)?;
+    // Before opset 7 a vector was one slope per channel.
+    let channels = call.opset < 7 && slope.rank() == 1 && x.rank() > 1;
+    let trailing: Vec<usize> = (1..x.rank().saturating_sub(1)).collect();
+    let slope = if channels { cx.unsqueeze(slope, &trailing)? } else { slope.clone() };
+    let low = cx.mul(x, &slope)?;
     one(below_zero(cx, x, &low)?)
 }
 

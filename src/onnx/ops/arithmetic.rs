@@ -4,7 +4,7 @@ use reflex_graph::{Binary, Op, Unary};
 use reflex_tir::DType;
 
 use super::{Operator, Table, one};
-use crate::call::Call;
+use crate::call::{Call, axis};
 use crate::error::{Result, invalid, unsupported};
 use crate::import::{Cx, computes};
 use crate::tensor::dtype;
@@ -18,7 +18,7 @@ macro_rules! unary {
 
 macro_rules! binary {
     ($f:ident) => {
-        (|cx, call| one(cx.binary(Binary::$f, call.input(0)?, call.input(1)?)?)) as Operator
+        (|cx, call| elementwise(cx, call, Binary::$f)) as Operator
     };
 }
 
@@ -78,6 +78,21 @@ pub(super) const TABLE: Table = &[
     ("Where", choose),
     ("Xor", binary!(Xor)),
 ];
+
+/// Before opset 7 the second operand was laid along the first by attributes.
+fn elementwise(cx: &mut Cx, call: &Call, f: Binary) -> Result<Vec<Val>> {
+    let (a, b) = (call.input(0)?, call.input(1)?);
+    if call.opset >= 7 || !call.flag("broadcast", false)? {
+        return one(cx.binary(f, a, b)?);
+    }
+    let Some(given) = call.int_opt("axis")? else { return one(cx.binary(f, a, b)?) };
+    let first = axis(given, a.rank())?;
+    let trailing = a.rank().checked_sub(first + b.rank());
+    let trailing = trailing.ok_or_else(|| invalid(format!("axis {given} for {}", b.ty)))?;
+    let axes: Vec<usize> = (b.rank()..b.rank() + trailing).collect();
+    let b = cx.unsqueeze(b, &axes)?;
+    one(cx.binary(f, a, &b)?)
+}
 
 fn abs(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let x = call.input(0)?;

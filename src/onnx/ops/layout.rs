@@ -132,8 +132,9 @@ fn slice(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
             let named = |v: Var| (v.as_u32() == OPAQUE).then(|| actual.clone());
             dims::simplify(&dim.substitute(&named))
         };
-        let first = bound(cx, &start, dim, steps[i])?;
-        let last = bound(cx, &end, dim, steps[i])?;
+        let far = far(x, *axis);
+        let first = bound(cx, &start, dim, steps[i], far)?;
+        let last = bound(cx, &end, dim, steps[i], far)?;
         // Elements between: from `first` towards `last`, which is left out.
         let span = if steps[i] > 0 { cx.sub(&last, &first)? } else { cx.sub(&first, &last)? };
         let step = steps[i].abs();
@@ -149,17 +150,28 @@ fn slice(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.strided(x, begin, extent, stride)?)
 }
 
+/// Bounds from here on mean the end of an axis: exporters write 10^9 for it as well, which a
+/// symbolic extent cannot reach where the tensor would take more than four terabytes.
+fn far(x: &Tensor, axis: usize) -> i64 {
+    const SOME_FAR: i64 = 1_000_000_000;
+    let others = x.shape().iter().enumerate().filter(|(i, _)| *i != axis);
+    let others = others.filter_map(|(_, dim)| dim.as_int());
+    let bytes = others.fold(x.dtype().itemsize() as f64, |bytes, dim| bytes * dim as f64);
+    let symbolic = x.shape()[axis].as_int().is_none();
+    if symbolic && bytes * SOME_FAR as f64 > 4e12 { SOME_FAR } else { FAR }
+}
+
 /// A start or end clamped as NumPy does: to `0..=dim` going up, `-1..=dim - 1` going down.
-fn bound(cx: &mut Cx, given: &Tensor, dim: &Expr, step: i64) -> Result<Tensor> {
+fn bound(cx: &mut Cx, given: &Tensor, dim: &Expr, step: i64, far: i64) -> Result<Tensor> {
     let (low, high) = if step > 0 { (0, dim.clone()) } else { (-1, dim.clone() - 1) };
     if let Some([value]) = given.as_ints().as_deref() {
-        let far = match *value {
-            FAR.. => Some(high.clone()),
-            value if value <= -FAR => Some(Expr::i64(low)),
+        let end = match *value {
+            value if value >= far => Some(high.clone()),
+            value if value <= -far => Some(Expr::i64(low)),
             _ => None,
         };
-        if let Some(far) = far {
-            return Ok(Tensor::dims(&[far]));
+        if let Some(end) = end {
+            return Ok(Tensor::dims(&[end]));
         }
     }
     let given = cx.cast(given, DType::I64)?;

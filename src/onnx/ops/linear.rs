@@ -17,6 +17,8 @@ pub(super) const TABLE: Table = &[
 
 fn gemm(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let (alpha, beta) = (call.float("alpha", 1.0)?, call.float("beta", 1.0)?);
+    // Opset 6 asked for what is the rule since.
+    call.ignore(&["broadcast"]);
     let mut operands = vec![];
     for (index, name) in [(0, "transA"), (1, "transB")] {
         let x = call.input(index)?;

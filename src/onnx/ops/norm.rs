@@ -35,7 +35,10 @@ fn per_channel(cx: &mut Cx, v: &Tensor, x: &Tensor) -> Result<Tensor> {
 fn batch(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let x = call.input(0)?;
     let epsilon = call.float("epsilon", 1e-5)?;
-    call.ignore(&["momentum", "is_test"]);
+    call.ignore(&["momentum", "consumed_inputs"]);
+    if call.opset < 7 && !call.flag("is_test", false)? {
+        return Err(unsupported("training mode"));
+    }
     if call.flag("training_mode", false)? {
         return Err(unsupported("training mode"));
     }

@@ -8,7 +8,7 @@ use crate::call::Call;
 use crate::error::{Result, invalid, unsupported};
 use crate::import::Cx;
 use crate::tensor::dtype;
-use crate::value::{Tensor, Val};
+use crate::value::{MAX_ELEMENTS, Tensor, Val};
 
 pub(super) const TABLE: Table = &[
     ("ConcatFromSequence", concat_from_sequence),
@@ -96,7 +96,8 @@ fn split_to_sequence(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let axis = call.axis("axis", 0, x.rank())?;
     let keep = call.flag("keepdims", true)?;
     let extent = x.shape()[axis].as_int();
-    let extent = extent.ok_or_else(|| unsupported("a symbolic extent"))?;
+    let extent = extent.filter(|n| *n <= MAX_ELEMENTS as i64);
+    let extent = extent.ok_or_else(|| unsupported("a symbolic or very long extent"))?;
     let by_one = call.opt(1)?.is_none();
     let sizes = match call.opt(1)? {
         None => vec![1; usize::try_from(extent).unwrap_or(0)],

@@ -37,8 +37,11 @@ fn identity(_: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 
 /// Inference: the input itself. The mask is all true then.
 fn dropout(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
-    call.ignore(&["ratio", "seed", "is_test"]);
+    call.ignore(&["ratio", "seed"]);
     let x = call.input(0)?;
+    if call.opset < 7 && !call.flag("is_test", false)? {
+        return Err(unsupported("training mode"));
+    }
     if let Some(mode) = call.opt(2)?
         && mode.as_ints() != Some(vec![0])
     {

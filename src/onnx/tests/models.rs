@@ -38,6 +38,9 @@ fn models_answer_as_onnx_runtime_does() {
         let info = ModelInfo::read(&path).unwrap();
         assert!(info.unsupported.is_empty() && info.problem.is_none(), "{info:?}");
         let module = import(&path).unwrap();
+        if let Err(faults) = reflex_graph::verify::verify(&module) {
+            panic!("{name}: {} faults, first: {}", faults.len(), faults[0]);
+        }
         if *large && cfg!(debug_assertions) {
             eprintln!("SKIPPED in debug builds: evaluating {name}");
             continue;

@@ -61,6 +61,9 @@ fn run(case: &Path) -> Outcome {
         }
         Err(error) => return Outcome::Fail(error.to_string()),
     };
+    if let Err(faults) = reflex_graph::verify::verify(&module) {
+        return Outcome::Fail(faults[0].to_string());
+    }
     let mut sets: Vec<PathBuf> = std::fs::read_dir(case)
         .unwrap()
         .map(|entry| entry.unwrap().path())
