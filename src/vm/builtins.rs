@@ -23,6 +23,7 @@ pub use value::Closure;
 use std::ffi::c_void;
 
 use reflex_runtime::error::Error;
+use reflex_runtime::function::Function;
 use reflex_runtime::value::{Any, AnyView};
 
 /// What a builtin may know about who calls it.
@@ -30,11 +31,6 @@ use reflex_runtime::value::{Any, AnyView};
 pub struct Context {
     /// The value of `%vm`, or null outside a session.
     pub vm: *mut c_void,
-}
-
-impl Context {
-    /// Outside a session.
-    pub const DETACHED: Context = Context { vm: std::ptr::null_mut() };
 }
 
 /// Code of a builtin.
@@ -170,6 +166,15 @@ impl Builtin {
             return None;
         }
         Builtin::ALL.iter().copied().find(|builtin| builtin.name() == name)
+    }
+
+    /// The builtin as a function value. It believes its VM argument, which it never
+    /// dereferences unless that VM runs on the calling thread.
+    pub fn function(self) -> Function {
+        Function::new(move |args| {
+            let vm = args.first().and_then(|arg| arg.as_opaque());
+            (self.run())(Context { vm: vm.unwrap_or(std::ptr::null_mut()) }, args)
+        })
     }
 
     /// What the verifier knows to be wrong with a call.

@@ -192,6 +192,9 @@ pub struct FuncCode {
     pub num_regs: u32,
     /// Slots from register 0 of a frame to register 0 of the next one.
     pub frame_slots: u32,
+    /// Whether this is native code of TVM's compiled mode, which works on the frame's
+    /// registers in memory: tiers are not offered it, and recordings end at it.
+    pub is_foreign: bool,
     /// The operations.
     pub ops: Box<[Op]>,
     /// The arguments of all operations.
@@ -234,7 +237,8 @@ pub enum ConstEntry {
 /// A whole executable, decoded.
 #[derive(Debug)]
 pub struct Code {
-    /// VM functions, by entry of the function table; None for the other kinds.
+    /// VM functions (and those of TVM's compiled mode, as two operations each), by entry of
+    /// the function table; None for packed functions.
     pub functions: Box<[Option<FuncCode>]>,
     /// Every site.
     pub sites: Box<[Site]>,
@@ -268,8 +272,10 @@ impl Decoder<'_> {
     fn function(&mut self, index: u32) -> Option<FuncCode> {
         let exec = self.exec;
         let function = &exec.functions[index as usize];
-        if function.kind != FuncKind::Vm {
-            return None;
+        match function.kind {
+            FuncKind::Packed => return None,
+            FuncKind::VmTir => return Some(self.vmtir(index, function)),
+            FuncKind::Vm => {}
         }
         let range = instr_range(function);
         let mut sources = Vec::new();
@@ -290,11 +296,28 @@ impl Decoder<'_> {
             num_args: function.num_args as u32,
             num_regs,
             frame_slots: num_regs + 1 + max_args as u32 + FRAME_HEADER_SLOTS as u32,
+            is_foreign: false,
             ops: ops.into(),
             sources: sources.into(),
         };
         mark_last_uses(exec, function, &mut code);
         Some(code)
+    }
+
+    /// Native code of TVM's compiled mode, as a call of it on the frame's registers.
+    fn vmtir(&mut self, index: u32, function: &Function) -> FuncCode {
+        let (num_args, num_regs) = (function.num_args as u32, function.register_file_size as u32);
+        let args = ArgRange { start: 0, len: 1 };
+        let result = Source::new(ArgSource::LastUse(num_args));
+        FuncCode {
+            index,
+            num_args,
+            num_regs,
+            frame_slots: num_regs + 1 + args.len + FRAME_HEADER_SLOTS as u32,
+            is_foreign: true,
+            ops: [Op::CallPacked { callee: index, args, dst: DISCARD }, Op::Ret { result }].into(),
+            sources: [Source::new(ArgSource::Vm)].into(),
+        }
     }
 
     fn op(&mut self, func: u32, pc: u32, instr: Instr<'_>, sources: &mut Vec<Source>) -> Op {
@@ -334,10 +357,8 @@ impl Decoder<'_> {
         match (builtin, target.kind) {
             (Some(Builtin::InvokeClosure), _) => Op::InvokeClosure { args, dst },
             (Some(builtin), _) => Op::Builtin { builtin, args, dst },
-            (None, FuncKind::Vm) => Op::CallVm { func: callee as u32, args, dst },
-            (None, FuncKind::Packed | FuncKind::VmTir) => {
-                Op::CallPacked { callee: callee as u32, args, dst }
-            }
+            (None, FuncKind::Vm | FuncKind::VmTir) => Op::CallVm { func: callee as u32, args, dst },
+            (None, FuncKind::Packed) => Op::CallPacked { callee: callee as u32, args, dst },
         }
     }
 

@@ -15,6 +15,7 @@ use crate::builtins::condition;
 use crate::calls::{call_builtin, call_packed, invoke};
 use crate::decode::{Op, SiteId};
 use crate::instrument::Verdict;
+use crate::session::Mode;
 use crate::state::{Arrival, State, header, store};
 use crate::tier::Bailout;
 use crate::watch::{after_call, before_call, record_step};
@@ -245,13 +246,13 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
 /// Runs from the current frame until its base frame is left.
 ///
 /// # Safety
-/// As for [`run`]; `native` sessions have a tier's glue.
-pub unsafe fn drive(state: *mut State, native: bool, counting: bool) -> Result<(), ()> {
+/// As for [`run`]; sessions that run native code have a tier's glue.
+pub unsafe fn drive(state: *mut State) -> Result<(), ()> {
     // SAFETY: by the contract; code comes from cells and frame headers, which hold what
     // tiers promised to follow the protocol.
     unsafe {
         let base_depth = (*state).abi.depth;
-        let mut exit = first_exit(state, native, counting);
+        let mut exit = first_exit(state);
         loop {
             exit = match exit {
                 Exit::Done => return Ok(()),
@@ -269,11 +270,11 @@ pub unsafe fn drive(state: *mut State, native: bool, counting: bool) -> Result<(
                     }
                 }
                 Exit::Switch if (*state).instrument.is_some() => run::<Instrumented>(state),
-                Exit::Switch => match ((*state).recording.is_some(), native, counting) {
-                    (true, _, _) => run::<Recorded>(state),
-                    (false, true, true) => run::<Counting>(state),
-                    (false, true, false) => run::<Native>(state),
-                    (false, false, _) => run::<Plain>(state),
+                Exit::Switch if (*state).recording.is_some() => run::<Recorded>(state),
+                Exit::Switch => match (*state).mode {
+                    Mode::Bytecode => run::<Plain>(state),
+                    Mode::Compiled => run::<Native>(state),
+                    Mode::Tiered => run::<Counting>(state),
                 },
             };
         }
@@ -284,14 +285,14 @@ pub unsafe fn drive(state: *mut State, native: bool, counting: bool) -> Result<(
 ///
 /// # Safety
 /// As for [`drive`].
-unsafe fn first_exit(state: *mut State, native: bool, counting: bool) -> Exit {
-    if !native {
-        return Exit::Switch;
-    }
+unsafe fn first_exit(state: *mut State) -> Exit {
     // SAFETY: by the caller's contract.
     unsafe {
+        if (*state).mode == Mode::Bytecode || (*state).instrument.is_some() {
+            return Exit::Switch;
+        }
         let func = (*header((*state).abi.regs)).func;
-        match State::arrive(state, SiteId(func), counting) {
+        match State::arrive(state, SiteId(func), (*state).mode == Mode::Tiered) {
             Arrival::Enter(code) => Exit::Enter(code),
             Arrival::Stay | Arrival::Record => Exit::Switch,
         }
@@ -302,10 +303,10 @@ unsafe fn first_exit(state: *mut State, native: bool, counting: bool) -> Exit {
 ///
 /// # Safety
 /// As for [`drive`].
-pub unsafe fn drive_guarded(state: *mut State, native: bool, counting: bool) -> Result<(), ()> {
+pub unsafe fn drive_guarded(state: *mut State) -> Result<(), ()> {
     // SAFETY: by the contract. After a panic every register still holds a valid value:
     // operations write a register only when they have its new value.
-    let outcome = guard(|| Ok(unsafe { drive(state, native, counting) }));
+    let outcome = guard(|| Ok(unsafe { drive(state) }));
     outcome.unwrap_or_else(|error| {
         // SAFETY: the state is live.
         unsafe { State::fail(state, error) };

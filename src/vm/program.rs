@@ -20,16 +20,23 @@ use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 
 use crate::abi::Glue;
-use crate::builtins::{Builtin, Closure, Context, missing_group};
+use crate::builtins::{Builtin, Closure, missing_group};
 use crate::decode::{Code, ConstEntry, FuncCode, SiteId, decode};
 use crate::executable::{Constant, Executable, FuncKind, TensorConst};
 use crate::tier::{Bailout, Compiled, Tier};
 use crate::verify::Verified;
+use crate::vmtir::{self, Pools};
 
 /// A source of packed functions: a kernel library, or anything with names.
 pub trait Library {
     /// The function called `name`, if this library has it.
     fn function(&self, name: &str) -> Option<Function>;
+
+    /// Takes functions that the library's own native code finds by name. Only code that
+    /// TVM's compiled mode made does that; other libraries leave this alone.
+    fn provide(&self, functions: &HashMap<String, Function>) {
+        let _ = functions;
+    }
 }
 
 impl Library for HashMap<String, Function> {
@@ -48,6 +55,11 @@ impl Library for reflex_runtime::library::Library {
     fn function(&self, name: &str) -> Option<Function> {
         reflex_runtime::library::Library::function(self, name)
     }
+
+    fn provide(&self, functions: &HashMap<String, Function>) {
+        // A library that serves a second program has the same builtins already.
+        let _ = self.provide_imports(functions.clone());
+    }
 }
 
 /// Why a verified executable cannot be loaded.
@@ -65,11 +77,6 @@ pub enum LoadError {
         /// What is wrong.
         reason: String,
     },
-    /// A function kind that is not built.
-    #[error(
-        "function `{0}` is native code of TVM's compiled mode, which is not built; export it with exec_mode=\"bytecode\""
-    )]
-    VmTir(String),
 }
 
 /// A packed function as calls need it.
@@ -124,8 +131,17 @@ impl Program {
     ) -> Result<Program, LoadError> {
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let code = decode(&exec);
-        let packed = resolve(&exec, libraries)?;
+        let pools = Arc::new(Pools::default());
+        let packed = resolve(&exec, libraries, &pools)?;
         let consts = materialise(id, &exec, &code, &packed)?;
+        if exec.functions.iter().any(|f| f.kind == FuncKind::VmTir) {
+            let count = exec.functions.len() as u32;
+            let values = (0..count).map(|i| function_value(id, &exec, i, &packed)).collect();
+            // SAFETY: the constants are on the heap and belong to the program, which
+            // every session that runs the functions holds.
+            unsafe { pools.fill(&consts, values) };
+            provide_by_name(&exec, libraries, &packed);
+        }
         let cells = code.sites.iter().map(|_| AtomicPtr::new(std::ptr::null_mut())).collect();
         let names =
             exec.functions.iter().enumerate().map(|(i, f)| (f.name.clone(), i as u32)).collect();
@@ -153,7 +169,7 @@ impl Program {
         &self.code
     }
 
-    /// VM function number `func`, if it is one.
+    /// VM function number `func`, if it is one (native code of TVM's compiled mode counts).
     #[inline(always)]
     pub fn function(&self, func: u32) -> Option<&FuncCode> {
         self.code.functions.get(func as usize)?.as_ref()
@@ -222,7 +238,7 @@ impl Program {
             return Vec::new();
         };
         let mut refused = Vec::new();
-        for func in self.code.functions.iter().flatten() {
+        for func in self.code.functions.iter().flatten().filter(|func| !func.is_foreign) {
             match tier.compile(self, func) {
                 Ok(compiled) => self.install(SiteId(func.index), &compiled),
                 Err(bailout) => {
@@ -253,9 +269,30 @@ impl Program {
     }
 }
 
+/// Gives native code of TVM's compiled mode what it looks up: builtins, and the packed
+/// functions of the program.
+fn provide_by_name(exec: &Executable, libraries: &[&dyn Library], packed: &[Option<Packed>]) {
+    let builtins = Builtin::ALL.iter().map(|b| (b.name().to_owned(), b.function()));
+    let builtins: HashMap<String, Function> = builtins.collect();
+    for library in libraries {
+        let mut functions = builtins.clone();
+        for (function, packed) in exec.functions.iter().zip(packed) {
+            // A library's own functions would keep it loaded for ever.
+            let own = || library.function(&function.name).is_some();
+            if let (FuncKind::Packed, Some(packed)) = (function.kind, packed)
+                && !own()
+            {
+                functions.insert(function.name.clone(), packed.function.clone());
+            }
+        }
+        library.provide(&functions);
+    }
+}
+
 fn resolve(
     exec: &Executable,
     libraries: &[&dyn Library],
+    pools: &Arc<Pools>,
 ) -> Result<Box<[Option<Packed>]>, LoadError> {
     let mut missing = Vec::new();
     let mut packed = Vec::with_capacity(exec.functions.len());
@@ -263,7 +300,16 @@ fn resolve(
         let name = function.name.as_str();
         packed.push(match function.kind {
             FuncKind::Vm => None,
-            FuncKind::VmTir => return Err(LoadError::VmTir(name.to_owned())),
+            FuncKind::VmTir => {
+                let symbol = format!("{}{name}", vmtir::PREFIX);
+                let native = libraries.iter().find_map(|library| library.function(&symbol));
+                if native.is_none() {
+                    missing.push(symbol);
+                }
+                native.map(|native| {
+                    Packed::new(vmtir::enter(native, packed.len() as u32, Arc::clone(pools)))
+                })
+            }
             FuncKind::Packed if Builtin::from_name(name).is_some() => None,
             FuncKind::Packed => {
                 let found = libraries.iter().find_map(|library| library.function(name));
@@ -306,12 +352,15 @@ fn materialise(
 
 fn function_value(id: u64, exec: &Executable, index: u32, packed: &[Option<Packed>]) -> Any {
     let function = &exec.functions[index as usize];
-    match (&packed[index as usize], Builtin::from_name(&function.name)) {
-        (Some(packed), _) => packed.function.clone().into(),
-        (None, Some(builtin)) if function.kind == FuncKind::Packed => {
-            Function::new(move |args| (builtin.run())(Context::DETACHED, args)).into()
+    match (function.kind, &packed[index as usize]) {
+        (FuncKind::Packed, Some(packed)) => packed.function.clone().into(),
+        (FuncKind::Packed, None) => match Builtin::from_name(&function.name) {
+            Some(builtin) => builtin.function().into(),
+            None => Any::NONE,
+        },
+        (FuncKind::Vm | FuncKind::VmTir, _) => {
+            Closure { program: id, func: index, captured: Box::default() }.into_value()
         }
-        _ => Closure { program: id, func: index, captured: Box::default() }.into_value(),
     }
 }
 

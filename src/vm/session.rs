@@ -17,17 +17,16 @@ use reflex_runtime::function::Function;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 
-use crate::abi::{FRAME_BASE, FrameHeader, Glue, SessionAbi};
+use crate::abi::{Glue, SessionAbi};
 use crate::builtins::Closure;
 use crate::callbacks::CALLBACKS;
 use crate::calls::{check_closure, wrong_arity};
 use crate::instrument::Instrument;
-use crate::interp::drive_guarded;
 use crate::program::Program;
+use crate::reentry::run_base;
 use crate::run_error::{Reason, RunError};
 use crate::stack::Stack;
 use crate::state::{CANCEL, DEADLINE, State};
-use crate::tier::Bailout;
 
 /// How a session executes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -104,7 +103,6 @@ struct Saved {
 /// ```
 pub struct Session {
     state: NonNull<State>,
-    mode: Mode,
     bindings: Vec<Binding>,
     saved: HashMap<String, Saved>,
 }
@@ -163,6 +161,7 @@ impl Session {
         let state = Box::new(State {
             abi,
             program: Arc::clone(program),
+            mode: options.mode,
             tier,
             stack,
             error: None,
@@ -177,7 +176,7 @@ impl Session {
         let vm_value = TVMFFIAny::pointer(type_index::OPAQUE_PTR, state.as_ptr().cast());
         // SAFETY: the state was just made and is exclusively ours.
         unsafe { (*state.as_ptr()).abi.vm_value = vm_value };
-        Ok(Session { state, mode: options.mode, bindings: Vec::new(), saved: HashMap::new() })
+        Ok(Session { state, bindings: Vec::new(), saved: HashMap::new() })
     }
 
     fn state(&self) -> &State {
@@ -198,7 +197,7 @@ impl Session {
 
     /// How the session executes.
     pub fn mode(&self) -> Mode {
-        self.mode
+        self.state().mode
     }
 
     /// Calls the function `name`, of the program or saved.
@@ -249,42 +248,9 @@ impl Session {
         if given != code.num_args as usize {
             return Err(failed(wrong_arity(program, func, given)));
         }
-        // SAFETY: the state is live and exclusively ours; no frame is on the stack, or
-        // none that is used while this one runs. The base frame is complete before the
-        // run, and gone after it.
-        unsafe {
-            let abi = &raw mut (*state).abi;
-            let fields = FrameHeader {
-                caller: (*abi).regs,
-                resume: (*abi).glue.exit,
-                func,
-                return_pc: (*abi).pc,
-                dst: crate::abi::DISCARD,
-                flags: FRAME_BASE,
-            };
-            let depth = (*abi).depth;
-            let pushed = State::push_values(state, code, parts, fields);
-            let native = self.mode != Mode::Bytecode && (*state).instrument.is_none();
-            let ran = pushed.and_then(|_| drive_guarded(state, native, self.mode == Mode::Tiered));
-            match ran {
-                Ok(()) => Ok((*state).result.take()),
-                Err(()) if (*abi).depth > depth => Err(self.failed_run()),
-                Err(()) => Err((*state).error.take().unwrap_or_else(|| unknown(""))),
-            }
-        }
-    }
-
-    #[cold]
-    fn failed_run(&mut self) -> RunError {
-        let state = self.state_mut();
-        if state.recording.take().is_some() {
-            state.program.count(&Bailout::RunFailed);
-        }
-        if let Some(instrument) = &mut state.instrument {
-            instrument.aborted();
-        }
-        // SAFETY: the state is live, and the base frame of the failed run is on its stack.
-        unsafe { State::unwind(self.state.as_ptr()) }
+        // SAFETY: the state is live, and exclusively ours: the host holds the session, so
+        // no run of it is in progress.
+        unsafe { run_base(state, code, parts) }
     }
 
     /// Limits how much later runs may do: one unit for each VM function entered and each

@@ -19,6 +19,7 @@ use crate::decode::{ArgSource, FuncCode, Op, SiteId, Source};
 use crate::instrument::Instrument;
 use crate::program::Program;
 use crate::run_error::RunError;
+use crate::session::Mode;
 use crate::stack::Stack;
 use crate::tier::{Hot, Recorder, Tier};
 
@@ -40,6 +41,7 @@ pub struct Recording {
 pub struct State {
     pub abi: SessionAbi,
     pub program: Arc<Program>,
+    pub mode: Mode,
     pub tier: Option<Arc<dyn Tier>>,
     pub stack: Stack,
     /// Set before `ERROR` is returned by anything.

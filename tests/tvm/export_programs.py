@@ -142,6 +142,11 @@ def main(out):
         "branches": relax.build(Branches, target="llvm"),
         "symbolic": relax.build(relax.transform.LambdaLift()(Symbolic), target="llvm"),
         "goto": goto_loop(),
+        "chain_native": relax.build(Chain, target="llvm", exec_mode="compiled"),
+        "recursion_native": relax.build(Recursion, target="llvm", exec_mode="compiled"),
+        "symbolic_native": relax.build(
+            relax.transform.LambdaLift()(Symbolic), target="llvm", exec_mode="compiled"
+        ),
     }
     for name, executable in built.items():
         executable.export_library(os.path.join(out, name + ".so"))

@@ -7,6 +7,8 @@ use reflex_runtime::object::{self, ObjectRef, RustObject};
 use reflex_runtime::shape::Shape;
 use reflex_runtime::value::{Any, AnyView};
 
+use crate::reentry;
+
 use super::{Context, arity, exactly, int};
 
 /// A function of a program with values that are appended to its arguments.
@@ -106,10 +108,7 @@ pub fn invoke_closure(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     };
     match callee.downcast_ref::<Function>() {
         Some(function) => function.call(&args[2..]),
-        None => Err(Error::type_error(format!(
-            "a `{}` can be invoked by a session only",
-            callee.type_key()
-        ))),
+        None => reentry::call_back(&args[0], callee, &args[2..]),
     }
 }
 

@@ -19,7 +19,16 @@ use reflex_vm::session::{Options, Session};
 use reflex_vm::verify::verify;
 use reflex_vm::{serialize, text};
 
-const NAMES: [&str; 5] = ["chain", "recursion", "branches", "symbolic", "goto"];
+const NAMES: [&str; 8] = [
+    "chain",
+    "recursion",
+    "branches",
+    "symbolic",
+    "goto",
+    "chain_native",
+    "recursion_native",
+    "symbolic_native",
+];
 
 /// The folder with the exported programs, or None with the reason printed.
 fn exported() -> Option<&'static Path> {
@@ -86,6 +95,12 @@ fn what_tvm_wrote_is_read_printed_and_written_back() {
 #[test]
 fn kernels_and_memory_of_tvm_programs_work() {
     let Some(folder) = exported() else { return };
+    let mut s = session(folder, "chain_native");
+    for _ in 0..3 {
+        assert_eq!(floats(s.call("main", &[scalar(5.0)]).unwrap()), [7.0]);
+    }
+    let error = s.call("main", &[Any::from(3_i64)]).unwrap_err();
+    assert_eq!(error.error().kind(), "TypeError");
     let mut s = session(folder, "chain");
     for _ in 0..3 {
         assert_eq!(floats(s.call("main", &[scalar(5.0)]).unwrap()), [7.0]);
@@ -132,10 +147,32 @@ fn a_miscompiled_branch_is_an_error_that_names_the_place() {
     assert!(!x.is_shared(), "the failed run released its arguments");
 }
 
+/// Code of TVM's compiled mode calls itself through the VM, on the native stack: a
+/// hundred levels work, a million are an error.
+#[test]
+fn compiled_mode_recursion_is_bounded() {
+    let Some(folder) = exported() else { return };
+    let mut s = session(folder, "recursion_native");
+    let mut call = |turns: i64| {
+        let n = Tensor::from_slice(&[1], &[turns]).unwrap();
+        let c = Tensor::zeros(&[], DType::BOOL).unwrap();
+        s.call("main", &[n.into(), c.into(), scalar(0.0)])
+    };
+    assert_eq!(floats(call(100).unwrap()), [100.0]);
+    let error = call(1_000_000).unwrap_err();
+    assert_eq!(error.error().kind(), "RecursionError");
+    assert_eq!(floats(call(100).unwrap()), [100.0]);
+}
+
 #[test]
 fn symbolic_shapes_empty_tuples_and_closures_run() {
     let Some(folder) = exported() else { return };
-    let mut s = session(folder, "symbolic");
+    for name in ["symbolic", "symbolic_native"] {
+        symbolic(session(folder, name));
+    }
+}
+
+fn symbolic(mut s: Session) {
     for (n, m) in [(2, 5), (7, 1), (1, 1)] {
         let x = Tensor::zeros(&[n, m], DType::F32).unwrap();
         let y = Tensor::try_from(s.call("main", &[x.into()]).unwrap()).unwrap();

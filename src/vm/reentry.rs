@@ -1,0 +1,184 @@
+//! Runs on the running thread: host calls, and calls back into a session from the
+//! native code it called.
+//!
+//! A packed function that was given `%vm` may call functions of the program. Such a
+//! run gets a base frame on top of the frames in progress, and native stack; how much
+//! of that nested runs may use is bounded.
+
+use std::cell::Cell;
+
+use reflex_runtime::error::Error;
+use reflex_runtime::value::{Any, AnyView};
+
+use crate::abi::{DISCARD, FRAME_BASE, FrameHeader};
+use crate::builtins::Closure;
+use crate::calls::check_closure;
+use crate::decode::FuncCode;
+use crate::interp::drive_guarded;
+use crate::run_error::{Reason, RunError};
+use crate::state::State;
+use crate::tier::Bailout;
+
+/// Native stack that a nested run leaves for what it calls.
+const RESERVE: usize = 256 << 10;
+
+thread_local! {
+    /// The state of the innermost run of this thread, or null.
+    static RUNNING: Cell<*mut State> = const { Cell::new(std::ptr::null_mut()) };
+    /// Lowest address of this thread's stack; 0 until it is asked for.
+    static STACK_LOW: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Whether enough native stack is left for another nested run.
+fn has_native_stack() -> bool {
+    let here = 0_u8;
+    if STACK_LOW.get() == 0 {
+        STACK_LOW.set(stack_low());
+    }
+    (&raw const here).addr().saturating_sub(STACK_LOW.get()) > RESERVE
+}
+
+/// The lowest address of the calling thread's stack; where the system does not tell, one
+/// that leaves a nested run half a megabyte beyond the reserve.
+#[cold]
+fn stack_low() -> usize {
+    let here = 0_u8;
+    let fallback = (&raw const here).addr().saturating_sub(RESERVE + (512 << 10)).max(1);
+    if cfg!(miri) {
+        return fallback;
+    }
+    let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let (mut low, mut size) = (std::ptr::null_mut(), 0);
+    // SAFETY: attributes are read only when they were filled, and destroyed once.
+    unsafe {
+        if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
+            return fallback;
+        }
+        let known = libc::pthread_attr_getstack(attributes.as_ptr(), &mut low, &mut size) == 0;
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        if known && !low.is_null() { low.addr() } else { fallback }
+    }
+}
+
+/// Calls `func` from the host or a callback, and returns its result.
+///
+/// # Safety
+/// `state` is live and not executing, or executing a packed call of this thread; `parts`
+/// together number the parameters of `func`, a function of its program.
+pub unsafe fn run_base(
+    state: *mut State,
+    func: &FuncCode,
+    parts: [&[AnyView<'_>]; 2],
+) -> Result<Any, RunError> {
+    let outer = RUNNING.get();
+    if !outer.is_null() && !has_native_stack() {
+        let what = "native code and the session call each other too deeply";
+        let error = Error::new("RecursionError", what);
+        return Err(RunError::new(Reason::StackOverflow, error));
+    }
+    // SAFETY: the state is live and ours until the run ends. The base frame is complete
+    // before the run, and gone after it; what the outer operation holds is below it.
+    unsafe {
+        let abi = &raw mut (*state).abi;
+        let (depth, pc) = ((*abi).depth, (*abi).pc);
+        let fields = FrameHeader {
+            caller: (*abi).regs,
+            resume: (*abi).glue.exit,
+            func: func.index,
+            return_pc: pc,
+            dst: DISCARD,
+            flags: FRAME_BASE,
+        };
+        // A recorder saw the packed call; what happens inside is not its business.
+        let recording = (*state).recording.take();
+        RUNNING.set(state);
+        let pushed = State::push_values(state, func, parts, fields);
+        let outcome = match pushed.and_then(|_| drive_guarded(state)) {
+            Ok(()) => Ok((*state).result.take()),
+            Err(()) => Err(failed_run(state, depth)),
+        };
+        RUNNING.set(outer);
+        (*state).recording = recording;
+        (*abi).pc = pc;
+        outcome
+    }
+}
+
+/// # Safety
+/// `state` is live, and a run that began at `depth` just failed in it.
+#[cold]
+unsafe fn failed_run(state: *mut State, depth: u32) -> RunError {
+    // SAFETY: by the contract; a base frame is on the stack when it was pushed.
+    unsafe {
+        if (*state).recording.take().is_some() {
+            (*state).program.count(&Bailout::RunFailed);
+        }
+        if let Some(mut instrument) = (*state).instrument.take() {
+            instrument.aborted();
+            (*state).instrument = Some(instrument);
+        }
+        if (*state).abi.depth > depth {
+            return State::unwind(state);
+        }
+        let missing = || Error::runtime_error("the run could not begin");
+        (*state).error.take().unwrap_or_else(|| RunError::new(Reason::Failed, missing()))
+    }
+}
+
+/// The state that `vm` (the value of `%vm`) stands for, if it is the innermost one that
+/// runs on this thread.
+pub fn running(vm: &AnyView<'_>) -> Result<*mut State, Error> {
+    let state = RUNNING.get();
+    match vm.as_opaque() {
+        Some(vm) if !vm.is_null() && std::ptr::eq(state.cast(), vm) => Ok(state),
+        _ => Err(Error::type_error("the VM argument is not the VM that runs on this thread")),
+    }
+}
+
+/// Calls a closure from a packed function that was given `vm`, the value of `%vm`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use reflex_runtime::{function::Function, value::Any};
+/// use reflex_vm::{builder::ExecBuilder, bytecode::Reg, program::{Library, Program}};
+/// use reflex_vm::{reentry, session::{Options, Session}, verify::verify};
+///
+/// let twice = Function::new(|args| {
+///     let once = reentry::call_back(&args[0], &args[1], &args[2..])?;
+///     reentry::call_back(&args[0], &args[1], &[once.view()])
+/// });
+/// let mut b = ExecBuilder::new();
+/// b.function("wrap", 1)?;
+/// b.emit_call("vm.builtin.make_tuple", &[b.r(0)], b.r(1))?;
+/// b.emit_ret(Reg(1))?;
+/// b.end_function()?;
+/// b.function("main", 1)?;
+/// let wrap = b.f("wrap");
+/// b.emit_call("twice", &[b.vm_state(), wrap, b.r(0)], b.r(1))?;
+/// b.emit_ret(Reg(1))?;
+/// b.end_function()?;
+/// let library = std::collections::HashMap::from([("twice".to_owned(), twice)]);
+/// let program = Arc::new(Program::load(verify(b.finish()?)?, &[&library])?);
+/// let result = Session::new(&program, Options::default())?.call("main", &[Any::from(1_i64)])?;
+/// assert_eq!(reflex_runtime::array::Array::try_from(result)?.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn call_back(
+    vm: &AnyView<'_>,
+    callee: &AnyView<'_>,
+    args: &[AnyView<'_>],
+) -> Result<Any, Error> {
+    let state = running(vm)?;
+    let Some(closure) = Closure::of(callee) else {
+        return Err(callee.mismatch("ffi.Function"));
+    };
+    // SAFETY: `running` says that the state is live and executes on this thread, and the
+    // only way from a run into this function is a packed call.
+    unsafe {
+        check_closure(state, closure, args.len())?;
+        let program = &*std::sync::Arc::as_ptr(&(*state).program);
+        let func = program.function(closure.func).ok_or_else(|| callee.mismatch("function"))?;
+        let parts = [args, AnyView::slice(&closure.captured)];
+        run_base(state, func, parts).map_err(RunError::into_error)
+    }
+}
