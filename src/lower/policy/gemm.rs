@@ -246,18 +246,7 @@ impl Gemm {
         let start = self.each(nest, height, vectors, ForKind::Unrolled, &mut |_, _, _, slot| {
             Stmt::store(acc, vec![slot], zero.clone())
         });
-        let step = self.each(nest, height, vectors, ForKind::Unrolled, &mut |nest, r, c, slot| {
-            let bound = self.at(rows, columns, &r, &c);
-            let find = |v: Var| bound.iter().find(|(b, _)| *b == v).map(|(_, e)| e.clone());
-            let (a, mut b) = (self.row.substitute(&find), self.column.substitute(&find));
-            if !self.columns.is_filled_up()
-                && let Some(inside) = self.columns.inside(columns, &c, self.lanes)
-            {
-                b = Expr::if_then_else(inside, b, zero.clone());
-            }
-            let old = nest.func.load(acc, vec![slot.clone()]);
-            Stmt::store(acc, vec![slot], Expr::call(Intrin::Fma, vec![a, b, old]))
-        });
+        let step = self.step(nest, rows, columns, acc);
         let depth = self
             .stage
             .reduce
@@ -266,6 +255,54 @@ impl Gemm {
             .fold(step, |s, k| Stmt::serial(k.var, k.extent.clone(), s));
         let finish = self.write_out(nest, rows, columns, acc);
         Stmt::Allocate { buffer: acc, body: Box::new(Stmt::Seq(vec![start, depth, finish])) }
+    }
+
+    /// One step in depth: the vectors of columns, then per row its factor and a multiply-add
+    /// for each of them. All are named, so that code generation sees each load once.
+    fn step(&self, nest: &mut Nest<'_>, rows: Option<&Tile>, columns: &Tile, acc: Buffer) -> Stmt {
+        let height = rows.map_or(1, |t| t.width);
+        let vectors = (columns.width + self.lanes - 1) / self.lanes;
+        let find = |bound: Vec<(Var, Expr)>| {
+            move |v: Var| bound.iter().find(|(b, _)| *b == v).map(|(_, e)| e.clone())
+        };
+        nest.lanes_of(self.lanes, |nest, l| {
+            let lane = |v: i64| l.clone() + v * self.lanes;
+            let factors: Vec<(Var, Expr)> = (0..vectors)
+                .map(|v| (nest.float_var("b"), self.column_at(columns, &lane(v))))
+                .collect();
+            let each_row = (0..height).map(|r| {
+                let a = nest.float_var("a");
+                let at = find(self.at(rows, columns, &Expr::i64(r), &Expr::i64(0)));
+                let sums = factors.iter().zip(0..).map(|((b, _), v)| {
+                    let slot = vec![lane(v) + r * vectors * self.lanes];
+                    let old = nest.func.load(acc, slot.clone());
+                    let sum = Expr::call(Intrin::Fma, vec![float(a), float(*b), old]);
+                    Stmt::store(acc, slot, sum)
+                });
+                let body = Box::new(Stmt::Seq(sums.collect()));
+                Stmt::Let { var: a, value: self.row.substitute(&at), body }
+            });
+            let body = Stmt::Seq(each_row.collect());
+            factors.into_iter().rev().fold(body, |body, (var, value)| Stmt::Let {
+                var,
+                value,
+                body: Box::new(body),
+            })
+        })
+    }
+
+    /// The column operand at a lane; 0 where it does not exist.
+    fn column_at(&self, columns: &Tile, lane: &Expr) -> Expr {
+        let bound = self.columns.bind(columns, lane);
+        let value = self
+            .column
+            .substitute(&|v| bound.iter().find(|(b, _)| *b == v).map(|(_, e)| e.clone()));
+        match self.columns.inside(columns, lane, self.lanes) {
+            Some(inside) if !self.columns.is_filled_up() => {
+                Expr::if_then_else(inside, value, Expr::float(0.0, DType::F32))
+            }
+            _ => value,
+        }
     }
 
     /// `f(row, column, accumulator slot)` for every element, a vector of columns at a time.
@@ -340,6 +377,11 @@ impl Gemm {
             }
         })
     }
+}
+
+/// A float32 variable as an expression.
+fn float(var: Var) -> Expr {
+    Expr::new(ExprKind::Var { var, dtype: DType::F32 })
 }
 
 /// Whether lanes of the column operand are side by side, in whole vectors where it is panels.
