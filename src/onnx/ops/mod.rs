@@ -70,3 +70,6 @@ fn one(tensor: Tensor) -> Result<Vec<Val>> {
 fn all(tensors: Vec<Tensor>) -> Result<Vec<Val>> {
     Ok(tensors.into_iter().map(Val::Tensor).collect())
 }
+
+#[cfg(test)]
+mod tests;
