@@ -3,8 +3,9 @@
 mod common;
 
 use arbtest::arbtest;
-use common::random::{loops_of, step};
-use common::{any_func, arguments, conv, dense, matmul, matmul_symbolic};
+use common::{
+    any_func, arguments, budget, conv, dense, loops_of, matmul, matmul_symbolic, random_steps,
+};
 use reflex_tir::eval::{self, Arg};
 use reflex_tir::lower::{self, PASSES};
 use reflex_tir::schedule::Schedule;
@@ -37,17 +38,14 @@ fn assert_each_pass_preserves(func: &PrimFunc, args: &[Arg], what: &dyn Fn() -> 
 fn lowering_preserves_random_schedules() {
     arbtest(|u| {
         let mut s = Schedule::new(any_func(u)?);
-        let mut log = vec![];
-        for _ in 0..u.int_in_range(0..=8)? {
-            log.extend(step(u, &mut s)?);
-        }
+        let log = random_steps(u, &mut s, 8)?;
         let args = arguments(u, s.func(), 5)?;
         let lowered = lower::lower(s.func());
         assert_eq!(verify(&lowered, Form::Lowered), Ok(()), "{}", log.join("\n"));
         assert_each_pass_preserves(s.func(), &args, &|| log.join("\n"));
         Ok(())
     })
-    .budget_ms(8_000);
+    .budget_ms(budget(8_000));
 }
 
 fn count(func: &PrimFunc, test: fn(&Stmt) -> bool) -> usize {
