@@ -32,8 +32,8 @@ pub fn build_module<'c>(
     let text = MemoryBuffer::create_from_memory_range_copy(PRELUDE.as_bytes(), "prelude");
     let module = context.create_module_from_ir(text)?;
     module.set_name(&func.name);
-    let raw = raw::build(context, &module, func, target)?;
-    packed::build(context, &module, func, raw, target)?;
+    let raw = raw::build(context, &module, func)?;
+    packed::build(context, &module, func, raw)?;
     for function in module.get_functions() {
         if function.count_basic_blocks() > 0 {
             set_attributes(context, function, target);
