@@ -12,7 +12,7 @@ use reflex_tir::{PrimFunc, lower};
 
 use crate::bytecode::{self, Bytecode};
 use crate::graph::{eliminate_dead_code, fold_constants, lower_loops, simplify};
-use crate::{LowerError, fuse};
+use crate::{LowerError, fuse, policy};
 
 /// How products and sums of floats are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +63,8 @@ pub const GRAPH: &[GraphPass] = &[
 pub type KernelPass = (&'static str, fn(&PrimFunc, &Options) -> PrimFunc);
 
 /// The kernel passes, in order.
-pub const KERNEL: &[KernelPass] = &[("lower", |f, _| lower::lower(f))];
+pub const KERNEL: &[KernelPass] =
+    &[("schedule", |f, o| policy::schedule(f, &o.target)), ("lower", |f, _| lower::lower(f))];
 
 /// Name of the stage that emits the executable.
 pub const BYTECODE: &str = "bytecode";
