@@ -82,6 +82,23 @@ impl<'m> FuncBuilder<'m> {
         value
     }
 
+    /// Appends a parameter of any type.
+    pub fn param_of(&mut self, name: impl Into<String>, ty: Type) -> Value {
+        let value = self.func.new_value(name, ty);
+        self.func.params.push(value);
+        value
+    }
+
+    /// A value of any type that a loop body gets from outside.
+    pub fn value_of(&mut self, name: impl Into<String>, ty: Type) -> Value {
+        self.func.new_value(name, ty)
+    }
+
+    /// The module as far as it is built.
+    pub fn module(&self) -> &Module {
+        self.module
+    }
+
     /// A value that a loop body gets from outside.
     pub fn body_param(&mut self, name: impl Into<String>, ty: TensorType) -> Value {
         self.func.new_value(name, Type::Tensor(ty))
@@ -159,7 +176,12 @@ impl<'m> FuncBuilder<'m> {
 
     /// Binds any node to fresh values of the given types.
     pub fn bind(&mut self, node: Node, types: Vec<TensorType>) -> Vec<Value> {
-        let fresh = |ty| self.func.new_value("", Type::Tensor(ty));
+        self.bind_values(node, types.into_iter().map(Type::Tensor).collect())
+    }
+
+    /// Binds any node to fresh values of any types.
+    pub fn bind_values(&mut self, node: Node, types: Vec<Type>) -> Vec<Value> {
+        let fresh = |ty| self.func.new_value("", ty);
         let outputs: Vec<Value> = types.into_iter().map(fresh).collect();
         let source = self.source.clone();
         let binding = Binding { outputs: outputs.clone(), node, source };

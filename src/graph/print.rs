@@ -24,6 +24,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 
 use cranelift_entity::SecondaryMap;
+use reflex_tir::script::identifier;
 
 use crate::{Const, FuncData, FuncId, Module, Node};
 
@@ -69,7 +70,7 @@ impl<'m> Printer<'m> {
             symbols: BTreeSet::new(),
         };
         for (id, func) in module.funcs.iter() {
-            printer.names[id] = names::identifier(func.name());
+            printer.names[id] = identifier(func.name());
         }
         let mut members = vec![];
         for (id, data) in module.funcs.iter() {
@@ -82,7 +83,8 @@ impl<'m> Printer<'m> {
     }
 
     fn kernel(&mut self, func: &reflex_tir::PrimFunc) -> String {
-        format!("    # kernel {}\n", func.name)
+        self.symbols.extend(reflex_tir::script::symbols(func));
+        reflex_tir::script::print_indented(func, 1)
     }
 
     fn header(&self) -> String {

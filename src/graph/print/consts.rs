@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 use reflex_tir::DType;
+use reflex_tir::script::float;
 
 use crate::Literal;
 
@@ -60,27 +61,4 @@ fn elements(literal: &Literal, scalar: bool) -> Option<Vec<String>> {
 
 pub(super) fn boolean(value: bool) -> &'static str {
     if value { "True" } else { "False" }
-}
-
-/// 17 significant digits as C's `%.17g` gives them, enough to read the same value back.
-pub(super) fn float(x: f64) -> String {
-    if x.is_nan() {
-        return "\"nan\"".into();
-    }
-    if x.is_infinite() {
-        return if x > 0.0 { "\"inf\"".into() } else { "\"-inf\"".into() };
-    }
-    if x.trunc() == x {
-        return format!("{x:.1}");
-    }
-    let scientific = format!("{x:.16e}");
-    let (digits, exponent) = scientific.split_once('e').expect("scientific notation");
-    let exponent: i32 = exponent.parse().expect("an exponent");
-    if (-4..17).contains(&exponent) {
-        let fixed = format!("{x:.*}", (16 - exponent) as usize);
-        return fixed.trim_end_matches('0').to_string();
-    }
-    let digits = digits.trim_end_matches('0').trim_end_matches('.');
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{digits}e{sign}{:02}", exponent.abs())
 }

@@ -2,7 +2,7 @@
 
 use reflex_tir::{BinOp, CmpOp, DType, Expr, ExprKind, Intrin, Var};
 
-use super::consts::float;
+use reflex_tir::script::float;
 
 /// Binding strength, weakest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

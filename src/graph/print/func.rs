@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use cranelift_entity::SecondaryMap;
-use reflex_tir::{Expr, Var};
+use reflex_tir::script::string;
+use reflex_tir::{Expr, Param, Var};
 
 use super::Printer;
 use super::dims::DimText;
@@ -18,6 +19,8 @@ pub(super) struct FuncPrinter<'p, 'm> {
     names: Names,
     values: SecondaryMap<Value, Option<String>>,
     syms: HashMap<Var, String>,
+    /// Dimensions that parameters mention.
+    outer: HashSet<Var>,
     consts: HashMap<Value, Const>,
     used: HashSet<Value>,
     out: String,
@@ -34,6 +37,7 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
             names: Names::default(),
             values: SecondaryMap::new(),
             syms: HashMap::new(),
+            outer: HashSet::new(),
             consts: HashMap::new(),
             used: HashSet::new(),
             out: String::new(),
@@ -75,7 +79,7 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
         self.line(&format!("def {name}({}) -> {result}:", params.join(", ")));
         self.indent += 1;
         if !default_names(&func.result_names) {
-            let names: Vec<String> = func.result_names.iter().map(|n| quoted(n)).collect();
+            let names: Vec<String> = func.result_names.iter().map(|n| string(n)).collect();
             let names = names.join(", ");
             self.line(&format!("R.func_attr({{\"reflex.result_names\": [{names}]}})"));
         }
@@ -110,6 +114,7 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
             }
         });
         for var in outer {
+            self.outer.insert(var);
             if !self.syms.contains_key(&var) {
                 let name = self.name_dim(var);
                 self.cx.symbols.insert(name);
@@ -191,8 +196,21 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
         dims.iter().map(text).collect::<Vec<_>>().join(", ")
     }
 
+    /// Whether a signature can write these dimensions.
+    fn in_signature(&self, dims: &[Expr]) -> bool {
+        let mut vars = vec![];
+        dims.iter().for_each(|e| vars_of(e, &mut vars));
+        vars.iter().all(|var| self.outer.contains(var))
+    }
+
     fn ty(&self, ty: &Type, place: Place) -> String {
+        let inner = |dims: &[Expr]| place == Place::Signature && !self.in_signature(dims);
         match ty {
+            // The caller knows nothing of dimensions that the body binds.
+            Type::Tensor(t) if inner(&t.shape) => {
+                format!("R.Tensor(dtype=\"{}\", ndim={})", t.dtype, t.shape.len())
+            }
+            Type::Shape(dims) if inner(dims) => format!("R.Shape(ndim={})", dims.len()),
             Type::Tensor(t) => {
                 let comma = if t.shape.len() == 1 { "," } else { "" };
                 let dims = self.dims(&t.shape, place);
@@ -275,12 +293,10 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
         match outputs {
             [one] => self.define(*one),
             [] => self.names.fresh("_"),
+            // Read back, the tuple has no name of its own: the first output's gives it.
             [first, ..] => {
-                let hint = match &self.func.values[*first].name {
-                    name if name.is_empty() => "gv",
-                    name => name,
-                };
-                self.names.fresh(&format!("{hint}_all"))
+                let first = self.define(*first);
+                self.names.fresh(&format!("{first}_all"))
             }
         }
     }
@@ -290,7 +306,10 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
             return;
         }
         for (index, value) in outputs.iter().enumerate() {
-            let output = self.define(*value);
+            let output = match index {
+                0 => self.value(*value),
+                _ => self.define(*value),
+            };
             let ty = self.annotation(&[*value]);
             self.line(&format!("{output}{ty} = {name}[{index}]"));
         }
@@ -355,8 +374,7 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
         match &binding.node {
             Node::Op { op, args } => self.op(op, args),
             Node::CallTir { func, args, scalars } => {
-                let mut list = self.list(args);
-                list.extend(scalars.iter().map(|e| self.dim(e)));
+                let list = self.kernel_args(*func, args, scalars);
                 let out = self.call_types(&binding.outputs);
                 let name = self.cx.names[*func].clone();
                 format!("R.call_tir(cls.{name}, {}, out_ty={out})", tuple(&list))
@@ -371,7 +389,7 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
                 if let Some(kernel) = self.kernel_in_place(name, binding) {
                     return format!("cls.{}({})", self.cx.names[kernel], list.join(", "));
                 }
-                list.insert(0, quoted(name));
+                list.insert(0, string(name));
                 let types: Vec<&Type> =
                     binding.outputs.iter().map(|v| &self.func.values[*v].ty).collect();
                 let types = self.types(&types, Place::Body);
@@ -394,6 +412,23 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
         }
     }
 
+    /// Inputs and scalars in the kernel's own order.
+    fn kernel_args(&mut self, func: FuncId, args: &[Value], scalars: &[Expr]) -> Vec<String> {
+        let tensors = self.list(args);
+        let scalars: Vec<String> = scalars.iter().map(|e| self.dim(e)).collect();
+        let (mut tensors, mut scalars) = (tensors.into_iter(), scalars.into_iter());
+        let mut list = vec![];
+        if let Some(FuncData::Prim(kernel)) = self.cx.module.funcs.get(func) {
+            for param in &kernel.params {
+                list.extend(match param {
+                    Param::Buffer(_) => tensors.next(),
+                    Param::Scalar(_) => scalars.next(),
+                });
+            }
+        }
+        list.into_iter().chain(tensors).chain(scalars).collect()
+    }
+
     /// A packed call without results that names one of the module's kernels works on the
     /// caller's tensors.
     fn kernel_in_place(&self, name: &str, binding: &Binding) -> Option<FuncId> {
@@ -413,15 +448,10 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
 }
 
 /// Where a type is written.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Place {
     Signature,
     Body,
-}
-
-fn quoted(text: &str) -> String {
-    let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-    format!("\"{text}\"")
 }
 
 /// Whether results are called what results without names are called.

@@ -2,13 +2,10 @@
 
 use std::collections::HashMap;
 
-/// Names with another meaning in a script, Python's keywords among them.
-const RESERVED: &[&str] = &[
-    "T", "R", "I", "cls", "Module", "TypeVar", "metadata", "tvm", "False", "None", "True", "and",
-    "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else",
-    "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
-    "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
-];
+use reflex_tir::script::{identifier, is_reserved};
+
+/// Names with another meaning around functions.
+const MODULE_NAMES: [&str; 4] = ["cls", "Module", "metadata", "tvm"];
 
 /// Names given so far in one function. None is given twice, whatever scopes there are.
 #[derive(Default)]
@@ -29,7 +26,8 @@ impl Names {
     }
 
     fn unique(&mut self, base: &str, separator: &str) -> String {
-        if !RESERVED.contains(&base) && !self.used.contains_key(base) {
+        let reserved = is_reserved(base) || MODULE_NAMES.contains(&base);
+        if !reserved && !self.used.contains_key(base) {
             self.used.insert(base.to_string(), 1);
             return base.to_string();
         }
@@ -44,14 +42,4 @@ impl Names {
             }
         }
     }
-}
-
-/// The nearest Python identifier.
-pub(super) fn identifier(hint: &str) -> String {
-    let mut name: String =
-        hint.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    if name.starts_with(|c: char| c.is_ascii_digit()) || name.is_empty() {
-        name.insert(0, '_');
-    }
-    name
 }

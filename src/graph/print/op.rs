@@ -2,8 +2,9 @@
 //! meaning, else `R.reflex.<name>` with attributes of our own.
 
 use reflex_tir::Expr;
+use reflex_tir::script::float;
 
-use super::consts::{boolean, float};
+use super::consts::boolean;
 use super::func::FuncPrinter;
 use crate::script::table::Word;
 use crate::{

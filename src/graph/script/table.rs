@@ -12,7 +12,6 @@ pub(crate) trait Word: Sized {
     /// The word.
     fn word(self) -> &'static str;
     /// What a word stands for.
-    #[allow(dead_code)]
     fn from_word(word: &str) -> Option<Self>;
 }
 

@@ -30,8 +30,10 @@ mod parse_stmt;
 mod print;
 mod print_expr;
 
-pub use parse::{parse, parse_function, parse_module};
-pub use print::{print, print_indented, symbols};
+pub use names::{identifier, is_reserved};
+pub use parse::{check_nesting, line_of, parse, parse_dim, parse_function, parse_module, path};
+pub use print::{print, print_indented, string, symbols};
+pub use print_expr::float;
 
 /// Why a text was refused, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -39,8 +39,13 @@ impl Names {
     }
 }
 
+/// Whether a name means something else in a script.
+pub fn is_reserved(name: &str) -> bool {
+    RESERVED.contains(&name)
+}
+
 /// The nearest Python identifier.
-pub(super) fn identifier(hint: &str) -> String {
+pub fn identifier(hint: &str) -> String {
     let mut name: String =
         hint.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     if name.starts_with(|c: char| c.is_ascii_digit()) || name.is_empty() {

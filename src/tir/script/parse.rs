@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use cranelift_entity::EntityRef;
 use ruff_python_ast::{self as ast, Expr as Py, Stmt as PyStmt};
 use ruff_text_size::{Ranged, TextSize};
 
@@ -57,6 +58,18 @@ pub fn parse_function(
         Ok(()) => Ok(p.func),
         Err(faults) => Err(p.refuse(def.name.range.start(), faults[0].to_string())),
     }
+}
+
+/// Reads one int64 expression over named variables, as a graph's dimensions are written.
+pub fn parse_dim(e: &Py, text: &str, vars: &HashMap<String, Var>) -> Result<Expr, ScriptError> {
+    let mut p = Parser::new(text, "", &[]);
+    for (name, var) in vars {
+        while p.func.vars.len() <= var.index() {
+            p.func.new_var("");
+        }
+        p.define(name, Name::Var(*var));
+    }
+    p.index(e)
 }
 
 /// How many tensor parameters count as outputs: from the first that is written to the last.
@@ -117,7 +130,7 @@ fn type_var(value: &Py) -> Option<String> {
 }
 
 /// `T.axis.spatial` as one string.
-pub(super) fn path(e: &Py) -> Option<String> {
+pub fn path(e: &Py) -> Option<String> {
     match e {
         Py::Name(n) => Some(n.id.to_string()),
         Py::Attribute(a) => {
@@ -128,13 +141,14 @@ pub(super) fn path(e: &Py) -> Option<String> {
     }
 }
 
-fn line_of(text: &str, at: TextSize) -> usize {
+/// The line of a place in a text, from 1.
+pub fn line_of(text: &str, at: TextSize) -> usize {
     let end = usize::from(at).min(text.len());
     1 + text.as_bytes()[..end].iter().filter(|b| **b == b'\n').count()
 }
 
 /// Refuses what would nest too deeply for recursive reading, before it is read.
-fn check_nesting(text: &str) -> Result<(), ScriptError> {
+pub fn check_nesting(text: &str) -> Result<(), ScriptError> {
     let (mut depth, mut run, mut line) = (0usize, 0usize, 1);
     if text.len() > MAX_TEXT {
         return Err(ScriptError { line, message: "the text is too long".into() });

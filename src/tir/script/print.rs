@@ -398,7 +398,7 @@ fn dict(attrs: &BTreeMap<String, String>) -> String {
 }
 
 /// A Python string literal.
-pub(super) fn string(text: &str) -> String {
+pub fn string(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {

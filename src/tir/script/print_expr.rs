@@ -151,7 +151,7 @@ fn int(value: i64, dtype: DType) -> (String, Level) {
 }
 
 /// 17 significant digits, enough to read the same value back; whole numbers in full.
-fn float(x: f64) -> String {
+pub fn float(x: f64) -> String {
     if x.is_nan() {
         return "\"nan\"".into();
     }

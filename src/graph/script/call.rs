@@ -1,0 +1,338 @@
+//! Calls: of the module's functions, of packed functions, and of what shapes values.
+
+use std::collections::HashMap;
+
+use reflex_tir::{Expr, Var};
+use ruff_python_ast::{self as ast, Expr as Py};
+use ruff_text_size::Ranged;
+
+use super::Read;
+use super::args::{Args, elements, string};
+use super::func::FuncParser;
+use super::module::{Member, MemberKind};
+use super::types::{Known, Written};
+use super::value::Item;
+use crate::{Func, FuncData, Node, TensorType, Type, Value, dims};
+
+impl<'s> FuncParser<'s, '_> {
+    /// An expression whose type may be needed because nothing infers it.
+    pub(super) fn annotated_item(&mut self, e: &Py, written: Option<&Written>) -> Read<Item> {
+        if let Py::Call(call) = e
+            && let Some((name, member)) = self.member(&call.func)
+        {
+            return self.call_member(call, &name, member, written);
+        }
+        self.item(e)
+    }
+
+    pub(super) fn call(&mut self, call: &ast::ExprCall) -> Read<Item> {
+        if let Some((name, member)) = self.member(&call.func) {
+            return self.call_member(call, &name, member, None);
+        }
+        let path = reflex_tir::script::path(&call.func);
+        let Some(name) = path.as_deref().and_then(|p| p.strip_prefix("R.")) else {
+            return Err(self.source.unsupported(call));
+        };
+        match name {
+            "const" => self.constant(call).map(Item::Value),
+            "call_tir" => self.call_tir(call),
+            "call_packed" | "call_pure_packed" => self.call_packed(call),
+            "match_cast" => self.match_cast(call),
+            "tuple" => {
+                let items = call.arguments.args.iter().map(|e| self.value(e));
+                Ok(Item::Several(items.collect::<Read<_>>()?))
+            }
+            "shape" => Ok(Item::Shape(self.dims_of(&Py::Call(call.clone()))?)),
+            "shape_of" | "tensor_to_shape" => {
+                let args = Args::bind(self.source, call, &["x"])?;
+                let x = self.value(args.need("x")?)?;
+                let ty = self.tensor(call, x)?;
+                Ok(if name == "shape_of" { Item::Shape(ty.shape) } else { Item::ShapeOf(x) })
+            }
+            _ => self.operator(name, call),
+        }
+    }
+
+    /// `cls.name` or `Module.name`, when it is a function of the module.
+    fn member(&self, e: &Py) -> Option<(String, &'s Member)> {
+        let Py::Attribute(a) = e else { return None };
+        let Py::Name(class) = &*a.value else { return None };
+        let class = class.id.as_str();
+        let is_class = match self.lookup(class) {
+            Some(item) => matches!(item, Item::Members),
+            None => class == self.cx.class,
+        };
+        let name = a.attr.as_str();
+        is_class.then(|| self.cx.members.get(name)).flatten().map(|m| (name.to_string(), m))
+    }
+
+    fn call_member(
+        &mut self,
+        call: &ast::ExprCall,
+        name: &str,
+        member: &'s Member,
+        written: Option<&Written>,
+    ) -> Read<Item> {
+        if let Some(keyword) = call.arguments.keywords.first() {
+            return Err(self.source.unsupported(keyword));
+        }
+        let MemberKind::Graph { params, result } = &member.kind else {
+            let (args, ints) = self.mixed(&call.arguments.args)?;
+            let node = Node::CallPacked { name: name.to_string(), args, ints };
+            self.b.bind_values(node, vec![]);
+            return Ok(Item::Several(vec![]));
+        };
+        let args: Vec<Value> =
+            call.arguments.args.iter().map(|e| self.value(e)).collect::<Read<_>>()?;
+        if args.len() != params.len() {
+            let message = format!("`{name}` takes {} arguments, not {}", params.len(), args.len());
+            return Err(self.source.refuse(call.start(), message));
+        }
+        let types = match (result, written) {
+            (Some(Written::Tuple(items)), Some(Written::Tuple(own)))
+                if items.len() == own.len() =>
+            {
+                self.complete_all(own, call)?
+            }
+            (Some(one), Some(own)) if !matches!(one, Written::Tuple(_)) => {
+                vec![self.dims.complete(own.clone(), "d", call)?]
+            }
+            _ => self.result_types(call, name, member, params, &args)?,
+        };
+        self.sync_dims();
+        let single = !matches!(result, Some(Written::Tuple(_))) && types.len() == 1;
+        let outputs = self.b.bind_values(Node::CallFunc { func: member.id, args }, types);
+        Ok(if single { Item::Value(outputs[0]) } else { Item::Several(outputs) })
+    }
+
+    fn complete_all(&mut self, items: &[Written], at: &impl Ranged) -> Read<Vec<Type>> {
+        items.iter().map(|w| self.dims.complete(w.clone(), "d", at)).collect()
+    }
+
+    /// Result types of a call from the callee's own, over the caller's dimensions.
+    fn result_types(
+        &mut self,
+        call: &ast::ExprCall,
+        name: &str,
+        member: &Member,
+        params: &[Type],
+        args: &[Value],
+    ) -> Read<Vec<Type>> {
+        let MemberKind::Graph { result, .. } = &member.kind else { return Ok(vec![]) };
+        let mut known = HashMap::new();
+        for (param, arg) in params.iter().zip(args) {
+            if let (Type::Tensor(param), Some(arg)) = (param, self.b.ty(*arg).as_tensor()) {
+                for (dim, value) in param.shape.iter().zip(&arg.shape) {
+                    if let Some(var) = dim.as_var() {
+                        known.entry(var).or_insert_with(|| value.clone());
+                    }
+                }
+            }
+        }
+        let built = match (result, self.b.module().funcs.get(member.id)) {
+            (Some(Written::Tuple(items)), _) => {
+                let items: Vec<Written> =
+                    items.iter().map(|w| self.translate_written(w, &known)).collect();
+                return self.complete_all(&items, call);
+            }
+            (Some(one), _) => {
+                let one = self.translate_written(one, &known);
+                return Ok(vec![self.dims.complete(one, "d", call)?]);
+            }
+            (None, Some(FuncData::Graph(func))) => results_of(func),
+            (None, _) => {
+                let message = format!("the result of `{name}` has no type: annotate the function");
+                return Err(self.source.refuse(call.start(), message));
+            }
+        };
+        Ok(built.iter().map(|ty| self.translate(ty, &known)).collect())
+    }
+
+    fn translate_written(&mut self, w: &Written, known: &HashMap<Var, Expr>) -> Written {
+        let mut dims = |dims: &Known| match dims {
+            Known::Dims(list) => {
+                Known::Dims(list.iter().map(|e| self.translate_dim(e, known)).collect())
+            }
+            Known::Rank(_) | Known::Nothing => dims.clone(),
+        };
+        match w {
+            Written::Tensor { dtype, dims: own } => {
+                Written::Tensor { dtype: *dtype, dims: dims(own) }
+            }
+            Written::Shape(own) => Written::Shape(dims(own)),
+            Written::Tuple(items) => {
+                Written::Tuple(items.iter().map(|w| self.translate_written(w, known)).collect())
+            }
+            Written::Prim(_) | Written::Func | Written::Any => w.clone(),
+        }
+    }
+
+    /// A callee's type in the caller's dimensions; what the call does not determine is new.
+    fn translate(&mut self, ty: &Type, known: &HashMap<Var, Expr>) -> Type {
+        match ty {
+            Type::Tensor(t) => {
+                let shape = t.shape.iter().map(|e| self.translate_dim(e, known)).collect();
+                Type::Tensor(TensorType::new(t.dtype, shape))
+            }
+            Type::Shape(dims) => {
+                Type::Shape(dims.iter().map(|e| self.translate_dim(e, known)).collect())
+            }
+            Type::Tuple(types) => {
+                Type::Tuple(types.iter().map(|t| self.translate(t, known)).collect())
+            }
+            Type::Prim(_) | Type::Func | Type::Object => ty.clone(),
+        }
+    }
+
+    fn translate_dim(&mut self, e: &Expr, known: &HashMap<Var, Expr>) -> Expr {
+        let mut determined = true;
+        e.visit(&mut |e| determined &= e.as_var().is_none_or(|var| known.contains_key(&var)));
+        match determined {
+            true => dims::simplify(&e.substitute(&|var| known.get(&var).cloned())),
+            false => self.dims.fresh("d"),
+        }
+    }
+
+    /// Values, then integers.
+    fn mixed(&mut self, list: &[Py]) -> Read<(Vec<Value>, Vec<Expr>)> {
+        let (mut values, mut ints) = (vec![], vec![]);
+        for e in list {
+            if !self.is_value(e) {
+                ints.push(self.dims.expr(e)?);
+            } else if ints.is_empty() {
+                values.push(self.value(e)?);
+            } else {
+                let message = "tensors after integers are not supported";
+                return Err(self.source.refuse(e.start(), message));
+            }
+        }
+        self.sync_dims();
+        Ok((values, ints))
+    }
+
+    /// Whether an expression is a value rather than an integer over dimensions.
+    fn is_value(&self, e: &Py) -> bool {
+        match e {
+            Py::Name(name) => self.lookup(name.id.as_str()).is_some(),
+            Py::Call(call) => {
+                !reflex_tir::script::path(&call.func).is_some_and(|p| p.starts_with("T."))
+            }
+            Py::NumberLiteral(_) => false,
+            Py::BinOp(b) => self.is_value(&b.left) || self.is_value(&b.right),
+            Py::UnaryOp(u) => self.is_value(&u.operand),
+            _ => true,
+        }
+    }
+
+    fn call_tir(&mut self, call: &ast::ExprCall) -> Read<Item> {
+        let names = &["gvar", "args", "out_ty", "out_sinfo"];
+        let args = Args::bind(self.source, call, names)?;
+        let callee = args.need("gvar")?;
+        let Some((_, Member { id, kind: MemberKind::Kernel })) = self.member(callee) else {
+            return Err(self.source.expected("a kernel of this module", callee));
+        };
+        let operands = args.need("args")?;
+        let list = elements(operands).unwrap_or(std::slice::from_ref(operands));
+        let (mut values, mut scalars) = (vec![], vec![]);
+        for e in list {
+            match self.is_value(e) {
+                true => values.push(self.value(e)?),
+                false => scalars.push(self.dims.expr(e)?),
+            }
+        }
+        let out = args.get("out_ty").or(args.get("out_sinfo"));
+        let out = out.ok_or_else(|| self.source.refuse(call.start(), "`out_ty` is missing"))?;
+        let several = elements(out);
+        let mut types = vec![];
+        for e in several.unwrap_or(std::slice::from_ref(out)) {
+            types.push(self.dims.ty(e, "d")?);
+        }
+        self.sync_dims();
+        let node = Node::CallTir { func: *id, args: values, scalars };
+        let outputs = self.b.bind_values(node, types);
+        Ok(if several.is_some() { Item::Several(outputs) } else { Item::Value(outputs[0]) })
+    }
+
+    fn call_packed(&mut self, call: &ast::ExprCall) -> Read<Item> {
+        let Some((callee, list)) = call.arguments.args.split_first() else {
+            return Err(self.source.unsupported(call));
+        };
+        let name = string(self.source, callee)?.to_string();
+        let (args, ints) = self.mixed(list)?;
+        let mut out = Written::Any;
+        for keyword in &call.arguments.keywords {
+            match (keyword.arg.as_ref().map(|n| n.as_str()), elements(&keyword.value)) {
+                (Some("ty_args" | "sinfo_args"), Some([one])) => out = self.dims.written(one)?,
+                (Some("ty_args" | "sinfo_args"), None) => {
+                    out = self.dims.written(&keyword.value)?;
+                }
+                _ => return Err(self.source.unsupported(keyword)),
+            }
+        }
+        let (types, several) = match &out {
+            Written::Tuple(items) => (self.complete_all(items, call)?, true),
+            _ => (vec![self.dims.complete(out, "d", call)?], false),
+        };
+        self.sync_dims();
+        let outputs = self.b.bind_values(Node::CallPacked { name, args, ints }, types);
+        Ok(if several { Item::Several(outputs) } else { Item::Value(outputs[0]) })
+    }
+
+    fn match_cast(&mut self, call: &ast::ExprCall) -> Read<Item> {
+        let args = Args::bind(self.source, call, &["value", "ty"])?;
+        let (value, ty) = (args.need("value")?, args.need("ty")?);
+        let item = self.item(value)?;
+        let written = self.dims.written(ty)?;
+        match (item, written) {
+            (Item::Value(value), written) => {
+                let hint = self.b.name(value).to_string();
+                let ty = self.dims.complete(written, &hint, ty)?;
+                self.sync_dims();
+                Ok(Item::Value(self.b.bind_values(Node::MatchCast(value), vec![ty])[0]))
+            }
+            (Item::ShapeOf(value), Written::Shape(Known::Dims(dims))) => {
+                self.sync_dims();
+                let ty = self.b.ty(value).clone();
+                let node = Node::MatchShape { value, dims: dims.clone() };
+                self.b.bind_values(node, vec![ty]);
+                Ok(Item::Shape(dims))
+            }
+            (Item::Shape(found), Written::Shape(Known::Dims(dims)))
+                if found.len() == dims.len()
+                    && found.iter().zip(&dims).all(|(a, b)| dims::equal(a, b) == Some(true)) =>
+            {
+                Ok(Item::Shape(found))
+            }
+            _ => Err(self.source.unsupported(call)),
+        }
+    }
+
+    /// A shape argument: a list, `R.shape`, or a name for one.
+    pub(super) fn dims_of(&mut self, e: &Py) -> Read<Vec<Expr>> {
+        if let Py::Name(name) = e
+            && let Some(Item::Shape(dims)) = self.lookup(name.id.as_str())
+        {
+            return Ok(dims);
+        }
+        if let Py::Call(call) = e
+            && reflex_tir::script::path(&call.func).as_deref() == Some("R.shape_of")
+            && let Item::Shape(dims) = self.call(call)?
+        {
+            return Ok(dims);
+        }
+        let dims = self.dims.list(e);
+        self.sync_dims();
+        dims
+    }
+
+    /// One dimension as an argument.
+    pub(super) fn dim_of(&mut self, e: &Py) -> Read<Expr> {
+        let dim = self.dims.expr(e);
+        self.sync_dims();
+        dim
+    }
+}
+
+fn results_of(func: &Func) -> Vec<Type> {
+    func.body.results.iter().map(|v| func.values[*v].ty.clone()).collect()
+}

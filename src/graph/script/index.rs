@@ -1,0 +1,165 @@
+//! Operators that pick elements: gathers, scatters, sorting.
+
+use reflex_tir::{DType, Expr};
+use ruff_python_ast as ast;
+use ruff_text_size::Ranged;
+
+use super::Read;
+use super::args::Args;
+use super::func::FuncParser;
+use super::value::Item;
+use crate::{Binary, GatherKind, Op, ScatterKind, ScatterReduce, Value};
+
+impl FuncParser<'_, '_> {
+    /// The operator, if it is one of these.
+    pub(super) fn index(&mut self, name: &str, call: &ast::ExprCall) -> Read<Option<Item>> {
+        let at = call.start();
+        Ok(Some(match name {
+            "take" => self.take(call)?,
+            "gather_elements" => {
+                let args = Args::bind(self.source, call, &["data", "indices", "axis"])?;
+                let operands = self.operands(&args, &["data", "indices"])?;
+                let axis = self.axis(at, args.int("axis", 0)?, self.rank(operands[0]))?;
+                self.emit1(at, Op::Gather(GatherKind::Elements(axis)), &operands)?
+            }
+            "gather_nd" => {
+                let args = Args::bind(self.source, call, &["data", "indices", "batch_dims"])?;
+                let operands = self.operands(&args, &["data", "indices"])?;
+                let batch_dims = usize::try_from(args.int("batch_dims", 0)?)
+                    .map_err(|_| self.source.unsupported(call))?;
+                self.emit1(at, Op::Gather(GatherKind::Nd { batch_dims }), &operands)?
+            }
+            "scatter_elements" => {
+                let names = &["data", "indices", "updates", "axis", "reduction"];
+                let args = Args::bind(self.source, call, names)?;
+                let operands = self.operands(&args, &["data", "indices", "updates"])?;
+                let axis = self.axis(at, args.int("axis", 0)?, self.rank(operands[0]))?;
+                let reduce = args.word("reduction", ScatterReduce::Replace)?;
+                let kind = ScatterKind::Elements(axis);
+                self.emit1(at, Op::Scatter { kind, reduce }, &operands)?
+            }
+            "scatter_nd" => {
+                let names = &["data", "indices", "updates", "reduction"];
+                let args = Args::bind(self.source, call, names)?;
+                let operands = self.operands(&args, &["data", "indices", "updates"])?;
+                let reduce = args.word("reduction", ScatterReduce::Replace)?;
+                self.emit1(at, Op::Scatter { kind: ScatterKind::Nd, reduce }, &operands)?
+            }
+            "topk" => self.topk(call)?,
+            "sort" | "argsort" => self.sort(call, name == "sort")?,
+            "one_hot" => self.one_hot(call)?,
+            _ => return Ok(None),
+        }))
+    }
+
+    fn take(&mut self, call: &ast::ExprCall) -> Read<Item> {
+        let at = call.start();
+        let args = Args::bind(self.source, call, &["x", "indices", "axis", "mode"])?;
+        let operands = self.operands(&args, &["x", "indices"])?;
+        let (mut x, mut indices) = (operands[0], operands[1]);
+        let axis = match args.get("axis") {
+            Some(_) => self.axis(at, args.int("axis", 0)?, self.rank(x))?,
+            None => {
+                x = self.flat(at, x)?;
+                0
+            }
+        };
+        let extent = self.shape_of(x)[axis].clone();
+        match args.string("mode", "fast")?.as_str() {
+            "fast" => {}
+            "clip" => {
+                let last = self.extent_as(call, extent - 1, indices)?;
+                indices = self.pair(at, Binary::Min, indices, last)?;
+                indices = self.with(at, Binary::Max, indices, 0.0)?;
+            }
+            "wrap" => {
+                let count = self.extent_as(call, extent, indices)?;
+                indices = self.pair(at, Binary::FloorMod, indices, count)?;
+            }
+            _ => return Err(self.source.unsupported(call)),
+        }
+        self.emit1(at, Op::Gather(GatherKind::Axis(axis)), &[x, indices])
+    }
+
+    /// An extent as a scalar tensor of the type of another.
+    fn extent_as(&mut self, call: &ast::ExprCall, extent: Expr, like: Value) -> Read<Value> {
+        let values = vec![crate::dims::simplify(&extent)];
+        let value = self.step(call.start(), Op::Dims { values, scalar: true }, &[])?;
+        self.cast_to(call, value, self.dtype_of(like))
+    }
+
+    pub(super) fn cast_to(&mut self, call: &ast::ExprCall, x: Value, dtype: DType) -> Read<Value> {
+        match self.dtype_of(x) == dtype {
+            true => Ok(x),
+            false => self.step(call.start(), Op::Cast(dtype), &[x]),
+        }
+    }
+
+    fn topk(&mut self, call: &ast::ExprCall) -> Read<Item> {
+        let at = call.start();
+        let names = &["data", "k", "axis", "ret_type", "largest", "dtype"];
+        let args = Args::bind(self.source, call, names)?;
+        let x = self.value(args.need("data")?)?;
+        let axis = self.axis(at, args.int("axis", -1)?, self.rank(x))?;
+        let largest = args.boolean("largest", true)?;
+        let dtype = self.dtype_or(&args, "dtype", DType::I32)?;
+        let k = match args.get("k") {
+            // TVM's way to say all of them.
+            Some(_) if args.int("k", 1)? < 1 => self.shape_of(x)[axis].clone(),
+            Some(_) => Expr::i64(args.int("k", 1)?),
+            None => Expr::i64(1),
+        };
+        let outputs = self.emit(at, Op::TopK { axis, k, largest }, &[x])?;
+        Ok(match args.string("ret_type", "both")?.as_str() {
+            "both" => {
+                let indices = self.cast_to(call, outputs[1], dtype)?;
+                Item::Several(vec![outputs[0], indices])
+            }
+            "values" => Item::Value(outputs[0]),
+            "indices" => Item::Value(self.cast_to(call, outputs[1], dtype)?),
+            _ => return Err(self.source.unsupported(call)),
+        })
+    }
+
+    fn sort(&mut self, call: &ast::ExprCall, values: bool) -> Read<Item> {
+        let at = call.start();
+        let args = match values {
+            true => Args::bind(self.source, call, &["x", "axis", "descending"]),
+            false => Args::bind(self.source, call, &["x", "axis", "descending", "dtype"]),
+        }?;
+        let x = self.value(args.need("x")?)?;
+        let axis = self.axis(at, args.int("axis", -1)?, self.rank(x))?;
+        let largest = args.boolean("descending", false)?;
+        let k = self.shape_of(x)[axis].clone();
+        let outputs = self.emit(at, Op::TopK { axis, k, largest }, &[x])?;
+        if values {
+            return Ok(Item::Value(outputs[0]));
+        }
+        let dtype = self.dtype_or(&args, "dtype", DType::I32)?;
+        self.cast_to(call, outputs[1], dtype).map(Item::Value)
+    }
+
+    /// Compares the indices with a counter along a new axis.
+    fn one_hot(&mut self, call: &ast::ExprCall) -> Read<Item> {
+        let at = call.start();
+        let names = &["indices", "on_value", "off_value", "depth", "axis"];
+        let args = Args::bind(self.source, call, names)?;
+        let indices = self.value(args.need("indices")?)?;
+        let depth = args.int("depth", 0)?;
+        let rank = self.rank(indices);
+        let axis = self.axis(at, args.int("axis", -1)?, rank + 1)?;
+        let (on, off) = (args.need("on_value")?, args.need("off_value")?);
+        let whole = |e| super::args::int(self.source, e).is_ok();
+        let dtype = if whole(on) && whole(off) { DType::I64 } else { DType::F32 };
+        let on = self.number(at, dtype, args.float("on_value", 1.0)?)?;
+        let off = self.number(at, dtype, args.float("off_value", 0.0)?)?;
+        let mut wide = self.shape_of(indices);
+        wide.insert(axis, Expr::i64(1));
+        let wide = self.step(at, Op::Reshape(wide), &[indices])?;
+        let counter = self.step(at, Op::Iota { count: Expr::i64(depth) }, &[])?;
+        let counter = self.cast_to(call, counter, self.dtype_of(indices))?;
+        let counter = self.along(at, counter, axis, rank + 1)?;
+        let hit = self.pair(at, Binary::Equal, wide, counter)?;
+        self.emit1(at, Op::Where, &[hit, on, off])
+    }
+}

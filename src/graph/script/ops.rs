@@ -1,0 +1,271 @@
+//! Operators by name: elementwise, reductions and products.
+
+use reflex_tir::{DType, Expr};
+use ruff_python_ast::{self as ast, Expr as Py};
+use ruff_text_size::{Ranged, TextSize};
+
+use super::Read;
+use super::args::{Args, elements};
+use super::func::FuncParser;
+use super::table::Word;
+use super::value::Item;
+use crate::{ArgReduceKind, Binary, Op, ReduceKind, Unary, Value};
+
+impl FuncParser<'_, '_> {
+    /// `R.<name>(...)`.
+    pub(super) fn operator(&mut self, name: &str, call: &ast::ExprCall) -> Read<Item> {
+        if let Some(f) = Unary::from_word(name) {
+            let x = self.one(call)?;
+            return self.emit1(call.start(), Op::Unary(f), &[x]);
+        }
+        if let Some(f) = Binary::from_word(name) {
+            let args = Args::bind(self.source, call, &["x1", "x2"])?;
+            let operands = [self.value(args.need("x1")?)?, self.value(args.need("x2")?)?];
+            return self.emit1(call.start(), Op::Binary(f), &operands);
+        }
+        if let Some(kind) = ReduceKind::from_word(name) {
+            return self.reduce(call, kind);
+        }
+        if let Some(kind) = ArgReduceKind::from_word(name) {
+            return self.arg_reduce(call, kind, false);
+        }
+        if let Some(name) = name.strip_prefix("reflex.") {
+            return self.reflex(name, call);
+        }
+        if let Some(name) = name.strip_prefix("nn.") {
+            return self.nn(name, call);
+        }
+        match name {
+            "where" => {
+                let args = Args::bind(self.source, call, &["condition", "x1", "x2"])?;
+                let operands = self.operands(&args, &["condition", "x1", "x2"])?;
+                self.emit1(call.start(), Op::Where, &operands)
+            }
+            "astype" => {
+                let args = Args::bind(self.source, call, &["x", "dtype"])?;
+                let x = self.value(args.need("x")?)?;
+                args.need("dtype")?;
+                let dtype = args.dtype("dtype")?.unwrap_or(DType::VOID);
+                self.emit1(call.start(), Op::Cast(dtype), &[x])
+            }
+            "cumsum" => self.cumsum(call),
+            "matmul" => {
+                let args = Args::bind(self.source, call, &["x1", "x2", "out_dtype"])?;
+                let operands = self.operands(&args, &["x1", "x2"])?;
+                self.matching_dtype(&args, "out_dtype", operands[0])?;
+                self.emit1(call.start(), Op::MatMul, &operands)
+            }
+            "variance" | "std" => self.variance(call, name == "std"),
+            "clip" => self.clip(call),
+            "rsqrt" | "square" | "trunc" | "isfinite" => {
+                let x = self.one(call)?;
+                self.derived(name, call.start(), x).map(Item::Value)
+            }
+            "floor_divide" => self.floor_divide(call),
+            _ => match self.index(name, call)? {
+                Some(item) => Ok(item),
+                None => self.movement(name, call),
+            },
+        }
+    }
+
+    /// The only argument of a call.
+    pub(super) fn one(&mut self, call: &ast::ExprCall) -> Read<Value> {
+        match (&*call.arguments.args, &*call.arguments.keywords) {
+            ([x], []) => self.value(x),
+            ([], [x]) => self.value(&x.value),
+            _ => {
+                let text = self.source.shown(call);
+                Err(self.source.refuse(call.start(), format!("`{text}` takes one argument")))
+            }
+        }
+    }
+
+    pub(super) fn operands(&mut self, args: &Args<'_>, names: &[&str]) -> Read<Vec<Value>> {
+        names.iter().map(|name| self.value(args.need(name)?)).collect()
+    }
+
+    /// Refuses a result type other than the operand's own.
+    pub(super) fn matching_dtype(&self, args: &Args<'_>, name: &str, x: Value) -> Read<()> {
+        match args.get(name) {
+            // TVM's other way to say that there is none.
+            Some(Py::StringLiteral(s)) if matches!(s.value.to_str(), "void" | "") => Ok(()),
+            Some(e) if args.dtype(name)? != Some(self.dtype_of(x)) => {
+                Err(self.source.unsupported(e))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn rank(&self, x: Value) -> usize {
+        self.b.ty(x).as_tensor().map_or(0, |t| t.shape.len())
+    }
+
+    /// An axis of a tensor of this rank; a negative one counts from the end.
+    pub(super) fn axis(&self, at: TextSize, axis: i64, rank: usize) -> Read<usize> {
+        let counted = if axis < 0 { axis.saturating_add(rank as i64) } else { axis };
+        match usize::try_from(counted) {
+            Ok(counted) if counted < rank => Ok(counted),
+            _ => {
+                let message = format!("axis {axis} of a tensor of rank {rank}");
+                Err(self.source.refuse(at, message))
+            }
+        }
+    }
+
+    /// The axes an argument names, sorted; all when it is absent.
+    pub(super) fn axes(&self, args: &Args<'_>, name: &str, rank: usize) -> Read<Vec<usize>> {
+        let Some(list) = args.ints(name)? else { return Ok((0..rank).collect()) };
+        let axes = list.into_iter().map(|a| self.axis(args.at(), a, rank));
+        let mut axes = axes.collect::<Read<Vec<_>>>()?;
+        axes.sort_unstable();
+        axes.dedup();
+        Ok(axes)
+    }
+
+    fn reduce(&mut self, call: &ast::ExprCall, kind: ReduceKind) -> Read<Item> {
+        let args = Args::bind(self.source, call, &["x", "axis", "keepdims"])?;
+        let x = self.value(args.need("x")?)?;
+        let axes = self.axes(&args, "axis", self.rank(x))?;
+        let keep_dims = args.boolean("keepdims", false)?;
+        self.emit1(call.start(), Op::Reduce { kind, axes, keep_dims }, &[x])
+    }
+
+    pub(super) fn arg_reduce(
+        &mut self,
+        call: &ast::ExprCall,
+        kind: ArgReduceKind,
+        select_last: bool,
+    ) -> Read<Item> {
+        let at = call.start();
+        let args = Args::bind(self.source, call, &["x", "axis", "keepdims"])?;
+        let mut x = self.value(args.need("x")?)?;
+        let keep_dims = args.boolean("keepdims", false)?;
+        let axis = match args.get("axis") {
+            Some(_) => self.axis(at, args.int("axis", 0)?, self.rank(x))?,
+            // Over all elements in row-major order.
+            None if !keep_dims => {
+                x = self.flat(at, x)?;
+                0
+            }
+            None => return Err(self.source.unsupported(call)),
+        };
+        self.emit1(at, Op::ArgReduce { kind, axis, keep_dims, select_last }, &[x])
+    }
+
+    pub(super) fn flat(&mut self, at: TextSize, x: Value) -> Read<Value> {
+        let count = crate::dims::product(&self.shape_of(x));
+        self.step(at, Op::Reshape(vec![count]), &[x])
+    }
+
+    fn cumsum(&mut self, call: &ast::ExprCall) -> Read<Item> {
+        let at = call.start();
+        let args = Args::bind(self.source, call, &["data", "axis", "dtype", "exclusive"])?;
+        let mut x = self.value(args.need("data")?)?;
+        if let Some(dtype) = args.dtype("dtype")?.filter(|dtype| *dtype != self.dtype_of(x)) {
+            x = self.step(at, Op::Cast(dtype), &[x])?;
+        }
+        let axis = match args.get("axis") {
+            Some(_) => self.axis(at, args.int("axis", 0)?, self.rank(x))?,
+            None => {
+                x = self.flat(at, x)?;
+                0
+            }
+        };
+        let exclusive = args.boolean("exclusive", false)?;
+        self.emit1(at, Op::CumSum { axis, exclusive, reverse: false }, &[x])
+    }
+
+    /// Mean of the squared distances from the mean.
+    pub(super) fn moments(
+        &mut self,
+        at: TextSize,
+        x: Value,
+        axes: Vec<usize>,
+    ) -> Read<(Value, Value)> {
+        let op = Op::Reduce { kind: ReduceKind::Mean, axes, keep_dims: true };
+        let mean = self.step(at, op.clone(), &[x])?;
+        let centred = self.pair(at, Binary::Sub, x, mean)?;
+        let squared = self.pair(at, Binary::Mul, centred, centred)?;
+        let variance = self.step(at, op, &[squared])?;
+        Ok((centred, variance))
+    }
+
+    fn variance(&mut self, call: &ast::ExprCall, root: bool) -> Read<Item> {
+        let at = call.start();
+        let args = Args::bind(self.source, call, &["x", "axis", "keepdims"])?;
+        let x = self.value(args.need("x")?)?;
+        let axes = self.axes(&args, "axis", self.rank(x))?;
+        let (_, mut result) = self.moments(at, x, axes.clone())?;
+        if !args.boolean("keepdims", false)? {
+            let kept = |(i, d): (usize, &Expr)| (!axes.contains(&i)).then(|| d.clone());
+            let shape = self.shape_of(x).iter().enumerate().filter_map(kept).collect();
+            result = self.step(at, Op::Reshape(shape), &[result])?;
+        }
+        if root {
+            result = self.unary(at, Unary::Sqrt, result)?;
+        }
+        Ok(Item::Value(result))
+    }
+
+    fn clip(&mut self, call: &ast::ExprCall) -> Read<Item> {
+        let at = call.start();
+        let args = Args::bind(self.source, call, &["x", "min", "max"])?;
+        let x = self.value(args.need("x")?)?;
+        let (low, high) = (args.float("min", 0.0)?, args.float("max", 0.0)?);
+        args.need("min")?;
+        args.need("max")?;
+        let capped = self.with(at, Binary::Min, x, high)?;
+        self.with(at, Binary::Max, capped, low).map(Item::Value)
+    }
+
+    pub(super) fn derived(&mut self, name: &str, at: TextSize, x: Value) -> Read<Value> {
+        match name {
+            "square" => self.pair(at, Binary::Mul, x, x),
+            "rsqrt" => {
+                let root = self.unary(at, Unary::Sqrt, x)?;
+                self.unary(at, Unary::Reciprocal, root)
+            }
+            "trunc" => {
+                let zero = self.number(at, self.dtype_of(x), 0.0)?;
+                let negative = self.pair(at, Binary::Less, x, zero)?;
+                let (up, down) =
+                    (self.unary(at, Unary::Ceil, x)?, self.unary(at, Unary::Floor, x)?);
+                self.step(at, Op::Where, &[negative, up, down])
+            }
+            _ => {
+                let (nan, inf) =
+                    (self.unary(at, Unary::IsNan, x)?, self.unary(at, Unary::IsInf, x)?);
+                let either = self.pair(at, Binary::Or, nan, inf)?;
+                self.unary(at, Unary::Not, either)
+            }
+        }
+    }
+
+    fn floor_divide(&mut self, call: &ast::ExprCall) -> Read<Item> {
+        let at = call.start();
+        let args = Args::bind(self.source, call, &["x1", "x2"])?;
+        let operands = self.operands(&args, &["x1", "x2"])?;
+        let (x, y) = (operands[0], operands[1]);
+        let result = match self.dtype_of(x).is_float() {
+            true => {
+                let quotient = self.pair(at, Binary::Div, x, y)?;
+                self.unary(at, Unary::Floor, quotient)?
+            }
+            false => {
+                let rest = self.pair(at, Binary::FloorMod, x, y)?;
+                let multiple = self.pair(at, Binary::Sub, x, rest)?;
+                self.pair(at, Binary::Div, multiple, y)?
+            }
+        };
+        Ok(Item::Value(result))
+    }
+
+    /// The integers of a list whose entries may be dimensions.
+    pub(super) fn dim_list(&mut self, e: &Py) -> Read<Vec<Expr>> {
+        match elements(e) {
+            Some(list) => list.iter().map(|e| self.dim_of(e)).collect(),
+            None => Ok(vec![self.dim_of(e)?]),
+        }
+    }
+}

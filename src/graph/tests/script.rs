@@ -1,0 +1,147 @@
+//! Script text: what TVM prints is read, means what TVM computed, and prints again the same.
+//!
+//! The corpus is `tests/filetests/relax/*.py`, made by `generate.py` there. What we print for
+//! each file is beside it in `printed/`; `REFLEX_BLESS=1` rewrites that.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cranelift_entity::EntityRef;
+use reflex_graph::print::{module, module_with_metadata};
+use reflex_graph::script::{parse, parse_file};
+use reflex_graph::{EvalValue, FuncData, FuncId, Literal, Module, eval_func};
+use reflex_tir::DType;
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/filetests/relax")
+}
+
+fn files() -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(corpus())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "py"))
+        .filter(|path| path.file_name().is_some_and(|n| n != "generate.py"))
+        .collect();
+    files.sort();
+    assert!(files.len() > 10, "the corpus is missing");
+    files
+}
+
+fn read(path: &Path) -> Module {
+    parse_file(path).unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn text_round_trips() {
+    for path in files() {
+        let first = module_with_metadata(&read(&path));
+        let again =
+            parse(&first, "printed").unwrap_or_else(|e| panic!("{}: {e}\n{first}", path.display()));
+        assert_eq!(module_with_metadata(&again), first, "{}", path.display());
+    }
+}
+
+#[test]
+fn printed_text_is_as_recorded() {
+    let folder = corpus().join("printed");
+    let bless = std::env::var_os("REFLEX_BLESS").is_some();
+    for path in files() {
+        let text = module(&read(&path));
+        let golden = folder.join(path.file_name().unwrap());
+        if bless {
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(&golden, &text).unwrap();
+        }
+        let expected = std::fs::read_to_string(&golden).unwrap_or_default();
+        assert_eq!(text, expected, "{} (REFLEX_BLESS=1 accepts)", golden.display());
+    }
+}
+
+/// A tensor of a `# in` or `# out` line.
+fn tensor(line: &str) -> Literal {
+    let mut words = line.split_whitespace();
+    let dtype: DType = words.next().unwrap().parse().unwrap();
+    let shape = words.next().unwrap().trim_matches(['(', ')']);
+    let shape = shape.split(',').filter(|d| !d.is_empty()).map(|d| d.parse().unwrap()).collect();
+    let mut bytes = vec![];
+    for word in words {
+        match dtype {
+            DType::F64 => bytes.extend(word.parse::<f64>().unwrap().to_le_bytes()),
+            DType::F32 => bytes.extend(word.parse::<f32>().unwrap().to_le_bytes()),
+            DType::I64 => bytes.extend(word.parse::<i64>().unwrap().to_le_bytes()),
+            DType::I32 => bytes.extend(word.parse::<i32>().unwrap().to_le_bytes()),
+            DType::BOOL => bytes.push(word.parse::<u8>().unwrap()),
+            _ => panic!("{dtype} in the corpus: {line:.60}"),
+        }
+    }
+    Literal::new(dtype, shape, Arc::new(bytes)).unwrap()
+}
+
+fn close(found: &Literal, expected: &Literal) -> Result<(), String> {
+    if found.dtype() != expected.dtype() || found.shape() != expected.shape() {
+        return Err(format!("{found:?} for {expected:?}"));
+    }
+    if found.dtype() != DType::F32 {
+        return match found == expected {
+            true => Ok(()),
+            false => Err(format!("{:?} for {:?}", found.to_i64(), expected.to_i64())),
+        };
+    }
+    let floats = |l: &Literal| -> Vec<f32> {
+        l.bytes().chunks_exact(4).map(|c| f32::from_le_bytes(c.try_into().unwrap())).collect()
+    };
+    for (a, b) in floats(found).into_iter().zip(floats(expected)) {
+        let same = a == b || a.is_nan() && b.is_nan();
+        if !same && (a - b).abs() > 1e-5 + 1e-4 * b.abs() {
+            return Err(format!("{a} for {b}"));
+        }
+    }
+    Ok(())
+}
+
+fn fields(value: EvalValue, out: &mut Vec<Literal>) {
+    match value {
+        EvalValue::Tensor(literal) => out.push(literal),
+        EvalValue::Tuple(items) => items.into_iter().for_each(|item| fields(item, out)),
+        EvalValue::Shape(_) => panic!("a shape is no result of the corpus"),
+    }
+}
+
+#[test]
+fn answers_are_those_of_tvm() {
+    let mut cases = 0;
+    let mut wrong = vec![];
+    for path in files() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let module = read(&path);
+        let main = module.funcs.iter().find(|(_, f)| f.name() == "main");
+        let main = main.map_or(FuncId::new(0), |(id, _)| id);
+        for case in text.split("# case\n").skip(1) {
+            cases += 1;
+            let tagged = |tag| case.lines().filter_map(move |l| l.strip_prefix(tag)).map(tensor);
+            let inputs: Vec<EvalValue> = tagged("# in ").map(EvalValue::Tensor).collect();
+            let answers = eval_func(&module, main, &inputs);
+            let answers = answers.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            let mut found = vec![];
+            answers.into_iter().for_each(|a| fields(a, &mut found));
+            let expected: Vec<Literal> = tagged("# out ").collect();
+            assert_eq!(found.len(), expected.len(), "{}", path.display());
+            for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                if let Err(reason) = close(found, expected) {
+                    let name = path.file_name().unwrap().to_string_lossy();
+                    wrong.push(format!("{name}, result {index}: {reason}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(cases >= 15, "only {cases} cases were run");
+}
+
+#[test]
+fn kernels_come_along() {
+    let module = read(&corpus().join("mlp_fused.py"));
+    let kernels = module.funcs.values().filter(|f| matches!(f, FuncData::Prim(_))).count();
+    assert_eq!((module.funcs.len(), kernels), (2, 1));
+}

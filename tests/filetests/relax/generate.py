@@ -1,0 +1,350 @@
+#!/usr/bin/env python3
+"""Write the corpus of Relax scripts: what TVM prints, and what TVM's own VM answers.
+
+usage: generate.py OUT_DIR          (needs apache-tvm, apache-tvm-ffi and numpy)
+
+Each OUT_DIR/<name>.py is `mod.script(show_meta=True)`. Functions that hold no kernel are run;
+their inputs and outputs follow the text as comments:
+    # case
+    # in <dtype> <shape> <elements>
+    # out <dtype> <shape> <elements>
+"""
+import os
+import sys
+
+os.environ.setdefault("TVM_NUM_THREADS", "1")
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.script import ir as I
+from tvm.script import relax as R
+from tvm.script import tirx as T
+
+op = relax.op
+rng = np.random.default_rng(11)
+
+
+def f32(*shape):
+    return np.round(rng.standard_normal(shape) * 2, 3).astype("float32")
+
+
+def i64(*values):
+    return np.array(values, "int64")
+
+
+def build(arrays, body, shapes=None):
+    """A module whose main gives every expression of `body` as one field of a tuple."""
+    params = []
+    for k, array in enumerate(arrays):
+        shape = shapes[k] if shapes else array.shape
+        params.append(relax.Var(f"p{k}", relax.TensorType(shape, str(array.dtype))))
+    bb = relax.BlockBuilder()
+    with bb.function("main", params):
+        with bb.dataflow():
+            values = [bb.emit(e) for e in body(*params)]
+            out = bb.emit_output(relax.Tuple(values))
+        bb.emit_func_output(out)
+    return bb.get()
+
+
+def flat(value):
+    if isinstance(value, tvm.runtime.Tensor):
+        return [value.numpy()]
+    return [array for field in value for array in flat(field)]
+
+
+def line(kind, array):
+    if array.dtype.kind == "f":
+        text = " ".join("%.9g" % x for x in array.reshape(-1))
+    else:
+        text = " ".join(str(int(x)) for x in array.reshape(-1))
+    shape = ",".join(str(d) for d in array.shape)
+    return f"# {kind} {array.dtype} ({shape}) {text}".rstrip()
+
+
+def write(out, name, mod, cases):
+    lines = [mod.script(show_meta=True).rstrip()]
+    if cases:
+        vm = relax.VirtualMachine(relax.build(mod, target="llvm"), tvm.cpu())
+        for case in cases:
+            answer = vm["main"](*[tvm.runtime.tensor(a) for a in case])
+            lines += ["# case"] + [line("in", a) for a in case]
+            lines += [line("out", a) for a in flat(answer)]
+    with open(f"{out}/{name}.py", "w") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+def operators():
+    x, y = f32(2, 3, 4), f32(2, 3, 4)
+    positive = np.abs(x) + np.float32(0.1)
+    unit = np.tanh(x)
+    yield "unary", [x, positive, unit], lambda x, p, u: (
+        [getattr(op, f)(x) for f in ("negative", "abs", "sign", "exp", "sin", "cos", "tanh",
+                                     "sinh", "cosh", "atan", "asinh", "erf", "sigmoid", "floor",
+                                     "ceil", "round", "trunc", "square", "isnan", "isinf",
+                                     "isfinite")]
+        + [getattr(op, f)(p) for f in ("log", "sqrt", "rsqrt")]
+        + [getattr(op, f)(u) for f in ("asin", "acos", "atanh", "tan")]
+    )
+    b = x > 0
+    i, j = i64(-7, 7, -6, 5), i64(2, -2, 4, 3)
+    yield "binary", [x, y, positive, b, ~b, i, j], lambda x, y, p, b, c, i, j: (
+        [getattr(op, f)(x, y) for f in ("add", "subtract", "multiply", "divide", "minimum",
+                                        "maximum", "floor_mod", "mod", "equal", "not_equal",
+                                        "less", "less_equal", "greater", "greater_equal",
+                                        "floor_divide")]
+        + [op.power(p, y), op.where(b, x, y), op.clip(x, -1, 1.5)]
+        + [getattr(op, f)(b, c) for f in ("logical_and", "logical_or", "logical_xor")]
+        + [op.logical_not(b)]
+        + [getattr(op, f)(i, j) for f in ("divide", "floor_divide", "mod", "floor_mod",
+                                          "bitwise_and", "bitwise_or", "bitwise_xor")]
+        + [op.bitwise_not(i), op.left_shift(op.abs(i), op.abs(j)), op.right_shift(i, op.abs(j))]
+        + [op.astype(x, "int32"), op.astype(i, "float32"), op.astype(b, "float32"),
+           op.add(x, relax.const(2.5)), op.multiply(i, relax.const(3, "int64"))]
+    )
+    yield "reduce", [x], lambda x: (
+        [getattr(op, f)(x, [1], True) for f in ("sum", "mean", "max", "min", "prod", "variance",
+                                                "std")]
+        + [op.sum(x), op.max(x, [0, -1]), op.variance(x), op.argmax(x, 1), op.argmin(x, -1, True),
+           op.argmax(x), op.cumsum(x, 1), op.cumsum(x), op.cumsum(x, 0, exclusive=True),
+           op.nn.softmax(x), op.nn.log_softmax(x, 1)]
+    )
+    yield "activation", [x, f32(3)], lambda x, a: [
+        op.nn.relu(x), op.nn.relu6(x), op.nn.leakyrelu(x, 0.1), op.nn.gelu(x), op.nn.gelu_tanh(x),
+        op.nn.silu(x), op.nn.selu(x), op.nn.softplus(x), op.nn.prelu(x, a, 1),
+        op.nn.batch_flatten(x),
+    ]
+    image, w = f32(1, 4, 6, 5), f32(6, 2, 3, 3)
+    wt = f32(4, 3, 2, 2)
+    yield "conv", [image, w, wt, f32(1, 3, 8), f32(2, 3, 3)], lambda x, w, t, s, v: [
+        op.nn.conv2d(x, w, strides=2, padding=1, groups=2),
+        op.nn.conv2d(x, w, padding=(0, 1, 2, 1), dilation=(2, 1), groups=2),
+        op.nn.conv2d_transpose(x, t, strides=(2, 2), output_padding=(1, 0), groups=2),
+        op.nn.conv1d(s, v, padding=1),
+        op.nn.max_pool2d(x, (2, 3), (2, 1), (1, 1), ceil_mode=True),
+        op.nn.avg_pool2d(x, (2, 2), (2, 2), (1, 1)),
+        op.nn.avg_pool2d(x, (3, 2), (1, 1), (1, 0), count_include_pad=True),
+        op.nn.max_pool1d(s, 3, 2), op.nn.avg_pool1d(s, 2),
+        op.nn.adaptive_avg_pool2d(x, (1, 1)), op.nn.adaptive_avg_pool2d(x, (3, 5)),
+        op.image.resize2d(x, (9, 7)), op.image.resize2d(x, (3, 10), method="nearest_neighbor",
+                                                        coordinate_transformation_mode="asymmetric",
+                                                        rounding_method="floor"),
+    ]
+    c, v = f32(4), np.abs(f32(4)) + np.float32(0.5)
+    row = f32(5)
+    yield "norm", [image, c, f32(4), v, row, f32(5)], lambda x, g, b, v, rg, rb: [
+        op.nn.layer_norm(x, rg, rb, [-1]), op.nn.layer_norm(x, rg, rb, [-1], 0.01),
+        op.nn.batch_norm(x, g, b, b, v, axis=1, training=False),
+        op.nn.batch_norm(x, g, b, b, v, axis=1, training=False, center=False, scale=False),
+        op.nn.group_norm(x, g, b, num_groups=2, channel_axis=1, axes=[2, 3]),
+        op.nn.instance_norm(x, g, b, channel_axis=1, axes=[2, 3]),
+        op.nn.rms_norm(x, rg, [-1]),
+    ]
+    m = f32(3, 4)
+    yield "movement", [x, m, f32(4)], lambda x, m, v: [
+        op.permute_dims(x), op.permute_dims(x, [1, 0, -1]), op.reshape(x, (4, -1)),
+        op.broadcast_to(v, (3, 4)), op.concat([x, x], -1), op.stack([m, m], 1),
+        op.split(x, 2, -1), op.split(x, [1], 1), op.expand_dims(m, [0, -1]),
+        op.squeeze(op.expand_dims(m, 1)), op.flatten(x), op.flip(m, 1), op.tile(m, (2, 1, 3)),
+        op.repeat(m, 2, 0), op.repeat(m, 3),
+        op.strided_slice(x, [0, 2], [0, 1], [2, 3]), op.strided_slice(x, [-1], [-3], [100], [2]),
+        op.strided_slice(x, [2], [-1], [-100], [-2]), op.strided_slice(m, [0], [0], [2], None, True),
+        op.nn.pad(m, [1, 0, 2, 1]), op.nn.pad(m, [0, 0, 1, 1], pad_value=1.5),
+        op.nn.pad(m, [1, 1, 1, 1], "reflect"), op.nn.pad(m, [1, 1, 2, 0], "replicate"),
+        op.full((2, 2), relax.const(3.5)), op.zeros((2,), "int64"), op.ones((1, 2), "float32"),
+        op.full_like(m, relax.const(2.0)), op.zeros_like(x), op.ones_like(m, "int32"),
+        op.arange(2, 11, 3, "int64"), op.arange(5, dtype="float32"), op.triu(m), op.tril(m, 1),
+        op.matmul(m, op.permute_dims(m)), op.matmul(x, v), op.linear(m, m),
+    ]
+    n = i64(2, 0, 1)
+    yield "index", [m, n, np.array([[0, 2, 1, 1]]), f32(1, 4), np.array([[1, 2], [0, 3]]), f32(2)], \
+        lambda m, n, e, u, d, w: [
+            op.take(m, n, 0), op.take(m, n, 1, mode="clip"),
+            op.take(m, op.subtract(n, relax.const(2, "int64")), 1, mode="wrap"),
+            op.gather_elements(m, e, 0), op.gather_nd(m, d),
+            op.scatter_elements(m, e, u, 0), op.scatter_elements(m, e, u, 0, "add"),
+            op.scatter_nd(m, d, w), op.scatter_nd(m, d, w, "add"),
+            op.topk(m, 2, 1), op.topk(m, 2, 1, "indices", False, "int64"),
+            op.topk(m, 3, 0, "values"), op.sort(m, 1), op.argsort(m, 0, True),
+        ]
+    q, k = f32(1, 3, 2, 4), f32(1, 5, 2, 4)
+    yield "attention", [q, k, f32(1, 5, 2, 4), f32(1, 2, 3, 5)], lambda q, k, v, b: [
+        op.nn.attention(q, k, v), op.nn.attention(q, k, v, bias=b, scale=tvm.tirx.FloatImm("float32", 0.3)),
+    ]
+    big = f32(4, 6)
+    yield "constants", [m], lambda m: [
+        op.matmul(m, relax.const(big)), op.add(m, relax.const(f32(4))),
+        op.add(m, relax.const(np.float32("inf"))), op.where(relax.const(np.array(True)), m, m),
+        op.take(m, relax.const(np.array([1, 0])), 1),
+    ]
+
+
+def dynamic():
+    n, k = tvm.tirx.Var("n", "int64"), tvm.tirx.Var("k", "int64")
+    cases = [[f32(a, 4), f32(b, 4)] for a, b in ((3, 2), (4, 1), (6, 6))]
+    body = lambda x, y: [
+        op.concat([x, y], 0), op.reshape(x, (n * 4,)), op.reshape(x, (-1, 2)),
+        op.strided_slice(x, [0], [1], [n]), op.strided_slice(x, [0], [0], [-1]),
+        op.broadcast_to(op.expand_dims(y, 0), (n, k, 4)), op.full((n, 2), relax.const(1.5)),
+        op.arange(0, n, 1, "int64"), op.matmul(x, op.permute_dims(y)), op.nn.softmax(x, 0),
+        op.mean(x, 0), op.shape_to_tensor(relax.ShapeExpr([n, k * 2])),
+        op.nn.pad(x, [1, 1, 0, 0]), op.astype(op.cumsum(x, 0), "int32"),
+    ]
+    return build(cases[0], body, [(n, 4), (k, 4)]), cases
+
+
+@I.ir_module
+class Branch:
+    @R.function
+    def twice(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
+        return R.add(x, x)
+
+    @R.function
+    def main(c: R.Tensor((), "bool"), x: R.Tensor(("n",), "float32")):
+        cls = Branch
+        if c:
+            y = cls.twice(x)
+        else:
+            y = R.negative(x)
+        z = cls.twice(y)
+        if c:
+            a = R.add(z, x)
+            p = (a, z)
+        else:
+            p = (y, x)
+        return (p[1], R.multiply(p[0], z))
+
+
+@I.ir_module
+class Recursion:
+    @R.function
+    def count(n: R.Tensor((), "int64"), x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        cls = Recursion
+        more = R.greater(n, R.const(0, "int64"))
+        if more:
+            m = R.subtract(n, R.const(1, "int64"))
+            y = R.multiply(x, R.const(2.0, "float32"))
+            r = cls.count(m, y)
+        else:
+            r = x
+        return r
+
+    @R.function
+    def main(n: R.Tensor((), "int64"), x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        cls = Recursion
+        r = cls.count(n, x)
+        return r
+
+
+@I.ir_module
+class Casts:
+    @R.function
+    def main(x: R.Tensor(("n", 4), "float32"), s: R.Tensor((2,), "int64")):
+        m = T.int64()
+        k = T.int64()
+        sh = R.tensor_to_shape(s)
+        _ = R.match_cast(sh, R.Shape([m, k]))
+        y = R.zeros(R.shape([m, k]), "float32")
+        z = R.match_cast(x, R.Tensor((m, 4), "float32"))
+        t = (y, z)
+        u = t[1]
+        return (R.add(u, u), R.sum(t[0]), R.reshape(u, (m * 4,)))
+
+
+@I.ir_module
+class Mlp:
+    @R.function
+    def main(x: R.Tensor(("n", 8), "float32"), w: R.Tensor((8, 5), "float32")) -> R.Tensor(("n", 5), "float32"):
+        with R.dataflow():
+            h = R.matmul(x, w)
+            r = R.nn.relu(h)
+            out = R.add(r, R.const(1.0, "float32"))
+            R.output(out)
+        return out
+
+
+@I.ir_module
+class Kernels:
+    """Kernels called every way, and packed functions."""
+
+    @T.prim_func(s_tir=True)
+    def add1(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.sblock("b"):
+                v = T.axis.spatial(4, i)
+                B[v] = A[v] + T.float32(1)
+
+    @T.prim_func(s_tir=True)
+    def two(x: T.handle, n: T.int64, y: T.handle, z: T.handle):
+        m = T.int64()
+        X = T.match_buffer(x, (m,), "float32")
+        Y = T.match_buffer(y, (m,), "float32")
+        Z = T.match_buffer(z, (m,), "float32")
+        for i in range(m):
+            with T.sblock("b"):
+                v = T.axis.spatial(m, i)
+                Y[v] = X[v]
+                Z[v] = X[v] * T.Cast("float32", n)
+
+    @R.function(pure=False)
+    def main(x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32"), z: R.Tensor(("n",), "float32")):
+        n = T.int64()
+        cls = Kernels
+        _ = cls.add1(x, y)
+        a = R.call_tir(cls.add1, (y,), out_ty=R.Tensor((4,), "float32"))
+        b = R.call_tir(cls.two, (z, n * 2), out_ty=[R.Tensor((n,), "float32"), R.Tensor((n,), "float32")])
+        c = R.call_packed("foo", a, n + 1, 3, ty_args=R.Tensor((4,), "float32"))
+        d = R.call_pure_packed("bar", c, b[1], ty_args=R.Tensor(ndim=2, dtype="float32"))
+        return (b[0], d)
+
+
+def recursive():
+    """The loop of TVM's reference workloads: kernels in place, recursion and `if`."""
+
+    @I.ir_module
+    class LoopRec:
+        @T.prim_func(s_tir=True)
+        def add1(A: T.Buffer((1,), "float32"), B: T.Buffer((1,), "float32")):
+            for i in range(1):
+                with T.sblock("b"):
+                    v = T.axis.spatial(1, i)
+                    B[v] = A[v] + T.float32(1)
+
+        @T.prim_func(s_tir=True)
+        def dec(I0: T.Buffer((1,), "int64"), C: T.Buffer((), "bool")):
+            with T.sblock("b"):
+                I0[0] = I0[0] - T.int64(1)
+                C[()] = I0[0] > T.int64(0)
+
+        @R.function(pure=False)
+        def loop(i: R.Tensor((1,), "int64"), c: R.Tensor((), "bool"), x: R.Tensor((1,), "float32"), y: R.Tensor((1,), "float32")) -> R.Tensor((1,), "float32"):
+            cls = LoopRec
+            _ = cls.dec(i, c)
+            _1 = cls.add1(x, y)
+            if c:
+                r = cls.loop(i, c, x, y)
+            else:
+                r = y
+            return r
+
+    return LoopRec
+
+
+def main():
+    out = sys.argv[1]
+    for name, arrays, body in operators():
+        write(out, name, build(arrays, body), [arrays])
+    write(out, "dynamic", *dynamic())
+    yes, no = np.array(True), np.array(False)
+    write(out, "branch", Branch, [[yes, f32(3)], [no, f32(2)]])
+    write(out, "recursion", Recursion, [[np.array(k), f32(2)] for k in (0, 3)])
+    write(out, "casts", Casts, [[f32(3, 4), i64(3, 2)]])
+    write(out, "mlp", Mlp, [[f32(k, 8), f32(8, 5)] for k in (1, 4)])
+    write(out, "kernels", Kernels, [])
+    write(out, "loop_rec", recursive(), [])
+    write(out, "mlp_legal", relax.transform.LegalizeOps()(Mlp), [])
+    write(out, "mlp_fused", relax.get_pipeline("zero")(Mlp), [])
+
+
+if __name__ == "__main__":
+    main()
