@@ -275,32 +275,31 @@ impl Poly {
         self.bound_cases(3)
     }
 
-    /// Splits a minimum (added) or a maximum (subtracted) into its cases, up to a depth: the
-    /// sum is at least the lower of the two.
+    /// Splits a minimum or a maximum into its cases, up to a depth. With a minimum added (or a
+    /// maximum subtracted) the sum is at least the lower of the two, the other way round at
+    /// least the higher.
     fn bound_cases(&self, depth: u32) -> Option<i64> {
         let plain = self.bound_terms();
-        if plain.is_some() || depth == 0 {
+        if depth == 0 {
             return plain;
         }
         for (at, term) in self.0.iter().enumerate() {
             let [factor] = term.factors.as_slice() else { continue };
             let ExprKind::Binary { op, a, b } = factor.kind() else { continue };
-            let splits = match op {
-                BinOp::Min => term.coefficient > 0,
-                BinOp::Max => term.coefficient < 0,
-                _ => false,
-            };
-            if splits {
-                let mut rest = self.clone();
-                rest.0.remove(at);
-                let case = |side: &Expr| {
-                    let scaled = Poly::of(side).scaled(term.coefficient)?;
-                    rest.add(&scaled)?.bound_cases(depth - 1)
-                };
-                return Some(case(a)?.min(case(b)?));
+            if !matches!(op, BinOp::Min | BinOp::Max) {
+                continue;
             }
+            let mut rest = self.clone();
+            rest.0.remove(at);
+            let case = |side: &Expr| {
+                let scaled = Poly::of(side).scaled(term.coefficient)?;
+                rest.add(&scaled)?.bound_cases(depth - 1)
+            };
+            let lower = (*op == BinOp::Min) == (term.coefficient > 0);
+            let (a, b) = (case(a), case(b));
+            return plain.max(if lower { a.and_then(|a| Some(a.min(b?))) } else { a.max(b) });
         }
-        None
+        plain
     }
 
     fn bound_terms(&self) -> Option<i64> {
@@ -454,6 +453,7 @@ mod tests {
         same(n().min(n() + 1), n());
         same((n() * 8 + 3).floormod(4), Expr::i64(3));
         same((n() - 64).max(0).min(n()), (n() - 64).max(0));
+        same((n() - n().min(1)).max(0), n() - n().min(1));
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 
 use reflex_graph::Literal;
-use reflex_tir::Expr;
 
 use crate::error::{Result, invalid, malformed, unsupported};
 use crate::proto::{AttributeProto, GraphProto, NodeProto, attribute_type};
@@ -175,11 +174,6 @@ impl<'a> Call<'a> {
             return Err(invalid(format!("axes {given:?} name an axis twice")));
         }
         Ok(Some(axes))
-    }
-
-    /// Symbolic integers of an input, if they are known while importing.
-    pub fn elements(&self, index: usize) -> Result<Option<Vec<Expr>>> {
-        Ok(self.opt(index)?.and_then(Tensor::as_elements))
     }
 }
 

@@ -260,9 +260,18 @@ impl Cx<'_> {
         if dims::equal(found, wanted) == Some(true) {
             return Ok(());
         }
-        let value = self.value(&Tensor::dims(std::slice::from_ref(found)))?;
+        let found = Tensor::dims(std::slice::from_ref(found));
+        self.check_elements(&found, std::slice::from_ref(wanted))
+    }
+
+    /// Checks at run time that an int64 tensor has the given elements.
+    pub fn check_elements(&mut self, x: &Tensor, wanted: &[Expr]) -> Result<()> {
+        if x.as_elements().is_some_and(|found| found == wanted) {
+            return Ok(());
+        }
+        let value = self.value(x)?;
         let ty = self.b.tensor(value).clone();
-        self.b.bind(Node::MatchShape { value, dims: vec![wanted.clone()] }, vec![ty]);
+        self.b.bind(Node::MatchShape { value, dims: wanted.to_vec() }, vec![ty]);
         Ok(())
     }
 

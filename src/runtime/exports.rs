@@ -516,7 +516,7 @@ unsafe fn check_import(
 }
 
 /// The address of an exported function, by name.
-pub(crate) fn address_of(name: &str) -> Option<*mut c_void> {
+pub fn address_of(name: &str) -> Option<*mut c_void> {
     table().chain(backend::table()).find(|(known, _)| *known == name).map(|(_, address)| address)
 }
 

@@ -10,11 +10,11 @@ use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::values::{FunctionValue, PointerValue};
-use reflex_tir::PrimFunc;
 use reflex_tir::codegen::Target;
+use reflex_tir::{DType, PrimFunc};
 
 use crate::emit::Emitter;
-use crate::error::Result;
+use crate::error::{CodegenError, Result};
 
 /// Formats messages of packed entries; see the file.
 const PRELUDE: &str = include_str!("prelude.ll");
@@ -25,17 +25,28 @@ pub fn build_module<'c>(
     func: &PrimFunc,
     target: &Target,
 ) -> Result<Module<'c>> {
+    // Without these instructions LLVM would call functions that kernels may not import.
+    if uses_float16(func) && !target.features.contains("f16c") {
+        return Err(CodegenError::new("float16 needs a CPU with F16C"));
+    }
     let text = MemoryBuffer::create_from_memory_range_copy(PRELUDE.as_bytes(), "prelude");
     let module = context.create_module_from_ir(text)?;
     module.set_name(&func.name);
-    let raw = raw::build(context, &module, func, target)?;
-    packed::build(context, &module, func, raw, target)?;
+    let raw = raw::build(context, &module, func)?;
+    packed::build(context, &module, func, raw)?;
     for function in module.get_functions() {
         if function.count_basic_blocks() > 0 {
             set_attributes(context, function, target);
         }
     }
     Ok(module)
+}
+
+fn uses_float16(func: &PrimFunc) -> bool {
+    let mut found = func.buffers.values().any(|b| b.dtype == DType::F16)
+        || func.vars.values().any(|v| v.dtype == DType::F16);
+    func.body.visit_exprs(&mut |e| found |= e.dtype() == DType::F16);
+    found
 }
 
 fn set_attributes(context: &Context, function: FunctionValue<'_>, target: &Target) {

@@ -11,7 +11,6 @@ use inkwell::values::{
     PointerValue,
 };
 use reflex_runtime::abi::{self, DLDevice, type_index};
-use reflex_tir::codegen::Target;
 use reflex_tir::{Buffer, DType, Expr, Param, PrimFunc, Var};
 
 use crate::emit::Emitter;
@@ -28,7 +27,6 @@ pub fn build<'c>(
     module: &Module<'c>,
     func: &PrimFunc,
     raw: FunctionValue<'c>,
-    _target: &Target,
 ) -> Result<()> {
     let (i32t, pointer) = (context.i32_type(), context.ptr_type(inkwell::AddressSpace::default()));
     let params = [pointer.into(), pointer.into(), i32t.into(), pointer.into()];

@@ -5,7 +5,6 @@ use inkwell::context::Context;
 use inkwell::module::Module;
 use inkwell::types::BasicMetadataTypeEnum;
 use inkwell::values::{BasicValueEnum, FunctionValue, InstructionOpcode, IntValue};
-use reflex_tir::codegen::Target;
 use reflex_tir::{Buffer, DType, PrimFunc, abi};
 
 use crate::emit::Emitter;
@@ -20,7 +19,6 @@ pub fn build<'c>(
     context: &'c Context,
     module: &Module<'c>,
     func: &PrimFunc,
-    _target: &Target,
 ) -> Result<FunctionValue<'c>> {
     let buffers: Vec<Buffer> = func.buffer_params().collect();
     let vars = abi::scalar_vars(func);

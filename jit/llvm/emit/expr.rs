@@ -178,6 +178,11 @@ impl<'c> Emitter<'_, 'c> {
         match self.one_or_many(&args[0])? {
             BasicValueEnum::VectorValue(mask) => {
                 let a = self.masked(mask, |e| e.expr(&args[1]))?;
+                // Lanes that do not load hold zeros already.
+                let load = matches!(args[1].kind(), ExprKind::Load { .. });
+                if load && matches!(a, Value::Many(_)) && is_positive_zero(&args[2]) {
+                    return Ok(a);
+                }
                 let not = self.ir.builder.build_not(mask, "")?;
                 let b = self.masked(not, |e| e.expr(&args[2]))?;
                 let both = self.same_shape(&[a, b])?;
@@ -224,6 +229,11 @@ impl<'c> Emitter<'_, 'c> {
         phi.add_incoming(&[(&ends[0].0, ends[0].1), (&ends[1].0, ends[1].1)]);
         Ok(Value::of(phi.as_basic_value()))
     }
+}
+
+/// Whether all bits of a constant are 0.
+fn is_positive_zero(e: &Expr) -> bool {
+    matches!(e.kind(), ExprKind::Int { value: 0, .. } | ExprKind::Float { bits: 0, .. })
 }
 
 /// Whether `value` is a zero once rounded to `dtype`.

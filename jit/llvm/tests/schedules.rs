@@ -10,17 +10,14 @@ use common::{Kernel, assert_same, check, set_tasks};
 use reflex_tir::codegen::OptLevel;
 use reflex_tir::lower;
 use reflex_tir::schedule::Schedule;
-use tir::random::{loops_of, step};
-use tir::{any_func, arguments};
+use tir::{any_func, arguments, budget, loops_of, random_steps};
 
 #[test]
 fn random_schedules_compile_to_the_same_results() {
     let mut ran = 0;
     arbtest(|u| {
         let mut s = Schedule::new(any_func(u)?);
-        for _ in 0..u.int_in_range(0..=8)? {
-            step(u, &mut s)?;
-        }
+        random_steps(u, &mut s, 8)?;
         // Biased towards what code generation does differently.
         for i in loops_of(s.func()) {
             let _ = match u.int_in_range(0..=3)? {
@@ -37,7 +34,7 @@ fn random_schedules_compile_to_the_same_results() {
         ran += 1;
         Ok(())
     })
-    .budget_ms(15_000);
+    .budget_ms(budget(15_000));
     assert!(ran > 20, "only {ran} functions ran");
     println!("{ran} functions");
 }

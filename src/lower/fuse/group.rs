@@ -53,9 +53,10 @@ impl<'a> Planner<'a> {
     fn new(func: &'a Func, body: &'a Body) -> Planner<'a> {
         let mut uses: HashMap<Value, Option<Vec<usize>>> = HashMap::new();
         for (at, binding) in body.bindings.iter().enumerate() {
-            binding.node.operands(&mut |v| match uses.entry(v).or_insert_with(|| Some(vec![])) {
-                Some(list) => list.push(at),
-                None => {}
+            binding.node.operands(&mut |v| {
+                if let Some(list) = uses.entry(v).or_insert_with(|| Some(vec![])) {
+                    list.push(at);
+                }
             });
             for nested in binding.node.bodies() {
                 nested.uses(&mut |v| {

@@ -28,9 +28,13 @@ struct Gemm {
     row: Expr,
     column: Expr,
     rows: Option<Cut>,
+    /// Rows have columns of their own and share the row factor instead.
+    spread: bool,
     columns: Cut,
     outer: Vec<Axis>,
     lanes: i64,
+    /// Vector registers for accumulators.
+    registers: i64,
 }
 
 /// The nest of a contraction; `epilogue` is computed from each result and stored instead.
@@ -151,7 +155,7 @@ impl Gemm {
         splits: &[Split],
     ) -> Result<Gemm, Refusal> {
         let Contraction { row, column, inner } = Contraction::of(&nest.func, &stage)?;
-        let lanes = nest.lanes(4);
+        let mut lanes = nest.lanes(4);
         let only = |v: Var, e: &Expr, other: &Expr| mentions(e, v) && !mentions(other, v);
         let cut = |axis: &Axis, e: &Expr, other: &Expr| match splits
             .iter()
@@ -166,8 +170,25 @@ impl Gemm {
             None => Cut::Plain(axis.clone()),
         };
         let columns = cut(&inner, &column, &row);
+        // Short rows: narrower vectors cross fewer cache lines.
+        while lanes > 4
+            && columns.width().is_none()
+            && inner.extent.as_int().is_some_and(|n| n <= lanes / 2)
+        {
+            lanes /= 2;
+        }
         let last_row = stage.spatial.iter().rev().find(|a| only(a.var, &row, &column));
         let rows = last_row.map(|a| cut(a, &row, &column));
+        // Without rows (a depthwise window), rows of results side by side keep the
+        // multiply-adds independent of each other.
+        let beside = |a: &&Axis| {
+            a.var != inner.var && only(a.var, &column, &row) && a.extent.as_int().is_some()
+        };
+        let spread = rows.is_none() && matches!(columns, Cut::Plain(_));
+        let rows = match rows {
+            None if spread => stage.spatial.iter().rev().find(beside).cloned().map(Cut::Plain),
+            rows => rows,
+        };
         // A panel that did not become part of a tile is an outer axis, which must be exact.
         let inside = |v: Var| columns.has(v) || rows.as_ref().is_some_and(|r| r.has(v));
         let ragged = splits
@@ -181,7 +202,8 @@ impl Gemm {
         // Known extents first, so that the parallel loop is one that surely has iterations.
         outer.reverse();
         outer.sort_by_key(|a| std::cmp::Reverse(a.extent.as_int().unwrap_or(0)));
-        Ok(Gemm { stage, epilogue, row, column, rows, columns, outer, lanes })
+        let registers = if nest.lanes(4) >= 16 { 24 } else { 12 };
+        Ok(Gemm { stage, epilogue, row, column, rows, spread, columns, outer, lanes, registers })
     }
 
     /// Multiply-adds; unknown extents count as 64.
@@ -192,13 +214,13 @@ impl Gemm {
 
     /// Rows and vectors of the main tile.
     fn tile_size(&self) -> (i64, i64) {
-        let registers = if self.lanes >= 16 { 24 } else { 12 };
+        let registers = self.registers;
         let rows = self.rows.as_ref().map_or(Some(1), |r| r.extent().as_int());
         let panel_rows = self.rows.as_ref().and_then(Cut::width);
         let vectors = match (self.columns.width(), panel_rows, rows) {
             (Some(width), _, _) => width / self.lanes,
             (None, Some(height), _) => (registers / height).max(1),
-            (None, None, Some(rows)) if rows <= 6 => 4,
+            (None, None, Some(rows)) if rows <= 6 || self.spread => 4,
             (None, None, _) => 2,
         };
         let columns = self.columns.extent().as_int();
@@ -206,6 +228,13 @@ impl Gemm {
             Some(n) => vectors.min((n + self.lanes - 1) / self.lanes),
             None => vectors,
         };
+        if self.spread {
+            let vectors = vectors.max(1);
+            let most = (8 / vectors).max(1);
+            let rows = rows.unwrap_or(1);
+            let even = (1..=most).rev().find(|n| rows % n == 0 && n * 2 > most);
+            return (even.unwrap_or(most).min(rows), vectors);
+        }
         let most = (registers / vectors).clamp(1, 12);
         let height = panel_rows.unwrap_or_else(|| rows.map_or(most, |n| n.min(most)));
         (height, vectors)
@@ -246,18 +275,7 @@ impl Gemm {
         let start = self.each(nest, height, vectors, ForKind::Unrolled, &mut |_, _, _, slot| {
             Stmt::store(acc, vec![slot], zero.clone())
         });
-        let step = self.each(nest, height, vectors, ForKind::Unrolled, &mut |nest, r, c, slot| {
-            let bound = self.at(rows, columns, &r, &c);
-            let find = |v: Var| bound.iter().find(|(b, _)| *b == v).map(|(_, e)| e.clone());
-            let (a, mut b) = (self.row.substitute(&find), self.column.substitute(&find));
-            if !self.columns.is_filled_up()
-                && let Some(inside) = self.columns.inside(columns, &c, self.lanes)
-            {
-                b = Expr::if_then_else(inside, b, zero.clone());
-            }
-            let old = nest.func.load(acc, vec![slot.clone()]);
-            Stmt::store(acc, vec![slot], Expr::call(Intrin::Fma, vec![a, b, old]))
-        });
+        let step = self.step(nest, rows, columns, acc);
         let depth = self
             .stage
             .reduce
@@ -266,6 +284,66 @@ impl Gemm {
             .fold(step, |s, k| Stmt::serial(k.var, k.extent.clone(), s));
         let finish = self.write_out(nest, rows, columns, acc);
         Stmt::Allocate { buffer: acc, body: Box::new(Stmt::Seq(vec![start, depth, finish])) }
+    }
+
+    /// One step in depth: the vectors of columns, then per row its factor and a multiply-add
+    /// for each of them. All are named, so that code generation sees each load once.
+    fn step(&self, nest: &mut Nest<'_>, rows: Option<&Tile>, columns: &Tile, acc: Buffer) -> Stmt {
+        let height = rows.map_or(1, |t| t.width);
+        let vectors = (columns.width + self.lanes - 1) / self.lanes;
+        nest.lanes_of(self.lanes, |nest, l| {
+            let lane = |v: i64| l.clone() + v * self.lanes;
+            let slot = |r: i64, v: i64| vec![lane(v) + r * vectors * self.lanes];
+            let sum = |nest: &Nest<'_>, a: Var, b: Var, r: i64, v: i64| {
+                let old = nest.func.load(acc, slot(r, v));
+                let sum = Expr::call(Intrin::Fma, vec![float(a), float(b), old]);
+                Stmt::store(acc, slot(r, v), sum)
+            };
+            if self.spread {
+                let a = nest.float_var("a");
+                let sums = (0..height * vectors).map(|n| {
+                    let (r, v) = (n / vectors, n % vectors);
+                    let b = nest.float_var("b");
+                    let value = self.column_at(rows, columns, r, &lane(v));
+                    let body = Box::new(sum(nest, a, b, r, v));
+                    Stmt::Let { var: b, value, body }
+                });
+                let body = Box::new(Stmt::Seq(sums.collect()));
+                return Stmt::Let { var: a, value: self.row_at(rows, columns, 0), body };
+            }
+            let factors: Vec<(Var, Expr)> = (0..vectors)
+                .map(|v| (nest.float_var("b"), self.column_at(rows, columns, 0, &lane(v))))
+                .collect();
+            let each_row = (0..height).map(|r| {
+                let a = nest.float_var("a");
+                let sums = factors.iter().zip(0..).map(|((b, _), v)| sum(nest, a, *b, r, v));
+                let body = Box::new(Stmt::Seq(sums.collect()));
+                Stmt::Let { var: a, value: self.row_at(rows, columns, r), body }
+            });
+            let body = Stmt::Seq(each_row.collect());
+            factors.into_iter().rev().fold(body, |body, (var, value)| Stmt::Let {
+                var,
+                value,
+                body: Box::new(body),
+            })
+        })
+    }
+
+    /// The row operand in a row of the tile.
+    fn row_at(&self, rows: Option<&Tile>, columns: &Tile, r: i64) -> Expr {
+        let bound = self.at(rows, columns, &Expr::i64(r), &Expr::i64(0));
+        bind(&self.row, &bound)
+    }
+
+    /// The column operand at a lane; 0 where it does not exist.
+    fn column_at(&self, rows: Option<&Tile>, columns: &Tile, r: i64, lane: &Expr) -> Expr {
+        let value = bind(&self.column, &self.at(rows, columns, &Expr::i64(r), lane));
+        match self.columns.inside(columns, lane, self.lanes) {
+            Some(inside) if !self.columns.is_filled_up() => {
+                Expr::if_then_else(inside, value, Expr::float(0.0, DType::F32))
+            }
+            _ => value,
+        }
     }
 
     /// `f(row, column, accumulator slot)` for every element, a vector of columns at a time.
@@ -331,15 +409,24 @@ impl Gemm {
                 None => result,
             };
             let bound = self.at(rows, columns, &r, &c);
-            let find = |v: Var| bound.iter().find(|(b, _)| *b == v).map(|(_, e)| e.clone());
-            let indices = last.indices.iter().map(|i| i.substitute(&find)).collect();
-            let store = Stmt::store(last.buffer, indices, value.substitute(&find));
+            let indices = last.indices.iter().map(|i| bind(i, &bound)).collect();
+            let store = Stmt::store(last.buffer, indices, bind(&value, &bound));
             match self.columns.inside(columns, &c, self.lanes) {
                 Some(cond) => Stmt::If { cond, then: Box::new(store), otherwise: None },
                 None => store,
             }
         })
     }
+}
+
+/// `e` for given values of variables.
+fn bind(e: &Expr, bound: &[(Var, Expr)]) -> Expr {
+    e.substitute(&|v| bound.iter().find(|(b, _)| *b == v).map(|(_, e)| e.clone()))
+}
+
+/// A float32 variable as an expression.
+fn float(var: Var) -> Expr {
+    Expr::new(ExprKind::Var { var, dtype: DType::F32 })
 }
 
 /// Whether lanes of the column operand are side by side, in whole vectors where it is panels.

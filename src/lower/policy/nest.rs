@@ -1,7 +1,7 @@
 //! Loop nests: vector loops with their tails, parallel loops, and the merging of axes.
 
 use reflex_tir::codegen::Target;
-use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, PrimFunc, Scope, Stmt, Var};
+use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, PrimFunc, Scope, Stmt, Var, VarData};
 
 use super::affine::{Linear, linear, same};
 use super::stage::{Axis, Stage};
@@ -26,6 +26,11 @@ impl Nest<'_> {
     /// A fresh int64 variable.
     pub fn var(&mut self, name: &str) -> Var {
         self.func.new_var(name)
+    }
+
+    /// A fresh float32 variable.
+    pub fn float_var(&mut self, name: &str) -> Var {
+        self.func.vars.push(VarData { name: name.into(), dtype: DType::F32 })
     }
 
     /// A fresh buffer on the stack.

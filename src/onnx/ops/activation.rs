@@ -26,6 +26,7 @@ pub(super) const TABLE: Table = &[
     ("Softmax", |cx, call| softmax(cx, call, false)),
     ("Softplus", |cx, call| one(softplus(cx, call.input(0)?)?)),
     ("Softsign", softsign),
+    ("SwiGLU", swiglu),
     ("Swish", swish),
     ("ThresholdedRelu", thresholded_relu),
 ];
@@ -142,11 +143,19 @@ fn softsign(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 }
 
 fn swish(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
-    let x = call.input(0)?;
+    one(swish_of(cx, call, call.input(0)?)?)
+}
+
+fn swiglu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let gate = swish_of(cx, call, call.input(0)?)?;
+    one(cx.mul(&gate, call.input(1)?)?)
+}
+
+fn swish_of(cx: &mut Cx, call: &Call, x: &Tensor) -> Result<Tensor> {
     let alpha = call.float("alpha", 1.0)?;
     let scaled = if alpha == 1.0 { x.clone() } else { cx.binary_num(Binary::Mul, x, alpha)? };
     let gate = cx.unary(Unary::Sigmoid, &scaled)?;
-    one(cx.mul(x, &gate)?)
+    cx.mul(x, &gate)
 }
 
 fn gelu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {

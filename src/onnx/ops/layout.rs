@@ -197,8 +197,7 @@ fn pad(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
         let pads = call.ints("pads")?.ok_or_else(|| invalid("no pads"))?;
         pads.iter().map(|p| Expr::i64(*p)).collect()
     } else {
-        let pads = call.elements(1)?;
-        pads.ok_or_else(|| unsupported("pads that depend on data"))?
+        run_time_pads(cx, call.input(1)?)?
     };
     let value = if old {
         Some(cx.num(call.float("value", 0.0)?, x.dtype())?)
@@ -219,6 +218,18 @@ fn pad(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
         after[*axis] = pads[axes.len() + i].clone();
     }
     one(padded(cx, x, mode, value, before, after)?)
+}
+
+/// Pads, which have to be non-negative where they are data.
+fn run_time_pads(cx: &mut Cx, pads: &Tensor) -> Result<Vec<Expr>> {
+    if let Some(known) = pads.as_elements() {
+        return Ok(known);
+    }
+    let pads = cx.cast(pads, DType::I64)?;
+    let positive = cx.binary_num(Binary::Max, &pads, 0.0)?;
+    let symbols = cx.dims_of(&positive, "pad")?;
+    cx.check_elements(&pads, &symbols)?;
+    Ok(symbols)
 }
 
 fn padded(

@@ -11,10 +11,12 @@ mod attention;
 mod control;
 pub(crate) mod function;
 mod index;
+mod iterate;
 mod layout;
 mod linear;
 mod loss;
 mod norm;
+mod open_axis;
 mod quant;
 mod recurrent;
 mod reduce;
@@ -41,6 +43,7 @@ const DEFAULT: &[Table] = &[
     attention::TABLE,
     control::TABLE,
     index::TABLE,
+    iterate::TABLE,
     layout::TABLE,
     linear::TABLE,
     loss::TABLE,
@@ -70,3 +73,6 @@ fn one(tensor: Tensor) -> Result<Vec<Val>> {
 fn all(tensors: Vec<Tensor>) -> Result<Vec<Val>> {
     Ok(tensors.into_iter().map(Val::Tensor).collect())
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,9 +3,10 @@
 use reflex_graph::{ArgReduceKind, Binary, Op, ReduceKind, Unary, dims};
 use reflex_tir::DType;
 
+use super::open_axis::around;
 use super::{Table, one};
 use crate::call::{Call, axis};
-use crate::error::{Result, unsupported};
+use crate::error::Result;
 use crate::import::Cx;
 use crate::value::{Tensor, Val};
 
@@ -47,6 +48,12 @@ fn reduce(
     let keep_dims = call.flag("keepdims", true)?;
     let noop = call.flag("noop_with_empty_axes", false)?;
     let run_time = call.opt(1)?.filter(|axes| axes.as_ints().is_none());
+    if let Some(axes) = run_time.filter(|axes| axes.count() == Some(1) && x.rank() > 1) {
+        let around = around(cx, x, axes)?;
+        let r = Reduction { x: &around.flat, axes: vec![1], keep_dims: false };
+        let result = f(cx, &r)?;
+        return one(around.reduced(cx, &result, keep_dims)?);
+    }
     let axes = match run_time {
         // Axes known only at run time do not matter where there is one axis, named once.
         Some(axes) if x.rank() == 1 && axes.count() == Some(1) => Some(vec![0]),
@@ -132,10 +139,15 @@ fn cumsum(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let x = call.input(0)?;
     let exclusive = call.flag("exclusive", false)?;
     let reverse = call.flag("reverse", false)?;
-    let along = match call.input(1)?.as_ints() {
+    let given = call.input(1)?;
+    let along = match given.as_ints() {
         Some(values) => axis(values.first().copied().unwrap_or(0), x.rank())?,
         None if x.rank() == 1 => 0,
-        None => return Err(unsupported("an axis that is not a constant")),
+        None => {
+            let around = around(cx, x, given)?;
+            let sums = cx.op(Op::CumSum { axis: 1, exclusive, reverse }, &[&around.flat])?;
+            return one(cx.reshape(&sums, x.shape())?);
+        }
     };
     one(cx.op(Op::CumSum { axis: along, exclusive, reverse }, &[x])?)
 }

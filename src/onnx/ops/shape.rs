@@ -3,6 +3,7 @@
 use reflex_graph::{Binary, Literal, ReduceKind, Unary, dims};
 use reflex_tir::{DType, Expr};
 
+use super::open_axis::{self, around};
 use super::{Table, one};
 use crate::call::{Call, axis};
 use crate::error::{Result, invalid, unsupported};
@@ -165,6 +166,11 @@ fn flatten(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 
 fn squeeze(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let x = call.input(0)?;
+    if let Some(axes) = call.opt(1)?.filter(|a| a.as_ints().is_none() && a.count() == Some(1)) {
+        let around = around(cx, x, axes)?;
+        cx.check_dim(&around.flat.shape()[1], &Expr::i64(1))?;
+        return one(around.reduced(cx, &around.flat, false)?);
+    }
     let axes = match call.axes(1, x.rank())? {
         Some(axes) => axes,
         None => {
@@ -185,6 +191,9 @@ fn squeeze(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 
 fn unsqueeze(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let x = call.input(0)?;
+    if let Some(axes) = call.opt(1)?.filter(|a| a.as_ints().is_none() && a.count() == Some(1)) {
+        return one(open_axis::unsqueeze(cx, x, axes)?);
+    }
     let count = match call.ints("axes")? {
         Some(axes) => axes.len(),
         None => call.known_ints(1)?.ok_or_else(|| invalid("no axes"))?.len(),
@@ -268,17 +277,23 @@ fn eye_like(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 fn window(cx: &mut Cx, call: &Call, coefficients: [f64; 3]) -> Result<Vec<Val>> {
     let periodic = call.flag("periodic", true)?;
     let to = dtype(i32::try_from(call.int("output_datatype", 1)?).unwrap_or(0))?;
-    let size = call.input(0)?.as_ints().and_then(|v| v.first().copied());
-    let size = size.filter(|n| (1..=1 << 24).contains(n));
-    let size = size.ok_or_else(|| unsupported("a size that is not a small constant"))?;
-    let period = if periodic { size } else { size - 1 } as f64;
-    let value = |i: i64| {
-        let angle = std::f64::consts::TAU * i as f64 / period;
-        let [a0, a1, a2] = coefficients;
-        a0 - a1 * angle.cos() + a2 * (2.0 * angle).cos()
-    };
-    let bytes = (0..size).flat_map(|i| value(i).to_le_bytes()).collect::<Vec<u8>>();
-    let literal = Literal::new(DType::F64, vec![size], std::sync::Arc::new(bytes));
-    let literal = literal.ok_or_else(|| invalid("a window's size"))?;
-    one(cx.cast(&Tensor::literal(literal), to)?)
+    let size = cx.reshape(call.input(0)?, &[])?;
+    let size = cx.dims_of(&size, "size")?[0].clone();
+    let period = if periodic { size.clone() } else { size.clone() - 1 };
+    let period = cx.dim_as(&period, DType::F32)?;
+    let positions = cx.iota(&size)?;
+    let positions = cx.cast(&positions, DType::F32)?;
+    let turn = cx.binary_num(Binary::Mul, &positions, std::f64::consts::TAU)?;
+    let angle = cx.div(&turn, &period)?;
+    let wave = cx.unary(Unary::Cos, &angle)?;
+    let [a0, a1, a2] = coefficients;
+    let first = cx.binary_num(Binary::Mul, &wave, -a1)?;
+    let mut y = cx.binary_num(Binary::Add, &first, a0)?;
+    if a2 != 0.0 {
+        let twice = cx.binary_num(Binary::Mul, &angle, 2.0)?;
+        let wave = cx.unary(Unary::Cos, &twice)?;
+        let second = cx.binary_num(Binary::Mul, &wave, a2)?;
+        y = cx.add(&y, &second)?;
+    }
+    one(cx.cast(&y, to)?)
 }

@@ -113,6 +113,10 @@ fn place(
     }
 }
 
+/// A bound on what is accessed along a symbolic extent is taken for its size only below this:
+/// above, it is a model's idea of infinity (`min(n, 2^30)`), not a tile.
+const LOOSE_BOUND: i64 = 1 << 16;
+
 fn allocate(func: &mut PrimFunc, buffer: Buffer, body: &Stmt, facts: &Analyzer) -> Stmt {
     let mut accesses = Accesses::new(func, buffer);
     accesses.stmt(body, facts, &HashMap::new());
@@ -124,7 +128,7 @@ fn allocate(func: &mut PrimFunc, buffer: Buffer, body: &Stmt, facts: &Analyzer) 
         };
         let full = func.buffers[buffer].shape[d].as_int();
         let extent = span.max - span.min + 1;
-        if extent > 0 && full.is_none_or(|n| extent < n) {
+        if extent > 0 && extent < full.unwrap_or(LOOSE_BOUND) {
             starts.insert(d, facts.simplify(&(base + span.min)));
             func.buffers[buffer].shape[d] = extent.into();
         }

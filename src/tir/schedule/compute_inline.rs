@@ -57,10 +57,6 @@ impl Schedule {
         self.require_private("reverse_compute_inline", name, buffer)?;
         let producer = self.sole_writer(buffer).map_err(|why| refuse(&why))?.clone();
         let def = self.elementwise(&producer).map_err(|why| refuse(&why))?;
-        let readers = self.readers(buffer);
-        if readers != [name] {
-            return Err(refuse("the intermediate has other readers"));
-        }
         let covers = at
             .iter()
             .zip(&self.func.buffers[buffer].shape)
@@ -108,13 +104,19 @@ impl Schedule {
             vars.len() == block.iters.len()
                 && block.iters.iter().all(|i| i.kind == IterKind::Spatial && vars.contains(&i.var))
         };
+        let sole_reader = |b: Buffer| {
+            let writer = self.sole_writer(b).map_or("", |w| &w.name);
+            self.readers(b).iter().all(|r| *r == block.name || r == writer)
+        };
         let mut fitting = found.iter().filter(|(b, vars)| {
-            vars.as_deref().is_some_and(all) && found.iter().filter(|(c, _)| c == b).count() == 1
+            vars.as_deref().is_some_and(all)
+                && found.iter().filter(|(c, _)| c == b).count() == 1
+                && sole_reader(*b)
         });
         match (fitting.next(), fitting.next()) {
             (Some((buffer, Some(vars))), None) => Ok((*buffer, vars.clone())),
             (Some(_), Some(_)) => Err("several intermediates could be meant".into()),
-            _ => Err("no intermediate is read exactly at the block's iterators".into()),
+            _ => Err("no intermediate is read by it alone, exactly at its iterators".into()),
         }
     }
 

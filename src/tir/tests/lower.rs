@@ -3,13 +3,15 @@
 mod common;
 
 use arbtest::arbtest;
-use common::random::{loops_of, step};
-use common::{any_func, arguments, conv, dense, matmul, matmul_symbolic};
-use reflex_tir::eval::{self, Arg};
+use common::{
+    any_func, arguments, budget, conv, dense, loops_of, matmul, matmul_symbolic, random_steps,
+};
+use reflex_tir::builder::FuncBuilder;
+use reflex_tir::eval::{self, Arg, Tensor};
 use reflex_tir::lower::{self, PASSES};
 use reflex_tir::schedule::Schedule;
 use reflex_tir::verify::{Form, verify};
-use reflex_tir::{Buffer, ForKind, PrimFunc, Scope, Stmt};
+use reflex_tir::{Block, BlockIter, Buffer, DType, Expr, ForKind, IterKind, PrimFunc, Scope, Stmt};
 
 /// Evaluates after every pass. `lower_math` is left out: it may change the last bits.
 fn assert_each_pass_preserves(func: &PrimFunc, args: &[Arg], what: &dyn Fn() -> String) {
@@ -37,17 +39,14 @@ fn assert_each_pass_preserves(func: &PrimFunc, args: &[Arg], what: &dyn Fn() -> 
 fn lowering_preserves_random_schedules() {
     arbtest(|u| {
         let mut s = Schedule::new(any_func(u)?);
-        let mut log = vec![];
-        for _ in 0..u.int_in_range(0..=8)? {
-            log.extend(step(u, &mut s)?);
-        }
+        let log = random_steps(u, &mut s, 8)?;
         let args = arguments(u, s.func(), 5)?;
         let lowered = lower::lower(s.func());
         assert_eq!(verify(&lowered, Form::Lowered), Ok(()), "{}", log.join("\n"));
         assert_each_pass_preserves(s.func(), &args, &|| log.join("\n"));
         Ok(())
     })
-    .budget_ms(8_000);
+    .budget_ms(budget(8_000));
 }
 
 fn count(func: &PrimFunc, test: fn(&Stmt) -> bool) -> usize {
@@ -125,4 +124,53 @@ fn parallel_loops_keep_their_range() {
     let lowered = lower::lower(s.func());
     let parallel = |s: &Stmt| matches!(s, Stmt::For(l) if l.kind == ForKind::Parallel);
     assert!(count(&lowered, parallel) <= 2, "{lowered:#?}");
+}
+
+/// `for i { t[i] = x[i]; y[i] = t[i - back] }` as two blocks of one loop.
+fn delayed(back: i64) -> PrimFunc {
+    let mut f = FuncBuilder::new("delayed");
+    let x = f.input("x", DType::F32, vec![9.into()]);
+    let y = f.declare_output("y", DType::F32, vec![9.into()]);
+    let func = f.func_mut();
+    let t = func.new_buffer("t", DType::F32, vec![9.into()], Scope::Global);
+    func.allocs.push(t);
+    let i = func.new_var("i");
+    let mut block = |name: &str, store: &dyn Fn(&PrimFunc, Expr) -> Stmt| {
+        let var = func.new_var("v");
+        let (extent, value) = (9.into(), i.into());
+        Stmt::Block(Box::new(Block {
+            name: name.into(),
+            iters: vec![BlockIter { var, extent, kind: IterKind::Spatial, value }],
+            predicate: Expr::bool(true),
+            reads: vec![],
+            writes: vec![],
+            init: None,
+            allocs: vec![],
+            annotations: Default::default(),
+            body: store(func, var.into()),
+        }))
+    };
+    let first = block("first", &|f, v| Stmt::store(t, vec![v.clone()], f.load(x, vec![v])));
+    let second = block("second", &|f, v| {
+        let at = v.clone() - back;
+        let earlier = f.load(t, vec![at.clone()]);
+        let value = Expr::if_then_else(at.ge(0), earlier, Expr::float(0.0, DType::F32));
+        Stmt::store(y, vec![v], value)
+    });
+    f.push(Stmt::serial(i, 9.into(), Stmt::Seq(vec![first, second])));
+    f.finish()
+}
+
+#[test]
+fn what_a_later_iteration_reads_stays_outside_the_loop() {
+    let values: Vec<f32> = (0..9).map(|i| i as f32).collect();
+    let args =
+        [Arg::Tensor(Tensor::f32(&[9], &values)), Arg::Tensor(Tensor::f32(&[9], &[f32::NAN; 9]))];
+    for (back, extent) in [(0, 1), (1, 9)] {
+        let func = delayed(back);
+        assert_each_pass_preserves(&func, &args, &|| format!("back {back}"));
+        let lowered = lower::lower(&func);
+        let [t] = allocated(&lowered)[..] else { panic!("{lowered:#?}") };
+        assert_eq!(lowered.buffers[t].shape, [extent.into()], "back {back}");
+    }
 }

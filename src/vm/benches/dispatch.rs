@@ -89,6 +89,9 @@ fn main() {
             bare.call(black_box(&args)).unwrap();
         }
     }) / LONG as f64;
+    let mut entry = session(0, |_| {});
+    let id = entry.set_input("main", vec![x.clone().into(), x.clone().into()]).unwrap();
+    println!("entry of an empty function      {:7.2} ns", time(|| entry.run_bound(id).unwrap()));
     println!("bare packed call                {direct:7.2} ns");
     let row = |name: &str, ns: f64| println!("{name:<31} {ns:7.2} ns  (+{:.2})", ns - direct);
     row(

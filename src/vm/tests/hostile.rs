@@ -53,6 +53,7 @@ fn run(exec: Executable) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long")]
 fn every_truncation_is_refused_with_an_offset() {
     let bytes = to_bytes(&sample());
     assert_eq!(from_bytes(&bytes).unwrap(), sample());
@@ -66,6 +67,7 @@ fn every_truncation_is_refused_with_an_offset() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long")]
 fn every_flipped_bit_is_refused_or_safe() {
     let bytes = to_bytes(&sample());
     for at in 0..bytes.len() {
@@ -80,6 +82,7 @@ fn every_flipped_bit_is_refused_or_safe() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long")]
 fn random_words_in_the_code_are_refused_or_safe() {
     let exec = sample();
     arbtest::arbtest(|u| {

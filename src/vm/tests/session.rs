@@ -79,6 +79,7 @@ fn turns(b: &mut ExecBuilder) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long")]
 fn recursion_uses_the_register_stack() {
     let mut s = session(count);
     let n = 300_000;
@@ -116,6 +117,7 @@ fn loops_run_and_fuel_ends_them() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes too long")]
 fn deadlines_and_cancelling_end_a_run() {
     let mut s = session(turns);
     s.set_deadline(Some(Instant::now() + Duration::from_millis(20)));

@@ -4,6 +4,7 @@
 //! are skipped, with a line that says so, where the variable is not set or the
 //! interpreter has no `tvm`.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +14,9 @@ use reflex_runtime::dtype::DType;
 use reflex_runtime::library::Library;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
-use reflex_vm::executable::Executable;
+use reflex_vm::builder::ExecBuilder;
+use reflex_vm::bytecode::Reg;
+use reflex_vm::executable::{ConstData, Executable, TensorConst};
 use reflex_vm::program::Program;
 use reflex_vm::session::{Options, Session};
 use reflex_vm::verify::verify;
@@ -36,7 +39,7 @@ fn exported() -> Option<&'static Path> {
     BUILT.get_or_init(export).as_deref()
 }
 
-fn export() -> Option<PathBuf> {
+fn python() -> Option<OsString> {
     let Some(python) = std::env::var_os("REFLEX_TVM_PYTHON") else {
         println!("SKIPPED: REFLEX_TVM_PYTHON does not name a Python with TVM");
         return None;
@@ -45,6 +48,11 @@ fn export() -> Option<PathBuf> {
         println!("SKIPPED: {} cannot import tvm", python.display());
         return None;
     }
+    Some(python)
+}
+
+fn export() -> Option<PathBuf> {
+    let python = python()?;
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tvm-programs");
     std::fs::create_dir_all(&folder).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tvm/export_programs.py");
@@ -184,4 +192,66 @@ fn symbolic(mut s: Session) {
     let pair = s.call("closure", &[scalar(1.0), scalar(2.0)]).unwrap();
     let pair = Array::try_from(pair).unwrap();
     assert_eq!((floats(pair[0].clone()), floats(pair[1].clone())), (vec![2.0], vec![1.0]));
+}
+
+/// `main(n, x)`: counts `n` down in a loop, looks at `x`, and returns a bit of everything.
+fn built_here() -> Executable {
+    let mut b = ExecBuilder::new();
+    b.function("pass", 1).unwrap();
+    b.emit_call("vm.builtin.copy", &[b.r(0)], b.r(1)).unwrap();
+    b.emit_ret(Reg(1)).unwrap();
+    b.end_function().unwrap();
+    b.function("main", 2).unwrap();
+    let (dtype, at) = (b.dtype(DType::F32), b.string("in \"main\"\n"));
+    let data = ConstData::copy_of(&[0, 0, 0x80, 0x3F, 0, 0, 0, 0x40]);
+    let tensor = b.tensor(TensorConst { dtype: DType::F32, shape: [2].into(), data });
+    let imm = |v: i64| b.imm(v).unwrap();
+    let (one, two, three) = (imm(1), imm(2), imm(3));
+    let check = [b.r(1), two, dtype, at];
+    b.emit_call("vm.builtin.check_tensor_info", &check, Reg::VOID).unwrap();
+    b.emit_call("vm.builtin.alloc_shape_heap", &[b.vm_state(), three], b.r(2)).unwrap();
+    let bind = [b.r(1), b.r(2), two, one, one, imm_at(0), three, at];
+    b.emit_call("vm.builtin.match_shape", &bind, Reg::VOID).unwrap();
+    let skip = b.label().unwrap();
+    b.emit_call("vm.builtin.read_if_cond", &[b.r(0)], b.r(3)).unwrap();
+    b.emit_if(Reg(3), skip).unwrap();
+    b.emit_call("vm.builtin.null_value", &[], b.r(3)).unwrap();
+    b.place(skip).unwrap();
+    let made = [b.r(2), two, one, one, imm_at(0), imm_at(-7)];
+    b.emit_call("vm.builtin.make_shape", &made, b.r(4)).unwrap();
+    let kept = b.f("pass");
+    b.emit_call("vm.builtin.invoke_closure", &[b.vm_state(), kept, b.r(0)], b.r(5)).unwrap();
+    b.emit_call("pass", &[tensor], b.r(6)).unwrap();
+    let (large, half) = (b.int(i64::MIN), b.float(0.5));
+    b.emit_call("vm.builtin.make_tuple", &[large, half], b.r(7)).unwrap();
+    b.emit_call("vm.builtin.make_tuple", &[b.r(5), b.r(4), b.r(6), at], b.r(8)).unwrap();
+    b.emit_ret(Reg(8)).unwrap();
+    b.end_function().unwrap();
+    b.finish().unwrap()
+}
+
+fn imm_at(value: i64) -> reflex_vm::bytecode::Arg {
+    reflex_vm::bytecode::Arg::Imm(value)
+}
+
+#[test]
+fn what_is_built_here_runs_in_tvm_and_its_python_form_rebuilds_it() {
+    let Some(python) = python() else { return };
+    let exec = built_here();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (blob, code) = (folder.join("built_here.bin"), folder.join("built_here.py"));
+    std::fs::write(&blob, serialize::to_bytes(&exec)).unwrap();
+    std::fs::write(&code, text::as_python(&exec)).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tvm/run_blob.py");
+    let output = Command::new(python).arg(script).arg(&blob).arg(&code).output().unwrap();
+    let (said, complained) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(said, "3 [2, -7] [1.0, 2.0] in \"main\"\n\nsame\n", "{complained}");
+
+    let program = Arc::new(Program::load(verify(exec).unwrap(), &[]).unwrap());
+    let mut s = Session::new(&program, Options::default()).unwrap();
+    let x = Tensor::zeros(&[2, 3], DType::F32).unwrap();
+    let result = Array::try_from(s.call("main", &[Any::from(3_i64), x.into()]).unwrap()).unwrap();
+    assert_eq!(i64::try_from(&result[0]).unwrap(), 3);
+    assert_eq!(floats(result[2].clone()), [1.0, 2.0]);
 }

@@ -170,11 +170,16 @@ impl Kernel {
 /// Runs `func` at both levels and by the evaluator; all must agree bit for bit (any NaN equals
 /// any other). Returns the arguments after the run.
 pub fn check(func: &PrimFunc, args: &[Arg]) -> Vec<Arg> {
+    check_for(func, args, &Target::host())
+}
+
+/// [`check`] with code for another CPU, which this one must be able to run.
+pub fn check_for(func: &PrimFunc, args: &[Arg], target: &Target) -> Vec<Arg> {
     let mut expected = args.to_vec();
     reflex_tir::eval::eval(func, &mut expected).unwrap();
     for opt in [OptLevel::O0, OptLevel::O3] {
         let mut actual = args.to_vec();
-        Kernel::new(func, opt).run(&mut actual).unwrap();
+        Kernel::for_target(func, opt, target).run(&mut actual).unwrap();
         assert_same(func, &format!("{opt:?}"), &expected, &actual);
     }
     expected

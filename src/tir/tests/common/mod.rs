@@ -1,8 +1,6 @@
 //! Functions and checks that several test files share.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-pub mod random;
-
 use arbtest::arbitrary::{Result, Unstructured};
 use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::eval::{self, Arg, Tensor};

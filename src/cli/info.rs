@@ -1,0 +1,47 @@
+//! `reflex info`: what a model is, without compiling it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use reflex::{Engine, PortInfo, Result};
+
+/// Arguments of `info`.
+#[derive(Args)]
+pub struct InfoArgs {
+    /// Model: .onnx, .py (TVMScript) or .so.
+    model: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &InfoArgs) -> Result<ExitCode> {
+    let info = Engine::info(&args.model)?;
+    if args.json {
+        println!("{}", serde_json::to_string(&info).expect("plain data"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("{}: {}", args.model.display(), info.kind);
+    let ports = |title: &str, ports: &[PortInfo]| {
+        println!("{title}:");
+        ports.iter().for_each(|p| println!("  {p}"));
+    };
+    ports("inputs", &info.inputs);
+    ports("outputs", &info.outputs);
+    if !info.symbols.is_empty() {
+        println!("dynamic dimensions: {}", info.symbols.join(", "));
+    }
+    println!("{}:", info.operators_title);
+    for (name, count) in &info.operators {
+        println!("  {count:5} {name}");
+    }
+    if info.unsupported.is_empty() {
+        println!("unsupported: nothing");
+    } else {
+        println!("unsupported:");
+        info.unsupported.iter().for_each(|u| println!("  {u}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}

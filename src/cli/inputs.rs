@@ -1,0 +1,126 @@
+//! Input tensors from `--input`, `--shape` and `--seed`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+use reflex::npz::{self, Array, Feed};
+use reflex::{DType, Dim, Error, Port, Program, Result};
+
+/// How to make the inputs that are not given.
+#[derive(Args)]
+pub struct InputArgs {
+    /// An input: a .npy file, `random` or `zeros`. Default: random.
+    #[arg(long = "input", value_name = "NAME=FILE.npy|random|zeros", value_parser = pair)]
+    inputs: Vec<(String, String)>,
+    /// Extents of an input with dynamic dimensions. Default: 1 for each dynamic one.
+    #[arg(long = "shape", value_name = "NAME=1x3x224x224", value_parser = pair)]
+    shapes: Vec<(String, String)>,
+    /// Seed of random inputs.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    seed: u64,
+}
+
+fn pair(text: &str) -> std::result::Result<(String, String), String> {
+    // Names may hold '=' nowhere, but ':' and '/' are common in exported models.
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.to_string(), value.to_string()))
+}
+
+impl InputArgs {
+    /// One feed for `program`'s function `func`.
+    pub fn feed(&self, program: &Program, func: &str) -> Result<Feed> {
+        let ports = program.signature(func)?.inputs;
+        let sources: BTreeMap<_, _> = self.inputs.iter().cloned().collect();
+        let shapes: BTreeMap<_, _> = self.shapes.iter().cloned().collect();
+        for name in sources.keys().chain(shapes.keys()) {
+            if !ports.iter().any(|p| &p.name == name) {
+                let known: Vec<_> = ports.iter().map(|p| p.name.as_str()).collect();
+                return Err(Error::input(format!(
+                    "no input named {name:?}; the model has {}",
+                    known.join(", ")
+                )));
+            }
+        }
+        let mut symbols = BTreeMap::new();
+        let mut feed = Feed::new();
+        for (k, port) in ports.iter().enumerate() {
+            let source = sources.get(&port.name).map_or("random", String::as_str);
+            let array = match source {
+                "random" | "zeros" => {
+                    let shape = extents(port, shapes.get(&port.name), &mut symbols)?;
+                    let seed = (source == "random").then(|| self.seed ^ (k as u64) << 32);
+                    fill(port.dtype, shape, seed)
+                        .ok_or_else(|| Error::input(format!("input {}: too large", port.name)))?
+                }
+                file => npz::read_npy(&PathBuf::from(file))?,
+            };
+            feed.insert(port.name.clone(), array);
+        }
+        Ok(feed)
+    }
+}
+
+/// The extents to use: those asked for, else the model's with 1 for unknown symbols.
+fn extents(
+    port: &Port,
+    asked: Option<&String>,
+    symbols: &mut BTreeMap<String, i64>,
+) -> Result<Vec<i64>> {
+    let Some(text) = asked else {
+        let pick = |d: &Dim| match d {
+            Dim::Const(n) => *n,
+            Dim::Symbol(name) => *symbols.get(name).unwrap_or(&1),
+        };
+        return Ok(port.shape.iter().map(pick).collect());
+    };
+    let parse = |part: &str| part.parse::<i64>().ok().filter(|n| *n >= 0);
+    let parts: Option<Vec<i64>> = match text.as_str() {
+        "" => Some(vec![]),
+        _ => text.split('x').map(parse).collect(),
+    };
+    let shape = parts.filter(|s| s.len() == port.shape.len()).ok_or_else(|| {
+        Error::input(format!(
+            "--shape {}={text}: expected {} extents as in 1x3x224x224",
+            port.name,
+            port.shape.len()
+        ))
+    })?;
+    for (dim, extent) in port.shape.iter().zip(&shape) {
+        if let Dim::Symbol(name) = dim {
+            symbols.insert(name.clone(), *extent);
+        }
+    }
+    Ok(shape)
+}
+
+/// Zeros, or values from a seed: floats uniform in [-1, 1), integers in [0, 8), bools.
+fn fill(dtype: DType, shape: Vec<i64>, seed: Option<u64>) -> Option<Array> {
+    let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d as usize))?;
+    let mut data = vec![0u8; dtype.bytes_for(count)?];
+    if let Some(seed) = seed {
+        let mut state = seed;
+        for element in data.chunks_exact_mut(dtype.itemsize()) {
+            let bits = split_mix(&mut state);
+            let real = (bits >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
+            match dtype {
+                DType::F32 => element.copy_from_slice(&(real as f32).to_le_bytes()),
+                DType::F64 => element.copy_from_slice(&real.to_le_bytes()),
+                DType::F16 => element.copy_from_slice(&half::f16::from_f64(real).to_le_bytes()),
+                DType::BF16 => element.copy_from_slice(&half::bf16::from_f64(real).to_le_bytes()),
+                DType::BOOL => element[0] = (bits & 1) as u8,
+                _ => element[0] = (bits & 7) as u8,
+            }
+        }
+    }
+    Some(Array { dtype, shape, data })
+}
+
+/// SplitMix64 (Steele, Lea and Flood 2014).
+fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}

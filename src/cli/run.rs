@@ -1,0 +1,83 @@
+//! `reflex run`: one call, outputs printed or saved.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use reflex::npz::{self, Array};
+use reflex::{Error, Result};
+use serde::Serialize;
+
+use super::ModelArgs;
+use super::inputs::InputArgs;
+
+/// Arguments of `run`.
+#[derive(Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    model: ModelArgs,
+    #[command(flatten)]
+    inputs: InputArgs,
+    /// Function to call.
+    #[arg(long, default_value = "main", value_name = "NAME")]
+    func: String,
+    /// Write each output to DIR/<name>.npy.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Output {
+    name: String,
+    dtype: String,
+    shape: Vec<i64>,
+    /// The first elements, enough to recognise an answer.
+    head: Vec<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<PathBuf>,
+}
+
+/// How many elements of an output are printed.
+const HEAD: usize = 8;
+
+/// Runs the command.
+pub fn run(args: &RunArgs) -> Result<ExitCode> {
+    let program = args.model.engine.engine()?.load(&args.model.model)?;
+    let feed = args.inputs.feed(&program, &args.func)?;
+    let prepared = program.prepare(&args.func, &feed)?;
+    let outputs = program.session(args.model.mode)?.call(&prepared)?;
+    let mut rows = vec![];
+    for (name, array) in outputs.arrays()? {
+        let file = match &args.out {
+            Some(dir) => Some(save(dir, &name, &array)?),
+            None => None,
+        };
+        let head = array.to_f64().into_iter().take(HEAD).collect();
+        rows.push(Output { name, dtype: array.dtype.to_string(), shape: array.shape, head, file });
+    }
+    if args.json {
+        println!("{}", serde_json::json!({ "mode": args.model.mode.to_string(), "outputs": rows }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    for row in rows {
+        let more = if row.shape.iter().product::<i64>() > HEAD as i64 { ", ..." } else { "" };
+        let head: Vec<String> = row.head.iter().map(|v| format!("{v:.6}")).collect();
+        println!("{}: {} {:?} = [{}{more}]", row.name, row.dtype, row.shape, head.join(", "));
+        if let Some(file) = row.file {
+            println!("  saved to {}", file.display());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes one output; characters that cannot stand in a file name become `_`.
+fn save(dir: &PathBuf, name: &str, array: &Array) -> Result<PathBuf> {
+    std::fs::create_dir_all(dir).map_err(|e| Error::io(dir, &e))?;
+    let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+    let path = dir.join(format!("{}.npy", name.chars().map(safe).collect::<String>()));
+    npz::write_npy(&path, array)?;
+    Ok(path)
+}

@@ -1,0 +1,43 @@
+//! The module as text after any stage of the pipeline.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use reflex_graph::Module;
+use reflex_lower::pipeline::{self, Observer, Options, Snapshot};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Keeps the text of one stage.
+struct Keep<'a> {
+    stage: &'a str,
+    text: Mutex<String>,
+}
+
+impl Observer for Keep<'_> {
+    fn after(&self, stage: &'static str, _: Duration, result: Snapshot<'_>) {
+        if stage != self.stage {
+            return;
+        }
+        let text = match result {
+            Snapshot::Graph(module) => format!("{module:#?}"),
+            Snapshot::Bytecode(code) => reflex_vm::text::as_text(&code.executable),
+            Snapshot::Kernel(func) => reflex_tir::script::print(func),
+        };
+        let mut kept = self.text.lock().expect("printing does not panic");
+        kept.push_str(&text);
+        kept.push('\n');
+    }
+}
+
+/// Runs the pipeline without generating code, and prints what `stage` leaves.
+pub(crate) fn after(module: Module, stage: &str, options: &Options) -> Result<String> {
+    let failed = |e: reflex_lower::LowerError| Error::new(ErrorKind::Compile, e.to_string());
+    let keep = Keep { stage, text: Mutex::default() };
+    let module = pipeline::run_graph(module, options, &keep).map_err(failed)?;
+    let (_, kernels) = pipeline::run_bytecode(module, &keep).map_err(failed)?;
+    for kernel in &kernels {
+        pipeline::run_kernel(kernel, options, &keep);
+    }
+    Ok(keep.text.into_inner().expect("printing does not panic"))
+}

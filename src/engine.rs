@@ -1,0 +1,192 @@
+//! Loads models: what is common to all programs of a process.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use reflex_graph::Module;
+use reflex_lower::cache::{self, Cache};
+use reflex_lower::codegen_process::ProcessCodegen;
+use reflex_lower::compile::{self, Tools};
+use reflex_lower::pipeline;
+use reflex_runtime::library::Library;
+use reflex_tir::codegen::{Codegen, Target};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::program::Program;
+use crate::{ModelInfo, Precision, Progress, Signature, dump};
+
+/// Options of an [`Engine`].
+pub struct EngineBuilder {
+    device: String,
+    threads: usize,
+    precision: Precision,
+    progress: Progress,
+    cache: Option<PathBuf>,
+    codegen: Option<Arc<dyn Codegen>>,
+}
+
+/// Loads models into programs.
+pub struct Engine {
+    threads: usize,
+    progress: Progress,
+    target: Target,
+    cache: Option<PathBuf>,
+    codegen: Option<Arc<dyn Codegen>>,
+}
+
+impl EngineBuilder {
+    /// Where programs run. Only `cpu` is built.
+    pub fn device(mut self, device: &str) -> EngineBuilder {
+        self.device = device.to_string();
+        self
+    }
+
+    /// Threads for parallel kernels, the caller's included. Default: 1.
+    pub fn threads(mut self, threads: usize) -> EngineBuilder {
+        self.threads = threads;
+        self
+    }
+
+    /// Arithmetic of f32 products.
+    pub fn precision(mut self, precision: Precision) -> EngineBuilder {
+        self.precision = precision;
+        self
+    }
+
+    /// Told of compilation's progress.
+    pub fn progress(mut self, progress: Progress) -> EngineBuilder {
+        self.progress = progress;
+        self
+    }
+
+    /// Folder of the kernel cache. Default: `$REFLEX_CACHE`, else below the user's cache folder.
+    pub fn cache(mut self, folder: impl Into<PathBuf>) -> EngineBuilder {
+        self.cache = Some(folder.into());
+        self
+    }
+
+    /// A code generator to use instead of the `reflex-codegen` process.
+    pub fn codegen(mut self, codegen: Arc<dyn Codegen>) -> EngineBuilder {
+        self.codegen = Some(codegen);
+        self
+    }
+
+    /// Checks the options.
+    pub fn build(self) -> Result<Engine> {
+        if self.device != "cpu" {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("device {:?} is not built yet; use cpu", self.device),
+            ));
+        }
+        if self.threads == 0 {
+            return Err(Error::input("threads must be at least 1"));
+        }
+        let Precision::F32 = self.precision;
+        Ok(Engine {
+            threads: self.threads,
+            progress: self.progress,
+            target: Target::host(),
+            cache: self.cache,
+            codegen: self.codegen,
+        })
+    }
+}
+
+impl Engine {
+    /// An engine with options.
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder {
+            device: "cpu".to_string(),
+            threads: 1,
+            precision: Precision::default(),
+            progress: Progress::silent(),
+            cache: None,
+            codegen: None,
+        }
+    }
+
+    /// Loads a model: `.onnx` is compiled, `.so` is opened.
+    ///
+    /// Opening a `.so` runs machine code of its author's choice, as with any library.
+    pub fn load(&self, path: &Path) -> Result<Program> {
+        match extension(path) {
+            "onnx" => self.compile(reflex_onnx::import(path)?).map_err(|e| e.at(path.display())),
+            "so" => self.open(path).map_err(|e| e.at(path.display())),
+            _ => Err(unknown_kind(path)),
+        }
+    }
+
+    /// What a model is, without compiling or running any of it.
+    pub fn info(path: &Path) -> Result<ModelInfo> {
+        match extension(path) {
+            "onnx" => ModelInfo::of_onnx(path),
+            "so" => {
+                let engine = Engine::builder().build()?;
+                Ok(engine.open(path).map_err(|e| e.at(path.display()))?.info())
+            }
+            _ => Err(unknown_kind(path)),
+        }
+    }
+
+    /// The module as text after a pass of the pipeline.
+    pub fn dump_after(&self, path: &Path, pass: &str) -> Result<String> {
+        if extension(path) != "onnx" {
+            return Err(Error::input(format!(
+                "{}: passes run on models, not on compiled libraries",
+                path.display()
+            )));
+        }
+        let stages = pipeline::stages();
+        if !stages.contains(&pass) {
+            return Err(Error::input(format!("no pass {pass:?}; there are {}", stages.join(", "))));
+        }
+        let options = pipeline::Options::new(self.target.clone());
+        dump::after(reflex_onnx::import(path)?, pass, &options).map_err(|e| e.at(path.display()))
+    }
+
+    /// Compiles a module built in Rust.
+    pub fn compile(&self, module: Module) -> Result<Program> {
+        let signatures = Signature::of_module(&module);
+        let failed = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Compile, e.to_string());
+        let process;
+        let (codegen, identity): (&dyn Codegen, &str) = match &self.codegen {
+            Some(codegen) => (codegen.as_ref(), "in process"),
+            None => {
+                process = ProcessCodegen::find().map_err(|e| failed(&e))?;
+                (&process, process.identity())
+            }
+        };
+        let folder = self.cache.clone().or_else(Cache::default_dir);
+        let cache = folder.map(|f| Cache::new(f, identity, cache::DEFAULT_LIMIT));
+        let progress = |p: compile::Progress<'_>| self.progress.report("kernels", p.done, p.total);
+        let observer = &pipeline::Quiet;
+        let tools = Tools { codegen, cache: cache.as_ref(), observer, progress: &progress };
+        let options = pipeline::Options::new(self.target.clone());
+        let compiled = compile::compile(module, &options, &tools).map_err(|e| failed(&e))?;
+        Program::from_compiled(compiled, signatures, &self.target, self.threads)
+    }
+
+    fn open(&self, path: &Path) -> Result<Program> {
+        // dlopen runs initialisers, so refuse what is no library with a plain message first.
+        std::fs::File::open(path).map_err(|e| Error::io(path, &e))?;
+        let absolute = path.canonicalize().map_err(|e| Error::io(path, &e))?;
+        // SAFETY: the caller trusts the library's machine code, as the documentation of `load`
+        // says; its data is checked.
+        let library = unsafe { Library::open(&absolute) }
+            .map_err(|e| Error::new(ErrorKind::Model, e.message()))?;
+        Program::from_library(library, &self.target, self.threads)
+    }
+}
+
+fn extension(path: &Path) -> &str {
+    path.extension().and_then(|e| e.to_str()).unwrap_or_default()
+}
+
+fn unknown_kind(path: &Path) -> Error {
+    let what = match extension(path) {
+        "py" => "TVMScript modules are not built yet",
+        _ => "not a model by its name; expected .onnx or .so",
+    };
+    Error::new(ErrorKind::Unsupported, format!("{}: {what}", path.display()))
+}

@@ -1,0 +1,165 @@
+//! From a module to an executable and its kernels' objects.
+//!
+//! Kernels are independent, so worker threads take them one by one: schedule, lower, look in
+//! the cache, generate code. The order of the result does not depend on who was faster.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use reflex_graph::Module;
+use reflex_tir::PrimFunc;
+use reflex_tir::codegen::{Codegen, Object, PROTOCOL, Request, Response};
+use reflex_vm::executable::Executable;
+
+use crate::LowerError;
+use crate::cache::Cache;
+use crate::pipeline::{Observer, Options, run_bytecode, run_graph, run_kernel};
+
+/// A compiled module.
+#[derive(Debug)]
+pub struct Compiled {
+    /// The bytecode; its packed functions that are no builtins are the kernels.
+    pub executable: Executable,
+    /// One object per kernel.
+    pub objects: Vec<Object>,
+    /// Where the time went.
+    pub report: Report,
+}
+
+/// Where the time of a compilation went.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Graph passes and bytecode.
+    pub graph: Duration,
+    /// Everything about kernels, on the clock.
+    pub kernels: Duration,
+    /// Kernels found in the cache.
+    pub cached: usize,
+    /// Kernels generated, with the code generator's own time.
+    pub generated: Vec<(String, Duration)>,
+}
+
+/// Something finished.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// Kernels finished.
+    pub done: usize,
+    /// All kernels.
+    pub total: usize,
+    /// The kernel that finished.
+    pub name: &'a str,
+}
+
+/// What a compilation works with beside its options.
+pub struct Tools<'a> {
+    /// Generates code.
+    pub codegen: &'a dyn Codegen,
+    /// Kernels compiled before.
+    pub cache: Option<&'a Cache>,
+    /// Sees every stage.
+    pub observer: &'a dyn Observer,
+    /// Told of each finished kernel, from any thread.
+    pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
+}
+
+/// Compiles a module.
+pub fn compile(
+    module: Module,
+    options: &Options,
+    tools: &Tools<'_>,
+) -> Result<Compiled, LowerError> {
+    let start = Instant::now();
+    let module = run_graph(module, options, tools.observer)?;
+    let (code, kernels) = run_bytecode(module, tools.observer)?;
+    let mut report = Report { graph: start.elapsed(), ..Report::default() };
+    let start = Instant::now();
+    let outcomes = compile_all(&kernels, options, tools);
+    let mut objects = vec![];
+    for (kernel, outcome) in kernels.iter().zip(outcomes) {
+        let (object, generated) = outcome?;
+        if generated {
+            let took = Duration::from_micros(object.micros);
+            report.generated.push((kernel.name.clone(), took));
+        } else {
+            report.cached += 1;
+        }
+        objects.push(object);
+    }
+    if let Some(cache) = tools.cache.filter(|_| !report.generated.is_empty()) {
+        cache.prune();
+    }
+    report.kernels = start.elapsed();
+    Ok(Compiled { executable: code.executable, objects, report })
+}
+
+type Outcome = Result<(Object, bool), LowerError>;
+
+fn compile_all(kernels: &[PrimFunc], options: &Options, tools: &Tools<'_>) -> Vec<Outcome> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = if options.jobs == 0 { cores } else { options.jobs };
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let slots: Vec<Mutex<Option<Outcome>>> = kernels.iter().map(|_| Mutex::new(None)).collect();
+    let failed = AtomicUsize::new(0);
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(kernel) = kernels.get(at) else { return };
+            if failed.load(Ordering::Relaxed) > 0 {
+                continue;
+            }
+            let outcome = compile_one(kernel, options, tools);
+            failed.fetch_add(usize::from(outcome.is_err()), Ordering::Relaxed);
+            *slots[at].lock().expect("no worker panics with the lock") = Some(outcome);
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            let (total, name) = (kernels.len(), kernel.name.as_str());
+            (tools.progress)(Progress { done, total, name });
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..jobs.min(kernels.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut outcomes: Vec<Option<Outcome>> =
+        slots.into_iter().map(|s| s.into_inner().expect("no worker panicked")).collect();
+    // The first error stands for all: what came after it was not tried.
+    if let Some(at) = outcomes.iter().position(|o| matches!(o, Some(Err(_)))) {
+        return outcomes.swap_remove(at).into_iter().collect();
+    }
+    outcomes.into_iter().flatten().collect()
+}
+
+fn compile_one(kernel: &PrimFunc, options: &Options, tools: &Tools<'_>) -> Outcome {
+    let func = run_kernel(kernel, options, tools.observer);
+    let request = Request {
+        protocol: PROTOCOL,
+        funcs: vec![func],
+        target: options.target.clone(),
+        opt: options.opt,
+        want_asm: false,
+    };
+    let key = tools.cache.map(|cache| (cache, cache.key(&request)));
+    if let Some(object) = key.as_ref().and_then(|(cache, key)| cache.get(key)) {
+        return Ok((object, false));
+    }
+    let name = &kernel.name;
+    match tools.codegen.compile(&request) {
+        Response::Objects(mut objects) if objects.len() == 1 => {
+            let object = objects.remove(0);
+            if let Some((cache, key)) = key {
+                cache.put(&key, &object);
+            }
+            Ok((object, true))
+        }
+        Response::Objects(objects) => {
+            let text = format!("kernel {name}: {} objects for one function", objects.len());
+            Err(LowerError::codegen(text))
+        }
+        Response::Failed { func, message } => {
+            let name = if func.is_empty() { name } else { &func };
+            Err(LowerError::codegen(format!("kernel {name}: {message}")))
+        }
+    }
+}

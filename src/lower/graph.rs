@@ -1,0 +1,12 @@
+//! Graph passes: rewrites of operators before they become kernels.
+
+mod dead_code;
+mod edit;
+mod fold_constants;
+mod lower_loops;
+mod simplify;
+
+pub use dead_code::eliminate_dead_code;
+pub use fold_constants::fold_constants;
+pub use lower_loops::lower_loops;
+pub use simplify::simplify;

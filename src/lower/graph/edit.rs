@@ -1,0 +1,74 @@
+//! What rewrites share: access to functions and constants, renaming.
+
+use std::collections::HashMap;
+
+use reflex_graph::{
+    Binding, Body, Const, Func, FuncData, FuncId, Literal, Module, Node, TensorType, Type, Value,
+};
+use reflex_tir::Expr;
+
+use crate::LowerError;
+
+/// Calls `f` on every graph function, which is out of the module meanwhile.
+pub(crate) fn each_func(
+    module: &mut Module,
+    mut f: impl FnMut(&mut Module, &mut Func) -> Result<(), LowerError>,
+) -> Result<(), LowerError> {
+    let ids: Vec<FuncId> = module.funcs.keys().collect();
+    for id in ids {
+        if !matches!(module.funcs[id], FuncData::Graph(_)) {
+            continue;
+        }
+        let hole = FuncData::Graph(Func::new(""));
+        let FuncData::Graph(mut func) = std::mem::replace(&mut module.funcs[id], hole) else {
+            unreachable!("it was a graph function above");
+        };
+        let result = f(module, &mut func);
+        module.funcs[id] = FuncData::Graph(func);
+        result?;
+    }
+    Ok(())
+}
+
+/// Which values of a function are constants.
+pub(crate) fn constants(body: &Body) -> HashMap<Value, Const> {
+    let mut map = HashMap::new();
+    body.walk(&mut |b| {
+        if let Node::Const(c) = b.node {
+            map.insert(b.outputs[0], c);
+        }
+    });
+    map
+}
+
+/// The type of a constant.
+pub(crate) fn type_of(literal: &Literal) -> Type {
+    let shape = literal.shape().iter().map(|d| Expr::i64(*d)).collect();
+    Type::Tensor(TensorType::new(literal.dtype(), shape))
+}
+
+/// A binding of a new constant.
+pub(crate) fn new_constant(
+    module: &mut Module,
+    func: &mut Func,
+    name: &str,
+    literal: Literal,
+) -> Binding {
+    let value = func.new_value(name, type_of(&literal));
+    let id = module.consts.push(literal);
+    Binding { outputs: vec![value], node: Node::Const(id), source: String::new() }
+}
+
+/// A binding of one output.
+pub(crate) fn bind(func: &mut Func, node: Node, ty: Type, source: &str) -> (Value, Binding) {
+    let value = func.new_value("", ty);
+    (value, Binding { outputs: vec![value], node, source: source.to_string() })
+}
+
+/// Follows a renaming to its end.
+pub(crate) fn renamed(map: &HashMap<Value, Value>, mut value: Value) -> Value {
+    while let Some(next) = map.get(&value) {
+        value = *next;
+    }
+    value
+}

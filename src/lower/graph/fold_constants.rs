@@ -1,0 +1,148 @@
+//! Computes at compile time what depends on constants alone.
+//!
+//! Growth is bounded: a result much larger than its operands (a constant spread over a big
+//! shape) is folded only up to a size that weights have, and only so much of it in all.
+
+use std::collections::HashMap;
+
+use reflex_graph::{Binding, Body, Const, Func, Literal, Module, Node, Value, eval_op};
+
+use super::edit::{constants, each_func, renamed, type_of};
+use crate::LowerError;
+
+/// Largest result of smaller operands that is folded, in bytes.
+const MAX_GROWN: usize = 64 << 20;
+/// Most bytes that folding may add to a module.
+const BUDGET: usize = 1 << 30;
+
+/// Folds operators over constants, and branches whose condition is constant.
+pub fn fold_constants(module: &mut Module) -> Result<(), LowerError> {
+    let mut budget = BUDGET;
+    each_func(module, |module, func| {
+        let known = constants(&func.body);
+        let mut folder = Folder { module, known, renames: HashMap::new(), budget: &mut budget };
+        let mut body = std::mem::take(&mut func.body);
+        folder.body(func, &mut body);
+        func.body = body;
+        Ok(())
+    })
+}
+
+struct Folder<'a> {
+    module: &'a mut Module,
+    known: HashMap<Value, Const>,
+    renames: HashMap<Value, Value>,
+    budget: &'a mut usize,
+}
+
+impl Folder<'_> {
+    fn body(&mut self, func: &mut Func, body: &mut Body) {
+        for mut binding in std::mem::take(&mut body.bindings) {
+            binding.node.operands_mut(&mut |v| *v = renamed(&self.renames, *v));
+            if let Some(taken) = self.taken_branch(&mut binding) {
+                let mut taken = taken;
+                self.body(func, &mut taken);
+                body.bindings.append(&mut taken.bindings);
+                self.renames.extend(binding.outputs.iter().copied().zip(taken.results));
+                continue;
+            }
+            for nested in binding.node.bodies_mut() {
+                self.body(func, nested);
+            }
+            match self.fold(func, &binding) {
+                Some(literals) => {
+                    for (value, literal) in binding.outputs.iter().zip(literals) {
+                        func.values[*value].ty = type_of(&literal);
+                        let id = self.module.consts.push(literal);
+                        self.known.insert(*value, id);
+                        body.bindings.push(Binding {
+                            outputs: vec![*value],
+                            node: Node::Const(id),
+                            source: binding.source.clone(),
+                        });
+                    }
+                }
+                None => body.bindings.push(binding),
+            }
+        }
+        body.results.iter_mut().for_each(|v| *v = renamed(&self.renames, *v));
+    }
+
+    /// The side that a constant condition takes.
+    fn taken_branch(&mut self, binding: &mut Binding) -> Option<Body> {
+        let Node::If { cond, then, otherwise } = &mut binding.node else { return None };
+        let literal = &self.module.consts[*self.known.get(cond)?];
+        let taken = if literal.bytes().first() == Some(&0) { otherwise } else { then };
+        Some(std::mem::take(taken))
+    }
+
+    fn fold(&mut self, func: &Func, binding: &Binding) -> Option<Vec<Literal>> {
+        let Node::Op { op, args } = &binding.node else { return None };
+        let operands: Vec<&Literal> = args
+            .iter()
+            .map(|v| self.known.get(v).map(|c| &self.module.consts[*c]))
+            .collect::<Option<_>>()?;
+        let most = (*self.budget).min(MAX_GROWN);
+        let given: usize = operands.iter().map(|l| l.bytes().len()).sum();
+        // Refused before it is computed.
+        if declared_bytes(func, binding)? > given.saturating_add(most) {
+            return None;
+        }
+        // What cannot be evaluated (a division by zero, say) is left for the run to report.
+        let results = eval_op(op, &operands, &|_| None).ok()?;
+        let bytes: usize = results.iter().map(|l| l.bytes().len()).sum();
+        *self.budget -= bytes.saturating_sub(given).min(*self.budget);
+        Some(results)
+    }
+}
+
+/// Bytes of all outputs; `None` when an extent is symbolic.
+fn declared_bytes(func: &Func, binding: &Binding) -> Option<usize> {
+    binding.outputs.iter().try_fold(0usize, |sum, value| {
+        let ty = func.values[*value].ty.as_tensor()?;
+        let count = ty
+            .const_shape()?
+            .iter()
+            .try_fold(1usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?))?;
+        sum.checked_add(ty.dtype.bytes_for(count)?)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use reflex_graph::builder::FuncBuilder;
+    use reflex_graph::{Binary, FuncData, Op, TensorType};
+    use reflex_tir::{DType, Expr};
+
+    use super::*;
+
+    #[test]
+    fn chains_of_constants_become_one() {
+        let mut module = Module::default();
+        let mut b = FuncBuilder::new(&mut module, "main");
+        let one = b.constant(Literal::from_f32(vec![], &[1.0]));
+        let row = b.emit1(Op::Broadcast(vec![Expr::i64(3)]), &[one]).unwrap();
+        let two = b.emit1(Op::Binary(Binary::Add), &[row, one]).unwrap();
+        let x = b.param("x", TensorType::new(DType::F32, vec![Expr::i64(3)]));
+        let y = b.emit1(Op::Binary(Binary::Mul), &[x, two]).unwrap();
+        let id = b.finish(vec![y], vec!["y".into()]);
+        fold_constants(&mut module).unwrap();
+        let FuncData::Graph(f) = &module.funcs[id] else { unreachable!() };
+        let ops = f.body.bindings.iter().filter(|b| matches!(b.node, Node::Op { .. })).count();
+        assert_eq!(ops, 1);
+        let Node::Op { args, .. } = &f.body.bindings.last().unwrap().node else { unreachable!() };
+        let c = constants(&f.body)[&args[1]];
+        assert_eq!(module.consts[c], Literal::from_f32(vec![3], &[2.0; 3]));
+    }
+
+    #[test]
+    fn a_huge_broadcast_is_not_stored() {
+        let mut module = Module::default();
+        let mut b = FuncBuilder::new(&mut module, "main");
+        let one = b.constant(Literal::from_f32(vec![], &[1.0]));
+        let big = b.emit1(Op::Broadcast(vec![Expr::i64(1 << 40)]), &[one]).unwrap();
+        b.finish(vec![big], vec!["y".into()]);
+        fold_constants(&mut module).unwrap();
+        assert_eq!(module.consts.len(), 1);
+    }
+}

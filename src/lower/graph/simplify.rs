@@ -1,0 +1,122 @@
+//! Local rewrites, each exact or within the rounding of its operands: identities, chains of
+//! views and transposes, equal subexpressions, and constants per channel folded into weights.
+//!
+//! Rewrites never make work and never move it into a loop. Rules that look at one binding are
+//! in [`rules`], those that look at a product and its only consumer in [`absorb`].
+
+mod absorb;
+mod rules;
+
+use std::collections::HashMap;
+
+use reflex_graph::{Binding, Body, Const, Func, Literal, Module, Node, Op, Value};
+
+use super::edit::{constants, each_func, renamed};
+use super::{eliminate_dead_code, fold_constants};
+use crate::LowerError;
+
+/// Most rounds; each one only removes or simplifies, so it ends sooner in practice.
+const MAX_ROUNDS: usize = 8;
+
+/// Simplifies every function until nothing changes.
+pub fn simplify(module: &mut Module) -> Result<(), LowerError> {
+    for _ in 0..MAX_ROUNDS {
+        let mut changed = false;
+        each_func(module, |module, func| {
+            let mut body = std::mem::take(&mut func.body);
+            let consts = constants(&body);
+            let mut pass = Pass { module, consts, renames: HashMap::new(), changed: false };
+            pass.body(func, &mut body, &HashMap::new());
+            changed |= pass.changed;
+            changed |= absorb::absorb(module, func, &mut body)?;
+            func.body = body;
+            Ok(())
+        })?;
+        if !changed {
+            break;
+        }
+        fold_constants(module)?;
+        eliminate_dead_code(module)?;
+    }
+    Ok(())
+}
+
+/// What a rule makes of a node.
+enum Rewrite {
+    /// The value is another one.
+    Same(Value),
+    /// Another operator computes it.
+    Op(Op, Vec<Value>),
+}
+
+/// What rules look at.
+struct View<'a> {
+    func: &'a Func,
+    /// The operator and operands that define a value, in scope.
+    defs: &'a HashMap<Value, (Op, Vec<Value>)>,
+    constant: &'a dyn Fn(Value) -> Option<&'a Literal>,
+}
+
+struct Pass<'a> {
+    module: &'a mut Module,
+    consts: HashMap<Value, Const>,
+    renames: HashMap<Value, Value>,
+    changed: bool,
+}
+
+impl Pass<'_> {
+    /// `outer` holds the definitions that are in scope around the body.
+    fn body(&mut self, func: &mut Func, body: &mut Body, outer: &HashMap<Value, (Op, Vec<Value>)>) {
+        let mut defs = outer.clone();
+        let mut seen: HashMap<String, Value> = HashMap::new();
+        for mut binding in std::mem::take(&mut body.bindings) {
+            binding.node.operands_mut(&mut |v| *v = renamed(&self.renames, *v));
+            for nested in binding.node.bodies_mut() {
+                self.body(func, nested, &defs);
+            }
+            if self.rewrite(func, &defs, &mut binding) {
+                continue;
+            }
+            if let (Node::Op { op, args }, [output]) = (&binding.node, &binding.outputs[..]) {
+                let key = format!("{op:?} {args:?}");
+                if let Some(first) = seen.get(&key) {
+                    self.renames.insert(*output, *first);
+                    self.changed = true;
+                    continue;
+                }
+                seen.insert(key, *output);
+                defs.insert(*output, (op.clone(), args.clone()));
+            }
+            body.bindings.push(binding);
+        }
+        body.results.iter_mut().for_each(|v| *v = renamed(&self.renames, *v));
+    }
+
+    /// Applies rules; true when the binding's value is another one.
+    fn rewrite(
+        &mut self,
+        func: &Func,
+        defs: &HashMap<Value, (Op, Vec<Value>)>,
+        binding: &mut Binding,
+    ) -> bool {
+        // Every rule makes the node simpler, so the chain of rewrites is short.
+        while let (Node::Op { op, args }, [output]) = (&binding.node, &binding.outputs[..]) {
+            let (module, consts) = (&*self.module, &self.consts);
+            let constant = |v: Value| consts.get(&v).map(|c| &module.consts[*c]);
+            let view = View { func, defs, constant: &constant };
+            match rules::rewrite(&view, op, args, *output) {
+                None => return false,
+                Some(Rewrite::Same(value)) => {
+                    self.renames.insert(*output, value);
+                    self.changed = true;
+                    return true;
+                }
+                Some(Rewrite::Op(op, args)) => {
+                    binding.node = Node::Op { op, args };
+                    self.changed = true;
+                }
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,176 @@
+//! Folds constants per output channel into the weights and bias of the product before them:
+//! what is left of a batch normalisation disappears.
+
+use std::collections::HashMap;
+
+use reflex_graph::{Binary, Binding, Body, Const, Func, Literal, Module, Node, Op, Value, eval_op};
+
+use crate::LowerError;
+use crate::graph::edit::{constants, new_constant, renamed};
+
+/// Rewrites `product(x, w, b) * c + d` where the product has no other use; whether any was.
+pub(super) fn absorb(
+    module: &mut Module,
+    func: &mut Func,
+    body: &mut Body,
+) -> Result<bool, LowerError> {
+    let consts = constants(body);
+    let mut uses: HashMap<Value, usize> = HashMap::new();
+    body.uses(&mut |v| *uses.entry(v).or_default() += 1);
+    let mut cx = Cx { module, func, consts, renames: HashMap::new(), changed: false };
+    cx.body(body, &uses);
+    let (changed, renames) = (cx.changed, cx.renames);
+    body.uses_mut(&mut |v| *v = renamed(&renames, *v));
+    Ok(changed)
+}
+
+struct Cx<'a> {
+    module: &'a mut Module,
+    func: &'a mut Func,
+    consts: HashMap<Value, Const>,
+    renames: HashMap<Value, Value>,
+    changed: bool,
+}
+
+impl Cx<'_> {
+    fn body(&mut self, body: &mut Body, uses: &HashMap<Value, usize>) {
+        let mut products: HashMap<Value, usize> = HashMap::new();
+        for mut binding in std::mem::take(&mut body.bindings) {
+            for nested in binding.node.bodies_mut() {
+                self.body(nested, uses);
+            }
+            binding.node.operands_mut(&mut |v| *v = renamed(&self.renames, *v));
+            if let Some((at, f, c)) = self.candidate(&binding, &products, uses)
+                && let Some((first, second)) = self.absorbed(&body.bindings[at], f, c)
+            {
+                // The constants go before the product, which keeps its place.
+                let product = body.bindings[at].outputs[0];
+                self.renames.insert(binding.outputs[0], product);
+                self.changed = true;
+                body.bindings[at].node = second;
+                let added = first.len();
+                body.bindings.splice(at..at, first);
+                products.values_mut().filter(|p| **p >= at).for_each(|p| *p += added);
+                continue;
+            }
+            if let (Node::Op { op: Op::Conv(_) | Op::MatMul, .. }, [output]) =
+                (&binding.node, &binding.outputs[..])
+            {
+                products.insert(*output, body.bindings.len());
+            }
+            body.bindings.push(binding);
+        }
+    }
+
+    /// `product op constant`, where the binding is the product's only use: where the product
+    /// is, and the constant.
+    fn candidate(
+        &self,
+        binding: &Binding,
+        products: &HashMap<Value, usize>,
+        uses: &HashMap<Value, usize>,
+    ) -> Option<(usize, Binary, Value)> {
+        let Node::Op { op: Op::Binary(f), args } = &binding.node else { return None };
+        let (a, b) = (args[0], args[1]);
+        let (product, constant) = match (products.contains_key(&a), f) {
+            (true, Binary::Add | Binary::Sub | Binary::Mul) => (a, b),
+            (false, Binary::Add | Binary::Mul) => (b, a),
+            _ => return None,
+        };
+        let at = *products.get(&product)?;
+        // The product's value may be renamed to what consumed it before.
+        let users: usize = std::iter::once(&product)
+            .chain(self.renames.iter().filter(|(_, to)| **to == product).map(|(from, _)| from))
+            .map(|v| uses.get(v).copied().unwrap_or(0))
+            .sum();
+        let absorbed = self.renames.values().filter(|to| **to == product).count();
+        let same = self.func.values[product].ty == self.func.values[binding.outputs[0]].ty;
+        let alone = users == 1 + absorbed && self.consts.contains_key(&constant) && same;
+        alone.then_some((at, *f, constant))
+    }
+
+    /// New constants and the product that includes `f` with the constant.
+    fn absorbed(
+        &mut self,
+        product: &Binding,
+        f: Binary,
+        constant: Value,
+    ) -> Option<(Vec<Binding>, Node)> {
+        let Node::Op { op, args } = &product.node else { return None };
+        let weights = self.literal(args[1])?;
+        let rank = self.func.tensor(product.outputs[0]).shape.len();
+        let (axis, channels) = match op {
+            Op::Conv(_) => (1, *weights.shape().first()?),
+            Op::MatMul if weights.shape().len() == 2 => (rank - 1, weights.shape()[1]),
+            _ => return None,
+        };
+        let c = per_channel(self.literal(constant)?, rank, axis, channels)?;
+        let bias = match args.get(2) {
+            Some(b) => Some(self.literal(*b)?.clone()),
+            None => None,
+        };
+        let mut new = vec![];
+        let mut args = args.clone();
+        let source = self.func.values[args[1]].name.clone();
+        match (f, op) {
+            (Binary::Mul, _) => {
+                let mut shape = vec![1; weights.shape().len()];
+                let at = if matches!(op, Op::Conv(_)) { 0 } else { 1 };
+                shape[at] = channels;
+                let scaled = apply(Binary::Mul, weights, &c.reshaped(shape)?)?;
+                args[1] = self.constant(&mut new, &source, scaled);
+                if let Some(bias) = bias {
+                    let scaled = apply(Binary::Mul, &bias, &c)?;
+                    args[2] = self.constant(&mut new, &source, scaled);
+                }
+            }
+            (Binary::Add | Binary::Sub, Op::Conv(_)) => {
+                let zero = || apply(Binary::Sub, &c, &c);
+                let bias = apply(f, &bias.or_else(zero)?, &c)?;
+                let value = self.constant(&mut new, &source, bias);
+                args.truncate(2);
+                args.push(value);
+            }
+            // A matrix product has no bias: the sum is its epilogue.
+            _ => return None,
+        }
+        Some((new, Node::Op { op: op.clone(), args }))
+    }
+
+    fn literal(&self, value: Value) -> Option<&Literal> {
+        self.consts.get(&value).map(|c| &self.module.consts[*c])
+    }
+
+    fn constant(&mut self, to: &mut Vec<Binding>, name: &str, literal: Literal) -> Value {
+        let binding = new_constant(self.module, self.func, name, literal);
+        let value = binding.outputs[0];
+        if let Node::Const(id) = binding.node {
+            self.consts.insert(value, id);
+        }
+        to.push(binding);
+        value
+    }
+}
+
+fn apply(f: Binary, a: &Literal, b: &Literal) -> Option<Literal> {
+    let result = eval_op(&Op::Binary(f), &[a, b], &|_| None).ok()?.remove(0);
+    Some(result)
+}
+
+/// The constant as one value per channel: its only extent beside 1 lies on the channel axis.
+fn per_channel(c: &Literal, rank: usize, axis: usize, channels: i64) -> Option<Literal> {
+    let lead = rank.checked_sub(c.shape().len())?;
+    let fits = c.shape().iter().enumerate().all(|(n, d)| match lead + n == axis {
+        true => *d == 1 || *d == channels,
+        false => *d == 1,
+    });
+    if !fits || !c.dtype().is_float() {
+        return None;
+    }
+    if c.count() as i64 == channels {
+        return c.reshaped(vec![channels]);
+    }
+    let shape = vec![reflex_tir::Expr::i64(channels)];
+    let flat = c.reshaped(vec![1])?;
+    Some(eval_op(&Op::Broadcast(shape), &[&flat], &|_| None).ok()?.remove(0))
+}

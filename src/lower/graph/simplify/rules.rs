@@ -1,0 +1,142 @@
+//! Rules over one operator and the definitions of its operands.
+
+use reflex_graph::{Binary, Literal, Op, PadMode, Value, dims};
+use reflex_tir::{DType, Expr};
+
+use super::{Rewrite, View};
+
+/// The first rule that applies to `output = op(args)`.
+pub(super) fn rewrite(v: &View<'_>, op: &Op, args: &[Value], output: Value) -> Option<Rewrite> {
+    match op {
+        Op::Cast(to) => same_if(v.tensor(args[0])?.0 == *to, args),
+        Op::Reshape(shape) => reshape(v, shape, args),
+        Op::Transpose(perm) => transpose(v, perm, args, output),
+        Op::Broadcast(shape) => broadcast(v, shape, args, output),
+        Op::Slice { begin, stride, .. } => {
+            let whole = begin.iter().all(|b| is(b, 0)) && stride.iter().all(|s| *s == 1);
+            same_if(whole && v.same_shape(args[0], output), args)
+        }
+        Op::Pad { mode, before, after } => {
+            let none = before.iter().chain(after).all(|p| is(p, 0));
+            match (none, mode) {
+                (true, _) => Some(Rewrite::Same(args[0])),
+                (false, PadMode::Constant | PadMode::Edge | PadMode::Reflect | PadMode::Wrap) => {
+                    None
+                }
+            }
+        }
+        Op::Concat { .. } => same_if(args.len() == 1, args),
+        Op::Reduce { axes, .. } => {
+            let shape = v.tensor(args[0])?.1;
+            let trivial = axes.iter().all(|a| is(&shape[*a], 1));
+            view_if(v, trivial, args[0], output)
+        }
+        Op::Binary(f) => binary(v, *f, args, output),
+        _ => None,
+    }
+}
+
+impl View<'_> {
+    fn tensor(&self, value: Value) -> Option<(DType, &[Expr])> {
+        let ty = self.func.values[value].ty.as_tensor()?;
+        Some((ty.dtype, &ty.shape))
+    }
+
+    fn same_shape(&self, a: Value, b: Value) -> bool {
+        match (self.tensor(a), self.tensor(b)) {
+            (Some((_, a)), Some((_, b))) => same_dims(a, b),
+            _ => false,
+        }
+    }
+}
+
+fn same_dims(a: &[Expr], b: &[Expr]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| dims::equal(a, b) == Some(true))
+}
+
+fn is(e: &Expr, value: i64) -> bool {
+    dims::simplify(e).as_int() == Some(value)
+}
+
+fn same_if(condition: bool, args: &[Value]) -> Option<Rewrite> {
+    condition.then(|| Rewrite::Same(args[0]))
+}
+
+/// `output` as a view of `x`.
+fn view_if(v: &View<'_>, condition: bool, x: Value, output: Value) -> Option<Rewrite> {
+    if !condition {
+        return None;
+    }
+    if v.same_shape(x, output) {
+        return Some(Rewrite::Same(x));
+    }
+    let shape = v.tensor(output)?.1.to_vec();
+    Some(Rewrite::Op(Op::Reshape(shape), vec![x]))
+}
+
+fn reshape(v: &View<'_>, shape: &[Expr], args: &[Value]) -> Option<Rewrite> {
+    if same_dims(v.tensor(args[0])?.1, shape) {
+        return Some(Rewrite::Same(args[0]));
+    }
+    match v.defs.get(&args[0])? {
+        (Op::Reshape(_), inner) => Some(Rewrite::Op(Op::Reshape(shape.to_vec()), inner.clone())),
+        _ => None,
+    }
+}
+
+fn transpose(v: &View<'_>, perm: &[usize], args: &[Value], output: Value) -> Option<Rewrite> {
+    if perm.iter().copied().eq(0..perm.len()) {
+        return Some(Rewrite::Same(args[0]));
+    }
+    if let Some((Op::Transpose(inner), from)) = v.defs.get(&args[0]) {
+        let both = perm.iter().map(|p| inner[*p]).collect();
+        return Some(Rewrite::Op(Op::Transpose(both), from.clone()));
+    }
+    // Moving axes of one element moves nothing.
+    let shape = v.tensor(args[0])?.1;
+    let moved: Vec<usize> = perm.iter().copied().filter(|p| !is(&shape[*p], 1)).collect();
+    view_if(v, moved.is_sorted(), args[0], output)
+}
+
+fn broadcast(v: &View<'_>, shape: &[Expr], args: &[Value], output: Value) -> Option<Rewrite> {
+    let from = v.tensor(args[0])?.1;
+    if same_dims(from, shape) {
+        return Some(Rewrite::Same(args[0]));
+    }
+    let skip = shape.len() - from.len();
+    let grows = shape[..skip].iter().any(|d| !is(d, 1)) || !same_dims(from, &shape[skip..]);
+    view_if(v, !grows, args[0], output)
+}
+
+/// The only value of a constant.
+fn splat(literal: &Literal) -> Option<f64> {
+    if literal.count() != 1 {
+        return None;
+    }
+    match literal.dtype() {
+        DType::F32 => Some(f64::from(f32::from_le_bytes(literal.bytes().try_into().ok()?))),
+        DType::F64 => Some(f64::from_le_bytes(literal.bytes().try_into().ok()?)),
+        // Larger integers are not exact in f64; none of the rules needs one.
+        _ => Some(*literal.to_i64()?.first()? as f64).filter(|v| v.abs() < 1e9),
+    }
+}
+
+fn binary(v: &View<'_>, f: Binary, args: &[Value], output: Value) -> Option<Rewrite> {
+    let (a, b) = (args[0], args[1]);
+    let float = v.tensor(output)?.0.is_float();
+    let value = |x: Value| (v.constant)(x).and_then(splat);
+    let keeps = |x: Value| v.same_shape(x, output);
+    match (f, value(a), value(b)) {
+        // On floats 0 - x and x + 0 have the other sign of zero; x - 0 is x.
+        (Binary::Add, _, Some(0.0)) if !float && keeps(a) => Some(Rewrite::Same(a)),
+        (Binary::Add, Some(0.0), _) if !float && keeps(b) => Some(Rewrite::Same(b)),
+        (Binary::Sub, _, Some(zero)) if zero.to_bits() == 0 && keeps(a) => Some(Rewrite::Same(a)),
+        (Binary::Mul | Binary::Div, _, Some(1.0)) if keeps(a) => Some(Rewrite::Same(a)),
+        (Binary::Mul, Some(1.0), _) if keeps(b) => Some(Rewrite::Same(b)),
+        (Binary::Pow, _, Some(1.0)) if keeps(a) => Some(Rewrite::Same(a)),
+        (Binary::Pow, _, Some(2.0)) if keeps(a) => {
+            Some(Rewrite::Op(Op::Binary(Binary::Mul), vec![a, a]))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,161 @@
+//! The pipeline: every pass in order, as a list one can read, stop and time.
+//!
+//! Graph passes turn a module of operators into a module of kernel calls; the bytecode stage
+//! emits the executable; kernel passes run on each kernel alone, so they run in parallel. A
+//! verifier runs after every graph pass.
+
+use std::time::{Duration, Instant};
+
+use reflex_graph::{FuncData, Module, verify};
+use reflex_tir::codegen::{OptLevel, Target};
+use reflex_tir::{PrimFunc, lower};
+
+use crate::bytecode::{self, Bytecode};
+use crate::graph::{eliminate_dead_code, fold_constants, lower_loops, simplify};
+use crate::{LowerError, fuse, policy};
+
+/// How products and sums of floats are computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Precision {
+    /// As the model says.
+    #[default]
+    F32,
+    /// Sums of bf16 products where the error stays near f32's.
+    F32Fast,
+    /// bf16 products.
+    Bf16,
+}
+
+/// What to compile for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The CPU.
+    pub target: Target,
+    /// Precision policy; only `F32` is built.
+    pub precision: Precision,
+    /// LLVM's level.
+    pub opt: OptLevel,
+    /// Code generators at work at once; 0 is one per core.
+    pub jobs: usize,
+}
+
+impl Options {
+    /// Options for a CPU, with defaults for the rest.
+    pub fn new(target: Target) -> Options {
+        Options { target, precision: Precision::F32, opt: OptLevel::O3, jobs: 0 }
+    }
+}
+
+/// A graph pass by name.
+pub type GraphPass = (&'static str, fn(&mut Module, &Options) -> Result<(), LowerError>);
+
+/// The graph passes, in order.
+pub const GRAPH: &[GraphPass] = &[
+    ("fold_constants", |m, _| fold_constants(m)),
+    ("simplify", |m, _| simplify(m)),
+    ("lower_loops", |m, _| lower_loops(m)),
+    ("eliminate_dead_code", |m, _| eliminate_dead_code(m)),
+    ("fuse", |m, o| fuse::fuse(m, &o.target)),
+];
+
+/// A kernel pass by name.
+pub type KernelPass = (&'static str, fn(&PrimFunc, &Options) -> PrimFunc);
+
+/// The kernel passes, in order.
+pub const KERNEL: &[KernelPass] =
+    &[("schedule", |f, o| policy::schedule(f, &o.target)), ("lower", |f, _| lower::lower(f))];
+
+/// Name of the stage that emits the executable.
+pub const BYTECODE: &str = "bytecode";
+
+/// The names of all stages, in order.
+pub fn stages() -> Vec<&'static str> {
+    let graph = GRAPH.iter().map(|(name, _)| *name);
+    graph.chain([BYTECODE]).chain(KERNEL.iter().map(|(name, _)| *name)).collect()
+}
+
+/// What a stage left behind.
+pub enum Snapshot<'a> {
+    /// After a graph pass.
+    Graph(&'a Module),
+    /// After the bytecode stage.
+    Bytecode(&'a Bytecode),
+    /// After a kernel pass, one kernel.
+    Kernel(&'a PrimFunc),
+}
+
+/// Sees every stage's result and how long it took.
+pub trait Observer: Sync {
+    /// Called after each stage; for kernel passes once per kernel, from any thread.
+    fn after(&self, stage: &'static str, took: Duration, result: Snapshot<'_>);
+}
+
+/// Sees nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quiet;
+
+impl Observer for Quiet {
+    fn after(&self, _: &'static str, _: Duration, _: Snapshot<'_>) {}
+}
+
+/// The module after its graph passes.
+pub fn run_graph(
+    mut module: Module,
+    options: &Options,
+    observer: &dyn Observer,
+) -> Result<Module, LowerError> {
+    if options.precision != Precision::F32 {
+        let text = format!("precision {:?} is not built; use f32", options.precision);
+        return Err(LowerError::unsupported(text));
+    }
+    check(&module, "import")?;
+    for (name, pass) in GRAPH {
+        let start = Instant::now();
+        pass(&mut module, options)?;
+        observer.after(name, start.elapsed(), Snapshot::Graph(&module));
+        check(&module, name)?;
+    }
+    Ok(module)
+}
+
+/// The executable of a module that has been through the graph passes, and all its kernels,
+/// not yet scheduled.
+pub fn run_bytecode(
+    module: Module,
+    observer: &dyn Observer,
+) -> Result<(Bytecode, Vec<PrimFunc>), LowerError> {
+    let start = Instant::now();
+    let mut code = bytecode::emit(&module)?;
+    observer.after(BYTECODE, start.elapsed(), Snapshot::Bytecode(&code));
+    let used = |f: &PrimFunc| code.executable.function_index(&f.name).is_some();
+    let mut kernels: Vec<PrimFunc> = module
+        .funcs
+        .into_iter()
+        .filter_map(|(_, f)| match f {
+            FuncData::Prim(f) => Some(f),
+            FuncData::Graph(_) => None,
+        })
+        .filter(used)
+        .collect();
+    kernels.append(&mut code.shape_funcs);
+    Ok((code, kernels))
+}
+
+/// One kernel through the kernel passes.
+pub fn run_kernel(kernel: &PrimFunc, options: &Options, observer: &dyn Observer) -> PrimFunc {
+    let mut func = kernel.clone();
+    for (name, pass) in KERNEL {
+        let start = Instant::now();
+        func = pass(&func, options);
+        observer.after(name, start.elapsed(), Snapshot::Kernel(&func));
+    }
+    func
+}
+
+fn check(module: &Module, after: &str) -> Result<(), LowerError> {
+    verify::verify(module).map_err(|faults| {
+        let list: Vec<String> = faults.iter().take(8).map(ToString::to_string).collect();
+        LowerError::internal(format!("after {after}: {}", list.join("; ")))
+    })
+}

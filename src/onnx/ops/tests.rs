@@ -1,0 +1,292 @@
+//! Result types of each operator group over symbolic extents, and what code is left of shape
+//! arithmetic.
+
+use prost::Message;
+use reflex_graph::{Func, FuncData, Literal, Module, Node};
+use reflex_tir::{DType, Expr};
+
+use crate::import_bytes;
+use crate::proto::*;
+
+/// A model in the making.
+#[derive(Default)]
+struct Build {
+    graph: GraphProto,
+}
+
+fn attribute(name: &str) -> AttributeProto {
+    AttributeProto { name: name.into(), ..Default::default() }
+}
+
+fn int(name: &str, i: i64) -> AttributeProto {
+    AttributeProto { i, r#type: attribute_type::INT, ..attribute(name) }
+}
+
+fn ints(name: &str, ints: &[i64]) -> AttributeProto {
+    AttributeProto { ints: ints.to_vec(), r#type: attribute_type::INTS, ..attribute(name) }
+}
+
+fn text(name: &str, s: &'static str) -> AttributeProto {
+    let s = prost::bytes::Bytes::from_static(s.as_bytes());
+    AttributeProto { s, r#type: attribute_type::STRING, ..attribute(name) }
+}
+
+fn graph(name: &str, g: GraphProto) -> AttributeProto {
+    AttributeProto { g: Some(g), r#type: attribute_type::GRAPH, ..attribute(name) }
+}
+
+/// `x: f32[n, 3, ?]` or `s: i64[]`.
+fn value_info(text: &str) -> ValueInfoProto {
+    let (name, rest) = text.split_once(": ").unwrap();
+    let (dtype, dims) = rest.trim_end_matches(']').split_once('[').unwrap();
+    let elem_type = match dtype {
+        "f32" => data_type::FLOAT,
+        "i64" => data_type::INT64,
+        "bool" => data_type::BOOL,
+        other => panic!("{other}"),
+    };
+    let dim = |d: &str| DimensionProto {
+        value: match (d.parse(), d) {
+            (Ok(value), _) => Some(DimensionValue::DimValue(value)),
+            (_, "?") => None,
+            (_, name) => Some(DimensionValue::DimParam(name.into())),
+        },
+    };
+    let dim = dims.split(", ").filter(|d| !d.is_empty()).map(dim).collect();
+    let tensor = TensorTypeProto { elem_type, shape: Some(TensorShapeProto { dim }) };
+    let ty = TypeProto { tensor_type: Some(tensor), ..Default::default() };
+    ValueInfoProto { name: name.into(), r#type: Some(ty) }
+}
+
+impl Build {
+    fn inputs(inputs: &[&str]) -> Build {
+        let input = inputs.iter().map(|i| value_info(i)).collect();
+        Build { graph: GraphProto { input, ..Default::default() } }
+    }
+
+    fn constant(mut self, name: &str, values: &[i64]) -> Build {
+        self.graph.initializer.push(TensorProto {
+            name: name.into(),
+            dims: vec![values.len() as i64],
+            data_type: data_type::INT64,
+            int64_data: values.to_vec(),
+            ..Default::default()
+        });
+        self
+    }
+
+    fn floats(mut self, name: &str, values: &[f32]) -> Build {
+        self.graph.initializer.push(TensorProto {
+            name: name.into(),
+            dims: vec![values.len() as i64],
+            data_type: data_type::FLOAT,
+            float_data: values.to_vec(),
+            ..Default::default()
+        });
+        self
+    }
+
+    /// `y, z = Op(a, b)`
+    fn node(mut self, text: &str, attribute: Vec<AttributeProto>) -> Build {
+        let (outputs, call) = text.split_once(" = ").unwrap();
+        let (op, inputs) = call.trim_end_matches(')').split_once('(').unwrap();
+        let names = |list: &str| list.split(", ").map(String::from).collect::<Vec<_>>();
+        self.graph.node.push(NodeProto {
+            input: if inputs.is_empty() { vec![] } else { names(inputs) },
+            output: names(outputs),
+            op_type: op.into(),
+            attribute,
+            ..Default::default()
+        });
+        self
+    }
+
+    fn body(mut self, outputs: &[&str]) -> GraphProto {
+        let info = |name: &&str| ValueInfoProto { name: name.to_string(), r#type: None };
+        self.graph.output = outputs.iter().map(info).collect();
+        self.graph
+    }
+
+    fn import(self, outputs: &[&str]) -> Result<Func, String> {
+        let opset_import = vec![OperatorSetIdProto { domain: String::new(), version: 18 }];
+        let graph = Some(self.body(outputs));
+        let model = ModelProto { ir_version: 8, opset_import, graph, ..Default::default() };
+        let module: Module =
+            import_bytes(model.encode_to_vec(), None).map_err(|e| e.to_string())?;
+        if let Err(faults) = reflex_graph::verify::verify(&module) {
+            panic!("{}", faults[0]);
+        }
+        match module.funcs.values().next() {
+            Some(FuncData::Graph(func)) => Ok(func.clone()),
+            _ => panic!("no function"),
+        }
+    }
+
+    /// Result types with the names of symbols.
+    fn types(self, outputs: &[&str]) -> String {
+        let func = self.import(outputs).unwrap();
+        let types: Vec<String> = func.body.results.iter().map(|v| show(&func, *v)).collect();
+        types.join(" ")
+    }
+}
+
+fn show(func: &Func, value: reflex_graph::Value) -> String {
+    let mut text = func.tensor(value).to_string();
+    for (var, data) in func.syms.iter().collect::<Vec<_>>().into_iter().rev() {
+        text = text.replace(&var.to_string(), &data.name);
+    }
+    text
+}
+
+fn ops(func: &Func) -> Vec<String> {
+    let op = |node: &Node| match node {
+        Node::Const(_) => None,
+        Node::Op { op, .. } => Some(format!("{op:?}").split([' ', '(']).next()?.to_string()),
+        other => Some(format!("{other:?}").split([' ', '(']).next()?.to_string()),
+    };
+    func.body.bindings.iter().filter_map(|b| op(&b.node)).collect()
+}
+
+#[test]
+fn elementwise_operators_broadcast() {
+    let b = Build::inputs(&["x: f32[n, 1, 4]", "y: f32[3, 1]"]);
+    let b = b.node("s = Add(x, y)", vec![]).node("c = Less(x, y)", vec![]);
+    assert_eq!(b.types(&["s", "c"]), "float32[n, 3, 4] bool[n, 3, 4]");
+    let b = Build::inputs(&["x: f32[n, 4]", "y: f32[m, 4]"]).node("s = Mul(x, y)", vec![]);
+    assert_eq!(ops(&b.import(&["s"]).unwrap()), ["MatchCast", "Binary"]);
+}
+
+#[test]
+fn reductions_drop_or_keep_axes() {
+    let b = Build::inputs(&["x: f32[n, 3, m]"]).constant("axes", &[-1]);
+    let b = b.node("a = ReduceMean(x, axes)", vec![int("keepdims", 0)]);
+    let b = b.node("b = ReduceLogSumExp(x, axes)", vec![]);
+    let b = b.node("c = ArgMax(x)", vec![int("axis", 1)]);
+    assert_eq!(b.types(&["a", "b", "c"]), "float32[n, 3] float32[n, 3, 1] int64[n, 1, m]");
+}
+
+#[test]
+fn shape_arithmetic_leaves_no_code() {
+    let b = Build::inputs(&["x: f32[n, s, 64]"]);
+    let b = b.constant("zero", &[0]).constant("one", &[1]).constant("rest", &[4, -1]);
+    let b = b.node("shape = Shape(x)", vec![]);
+    let b = b.node("n = Gather(shape, zero)", vec![]).node("s = Gather(shape, one)", vec![]);
+    let b = b.node("t = Concat(n, s, rest)", vec![int("axis", 0)]);
+    let b = b.node("y = Reshape(x, t)", vec![]);
+    let func = b.import(&["y"]).unwrap();
+    assert_eq!(show(&func, func.body.results[0]), "float32[n, s, 4, 16]");
+    assert_eq!(ops(&func), ["Reshape"]);
+}
+
+#[test]
+fn data_dependent_shapes_are_matched() {
+    let b = Build::inputs(&["x: f32[n, 6]", "shape: i64[2]"]).node("y = Reshape(x, shape)", vec![]);
+    let func = b.import(&["y"]).unwrap();
+    assert_eq!(show(&func, func.body.results[0]), "float32[shape_0, shape_1]");
+    assert!(ops(&func).contains(&"MatchShape".to_string()));
+}
+
+#[test]
+fn slices_clamp_symbolic_extents() {
+    let slice = |start: i64, end: i64, step: i64| {
+        let b = Build::inputs(&["x: f32[n, 8]"]);
+        let b = b.constant("s", &[start]).constant("e", &[end]).constant("a", &[0]);
+        let b = b.constant("t", &[step]).node("y = Slice(x, s, e, a, t)", vec![]);
+        b.types(&["y"])
+    };
+    assert_eq!(slice(0, i64::MAX, 1), "float32[n, 8]");
+    assert_eq!(slice(1, i64::MAX, 1), "float32[Sub(n, Min(1, n)), 8]");
+    assert_eq!(slice(0, 5, 1), "float32[Min(5, n), 8]");
+    assert_eq!(slice(0, i64::MAX, 2), "float32[FloorDiv(Add(n, 1), 2), 8]");
+    assert_eq!(slice(i64::MAX, i64::MIN, -1), "float32[n, 8]");
+}
+
+#[test]
+fn joins_and_splits_add_extents() {
+    let b = Build::inputs(&["x: f32[n, 4]", "y: f32[n, m]"]);
+    let b = b.node("j = Concat(x, y)", vec![int("axis", 1)]);
+    let b = b.node("p, q = Split(x)", vec![int("axis", 1)]);
+    assert_eq!(b.types(&["j", "p", "q"]), "float32[n, Add(m, 4)] float32[n, 2] float32[n, 2]");
+}
+
+#[test]
+fn windows_over_symbolic_extents() {
+    let b = Build::inputs(&["x: f32[n, 3, h, w]", "k: f32[8, 3, 3, 3]"]);
+    let same = vec![text("auto_pad", "SAME_UPPER"), ints("strides", &[2, 2])];
+    let b = b.node("a = Conv(x, k)", vec![ints("pads", &[1, 1, 1, 1])]);
+    let b = b.node("b = Conv(x, k)", same);
+    let pool = vec![ints("kernel_shape", &[2, 2]), ints("strides", &[2, 2])];
+    let b = b.node("c = MaxPool(x)", pool).node("d = GlobalAveragePool(x)", vec![]);
+    assert!(b.types(&["a", "c", "d"]).starts_with(
+        "float32[n, 8, h, w] float32[n, 3, FloorDiv(h, 2), FloorDiv(w, 2)] float32[n, 3, 1, 1]"
+    ));
+}
+
+#[test]
+fn resizing_multiplies_extents() {
+    let b = Build::inputs(&["x: f32[n, 3, h, 8]"]).floats("scales", &[1.0, 1.0, 2.0, 0.5]);
+    let b = b.node("y = Resize(x, , scales)", vec![text("mode", "linear")]);
+    assert_eq!(b.types(&["y"]), "float32[n, 3, Mul(h, 2), 4]");
+}
+
+#[test]
+fn products_and_recurrent_layers() {
+    let b = Build::inputs(&["x: f32[t, n, 5]", "w: f32[1, 16, 5]", "r: f32[1, 16, 4]"]);
+    let b = b.node("y, h, c = LSTM(x, w, r)", vec![int("hidden_size", 4)]);
+    let b = b.node("m = Transpose(x)", vec![]).node("p = MatMul(m, x)", vec![]);
+    let types = b.node("e = Einsum(x, x)", vec![text("equation", "tni,tnj->nij")]);
+    assert_eq!(
+        types.types(&["y", "h", "c", "e"]),
+        "float32[t, 1, n, 4] float32[1, n, 4] float32[1, n, 4] float32[n, 5, 5]"
+    );
+}
+
+#[test]
+fn known_conditions_choose_a_branch() {
+    let then = Build::default().node("t = Relu(x)", vec![]).body(&["t"]);
+    let other = Build::default().node("e = Neg(x)", vec![]).body(&["e"]);
+    let b = Build::inputs(&["x: f32[n, 3]"]).constant("three", &[3]).constant("one", &[1]);
+    let b = b.node("s = Shape(x)", vec![]).node("d = Gather(s, one)", vec![]);
+    let b = b.node("c = Equal(d, three)", vec![]);
+    let b = b.node("y = If(c)", vec![graph("then_branch", then), graph("else_branch", other)]);
+    assert_eq!(ops(&b.import(&["y"]).unwrap()), ["Binary"]);
+}
+
+#[test]
+fn branches_of_different_extents_get_a_symbol() {
+    let then = Build::default().node("t = Relu(x)", vec![]).body(&["t"]);
+    let other = Build::default().node("e = Concat(x, x)", vec![int("axis", 0)]).body(&["e"]);
+    let b = Build::inputs(&["x: f32[n, 3]", "c: bool[]"]);
+    let b = b.node("y = If(c)", vec![graph("then_branch", then), graph("else_branch", other)]);
+    let func = b.import(&["y"]).unwrap();
+    assert_eq!(show(&func, func.body.results[0]), "float32[If_0_0, 3]");
+    assert_eq!(ops(&func), ["If", "MatchCast"]);
+}
+
+#[test]
+fn loops_open_extents_that_grow() {
+    let body = Build::inputs(&["i: i64[]", "go: bool[]", "a: f32[m, 2]"]);
+    let body = body.node("b = Concat(a, x)", vec![int("axis", 0)]);
+    let body = body.node("out = Identity(go)", vec![]).body(&["out", "b", "i"]);
+    let b = Build::inputs(&["x: f32[1, 2]", "trips: i64[]", "go: bool[]"]);
+    let b = b.node("y, z = Loop(trips, go, x)", vec![graph("body", body)]);
+    assert_eq!(b.types(&["y", "z"]), "float32[Loop_0_0, 2] int64[Loop_1_trips]");
+}
+
+#[test]
+fn refusals_name_operator_and_attribute() {
+    let b = Build::inputs(&["x: f32[2]"]).node("y = Relu(x)", vec![int("colour", 1)]);
+    let message = b.import(&["y"]).unwrap_err();
+    assert!(message.contains("(Relu): attribute `colour`"), "{message}");
+    let b = Build::inputs(&["x: f32[2]"]).node("y = Fold(x)", vec![]).node("z = Knit(y)", vec![]);
+    let message = b.import(&["z"]).unwrap_err();
+    assert!(message.contains("ai.onnx::Fold") && message.contains("ai.onnx::Knit"), "{message}");
+}
+
+#[test]
+fn symbolic_elements_become_literals_when_they_are_numbers() {
+    use crate::value::Tensor;
+    let known = Tensor::elements(DType::I64, &[2], vec![Expr::i64(1), Expr::i64(1) + 2]).unwrap();
+    assert_eq!(known.as_literal(), Some(&Literal::from_i64(vec![2], &[1, 3])));
+    assert!(Tensor::elements(DType::I32, &[1], vec![Expr::i64(1 << 40)]).is_none());
+}

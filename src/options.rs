@@ -1,0 +1,88 @@
+//! What users choose: mode, precision, and a callback for progress.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// How VM functions run. All modes give the same bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// The interpreter.
+    Bytecode,
+    /// Every function translated to machine code when the session opens.
+    Compiled,
+    /// The interpreter first; what is hot becomes machine code.
+    #[default]
+    Tiered,
+}
+
+impl Mode {
+    /// Every mode, in the order of the tables.
+    pub const ALL: [Mode; 3] = [Mode::Bytecode, Mode::Compiled, Mode::Tiered];
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Mode::Bytecode => "bytecode",
+            Mode::Compiled => "compiled",
+            Mode::Tiered => "tiered",
+        })
+    }
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Mode, String> {
+        let found = Mode::ALL.into_iter().find(|m| m.to_string() == text);
+        found.ok_or_else(|| format!("no mode {text:?}; use bytecode, compiled or tiered"))
+    }
+}
+
+/// Arithmetic of f32 products.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// Single precision, with fused multiply-add.
+    #[default]
+    F32,
+}
+
+impl FromStr for Precision {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Precision, String> {
+        match text {
+            "f32" => Ok(Precision::F32),
+            "f32-fast" | "bf16" => Err(format!("precision {text} is not built yet; use f32")),
+            _ => Err(format!("no precision {text:?}; use f32")),
+        }
+    }
+}
+
+/// Called with a stage's name, how many of its steps are done, and how many there are.
+#[derive(Clone)]
+pub struct Progress(Arc<dyn Fn(&str, usize, usize) + Send + Sync>);
+
+impl Progress {
+    /// Wraps a callback, which may be called from any thread.
+    pub fn new(callback: impl Fn(&str, usize, usize) + Send + Sync + 'static) -> Progress {
+        Progress(Arc::new(callback))
+    }
+
+    /// A callback that does nothing.
+    pub fn silent() -> Progress {
+        Progress::new(|_, _, _| ())
+    }
+
+    /// Reports.
+    pub fn report(&self, stage: &str, done: usize, total: usize) {
+        (self.0)(stage, done, total);
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress::silent()
+    }
+}

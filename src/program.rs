@@ -1,0 +1,243 @@
+//! A loaded model, shared by the threads that run it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use reflex_cranelift::CraneliftTier;
+use reflex_lower::compile::Compiled;
+use reflex_runtime::library::Library;
+use reflex_runtime::tensor::Tensor;
+use reflex_runtime::value::Any;
+use reflex_tir::codegen::{Object, Target};
+use reflex_vm::executable::{Executable, FuncKind};
+use reflex_vm::tier::Bailout;
+use reflex_vm::{program, serialize, text, verify};
+
+use crate::artifact::{self, EXECUTABLE_KIND, META_SYMBOL, Meta};
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernels::Kernels;
+use crate::npz::{Array, Feed};
+use crate::options::Mode;
+use crate::session::{OutputNames, Session};
+use crate::{ModelInfo, Signature, foreign};
+
+/// A loaded model. Cloning shares it.
+#[derive(Clone)]
+pub struct Program(Arc<Inner>);
+
+struct Inner {
+    vm: Arc<program::Program>,
+    signatures: BTreeMap<String, Signature>,
+    /// Kernels as objects, when this process compiled them.
+    objects: Option<Vec<Object>>,
+    target: Target,
+    threads: usize,
+    kind: String,
+    outputs: Arc<OutputNames>,
+    /// Whether the tier is attached, or why it cannot be.
+    tier: OnceLock<std::result::Result<(), String>>,
+    /// Functions that compiled mode leaves to the interpreter.
+    compiled: OnceLock<Vec<(u32, Bailout)>>,
+}
+
+/// Arguments of a call, checked against the function's signature and ready to use again.
+pub struct Prepared {
+    pub(crate) func: u32,
+    pub(crate) args: Vec<Any>,
+}
+
+impl Program {
+    pub(crate) fn from_compiled(
+        c: Compiled,
+        signatures: BTreeMap<String, Signature>,
+        target: &Target,
+        threads: usize,
+    ) -> Result<Program> {
+        let kernels = Kernels::load(&c.objects)?;
+        let vm = load(c.executable, &kernels)?;
+        let kind = "compiled in this process".to_string();
+        Ok(Program::new(vm, signatures, Some(c.objects), target, threads, kind))
+    }
+
+    pub(crate) fn from_library(library: Library, host: &Target, threads: usize) -> Result<Program> {
+        let model = |message: &str| Error::new(ErrorKind::Model, message);
+        let meta = match library.data(META_SYMBOL).map(Meta::parse) {
+            Some(None) => {
+                return Err(model("written by another version of Reflex; compile it again"));
+            }
+            meta => meta.flatten(),
+        };
+        let missing = meta.as_ref().map(|m| m.missing(host)).unwrap_or_default();
+        if !missing.is_empty() {
+            let list = missing.join(", ");
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("compiled for a CPU with {list}; compile it again on this machine"),
+            ));
+        }
+        let bundle = library.bundle().ok_or_else(|| model("a library without TVM's bundle"))?;
+        let module = bundle
+            .find(EXECUTABLE_KIND)
+            .ok_or_else(|| model("its bundle holds no relax.VMExecutable"))?;
+        let range = module.bytes.clone();
+        let owner: Arc<dyn AsRef<[u8]> + Send + Sync> =
+            Arc::new(BundleBytes(library.clone(), range.end));
+        let exec = serialize::from_shared(&owner, range).map_err(|e| model(&e.to_string()))?;
+        let (signatures, kind) = match meta {
+            Some(meta) => (meta.signatures, "compiled by Reflex"),
+            None => (foreign::signatures(&exec), "exported by TVM"),
+        };
+        let vm = load(exec, &Opened(library))?;
+        Ok(Program::new(vm, signatures, None, host, threads, kind.to_string()))
+    }
+
+    fn new(
+        vm: Arc<program::Program>,
+        signatures: BTreeMap<String, Signature>,
+        objects: Option<Vec<Object>>,
+        target: &Target,
+        threads: usize,
+        kind: String,
+    ) -> Program {
+        let names = |s: &Signature| s.outputs.iter().map(|p| p.name.clone()).collect();
+        let outputs = signatures.iter().filter_map(|(f, s)| Some((vm.find(f)?, names(s))));
+        Program(Arc::new(Inner {
+            outputs: Arc::new(outputs.collect()),
+            vm,
+            signatures,
+            objects,
+            target: target.clone(),
+            threads,
+            kind,
+            tier: OnceLock::new(),
+            compiled: OnceLock::new(),
+        }))
+    }
+
+    /// What `func` takes and gives.
+    pub fn signature(&self, func: &str) -> Result<Signature> {
+        self.0.signatures.get(func).cloned().ok_or_else(|| {
+            let known: Vec<&str> = self.0.signatures.keys().map(String::as_str).collect();
+            Error::input(format!("no function {func:?}; there are {}", known.join(", ")))
+        })
+    }
+
+    /// Checks a feed against the signature of `func` and makes its tensors.
+    pub fn prepare(&self, func: &str, feed: &Feed) -> Result<Prepared> {
+        let signature = self.signature(func)?;
+        let known = |name: &String| signature.inputs.iter().any(|p| p.name == *name);
+        if let Some(name) = feed.keys().find(|n| !known(n)) {
+            return Err(Error::input(format!("no input named {name:?} in {func}")));
+        }
+        let mut sizes = BTreeMap::new();
+        let args = signature
+            .inputs
+            .iter()
+            .map(|port| {
+                let array = feed
+                    .get(&port.name)
+                    .ok_or_else(|| Error::input(format!("input {} is missing", port.name)))?;
+                port.check(array, &mut sizes)?;
+                Ok(tensor(array).map_err(|e| e.at(format!("input {}", port.name)))?.into())
+            })
+            .collect::<Result<_>>()?;
+        let number = self.0.vm.find(func);
+        let func = number.ok_or_else(|| Error::input(format!("no function {func:?}")))?;
+        Ok(Prepared { func, args })
+    }
+
+    /// Opens a session on this thread.
+    pub fn session(&self, mode: Mode) -> Result<Session> {
+        let vm = &self.0.vm;
+        if mode != Mode::Bytecode {
+            let tier = self.0.tier.get_or_init(|| {
+                let tier = CraneliftTier::new().map_err(|e| e.to_string())?;
+                vm.attach(Arc::new(tier));
+                Ok(())
+            });
+            tier.clone().map_err(|e| Error::new(ErrorKind::Compile, e))?;
+        }
+        if mode == Mode::Compiled {
+            self.0.compiled.get_or_init(|| vm.compile_all());
+        }
+        Session::open(vm, mode, self.0.threads, self.0.outputs.clone())
+    }
+
+    /// Writes the artifact that [`crate::Engine::load`] and TVM open. Returns its size.
+    pub fn save(&self, path: &Path) -> Result<u64> {
+        let objects = self.0.objects.as_ref().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Unsupported,
+                "a .so is compiled already; compile the model itself",
+            )
+        })?;
+        let exec = self.0.vm.executable();
+        artifact::write(path, exec, objects, &self.0.target, &self.0.signatures)
+    }
+
+    /// Bytecode as text.
+    pub fn as_text(&self) -> String {
+        text::as_text(self.0.vm.executable())
+    }
+
+    /// Bytecode as a Python program for TVM's `ExecBuilder`.
+    pub fn as_python(&self) -> String {
+        text::as_python(self.0.vm.executable())
+    }
+
+    /// Sizes and counts.
+    pub fn stats(&self) -> String {
+        text::stats(self.0.vm.executable())
+    }
+
+    /// Assembly of a kernel.
+    pub fn assembly(&self, func: &str) -> Result<String> {
+        let objects = self.0.objects.as_deref().ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, "assembly is shown for models, not for a .so")
+        })?;
+        let names = || objects.iter().map(|o| o.signature.name.as_str()).collect::<Vec<_>>();
+        let object = objects.iter().find(|o| o.signature.name == func).ok_or_else(|| {
+            Error::input(format!("no kernel {func:?}; there are {}", names().join(", ")))
+        })?;
+        crate::disassemble::object(object)
+    }
+
+    /// Interface and callees.
+    pub(crate) fn info(&self) -> ModelInfo {
+        let main = self.0.signatures.get("main").cloned().unwrap_or_default();
+        ModelInfo::of_executable(&self.0.kind, main, self.0.vm.executable())
+    }
+}
+
+fn load(exec: Executable, library: &dyn program::Library) -> Result<Arc<program::Program>> {
+    let failed = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Model, e.to_string());
+    if !exec.functions.iter().any(|f| f.kind != FuncKind::Packed) {
+        return Err(failed(&"the executable defines no function"));
+    }
+    let verified = verify::verify(exec).map_err(|e| failed(&e))?;
+    Ok(Arc::new(program::Program::load(verified, &[library]).map_err(|e| failed(&e))?))
+}
+
+fn tensor(array: &Array) -> Result<Tensor> {
+    Tensor::from_bytes(&array.shape, array.dtype, &array.data)
+        .map_err(|e| Error::input(e.message()))
+}
+
+/// The kernels of an opened library.
+struct Opened(Library);
+
+impl program::Library for Opened {
+    fn function(&self, name: &str) -> Option<reflex_runtime::function::Function> {
+        self.0.function(name)
+    }
+}
+
+/// The bundle of a library, which stays open with it.
+struct BundleBytes(Library, usize);
+
+impl AsRef<[u8]> for BundleBytes {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bundle_bytes(0..self.1)
+    }
+}

@@ -1,0 +1,101 @@
+//! One thread's running state of a program.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use reflex_runtime::array::Array as Tuple;
+use reflex_runtime::fp::FpEnv;
+use reflex_runtime::tensor::Tensor;
+use reflex_runtime::threads::ThreadScope;
+use reflex_runtime::value::{Any, AnyView};
+use reflex_vm::session as vm;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::npz::Array;
+use crate::options::Mode;
+use crate::program::Prepared;
+
+/// Names of the outputs, by function number.
+pub(crate) type OutputNames = BTreeMap<u32, Vec<String>>;
+
+/// Runs a program on the calling thread. After an error it can go on being used.
+pub struct Session {
+    vm: vm::Session,
+    threads: usize,
+    outputs: Arc<OutputNames>,
+}
+
+/// The result of a call.
+pub struct Outputs {
+    value: Any,
+    func: u32,
+    names: Arc<OutputNames>,
+}
+
+impl Session {
+    pub(crate) fn open(
+        program: &Arc<reflex_vm::program::Program>,
+        mode: Mode,
+        threads: usize,
+        outputs: Arc<OutputNames>,
+    ) -> Result<Session> {
+        let mode = match mode {
+            Mode::Bytecode => vm::Mode::Bytecode,
+            Mode::Compiled => vm::Mode::Compiled,
+            Mode::Tiered => vm::Mode::Tiered,
+        };
+        let options = vm::Options { mode, ..vm::Options::default() };
+        let vm = vm::Session::new(program, options)
+            .map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
+        Ok(Session { vm, threads, outputs })
+    }
+
+    /// Calls a function. The host's floating-point state and thread count are put back.
+    pub fn call(&mut self, prepared: &Prepared) -> Result<Outputs> {
+        let _threads = ThreadScope::enter(self.threads);
+        let _environment = FpEnv::enter();
+        let value = self
+            .vm
+            .call_func(prepared.func, AnyView::slice(&prepared.args))
+            .map_err(|e| Error::new(ErrorKind::Run, e.to_string()))?;
+        Ok(Outputs { value, func: prepared.func, names: self.outputs.clone() })
+    }
+
+    /// The VM's own session, for what the facade does not wrap.
+    pub fn vm(&mut self) -> &mut vm::Session {
+        &mut self.vm
+    }
+}
+
+impl Outputs {
+    /// The tensors, in order.
+    pub fn tensors(&self) -> Result<Vec<Tensor>> {
+        let not_tensor = |value: AnyView<'_>| {
+            let what = value.type_key();
+            Error::new(ErrorKind::Run, format!("a result is a {what}, not a tensor"))
+        };
+        let tensor = |value: &Any| {
+            value.downcast_ref::<Tensor>().cloned().ok_or_else(|| not_tensor(value.view()))
+        };
+        match self.value.downcast_ref::<Tuple>() {
+            Some(tuple) => tuple.iter().map(tensor).collect(),
+            None => Ok(vec![tensor(&self.value)?]),
+        }
+    }
+
+    /// Names and copies of the tensors, in order. Outputs that the program does not name are
+    /// called `output0`, `output1`, ...
+    pub fn arrays(&self) -> Result<Vec<(String, Array)>> {
+        let names = self.names.get(&self.func).map_or(&[][..], Vec::as_slice);
+        let array = |(i, tensor): (usize, Tensor)| {
+            let name = names.get(i).cloned().unwrap_or_else(|| format!("output{i}"));
+            Ok((name, copy(&tensor)?))
+        };
+        self.tensors()?.into_iter().enumerate().map(array).collect()
+    }
+}
+
+fn copy(tensor: &Tensor) -> Result<Array> {
+    let data = tensor.to_bytes().map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
+    Ok(Array { dtype: tensor.dtype(), shape: tensor.shape().to_vec(), data })
+}

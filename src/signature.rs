@@ -1,0 +1,151 @@
+//! What a function takes and gives, in users' terms.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use reflex_graph::{Func, FuncData, Module, Value};
+use reflex_runtime::dtype::DType;
+use reflex_tir::{Expr, ExprKind, Var};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::error::{Error, Result};
+use crate::npz::Array;
+
+/// An extent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Dim {
+    /// Known.
+    Const(i64),
+    /// Dynamic: a name, or an expression over names. Equal names are equal extents.
+    Symbol(String),
+}
+
+/// An input or output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Port {
+    /// The model's name for it.
+    pub name: String,
+    /// Element type.
+    #[serde(serialize_with = "as_text")]
+    pub dtype: DType,
+    /// Extents.
+    pub shape: Vec<Dim>,
+}
+
+/// Inputs and outputs of a function, in call order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signature {
+    /// Inputs.
+    pub inputs: Vec<Port>,
+    /// Outputs.
+    pub outputs: Vec<Port>,
+}
+
+fn as_text<S: Serializer>(dtype: &DType, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    if serializer.is_human_readable() {
+        serializer.collect_str(dtype)
+    } else {
+        dtype.serialize(serializer)
+    }
+}
+
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Dim::Const(n) => write!(f, "{n}"),
+            Dim::Symbol(name) => f.write_str(name),
+        }
+    }
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shape: Vec<String> = self.shape.iter().map(Dim::to_string).collect();
+        write!(f, "{}: {}[{}]", self.name, self.dtype, shape.join(", "))
+    }
+}
+
+impl Signature {
+    /// The signatures of a module's graph functions whose parameters and results are tensors.
+    pub(crate) fn of_module(module: &Module) -> BTreeMap<String, Signature> {
+        let graphs = module.funcs.values().filter_map(|f| match f {
+            FuncData::Graph(func) => Some(func),
+            FuncData::Prim(_) => None,
+        });
+        graphs.filter_map(|f| Some((f.name.clone(), Signature::of(f)?))).collect()
+    }
+
+    fn of(func: &Func) -> Option<Signature> {
+        let name = |var: Var| func.syms[var].name.clone();
+        let port = |value: Value, label: &str| {
+            let ty = func.values[value].ty.as_tensor()?;
+            let shape = ty.shape.iter().map(|d| Dim::of(d, &name)).collect();
+            Some(Port { name: label.to_string(), dtype: ty.dtype, shape })
+        };
+        let inputs = func.params.iter().map(|v| port(*v, &func.values[*v].name));
+        let outputs = func.body.results.iter().zip(&func.result_names);
+        Some(Signature {
+            inputs: inputs.collect::<Option<_>>()?,
+            outputs: outputs.map(|(v, name)| port(*v, name)).collect::<Option<_>>()?,
+        })
+    }
+}
+
+impl Port {
+    /// Checks an array against type and shape; `sizes` remembers what symbols stand for.
+    pub(crate) fn check(&self, array: &Array, sizes: &mut BTreeMap<String, i64>) -> Result<()> {
+        let got = || format!("{}{:?}", array.dtype, array.shape);
+        let typed = self.dtype == DType::VOID || self.dtype == array.dtype;
+        if !typed || (self.dtype != DType::VOID && self.shape.len() != array.shape.len()) {
+            return Err(Error::input(format!("input {self}: got {}", got())));
+        }
+        for (dim, extent) in self.shape.iter().zip(&array.shape) {
+            let expected = match dim {
+                Dim::Const(n) => *n,
+                Dim::Symbol(name) => *sizes.entry(name.clone()).or_insert(*extent),
+            };
+            if expected != *extent {
+                let why = format!("{dim} is {expected} here");
+                return Err(Error::input(format!("input {self}: got {}; {why}", got())));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Dim {
+    /// A dimension of a graph function, whose variables `name` names.
+    pub(crate) fn of(expr: &Expr, name: &dyn Fn(Var) -> String) -> Dim {
+        match expr.as_int() {
+            Some(n) => Dim::Const(n),
+            None => Dim::Symbol(formula(expr, name)),
+        }
+    }
+}
+
+/// An expression in the usual notation, fully parenthesised below the top.
+fn formula(expr: &Expr, name: &dyn Fn(Var) -> String) -> String {
+    let nested = |e: &Expr| match e.kind() {
+        ExprKind::Binary { .. } => format!("({})", formula(e, name)),
+        _ => formula(e, name),
+    };
+    match expr.kind() {
+        ExprKind::Int { value, .. } => value.to_string(),
+        ExprKind::Var { var, .. } => name(*var),
+        ExprKind::Binary { op, a, b } => {
+            use reflex_tir::BinOp::*;
+            let (a, b) = (nested(a), nested(b));
+            match op {
+                Add => format!("{a} + {b}"),
+                Sub => format!("{a} - {b}"),
+                Mul => format!("{a} * {b}"),
+                Div | FloorDiv => format!("{a} // {b}"),
+                Mod | FloorMod => format!("{a} % {b}"),
+                Min => format!("min({a}, {b})"),
+                Max => format!("max({a}, {b})"),
+            }
+        }
+        _ => format!("{expr:?}"),
+    }
+}

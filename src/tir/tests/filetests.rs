@@ -1,0 +1,209 @@
+//! Text in, text out: every file of `tests/filetests/tir` holds steps, a function and what
+//! becomes of it.
+//!
+//! A file is Python to a reader's editor: `# step: ...` lines, the function, a line of dashes,
+//! and the outcome, which is the function after the steps, `# error: ...` when the text is
+//! refused, or `# refused: ...` followed by the function where a step is. A step is the name of
+//! a primitive and its operands; a loop is `block:0`, counted from outside. `pass NAME` runs a
+//! lowering pass, `lower` all of them. `REFLEX_BLESS=1` writes the outcomes that were observed.
+
+use std::fs;
+use std::path::PathBuf;
+
+use reflex_tir::schedule::{Refused, Schedule};
+use reflex_tir::script::{parse, print};
+use reflex_tir::verify::{Form, verify};
+use reflex_tir::{Expr, Scope, Stmt, Var, lower};
+
+const DASHES: &str = "# ----\n";
+
+/// The operands of a step, taken one by one.
+struct Operands<'a> {
+    words: std::str::SplitWhitespace<'a>,
+    schedule: Schedule,
+}
+
+impl<'a> Operands<'a> {
+    fn word(&mut self) -> &'a str {
+        self.words.next().expect("an operand is missing")
+    }
+
+    fn number(&mut self) -> i64 {
+        self.word().parse().expect("a number")
+    }
+
+    fn loops(&mut self) -> Result<Vec<Var>, Refused> {
+        let words: Vec<&str> = self.words.by_ref().collect();
+        words.iter().map(|w| self.loop_of(w)).collect()
+    }
+
+    fn one_loop(&mut self) -> Result<Var, Refused> {
+        let word = self.word();
+        self.loop_of(word)
+    }
+
+    fn loop_of(&self, word: &str) -> Result<Var, Refused> {
+        let (block, index) = word.split_once(':').expect("a loop as block:index");
+        let loops = self.schedule.get_loops(block)?;
+        Ok(loops[index.parse::<usize>().expect("a loop's index")])
+    }
+
+    fn scope(&mut self) -> Scope {
+        match self.word() {
+            "global" => Scope::Global,
+            "local" => Scope::Local,
+            "shared" => Scope::Shared,
+            other => panic!("unknown scope `{other}`"),
+        }
+    }
+
+    fn buffer(&mut self) -> reflex_tir::Buffer {
+        let name = self.word();
+        let mut buffers = self.schedule.func().buffers.iter();
+        buffers.find(|(_, data)| data.name == name).expect("a buffer's name").0
+    }
+}
+
+/// Applies one step; the schedule comes back also when it was refused.
+fn apply(step: &str, schedule: Schedule) -> (Schedule, Result<(), Refused>) {
+    let mut words = step.split_whitespace();
+    let name = words.next().expect("a step has a name");
+    let mut o = Operands { words, schedule };
+    let outcome = run(name, &mut o);
+    (o.schedule, outcome)
+}
+
+fn run(name: &str, o: &mut Operands<'_>) -> Result<(), Refused> {
+    match name {
+        "split" => {
+            let (at, factor) = (o.one_loop()?, o.number());
+            o.schedule.split(at, factor)?;
+        }
+        "split_parts" => {
+            let (at, parts) = (o.one_loop()?, o.number());
+            o.schedule.split_parts(at, parts)?;
+        }
+        "fuse" => {
+            let loops = o.loops()?;
+            o.schedule.fuse_all(&loops)?;
+        }
+        "reorder" => {
+            let loops = o.loops()?;
+            o.schedule.reorder(&loops)?;
+        }
+        "vectorize" | "parallel" | "unroll" => {
+            let at = o.one_loop()?;
+            match name {
+                "vectorize" => o.schedule.vectorize(at)?,
+                "parallel" => o.schedule.parallel(at)?,
+                _ => o.schedule.unroll(at)?,
+            }
+        }
+        "bind" => {
+            let (at, axis) = (o.one_loop()?, o.word());
+            o.schedule.bind(at, axis)?;
+        }
+        "partition" => {
+            let (at, multiple) = (o.one_loop()?, o.number());
+            let extent: Expr = o.schedule.get_loop(at)?.extent.clone();
+            o.schedule.partition(at, extent.floordiv(multiple) * multiple)?;
+        }
+        "pass" => {
+            let wanted = o.word();
+            let (_, pass) = lower::PASSES.iter().find(|(n, _)| *n == wanted).expect("a pass");
+            o.schedule = Schedule::new(pass(o.schedule.func()));
+        }
+        "lower" => o.schedule = Schedule::new(lower::lower(o.schedule.func())),
+        _ => return run_on_block(name, o),
+    }
+    Ok(())
+}
+
+fn run_on_block(name: &str, o: &mut Operands<'_>) -> Result<(), Refused> {
+    let block = o.word();
+    match name {
+        "compute_inline" => o.schedule.compute_inline(block),
+        "reverse_compute_inline" => o.schedule.reverse_compute_inline(block),
+        "compute_at" => {
+            let at = o.one_loop()?;
+            o.schedule.compute_at(block, at)
+        }
+        "reverse_compute_at" => {
+            let at = o.one_loop()?;
+            o.schedule.reverse_compute_at(block, at)
+        }
+        "cache_read" => {
+            let (buffer, scope) = (o.buffer(), o.scope());
+            o.schedule.cache_read(block, buffer, scope).map(|_| ())
+        }
+        "cache_write" => {
+            let scope = o.scope();
+            o.schedule.cache_write(block, scope).map(|_| ())
+        }
+        "set_scope" => {
+            let scope = o.scope();
+            o.schedule.set_scope(block, scope)
+        }
+        "decompose_reduction" => {
+            let at = o.one_loop()?;
+            o.schedule.decompose_reduction(block, at).map(|_| ())
+        }
+        "rfactor" => {
+            let (at, axis) = (o.one_loop()?, o.number());
+            o.schedule.rfactor(block, at, axis as usize).map(|_| ())
+        }
+        "annotate_block" => {
+            let (key, value) = (o.word(), o.word());
+            o.schedule.annotate_block(block, key, value)
+        }
+        other => panic!("unknown step `{other}`"),
+    }
+}
+
+fn outcome(text: &str) -> String {
+    let steps = text.lines().filter_map(|l| l.strip_prefix("# step: "));
+    let mut schedule = match parse(text) {
+        Ok(func) => Schedule::new(func),
+        Err(error) => return format!("# error: {error}\n"),
+    };
+    let mut head = String::new();
+    for step in steps {
+        let (after, done) = apply(step, schedule);
+        schedule = after;
+        if let Err(refused) = done {
+            head.push_str(&format!("# refused: {refused}\n"));
+        }
+    }
+    let func = schedule.func();
+    let mut form = Form::Lowered;
+    func.body.visit(&mut |s| {
+        if matches!(s, Stmt::Block(_)) {
+            form = Form::Scheduled;
+        }
+    });
+    assert_eq!(verify(func, form), Ok(()), "{}", print(func));
+    head + &print(func)
+}
+
+#[test]
+fn outcomes_are_as_the_files_say() {
+    let bless = std::env::var_os("REFLEX_BLESS").is_some();
+    let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/filetests/tir");
+    let mut paths: Vec<PathBuf> = fs::read_dir(&dir)
+        .expect("the directory of cases")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "py"))
+        .collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "no case in {}", dir.display());
+    for path in paths {
+        let text = fs::read_to_string(&path).expect("a readable case");
+        let (input, expected) = text.split_once(DASHES).unwrap_or((&text, ""));
+        let observed = outcome(input);
+        if bless {
+            fs::write(&path, format!("{input}{DASHES}{observed}")).expect("a writable case");
+        } else {
+            assert_eq!(observed, expected, "{} (REFLEX_BLESS=1 accepts)", path.display());
+        }
+    }
+}

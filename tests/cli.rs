@@ -1,0 +1,159 @@
+//! The command line's fixed forms, and what bad input gets: exit code 2, a message that names
+//! the file and the reason, no panic, no partial file.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+fn reflex(dir: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_reflex"))
+        .args(args)
+        .current_dir(dir)
+        .env("REFLEX_CACHE", dir.join("cache"))
+        .output()
+        .expect("the command runs")
+}
+
+/// A folder with `add.onnx`.
+fn folder() -> TempDir {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("add.onnx"), common::add()).expect("writes");
+    dir
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{error}");
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+/// Exit code 2, and a message with every one of `parts`.
+fn refused(output: &Output, parts: &[&str]) {
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    for part in parts {
+        assert!(error.contains(part), "{part:?} is not in {error:?}");
+    }
+    assert!(!error.contains("panicked"), "{error}");
+}
+
+#[test]
+fn info_describes_the_interface() {
+    let dir = folder();
+    let info = json(&reflex(dir.path(), &["info", "add.onnx", "--json"]));
+    assert_eq!(info["inputs"][0]["name"], "x");
+    assert_eq!(info["inputs"][0]["dtype"], "float32");
+    assert_eq!(info["inputs"][0]["shape"], serde_json::json!(["n", 3]));
+    assert_eq!(info["symbols"], serde_json::json!(["n"]));
+    assert_eq!(info["operators"], serde_json::json!([["Add", 1]]));
+    assert_eq!(info["unsupported"], serde_json::json!([]));
+}
+
+#[test]
+fn run_gives_the_same_answer_in_every_mode_and_from_a_library() {
+    let dir = folder();
+    refused(&reflex(dir.path(), &["compile", "nothing.onnx", "-o", "add.so"]), &["nothing.onnx"]);
+    assert!(!dir.path().join("add.so").exists());
+    let compiled = reflex(dir.path(), &["compile", "add.onnx", "-o", "add.so"]);
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let mut answers = vec![];
+    for model in ["add.onnx", "add.so"] {
+        for mode in ["bytecode", "compiled", "tiered"] {
+            let args = ["run", model, "--shape", "x=2x3", "--seed", "5", "--mode", mode, "--json"];
+            let answer = json(&reflex(dir.path(), &args));
+            assert_eq!(answer["outputs"][0]["name"], "y");
+            assert_eq!(answer["outputs"][0]["shape"], serde_json::json!([2, 3]));
+            answers.push(answer["outputs"].clone());
+        }
+    }
+    assert!(answers.iter().all(|a| *a == answers[0]), "{answers:?}");
+}
+
+#[test]
+fn a_compiled_library_runs_without_a_compiler() {
+    let dir = folder();
+    assert!(reflex(dir.path(), &["compile", "add.onnx", "-o", "add.so"]).status.success());
+    let run = Command::new(env!("CARGO_BIN_EXE_reflex"))
+        .args(["run", "add.so", "--shape", "x=1x3"])
+        .current_dir(dir.path())
+        .env("REFLEX_CODEGEN", "/nonexistent/reflex-codegen")
+        .output()
+        .expect("the command runs");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+}
+
+#[test]
+fn bench_reports_one_object_a_mode() {
+    let dir = folder();
+    let args = ["bench", "add.onnx", "--modes", "bytecode,tiered", "--min-time", "0.05", "--json"];
+    let output = reflex(dir.path(), &args);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rows: Vec<serde_json::Value> =
+        text.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect();
+    let modes: Vec<_> = rows.iter().map(|r| r["mode"].as_str().expect("a mode")).collect();
+    assert_eq!(modes, ["bytecode", "tiered"]);
+    for key in [
+        "p50_us",
+        "p90_us",
+        "p99_us",
+        "min_us",
+        "mean_us",
+        "n",
+        "load_ms",
+        "first_ms",
+        "rss_peak_mb",
+    ] {
+        assert!(rows.iter().all(|r| r[key].is_number()), "{key}: {rows:?}");
+    }
+}
+
+#[test]
+fn bad_arguments_are_refused_by_name() {
+    let dir = folder();
+    let run = |args: &[&str]| reflex(dir.path(), &[&["run", "add.onnx"], args].concat());
+    refused(&run(&["--device", "cuda:0"]), &["cuda:0", "not built"]);
+    refused(&run(&["--precision", "bf16"]), &["bf16", "not built"]);
+    refused(&run(&["--mode", "fast"]), &["fast", "bytecode"]);
+    refused(&run(&["--shape", "z=1x3"]), &["\"z\"", "x, b"]);
+    refused(&run(&["--shape", "x=1x4"]), &["x", "4", "3"]);
+    refused(&run(&["--shape", "x=1"]), &["x=1", "2 extents"]);
+    refused(&run(&["--input", "x=missing.npy"]), &["missing.npy"]);
+    refused(&run(&["--func", "other"]), &["other", "main"]);
+    std::fs::write(dir.path().join("short.npy"), b"\x93NUMPY\x01\x00\xff").expect("writes");
+    refused(&run(&["--input", "x=short.npy"]), &["short.npy"]);
+}
+
+#[test]
+fn bad_models_are_refused_with_their_name() {
+    let dir = folder();
+    let path = |name: &str| dir.path().join(name);
+    let run = |name: &str| reflex(dir.path(), &["run", name]);
+    refused(&run("missing.onnx"), &["missing.onnx"]);
+    refused(&run("model.txt"), &["model.txt", ".onnx"]);
+    std::fs::write(path("empty.onnx"), b"").expect("writes");
+    refused(&run("empty.onnx"), &["empty.onnx"]);
+    std::fs::write(path("text.so"), b"not a library").expect("writes");
+    refused(&run("text.so"), &["text.so"]);
+    let unknown = common::one_node("NoSuchOp", &[("x", &["2"])], ("y", &["2"]));
+    std::fs::write(path("unknown.onnx"), unknown).expect("writes");
+    refused(&run("unknown.onnx"), &["unknown.onnx", "NoSuchOp", "the_node"]);
+}
+
+/// Every prefix of a model is refused or runs; none crashes.
+#[test]
+fn truncated_models_never_crash() {
+    let dir = folder();
+    let bytes = common::add();
+    for length in (0..bytes.len()).step_by(7) {
+        std::fs::write(dir.path().join("cut.onnx"), &bytes[..length]).expect("writes");
+        let output = reflex(dir.path(), &["info", "cut.onnx"]);
+        let code = output.status.code().expect("no signal");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(code == 0 || (code == 2 && error.contains("cut.onnx")), "{length}: {error}");
+    }
+}
