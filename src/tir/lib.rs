@@ -12,6 +12,8 @@ pub mod codegen;
 pub mod eval;
 mod expr;
 mod func;
+#[cfg(feature = "generate")]
+pub mod generate;
 mod host;
 pub mod lower;
 pub mod schedule;

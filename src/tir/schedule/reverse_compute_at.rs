@@ -33,6 +33,15 @@ impl Schedule {
         self.require_output_untouched(&block, at, out)?;
         let facts = self.facts(&path);
         let ranges = self.finished(&path, &facts, &body, buffer).map_err(|why| refuse(&why))?;
+        let shape = &self.func.buffers[buffer].shape;
+        let beyond = indices.iter().zip(shape).any(|(v, n)| {
+            let iter = block.iters.iter().find(|i| Some(i.var) == *v);
+            iter.is_some_and(|i| !facts.prove(&i.extent.clone().le(n.clone())))
+        });
+        if beyond {
+            // Guarded reads: instances past the end belong to no iteration of the loop.
+            return Err(refuse("it also runs where the intermediate has no element"));
+        }
         let ranges = block.iters.iter().map(|iter| {
             match indices.iter().position(|v| *v == Some(iter.var)) {
                 Some(d) => ranges[d].clone(),

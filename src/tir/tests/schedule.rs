@@ -6,11 +6,9 @@ mod common;
 use std::collections::BTreeMap;
 
 use arbtest::arbtest;
-use common::{
-    any_func, arguments, assert_same, budget, chain, dense, loops_of, matmul, matmul_symbolic,
-    random_steps, softmax,
-};
+use common::{any_func, assert_same, budget, chain, dense, matmul, matmul_symbolic, softmax};
 use reflex_tir::eval::{self, Arg, Tensor};
+use reflex_tir::generate::{arguments, loops_of, steps};
 use reflex_tir::schedule::{Schedule, packer};
 use reflex_tir::{DType, Expr, ForKind, Scope, Stmt};
 
@@ -20,7 +18,7 @@ fn random_schedules_preserve_every_bit() {
     arbtest(|u| {
         let before = any_func(u)?;
         let mut s = Schedule::new(before.clone());
-        let log = random_steps(u, &mut s, 8)?;
+        let log = steps(u, &mut s, 8)?;
         for line in log.iter().filter(|l| !l.starts_with(' ')) {
             *applied.entry(line.split(' ').next().unwrap().to_string()).or_insert(0) += 1;
         }
@@ -54,7 +52,7 @@ fn parallel_and_vectorized_loops_may_run_backwards() {
     arbtest(|u| {
         let before = any_func(u)?;
         let mut s = Schedule::new(before.clone());
-        let log = random_steps(u, &mut s, 4)?;
+        let log = steps(u, &mut s, 4)?;
         for i in loops_of(s.func()) {
             let kind = if u.ratio(1, 2)? { s.parallel(i) } else { s.vectorize(i) };
             marked += usize::from(kind.is_ok());

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use arbtest::arbtest;
-use common::{any_func, arguments, assert_same, budget, dense, random_steps};
+use common::{any_func, assert_same, budget, dense};
+use reflex_tir::generate::{arguments, steps};
 use reflex_tir::schedule::Schedule;
 use reflex_tir::script::{parse, parse_module, print};
 use reflex_tir::{PrimFunc, Scope, lower};
@@ -35,7 +36,7 @@ fn printed_functions_read_back_the_same() {
     arbtest(|u| {
         let before = any_func(u)?;
         let mut s = Schedule::new(before.clone());
-        let log = random_steps(u, &mut s, 5)?;
+        let log = steps(u, &mut s, 5)?;
         let again = round_trip(s.func());
         let args = arguments(u, &before, 3)?;
         assert_same(&before, &again, &args, &|| format!("{log:?}\n{}", print(&again)));
@@ -49,7 +50,7 @@ fn lowered_functions_read_back_the_same() {
     arbtest(|u| {
         let before = any_func(u)?;
         let mut s = Schedule::new(before.clone());
-        let log = random_steps(u, &mut s, 4)?;
+        let log = steps(u, &mut s, 4)?;
         let lowered = lower::lower_blocks(&lower::plan_allocations(s.func()));
         let again = round_trip(&lowered);
         let args = arguments(u, &before, 3)?;

@@ -3,11 +3,10 @@
 
 use arbtest::arbitrary::{Result, Unstructured};
 use reflex_tir::builder::{FuncBuilder, Reducer};
-use reflex_tir::eval::{self, Arg, Tensor};
-use reflex_tir::schedule::Schedule;
+use reflex_tir::eval::{self, Arg};
 use reflex_tir::script;
 use reflex_tir::verify::{Form, verify};
-use reflex_tir::{DType, Expr, Intrin, Param, PrimFunc, Scope, Stmt, Var};
+use reflex_tir::{DType, Expr, Intrin, PrimFunc, Stmt};
 
 const F: DType = DType::F32;
 
@@ -108,6 +107,9 @@ pub fn conv(h: i64, c: i64) -> PrimFunc {
 
 /// One of the functions above with random sizes.
 pub fn any_func(u: &mut Unstructured<'_>) -> Result<PrimFunc> {
+    if u.ratio(1, 2)? {
+        return reflex_tir::generate::func(u);
+    }
     let mut n = || u.int_in_range(1..=11);
     let (a, b, c) = (n()?, n()?, n()?);
     Ok(match u.int_in_range(0..=7)? {
@@ -136,27 +138,6 @@ pub fn any_func(u: &mut Unstructured<'_>) -> Result<PrimFunc> {
     })
 }
 
-/// Random arguments; symbolic dimensions get `symbol`.
-pub fn arguments(u: &mut Unstructured<'_>, func: &PrimFunc, symbol: i64) -> Result<Vec<Arg>> {
-    let inputs = func.params.len() - func.num_outputs;
-    let args = func.params.iter().enumerate().map(|(at, param)| {
-        let Param::Buffer(b) = param else { unreachable!("no scalar parameters here") };
-        let data = &func.buffers[*b];
-        let shape: Vec<i64> = data.shape.iter().map(|e| e.as_int().unwrap_or(symbol)).collect();
-        let count = shape.iter().product::<i64>() as usize;
-        let mut seed: u32 = u.arbitrary()?;
-        let values: Vec<f32> = (0..count)
-            .map(|_| {
-                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                // Outputs start as garbage: every element must be written.
-                if at < inputs { (seed >> 8) as f32 / (1 << 23) as f32 - 1.0 } else { f32::NAN }
-            })
-            .collect();
-        Ok(Arg::Tensor(Tensor::f32(&shape, &values)))
-    });
-    args.collect()
-}
-
 /// Evaluates both and compares every bit.
 pub fn assert_same(before: &PrimFunc, after: &PrimFunc, args: &[Arg], what: &dyn Fn() -> String) {
     let mut form = Form::Lowered;
@@ -178,91 +159,4 @@ pub fn assert_same(before: &PrimFunc, after: &PrimFunc, args: &[Arg], what: &dyn
 /// Milliseconds to spend on a property: `REFLEX_FUZZ_MS`, or `smoke`.
 pub fn budget(smoke: u64) -> u64 {
     std::env::var("REFLEX_FUZZ_MS").ok().and_then(|ms| ms.parse().ok()).unwrap_or(smoke)
-}
-
-/// Every loop, in program order.
-pub fn loops_of(func: &PrimFunc) -> Vec<Var> {
-    let mut loops = vec![];
-    func.body.visit(&mut |s| {
-        if let Stmt::For(l) = s {
-            loops.push(l.var);
-        }
-    });
-    loops
-}
-
-/// Tries one random primitive; tells what it did.
-fn step(u: &mut Unstructured<'_>, s: &mut Schedule) -> Result<Option<String>> {
-    let loops = loops_of(s.func());
-    let blocks = s.blocks();
-    if loops.is_empty() || blocks.is_empty() {
-        return Ok(None);
-    }
-    let i = *u.choose(&loops)?;
-    let block = u.choose(&blocks)?.clone();
-    let around = s.get_loops(&block).unwrap();
-    let scope = *u.choose(&[Scope::Global, Scope::Local])?;
-    let (what, done) = match u.int_in_range(0..=14)? {
-        0 | 1 => {
-            let k = u.int_in_range(1..=6)?;
-            (format!("split {i} {k}"), s.split(i, k).map(|_| ()))
-        }
-        2 => {
-            let k = u.int_in_range(1..=4)?;
-            (format!("split_parts {i} {k}"), s.split_parts(i, k).map(|_| ()))
-        }
-        3 if around.len() > 1 => {
-            let at = u.int_in_range(0..=around.len() - 2)?;
-            (
-                format!("fuse {:?}", &around[at..at + 2]),
-                s.fuse(around[at], around[at + 1]).map(|_| ()),
-            )
-        }
-        4 if around.len() > 1 => {
-            let (a, b) = (*u.choose(&around)?, *u.choose(&around)?);
-            (format!("reorder {a} {b}"), s.reorder(&[a, b]))
-        }
-        5 => (format!("parallel {i}"), s.parallel(i)),
-        6 => (format!("vectorize {i}"), s.vectorize(i)),
-        7 => (format!("unroll {i}"), s.unroll(i)),
-        8 => (format!("compute_at {block} {i}"), s.compute_at(&block, i)),
-        9 => (format!("reverse_compute_at {block} {i}"), s.reverse_compute_at(&block, i)),
-        10 => (format!("cache_write {block}"), s.cache_write(&block, scope).map(|_| ())),
-        11 => {
-            let reads: Vec<_> =
-                s.get_block(&block).unwrap().reads.iter().map(|r| r.buffer).collect();
-            match reads.is_empty() {
-                true => return Ok(None),
-                false => {
-                    let b = *u.choose(&reads)?;
-                    (format!("cache_read {block} {b}"), s.cache_read(&block, b, scope).map(|_| ()))
-                }
-            }
-        }
-        13 => {
-            let (k, n) = (u.int_in_range(1..=5)?, s.get_loop(i).unwrap().extent.clone());
-            (format!("partition {i} {k}"), s.partition(i, n.floordiv(k) * k).map(|_| ()))
-        }
-        12 if !around.is_empty() => {
-            let i = *u.choose(&around)?;
-            (format!("decompose {block} {i}"), s.decompose_reduction(&block, i).map(|_| ()))
-        }
-        _ => match u.ratio(1, 2)? {
-            true => (format!("inline {block}"), s.compute_inline(&block)),
-            false => (format!("reverse_inline {block}"), s.reverse_compute_inline(&block)),
-        },
-    };
-    Ok(Some(match done {
-        Ok(()) => what,
-        Err(why) => format!("  ({what}: {why})"),
-    }))
-}
-
-/// Up to `most` random primitives; what was done, and in parentheses what was refused.
-pub fn random_steps(u: &mut Unstructured<'_>, s: &mut Schedule, most: u32) -> Result<Vec<String>> {
-    let mut log = vec![];
-    for _ in 0..u.int_in_range(1..=most)? {
-        log.extend(step(u, s)?);
-    }
-    Ok(log)
 }
