@@ -9,10 +9,11 @@ use common::check_for;
 use reflex_tir::builder::FuncBuilder;
 use reflex_tir::codegen::{OptLevel, Target};
 use reflex_tir::eval::{Arg, Tensor};
+use reflex_tir::generate::{arguments, loops_of, steps};
 use reflex_tir::lower;
 use reflex_tir::schedule::Schedule;
 use reflex_tir::{DType, Expr, ForKind, Intrin, PrimFunc, Stmt};
-use tir::{any_func, arguments, budget, loops_of, random_steps};
+use tir::{any_func, budget};
 
 /// The host without the features whose names `drop` accepts.
 fn without(drop: fn(&str) -> bool, vector_bytes: u32) -> Target {
@@ -31,7 +32,7 @@ fn random_schedules() {
     let targets = targets();
     arbtest(|u| {
         let mut s = Schedule::new(any_func(u)?);
-        random_steps(u, &mut s, 6)?;
+        steps(u, &mut s, 6)?;
         for i in loops_of(s.func()) {
             if u.ratio(1, 2)? {
                 let _ = s.vectorize(i);

@@ -8,16 +8,17 @@ mod tir;
 use arbtest::arbtest;
 use common::{Kernel, assert_same, check, set_tasks};
 use reflex_tir::codegen::OptLevel;
+use reflex_tir::generate::{arguments, loops_of, steps};
 use reflex_tir::lower;
 use reflex_tir::schedule::Schedule;
-use tir::{any_func, arguments, budget, loops_of, random_steps};
+use tir::{any_func, budget};
 
 #[test]
 fn random_schedules_compile_to_the_same_results() {
     let mut ran = 0;
     arbtest(|u| {
         let mut s = Schedule::new(any_func(u)?);
-        random_steps(u, &mut s, 8)?;
+        steps(u, &mut s, 8)?;
         // Biased towards what code generation does differently.
         for i in loops_of(s.func()) {
             let _ = match u.int_in_range(0..=3)? {

@@ -3,11 +3,10 @@
 mod common;
 
 use arbtest::arbtest;
-use common::{
-    any_func, arguments, budget, conv, dense, loops_of, matmul, matmul_symbolic, random_steps,
-};
+use common::{any_func, budget, conv, dense, matmul, matmul_symbolic};
 use reflex_tir::builder::FuncBuilder;
 use reflex_tir::eval::{self, Arg, Tensor};
+use reflex_tir::generate::{arguments, loops_of, steps};
 use reflex_tir::lower::{self, PASSES};
 use reflex_tir::schedule::Schedule;
 use reflex_tir::verify::{Form, verify};
@@ -39,7 +38,7 @@ fn assert_each_pass_preserves(func: &PrimFunc, args: &[Arg], what: &dyn Fn() -> 
 fn lowering_preserves_random_schedules() {
     arbtest(|u| {
         let mut s = Schedule::new(any_func(u)?);
-        let log = random_steps(u, &mut s, 8)?;
+        let log = steps(u, &mut s, 8)?;
         let args = arguments(u, s.func(), 5)?;
         let lowered = lower::lower(s.func());
         assert_eq!(verify(&lowered, Form::Lowered), Ok(()), "{}", log.join("\n"));

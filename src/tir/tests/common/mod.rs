@@ -108,7 +108,7 @@ pub fn conv(h: i64, c: i64) -> PrimFunc {
 /// One of the functions above with random sizes.
 pub fn any_func(u: &mut Unstructured<'_>) -> Result<PrimFunc> {
     if u.ratio(1, 2)? {
-        return reflex_tir::generate::func(u);
+        return reflex_tir::generate::func(u, &[F, F, F, DType::F64, DType::I32]);
     }
     let mut n = || u.int_in_range(1..=11);
     let (a, b, c) = (n()?, n()?, n()?);
