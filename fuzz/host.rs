@@ -11,6 +11,7 @@ use reflex_runtime::error::Error;
 use reflex_runtime::function::{Function, arg};
 use reflex_runtime::shape::Shape;
 use reflex_runtime::value::{Any, AnyView};
+use reflex_vm::reentry;
 
 thread_local! {
     static LOG: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
@@ -114,6 +115,15 @@ fn fill(args: &[AnyView<'_>]) -> Result<Any, Error> {
     Ok(Any::NONE)
 }
 
+/// Runs a closure of the program on top of the frames in progress.
+fn call_back(args: &[AnyView<'_>]) -> Result<Any, Error> {
+    let [vm, callee, rest @ ..] = args else {
+        return Err(Error::type_error("fuzz.call_back of nothing"));
+    };
+    log(format!("call_back {}", describe_all(rest)));
+    reentry::call_back(vm, callee, rest)
+}
+
 fn size(args: &[AnyView<'_>]) -> Result<Any, Error> {
     let tensor = args.first().and_then(|x| x.downcast_ref::<reflex_runtime::tensor::Tensor>());
     let tensor = tensor.ok_or_else(|| Error::type_error("fuzz.size of something else"))?;
@@ -134,6 +144,7 @@ pub fn library() -> HashMap<String, Function> {
         ("fuzz.object", Function::new(object)),
         ("fuzz.fill", Function::new(fill)),
         ("fuzz.size", Function::new(size)),
+        ("fuzz.call_back", Function::new(call_back)),
     ]
     .map(|(name, function)| (name.to_owned(), function))
     .into()

@@ -368,13 +368,15 @@ impl<'g, 'a> Generator<'g, 'a> {
         if self.u.ratio(1, 4)? {
             return self.make_closure(dst);
         }
-        let kind = if self.u.ratio(3, 4)? { Kind::Closure } else { Kind::Object };
+        let back = self.u.ratio(1, 4)?;
+        let kind = if back || self.u.ratio(3, 4)? { Kind::Closure } else { Kind::Object };
         let mut args = vec![self.b.vm_state(), self.argument(kind)?];
         let given = if self.u.ratio(7, 8)? { 1 } else { self.u.int_in_range(0..=2)? };
         for _ in 0..given {
             args.push(self.any_argument()?);
         }
-        self.call("vm.builtin.invoke_closure", &args, dst, Kind::Unknown);
+        let callee = if back { "fuzz.call_back" } else { "vm.builtin.invoke_closure" };
+        self.call(callee, &args, dst, Kind::Unknown);
         Ok(())
     }
 

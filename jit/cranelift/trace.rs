@@ -2,9 +2,10 @@
 //!
 //! `record` watches the interpreter and hands each operation to `build`, which keeps track of
 //! what is known about every register and writes `ir`: operations, guards, and exits. `codegen`
-//! turns that into machine code. Frames of inlined calls and values that are not objects exist
-//! only as knowledge; an exit makes them real, exactly as the interpreter would have them at the
-//! first operation that has not run.
+//! turns that into machine code. Inlined calls cost a frame header and nothing else: no dispatch,
+//! no clearing of registers, no return. Values that are not objects exist only as knowledge; an
+//! exit makes them real, exactly as the interpreter would have them at the first operation that
+//! has not run.
 //!
 //! Not here: bridges from exits (an exit goes back to the interpreter), several iterations of a
 //! loop as one body, and any motion of guards.

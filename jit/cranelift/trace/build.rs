@@ -396,7 +396,7 @@ impl Builder {
         let Some(callee) = step.program.function(func) else {
             return Flow::Stop(Bailout::LeftFunction);
         };
-        if !self.may_inline(func) {
+        if callee.is_foreign || !self.may_inline(func) {
             return self.give_back(step.pc);
         }
         let exit = self.exit(step.pc);
@@ -454,8 +454,9 @@ impl Builder {
         frame
     }
 
-    /// After the parameters are passed: keeps exits small when the frame is large.
+    /// After the parameters are passed. Keeps exits small when the frame is large.
     fn enter(&mut self, frame: FrameId, callee: &FuncCode) -> Flow {
+        self.code.push(Ins::Enter { frame });
         if self.plain > MAX_PLAIN {
             for reg in 0..callee.num_regs {
                 self.settle(Place { frame, reg });
@@ -508,8 +509,8 @@ impl Builder {
             return Flow::Stop(Bailout::LeftFunction);
         };
         let fits = values.len() + captured as usize == callee.num_args as usize;
-        if closure.program != program.id() || !fits {
-            // The run is about to fail.
+        if closure.program != program.id() || !fits || callee.is_foreign {
+            // The run is about to fail, or to enter code that cannot be seen.
             return self.give_back(step.pc);
         }
         let exit = self.exit(step.pc);
@@ -549,6 +550,7 @@ impl Builder {
                 self.empty(place);
             }
         }
+        self.code.push(Ins::Leave { frame });
         let moved = match source {
             Arg::Place(place, _) => Some(place),
             _ => None,

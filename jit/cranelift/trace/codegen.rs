@@ -2,7 +2,7 @@
 //!
 //! The function has the signature of all native code and is entered with the trace's first frame
 //! current and every register of it in its place. Frames of inlined calls lie where the
-//! interpreter would put them, but have no header until an exit writes one.
+//! interpreter would put them.
 
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -14,8 +14,8 @@ use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, FUNCTION_SAFE_CALL, type_index};
 use reflex_vm::abi::{
-    ERROR, FRAME_HEADER_SIZE, FrameHeader, RESUME, SESSION_CONSTS, SESSION_PC, SESSION_REGS,
-    SESSION_VM_VALUE, SessionAbi, callback,
+    ERROR, FRAME_HEADER_SIZE, FrameHeader, RESUME, SESSION_CONSTS, SESSION_REGS, SESSION_VM_VALUE,
+    SessionAbi, callback,
 };
 use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::{ArgSource, FuncCode};
@@ -244,7 +244,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Makes everything the interpreter needs real: registers, frames, and where it is.
+    /// Makes everything the interpreter needs real: registers, and where it is.
     fn restore(&mut self, exit: ExitId) -> Result<(), Bailout> {
         let trace = self.trace;
         let at = &trace.exits[exit.0 as usize];
@@ -255,44 +255,44 @@ impl Writer<'_, '_> {
         let taken = self.e.load(types::I64, counter, 0);
         let taken = self.e.b.ins().iadd_imm_s(taken, 1);
         self.e.b.ins().store(trusted(), taken, counter, 0);
-        let active = trace.active(at);
-        for &frame in &active[1..] {
-            self.write_header(frame);
-        }
-        if active.len() > 1 {
-            let regs = self.e.slot_address(Slot::index(trace.frame(at.frame).base as usize));
-            self.e.b.ins().store(trusted(), regs, self.e.session, SESSION_REGS as i32);
-            let depth = self.e.load(types::I32, self.e.session, offset_of!(SessionAbi, depth));
-            let depth = self.e.b.ins().iadd_imm_s(depth, active.len() as i64 - 1);
-            let offset = offset_of!(SessionAbi, depth) as i32;
-            self.e.b.ins().store(trusted(), depth, self.e.session, offset);
-        }
-        let pc = self.e.i32(i64::from(at.pc));
-        self.e.b.ins().store(trusted(), pc, self.e.session, SESSION_PC as i32);
+        self.e.set_pc(at.pc);
         Ok(())
     }
 
-    fn write_header(&mut self, frame: FrameId) {
+    /// Makes `frame` the session's current one; `by` is how much deeper that is.
+    fn set_frame(&mut self, frame: FrameId, by: i64) {
+        let regs = self.e.slot_address(Slot::index(self.trace.frame(frame).base as usize));
+        self.e.b.ins().store(trusted(), regs, self.e.session, SESSION_REGS as i32);
+        let at = offset_of!(SessionAbi, depth);
+        let depth = self.e.load(types::I32, self.e.session, at);
+        let depth = self.e.b.ins().iadd_imm_s(depth, by);
+        self.e.b.ins().store(trusted(), depth, self.e.session, at as i32);
+    }
+
+    fn enter(&mut self, frame: FrameId) -> Result<(), Bailout> {
         let data = self.trace.frame(frame);
-        let Some((caller, return_pc, dst)) = data.called else { return };
+        let called = data.called.ok_or_else(|| internal("the first frame is entered"))?;
+        let (caller, return_pc, dst) = called;
         let header = data.base as i32 * ANY_SIZE as i32 - FRAME_HEADER_SIZE as i32;
         let caller = Slot::index(self.trace.frame(caller).base as usize);
         let (caller, resume) = (self.e.slot_address(caller), self.e.exit_address());
-        let mut put = |value: Value, field: usize| {
-            self.e.b.ins().store(trusted(), value, self.e.regs, header + field as i32);
-        };
-        put(caller, offset_of!(FrameHeader, caller));
-        put(resume, offset_of!(FrameHeader, resume));
+        let pointers =
+            [(caller, offset_of!(FrameHeader, caller)), (resume, offset_of!(FrameHeader, resume))];
         let words = [
             (data.func, offset_of!(FrameHeader, func)),
             (return_pc, offset_of!(FrameHeader, return_pc)),
             (dst, offset_of!(FrameHeader, dst)),
             (0, offset_of!(FrameHeader, flags)),
         ];
-        for (word, field) in words {
-            let value = self.e.b.ins().iconst(types::I32, i64::from(word));
+        for (value, field) in pointers {
             self.e.b.ins().store(trusted(), value, self.e.regs, header + field as i32);
         }
+        for (word, field) in words {
+            let value = self.e.i32(i64::from(word));
+            self.e.b.ins().store(trusted(), value, self.e.regs, header + field as i32);
+        }
+        self.set_frame(frame, 1);
+        Ok(())
     }
 
     // --- instructions ---
@@ -345,6 +345,12 @@ impl Writer<'_, '_> {
                     Some(produced) => self.keep(*frame, produced, *result)?,
                     None => self.builtin(*frame, *builtin, args, *result, *exit)?,
                 }
+            }
+            Ins::Enter { frame } => self.enter(*frame)?,
+            Ins::Leave { frame } => {
+                let called = self.trace.frame(*frame).called;
+                let (caller, ..) = called.ok_or_else(|| internal("the first frame is left"))?;
+                self.set_frame(caller, -1);
             }
             Ins::Take { frame, dst } => {
                 let (from, to) = (self.result_slot(*frame)?, self.slot(*dst));

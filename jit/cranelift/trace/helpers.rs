@@ -1,7 +1,7 @@
 //! Functions that traces call, beside the VM's own callbacks.
 //!
-//! They see values, never the session, so a trace may call them while frames of inlined calls do
-//! not exist yet.
+//! They see values, never the frame, so a trace may call them while registers of its frames are
+//! known to it alone.
 
 use std::ffi::{c_int, c_void};
 

@@ -105,6 +105,11 @@ pub(crate) enum Ins {
         result: BuiltinResult,
         exit: ExitId,
     },
+    /// Makes a frame the session's current one, with a header like any other: native code that is
+    /// called from it may run functions of the program on top of it.
+    Enter { frame: FrameId },
+    /// Makes its caller the current frame again.
+    Leave { frame: FrameId },
     /// Moves the result slot into an empty place.
     Take { frame: FrameId, dst: Place },
     /// Gives up what is in the result slot.
@@ -288,6 +293,8 @@ impl fmt::Display for Ins {
                 let word = if *inline { "inline " } else { "" };
                 write!(f, "{word}{} ({}) at exit{}", builtin.name(), Args(args), exit.0)
             }
+            Ins::Enter { frame } => write!(f, "enter f{}", frame.0),
+            Ins::Leave { frame } => write!(f, "leave f{}", frame.0),
             Ins::Take { dst, .. } => write!(f, "{dst} = result"),
             Ins::Drop { .. } => f.write_str("release result"),
         }
