@@ -1,7 +1,7 @@
 //! Intermediate buffers in main memory, from the host's workspace allocator.
 
 use inkwell::attributes::{Attribute, AttributeLoc};
-use inkwell::values::PointerValue;
+use inkwell::values::{IntValue, PointerValue};
 use reflex_runtime::abi::DLDevice;
 use reflex_tir::{Buffer, Stmt};
 
@@ -17,15 +17,7 @@ impl<'c> Emitter<'_, 'c> {
     /// with -1 (the allocator has set the error).
     pub(crate) fn workspace(&mut self, buffer: Buffer, body: &Stmt) -> Result<()> {
         let data = &self.func.buffers[buffer];
-        let mut bytes = self.ir.i64(data.dtype.itemsize() as i64);
-        for extent in &data.shape {
-            let extent = self.uniform_int(extent, "workspace extent")?;
-            bytes = self.ir.builder.build_int_mul(bytes, extent, "")?;
-        }
-        // A size of 0 is no error and has no address; ask for a byte.
-        let one = self.ir.i64(1);
-        let bytes =
-            self.ir.pure_intrinsic("llvm.smax", &[bytes.into(), one.into()])?.into_int_value();
+        let bytes = self.workspace_bytes(buffer)?;
         let pointer = self.alloc_workspace(bytes, data.dtype)?;
         let null = self.ir.builder.build_is_null(pointer, "")?;
         let status = self.ir.builder.build_int_s_extend(null, self.ir.context.i32_type(), "")?;
@@ -41,9 +33,37 @@ impl<'c> Emitter<'_, 'c> {
         self.free_workspace(pointer)
     }
 
+    /// Size of `buffer`, at least 1 (a size of 0 is no error and has no address). A product
+    /// that overflows asks for everything, which the allocator refuses.
+    fn workspace_bytes(&mut self, buffer: Buffer) -> Result<IntValue<'c>> {
+        let data = &self.func.buffers[buffer];
+        let item = data.dtype.itemsize() as i64;
+        let known = data.shape.iter().try_fold(item, |n, e| n.checked_mul(e.as_int()?));
+        if let Some(bytes) = known {
+            return Ok(self.ir.i64(bytes.max(1)));
+        }
+        let mut bytes = self.ir.i64(item);
+        let mut overflows = self.ir.context.bool_type().const_zero();
+        for extent in &data.shape {
+            let extent = self.uniform_int(extent, "workspace extent")?;
+            let b = &self.ir.builder;
+            let i64t = self.ir.context.i64_type().into();
+            let args = [bytes.into(), extent.into()];
+            let product = self.ir.intrinsic("llvm.umul.with.overflow", &[i64t], &args)?;
+            let product = result_of(product)?.into_struct_value();
+            bytes = b.build_extract_value(product, 0, "")?.into_int_value();
+            let carry = b.build_extract_value(product, 1, "")?.into_int_value();
+            overflows = b.build_or(overflows, carry, "")?;
+        }
+        let one = self.ir.i64(1);
+        let bytes = self.ir.pure_intrinsic("llvm.umax", &[bytes.into(), one.into()])?;
+        let all = self.ir.i64(-1);
+        Ok(self.ir.select(overflows.into(), all.into(), bytes)?.into_int_value())
+    }
+
     fn alloc_workspace(
         &self,
-        bytes: inkwell::values::IntValue<'c>,
+        bytes: IntValue<'c>,
         dtype: reflex_tir::DType,
     ) -> Result<PointerValue<'c>> {
         let (i32t, i64t) = (self.ir.context.i32_type(), self.ir.context.i64_type());

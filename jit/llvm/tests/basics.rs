@@ -71,3 +71,27 @@ fn strided_loads_skip_what_is_between() {
         assert_eq!(last, ((bound - 1) * stride) as f32);
     }
 }
+
+/// A workspace whose size is a product of extents that overflows is refused, not made small.
+#[test]
+fn workspaces_do_not_overflow() {
+    let mut f = FuncBuilder::new("outer");
+    let (n, m) = (f.symbol("n"), f.symbol("m"));
+    f.input("x", DType::F32, vec![n.clone(), 0.into()]);
+    f.input("y", DType::F32, vec![m.clone(), 0.into()]);
+    let one = Expr::float(1.0, DType::F32);
+    let t = f.stage("t", "t", DType::F32, vec![n, m], |_, _| one.clone());
+    f.output("z", "z", DType::F32, vec![1.into()], |f, i| f.at(t, &[i[0].clone(), 0.into()]));
+    let lowered = reflex_tir::lower::lower(&f.finish());
+    let run = |n: i64, m: i64| {
+        let mut args = [
+            Arg::Tensor(Tensor::zeros(DType::F32, &[n, 0])),
+            Arg::Tensor(Tensor::zeros(DType::F32, &[m, 0])),
+            Arg::Tensor(Tensor::zeros(DType::F32, &[1])),
+        ];
+        Kernel::new(&lowered, OptLevel::O3).run(&mut args)
+    };
+    run(3, 5).unwrap();
+    assert_eq!(run(1 << 40, 1 << 40).unwrap_err(), format!("a workspace of {} bytes", u64::MAX));
+    assert_eq!(run(1 << 32, 1 << 30).unwrap_err(), format!("a workspace of {} bytes", u64::MAX));
+}

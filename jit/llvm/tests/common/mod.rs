@@ -54,7 +54,11 @@ unsafe extern "C" fn alloc_workspace(
     _: c_int,
     _: c_int,
 ) -> *mut c_void {
-    let layout = Layout::from_size_align(bytes as usize, 64).unwrap();
+    let Ok(layout) = Layout::from_size_align(bytes as usize, 64) else {
+        let text = format!("a workspace of {bytes} bytes");
+        ERROR.with(|e| *e.borrow_mut() = Some(text));
+        return std::ptr::null_mut();
+    };
     // SAFETY: the size is at least 1 by the kernel's contract.
     let pointer = unsafe { alloc(layout) };
     WORKSPACES.lock().unwrap().get_or_insert_default().insert(pointer as usize, layout);
