@@ -202,7 +202,19 @@ fn modulo(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     if !fmod && x.dtype().is_float() && call.opset < 28 {
         return Err(invalid("fmod has to be 1 for floating-point types"));
     }
-    one(cx.binary(if fmod { Binary::TruncMod } else { Binary::FloorMod }, x, y)?)
+    if fmod || !x.dtype().is_float() {
+        return one(cx.binary(if fmod { Binary::TruncMod } else { Binary::FloorMod }, x, y)?);
+    }
+    // As Python does, infinities included: the remainder moves to the divisor's side.
+    let rest = cx.binary(Binary::TruncMod, x, y)?;
+    let zero = cx.num(0.0, x.dtype())?;
+    let some = cx.binary(Binary::NotEqual, &rest, &zero)?;
+    let below = cx.binary(Binary::Less, &rest, &zero)?;
+    let divisor_below = cx.binary(Binary::Less, y, &zero)?;
+    let apart = cx.binary(Binary::NotEqual, &below, &divisor_below)?;
+    let other_side = cx.binary(Binary::And, &some, &apart)?;
+    let moved = cx.add(&rest, y)?;
+    one(cx.choose(&other_side, &moved, &rest)?)
 }
 
 fn pow(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {

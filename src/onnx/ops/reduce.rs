@@ -1,12 +1,12 @@
 //! Reductions, arg reductions and running sums.
 
 use reflex_graph::{ArgReduceKind, Binary, Op, ReduceKind, Unary, dims};
-use reflex_tir::DType;
+use reflex_tir::{DType, Expr};
 
 use super::open_axis::around;
 use super::{Table, one};
 use crate::call::{Call, axis};
-use crate::error::Result;
+use crate::error::{Result, unsupported};
 use crate::import::Cx;
 use crate::value::{Tensor, Val};
 
@@ -31,11 +31,39 @@ struct Reduction<'a> {
     x: &'a Tensor,
     axes: Vec<usize>,
     keep_dims: bool,
+    /// The extent of an axis that is data: it may well be zero.
+    open: Option<Expr>,
 }
 
 impl Reduction<'_> {
     fn apply(&self, cx: &mut Cx, kind: ReduceKind, x: &Tensor) -> Result<Tensor> {
-        cx.reduce(kind, x, &self.axes, self.keep_dims)
+        let result = cx.reduce(kind, x, &self.axes, self.keep_dims)?;
+        let Some(extent) = &self.open else { return Ok(result) };
+        if x.dtype() == DType::U64 {
+            return Err(unsupported("uint64 along an axis that is data"));
+        }
+        let empty = cx.binary_num(Binary::Equal, &Tensor::dim(extent), 0.0)?;
+        let neutral = cx.num(neutral(kind, x.dtype()), x.dtype())?;
+        cx.choose(&empty, &neutral, &result)
+    }
+}
+
+/// The reduction of nothing.
+fn neutral(kind: ReduceKind, dtype: DType) -> f64 {
+    let bits = i32::from(dtype.bits);
+    let (low, high) = match dtype {
+        _ if dtype.is_float() => (f64::NEG_INFINITY, f64::INFINITY),
+        _ if dtype.is_uint() => (0.0, 2f64.powi(bits) - 1.0),
+        // Not exact in f64: the conversion to int64 saturates at the number meant.
+        DType::I64 => (-(2f64.powi(63)), 2f64.powi(63)),
+        _ => (-(2f64.powi(bits - 1)), 2f64.powi(bits - 1) - 1.0),
+    };
+    match kind {
+        ReduceKind::Sum => 0.0,
+        ReduceKind::Mean => f64::NAN,
+        ReduceKind::Prod => 1.0,
+        ReduceKind::Max => low,
+        ReduceKind::Min => high,
     }
 }
 
@@ -50,7 +78,8 @@ fn reduce(
     let run_time = call.opt(1)?.filter(|axes| axes.as_ints().is_none());
     if let Some(axes) = run_time.filter(|axes| axes.count() == Some(1) && x.rank() > 1) {
         let around = around(cx, x, axes)?;
-        let r = Reduction { x: &around.flat, axes: vec![1], keep_dims: false };
+        let open = Some(around.flat.shape()[1].clone());
+        let r = Reduction { x: &around.flat, axes: vec![1], keep_dims: false, open };
         let result = f(cx, &r)?;
         return one(around.reduced(cx, &result, keep_dims)?);
     }
@@ -65,7 +94,7 @@ fn reduce(
         None if noop => return one(x.clone()),
         None => (0..x.rank()).collect(),
     };
-    one(f(cx, &Reduction { x, axes, keep_dims })?)
+    one(f(cx, &Reduction { x, axes, keep_dims, open: None })?)
 }
 
 /// Maximum or minimum; of bools as of small numbers.
@@ -115,13 +144,14 @@ fn log_sum(cx: &mut Cx, r: &Reduction) -> Result<Tensor> {
 
 /// Shifted by the maximum, so that nothing overflows; an infinite maximum is not shifted by.
 fn log_sum_exp(cx: &mut Cx, r: &Reduction) -> Result<Tensor> {
-    let most = cx.reduce(ReduceKind::Max, r.x, &r.axes, true)?;
+    let kept = Reduction { keep_dims: true, axes: r.axes.clone(), open: r.open.clone(), ..*r };
+    let most = kept.apply(cx, ReduceKind::Max, r.x)?;
     let infinite = cx.unary(Unary::IsInf, &most)?;
     let zero = cx.num(0.0, r.x.dtype())?;
     let shift = cx.choose(&infinite, &zero, &most)?;
     let shifted = cx.sub(r.x, &shift)?;
     let power = cx.unary(Unary::Exp, &shifted)?;
-    let sum = cx.reduce(ReduceKind::Sum, &power, &r.axes, true)?;
+    let sum = kept.apply(cx, ReduceKind::Sum, &power)?;
     let log = cx.unary(Unary::Log, &sum)?;
     let result = cx.add(&log, &shift)?;
     if r.keep_dims { Ok(result) } else { cx.squeeze(&result, &r.axes) }
