@@ -11,8 +11,8 @@ use crate::emit::Emitter;
 use crate::emit::value::Value;
 use crate::error::{CodegenError, Result};
 
-/// Attribute of a function whose outputs overlap no other parameter.
-const NOALIAS: &str = "tir.noalias";
+/// Attributes of a function whose outputs overlap no other parameter: TVM's older and newer name.
+const NOALIAS: [&str; 2] = ["tir.noalias", "tirx.noalias"];
 
 /// Emits the raw entry, which holds the kernel's body.
 pub fn build<'c>(
@@ -52,7 +52,9 @@ pub fn build<'c>(
 
 /// Whether stores through `buffer` cannot change what is read through another.
 pub fn is_unaliased(func: &PrimFunc, buffer: Buffer) -> bool {
-    let declared = func.attrs.get(NOALIAS).is_some_and(|v| v.eq_ignore_ascii_case("true"));
+    let is_true =
+        |name: &&str| func.attrs.get(*name).is_some_and(|v| v.eq_ignore_ascii_case("true"));
+    let declared = NOALIAS.iter().any(is_true);
     let inputs = func.buffer_params().count().saturating_sub(func.num_outputs);
     declared && func.buffer_params().skip(inputs).any(|b| b == buffer)
 }
