@@ -14,21 +14,21 @@ const INTS: [DType; 8] =
 /// A result type and how to compute it from the three operands.
 type Output<'a> = (DType, &'a dyn Fn(&[Expr]) -> Expr);
 
-const KINDS: [ForKind; 2] = [ForKind::Serial, ForKind::Vectorized];
-
-/// `out[i] = value(a[i], b[i], c[i])`
-fn pointwise(dtype: DType, n: usize, kind: &ForKind, values: &[Output<'_>]) -> PrimFunc {
+/// `out[i] = value(a[i], b[i], c[i])` in vectors of `lanes`, or one by one.
+fn pointwise(dtype: DType, n: usize, lanes: i64, values: &[Output<'_>]) -> PrimFunc {
     let mut f = FuncBuilder::new("pointwise");
     let shape = vec![Expr::i64(n as i64)];
     let inputs = ["a", "b", "c"].map(|name| f.input(name, dtype, shape.clone()));
     let mut body = vec![];
-    let i = f.func_mut().new_var("i");
-    let loads: Vec<Expr> = inputs.iter().map(|b| f.at(*b, &[i.into()])).collect();
+    let (o, i) = (f.func_mut().new_var("o"), f.func_mut().new_var("i"));
+    let at = Expr::var(o) * lanes + i;
+    let loads: Vec<Expr> = inputs.iter().map(|b| f.at(*b, std::slice::from_ref(&at))).collect();
     for (k, (out, value)) in values.iter().enumerate() {
         let y = f.declare_output(&format!("y{k}"), *out, shape.clone());
-        body.push(Stmt::store(y, vec![i.into()], value(&loads)));
+        body.push(Stmt::store(y, vec![at.clone()], value(&loads)));
     }
-    f.push(Stmt::loop_of(kind.clone(), i, (n as i64).into(), Stmt::Seq(body)));
+    let lanes_loop = Stmt::loop_of(ForKind::Vectorized, i, lanes.into(), Stmt::Seq(body));
+    f.push(Stmt::serial(o, (n as i64 / lanes).into(), lanes_loop));
     f.finish()
 }
 
@@ -80,10 +80,9 @@ fn grid(dtype: DType) -> Vec<Arg> {
 
 fn run(dtype: DType, values: &[Output<'_>]) {
     let inputs = grid(dtype);
-    let n = inputs[0].tensor().len();
-    // Vector loops are at most 256 lanes wide; an odd width needs legalising too.
-    for (kind, n) in [(KINDS[0].clone(), n), (KINDS[1].clone(), 37), (KINDS[1].clone(), n.min(64))]
-    {
+    // One by one, in whole registers, and in a width that needs legalising.
+    for lanes in [1, 16, 13] {
+        let n = inputs[0].tensor().len() / lanes * lanes;
         let cut = |arg: &Arg| {
             let mut t = arg.tensor().clone();
             t.shape = vec![n as i64];
@@ -93,7 +92,7 @@ fn run(dtype: DType, values: &[Output<'_>]) {
         let mut args: Vec<Arg> = inputs.iter().map(cut).collect();
         let out = |d: &DType| Arg::Tensor(Tensor::zeros(*d, &[n as i64]));
         args.extend(values.iter().map(|(d, _)| out(d)));
-        check(&pointwise(dtype, n, &kind, values), &args);
+        check(&pointwise(dtype, n, lanes as i64, values), &args);
     }
 }
 
@@ -253,7 +252,7 @@ fn library_functions_are_close() {
             })
             .collect();
         args.extend(values.iter().map(|_| Arg::Tensor(Tensor::zeros(dtype, &[48]))));
-        let func = pointwise(dtype, 48, &ForKind::Vectorized, &values);
+        let func = pointwise(dtype, 48, 16, &values);
         let mut exact = args.clone();
         eval::eval(&func, &mut exact).unwrap();
         let levels = common::check_levels(&func, &args);
@@ -272,10 +271,10 @@ fn library_functions_are_close() {
 #[test]
 fn integer_division_never_traps() {
     let operations = [BinOp::Div, BinOp::Mod, BinOp::FloorDiv, BinOp::FloorMod].map(binary);
-    for kind in KINDS {
+    for lanes in [1, 4] {
         let values: Vec<Output<'_>> =
             operations.iter().map(|f| (DType::I64, f as &dyn Fn(&[Expr]) -> Expr)).collect();
-        let func = pointwise(DType::I64, 4, &kind, &values);
+        let func = pointwise(DType::I64, 4, lanes, &values);
         let (a, b) = ([i64::MIN, 5, i64::MIN, 0], [-1, 0, 0, 0]);
         let mut args = vec![
             Arg::Tensor(Tensor::i64(&[4], &a)),
@@ -289,7 +288,7 @@ fn integer_division_never_traps() {
             let mut expected = args.clone();
             expected[3] = Arg::Tensor(Tensor::i64(&[4], &[i64::MIN, 0, 0, 0]));
             expected[5] = expected[3].clone();
-            assert_same(&func, &format!("{kind:?} {opt:?}"), &expected, &actual);
+            assert_same(&func, &format!("{lanes} {opt:?}"), &expected, &actual);
         }
     }
 }
