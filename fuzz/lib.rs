@@ -7,3 +7,4 @@
 pub mod host;
 pub mod oracles;
 pub mod programs;
+pub mod schedules;

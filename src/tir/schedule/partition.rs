@@ -9,7 +9,7 @@ impl Schedule {
     /// are called `<name>_tail`, so that each part gets a schedule of its own: with
     /// `p = n // k * k`, splitting the first part by `k` needs no guard. Order is kept.
     ///
-    /// Needs `0 <= p <= n`. Returns the two loops; the first is the one given.
+    /// Needs `0 <= p <= n`, and neither part known to be empty. Returns the two loops; the first is the one given.
     pub fn partition(&mut self, at: Var, point: Expr) -> Result<(Var, Var), Refused> {
         let path = self.path_to_loop("partition", at)?;
         let l = self.get_loop(at)?.clone();
@@ -23,6 +23,10 @@ impl Schedule {
             return refuse("the point is not shown to lie in the loop's range");
         }
         let rest = facts.simplify(&(l.extent.clone() - point.clone()));
+        if point.as_int() == Some(0) || rest.as_int() == Some(0) {
+            // Inside a loop that never runs every fact holds, and rewrites mean nothing.
+            return refuse("one part would be empty");
+        }
         let head = Stmt::For(Box::new(For { extent: point.clone(), ..l.clone() }));
         let copy = self.fresh_copy(&Stmt::For(Box::new(l.clone())), "_tail");
         let Stmt::For(mut tail) = copy else { unreachable!("a loop was copied") };
