@@ -238,7 +238,13 @@ impl Plan<'_> {
                 shape.push(Expr::var(cx.b.sym(format!("{name}_{index}_trips"))));
             }
             for (axis, dim) in ty.shape.iter().enumerate() {
-                shape.push(outside(cx, dim, format!("{name}_{index}_{axis}")));
+                let known = outside(cx, dim, format!("{name}_{index}_{axis}"));
+                // Slices are stacked into a tensor that the outside has to be able to make.
+                if index >= types.len() && known != *dim {
+                    let message = "a scan output whose extents only the body knows";
+                    return Err(unsupported(message));
+                }
+                shape.push(known);
             }
             outer.push(TensorType::new(ty.dtype, shape));
         }
