@@ -107,8 +107,7 @@ impl Cut {
     }
 
     /// Covers the axis with tiles of `width`, then with what is left: in multiples of `grain`
-    /// where the extent is known, else in single grains under a bound (or, with a grain of 1,
-    /// in powers of two).
+    /// where the extent is known, else in single grains (under a bound where those are vectors).
     pub fn tiles(
         &self,
         nest: &mut Nest<'_>,
@@ -137,8 +136,14 @@ impl Cut {
                 let cond = extent.clone().floormod(width).gt(0);
                 Stmt::If { cond, then: Box::new(body(nest, tile)), otherwise: None }
             }
+            (None, Cut::Plain(_)) if width == 1 => return main,
             (None, Cut::Plain(axis)) if grain == 1 => {
-                powers_of_two(nest, &axis.extent, whole * width, width, body)
+                let first = whole * width;
+                let left = axis.extent.clone() - first.clone();
+                nest.repeat(ForKind::Serial, "t", left, |nest, t| {
+                    let place = first.clone() + t;
+                    body(nest, Tile { place, width: 1, bound: Bound::Full })
+                })
             }
             (None, Cut::Plain(axis)) => {
                 let first = whole * width;
@@ -152,28 +157,6 @@ impl Cut {
         };
         Stmt::Seq(vec![main, rest])
     }
-}
-
-/// Full tiles for the binary digits of `extent - first`, which is below `width`.
-fn powers_of_two(
-    nest: &mut Nest<'_>,
-    extent: &Expr,
-    first: Expr,
-    width: i64,
-    body: &mut Body<'_>,
-) -> Stmt {
-    let left = extent.clone() - first.clone();
-    let mut parts = vec![];
-    let mut size = 1 << (63 - (width - 1).max(1).leading_zeros());
-    while size > 0 && width > 1 {
-        let digit = left.clone().floordiv(size).floormod(2).equal(1);
-        let place = first.clone() + left.clone().floordiv(2 * size) * (2 * size);
-        let tile = Tile { place, width: size, bound: Bound::Full };
-        let then = Box::new(body(nest, tile));
-        parts.push(Stmt::If { cond: digit, then, otherwise: None });
-        size /= 2;
-    }
-    Stmt::Seq(parts)
 }
 
 /// The constant added to a vector lane.

@@ -14,12 +14,12 @@
 
 use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, ForKind, Intrin, Stmt, Var};
 
-use super::Refusal;
 use super::affine::{linear, mentions};
 use super::contraction::Contraction;
 use super::cut::{Cut, Tile};
 use super::nest::{Nest, PARALLEL_WORK, Parallel, merged_with};
 use super::stage::{Axis, Stage, replace_loads};
+use super::{Refusal, even_part};
 
 /// Everything a tile needs.
 struct Gemm {
@@ -219,7 +219,7 @@ impl Gemm {
         let panel_rows = self.rows.as_ref().and_then(Cut::width);
         let vectors = match (self.columns.width(), panel_rows, rows) {
             (Some(width), _, _) => width / self.lanes,
-            (None, Some(height), _) => (registers / height).max(1),
+            (None, Some(height), _) => (registers / height).clamp(1, 4),
             (None, None, Some(rows)) if rows <= 6 || self.spread => 4,
             (None, None, _) => 2,
         };
@@ -228,15 +228,13 @@ impl Gemm {
             Some(n) => vectors.min((n + self.lanes - 1) / self.lanes),
             None => vectors,
         };
-        if self.spread {
-            let vectors = vectors.max(1);
-            let most = (8 / vectors).max(1);
-            let rows = rows.unwrap_or(1);
-            let even = (1..=most).rev().find(|n| rows % n == 0 && n * 2 > most);
-            return (even.unwrap_or(most).min(rows), vectors);
-        }
-        let most = (registers / vectors).clamp(1, 12);
-        let height = panel_rows.unwrap_or_else(|| rows.map_or(most, |n| n.min(most)));
+        let most = if self.spread { 8 / vectors } else { (registers / vectors).min(12) };
+        let height = match (panel_rows, rows) {
+            (Some(height), _) => height,
+            (None, Some(rows)) => even_part(rows, most.max(1)),
+            // An unknown number of rows: what is left is done one by one, so rather few.
+            (None, None) => (16 / vectors).clamp(1, 8),
+        };
         (height, vectors)
     }
 

@@ -112,8 +112,14 @@ pub fn panel_width(n: i64, lanes: i64) -> i64 {
 
 /// Rows per panel for the weights of a convolution with `n` output channels.
 pub fn conv_rows(n: i64, target: &Target) -> i64 {
-    let most = if target.vector_bytes >= 64 { 12 } else { 6 };
-    n.clamp(1, most)
+    even_part(n, if target.vector_bytes >= 64 { 12 } else { 6 })
+}
+
+/// The largest divisor of `n` above half of `most`, so that no rows are left over and one tile
+/// does for all; `most` where there is none.
+fn even_part(n: i64, most: i64) -> i64 {
+    let divides = |d: &i64| n % d == 0 && d * 2 > most;
+    (1..=most).rev().find(divides).unwrap_or(most).min(n.max(1))
 }
 
 /// The nests of `items`, in order.
