@@ -1,0 +1,241 @@
+//! A compiled function answers as the graph evaluator does: passes, fusion, planning and
+//! bytecode together, with the loop IR's evaluator in the place of machine code.
+
+mod harness;
+
+use harness::{agree, f32s, i64s, tensor};
+use reflex_graph::builder::FuncBuilder;
+use reflex_graph::{
+    Binary, ConvAttrs, Literal, Loop, Module, Node, Op, ReduceKind, TensorType, Unary, Value,
+};
+use reflex_tir::{DType, Expr};
+
+fn f32_type(shape: Vec<Expr>) -> TensorType {
+    TensorType::new(DType::F32, shape)
+}
+
+fn binary(b: &mut FuncBuilder<'_>, f: Binary, x: Value, y: Value) -> Value {
+    b.emit1(Op::Binary(f), &[x, y]).unwrap()
+}
+
+fn unary(b: &mut FuncBuilder<'_>, f: Unary, x: Value) -> Value {
+    b.emit1(Op::Unary(f), &[x]).unwrap()
+}
+
+/// A layer with a symbolic batch: product, bias, activation, residual, sum over the rows.
+fn layer(module: &mut Module) {
+    let mut b = FuncBuilder::new(module, "main");
+    let n = Expr::var(b.sym("n"));
+    let x = b.param("x", f32_type(vec![n, Expr::i64(20)]));
+    let w = b.constant(f32s(&[20, 20], 1));
+    let bias = b.constant(f32s(&[20], 2));
+    let y = b.emit1(Op::MatMul, &[x, w]).unwrap();
+    let y = binary(&mut b, Binary::Add, y, bias);
+    let y = unary(&mut b, Unary::Tanh, y);
+    let y = binary(&mut b, Binary::Add, y, x);
+    let axes = vec![1];
+    let s = b.emit1(Op::Reduce { kind: ReduceKind::Mean, axes, keep_dims: true }, &[y]).unwrap();
+    let z = binary(&mut b, Binary::Sub, y, s);
+    let soft = b.emit1(Op::Softmax { axis: 1, log: false }, &[z]).unwrap();
+    b.finish(vec![soft, y], vec!["soft".into(), "y".into()]);
+}
+
+#[test]
+fn a_layer_runs_at_every_batch() {
+    let mut module = Module::default();
+    layer(&mut module);
+    for n in [1, 3, 8] {
+        agree(&module, &[f32s(&[n, 20], 7)]);
+    }
+}
+
+#[test]
+fn epilogues_join_their_product() {
+    let mut module = Module::default();
+    layer(&mut module);
+    let kernels = harness::kernels(&module);
+    assert!(kernels.contains(&"fused_mat_mul_add_tanh_add".to_string()), "{kernels:?}");
+}
+
+#[test]
+fn wrong_arguments_are_refused_by_name() {
+    let mut module = Module::default();
+    layer(&mut module);
+    let error = harness::run(&module, &[f32s(&[3, 21], 7)]).unwrap_err();
+    assert!(error.contains("param=x"), "{error}");
+    let error = harness::run(&module, &[i64s(&[2, 20], &[0; 40])]).unwrap_err();
+    assert!(error.contains("float32"), "{error}");
+}
+
+#[test]
+fn symbolic_views_compute_their_extents() {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let m = Expr::var(b.sym("m"));
+    let x = b.param("x", f32_type(vec![m.clone()]));
+    let z = b.param("z", f32_type(vec![m.clone() * 2]));
+    let y = b.emit1(Op::Concat { axis: 0 }, &[x, z]).unwrap();
+    let three = b.emit1(Op::Reshape(vec![Expr::i64(3), m]), &[y]).unwrap();
+    let e = unary(&mut b, Unary::Exp, three);
+    b.finish(vec![e, three, x], vec!["e".into(), "three".into(), "x".into()]);
+    agree(&module, &[f32s(&[4], 1), f32s(&[8], 2)]);
+    let error = harness::run(&module, &[f32s(&[4], 1), f32s(&[9], 2)]).unwrap_err();
+    assert!(error.contains("param=z"), "{error}");
+}
+
+#[test]
+fn a_batch_norm_disappears_into_its_convolution() {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let n = Expr::var(b.sym("n"));
+    let x = b.param("x", f32_type(vec![n, 3.into(), 6.into(), 6.into()]));
+    let w = b.constant(f32s(&[5, 3, 3, 3], 1));
+    let (scale, shift) = (b.constant(f32s(&[5, 1, 1], 2)), b.constant(f32s(&[1, 5, 1, 1], 3)));
+    let attrs = ConvAttrs {
+        strides: vec![1, 2],
+        pads_begin: vec![1, 1],
+        pads_end: vec![1, 0],
+        dilations: vec![1, 1],
+        groups: 1,
+    };
+    let y = b.emit1(Op::Conv(attrs), &[x, w]).unwrap();
+    let y = binary(&mut b, Binary::Mul, y, scale);
+    let y = binary(&mut b, Binary::Add, y, shift);
+    let y = unary(&mut b, Unary::Sigmoid, y);
+    b.finish(vec![y], vec!["y".into()]);
+    assert_eq!(harness::kernels(&module), ["fused_conv_sigmoid"]);
+    agree(&module, &[f32s(&[2, 3, 6, 6], 9)]);
+}
+
+#[test]
+fn branches_join_values_of_both_sides() {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let ty = f32_type(vec![Expr::i64(4)]);
+    let x = b.param("x", ty.clone());
+    let flag = b.param("flag", TensorType::new(DType::BOOL, vec![]));
+    let before = unary(&mut b, Unary::Exp, x);
+    b.open();
+    let t = binary(&mut b, Binary::Add, before, x);
+    let then = b.close(vec![t, before]);
+    b.open();
+    let e = unary(&mut b, Unary::Neg, before);
+    let otherwise = b.close(vec![x, e]);
+    let outs = b.bind(Node::If { cond: flag, then, otherwise }, vec![ty.clone(), ty]);
+    let y = binary(&mut b, Binary::Mul, outs[0], outs[1]);
+    b.finish(vec![y, outs[0]], vec!["y".into(), "first".into()]);
+    for flag in [0u8, 1] {
+        let flag = tensor(DType::BOOL, &[], vec![flag]);
+        agree(&module, &[f32s(&[4], 3), flag]);
+    }
+}
+
+/// `while i < trips and x[0] < limit { x = x + x; y, z = z, y; scan x }`
+fn looping() -> Module {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let one = f32_type(vec![Expr::i64(2)]);
+    let x = b.param("x", one.clone());
+    let z = b.param("z", one.clone());
+    let trips = b.param("trips", TensorType::new(DType::I64, vec![]));
+    let limit = b.constant(Literal::from_f32(vec![], &[100.0]));
+    let count = Expr::var(b.sym("count"));
+    let iter = b.body_param("i", TensorType::new(DType::I64, vec![]));
+    let cond_in = b.body_param("c", TensorType::new(DType::BOOL, vec![]));
+    let carried: Vec<Value> =
+        ["x", "y", "z"].map(|n| b.body_param(n, one.clone())).into_iter().collect();
+    b.open();
+    let next = binary(&mut b, Binary::Add, carried[0], carried[0]);
+    let shifted = b.emit1(Op::Cast(DType::F32), &[iter]).unwrap();
+    let scan = binary(&mut b, Binary::Add, next, shifted);
+    let first = Op::Slice { begin: vec![0.into()], extent: vec![1.into()], stride: vec![1] };
+    let first = b.emit1(first, &[next]).unwrap();
+    let first = b.emit1(Op::Reshape(vec![]), &[first]).unwrap();
+    let go = binary(&mut b, Binary::Less, first, limit);
+    let body = b.close(vec![go, next, carried[2], carried[1], scan]);
+    let node = Node::Loop(Box::new(Loop {
+        max_trips: Some(trips),
+        cond: None,
+        init: vec![x, x, z],
+        iter,
+        cond_in,
+        carried,
+        body,
+    }));
+    let types = vec![one.clone(), one.clone(), one, f32_type(vec![count, Expr::i64(2)])];
+    let outs = b.bind(node, types);
+    let sum = Op::Reduce { kind: ReduceKind::Sum, axes: vec![0], keep_dims: false };
+    let sum = b.emit1(sum, &[outs[3]]).unwrap();
+    let mut results = outs;
+    results.push(sum);
+    let names = (0..results.len()).map(|n| format!("r{n}")).collect();
+    b.finish(results, names);
+    module
+}
+
+#[test]
+fn loops_carry_swap_count_and_stack() {
+    let module = looping();
+    for trips in [0, 1, 2, 5, 50] {
+        let x = Literal::from_f32(vec![2], &[1.5, -2.0]);
+        let z = Literal::from_f32(vec![2], &[7.0, 8.0]);
+        agree(&module, &[x, z, i64s(&[], &[trips])]);
+    }
+}
+
+#[test]
+fn elements_become_extents() {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let x = b.param("x", f32_type(vec![]));
+    let shape = b.param("shape", TensorType::new(DType::I64, vec![Expr::i64(2)]));
+    let dims = b.match_shape(shape, "d");
+    let y = b.emit1(Op::Broadcast(dims.clone()), &[x]).unwrap();
+    let y = unary(&mut b, Unary::Exp, y);
+    let rows = b.emit1(Op::Iota { count: dims[0].clone() + 1 }, &[]).unwrap();
+    b.finish(vec![y, rows], vec!["y".into(), "rows".into()]);
+    let x = Literal::from_f32(vec![], &[0.5]);
+    agree(&module, &[x.clone(), i64s(&[2], &[3, 2])]);
+    agree(&module, &[x.clone(), i64s(&[2], &[0, 5])]);
+    let error = harness::run(&module, &[x, i64s(&[2], &[-1, 5])]).unwrap_err();
+    assert!(!error.is_empty());
+}
+
+#[test]
+fn constants_and_parameters_may_be_results() {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let x = b.param("x", f32_type(vec![Expr::i64(2)]));
+    let c = b.constant(f32s(&[3], 1));
+    b.finish(vec![c, x, x], vec!["c".into(), "x".into(), "x2".into()]);
+    agree(&module, &[f32s(&[2], 5)]);
+}
+
+#[test]
+fn heavy_work_is_not_repeated() {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let x = b.param("x", f32_type(vec![Expr::i64(8), Expr::i64(1)]));
+    let y = b.param("y", f32_type(vec![Expr::i64(8), Expr::i64(9)]));
+    let e = unary(&mut b, Unary::Exp, x);
+    let z = binary(&mut b, Binary::Mul, e, y);
+    b.finish(vec![z], vec!["z".into()]);
+    assert_eq!(harness::kernels(&module), ["exp", "mul"]);
+    agree(&module, &[f32s(&[8, 1], 1), f32s(&[8, 9], 2)]);
+}
+
+#[test]
+fn the_arena_is_smaller_than_what_lives_in_it() {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let x = b.param("x", f32_type(vec![Expr::i64(64), Expr::i64(64)]));
+    let mut y = x;
+    for n in 0..6 {
+        let w = b.constant(f32s(&[64, 64], n));
+        y = b.emit1(Op::MatMul, &[y, w]).unwrap();
+    }
+    b.finish(vec![y], vec!["y".into()]);
+    // Five inner results of 16 KiB, two of which live at a time.
+    assert_eq!(harness::storages(&module), [2 * 16384]);
+    agree(&module, &[f32s(&[64, 64], 9)]);
+}
