@@ -46,6 +46,18 @@ impl Literal {
         Literal::new(DType::F32, shape, Arc::new(data)).expect("count matches shape")
     }
 
+    /// The scalar 1 of a floating-point type.
+    pub fn one(dtype: DType) -> Option<Literal> {
+        let data = match dtype {
+            DType::F64 => 1f64.to_le_bytes().to_vec(),
+            DType::F32 => 1f32.to_le_bytes().to_vec(),
+            DType::F16 => half::f16::ONE.to_le_bytes().to_vec(),
+            DType::BF16 => half::bf16::ONE.to_le_bytes().to_vec(),
+            _ => return None,
+        };
+        Literal::new(dtype, vec![], Arc::new(data))
+    }
+
     /// Element type.
     pub fn dtype(&self) -> DType {
         self.dtype

@@ -22,6 +22,18 @@ pub(super) fn inline(literal: &Literal) -> Option<String> {
     Some(format!("R.const({value}, \"{}\")", literal.dtype()))
 }
 
+/// The finite number that a scalar is, and not a negative zero.
+pub(super) fn number(literal: &Literal) -> Option<String> {
+    let rank = literal.shape().len();
+    let text = elements(literal, false).filter(|_| rank == 0)?.pop()?;
+    match text.as_str() {
+        "-0.0" => None,
+        "0" | "False" => Some("0.0".into()),
+        "True" => Some("1".into()),
+        _ => Some(text),
+    }
+}
+
 fn nested(shape: &[i64], elements: &[String]) -> String {
     let [_, inner @ ..] = shape else { return elements[0].clone() };
     let step = inner.iter().product::<i64>().max(1) as usize;

@@ -176,6 +176,12 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
             .is_some_and(|l| l.shape().is_empty() && l.bytes().iter().all(|b| *b == 0))
     }
 
+    /// The number that a scalar constant is, unless the text would lose some of it.
+    pub(super) fn number(&self, value: Value) -> Option<String> {
+        let literal = self.cx.module.consts.get(*self.consts.get(&value)?)?;
+        super::consts::number(literal)
+    }
+
     pub(super) fn dim(&self, e: &Expr) -> String {
         DimText(&|var| self.syms.get(&var).cloned().unwrap_or_else(|| var.to_string())).text(e)
     }

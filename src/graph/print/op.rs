@@ -1,15 +1,15 @@
 //! Operators as calls: Relax's name and attributes where Relax has the operator with the same
 //! meaning, else `R.reflex.<name>` with attributes of our own.
 
-use reflex_tir::Expr;
 use reflex_tir::script::float;
+use reflex_tir::{CmpOp, DType, Expr};
 
 use super::consts::boolean;
 use super::func::FuncPrinter;
 use crate::script::table::Word;
 use crate::{
     Binary, ConvAttrs, GatherKind, Op, PadMode, PoolAttrs, PoolKind, ResizeAttrs, ResizeMode,
-    RnnAttrs, RnnCell, ScatterKind, Value, dims,
+    RnnAttrs, RnnCell, ScatterKind, Unary, Value, dims,
 };
 
 /// Layout names by number of spatial axes, as Relax gives them.
@@ -23,6 +23,12 @@ impl FuncPrinter<'_, '_> {
         let x: Vec<String> = args.iter().map(|v| self.value(*v)).collect();
         let all = x.join(", ");
         match op {
+            // Relax has no reciprocal.
+            Op::Unary(Unary::Reciprocal) => {
+                let dtype =
+                    self.func.values[args[0]].ty.as_tensor().map_or(DType::F32, |t| t.dtype);
+                format!("R.divide(R.const(1.0, \"{dtype}\"), {all})")
+            }
             Op::Unary(f) => format!("R.{}({all})", f.word()),
             Op::Binary(Binary::Max) if self.is_zero(args[1]) => format!("R.nn.relu({})", x[0]),
             Op::Binary(f) => format!("R.{}({all})", f.word()),
@@ -67,8 +73,10 @@ impl FuncPrinter<'_, '_> {
             Op::Transpose(perm) => format!("R.permute_dims({all}, axes={})", ints(perm)),
             Op::Broadcast(shape) => format!("R.broadcast_to({all}, {})", self.shape(shape)),
             Op::Concat { axis } => format!("R.concat({}, axis={axis})", tuple(&x)),
-            Op::Slice { begin, extent, stride } => self.slice(&x[0], begin, extent, stride),
-            Op::Pad { mode, before, after } => self.pad(*mode, before, after, &x),
+            Op::Slice { begin, extent, stride } => {
+                self.slice(&x[0], args[0], begin, extent, stride)
+            }
+            Op::Pad { mode, before, after } => self.pad(*mode, before, after, args, &x),
             Op::Gather(kind) => gather(kind, &all),
             Op::Scatter { kind, reduce } => match kind {
                 ScatterKind::Elements(axis) => {
@@ -77,7 +85,7 @@ impl FuncPrinter<'_, '_> {
                 }
                 ScatterKind::Nd => format!("R.scatter_nd({all}, reduction=\"{}\")", reduce.word()),
             },
-            Op::Resize(attrs) => self.resize(&x[0], attrs),
+            Op::Resize(attrs) => self.resize(&x[0], args[0], attrs),
             Op::TopK { axis, k, largest } => self.top_k(&all, *axis, k, *largest),
             Op::Iota { count } => format!("R.arange(0, {}, 1, dtype=\"int64\")", self.dim(count)),
             Op::Dims { values, scalar: false } => {
@@ -103,38 +111,59 @@ impl FuncPrinter<'_, '_> {
         }
     }
 
-    fn slice(&self, name: &str, begin: &[Expr], extent: &[Expr], stride: &[i64]) -> String {
-        let unit = stride.iter().all(|s| *s == 1);
-        let ends: Vec<Expr> = begin
-            .iter()
-            .zip(extent)
-            .map(|(b, e)| dims::simplify(&(b.clone() + e.clone())))
+    fn slice(
+        &self,
+        name: &str,
+        x: Value,
+        begin: &[Expr],
+        extent: &[Expr],
+        stride: &[i64],
+    ) -> String {
+        let own = self.func.values[x].ty.as_tensor().map_or(&[][..], |t| &t.shape);
+        let ends: Option<Vec<Expr>> = (0..begin.len())
+            .map(|i| slice_end(&begin[i], &extent[i], stride[i], own.get(i)?))
             .collect();
-        // Relax counts negative numbers from the end, and clamps what it cannot compare.
-        let plain = |e: &Expr| dims::decide(reflex_tir::CmpOp::Ge, e, &Expr::i64(0)) == Some(true);
-        if !(unit && begin.iter().chain(&ends).all(plain)) {
+        let backwards = stride.iter().any(|s| *s < 0);
+        let known = begin.iter().chain(extent).chain(own).all(|e| e.as_int().is_some());
+        let Some(ends) = ends.filter(|_| known || !backwards) else {
             let (begin, extent) = (self.shape(begin), self.shape(extent));
             let strides = ints(stride);
             return format!("R.reflex.slice({name}, {begin}, {extent}, strides={strides})");
-        }
+        };
         let axes: Vec<String> = (0..begin.len()).map(|a| a.to_string()).collect();
         let list = |l: &[Expr]| tuple(&l.iter().map(|e| self.dim(e)).collect::<Vec<_>>());
         let (axes, begin, end) = (tuple(&axes), list(begin), list(&ends));
         let strides = tuple(&stride.iter().map(i64::to_string).collect::<Vec<_>>());
-        format!("R.strided_slice({name}, {axes}, {begin}, {end}, {strides}, assume_inbound=True)")
+        // Negative strides need Relax's reading of negative ends.
+        let inbound = boolean(!backwards);
+        format!(
+            "R.strided_slice({name}, {axes}, {begin}, {end}, {strides}, assume_inbound={inbound})"
+        )
     }
 
-    fn pad(&self, mode: PadMode, before: &[Expr], after: &[Expr], args: &[String]) -> String {
+    fn pad(
+        &self,
+        mode: PadMode,
+        before: &[Expr],
+        after: &[Expr],
+        values: &[Value],
+        args: &[String],
+    ) -> String {
+        let fill = match values {
+            [_] => Some("0.0".to_string()),
+            [_, value] if mode == PadMode::Constant => self.number(*value),
+            _ => None,
+        };
         let width: Option<Vec<i64>> = before
             .iter()
             .zip(after)
             .flat_map(|(b, a)| [b.as_int(), a.as_int()])
             .map(|w| w.filter(|w| *w >= 0))
             .collect();
-        match (width, args) {
-            (Some(width), [x]) => {
-                let (width, mode) = (ints(&width), mode.word());
-                format!("R.nn.pad({x}, pad_width={width}, pad_value=0.0, pad_mode=\"{mode}\")")
+        match (width, fill) {
+            (Some(width), Some(fill)) => {
+                let (x, width, mode) = (&args[0], ints(&width), mode.word());
+                format!("R.nn.pad({x}, pad_width={width}, pad_value={fill}, pad_mode=\"{mode}\")")
             }
             _ => {
                 let (before, after) = (self.shape(before), self.shape(after));
@@ -144,21 +173,44 @@ impl FuncPrinter<'_, '_> {
         }
     }
 
-    fn resize(&self, name: &str, attrs: &ResizeAttrs) -> String {
-        let (shape, coord) = (self.shape(&attrs.shape), attrs.coord.word());
-        let mode = match attrs.mode {
+    fn resize(&self, name: &str, x: Value, attrs: &ResizeAttrs) -> String {
+        let coord = attrs.coord.word();
+        let own = self.func.values[x].ty.as_tensor().map_or(&[][..], |t| &t.shape);
+        let planar = own.len() == 4 && own[..2] == attrs.shape[..2] && attrs.scales.is_none();
+        let (mut cubic, mut rounding, mut exclude) = (-0.75, "", false);
+        let method = match attrs.mode {
             ResizeMode::Nearest(nearest) => {
-                format!("method=\"nearest\", rounding_method=\"{}\"", nearest.word())
+                rounding = nearest.word();
+                if planar { "nearest_neighbor" } else { "nearest" }
             }
-            ResizeMode::Linear => "method=\"linear\"".to_string(),
+            ResizeMode::Linear => "linear",
             ResizeMode::Cubic { coefficient, exclude_outside } => {
-                let (a, exclude) = (float(coefficient), boolean(exclude_outside));
-                format!("method=\"cubic\", cubic_alpha={a}, cubic_exclude={exclude}")
+                (cubic, exclude) = (coefficient, exclude_outside);
+                "cubic"
+            }
+        };
+        if planar {
+            let (size, cubic) = (self.shape(&attrs.shape[2..]), float(cubic));
+            let exclude = i32::from(exclude);
+            return format!(
+                "R.image.resize2d({name}, {size}, roi=[0.0, 0.0, 0.0, 0.0], layout=\"NCHW\", \
+                 method=\"{method}\", coordinate_transformation_mode=\"{coord}\", \
+                 rounding_method=\"{rounding}\", cubic_alpha={cubic}, cubic_exclude={exclude}, \
+                 extrapolation_value=0.0, out_dtype=None)"
+            );
+        }
+        let mode = match attrs.mode {
+            ResizeMode::Nearest(_) => format!(", rounding_method=\"{rounding}\""),
+            ResizeMode::Linear => String::new(),
+            ResizeMode::Cubic { .. } => {
+                let (cubic, exclude) = (float(cubic), boolean(exclude));
+                format!(", cubic_alpha={cubic}, cubic_exclude={exclude}")
             }
         };
         let scales = attrs.scales.as_ref().map_or("None".to_string(), |s| floats(s));
+        let shape = self.shape(&attrs.shape);
         format!(
-            "R.reflex.resize({name}, {shape}, {mode}, \
+            "R.reflex.resize({name}, {shape}, method=\"{method}\"{mode}, \
              coordinate_transformation_mode=\"{coord}\", scales={scales})"
         )
     }
@@ -175,6 +227,25 @@ impl FuncPrinter<'_, '_> {
             }
         }
     }
+}
+
+/// The end that Relax reads as this slice of an axis, if there is one.
+fn slice_end(begin: &Expr, extent: &Expr, stride: i64, dim: &Expr) -> Option<Expr> {
+    if stride > 0 {
+        let end = dims::simplify(&(begin.clone() + (extent.clone() - 1) * stride + 1));
+        let end = if extent.as_int() == Some(0) { begin.clone() } else { end };
+        let read = dims::simplify(&(end.clone() - begin.clone()).ceildiv(stride));
+        // Relax counts negative numbers from the end.
+        let plain = |e: &Expr| dims::decide(CmpOp::Ge, e, &Expr::i64(0)) == Some(true);
+        return (read == dims::simplify(extent) && plain(begin) && plain(&end)).then_some(end);
+    }
+    let (begin, extent, dim) = (begin.as_int()?, extent.as_int()?, dim.as_int()?);
+    let last = begin.checked_add(extent.checked_sub(1)?.checked_mul(stride)?)?;
+    if extent < 1 || last < 0 || begin >= dim {
+        return None;
+    }
+    // The place before the first element is far below zero, as -1 would be the last.
+    Some(Expr::i64(if last > 0 { last - 1 } else { -dim - 1 }))
 }
 
 /// `[1, 2]`

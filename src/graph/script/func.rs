@@ -35,6 +35,8 @@ pub(super) struct FuncParser<'s, 'm> {
     synced: usize,
     scopes: Vec<HashMap<String, Item>>,
     result_names: Option<Vec<String>>,
+    /// Fields of the tuples that were made here.
+    pub tuples: HashMap<Value, Vec<Value>>,
 }
 
 impl<'s, 'm> FuncParser<'s, 'm> {
@@ -54,6 +56,7 @@ impl<'s, 'm> FuncParser<'s, 'm> {
             synced: 0,
             scopes: vec![HashMap::new()],
             result_names: None,
+            tuples: HashMap::new(),
         };
         let params = parameters(source, def, &mut p.dims)?;
         p.sync_dims();

@@ -83,7 +83,11 @@ impl FuncParser<'_, '_> {
 
     /// An extent as a scalar tensor of the type of another.
     fn extent_as(&mut self, call: &ast::ExprCall, extent: Expr, like: Value) -> Read<Value> {
-        let values = vec![crate::dims::simplify(&extent)];
+        let extent = crate::dims::simplify(&extent);
+        if let Some(value) = extent.as_int() {
+            return self.number(call.start(), self.dtype_of(like), value as f64);
+        }
+        let values = vec![extent];
         let value = self.step(call.start(), Op::Dims { values, scalar: true }, &[])?;
         self.cast_to(call, value, self.dtype_of(like))
     }

@@ -55,7 +55,7 @@ impl FuncParser<'_, '_> {
                 let [batch, rest @ ..] = &shape[..] else {
                     return Err(self.source.unsupported(call));
                 };
-                let shape = vec![batch.clone(), self.merged(rest)];
+                let shape = vec![batch.clone(), crate::dims::product(rest)];
                 self.emit1(at, Op::Reshape(shape), &[x])
             }
             _ => self.norm(name, call),

@@ -9,18 +9,22 @@ use super::args::{Args, elements};
 use super::func::FuncParser;
 use super::table::Word;
 use super::value::Item;
-use crate::{ArgReduceKind, Binary, Op, ReduceKind, Unary, Value};
+use crate::{ArgReduceKind, Binary, Literal, Op, ReduceKind, Unary, Value};
 
 impl FuncParser<'_, '_> {
     /// `R.<name>(...)`.
     pub(super) fn operator(&mut self, name: &str, call: &ast::ExprCall) -> Read<Item> {
-        if let Some(f) = Unary::from_word(name) {
+        // Relax has no reciprocal: it is a quotient.
+        if let Some(f) = Unary::from_word(name).filter(|f| *f != Unary::Reciprocal) {
             let x = self.one(call)?;
             return self.emit1(call.start(), Op::Unary(f), &[x]);
         }
         if let Some(f) = Binary::from_word(name) {
             let args = Args::bind(self.source, call, &["x1", "x2"])?;
             let operands = [self.value(args.need("x1")?)?, self.value(args.need("x2")?)?];
+            if f == Binary::Div && self.is_one(operands[0], operands[1]) {
+                return self.emit1(call.start(), Op::Unary(Unary::Reciprocal), &operands[1..]);
+            }
             return self.emit1(call.start(), Op::Binary(f), &operands);
         }
         if let Some(kind) = ReduceKind::from_word(name) {
@@ -67,6 +71,13 @@ impl FuncParser<'_, '_> {
                 None => self.movement(name, call),
             },
         }
+    }
+
+    /// Whether a value is the scalar constant 1 of the floating-point type of another.
+    fn is_one(&self, value: Value, other: Value) -> bool {
+        let dtype = self.dtype_of(other);
+        let one = self.b.as_constant(value).filter(|l| l.shape().is_empty() && l.dtype() == dtype);
+        dtype.is_float() && one.is_some_and(|l| Literal::one(dtype).as_ref() == Some(l))
     }
 
     /// The only argument of a call.

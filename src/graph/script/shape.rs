@@ -300,7 +300,11 @@ impl FuncParser<'_, '_> {
         if step != 1 {
             x = self.with(at, Binary::Mul, x, step as f64)?;
         }
-        if start.as_int() != Some(0) {
+        if let Some(start) = start.as_int() {
+            if start != 0 {
+                x = self.with(at, Binary::Add, x, start as f64)?;
+            }
+        } else {
             let values = vec![dims::simplify(&start)];
             let start = self.step(at, Op::Dims { values, scalar: true }, &[])?;
             x = self.pair(at, Binary::Add, x, start)?;
@@ -322,8 +326,14 @@ impl FuncParser<'_, '_> {
         let [.., rows, columns] = &shape[..] else { return Err(self.source.unsupported(call)) };
         let row = self.step(at, Op::Iota { count: rows.clone() }, &[])?;
         let row = self.insert_axis(at, row, 1)?;
-        let shift = self.step(at, Op::Dims { values: vec![k], scalar: true }, &[])?;
-        let diagonal = self.pair(at, Binary::Add, row, shift)?;
+        let diagonal = match k.as_int() {
+            Some(0) => row,
+            Some(k) => self.with(at, Binary::Add, row, k as f64)?,
+            None => {
+                let shift = self.step(at, Op::Dims { values: vec![k], scalar: true }, &[])?;
+                self.pair(at, Binary::Add, row, shift)?
+            }
+        };
         let column = self.step(at, Op::Iota { count: columns.clone() }, &[])?;
         let f = if upper { Binary::GreaterEqual } else { Binary::LessEqual };
         let kept = self.pair(at, f, column, diagonal)?;

@@ -29,7 +29,7 @@ macro_rules! words { ($($ty:ident { $($variant:ident = $word:literal,)* })*) => 
 words! {
     Unary {
         Neg = "negative", Abs = "abs", Sign = "sign", Exp = "exp", Log = "log", Sqrt = "sqrt",
-        Reciprocal = "reflex.reciprocal",
+        Reciprocal = "reciprocal",
         Sin = "sin", Cos = "cos", Tan = "tan", Asin = "asin", Acos = "acos", Atan = "atan",
         Sinh = "sinh", Cosh = "cosh", Tanh = "tanh", Asinh = "asinh", Acosh = "acosh",
         Atanh = "atanh", Erf = "erf", Sigmoid = "sigmoid", Floor = "floor", Ceil = "ceil",

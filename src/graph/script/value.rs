@@ -75,6 +75,9 @@ impl FuncParser<'_, '_> {
     pub fn fields(&mut self, item: Item, at: TextSize) -> Read<Vec<Value>> {
         match item {
             Item::Several(values) => Ok(values),
+            Item::Value(value) if self.tuples.contains_key(&value) => {
+                Ok(self.tuples[&value].clone())
+            }
             Item::Value(value) => match self.b.ty(value).clone() {
                 Type::Tuple(types) => {
                     let get = |(i, ty)| self.b.bind_values(Node::TupleGet(value, i), vec![ty])[0];
@@ -90,7 +93,9 @@ impl FuncParser<'_, '_> {
 
     fn tuple(&mut self, items: Vec<Value>) -> Value {
         let types = items.iter().map(|v| self.b.ty(*v).clone()).collect();
-        self.b.bind_values(Node::Tuple(items), vec![Type::Tuple(types)])[0]
+        let tuple = self.b.bind_values(Node::Tuple(items.clone()), vec![Type::Tuple(types)])[0];
+        self.tuples.insert(tuple, items);
+        tuple
     }
 
     /// The type of an operand.

@@ -8,7 +8,7 @@ use super::Read;
 use super::args::Args;
 use super::func::FuncParser;
 use super::value::Item;
-use crate::{Op, PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest, dims};
+use crate::{Op, PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest};
 
 const CHANNELS_FIRST: [&str; 3] = ["NCW", "NCHW", "NCDHW"];
 
@@ -191,16 +191,18 @@ impl FuncParser<'_, '_> {
         let coord = args.word("coordinate_transformation_mode", ResizeCoord::HalfPixel)?;
         let mode = match args.string("method", "linear")?.as_str() {
             "nearest_neighbor" => match args.string("rounding_method", "round")?.as_str() {
-                "" | "round" if coord == ResizeCoord::AlignCorners => {
-                    ResizeMode::Nearest(ResizeNearest::RoundPreferCeil)
+                "" if coord != ResizeCoord::AlignCorners => {
+                    ResizeMode::Nearest(ResizeNearest::Floor)
                 }
-                "" | "floor" => ResizeMode::Nearest(ResizeNearest::Floor),
+                "floor" => ResizeMode::Nearest(ResizeNearest::Floor),
                 "ceil" => ResizeMode::Nearest(ResizeNearest::Ceil),
                 "round_prefer_floor" => ResizeMode::Nearest(ResizeNearest::RoundPreferFloor),
-                "round_prefer_ceil" | "round" => {
-                    ResizeMode::Nearest(ResizeNearest::RoundPreferCeil)
+                "round_prefer_ceil" => ResizeMode::Nearest(ResizeNearest::RoundPreferCeil),
+                // `round` goes to even at ties, which no mode of ours does.
+                other => {
+                    let message = format!("`rounding_method=\"{other}\"` is not supported");
+                    return Err(self.source.refuse(call.start(), message));
                 }
-                _ => return Err(self.source.unsupported(call)),
             },
             "linear" => ResizeMode::Linear,
             "cubic" => ResizeMode::Cubic {
@@ -217,10 +219,5 @@ impl FuncParser<'_, '_> {
         let shape = shape[..2].iter().cloned().chain(size).collect();
         let attrs = ResizeAttrs { mode, coord, shape, scales: None };
         self.emit1(call.start(), Op::Resize(attrs), &[x])
-    }
-
-    /// Extents that end up in one axis.
-    pub(super) fn merged(&self, shape: &[Expr]) -> Expr {
-        dims::product(shape)
     }
 }

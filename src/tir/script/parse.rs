@@ -63,6 +63,7 @@ pub fn parse_function(
 /// Reads one int64 expression over named variables, as a graph's dimensions are written.
 pub fn parse_dim(e: &Py, text: &str, vars: &HashMap<String, Var>) -> Result<Expr, ScriptError> {
     let mut p = Parser::new(text, "", &[]);
+    p.bare_int = DType::I64;
     for (name, var) in vars {
         while p.func.vars.len() <= var.index() {
             p.func.new_var("");
@@ -194,6 +195,8 @@ pub(super) struct Parser<'s> {
     handles: HashMap<String, usize>,
     pub depth: usize,
     pub num_outputs: Option<usize>,
+    /// Type of a bare integer that meets nothing which has a type.
+    pub bare_int: DType,
 }
 
 pub(super) type Read<T> = Result<T, ScriptError>;
@@ -209,6 +212,7 @@ impl<'s> Parser<'s> {
             handles: HashMap::new(),
             depth: 0,
             num_outputs: None,
+            bare_int: DType::I32,
         }
     }
 

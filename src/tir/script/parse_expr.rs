@@ -20,7 +20,17 @@ pub(super) enum Value {
 impl Parser<'_> {
     /// An expression whose bare numbers keep their default type.
     pub fn expr(&mut self, e: &Py) -> Read<Expr> {
-        Ok(typed(self.value(e)?))
+        let value = self.value(e)?;
+        Ok(self.typed(value))
+    }
+
+    /// A number that meets nothing, with its default type.
+    fn typed(&self, value: Value) -> Expr {
+        match value {
+            Value::Int(n) => Expr::int(n, self.bare_int),
+            Value::Float(x) => Expr::float(x, DType::F32),
+            Value::Typed(e) => e,
+        }
     }
 
     /// An int64 expression: an index, an extent or a bound.
@@ -201,7 +211,9 @@ impl Parser<'_> {
                 Ok((a, b))
             }
             (number, Value::Typed(b)) => Ok((self.number_as(number, b.dtype(), at)?, b)),
-            (Value::Int(a), Value::Int(b)) => Ok((typed(Value::Int(a)), typed(Value::Int(b)))),
+            (Value::Int(a), Value::Int(b)) => {
+                Ok((self.typed(Value::Int(a)), self.typed(Value::Int(b))))
+            }
             (a, b) => {
                 let float = |v| self.number_as(v, DType::F32, at);
                 Ok((float(a)?, float(b)?))
@@ -355,12 +367,4 @@ fn infix(name: &str) -> Option<BinOp> {
         "Mul" => BinOp::Mul,
         _ => return None,
     })
-}
-
-fn typed(value: Value) -> Expr {
-    match value {
-        Value::Int(n) => Expr::int(n, DType::I32),
-        Value::Float(x) => Expr::float(x, DType::F32),
-        Value::Typed(e) => e,
-    }
 }

@@ -47,14 +47,4 @@ class Module:
         lv8: R.Tensor((2, 3, 4), dtype="float32") = R.where(gv29, p0, gv28)
         lv9: R.Tensor((2, 12), dtype="float32") = R.reshape(p0, R.shape([2, 12]))
         gv_30: R.Tuple(R.Tensor((2, 3, 4), dtype="float32"), R.Tensor((2, 3, 4), dtype="float32"), R.Tensor((2, 3, 4), dtype="float32"), R.Tensor((2, 3, 4), dtype="float32"), R.Tensor((2, 3, 4), dtype="float32"), R.Tensor((2, 3, 4), dtype="float32"), R.Tensor((2, 3, 4), dtype="float32"), R.Tensor((2, 3, 4), dtype="float32"), R.Tensor((2, 3, 4), dtype="float32"), R.Tensor((2, 12), dtype="float32")) = (lv, lv1, lv2, lv3, lv4, lv5, lv6, lv7, lv8, lv9)
-        gv31: R.Tensor((2, 3, 4), dtype="float32") = gv_30[0]
-        gv32: R.Tensor((2, 3, 4), dtype="float32") = gv_30[1]
-        gv33: R.Tensor((2, 3, 4), dtype="float32") = gv_30[2]
-        gv34: R.Tensor((2, 3, 4), dtype="float32") = gv_30[3]
-        gv35: R.Tensor((2, 3, 4), dtype="float32") = gv_30[4]
-        gv36: R.Tensor((2, 3, 4), dtype="float32") = gv_30[5]
-        gv37: R.Tensor((2, 3, 4), dtype="float32") = gv_30[6]
-        gv38: R.Tensor((2, 3, 4), dtype="float32") = gv_30[7]
-        gv39: R.Tensor((2, 3, 4), dtype="float32") = gv_30[8]
-        gv40: R.Tensor((2, 12), dtype="float32") = gv_30[9]
-        return (gv31, gv32, gv33, gv34, gv35, gv36, gv37, gv38, gv39, gv40)
+        return (lv, lv1, lv2, lv3, lv4, lv5, lv6, lv7, lv8, lv9)

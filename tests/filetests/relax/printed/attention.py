@@ -24,6 +24,4 @@ class Module:
         gv14: R.Tensor((1, 2, 3, 4), dtype="float32") = R.matmul(gv13, gv9, out_dtype=None)
         lv1: R.Tensor((1, 3, 2, 4), dtype="float32") = R.permute_dims(gv14, axes=[0, 2, 1, 3])
         gv_15: R.Tuple(R.Tensor((1, 3, 2, 4), dtype="float32"), R.Tensor((1, 3, 2, 4), dtype="float32")) = (lv, lv1)
-        gv16: R.Tensor((1, 3, 2, 4), dtype="float32") = gv_15[0]
-        gv17: R.Tensor((1, 3, 2, 4), dtype="float32") = gv_15[1]
-        return (gv16, gv17)
+        return (lv, lv1)

@@ -12,12 +12,7 @@ class Module:
         lv3: R.Tensor((3, 4), dtype="float32") = R.where(R.const(True, "bool"), p0, p0)
         lv4: R.Tensor((3, 2), dtype="float32") = R.take(p0, R.const([1, 0], "int32"), axis=1, mode="fast")
         gv: R.Tuple(R.Tensor((3, 6), dtype="float32"), R.Tensor((3, 4), dtype="float32"), R.Tensor((3, 4), dtype="float32"), R.Tensor((3, 4), dtype="float32"), R.Tensor((3, 2), dtype="float32")) = (lv, lv1, lv2, lv3, lv4)
-        gv1: R.Tensor((3, 6), dtype="float32") = gv[0]
-        gv2: R.Tensor((3, 4), dtype="float32") = gv[1]
-        gv3: R.Tensor((3, 4), dtype="float32") = gv[2]
-        gv4: R.Tensor((3, 4), dtype="float32") = gv[3]
-        gv5: R.Tensor((3, 2), dtype="float32") = gv[4]
-        return (gv1, gv2, gv3, gv4, gv5)
+        return (lv, lv1, lv2, lv3, lv4)
 
 # Metadata omitted: 1 constants, 96 bytes.
 # metadata["ir.GenericConst"][0]: float32[4, 6], 96 bytes

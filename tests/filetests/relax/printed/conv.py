@@ -17,20 +17,7 @@ class Module:
         lv8: R.Tensor((1, 3, 7), dtype="float32") = R.nn.avg_pool1d(p3, pool_size=[2], strides=[1], dilation=[1], padding=[0, 0], ceil_mode=False, count_include_pad=True, layout="NCW", out_layout="NCW")
         lv9: R.Tensor((1, 4, 1, 1), dtype="float32") = R.mean(p0, axis=[2, 3], keepdims=True)
         lv10: R.Tensor((1, 4, 3, 5), dtype="float32") = R.nn.avg_pool2d(p0, pool_size=[2, 1], strides=[2, 1], dilation=[1, 1], padding=[0, 0, 0, 0], ceil_mode=False, count_include_pad=False, layout="NCHW", out_layout="NCHW")
-        lv11: R.Tensor((1, 4, 9, 7), dtype="float32") = R.reflex.resize(p0, R.shape([1, 4, 9, 7]), method="linear", coordinate_transformation_mode="half_pixel", scales=None)
-        lv12: R.Tensor((1, 4, 3, 10), dtype="float32") = R.reflex.resize(p0, R.shape([1, 4, 3, 10]), method="nearest", rounding_method="floor", coordinate_transformation_mode="asymmetric", scales=None)
+        lv11: R.Tensor((1, 4, 9, 7), dtype="float32") = R.image.resize2d(p0, R.shape([9, 7]), roi=[0.0, 0.0, 0.0, 0.0], layout="NCHW", method="linear", coordinate_transformation_mode="half_pixel", rounding_method="", cubic_alpha=-0.75, cubic_exclude=0, extrapolation_value=0.0, out_dtype=None)
+        lv12: R.Tensor((1, 4, 3, 10), dtype="float32") = R.image.resize2d(p0, R.shape([3, 10]), roi=[0.0, 0.0, 0.0, 0.0], layout="NCHW", method="nearest_neighbor", coordinate_transformation_mode="asymmetric", rounding_method="floor", cubic_alpha=-0.75, cubic_exclude=0, extrapolation_value=0.0, out_dtype=None)
         gv: R.Tuple(R.Tensor((1, 6, 3, 3), dtype="float32"), R.Tensor((1, 6, 4, 5), dtype="float32"), R.Tensor((1, 6, 13, 10), dtype="float32"), R.Tensor((1, 2, 8), dtype="float32"), R.Tensor((1, 4, 4, 5), dtype="float32"), R.Tensor((1, 4, 4, 3), dtype="float32"), R.Tensor((1, 4, 6, 4), dtype="float32"), R.Tensor((1, 3, 3), dtype="float32"), R.Tensor((1, 3, 7), dtype="float32"), R.Tensor((1, 4, 1, 1), dtype="float32"), R.Tensor((1, 4, 3, 5), dtype="float32"), R.Tensor((1, 4, 9, 7), dtype="float32"), R.Tensor((1, 4, 3, 10), dtype="float32")) = (lv, lv1, lv2, lv3, lv4, lv5, lv6, lv7, lv8, lv9, lv10, lv11, lv12)
-        gv1: R.Tensor((1, 6, 3, 3), dtype="float32") = gv[0]
-        gv2: R.Tensor((1, 6, 4, 5), dtype="float32") = gv[1]
-        gv3: R.Tensor((1, 6, 13, 10), dtype="float32") = gv[2]
-        gv4: R.Tensor((1, 2, 8), dtype="float32") = gv[3]
-        gv5: R.Tensor((1, 4, 4, 5), dtype="float32") = gv[4]
-        gv6: R.Tensor((1, 4, 4, 3), dtype="float32") = gv[5]
-        gv7: R.Tensor((1, 4, 6, 4), dtype="float32") = gv[6]
-        gv8: R.Tensor((1, 3, 3), dtype="float32") = gv[7]
-        gv9: R.Tensor((1, 3, 7), dtype="float32") = gv[8]
-        gv10: R.Tensor((1, 4, 1, 1), dtype="float32") = gv[9]
-        gv11: R.Tensor((1, 4, 3, 5), dtype="float32") = gv[10]
-        gv12: R.Tensor((1, 4, 9, 7), dtype="float32") = gv[11]
-        gv13: R.Tensor((1, 4, 3, 10), dtype="float32") = gv[12]
-        return (gv1, gv2, gv3, gv4, gv5, gv6, gv7, gv8, gv9, gv10, gv11, gv12, gv13)
+        return (lv, lv1, lv2, lv3, lv4, lv5, lv6, lv7, lv8, lv9, lv10, lv11, lv12)

@@ -8,11 +8,11 @@ n = TypeVar("n")
 @I.ir_module
 class Module:
     @R.function
-    def main(p0: R.Tensor((n, 4), dtype="float32"), p1: R.Tensor((k, 4), dtype="float32")) -> R.Tuple(R.Tensor(("n + k", 4), dtype="float32"), R.Tensor(("n * 4",), dtype="float32"), R.Tensor(("n * 2", 2), dtype="float32"), R.Tensor(("T.max(n - T.min(1, n), 0)", 4), dtype="float32"), R.Tensor(("T.max(n - 1, 0)", 4), dtype="float32"), R.Tensor((n, k, 4), dtype="float32"), R.Tensor((n, 2), dtype="float32"), R.Tensor((n,), dtype="int64"), R.Tensor((n, k), dtype="float32"), R.Tensor((n, 4), dtype="float32"), R.Tensor((4,), dtype="float32"), R.Tensor((2,), dtype="int64"), R.Tensor(("n + 2", 4), dtype="float32"), R.Tensor((n, 4), dtype="int32")):
+    def main(p0: R.Tensor((n, 4), dtype="float32"), p1: R.Tensor((k, 4), dtype="float32")) -> R.Tuple(R.Tensor(("n + k", 4), dtype="float32"), R.Tensor(("n * 4",), dtype="float32"), R.Tensor(("n * 2", 2), dtype="float32"), R.Tensor(("n - T.min(1, n)", 4), dtype="float32"), R.Tensor(("T.max(n - 1, 0)", 4), dtype="float32"), R.Tensor((n, k, 4), dtype="float32"), R.Tensor((n, 2), dtype="float32"), R.Tensor((n,), dtype="int64"), R.Tensor((n, k), dtype="float32"), R.Tensor((n, 4), dtype="float32"), R.Tensor((4,), dtype="float32"), R.Tensor((2,), dtype="int64"), R.Tensor(("n + 2", 4), dtype="float32"), R.Tensor((n, 4), dtype="int32")):
         lv: R.Tensor((n + k, 4), dtype="float32") = R.concat((p0, p1), axis=0)
         lv1: R.Tensor((n * 4,), dtype="float32") = R.reshape(p0, R.shape([n * 4]))
         lv2: R.Tensor((n * 2, 2), dtype="float32") = R.reshape(p0, R.shape([n * 2, 2]))
-        lv3: R.Tensor((T.max(n - T.min(1, n), 0), 4), dtype="float32") = R.strided_slice(p0, (0, 1), (T.min(1, n), 0), (T.max(n - T.min(1, n), 0) + T.min(1, n), 4), (1, 1), assume_inbound=True)
+        lv3: R.Tensor((n - T.min(1, n), 4), dtype="float32") = R.strided_slice(p0, (0, 1), (T.min(1, n), 0), (n, 4), (1, 1), assume_inbound=True)
         lv4: R.Tensor((T.max(n - 1, 0), 4), dtype="float32") = R.strided_slice(p0, (0, 1), (0, 0), (T.max(n - 1, 0), 4), (1, 1), assume_inbound=True)
         lv5: R.Tensor((1, k, 4), dtype="float32") = R.reshape(p1, R.shape([1, k, 4]))
         lv6: R.Tensor((n, k, 4), dtype="float32") = R.broadcast_to(lv5, R.shape([n, k, 4]))
@@ -26,19 +26,5 @@ class Module:
         lv14: R.Tensor((n + 2, 4), dtype="float32") = R.nn.pad(p0, pad_width=[1, 1, 0, 0], pad_value=0.0, pad_mode="constant")
         lv15: R.Tensor((n, 4), dtype="float32") = R.cumsum(p0, axis=0, dtype=None, exclusive=False)
         lv16: R.Tensor((n, 4), dtype="int32") = R.astype(lv15, dtype="int32")
-        gv: R.Tuple(R.Tensor((n + k, 4), dtype="float32"), R.Tensor((n * 4,), dtype="float32"), R.Tensor((n * 2, 2), dtype="float32"), R.Tensor((T.max(n - T.min(1, n), 0), 4), dtype="float32"), R.Tensor((T.max(n - 1, 0), 4), dtype="float32"), R.Tensor((n, k, 4), dtype="float32"), R.Tensor((n, 2), dtype="float32"), R.Tensor((n,), dtype="int64"), R.Tensor((n, k), dtype="float32"), R.Tensor((n, 4), dtype="float32"), R.Tensor((4,), dtype="float32"), R.Tensor((2,), dtype="int64"), R.Tensor((n + 2, 4), dtype="float32"), R.Tensor((n, 4), dtype="int32")) = (lv, lv1, lv2, lv3, lv4, lv6, lv7, lv8, lv10, lv11, lv12, lv13, lv14, lv16)
-        gv1: R.Tensor((n + k, 4), dtype="float32") = gv[0]
-        gv2: R.Tensor((n * 4,), dtype="float32") = gv[1]
-        gv3: R.Tensor((n * 2, 2), dtype="float32") = gv[2]
-        gv4: R.Tensor((T.max(n - T.min(1, n), 0), 4), dtype="float32") = gv[3]
-        gv5: R.Tensor((T.max(n - 1, 0), 4), dtype="float32") = gv[4]
-        gv6: R.Tensor((n, k, 4), dtype="float32") = gv[5]
-        gv7: R.Tensor((n, 2), dtype="float32") = gv[6]
-        gv8: R.Tensor((n,), dtype="int64") = gv[7]
-        gv9: R.Tensor((n, k), dtype="float32") = gv[8]
-        gv10: R.Tensor((n, 4), dtype="float32") = gv[9]
-        gv11: R.Tensor((4,), dtype="float32") = gv[10]
-        gv12: R.Tensor((2,), dtype="int64") = gv[11]
-        gv13: R.Tensor((n + 2, 4), dtype="float32") = gv[12]
-        gv14: R.Tensor((n, 4), dtype="int32") = gv[13]
-        return (gv1, gv2, gv3, gv4, gv5, gv6, gv7, gv8, gv9, gv10, gv11, gv12, gv13, gv14)
+        gv: R.Tuple(R.Tensor((n + k, 4), dtype="float32"), R.Tensor((n * 4,), dtype="float32"), R.Tensor((n * 2, 2), dtype="float32"), R.Tensor((n - T.min(1, n), 4), dtype="float32"), R.Tensor((T.max(n - 1, 0), 4), dtype="float32"), R.Tensor((n, k, 4), dtype="float32"), R.Tensor((n, 2), dtype="float32"), R.Tensor((n,), dtype="int64"), R.Tensor((n, k), dtype="float32"), R.Tensor((n, 4), dtype="float32"), R.Tensor((4,), dtype="float32"), R.Tensor((2,), dtype="int64"), R.Tensor((n + 2, 4), dtype="float32"), R.Tensor((n, 4), dtype="int32")) = (lv, lv1, lv2, lv3, lv4, lv6, lv7, lv8, lv10, lv11, lv12, lv13, lv14, lv16)
+        return (lv, lv1, lv2, lv3, lv4, lv6, lv7, lv8, lv10, lv11, lv12, lv13, lv14, lv16)

@@ -57,11 +57,4 @@ class Module:
         gv43: R.Tuple(R.Tensor((1, 4, 6, 5), dtype="float32"), R.Tensor((4,), dtype="float32"), R.Tensor((4,), dtype="float32")) = (gv9, p2, p3)
         gv44: R.Tuple(R.Tensor((1, 4, 6, 5), dtype="float32"), R.Tensor((4,), dtype="float32"), R.Tensor((4,), dtype="float32")) = (gv15, p2, p3)
         gv_45: R.Tuple(R.Tensor((1, 4, 6, 5), dtype="float32"), R.Tensor((1, 4, 6, 5), dtype="float32"), R.Tuple(R.Tensor((1, 4, 6, 5), dtype="float32"), R.Tensor((4,), dtype="float32"), R.Tensor((4,), dtype="float32")), R.Tuple(R.Tensor((1, 4, 6, 5), dtype="float32"), R.Tensor((4,), dtype="float32"), R.Tensor((4,), dtype="float32")), R.Tensor((1, 4, 6, 5), dtype="float32"), R.Tensor((1, 4, 6, 5), dtype="float32"), R.Tensor((1, 4, 6, 5), dtype="float32")) = (lv, lv1, gv43, gv44, lv4, lv5, lv6)
-        gv46: R.Tensor((1, 4, 6, 5), dtype="float32") = gv_45[0]
-        gv47: R.Tensor((1, 4, 6, 5), dtype="float32") = gv_45[1]
-        gv48: R.Tuple(R.Tensor((1, 4, 6, 5), dtype="float32"), R.Tensor((4,), dtype="float32"), R.Tensor((4,), dtype="float32")) = gv_45[2]
-        gv49: R.Tuple(R.Tensor((1, 4, 6, 5), dtype="float32"), R.Tensor((4,), dtype="float32"), R.Tensor((4,), dtype="float32")) = gv_45[3]
-        gv50: R.Tensor((1, 4, 6, 5), dtype="float32") = gv_45[4]
-        gv51: R.Tensor((1, 4, 6, 5), dtype="float32") = gv_45[5]
-        gv52: R.Tensor((1, 4, 6, 5), dtype="float32") = gv_45[6]
-        return (gv46, gv47, gv48, gv49, gv50, gv51, gv52)
+        return (lv, lv1, gv43, gv44, lv4, lv5, lv6)

@@ -38,22 +38,4 @@ class Module:
         lv16: R.Tensor((2, 3, 4), dtype="float32") = R.nn.softmax(p0, axis=2)
         lv17: R.Tensor((2, 3, 4), dtype="float32") = R.nn.log_softmax(p0, axis=1)
         gv_13: R.Tuple(R.Tensor((2, 1, 4), dtype="float32"), R.Tensor((2, 1, 4), dtype="float32"), R.Tensor((2, 1, 4), dtype="float32"), R.Tensor((2, 1, 4), dtype="float32"), R.Tensor((2, 1, 4), dtype="float32"), R.Tensor((2, 1, 4), dtype="float32"), R.Tensor((2, 1, 4), dtype="float32"), R.Tensor((), dtype="float32"), R.Tensor((3,), dtype="float32"), R.Tensor((), dtype="float32"), R.Tensor((2, 4), dtype="int64"), R.Tensor((2, 3, 1), dtype="int64"), R.Tensor((), dtype="int64"), R.Tensor((2, 3, 4), dtype="float32"), R.Tensor((24,), dtype="float32"), R.Tensor((2, 3, 4), dtype="float32"), R.Tensor((2, 3, 4), dtype="float32"), R.Tensor((2, 3, 4), dtype="float32")) = (lv, lv1, lv2, lv3, lv4, lv5, lv6, lv7, lv8, lv9, lv10, lv11, lv12, lv13, lv14, lv15, lv16, lv17)
-        gv14: R.Tensor((2, 1, 4), dtype="float32") = gv_13[0]
-        gv15: R.Tensor((2, 1, 4), dtype="float32") = gv_13[1]
-        gv16: R.Tensor((2, 1, 4), dtype="float32") = gv_13[2]
-        gv17: R.Tensor((2, 1, 4), dtype="float32") = gv_13[3]
-        gv18: R.Tensor((2, 1, 4), dtype="float32") = gv_13[4]
-        gv19: R.Tensor((2, 1, 4), dtype="float32") = gv_13[5]
-        gv20: R.Tensor((2, 1, 4), dtype="float32") = gv_13[6]
-        gv21: R.Tensor((), dtype="float32") = gv_13[7]
-        gv22: R.Tensor((3,), dtype="float32") = gv_13[8]
-        gv23: R.Tensor((), dtype="float32") = gv_13[9]
-        gv24: R.Tensor((2, 4), dtype="int64") = gv_13[10]
-        gv25: R.Tensor((2, 3, 1), dtype="int64") = gv_13[11]
-        gv26: R.Tensor((), dtype="int64") = gv_13[12]
-        gv27: R.Tensor((2, 3, 4), dtype="float32") = gv_13[13]
-        gv28: R.Tensor((24,), dtype="float32") = gv_13[14]
-        gv29: R.Tensor((2, 3, 4), dtype="float32") = gv_13[15]
-        gv30: R.Tensor((2, 3, 4), dtype="float32") = gv_13[16]
-        gv31: R.Tensor((2, 3, 4), dtype="float32") = gv_13[17]
-        return (gv14, gv15, gv16, gv17, gv18, gv19, gv20, gv21, gv22, gv23, gv24, gv25, gv26, gv27, gv28, gv29, gv30, gv31)
+        return (lv, lv1, lv2, lv3, lv4, lv5, lv6, lv7, lv8, lv9, lv10, lv11, lv12, lv13, lv14, lv15, lv16, lv17)
