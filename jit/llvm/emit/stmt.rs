@@ -9,9 +9,10 @@ use crate::emit::value::Value;
 use crate::emit::{Emitter, Lanes};
 use crate::error::{CodegenError, Result};
 
-/// The widest vector loop, in lanes. LLVM splits vectors into registers; far wider ones only
-/// spill.
+/// The widest vector, in lanes. LLVM splits vectors into registers; far wider ones only spill.
 const MAX_LANES: i64 = 256;
+/// Lanes at once of a vector loop that is wider still.
+const CHUNK: i64 = 64;
 /// The largest number of copies of one body.
 const MAX_UNROLL: i64 = 4096;
 
@@ -97,14 +98,30 @@ impl<'c> Emitter<'_, 'c> {
         if self.lanes.is_some() || !has_vector_form(l) {
             return self.serial(l);
         }
-        let lanes = self.const_extent(l, MAX_LANES)?;
+        let extent = self.const_extent(l, i64::MAX)?;
         let min = self.uniform_int(&l.min, "loop start")?;
-        match lanes {
+        if extent <= MAX_LANES {
+            return self.lanes(l, min, extent);
+        }
+        let whole = extent / CHUNK * CHUNK;
+        let (zero, chunks) = (self.ir.i64(0), self.ir.i64(whole / CHUNK));
+        self.repeat(zero, chunks, true, |e, chunk| {
+            let at = e.ir.builder.build_int_mul(chunk, e.ir.i64(CHUNK), "")?;
+            let first = e.ir.builder.build_int_add(min, at, "")?;
+            e.lanes(l, first, CHUNK)
+        })?;
+        let rest = self.ir.builder.build_int_add(min, self.ir.i64(whole), "")?;
+        self.lanes(l, rest, extent - whole)
+    }
+
+    /// The iterations `first .. first + count` of a vectorized loop, all at once.
+    fn lanes(&mut self, l: &For, first: IntValue<'c>, count: i64) -> Result<()> {
+        match count {
             0 => Ok(()),
-            1 => self.bound(l.var, Value::One(min.into()), |e| e.stmt(&l.body)),
+            1 => self.bound(l.var, Value::One(first.into()), |e| e.stmt(&l.body)),
             _ => {
-                self.lanes = Some(Lanes { count: lanes as u32, mask: None });
-                let ramp = Value::Ramp { base: min, stride: 1 };
+                self.lanes = Some(Lanes { count: count as u32, mask: None });
+                let ramp = Value::Ramp { base: first, stride: 1 };
                 let result = self.bound(l.var, ramp, |e| e.stmt(&l.body));
                 self.lanes = None;
                 result
@@ -132,6 +149,16 @@ impl<'c> Emitter<'_, 'c> {
         nonempty: bool,
         body: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<()> {
+        self.repeat(min, end, nonempty, |e, index| e.bound(var, Value::One(index.into()), body))
+    }
+
+    fn repeat(
+        &mut self,
+        min: IntValue<'c>,
+        end: IntValue<'c>,
+        nonempty: bool,
+        body: impl FnOnce(&mut Self, IntValue<'c>) -> Result<()>,
+    ) -> Result<()> {
         let top = self.ir.block(self.function, "loop");
         let after = self.ir.block(self.function, "after");
         let before = self.ir.here()?;
@@ -143,10 +170,10 @@ impl<'c> Emitter<'_, 'c> {
         }
         self.ir.builder.position_at_end(top);
         let phi = self.ir.builder.build_phi(self.ir.context.i64_type(), "")?;
-        let index = phi.as_basic_value();
-        self.bound(var, Value::One(index), body)?;
+        let index = phi.as_basic_value().into_int_value();
+        body(self, index)?;
         // Below `end`, so the step cannot wrap.
-        let next = self.ir.builder.build_int_nsw_add(index.into_int_value(), self.ir.i64(1), "")?;
+        let next = self.ir.builder.build_int_nsw_add(index, self.ir.i64(1), "")?;
         let more = self.ir.builder.build_int_compare(IntPredicate::SLT, next, end, "")?;
         let last = self.ir.here()?;
         self.ir.builder.build_conditional_branch(more, top, after)?;

@@ -72,6 +72,25 @@ fn strided_loads_skip_what_is_between() {
     }
 }
 
+#[test]
+fn wide_vector_loops_run_in_chunks() {
+    for extent in [256, 257, 336, 1000] {
+        let mut f = FuncBuilder::new("wide");
+        let x = f.input("x", DType::F32, vec![extent.into()]);
+        let y = f.declare_output("y", DType::F32, vec![extent.into()]);
+        let i = f.func_mut().new_var("i");
+        let value = f.at(x, &[i.into()]) * Expr::float(3.0, DType::F32);
+        let store = Stmt::store(y, vec![i.into()], value);
+        f.push(Stmt::loop_of(ForKind::Vectorized, i, extent.into(), store));
+        let x: Vec<f32> = (0..extent).map(|i| i as f32).collect();
+        let args = [
+            Arg::Tensor(Tensor::f32(&[extent], &x)),
+            Arg::Tensor(Tensor::zeros(DType::F32, &[extent])),
+        ];
+        check(&f.finish(), &args);
+    }
+}
+
 /// A workspace whose size is a product of extents that overflows is refused, not made small.
 #[test]
 fn workspaces_do_not_overflow() {
