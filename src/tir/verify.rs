@@ -328,7 +328,14 @@ impl Verifier<'_> {
                 self.require(cond.dtype().is_bool(), || format!("the condition of {e:?}"));
                 self.same("sides", on_true, on_false);
             }
-            ExprKind::Cast { .. } => {}
+            ExprKind::Cast { dtype, value } => {
+                let is_number = |t: DType| {
+                    let known = t.is_int() || t.is_uint() || t.is_bool() || t.is_float();
+                    known && t.is_scalar()
+                };
+                let fits = is_number(*dtype) && is_number(value.dtype());
+                self.require(fits, || format!("a cast from {} to {dtype}", value.dtype()));
+            }
             ExprKind::Load { buffer, indices, dtype } => {
                 self.access(*buffer, indices);
                 let holds = self.func.buffers.get(*buffer).map_or(*dtype, |b| b.dtype);
@@ -388,6 +395,13 @@ struct Signature {
     arity: usize,
     domain: Domain,
     result: Returns,
+}
+
+impl Intrin {
+    /// How many operands the function takes.
+    pub fn arity(self) -> usize {
+        signature(self).arity
+    }
 }
 
 fn signature(op: Intrin) -> Signature {

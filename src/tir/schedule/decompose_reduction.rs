@@ -1,6 +1,6 @@
 //! Taking a reduction's init out into a block of its own.
 
-use super::compute_at::{conjuncts, is_block};
+use super::compute_at::conjuncts;
 use super::nest::sequence;
 use super::{Refused, Schedule, access, tree};
 use crate::{Block, BlockIter, Expr, For, IterKind, Stmt, Var};
@@ -69,8 +69,8 @@ impl Schedule {
         let mut rest = block;
         rest.init = None;
         self.refresh_regions(&mut rest);
-        let rest = Stmt::Block(Box::new(rest));
-        let body = self.func.body.replace(&mut |s| is_block(s, name).then(|| rest.clone()));
+        let body =
+            tree::replace_block(&self.func.body, name, |_| Stmt::Block(Box::new(rest.clone())));
         let body = splice_before(&body, at, &nest);
         self.commit("decompose_reduction", name, body)?;
         Ok(new_name)

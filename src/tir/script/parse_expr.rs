@@ -291,17 +291,10 @@ impl Parser<'_> {
                 let one = Expr::int(1, b.dtype());
                 Ok(Value::Typed(Expr::binary(BinOp::FloorDiv, a + (b.clone() - one), b)))
             }
-            ("rsqrt" | "sigmoid", [x]) => {
-                let x = self.expr(x)?;
-                if !x.dtype().is_float() {
-                    return Err(self.unsupported(call));
-                }
-                let one = Expr::float(1.0, x.dtype());
-                Ok(Value::Typed(match name {
-                    "rsqrt" => one / Expr::call(Intrin::Sqrt, vec![x]),
-                    _ => one.clone() / (one + Expr::call(Intrin::Exp, vec![-x])),
-                }))
-            }
+            ("rsqrt" | "sigmoid", [x]) => match self.expr(x)? {
+                x if x.dtype().is_float() => Ok(Value::Typed(written_out(name, x))),
+                _ => Err(self.unsupported(call)),
+            },
             _ => self.intrinsic(name, call),
         }
     }
@@ -319,8 +312,9 @@ impl Parser<'_> {
         let dtype = dtype.unwrap_or(DType::F32);
         let operands = values.drain(..).map(|v| self.number_as(v, dtype, call.start()));
         let operands = operands.collect::<Read<Vec<_>>>()?;
-        if operands.is_empty() {
-            return Err(self.unsupported(call));
+        if operands.len() != op.arity() {
+            let message = format!("`T.{name}` takes {} operands", op.arity());
+            return Err(self.refuse(call.start(), message));
         }
         Ok(Value::Typed(Expr::call(*op, operands)))
     }
@@ -351,6 +345,15 @@ impl Parser<'_> {
             Value::Int(n) if dtype == DType::BOOL => Ok(Expr::bool(n != 0)),
             number => self.number_as(number, dtype, value.start()),
         }
+    }
+}
+
+/// The definition of a function that has no operation of its own.
+fn written_out(name: &str, x: Expr) -> Expr {
+    let one = Expr::float(1.0, x.dtype());
+    match name {
+        "rsqrt" => one / Expr::call(Intrin::Sqrt, vec![x]),
+        _ => one.clone() / (one + Expr::call(Intrin::Exp, vec![-x])),
     }
 }
 

@@ -135,6 +135,9 @@ fn refused_forms_are_named_with_their_line() {
         ("A[0] = B[0]", "line 3: buffer `B` is not defined"),
         ("A[0] = A[0] ** 2", "line 3: `A[0] ** 2` is not supported"),
         ("A[0] = 1 / 2", "line 3: `1 / 2` is not supported"),
+        ("A[0] = T.if_then_else(A[0])", "line 3: `T.if_then_else` takes 3 operands"),
+        ("A[0] = T.exp()", "line 3: `T.exp` takes 1 operands"),
+        ("A[0] = T.Cast(\"void\", A[0])", "line 2: function `f`: a cast from float32 to void"),
         ("return A", "line 3: `return A` is not supported"),
         ("x = A[0]", "line 3: `x = A[0]` is not supported"),
         ("A[0] = T.int32(1)", "line 2: function `f`: `A` holds float32, int32 is stored"),
@@ -156,9 +159,10 @@ fn refused_forms_are_named_with_their_line() {
 
 #[test]
 fn any_text_is_read_or_refused() {
-    let seed = print(&dense(3.into(), 4, 5));
+    let statements = include_str!("../../../tests/filetests/tir/statements.py");
+    let seeds = [print(&dense(3.into(), 4, 5)), statements.replace("# ----", "#")];
     arbtest(|u| {
-        let mut text: Vec<char> = seed.chars().collect();
+        let mut text: Vec<char> = u.choose(&seeds)?.chars().collect();
         for _ in 0..u.int_in_range(1..=6)? {
             let at = u.choose_index(text.len())?;
             let to = (at + u.int_in_range(0..=12)?).min(text.len());
