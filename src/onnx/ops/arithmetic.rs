@@ -205,7 +205,8 @@ fn modulo(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     if fmod || !x.dtype().is_float() {
         return one(cx.binary(if fmod { Binary::TruncMod } else { Binary::FloorMod }, x, y)?);
     }
-    // As Python does, infinities included: the remainder moves to the divisor's side.
+    // As Python does, infinities included: the remainder moves to the divisor's side, and a zero
+    // takes the divisor's sign.
     let rest = cx.binary(Binary::TruncMod, x, y)?;
     let zero = cx.num(0.0, x.dtype())?;
     let some = cx.binary(Binary::NotEqual, &rest, &zero)?;
@@ -214,7 +215,10 @@ fn modulo(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let apart = cx.binary(Binary::NotEqual, &below, &divisor_below)?;
     let other_side = cx.binary(Binary::And, &some, &apart)?;
     let moved = cx.add(&rest, y)?;
-    one(cx.choose(&other_side, &moved, &rest)?)
+    let moved = cx.choose(&other_side, &moved, &rest)?;
+    let negative_zero = cx.num(-0.0, x.dtype())?;
+    let signed = cx.choose(&divisor_below, &negative_zero, &zero)?;
+    one(cx.choose(&some, &moved, &signed)?)
 }
 
 fn pow(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
