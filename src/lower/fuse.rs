@@ -18,6 +18,8 @@ use reflex_tir::PrimFunc;
 use reflex_tir::codegen::Target;
 
 use crate::LowerError;
+use crate::graph::edit::release;
+use crate::graph::eliminate_dead_code;
 use crate::legalize::{Packing, pack, packings};
 use merge::{Kernel, Member, merge};
 
@@ -28,6 +30,7 @@ pub fn fuse(module: &mut Module, target: &Target) -> Result<(), LowerError> {
         by_hash: HashMap::new(),
         names: module.funcs.values().map(|f| f.name().to_string()).collect(),
         packed: HashMap::new(),
+        sole: HashSet::new(),
     };
     let ids: Vec<FuncId> = module.funcs.keys().collect();
     for id in ids {
@@ -35,12 +38,14 @@ pub fn fuse(module: &mut Module, target: &Target) -> Result<(), LowerError> {
         let mut func = func.clone();
         let consts = constants(&func);
         let mut body = std::mem::take(&mut func.body);
+        pass.sole = read_once(&body, &consts);
         let result = pass.body(module, &mut func, &consts, &mut body);
         func.body = body;
         module.funcs[id] = FuncData::Graph(func);
         result?;
     }
-    Ok(())
+    // Constants whose packed form took their place go.
+    eliminate_dead_code(module)
 }
 
 /// Which values are constants.
@@ -52,6 +57,15 @@ fn constants(func: &Func) -> HashMap<Value, Const> {
         }
     });
     map
+}
+
+/// Constants that one operator reads once, and that no other value names.
+fn read_once(body: &Body, consts: &HashMap<Value, Const>) -> HashSet<Value> {
+    let (mut uses, mut names): (HashMap<Value, usize>, HashMap<Const, usize>) = Default::default();
+    body.uses(&mut |v| *uses.entry(v).or_default() += 1);
+    consts.values().for_each(|c| *names.entry(*c).or_default() += 1);
+    let sole = consts.iter().filter(|(v, c)| uses.get(v) == Some(&1) && names[c] == 1);
+    sole.map(|(v, _)| *v).collect()
 }
 
 /// Kernels are equal when their bodies are, up to names; the key is a hash of that.
@@ -70,6 +84,8 @@ struct Pass<'a> {
     names: HashSet<String>,
     /// Packed constants made so far, by constant and packing.
     packed: HashMap<(Const, String), Const>,
+    /// Constants that are read in one place.
+    sole: HashSet<Value>,
 }
 
 impl Pass<'_> {
@@ -146,6 +162,10 @@ impl Pass<'_> {
         }
         let constant = |v: Value| consts.get(&v).map(|c| &module.consts[*c]);
         let kernel = merge("kernel", func, &list, &constant)?;
+        // The packed form replaces the original: both would be in memory otherwise.
+        for value in packed_values.keys().filter(|v| self.sole.contains(v)) {
+            release(module, consts[value]);
+        }
         let root = &body.bindings[*members.last().expect("groups are never empty")];
         let name = self.kernel_name(&list);
         bindings.push(self.call(module, kernel, name, root, &packed_values));

@@ -1,7 +1,7 @@
 //! Graph passes: rewrites of operators before they become kernels.
 
 mod dead_code;
-mod edit;
+pub(crate) mod edit;
 mod fold_constants;
 mod lower_loops;
 mod simplify;

@@ -4,11 +4,13 @@
 //! emits the executable; kernel passes run on each kernel alone, so they run in parallel. A
 //! verifier runs after every graph pass.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use reflex_graph::{FuncData, Module, verify};
+use reflex_graph::{FuncData, Literal, Module, verify};
 use reflex_tir::codegen::{OptLevel, Target};
 use reflex_tir::{PrimFunc, lower};
+use reflex_vm::executable::AlignedBytes;
 
 use crate::bytecode::{self, Bytecode};
 use crate::graph::{eliminate_dead_code, fold_constants, lower_loops, simplify};
@@ -122,10 +124,11 @@ pub fn run_graph(
 /// The executable of a module that has been through the graph passes, and all its kernels,
 /// not yet scheduled.
 pub fn run_bytecode(
-    module: Module,
+    mut module: Module,
     observer: &dyn Observer,
 ) -> Result<(Bytecode, Vec<PrimFunc>), LowerError> {
     let start = Instant::now();
+    align_constants(&mut module);
     let mut code = bytecode::emit(&module)?;
     observer.after(BYTECODE, start.elapsed(), Snapshot::Bytecode(&code));
     let used = |f: &PrimFunc| code.executable.function_index(&f.name).is_some();
@@ -140,6 +143,20 @@ pub fn run_bytecode(
         .collect();
     kernels.append(&mut code.shape_funcs);
     Ok((code, kernels))
+}
+
+/// Moves constants to addresses that programs use in place, one at a time: a copy of all at
+/// load would be in memory beside them.
+fn align_constants(module: &mut Module) {
+    for literal in module.consts.values_mut() {
+        let bytes = literal.bytes();
+        if bytes.as_ptr().addr().is_multiple_of(64) {
+            continue;
+        }
+        let copy = Arc::new(AlignedBytes::copy_of(bytes));
+        let moved = Literal::new(literal.dtype(), literal.shape().to_vec(), copy);
+        *literal = moved.expect("the same bytes under the same type");
+    }
 }
 
 /// One kernel through the kernel passes.

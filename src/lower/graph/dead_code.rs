@@ -4,17 +4,19 @@ use std::collections::HashSet;
 
 use reflex_graph::{Body, Module, Value};
 
-use super::edit::each_func;
+use super::edit::{each_func, release_constants};
 use crate::LowerError;
 
-/// Removes bindings whose outputs are never read and that have no effect. Constants that no
-/// binding names any more stay in the module and are not emitted.
+/// Removes bindings whose outputs are never read and that have no effect, and the data of
+/// constants that no binding names any more.
 pub fn eliminate_dead_code(module: &mut Module) -> Result<(), LowerError> {
     each_func(module, |_, func| {
         let mut live = HashSet::new();
         sweep(&mut func.body, &mut live);
         Ok(())
-    })
+    })?;
+    release_constants(module);
+    Ok(())
 }
 
 /// Last to first: what is read by something kept is live.

@@ -1,6 +1,6 @@
 //! What rewrites share: access to functions and constants, renaming.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use reflex_graph::{
     Binding, Body, Const, Func, FuncData, FuncId, Literal, Module, Node, TensorType, Type, Value,
@@ -39,6 +39,23 @@ pub(crate) fn constants(body: &Body) -> HashMap<Value, Const> {
         }
     });
     map
+}
+
+/// Drops the data of constants that no binding names: identifiers stay valid.
+pub(crate) fn release_constants(module: &mut Module) {
+    let mut used = HashSet::new();
+    for func in module.funcs.values() {
+        if let FuncData::Graph(func) = func {
+            used.extend(constants(&func.body).into_values());
+        }
+    }
+    let unused: Vec<Const> = module.consts.keys().filter(|c| !used.contains(c)).collect();
+    unused.into_iter().for_each(|c| release(module, c));
+}
+
+/// Drops the data of a constant that nothing reads any more.
+pub(crate) fn release(module: &mut Module, constant: Const) {
+    module.consts[constant] = Literal::from_i64(vec![0], &[]);
 }
 
 /// The type of a constant.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use reflex_graph::{Binary, Binding, Body, Const, Func, Literal, Module, Node, Op, Value, eval_op};
 
 use crate::LowerError;
-use crate::graph::edit::{constants, new_constant, renamed};
+use crate::graph::edit::{constants, new_constant, release, renamed};
 
 /// Rewrites `product(x, w, b) * c + d` where the product has no other use; whether any was.
 pub(super) fn absorb(
@@ -47,6 +47,7 @@ impl Cx<'_> {
                 let product = body.bindings[at].outputs[0];
                 self.renames.insert(binding.outputs[0], product);
                 self.changed = true;
+                self.release_weights(&body.bindings[at].node, &second, uses);
                 body.bindings[at].node = second;
                 let added = first.len();
                 body.bindings.splice(at..at, first);
@@ -135,6 +136,20 @@ impl Cx<'_> {
             _ => return None,
         }
         Some((new, Node::Op { op: op.clone(), args }))
+    }
+
+    /// Drops the old weights when nobody else reads them: two sets would not fit in memory
+    /// for long.
+    fn release_weights(&mut self, old: &Node, new: &Node, uses: &HashMap<Value, usize>) {
+        let (Node::Op { args: old, .. }, Node::Op { args: new, .. }) = (old, new) else { return };
+        let made_here = |v: &Value| !uses.contains_key(v);
+        let alone = made_here(&old[1]) || uses.get(&old[1]) == Some(&1);
+        if old[1] != new[1]
+            && alone
+            && let Some(constant) = self.consts.remove(&old[1])
+        {
+            release(self.module, constant);
+        }
     }
 
     fn literal(&self, value: Value) -> Option<&Literal> {
