@@ -22,7 +22,7 @@ use crate::emit::plain_bits;
 /// Most instructions of a trace; a longer run ends in an exit.
 const MAX_INS: usize = 20_000;
 /// Most frames of one trace.
-const MAX_FRAMES: usize = 64;
+const MAX_FRAMES: usize = 4096;
 /// Most frames active at once, and most of one function among them.
 const MAX_DEPTH: usize = 8;
 const MAX_SAME: usize = 3;
