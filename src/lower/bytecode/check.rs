@@ -150,6 +150,18 @@ impl Emitter<'_> {
         if binds { self.match_cast(value, "") } else { Ok(()) }
     }
 
+    /// Checks that a view has as many elements as its source: the view itself would take the
+    /// first ones of a longer tensor.
+    pub(super) fn check_count(&mut self, from: &Expr, to: &Expr, source: &str) -> Result<()> {
+        let text = format!("ErrorContext(reshape, fn={}, node={source}) ", self.func.name);
+        let value = self.scalar(from)?;
+        let (load, entry) = self.entry(to)?;
+        let code = if load == 0 { ASSERT_IMM } else { ASSERT_LOAD };
+        let args =
+            [value, self.heap_arg, self.b.int(code), self.b.int(entry), self.b.string(&text)];
+        Ok(self.b.emit_call("vm.builtin.match_prim_value", &args, Reg::VOID)?)
+    }
+
     /// Matches the elements of an int64 tensor.
     pub(super) fn match_elements(
         &mut self,

@@ -8,7 +8,7 @@ use reflex_vm::builder::ExecBuilder;
 use reflex_vm::bytecode::{Arg, Reg};
 use reflex_vm::executable::{ConstData, TensorConst};
 
-use super::heap::Heap;
+use super::heap::{Heap, reshape_counts};
 use super::plan::{Place, Plan, plan};
 use crate::LowerError;
 
@@ -196,6 +196,9 @@ impl<'a> Emitter<'a> {
                 Ok(())
             }
             Node::Op { op: Op::Reshape(shape), args } => {
+                if let Some([from, to]) = reshape_counts(self.func, args[0], shape) {
+                    self.check_count(&from, &to, &binding.source)?;
+                }
                 let args = [self.arg(args[0])?, self.shape(shape)?];
                 let view = self.call("vm.builtin.reshape", &args)?;
                 self.at.insert(outputs[0], view);
@@ -349,7 +352,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// An integer as an argument: an immediate, or loaded from the heap.
-    fn scalar(&mut self, value: &Expr) -> Result<Arg> {
+    pub(super) fn scalar(&mut self, value: &Expr) -> Result<Arg> {
         let (code, value) = self.entry(value)?;
         if code == USE_IMM {
             return Ok(self.b.int(value));
@@ -358,7 +361,7 @@ impl<'a> Emitter<'a> {
         self.call("vm.builtin.make_prim_value", &args)
     }
 
-    fn entry(&self, e: &Expr) -> Result<(i64, i64)> {
+    pub(super) fn entry(&self, e: &Expr) -> Result<(i64, i64)> {
         match reflex_graph::dims::simplify(e).as_int() {
             Some(value) => Ok((USE_IMM, value)),
             None => Ok((LOAD_SHAPE, self.slot(e)? as i64)),

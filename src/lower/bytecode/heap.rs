@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use reflex_graph::{Func, Node, Type, dims};
+use reflex_graph::{Func, Node, Op, Type, Value, dims};
 use reflex_tir::{BinOp, DType, Expr, ExprKind, Param, PrimFunc, Scope, Stmt, Var};
 
 /// Which entry holds what.
@@ -27,6 +27,9 @@ impl Heap {
                 Node::CallTir { scalars, .. } => exprs.extend(scalars.iter().cloned()),
                 Node::CallPacked { ints, .. } => exprs.extend(ints.iter().cloned()),
                 Node::MatchShape { dims, .. } => exprs.extend(dims.iter().cloned()),
+                Node::Op { op: Op::Reshape(shape), args } => {
+                    exprs.extend(reshape_counts(func, args[0], shape).into_iter().flatten());
+                }
                 Node::Loop(l) => types.extend([l.iter, l.cond_in].iter().chain(&l.carried)),
                 _ => {}
             }
@@ -94,6 +97,13 @@ impl Heap {
         func.body = Stmt::Seq(list.iter().map(store).collect());
         Some(func)
     }
+}
+
+/// The element counts of a view and its source, where they are not known to be equal.
+pub fn reshape_counts(func: &Func, source: Value, shape: &[Expr]) -> Option<[Expr; 2]> {
+    let from = func.values[source].ty.as_tensor()?;
+    let counts = [dims::product(&from.shape), dims::product(shape)];
+    (dims::equal(&counts[0], &counts[1]) != Some(true)).then_some(counts)
 }
 
 /// The expression with every divisor at least 1: it is computed whether or not the branch

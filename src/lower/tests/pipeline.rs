@@ -239,3 +239,18 @@ fn the_arena_is_smaller_than_what_lives_in_it() {
     assert_eq!(harness::storages(&module), [2 * 16384]);
     agree(&module, &[f32s(&[64, 64], 9)]);
 }
+
+#[test]
+fn a_view_of_another_size_is_an_error() {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let n = Expr::var(b.sym("n"));
+    let x = b.param("x", f32_type(vec![n.clone()]));
+    let pairs = vec![n.floordiv(2), Expr::i64(2)];
+    let y = b.emit1(Op::Reshape(pairs), &[x]).unwrap();
+    let y = unary(&mut b, Unary::Exp, y);
+    b.finish(vec![y], vec!["y".into()]);
+    agree(&module, &[f32s(&[6], 1)]);
+    let error = harness::run(&module, &[f32s(&[7], 1)]).unwrap_err();
+    assert!(error.contains("reshape"), "{error}");
+}
