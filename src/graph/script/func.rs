@@ -37,6 +37,8 @@ pub(super) struct FuncParser<'s, 'm> {
     result_names: Option<Vec<String>>,
     /// Fields of the tuples that were made here.
     pub tuples: HashMap<Value, Vec<Value>>,
+    /// Expressions around the one that is read.
+    pub depth: usize,
 }
 
 impl<'s, 'm> FuncParser<'s, 'm> {
@@ -57,6 +59,7 @@ impl<'s, 'm> FuncParser<'s, 'm> {
             scopes: vec![HashMap::new()],
             result_names: None,
             tuples: HashMap::new(),
+            depth: 0,
         };
         let params = parameters(source, def, &mut p.dims)?;
         p.sync_dims();

@@ -221,7 +221,7 @@ impl FuncParser<'_, '_> {
                     0
                 }
             };
-            let count = counts[0];
+            let [count] = counts[..] else { return Err(self.source.unsupported(call)) };
             counts = vec![1; self.rank(x)];
             counts[axis] = count;
         }

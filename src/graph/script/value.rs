@@ -10,6 +10,9 @@ use super::func::FuncParser;
 use super::types::is_path;
 use crate::{Binary, Node, Op, TensorType, Type, Unary, Value};
 
+/// Nesting of expressions that is read.
+const MAX_DEPTH: usize = 128;
+
 /// What a name or an expression stands for.
 #[derive(Clone)]
 pub(super) enum Item {
@@ -27,6 +30,16 @@ pub(super) enum Item {
 
 impl FuncParser<'_, '_> {
     pub fn item(&mut self, e: &Py) -> Read<Item> {
+        if self.depth >= MAX_DEPTH {
+            return Err(self.source.refuse(e.start(), "this is nested too deeply"));
+        }
+        self.depth += 1;
+        let item = self.item_inside(e);
+        self.depth -= 1;
+        item
+    }
+
+    fn item_inside(&mut self, e: &Py) -> Read<Item> {
         match e {
             Py::Name(name) => self.name(name),
             Py::Tuple(_) | Py::List(_) => {

@@ -22,6 +22,7 @@
 //! ```
 
 mod names;
+mod nesting;
 mod ops;
 mod parse;
 mod parse_block;
@@ -31,7 +32,8 @@ mod print;
 mod print_expr;
 
 pub use names::{identifier, is_reserved};
-pub use parse::{check_nesting, line_of, parse, parse_dim, parse_function, parse_module, path};
+pub use nesting::check_nesting;
+pub use parse::{line_of, parse, parse_dim, parse_function, parse_module, path};
 pub use print::{print, print_indented, string, symbols};
 pub use print_expr::float;
 

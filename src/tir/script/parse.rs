@@ -7,14 +7,13 @@ use ruff_python_ast::{self as ast, Expr as Py, Stmt as PyStmt};
 use ruff_text_size::{Ranged, TextSize};
 
 use super::ScriptError;
+use super::nesting::check_nesting;
 use super::print::string;
 use crate::verify::{Form, verify};
 use crate::{Buffer, DType, Expr, Param, PrimFunc, Scope, Stmt, Var};
 
-/// Nesting of brackets, and of expressions and statements, that is read.
+/// Nesting of expressions and statements that is read.
 const MAX_DEPTH: usize = 128;
-/// Characters of one text that are read.
-const MAX_TEXT: usize = 64 << 20;
 
 /// Reads a text that defines exactly one function.
 pub fn parse(text: &str) -> Result<PrimFunc, ScriptError> {
@@ -146,35 +145,6 @@ pub fn path(e: &Py) -> Option<String> {
 pub fn line_of(text: &str, at: TextSize) -> usize {
     let end = usize::from(at).min(text.len());
     1 + text.as_bytes()[..end].iter().filter(|b| **b == b'\n').count()
-}
-
-/// Refuses what would nest too deeply for recursive reading, before it is read.
-pub fn check_nesting(text: &str) -> Result<(), ScriptError> {
-    let (mut depth, mut run, mut line) = (0usize, 0usize, 1);
-    if text.len() > MAX_TEXT {
-        return Err(ScriptError { line, message: "the text is too long".into() });
-    }
-    for token in text.split_inclusive(|c: char| !c.is_alphanumeric() && c != '_') {
-        let word = token.trim_end_matches(|c: char| !c.is_alphanumeric() && c != '_');
-        let operators = ["not", "lambda", "await", "else", "if"];
-        if !word.is_empty() && !operators.contains(&word) {
-            run = 0;
-        }
-        match token.chars().last() {
-            Some('(' | '[' | '{') => depth += 1,
-            Some(')' | ']' | '}') => depth = depth.saturating_sub(1),
-            Some('-' | '+' | '~' | '*' | ':') => run += 1,
-            Some('\n') => line += 1,
-            _ => {}
-        }
-        if operators.contains(&word) {
-            run += 1;
-        }
-        if depth > MAX_DEPTH || run > MAX_DEPTH {
-            return Err(ScriptError { line, message: "this is nested too deeply".into() });
-        }
-    }
-    Ok(())
 }
 
 #[derive(Clone, Copy)]
