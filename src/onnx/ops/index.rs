@@ -112,6 +112,17 @@ fn reverse_sequence(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     if batch + time != 1 || lengths.rank() != 1 {
         return Err(unsupported(format!("batch_axis {batch} with time_axis {time}")));
     }
+    one(mirrored(cx, x, lengths, batch, time)?)
+}
+
+/// Reverses the first `lengths` elements of each sequence.
+pub(super) fn mirrored(
+    cx: &mut Cx,
+    x: &Tensor,
+    lengths: &Tensor,
+    batch: usize,
+    time: usize,
+) -> Result<Tensor> {
     let steps = cx.iota(&x.shape()[time])?;
     let steps = cx.unsqueeze(&steps, &[batch])?;
     let lengths = cx.cast(lengths, DType::I64)?;
@@ -123,5 +134,5 @@ fn reverse_sequence(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let trailing: Vec<usize> = (2..x.rank()).collect();
     let source = cx.unsqueeze(&source, &trailing)?;
     let source = cx.broadcast(&source, x.shape())?;
-    one(cx.op(Op::Gather(GatherKind::Elements(time)), &[x, &source])?)
+    cx.op(Op::Gather(GatherKind::Elements(time)), &[x, &source])
 }

@@ -13,6 +13,7 @@ pub(crate) mod function;
 mod index;
 mod iterate;
 mod layout;
+mod lengths;
 mod linear;
 mod loss;
 mod norm;

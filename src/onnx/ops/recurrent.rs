@@ -3,7 +3,7 @@
 use reflex_graph::{Op, RnnActivation, RnnAttrs, RnnCell, RnnDir};
 use reflex_tir::Expr;
 
-use super::{Table, all};
+use super::{Table, all, lengths};
 use crate::call::Call;
 use crate::error::{Result, invalid, unsupported};
 use crate::import::Cx;
@@ -27,7 +27,7 @@ fn layer(cx: &mut Cx, call: &Call, cell: RnnCell) -> Result<Vec<Val>> {
     }
     let x = if batch_first { cx.transpose(x, &[1, 0, 2])? } else { x.clone() };
     let attrs = attributes(call, cell, r)?;
-    full_length(call.opt(4)?, &x.shape()[0])?;
+    let lengths = call.opt(4)?.filter(|lengths| !full_length(lengths, &x.shape()[0]));
     if call.opt(7)?.is_some() {
         return Err(unsupported("peephole weights"));
     }
@@ -50,7 +50,10 @@ fn layer(cx: &mut Cx, call: &Call, cell: RnnCell) -> Result<Vec<Val>> {
             }
         });
     }
-    let results = cx.ops(Op::Rnn(attrs), &args.iter().collect::<Vec<_>>())?;
+    let results = match lengths {
+        Some(lengths) => lengths::layer(cx, &attrs, &args, lengths)?,
+        None => cx.ops(Op::Rnn(attrs), &args.iter().collect::<Vec<_>>())?,
+    };
     if !batch_first {
         return all(results);
     }
@@ -113,11 +116,7 @@ fn activation(name: &str) -> Result<RnnActivation> {
     }
 }
 
-/// Sequence lengths may be given when all are the full length.
-fn full_length(lengths: Option<&Tensor>, steps: &Expr) -> Result<()> {
-    let Some(lengths) = lengths else { return Ok(()) };
-    match lengths.as_elements() {
-        Some(all) if all.iter().all(|n| n == steps) => Ok(()),
-        _ => Err(unsupported("sequences of different lengths")),
-    }
+/// Whether all sequences are known to have the full length.
+fn full_length(lengths: &Tensor, steps: &Expr) -> bool {
+    lengths.as_elements().is_some_and(|all| all.iter().all(|n| n == steps))
 }
