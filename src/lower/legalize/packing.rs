@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use reflex_graph::{Literal, Op, TensorType};
+use reflex_graph::{ConvAttrs, Literal, Op, TensorType};
 use reflex_tir::codegen::Target;
 use reflex_tir::{DType, Expr};
 
@@ -64,13 +64,29 @@ pub fn packings(
         Op::Conv(attrs) if attrs.groups == 1 => {
             // With one position per image, the output channels are the columns.
             let one = |d: &Expr| d.as_int() == Some(1);
-            let one_position = types[0].shape[2..].iter().all(one);
-            let rows = |n: i64| if one_position { columns(n) } else { conv_rows(n, target) };
+            let one_position = types[0].shape.iter().skip(2).all(one);
+            let count = positions(attrs, types);
+            let rows = |n: i64| match one_position {
+                true => columns(n),
+                false => conv_rows(n, count, target),
+            };
             pack(1, Matrix::NByRest, &rows).into_iter().collect()
         }
         Op::Rnn(_) => [1, 2].into_iter().filter_map(|n| pack(n, Matrix::NByK, &columns)).collect(),
         _ => vec![],
     }
+}
+
+/// Positions per image of a convolution's result, where known.
+fn positions(attrs: &ConvAttrs, types: &[TensorType]) -> Option<i64> {
+    let (x, w) = (types.first()?.const_shape()?, types.get(1)?.const_shape()?);
+    let mut count = 1i64;
+    for d in 0..attrs.strides.len() {
+        let padded = x.get(d + 2)? + attrs.pads_begin.get(d)? + attrs.pads_end.get(d)?;
+        let window = (w.get(d + 2)? - 1) * attrs.dilations.get(d)?;
+        count = count.checked_mul((padded - window - 1).checked_div(attrs.strides[d])? + 1)?;
+    }
+    Some(count)
 }
 
 /// The packed form of a constant; `None` when it is not the tensor the packing is for.

@@ -6,21 +6,24 @@ use std::collections::HashSet;
 use reflex_tir::{Buffer, Expr, ExprKind, Intrin, PrimFunc};
 
 use super::affine::same;
-use super::stage::{Item, Stage, loads_of, replace_loads};
+use super::stage::{Item, Stage, loads_of, replace_loads, touched_outside};
 
 /// Larger expressions are not made by inlining.
 const MAX_NODES: usize = 3000;
 
 /// Substitutes elementwise stages into their readers where that repeats no real work.
-pub fn inline_stages(func: &PrimFunc, items: &mut Vec<Item>) {
-    for item in items.iter_mut() {
-        if let Item::Loop { items, .. } = item {
-            inline_stages(func, items);
+/// Buffers that are `around` the items stay.
+pub fn inline_stages(func: &PrimFunc, items: &mut Vec<Item>, around: &HashSet<Buffer>) {
+    for at in 0..items.len() {
+        let outside = touched_outside(items, at..at + 1, around);
+        if let Item::Loop { items, .. } = &mut items[at] {
+            inline_stages(func, items, &outside);
         }
     }
     let mut at = 0;
     while at < items.len() {
-        match inlined(func, items, at) {
+        let private = !matches!(&items[at], Item::Stage(s) if around.contains(&s.buffer));
+        match private.then(|| inlined(func, items, at)).flatten() {
             Some(rest) => {
                 items.truncate(at);
                 items.extend(rest);
@@ -188,10 +191,15 @@ pub fn buffers_of(e: &Expr) -> HashSet<Buffer> {
 
 /// The position of the elementwise stage that may be computed where the stage at `at` stores:
 /// the only reader of its result, at the same index, free of what is computed in between.
-pub fn epilogue_of(func: &PrimFunc, items: &[Item], at: usize) -> Option<usize> {
+pub fn epilogue_of(
+    func: &PrimFunc,
+    items: &[Item],
+    at: usize,
+    around: &HashSet<Buffer>,
+) -> Option<usize> {
     let Item::Stage(stage) = &items[at] else { return None };
     let result = stage.buffer;
-    if !stage.is_identity() || !func.allocs.contains(&result) {
+    if around.contains(&result) || !stage.is_identity() || !func.allocs.contains(&result) {
         return None;
     }
     let mut readers = (0..items.len()).filter(|n| *n != at && items[*n].reads(result));

@@ -87,11 +87,11 @@ pub fn schedule(func: &PrimFunc, target: &Target) -> PrimFunc {
 pub fn schedule_explained(func: &PrimFunc, target: &Target) -> Scheduled {
     let mut items = stage::items_of(&func.body);
     let mut nest = Nest { func: func.clone(), target };
-    fuse::inline_stages(&nest.func, &mut items);
+    fuse::inline_stages(&nest.func, &mut items, &HashSet::new());
     items = contraction::stage_operands(&mut nest, items);
-    fuse::inline_stages(&nest.func, &mut items);
+    fuse::inline_stages(&nest.func, &mut items, &HashSet::new());
     let mut decisions = vec![];
-    let body = emit(&mut nest, &items, Parallel::Yes, &mut decisions);
+    let body = emit(&mut nest, &items, &HashSet::new(), Parallel::Yes, &mut decisions);
     let mut func = nest.func;
     func.body = body;
     drop_unused(&mut func);
@@ -110,9 +110,15 @@ pub fn panel_width(n: i64, lanes: i64) -> i64 {
     best.unwrap_or(1) * lanes
 }
 
-/// Rows per panel for the weights of a convolution with `n` output channels.
-pub fn conv_rows(n: i64, target: &Target) -> i64 {
-    even_part(n, if target.vector_bytes >= 64 { 12 } else { 6 })
+/// Rows per panel for the weights of a convolution with `n` output channels and so many
+/// `positions` per image. Where four vectors hold all positions, fewer rows, so that one pass
+/// over the weights does.
+pub fn conv_rows(n: i64, positions: Option<i64>, target: &Target) -> i64 {
+    match (target.vector_bytes, positions) {
+        (64.., Some(49..=64)) => even_part(n, 6),
+        (64.., _) => even_part(n, 12),
+        _ => even_part(n, 6),
+    }
 }
 
 /// The largest divisor of `n` above half of `most`, so that no rows are left over and one tile
@@ -126,6 +132,7 @@ fn even_part(n: i64, most: i64) -> i64 {
 fn emit(
     nest: &mut Nest<'_>,
     items: &[Item],
+    around: &HashSet<Buffer>,
     threads: Parallel,
     decisions: &mut Vec<Decision>,
 ) -> Stmt {
@@ -135,12 +142,13 @@ fn emit(
     while at < items.len() {
         match items[at].clone() {
             Item::Opaque(stmt) => parts.push(stmt),
-            Item::Loop { var, extent, items } => {
-                let body = emit(nest, &items, Parallel::No, decisions);
+            Item::Loop { var, extent, items: inner } => {
+                let outside = stage::touched_outside(&items, at..at + 1, around);
+                let body = emit(nest, &inner, &outside, Parallel::No, decisions);
                 parts.push(Stmt::serial(var, extent, body));
             }
             Item::Stage(stage) if stage.init.is_some() => {
-                let epilogue = fuse::epilogue_of(&nest.func, &items, at);
+                let epilogue = fuse::epilogue_of(&nest.func, &items, at, around);
                 match product(nest, &stage, &items, epilogue, threads, decisions) {
                     Ok(stmt) => {
                         parts.push(stmt);
@@ -150,15 +158,22 @@ fn emit(
                     }
                     Err(refusal) => {
                         let refused = ("gemm", refusal);
-                        let (stmt, count) =
-                            rows::rows(nest, &items[at..], threads, Some(refused), decisions);
+                        let (stmt, count) = rows::rows(
+                            nest,
+                            (&items, at),
+                            around,
+                            threads,
+                            Some(refused),
+                            decisions,
+                        );
                         parts.push(stmt);
                         at += count - 1;
                     }
                 }
             }
             Item::Stage(_) => {
-                let (stmt, count) = rows::rows(nest, &items[at..], threads, None, decisions);
+                let (stmt, count) =
+                    rows::rows(nest, (&items, at), around, threads, None, decisions);
                 parts.push(stmt);
                 at += count - 1;
             }

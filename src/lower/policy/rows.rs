@@ -1,12 +1,14 @@
 //! Stages that are no product: alone, or as a group that shares its outer loops (softmax and
 //! normalisation run row by row, their intermediates one row long).
 
+use std::collections::HashSet;
+
 use reflex_tir::{Buffer, DType, Expr, ExprKind, Scope, Stmt, Var};
 
 use super::contraction::Contraction;
 use super::fuse::{cost, row_group};
 use super::nest::{Nest, Parallel, parallel_for};
-use super::stage::{Axis, Item, Stage};
+use super::stage::{Axis, Item, Stage, touched_outside};
 use super::{Decision, Refusal, map, reduce};
 
 /// Longest row kept on the stack, bytes.
@@ -14,14 +16,16 @@ const ROW_BYTES: i64 = 32 << 10;
 
 type Refused = (&'static str, Refusal);
 
-/// The nest of the first of `items` and of those that go with it, and how many those are.
+/// The nest of the item at `at` and of those after it that go with it, and how many those are.
 pub fn rows(
     nest: &mut Nest<'_>,
-    items: &[Item],
+    (all, at): (&[Item], usize),
+    around: &HashSet<Buffer>,
     threads: Parallel,
     refused: Option<Refused>,
     decisions: &mut Vec<Decision>,
 ) -> (Stmt, usize) {
+    let items = &all[at..];
     let products = items.iter().position(|i| match i {
         Item::Stage(s) => Contraction::of(&nest.func, &s.squeezed()).is_ok(),
         _ => false,
@@ -29,7 +33,8 @@ pub fn rows(
     let eligible = &items[..products.unwrap_or(items.len()).max(1)];
     match row_group(eligible) {
         Some((count, depth)) => {
-            (group(nest, &items[..count], depth, threads, items, decisions), count)
+            let outside = touched_outside(all, at..at + count, around);
+            (group(nest, &items[..count], depth, threads, &outside, decisions), count)
         }
         None => match &items[0] {
             Item::Stage(stage) => (single(nest, stage, threads, refused, decisions), 1),
@@ -71,7 +76,7 @@ fn group(
     members: &[Item],
     depth: usize,
     threads: Parallel,
-    all: &[Item],
+    outside: &HashSet<Buffer>,
     decisions: &mut Vec<Decision>,
 ) -> Stmt {
     let mut stages: Vec<Stage> = members
@@ -85,11 +90,10 @@ fn group(
     for stage in &mut stages {
         *stage = under(stage, &shared, depth);
     }
-    let rest = &all[members.len()..];
     let mut locals = vec![];
     for n in 0..stages.len() {
         let buffer = stages[n].buffer;
-        if nest.func.allocs.contains(&buffer) && !rest.iter().any(|i| i.reads(buffer)) {
+        if nest.func.allocs.contains(&buffer) && !outside.contains(&buffer) {
             if let Some(row) = row_buffer(nest, buffer, depth) {
                 for stage in &mut stages {
                     *stage = with_row(stage, buffer, row, depth);

@@ -3,6 +3,8 @@
 //! The rules of this policy do not edit loop nests; they read stages and write the nest they
 //! want. What cannot be read as a stage is kept as it is written.
 
+use std::collections::HashSet;
+
 use reflex_tir::{Block, Buffer, Expr, ExprKind, For, ForKind, IterKind, Stmt, Var};
 
 use super::affine::same;
@@ -257,6 +259,46 @@ impl Item {
             }
         }
     }
+}
+
+/// Buffers that `items` read or write.
+pub fn touched<'a>(items: impl IntoIterator<Item = &'a Item>) -> HashSet<Buffer> {
+    fn note(item: &Item, found: &mut HashSet<Buffer>) {
+        let mut note_loads = |e: &Expr| {
+            if let ExprKind::Load { buffer, .. } = e.kind() {
+                found.insert(*buffer);
+            }
+        };
+        match item {
+            Item::Stage(s) => {
+                s.value.visit(&mut note_loads);
+                found.insert(s.buffer);
+            }
+            Item::Loop { items, .. } => items.iter().for_each(|i| note(i, found)),
+            Item::Opaque(stmt) => {
+                stmt.visit_exprs(&mut |e| e.visit(&mut note_loads));
+                stmt.visit(&mut |s| {
+                    if let Stmt::Store { buffer, .. } = s {
+                        found.insert(*buffer);
+                    }
+                });
+            }
+        }
+    }
+    let mut found = HashSet::new();
+    items.into_iter().for_each(|i| note(i, &mut found));
+    found
+}
+
+/// Buffers touched by the items but those of `range`, and by what is around the items.
+pub fn touched_outside(
+    items: &[Item],
+    range: std::ops::Range<usize>,
+    around: &HashSet<Buffer>,
+) -> HashSet<Buffer> {
+    let mut found = touched(items[..range.start].iter().chain(&items[range.end..]));
+    found.extend(around);
+    found
 }
 
 /// Index lists of the loads from `buffer` in `e`.
