@@ -254,3 +254,54 @@ fn a_view_of_another_size_is_an_error() {
     let error = harness::run(&module, &[f32s(&[7], 1)]).unwrap_err();
     assert!(error.contains("reshape"), "{error}");
 }
+
+#[test]
+fn functions_call_each_other_and_tuples_hold_values() {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "halves");
+    let n = Expr::var(b.sym("n"));
+    let x = b.param("x", f32_type(vec![n.clone()]));
+    let (e, s) = (unary(&mut b, Unary::Exp, x), unary(&mut b, Unary::Sin, x));
+    let callee = b.finish(vec![e, s], vec!["e".into(), "s".into()]);
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let m = Expr::var(b.sym("m"));
+    let x = b.param("x", f32_type(vec![m.clone()]));
+    let double = binary(&mut b, Binary::Add, x, x);
+    let ty = f32_type(vec![m]);
+    let node = Node::CallFunc { func: callee, args: vec![double] };
+    let halves = b.bind(node, vec![ty.clone(), ty.clone()]);
+    let sum = binary(&mut b, Binary::Mul, halves[0], halves[1]);
+    b.finish(vec![sum, double], vec!["sum".into(), "double".into()]);
+    agree(&module, &[f32s(&[5], 1)]);
+}
+
+/// What a loop reads from outside outlives every iteration, though its last use is early.
+#[test]
+fn a_loop_keeps_what_it_reads_from_outside() {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let ty = f32_type(vec![Expr::i64(32), Expr::i64(32)]);
+    let x = b.param("x", ty.clone());
+    let trips = b.param("trips", TensorType::new(DType::I64, vec![]));
+    let outside = unary(&mut b, Unary::Tanh, x);
+    let iter = b.body_param("i", TensorType::new(DType::I64, vec![]));
+    let cond_in = b.body_param("c", TensorType::new(DType::BOOL, vec![]));
+    let carried = b.body_param("acc", ty.clone());
+    b.open();
+    let first = b.emit1(Op::MatMul, &[outside, carried]).unwrap();
+    let second = b.emit1(Op::MatMul, &[first, first]).unwrap();
+    let third = b.emit1(Op::Softmax { axis: 1, log: false }, &[second]).unwrap();
+    let body = b.close(vec![cond_in, third]);
+    let node = Node::Loop(Box::new(Loop {
+        max_trips: Some(trips),
+        cond: None,
+        init: vec![x],
+        iter,
+        cond_in,
+        carried: vec![carried],
+        body,
+    }));
+    let y = b.bind(node, vec![ty]);
+    b.finish(y, vec!["y".into()]);
+    agree(&module, &[f32s(&[32, 32], 1), i64s(&[], &[3])]);
+}
