@@ -17,7 +17,7 @@ use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, ForKind, Intrin, Stmt, Va
 use super::affine::{linear, mentions};
 use super::contraction::Contraction;
 use super::cut::{Cut, Tile};
-use super::nest::{Nest, PARALLEL_WORK, Parallel, merged_with};
+use super::nest::{Nest, PARALLEL_WORK, Parallel, UNKNOWN_EXTENT, merged_with};
 use super::stage::{Axis, Stage, replace_loads};
 use super::{Refusal, even_part};
 
@@ -206,10 +206,10 @@ impl Gemm {
         Ok(Gemm { stage, epilogue, row, column, rows, spread, columns, outer, lanes, registers })
     }
 
-    /// Multiply-adds; unknown extents count as 64.
+    /// Multiply-adds; unknown extents count as [`UNKNOWN_EXTENT`].
     fn work(&self) -> i64 {
         let axes = self.stage.spatial.iter().chain(&self.stage.reduce);
-        axes.map(|a| a.extent.as_int().unwrap_or(64)).fold(1, i64::saturating_mul)
+        axes.map(|a| a.extent.as_int().unwrap_or(UNKNOWN_EXTENT)).fold(1, i64::saturating_mul)
     }
 
     /// Rows and vectors of the main tile.

@@ -9,6 +9,10 @@ use super::stage::{Axis, Stage};
 /// Work (cost of an element times elements) below which threads are not worth waking.
 pub const PARALLEL_WORK: i64 = 400_000;
 
+/// What an extent that is known only when the kernel runs counts as: rather small, since
+/// threads that were not worth waking cost a small run more than they save a large one.
+pub const UNKNOWN_EXTENT: i64 = 8;
+
 /// A kernel under construction.
 pub struct Nest<'a> {
     /// The function: variables and buffers are added to it.
@@ -108,9 +112,9 @@ pub enum Parallel {
     No,
 }
 
-/// Whether `cost` for each of `axes` is enough for threads. Unknown extents count as 64.
+/// Whether `cost` for each of `axes` is enough for threads. Unknown extents count as [`UNKNOWN_EXTENT`].
 pub fn parallel_for(axes: &[Axis], cost: i64) -> Parallel {
-    let extent = |a: &Axis| a.extent.as_int().unwrap_or(64);
+    let extent = |a: &Axis| a.extent.as_int().unwrap_or(UNKNOWN_EXTENT);
     let work = axes.iter().map(extent).fold(cost.max(1), i64::saturating_mul);
     let first = axes.iter().map(extent).find(|n| *n != 1).unwrap_or(1);
     match work >= PARALLEL_WORK && first > 1 {

@@ -7,7 +7,7 @@ use reflex_tir::{Buffer, DType, Expr, ExprKind, Scope, Stmt, Var};
 
 use super::contraction::Contraction;
 use super::fuse::{cost, row_group};
-use super::nest::{Nest, Parallel, parallel_for};
+use super::nest::{Nest, Parallel, UNKNOWN_EXTENT, parallel_for};
 use super::stage::{Axis, Item, Stage, touched_outside};
 use super::{Decision, Refusal, map, reduce};
 
@@ -110,7 +110,7 @@ fn group(
     let mut parts = vec![];
     for stage in &stages {
         let axes = stage.spatial.iter().chain(&stage.reduce);
-        let elements: i64 = axes.map(|a| a.extent.as_int().unwrap_or(64)).product();
+        let elements: i64 = axes.map(|a| a.extent.as_int().unwrap_or(UNKNOWN_EXTENT)).product();
         work += elements * (1 + cost(&stage.value) as i64);
         parts.push(single(nest, stage, Parallel::No, None, decisions));
     }
