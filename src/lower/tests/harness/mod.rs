@@ -1,5 +1,8 @@
 //! Runs a module through the pipeline with evaluated kernels, beside the graph evaluator.
 
+// Each test program uses a part.
+#![allow(dead_code)]
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
