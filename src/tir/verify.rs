@@ -402,6 +402,14 @@ impl Intrin {
     pub fn arity(self) -> usize {
         signature(self).arity
     }
+
+    /// Whether operands may be integers.
+    pub fn takes_integers(self) -> bool {
+        match signature(self).domain {
+            Domain::Any | Domain::Integer => true,
+            Domain::Float => false,
+        }
+    }
 }
 
 fn signature(op: Intrin) -> Signature {

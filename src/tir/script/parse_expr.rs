@@ -309,7 +309,8 @@ impl Parser<'_> {
             Value::Typed(e) => Some(e.dtype()),
             _ => None,
         });
-        let dtype = dtype.unwrap_or(DType::F32);
+        let whole = values.iter().all(|v| matches!(v, Value::Int(_))) && op.takes_integers();
+        let dtype = dtype.unwrap_or(if whole { DType::I32 } else { DType::F32 });
         let operands = values.drain(..).map(|v| self.number_as(v, dtype, call.start()));
         let operands = operands.collect::<Read<Vec<_>>>()?;
         if operands.len() != op.arity() {

@@ -39,7 +39,25 @@ impl Printer<'_> {
     fn infix(&self, a: &Expr, op: &str, b: &Expr, level: Level, right: Level) -> (String, Level) {
         // Comparisons do not chain here, so both sides must bind more strongly.
         let left = if level == Level::Compare { right } else { level };
-        (format!("{} {op} {}", self.operand(a, left), self.operand(b, right)), level)
+        let a = if bare(b) { self.typed(a) } else { None }.unwrap_or_else(|| self.operand(a, left));
+        (format!("{a} {op} {}", self.operand(b, right)), level)
+    }
+
+    /// A bare number with its type written, where nothing beside it says which it is.
+    fn typed(&self, e: &Expr) -> Option<String> {
+        bare(e).then(|| format!("T.int32({})", self.expr(e)))
+    }
+
+    /// Operands of a function, at least one of which shows their type.
+    fn operands(&self, args: &[Expr]) -> String {
+        match args.split_first() {
+            Some((first, rest)) if args.iter().all(bare) => {
+                let first = self.typed(first).unwrap_or_else(|| self.expr(first));
+                let rest = rest.iter().map(|e| self.expr(e));
+                std::iter::once(first).chain(rest).collect::<Vec<_>>().join(", ")
+            }
+            _ => self.exprs(args),
+        }
     }
 
     fn at_level(&self, e: &Expr) -> (String, Level) {
@@ -98,8 +116,9 @@ impl Printer<'_> {
 
     fn binary(&self, op: BinOp, a: &Expr, b: &Expr) -> (String, Level) {
         let float = a.dtype().is_float();
-        let function =
-            |name: &str| (format!("T.{name}({}, {})", self.expr(a), self.expr(b)), Level::Atom);
+        let function = |name: &str| {
+            (format!("T.{name}({})", self.operands(&[a.clone(), b.clone()])), Level::Atom)
+        };
         let product = |op: &str| self.infix(a, op, b, Level::Product, Level::Unary);
         match op {
             BinOp::Add => self.infix(a, "+", b, Level::Sum, Level::Product),
@@ -125,16 +144,24 @@ impl Printer<'_> {
             (Intrin::BitAnd, [a, b]) => self.infix(a, "&", b, Level::BitAnd, Level::Shift),
             (Intrin::BitXor, [a, b]) => self.infix(a, "^", b, Level::BitXor, Level::BitAnd),
             (Intrin::BitOr, [a, b]) => self.infix(a, "|", b, Level::BitOr, Level::BitXor),
-            (Intrin::BitNot, [a]) => (format!("~{}", self.operand(a, Level::Unary)), Level::Unary),
+            (Intrin::BitNot, [a]) => {
+                let a = self.typed(a).unwrap_or_else(|| self.operand(a, Level::Unary));
+                (format!("~{a}"), Level::Unary)
+            }
             (Intrin::Reinterpret, [a]) => {
                 (format!("T.reinterpret(\"{dtype}\", {})", self.expr(a)), Level::Atom)
             }
             (Intrin::Abs, [a]) if dtype.is_float() => {
                 (format!("T.fabs({})", self.expr(a)), Level::Atom)
             }
-            _ => (format!("T.{}({})", ops::name_of(op), self.exprs(args)), Level::Atom),
+            _ => (format!("T.{}({})", ops::name_of(op), self.operands(args)), Level::Atom),
         }
     }
+}
+
+/// Whether a constant prints as a bare number.
+fn bare(e: &Expr) -> bool {
+    matches!(e.kind(), ExprKind::Int { dtype: DType::I32, .. })
 }
 
 /// 32-bit integers are Python's own numbers, others carry their type.
