@@ -120,3 +120,71 @@ impl Pass<'_> {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use reflex_graph::builder::FuncBuilder;
+    use reflex_graph::{Binary, FuncData, TensorType};
+    use reflex_tir::{DType, Expr};
+
+    use super::*;
+
+    /// The operators left of what `build` makes of an `[n, 1, 4]` parameter.
+    fn left(build: impl FnOnce(&mut FuncBuilder<'_>, Value) -> Value) -> Vec<String> {
+        let mut module = Module::default();
+        let mut b = FuncBuilder::new(&mut module, "main");
+        let n = Expr::var(b.sym("n"));
+        let x = b.param("x", TensorType::new(DType::F32, vec![n, 1.into(), 4.into()]));
+        let y = build(&mut b, x);
+        let id = b.finish(vec![y], vec!["y".into()]);
+        simplify(&mut module).unwrap();
+        let FuncData::Graph(f) = &module.funcs[id] else { unreachable!() };
+        let ops = f.body.bindings.iter().filter_map(|b| match &b.node {
+            Node::Op { op, .. } => Some(format!("{op:?}").split(['(', ' ']).next()?.to_string()),
+            _ => None,
+        });
+        ops.collect()
+    }
+
+    fn transposed(b: &mut FuncBuilder<'_>, x: Value, perm: [usize; 3]) -> Value {
+        b.emit1(Op::Transpose(perm.to_vec()), &[x]).unwrap()
+    }
+
+    #[test]
+    fn transposes_cancel_compose_and_become_views() {
+        let none: [&str; 0] = [];
+        let twice = |b: &mut FuncBuilder<'_>, x| {
+            let y = transposed(b, x, [2, 0, 1]);
+            transposed(b, y, [1, 2, 0])
+        };
+        assert_eq!(left(twice), none);
+        assert_eq!(left(|b, x| transposed(b, x, [1, 0, 2])), ["Reshape"]);
+        assert_eq!(left(|b, x| transposed(b, x, [2, 1, 0])), ["Transpose"]);
+    }
+
+    #[test]
+    fn exact_identities_go_and_inexact_ones_stay() {
+        let with = |f, value| {
+            move |b: &mut FuncBuilder<'_>, x| {
+                let c = b.constant(Literal::from_f32(vec![], &[value]));
+                b.emit1(Op::Binary(f), &[x, c]).unwrap()
+            }
+        };
+        let none: [&str; 0] = [];
+        assert_eq!(left(with(Binary::Mul, 1.0)), none);
+        assert_eq!(left(with(Binary::Sub, 0.0)), none);
+        // -0 + 0 is 0.
+        assert_eq!(left(with(Binary::Add, 0.0)), ["Binary"]);
+        assert_eq!(left(with(Binary::Sub, -0.0)), ["Binary"]);
+    }
+
+    #[test]
+    fn equal_work_is_done_once() {
+        let ops = left(|b, x| {
+            let a = b.emit1(Op::Cast(DType::F64), &[x]).unwrap();
+            let c = b.emit1(Op::Cast(DType::F64), &[x]).unwrap();
+            b.emit1(Op::Binary(Binary::Mul), &[a, c]).unwrap()
+        });
+        assert_eq!(ops, ["Cast", "Binary"]);
+    }
+}
