@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reflex_cranelift::{CraneliftTier, ForcedExits, TierOptions};
+use reflex_cranelift::{Compiling, CraneliftTier, ForcedExits, TierOptions};
 use reflex_runtime::array::Array;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::shape::Shape;
@@ -30,7 +30,8 @@ pub fn tiers(case: &ProgramCase) -> Tally {
     compare(case, "compiled", &expected, &run(case, &compiled, Mode::Compiled));
     for one_in in [0, 1, 4] {
         let force = (one_in > 0).then(|| Arc::new(ForcedExits::new(case.guard_seed, one_in)));
-        let (traced, tier) = load(case, Some(TierOptions { threshold: 2, force }));
+        let (traced, tier) =
+            load(case, Some(TierOptions { threshold: 2, force, compiling: Compiling::AtOnce }));
         let name = format!("traced, one guard in {one_in} forced to fail");
         compare(case, &name, &expected, &run(case, &traced, Mode::Tiered));
         for trace in tier.iter().flat_map(|tier| tier.traces(&traced)) {

@@ -20,5 +20,5 @@ mod trace;
 
 pub use error::JitError;
 pub use force::ForcedExits;
-pub use tier::{CraneliftTier, TierOptions};
+pub use tier::{Compiling, CraneliftTier, TierOptions};
 pub use trace::record::TraceReport;

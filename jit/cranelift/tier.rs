@@ -13,7 +13,8 @@ use crate::compile;
 use crate::error::JitError;
 use crate::force::ForcedExits;
 use crate::glue;
-use crate::trace::record::{Engine, TraceRecorder, TraceReport};
+use crate::trace::record::{Engine, Reports, TraceRecorder, TraceReport};
+use crate::trace::worker::{Job, Worker};
 
 /// Recordings of one site before it is left to the interpreter.
 const MAX_ATTEMPTS: u32 = 3;
@@ -25,11 +26,23 @@ pub struct TierOptions {
     pub threshold: u32,
     /// Makes guards of traces fail, for tests.
     pub force: Option<Arc<ForcedExits>>,
+    /// When traces are compiled.
+    pub compiling: Compiling,
+}
+
+/// When traces are compiled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compiling {
+    /// On a thread of the tier, while the interpreter goes on.
+    #[default]
+    Background,
+    /// As soon as they are recorded, for runs that must be repeatable.
+    AtOnce,
 }
 
 impl Default for TierOptions {
     fn default() -> Self {
-        Self { threshold: 50, force: None }
+        Self { threshold: 50, force: None, compiling: Compiling::default() }
     }
 }
 
@@ -53,7 +66,10 @@ impl CraneliftTier {
     pub fn with_options(options: TierOptions) -> Result<Self, JitError> {
         let assembler = Assembler::new()?;
         let glue = glue::glue(&assembler)?;
-        let engine = Engine { assembler, force: options.force, reports: Mutex::default() };
+        let (assembler, reports) = (Arc::new(assembler), Reports::default());
+        let worker = (options.compiling == Compiling::Background)
+            .then(|| Worker::new(Arc::clone(&assembler), Arc::clone(&reports)));
+        let engine = Engine { assembler, force: options.force, worker, reports };
         let attempts = Mutex::default();
         Ok(Self { engine: Arc::new(engine), glue, threshold: options.threshold.max(1), attempts })
     }
@@ -101,6 +117,12 @@ unsafe impl Tier for CraneliftTier {
     }
 
     fn hot(&self, program: &Program, site: SiteId) -> Hot {
+        match self.engine.job((program.id(), site)) {
+            Some(Job::Pending) => return Hot::Later,
+            Some(Job::Done(compiled)) => return Hot::Install(compiled),
+            Some(Job::Failed(reason)) => return Hot::Never(reason),
+            None => {}
+        }
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = attempts.entry((program.id(), site)).or_default();
         if *count == MAX_ATTEMPTS {

@@ -15,3 +15,4 @@ pub(crate) mod codegen;
 mod helpers;
 pub(crate) mod ir;
 pub(crate) mod record;
+pub(crate) mod worker;

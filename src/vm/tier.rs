@@ -150,6 +150,9 @@ pub enum Control {
     Continue,
     /// Install this at the site where recording started, then go on without recording.
     Finish(Compiled),
+    /// The recording is complete and its code is being made elsewhere: go on without
+    /// recording. The tier installs the code when the site is hot again.
+    Pending,
     /// Give up.
     Stop(Bailout),
 }

@@ -35,6 +35,7 @@ pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
         match recording.recorder.step(&step) {
             Control::Continue => return true,
             Control::Finish(compiled) => program.install(recording.site, &compiled),
+            Control::Pending => {}
             Control::Stop(bailout) => program.count(&bailout),
         }
         (*state).recording = None;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use reflex_cranelift::{CraneliftTier, ForcedExits, TierOptions};
+use reflex_cranelift::{Compiling, CraneliftTier, ForcedExits, TierOptions};
 use reflex_runtime::function::{Function, arg};
 use reflex_runtime::value::Any;
 use reflex_vm::builder::ExecBuilder;
@@ -70,7 +70,11 @@ fn agreed(build: impl Fn(&mut ExecBuilder), args: &[Any], fuel: Option<u64>) -> 
     assert_eq!(expected, outcome(&compiled, Mode::Compiled, args, fuel, &log));
     for one_in in [0, 1, 3, 20] {
         let force = Some(Arc::new(ForcedExits::new(7, one_in)));
-        let traced = program(&build, &log, TierOptions { threshold: 2, force });
+        let traced = program(
+            &build,
+            &log,
+            TierOptions { threshold: 2, force, compiling: Compiling::AtOnce },
+        );
         let answer = outcome(&traced, Mode::Tiered, args, fuel, &log);
         assert_eq!(
             expected,
@@ -156,4 +160,27 @@ fn closures_and_tuples_agree() {
     };
     let answer = agreed(build, &[Any::from(3_i64)], None);
     assert!(answer.starts_with("Some(7) [\"[3, 7]\"]"), "{answer}");
+}
+
+#[test]
+fn traces_made_in_the_background_are_installed() {
+    let log = Log::default();
+    let mut b = ExecBuilder::new();
+    sum_by_loop(&mut b);
+    let exec = verify(b.finish().unwrap()).unwrap();
+    let program = Arc::new(Program::load(exec, &[&library(&log)]).unwrap());
+    let options = TierOptions { threshold: 2, ..TierOptions::default() };
+    let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
+    program.attach(Arc::clone(&tier) as Arc<dyn reflex_vm::tier::Tier>);
+    let options = Options { mode: Mode::Tiered, ..Options::default() };
+    let mut session = Session::new(&program, options).unwrap();
+    let entered = |tier: &CraneliftTier| {
+        tier.traces(&program).iter().any(|trace| trace.exits().iter().sum::<u64>() > 0)
+    };
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !entered(&tier) {
+        let sum = session.call("main", &[Any::from(9_i64)]).unwrap();
+        assert_eq!(sum.view().as_int(), Some(45));
+        assert!(std::time::Instant::now() < patience, "no trace ran: {:?}", program.bailouts());
+    }
 }

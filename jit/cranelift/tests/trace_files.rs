@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use reflex_cranelift::{CraneliftTier, TierOptions};
+use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
 use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{self, Function};
@@ -114,7 +114,8 @@ fn files(folder: &str) -> Vec<PathBuf> {
 fn files_say_what_is_traced() {
     for path in files("trace") {
         let text = std::fs::read_to_string(&path).unwrap();
-        let options = TierOptions { threshold: 2, ..TierOptions::default() };
+        let options =
+            TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
         let (program, tier) = load(&text, options).expect("a valid program");
         outcomes(&program, Mode::Tiered, &text, 1);
         let traces: String = tier.traces(&program).iter().map(|trace| trace.text.clone()).collect();
@@ -140,7 +141,8 @@ fn the_files_of_the_vm_hold_in_every_tier() {
         assert_eq!(program.compile_all(), []);
         let expected = outcomes(&program, Mode::Bytecode, &text, 4);
         assert_eq!(expected, outcomes(&program, Mode::Compiled, &text, 4), "{}", path.display());
-        let options = TierOptions { threshold: 2, ..TierOptions::default() };
+        let options =
+            TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
         let Some((program, _)) = load(&text, options) else { continue };
         assert_eq!(expected, outcomes(&program, Mode::Tiered, &text, 4), "{}", path.display());
     }

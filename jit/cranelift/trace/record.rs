@@ -1,9 +1,10 @@
-//! Recording: watches the interpreter until a trace is complete, then compiles it.
+//! Recording: watches the interpreter until a trace is complete, then has it compiled.
 //!
 //! The recorder runs inside the interpreter's loop, so it does as little as it can: one step of
-//! the builder per operation. When the trace is complete it is compiled at once, on the same
-//! thread. (Compiling in the background needs a way to hand over the trace; the parts that would
-//! move are `Engine::compile` and what it returns.)
+//! the builder per operation, and one pass over the trace when it is complete. Register
+//! allocation and the rest of code generation, which take most of the time, happen on the
+//! engine's thread; the interpreter goes on meanwhile, and the code is installed when the site is
+//! hot again. Tests ask for code at once instead.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,18 +16,23 @@ use reflex_vm::tier::{Bailout, Compiled, Control, Recorder, Step};
 use super::build::{Builder, Flow, Start};
 use super::codegen::{self, Attached};
 use super::ir::Trace;
-use crate::assemble::{Assembler, Published};
+use super::worker::{Job, Worker};
+use crate::assemble::{Assembler, Published, Unit, UnitFunc};
 use crate::force::ForcedExits;
 use crate::tier::bailout;
 
 /// What recorders need of their tier.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    pub(crate) assembler: Assembler,
+    pub(crate) assembler: Arc<Assembler>,
     pub(crate) force: Option<Arc<ForcedExits>>,
+    /// Compiles behind the interpreter's back; without it, code is made at once.
+    pub(crate) worker: Option<Worker>,
     /// Reports of the traces compiled so far.
-    pub(crate) reports: Mutex<Vec<TraceReport>>,
+    pub(crate) reports: Reports,
 }
+
+pub(crate) type Reports = Arc<Mutex<Vec<TraceReport>>>;
 
 /// A compiled trace, for people and tests.
 #[derive(Clone, Debug)]
@@ -56,27 +62,78 @@ struct TraceCode {
     _force: Option<Arc<ForcedExits>>,
 }
 
-impl Engine {
-    fn compile(&self, program: &Program, site: SiteId, trace: &Trace) -> Result<Compiled, Bailout> {
-        let taken: Arc<[AtomicU64]> = trace.exits.iter().map(|_| AtomicU64::new(0)).collect();
-        let attached = Attached { taken: Arc::clone(&taken), force: self.force.clone() };
-        let mut unit = self.assembler.unit();
-        let entry = codegen::translate(&mut unit, program, trace, &attached)?;
-        let code = self.assembler.publish(unit).map_err(bailout)?;
-        let report = TraceReport {
-            program: program.id(),
-            site,
-            text: trace.to_string(),
-            code_bytes: code.size(),
-            taken: Arc::clone(&taken),
-        };
-        self.reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+/// A trace as Cranelift functions, ready for what takes time.
+pub(crate) struct Translated {
+    unit: Unit,
+    entry: UnitFunc,
+    program: u64,
+    pub(crate) site: SiteId,
+    text: String,
+    taken: Arc<[AtomicU64]>,
+    force: Option<Arc<ForcedExits>>,
+}
+
+impl Translated {
+    /// The program and site the trace is for.
+    pub(crate) fn key(&self) -> (u64, SiteId) {
+        (self.program, self.site)
+    }
+
+    /// Generates and publishes the code.
+    pub(crate) fn publish(
+        self,
+        assembler: &Assembler,
+        reports: &Reports,
+    ) -> Result<Compiled, Bailout> {
+        let Self { unit, entry, program, site, text, taken, force } = self;
+        let code = assembler.publish(unit).map_err(bailout)?;
+        let code_bytes = code.size();
+        let report = TraceReport { program, site, text, code_bytes, taken: Arc::clone(&taken) };
+        reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
         let address = code.address(entry);
-        let owner = TraceCode { _code: code, _taken: taken, _force: attached.force };
+        let owner = TraceCode { _code: code, _taken: taken, _force: force };
         // SAFETY: the trace was recorded at this site and its code follows the protocol of
         // `reflex_vm::abi`; the owner keeps the code and all that it refers to, except for the
         // program, whose cells are the only way to reach it.
         Ok(unsafe { Compiled::new(address, Arc::new(owner)) })
+    }
+}
+
+impl Engine {
+    fn translate(
+        &self,
+        program: &Program,
+        site: SiteId,
+        trace: &Trace,
+    ) -> Result<Translated, Bailout> {
+        let taken: Arc<[AtomicU64]> = trace.exits.iter().map(|_| AtomicU64::new(0)).collect();
+        let attached = Attached { taken: Arc::clone(&taken), force: self.force.clone() };
+        let mut unit = self.assembler.unit();
+        let entry = codegen::translate(&mut unit, program, trace, &attached)?;
+        let (text, force) = (trace.to_string(), attached.force);
+        Ok(Translated { unit, entry, program: program.id(), site, text, taken, force })
+    }
+
+    /// What the interpreter does with a complete trace.
+    fn complete(&self, program: &Program, site: SiteId, trace: &Trace) -> Control {
+        let translated = match self.translate(program, site, trace) {
+            Ok(translated) => translated,
+            Err(reason) => return Control::Stop(reason),
+        };
+        match &self.worker {
+            Some(worker) => match worker.submit(translated) {
+                Ok(()) => Control::Pending,
+                Err(reason) => Control::Stop(reason),
+            },
+            None => translated
+                .publish(&self.assembler, &self.reports)
+                .map_or_else(Control::Stop, Control::Finish),
+        }
+    }
+
+    /// The state of a trace that was handed to the worker.
+    pub(crate) fn job(&self, key: (u64, SiteId)) -> Option<Job> {
+        self.worker.as_ref().and_then(|worker| worker.take(key))
     }
 }
 
@@ -116,10 +173,9 @@ impl Recorder for TraceRecorder {
             Flow::Stop(reason) => Control::Stop(reason),
             Flow::End(end) => {
                 let trace = self.builder.take().map(|builder| builder.finish(end));
-                let compiled = trace
-                    .ok_or(Bailout::GaveUp)
-                    .and_then(|trace| self.engine.compile(step.program, self.site, &trace));
-                compiled.map_or_else(Control::Stop, Control::Finish)
+                trace.map_or(Control::Stop(Bailout::GaveUp), |trace| {
+                    self.engine.complete(step.program, self.site, &trace)
+                })
             }
         }
     }
