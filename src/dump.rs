@@ -20,7 +20,7 @@ impl Observer for Keep<'_> {
             return;
         }
         let text = match result {
-            Snapshot::Graph(module) => format!("{module:#?}"),
+            Snapshot::Graph(module) => reflex_graph::print::module(module),
             Snapshot::Bytecode(code) => reflex_vm::text::as_text(&code.executable),
             Snapshot::Kernel(func) => reflex_tir::script::print(func),
         };

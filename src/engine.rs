@@ -106,12 +106,12 @@ impl Engine {
         }
     }
 
-    /// Loads a model: `.onnx` is compiled, `.so` is opened.
+    /// Loads a model: `.onnx` and `.py` (TVMScript) are compiled, `.so` is opened.
     ///
     /// Opening a `.so` runs machine code of its author's choice, as with any library.
     pub fn load(&self, path: &Path) -> Result<Program> {
         match extension(path) {
-            "onnx" => self.compile(reflex_onnx::import(path)?).map_err(|e| e.at(path.display())),
+            "onnx" | "py" => self.compile(module(path)?).map_err(|e| e.at(path.display())),
             "so" => self.open(path).map_err(|e| e.at(path.display())),
             _ => Err(unknown_kind(path)),
         }
@@ -121,6 +121,7 @@ impl Engine {
     pub fn info(path: &Path) -> Result<ModelInfo> {
         match extension(path) {
             "onnx" => ModelInfo::of_onnx(path),
+            "py" => Ok(ModelInfo::of_script(&module(path)?)),
             "so" => {
                 let engine = Engine::builder().build()?;
                 Ok(engine.open(path).map_err(|e| e.at(path.display()))?.info())
@@ -131,7 +132,7 @@ impl Engine {
 
     /// The module as text after a pass of the pipeline.
     pub fn dump_after(&self, path: &Path, pass: &str) -> Result<String> {
-        if extension(path) != "onnx" {
+        if !matches!(extension(path), "onnx" | "py") {
             return Err(Error::input(format!(
                 "{}: passes run on models, not on compiled libraries",
                 path.display()
@@ -142,7 +143,7 @@ impl Engine {
             return Err(Error::input(format!("no pass {pass:?}; there are {}", stages.join(", "))));
         }
         let options = pipeline::Options::new(self.target.clone());
-        dump::after(reflex_onnx::import(path)?, pass, &options).map_err(|e| e.at(path.display()))
+        dump::after(module(path)?, pass, &options).map_err(|e| e.at(path.display()))
     }
 
     /// Compiles a module built in Rust.
@@ -183,10 +184,15 @@ fn extension(path: &Path) -> &str {
     path.extension().and_then(|e| e.to_str()).unwrap_or_default()
 }
 
+/// The module of a model that is compiled.
+fn module(path: &Path) -> Result<Module> {
+    match extension(path) {
+        "py" => Ok(reflex_graph::script::parse_file(path)?),
+        _ => Ok(reflex_onnx::import(path)?),
+    }
+}
+
 fn unknown_kind(path: &Path) -> Error {
-    let what = match extension(path) {
-        "py" => "TVMScript modules are not built yet",
-        _ => "not a model by its name; expected .onnx or .so",
-    };
+    let what = "not a model by its name; expected .onnx, .py or .so";
     Error::new(ErrorKind::Unsupported, format!("{}: {what}", path.display()))
 }

@@ -66,6 +66,12 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+impl From<reflex_graph::script::ScriptError> for Error {
+    fn from(error: reflex_graph::script::ScriptError) -> Error {
+        Error::new(ErrorKind::Model, error.to_string())
+    }
+}
+
 impl From<reflex_onnx::ImportError> for Error {
     fn from(error: reflex_onnx::ImportError) -> Error {
         use reflex_onnx::ImportErrorKind::{Io, Unsupported};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
+use reflex_graph::{FuncData, Module, Node};
 use reflex_onnx::ValueInfo;
 use reflex_vm::bytecode::Instr;
 use reflex_vm::executable::Executable;
@@ -63,6 +64,48 @@ impl ModelInfo {
             operators: by_count(info.operators),
             unsupported: unsupported.collect(),
         })
+    }
+
+    pub(crate) fn of_script(module: &Module) -> ModelInfo {
+        let main = Signature::of_module(module).remove("main").unwrap_or_default();
+        let mut operators: BTreeMap<String, usize> = BTreeMap::new();
+        for func in module.funcs.values() {
+            let FuncData::Graph(func) = func else { continue };
+            func.body.walk(&mut |binding| {
+                let name = match &binding.node {
+                    Node::Op { op, .. } => format!("{op:?}"),
+                    Node::CallTir { func, .. } | Node::CallFunc { func, .. } => {
+                        module.funcs[*func].name().to_string()
+                    }
+                    Node::CallPacked { name, .. } => name.clone(),
+                    Node::If { .. } => "If".to_string(),
+                    Node::Loop(_) => "Loop".to_string(),
+                    Node::Const(_)
+                    | Node::Tuple(_)
+                    | Node::TupleGet(..)
+                    | Node::MatchCast(_)
+                    | Node::MatchShape { .. } => return,
+                };
+                // Attributes are left out; the function of `Unary(Exp)` is its name.
+                let mut words = name.split(|c: char| !c.is_alphanumeric() && !"._".contains(c));
+                let first = words.next().unwrap_or_default();
+                let word = match first {
+                    "Unary" | "Binary" => words.next().unwrap_or(first),
+                    _ => first,
+                };
+                *operators.entry(word.to_string()).or_default() += 1;
+            });
+        }
+        let inputs: Vec<PortInfo> = main.inputs.iter().map(PortInfo::from).collect();
+        ModelInfo {
+            kind: "TVMScript module".to_string(),
+            symbols: symbols(&inputs),
+            inputs,
+            outputs: main.outputs.iter().map(PortInfo::from).collect(),
+            operators_title: "operators",
+            operators: by_count(operators),
+            unsupported: vec![],
+        }
     }
 
     pub(crate) fn of_executable(kind: &str, main: Signature, exec: &Executable) -> ModelInfo {
