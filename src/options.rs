@@ -60,9 +60,11 @@ impl FromStr for Precision {
     }
 }
 
+type Callback = dyn Fn(&str, usize, usize) + Send + Sync;
+
 /// Called with a stage's name, how many of its steps are done, and how many there are.
 #[derive(Clone)]
-pub struct Progress(Arc<dyn Fn(&str, usize, usize) + Send + Sync>);
+pub struct Progress(Arc<Callback>);
 
 impl Progress {
     /// Wraps a callback, which may be called from any thread.

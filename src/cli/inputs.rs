@@ -49,7 +49,7 @@ impl InputArgs {
             let array = match source {
                 "random" | "zeros" => {
                     let shape = extents(port, shapes.get(&port.name), &mut symbols)?;
-                    let seed = (source == "random").then(|| self.seed ^ (k as u64) << 32);
+                    let seed = (source == "random").then_some(self.seed ^ ((k as u64) << 32));
                     fill(port.dtype, shape, seed)
                         .ok_or_else(|| Error::input(format!("input {}: too large", port.name)))?
                 }
