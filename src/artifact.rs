@@ -20,7 +20,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Kind of the module that holds the executable in the bundle.
 pub(crate) const EXECUTABLE_KIND: &str = "relax.VMExecutable";
-/// Our description: postcard of [`Meta`].
+/// Our description: [`Meta`] as JSON.
 pub(crate) const META_SYMBOL: &str = "__reflex_meta";
 const BUNDLE_SYMBOL: &str = "__tvm_ffi__library_bin";
 const CONTEXT_SLOT: &str = "__tvm_ffi__library_ctx";
@@ -41,7 +41,7 @@ pub(crate) struct Meta {
 impl Meta {
     /// Reads the description of an opened library; `None` when it is not of our version.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Meta> {
-        let meta: Meta = postcard::from_bytes(bytes).ok()?;
+        let meta: Meta = serde_json::from_slice(bytes).ok()?;
         (meta.version == META_VERSION).then_some(meta)
     }
 
@@ -66,7 +66,7 @@ pub(crate) fn write(
         signatures: signatures.clone(),
     };
     let meta =
-        postcard::to_stdvec(&meta).map_err(|e| Error::new(ErrorKind::Compile, e.to_string()))?;
+        serde_json::to_vec(&meta).map_err(|e| Error::new(ErrorKind::Compile, e.to_string()))?;
     let blob =
         |symbol, align, bytes| Blob { section: ".rodata", symbol: Some(symbol), align, bytes };
     let mut library = Library::new()

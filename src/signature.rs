@@ -6,7 +6,7 @@ use std::fmt;
 use reflex_graph::{Func, FuncData, Module, Value};
 use reflex_runtime::dtype::DType;
 use reflex_tir::{Expr, ExprKind, Var};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::npz::Array;
@@ -27,7 +27,7 @@ pub struct Port {
     /// The model's name for it.
     pub name: String,
     /// Element type.
-    #[serde(serialize_with = "as_text")]
+    #[serde(with = "dtype_text")]
     pub dtype: DType,
     /// Extents.
     pub shape: Vec<Dim>,
@@ -42,11 +42,18 @@ pub struct Signature {
     pub outputs: Vec<Port>,
 }
 
-fn as_text<S: Serializer>(dtype: &DType, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    if serializer.is_human_readable() {
+/// Element types as their names.
+mod dtype_text {
+    use reflex_runtime::dtype::DType;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(dtype: &DType, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(dtype)
-    } else {
-        dtype.serialize(serializer)
+    }
+
+    pub fn deserialize<'a, D: Deserializer<'a>>(deserializer: D) -> Result<DType, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        name.parse().map_err(|_| D::Error::custom(format!("no element type {name:?}")))
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("reflex-runtime", &[]),
     ("reflex-vm", &["reflex-runtime"]),
     ("reflex-tir", &["reflex-runtime"]),
@@ -15,6 +15,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
     ("reflex-codemem", &[]),
     ("reflex-cranelift", &["reflex-vm", "reflex-runtime", "reflex-codemem"]),
     ("reflex-llvm", &["reflex-tir", "reflex-runtime", "reflex-codemem"]),
+    ("reflex-fuzz", &["reflex-cranelift", "reflex-vm", "reflex-tir", "reflex-runtime"]),
     (
         "reflex",
         &[
