@@ -95,11 +95,12 @@ fn prepare(program: &Program, config: &Config, file: &Path) -> Result<Prepared> 
     program.prepare("main", &Feed::from([(name, Array { dtype: DType::I32, shape, data })]))
 }
 
-/// One line a mode; the modes take turns, so that the machine's drift hits all alike.
+/// One line a mode; each has a program of its own, and they take turns, so that the machine's
+/// drift hits all alike.
 fn latencies(program: &Program, feed: &Prepared) -> Result<()> {
     let mut lanes = Mode::ALL
         .into_iter()
-        .map(|mode| Ok((mode, program.session(mode)?, vec![])))
+        .map(|mode| Ok((mode, program.fork()?.session(mode)?, vec![])))
         .collect::<Result<Vec<_>>>()?;
     for round in 0..60 {
         for (_, session, sample) in &mut lanes {

@@ -94,6 +94,11 @@ impl EngineBuilder {
 }
 
 impl Engine {
+    /// An engine with the default options: the CPU, one thread.
+    pub fn new() -> Result<Engine> {
+        Engine::builder().build()
+    }
+
     /// An engine with options.
     pub fn builder() -> EngineBuilder {
         EngineBuilder {

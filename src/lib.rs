@@ -3,18 +3,19 @@
 //! An [`Engine`] holds the options and loads models into [`Program`]s, which threads share.
 //! Each thread opens [`Session`]s on a program in some [`Mode`]; all modes give the same bits.
 //!
-//! ```no_run
-//! use reflex::{Engine, Mode, npz};
+//! ```
+//! use reflex::{Array, Engine, Feed, Mode};
 //!
-//! let program = Engine::builder().build()?.load("model.onnx".as_ref())?;
-//! let case = &npz::read_cases("inputs.npz".as_ref())?[0];
-//! let mut session = program.session(Mode::Tiered)?;
-//! let outputs = session.call(&program.prepare("main", &case.inputs)?)?;
-//! println!("{:?}", outputs.arrays()?);
+//! let program = Engine::new()?.load("examples/softmax.py".as_ref())?; // or .onnx, or .so
+//! let x = Array::of(&[1, 2], &[8.0_f32, 8.0])?;
+//! let feed = program.prepare("main", &Feed::from([("x".to_owned(), x)]))?;
+//! let outputs = program.session(Mode::Tiered)?.call(&feed)?;
+//! assert_eq!(outputs.arrays()?[0].1.to_vec::<f32>()?, [0.5, 0.5]);
 //! # Ok::<(), reflex::Error>(())
 //! ```
 
 mod artifact;
+mod bound;
 mod disassemble;
 mod dump;
 mod engine;
@@ -31,13 +32,16 @@ pub mod conformance;
 pub mod npz;
 pub mod stats;
 
+pub use bound::Bound;
 pub use engine::{Engine, EngineBuilder};
 pub use error::{Error, ErrorKind, Result};
 pub use info::{ModelInfo, PortInfo};
+pub use npz::{Array, Feed};
 pub use options::{Mode, Precision, Progress};
 pub use program::{Prepared, Program};
 pub use reflex_graph::Module;
 pub use reflex_runtime::dtype::DType;
+pub use reflex_runtime::tensor::data::Element;
 pub use session::{Outputs, Session};
 pub use signature::{Dim, Port, Signature};
 

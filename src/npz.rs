@@ -10,6 +10,8 @@ use std::path::Path;
 
 use npyz::{DType as NpyType, NpyHeader, Order, TypeChar, TypeStr, WriterBuilder};
 use reflex_runtime::dtype::DType;
+use reflex_runtime::tensor::Tensor;
+use reflex_runtime::tensor::data::Element;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -37,6 +39,29 @@ pub struct Case {
 }
 
 impl Array {
+    /// A copy of elements in row-major order; refused unless there are as many as the shape has.
+    pub fn of<T: Element>(shape: &[i64], elements: &[T]) -> Result<Array> {
+        let tensor = Tensor::from_slice(shape, elements);
+        tensor.map_err(|e| Error::input(e.message())).and_then(|t| Array::of_tensor(&t))
+    }
+
+    /// A copy of a compact CPU tensor.
+    pub(crate) fn of_tensor(tensor: &Tensor) -> Result<Array> {
+        let data = tensor.to_bytes().map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
+        Ok(Array { dtype: tensor.dtype(), shape: tensor.shape().to_vec(), data })
+    }
+
+    /// A tensor with a copy of the elements.
+    pub(crate) fn tensor(&self) -> Result<Tensor> {
+        Tensor::from_bytes(&self.shape, self.dtype, &self.data)
+            .map_err(|e| Error::input(e.message()))
+    }
+
+    /// The elements, which must be of type `T`.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        self.tensor()?.to_vec().map_err(|e| Error::input(e.message()))
+    }
+
     /// The elements as f64, for comparison and printing.
     pub fn to_f64(&self) -> Vec<f64> {
         macro_rules! read {

@@ -7,17 +7,17 @@ use std::sync::{Arc, OnceLock};
 use reflex_cranelift::CraneliftTier;
 use reflex_lower::compile::Compiled;
 use reflex_runtime::library::Library;
-use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 use reflex_tir::codegen::{Object, Target};
 use reflex_vm::executable::{Executable, FuncKind};
 use reflex_vm::tier::Bailout;
-use reflex_vm::{program, serialize, text, verify};
+use reflex_vm::verify::{self, Verified};
+use reflex_vm::{program, serialize, text};
 
 use crate::artifact::{self, EXECUTABLE_KIND, META_SYMBOL, Meta};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::Kernels;
-use crate::npz::{Array, Feed};
+use crate::npz::Feed;
 use crate::options::Mode;
 use crate::session::{OutputNames, Session};
 use crate::{ModelInfo, Signature, foreign};
@@ -28,9 +28,11 @@ pub struct Program(Arc<Inner>);
 
 struct Inner {
     vm: Arc<program::Program>,
-    signatures: BTreeMap<String, Signature>,
+    /// Where the VM found the packed functions.
+    library: Arc<dyn program::Library + Send + Sync>,
+    signatures: Arc<BTreeMap<String, Signature>>,
     /// Kernels as objects, when this process compiled them.
-    objects: Option<Vec<Object>>,
+    objects: Option<Arc<[Object]>>,
     target: Target,
     threads: usize,
     kind: String,
@@ -39,6 +41,17 @@ struct Inner {
     tier: OnceLock<std::result::Result<(), String>>,
     /// Functions that compiled mode leaves to the interpreter.
     compiled: OnceLock<Vec<(u32, Bailout)>>,
+}
+
+/// What a program is made from.
+struct Parts {
+    exec: Verified<Executable>,
+    library: Arc<dyn program::Library + Send + Sync>,
+    signatures: Arc<BTreeMap<String, Signature>>,
+    objects: Option<Arc<[Object]>>,
+    target: Target,
+    threads: usize,
+    kind: String,
 }
 
 /// Arguments of a call, checked against the function's signature and ready to use again.
@@ -54,10 +67,16 @@ impl Program {
         target: &Target,
         threads: usize,
     ) -> Result<Program> {
-        let kernels = Kernels::load(&c.objects)?;
-        let vm = load(c.executable, &kernels)?;
-        let kind = "compiled in this process".to_string();
-        Ok(Program::new(vm, signatures, Some(c.objects), target, threads, kind))
+        let kernels = Arc::new(Kernels::load(&c.objects)?);
+        Program::new(Parts {
+            exec: verified(c.executable)?,
+            library: kernels,
+            signatures: Arc::new(signatures),
+            objects: Some(c.objects.into()),
+            target: target.clone(),
+            threads,
+            kind: "compiled in this process".to_string(),
+        })
     }
 
     pub(crate) fn from_library(library: Library, host: &Target, threads: usize) -> Result<Program> {
@@ -88,31 +107,50 @@ impl Program {
             Some(meta) => (meta.signatures, "compiled by Reflex"),
             None => (foreign::signatures(&exec), "exported by TVM"),
         };
-        let vm = load(exec, &Opened(library))?;
-        Ok(Program::new(vm, signatures, None, host, threads, kind.to_string()))
+        Program::new(Parts {
+            exec: verified(exec)?,
+            library: Arc::new(Opened(library)),
+            signatures: Arc::new(signatures),
+            objects: None,
+            target: host.clone(),
+            threads,
+            kind: kind.to_string(),
+        })
     }
 
-    fn new(
-        vm: Arc<program::Program>,
-        signatures: BTreeMap<String, Signature>,
-        objects: Option<Vec<Object>>,
-        target: &Target,
-        threads: usize,
-        kind: String,
-    ) -> Program {
+    fn new(parts: Parts) -> Result<Program> {
+        let Parts { exec, library, .. } = parts;
+        let failed = |e: program::LoadError| Error::new(ErrorKind::Model, e.to_string());
+        let vm = program::Program::load(exec, &[library.as_ref()]).map_err(failed)?;
         let names = |s: &Signature| s.outputs.iter().map(|p| p.name.clone()).collect();
-        let outputs = signatures.iter().filter_map(|(f, s)| Some((vm.find(f)?, names(s))));
-        Program(Arc::new(Inner {
+        let outputs = parts.signatures.iter().filter_map(|(f, s)| Some((vm.find(f)?, names(s))));
+        Ok(Program(Arc::new(Inner {
             outputs: Arc::new(outputs.collect()),
-            vm,
-            signatures,
-            objects,
-            target: target.clone(),
-            threads,
-            kind,
+            vm: Arc::new(vm),
+            library,
+            signatures: parts.signatures,
+            objects: parts.objects,
+            target: parts.target,
+            threads: parts.threads,
+            kind: parts.kind,
             tier: OnceLock::new(),
             compiled: OnceLock::new(),
-        }))
+        })))
+    }
+
+    /// The same program with nothing compiled by its tiers yet. Shares kernels and constants;
+    /// for measuring modes beside each other.
+    pub fn fork(&self) -> Result<Program> {
+        let Inner { vm, library, signatures, objects, target, threads, kind, .. } = &*self.0;
+        Program::new(Parts {
+            exec: vm.executable().clone(),
+            library: library.clone(),
+            signatures: signatures.clone(),
+            objects: objects.clone(),
+            target: target.clone(),
+            threads: *threads,
+            kind: kind.clone(),
+        })
     }
 
     /// What `func` takes and gives.
@@ -139,7 +177,7 @@ impl Program {
                     .get(&port.name)
                     .ok_or_else(|| Error::input(format!("input {} is missing", port.name)))?;
                 port.check(array, &mut sizes)?;
-                Ok(tensor(array).map_err(|e| e.at(format!("input {}", port.name)))?.into())
+                Ok(array.tensor().map_err(|e| e.at(format!("input {}", port.name)))?.into())
             })
             .collect::<Result<_>>()?;
         let number = self.0.vm.find(func);
@@ -210,18 +248,12 @@ impl Program {
     }
 }
 
-fn load(exec: Executable, library: &dyn program::Library) -> Result<Arc<program::Program>> {
+fn verified(exec: Executable) -> Result<Verified<Executable>> {
     let failed = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Model, e.to_string());
     if !exec.functions.iter().any(|f| f.kind != FuncKind::Packed) {
         return Err(failed(&"the executable defines no function"));
     }
-    let verified = verify::verify(exec).map_err(|e| failed(&e))?;
-    Ok(Arc::new(program::Program::load(verified, &[library]).map_err(|e| failed(&e))?))
-}
-
-fn tensor(array: &Array) -> Result<Tensor> {
-    Tensor::from_bytes(&array.shape, array.dtype, &array.data)
-        .map_err(|e| Error::input(e.message()))
+    verify::verify(exec).map_err(|e| failed(&e))
 }
 
 /// The kernels of an opened library.

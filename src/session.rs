@@ -54,17 +54,36 @@ impl Session {
     pub fn call(&mut self, prepared: &Prepared) -> Result<Outputs> {
         let _threads = ThreadScope::enter(self.threads);
         let _environment = FpEnv::enter();
-        let value = self
-            .vm
-            .call_func(prepared.func, AnyView::slice(&prepared.args))
-            .map_err(|e| Error::new(ErrorKind::Run, e.to_string()))?;
+        let value =
+            self.vm.call_func(prepared.func, AnyView::slice(&prepared.args)).map_err(failed)?;
         Ok(Outputs { value, func: prepared.func, names: self.outputs.clone() })
+    }
+
+    /// Stores tensors that runs of [`Session::run_bound`] read and write.
+    pub(crate) fn bind_tensors(
+        &mut self,
+        inputs: Prepared,
+        outputs: Vec<Tensor>,
+    ) -> Result<vm::BindingId> {
+        let id = self.vm.set_input_of(inputs.func, inputs.args).map_err(failed)?;
+        self.vm.bind_outputs(id, outputs);
+        Ok(id)
+    }
+
+    pub(crate) fn run_bound(&mut self, id: vm::BindingId) -> Result<()> {
+        let _threads = ThreadScope::enter(self.threads);
+        let _environment = FpEnv::enter();
+        self.vm.run_bound(id).map_err(failed)
     }
 
     /// The VM's own session, for what the facade does not wrap.
     pub fn vm(&mut self) -> &mut vm::Session {
         &mut self.vm
     }
+}
+
+fn failed(error: reflex_vm::run_error::RunError) -> Error {
+    Error::new(ErrorKind::Run, error.to_string())
 }
 
 impl Outputs {
@@ -89,13 +108,8 @@ impl Outputs {
         let names = self.names.get(&self.func).map_or(&[][..], Vec::as_slice);
         let array = |(i, tensor): (usize, Tensor)| {
             let name = names.get(i).cloned().unwrap_or_else(|| format!("output{i}"));
-            Ok((name, copy(&tensor)?))
+            Ok((name, Array::of_tensor(&tensor)?))
         };
         self.tensors()?.into_iter().enumerate().map(array).collect()
     }
-}
-
-fn copy(tensor: &Tensor) -> Result<Array> {
-    let data = tensor.to_bytes().map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
-    Ok(Array { dtype: tensor.dtype(), shape: tensor.shape().to_vec(), data })
 }

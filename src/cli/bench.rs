@@ -80,7 +80,9 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
 }
 
 impl Lane {
+    /// A lane with a program of its own, so that no mode runs what another compiled.
     fn open(program: &Program, mode: Mode, load_ms: f64, feeds: &[Prepared]) -> Result<Lane> {
+        let program = program.fork()?;
         let start = Instant::now();
         let mut session = program.session(mode)?;
         let open_ms = start.elapsed().as_secs_f64() * 1e3;

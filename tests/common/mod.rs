@@ -1,6 +1,45 @@
-//! Small ONNX models as bytes, written field by field (numbers are those of `onnx.proto`).
+//! Models for tests: the fetched ones with their references, and small ones as bytes, written
+//! field by field (numbers are those of `onnx.proto`).
 
 #![allow(dead_code)] // each test binary uses a part
+
+use std::path::{Path, PathBuf};
+
+/// The models that tests/models fetches.
+pub const MODELS: [&str; 7] = [
+    "magika",
+    "silero_vad",
+    "minilm_l3_fp32",
+    "pplcnet_orient",
+    "oww_embedding",
+    "ppocr_cls",
+    "light_resnet50",
+];
+
+/// Folders of the fetched models and of their references, when set up.
+pub fn data() -> Option<(PathBuf, PathBuf)> {
+    let folders = (std::env::var_os("REFLEX_MODELS"), std::env::var_os("REFLEX_REFS"));
+    let (Some(models), Some(refs)) = folders else {
+        println!("skipped: REFLEX_MODELS and REFLEX_REFS are not set; ./x test sets them");
+        return None;
+    };
+    Some((models.into(), refs.into()))
+}
+
+/// The reference files of a model.
+pub fn references(refs: &Path, model: &str) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(refs)
+        .expect("a folder")
+        .map(|e| e.expect("an entry").path())
+        .filter(|p| {
+            let name = p.file_name().unwrap_or_default().to_string_lossy();
+            name.strip_prefix(model).is_some_and(|r| r.starts_with('.') && r.ends_with(".npz"))
+        })
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "no references for {model}");
+    files
+}
 
 /// A length-delimited field.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {

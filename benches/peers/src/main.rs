@@ -1,23 +1,23 @@
-//! Latency and peak memory of ONNX Runtime (its C API, through `ort`) and of Reflex.
+//! Reflex beside ONNX Runtime: latency, peak memory, time to start, as Markdown tables.
 //!
-//! Latency: both engines in one process, taking turns call by call, medians. Peak memory: each
-//! engine alone in a child process (`--memory ENGINE`), after five calls.
+//! Latency: both engines in one process, taking turns in rounds of some calls, so that the
+//! machine's drift hits both alike while each has its own data in the caches. A pause before each
+//! round lets the other's threads go to sleep (ONNX Runtime's spin for a while after a call).
 
-use std::error::Error;
+mod engines;
+mod start;
+
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use ort::session::{Session, SessionInputValue};
-use ort::value::{DynValue, Tensor};
-use reflex::npz::{self, Array, Feed};
+use engines::{Ort, Reflex, Result, Run};
+use reflex::Mode;
+use reflex::npz::{self, Feed};
 use reflex::stats::Latency;
-use reflex::{DType, Engine, Mode, Prepared};
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 struct Options {
     data: PathBuf,
+    reflex: PathBuf,
     threads: Vec<usize>,
     models: Vec<String>,
     min_time: f64,
@@ -26,19 +26,41 @@ struct Options {
     memory: Option<[String; 3]>,
 }
 
+const ROUND: Duration = Duration::from_millis(60);
+const PAUSE: Duration = Duration::from_millis(15);
+const ROUNDS: usize = 7;
+
 fn main() -> Result<()> {
     let options = parse()?;
     if let Some([engine, model, cases]) = &options.memory {
-        return memory_child(engine, Path::new(model), Path::new(cases), &options);
+        let (feeds, threads) = (feeds(Path::new(cases))?, options.threads[0]);
+        return start::memory_child(engine, Path::new(model), &feeds, threads, options.mode);
     }
-    println!("| model / case | threads | ONNX Runtime p50 us | p99 | Reflex ({}) p50 us | p99 | ratio | peak MB ORT | Reflex |", options.mode);
-    println!("|---|---|---|---|---|---|---|---|---|");
-    for (name, model, cases) in cases(&options)? {
+    let cases = cases(&options)?;
+    println!(
+        "| model / case | threads | ONNX Runtime p50 us | p99 | Reflex ({}) p50 us | p99 | ratio \
+         | peak MB ONNX Runtime | Reflex |\n|---|---|---|---|---|---|---|---|---|",
+        options.mode
+    );
+    for (name, model, cases) in &cases {
         for &threads in &options.threads {
-            match row(&model, &cases, threads, &options) {
+            match row(model, cases, threads, &options) {
                 Ok(text) => println!("| {name} | {threads} | {text} |"),
                 Err(error) => println!("| {name} | {threads} | {error} |"),
             }
+        }
+    }
+    println!(
+        "\nWhole processes of `reflex check` (bytecode), milliseconds: ONNX with an empty kernel \
+         cache, with a warm one, and compiled to a .so.\n\n| model / case | cold | warm | .so |\n\
+         |---|---|---|---|"
+    );
+    let mut seen = vec![];
+    for (name, model, cases) in &cases {
+        if !seen.contains(&model) {
+            let [cold, warm, opened] = start::starts(&options.reflex, model, cases, ROUNDS)?;
+            println!("| {name} | {cold:.0} | {warm:.1} | {opened:.1} |");
+            seen.push(model);
         }
     }
     Ok(())
@@ -47,6 +69,7 @@ fn main() -> Result<()> {
 fn parse() -> Result<Options> {
     let mut options = Options {
         data: "target/reflex".into(),
+        reflex: "target/release/reflex".into(),
         threads: vec![1, 2],
         models: vec![],
         min_time: 2.0,
@@ -58,8 +81,10 @@ fn parse() -> Result<Options> {
         let mut value = || args.next().ok_or(format!("{flag} needs a value"));
         match flag.as_str() {
             "--data" => options.data = value()?.into(),
+            "--reflex" => options.reflex = value()?.into(),
             "--threads" => {
-                options.threads = value()?.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?;
+                let threads = value()?.split(',').map(str::parse).collect::<Vec<_>>();
+                options.threads = threads.into_iter().collect::<std::result::Result<_, _>>()?;
             }
             "--models" => options.models = value()?.split(',').map(String::from).collect(),
             "--min-time" => options.min_time = value()?.parse()?,
@@ -89,124 +114,57 @@ fn cases(options: &Options) -> Result<Vec<(String, PathBuf, PathBuf)>> {
     Ok(found)
 }
 
+fn feeds(cases: &Path) -> Result<Vec<Feed>> {
+    Ok(npz::read_cases(cases)?.into_iter().map(|c| c.inputs).collect())
+}
+
 fn row(model: &Path, cases: &Path, threads: usize, options: &Options) -> Result<String> {
-    let feeds: Vec<Feed> = npz::read_cases(cases)?.into_iter().map(|c| c.inputs).collect();
+    let feeds = feeds(cases)?;
     let mut ort = Ort::open(model, &feeds, threads)?;
-    let mut ours = Ours::open(model, &feeds, threads, options.mode)?;
-    let (mut a, mut b) = (vec![], vec![]);
+    let mut ours = Reflex::open(model, &feeds, threads, options.mode)?;
+    let mut samples = [vec![], vec![]];
+    let engines: [&mut dyn Run; 2] = [&mut ort, &mut ours];
+    let mut lanes: Vec<_> = engines.into_iter().zip(&mut samples).collect();
+    // The first round settles tiers and caches and is not counted.
     let start = Instant::now();
-    for k in 0.. {
-        let feed = k % feeds.len();
-        let warm = k >= 10 && start.elapsed() > Duration::from_millis(300);
-        for (engine, sample) in [(&mut ort as &mut dyn Run, &mut a), (&mut ours, &mut b)] {
-            let call = Instant::now();
-            engine.run(feed)?;
-            if warm {
-                sample.push(call.elapsed().as_nanos() as f64 / 1e3);
+    for round in 0.. {
+        for (engine, sample) in &mut lanes {
+            measure(*engine, feeds.len(), sample)?;
+            if round == 0 {
+                sample.clear();
             }
         }
-        if b.len() >= 30 && start.elapsed().as_secs_f64() > options.min_time {
+        let enough = lanes.iter().all(|(_, s)| s.len() >= 30) && round >= ROUNDS;
+        if enough && start.elapsed().as_secs_f64() > options.min_time {
             break;
         }
     }
-    let (a, b) = (Latency::of(a).ok_or("no sample")?, Latency::of(b).ok_or("no sample")?);
-    let peak = |engine| peak_of(engine, model, cases, threads, options);
+    let [a, b] = samples.map(Latency::of);
+    let (a, b) = (a.ok_or("no sample")?, b.ok_or("no sample")?);
+    let peak = |engine| start::peak_of(engine, model, cases, threads, options.mode);
     Ok(format!(
-        "{:.1} | {:.1} | {:.1} | {:.1} | {:.2} | {} | {}",
-        a.p50_us, a.p99_us, b.p50_us, b.p99_us, b.p50_us / a.p50_us, peak("ort")?, peak("reflex")?
+        "{:.1} | {:.1} | {:.1} | {:.1} | {:.2} | {:.0} | {:.0}",
+        a.p50_us,
+        a.p99_us,
+        b.p50_us,
+        b.p99_us,
+        b.p50_us / a.p50_us,
+        peak("ort")?,
+        peak("reflex")?
     ))
 }
 
-trait Run {
-    fn run(&mut self, feed: usize) -> Result<()>;
-}
-
-struct Ort {
-    session: Session,
-    feeds: Vec<Vec<(String, DynValue)>>,
-}
-
-impl Ort {
-    fn open(model: &Path, feeds: &[Feed], threads: usize) -> Result<Ort> {
-        let session = Session::builder()?
-            .with_intra_threads(threads)?
-            .with_inter_threads(1)?
-            .commit_from_file(model)?;
-        let value = |(name, array): (&String, &Array)| Ok((name.clone(), ort_value(array)?));
-        let feeds = feeds.iter().map(|f| f.iter().map(value).collect()).collect::<Result<_>>()?;
-        Ok(Ort { session, feeds })
+/// A round: a pause, an uncounted call of each feed, then whole cycles of the feeds.
+fn measure(engine: &mut dyn Run, feeds: usize, sample: &mut Vec<f64>) -> Result<()> {
+    std::thread::sleep(PAUSE);
+    (0..feeds).try_for_each(|feed| engine.run(feed))?;
+    let round = Instant::now();
+    while round.elapsed() < ROUND {
+        for feed in 0..feeds {
+            let call = Instant::now();
+            engine.run(feed)?;
+            sample.push(call.elapsed().as_nanos() as f64 / 1e3);
+        }
     }
-}
-
-impl Run for Ort {
-    fn run(&mut self, feed: usize) -> Result<()> {
-        let inputs: Vec<(&str, SessionInputValue<'_>)> =
-            self.feeds[feed].iter().map(|(n, v)| (n.as_str(), SessionInputValue::from(v))).collect();
-        std::hint::black_box(&self.session.run(inputs)?);
-        Ok(())
-    }
-}
-
-fn ort_value(array: &Array) -> Result<DynValue> {
-    macro_rules! tensor { ($t:ty) => {{
-        let values: Vec<$t> = array
-            .data
-            .chunks_exact(size_of::<$t>())
-            .map(|c| <$t>::from_le_bytes(c.try_into().expect("exact chunk")))
-            .collect();
-        Tensor::from_array((array.shape.clone(), values))?.into_dyn()
-    }} }
-    Ok(match array.dtype {
-        DType::F32 => tensor!(f32),
-        DType::I64 => tensor!(i64),
-        DType::I32 => tensor!(i32),
-        other => return Err(format!("no ONNX Runtime input of type {other} in these models").into()),
-    })
-}
-
-struct Ours {
-    session: reflex::Session,
-    feeds: Vec<Prepared>,
-}
-
-impl Ours {
-    fn open(model: &Path, feeds: &[Feed], threads: usize, mode: Mode) -> Result<Ours> {
-        let program = Engine::builder().threads(threads).build()?.load(model)?;
-        let prepare = |f| program.prepare("main", f);
-        let feeds = feeds.iter().map(prepare).collect::<reflex::Result<_>>()?;
-        Ok(Ours { session: program.session(mode)?, feeds })
-    }
-}
-
-impl Run for Ours {
-    fn run(&mut self, feed: usize) -> Result<()> {
-        std::hint::black_box(&self.session.call(&self.feeds[feed])?);
-        Ok(())
-    }
-}
-
-/// Runs this program again with one engine only, and reads the peak it prints.
-fn peak_of(engine: &str, model: &Path, cases: &Path, threads: usize, o: &Options) -> Result<String> {
-    let output = Command::new(std::env::current_exe()?)
-        .args(["--threads", &threads.to_string(), "--mode", &o.mode.to_string(), "--memory", engine])
-        .args([model, cases])
-        .output()?;
-    Ok(String::from_utf8(output.stdout)?.trim().to_string())
-}
-
-fn memory_child(engine: &str, model: &Path, cases: &Path, options: &Options) -> Result<()> {
-    let feeds: Vec<Feed> = npz::read_cases(cases)?.into_iter().map(|c| c.inputs).collect();
-    let threads = options.threads[0];
-    let mut run: Box<dyn Run> = match engine {
-        "ort" => Box::new(Ort::open(model, &feeds, threads)?),
-        _ => Box::new(Ours::open(model, &feeds, threads, options.mode)?),
-    };
-    for k in 0..5 * feeds.len() {
-        run.run(k % feeds.len())?;
-    }
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;
-    let kib: f64 = line.split_whitespace().next().ok_or("no VmHWM")?.parse()?;
-    println!("{:.0}", kib / 1024.0);
     Ok(())
 }

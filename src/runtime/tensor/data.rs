@@ -70,17 +70,35 @@ impl Tensor {
     /// # Safety
     /// Nobody writes the data while the slice is borrowed.
     pub unsafe fn as_slice<T: Element>(&self) -> Result<&[T], Error> {
+        let (data, count) = self.elements::<T>()?;
+        // SAFETY: aligned, `count` elements long, and unchanged by the caller's contract.
+        Ok(unsafe { std::slice::from_raw_parts(data, count) })
+    }
+
+    /// The elements in place, for writing, of a tensor that others may refer to.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes the data while the slice is borrowed, and the data may be
+    /// written (see [`Tensor::is_read_only`]).
+    #[allow(clippy::mut_from_ref)] // the contract is what makes it exclusive
+    pub unsafe fn as_mut_slice<T: Element>(&self) -> Result<&mut [T], Error> {
+        let (data, count) = self.elements::<T>()?;
+        // SAFETY: aligned, `count` elements long, and exclusive by the caller's contract.
+        Ok(unsafe { std::slice::from_raw_parts_mut(data, count) })
+    }
+
+    /// Address and number of the elements of a compact CPU tensor: aligned, never null.
+    fn elements<T: Element>(&self) -> Result<(*mut T, usize), Error> {
         self.require_element::<T>()?;
-        let data = self.packed_bytes()?.cast::<T>();
+        let data = self.packed_bytes()?.cast_mut().cast::<T>();
         let count = self.element_count();
         if count == 0 {
-            return Ok(&[]);
+            return Ok((std::ptr::NonNull::dangling().as_ptr(), 0));
         }
         if !data.is_aligned() {
             return Err(Error::value_error(format!("the data is not aligned for {}", T::DTYPE)));
         }
-        // SAFETY: aligned, `count` elements long, and unchanged by the caller's contract.
-        Ok(unsafe { std::slice::from_raw_parts(data, count) })
+        Ok((data, count))
     }
 
     /// The elements in place, for writing. Refused for a tensor that anything else

@@ -29,6 +29,11 @@ impl Session {
         let Some(func) = self.program().find(name) else {
             return Err(unknown(name));
         };
+        self.set_input_of(func, inputs)
+    }
+
+    /// [`Session::set_input`] for function number `func` (see [`crate::program::Program::find`]).
+    pub fn set_input_of(&mut self, func: u32, inputs: Vec<Any>) -> Result<BindingId, RunError> {
         let expected = self.program().function(func).map_or(0, |f| f.num_args as usize);
         if inputs.len() != expected {
             return Err(failed(wrong_arity(self.program(), func, inputs.len())));
@@ -37,8 +42,8 @@ impl Session {
             self.bindings[at].inputs = inputs;
             return Ok(BindingId(at));
         }
-        let binding =
-            Binding { name: name.to_owned(), func, inputs, output: Any::NONE, targets: Vec::new() };
+        let name = self.program().name(func).to_owned();
+        let binding = Binding { name, func, inputs, output: Any::NONE, targets: Vec::new() };
         self.bindings.push(binding);
         Ok(BindingId(self.bindings.len() - 1))
     }
