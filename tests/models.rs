@@ -1,4 +1,4 @@
-//! The seven models against ONNX Runtime's answers, every case and mode, one program a model.
+//! The models against ONNX Runtime's answers, every case and mode, one program a model.
 //!
 //! Needs REFLEX_MODELS and REFLEX_REFS (`./x test` sets them up); without them it says so.
 
@@ -56,4 +56,9 @@ macro_rules! models { ($($name:ident)*) => { $(
         }
     }
 )* } }
-models! { magika silero_vad minilm_l3_fp32 pplcnet_orient oww_embedding ppocr_cls light_resnet50 }
+models! {
+    magika silero_vad minilm_l3_fp32 minilm_l6_int8w pplcnet_orient oww_embedding oww_melspec
+    oww_hey_jarvis ppocr_cls ppocr4_det ppocr4_rec ddddocr_crnn nudenet_yolov8n open_nsfw_resnet50
+    basic_pitch nakdimon_loop tashkeel surfaces_mlp surfaces_tree light_resnet50 light_squeezenet
+    light_densenet121 light_shufflenet
+}

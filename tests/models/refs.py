@@ -36,6 +36,24 @@ def sentence(rng, length):
     return dict(input_ids=ids, attention_mask=np.ones((1, length), np.int64))
 
 
+def typed_sentence(rng, length):
+    return dict(sentence(rng, length), token_type_ids=np.zeros((1, length), np.int64))
+
+
+def line(rng, width, batch=1):
+    return dict(x=image(rng, batch, 3, 48, width))
+
+
+def letters(rng, length):
+    return dict(char_inputs=rng.integers(1, 54, (1, length)).astype(np.int64),
+                diac_inputs=rng.integers(1, 16, (1, length)).astype(np.int64),
+                input_lengths=np.array([length], np.int64))
+
+
+def features(rng, rows):
+    return dict(input=rng.uniform(0, 50, (rows, 4)).astype(np.float32))
+
+
 # model -> case -> feeds
 CASES = {
     "magika": {"main": lambda r: [dict(bytes=r.integers(0, 257, (1, 2048)).astype(np.int32))],
@@ -49,6 +67,23 @@ CASES = {
     "oww_embedding": {"main": lambda r: [dict(input_1=r.standard_normal((1, 76, 32, 1)).astype(np.float32))]},
     "ppocr_cls": {"main": lambda r: [dict(x=image(r, 1, 3, 48, 192))]},
     "light_resnet50": {"main": lambda r: [{"gpu_0/data_0": image(r, 1, 3, 224, 224)}]},
+    "light_squeezenet": {"main": lambda r: [{"data_0": image(r, 1, 3, 224, 224)}]},
+    "light_densenet121": {"main": lambda r: [{"data_0": image(r, 1, 3, 224, 224)}]},
+    "light_shufflenet": {"main": lambda r: [{"gpu_0/data_0": image(r, 1, 3, 224, 224)}]},
+    "ppocr4_det": {"sizes": lambda r: [dict(x=image(r, 1, 3, h, w)) for h, w in ((320, 480), (96, 64))]},
+    "ppocr4_rec": {"sweep": lambda r: [line(r, w) for w in (160, 320, 96)],
+                   "batch": lambda r: [line(r, 160, 3)]},
+    "ddddocr_crnn": {"main": lambda r: [dict(input1=image(r, 1, 1, 64, w)) for w in (160, 104)]},
+    "nudenet_yolov8n": {"main": lambda r: [dict(images=r.uniform(0, 1, (1, 3, 320, 320)).astype(np.float32))]},
+    "open_nsfw_resnet50": {"main": lambda r: [{"input:0": r.uniform(-110, 140, (1, 224, 224, 3)).astype(np.float32)}]},
+    "basic_pitch": {"main": lambda r: [{"serving_default_input_2:0": speech(r, 43844, 22050)[..., None]}]},
+    "oww_melspec": {"main": lambda r: [dict(input=32767 * speech(r, n)) for n in (1760, 1280)]},
+    "oww_hey_jarvis": {"main": lambda r: [{"x.1": 10 * r.standard_normal((1, 16, 96)).astype(np.float32)}]},
+    "minilm_l6_int8w": {"sweep": lambda r: [typed_sentence(r, n) for n in (16, 128, 7)]},
+    "nakdimon_loop": {"main": lambda r: [dict(input_1=r.integers(1, 43, (1, n)).astype(np.float32)) for n in (64, 17)]},
+    "tashkeel": {"sweep": lambda r: [letters(r, n) for n in (64, 20, 90)]},
+    "surfaces_mlp": {"rows": lambda r: [features(r, n) for n in (1, 256)]},
+    "surfaces_tree": {"rows": lambda r: [features(r, n) for n in (1, 256)]},
 }
 
 

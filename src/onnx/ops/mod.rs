@@ -16,6 +16,7 @@ mod layout;
 mod lengths;
 mod linear;
 mod loss;
+mod ml;
 mod norm;
 mod open_axis;
 mod quant;
@@ -24,6 +25,7 @@ mod reduce;
 mod resize;
 mod sequence;
 mod shape;
+mod trees;
 mod window;
 
 use crate::call::Call;
@@ -60,10 +62,12 @@ const DEFAULT: &[Table] = &[
 
 /// The operator of a name.
 pub(crate) fn find(domain: &str, name: &str) -> Option<Operator> {
-    if domain != "ai.onnx" {
-        return None;
-    }
-    let found = DEFAULT.iter().copied().flatten().find(|(known, _)| *known == name);
+    let tables: &[Table] = match domain {
+        "ai.onnx" => DEFAULT,
+        "ai.onnx.ml" => &[ml::TABLE],
+        _ => return None,
+    };
+    let found = tables.iter().copied().flatten().find(|(known, _)| *known == name);
     found.map(|(_, operator)| *operator)
 }
 
@@ -77,3 +81,5 @@ fn all(tensors: Vec<Tensor>) -> Result<Vec<Val>> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trees_tests;

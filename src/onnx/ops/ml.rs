@@ -1,0 +1,127 @@
+//! The ai.onnx.ml domain, as far as converters of scikit-learn models use it around numbers.
+
+use reflex_graph::{ArgReduceKind, Binary, Literal, Op, ReduceKind, Unary};
+use reflex_tir::DType;
+
+use super::trees::Ensemble;
+use super::{Table, all, one};
+use crate::call::Call;
+use crate::error::{Result, invalid, unsupported};
+use crate::import::Cx;
+use crate::value::{Tensor, Val};
+
+pub(super) const TABLE: Table = &[
+    ("Scaler", scaler),
+    ("TreeEnsembleClassifier", tree_classifier),
+    ("TreeEnsembleRegressor", tree_regressor),
+];
+
+fn vector(values: &[f32]) -> Tensor {
+    Tensor::literal(Literal::from_f32(vec![values.len() as i64], values))
+}
+
+/// `(x - offset) * scale`, per feature or for all.
+fn scaler(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let mut x = cx.cast(call.input(0)?, DType::F32)?;
+    let features = x.shape().last().and_then(|n| n.as_int());
+    let fits = |list: &[f32]| list.len() == 1 || features.is_none_or(|n| n == list.len() as i64);
+    for (name, f) in [("offset", Binary::Sub), ("scale", Binary::Mul)] {
+        let Some(list) = call.floats(name)? else { continue };
+        if !fits(list) {
+            return Err(invalid(format!("`{name}` has {} elements", list.len())));
+        }
+        x = cx.binary(f, &x, &vector(list))?;
+    }
+    one(x)
+}
+
+fn with_base(cx: &mut Cx, call: &Call, scores: Tensor, columns: usize) -> Result<Tensor> {
+    match call.floats("base_values")? {
+        None | Some([]) => Ok(scores),
+        Some(base) if base.len() == columns => cx.add(&scores, &vector(base)),
+        Some(base) => Err(unsupported(format!("{} base values for {columns} scores", base.len()))),
+    }
+}
+
+fn transformed(cx: &mut Cx, call: &Call, scores: Tensor) -> Result<Tensor> {
+    match call.text("post_transform", "NONE")? {
+        "NONE" => Ok(scores),
+        "LOGISTIC" => cx.unary(Unary::Sigmoid, &scores),
+        "SOFTMAX" => cx.op(Op::Softmax { axis: 1, log: false }, &[&scores]),
+        other => Err(unsupported(format!("post_transform `{other}`"))),
+    }
+}
+
+fn tree_regressor(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let ensemble = Ensemble::read(call)?;
+    let targets = usize::try_from(call.int("n_targets", 1)?).map_err(|_| invalid("n_targets"))?;
+    let names = ["target_ids", "target_nodeids", "target_treeids", "target_weights"];
+    let leaves = ensemble.leaves(call, names, targets)?;
+    let reached = ensemble.walk(cx, call.input(0)?)?;
+    let kind = match call.text("aggregate_function", "SUM")? {
+        "SUM" | "AVERAGE" => ReduceKind::Sum,
+        "MIN" => ReduceKind::Min,
+        "MAX" => ReduceKind::Max,
+        other => return Err(invalid(format!("aggregate_function `{other}`"))),
+    };
+    let mut scores = leaves.reduced(cx, &reached, kind)?;
+    if call.text("aggregate_function", "SUM")? == "AVERAGE" {
+        scores = cx.binary_num(Binary::Div, &scores, ensemble.trees() as f64)?;
+    }
+    let scores = with_base(cx, call, scores, targets)?;
+    one(transformed(cx, call, scores)?)
+}
+
+/// Labels and scores. With two labels and weights for one class only, those weights speak for
+/// the second label, and the first one's score is what is left to 1 (weights of frequencies)
+/// or the opposite (weights of either sign).
+fn tree_classifier(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+    let labels = call.ints("classlabels_int64s")?;
+    let labels = labels.filter(|l| l.len() > 1).ok_or_else(|| unsupported("such labels"))?;
+    let ensemble = Ensemble::read(call)?;
+    let ids = call.ints("class_ids")?.unwrap_or_default();
+    let binary = labels.len() == 2 && ids.iter().all(|id| *id == ids[0]);
+    let names = ["class_ids", "class_nodeids", "class_treeids", "class_weights"];
+    let columns =
+        if binary { 1 + ids.first().copied().unwrap_or(0) as usize } else { labels.len() };
+    if columns > labels.len() {
+        return Err(invalid("a class without a label"));
+    }
+    let leaves = ensemble.leaves(call, names, columns)?;
+    let reached = ensemble.walk(cx, call.input(0)?)?;
+    let scores = leaves.reduced(cx, &reached, ReduceKind::Sum)?;
+    if !binary {
+        let scores = with_base(cx, call, scores, columns)?;
+        let best = Op::ArgReduce {
+            kind: ArgReduceKind::Max,
+            axis: 1,
+            keep_dims: false,
+            select_last: false,
+        };
+        let best = cx.op(best, &[&scores])?;
+        let label = cx.take(&cx.ints(labels), &best, 0)?;
+        return all(vec![label, transformed(cx, call, scores)?]);
+    }
+    let last = columns as i64 - 1;
+    let score = cx.slice(&scores, 1, &last.into(), &1.into())?;
+    let score = with_base(cx, call, score, 1)?;
+    let frequencies = leaves.all_positive();
+    let limit = if frequencies { 0.5 } else { 0.0 };
+    let limit = cx.num(limit, DType::F32)?;
+    let positive = cx.binary(Binary::Greater, &score, &limit)?;
+    let positive = cx.squeeze(&positive, &[1])?;
+    let choices = [cx.num(labels[1] as f64, DType::I64)?, cx.num(labels[0] as f64, DType::I64)?];
+    let label = cx.choose(&positive, &choices[0], &choices[1])?;
+    let other = match frequencies {
+        true => {
+            let whole = cx.num(1.0, DType::F32)?;
+            cx.sub(&whole, &score)?
+        }
+        false => cx.unary(Unary::Neg, &score)?,
+    };
+    let both = cx.concat(&[other, score], 1)?;
+    if call.text("post_transform", "NONE")? != "NONE" && frequencies {
+        return Err(unsupported("post_transform of frequencies"));
+    }
+    all(vec![label, transformed(cx, call, both)?])
+}
