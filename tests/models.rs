@@ -1,5 +1,6 @@
 //! The models against ONNX Runtime's answers, every case and mode, one program a model.
 //!
+//! SmolLM2 is not among them: it is 650 MB, and has to be built from its weights first.
 //! Needs REFLEX_MODELS and REFLEX_REFS (`./x test` sets them up); without them it says so.
 
 mod common;
