@@ -2,8 +2,9 @@
 //!
 //! A function becomes one body that works on its frame directly. The body keeps no state of its
 //! own between operations: registers live in the frame, so any call may leave the body and come
-//! back. Where a call of another VM function returns to is a *continuation*: a short function that
-//! enters the body again behind the call. Recursion therefore grows the register stack only.
+//! back. A VM function is called by a native call while few of them are nested, and by a jump
+//! beyond; then the call returns to a *continuation*: a short function that enters the body again
+//! behind the call. Recursion therefore grows the register stack only (`frames`).
 //!
 //! Rejected: one machine function per stretch between calls (duplicates every block that two
 //! stretches reach); native frames for VM frames (recursion would use the native stack, and an
@@ -14,7 +15,7 @@ use cranelift_codegen::ir::{
     AbiParam, Block, BlockCall, InstBuilder, JumpTableData, Signature, Value, types,
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use reflex_runtime::abi::{ANY_SIZE, TVMFFIAny, type_index};
+use reflex_runtime::abi::type_index;
 use reflex_vm::abi::{DISCARD, ERROR, callback};
 use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op, Source};
@@ -23,6 +24,7 @@ use reflex_vm::tier::Bailout;
 
 use crate::assemble::{Unit, UnitFunc};
 use crate::emit::{Emit, Slot, plain_bits};
+use crate::facts::{self, Facts, Holds};
 use crate::fast::{Fast, Operand, Produced};
 use crate::glue::native_signature;
 
@@ -69,10 +71,16 @@ pub(crate) fn compile(
         blocks,
         calls: &calls,
         continuations: &continuations,
+        state: Vec::new(),
     };
     body_writer.dispatch(number);
-    for pc in 0..func.ops.len() {
+    let facts = Facts::of(program, func);
+    let mut reached = true;
+    for (pc, op) in func.ops.iter().enumerate() {
+        facts.enter(pc, reached, &mut body_writer.state);
         body_writer.op(pc);
+        facts::apply(program, func, pc, &mut body_writer.state);
+        reached = facts::falls_through(op);
     }
     body_writer.e.b.seal_all_blocks();
     body_writer.e.b.finalize(unit.frontend);
@@ -113,14 +121,16 @@ fn thunk(
 }
 
 /// Writes the body, one block per operation.
-struct Body<'f, 'p> {
-    e: Emit<'f>,
-    program: &'p Program,
-    func: &'p FuncCode,
-    blocks: Vec<Block>,
+pub(crate) struct Body<'f, 'p> {
+    pub(crate) e: Emit<'f>,
+    pub(crate) program: &'p Program,
+    pub(crate) func: &'p FuncCode,
+    pub(crate) blocks: Vec<Block>,
     /// Operations that call VM functions, and the continuation behind each.
-    calls: &'p [usize],
-    continuations: &'p [UnitFunc],
+    pub(crate) calls: &'p [usize],
+    pub(crate) continuations: &'p [UnitFunc],
+    /// What registers can hold at the operation being written.
+    state: Vec<Holds>,
 }
 
 impl Body<'_, '_> {
@@ -145,14 +155,14 @@ impl Body<'_, '_> {
         let at = pc as u32;
         match self.func.ops[pc] {
             Op::CallPacked { callee, args, dst } => self.call_packed(at, callee, args, dst),
-            Op::CallVm { .. } | Op::InvokeClosure { .. } => return self.call_vm(pc),
+            Op::CallVm { func, args, dst } => return self.call_function(pc, func, args, dst),
+            Op::InvokeClosure { .. } => return self.call_by_callback(pc),
             Op::Builtin { builtin, args, dst } => self.builtin(at, builtin, args, dst),
             Op::Copy { src, dst } => self.copy(src, dst),
             Op::Kill { dst } => {
-                if dst != DISCARD {
-                    let slot = Slot::index(dst as usize);
-                    self.e.release(slot);
-                    self.e.store_none(slot);
+                if dst != DISCARD && self.holds(dst) != Holds::NONE {
+                    self.release(dst);
+                    self.e.store_none(Slot::index(dst as usize));
                 }
             }
             Op::Goto { target } => {
@@ -161,41 +171,24 @@ impl Body<'_, '_> {
             }
             Op::LoopBack { target, .. } => return self.loop_back(at, target),
             Op::Branch { cond, otherwise } => return self.branch(pc, cond, otherwise),
-            Op::Ret { .. } => {
-                let pc = self.e.i32(i64::from(at));
-                let call = self.e.call_back(
-                    callback::LEAVE,
-                    &[types::I64, types::I32],
-                    Some(types::I64),
-                    &[self.e.session, pc],
-                );
-                let code = self.e.b.inst_results(call)[0];
-                self.e.tail_call(code);
-                return;
-            }
+            Op::Ret { result } => return self.leave(pc, result),
         }
         self.e.b.ins().jump(self.blocks[pc + 1], &[]);
     }
 
-    fn call_vm(&mut self, pc: usize) {
-        let number = self.calls.partition_point(|&call| call < pc);
-        let continuation =
-            Unit::import(self.e.b.func, self.continuations[number], native_signature());
-        let resume = self.e.b.ins().func_addr(types::I64, continuation);
-        let at = self.e.i32(pc as i64);
-        let call = self.e.call_back(
-            callback::PUSH_CALL,
-            &[types::I64, types::I32, types::I64],
-            Some(types::I64),
-            &[self.e.session, at, resume],
-        );
-        let code = self.e.b.inst_results(call)[0];
-        let failed = self.e.cold_block();
-        let fine = self.e.b.ins().icmp_imm_s(IntCC::NotEqual, code, 0);
-        self.e.require(fine, failed);
-        self.e.tail_call(code);
-        self.e.b.switch_to_block(failed);
-        self.e.return_status(ERROR);
+    /// What register `reg` can hold here.
+    pub(crate) fn holds(&self, reg: u32) -> Holds {
+        self.state.get(reg as usize).copied().unwrap_or(Holds::Any)
+    }
+
+    /// Gives up what a register holds; it keeps its bits.
+    pub(crate) fn release(&mut self, reg: u32) {
+        let slot = Slot::index(reg as usize);
+        match self.holds(reg).is_object() {
+            Some(true) => self.e.release_object(slot),
+            Some(false) => {}
+            None => self.e.release(slot),
+        }
     }
 
     /// Looks at interrupts, as every packed call does.
@@ -234,10 +227,9 @@ impl Body<'_, '_> {
         if dst == DISCARD {
             self.e.release(result_slot);
         } else {
-            let dst = Slot::index(dst as usize);
-            self.e.release(dst);
+            self.release(dst);
             let value = self.e.load_any(result_slot);
-            self.e.store_any(dst, value);
+            self.e.store_any(Slot::index(dst as usize), value);
         }
         let next = self.e.b.create_block();
         self.e.b.ins().jump(next, &[]);
@@ -297,7 +289,7 @@ impl Body<'_, '_> {
             return;
         }
         let slot = Slot::index(dst as usize);
-        self.e.release(slot);
+        self.release(dst);
         match produced {
             Produced::None => self.e.store_none(slot),
             Produced::Plain { tag, payload } => self.e.store_plain(slot, tag, payload),
@@ -309,55 +301,46 @@ impl Body<'_, '_> {
         if dst == DISCARD {
             if let ArgSource::LastUse(index) = src.get() {
                 // Moved out and dropped.
-                let slot = Slot::index(index as usize);
-                self.e.release(slot);
-                self.e.store_none(slot);
+                self.release(index);
+                self.e.store_none(Slot::index(index as usize));
             }
+            return;
+        }
+        if src.reg() == Some(dst) {
             return;
         }
         let to = Slot::index(dst as usize);
         match src.get() {
-            ArgSource::Reg(index) | ArgSource::LastUse(index) if index == dst => {}
-            ArgSource::LastUse(index) => {
-                let from = Slot::index(index as usize);
-                self.e.release(to);
-                let value = self.e.load_any(from);
-                self.e.store_any(to, value);
-                self.e.store_none(from);
+            ArgSource::LastUse(_) => {
+                self.release(dst);
+                self.pass(src, to);
             }
-            ArgSource::Reg(index) => {
-                let from = Slot::index(index as usize);
-                self.e.retain(from);
-                self.e.release(to);
+            // What is copied may be kept alive by what is replaced.
+            ArgSource::Reg(reg) => {
+                let from = Slot::index(reg as usize);
+                self.retain(reg);
+                self.release(dst);
                 let value = self.e.load_any(from);
                 self.e.store_any(to, value);
             }
-            ArgSource::Const(index) => self.copy_constant(index, to),
-            ArgSource::Vm => {
-                self.e.release(to);
-                let value = self.e.source(ArgSource::Vm);
-                self.e.store_any(to, value);
+            ArgSource::Const(_) | ArgSource::Vm => {
+                self.release(dst);
+                self.pass(src, to);
             }
         }
     }
 
-    fn copy_constant(&mut self, index: u32, to: Slot) {
-        let constant = &self.program.consts()[index as usize];
-        if let Some((tag, payload)) = plain_bits(constant.as_raw()) {
-            self.e.release(to);
-            let payload = self.e.i64(payload);
-            self.e.store_plain(to, tag, payload);
-            return;
+    /// Adds a reference to what a register holds.
+    pub(crate) fn retain(&mut self, reg: u32) {
+        let slot = Slot::index(reg as usize);
+        match self.holds(reg).is_object() {
+            Some(true) => {
+                let object = self.e.payload(slot);
+                self.e.retain_object(object);
+            }
+            Some(false) => {}
+            None => self.e.retain(slot),
         }
-        if constant.type_index() >= type_index::STATIC_OBJECT_BEGIN {
-            let consts = self.e.load(types::I64, self.e.session, reflex_vm::abi::SESSION_CONSTS);
-            let at = index as usize * ANY_SIZE + reflex_runtime::abi::ANY_PAYLOAD;
-            let object = self.e.load(types::I64, consts, at);
-            self.e.retain_object(object);
-        }
-        self.e.release(to);
-        let value = self.e.source(ArgSource::Const(index));
-        self.e.store_any(to, value);
     }
 
     fn loop_back(&mut self, pc: u32, target: u32) {
@@ -395,6 +378,3 @@ impl Body<'_, '_> {
         self.e.return_status(ERROR);
     }
 }
-
-// `copy_constant` reads the table as values.
-const _: () = assert!(size_of::<TVMFFIAny>() == ANY_SIZE);

@@ -1,17 +1,18 @@
-//! The two pieces of machine code that every session with native code needs.
+//! The pieces of machine code that every session with native code needs.
 //!
 //! `enter` is how Rust calls code in the `tail` convention, which Rust cannot express; `exit` is
-//! the address that stands wherever there is no native code to continue with. Both are compiled
-//! once per process and never freed.
+//! the address that stands wherever there is no native code to continue with, `returned` the one
+//! that hands control back to native code that waits for it. All are compiled once per process and
+//! never freed.
 
 use std::sync::OnceLock;
 
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use reflex_runtime::abi::TVMFFIAny;
-use reflex_vm::abi::{CodePtr, Glue, RESUME, SessionAbi};
+use reflex_vm::abi::{CodePtr, Glue, RESUME, RETURNED, SessionAbi};
 
-use crate::assemble::{Assembler, Published};
+use crate::assemble::{Assembler, Published, Unit, UnitFunc};
 use crate::error::JitError;
 
 /// Signature of [`reflex_vm::abi::Native`].
@@ -66,22 +67,30 @@ fn build(assembler: &Assembler) -> Result<Kept, JitError> {
     builder.finalize(unit.frontend);
     unit.define(enter, function);
 
-    let exit = unit.declare();
-    let mut function = unit.function(exit, native_signature());
-    let mut builder = FunctionBuilder::new(&mut function, &mut context);
-    let block = builder.create_block();
-    builder.append_block_params_for_function_params(block);
-    builder.switch_to_block(block);
-    let status = builder.ins().iconst(types::I32, i64::from(RESUME));
-    builder.ins().return_(&[status]);
-    builder.seal_all_blocks();
-    builder.finalize(unit.frontend);
-    unit.define(exit, function);
+    let exit = returns(&mut unit, &mut context, RESUME);
+    let returned = returns(&mut unit, &mut context, RETURNED);
 
     let code = assembler.publish(unit)?;
     // SAFETY: the code behind the address was just compiled with the signature of `enter`, and
     // `Kept` keeps it for the rest of the process.
     let enter = unsafe { std::mem::transmute::<CodePtr, Enter>(code.address(enter)) };
-    let glue = Glue { enter: Some(enter), exit: code.address(exit) };
+    let (exit, returned) = (code.address(exit), code.address(returned));
+    let glue = Glue { enter: Some(enter), exit, returned };
     Ok(Kept { glue, _code: code })
+}
+
+/// A function in the `tail` convention that does nothing but return `status`.
+fn returns(unit: &mut Unit, context: &mut FunctionBuilderContext, status: i32) -> UnitFunc {
+    let id = unit.declare();
+    let mut function = unit.function(id, native_signature());
+    let mut builder = FunctionBuilder::new(&mut function, context);
+    let block = builder.create_block();
+    builder.append_block_params_for_function_params(block);
+    builder.switch_to_block(block);
+    let status = builder.ins().iconst(types::I32, i64::from(status));
+    builder.ins().return_(&[status]);
+    builder.seal_all_blocks();
+    builder.finalize(unit.frontend);
+    unit.define(id, function);
+    id
 }

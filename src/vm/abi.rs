@@ -30,9 +30,21 @@
 //! 2. `return ERROR`: an error is in the session (a callback put it there). The session
 //!    releases every frame up to the one it was entered with; code releases nothing.
 //! 3. A tail call of the address that [`Callbacks::push_call`] or [`Callbacks::leave`]
-//!    returned, with the session and the new [`SessionAbi::regs`]. Native code calls
-//!    native code only this way: recursion grows the register stack, never the native
-//!    one.
+//!    returned, with the session and the new [`SessionAbi::regs`].
+//! 4. `return RETURNED`: the frame it was entered with was left, its result is stored, and
+//!    the frame was marked [`FRAME_NATIVE`].
+//!
+//! # Calls between native functions
+//!
+//! A frame's header says where its caller goes on: `resume` is a continuation, and a tail
+//! call of it needs no native stack. That alone would be enough, but an indirect jump per
+//! return is one that the processor mispredicts. Native code may therefore also *call* the
+//! callee's code: it marks the callee's frame [`FRAME_NATIVE`], and the callee leaves with
+//! `RETURNED` instead of jumping to `resume`. Such calls nest at most
+//! [`SessionAbi::native_calls`] deep, so recursion still grows the register stack and not
+//! the native one. A native caller that gets another status than `RETURNED` clears the mark
+//! (when the status is `RESUME`, the callee's frame is still there, and `resume` takes over)
+//! and returns the same status at once.
 //!
 //! A continuation (where a call made by native code resumes) has the same signature and
 //! is entered with the caller's frame current and the callee's result stored. The
@@ -56,6 +68,8 @@ pub type CodePtr = *const u8;
 
 /// Status of native code: continue in the interpreter at `session.regs`, `session.pc`.
 pub const RESUME: i32 = 0;
+/// Status of native code: the frame it was called with was left.
+pub const RETURNED: i32 = 1;
 /// Status of native code and callbacks: an error is in the session.
 pub const ERROR: i32 = -1;
 
@@ -65,6 +79,10 @@ pub const FRAME_HEADER_SLOTS: usize = 2;
 pub const DISCARD: u32 = u32::MAX;
 /// `FrameHeader::flags`: the frame was entered by the host; its result goes to the host.
 pub const FRAME_BASE: u32 = 1;
+/// `FrameHeader::flags`: the caller's native code is waiting for [`RETURNED`].
+pub const FRAME_NATIVE: u32 = 2;
+/// How deep native code may call native code on the native stack.
+pub const NATIVE_CALLS: u32 = 64;
 
 /// What stands before register 0 of every frame.
 #[repr(C)]
@@ -80,7 +98,7 @@ pub struct FrameHeader {
     pub return_pc: u32,
     /// Register of the caller that takes the result, or [`DISCARD`].
     pub dst: u32,
-    /// [`FRAME_BASE`] or zero.
+    /// [`FRAME_BASE`], [`FRAME_NATIVE`] or zero.
     pub flags: u32,
 }
 
@@ -100,8 +118,8 @@ pub struct SessionAbi {
     pub depth: u32,
     /// Most frames the stack may have.
     pub depth_limit: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Native calls of native code that may still be nested.
+    pub native_calls: u32,
     /// One past the last slot that frames may use.
     pub stack_limit: *mut TVMFFIAny,
     /// The program's constant table ([`crate::decode::ArgSource::Const`] indexes it).
@@ -129,14 +147,16 @@ pub struct Glue {
     >,
     /// A `tail` function that returns [`RESUME`]; null in sessions without a tier.
     pub exit: CodePtr,
+    /// A `tail` function that returns [`RETURNED`]; null in sessions without a tier.
+    pub returned: CodePtr,
 }
 
 impl Glue {
     /// For sessions without native code.
-    pub const NONE: Glue = Glue { enter: None, exit: std::ptr::null() };
+    pub const NONE: Glue = Glue { enter: None, exit: std::ptr::null(), returned: std::ptr::null() };
 }
 
-// SAFETY: both are addresses of immutable code.
+// SAFETY: all are addresses of immutable code.
 unsafe impl Send for Glue {}
 // SAFETY: as for Send.
 unsafe impl Sync for Glue {}
@@ -188,6 +208,14 @@ pub const SESSION_FUEL: usize = 8;
 pub const SESSION_INTERRUPT: usize = 16;
 /// Offset of [`SessionAbi::pc`].
 pub const SESSION_PC: usize = 24;
+/// Offset of [`SessionAbi::depth`].
+pub const SESSION_DEPTH: usize = 28;
+/// Offset of [`SessionAbi::depth_limit`].
+pub const SESSION_DEPTH_LIMIT: usize = 32;
+/// Offset of [`SessionAbi::native_calls`].
+pub const SESSION_NATIVE_CALLS: usize = 36;
+/// Offset of [`SessionAbi::stack_limit`].
+pub const SESSION_STACK_LIMIT: usize = 40;
 /// Offset of [`SessionAbi::consts`].
 pub const SESSION_CONSTS: usize = 48;
 /// Offset of [`SessionAbi::cells`].
@@ -204,6 +232,14 @@ pub const FRAME_HEADER_SIZE: usize = 32;
 pub const FRAME_RESUME: usize = 8;
 /// Offset of [`FrameHeader::func`] in the header.
 pub const FRAME_FUNC: usize = 16;
+/// Offset of [`FrameHeader::return_pc`] in the header.
+pub const FRAME_RETURN_PC: usize = 20;
+/// Offset of [`FrameHeader::dst`] in the header.
+pub const FRAME_DST: usize = 24;
+/// Offset of [`FrameHeader::flags`] in the header.
+pub const FRAME_FLAGS: usize = 28;
+/// Offset of [`FrameHeader::caller`] in the header.
+pub const FRAME_CALLER: usize = 0;
 
 /// Offsets in [`Callbacks`].
 pub mod callback {
@@ -234,6 +270,10 @@ const _: () = {
     assert!(offset_of!(SessionAbi, fuel) == SESSION_FUEL);
     assert!(offset_of!(SessionAbi, interrupt) == SESSION_INTERRUPT);
     assert!(offset_of!(SessionAbi, pc) == SESSION_PC);
+    assert!(offset_of!(SessionAbi, depth) == SESSION_DEPTH);
+    assert!(offset_of!(SessionAbi, depth_limit) == SESSION_DEPTH_LIMIT);
+    assert!(offset_of!(SessionAbi, native_calls) == SESSION_NATIVE_CALLS);
+    assert!(offset_of!(SessionAbi, stack_limit) == SESSION_STACK_LIMIT);
     assert!(offset_of!(SessionAbi, consts) == SESSION_CONSTS);
     assert!(offset_of!(SessionAbi, cells) == SESSION_CELLS);
     assert!(offset_of!(SessionAbi, vm_value) == SESSION_VM_VALUE);
@@ -242,5 +282,9 @@ const _: () = {
     assert!(size_of::<FrameHeader>() == FRAME_HEADER_SIZE);
     assert!(FRAME_HEADER_SIZE == FRAME_HEADER_SLOTS * size_of::<TVMFFIAny>());
     assert!(offset_of!(FrameHeader, resume) == FRAME_RESUME);
+    assert!(offset_of!(FrameHeader, caller) == FRAME_CALLER);
     assert!(offset_of!(FrameHeader, func) == FRAME_FUNC);
+    assert!(offset_of!(FrameHeader, return_pc) == FRAME_RETURN_PC);
+    assert!(offset_of!(FrameHeader, dst) == FRAME_DST);
+    assert!(offset_of!(FrameHeader, flags) == FRAME_FLAGS);
 };

@@ -11,7 +11,9 @@ use reflex_runtime::function::guard;
 use reflex_runtime::object;
 use reflex_runtime::value::AnyView;
 
-use crate::abi::{Callbacks, CodePtr, ERROR, FRAME_BASE, FrameHeader, SessionAbi};
+use crate::abi::{
+    Callbacks, CodePtr, ERROR, FRAME_BASE, FRAME_NATIVE, FrameHeader, SessionAbi,
+};
 use crate::builtins;
 use crate::calls::{self, call_builtin, call_packed};
 use crate::decode::{FuncCode, Op};
@@ -136,7 +138,11 @@ unsafe extern "C" fn leave(session: *mut SessionAbi, pc: u32) -> CodePtr {
             }
         };
         let left = State::pop_frame(state, func, value);
-        if left.flags & FRAME_BASE != 0 { (*state).abi.glue.exit } else { left.resume }
+        match left.flags {
+            FRAME_BASE => (*state).abi.glue.exit,
+            FRAME_NATIVE => (*state).abi.glue.returned,
+            _ => left.resume,
+        }
     }
 }
 

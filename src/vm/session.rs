@@ -15,7 +15,7 @@ use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::value::{Any, AnyView};
 
-use crate::abi::{Glue, SessionAbi};
+use crate::abi::{Glue, NATIVE_CALLS, SessionAbi};
 use crate::builtins::Closure;
 use crate::callbacks::CALLBACKS;
 use crate::calls::{check_closure, wrong_arity};
@@ -139,7 +139,7 @@ impl Session {
             pc: 0,
             depth: 0,
             depth_limit: options.depth_limit,
-            reserved: 0,
+            native_calls: NATIVE_CALLS,
             stack_limit: stack.limit(),
             consts: program.consts().as_ptr().cast(),
             cells: program.cells().as_ptr(),

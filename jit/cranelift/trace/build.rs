@@ -18,6 +18,7 @@ use super::ir::{
     Arg, BuiltinResult, End, Exit, ExitId, FrameData, FrameId, Ins, Place, Plain, Trace, Var,
 };
 use crate::emit::plain_bits;
+use crate::facts::result_tag;
 
 /// Most instructions of a trace; a longer run ends in an exit.
 const MAX_INS: usize = 20_000;
@@ -649,36 +650,5 @@ fn typed(builtin: Builtin, at: usize) -> bool {
         | Builtin::MakeClosure
         | Builtin::InvokeClosure
         | Builtin::CallTirDyn => false,
-    }
-}
-
-/// The type of every result of a builtin, where there is one such type.
-fn result_tag(builtin: Builtin) -> Option<i32> {
-    match builtin {
-        Builtin::CheckTensorInfo
-        | Builtin::CheckShapeInfo
-        | Builtin::CheckPrimValueInfo
-        | Builtin::CheckStringInfo
-        | Builtin::CheckTupleInfo
-        | Builtin::CheckFuncInfo
-        | Builtin::MatchShape
-        | Builtin::MatchPrimValue
-        | Builtin::NullValue
-        | Builtin::TupleResetItem => Some(type_index::NONE),
-        Builtin::MakePrimValue => Some(type_index::INT),
-        Builtin::ReadIfCond => Some(type_index::BOOL),
-        Builtin::AllocShapeHeap
-        | Builtin::AllocTensor
-        | Builtin::Reshape
-        | Builtin::ToDevice
-        | Builtin::EnsureZeroOffset => Some(type_index::TENSOR),
-        Builtin::MakeShape | Builtin::ShapeOf | Builtin::TensorToShape => Some(type_index::SHAPE),
-        Builtin::MakeTuple => Some(type_index::ARRAY),
-        Builtin::AllocStorage
-        | Builtin::MakeClosure
-        | Builtin::Copy
-        | Builtin::TupleGetItem
-        | Builtin::InvokeClosure
-        | Builtin::CallTirDyn => None,
     }
 }
