@@ -1,100 +1,268 @@
-//! What the VM adds to a kernel: 1,000 calls of `add1` on one float, per call.
+//! What the VM adds to kernels, on the workloads that TVM is measured with.
 //!
-//! `bare` calls the kernel's packed entry from a loop; the others run a function of 1,000
-//! `Call` instructions in each mode.
+//! Each group is one workload in each mode, beside `bare`: the same kernels called from a loop.
+//! Times are per group of 1,000 steps, so microseconds read as nanoseconds per step; what a step
+//! costs over the kernel is the difference to `bare`. Kernels are native functions that count
+//! their calls, and each mode has a program of its own. `shapes` runs no kernel: its `bare` is
+//! an empty function.
 
+use std::fmt::Write;
 use std::hint::black_box;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, criterion_group, criterion_main};
+use reflex::DType;
 use reflex_cranelift::CraneliftTier;
 use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::function::Function;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
-use reflex_vm::builder::ExecBuilder;
-use reflex_vm::bytecode::Reg;
+use reflex_vm::listing;
 use reflex_vm::program::{Library, Program};
 use reflex_vm::session::{Mode, Options, Session};
 use reflex_vm::verify::verify;
 
-const CALLS: usize = 1000;
+const STEPS: usize = 1000;
 
-/// `y[0] = x[0] + 1` on tensors, with no check: the smallest kernel there is.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+/// The data of argument `at`, and one more call counted.
+///
+/// # Safety
+/// `args` are `count` values, number `at` a tensor of `T`.
+unsafe fn data<T>(args: *const TVMFFIAny, count: i32, at: usize) -> *mut T {
+    // SAFETY: by the contract.
+    let args = unsafe { AnyView::slice_from_raw(args, count) };
+    args[at].as_dltensor().expect("a tensor").data.cast()
+}
+
+fn counted() {
+    // One thread runs at a time; a locked addition would cost as much as what is measured.
+    CALLS.store(CALLS.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+/// `y[0] = x[0] + 1` on floats.
 unsafe extern "C" fn add1(
     _: *mut std::ffi::c_void,
     args: *const TVMFFIAny,
     count: i32,
     _: *mut TVMFFIAny,
 ) -> i32 {
-    // SAFETY: the callers below pass two tensors of one float.
+    counted();
+    // SAFETY: the programs below pass two tensors of one float.
+    unsafe { *data::<f32>(args, count, 1) = *data::<f32>(args, count, 0) + 1.0 };
+    0
+}
+
+/// `i[0] -= 1; c = i[0] > 0`.
+unsafe extern "C" fn dec(
+    _: *mut std::ffi::c_void,
+    args: *const TVMFFIAny,
+    count: i32,
+    _: *mut TVMFFIAny,
+) -> i32 {
+    counted();
+    // SAFETY: the programs below pass a tensor of one integer and one of one boolean.
     unsafe {
-        let args = AnyView::slice_from_raw(args, count);
-        let data = |i: usize| args[i].as_dltensor().expect("a tensor").data.cast::<f32>();
-        *data(1) = *data(0) + 1.0;
+        let i = data::<i64>(args, count, 0);
+        *i -= 1;
+        *data::<u8>(args, count, 1) = u8::from(*i > 0);
     }
     0
 }
 
-fn kernel() -> Function {
-    // SAFETY: `add1` is of the packed calling convention and owns nothing.
-    unsafe { Function::from_native(add1, ()) }
+/// `i[0] = n[0]`.
+unsafe extern "C" fn set_n(
+    _: *mut std::ffi::c_void,
+    args: *const TVMFFIAny,
+    count: i32,
+    _: *mut TVMFFIAny,
+) -> i32 {
+    counted();
+    // SAFETY: the programs below pass two tensors of one integer.
+    unsafe { *data::<i64>(args, count, 1) = *data::<i64>(args, count, 0) };
+    0
 }
 
-struct Kernel;
+struct Kernels;
 
-impl Library for Kernel {
+impl Library for Kernels {
     fn function(&self, name: &str) -> Option<Function> {
-        (name == "add1").then(kernel)
+        let call = match name {
+            "add1" => add1,
+            "dec" => dec,
+            "set_n" => set_n,
+            _ => return None,
+        };
+        // SAFETY: the kernels follow the packed calling convention and own nothing.
+        Some(unsafe { Function::from_native(call, ()) })
     }
 }
 
-/// `main(x, y)`: add1(x, y), add1(y, x), ...
-fn chain() -> Arc<Program> {
-    let mut b = ExecBuilder::new();
-    b.function("main", 2).expect("a new function");
-    for i in 0..CALLS {
-        let (from, to) = (b.r((i % 2) as u32), b.r(1 - (i % 2) as u32));
-        b.emit_call("add1", &[from, to], Reg::VOID).expect("registers exist");
+const CONSTS: &str = r#"
+const c[0] = dtype float32
+const c[1] = dtype int64
+const c[2] = dtype bool
+const c[3] = str "ErrorContext(fn=main, loc=param[0]) "
+const c[4] = shape [4]
+const c[5] = shape [1]
+const c[6] = dtype uint8
+const c[7] = str "global"
+"#;
+
+/// The two checks that a function begins with for a parameter of shape `(1,)`.
+fn checks(reg: usize, dtype: usize) -> String {
+    format!(
+        "  call  vm.builtin.check_tensor_info in: %{reg}, i1, c[{dtype}], c[3] dst: %void\n  \
+         call  vm.builtin.match_shape in: %{reg}, %void, i1, i0, i1, c[3] dst: %void\n"
+    )
+}
+
+/// A function of as many steps as the workloads have, each written by `step`.
+fn straight(signature: &str, result: usize, step: impl Fn(usize) -> String) -> String {
+    let mut text = format!("{CONSTS}@main({signature}\n");
+    for at in 0..STEPS {
+        text += &step(at);
     }
-    b.emit_ret(Reg(0)).expect("a register");
-    b.end_function().expect("complete");
-    let exec = verify(b.finish().expect("complete")).expect("valid");
-    let program = Program::load(exec, &[&Kernel]).expect("loads");
+    let _ = writeln!(text, "  ret   %{result}");
+    text
+}
+
+/// `add1(x, y)`, `add1(y, x)`, ...
+fn chain() -> String {
+    straight("x, y) regs=2:", 0, |at| {
+        format!("  call  add1 in: %{}, %{} dst: %void\n", at % 2, 1 - at % 2)
+    })
+}
+
+/// An operator: a storage, a tensor on it, the kernel, and both given up.
+fn operator() -> String {
+    straight("x) regs=3:", 0, |_| {
+        "  call  vm.builtin.alloc_storage in: %vm, c[4], i0, c[6], c[7] dst: %1\n  \
+         call  vm.builtin.alloc_tensor in: %1, i0, c[5], c[0] dst: %2\n  \
+         call  add1 in: %0, %2 dst: %void\n  \
+         call  vm.builtin.null_value in: dst: %2\n  \
+         call  vm.builtin.null_value in: dst: %1\n"
+            .to_owned()
+    })
+}
+
+/// Calls of `ident(x) = x` with its two checks.
+fn function() -> String {
+    let main = straight(&format!("x) regs={}:", STEPS + 1), STEPS, |at| {
+        format!("  call  ident in: %{at} dst: %{}\n", at + 1)
+    });
+    format!("{main}@ident(p) regs=1:\n{}  ret   %0\n", checks(0, 0))
+}
+
+/// A loop the way Relax has it: `loop(i, c, x, y)` calls itself while `i` counts down.
+fn recursion() -> String {
+    let mut text = format!("{CONSTS}@main(n, i, c, x, y) regs=6:\n");
+    text += "  call  set_n in: %0, %1 dst: %void\n  call  loop in: %1, %2, %3, %4 dst: %5\n";
+    text += "  ret   %5\n@loop(i, c, x, y) regs=6:\n";
+    text += &checks(0, 1);
+    text += "  call  vm.builtin.check_tensor_info in: %1, i0, c[2], c[3] dst: %void\n  \
+             call  vm.builtin.match_shape in: %1, %void, i0, c[3] dst: %void\n";
+    text += &checks(2, 0);
+    text += &checks(3, 0);
+    text += "  call  dec in: %0, %1 dst: %void\n  call  add1 in: %2, %3 dst: %void\n  \
+             call  vm.builtin.read_if_cond in: %1 dst: %4\n  If    %4, 3\n  \
+             call  loop in: %0, %1, %2, %3 dst: %5\n  goto  2\n  \
+             call  vm.builtin.copy in: %3 dst: %5\n  ret   %5\n";
+    text
+}
+
+/// The same loop with a backward jump.
+fn jump() -> String {
+    format!(
+        "{CONSTS}@main(n, i, c, x, y) regs=6:\n  call  set_n in: %0, %1 dst: %void\n  \
+         call  dec in: %1, %2 dst: %void\n  call  add1 in: %3, %4 dst: %void\n  \
+         call  vm.builtin.read_if_cond in: %2 dst: %5\n  If    %5, 2\n  goto  -4\n  ret   %4\n"
+    )
+}
+
+/// Checks a tensor, binds its extent, makes a shape of it and gives it up: four builtins.
+fn shapes() -> String {
+    let head = "  call  vm.builtin.alloc_shape_heap in: %vm, i2 dst: %1\n";
+    let body = straight("x) regs=3:", 0, |_| {
+        "  call  vm.builtin.check_tensor_info in: %0, i1, c[0], c[3] dst: %void\n  \
+         call  vm.builtin.match_shape in: %0, %1, i1, i1, i0, c[3] dst: %void\n  \
+         call  vm.builtin.make_shape in: %1, i2, i1, i0, i0, i7 dst: %2\n  \
+         call  vm.builtin.null_value in: dst: %2\n"
+            .to_owned()
+    });
+    body.replacen("regs=3:\n", &format!("regs=3:\n{head}"), 1)
+}
+
+fn load(text: &str) -> Arc<Program> {
+    let exec = verify(listing::parse(text).expect("a listing")).expect("valid");
+    let program = Program::load(exec, &[&Kernels]).expect("loads");
     program.attach(Arc::new(CraneliftTier::new().expect("a tier")));
     Arc::new(program)
 }
 
-fn dispatch(c: &mut Criterion) {
-    let program = chain();
-    program.compile_all();
-    let x = Tensor::zeros(&[1], reflex::DType::F32).expect("memory");
-    let y = Tensor::zeros(&[1], reflex::DType::F32).expect("memory");
-    let args = [Any::from(x), Any::from(y)];
-    let mut group = c.benchmark_group("dispatch");
-    group.throughput(Throughput::Elements(CALLS as u64));
-    let add1 = kernel();
+/// Runs one workload in every mode; `calls` are the kernels of one run.
+fn workload(c: &mut Criterion, name: &str, text: &str, args: &[Any], calls: &[(&str, &[usize])]) {
+    let mut group = c.benchmark_group(name);
+    group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(1));
+    group.sample_size(20);
+    let calls: Vec<(Function, Vec<AnyView<'_>>)> = calls
+        .iter()
+        .map(|(name, at)| {
+            let views = AnyView::slice(args);
+            let kernel = Kernels.function(name).expect("a kernel");
+            (kernel, at.iter().map(|&at| views[at]).collect())
+        })
+        .collect();
     group.bench_function("bare", |b| {
-        let views = AnyView::slice(&args);
-        let swapped = [views[1], views[0]];
         b.iter(|| {
-            for i in 0..CALLS {
-                let args = if i % 2 == 0 { views } else { &swapped };
-                black_box(add1.call(black_box(args))).expect("add1 succeeds");
+            for _ in 0..STEPS {
+                for (kernel, args) in black_box(&calls) {
+                    black_box(kernel.call(args)).expect("kernels succeed");
+                }
             }
         });
     });
     for (name, mode) in
         [("bytecode", Mode::Bytecode), ("compiled", Mode::Compiled), ("tiered", Mode::Tiered)]
     {
+        let program = load(text);
+        if mode == Mode::Compiled {
+            assert_eq!(program.compile_all(), []);
+        }
         let options = Options { mode, ..Options::default() };
         let mut session = Session::new(&program, options).expect("a session");
         let main = program.find("main").expect("defined");
+        let views = AnyView::slice(args);
+        let before = CALLS.load(Ordering::Relaxed);
+        session.call_func(main, views).expect("runs");
+        let made = CALLS.load(Ordering::Relaxed) - before;
+        assert!(made >= (calls.len() * STEPS) as u64, "{made} kernels ran");
         group.bench_function(name, |b| {
-            b.iter(|| session.call_func(main, AnyView::slice(&args)).expect("runs"));
+            b.iter(|| session.call_func(main, views).expect("runs"));
         });
     }
     group.finish();
+}
+
+fn float() -> Any {
+    Tensor::zeros(&[1], DType::F32).expect("memory").into()
+}
+
+fn dispatch(c: &mut Criterion) {
+    let pair = [float(), float()];
+    workload(c, "chain", &chain(), &pair, &[("add1", &[0, 1])]);
+    workload(c, "operator", &operator(), &pair[..1], &[("add1", &[0, 0])]);
+    workload(c, "function", &function(), &pair[..1], &[]);
+    workload(c, "shapes", &shapes(), &pair[..1], &[]);
+    let number = |n: i64| Any::from(Tensor::from_slice(&[1], &[n]).expect("memory"));
+    let flag = Any::from(Tensor::zeros(&[], DType::BOOL).expect("memory"));
+    let state = [number(STEPS as i64), number(0), flag, float(), float()];
+    let step: [(&str, &[usize]); 2] = [("dec", &[1, 2]), ("add1", &[3, 4])];
+    workload(c, "recursion", &recursion(), &state, &step);
+    workload(c, "loop", &jump(), &state, &step);
 }
 
 criterion_group!(benches, dispatch);

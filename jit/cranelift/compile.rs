@@ -27,6 +27,7 @@ use crate::emit::{Emit, Slot, plain_bits};
 use crate::facts::{self, Facts, Holds};
 use crate::fast::{Fast, Operand, Produced};
 use crate::glue::native_signature;
+use crate::recycle::{Kept, Plans};
 
 /// Most operations of a function that is compiled as one body.
 const MAX_OPS: usize = 20_000;
@@ -56,6 +57,8 @@ pub(crate) fn compile(
     for (number, &continuation) in continuations.iter().enumerate() {
         thunk(&mut unit, &mut context, continuation, body, number as i64 + 1);
     }
+    let facts = Facts::of(program, func);
+    let plans = Plans::of(program, func, &facts);
     let mut function = unit.function(body, body_signature());
     let mut b = FunctionBuilder::new(&mut function, &mut context);
     let start = b.create_block();
@@ -72,9 +75,9 @@ pub(crate) fn compile(
         calls: &calls,
         continuations: &continuations,
         state: Vec::new(),
+        plans: &plans,
     };
     body_writer.dispatch(number);
-    let facts = Facts::of(program, func);
     let mut reached = true;
     for (pc, op) in func.ops.iter().enumerate() {
         facts.enter(pc, reached, &mut body_writer.state);
@@ -131,6 +134,7 @@ pub(crate) struct Body<'f, 'p> {
     pub(crate) continuations: &'p [UnitFunc],
     /// What registers can hold at the operation being written.
     state: Vec<Holds>,
+    plans: &'p Plans,
 }
 
 impl Body<'_, '_> {
@@ -184,6 +188,11 @@ impl Body<'_, '_> {
     /// Gives up what a register holds; it keeps its bits.
     pub(crate) fn release(&mut self, reg: u32) {
         let slot = Slot::index(reg as usize);
+        if let Holds::Made(pc) = self.holds(reg)
+            && let Some(kept) = self.plans.get(pc)
+        {
+            return self.e.give(slot, kept.give());
+        }
         match self.holds(reg).is_object() {
             Some(true) => self.e.release_object(slot),
             Some(false) => {}
@@ -243,9 +252,8 @@ impl Body<'_, '_> {
         self.e.b.switch_to_block(next);
     }
 
-    fn builtin(&mut self, pc: u32, builtin: Builtin, args: ArgRange, dst: u32) {
-        let operands: Vec<Operand> = self
-            .func
+    fn operands(&self, args: ArgRange) -> Vec<Operand> {
+        self.func
             .args(args)
             .iter()
             .map(|source| match source.get() {
@@ -259,10 +267,18 @@ impl Body<'_, '_> {
                 }
                 ArgSource::Vm => Operand::Vm,
             })
-            .collect();
+            .collect()
+    }
+
+    fn builtin(&mut self, pc: u32, builtin: Builtin, args: ArgRange, dst: u32) {
+        let operands = self.operands(args);
         let (slow, next) = (self.e.cold_block(), self.e.b.create_block());
-        let mut fast = Fast { e: &mut self.e, slow };
-        match fast.builtin(builtin, &operands) {
+        let kept = self.plans.get(pc).filter(|_| dst != DISCARD);
+        let produced = match kept {
+            Some(kept) => self.take(kept, &operands, slow),
+            None => Fast { e: &mut self.e, slow }.builtin(builtin, &operands),
+        };
+        match produced {
             Some(produced) => {
                 self.store(produced, dst);
                 self.e.b.ins().jump(next, &[]);
@@ -276,6 +292,13 @@ impl Body<'_, '_> {
         self.e.call_or_fail(callback::EXECUTE, pc);
         self.e.b.ins().jump(next, &[]);
         self.e.b.switch_to_block(next);
+    }
+
+    /// The object that an allocation left behind, or to `miss`.
+    fn take(&mut self, kept: &Kept, operands: &[Operand], miss: Block) -> Option<Produced> {
+        // The result slot is free between calls.
+        let scratch = Slot::index(self.func.result_slot());
+        kept.take(&mut self.e, operands, |reg| Slot::index(reg as usize), scratch, miss)
     }
 
     fn store(&mut self, produced: Produced, dst: u32) {
@@ -292,7 +315,9 @@ impl Body<'_, '_> {
         self.release(dst);
         match produced {
             Produced::None => self.e.store_none(slot),
-            Produced::Plain { tag, payload } => self.e.store_plain(slot, tag, payload),
+            Produced::Plain { tag, payload } | Produced::Object { tag, payload } => {
+                self.e.store_plain(slot, tag, payload);
+            }
             Produced::Owned(value) => self.e.store_any(slot, value),
         }
     }

@@ -23,6 +23,8 @@ pub(crate) enum Holds {
     Plain,
     /// It is of this type.
     Tag(i32),
+    /// The operation at this index, which allocates, made it.
+    Made(u32),
 }
 
 impl Holds {
@@ -34,6 +36,7 @@ impl Holds {
             Holds::Any => None,
             Holds::Plain => Some(false),
             Holds::Tag(tag) => Some(tag >= type_index::STATIC_OBJECT_BEGIN),
+            Holds::Made(_) => Some(true),
         }
     }
 
@@ -120,6 +123,22 @@ impl Facts {
         }
     }
 
+    /// Shows `visit` every operation that can be reached, with what holds before it.
+    pub(crate) fn for_each(
+        &self,
+        program: &Program,
+        func: &FuncCode,
+        mut visit: impl FnMut(usize, &[Holds]),
+    ) {
+        let (mut state, mut reached) = (Vec::new(), true);
+        for (pc, op) in func.ops.iter().enumerate() {
+            self.enter(pc, reached, &mut state);
+            visit(pc, &state);
+            apply(program, func, pc, &mut state);
+            reached = falls_through(op);
+        }
+    }
+
     /// Brings `state` up to what holds before operation `pc`, given what holds after the
     /// operation before it.
     pub(crate) fn enter(&self, pc: usize, reached: bool, state: &mut Vec<Holds>) {
@@ -185,7 +204,8 @@ pub(crate) fn apply(program: &Program, func: &FuncCode, pc: usize, state: &mut [
             set(dst, Holds::Any);
         }
         Op::Builtin { builtin, dst, .. } => {
-            set(dst, result_tag(builtin).map_or(Holds::Any, Holds::Tag));
+            let made = builtin.allocates().then_some(Holds::Made(pc as u32));
+            set(dst, made.or(result_tag(builtin).map(Holds::Tag)).unwrap_or(Holds::Any));
         }
         Op::Copy { src, dst } => {
             let value = match src.reg() {

@@ -40,6 +40,11 @@ pub(crate) enum Produced {
         tag: i32,
         payload: Value,
     },
+    /// An object, with a reference of its own.
+    Object {
+        tag: i32,
+        payload: Value,
+    },
     /// All bits of a value, with a reference of its own if it is an object.
     Owned(Value),
 }
@@ -74,7 +79,8 @@ impl Fast<'_, '_> {
             Builtin::ReadIfCond => self.read_if_cond(args),
             Builtin::TupleGetItem => self.tuple_item(args),
             Builtin::NullValue => Some(Produced::None),
-            // These allocate, or are rare: a call does not matter beside what they do.
+            // These allocate (see `recycle`), or are rare: a call does not matter beside what they
+            // do.
             Builtin::AllocShapeHeap
             | Builtin::MakeShape
             | Builtin::CheckPrimValueInfo
@@ -285,6 +291,24 @@ impl Fast<'_, '_> {
         self.require(mapped);
         let offset = self.e.load(types::I64, object, TENSOR_DLTENSOR + DLTENSOR_BYTE_OFFSET);
         Some(Some(self.e.b.ins().iadd(data, offset)))
+    }
+
+    /// The extents that `make_shape` makes a shape of.
+    pub(crate) fn extents_made(&mut self, args: &[Operand]) -> Option<Vec<Value>> {
+        let &[heap, _, ref pairs @ ..] = args else { return None };
+        let pairs = self.pairs(pairs, &[make_code::USE_IMM, make_code::LOAD])?;
+        if self.const_int(args.get(1))? != pairs.len() as i64 {
+            return None;
+        }
+        let loaded = |pair: &&Pair| pair.code == make_code::LOAD;
+        let heap = self.heap(heap, pairs.iter().filter(loaded).map(|pair| pair.reg))?;
+        let extents = pairs.iter().map(|pair| match heap {
+            Some(heap) if pair.code == make_code::LOAD => {
+                self.e.load(types::I64, heap, 8 * pair.reg as usize)
+            }
+            _ => self.e.i64(pair.reg),
+        });
+        Some(extents.collect())
     }
 
     fn int(&mut self, value: Operand) -> Option<Value> {

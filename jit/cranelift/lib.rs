@@ -17,10 +17,11 @@ mod fast;
 mod force;
 mod frames;
 mod glue;
+mod recycle;
 mod tier;
 mod trace;
 
 pub use error::JitError;
 pub use force::ForcedExits;
 pub use tier::{Compiling, CraneliftTier, TierOptions};
-pub use trace::record::TraceReport;
+pub use trace::make::TraceReport;

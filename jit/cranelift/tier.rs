@@ -13,7 +13,8 @@ use crate::compile;
 use crate::error::JitError;
 use crate::force::ForcedExits;
 use crate::glue;
-use crate::trace::record::{Engine, Reports, TraceRecorder, TraceReport};
+use crate::trace::make::{Maker, Reports, TraceReport};
+use crate::trace::record::{Engine, TraceRecorder};
 use crate::trace::worker::{Job, Worker};
 
 /// Recordings of one site before it is left to the interpreter.
@@ -66,27 +67,28 @@ impl CraneliftTier {
     pub fn with_options(options: TierOptions) -> Result<Self, JitError> {
         let assembler = Assembler::new()?;
         let glue = glue::glue(&assembler)?;
-        let (assembler, reports) = (Arc::new(assembler), Reports::default());
-        let worker = (options.compiling == Compiling::Background)
-            .then(|| Worker::new(Arc::clone(&assembler), Arc::clone(&reports)));
-        let engine = Engine { assembler, force: options.force, worker, reports };
+        let reports = Reports::default();
+        let worker = (options.compiling == Compiling::Background).then(Worker::default);
+        let maker = Arc::new(Maker { assembler, force: options.force, reports });
+        let engine = Engine { maker, worker };
         let attempts = Mutex::default();
         Ok(Self { engine: Arc::new(engine), glue, threshold: options.threshold.max(1), attempts })
     }
 
     /// The intermediate code of a whole function, as text.
     pub fn text(&self, program: &Program, func: &FuncCode) -> Result<String, Bailout> {
-        Ok(compile::compile(self.engine.assembler.unit(), program, func)?.unit.text())
+        Ok(compile::compile(self.engine.maker.assembler.unit(), program, func)?.unit.text())
     }
 
     /// The traces of a program compiled so far.
     pub fn traces(&self, program: &Program) -> Vec<TraceReport> {
-        let reports = self.engine.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        let reports = self.engine.maker.reports.lock().unwrap_or_else(PoisonError::into_inner);
         reports.iter().filter(|report| report.program == program.id()).cloned().collect()
     }
 
     fn publish(&self, unit: Unit, entry: UnitFunc) -> Result<Compiled, Bailout> {
-        let code: Arc<Published> = Arc::new(self.engine.assembler.publish(unit).map_err(bailout)?);
+        let code: Arc<Published> =
+            Arc::new(self.engine.maker.assembler.publish(unit).map_err(bailout)?);
         // SAFETY: `compile` writes code that follows the protocol of `reflex_vm::abi` for the
         // entry of the function it is given, and the owner keeps it mapped.
         Ok(unsafe { Compiled::new(code.address(entry), code) })
@@ -112,11 +114,11 @@ unsafe impl Tier for CraneliftTier {
     }
 
     fn compile(&self, program: &Program, func: &FuncCode) -> Result<Compiled, Bailout> {
-        let function = compile::compile(self.engine.assembler.unit(), program, func)?;
+        let function = compile::compile(self.engine.maker.assembler.unit(), program, func)?;
         self.publish(function.unit, function.entry)
     }
 
-    fn hot(&self, program: &Program, site: SiteId) -> Hot {
+    fn hot(&self, program: &Arc<Program>, site: SiteId) -> Hot {
         match self.engine.job((program.id(), site)) {
             Some(Job::Pending) => return Hot::Later,
             Some(Job::Done(compiled)) => return Hot::Install(compiled),

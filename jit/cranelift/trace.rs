@@ -14,5 +14,6 @@ pub(crate) mod build;
 pub(crate) mod codegen;
 mod helpers;
 pub(crate) mod ir;
+pub(crate) mod make;
 pub(crate) mod record;
 pub(crate) mod worker;

@@ -38,7 +38,14 @@ pub unsafe fn increment(object: *const TVMFFIObject) {
 #[inline(always)]
 pub unsafe fn decrement(object: *mut TVMFFIObject) {
     // SAFETY: the object is live.
-    let before = unsafe { &*object }.combined_ref_count.fetch_sub(STRONG_ONE, Ordering::Release);
+    let count = unsafe { &(*object).combined_ref_count };
+    // Nobody else can add a reference to an object whose only one is ours, so there is nothing
+    // to race with; a locked subtraction is what costs here.
+    if count.load(Ordering::Acquire) == BOTH_ONE {
+        // SAFETY: that is the last reference of any kind.
+        return unsafe { destroy(object, BOTH_ONE) };
+    }
+    let before = count.fetch_sub(STRONG_ONE, Ordering::Release);
     if before == BOTH_ONE || before as u32 == 1 {
         // SAFETY: that was the last strong reference.
         unsafe { destroy(object, before) };

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::LazyLock;
 
-use crate::abi::DLDevice;
+use crate::abi::{DLDevice, OBJECT_HEADER_SIZE, STORAGE_DATA};
 use crate::alloc::device::{DeviceAllocator, OwnedBlock};
 use crate::error::Error;
 use crate::object::{self, ObjectRef, ObjectType};
@@ -15,11 +15,15 @@ use crate::value::impl_object_conversions;
 #[repr(transparent)]
 pub struct Storage(ObjectRef);
 
-/// What a storage holds.
+/// What a storage holds. Generated code reads `data`.
+#[repr(C)]
 struct StorageCell {
+    data: NonNull<u8>,
     block: OwnedBlock,
     bytes: usize,
 }
+
+const _: () = assert!(OBJECT_HEADER_SIZE + std::mem::offset_of!(StorageCell, data) == STORAGE_DATA);
 
 static INDEX: LazyLock<i32> = LazyLock::new(|| types::index_of(Storage::KEY));
 
@@ -37,7 +41,8 @@ impl_object_conversions!(Storage);
 impl Storage {
     /// A storage of `bytes` from `allocator`.
     pub fn new(allocator: &'static dyn DeviceAllocator, bytes: usize) -> Result<Storage, Error> {
-        let cell = StorageCell { block: OwnedBlock::new(allocator, bytes)?, bytes };
+        let block = OwnedBlock::new(allocator, bytes)?;
+        let cell = StorageCell { data: block.data(), block, bytes };
         Ok(Storage(object::create(*INDEX, 0, |_| cell)))
     }
 
@@ -49,7 +54,7 @@ impl Storage {
     /// First byte, on [`device`](Storage::device).
     #[inline]
     pub fn data(&self) -> NonNull<u8> {
-        self.cell().block.data()
+        self.cell().data
     }
 
     /// Bytes that were asked for; tensors must fit in these.

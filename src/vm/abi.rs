@@ -61,7 +61,7 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU32};
 
-use reflex_runtime::abi::TVMFFIAny;
+use reflex_runtime::abi::{TVMFFIAny, TVMFFIObject};
 
 /// A function or trace in machine code, as an opaque address.
 pub type CodePtr = *const u8;
@@ -132,6 +132,11 @@ pub struct SessionAbi {
     pub callbacks: *const Callbacks,
     /// What the tier provides; see [`Glue`].
     pub glue: Glue,
+    /// One object, or null, for each operation that allocates (see
+    /// [`crate::decode::FuncCode::allocation`]): its last result, kept by machine code instead
+    /// of being destroyed, for the next run of the operation. Nothing else refers to it, except
+    /// that a kept tensor refers to its storage; the session owns it.
+    pub recycled: *mut *mut TVMFFIObject,
 }
 
 /// The shape of machine code, in Cranelift's `tail` convention.
@@ -226,6 +231,8 @@ pub const SESSION_VM_VALUE: usize = 64;
 pub const SESSION_CALLBACKS: usize = 80;
 /// Offset of [`SessionAbi::glue`]'s `exit`.
 pub const SESSION_EXIT: usize = 96;
+/// Offset of [`SessionAbi::recycled`].
+pub const SESSION_RECYCLED: usize = 112;
 /// Bytes of a [`FrameHeader`]; the header of `regs` begins this far before it.
 pub const FRAME_HEADER_SIZE: usize = 32;
 /// Offset of [`FrameHeader::resume`] in the header.
@@ -279,6 +286,7 @@ const _: () = {
     assert!(offset_of!(SessionAbi, vm_value) == SESSION_VM_VALUE);
     assert!(offset_of!(SessionAbi, callbacks) == SESSION_CALLBACKS);
     assert!(offset_of!(SessionAbi, glue) + offset_of!(Glue, exit) == SESSION_EXIT);
+    assert!(offset_of!(SessionAbi, recycled) == SESSION_RECYCLED);
     assert!(size_of::<FrameHeader>() == FRAME_HEADER_SIZE);
     assert!(FRAME_HEADER_SIZE == FRAME_HEADER_SLOTS * size_of::<TVMFFIAny>());
     assert!(offset_of!(FrameHeader, resume) == FRAME_RESUME);

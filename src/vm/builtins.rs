@@ -168,6 +168,17 @@ impl Builtin {
         Builtin::ALL.iter().copied().find(|builtin| builtin.name() == name)
     }
 
+    /// Whether every result is a new object that tiers may make of an old one.
+    pub fn allocates(self) -> bool {
+        matches!(
+            self,
+            Builtin::AllocStorage
+                | Builtin::AllocTensor
+                | Builtin::AllocShapeHeap
+                | Builtin::MakeShape
+        )
+    }
+
     /// The builtin as a function value. It believes its VM argument, which it never
     /// dereferences unless that VM runs on the calling thread.
     pub fn function(self) -> Function {

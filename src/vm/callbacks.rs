@@ -11,9 +11,7 @@ use reflex_runtime::function::guard;
 use reflex_runtime::object;
 use reflex_runtime::value::AnyView;
 
-use crate::abi::{
-    Callbacks, CodePtr, ERROR, FRAME_BASE, FRAME_NATIVE, FrameHeader, SessionAbi,
-};
+use crate::abi::{Callbacks, CodePtr, ERROR, FRAME_BASE, FRAME_NATIVE, FrameHeader, SessionAbi};
 use crate::builtins;
 use crate::calls::{self, call_builtin, call_packed};
 use crate::decode::{FuncCode, Op};

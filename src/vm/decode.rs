@@ -199,6 +199,10 @@ pub struct FuncCode {
     pub ops: Box<[Op]>,
     /// The arguments of all operations.
     pub sources: Box<[Source]>,
+    /// The operations that allocate, ascending.
+    pub allocations: Box<[u32]>,
+    /// Number of the first of them in the program's table of recycled objects.
+    pub first_allocation: u32,
 }
 
 impl FuncCode {
@@ -206,6 +210,13 @@ impl FuncCode {
     #[inline(always)]
     pub fn args(&self, range: ArgRange) -> &[Source] {
         &self.sources[range.start as usize..][..range.len as usize]
+    }
+
+    /// Where an operation that allocates may leave its object for its next run; see
+    /// [`crate::abi::SessionAbi::recycled`].
+    pub fn allocation(&self, pc: u32) -> Option<u32> {
+        let at = self.allocations.binary_search(&pc).ok()?;
+        Some(self.first_allocation + at as u32)
     }
 
     /// Index of the result slot, counted from register 0.
@@ -244,6 +255,8 @@ pub struct Code {
     pub sites: Box<[Site]>,
     /// What the constant table holds.
     pub consts: Box<[ConstEntry]>,
+    /// How many operations allocate.
+    pub allocations: u32,
 }
 
 /// Decodes `exec`.
@@ -255,9 +268,11 @@ pub fn decode(exec: &Verified<Executable>) -> Code {
         loops: HashMap::new(),
         consts: (0..exec.constants.len() as u32).map(ConstEntry::Pool).collect(),
         by_entry: HashMap::new(),
+        allocations: 0,
     };
     let functions = (0..exec.functions.len() as u32).map(|index| decoder.function(index)).collect();
-    Code { functions, sites: decoder.sites.into(), consts: decoder.consts.into() }
+    let (sites, consts) = (decoder.sites.into(), decoder.consts.into());
+    Code { functions, sites, consts, allocations: decoder.allocations }
 }
 
 struct Decoder<'e> {
@@ -266,6 +281,7 @@ struct Decoder<'e> {
     loops: HashMap<(u32, u32), SiteId>,
     consts: Vec<ConstEntry>,
     by_entry: HashMap<ConstEntry, u32>,
+    allocations: u32,
 }
 
 impl Decoder<'_> {
@@ -291,6 +307,12 @@ impl Decoder<'_> {
             })
             .collect();
         let num_regs = function.register_file_size as u32;
+        let allocates = |op: &Op| matches!(op, Op::Builtin { builtin, .. } if builtin.allocates());
+        let all = ops.iter().zip(0..);
+        let allocations: Box<[u32]> =
+            all.filter(|(op, _)| allocates(op)).map(|(_, pc)| pc).collect();
+        let first_allocation = self.allocations;
+        self.allocations += allocations.len() as u32;
         let mut code = FuncCode {
             index,
             num_args: function.num_args as u32,
@@ -299,6 +321,8 @@ impl Decoder<'_> {
             is_foreign: false,
             ops: ops.into(),
             sources: sources.into(),
+            allocations,
+            first_allocation,
         };
         mark_last_uses(exec, function, &mut code);
         Some(code)
@@ -317,6 +341,8 @@ impl Decoder<'_> {
             is_foreign: true,
             ops: [Op::CallPacked { callee: index, args, dst: DISCARD }, Op::Ret { result }].into(),
             sources: [Source::new(ArgSource::Vm)].into(),
+            allocations: Box::default(),
+            first_allocation: 0,
         }
     }
 

@@ -24,7 +24,7 @@ use crate::program::Program;
 use crate::reentry::run_base;
 use crate::run_error::{Reason, RunError};
 use crate::stack::Stack;
-use crate::state::{CANCEL, DEADLINE, State};
+use crate::state::{CANCEL, DEADLINE, Recycled, State};
 
 mod bindings;
 
@@ -132,6 +132,8 @@ impl Session {
             }
             _ => Box::default(),
         };
+        let allocations = if tier.is_some() { program.code().allocations } else { 0 };
+        let recycled = Recycled::new(allocations as usize);
         let abi = SessionAbi {
             regs: std::ptr::null_mut(),
             fuel: i64::MAX,
@@ -146,6 +148,7 @@ impl Session {
             vm_value: TVMFFIAny::NONE,
             callbacks: &CALLBACKS,
             glue: if tier.is_some() { program.glue() } else { Glue::NONE },
+            recycled: recycled.entries(),
         };
         let state = Box::new(State {
             abi,
@@ -160,6 +163,7 @@ impl Session {
             instrument: None,
             deadline: None,
             interrupt,
+            recycled,
         });
         let state = NonNull::from(Box::leak(state));
         let vm_value = TVMFFIAny::pointer(type_index::OPAQUE_PTR, state.as_ptr().cast());

@@ -5,11 +5,12 @@
 //! `*mut State`: machine code holds the same pointer, so no long-lived reference to the
 //! whole state is made while frames run.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use reflex_runtime::abi::{TVMFFIAny, type_index};
+use reflex_runtime::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use reflex_runtime::object;
 use reflex_runtime::value::{Any, AnyView};
 
@@ -55,6 +56,35 @@ pub struct State {
     pub instrument: Option<Box<dyn Instrument>>,
     pub deadline: Option<Instant>,
     pub interrupt: Arc<AtomicU32>,
+    /// What `abi.recycled` points to.
+    pub recycled: Recycled,
+}
+
+/// Objects kept for reuse by machine code; see [`SessionAbi::recycled`].
+pub struct Recycled(NonNull<[*mut TVMFFIObject]>);
+
+impl Recycled {
+    /// An empty table of `len` entries.
+    pub fn new(len: usize) -> Recycled {
+        let table = vec![std::ptr::null_mut(); len].into_boxed_slice();
+        Recycled(NonNull::from(Box::leak(table)))
+    }
+
+    /// The first entry.
+    pub fn entries(&self) -> *mut *mut TVMFFIObject {
+        self.0.as_ptr().cast()
+    }
+}
+
+impl Drop for Recycled {
+    fn drop(&mut self) {
+        // SAFETY: the table came from a box and is used no more.
+        let table = unsafe { Box::from_raw(self.0.as_ptr()) };
+        for &object in table.iter().filter(|object| !object.is_null()) {
+            // SAFETY: the table owns a strong reference to each object in it.
+            unsafe { object::decrement(object) };
+        }
+    }
 }
 
 /// Gives up an owned value.

@@ -179,7 +179,7 @@ pub unsafe trait Tier: Send + Sync {
     fn compile(&self, program: &Program, func: &FuncCode) -> Result<Compiled, Bailout>;
 
     /// A site has been reached [`Tier::threshold`] times in one session.
-    fn hot(&self, program: &Program, site: SiteId) -> Hot;
+    fn hot(&self, program: &Arc<Program>, site: SiteId) -> Hot;
 
     /// Arrivals that make a site hot.
     fn threshold(&self) -> u32;

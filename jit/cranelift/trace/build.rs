@@ -4,6 +4,8 @@
 //! knows whether the value is in its place (and of which type, if that was ever established) or
 //! plain. Guards are written only for what is not known yet.
 
+use std::collections::HashMap;
+
 use reflex_runtime::abi::type_index;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::function::Function;
@@ -18,7 +20,8 @@ use super::ir::{
     Arg, BuiltinResult, End, Exit, ExitId, FrameData, FrameId, Ins, Place, Plain, Trace, Var,
 };
 use crate::emit::plain_bits;
-use crate::facts::result_tag;
+use crate::facts::{Facts, result_tag};
+use crate::recycle::{Give, Kept, Plans};
 
 /// Most instructions of a trace; a longer run ends in an exit.
 const MAX_INS: usize = 20_000;
@@ -37,6 +40,8 @@ enum Content {
     Unknown,
     /// In its place, of this type.
     Known(i32),
+    /// In its place, of this type, made by an allocation whose objects are kept.
+    Made(i32, Give),
     /// Not in its place, which is empty.
     Plain(Plain),
 }
@@ -68,6 +73,8 @@ pub(crate) struct Builder {
     /// Where the next operation is expected.
     plain: usize,
     operations: usize,
+    /// The allocations whose objects are kept, by function.
+    plans: HashMap<u32, Plans>,
 }
 
 impl Builder {
@@ -89,6 +96,7 @@ impl Builder {
             active: vec![(FrameId(0), contents)],
             plain: 0,
             operations: 0,
+            plans: HashMap::new(),
         }
     }
 
@@ -120,7 +128,7 @@ impl Builder {
                 let (args, exit) = (self.args(step, args), self.exit(pc));
                 let frame = self.frame();
                 self.code.push(Ins::Packed { frame, callee, args, exit });
-                self.take(dst, None);
+                self.take(dst, Content::Unknown);
             }
             Op::Builtin { builtin, args, dst } => self.builtin(step, builtin, args, dst),
             Op::CallVm { func, args, dst } => return self.call_vm(step, func, args, dst),
@@ -172,6 +180,7 @@ impl Builder {
                 self.code.push(Ins::Release { place, tag: Some(tag) });
             }
             Content::Unknown => self.code.push(Ins::Release { place, tag: None }),
+            Content::Made(_, give) => self.code.push(Ins::Give { place, give }),
             Content::Known(_) | Content::Plain(_) => {}
         }
         self.set(place, Content::Plain(Plain::NONE));
@@ -201,7 +210,7 @@ impl Builder {
     }
 
     /// Moves the result slot to register `dst`, or drops it.
-    fn take(&mut self, dst: u32, tag: Option<i32>) {
+    fn take(&mut self, dst: u32, content: Content) {
         let frame = self.frame();
         if dst == DISCARD {
             self.code.push(Ins::Drop { frame });
@@ -210,18 +219,14 @@ impl Builder {
         let dst = self.place(dst);
         self.empty(dst);
         self.code.push(Ins::Take { frame, dst });
-        self.set(dst, tag.map_or(Content::Unknown, Content::Known));
+        self.set(dst, content);
     }
 
     fn arg(&self, program: &Program, source: Source) -> Arg {
         match source.get() {
             ArgSource::Reg(reg) | ArgSource::LastUse(reg) => {
                 let place = self.place(reg);
-                match self.content(place) {
-                    Content::Unknown => Arg::Place(place, None),
-                    Content::Known(tag) => Arg::Place(place, Some(tag)),
-                    Content::Plain(plain) => Arg::Plain(plain),
-                }
+                self.register_arg(place)
             }
             ArgSource::Const(index) => constant(program.consts(), index),
             ArgSource::Vm => Arg::Vm,
@@ -276,6 +281,14 @@ impl Builder {
     fn builtin(&mut self, step: &Step<'_>, builtin: Builtin, range: ArgRange, dst: u32) {
         let sources = step.func.args(range);
         let exit = self.exit(step.pc);
+        if dst != DISCARD
+            && let Some(kept) = self.kept(step)
+        {
+            let (frame, args) = (self.frame(), self.args(step, range));
+            let content = Content::Made(kept.tag(), kept.give());
+            self.code.push(Ins::Allocate { frame, builtin, kept, args, exit });
+            return self.take(dst, content);
+        }
         let inline = is_usual(builtin, &observed(step, sources));
         if inline {
             for (at, &source) in sources.iter().enumerate().filter(|(at, _)| typed(builtin, *at)) {
@@ -306,8 +319,17 @@ impl Builder {
         match result {
             BuiltinResult::Nothing => self.give(dst, Plain::NONE),
             BuiltinResult::Var(tag, var) => self.give(dst, Plain::Var { tag, var }),
-            BuiltinResult::Slot => self.take(dst, tag),
+            BuiltinResult::Slot => self.take(dst, tag.map_or(Content::Unknown, Content::Known)),
         }
+    }
+
+    /// How the operation takes back its object, if it does.
+    fn kept(&mut self, step: &Step<'_>) -> Option<Kept> {
+        let known = self.plans.entry(step.func.index);
+        let plans = known.or_insert_with(|| {
+            Plans::of(step.program, step.func, &Facts::of(step.program, step.func))
+        });
+        plans.get(step.pc).cloned()
     }
 
     fn give(&mut self, dst: u32, value: Plain) {
@@ -380,7 +402,7 @@ impl Builder {
         let var = match self.content(place) {
             Content::Plain(Plain::Const { .. }) => return Flow::Continue,
             Content::Plain(Plain::Var { var, .. }) => var,
-            Content::Unknown | Content::Known(_) => {
+            Content::Unknown | Content::Known(_) | Content::Made(..) => {
                 let exit = self.exit(step.pc);
                 self.establish(place, seen.type_index(), exit);
                 let var = self.var();
@@ -426,7 +448,7 @@ impl Builder {
     fn register_arg(&self, place: Place) -> Arg {
         match self.content(place) {
             Content::Unknown => Arg::Place(place, None),
-            Content::Known(tag) => Arg::Place(place, Some(tag)),
+            Content::Known(tag) | Content::Made(tag, _) => Arg::Place(place, Some(tag)),
             Content::Plain(plain) => Arg::Plain(plain),
         }
     }
@@ -485,7 +507,7 @@ impl Builder {
             let args = values.iter().map(|&value| self.arg(step.program, value)).collect();
             let frame = self.frame();
             self.code.push(Ins::Invoke { frame, callee, args, exit });
-            self.take(dst, None);
+            self.take(dst, Content::Unknown);
             return Flow::Continue;
         }
         match (Closure::of(&seen), arg) {

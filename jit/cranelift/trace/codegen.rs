@@ -29,6 +29,7 @@ use crate::emit::{Emit, Slot, trusted};
 use crate::fast::{Fast, Operand, Produced};
 use crate::force::ForcedExits;
 use crate::glue::native_signature;
+use crate::recycle::Kept;
 
 /// What the generated code counts in and is disturbed by; it holds their addresses.
 pub(crate) struct Attached {
@@ -346,6 +347,13 @@ impl Writer<'_, '_> {
                     None => self.builtin(*frame, *builtin, args, *result, *exit)?,
                 }
             }
+            Ins::Allocate { frame, builtin, kept, args, exit } => {
+                self.allocate((*frame, *builtin), kept, args, *exit)?;
+            }
+            Ins::Give { place, give } => {
+                let slot = self.slot(*place);
+                self.e.give(slot, *give);
+            }
             Ins::Enter { frame } => self.enter(*frame)?,
             Ins::Leave { frame } => {
                 let called = self.trace.frame(*frame).called;
@@ -584,13 +592,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Writes a builtin out, when that is possible.
-    fn inline(
-        &mut self,
-        builtin: Builtin,
-        args: &[Arg],
-        exit: ExitId,
-    ) -> Result<Option<Produced>, Bailout> {
+    fn operands(&self, args: &[Arg]) -> Result<Vec<Operand>, Bailout> {
         let mut operands = Vec::with_capacity(args.len());
         for arg in args {
             operands.push(match *arg {
@@ -603,6 +605,47 @@ impl Writer<'_, '_> {
                 Arg::Vm => Operand::Vm,
             });
         }
+        Ok(operands)
+    }
+
+    /// An allocation that takes back its last object.
+    fn allocate(
+        &mut self,
+        (frame, builtin): (FrameId, Builtin),
+        kept: &Kept,
+        args: &[Arg],
+        exit: ExitId,
+    ) -> Result<(), Bailout> {
+        let (miss, next) = (self.e.cold_block(), self.e.b.create_block());
+        let result = self.result_slot(frame)?;
+        self.force(miss);
+        let operands = self.operands(args)?;
+        let base = self.trace.frame(frame).base;
+        let place = |reg| Slot::index((base + reg) as usize);
+        match kept.take(&mut self.e, &operands, place, result, miss) {
+            Some(Produced::Object { tag, payload }) => {
+                self.e.store_plain(result, tag, payload);
+                self.e.b.ins().jump(next, &[]);
+            }
+            _ => {
+                self.e.b.ins().jump(miss, &[]);
+            }
+        }
+        self.e.b.switch_to_block(miss);
+        self.builtin(frame, builtin, args, BuiltinResult::Slot, exit)?;
+        self.e.b.ins().jump(next, &[]);
+        self.e.b.switch_to_block(next);
+        Ok(())
+    }
+
+    /// Writes a builtin out, when that is possible.
+    fn inline(
+        &mut self,
+        builtin: Builtin,
+        args: &[Arg],
+        exit: ExitId,
+    ) -> Result<Option<Produced>, Bailout> {
+        let operands = self.operands(args)?;
         let slow = self.exit(exit, Leave::Guard);
         self.force(slow);
         let produced = Fast { e: &mut self.e, slow }.builtin(builtin, &operands);

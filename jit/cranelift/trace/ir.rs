@@ -11,6 +11,8 @@ use reflex_runtime::abi::type_index;
 use reflex_vm::abi::DISCARD;
 use reflex_vm::builtins::Builtin;
 
+use crate::recycle::{Give, Kept};
+
 /// A frame of the trace: 0 is the one it was entered with, others are inlined calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct FrameId(pub(crate) u32);
@@ -105,6 +107,11 @@ pub(crate) enum Ins {
         result: BuiltinResult,
         exit: ExitId,
     },
+    /// Takes the object that an allocation left behind, or runs the builtin; the result is in the
+    /// frame's result slot.
+    Allocate { frame: FrameId, builtin: Builtin, kept: Kept, args: Vec<Arg>, exit: ExitId },
+    /// Gives up what an allocation of the trace made, perhaps for its next run.
+    Give { place: Place, give: Give },
     /// Makes a frame the session's current one, with a header like any other: native code that is
     /// called from it may run functions of the program on top of it.
     Enter { frame: FrameId },
@@ -293,6 +300,11 @@ impl fmt::Display for Ins {
                 let word = if *inline { "inline " } else { "" };
                 write!(f, "{word}{} ({}) at exit{}", builtin.name(), Args(args), exit.0)
             }
+            Ins::Allocate { builtin, kept, args, exit, .. } => {
+                let (entry, name) = (kept.entry, builtin.name());
+                write!(f, "result = take k{entry} or {name} ({}) at exit{}", Args(args), exit.0)
+            }
+            Ins::Give { place, give } => write!(f, "give {place} to k{}", give.entry),
             Ins::Enter { frame } => write!(f, "enter f{}", frame.0),
             Ins::Leave { frame } => write!(f, "leave f{}", frame.0),
             Ins::Take { dst, .. } => write!(f, "{dst} = result"),

@@ -5,13 +5,14 @@
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use reflex_vm::decode::SiteId;
+use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Compiled};
 
-use super::record::{Reports, Translated};
-use crate::assemble::Assembler;
+use super::ir::Trace;
+use super::make::Maker;
 
 type Key = (u64, SiteId);
 type Jobs = Arc<Mutex<HashMap<Key, Job>>>;
@@ -24,27 +25,28 @@ pub(crate) enum Job {
     Failed(Bailout),
 }
 
+/// A trace to be compiled. It does not keep its program.
+pub(crate) struct Order {
+    pub(crate) program: Weak<Program>,
+    pub(crate) site: SiteId,
+    pub(crate) trace: Trace,
+}
+
 /// Hands traces to its thread and their code back.
+#[derive(Default)]
 pub(crate) struct Worker {
-    assembler: Arc<Assembler>,
-    reports: Reports,
     jobs: Jobs,
     /// To the thread, once there is one; `None` when the system refused it.
-    queue: OnceLock<Option<Sender<Translated>>>,
+    queue: OnceLock<Option<Sender<Order>>>,
 }
 
 impl Worker {
-    pub(crate) fn new(assembler: Arc<Assembler>, reports: Reports) -> Self {
-        Self { assembler, reports, jobs: Jobs::default(), queue: OnceLock::new() }
-    }
-
-    /// Queues a trace.
-    pub(crate) fn submit(&self, trace: Translated) -> Result<(), Bailout> {
+    /// Queues a trace for `maker`, which is the same in every call.
+    pub(crate) fn submit(&self, key: Key, order: Order, maker: &Arc<Maker>) -> Result<(), Bailout> {
         let refused = || Bailout::Codegen { message: "no thread to compile on".to_owned() };
-        let queue = self.queue.get_or_init(|| self.start()).as_ref().ok_or_else(refused)?;
-        let key = trace.key();
+        let queue = self.queue.get_or_init(|| self.start(maker)).as_ref().ok_or_else(refused)?;
         self.lock().insert(key, Job::Pending);
-        queue.send(trace).map_err(|_| {
+        queue.send(order).map_err(|_| {
             self.lock().remove(&key);
             refused()
         })
@@ -63,13 +65,11 @@ impl Worker {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self) -> Option<Sender<Translated>> {
+    fn start(&self, maker: &Arc<Maker>) -> Option<Sender<Order>> {
         let (sender, receiver) = channel();
-        let (assembler, reports) = (Arc::clone(&self.assembler), Arc::clone(&self.reports));
-        let jobs = Arc::clone(&self.jobs);
+        let (maker, jobs) = (Arc::clone(maker), Arc::clone(&self.jobs));
         let thread = std::thread::Builder::new().name("reflex-trace".to_owned());
-        let run = move || compile_all(&receiver, &assembler, &reports, &jobs);
-        thread.spawn(run).ok().map(|_| sender)
+        thread.spawn(move || compile_all(&receiver, &maker, &jobs)).ok().map(|_| sender)
     }
 }
 
@@ -80,17 +80,13 @@ impl std::fmt::Debug for Worker {
 }
 
 /// The thread: until the tier is gone.
-fn compile_all(
-    queue: &Receiver<Translated>,
-    assembler: &Assembler,
-    reports: &Reports,
-    jobs: &Jobs,
-) {
+fn compile_all(queue: &Receiver<Order>, maker: &Maker, jobs: &Mutex<HashMap<Key, Job>>) {
     // SAFETY: a system call on the calling thread only; a refusal leaves its priority as it was.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
-    while let Ok(trace) = queue.recv() {
-        let key = trace.key();
-        let job = trace.publish(assembler, reports).map_or_else(Job::Failed, Job::Done);
-        jobs.lock().unwrap_or_else(PoisonError::into_inner).insert(key, job);
+    while let Ok(Order { program, site, trace }) = queue.recv() {
+        // Whoever asked is gone with the program.
+        let Some(program) = program.upgrade() else { continue };
+        let job = maker.make(&program, site, &trace).map_or_else(Job::Failed, Job::Done);
+        jobs.lock().unwrap_or_else(PoisonError::into_inner).insert((program.id(), site), job);
     }
 }

@@ -1,0 +1,375 @@
+//! Allocations that take the object their last run left behind.
+//!
+//! A function allocates the same storages, tensors, shape heaps and shapes in every run, and gives
+//! them up again. Machine code keeps what it gives up last, one object per operation, in a table
+//! of the session, and the operation takes it back instead of making a new one: no allocator, no
+//! atomic addition, no header to write. This happens only for operations whose arguments are
+//! constants that were checked here, and for objects that nothing else refers to, so nobody can
+//! tell; small ones only, since what is kept is memory that nobody else gets.
+//!
+//! Rejected: objects as plain values of a trace, made real at exits (every packed call that takes
+//! a tensor needs the object anyway, and an exit would have to build it).
+
+use std::collections::HashMap;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
+use reflex_runtime::abi::{
+    BOTH_ONE, DLTENSOR_DATA, SHAPE_DATA, STORAGE_DATA, TENSOR_DLTENSOR, type_index,
+};
+use reflex_runtime::dtype::DType;
+use reflex_runtime::object::ObjectType;
+use reflex_runtime::shape::Shape;
+use reflex_runtime::storage::Storage;
+use reflex_runtime::tensor;
+use reflex_runtime::value::AnyView;
+use reflex_vm::abi::SESSION_RECYCLED;
+use reflex_vm::builtins::Builtin;
+use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op};
+use reflex_vm::program::Program;
+
+use crate::emit::{Emit, Slot, trusted};
+use crate::facts::{Facts, Holds};
+use crate::fast::{Fast, Operand, Produced};
+
+/// Largest storage that is kept, and most bytes kept for one function.
+const MAX_BYTES: usize = 64 << 10;
+const MAX_FUNCTION_BYTES: usize = 1 << 20;
+/// Most tensors on one storage that is kept: each is looked at when the storage is taken.
+const MAX_TENSORS: usize = 8;
+/// Most entries of a shape heap, and most extents of a shape, that are kept.
+const MAX_EXTENTS: usize = 16;
+
+/// How an operation takes back its object.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Plan {
+    /// A storage; the table's entries of the tensors that are laid on it.
+    Storage { tensors: Vec<u32> },
+    /// A tensor on the storage in a register.
+    Tensor { storage: u32 },
+    /// A shape heap of so many entries.
+    Heap { entries: usize },
+    /// A shape.
+    Shape,
+}
+
+/// An operation whose objects are kept.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Kept {
+    /// Its entry of the session's table.
+    pub(crate) entry: u32,
+    pub(crate) plan: Plan,
+}
+
+impl Kept {
+    /// Writes code that takes the object, or goes to `miss` with nothing changed. `place` says
+    /// where a register is, `scratch` is a free slot. `None` when that cannot be written.
+    pub(crate) fn take(
+        &self,
+        e: &mut Emit<'_>,
+        operands: &[Operand],
+        place: impl Fn(u32) -> Slot,
+        scratch: Slot,
+        miss: Block,
+    ) -> Option<Produced> {
+        let payload = match &self.plan {
+            Plan::Storage { tensors } => e.take_storage(self.entry, tensors, scratch, miss),
+            Plan::Tensor { storage } => e.take_tensor(self.entry, place(*storage), scratch, miss),
+            Plan::Heap { entries } => e.take_heap(self.entry, *entries, miss),
+            Plan::Shape => {
+                let extents = Fast { e, slow: miss }.extents_made(operands)?;
+                e.take_shape(self.entry, &extents, miss)
+            }
+        };
+        Some(Produced::Object { tag: self.tag(), payload })
+    }
+
+    /// The type of its objects.
+    pub(crate) fn tag(&self) -> i32 {
+        match &self.plan {
+            Plan::Storage { .. } => Storage::type_index(),
+            Plan::Tensor { .. } | Plan::Heap { .. } => type_index::TENSOR,
+            Plan::Shape => type_index::SHAPE,
+        }
+    }
+
+    /// How its objects are given up.
+    pub(crate) fn give(&self) -> Give {
+        Give { entry: self.entry, shared: matches!(self.plan, Plan::Storage { .. }) }
+    }
+}
+
+/// How an object that an operation made is given up.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Give {
+    /// Entry of the session's table.
+    pub(crate) entry: u32,
+    /// Whether others may refer to the object: then it is looked at when it is taken.
+    pub(crate) shared: bool,
+}
+
+/// The operations of one function whose objects are kept, by operation.
+#[derive(Default)]
+pub(crate) struct Plans(HashMap<u32, Kept>);
+
+impl Plans {
+    /// Chooses the operations of `func`.
+    pub(crate) fn of(program: &Program, func: &FuncCode, facts: &Facts) -> Plans {
+        if func.allocations.is_empty() {
+            return Plans::default();
+        }
+        let (mut plans, mut tensors) = (Plans::default(), Vec::new());
+        let mut bytes = 0;
+        facts.for_each(program, func, |pc, state| {
+            let (Op::Builtin { builtin, args, .. }, pc) = (func.ops[pc], pc as u32) else { return };
+            let Some(entry) = func.allocation(pc) else { return };
+            let args = Constants { program, func, args };
+            let plan = match builtin {
+                Builtin::AllocStorage => {
+                    let size = args.storage_bytes().filter(|&size| size <= MAX_BYTES);
+                    bytes += size.unwrap_or(0);
+                    let fits = size.is_some() && bytes <= MAX_FUNCTION_BYTES;
+                    fits.then_some(Plan::Storage { tensors: Vec::new() })
+                }
+                Builtin::AllocTensor => {
+                    tensors.extend(args.tensor(state).map(|(at, reg)| (pc, entry, at, reg)));
+                    None
+                }
+                Builtin::AllocShapeHeap => {
+                    args.heap_entries().map(|entries| Plan::Heap { entries })
+                }
+                Builtin::MakeShape => args.is_short_shape().then_some(Plan::Shape),
+                _ => None,
+            };
+            plans.0.extend(plan.map(|plan| (pc, Kept { entry, plan })));
+        });
+        plans.lay(&tensors);
+        plans
+    }
+
+    /// Connects tensors `(operation, entry, storage's operation, storage's register)` with their
+    /// storages.
+    fn lay(&mut self, tensors: &[(u32, u32, u32, u32)]) {
+        for &(_, entry, storage, _) in tensors {
+            if let Some(Kept { plan: Plan::Storage { tensors }, .. }) = self.0.get_mut(&storage) {
+                tensors.push(entry);
+            }
+        }
+        self.0.retain(|_, kept| match &kept.plan {
+            Plan::Storage { tensors } => tensors.len() <= MAX_TENSORS,
+            Plan::Tensor { .. } | Plan::Heap { .. } | Plan::Shape => true,
+        });
+        for &(pc, entry, storage, reg) in tensors {
+            if self.0.contains_key(&storage) {
+                self.0.insert(pc, Kept { entry, plan: Plan::Tensor { storage: reg } });
+            }
+        }
+    }
+
+    /// The plan of the operation at `pc`.
+    pub(crate) fn get(&self, pc: u32) -> Option<&Kept> {
+        self.0.get(&pc)
+    }
+}
+
+/// The arguments of a call, as far as they are constants.
+struct Constants<'p> {
+    program: &'p Program,
+    func: &'p FuncCode,
+    args: ArgRange,
+}
+
+impl<'p> Constants<'p> {
+    fn get(&self, at: usize) -> Option<AnyView<'p>> {
+        match self.func.args(self.args).get(at)?.get() {
+            ArgSource::Const(index) => Some(self.program.consts()[index as usize].view()),
+            ArgSource::Reg(_) | ArgSource::LastUse(_) | ArgSource::Vm => None,
+        }
+    }
+
+    fn int(&self, at: usize) -> Option<i64> {
+        self.get(at).filter(|value| value.type_index() == type_index::INT)?.as_int()
+    }
+
+    fn is_vm(&self) -> bool {
+        self.func.args(self.args).first().is_some_and(|arg| arg.get() == ArgSource::Vm)
+    }
+
+    /// Bytes of the shape and element type at `at` and `at + by`.
+    fn bytes(&self, at: usize, by: usize) -> Option<usize> {
+        let dtype: DType = self.get(at + by)?.as_dtype()?;
+        tensor::byte_size(self.get(at)?.downcast_ref::<Shape>()?, dtype).ok()
+    }
+
+    fn has_usual_scope(&self, at: usize) -> bool {
+        if self.args.len as usize == at {
+            return true;
+        }
+        let scope = self.get(at);
+        scope.is_some_and(|it| it.is_none() || matches!(it.as_str(), Some("" | "global")))
+    }
+
+    fn storage_bytes(&self) -> Option<usize> {
+        let device = self.int(2).filter(|device| [-1, 0].contains(device));
+        let usual = self.is_vm() && device.is_some() && self.has_usual_scope(4);
+        self.bytes(1, 2).filter(|_| usual)
+    }
+
+    /// The operation that made the storage of a tensor, and the register it is in.
+    fn tensor(&self, state: &[Holds]) -> Option<(u32, u32)> {
+        let storage = self.func.args(self.args).first()?.reg()?;
+        let Holds::Made(made) = state[storage as usize] else { return None };
+        let of_storage = matches!(
+            self.func.ops[made as usize],
+            Op::Builtin { builtin: Builtin::AllocStorage, .. }
+        );
+        let usual = self.int(1).is_some() && self.bytes(2, 1).is_some() && self.has_usual_scope(4);
+        (of_storage && usual).then_some((made, storage))
+    }
+
+    fn heap_entries(&self) -> Option<usize> {
+        let entries = usize::try_from(self.int(1)?).ok()?;
+        (self.is_vm() && entries <= MAX_EXTENTS).then_some(entries)
+    }
+
+    fn is_short_shape(&self) -> bool {
+        self.int(1).is_some_and(|rank| (0..=MAX_EXTENTS as i64).contains(&rank))
+    }
+}
+
+impl Emit<'_> {
+    fn table(&mut self) -> Value {
+        self.load(types::I64, self.session, SESSION_RECYCLED)
+    }
+
+    /// Empties an entry of the table.
+    fn clear_entry(&mut self, table: Value, entry: u32) {
+        let zero = self.i64(0);
+        self.b.ins().store(trusted(), zero, table, offset(entry) as i32);
+    }
+
+    /// The object kept in `entry`; goes to `miss` when there is none.
+    fn kept(&mut self, table: Value, entry: u32, miss: Block) -> Value {
+        let object = self.load(types::I64, table, offset(entry));
+        let there = self.b.ins().icmp_imm_s(IntCC::NotEqual, object, 0);
+        self.require(there, miss);
+        object
+    }
+
+    /// Gives up a kept object that is of no use, then goes to `miss`.
+    fn drop_kept(&mut self, object: Value, entry: u32, scratch: Slot, miss: Block) {
+        let table = self.table();
+        self.clear_entry(table, entry);
+        self.store_plain(scratch, type_index::OBJECT, object);
+        self.release_object(scratch);
+        self.b.ins().jump(miss, &[]);
+    }
+
+    /// Takes the storage kept in `entry`, or goes to `miss`. `scratch` is a free slot.
+    fn take_storage(&mut self, entry: u32, tensors: &[u32], scratch: Slot, miss: Block) -> Value {
+        let table = self.table();
+        let object = self.kept(table, entry, miss);
+        let data = self.load(types::I64, object, STORAGE_DATA);
+        // Tensors that are kept refer to the storage; nothing else may.
+        let mut expected = self.i64(BOTH_ONE as i64);
+        for &tensor in tensors {
+            let (look, next) = (self.b.create_block(), self.b.create_block());
+            let sum = self.b.append_block_param(next, types::I64);
+            let tensor = self.load(types::I64, table, offset(tensor));
+            self.b.ins().brif(tensor, look, &[], next, &[expected.into()]);
+            self.b.switch_to_block(look);
+            let theirs = self.load(types::I64, tensor, TENSOR_DLTENSOR + DLTENSOR_DATA);
+            let same = self.b.ins().icmp(IntCC::Equal, theirs, data);
+            let one = self.b.ins().uextend(types::I64, same);
+            let more = self.b.ins().iadd(expected, one);
+            self.b.ins().jump(next, &[more.into()]);
+            self.b.switch_to_block(next);
+            expected = sum;
+        }
+        let count = self.load(types::I64, object, 0);
+        let unused = self.b.ins().icmp(IntCC::Equal, count, expected);
+        let stale = self.cold_block();
+        self.require(unused, stale);
+        self.clear_entry(table, entry);
+        let here = self.b.create_block();
+        self.b.ins().jump(here, &[]);
+        self.b.switch_to_block(stale);
+        self.drop_kept(object, entry, scratch, miss);
+        self.b.switch_to_block(here);
+        object
+    }
+
+    /// Takes the tensor kept in `entry` if it is on the storage in slot `storage`, or goes to
+    /// `miss`.
+    fn take_tensor(&mut self, entry: u32, storage: Slot, scratch: Slot, miss: Block) -> Value {
+        let table = self.table();
+        let object = self.kept(table, entry, miss);
+        let storage = self.payload(storage);
+        let data = self.load(types::I64, storage, STORAGE_DATA);
+        // Blocks of living storages differ, and a kept tensor keeps its storage alive.
+        let theirs = self.load(types::I64, object, TENSOR_DLTENSOR + DLTENSOR_DATA);
+        let same = self.b.ins().icmp(IntCC::Equal, theirs, data);
+        let stale = self.cold_block();
+        self.require(same, stale);
+        self.clear_entry(table, entry);
+        let here = self.b.create_block();
+        self.b.ins().jump(here, &[]);
+        self.b.switch_to_block(stale);
+        self.drop_kept(object, entry, scratch, miss);
+        self.b.switch_to_block(here);
+        object
+    }
+
+    /// Takes the shape heap kept in `entry`, with zeros in its entries, or goes to `miss`.
+    fn take_heap(&mut self, entry: u32, entries: usize, miss: Block) -> Value {
+        let table = self.table();
+        let object = self.kept(table, entry, miss);
+        self.clear_entry(table, entry);
+        let data = self.load(types::I64, object, TENSOR_DLTENSOR + DLTENSOR_DATA);
+        let zero = self.i64(0);
+        for at in 0..entries {
+            self.b.ins().store(trusted(), zero, data, 8 * at as i32);
+        }
+        object
+    }
+
+    /// Takes the shape kept in `entry` and gives it `extents`, or goes to `miss`.
+    fn take_shape(&mut self, entry: u32, extents: &[Value], miss: Block) -> Value {
+        let table = self.table();
+        let object = self.kept(table, entry, miss);
+        self.clear_entry(table, entry);
+        let data = self.load(types::I64, object, SHAPE_DATA);
+        for (at, &extent) in extents.iter().enumerate() {
+            self.b.ins().store(trusted(), extent, data, 8 * at as i32);
+        }
+        object
+    }
+
+    /// Gives up the object in a slot: keeps it if its entry is free and it may be kept. The slot
+    /// keeps its bits; overwrite it.
+    pub(crate) fn give(&mut self, slot: Slot, Give { entry, shared }: Give) {
+        let (released, next) = (self.cold_block(), self.b.create_block());
+        let object = self.payload(slot);
+        if !shared {
+            let count = self.load(types::I64, object, 0);
+            let unique = self.i64(BOTH_ONE as i64);
+            let unique = self.b.ins().icmp(IntCC::Equal, count, unique);
+            self.require(unique, released);
+        }
+        let table = self.table();
+        let there = self.load(types::I64, table, offset(entry));
+        let free = self.b.ins().icmp_imm_s(IntCC::Equal, there, 0);
+        self.require(free, released);
+        self.b.ins().store(trusted(), object, table, offset(entry) as i32);
+        self.b.ins().jump(next, &[]);
+        self.b.switch_to_block(released);
+        self.release_object(slot);
+        self.b.ins().jump(next, &[]);
+        self.b.switch_to_block(next);
+    }
+}
+
+/// Offset of an entry in the table.
+fn offset(entry: u32) -> usize {
+    entry as usize * size_of::<usize>()
+}
