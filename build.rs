@@ -11,4 +11,5 @@ fn main() {
             println!("cargo::rustc-link-arg-{kind}=-Wl,--export-dynamic-symbol={name}");
         }
     }
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libreflex.so");
 }

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::path::Path;
 
+use reflex_runtime::error::Error as Object;
+use reflex_vm::run_error::{Reason, RunError};
+
 /// What went wrong, for callers that branch on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -19,6 +22,14 @@ pub enum ErrorKind {
     Compile,
     /// Execution failed.
     Run,
+    /// The run was cancelled from another thread.
+    Cancelled,
+    /// The run went on past its deadline.
+    DeadlineExceeded,
+    /// The run used up its fuel.
+    FuelExhausted,
+    /// Calls were nested deeper than the session allows.
+    StackOverflow,
 }
 
 /// An error with its kind and message.
@@ -26,6 +37,8 @@ pub enum ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    /// What a failed run raised.
+    raised: Option<Object>,
 }
 
 /// Result with [`Error`].
@@ -34,7 +47,12 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// An error.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into() }
+        Error { kind, message: message.into(), raised: None }
+    }
+
+    /// The error that a packed function or value raised.
+    pub(crate) fn raised(kind: ErrorKind, error: Object) -> Error {
+        Error { kind, message: error.to_string(), raised: Some(error) }
     }
 
     /// An input error.
@@ -54,7 +72,28 @@ impl Error {
 
     /// The same error with where it happened in front.
     pub fn at(self, place: impl fmt::Display) -> Error {
-        Error { kind: self.kind, message: format!("{place}: {}", self.message) }
+        Error { message: format!("{place}: {}", self.message), ..self }
+    }
+
+    /// The error as tvm-ffi has it: a kind such as `TypeError`, the message without the frames
+    /// of the run, and the frames as its backtrace.
+    pub fn to_object(&self) -> Object {
+        let kind = match self.kind {
+            ErrorKind::Io => "OSError",
+            ErrorKind::Unsupported => "NotImplementedError",
+            ErrorKind::Model | ErrorKind::Input => "ValueError",
+            ErrorKind::Compile => "RuntimeError",
+            ErrorKind::Cancelled => "reflex.Cancelled",
+            ErrorKind::FuelExhausted => "reflex.FuelExhausted",
+            ErrorKind::DeadlineExceeded => "TimeoutError",
+            ErrorKind::StackOverflow => "RecursionError",
+            ErrorKind::Run => match &self.raised {
+                Some(raised) => return raised.clone(),
+                None => "RuntimeError",
+            },
+        };
+        let Some(raised) = &self.raised else { return Object::new(kind, self.message.clone()) };
+        Object::with_context(kind, &raised.message(), &raised.backtrace(), None, None)
     }
 }
 
@@ -65,6 +104,19 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<RunError> for Error {
+    fn from(error: RunError) -> Error {
+        let kind = match error.reason() {
+            Reason::Cancelled => ErrorKind::Cancelled,
+            Reason::DeadlineExceeded => ErrorKind::DeadlineExceeded,
+            Reason::FuelExhausted => ErrorKind::FuelExhausted,
+            Reason::StackOverflow => ErrorKind::StackOverflow,
+            _ => ErrorKind::Run,
+        };
+        Error { kind, message: error.to_string(), raised: Some(error.into_error()) }
+    }
+}
 
 impl From<reflex_graph::script::ScriptError> for Error {
     fn from(error: reflex_graph::script::ScriptError) -> Error {

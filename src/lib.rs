@@ -16,6 +16,7 @@
 
 mod artifact;
 mod bound;
+mod capi;
 mod disassemble;
 mod dump;
 mod engine;
@@ -41,8 +42,15 @@ pub use options::{Mode, Precision, Progress};
 pub use program::{Prepared, Program};
 pub use reflex_graph::Module;
 pub use reflex_runtime::dtype::DType;
+pub use reflex_runtime::function::Function;
+pub use reflex_runtime::registry::{get as registered, register};
+pub use reflex_runtime::tensor::Tensor;
 pub use reflex_runtime::tensor::data::Element;
-pub use session::{Outputs, Session};
+pub use reflex_runtime::value::{Any, AnyView};
+pub use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
+pub use reflex_vm::profile::Profile;
+pub use reflex_vm::session::{Canceller, SavedResult};
+pub use session::{Outputs, Session, Timing, TimingOptions};
 pub use signature::{Dim, Port, Signature};
 
 /// The README's examples.

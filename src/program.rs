@@ -153,6 +153,12 @@ impl Program {
         })
     }
 
+    /// Names of the functions that can be called.
+    pub fn functions(&self) -> Vec<String> {
+        let functions = self.0.vm.executable().functions.iter();
+        functions.filter(|f| f.kind != FuncKind::Packed).map(|f| f.name.clone()).collect()
+    }
+
     /// What `func` takes and gives.
     pub fn signature(&self, func: &str) -> Result<Signature> {
         self.0.signatures.get(func).cloned().ok_or_else(|| {

@@ -8,12 +8,18 @@ use reflex_runtime::fp::FpEnv;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::threads::ThreadScope;
 use reflex_runtime::value::{Any, AnyView};
+use reflex_vm::run_error::RunError;
 use reflex_vm::session as vm;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::npz::Array;
 use crate::options::Mode;
 use crate::program::Prepared;
+
+mod measure;
+mod values;
+
+pub use measure::{Timing, TimingOptions};
 
 /// Names of the outputs, by function number.
 pub(crate) type OutputNames = BTreeMap<u32, Vec<String>>;
@@ -52,11 +58,19 @@ impl Session {
 
     /// Calls a function. The host's floating-point state and thread count are put back.
     pub fn call(&mut self, prepared: &Prepared) -> Result<Outputs> {
+        let value = self.enter(|vm| vm.call_func(prepared.func, AnyView::slice(&prepared.args)))?;
+        Ok(Outputs { value, func: prepared.func, names: self.outputs.clone() })
+    }
+
+    /// Runs `body` with the session's threads and floating-point state, and puts the host's
+    /// back.
+    fn enter<T>(
+        &mut self,
+        body: impl FnOnce(&mut vm::Session) -> std::result::Result<T, RunError>,
+    ) -> Result<T> {
         let _threads = ThreadScope::enter(self.threads);
         let _environment = FpEnv::enter();
-        let value =
-            self.vm.call_func(prepared.func, AnyView::slice(&prepared.args)).map_err(failed)?;
-        Ok(Outputs { value, func: prepared.func, names: self.outputs.clone() })
+        body(&mut self.vm).map_err(Error::from)
     }
 
     /// Stores tensors that runs of [`Session::run_bound`] read and write.
@@ -65,25 +79,19 @@ impl Session {
         inputs: Prepared,
         outputs: Vec<Tensor>,
     ) -> Result<vm::BindingId> {
-        let id = self.vm.set_input_of(inputs.func, inputs.args).map_err(failed)?;
+        let id = self.vm.set_input_of(inputs.func, inputs.args)?;
         self.vm.bind_outputs(id, outputs);
         Ok(id)
     }
 
     pub(crate) fn run_bound(&mut self, id: vm::BindingId) -> Result<()> {
-        let _threads = ThreadScope::enter(self.threads);
-        let _environment = FpEnv::enter();
-        self.vm.run_bound(id).map_err(failed)
+        self.enter(|vm| vm.run_bound(id))
     }
 
     /// The VM's own session, for what the facade does not wrap.
     pub fn vm(&mut self) -> &mut vm::Session {
         &mut self.vm
     }
-}
-
-fn failed(error: reflex_vm::run_error::RunError) -> Error {
-    Error::new(ErrorKind::Run, error.to_string())
 }
 
 impl Outputs {

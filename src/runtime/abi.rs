@@ -101,6 +101,8 @@ pub struct TVMFFIObject {
 }
 
 /// The payload of a [`TVMFFIAny`].
+///
+/// cbindgen:field-names=[v_int64, v_float64, v_ptr, v_obj, v_dtype, v_device, v_bytes]
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union AnyPayload {
@@ -124,7 +126,7 @@ pub union AnyPayload {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TVMFFIAny {
-    /// One of [`type_index`], or a dynamic object index.
+    /// What the value is: one of tvm-ffi's type indices.
     pub type_index: i32,
     /// Length of a small string; zero for everything else.
     pub small_len: u32,
@@ -206,7 +208,7 @@ pub struct TVMFFIErrorCell {
 /// The one calling convention: arguments borrowed, result owned; 0 is success and
 /// -1 means that the thread's error slot is set. The caller sets `result` to None.
 pub type SafeCall = unsafe extern "C" fn(
-    this: *mut c_void,
+    handle: *mut c_void,
     args: *const TVMFFIAny,
     num_args: i32,
     result: *mut TVMFFIAny,
@@ -234,7 +236,7 @@ pub struct TVMFFIObjectAllocHeader {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DLDevice {
-    /// Kind of device; see [`DLDevice::CPU`].
+    /// Kind of device; 1 is the CPU.
     pub device_type: i32,
     /// Which one of that kind.
     pub device_id: i32,

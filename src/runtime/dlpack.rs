@@ -6,6 +6,7 @@
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use crate::abi::{
     DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPACK_SUBBYTE_PADDED, DLPACK_VERSION,
@@ -78,6 +79,17 @@ impl Tensor {
         let dl = unsafe { &managed.as_ref().dl_tensor };
         // SAFETY: as above; the owner keeps the data until the tensor is gone.
         unsafe { import(dl, || Owner::DlPackVersioned(Foreign(managed))) }
+    }
+
+    /// A compact CPU tensor with a copy of what `dl` describes.
+    ///
+    /// # Safety
+    /// The description is true during the call, and nobody writes the data meanwhile.
+    pub unsafe fn copy_of(dl: &DLTensor) -> Result<Tensor, Error> {
+        // SAFETY: by the caller's contract; this view does not outlive the call.
+        let view = unsafe { import(dl, || Owner::Host(Arc::new(()))) }?;
+        let compact = view.to_compact()?;
+        Tensor::from_bytes(compact.shape(), compact.dtype(), &compact.to_bytes()?)
     }
 
     /// Hands the tensor to another framework, which releases it by its deleter.

@@ -59,7 +59,7 @@ const SMALL_FLOATS: [(&str, u8); 11] = [
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DType {
-    /// One of the [`code`] constants.
+    /// Kind of number: 0 signed, 1 unsigned, 2 float, 4 bfloat, 6 bool; see [`code`].
     pub code: u8,
     /// Bits of one lane.
     pub bits: u8,

@@ -154,9 +154,13 @@ impl Error {
         self.text(&self.cell().backtrace).into_owned()
     }
 
-    /// Puts the error in this thread's slot, replacing what was there.
+    /// Puts the error in this thread's slot, replacing what was there: in that of a
+    /// libtvm_ffi which the process loaded before us, since its callers look only there.
     #[cold]
     pub fn raise(self) {
+        if let Some(host) = host::get() {
+            return host.set_raised(&self.0);
+        }
         let new = self.0.into_raw().as_ptr();
         // A thread that is shutting down has no slot; the error is dropped with it.
         match RAISED.try_with(|slot| slot.0.replace(new)) {

@@ -1,9 +1,9 @@
 //! A libtvm_ffi that is in the process already, such as Python's.
 //!
 //! Where its symbols come first in the global scope, kernels that we load raise
-//! their errors in its slot, and its objects carry indices of its type table. So its
-//! slot is looked at when ours is empty, and new type keys get its indices. Which
-//! library comes first is settled at the first look and holds from then on: a
+//! their errors in its slot, and its objects carry indices of its type table. So our
+//! errors go to its slot too, where its callers look, new type keys get its indices, and
+//! its global functions are found after ours. Which library comes first is settled at the first look and holds from then on: a
 //! program that wants to share with libtvm_ffi loads it, globally, before us. Loading
 //! it after ours are global is not supported, since it would call some of ours in
 //! place of its own.
@@ -13,12 +13,15 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use crate::abi::{TVMFFIByteArray, TVMFFIObject, type_index};
-use crate::object::ObjectRef;
+use crate::function::Function;
+use crate::object::{ObjectRef, ObjectType};
 
 /// The functions of libtvm_ffi that we share state through.
 #[derive(Clone, Copy)]
 pub(crate) struct Host {
     take_raised: unsafe extern "C" fn(*mut *mut TVMFFIObject),
+    set_raised: unsafe extern "C" fn(*mut TVMFFIObject),
+    get_global: unsafe extern "C" fn(*const TVMFFIByteArray, *mut *mut TVMFFIObject) -> i32,
     type_index_of: unsafe extern "C" fn(*const TVMFFIByteArray, i32, i32, i32, i32, i32) -> i32,
 }
 
@@ -30,6 +33,8 @@ pub(crate) fn get() -> Option<&'static Host> {
 
 fn find() -> Option<Host> {
     let take_raised = foreign(c"TVMFFIErrorMoveFromRaised")?;
+    let set_raised = foreign(c"TVMFFIErrorSetRaised")?;
+    let get_global = foreign(c"TVMFFIFunctionGetGlobal")?;
     let type_index_of = foreign(c"TVMFFITypeGetOrAllocIndex")?;
     // SAFETY: functions of these names have these types, by `c_api.h`.
     unsafe {
@@ -38,6 +43,13 @@ fn find() -> Option<Host> {
                 *mut c_void,
                 unsafe extern "C" fn(*mut *mut TVMFFIObject),
             >(take_raised),
+            set_raised: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut TVMFFIObject)>(
+                set_raised,
+            ),
+            get_global: std::mem::transmute::<
+                *mut c_void,
+                unsafe extern "C" fn(*const TVMFFIByteArray, *mut *mut TVMFFIObject) -> i32,
+            >(get_global),
             type_index_of: std::mem::transmute::<
                 *mut c_void,
                 unsafe extern "C" fn(*const TVMFFIByteArray, i32, i32, i32, i32, i32) -> i32,
@@ -89,6 +101,29 @@ impl Host {
         }
     }
 
+    /// Puts an error in this thread's slot in libtvm_ffi.
+    pub(crate) fn set_raised(&self, error: &ObjectRef) {
+        // SAFETY: a function of libtvm_ffi, called as its header says: it takes a
+        // reference of its own.
+        unsafe { (self.set_raised)(error.as_ptr()) };
+    }
+
+    /// A global function of libtvm_ffi.
+    pub(crate) fn global(&self, name: &str) -> Option<Function> {
+        let name = TVMFFIByteArray { data: name.as_ptr().cast(), size: name.len() };
+        let mut function = std::ptr::null_mut();
+        // SAFETY: a function of libtvm_ffi, called as its header says; what it writes is
+        // null or a function that the caller owns.
+        unsafe {
+            if (self.get_global)(&name, &mut function) != 0 {
+                drop(self.take_raised());
+                return None;
+            }
+            let function = ObjectRef::from_raw(NonNull::new(function)?);
+            Some(Function::from_object_unchecked(function))
+        }
+    }
+
     /// The index of a type without parents but `ffi.Object`.
     pub(crate) fn type_index_of(&self, key: &str) -> i32 {
         const DYNAMIC: i32 = -1;
@@ -115,7 +150,7 @@ mod tests {
 
     use super::*;
     use crate::error::Error;
-    use crate::types;
+    use crate::{registry, types};
 
     /// Where the child process below finds libtvm_ffi.
     const LIBRARY: &str = "REFLEX_TEST_LIBTVM_FFI";
@@ -169,5 +204,9 @@ mod tests {
         let error = Error::take_raised().expect("their slot is looked at");
         assert_eq!(error.to_string(), "ValueError: raised over there");
         assert!(Error::take_raised().is_none());
+        error.raise();
+        let theirs = get().expect("it is there").take_raised().expect("raised in their slot");
+        assert_eq!(theirs.type_index(), type_index::ERROR);
+        assert!(registry::get("ffi.Array").is_some() && registry::get("no.such").is_none());
     }
 }

@@ -8,6 +8,7 @@ use std::sync::{PoisonError, RwLock};
 
 use crate::error::Error;
 use crate::function::Function;
+use crate::host;
 
 static FUNCTIONS: RwLock<BTreeMap<String, Function>> = RwLock::new(BTreeMap::new());
 
@@ -43,9 +44,11 @@ pub fn remove(name: &str) -> Option<Function> {
     FUNCTIONS.write().unwrap_or_else(PoisonError::into_inner).remove(name)
 }
 
-/// The function called `name`.
+/// The function called `name`: ours, or one of a libtvm_ffi that the process loaded
+/// before us.
 pub fn get(name: &str) -> Option<Function> {
-    FUNCTIONS.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    let found = FUNCTIONS.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+    found.or_else(|| host::get()?.global(name))
 }
 
 /// All names, in order.

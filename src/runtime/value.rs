@@ -21,6 +21,7 @@ use crate::dtype::DType;
 use crate::error::Error;
 use crate::object::{self, ObjectRef, ObjectType};
 use crate::string::{Bytes, Str};
+use crate::tensor::Tensor;
 use crate::types;
 
 mod convert;
@@ -320,6 +321,17 @@ impl<'a> AnyView<'a> {
                 Any::clone(&owned)
             }
         }
+    }
+
+    /// An owned value that may outlive what the view borrows from: as
+    /// [`to_owned`](AnyView::to_owned), and a borrowed `DLTensor*` is copied into a tensor.
+    pub fn to_kept(&self) -> Result<Any, Error> {
+        if self.0.type_index != index::DL_TENSOR_PTR {
+            return Ok(self.to_owned());
+        }
+        let dl = self.as_dltensor().ok_or_else(|| self.mismatch("DLTensor*"))?;
+        // SAFETY: the pointer is to a live DLTensor by the view's contract.
+        Ok(unsafe { Tensor::copy_of(dl) }?.into())
     }
 
     #[cold]

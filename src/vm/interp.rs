@@ -109,18 +109,18 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
                 pc = (*state).abi.pc;
             };
         }
-        macro_rules! seen {
-            ($at:expr) => {
-                if V::INSTRUMENTED {
-                    after_call(state, func, $at);
-                }
-            };
-        }
         macro_rules! attempt {
             ($result:expr) => {
                 match $result {
                     Ok(value) => value,
                     Err(()) => return Exit::Failed,
+                }
+            };
+        }
+        macro_rules! seen {
+            ($at:expr) => {
+                if V::INSTRUMENTED {
+                    attempt!(after_call(state, func, $at));
                 }
             };
         }
@@ -138,7 +138,7 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
                 (*state).abi.pc = pc;
                 return Exit::Switch;
             }
-            if V::INSTRUMENTED && before_call(state, func, pc, op) == Verdict::Skip {
+            if V::INSTRUMENTED && attempt!(before_call(state, func, pc, op)) == Verdict::Skip {
                 pc += 1;
                 continue;
             }

@@ -21,6 +21,7 @@ pub mod instrument;
 mod interp;
 pub mod listing;
 pub mod liveness;
+pub mod profile;
 pub mod program;
 pub mod reentry;
 pub mod run_error;

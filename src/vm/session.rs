@@ -195,14 +195,19 @@ impl Session {
 
     /// Calls the function `name`, of the program or saved.
     pub fn call(&mut self, name: &str, args: &[Any]) -> Result<Any, RunError> {
+        self.call_views(name, AnyView::slice(args))
+    }
+
+    /// [`Session::call`] on borrowed values.
+    pub fn call_views(&mut self, name: &str, args: &[AnyView<'_>]) -> Result<Any, RunError> {
         if let Some(func) = self.program().find(name) {
-            return self.call_func(func, AnyView::slice(args));
+            return self.call_func(func, args);
         }
         let Some(saved) = self.saved.get(name) else {
             return Err(unknown(name));
         };
         let (closure, include_return) = (saved.closure.clone(), saved.include_return);
-        let result = self.run_closure(&closure, AnyView::slice(args))?;
+        let result = self.run_closure(&closure, args)?;
         Ok(if include_return { result } else { Any::NONE })
     }
 
@@ -272,6 +277,11 @@ impl Session {
     /// Shows every call to `instrument`, until it is replaced or taken away.
     pub fn set_instrument(&mut self, instrument: Option<Box<dyn Instrument>>) {
         self.state_mut().instrument = instrument;
+    }
+
+    /// The instrument, taken away.
+    pub fn take_instrument(&mut self) -> Option<Box<dyn Instrument>> {
+        self.state_mut().instrument.take()
     }
 
     /// A handle to stop runs from another thread.

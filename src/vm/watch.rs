@@ -49,12 +49,17 @@ pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
 /// # Safety
 /// `state` is live, at operation `pc` of the current frame of `func`.
 #[cold]
-pub unsafe fn before_call(state: *mut State, func: &FuncCode, pc: u32, op: Op) -> Verdict {
+pub unsafe fn before_call(
+    state: *mut State,
+    func: &FuncCode,
+    pc: u32,
+    op: Op,
+) -> Result<Verdict, ()> {
     // SAFETY: sources of verified code; the instrument is taken out of the state while it
     // runs, so nothing else refers to it.
     unsafe {
         let program = &*std::sync::Arc::as_ptr(&(*state).program);
-        let Some((callee, dst)) = call_of(program, &op) else { return Verdict::Run };
+        let Some((callee, dst)) = call_of(program, &op) else { return Ok(Verdict::Run) };
         let sources = match &op {
             Op::CallPacked { args, .. }
             | Op::CallVm { args, .. }
@@ -71,13 +76,19 @@ pub unsafe fn before_call(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
         let area = State::borrow_args(state, regs, func, sources);
         let args = AnyView::slice_from_raw(area, sources.len() as i32);
         let event = CallEvent { function: program.name(func.index), instr: pc, callee, args };
-        let Some(mut instrument) = (*state).instrument.take() else { return Verdict::Run };
+        let Some(mut instrument) = (*state).instrument.take() else { return Ok(Verdict::Run) };
         let verdict = instrument.before(&event);
         (*state).instrument = Some(instrument);
-        if verdict == Verdict::Skip {
-            store(regs, dst, TVMFFIAny::NONE);
+        match verdict {
+            Ok(Verdict::Skip) => store(regs, dst, TVMFFIAny::NONE),
+            Ok(Verdict::Run) => {}
+            Err(error) => {
+                (*state).abi.pc = pc;
+                State::fail(state, error);
+                return Err(());
+            }
         }
-        verdict
+        verdict.map_err(drop)
     }
 }
 
@@ -86,19 +97,23 @@ pub unsafe fn before_call(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
 /// # Safety
 /// As for [`before_call`].
 #[cold]
-pub unsafe fn after_call(state: *mut State, func: &FuncCode, pc: u32) {
+pub unsafe fn after_call(state: *mut State, func: &FuncCode, pc: u32) -> Result<(), ()> {
     // SAFETY: as in `before_call`.
     unsafe {
         let program = &*std::sync::Arc::as_ptr(&(*state).program);
-        let Some((callee, dst)) = call_of(program, &func.ops[pc as usize]) else { return };
+        let Some((callee, dst)) = call_of(program, &func.ops[pc as usize]) else { return Ok(()) };
         let result = match dst {
             DISCARD => AnyView::NONE,
             dst => AnyView::from_raw(*(*state).abi.regs.add(dst as usize)),
         };
         let function = program.name(func.index);
         let event = CallEvent { function, instr: pc, callee, args: &[] };
-        let Some(mut instrument) = (*state).instrument.take() else { return };
-        instrument.after(&event, result);
+        let Some(mut instrument) = (*state).instrument.take() else { return Ok(()) };
+        let outcome = instrument.after(&event, result);
         (*state).instrument = Some(instrument);
+        outcome.map_err(|error| {
+            (*state).abi.pc = pc;
+            State::fail(state, error);
+        })
     }
 }

@@ -11,7 +11,7 @@ use reflex_runtime::error::Error;
 use reflex_runtime::function::{self, Function};
 use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::Tensor;
-use reflex_runtime::value::Any;
+use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::builder::ExecBuilder;
 use reflex_vm::bytecode::Reg;
 use reflex_vm::program::Program;
@@ -321,19 +321,24 @@ fn sessions_of_one_program_run_at_once() {
 
 #[test]
 fn an_instrument_sees_every_call_and_can_skip_it() {
-    use reflex_vm::instrument::{CallEvent, Instrument, Profile, Verdict};
+    use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
+    use reflex_vm::profile::Profile;
     use std::sync::Mutex;
 
     #[derive(Default)]
     struct Log(Vec<String>);
     impl Instrument for Log {
-        fn before(&mut self, call: &CallEvent<'_>) -> Verdict {
+        fn before(&mut self, call: &CallEvent<'_>) -> Result<Verdict, Error> {
             self.0
                 .push(format!("{}@{} {} {:?}", call.function, call.instr, call.callee, call.args));
-            if call.callee == "fail" { Verdict::Skip } else { Verdict::Run }
+            if call.args.first().is_some_and(|arg| arg.as_int() == Some(13)) {
+                return Err(Error::value_error("thirteen"));
+            }
+            Ok(if call.callee == "fail" { Verdict::Skip } else { Verdict::Run })
         }
-        fn after(&mut self, call: &CallEvent<'_>, result: reflex_runtime::value::AnyView<'_>) {
+        fn after(&mut self, call: &CallEvent<'_>, result: AnyView<'_>) -> Result<(), Error> {
             self.0.push(format!("{} = {result:?}", call.callee));
+            Ok(())
         }
     }
 
@@ -364,6 +369,9 @@ fn an_instrument_sees_every_call_and_can_skip_it() {
             "vm.builtin.copy = 5",
         ]
     );
+    let error = s.call("main", &[Any::from(13_i64)]).unwrap_err();
+    assert_eq!(error.error().to_string(), "ValueError: thirteen");
+    assert_eq!(error.frames()[0].callee.as_deref(), Some("inner"));
     let profile = Arc::new(Mutex::new(Profile::default()));
     s.set_instrument(Some(Box::new(Arc::clone(&profile))));
     assert!(s.call("main", &[Any::from(4_i64)]).is_err());

@@ -1,0 +1,172 @@
+/* Calls a compiled model from C in every way that C has.
+ *
+ * usage: mlp MODEL      (tests/filetests/relax/mlp.py, or a .so made from it)
+ *
+ * cc -Iinclude examples/mlp.c -Ltarget/release -lreflex -lpthread -o mlp
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "reflex.h"
+
+static int check(ReflexStatus status, const char *what) {
+    if (status == REFLEX_STATUS_OK) return 1;
+    fprintf(stderr, "%s: status %d, %s: %s\n%s", what, status, reflex_error_kind(),
+            reflex_error_message(), reflex_error_backtrace());
+    return 0;
+}
+
+#define TRY(call) do { if (!check((call), #call)) return 1; } while (0)
+#define EXPECT(truth) do { if (!(truth)) { fprintf(stderr, "not so: %s\n", #truth); return 1; } } while (0)
+
+/* A packed function of ours: the first argument plus one. */
+static int add_one(void *self, const ReflexValue *args, int32_t count, ReflexValue *result) {
+    (void)self;
+    *result = reflex_int(count > 0 ? args[0].payload.v_int64 + 1 : 0);
+    return 0;
+}
+
+/* Counts calls, and skips none. */
+static int32_t count_calls(void *data, const ReflexCall *call) {
+    if (call->result == NULL) ++*(int *)data;
+    return 0;
+}
+
+static void *cancel_soon(void *canceller) {
+    usleep(20000);
+    reflex_cancel(canceller);
+    return NULL;
+}
+
+static void print(const char *name, const ReflexTensor *y) {
+    printf("%s [%" PRId64 ", %" PRId64 "]:", name, y->shape[0], y->shape[1]);
+    const float *data = (const float *)((const char *)y->data + y->byte_offset);
+    for (int64_t i = 0; i < y->shape[0] * y->shape[1]; ++i) printf(" %.6g", data[i]);
+    printf("\n");
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) {
+        fprintf(stderr, "usage: mlp MODEL\n");
+        return 2;
+    }
+    ReflexEngineOptions options = {.threads = 1};
+    ReflexEngine *engine;
+    ReflexProgram *program;
+    ReflexSession *session;
+    TRY(reflex_engine_new(&options, &engine));
+    TRY(reflex_engine_load(engine, argv[1], &program));
+    TRY(reflex_session_new(program, REFLEX_MODE_TIERED, &session));
+
+    /* Our own memory, passed without a copy. */
+    float x[2 * 8], w[8 * 5];
+    for (int i = 0; i < 16; ++i) x[i] = (float)i / 16;
+    for (int i = 0; i < 40; ++i) w[i] = (float)(i % 7) - 3;
+    int64_t x_shape[] = {2, 8}, w_shape[] = {8, 5};
+    ReflexDType f32 = {2, 32, 1};
+    ReflexTensor x_tensor = {x, {1, 0}, 2, f32, x_shape, NULL, 0};
+    ReflexTensor w_tensor = {w, {1, 0}, 2, f32, w_shape, NULL, 0};
+    ReflexValue args[] = {reflex_borrowed(&x_tensor), reflex_borrowed(&w_tensor)};
+    ReflexValue y;
+    TRY(reflex_call(session, "main", args, 2, &y));
+    print("call", reflex_as_tensor(&y));
+
+    /* By number, with values that own their memory. */
+    uint32_t number;
+    ReflexValue owned[2], again;
+    TRY(reflex_find(session, "main", &number));
+    TRY(reflex_tensor(f32, x_shape, 2, x, &owned[0]));
+    TRY(reflex_tensor(f32, w_shape, 2, w, &owned[1]));
+    TRY(reflex_call_number(session, number, owned, 2, &again));
+    EXPECT(memcmp(reflex_as_tensor(&y)->data, reflex_as_tensor(&again)->data, 40) == 0);
+    reflex_free(&again);
+
+    /* Stored inputs, bound outputs. */
+    ReflexValue target;
+    int64_t y_shape[] = {2, 5}, arity;
+    TRY(reflex_set_input(session, "main", args, 2));
+    TRY(reflex_tensor(f32, y_shape, 2, NULL, &target));
+    TRY(reflex_bind_outputs(session, "main", &target, 1));
+    TRY(reflex_invoke_stateful(session, "main"));
+    TRY(reflex_output_arity(session, "main", NULL, 0, &arity));
+    EXPECT(arity == -1);
+    TRY(reflex_get_output(session, "main", NULL, 0, &again));
+    EXPECT(memcmp(reflex_as_tensor(&y)->data, reflex_as_tensor(&again)->data, 40) == 0);
+    EXPECT(memcmp(reflex_as_tensor(&y)->data, reflex_as_tensor(&target)->data, 40) == 0);
+    reflex_free(&again);
+    reflex_free(&target);
+
+    /* Saved with its last argument, and timed. */
+    double seconds[3];
+    ReflexTiming timing = {.number = 10, .repeat = 3};
+    TRY(reflex_save_function(session, "main", "with_w", true, &args[1], 1));
+    TRY(reflex_call(session, "with_w", args, 1, &again));
+    EXPECT(memcmp(reflex_as_tensor(&y)->data, reflex_as_tensor(&again)->data, 40) == 0);
+    reflex_free(&again);
+    TRY(reflex_time(session, "with_w", args, 1, timing, seconds));
+    EXPECT(seconds[0] > 0 && seconds[0] < 1 && seconds[2] > 0);
+
+    /* Watched, and profiled. */
+    int calls = 0;
+    ReflexValue table;
+    const char *text;
+    size_t size;
+    TRY(reflex_set_instrument(session, count_calls, &calls, NULL));
+    TRY(reflex_call(session, "main", args, 2, &again));
+    reflex_free(&again);
+    TRY(reflex_set_instrument(session, NULL, NULL, NULL));
+    EXPECT(calls > 0);
+    TRY(reflex_profile(session, "main", args, 2, NULL, &table, NULL));
+    TRY(reflex_as_text(&table, &text, &size));
+    printf("%.*s", (int)size, text);
+    reflex_free(&table);
+
+    /* Packed functions both ways. */
+    ReflexValue function, three, two = reflex_int(2);
+    TRY(reflex_register("examples.add_one", add_one, NULL, NULL));
+    TRY(reflex_registered("examples.add_one", &function));
+    TRY(reflex_apply(&function, &two, 1, &three));
+    EXPECT(three.payload.v_int64 == 3);
+    reflex_free(&function);
+
+    /* Errors say what kind, what and where; the session goes on. */
+    EXPECT(reflex_call(session, "nothing", NULL, 0, &again) == REFLEX_STATUS_RUN);
+    EXPECT(strcmp(reflex_error_kind(), "AttributeError") == 0);
+    EXPECT(reflex_call(session, "main", args, 1, &again) == REFLEX_STATUS_RUN);
+    printf("%s: %s\n", reflex_error_kind(), reflex_error_message());
+    TRY(reflex_set_fuel(session, 0));
+    EXPECT(reflex_call(session, "main", args, 2, &again) == REFLEX_STATUS_FUEL_EXHAUSTED);
+    TRY(reflex_set_fuel(session, UINT64_MAX));
+    TRY(reflex_set_deadline(session, 0));
+    EXPECT(reflex_call(session, "main", args, 2, &again) == REFLEX_STATUS_DEADLINE_EXCEEDED);
+    TRY(reflex_set_deadline(session, -1));
+
+    /* Cancelled from another thread in the middle of a run that would take minutes. */
+    ReflexCanceller *canceller;
+    pthread_t thread;
+    ReflexTiming endless = {.number = UINT32_MAX, .repeat = 1};
+    TRY(reflex_canceller_new(session, &canceller));
+    pthread_create(&thread, NULL, cancel_soon, canceller);
+    EXPECT(reflex_time(session, "with_w", args, 1, endless, seconds) == REFLEX_STATUS_CANCELLED);
+    pthread_join(thread, NULL);
+    TRY(reflex_cancel_reset(canceller));
+    reflex_canceller_free(canceller);
+    TRY(reflex_call(session, "main", args, 2, &again));
+
+    ReflexMemory memory;
+    TRY(reflex_memory(&memory));
+    EXPECT(memory.peak_live >= memory.live && memory.live > 0);
+    reflex_free(&again);
+    reflex_free(&y);
+    reflex_free(&owned[0]);
+    reflex_free(&owned[1]);
+    reflex_session_free(session);
+    reflex_program_free(program);
+    reflex_engine_free(engine);
+    printf("done\n");
+    return 0;
+}

@@ -1,0 +1,357 @@
+//! The same interface as packed functions, for languages that have tvm-ffi already: opening
+//! `libreflex.so` as a tvm-ffi module gives `load`, `register`, `registered` and `memory`, from
+//! which everything else is reached. `python/reflex` is written over them.
+//!
+//! A program and a session are functions whose first argument is the name of what to do.
+
+use std::ffi::{c_int, c_void};
+use std::path::Path;
+use std::sync::{Arc, Mutex, TryLockError};
+use std::time::Duration;
+
+use reflex_runtime::abi::TVMFFIAny;
+use reflex_runtime::alloc::device::{CPU, DeviceAllocator};
+use reflex_runtime::array::Array;
+use reflex_runtime::error::Error as Raised;
+use reflex_runtime::function::{Function, arg, guard};
+use reflex_runtime::registry;
+use reflex_runtime::tensor::Tensor;
+use reflex_runtime::value::{Any, AnyView};
+
+use super::values::kept;
+use crate::error::{Error, Result};
+use crate::{
+    CallEvent, Canceller, Engine, Instrument, Mode, Program, SavedResult, Session, TimingOptions,
+    Verdict,
+};
+
+type Outcome<T = Any> = std::result::Result<T, Raised>;
+
+fn raise(error: Error) -> Raised {
+    error.to_object()
+}
+
+fn string<'a>(args: &'a [AnyView<'_>], index: usize) -> Outcome<&'a str> {
+    let missing = || Raised::type_error(format!("argument {index} is missing"));
+    let value = args.get(index).ok_or_else(missing)?;
+    value.as_str().ok_or_else(|| value.mismatch("ffi.String"))
+}
+
+fn optional<'a>(args: &'a [AnyView<'_>], index: usize) -> Outcome<Option<&'a str>> {
+    match args.get(index) {
+        None => Ok(None),
+        Some(value) if value.is_none() => Ok(None),
+        Some(_) => string(args, index).map(Some),
+    }
+}
+
+fn indices(args: &[AnyView<'_>]) -> Outcome<Vec<usize>> {
+    let index = |value: &AnyView<'_>| {
+        let index = value.as_int().ok_or_else(|| value.mismatch("int"))?;
+        usize::try_from(index).map_err(|_| Raised::new("IndexError", format!("index {index}")))
+    };
+    args.iter().map(index).collect()
+}
+
+fn rest<'a, 'b>(args: &'a [AnyView<'b>], from: usize) -> &'a [AnyView<'b>] {
+    args.get(from..).unwrap_or_default()
+}
+
+fn unknown(what: &str, name: &str) -> Raised {
+    Raised::new("AttributeError", format!("a {what} has no `{name}`"))
+}
+
+/// `(path, device, threads, kernel cache or None)`: a program.
+fn load(args: &[AnyView<'_>]) -> Outcome {
+    let (path, device) = (string(args, 0)?, string(args, 1)?);
+    let threads = usize::try_from(arg::<i64>(args, 2)?).unwrap_or(0);
+    let mut builder = Engine::builder().device(device).threads(threads);
+    if let Some(folder) = optional(args, 3)? {
+        builder = builder.cache(folder);
+    }
+    let program = builder.build().and_then(|engine| engine.load(Path::new(path))).map_err(raise)?;
+    Ok(Function::new(move |args| program_method(&program, string(args, 0)?, rest(args, 1))).into())
+}
+
+fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> Outcome {
+    match name {
+        "session" => {
+            let mode: Mode =
+                string(args, 0)?.parse().map_err(|why: String| Raised::value_error(why))?;
+            let session = program.session(mode).map_err(raise)?;
+            let shared =
+                Arc::new(Shared { canceller: session.canceller(), session: Mutex::new(session) });
+            Ok(Function::new(move |args| session_method(&shared, string(args, 0)?, rest(args, 1)))
+                .into())
+        }
+        "save" => {
+            let size = program.save(Path::new(string(args, 0)?)).map_err(raise)?;
+            Ok(Any::from(i64::try_from(size).unwrap_or(i64::MAX)))
+        }
+        "functions" => {
+            let names = program.functions();
+            Ok(Array::new(names.iter().map(|name| Any::from(name.as_str()))).into())
+        }
+        "as_text" => Ok(Any::from(program.as_text().as_str())),
+        "as_python" => Ok(Any::from(program.as_python().as_str())),
+        "stats" => Ok(Any::from(program.stats().as_str())),
+        _ => Err(unknown("program", name)),
+    }
+}
+
+/// A session that any thread may try to use.
+struct Shared {
+    session: Mutex<Session>,
+    canceller: Canceller,
+}
+
+impl Shared {
+    /// Changes a setting.
+    fn set(&self, change: impl FnOnce(&mut Session)) -> Outcome {
+        self.with(|session| {
+            change(session);
+            Ok(Any::NONE)
+        })
+    }
+
+    fn with<T>(&self, body: impl FnOnce(&mut Session) -> Result<T>) -> Outcome<T> {
+        let mut session = match self.session.try_lock() {
+            Ok(session) => session,
+            // A panic inside left the session as after an error.
+            Err(TryLockError::Poisoned(session)) => session.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                return Err(Raised::runtime_error("the session is in use"));
+            }
+        };
+        body(&mut session).map_err(raise)
+    }
+}
+
+fn session_method(shared: &Arc<Shared>, name: &str, args: &[AnyView<'_>]) -> Outcome {
+    let none = |()| Any::NONE;
+    match name {
+        "call" => {
+            let func = string(args, 0)?;
+            shared.with(|s| s.call_views(func, rest(args, 1)))
+        }
+        "function" => {
+            let (shared, func) = (Arc::clone(shared), string(args, 0)?);
+            let number = shared.with(|s| s.find(func))?;
+            Ok(Function::new(move |args| shared.with(|s| s.call_number(number, args))).into())
+        }
+        "set_input" => {
+            let (func, inputs) = (string(args, 0)?, kept(rest(args, 1)).map_err(raise)?);
+            shared.with(|s| s.set_input(func, inputs)).map(none)
+        }
+        "bind_outputs" => {
+            let (func, targets) = (string(args, 0)?, rest(args, 1));
+            let targets = targets.iter().map(|t| Tensor::try_from(*t)).collect::<Outcome<_>>()?;
+            shared.with(|s| s.bind_outputs(func, targets)).map(none)
+        }
+        "invoke_stateful" => {
+            let func = string(args, 0)?;
+            shared.with(|s| s.invoke_stateful(func)).map(none)
+        }
+        "output_arity" => {
+            let (func, path) = (string(args, 0)?, indices(rest(args, 1))?);
+            shared.with(|s| s.output_arity(func, &path)).map(Any::from)
+        }
+        "get_output" => {
+            let (func, path) = (string(args, 0)?, indices(rest(args, 1))?);
+            shared.with(|s| s.get_output(func, &path))
+        }
+        "save_function" => {
+            let (func, saved) = (string(args, 0)?, string(args, 1)?);
+            let keep = if arg::<bool>(args, 2)? { SavedResult::Keep } else { SavedResult::Drop };
+            let inputs = kept(rest(args, 3)).map_err(raise)?;
+            shared.with(|s| s.save_function(func, saved, keep, inputs)).map(none)
+        }
+        "time" => time(shared, args),
+        "profile" => profile(shared, args),
+        "set_instrument" => {
+            let instrument = match args.first() {
+                Some(value) if !value.is_none() => {
+                    let callback = Function::try_from(*value)?;
+                    let running = Vec::new();
+                    Some(Box::new(Watcher { callback, running }) as Box<dyn Instrument>)
+                }
+                _ => None,
+            };
+            shared.set(|s| s.set_instrument(instrument))
+        }
+        "set_fuel" => {
+            let fuel = match args.first() {
+                Some(value) if !value.is_none() => u64::try_from(arg::<i64>(args, 0)?).ok(),
+                _ => None,
+            };
+            shared.set(|s| s.set_fuel(fuel))
+        }
+        "fuel" => shared.with(|s| Ok(i64::try_from(s.fuel()).unwrap_or(i64::MAX))).map(Any::from),
+        "set_deadline" => {
+            let after = match args.first() {
+                Some(value) if !value.is_none() => {
+                    let seconds = Duration::try_from_secs_f64(arg::<f64>(args, 0)?);
+                    Some(seconds.map_err(|error| Raised::value_error(error.to_string()))?)
+                }
+                _ => None,
+            };
+            shared.set(|s| s.set_deadline(after))
+        }
+        // These two are for other threads, while the session runs.
+        "cancel" => {
+            shared.canceller.cancel();
+            Ok(Any::NONE)
+        }
+        "cancel_reset" => {
+            shared.canceller.reset();
+            Ok(Any::NONE)
+        }
+        _ => Err(unknown("session", name)),
+    }
+}
+
+/// `(function, number, repeat, min repeat in seconds, cooldown in seconds, args...)`: seconds
+/// per call of each measurement.
+fn time(shared: &Shared, args: &[AnyView<'_>]) -> Outcome {
+    let count = |index| u32::try_from(arg::<i64>(args, index)?).map_err(|_| bad_count());
+    let seconds = |index| {
+        let seconds = Duration::try_from_secs_f64(arg::<f64>(args, index)?);
+        seconds.map_err(|error| Raised::value_error(error.to_string()))
+    };
+    let options = TimingOptions {
+        number: count(1)?,
+        repeat: count(2)?,
+        min_repeat: seconds(3)?,
+        cooldown: seconds(4)?,
+    };
+    let func = string(args, 0)?;
+    let timing = shared.with(|s| s.time_evaluator(func, rest(args, 5), &options))?;
+    Ok(Array::new(timing.0.into_iter().map(Any::from)).into())
+}
+
+fn bad_count() -> Raised {
+    Raised::value_error("number and repeat are from 1 to 4294967295")
+}
+
+/// `(function, trace file or None, args...)`: the table and the result.
+fn profile(shared: &Shared, args: &[AnyView<'_>]) -> Outcome {
+    let (func, trace) = (string(args, 0)?, optional(args, 1)?);
+    let (value, profile) = shared.with(|s| s.profile(func, rest(args, 2)))?;
+    if let Some(trace) = trace.map(Path::new) {
+        let written = std::fs::write(trace, profile.trace_json());
+        written.map_err(|error| raise(Error::io(trace, &error)))?;
+    }
+    let table = Any::from(profile.table(&|_| None).as_str());
+    Ok(Array::new([table, value]).into())
+}
+
+/// An instrument in the form of TVM's: `f(function, name, before, result, args...)`, which
+/// gives 1 before a call to skip it.
+struct Watcher {
+    callback: Function,
+    running: Vec<Vec<Any>>,
+}
+
+impl Watcher {
+    fn show(&self, callee: &str, args: &[AnyView<'_>], result: Option<AnyView<'_>>) -> Outcome {
+        let name = Any::from(callee);
+        let head = [AnyView::NONE, name.view(), result.is_none().into()];
+        let result = result.unwrap_or(AnyView::NONE);
+        let args: Vec<_> = head.into_iter().chain([result]).chain(args.iter().copied()).collect();
+        self.callback.call(&args)
+    }
+}
+
+impl Instrument for Watcher {
+    fn before(&mut self, call: &CallEvent<'_>) -> Outcome<Verdict> {
+        const SKIP: i64 = 1;
+        let answer = self.show(call.callee, call.args, None)?;
+        if answer.view().as_int() == Some(SKIP) {
+            return Ok(Verdict::Skip);
+        }
+        self.running.push(call.args.iter().map(AnyView::to_owned).collect());
+        Ok(Verdict::Run)
+    }
+
+    fn after(&mut self, call: &CallEvent<'_>, result: AnyView<'_>) -> Outcome<()> {
+        let args = self.running.pop().unwrap_or_default();
+        self.show(call.callee, AnyView::slice(&args), Some(result)).map(drop)
+    }
+
+    fn aborted(&mut self) {
+        self.running.clear();
+    }
+}
+
+/// `(name, function, replace)`: registers a packed function that programs find.
+fn register(args: &[AnyView<'_>]) -> Outcome {
+    let (name, function) = (string(args, 0)?, arg::<Function>(args, 1)?);
+    if arg::<bool>(args, 2)? {
+        drop(registry::replace(name, function));
+    } else {
+        registry::register(name, function)?;
+    }
+    Ok(Any::NONE)
+}
+
+/// `(name)`: a registered packed function, or None.
+fn registered(args: &[AnyView<'_>]) -> Outcome {
+    Ok(registry::get(string(args, 0)?).map_or(Any::NONE, Any::from))
+}
+
+/// `()`: bytes live, peak live, resident, peak resident.
+fn memory(_: &[AnyView<'_>]) -> Outcome {
+    let s = CPU.statistics();
+    let bytes = [s.live, s.peak_live, s.resident, s.peak_resident];
+    Ok(Array::new(bytes.map(|bytes| Any::from(bytes as i64))).into())
+}
+
+/// Runs a function of this file in the packed convention.
+///
+/// # Safety
+/// `args` is `count` valid values, `result` may be written.
+unsafe fn run(
+    body: fn(&[AnyView<'_>]) -> Outcome,
+    args: *const TVMFFIAny,
+    count: c_int,
+    result: *mut TVMFFIAny,
+) -> c_int {
+    // SAFETY: by the caller's contract.
+    match guard(|| body(unsafe { AnyView::slice_from_raw(args, count) })) {
+        Ok(value) => {
+            // SAFETY: by the caller's contract.
+            unsafe { result.write(value.into_raw()) };
+            0
+        }
+        Err(error) => {
+            error.raise();
+            -1
+        }
+    }
+}
+
+macro_rules! exports {
+    ($($symbol:ident = $body:path;)*) => { $(
+        #[doc = concat!("[`", stringify!($body), "`] as a function of the tvm-ffi module.")]
+        ///
+        /// # Safety
+        /// tvm-ffi's calling convention.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $symbol(
+            _: *mut c_void,
+            args: *const TVMFFIAny,
+            count: c_int,
+            result: *mut TVMFFIAny,
+        ) -> c_int {
+            // SAFETY: by the convention.
+            unsafe { run($body, args, count, result) }
+        }
+    )* };
+}
+
+exports! {
+    __tvm_ffi_load = load;
+    __tvm_ffi_register = register;
+    __tvm_ffi_registered = registered;
+    __tvm_ffi_memory = memory;
+}

@@ -1,0 +1,233 @@
+//! Watching and measuring sessions from C.
+
+use std::ffi::{CString, c_char, c_void};
+use std::path::Path;
+use std::time::Duration;
+
+use reflex_runtime::abi::TVMFFIAny;
+use reflex_runtime::error::Error as Raised;
+use reflex_runtime::value::{Any, AnyView};
+
+use super::session::{ReflexSession, with};
+use super::{ReflexStatus, c_string, give, slice, status, text, views};
+use crate::error::{Error, Result};
+use crate::{CallEvent, Instrument, TimingOptions, Verdict};
+
+/// A call that is about to run or has run.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ReflexCall {
+    /// The function that calls.
+    pub function: *const c_char,
+    /// Its instruction.
+    pub instruction: u32,
+    /// What it calls.
+    pub callee: *const c_char,
+    /// The arguments.
+    pub args: *const TVMFFIAny,
+    /// How many.
+    pub count: i32,
+    /// Null before the call, the result after it.
+    pub result: *const TVMFFIAny,
+}
+
+/// Sees calls. The answer is 0 to go on, and -1 with an error raised by tvm-ffi's functions to
+/// end the run. Before a call, 1 skips it: its result is None, and nothing is seen after it.
+pub type ReflexInstrument =
+    Option<unsafe extern "C" fn(data: *mut c_void, call: *const ReflexCall) -> i32>;
+
+/// A C instrument. It keeps the arguments of calls that run, to show them again afterwards.
+struct Watcher {
+    callback: unsafe extern "C" fn(*mut c_void, *const ReflexCall) -> i32,
+    data: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+    running: Vec<Vec<Any>>,
+    function: CString,
+    callee: CString,
+}
+
+// SAFETY: the caller of `reflex_set_instrument` promises that the callback may be called from
+// whatever thread runs the session.
+unsafe impl Send for Watcher {}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        if let Some(deleter) = self.deleter {
+            // SAFETY: the data came with this deleter and is used no more.
+            unsafe { deleter(self.data) };
+        }
+    }
+}
+
+impl Watcher {
+    fn show(
+        &mut self,
+        call: &CallEvent<'_>,
+        args: &[AnyView<'_>],
+        result: Option<AnyView<'_>>,
+    ) -> i32 {
+        self.function = c_string(call.function);
+        self.callee = c_string(call.callee);
+        let result = result.map(|result| *result.as_raw());
+        let shown = ReflexCall {
+            function: self.function.as_ptr(),
+            instruction: call.instr,
+            callee: self.callee.as_ptr(),
+            args: args.as_ptr().cast(),
+            count: args.len() as i32,
+            result: result.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
+        };
+        // SAFETY: the callback is the caller's, and everything shown lives for the call.
+        unsafe { (self.callback)(self.data, &shown) }
+    }
+}
+
+impl Instrument for Watcher {
+    fn before(&mut self, call: &CallEvent<'_>) -> std::result::Result<Verdict, Raised> {
+        match self.show(call, call.args, None) {
+            0 => {}
+            -1 => return Err(Raised::of_failed_call()),
+            _ => return Ok(Verdict::Skip),
+        }
+        self.running.push(call.args.iter().map(AnyView::to_owned).collect());
+        Ok(Verdict::Run)
+    }
+
+    fn after(
+        &mut self,
+        call: &CallEvent<'_>,
+        result: AnyView<'_>,
+    ) -> std::result::Result<(), Raised> {
+        let args = self.running.pop().unwrap_or_default();
+        match self.show(call, AnyView::slice(&args), Some(result)) {
+            -1 => Err(Raised::of_failed_call()),
+            _ => Ok(()),
+        }
+    }
+
+    fn aborted(&mut self) {
+        self.running.clear();
+    }
+}
+
+/// Shows every call of the session to `callback`, until it is replaced or null. Meanwhile
+/// everything is interpreted. `deleter`, when not null, releases `data` at the end.
+///
+/// # Safety
+/// Pointers are null or valid; the callback may be called on any thread that runs the session,
+/// does not unwind, and does not use the session.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reflex_set_instrument(
+    session: *mut ReflexSession,
+    callback: ReflexInstrument,
+    data: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+) -> ReflexStatus {
+    status(|| {
+        let watcher = callback.map(|callback| {
+            let running = Vec::new();
+            let (function, callee) = (CString::default(), CString::default());
+            Box::new(Watcher { callback, data, deleter, running, function, callee })
+                as Box<dyn Instrument>
+        });
+        let set = |s: &mut crate::Session| {
+            s.set_instrument(watcher);
+            Ok(())
+        };
+        // SAFETY: by the contract.
+        unsafe { with(session, set) }
+    })
+}
+
+/// How often `reflex_time` runs a function.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ReflexTiming {
+    /// Calls whose mean is one measurement; at least 1.
+    pub number: u32,
+    /// Measurements; at least 1.
+    pub repeat: u32,
+    /// Each measurement takes at least so many milliseconds; `number` grows until it does.
+    pub min_repeat_ms: u32,
+    /// Pause between measurements, milliseconds.
+    pub cooldown_ms: u32,
+}
+
+/// Times a function in place: `seconds` gets the seconds per call of each of the
+/// `timing.repeat` measurements.
+///
+/// # Safety
+/// Pointers are null or valid; `seconds` has room for every measurement.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reflex_time(
+    session: *mut ReflexSession,
+    name: *const c_char,
+    args: *const TVMFFIAny,
+    count: i32,
+    timing: ReflexTiming,
+    seconds: *mut f64,
+) -> ReflexStatus {
+    status(|| {
+        let milliseconds = |ms: u32| Duration::from_millis(ms.into());
+        let options = TimingOptions {
+            number: timing.number,
+            repeat: timing.repeat,
+            min_repeat: milliseconds(timing.min_repeat_ms),
+            cooldown: milliseconds(timing.cooldown_ms),
+        };
+        // SAFETY: by the contract.
+        let (name, args) = unsafe { (text(name, "the name")?, views(args, count)?) };
+        // SAFETY: by the contract, room for every measurement.
+        unsafe { slice(seconds, timing.repeat as usize, "the place for the results") }?;
+        // SAFETY: by the contract.
+        let measured = unsafe { with(session, |s| s.time_evaluator(name, args, &options)) }?;
+        for (at, each) in measured.0.iter().enumerate() {
+            // SAFETY: there are as many as `repeat`.
+            unsafe { seconds.add(at).write(*each) };
+        }
+        Ok(())
+    })
+}
+
+/// Calls a function once with every call inside counted and timed. `table` gets a table of
+/// callees as a string that the caller frees. `trace`, when not null, is a file for the time
+/// line, which Perfetto opens. `result` may be null.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reflex_profile(
+    session: *mut ReflexSession,
+    name: *const c_char,
+    args: *const TVMFFIAny,
+    count: i32,
+    trace: *const c_char,
+    table: *mut TVMFFIAny,
+    result: *mut TVMFFIAny,
+) -> ReflexStatus {
+    status(|| {
+        // SAFETY: by the contract.
+        let (name, args) = unsafe { (text(name, "the name")?, views(args, count)?) };
+        // SAFETY: by the contract.
+        let (value, profile) = unsafe { with(session, |s| s.profile(name, args)) }?;
+        if !trace.is_null() {
+            // SAFETY: by the contract.
+            let path = Path::new(unsafe { text(trace, "the trace file") }?);
+            std::fs::write(path, profile.trace_json()).map_err(|e| Error::io(path, &e))?;
+        }
+        // SAFETY: by the contract.
+        unsafe { printed(&profile.table(&|_| None), table)? };
+        if result.is_null() {
+            return Ok(());
+        }
+        // SAFETY: by the contract.
+        unsafe { give(result, value.into_raw()) }
+    })
+}
+
+/// # Safety
+/// `out` is null or may be written.
+unsafe fn printed(text: &str, out: *mut TVMFFIAny) -> Result<()> {
+    // SAFETY: by the caller's contract.
+    unsafe { give(out, Any::from(text).into_raw()) }
+}

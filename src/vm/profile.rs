@@ -1,0 +1,244 @@
+//! An instrument that counts and times calls, and what it reports: a table by callee and a
+//! time line in the JSON form that Perfetto and Chrome open.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use reflex_runtime::error::Error;
+use reflex_runtime::tensor;
+use reflex_runtime::value::AnyView;
+
+use crate::instrument::{CallEvent, Instrument, Verdict};
+
+/// Calls, time and memory traffic of one callee.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Entry {
+    /// How often it was called.
+    pub calls: u64,
+    /// Time in it, what it called included.
+    pub total: Duration,
+    /// Time in it alone.
+    pub own: Duration,
+    /// Bytes of the tensors it was given, outputs passed as arguments included.
+    pub bytes: u64,
+}
+
+/// One call on the time line.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Index of the callee in [`Profile::names`].
+    pub callee: u32,
+    /// Instruction of the caller.
+    pub instr: u32,
+    /// Since the profile began.
+    pub start: Duration,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+struct Running {
+    began: Instant,
+    callees: Duration,
+    bytes: u64,
+}
+
+/// Counts and times calls by callee, and remembers the first of them one by one.
+pub struct Profile {
+    epoch: Instant,
+    ids: HashMap<String, u32>,
+    names: Vec<String>,
+    entries: Vec<Entry>,
+    running: Vec<Running>,
+    events: Vec<Event>,
+    dropped: u64,
+}
+
+/// Events kept; later calls are counted but not listed one by one.
+const MAX_EVENTS: usize = 1 << 20;
+
+impl Default for Profile {
+    fn default() -> Profile {
+        Profile {
+            epoch: Instant::now(),
+            ids: HashMap::new(),
+            names: Vec::new(),
+            entries: Vec::new(),
+            running: Vec::new(),
+            events: Vec::new(),
+            dropped: 0,
+        }
+    }
+}
+
+impl Profile {
+    /// Callees, those with most time of their own first.
+    pub fn by_time(&self) -> Vec<(&str, Entry)> {
+        let mut entries: Vec<_> =
+            self.names.iter().map(String::as_str).zip(self.entries.iter().copied()).collect();
+        entries.sort_by(|a, b| b.1.own.cmp(&a.1.own).then(a.0.cmp(b.0)));
+        entries
+    }
+
+    /// Names of callees, by number.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The first calls, in the order in which they ended.
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// A table of callees: calls, time of their own and its share, bytes and their rate.
+    /// `flops` knows how many floating-point operations a call of a callee takes; others
+    /// have no rate.
+    pub fn table(&self, flops: &dyn Fn(&str) -> Option<u64>) -> String {
+        let rows = self.by_time();
+        let all: Duration = rows.iter().map(|(_, entry)| entry.own).sum();
+        let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max(6);
+        let mut out = format!(
+            "{:width$}  {:>9}  {:>12}  {:>6}  {:>12}  {:>8}  {:>8}\n",
+            "callee", "calls", "own us", "share", "bytes", "GB/s", "GFLOP/s"
+        );
+        for (name, entry) in rows {
+            let seconds = entry.own.as_secs_f64();
+            let share = 100.0 * seconds / all.as_secs_f64().max(f64::MIN_POSITIVE);
+            let rate = |amount: f64| {
+                if amount > 0.0 && seconds > 0.0 {
+                    format!("{:.2}", amount / seconds / 1e9)
+                } else {
+                    "-".to_owned()
+                }
+            };
+            let operations = flops(name).map_or(0.0, |each| (each * entry.calls) as f64);
+            writeln!(
+                out,
+                "{name:width$}  {:>9}  {:>12.1}  {share:>5.1}%  {:>12}  {:>8}  {:>8}",
+                entry.calls,
+                seconds * 1e6,
+                entry.bytes,
+                rate(entry.bytes as f64),
+                rate(operations),
+            )
+            .expect("writing to a String cannot fail");
+        }
+        out
+    }
+
+    /// The time line as trace events in JSON.
+    pub fn trace_json(&self) -> String {
+        let mut out = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
+        for (at, event) in self.events.iter().enumerate() {
+            let name = json_string(&self.names[event.callee as usize]);
+            let micros = |time: Duration| time.as_nanos() as f64 / 1e3;
+            let comma = if at + 1 < self.events.len() { "," } else { "" };
+            writeln!(
+                out,
+                "{{\"name\":{name},\"cat\":\"call\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\
+                 \"ts\":{:.3},\"dur\":{:.3},\"args\":{{\"instruction\":{}}}}}{comma}",
+                micros(event.start),
+                micros(event.duration),
+                event.instr,
+            )
+            .expect("writing to a String cannot fail");
+        }
+        writeln!(out, "],\"otherData\":{{\"calls left out\":{}}}}}", self.dropped)
+            .expect("writing to a String cannot fail");
+        out
+    }
+
+    fn id(&mut self, callee: &str) -> u32 {
+        // Steady state finds the entry; only a new callee allocates.
+        if let Some(&id) = self.ids.get(callee) {
+            return id;
+        }
+        let id = self.names.len() as u32;
+        self.ids.insert(callee.to_owned(), id);
+        self.names.push(callee.to_owned());
+        self.entries.push(Entry::default());
+        id
+    }
+}
+
+impl Instrument for Profile {
+    fn before(&mut self, call: &CallEvent<'_>) -> Result<Verdict, Error> {
+        let bytes = call.args.iter().map(bytes_of).sum();
+        self.running.push(Running { began: Instant::now(), callees: Duration::ZERO, bytes });
+        Ok(Verdict::Run)
+    }
+
+    fn after(&mut self, call: &CallEvent<'_>, _: AnyView<'_>) -> Result<(), Error> {
+        let Some(Running { began, callees, bytes }) = self.running.pop() else { return Ok(()) };
+        let total = began.elapsed();
+        if let Some(caller) = self.running.last_mut() {
+            caller.callees += total;
+        }
+        let id = self.id(call.callee);
+        let entry = &mut self.entries[id as usize];
+        entry.calls += 1;
+        entry.total += total;
+        entry.own += total.saturating_sub(callees);
+        entry.bytes += bytes;
+        if self.events.len() < MAX_EVENTS {
+            let start = began.saturating_duration_since(self.epoch);
+            self.events.push(Event { callee: id, instr: call.instr, start, duration: total });
+        } else {
+            self.dropped += 1;
+        }
+        Ok(())
+    }
+
+    fn aborted(&mut self) {
+        self.running.clear();
+    }
+}
+
+/// Bytes of a tensor argument; zero for anything else.
+fn bytes_of(arg: &AnyView<'_>) -> u64 {
+    let Some(dl) = arg.as_dltensor() else { return 0 };
+    if dl.ndim <= 0 {
+        return dl.dtype.bytes_for(1).unwrap_or(0) as u64;
+    }
+    // SAFETY: a tensor's shape has `ndim` extents.
+    let shape = unsafe { std::slice::from_raw_parts(dl.shape, dl.ndim as usize) };
+    tensor::byte_size(shape, dl.dtype).unwrap_or(0) as u64
+}
+
+fn json_string(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c < ' ' => write!(out, "\\u{:04x}", c as u32).expect("writing to a String"),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_told_apart_by_callee() {
+        let mut profile = Profile::default();
+        let call = |callee| CallEvent { function: "main", instr: 3, callee, args: &[] };
+        profile.before(&call("outer")).unwrap();
+        profile.before(&call("in\"ner")).unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+        profile.after(&call("in\"ner"), AnyView::NONE).unwrap();
+        profile.after(&call("outer"), AnyView::NONE).unwrap();
+        let entries: HashMap<_, _> = profile.by_time().into_iter().collect();
+        let (outer, inner) = (entries["outer"], entries["in\"ner"]);
+        assert!(outer.total >= inner.total && outer.own + inner.total <= outer.total);
+        let table = profile.table(&|name| (name == "outer").then_some(1_000_000));
+        assert_eq!(table.lines().count(), 3);
+        assert!(table.lines().nth(1).unwrap().starts_with("in\"ner"), "{table}");
+        let trace = profile.trace_json();
+        assert_eq!(trace.matches("\"ph\":\"X\"").count(), 2);
+        assert!(trace.contains("\"in\\\"ner\""), "{trace}");
+    }
+}

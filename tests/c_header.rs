@@ -1,0 +1,103 @@
+//! `include/reflex.h` is what cbindgen makes of the C interface. `REFLEX_BLESS=1` rewrites it.
+
+use std::path::Path;
+
+use cbindgen::{Config, EnumConfig, ExportConfig, ItemType, Language, RenameRule, Style};
+
+/// The module of the interface, which brings its children, and the types it shares.
+const SOURCES: [&str; 3] = ["src/runtime/abi.rs", "src/runtime/dtype.rs", "src/capi/mod.rs"];
+
+const HEAD: &str = "\
+/* The C interface of Reflex: engines, programs, sessions, values.
+ *
+ * Functions that can fail return a ReflexStatus; kind, message and backtrace of the last failure
+ * of a thread are in reflex_error_kind() and its neighbours. ReflexValue has the layout of
+ * tvm-ffi's TVMFFIAny, ReflexTensor that of DLPack's DLTensor: pointers to either may be cast.
+ * Values that functions give are owned: give them back with reflex_free(). Arguments are
+ * borrowed.
+ *
+ * Written by cbindgen from src/capi; tests/c_header.rs keeps it current. */
+";
+
+fn config() -> Config {
+    let names = [
+        ("TVMFFIAny", "ReflexValue"),
+        ("AnyPayload", "ReflexPayload"),
+        ("TVMFFIObject", "ReflexObject"),
+        ("DLTensor", "ReflexTensor"),
+        ("DLDevice", "ReflexDevice"),
+        ("DType", "ReflexDType"),
+        ("SafeCall", "ReflexFunction"),
+    ];
+    Config {
+        language: Language::C,
+        header: Some(HEAD.to_owned()),
+        include_guard: Some("REFLEX_H".to_owned()),
+        cpp_compat: true,
+        style: Style::Both,
+        usize_is_size_t: true,
+        documentation: true,
+        line_length: 96,
+        enumeration: EnumConfig {
+            prefix_with_name: true,
+            rename_variants: RenameRule::ScreamingSnakeCase,
+            ..EnumConfig::default()
+        },
+        after_includes: Some(
+            "\n/* A reference-counted object of tvm-ffi. */\ntypedef struct ReflexObject ReflexObject;"
+                .to_owned(),
+        ),
+        export: ExportConfig {
+            include: ["ReflexMode", "ReflexText", "ReflexStatus"].map(String::from).to_vec(),
+            exclude: ["TVMFFIObject", "DLPackVersion"].map(String::from).to_vec(),
+            rename: names.map(|(from, to)| (from.to_owned(), to.to_owned())).into_iter().collect(),
+            item_types: vec![
+                ItemType::Enums,
+                ItemType::Structs,
+                ItemType::Unions,
+                ItemType::Typedefs,
+                ItemType::OpaqueItems,
+                ItemType::Functions,
+            ],
+            ..ExportConfig::default()
+        },
+        ..Config::default()
+    }
+}
+
+/// Leaves out what only Rust has: constants of types, and examples.
+fn for_c(header: &str) -> String {
+    let header = header.replace("# Safety", "Requires:");
+    let mut out: Vec<&str> = Vec::new();
+    let mut in_example = false;
+    for line in header.lines() {
+        if line.starts_with("#define Reflex") {
+            let comment = out.iter().rposition(|l| l.starts_with("/**")).expect("a comment");
+            out.truncate(comment);
+        } else if line == " * ```" {
+            if !in_example {
+                out.pop();
+            }
+            in_example = !in_example;
+        } else if !in_example {
+            out.push(line);
+        }
+    }
+    out.join("\n") + "\n"
+}
+
+#[test]
+fn the_header_is_current() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let builder = cbindgen::Builder::new().with_config(config());
+    let builder = SOURCES.iter().fold(builder, |b, source| b.with_src(root.join(source)));
+    let mut header = Vec::new();
+    builder.generate().expect("the sources are C interfaces").write(&mut header);
+    let header = for_c(&String::from_utf8(header).expect("UTF-8"));
+    let path = root.join("include/reflex.h");
+    if std::env::var_os("REFLEX_BLESS").is_some() {
+        std::fs::write(&path, &header).expect("writes");
+    }
+    let current = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(current, header, "include/reflex.h is not current (REFLEX_BLESS=1 rewrites it)");
+}
