@@ -6,9 +6,13 @@
 //! library is opened to run.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
+use object::elf::FileHeader64;
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, ReadCache};
 use reflex_codemem::elf::{Blob, Library};
 use reflex_tir::codegen::{Object, Target};
 use reflex_vm::executable::Executable;
@@ -49,6 +53,26 @@ impl Meta {
     pub(crate) fn missing(&self, host: &Target) -> Vec<String> {
         self.features.iter().filter(|f| !host.features.contains(*f)).cloned().collect()
     }
+}
+
+/// Refuses a file that is no ELF library, or whose segments do not lie within it: the system's
+/// loader maps without looking, and a truncated file would end the process.
+pub(crate) fn check_whole(file: File) -> Result<()> {
+    let model = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Model, e.to_string());
+    let size = file.metadata().map_err(|e| model(&e))?.len();
+    let cache = ReadCache::new(file);
+    let data = &cache;
+    let header = FileHeader64::<Endianness>::parse(data)
+        .map_err(|e| model(&format!("not a shared library: {e}")))?;
+    let endian = header.endian().map_err(|e| model(&e))?;
+    let segments = header.program_headers(endian, data).map_err(|e| model(&e))?;
+    for segment in segments {
+        let end = segment.p_offset(endian).checked_add(segment.p_filesz(endian));
+        if end.is_none_or(|end| end > size) {
+            return Err(model(&format!("truncated: {size} bytes, and a segment lies beyond them")));
+        }
+    }
+    Ok(())
 }
 
 /// Writes an artifact; the file appears whole or not at all. Returns its size.

@@ -13,7 +13,7 @@ use reflex_tir::codegen::{Codegen, Target};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::Program;
-use crate::{ModelInfo, Precision, Progress, Signature, dump};
+use crate::{ModelInfo, Precision, Progress, Signature, artifact, dump};
 
 /// Options of an [`Engine`].
 pub struct EngineBuilder {
@@ -174,8 +174,8 @@ impl Engine {
     }
 
     fn open(&self, path: &Path) -> Result<Program> {
-        // dlopen runs initialisers, so refuse what is no library with a plain message first.
-        std::fs::File::open(path).map_err(|e| Error::io(path, &e))?;
+        let file = std::fs::File::open(path).map_err(|e| Error::io(path, &e))?;
+        artifact::check_whole(file)?;
         let absolute = path.canonicalize().map_err(|e| Error::io(path, &e))?;
         // SAFETY: the caller trusts the library's machine code, as the documentation of `load`
         // says; its data is checked.

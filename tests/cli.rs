@@ -89,6 +89,8 @@ fn a_compiled_library_runs_without_a_compiler() {
 #[test]
 fn bench_reports_one_object_a_mode() {
     let dir = folder();
+    let zeros = json(&reflex(dir.path(), &["run", "add.onnx", "--input", "zeros", "--json"]));
+    assert_eq!(zeros["outputs"][0]["head"], serde_json::json!([0.0, 0.0, 0.0]));
     let args = ["bench", "add.onnx", "--modes", "bytecode,tiered", "--min-time", "0.05", "--json"];
     let output = reflex(dir.path(), &args);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -124,6 +126,8 @@ fn bad_arguments_are_refused_by_name() {
     refused(&run(&["--shape", "x=1"]), &["x=1", "2 extents"]);
     refused(&run(&["--input", "x=missing.npy"]), &["missing.npy"]);
     refused(&run(&["--func", "other"]), &["other", "main"]);
+    refused(&run(&["--shape", "x=1000000000000x3"]), &["x", "memory"]);
+    refused(&run(&["--input", "zero"]), &["zero", "NAME=VALUE"]);
     std::fs::write(dir.path().join("short.npy"), b"\x93NUMPY\x01\x00\xff").expect("writes");
     refused(&run(&["--input", "x=short.npy"]), &["short.npy"]);
 }
@@ -139,6 +143,14 @@ fn bad_models_are_refused_with_their_name() {
     refused(&run("empty.onnx"), &["empty.onnx"]);
     std::fs::write(path("text.so"), b"not a library").expect("writes");
     refused(&run("text.so"), &["text.so"]);
+    // A whole library, cut short: the system's loader would take it, and crash.
+    let compiled = reflex(dir.path(), &["compile", "add.onnx", "-o", "whole.so"]);
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let library = std::fs::read(path("whole.so")).expect("was written");
+    for part in 1..8 {
+        std::fs::write(path("cut.so"), &library[..library.len() * part / 8]).expect("writes");
+        refused(&run("cut.so"), &["cut.so"]);
+    }
     let unknown = common::one_node("NoSuchOp", &[("x", &["2"])], ("y", &["2"]));
     std::fs::write(path("unknown.onnx"), unknown).expect("writes");
     refused(&run("unknown.onnx"), &["unknown.onnx", "NoSuchOp", "the_node"]);

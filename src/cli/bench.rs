@@ -73,7 +73,8 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         .modes
         .iter()
         .map(|mode| Lane::open(&program, *mode, load_ms, &feeds))
-        .collect::<Result<Vec<Lane>>>()?;
+        .collect::<Result<Vec<Lane>>>()
+        .map_err(|e| e.at(args.model.display()))?;
     measure(&mut lanes, &feeds, args.min_time)?;
     report(lanes, args.json);
     Ok(ExitCode::SUCCESS)

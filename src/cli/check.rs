@@ -49,9 +49,9 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     let mut session = program.session(args.model.mode)?;
     let mut verdicts: BTreeMap<String, Verdict> = BTreeMap::new();
     for (k, case) in cases.iter().enumerate() {
-        let prepared =
-            program.prepare("main", &case.inputs).map_err(|e| e.at(format!("feed {k}")))?;
-        let outputs = session.call(&prepared).map_err(|e| e.at(format!("feed {k}")))?;
+        let place = || format!("{}: feed {k}", args.model.model.display());
+        let prepared = program.prepare("main", &case.inputs).map_err(|e| e.at(place()))?;
+        let outputs = session.call(&prepared).map_err(|e| e.at(place()))?;
         let actual: BTreeMap<_, _> = outputs.arrays()?.into_iter().collect();
         for (name, expected) in &case.outputs {
             let verdict = verdicts

@@ -10,15 +10,23 @@ use reflex::{DType, Dim, Error, Port, Program, Result};
 /// How to make the inputs that are not given.
 #[derive(Args)]
 pub struct InputArgs {
-    /// An input: a .npy file, `random` or `zeros`. Default: random.
-    #[arg(long = "input", value_name = "NAME=FILE.npy|random|zeros", value_parser = pair)]
-    inputs: Vec<(String, String)>,
+    /// An input: a .npy file, `random` or `zeros`; without NAME=, the last two are for all
+    /// inputs that are not named. Default: random.
+    #[arg(long = "input", value_name = "[NAME=]FILE.npy|random|zeros", value_parser = source)]
+    inputs: Vec<(Option<String>, String)>,
     /// Extents of an input with dynamic dimensions. Default: 1 for each dynamic one.
     #[arg(long = "shape", value_name = "NAME=1x3x224x224", value_parser = pair)]
     shapes: Vec<(String, String)>,
     /// Seed of random inputs.
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
+}
+
+fn source(text: &str) -> std::result::Result<(Option<String>, String), String> {
+    match text {
+        "random" | "zeros" => Ok((None, text.to_string())),
+        _ => pair(text).map(|(name, value)| (Some(name), value)),
+    }
 }
 
 fn pair(text: &str) -> std::result::Result<(String, String), String> {
@@ -31,7 +39,11 @@ impl InputArgs {
     /// One feed for `program`'s function `func`.
     pub fn feed(&self, program: &Program, func: &str) -> Result<Feed> {
         let ports = program.signature(func)?.inputs;
-        let sources: BTreeMap<_, _> = self.inputs.iter().cloned().collect();
+        let named =
+            |(name, source): &(Option<String>, String)| Some((name.clone()?, source.clone()));
+        let sources: BTreeMap<String, String> = self.inputs.iter().filter_map(named).collect();
+        let for_all = self.inputs.iter().rev().find(|(name, _)| name.is_none());
+        let for_all = for_all.map_or("random", |(_, source)| source);
         let shapes: BTreeMap<_, _> = self.shapes.iter().cloned().collect();
         for name in sources.keys().chain(shapes.keys()) {
             if !ports.iter().any(|p| &p.name == name) {
@@ -45,13 +57,14 @@ impl InputArgs {
         let mut symbols = BTreeMap::new();
         let mut feed = Feed::new();
         for (k, port) in ports.iter().enumerate() {
-            let source = sources.get(&port.name).map_or("random", String::as_str);
+            let source = sources.get(&port.name).map_or(for_all, String::as_str);
             let array = match source {
                 "random" | "zeros" => {
                     let shape = extents(port, shapes.get(&port.name), &mut symbols)?;
                     let seed = (source == "random").then_some(self.seed ^ ((k as u64) << 32));
-                    fill(port.dtype, shape, seed)
-                        .ok_or_else(|| Error::input(format!("input {}: too large", port.name)))?
+                    fill(port.dtype, shape, seed).ok_or_else(|| {
+                        Error::input(format!("input {port}: too large for this machine's memory"))
+                    })?
                 }
                 file => npz::read_npy(&PathBuf::from(file))?,
             };
@@ -94,10 +107,13 @@ fn extents(
     Ok(shape)
 }
 
-/// Zeros, or values from a seed: floats uniform in [-1, 1), integers in [0, 8), bools.
+/// Zeros, or values from a seed; `None` if there is no memory for them: floats uniform in [-1, 1), integers in [0, 8), bools.
 fn fill(dtype: DType, shape: Vec<i64>, seed: Option<u64>) -> Option<Array> {
     let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d as usize))?;
-    let mut data = vec![0u8; dtype.bytes_for(count)?];
+    let bytes = dtype.bytes_for(count)?;
+    let mut data = Vec::new();
+    data.try_reserve_exact(bytes).ok()?;
+    data.resize(bytes, 0u8);
     if let Some(seed) = seed {
         let mut state = seed;
         for element in data.chunks_exact_mut(dtype.itemsize()) {

@@ -48,7 +48,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let program = args.model.engine.engine()?.load(&args.model.model)?;
     let feed = args.inputs.feed(&program, &args.func)?;
     let prepared = program.prepare(&args.func, &feed)?;
-    let outputs = program.session(args.model.mode)?.call(&prepared)?;
+    let outputs = program.session(args.model.mode)?.call(&prepared);
+    let outputs = outputs.map_err(|e| e.at(args.model.model.display()))?;
     let mut rows = vec![];
     for (name, array) in outputs.arrays()? {
         let file = match &args.out {

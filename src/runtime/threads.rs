@@ -2,19 +2,20 @@
 //!
 //! Helpers are loops on the threads of a rayon pool that is built at the first
 //! launch with more than one thread. The caller claims idle helpers, runs its own
-//! share, and waits for theirs; nothing is allocated or locked. Shares are static:
-//! with `t` threads, thread `k` runs parts `k`, `k + t`, and so on. A helper that
-//! another launch holds is not waited for, so the caller may run more parts itself;
-//! what a part computes never depends on who runs it.
+//! share, and waits for theirs; nothing is allocated or locked. Each thread has a share of
+//! neighbouring parts, the same in every launch, so that data stays near the core that made
+//! it; a thread that is done takes parts that others have not begun, and a helper that wakes
+//! up too late is let go. What a part computes never depends on who runs it.
 //!
-//! A helper spins for a few dozen microseconds after work and then sleeps in the kernel, and so does
-//! a caller that waits: an idle process keeps no core busy. A launch from inside a
-//! part runs on that part's thread alone.
+//! A helper spins for a few dozen microseconds after work (longer between the launches of a
+//! run) and then sleeps in the kernel, and so does a caller that waits: an idle process keeps
+//! no core busy. A launch from inside a part runs on that part's thread alone.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 use std::thread;
 
 use helpers::Launch;
@@ -79,6 +80,7 @@ pub fn with_threads<T>(threads: usize, body: impl FnOnce() -> T) -> T {
 #[derive(Debug)]
 pub struct ThreadScope {
     outer: usize,
+    several: bool,
     this_thread: PhantomData<*const ()>,
 }
 
@@ -86,7 +88,12 @@ impl ThreadScope {
     /// From here on, launches from this thread use `threads` threads (at least one).
     #[inline]
     pub fn enter(threads: usize) -> ThreadScope {
-        ThreadScope { outer: THREADS.replace(threads.max(1)), this_thread: PhantomData }
+        let several = threads > 1;
+        if several {
+            helpers::RUNS.fetch_add(1, Ordering::Relaxed);
+        }
+        let outer = THREADS.replace(threads.max(1));
+        ThreadScope { outer, several, this_thread: PhantomData }
     }
 }
 
@@ -94,6 +101,9 @@ impl Drop for ThreadScope {
     #[inline]
     fn drop(&mut self) {
         THREADS.set(self.outer);
+        if self.several {
+            helpers::RUNS.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -163,7 +173,7 @@ pub unsafe fn launch(body: ParallelLambda, data: *mut c_void, parts: i32) -> Res
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
     use std::time::Duration;
 
     use super::helpers::SPIN;

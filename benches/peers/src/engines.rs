@@ -3,7 +3,9 @@
 use std::error::Error;
 use std::hint::black_box;
 use std::path::Path;
+use std::sync::OnceLock;
 
+use ort::environment::Environment;
 use ort::session::{Session, SessionInputValue};
 use ort::value::{DynValue, Tensor};
 use reflex::npz::{Array, Feed};
@@ -17,6 +19,18 @@ pub trait Run {
     fn run(&mut self, feed: usize) -> Result<()>;
 }
 
+/// ONNX Runtime's environment, one a process, made at the first use.
+fn environment() -> Result<&'static Environment> {
+    static MADE: OnceLock<Environment> = OnceLock::new();
+    match MADE.get() {
+        Some(made) => Ok(made),
+        None => {
+            let made = ort::init().build()?;
+            Ok(MADE.get_or_init(|| made))
+        }
+    }
+}
+
 pub struct Ort {
     session: Session,
     feeds: Vec<Vec<(String, DynValue)>>,
@@ -24,7 +38,7 @@ pub struct Ort {
 
 impl Ort {
     pub fn open(model: &Path, feeds: &[Feed], threads: usize) -> Result<Ort> {
-        let session = Session::builder()?
+        let session = Session::builder(environment()?)?
             .with_intra_threads(threads)?
             .with_inter_threads(1)?
             .commit_from_file(model)?;

@@ -2,7 +2,8 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,15 +17,22 @@ use crate::fp::FpEnv;
 /// How long a thread looks for work, or for the end of it, before it sleeps.
 pub(super) const SPIN: Duration = Duration::from_micros(50);
 
+/// The same between the launches of a run, which come soon after one another.
+const SPIN_IN_RUN: Duration = Duration::from_micros(500);
+
+/// Runs in progress that use several threads ([`super::ThreadScope`]).
+pub(super) static RUNS: AtomicUsize = AtomicUsize::new(0);
+
 /// One launch, on its caller's stack. Helpers touch it until they take themselves
 /// off `pending`, and not after.
 pub(super) struct Launch {
     body: ParallelLambda,
     data: *mut c_void,
     parts: i32,
-    /// Threads at work: shares are that far apart.
-    stride: AtomicI32,
-    /// Helpers at work, and [`SLEEPING`] when the caller waits in the kernel.
+    /// Shares in use: the first this many of `shares` are initialised.
+    threads: usize,
+    shares: [MaybeUninit<Share>; MAX_HELPERS + 1],
+    /// Helpers given a share, and [`SLEEPING`] when the caller waits in the kernel.
     pending: AtomicU32,
     /// The failed part with the lowest number, and its error.
     failure: Mutex<Option<(i32, Error)>>,
@@ -32,23 +40,55 @@ pub(super) struct Launch {
 
 const SLEEPING: u32 = 1 << 31;
 
+/// The parts of a thread that nobody has begun: from the low half to below the high one. Its
+/// thread takes from the front, who has finished early takes from the back.
+#[repr(align(64))]
+struct Share(AtomicU64);
+
+impl Share {
+    fn new(parts: std::ops::Range<i32>) -> Share {
+        Share(AtomicU64::new(Share::pack(parts.start as u32, parts.end as u32)))
+    }
+
+    fn pack(first: u32, end: u32) -> u64 {
+        u64::from(end) << 32 | u64::from(first)
+    }
+
+    fn take(&self, back: bool) -> Option<i32> {
+        // What parts write is handed over by `pending`; the share itself orders nothing.
+        let before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+            match (word as u32, (word >> 32) as u32) {
+                (first, end) if first >= end => None,
+                (first, end) if back => Some(Share::pack(first, end - 1)),
+                (first, end) => Some(Share::pack(first + 1, end)),
+            }
+        });
+        let word = before.ok()?;
+        Some(if back { (word >> 32) as i32 - 1 } else { word as u32 as i32 })
+    }
+}
+
 impl Launch {
     pub(super) fn new(body: ParallelLambda, data: *mut c_void, parts: i32) -> Launch {
         Launch {
             body,
             data,
             parts,
-            stride: AtomicI32::new(1),
+            threads: 0,
+            shares: [const { MaybeUninit::uninit() }; MAX_HELPERS + 1],
             pending: AtomicU32::new(0),
             failure: Mutex::new(None),
         }
     }
 
     /// Runs all parts on at most `threads` threads.
-    pub(super) fn run(self, threads: usize) -> Result<(), Error> {
+    pub(super) fn run(mut self, threads: usize) -> Result<(), Error> {
         if threads > 1 {
-            self.run_with(&Claimed::take(helpers(), threads - 1));
+            let claimed = Claimed::take(helpers(), threads - 1);
+            self.divide(claimed.held.count_ones() as usize + 1);
+            self.run_with(&claimed);
         } else {
+            self.divide(1);
             self.run_share(0);
         }
         match self.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -57,31 +97,46 @@ impl Launch {
         }
     }
 
-    /// Runs the loop on this thread and the claimed helpers.
+    /// Equal shares of neighbouring parts.
+    fn divide(&mut self, threads: usize) {
+        let bound = |k: usize| (self.parts as usize * k / threads) as i32;
+        for k in 0..threads {
+            self.shares[k] = MaybeUninit::new(Share::new(bound(k)..bound(k + 1)));
+        }
+        self.threads = threads;
+    }
+
+    fn share(&self, k: usize) -> &Share {
+        debug_assert!(k < self.threads);
+        // SAFETY: `divide` wrote the first `threads` shares, and `k` is one of them.
+        unsafe { self.shares[k].assume_init_ref() }
+    }
+
+    /// Runs the loop on this thread and the claimed helpers. Those that are still waking up
+    /// when all parts are done are not waited for.
     fn run_with(&self, claimed: &Claimed) {
-        let helpers = claimed.held.count_ones();
-        self.stride.store(helpers as i32 + 1, Ordering::Relaxed);
-        self.pending.store(helpers, Ordering::Relaxed);
+        self.pending.store(claimed.held.count_ones(), Ordering::Relaxed);
         claimed.start(self);
         self.run_share(0);
+        let late = claimed.retract();
+        self.pending.fetch_sub(late, Ordering::Relaxed);
         self.wait();
     }
 
-    /// Runs parts `first`, `first + stride`, ... on this thread.
-    fn run_share(&self, first: i32) {
+    /// Runs the parts of share `own`, then what the others have not begun.
+    fn run_share(&self, own: usize) {
         let outer = IN_PART.replace(true);
         let mut env =
             TVMParallelGroupEnv { sync_handle: std::ptr::null_mut(), num_task: self.parts };
-        let stride = self.stride.load(Ordering::Relaxed);
-        let mut part = first;
-        while part < self.parts {
-            // SAFETY: the contract of `launch`.
-            let status = unsafe { (self.body)(part, &mut env, self.data) };
-            if status != 0 {
-                self.fail(part, Error::of_failed_call());
+        for k in 0..self.threads {
+            let share = self.share((own + k) % self.threads);
+            while let Some(part) = share.take(k > 0) {
+                // SAFETY: the contract of `launch`.
+                let status = unsafe { (self.body)(part, &mut env, self.data) };
+                if status != 0 {
+                    self.fail(part, Error::of_failed_call());
+                }
             }
-            let Some(next) = part.checked_add(stride) else { break };
-            part = next;
         }
         IN_PART.set(outer);
     }
@@ -131,8 +186,10 @@ mod state {
     pub(super) const PARKED: u32 = 1;
     /// Taken by a launch that is not ready yet.
     pub(super) const CLAIMED: u32 = 2;
-    /// Given a launch.
+    /// Given a launch, which the launch can take back.
     pub(super) const READY: u32 = 3;
+    /// Working for a launch.
+    pub(super) const RUNNING: u32 = 4;
 }
 
 /// One helper; each on cache lines of its own.
@@ -140,19 +197,19 @@ mod state {
 struct Helper {
     state: AtomicU32,
     /// The share to run: written by whoever moved the state to `CLAIMED`, read by the
-    /// helper in `READY`.
-    first: UnsafeCell<i32>,
+    /// helper in `RUNNING`.
+    share: UnsafeCell<usize>,
     launch: AtomicPtr<Launch>,
 }
 
-// SAFETY: the state hands `first` from one thread to the other.
+// SAFETY: the state hands `share` from one thread to the other.
 unsafe impl Sync for Helper {}
 
 impl Helper {
     fn new() -> Helper {
         Helper {
             state: AtomicU32::new(state::SPINNING),
-            first: UnsafeCell::new(0),
+            share: UnsafeCell::new(0),
             launch: AtomicPtr::new(std::ptr::null_mut()),
         }
     }
@@ -167,10 +224,10 @@ impl Helper {
     }
 
     /// Gives a claimed helper its share.
-    fn start(&self, launch: &Launch, first: i32, was: u32) {
+    fn start(&self, launch: &Launch, share: usize, was: u32) {
         self.launch.store(std::ptr::from_ref(launch).cast_mut(), Ordering::Relaxed);
-        // SAFETY: this thread claimed the helper, which does not look before `READY`.
-        unsafe { *self.first.get() = first };
+        // SAFETY: this thread claimed the helper, which does not look before `RUNNING`.
+        unsafe { *self.share.get() = share };
         self.state.store(state::READY, Ordering::Release);
         if was == state::PARKED {
             futex_wake(&self.state);
@@ -183,11 +240,11 @@ impl Helper {
         loop {
             self.await_work();
             let launch = self.launch.load(Ordering::Relaxed);
-            // SAFETY: in `READY`, the share is the helper's to read.
-            let first = unsafe { *self.first.get() };
+            // SAFETY: in `RUNNING`, the share is the helper's to read.
+            let share = unsafe { *self.share.get() };
             // SAFETY: the launch counts this helper, so it is live until `leave`.
             unsafe {
-                (*launch).run_share(first);
+                (*launch).run_share(share);
                 // Idle before leaving: the caller's next launch should find this helper.
                 self.state.store(state::SPINNING, Ordering::Release);
                 Launch::leave(launch);
@@ -195,9 +252,24 @@ impl Helper {
         }
     }
 
+    /// Takes back the launch, if the helper has not begun: it never looks at it then. A helper
+    /// that was woken for it goes on looking for work.
+    fn retract(&self) -> bool {
+        let (from, to) = (state::READY, state::SPINNING);
+        self.state.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Returns in `RUNNING`.
     fn await_work(&self) {
-        let ready = || self.state.load(Ordering::Acquire) == state::READY;
-        while !spin_until(ready) {
+        let begin = || {
+            let (from, to) = (state::READY, state::RUNNING);
+            self.state.load(Ordering::Relaxed) == from
+                && self
+                    .state
+                    .compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+        };
+        while !spin_until(begin) {
             let parked = self.state.compare_exchange(
                 state::SPINNING,
                 state::PARKED,
@@ -254,6 +326,12 @@ impl Claimed {
             held &= held - 1;
         }
     }
+
+    /// Takes the launch back from helpers that have not begun; how many.
+    fn retract(&self) -> u32 {
+        let each = self.helpers.iter().enumerate().filter(|(bit, _)| self.held >> bit & 1 == 1);
+        each.filter(|(_, helper)| helper.retract()).count() as u32
+    }
 }
 
 /// All helpers, started at the first call. None if the system refuses threads; then
@@ -300,7 +378,8 @@ fn spin_until(ready: impl Fn() -> bool) -> bool {
             }
             std::hint::spin_loop();
         }
-        if start.elapsed() > SPIN {
+        let elapsed = start.elapsed();
+        if elapsed > SPIN_IN_RUN || (elapsed > SPIN && RUNS.load(Ordering::Relaxed) == 0) {
             return false;
         }
     }

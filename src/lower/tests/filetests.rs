@@ -1,0 +1,92 @@
+//! Text in, text out: every file of `tests/filetests/lower` holds a module and what a stage of
+//! the pipeline leaves of it.
+//!
+//! A file is Python to a reader's editor: `# after: STAGE`, the module, a line of dashes, and the
+//! module after the stage (`bytecode` prints the executable; `schedule` and `lower` print every
+//! kernel, by name), or `# error: ...`. The CPU is a fixed one with AVX2. `REFLEX_BLESS=1`
+//! writes the outcomes that were observed.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use reflex_graph::script::parse;
+use reflex_lower::LowerError;
+use reflex_lower::pipeline::{Observer, Options, Snapshot, run_bytecode, run_graph, run_kernel};
+use reflex_tir::codegen::Target;
+
+const DASHES: &str = "# ----\n";
+
+/// A CPU with 32-byte vectors, whatever machine the test runs on.
+fn target() -> Target {
+    Target {
+        triple: "x86_64-unknown-linux-gnu".to_owned(),
+        features: ["avx2", "fma"].map(str::to_owned).into(),
+        vector_bytes: 32,
+        l1d_bytes: 32 << 10,
+        l2_bytes: 1 << 20,
+    }
+}
+
+/// Keeps the texts of one stage.
+struct Keep<'a> {
+    stage: &'a str,
+    texts: Mutex<Vec<String>>,
+}
+
+impl Observer for Keep<'_> {
+    fn after(&self, stage: &'static str, _: Duration, result: Snapshot<'_>) {
+        if stage != self.stage {
+            return;
+        }
+        let text = match result {
+            Snapshot::Graph(module) => reflex_graph::print::module(module),
+            Snapshot::Bytecode(code) => reflex_vm::text::as_text(&code.executable),
+            Snapshot::Kernel(func) => reflex_tir::script::print(func),
+        };
+        self.texts.lock().expect("printing does not panic").push(text);
+    }
+}
+
+fn outcome(input: &str, name: &str) -> String {
+    let stage = input.lines().find_map(|l| l.strip_prefix("# after: ")).expect("a stage");
+    let module = parse(input, name).expect("a module");
+    let keep = Keep { stage, texts: Mutex::default() };
+    let options = Options::new(target());
+    let run = || -> Result<(), LowerError> {
+        let module = run_graph(module, &options, &keep)?;
+        let (_, kernels) = run_bytecode(module, &keep)?;
+        kernels.iter().for_each(|kernel| drop(run_kernel(kernel, &options, &keep)));
+        Ok(())
+    };
+    let failed = run().err().map(|e| format!("# error: {e}\n"));
+    let mut texts = keep.texts.into_inner().expect("printing does not panic");
+    texts.sort();
+    failed.unwrap_or_else(|| {
+        assert!(!texts.is_empty(), "{name}: no stage `{stage}`");
+        texts.iter().map(|t| format!("{}\n", t.trim_end())).collect()
+    })
+}
+
+#[test]
+fn stages_leave_what_the_files_say() {
+    let bless = std::env::var_os("REFLEX_BLESS").is_some();
+    let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/filetests/lower");
+    let mut paths: Vec<PathBuf> = fs::read_dir(&dir)
+        .expect("the directory of cases")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "no case in {}", dir.display());
+    for path in paths {
+        let text = fs::read_to_string(&path).expect("a readable case");
+        let (input, expected) = text.split_once(DASHES).unwrap_or((&text, ""));
+        let observed = outcome(input, &path.display().to_string());
+        if bless {
+            fs::write(&path, format!("{input}{DASHES}{observed}")).expect("a writable case");
+        } else {
+            assert_eq!(observed, expected, "{} (REFLEX_BLESS=1 accepts)", path.display());
+        }
+    }
+}
