@@ -95,19 +95,11 @@ impl Session {
 }
 
 impl Outputs {
-    /// The tensors, in order.
+    /// The tensors, in order; those of nested tuples one after another.
     pub fn tensors(&self) -> Result<Vec<Tensor>> {
-        let not_tensor = |value: AnyView<'_>| {
-            let what = value.type_key();
-            Error::new(ErrorKind::Run, format!("a result is a {what}, not a tensor"))
-        };
-        let tensor = |value: &Any| {
-            value.downcast_ref::<Tensor>().cloned().ok_or_else(|| not_tensor(value.view()))
-        };
-        match self.value.downcast_ref::<Tuple>() {
-            Some(tuple) => tuple.iter().map(tensor).collect(),
-            None => Ok(vec![tensor(&self.value)?]),
-        }
+        let mut tensors = vec![];
+        flatten(&self.value, &mut tensors)?;
+        Ok(tensors)
     }
 
     /// Names and copies of the tensors, in order. Outputs that the program does not name are
@@ -120,4 +112,16 @@ impl Outputs {
         };
         self.tensors()?.into_iter().enumerate().map(array).collect()
     }
+}
+
+fn flatten(value: &Any, tensors: &mut Vec<Tensor>) -> Result<()> {
+    if let Some(items) = value.downcast_ref::<Tuple>() {
+        return items.iter().try_for_each(|item| flatten(item, tensors));
+    }
+    let tensor = value.downcast_ref::<Tensor>().ok_or_else(|| {
+        let what = value.view().type_key();
+        Error::new(ErrorKind::Run, format!("a result is a {what}, not a tensor"))
+    })?;
+    tensors.push(tensor.clone());
+    Ok(())
 }

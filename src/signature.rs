@@ -1,9 +1,9 @@
 //! What a function takes and gives, in users' terms.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use reflex_graph::{Func, FuncData, Module, Value};
+use reflex_graph::{Func, FuncData, Module, TensorType, Type, ValueData};
 use reflex_runtime::dtype::DType;
 use reflex_tir::{Expr, ExprKind, Var};
 use serde::{Deserialize, Serialize};
@@ -84,19 +84,40 @@ impl Signature {
     }
 
     fn of(func: &Func) -> Option<Signature> {
-        let name = |var: Var| func.syms[var].name.clone();
-        let port = |value: Value, label: &str| {
-            let ty = func.values[value].ty.as_tensor()?;
-            let shape = ty.shape.iter().map(|d| Dim::of(d, &name)).collect();
-            Some(Port { name: label.to_string(), dtype: ty.dtype, shape })
-        };
-        let inputs = func.params.iter().map(|v| port(*v, &func.values[*v].name));
-        let outputs = func.body.results.iter().zip(&func.result_names);
-        Some(Signature {
-            inputs: inputs.collect::<Option<_>>()?,
-            outputs: outputs.map(|(v, name)| port(*v, name)).collect::<Option<_>>()?,
-        })
+        let mut inputs = vec![];
+        for value in &func.params {
+            let ValueData { name, ty, .. } = &func.values[*value];
+            inputs.push(port(func, ty.as_tensor()?, name));
+        }
+        let mut outputs = vec![];
+        for (value, name) in func.body.results.iter().zip(&func.result_names) {
+            outputs_of(func, &func.values[*value].ty, name, &mut outputs)?;
+        }
+        // A nested tuple gives several outputs one name: number them all.
+        let names: BTreeSet<&String> = outputs.iter().map(|o| &o.name).collect();
+        if names.len() < outputs.len() {
+            outputs.iter_mut().enumerate().for_each(|(i, o)| o.name = format!("output{i}"));
+        }
+        Some(Signature { inputs, outputs })
     }
+}
+
+fn port(func: &Func, ty: &TensorType, name: &str) -> Port {
+    let of_var = |var: Var| func.syms[var].name.clone();
+    let shape = ty.shape.iter().map(|d| Dim::of(d, &of_var)).collect();
+    Port { name: name.to_string(), dtype: ty.dtype, shape }
+}
+
+/// The tensors of a result, those of tuples one after another; `None` if something else is in it.
+fn outputs_of(func: &Func, ty: &Type, name: &str, outputs: &mut Vec<Port>) -> Option<()> {
+    match ty {
+        Type::Tensor(tensor) => outputs.push(port(func, tensor, name)),
+        Type::Tuple(items) => {
+            items.iter().try_for_each(|item| outputs_of(func, item, name, outputs))?;
+        }
+        _ => return None,
+    }
+    Some(())
 }
 
 impl Port {

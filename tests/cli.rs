@@ -169,3 +169,21 @@ fn truncated_models_never_crash() {
         assert!(code == 0 || (code == 2 && error.contains("cut.onnx")), "{length}: {error}");
     }
 }
+
+#[test]
+fn inspect_shows_every_form() {
+    let dir = folder();
+    let shown = |args: &[&str]| {
+        let output = reflex(dir.path(), &[&["inspect", "add.onnx"], args].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(shown(&["--text"]).contains("@main:"));
+    assert!(shown(&["--python"]).contains("ExecBuilder"));
+    assert!(shown(&["--stats"]).contains("main"));
+    assert!(shown(&["--after", "simplify"]).contains("R.add(x, b)"));
+    assert!(shown(&["--after", "lower"]).contains("T.vectorized"));
+    assert!(shown(&["--asm", "add"]).contains("vaddps"));
+    refused(&reflex(dir.path(), &["inspect", "add.onnx", "--after", "magic"]), &["magic", "fuse"]);
+    refused(&reflex(dir.path(), &["inspect", "add.onnx", "--asm", "sub"]), &["sub", "add"]);
+}
