@@ -109,7 +109,7 @@ impl Program {
         };
         Program::new(Parts {
             exec: verified(exec)?,
-            library: Arc::new(Opened(library)),
+            library: Arc::new(library),
             signatures: Arc::new(signatures),
             objects: None,
             target: host.clone(),
@@ -230,6 +230,11 @@ impl Program {
         text::as_python(self.0.vm.executable())
     }
 
+    /// Bytecode as a Rust function that builds it with the VM's `ExecBuilder`.
+    pub fn as_rust(&self) -> String {
+        text::as_rust(self.0.vm.executable())
+    }
+
     /// Sizes and counts.
     pub fn stats(&self) -> String {
         text::stats(self.0.vm.executable())
@@ -260,15 +265,6 @@ fn verified(exec: Executable) -> Result<Verified<Executable>> {
         return Err(failed(&"the executable defines no function"));
     }
     verify::verify(exec).map_err(|e| failed(&e))
-}
-
-/// The kernels of an opened library.
-struct Opened(Library);
-
-impl program::Library for Opened {
-    fn function(&self, name: &str) -> Option<reflex_runtime::function::Function> {
-        self.0.function(name)
-    }
 }
 
 /// The bundle of a library, which stays open with it.

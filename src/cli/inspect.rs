@@ -28,6 +28,9 @@ struct What {
     /// Bytecode as a Python program for TVM's ExecBuilder.
     #[arg(long)]
     python: bool,
+    /// Bytecode as a Rust function for the VM's ExecBuilder.
+    #[arg(long)]
+    rust: bool,
     /// Sizes and counts.
     #[arg(long)]
     stats: bool,
@@ -46,6 +49,7 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
         What { after: Some(pass), .. } => engine.dump_after(&args.model, pass)?,
         What { asm: Some(func), .. } => engine.load(&args.model)?.assembly(func)?,
         What { python: true, .. } => engine.load(&args.model)?.as_python(),
+        What { rust: true, .. } => engine.load(&args.model)?.as_rust(),
         What { stats: true, .. } => engine.load(&args.model)?.stats(),
         _ => engine.load(&args.model)?.as_text(),
     };

@@ -1,4 +1,4 @@
-//! What TVM prints about an executable: `as_text`, `as_python` and `stats`.
+//! What TVM prints about an executable: `as_text`, `as_python` and `stats`; and `as_rust`.
 //!
 //! `as_text` and `stats` are TVM's text, character for character, and also cover what
 //! TVM's printers throw on (float constants). `as_python` differs where TVM's output is
@@ -10,7 +10,11 @@ use std::fmt::{self, Write};
 use crate::bytecode::{Arg, Args, BadWord, Instr, Reg};
 use crate::executable::{Constant, Executable, FuncKind, Function};
 
-/// Tensors up to this many bytes are spelled out in `as_python`.
+mod rust;
+
+pub use rust::as_rust;
+
+/// Tensors up to this many bytes are spelled out in `as_python` and `as_rust`.
 const SPELLED_OUT: usize = 4096;
 
 /// The instructions of every function, as TVM's `as_text` prints them.
@@ -90,6 +94,11 @@ fn args_text(exec: &Executable, args: Args<'_>) -> String {
 /// A Python script that builds the executable with TVM's `ExecBuilder`.
 pub fn as_python(exec: &Executable) -> String {
     let mut out = String::from("ib = rx.ExecBuilder()\n");
+    // In table order: a function may be called before it is defined.
+    for f in exec.functions.iter().filter(|f| f.kind != FuncKind::VmTir) {
+        writeln!(out, "ib.declare_function({}, {})", python_string(&f.name), f.kind as i32)
+            .expect("writing to a String cannot fail");
+    }
     for constant in &exec.constants {
         python_constant(&mut out, constant).expect("writing to a String cannot fail");
     }
@@ -163,7 +172,12 @@ fn python_string(text: &str) -> String {
 }
 
 fn python_function(out: &mut String, exec: &Executable, f: &Function) -> fmt::Result {
-    writeln!(out, "with ib.function(\"{}\", num_inputs={}):", f.name, f.num_args)?;
+    write!(out, "with ib.function({}, num_inputs={}", python_string(&f.name), f.num_args)?;
+    if !f.param_names.is_empty() {
+        let names: Vec<_> = f.param_names.iter().map(|name| python_string(name)).collect();
+        write!(out, ", param_names=[{}]", names.join(", "))?;
+    }
+    out.push_str("):\n");
     for index in instr_range(f) {
         let Ok(instr) = exec.instr(index) else { break };
         out.push_str("    ");
@@ -229,6 +243,7 @@ fn stats_constant(constant: &Constant) -> String {
         Constant::DType(dtype) => dtype.to_string(),
         Constant::Str(text) => format!("\"{text}\""),
         Constant::Shape(shape) => format!("shapetuple{shape:?}"),
+        Constant::Tensor(tensor) if tensor.shape.is_empty() => "scalar".to_owned(),
         Constant::Tensor(tensor) => format!("{:?}", tensor.shape),
     }
 }

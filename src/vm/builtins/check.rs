@@ -38,7 +38,8 @@ fn wrong_kind(at: &AnyView<'_>, expected: &str, got: &AnyView<'_>) -> Error {
 pub fn check_tensor_info(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     let (x, dtype, at) = match args {
         [x, _, at] => (x, None, at),
-        [x, _, dtype, at] => (x, Some(dtype), at),
+        // A type that is left open is written as None.
+        [x, _, dtype, at] => (x, Some(dtype).filter(|dtype| !dtype.is_none()), at),
         _ => return Err(super::arity(TENSOR, args.len(), 3)),
     };
     let ndim = int(TENSOR, args, 1)?;

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Builds modules with TVM in both of its exec modes, and writes what TVM's own VM answers.
+
+usage: modules.py OUT_DIR [--small]  (needs apache-tvm, apache-tvm-ffi, numpy and a C++ compiler)
+
+For every module and mode OUT_DIR gets NAME.MODE.so, NAME.MODE.txt and NAME.MODE.stats (what TVM
+prints about it), for every module NAME.json (calls with arguments and results or error kinds)
+and, where TVMScript has a form for it, NAME.py (what TVM prints of the module). Modules are in
+subjects.py; --small leaves out the real models. A folder that this script finished is left alone.
+"""
+import fcntl
+import hashlib
+import json
+import os
+import sys
+
+os.environ.setdefault("TVM_NUM_THREADS", "1")
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCES = ("modules.py", "subjects.py")
+
+
+def fingerprint():
+    digest = hashlib.sha256(os.environ.get("REFLEX_MODELS", "").encode())
+    for name in SOURCES:
+        with open(os.path.join(HERE, name), "rb") as source:
+            digest.update(source.read())
+    return digest.hexdigest()
+
+
+def to_json(value):
+    """A value as JSON: tensors as type, shape and bytes."""
+    import tvm
+
+    if isinstance(value, (tvm.runtime.Tensor, np.ndarray)):
+        array = np.ascontiguousarray(value.numpy() if not isinstance(value, np.ndarray) else value)
+        return {"dtype": str(array.dtype), "shape": list(np.shape(value)), "data": array.tobytes().hex()}
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, str):
+        return {"text": str(value)}
+    if isinstance(value, tvm.runtime.ShapeTuple):
+        return {"extents": [int(extent) for extent in value]}
+    return {"tuple": [to_json(item) for item in value]}
+
+
+def to_tvm(value):
+    import tvm
+
+    if isinstance(value, np.ndarray):
+        return tvm.runtime.tensor(value)
+    if isinstance(value, Shape):
+        return tvm.runtime.ShapeTuple(list(value))
+    if isinstance(value, tuple):
+        return tvm.runtime.convert([to_tvm(item) for item in value])
+    return value
+
+
+class Shape(tuple):
+    """A shape among arguments."""
+
+
+def kind(error):
+    """The kind of an error as tvm-ffi names it."""
+    return type(error).__name__
+
+
+def run(vm, func, args):
+    try:
+        return {"result": to_json(vm[func](*[to_tvm(arg) for arg in args]))}
+    except Exception as error:  # noqa: BLE001: every kind is an answer
+        return {"error": kind(error)}
+
+
+def argument(value):
+    if isinstance(value, Shape):
+        return {"extents": list(value)}
+    if isinstance(value, tuple):
+        return {"tuple": [argument(item) for item in value]}
+    return to_json(value)
+
+
+def export(subject, out):
+    import tvm
+    from tvm import relax
+
+    calls, answers = [], {}
+    for mode in subject.modes:
+        built = subject.build(mode)
+        path = f"{out}/{subject.name}.{mode}"
+        built.export_library(path + ".so")
+        for suffix, text in (("txt", built.as_text()), ("stats", built.stats())):
+            with open(f"{path}.{suffix}", "w", encoding="utf-8") as file:
+                file.write(text)
+        if mode in subject.trusted:
+            vm = relax.VirtualMachine(tvm.runtime.load_module(path + ".so"), tvm.cpu())
+            answers[mode] = [run(vm, func, args) for func, args in subject.cases]
+    for at, (func, args) in enumerate(subject.cases):
+        given = [argument(arg) for arg in args]
+        answer = {mode: answers.get(mode, answers[subject.trusted[0]])[at] for mode in subject.modes}
+        calls.append({"func": func, "args": given, "answer": answer})
+    with open(f"{out}/{subject.name}.json", "w", encoding="utf-8") as file:
+        json.dump(calls, file)
+    if subject.module is not None:
+        with open(f"{out}/{subject.name}.py", "w", encoding="utf-8") as file:
+            file.write(subject.module.script(show_meta=True))
+
+
+def main():
+    out = sys.argv[1]
+    os.makedirs(out, exist_ok=True)
+    with open(f"{out}/.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = f"{out}/.complete"
+        if os.path.exists(done) and open(done, encoding="utf-8").read() == fingerprint():
+            return
+        for name in os.listdir(out):
+            if name != ".lock":
+                os.remove(f"{out}/{name}")
+        import subjects
+
+        names = []
+        for subject in subjects.small() if "--small" in sys.argv else subjects.subjects():
+            export(subject, out)
+            names.append({"name": subject.name, "modes": list(subject.modes), "large": subject.name in subjects.MODELS})
+        with open(f"{out}/all.json", "w", encoding="utf-8") as file:
+            json.dump(names, file)
+        with open(done, "w", encoding="utf-8") as file:
+            file.write(fingerprint())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+//! Values as the JSON of modules.py: tensors as type, shape and bytes.
+
+use reflex::{Any, Tensor};
+use reflex_runtime::array::Array;
+use reflex_runtime::shape::Shape;
+use serde_json::{Value, json};
+
+fn extents(value: &Value) -> Vec<i64> {
+    value.as_array().expect("a list").iter().map(|e| e.as_i64().expect("an extent")).collect()
+}
+
+/// The value that JSON describes.
+pub fn any(value: &Value) -> Any {
+    match value {
+        Value::Null => Any::NONE,
+        Value::Bool(b) => Any::from(*b),
+        Value::Number(n) => match n.as_i64() {
+            Some(int) => Any::from(int),
+            None => Any::from(n.as_f64().expect("a number")),
+        },
+        Value::Object(fields) => {
+            if let Some(data) = fields.get("data") {
+                let hex = data.as_str().expect("hex");
+                let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex");
+                let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
+                let dtype = fields["dtype"].as_str().expect("a name").parse().expect("a type");
+                let shape = extents(&fields["shape"]);
+                Tensor::from_bytes(&shape, dtype, &bytes).expect("a tensor").into()
+            } else if let Some(items) = fields.get("extents") {
+                Shape::new(&extents(items)).into()
+            } else if let Some(text) = fields.get("text") {
+                Any::from(text.as_str().expect("text"))
+            } else {
+                let items = fields["tuple"].as_array().expect("a list");
+                Array::new(items.iter().map(any)).into()
+            }
+        }
+        other => panic!("no value: {other}"),
+    }
+}
+
+/// The JSON that describes a value.
+pub fn json(value: &Any) -> Value {
+    let view = value.view();
+    if let Some(tensor) = value.downcast_ref::<Tensor>() {
+        let bytes = tensor.to_bytes().expect("a compact tensor");
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        return json!({ "dtype": tensor.dtype().to_string(), "shape": tensor.shape(), "data": hex });
+    }
+    if let Some(items) = value.downcast_ref::<Array>() {
+        return json!({ "tuple": items.iter().map(json).collect::<Vec<_>>() });
+    }
+    if let Some(shape) = value.downcast_ref::<Shape>() {
+        return json!({ "extents": shape.to_vec() });
+    }
+    if let Some(text) = value.as_str() {
+        return json!({ "text": text });
+    }
+    match (view.type_key().as_str(), view.as_int(), view.as_float()) {
+        ("None", ..) => Value::Null,
+        ("bool", Some(truth), _) => json!(truth != 0),
+        (_, Some(int), _) => json!(int),
+        (_, None, Some(float)) => json!(float),
+        (key, ..) => panic!("a value of type {key}"),
+    }
+}
