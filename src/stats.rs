@@ -1,8 +1,15 @@
-//! Latency statistics: percentiles of a sample, and how far two tensors are apart.
+//! Latency statistics: percentiles of a sample, two samples beside each other; and how far two
+//! tensors are apart.
 
 use serde::Serialize;
 
 use crate::npz::Array;
+
+mod comparison;
+mod histogram;
+
+pub use comparison::{Comparison, Tail, split_mix};
+pub use histogram::Histogram;
 
 /// Percentiles of a latency sample, microseconds.
 #[derive(Clone, Debug, Serialize)]

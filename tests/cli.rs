@@ -115,6 +115,24 @@ fn bench_reports_one_object_a_mode() {
 }
 
 #[test]
+fn ab_reports_a_ratio_with_its_interval() {
+    let dir = folder();
+    let args = ["bench", "add.onnx", "--ab", "bytecode,compiled", "--min-time", "0.02"];
+    let report = json(&reflex(dir.path(), &[&args[..], &["--json", "--svg", "ab.svg"]].concat()));
+    let number = |key: &str| report[key].as_f64().expect("a number");
+    assert!(number("low") <= number("ratio") && number("ratio") <= number("high"), "{report}");
+    for (side, name) in [("a", "bytecode"), ("b", "compiled"), ("control", "spin loop")] {
+        assert_eq!(report[side]["name"], name);
+        assert!(report[side]["p999_us"].as_f64() >= report[side]["p50_us"].as_f64(), "{report}");
+    }
+    assert!(std::fs::read_to_string(dir.path().join("ab.svg")).expect("drawn").contains("<path"));
+    let text = reflex(dir.path(), &args);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("compiled / bytecode: ") && text.contains('█'), "{text}");
+    refused(&reflex(dir.path(), &["bench", "add.onnx", "--ab", "tiered"]), &["--ab", "two modes"]);
+}
+
+#[test]
 fn bad_arguments_are_refused_by_name() {
     let dir = folder();
     let run = |args: &[&str]| reflex(dir.path(), &[&["run", "add.onnx"], args].concat());

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use reflex::npz::{self, Feed};
 use reflex::stats::Latency;
-use reflex::{Mode, Prepared, Program, Result, Session};
+use reflex::{Error, Mode, Prepared, Program, Result, Session};
 use serde::Serialize;
 
 use super::EngineArgs;
+use super::ab;
 use super::inputs::InputArgs;
 
 /// Arguments of `bench`.
@@ -23,6 +24,12 @@ pub struct BenchArgs {
     /// Modes to measure.
     #[arg(long, default_value = "bytecode,compiled,tiered", value_delimiter = ',')]
     modes: Vec<Mode>,
+    /// Compare two modes instead: ratio with a confidence interval, tails, histogram.
+    #[arg(long, value_delimiter = ',', num_args = 1, value_name = "A,B", conflicts_with = "modes")]
+    ab: Vec<Mode>,
+    /// Draw the comparison's histogram to a file.
+    #[arg(long, value_name = "FILE", requires = "ab")]
+    svg: Option<PathBuf>,
     #[command(flatten)]
     inputs: InputArgs,
     /// Feeds from a reference file instead.
@@ -37,12 +44,13 @@ pub struct BenchArgs {
 }
 
 /// One mode's measurements.
-struct Lane {
-    mode: Mode,
+pub struct Lane {
+    pub mode: Mode,
     session: Session,
     load_ms: f64,
     first_ms: f64,
-    sample: Vec<f64>,
+    /// Microseconds by call.
+    pub sample: Vec<f64>,
 }
 
 #[derive(Serialize)]
@@ -69,12 +77,20 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     };
     let feeds: Vec<Prepared> =
         feeds.iter().map(|f| program.prepare("main", f)).collect::<Result<_>>()?;
-    let mut lanes = args
-        .modes
+    let modes = match args.ab.as_slice() {
+        [] => &args.modes,
+        [_, _] => &args.ab,
+        _ => return Err(Error::input("--ab takes two modes, as in --ab bytecode,tiered")),
+    };
+    let mut lanes = modes
         .iter()
         .map(|mode| Lane::open(&program, *mode, load_ms, &feeds))
         .collect::<Result<Vec<Lane>>>()
         .map_err(|e| e.at(args.model.display()))?;
+    if !args.ab.is_empty() {
+        let lanes = lanes.try_into().unwrap_or_else(|_| unreachable!("two modes make two lanes"));
+        return ab::run(lanes, &feeds, args.min_time, args.svg.as_deref(), args.json);
+    }
     measure(&mut lanes, &feeds, args.min_time)?;
     report(lanes, args.json);
     Ok(ExitCode::SUCCESS)
@@ -93,6 +109,19 @@ impl Lane {
         let mut lane = Lane { mode, session, load_ms: load_ms + open_ms, first_ms, sample: vec![] };
         lane.warm_up(feeds)?;
         Ok(lane)
+    }
+
+    /// One call that is not measured.
+    pub fn call(&mut self, feed: &Prepared) -> Result<()> {
+        self.session.call(feed).map(drop)
+    }
+
+    /// One measured call, its outputs' release included.
+    pub fn measure(&mut self, feed: &Prepared) -> Result<()> {
+        let start = Instant::now();
+        self.call(feed)?;
+        self.sample.push(start.elapsed().as_nanos() as f64 / 1e3);
+        Ok(())
     }
 
     /// Every feed once, and a fifth of a second: caches, tiers and clocks settle.
@@ -118,10 +147,7 @@ fn measure(lanes: &mut [Lane], feeds: &[Prepared], min_time: f64) -> Result<()> 
         for lane in lanes.iter_mut() {
             let round = Instant::now();
             for k in next..next + feeds.len().max(8) {
-                let feed = &feeds[k % feeds.len()];
-                let call = Instant::now();
-                lane.session.call(feed)?;
-                lane.sample.push(call.elapsed().as_nanos() as f64 / 1e3);
+                lane.measure(&feeds[k % feeds.len()])?;
                 if round.elapsed() > Duration::from_millis(100) && feeds.len() == 1 {
                     break;
                 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use reflex::npz::{self, Array, Feed};
+use reflex::stats::split_mix;
 use reflex::{DType, Dim, Error, Port, Program, Result};
 
 /// How to make the inputs that are not given.
@@ -130,13 +131,4 @@ fn fill(dtype: DType, shape: Vec<i64>, seed: Option<u64>) -> Option<Array> {
         }
     }
     Some(Array { dtype, shape, data })
-}
-
-/// SplitMix64 (Steele, Lea and Flood 2014).
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }

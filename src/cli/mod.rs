@@ -3,6 +3,7 @@
 //! Results go to standard output, progress and errors to standard error. Exit code 0 is
 //! success, 1 an answer that differs from its reference, 2 an error.
 
+mod ab;
 mod bench;
 mod check;
 mod compile;
@@ -10,6 +11,7 @@ mod conformance;
 mod info;
 mod inputs;
 mod inspect;
+mod plot;
 mod progress;
 mod run;
 
@@ -33,6 +35,7 @@ const EXAMPLES: &str = "Examples:
   reflex run model.onnx --shape x=1x3x224x224 --mode compiled
   reflex check model.onnx --npz reference.npz
   reflex bench model.onnx --modes bytecode,compiled,tiered
+  reflex bench model.onnx --ab bytecode,tiered --svg ab.svg
   reflex compile model.onnx -o model.so && reflex run model.so
   reflex inspect model.onnx --text
 
