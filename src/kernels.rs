@@ -6,6 +6,7 @@ use std::sync::Arc;
 use reflex_codemem::imports::Imports;
 use reflex_codemem::pages::CodeSpace;
 use reflex_codemem::relocate::LoadedObject;
+use reflex_codemem::symbols::PerfMap;
 use reflex_runtime::abi::SafeCall;
 use reflex_runtime::exports;
 use reflex_runtime::function::Function;
@@ -27,16 +28,23 @@ const SLOTS: [(&str, &str); 3] = [
 pub(crate) struct Kernels(HashMap<String, Function>);
 
 impl Kernels {
-    /// Loads objects that a code generator made.
+    /// Loads objects that a code generator made; with `REFLEX_PERF` set, `perf` gets their names.
     pub(crate) fn load(objects: &[Object]) -> Result<Kernels> {
         let failed = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Compile, e.to_string());
         let space = CodeSpace::shared().map_err(|e| failed(&e))?;
         let imports = imports();
+        let perf = match std::env::var_os("REFLEX_PERF") {
+            Some(_) => Some(PerfMap::open().map_err(|e| failed(&e))?),
+            None => None,
+        };
         let mut functions = HashMap::new();
         for object in objects {
             let name = &object.signature.name;
             let loaded = LoadedObject::load(&space, name, &object.elf, &imports);
             let loaded = Arc::new(loaded.map_err(|e| failed(&format!("kernel {name}: {e}")))?);
+            if let Some(map) = &perf {
+                map.add(loaded.functions()).map_err(|e| failed(&e))?;
+            }
             let entry = loaded.symbol(&format!("{PACKED_PREFIX}{name}"));
             let entry = entry.ok_or_else(|| failed(&format!("kernel {name}: no packed entry")))?;
             // SAFETY: the symbol with this prefix in an object of our code generator is a

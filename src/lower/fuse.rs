@@ -7,12 +7,14 @@
 
 mod group;
 mod kind;
+mod layout;
 mod merge;
 
 use std::collections::{HashMap, HashSet};
 
 use reflex_graph::{
-    Binding, Body, Const, Func, FuncData, FuncId, Literal, Module, Node, Op, Type, Value,
+    Binding, Body, Const, Func, FuncData, FuncId, Literal, Module, Node, Op, TensorType, Type,
+    Value,
 };
 use reflex_tir::PrimFunc;
 use reflex_tir::codegen::Target;
@@ -20,7 +22,8 @@ use reflex_tir::codegen::Target;
 use crate::LowerError;
 use crate::graph::edit::release;
 use crate::graph::eliminate_dead_code;
-use crate::legalize::{Packing, pack, packings};
+use crate::legalize::{Packing, block_packings, pack, packings};
+use layout::Layouts;
 use merge::{Kernel, Member, merge};
 
 /// Turns the operators of every function into kernels.
@@ -102,12 +105,13 @@ impl Pass<'_> {
             }
         }
         let groups = group::groups(func, body);
+        let layouts = layout::choose(func, body, consts, self.target);
         let mut replaced: HashMap<usize, Vec<Binding>> = HashMap::new();
         let mut gone = HashSet::new();
         for members in &groups {
             let (root, inner) = members.split_last().expect("groups are never empty");
             gone.extend(inner.iter().copied());
-            let call = self.group(module, func, consts, body, members)?;
+            let call = self.group(module, func, consts, body, members, &layouts)?;
             replaced.insert(*root, call);
         }
         let old = std::mem::take(&mut body.bindings);
@@ -117,6 +121,12 @@ impl Pass<'_> {
                 None if gone.contains(&at) => {}
                 None => body.bindings.push(binding),
             }
+        }
+        for value in layouts.values() {
+            let block = layouts.of(value).expect("a value in blocks");
+            let ty = func.tensor(value);
+            let ty = TensorType::new(ty.dtype, Layouts::shape(&ty.shape, block));
+            func.values[value].ty = Type::Tensor(ty);
         }
         Ok(())
     }
@@ -129,6 +139,7 @@ impl Pass<'_> {
         consts: &HashMap<Value, Const>,
         body: &Body,
         members: &[usize],
+        layouts: &Layouts,
     ) -> Result<Vec<Binding>, LowerError> {
         let mut bindings = vec![];
         let mut packed_values = HashMap::new();
@@ -142,7 +153,8 @@ impl Pass<'_> {
                     "a fusion group holds a node that is no operator",
                 ));
             };
-            let packings = self.packings(func, consts, op, args, &all_args);
+            let sums = layouts.sums(*at);
+            let packings = self.packings(func, consts, (op, args), &all_args, sums);
             for packing in &packings {
                 let value = args[packing.operand];
                 let constant = self.pack(module, consts[&value], packing)?;
@@ -158,10 +170,12 @@ impl Pass<'_> {
                 packed_values.insert(value, fresh);
             }
             let (outputs, source) = (&binding.outputs[..], binding.source.as_str());
-            list.push(Member { op, args: args.clone(), outputs, packings, source });
+            // Without packed weights the sums stay plain; that is right in any layout.
+            let sums = sums.filter(|_| !packings.is_empty());
+            list.push(Member { op, args: args.clone(), outputs, packings, sums, source });
         }
         let constant = |v: Value| consts.get(&v).map(|c| &module.consts[*c]);
-        let kernel = merge("kernel", func, &list, &constant)?;
+        let kernel = merge("kernel", func, &list, &constant, layouts)?;
         // The packed form replaces the original: both would be in memory otherwise.
         for value in packed_values.keys().filter(|v| self.sole.contains(v)) {
             release(module, consts[value]);
@@ -176,16 +190,19 @@ impl Pass<'_> {
         &self,
         func: &Func,
         consts: &HashMap<Value, Const>,
-        op: &Op,
-        args: &[Value],
+        (op, args): (&Op, &[Value]),
         all_args: &[Value],
+        sums: Option<i64>,
     ) -> Vec<Packing> {
         let types: Option<Vec<_>> =
             args.iter().map(|v| func.values[*v].ty.as_tensor().cloned()).collect();
         // A constant that the same kernel reads twice keeps its own layout.
         let once = |n: usize| all_args.iter().filter(|v| **v == args[n]).count() == 1;
         let is_constant = |n: usize| consts.contains_key(&args[n]) && once(n);
-        types.map_or(vec![], |types| packings(op, &types, &is_constant, self.target))
+        types.map_or(vec![], |types| match sums {
+            Some(block) => block_packings(&types, &is_constant, block),
+            None => packings(op, &types, &is_constant, self.target),
+        })
     }
 
     fn pack(

@@ -1,14 +1,16 @@
 //! Writes one kernel for a group: the members' naive kernels one after the other, with the
 //! results between them as intermediate buffers. What is inlined is the schedule's business.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use cranelift_entity::SecondaryMap;
 use reflex_graph::{Func, Literal, Op, TensorType, Value};
+use reflex_tir::schedule::{Refused, Schedule};
 use reflex_tir::{
     Block, BlockIter, Buffer, Expr, ExprKind, For, Param, PrimFunc, Region, Scope, Stmt, Var,
 };
 
+use super::layout::Layouts;
 use crate::LowerError;
 use crate::legalize::{LegalizeError, Legalized, Operand, Packing, legalize};
 
@@ -22,6 +24,8 @@ pub struct Member<'a> {
     pub outputs: &'a [Value],
     /// How constant operands are stored, by operand.
     pub packings: Vec<Packing>,
+    /// The block of channels that its sums are computed in.
+    pub sums: Option<i64>,
     /// Where it came from, for messages.
     pub source: &'a str,
 }
@@ -43,6 +47,7 @@ pub fn merge<'a>(
     func: &Func,
     members: &[Member<'a>],
     constant: &dyn Fn(Value) -> Option<&'a Literal>,
+    layouts: &Layouts,
 ) -> Result<Kernel, LowerError> {
     let Some((root, _)) = members.split_last() else {
         return Err(LowerError::internal("an empty fusion group"));
@@ -57,15 +62,60 @@ pub fn merge<'a>(
         block_names: BTreeSet::new(),
     };
     for member in members {
-        let legalized = merger.legalize(member, constant).map_err(|e| {
+        let mut legalized = merger.legalize(member, constant).map_err(|e| {
             LowerError::unsupported(match member.source {
                 "" => e.to_string(),
                 source => format!("node {source}: {e}"),
             })
         })?;
+        legalized.func = in_blocks(legalized.func, &legalized.inputs, member, layouts)
+            .map_err(|refused| LowerError::internal(refused.to_string()))?;
         merger.append(member, &legalized, std::ptr::eq(member, root))?;
     }
     Ok(merger.finish(root))
+}
+
+/// The member's kernel over tensors in their chosen layouts. What is written by a sum goes as
+/// the sums do, other intermediates as the first operand.
+fn in_blocks(
+    func: PrimFunc,
+    inputs: &[usize],
+    member: &Member<'_>,
+    layouts: &Layouts,
+) -> Result<PrimFunc, Refused> {
+    let params: Vec<Buffer> = func.buffer_params().collect();
+    let values = inputs.iter().map(|n| member.args[*n]).chain(member.outputs.iter().copied());
+    let mut blocks: Vec<(Buffer, i64)> =
+        params.iter().zip(values).filter_map(|(b, v)| Some((*b, layouts.of(v)?))).collect();
+    let source = member.args.first().and_then(|v| layouts.of(*v));
+    let result = member.outputs.first().and_then(|v| layouts.of(*v));
+    if blocks.is_empty() && member.sums.is_none() {
+        return Ok(func);
+    }
+    let mut summed = HashSet::new();
+    func.body.visit(&mut |s| {
+        if let Stmt::Block(b) = s
+            && b.init.is_some()
+        {
+            summed.extend(b.writes.iter().map(|r| r.buffer));
+        }
+    });
+    for buffer in &func.allocs {
+        let block = if summed.contains(buffer) { member.sums.or(result) } else { source };
+        let shape = &func.buffers[*buffer].shape;
+        if let Some(block) = block
+            && shape.len() == 4
+            && shape[1].as_int().is_some_and(|c| c % block == 0)
+        {
+            blocks.push((*buffer, block));
+        }
+    }
+    let mut schedule = Schedule::new(func);
+    for (buffer, block) in blocks {
+        let shape = Layouts::shape(&schedule.func().buffers[buffer].shape, block);
+        schedule.transform_layout(buffer, shape, &|at| Layouts::place(at, block))?;
+    }
+    Ok(schedule.into_func())
 }
 
 struct Merger<'a> {

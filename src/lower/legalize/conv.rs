@@ -5,7 +5,7 @@ use reflex_graph::{ConvAttrs, TensorType};
 use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::{Buffer, Expr};
 
-use super::{Cx, compute_type, sum_of_products};
+use super::{Cx, Role, Source, compute_type, sum_of_products};
 
 /// `Conv`.
 pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
@@ -78,7 +78,9 @@ fn accumulate(
     let work = compute_type(out.dtype);
     let reducer = Reducer { init: Expr::constant(0.0, work), combine: &sum_of_products };
     let bias = (cx.args.len() > 2).then(|| cx.reader(2));
-    if bias.is_none() && work == out.dtype {
+    // Sums in blocks of channels have a buffer of their own: the result may be stored otherwise.
+    let blocks = matches!(&cx.operands[1], Source::Buffer(_, Some(p)) if p.role == Role::Columns);
+    if bias.is_none() && work == out.dtype && !blocks {
         cx.f.reduce_output("conv", "y", work, out.shape, reduced, reducer, element);
         return;
     }

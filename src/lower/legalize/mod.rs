@@ -34,7 +34,7 @@ use reflex_tir::{
     Buffer, DType, Expr, ExprKind, Intrin, Param, PrimFunc, Scope, Stmt, Var, VarData,
 };
 
-pub use packing::{Packing, pack, packings};
+pub use packing::{Packing, Role, block_packings, pack, packings};
 
 /// An operand: its type, and its value when it is a constant.
 #[derive(Clone, Copy, Debug)]

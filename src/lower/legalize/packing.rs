@@ -25,6 +25,17 @@ pub struct Packing {
     pub shape: Vec<i64>,
     /// The operand as batches of matrices.
     pub matrix: Matrix,
+    /// What a panel is for.
+    pub role: Role,
+}
+
+/// The part that packed weights play in a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Broadcast factors: a panel holds the rows of a tile.
+    Rows,
+    /// Vector factors: a panel holds the columns of a tile.
+    Columns,
 }
 
 /// How a tensor is read as batches of matrices.
@@ -46,14 +57,8 @@ pub fn packings(
     target: &Target,
 ) -> Vec<Packing> {
     let lanes = i64::from(target.vector_bytes) / 4;
-    let pack = |operand: usize, matrix: Matrix, width: &dyn Fn(i64) -> i64| {
-        let ty = types.get(operand)?;
-        let shape = ty.const_shape()?;
-        if ty.dtype != DType::F32 || !is_constant(operand) || shape.contains(&0) {
-            return None;
-        }
-        let (_, _, n) = matrix.extents(&shape)?;
-        Some(Packing { operand, width: width(n), shape, matrix })
+    let pack = |operand, matrix, width: &dyn Fn(i64) -> i64| {
+        packing(operand, matrix, types, is_constant, width)
     };
     let columns = |n: i64| panel_width(n, lanes);
     match op {
@@ -66,15 +71,41 @@ pub fn packings(
             let one = |d: &Expr| d.as_int() == Some(1);
             let one_position = types[0].shape.iter().skip(2).all(one);
             let count = positions(attrs, types);
-            let rows = |n: i64| match one_position {
-                true => columns(n),
-                false => conv_rows(n, count, target),
+            let packed = match one_position {
+                true => pack(1, Matrix::NByRest, &columns),
+                false => pack(1, Matrix::NByRest, &|n| conv_rows(n, count, target))
+                    .map(|p| Packing { role: Role::Rows, ..p }),
             };
-            pack(1, Matrix::NByRest, &rows).into_iter().collect()
+            packed.into_iter().collect()
         }
         Op::Rnn(_) => [1, 2].into_iter().filter_map(|n| pack(n, Matrix::NByK, &columns)).collect(),
         _ => vec![],
     }
+}
+
+/// The packings of a convolution that computes its results in blocks of channels.
+pub fn block_packings(
+    types: &[TensorType],
+    is_constant: &dyn Fn(usize) -> bool,
+    block: i64,
+) -> Vec<Packing> {
+    packing(1, Matrix::NByRest, types, is_constant, &|_| block).into_iter().collect()
+}
+
+fn packing(
+    operand: usize,
+    matrix: Matrix,
+    types: &[TensorType],
+    is_constant: &dyn Fn(usize) -> bool,
+    width: &dyn Fn(i64) -> i64,
+) -> Option<Packing> {
+    let ty = types.get(operand)?;
+    let shape = ty.const_shape()?;
+    if ty.dtype != DType::F32 || !is_constant(operand) || shape.contains(&0) {
+        return None;
+    }
+    let (_, _, n) = matrix.extents(&shape)?;
+    Some(Packing { operand, width: width(n), shape, matrix, role: Role::Columns })
 }
 
 /// Positions per image of a convolution's result, where known.

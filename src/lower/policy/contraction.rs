@@ -21,6 +21,8 @@ pub struct Contraction {
     pub column: Expr,
     /// The result's contiguous axis.
     pub inner: Axis,
+    /// Both factors are vectors (channels each alone, in blocks): the row factor is not broadcast.
+    pub both: bool,
 }
 
 impl Contraction {
@@ -42,12 +44,22 @@ impl Contraction {
         let store = linear(func, stage.buffer, &stage.indices, &vars).ok_or(Refusal::NotAffine)?;
         let unit = store.coefficients.iter().position(|c| c.as_int() == Some(1));
         let inner = stage.spatial[unit.ok_or(Refusal::NotContiguous)?].clone();
-        let (row, column) = match (mentions(&args[0], inner.var), mentions(&args[1], inner.var)) {
-            (true, false) => (args[1].clone(), args[0].clone()),
-            (false, true) => (args[0].clone(), args[1].clone()),
-            _ => return Err(Refusal::NotSeparable),
+        let vectors = (mentions(&args[0], inner.var), mentions(&args[1], inner.var));
+        let (row, column) = match vectors {
+            (true, false) => (&args[1], &args[0]),
+            (false, true) => (&args[0], &args[1]),
+            _ if !short(&inner) => return Err(Refusal::NotSeparable),
+            _ => match (has_rows(stage, &args[0], &args[1]), has_rows(stage, &args[1], &args[0])) {
+                (true, false) => (&args[0], &args[1]),
+                (false, true) => (&args[1], &args[0]),
+                _ => return Err(Refusal::NotSeparable),
+            },
         };
-        Ok(Contraction { row, column, inner })
+        let both = vectors == (true, true);
+        if both && !(unit_step(func, row, inner.var) && unit_step(func, column, inner.var)) {
+            return Err(Refusal::NotContiguous);
+        }
+        Ok(Contraction { row: row.clone(), column: column.clone(), inner, both })
     }
 
     /// Results that share one column element: the axes that only the row operand has.
@@ -55,6 +67,22 @@ impl Contraction {
         let only_row = |a: &&Axis| mentions(&self.row, a.var) && !mentions(&self.column, a.var);
         stage.spatial.iter().filter(only_row).cloned().collect()
     }
+}
+
+/// Whether an axis is a block of channels: one vector, or half of one.
+fn short(axis: &Axis) -> bool {
+    matches!(axis.extent.as_int(), Some(8 | 16))
+}
+
+/// Whether `row` has an axis of results that `column` has not.
+fn has_rows(stage: &Stage, row: &Expr, column: &Expr) -> bool {
+    stage.spatial.iter().any(|a| mentions(row, a.var) && !mentions(column, a.var))
+}
+
+fn unit_step(func: &PrimFunc, e: &Expr, var: Var) -> bool {
+    let ExprKind::Load { buffer, indices, .. } = e.kind() else { return false };
+    let at = linear(func, *buffer, indices, &[var]);
+    at.is_some_and(|at| at.coefficients[0].as_int() == Some(1))
 }
 
 /// Copies the column operands that need it; new items come before their contraction.
@@ -79,7 +107,7 @@ pub fn stage_operands(nest: &mut Nest<'_>, items: Vec<Item>) -> Vec<Item> {
 
 fn staged(nest: &mut Nest<'_>, whole: &Stage) -> Option<(Stage, Stage)> {
     let stage = &whole.squeezed();
-    let product = Contraction::of(&nest.func, stage).ok()?;
+    let product = Contraction::of(&nest.func, stage).ok().filter(|p| !p.both)?;
     let (copy, column) = column_copy(nest, stage, &product)?;
     let ExprKind::Call { args, .. } = whole.value.kind() else { return None };
     let value = Expr::call(Intrin::Fma, vec![product.row, column, args[2].clone()]);

@@ -1,6 +1,6 @@
 //! Axes cut into tiles, with what is left at their end.
 
-use reflex_tir::{Expr, ForKind, Stmt, Var};
+use reflex_tir::{BinOp, Expr, ExprKind, ForKind, Stmt, Var};
 
 use super::nest::Nest;
 use super::stage::Axis;
@@ -20,6 +20,15 @@ pub enum Cut {
         width: i64,
         /// Elements in all.
         extent: Expr,
+    },
+    /// By block and lane of whole blocks, several of which make a tile.
+    Blocks {
+        /// Which block.
+        block: Axis,
+        /// Which lane: `width` of them.
+        lane: Axis,
+        /// Lanes per block.
+        width: i64,
     },
 }
 
@@ -48,18 +57,19 @@ pub enum Bound {
 type Body<'a> = dyn FnMut(&mut Nest<'_>, Tile) -> Stmt + 'a;
 
 impl Cut {
-    /// Elements.
+    /// Elements; the number of blocks where it is blocks.
     pub fn extent(&self) -> &Expr {
         match self {
             Cut::Plain(axis) => &axis.extent,
             Cut::Panels { extent, .. } => extent,
+            Cut::Blocks { block, .. } => &block.extent,
         }
     }
 
     /// Width of the panels.
     pub fn width(&self) -> Option<i64> {
         match self {
-            Cut::Plain(_) => None,
+            Cut::Plain(_) | Cut::Blocks { .. } => None,
             Cut::Panels { width, .. } => Some(*width),
         }
     }
@@ -74,6 +84,7 @@ impl Cut {
         match self {
             Cut::Plain(axis) => axis.var == var,
             Cut::Panels { panel, lane, .. } => *panel == var || *lane == var,
+            Cut::Blocks { block, lane, .. } => block.var == var || lane.var == var,
         }
     }
 
@@ -83,6 +94,11 @@ impl Cut {
             Cut::Plain(axis) => vec![(axis.var, tile.place.clone() + lane.clone())],
             Cut::Panels { panel, lane: var, .. } => {
                 vec![(*panel, tile.place.clone()), (*var, lane.clone())]
+            }
+            Cut::Blocks { block, lane: var, width } => {
+                let (first, rest) = split_constant(lane);
+                let place = tile.place.clone() + first / width;
+                vec![(block.var, place), (var.var, rest + first % width)]
             }
         }
     }
@@ -98,7 +114,7 @@ impl Cut {
             }
             Bound::Below(end) => {
                 let first = match self {
-                    Cut::Plain(_) => tile.place.clone(),
+                    Cut::Plain(_) | Cut::Blocks { .. } => tile.place.clone(),
                     Cut::Panels { width, .. } => tile.place.clone() * *width,
                 };
                 Some((first + lane.clone()).lt(end.clone()))
@@ -116,10 +132,13 @@ impl Cut {
         grain: i64,
         body: &mut Body<'_>,
     ) -> Stmt {
+        if let Cut::Blocks { block, width: lanes, .. } = self {
+            return block_tiles(nest, kind, block, width / lanes, *lanes, body);
+        }
         let whole = self.extent().clone().floordiv(width);
         let place = |tile: Expr| match self {
             Cut::Plain(_) => tile * width,
-            Cut::Panels { .. } => tile,
+            Cut::Panels { .. } | Cut::Blocks { .. } => tile,
         };
         let full = |place: Expr| Tile { place, width, bound: Bound::Full };
         let main = nest.repeat(kind, "t", whole.clone(), |nest, t| body(nest, full(place(t))));
@@ -136,6 +155,7 @@ impl Cut {
                 let cond = extent.clone().floormod(width).gt(0);
                 Stmt::If { cond, then: Box::new(body(nest, tile)), otherwise: None }
             }
+            (None, Cut::Blocks { .. }) => return main,
             (None, Cut::Plain(_)) if width == 1 => return main,
             (None, Cut::Plain(axis)) if grain == 1 => {
                 let first = whole * width;
@@ -159,12 +179,46 @@ impl Cut {
     }
 }
 
+/// Tiles of `count` whole blocks each, then one of those that are left.
+fn block_tiles(
+    nest: &mut Nest<'_>,
+    kind: ForKind,
+    block: &Axis,
+    count: i64,
+    lanes: i64,
+    body: &mut Body<'_>,
+) -> Stmt {
+    let full = |place, count: i64| Tile { place, width: count * lanes, bound: Bound::Full };
+    let whole = block.extent.clone().floordiv(count);
+    let main = nest.repeat(kind, "t", whole.clone(), |nest, t| body(nest, full(t * count, count)));
+    match block.extent.as_int() {
+        Some(n) if n % count == 0 => main,
+        Some(n) => Stmt::Seq(vec![main, body(nest, full(whole * count, n % count))]),
+        None => {
+            let first = whole * count;
+            let left = block.extent.clone() - first.clone();
+            let rest = nest.repeat(ForKind::Serial, "t", left, |nest, t| {
+                body(nest, full(first.clone() + t, 1))
+            });
+            Stmt::Seq(vec![main, rest])
+        }
+    }
+}
+
 /// The constant added to a vector lane.
 fn constant_part(lane: &Expr) -> i64 {
+    split_constant(lane).0
+}
+
+/// A vector lane as a constant and what it is added to.
+fn split_constant(lane: &Expr) -> (i64, Expr) {
     match lane.kind() {
-        reflex_tir::ExprKind::Binary { op: reflex_tir::BinOp::Add, b, .. } => {
-            b.as_int().unwrap_or(0)
+        ExprKind::Binary { op: BinOp::Add, a, b } if b.as_int().is_some() => {
+            (b.as_int().unwrap_or(0), a.clone())
         }
-        _ => lane.as_int().unwrap_or(0),
+        _ => match lane.as_int() {
+            Some(n) => (n, Expr::i64(0)),
+            None => (0, lane.clone()),
+        },
     }
 }

@@ -12,6 +12,7 @@
 //! The order over k is the stage's own, so results equal the naive nest's bit for bit. What is
 //! left of the rows gets smaller tiles, never a branch inside the k loop.
 
+use reflex_tir::codegen::Target;
 use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, ForKind, Intrin, Stmt, Var};
 
 use super::affine::{linear, mentions};
@@ -30,6 +31,8 @@ struct Gemm {
     rows: Option<Cut>,
     /// Rows have columns of their own and share the row factor instead.
     spread: bool,
+    /// The row factor is a vector too.
+    both: bool,
     columns: Cut,
     outer: Vec<Axis>,
     lanes: i64,
@@ -53,14 +56,14 @@ pub fn gemm(
         Parallel::Yes if kernel.work() >= 2 * PARALLEL_WORK => Parallel::Yes,
         _ => Parallel::No,
     };
-    let wide = kernel.outer.iter().any(|a| a.extent.as_int().is_none_or(|n| n > 1));
-    let (by_outer, by_column) = match (threads, wide) {
-        (Parallel::Yes, true) => (Parallel::Yes, Parallel::No),
-        (Parallel::Yes, false) => (Parallel::No, Parallel::Yes),
-        (Parallel::No, _) => (Parallel::No, Parallel::No),
-    };
-    let body = kernel.tiles(nest, by_column);
-    Ok(nest.outer(&kernel.outer, by_outer, body))
+    Ok(kernel.nest(nest, threads))
+}
+
+fn kind_of(threads: Parallel) -> ForKind {
+    match threads {
+        Parallel::Yes => ForKind::Parallel,
+        Parallel::No => ForKind::Serial,
+    }
 }
 
 /// Both stages without axes of extent 1 and over the same variables.
@@ -154,7 +157,7 @@ impl Gemm {
         epilogue: Option<Stage>,
         splits: &[Split],
     ) -> Result<Gemm, Refusal> {
-        let Contraction { row, column, inner } = Contraction::of(&nest.func, &stage)?;
+        let Contraction { row, column, inner, both } = Contraction::of(&nest.func, &stage)?;
         let mut lanes = nest.lanes(4);
         let only = |v: Var, e: &Expr, other: &Expr| mentions(e, v) && !mentions(other, v);
         let cut = |axis: &Axis, e: &Expr, other: &Expr| match splits
@@ -177,6 +180,19 @@ impl Gemm {
         {
             lanes /= 2;
         }
+        // Columns that fill one vector: further vectors come from the next axis.
+        let beside_lanes = |a: &&Axis| {
+            a.var != inner.var && mentions(&column, a.var) && mentions(&row, a.var) == both
+        };
+        let next_block = stage.spatial.iter().find(beside_lanes).cloned();
+        let columns = match (columns, next_block) {
+            (Cut::Plain(lane), Some(block))
+                if lane.extent.as_int() == Some(lanes) && block.extent.as_int().is_some() =>
+            {
+                Cut::Blocks { block, lane, width: lanes }
+            }
+            (columns, _) => columns,
+        };
         let last_row = stage.spatial.iter().rev().find(|a| only(a.var, &row, &column));
         let rows = last_row.map(|a| cut(a, &row, &column));
         // Without rows (a depthwise window), rows of results side by side keep the
@@ -184,7 +200,7 @@ impl Gemm {
         let beside = |a: &&Axis| {
             a.var != inner.var && only(a.var, &column, &row) && a.extent.as_int().is_some()
         };
-        let spread = rows.is_none() && matches!(columns, Cut::Plain(_));
+        let spread = rows.is_none() && !both && matches!(columns, Cut::Plain(_));
         let rows = match rows {
             None if spread => stage.spatial.iter().rev().find(beside).cloned().map(Cut::Plain),
             rows => rows,
@@ -203,7 +219,20 @@ impl Gemm {
         outer.reverse();
         outer.sort_by_key(|a| std::cmp::Reverse(a.extent.as_int().unwrap_or(0)));
         let registers = if nest.lanes(4) >= 16 { 24 } else { 12 };
-        Ok(Gemm { stage, epilogue, row, column, rows, spread, columns, outer, lanes, registers })
+        let kernel = Gemm {
+            stage,
+            epilogue,
+            row,
+            column,
+            rows,
+            spread,
+            both,
+            columns,
+            outer,
+            lanes,
+            registers,
+        };
+        Ok(kernel)
     }
 
     /// Multiply-adds; unknown extents count as [`UNKNOWN_EXTENT`].
@@ -214,6 +243,9 @@ impl Gemm {
 
     /// Rows and vectors of the main tile.
     fn tile_size(&self) -> (i64, i64) {
+        if let Cut::Blocks { block, .. } = &self.columns {
+            return self.block_tile_size(block);
+        }
         let registers = self.registers;
         let rows = self.rows.as_ref().map_or(Some(1), |r| r.extent().as_int());
         let panel_rows = self.rows.as_ref().and_then(Cut::width);
@@ -238,21 +270,87 @@ impl Gemm {
         (height, vectors)
     }
 
+    /// Rows and blocks of a tile: the most products per element loaded that the registers hold.
+    fn block_tile_size(&self, block: &Axis) -> (i64, i64) {
+        let blocks = block.extent.as_int().unwrap_or(1);
+        let rows = self.rows.as_ref().map_or(Some(1), |r| r.extent().as_int());
+        let height = |vectors: i64| {
+            let most = (self.registers / vectors).min(14);
+            match rows {
+                Some(rows) => even_part(rows, most),
+                None => (16 / vectors).clamp(1, 8),
+            }
+        };
+        // With a vector on both sides nothing is shared between blocks.
+        let most = if self.both { 1 } else { 4.min(blocks) };
+        let worth = |vectors: &i64| {
+            let (height, left) = (height(*vectors), blocks % vectors);
+            let products = height * vectors;
+            let idle = if left == 0 { 0 } else { (vectors - left) * 100 / (blocks + vectors) };
+            products.min(16) * 1000 / (height + vectors) - idle * 10
+        };
+        let vectors = (1..=most).max_by_key(worth).unwrap_or(1);
+        (height(vectors), vectors)
+    }
+
+    /// Whether all columns of a tile are done before the next tile of columns: their factors
+    /// would not stay in the cache from one row of results to the next.
+    fn columns_first(&self, target: &Target) -> bool {
+        let Cut::Blocks { block, .. } = &self.columns else { return false };
+        let extent = |a: &Axis| a.extent.as_int().unwrap_or(UNKNOWN_EXTENT);
+        let depth = self.stage.reduce.iter().map(extent).fold(1, i64::saturating_mul);
+        let bytes = depth.saturating_mul(extent(block)).saturating_mul(self.lanes * 4);
+        !self.both && bytes > target.l2_bytes as i64 / 2
+    }
+
+    /// The nest over all tiles: where the threads are, and in which order.
+    fn nest(&self, nest: &mut Nest<'_>, threads: Parallel) -> Stmt {
+        let wide = self.outer.iter().any(|a| a.extent.as_int().is_none_or(|n| n > 1));
+        let (height, vectors) = self.tile_size();
+        if self.columns_first(nest.target) || (!wide && matches!(self.columns, Cut::Blocks { .. }))
+        {
+            let tiles = (self.columns.extent().as_int().unwrap_or(1) + vectors - 1) / vectors;
+            let (by_column, by_row) = match tiles >= 8 {
+                true => (kind_of(threads), ForKind::Serial),
+                false => (ForKind::Serial, kind_of(threads)),
+            };
+            let width = vectors * self.lanes;
+            return self.columns.tiles(nest, by_column, width, self.lanes, &mut |nest, columns| {
+                let rows = self.row_tiles(
+                    nest,
+                    &columns,
+                    height,
+                    if wide { ForKind::Serial } else { by_row.clone() },
+                );
+                let outer = match by_row == ForKind::Parallel && wide {
+                    true => Parallel::Yes,
+                    false => Parallel::No,
+                };
+                nest.outer(&self.outer, outer, rows)
+            });
+        }
+        let (by_outer, by_column) = match (threads, wide) {
+            (Parallel::Yes, true) => (Parallel::Yes, Parallel::No),
+            (Parallel::Yes, false) => (Parallel::No, Parallel::Yes),
+            (Parallel::No, _) => (Parallel::No, Parallel::No),
+        };
+        let body = self.tiles(nest, by_column);
+        nest.outer(&self.outer, by_outer, body)
+    }
+
     fn tiles(&self, nest: &mut Nest<'_>, threads: Parallel) -> Stmt {
         let (height, vectors) = self.tile_size();
-        let kind = match threads {
-            Parallel::Yes => ForKind::Parallel,
-            Parallel::No => ForKind::Serial,
-        };
         let width = vectors * self.lanes;
-        self.columns.tiles(nest, kind, width, self.lanes, &mut |nest, columns| {
-            let Some(rows) = &self.rows else {
-                return self.tile(nest, None, &columns);
-            };
-            rows.tiles(nest, ForKind::Serial, height, 1, &mut |nest, rows| {
-                self.tile(nest, Some(&rows), &columns)
-            })
+        self.columns.tiles(nest, kind_of(threads), width, self.lanes, &mut |nest, columns| {
+            self.row_tiles(nest, &columns, height, ForKind::Serial)
         })
+    }
+
+    fn row_tiles(&self, nest: &mut Nest<'_>, columns: &Tile, height: i64, kind: ForKind) -> Stmt {
+        let Some(rows) = &self.rows else {
+            return self.tile(nest, None, columns);
+        };
+        rows.tiles(nest, kind, height, 1, &mut |nest, rows| self.tile(nest, Some(&rows), columns))
     }
 
     /// Binds the tile's axes to a row and a column of it.
@@ -307,17 +405,23 @@ impl Gemm {
                     Stmt::Let { var: b, value, body }
                 });
                 let body = Box::new(Stmt::Seq(sums.collect()));
-                return Stmt::Let { var: a, value: self.row_at(rows, columns, 0), body };
+                let value = self.row_at(rows, columns, 0, &Expr::i64(0));
+                return Stmt::Let { var: a, value, body };
             }
             let factors: Vec<(Var, Expr)> = (0..vectors)
                 .map(|v| (nest.float_var("b"), self.column_at(rows, columns, 0, &lane(v))))
                 .collect();
-            let each_row = (0..height).map(|r| {
-                let a = nest.float_var("a");
-                let sums = factors.iter().zip(0..).map(|((b, _), v)| sum(nest, a, *b, r, v));
-                let body = Box::new(Stmt::Seq(sums.collect()));
-                Stmt::Let { var: a, value: self.row_at(rows, columns, r), body }
-            });
+            let shared = if self.both { 0..vectors } else { 0..1 };
+            let each_row =
+                (0..height).flat_map(|r| shared.clone().map(move |v| (r, v))).map(|(r, own)| {
+                    let a = nest.float_var("a");
+                    let of_own = |(_, v): &(&(Var, Expr), i64)| !self.both || *v == own;
+                    let sums = factors.iter().zip(0..).filter(of_own);
+                    let sums = sums.map(|((b, _), v)| sum(nest, a, *b, r, v));
+                    let body = Box::new(Stmt::Seq(sums.collect()));
+                    let at = if self.both { lane(own) } else { Expr::i64(0) };
+                    Stmt::Let { var: a, value: self.row_at(rows, columns, r, &at), body }
+                });
             let body = Stmt::Seq(each_row.collect());
             factors.into_iter().rev().fold(body, |body, (var, value)| Stmt::Let {
                 var,
@@ -327,9 +431,9 @@ impl Gemm {
         })
     }
 
-    /// The row operand in a row of the tile.
-    fn row_at(&self, rows: Option<&Tile>, columns: &Tile, r: i64) -> Expr {
-        let bound = self.at(rows, columns, &Expr::i64(r), &Expr::i64(0));
+    /// The row operand in a row of the tile, at a lane where it is a vector.
+    fn row_at(&self, rows: Option<&Tile>, columns: &Tile, r: i64, lane: &Expr) -> Expr {
+        let bound = self.at(rows, columns, &Expr::i64(r), lane);
         bind(&self.row, &bound)
     }
 

@@ -13,6 +13,7 @@
 //! | `naive` | the rest | as written |
 
 mod affine;
+mod blocks;
 mod contraction;
 mod cut;
 mod fuse;
@@ -87,6 +88,7 @@ pub fn schedule(func: &PrimFunc, target: &Target) -> PrimFunc {
 pub fn schedule_explained(func: &PrimFunc, target: &Target) -> Scheduled {
     let mut items = stage::items_of(&func.body);
     let mut nest = Nest { func: func.clone(), target };
+    items = blocks::split_blocks(&mut nest, items);
     fuse::inline_stages(&nest.func, &mut items, &HashSet::new());
     items = contraction::stage_operands(&mut nest, items);
     fuse::inline_stages(&nest.func, &mut items, &HashSet::new());

@@ -1,0 +1,187 @@
+//! Random networks of convolutions: tensors in blocks of channels change nothing.
+
+mod harness;
+
+use harness::{agree, f32s};
+use reflex_graph::builder::FuncBuilder;
+use reflex_graph::{
+    Binary, ConvAttrs, FuncData, Literal, Module, Node, Op, PoolAttrs, PoolKind, ReduceKind,
+    TensorType, Unary, Value,
+};
+use reflex_lower::pipeline::{Options, Quiet, run_graph};
+use reflex_tir::codegen::Target;
+use reflex_tir::{DType, Expr};
+
+/// xorshift64*
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % n
+    }
+
+    fn pick<T: Clone>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len())].clone()
+    }
+}
+
+/// An image of a known number of channels, and its height.
+#[derive(Clone, Copy)]
+struct Image {
+    value: Value,
+    channels: i64,
+    height: i64,
+}
+
+struct Net<'a, 'm> {
+    b: FuncBuilder<'m>,
+    r: &'a mut Random,
+    images: Vec<Image>,
+}
+
+impl Net<'_, '_> {
+    fn op(&mut self, op: Op, args: &[Value]) -> Value {
+        self.b.emit1(op, args).unwrap()
+    }
+
+    /// Noise that keeps sums of so many products about as large as their factors.
+    fn weights(&mut self, shape: &[i64]) -> Value {
+        let seed = self.r.below(1 << 20) as u64;
+        let size = (shape[1..].iter().product::<i64>() as f32).sqrt();
+        let noise = f32s(shape, seed);
+        let scaled = noise.bytes().as_chunks().0.iter().map(|c| f32::from_le_bytes(*c) / size);
+        let scaled: Vec<f32> = scaled.collect();
+        self.b.constant(Literal::from_f32(shape.to_vec(), &scaled))
+    }
+
+    fn conv(&mut self, x: Image, channels: i64, kernel: i64, groups: i64, bias: bool) -> Image {
+        let stride = if kernel > 1 && x.height > 4 { self.r.pick(&[1, 2]) } else { 1 };
+        let pad = kernel / 2;
+        let attrs = ConvAttrs {
+            strides: vec![stride, 1],
+            pads_begin: vec![pad; 2],
+            pads_end: vec![pad; 2],
+            dilations: vec![1; 2],
+            groups,
+        };
+        let mut args =
+            vec![x.value, self.weights(&[channels, x.channels / groups, kernel, kernel])];
+        if bias {
+            args.push(self.weights(&[channels]));
+        }
+        let value = self.op(Op::Conv(attrs), &args);
+        Image { value, channels, height: (x.height + 2 * pad - kernel) / stride + 1 }
+    }
+
+    fn pool(&mut self, x: Image) -> Image {
+        let attrs = PoolAttrs {
+            kind: self
+                .r
+                .pick(&[PoolKind::Max { indices: false }, PoolKind::Average { count_pads: false }]),
+            kernel: vec![3, 3],
+            strides: vec![1, 1],
+            pads_begin: vec![1, 1],
+            pads_end: vec![1, 1],
+            dilations: vec![1, 1],
+            ceil: false,
+        };
+        Image { value: self.op(Op::Pool(attrs), &[x.value]), ..x }
+    }
+
+    /// `x` times what its channels are on average.
+    fn gated(&mut self, x: Image) -> Image {
+        let mean = Op::Reduce { kind: ReduceKind::Mean, axes: vec![2, 3], keep_dims: true };
+        let gate = self.op(mean, &[x.value]);
+        let gate = self.op(Op::Unary(Unary::Sigmoid), &[gate]);
+        Image { value: self.op(Op::Binary(Binary::Mul), &[x.value, gate]), ..x }
+    }
+
+    fn step(&mut self) -> Image {
+        let recent = self.images.len().saturating_sub(3);
+        let x = self.r.pick(&self.images[recent..]);
+        let alike: Vec<Image> = self
+            .images
+            .iter()
+            .filter(|i| i.channels == x.channels && i.height == x.height)
+            .copied()
+            .collect();
+        let y = self.r.pick(&alike);
+        let bias = self.r.below(2) == 0;
+        match self.r.below(11) {
+            0..=2 => {
+                let (channels, kernel) = (self.r.pick(&[16, 24, 32, 48, 5]), self.r.pick(&[1, 3]));
+                self.conv(x, channels, kernel, 1, bias)
+            }
+            3 | 4 => self.conv(x, x.channels, 3, x.channels, bias),
+            5 => self.conv(x, x.channels, 1, if x.channels % 2 == 0 { 2 } else { 1 }, bias),
+            6 => Image { value: self.op(Op::Binary(Binary::Add), &[x.value, y.value]), ..x },
+            7 => {
+                let less = self.op(Op::Binary(Binary::Less), &[x.value, y.value]);
+                Image { value: self.op(Op::Where, &[less, x.value, y.value]), ..x }
+            }
+            8 => self.pool(x),
+            9 => {
+                let value = self.op(Op::Concat { axis: 1 }, &[x.value, y.value]);
+                Image { value, channels: 2 * x.channels, ..x }
+            }
+            _ => self.gated(x),
+        }
+    }
+}
+
+fn network(seed: u64) -> Module {
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let n = Expr::var(b.sym("n"));
+    let shape = vec![n, Expr::i64(3), Expr::i64(9), Expr::i64(7)];
+    let x = b.param("x", TensorType::new(DType::F32, shape));
+    let mut net = Net { b, r: &mut random, images: vec![] };
+    let input = Image { value: x, channels: 3, height: 9 };
+    let first = net.conv(input, 16, 3, 1, true);
+    net.images.push(first);
+    for _ in 0..7 {
+        let image = net.step();
+        if image.channels <= 96 {
+            net.images.push(image);
+        }
+    }
+    let last = *net.images.last().unwrap();
+    let rectified = net.op(Op::Unary(Unary::Tanh), &[last.value]);
+    let mean = Op::Reduce { kind: ReduceKind::Mean, axes: vec![2, 3], keep_dims: false };
+    let mean = net.op(mean, &[rectified]);
+    let other = net.r.pick(&net.images.clone());
+    net.b.finish(vec![mean, other.value], vec!["mean".into(), "other".into()]);
+    module
+}
+
+/// How many values of the compiled module have five dimensions.
+fn in_blocks(module: &Module) -> usize {
+    let module = run_graph(module.clone(), &Options::new(Target::host()), &Quiet).unwrap();
+    let rank =
+        |v: Value, f: &reflex_graph::Func| f.values[v].ty.as_tensor().map_or(0, |t| t.shape.len());
+    let graphs = module.funcs.values().filter_map(|f| match f {
+        FuncData::Graph(f) => Some(f),
+        FuncData::Prim(_) => None,
+    });
+    graphs
+        .flat_map(|f| f.body.bindings.iter().map(move |b| (f, b)))
+        .filter(|(f, b)| matches!(b.node, Node::CallTir { .. }) && rank(b.outputs[0], f) == 5)
+        .count()
+}
+
+#[test]
+fn networks_answer_as_the_graph_does() {
+    let mut blocked = 0;
+    for seed in 0..20 {
+        let module = network(seed);
+        blocked += in_blocks(&module);
+        for n in [1, 2] {
+            agree(&module, &[f32s(&[n, 3, 9, 7], seed + 1)]);
+        }
+    }
+    assert!(Target::host().vector_bytes < 32 || blocked > 15, "{blocked}");
+}
