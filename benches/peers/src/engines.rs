@@ -1,22 +1,57 @@
-//! The engines beside each other: ONNX Runtime through its C API (`ort`), and Reflex.
+//! The engines beside each other: ONNX Runtime through its C API (`ort`), rten, OpenVINO in a
+//! Python process (it has no other packaged interface), and Reflex.
 
 use std::error::Error;
 use std::hint::black_box;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::sync::OnceLock;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use ort::environment::Environment;
-use ort::session::{Session, SessionInputValue};
-use ort::value::{DynValue, Tensor};
+use ort::session::SessionInputValue;
+use ort::value::DynValue;
 use reflex::npz::{Array, Feed};
 use reflex::{DType, Engine, Mode, Prepared};
+use rten::{NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// A model loaded by an engine, with its feeds ready.
-pub trait Run {
+pub trait Peer {
+    /// Microseconds of calls: an uncounted one of each feed, then whole cycles of the feeds for
+    /// `duration`.
+    fn round(&mut self, duration: Duration) -> Result<Vec<f64>>;
+}
+
+/// An engine in this process.
+pub trait Native {
+    /// How many feeds there are.
+    fn feeds(&self) -> usize;
     /// One call; the outputs are made and dropped.
     fn run(&mut self, feed: usize) -> Result<()>;
+}
+
+impl<T: Native> Peer for T {
+    fn round(&mut self, duration: Duration) -> Result<Vec<f64>> {
+        (0..self.feeds()).try_for_each(|feed| self.run(feed))?;
+        let mut sample = vec![];
+        let start = Instant::now();
+        while sample.is_empty() || start.elapsed() < duration {
+            for feed in 0..self.feeds() {
+                let call = Instant::now();
+                self.run(feed)?;
+                sample.push(call.elapsed().as_nanos() as f64 / 1e3);
+            }
+        }
+        Ok(sample)
+    }
+}
+
+pub struct Ort {
+    session: ort::session::Session,
+    feeds: Vec<Vec<(String, DynValue)>>,
 }
 
 /// ONNX Runtime's environment, one a process, made at the first use.
@@ -31,14 +66,9 @@ fn environment() -> Result<&'static Environment> {
     }
 }
 
-pub struct Ort {
-    session: Session,
-    feeds: Vec<Vec<(String, DynValue)>>,
-}
-
 impl Ort {
     pub fn open(model: &Path, feeds: &[Feed], threads: usize) -> Result<Ort> {
-        let session = Session::builder(environment()?)?
+        let session = ort::session::Session::builder(environment()?)?
             .with_intra_threads(threads)?
             .with_inter_threads(1)?
             .commit_from_file(model)?;
@@ -48,16 +78,23 @@ impl Ort {
     }
 }
 
-impl Run for Ort {
+impl Native for Ort {
+    fn feeds(&self) -> usize {
+        self.feeds.len()
+    }
+
     fn run(&mut self, feed: usize) -> Result<()> {
-        let inputs: Vec<(&str, SessionInputValue<'_>)> =
-            self.feeds[feed].iter().map(|(n, v)| (n.as_str(), SessionInputValue::from(v))).collect();
+        let inputs: Vec<(&str, SessionInputValue<'_>)> = self.feeds[feed]
+            .iter()
+            .map(|(n, v)| (n.as_str(), SessionInputValue::from(v)))
+            .collect();
         black_box(&self.session.run(inputs)?);
         Ok(())
     }
 }
 
 fn ort_value(array: &Array) -> Result<DynValue> {
+    use ort::value::Tensor;
     macro_rules! tensor {
         ($t:ty) => {
             Tensor::from_array((array.shape.clone(), array.to_vec::<$t>()?))?.into_dyn()
@@ -65,11 +102,65 @@ fn ort_value(array: &Array) -> Result<DynValue> {
     }
     Ok(match array.dtype {
         DType::F32 => tensor!(f32),
+        DType::F64 => tensor!(f64),
         DType::I64 => tensor!(i64),
         DType::I32 => tensor!(i32),
-        other => {
-            return Err(format!("no ONNX Runtime input of type {other} in these models").into());
+        DType::BOOL => {
+            let values = array.data.iter().map(|b| *b != 0).collect::<Vec<bool>>();
+            Tensor::from_array((array.shape.clone(), values))?.into_dyn()
         }
+        other => return Err(format!("no input of type {other} in these models").into()),
+    })
+}
+
+pub struct Rten {
+    model: rten::Model,
+    feeds: Vec<Vec<(NodeId, Value)>>,
+    pool: Arc<ThreadPool>,
+}
+
+impl Rten {
+    pub fn open(model: &Path, feeds: &[Feed], threads: usize) -> Result<Rten> {
+        let mut options = rten::ModelOptions::with_all_ops();
+        options.prepack_weights(true);
+        let model = options.load_file(model)?;
+        let value =
+            |(name, array): (&String, &Array)| Ok((model.node_id(name)?, rten_value(array)?));
+        let feeds = feeds.iter().map(|f| f.iter().map(value).collect()).collect::<Result<_>>()?;
+        Ok(Rten { feeds, model, pool: Arc::new(ThreadPool::with_num_threads(threads)) })
+    }
+}
+
+impl Native for Rten {
+    fn feeds(&self) -> usize {
+        self.feeds.len()
+    }
+
+    fn run(&mut self, feed: usize) -> Result<()> {
+        let inputs = self.feeds[feed].iter().map(|(n, v)| (*n, ValueOrView::from(v))).collect();
+        let mut options = RunOptions::default();
+        options.thread_pool = Some(self.pool.clone());
+        black_box(&self.model.run(inputs, self.model.output_ids(), Some(options))?);
+        Ok(())
+    }
+}
+
+/// rten has 32-bit integers only; the models' 64-bit inputs are small numbers.
+fn rten_value(array: &Array) -> Result<Value> {
+    let shape: Vec<usize> = array.shape.iter().map(|d| *d as usize).collect();
+    macro_rules! value {
+        ($values:expr) => {
+            Value::from_shape(&shape[..], $values)?
+        };
+    }
+    Ok(match array.dtype {
+        DType::F32 => value!(array.to_vec::<f32>()?),
+        DType::I32 => value!(array.to_vec::<i32>()?),
+        DType::I64 => {
+            let values = array.to_vec::<i64>()?.into_iter().map(i32::try_from);
+            value!(values.collect::<std::result::Result<Vec<_>, _>>()?)
+        }
+        other => return Err(format!("rten has no input of type {other}").into()),
     })
 }
 
@@ -87,9 +178,62 @@ impl Reflex {
     }
 }
 
-impl Run for Reflex {
+impl Native for Reflex {
+    fn feeds(&self) -> usize {
+        self.feeds.len()
+    }
+
     fn run(&mut self, feed: usize) -> Result<()> {
         black_box(&self.session.call(&self.feeds[feed])?);
         Ok(())
+    }
+}
+
+/// OpenVINO in a Python process; its calls cost some microseconds more than from C++.
+pub struct OpenVino {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+impl OpenVino {
+    /// `python` has the openvino package.
+    pub fn open(python: &Path, model: &Path, cases: &Path, threads: usize) -> Result<OpenVino> {
+        let mut child = Command::new(python)
+            .arg("benches/peers/openvino_rounds.py")
+            .args([model, cases])
+            .args([&threads.to_string(), "f32"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let to = child.stdin.take().ok_or("no pipe")?;
+        let from = BufReader::new(child.stdout.take().ok_or("no pipe")?);
+        let mut peer = OpenVino { child, to, from };
+        match peer.line()?.as_str() {
+            "ready" => Ok(peer),
+            other => Err(format!("OpenVINO did not load the model: {other:?}").into()),
+        }
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        self.from.read_line(&mut line)?;
+        Ok(line.trim().to_string())
+    }
+}
+
+impl Peer for OpenVino {
+    fn round(&mut self, duration: Duration) -> Result<Vec<f64>> {
+        writeln!(self.to, "{}", duration.as_secs_f64())?;
+        Ok(serde_json::from_str(&self.line()?)?)
+    }
+}
+
+impl Drop for OpenVino {
+    fn drop(&mut self) {
+        // Nothing can be done about a child that is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

@@ -1,8 +1,9 @@
-//! Reflex beside ONNX Runtime: latency, peak memory, time to start, as Markdown tables.
+//! Reflex beside other engines: latency, peak memory, time to start, as Markdown tables.
 //!
-//! Latency: both engines in one process, taking turns in rounds of some calls, so that the
-//! machine's drift hits both alike while each has its own data in the caches. A pause before each
-//! round lets the other's threads go to sleep (ONNX Runtime's spin for a while after a call).
+//! Latency: the engines take turns in rounds of calls, so that the machine's drift hits all alike
+//! while each has its own data in the caches. A pause before each round lets the others' threads
+//! go to sleep (ONNX Runtime's spin for a while after a call). The first round settles tiers and
+//! caches and is not counted.
 
 mod engines;
 mod start;
@@ -10,10 +11,10 @@ mod start;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use engines::{Ort, Reflex, Result, Run};
+use engines::{OpenVino, Ort, Peer, Reflex, Result, Rten};
 use reflex::Mode;
 use reflex::npz::{self, Feed};
-use reflex::stats::Latency;
+use reflex::stats::{Comparison, Tail};
 
 struct Options {
     data: PathBuf,
@@ -22,6 +23,11 @@ struct Options {
     models: Vec<String>,
     min_time: f64,
     mode: Mode,
+    /// Python with OpenVINO; without it, OpenVINO is left out.
+    openvino: Option<PathBuf>,
+    rten: bool,
+    /// Whether to measure memory and starts.
+    processes: bool,
     /// Child mode: engine, model path, npz path.
     memory: Option<[String; 3]>,
 }
@@ -38,27 +44,53 @@ fn main() -> Result<()> {
     }
     let cases = cases(&options)?;
     println!(
-        "| model / case | threads | ONNX Runtime p50 us | p99 | Reflex ({}) p50 us | p99 | ratio \
-         | peak MB ONNX Runtime | Reflex |\n|---|---|---|---|---|---|---|---|---|",
+        "p50 in microseconds; Reflex in mode {}. Ratio: Reflex over ONNX Runtime, with a 95% \
+         bootstrap interval over the medians of rounds. Best: Reflex over the fastest other.\n",
         options.mode
     );
+    println!(
+        "| model / case | threads | ONNX Runtime | OpenVINO f32 | rten | Reflex | Reflex p99 \
+         | ratio | best | peak MB ONNX Runtime | Reflex |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|"
+    );
+    let mut ratios: Vec<(usize, f64, f64)> = vec![];
     for (name, model, cases) in &cases {
         for &threads in &options.threads {
             match row(model, cases, threads, &options) {
-                Ok(text) => println!("| {name} | {threads} | {text} |"),
+                Ok((text, ratio, best)) => {
+                    println!("| {name} | {threads} | {text} |");
+                    ratios.push((threads, ratio, best));
+                }
                 Err(error) => println!("| {name} | {threads} | {error} |"),
             }
         }
     }
+    for &threads in &options.threads {
+        let of = |pick: fn(&(usize, f64, f64)) -> f64| {
+            let logs: Vec<f64> =
+                ratios.iter().filter(|r| r.0 == threads).map(|r| pick(r).ln()).collect();
+            (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
+        };
+        let (ratio, best) = (of(|r| r.1), of(|r| r.2));
+        println!("\nGeometric means, {threads} threads: ratio {ratio:.3}, best {best:.3}");
+    }
+    if options.processes { starts(&cases, &options) } else { Ok(()) }
+}
+
+fn starts(cases: &[(String, PathBuf, PathBuf)], options: &Options) -> Result<()> {
     println!(
         "\nWhole processes of `reflex check` (bytecode), milliseconds: ONNX with an empty kernel \
          cache, with a warm one, and compiled to a .so.\n\n| model / case | cold | warm | .so |\n\
          |---|---|---|---|"
     );
-    let mut seen = vec![];
-    for (name, model, cases) in &cases {
+    let mut seen: Vec<&PathBuf> = vec![];
+    // The case called main first: its one feed is one answer.
+    let main_first = |c: &&(String, PathBuf, PathBuf)| !c.0.ends_with("/ main");
+    let mut cases: Vec<_> = cases.iter().collect();
+    cases.sort_by_key(main_first);
+    for (name, model, npz) in cases {
         if !seen.contains(&model) {
-            let [cold, warm, opened] = start::starts(&options.reflex, model, cases, ROUNDS)?;
+            let [cold, warm, opened] = start::starts(&options.reflex, model, npz, ROUNDS)?;
             println!("| {name} | {cold:.0} | {warm:.1} | {opened:.1} |");
             seen.push(model);
         }
@@ -74,6 +106,9 @@ fn parse() -> Result<Options> {
         models: vec![],
         min_time: 2.0,
         mode: Mode::default(),
+        openvino: None,
+        rten: false,
+        processes: true,
         memory: None,
     };
     let mut args = std::env::args().skip(1);
@@ -89,6 +124,9 @@ fn parse() -> Result<Options> {
             "--models" => options.models = value()?.split(',').map(String::from).collect(),
             "--min-time" => options.min_time = value()?.parse()?,
             "--mode" => options.mode = value()?.parse()?,
+            "--openvino" => options.openvino = Some(value()?.into()),
+            "--rten" => options.rten = true,
+            "--latency-only" => options.processes = false,
             "--memory" => options.memory = Some([value()?, value()?, value()?]),
             _ => return Err(format!("unknown option {flag}").into()),
         }
@@ -118,53 +156,103 @@ fn feeds(cases: &Path) -> Result<Vec<Feed>> {
     Ok(npz::read_cases(cases)?.into_iter().map(|c| c.inputs).collect())
 }
 
-fn row(model: &Path, cases: &Path, threads: usize, options: &Options) -> Result<String> {
+/// An engine that measures a case, or why it does not.
+struct Lane {
+    peer: Result<Box<dyn Peer>>,
+    sample: Vec<f64>,
+    medians: Vec<f64>,
+}
+
+impl Lane {
+    fn new(peer: Result<Box<dyn Peer>>) -> Lane {
+        Lane { peer, sample: vec![], medians: vec![] }
+    }
+
+    /// A round; an engine that fails is out.
+    fn round(&mut self, counted: bool) {
+        let Ok(peer) = &mut self.peer else { return };
+        std::thread::sleep(PAUSE);
+        match peer.round(ROUND) {
+            Ok(sample) if counted => {
+                self.medians.extend(Tail::of(&sample).map(|t| t.p50_us));
+                self.sample.extend(sample);
+            }
+            Ok(_) => {}
+            Err(error) => self.peer = Err(error),
+        }
+    }
+
+    fn tail(&self) -> Option<Tail> {
+        self.peer.as_ref().ok()?;
+        Tail::of(&self.sample)
+    }
+
+    fn cell(&self) -> String {
+        self.tail().map_or("-".to_string(), |t| format!("{:.1}", t.p50_us))
+    }
+}
+
+fn boxed<T: Peer + 'static>(peer: Result<T>) -> Result<Box<dyn Peer>> {
+    peer.map(|p| Box::new(p) as Box<dyn Peer>)
+}
+
+/// A row's cells, and Reflex over ONNX Runtime and over the fastest other.
+fn row(
+    model: &Path,
+    cases: &Path,
+    threads: usize,
+    options: &Options,
+) -> Result<(String, f64, f64)> {
     let feeds = feeds(cases)?;
-    let mut ort = Ort::open(model, &feeds, threads)?;
-    let mut ours = Reflex::open(model, &feeds, threads, options.mode)?;
-    let mut samples = [vec![], vec![]];
-    let engines: [&mut dyn Run; 2] = [&mut ort, &mut ours];
-    let mut lanes: Vec<_> = engines.into_iter().zip(&mut samples).collect();
-    // The first round settles tiers and caches and is not counted.
+    let openvino = match &options.openvino {
+        Some(python) => boxed(OpenVino::open(python, model, cases, threads)),
+        None => Err("left out".into()),
+    };
+    let rten = match options.rten {
+        true => boxed(Rten::open(model, &feeds, threads)),
+        false => Err("left out".into()),
+    };
+    let mut lanes = [
+        Lane::new(boxed(Ort::open(model, &feeds, threads))),
+        Lane::new(openvino),
+        Lane::new(rten),
+        Lane::new(boxed(Reflex::open(model, &feeds, threads, options.mode))),
+    ];
     let start = Instant::now();
     for round in 0.. {
-        for (engine, sample) in &mut lanes {
-            measure(*engine, feeds.len(), sample)?;
-            if round == 0 {
-                sample.clear();
-            }
-        }
-        let enough = lanes.iter().all(|(_, s)| s.len() >= 30) && round >= ROUNDS;
-        if enough && start.elapsed().as_secs_f64() > options.min_time {
+        lanes.iter_mut().for_each(|lane| lane.round(round > 0));
+        let enough = lanes.iter().all(|l| l.peer.is_err() || l.sample.len() >= 30);
+        if enough && round >= ROUNDS && start.elapsed().as_secs_f64() > options.min_time {
             break;
         }
     }
-    let [a, b] = samples.map(Latency::of);
-    let (a, b) = (a.ok_or("no sample")?, b.ok_or("no sample")?);
-    let peak = |engine| start::peak_of(engine, model, cases, threads, options.mode);
-    Ok(format!(
-        "{:.1} | {:.1} | {:.1} | {:.1} | {:.2} | {:.0} | {:.0}",
-        a.p50_us,
-        a.p99_us,
-        b.p50_us,
-        b.p99_us,
-        b.p50_us / a.p50_us,
+    let [ort, openvino, rten, ours] = lanes;
+    if let Err(error) = ours.peer {
+        return Err(error);
+    }
+    let tail = ours.tail().ok_or("no sample")?;
+    let others = [&ort, &openvino, &rten].into_iter().filter_map(Lane::tail);
+    let fastest = others.map(|t| t.p50_us).fold(f64::INFINITY, f64::min);
+    let best = tail.p50_us / fastest;
+    let versus = Comparison::of(&ort.medians, &ours.medians, 0).ok_or("no ONNX Runtime")?;
+    let peak = |engine| match options.processes {
+        true => {
+            start::peak_of(engine, model, cases, threads, options.mode).map(|mb| format!("{mb:.0}"))
+        }
+        false => Ok("-".to_string()),
+    };
+    let text = format!(
+        "{} | {} | {} | {:.1} | {:.1} | {:.3} [{:.3}, {:.3}] | {best:.3} | {} | {}",
+        ort.cell(),
+        openvino.cell(),
+        rten.cell(),
+        tail.p50_us,
+        tail.p99_us,
+        versus.ratio,
+        versus.low,
+        versus.high,
         peak("ort")?,
         peak("reflex")?
-    ))
-}
-
-/// A round: a pause, an uncounted call of each feed, then whole cycles of the feeds.
-fn measure(engine: &mut dyn Run, feeds: usize, sample: &mut Vec<f64>) -> Result<()> {
-    std::thread::sleep(PAUSE);
-    (0..feeds).try_for_each(|feed| engine.run(feed))?;
-    let round = Instant::now();
-    while round.elapsed() < ROUND {
-        for feed in 0..feeds {
-            let call = Instant::now();
-            engine.run(feed)?;
-            sample.push(call.elapsed().as_nanos() as f64 / 1e3);
-        }
-    }
-    Ok(())
+    );
+    Ok((text, versus.ratio, best))
 }

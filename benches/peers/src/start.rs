@@ -8,7 +8,7 @@ use std::time::Instant;
 use reflex::Mode;
 use reflex::npz::Feed;
 
-use crate::engines::{Ort, Reflex, Result, Run};
+use crate::engines::{Native, Ort, Reflex, Result};
 
 /// Peak resident memory in MB of a process that loads the model with one engine and calls it
 /// five times a feed.
@@ -35,7 +35,7 @@ pub fn memory_child(
     threads: usize,
     mode: Mode,
 ) -> Result<()> {
-    let mut run: Box<dyn Run> = match engine {
+    let mut run: Box<dyn Native> = match engine {
         "ort" => Box::new(Ort::open(model, feeds, threads)?),
         _ => Box::new(Reflex::open(model, feeds, threads, mode)?),
     };
@@ -63,7 +63,11 @@ pub fn starts(reflex: &Path, model: &Path, cases: &Path, rounds: usize) -> Resul
             .stdout(Stdio::null())
             .status()?;
         let took = start.elapsed().as_secs_f64() * 1e3;
-        if status.success() { Ok(took) } else { Err(format!("{}: {status}", model.display()).into()) }
+        if status.success() {
+            Ok(took)
+        } else {
+            Err(format!("{}: {status}", model.display()).into())
+        }
     };
     let cold = (0..3).map(|k| run(model, &folder.join(k.to_string()))).collect::<Result<_>>()?;
     let warm = (0..rounds).map(|_| run(model, &folder.join("0"))).collect::<Result<_>>()?;
