@@ -281,6 +281,15 @@ impl Code {
             .then(|| unsafe { NonNull::new_unchecked(self.piece.start().add(offset)) })
     }
 
+    /// The instructions.
+    pub fn instructions(&self) -> &[u8] {
+        match self.text_at(0) {
+            // SAFETY: published text is readable, and neither moves nor changes while `self` lives.
+            Some(start) => unsafe { std::slice::from_raw_parts(start.as_ptr(), self.text().len()) },
+            None => &[],
+        }
+    }
+
     /// The address of byte `offset` of the text part, or `None` outside of it.
     pub fn text_at(&self, offset: usize) -> Option<NonNull<u8>> {
         self.at(self.extents.text.start.checked_add(offset)?)

@@ -87,6 +87,11 @@ impl Published {
         at.map_or(std::ptr::null(), |at| at.as_ptr().cast_const())
     }
 
+    /// All of the code.
+    pub(crate) fn text(&self) -> &[u8] {
+        self.code.instructions()
+    }
+
     /// Bytes of code.
     pub(crate) fn size(&self) -> usize {
         self.code.text().len()

@@ -219,7 +219,12 @@ impl Body<'_, '_> {
         self.poll_before_call(pc);
         let area = self.func.arg_area();
         for (index, source) in self.func.args(args).iter().enumerate() {
-            let value = self.e.source(source.get());
+            let value = match (source.reg(), source.reg().map(|reg| self.holds(reg))) {
+                (Some(reg), Some(Holds::Tag(tag))) => {
+                    self.e.load_typed(Slot::index(reg as usize), tag)
+                }
+                _ => self.e.source(source.get()),
+            };
             self.e.store_any(Slot::index(area + index), value);
         }
         let result_slot = Slot::index(self.func.result_slot());

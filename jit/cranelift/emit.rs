@@ -20,7 +20,14 @@ use reflex_vm::decode::ArgSource;
 use crate::assemble::Assembler;
 use crate::glue::native_signature;
 
-const ANY: Type = types::I8X16;
+/// All bits of a value, as two words: a 16-byte load would wait for the two stores before it to
+/// reach the cache.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bits {
+    /// Type index and padding.
+    pub(crate) head: Value,
+    pub(crate) payload: Value,
+}
 
 /// A 16-byte slot of the register stack, as a byte offset from the frame the code works in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -117,20 +124,33 @@ impl<'f> Emit<'f> {
     }
 
     /// All 16 bytes of a slot.
-    pub(crate) fn load_any(&mut self, slot: Slot) -> Value {
-        self.b.ins().load(ANY, trusted(), self.regs, slot.tag())
+    pub(crate) fn load_any(&mut self, slot: Slot) -> Bits {
+        let head = self.b.ins().load(types::I64, trusted(), self.regs, slot.tag());
+        Bits { head, payload: self.payload(slot) }
     }
 
-    pub(crate) fn store_any(&mut self, slot: Slot, any: Value) {
-        self.b.ins().store(trusted(), any, self.regs, slot.tag());
+    /// All of a slot that holds a value of type `tag`.
+    pub(crate) fn load_typed(&mut self, slot: Slot, tag: i32) -> Bits {
+        let small = [type_index::SMALL_STR, type_index::SMALL_BYTES].contains(&tag);
+        if small {
+            // The padding holds the length.
+            return self.load_any(slot);
+        }
+        Bits { head: self.i64(i64::from(tag)), payload: self.payload(slot) }
     }
 
-    pub(crate) fn any_at(&mut self, from: Value, offset: usize) -> Value {
-        self.load(ANY, from, offset)
+    pub(crate) fn store_any(&mut self, slot: Slot, any: Bits) {
+        self.b.ins().store(trusted(), any.head, self.regs, slot.tag());
+        self.b.ins().store(trusted(), any.payload, self.regs, slot.payload());
+    }
+
+    pub(crate) fn any_at(&mut self, from: Value, offset: usize) -> Bits {
+        let head = self.load(types::I64, from, offset);
+        Bits { head, payload: self.load(types::I64, from, offset + ANY_PAYLOAD) }
     }
 
     /// The bits of an argument, borrowed.
-    pub(crate) fn source(&mut self, source: ArgSource) -> Value {
+    pub(crate) fn source(&mut self, source: ArgSource) -> Bits {
         match source {
             ArgSource::Reg(index) | ArgSource::LastUse(index) => {
                 self.load_any(Slot::index(index as usize))

@@ -15,7 +15,7 @@ use reflex_runtime::abi::{
 use reflex_runtime::dtype::DType;
 use reflex_vm::builtins::{Builtin, make_code, match_code};
 
-use crate::emit::{Emit, Slot, trusted};
+use crate::emit::{Bits, Emit, Slot, trusted};
 
 /// An argument as generated code finds it.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ pub(crate) enum Produced {
         payload: Value,
     },
     /// All bits of a value, with a reference of its own if it is an object.
-    Owned(Value),
+    Owned(Bits),
 }
 
 /// What fast paths are written with.

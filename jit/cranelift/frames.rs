@@ -264,7 +264,8 @@ impl Body<'_, '_> {
         match kept {
             Some(reg) => {
                 let value = self.e.load_any(Slot::index(reg as usize));
-                self.e.b.ins().store(trusted(), value, to, 0);
+                self.e.b.ins().store(trusted(), value.head, to, 0);
+                self.e.b.ins().store(trusted(), value.payload, to, ANY_PAYLOAD as i32);
             }
             None => {
                 let zero = self.e.i64(0);

@@ -1,19 +1,20 @@
 //! Traces: straight runs of operations, through calls, as the interpreter saw them run.
 //!
 //! `record` watches the interpreter and hands each operation to `build`, which keeps track of
-//! what is known about every register and writes `ir`: operations, guards, and exits. `codegen`
-//! turns that into machine code. Inlined calls cost a frame header and nothing else: no dispatch,
-//! no clearing of registers, no return. Values that are not objects exist only as knowledge; an
-//! exit makes them real, exactly as the interpreter would have them at the first operation that
-//! has not run.
+//! what is known about every register and writes `ir`: operations, guards, and exits. `optimise`
+//! is the list of passes over it, and `codegen` turns the rest into machine code. Inlined calls
+//! cost no dispatch, no clearing of registers and no return, and no frame where nobody looks.
+//! Values that are not objects exist only as knowledge; an exit makes them real, exactly as the
+//! interpreter would have them at the first operation that has not run.
 //!
 //! Not here: bridges from exits (an exit goes back to the interpreter), several iterations of a
-//! loop as one body, and any motion of guards.
+//! loop as one body.
 
 pub(crate) mod build;
 pub(crate) mod codegen;
 mod helpers;
 pub(crate) mod ir;
 pub(crate) mod make;
+mod optimise;
 pub(crate) mod record;
 pub(crate) mod worker;

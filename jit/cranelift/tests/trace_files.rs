@@ -1,15 +1,15 @@
 //! Traces as text, and the VM's own files in every tier.
 //!
 //! A file of `tests/filetests/trace` is a listing (see `reflex_vm::listing`), runs `> main(3)`,
-//! and the traces that these runs leave behind, on lines that start with `|`. `REFLEX_BLESS=1`
-//! writes what was observed. The files of `tests/filetests/vm` must have the same outcomes in
+//! and the traces that these runs leave behind, on lines that start with `|`: as recorded, and as
+//! compiled where a pass changed something. `REFLEX_BLESS=1` writes what was observed. The files of `tests/filetests/vm` must have the same outcomes in
 //! compiled mode and traced.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
+use reflex_cranelift::{Compiling, CraneliftTier, TierOptions, TraceReport};
 use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{self, Function};
@@ -118,7 +118,11 @@ fn files_say_what_is_traced() {
             TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
         let (program, tier) = load(&text, options).expect("a valid program");
         outcomes(&program, Mode::Tiered, &text, 1);
-        let traces: String = tier.traces(&program).iter().map(|trace| trace.text.clone()).collect();
+        let both = |trace: &TraceReport| match trace.recorded == trace.text {
+            true => format!("as recorded: {}", trace.text),
+            false => format!("recorded: {}compiled: {}", trace.recorded, trace.text),
+        };
+        let traces: String = tier.traces(&program).iter().map(both).collect();
         let kept = text.lines().filter(|line| !line.starts_with('|'));
         let found: String = kept
             .map(str::to_owned)

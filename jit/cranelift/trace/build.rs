@@ -31,7 +31,7 @@ const MAX_FRAMES: usize = 4096;
 const MAX_DEPTH: usize = 8;
 const MAX_SAME: usize = 3;
 /// Most registers that are plain at once: each appears in every exit.
-const MAX_PLAIN: usize = 64;
+const MAX_PLAIN: usize = 16;
 
 /// What is known about a register.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -103,7 +103,7 @@ impl Builder {
     /// The recorded trace.
     pub(crate) fn finish(self, end: End) -> Trace {
         let Self { start, frames, code, exits, vars, .. } = self;
-        Trace { start_pc: start.pc, frames, code, exits, end, vars }
+        Trace { start_pc: start.pc, frames, before: Vec::new(), code, exits, end, vars }
     }
 
     /// Records the operation that is about to run.
@@ -186,9 +186,20 @@ impl Builder {
         self.set(place, Content::Plain(Plain::NONE));
     }
 
+    /// Notes that a register's value has been moved out.
+    fn vacate(&mut self, place: Place) {
+        self.set(place, Content::Plain(Plain::NONE));
+        self.bound(place);
+    }
+
     fn set_plain(&mut self, place: Place, value: Plain) {
         self.empty(place);
         self.set(place, Content::Plain(value));
+        self.bound(place);
+    }
+
+    /// Keeps exits small: settles `place` when too many registers are plain.
+    fn bound(&mut self, place: Place) {
         if self.plain > MAX_PLAIN {
             self.settle(place);
         }
@@ -246,7 +257,8 @@ impl Builder {
                 }
             }
         }
-        let exit = Exit { frame: self.frame(), pc, plain };
+        let frame = self.frame();
+        let exit = Exit { frame, pc, entered: frame, refund: 0, plain };
         if self.exits.last() != Some(&exit) {
             self.exits.push(exit);
         }
@@ -361,7 +373,7 @@ impl Builder {
     fn transfer(&mut self, dst: Place, arg: Arg, moved: Option<Place>) {
         if let Arg::Plain(value) = arg {
             if let Some(place) = moved.filter(|&place| place != dst) {
-                self.set(place, Content::Plain(Plain::NONE));
+                self.vacate(place);
             }
             return self.set_plain(dst, value);
         }
@@ -374,7 +386,7 @@ impl Builder {
         match moved {
             Some(src) => {
                 self.code.push(Ins::Move { dst, src });
-                self.set(src, Content::Plain(Plain::NONE));
+                self.vacate(src);
             }
             None => self.code.push(Ins::Copy { dst, src: arg }),
         }
@@ -387,7 +399,7 @@ impl Builder {
             return self.give_back(pc);
         }
         let exit = self.exit(pc);
-        self.code.push(Ins::Charge { exit });
+        self.code.push(Ins::Charge { units: 1, exit });
         self.settle_frame();
         Flow::End(End::Loop)
     }
@@ -423,7 +435,7 @@ impl Builder {
             return self.give_back(step.pc);
         }
         let exit = self.exit(step.pc);
-        self.code.push(Ins::Charge { exit });
+        self.code.push(Ins::Charge { units: 1, exit });
         let caller = self.frame();
         let frame = self.open(step.program, callee, (caller, step.pc + 1, dst));
         for (at, &source) in step.func.args(args).iter().enumerate() {
@@ -540,7 +552,7 @@ impl Builder {
         if let Arg::Place(place, _) = arg {
             self.code.push(Ins::Closure { place, func: closure.func, captured, exit });
         }
-        self.code.push(Ins::Charge { exit });
+        self.code.push(Ins::Charge { units: 1, exit });
         let caller = self.frame();
         let frame = self.open(program, callee, (caller, step.pc + 1, dst));
         for (at, &source) in values.iter().enumerate() {

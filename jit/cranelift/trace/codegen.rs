@@ -23,7 +23,7 @@ use reflex_vm::program::Program;
 use reflex_vm::tier::Bailout;
 
 use super::helpers;
-use super::ir::{Arg, BuiltinResult, End, ExitId, FrameId, Ins, Place, Plain, Trace, Var};
+use super::ir::{Arg, BuiltinResult, End, Exit, ExitId, FrameId, Ins, Place, Plain, Trace, Var};
 use crate::assemble::{Unit, UnitFunc};
 use crate::emit::{Emit, Slot, trusted};
 use crate::fast::{Fast, Operand, Produced};
@@ -98,6 +98,9 @@ fn internal(what: &str) -> Bailout {
 impl Writer<'_, '_> {
     fn whole(&mut self) -> Result<(), Bailout> {
         self.check_room();
+        for ins in &self.trace.before {
+            self.ins(ins)?;
+        }
         self.head = self.e.b.create_block();
         self.e.b.ins().jump(self.head, &[]);
         self.e.b.switch_to_block(self.head);
@@ -252,6 +255,13 @@ impl Writer<'_, '_> {
         for &(place, plain) in &at.plain {
             self.store(place, plain)?;
         }
+        self.make_frames(at)?;
+        if at.refund > 0 {
+            let fuel_at = reflex_vm::abi::SESSION_FUEL;
+            let fuel = self.e.load(types::I64, self.e.session, fuel_at);
+            let fuel = self.e.b.ins().iadd_imm_s(fuel, i64::from(at.refund));
+            self.e.b.ins().store(trusted(), fuel, self.e.session, fuel_at as i32);
+        }
         let counter = self.e.i64(&raw const self.attached.taken[exit.0 as usize] as i64);
         let taken = self.e.load(types::I64, counter, 0);
         let taken = self.e.b.ins().iadd_imm_s(taken, 1);
@@ -270,7 +280,29 @@ impl Writer<'_, '_> {
         self.e.b.ins().store(trusted(), depth, self.e.session, at as i32);
     }
 
+    /// Makes the frames real that an exit needs and the trace put off.
+    fn make_frames(&mut self, at: &Exit) -> Result<(), Bailout> {
+        let chain = self.trace.active(at);
+        let real = chain.iter().position(|&frame| frame == at.entered);
+        let real = real.ok_or_else(|| internal("an exit outside of its frames"))?;
+        let made = &chain[real + 1..];
+        for &frame in made {
+            self.header(frame)?;
+        }
+        if !made.is_empty() {
+            self.set_frame(at.frame, made.len() as i64);
+        }
+        Ok(())
+    }
+
     fn enter(&mut self, frame: FrameId) -> Result<(), Bailout> {
+        self.header(frame)?;
+        self.set_frame(frame, 1);
+        Ok(())
+    }
+
+    /// Writes the header of the frame of an inlined call.
+    fn header(&mut self, frame: FrameId) -> Result<(), Bailout> {
         let data = self.trace.frame(frame);
         let called = data.called.ok_or_else(|| internal("the first frame is entered"))?;
         let (caller, return_pc, dst) = called;
@@ -280,19 +312,16 @@ impl Writer<'_, '_> {
         let pointers =
             [(caller, offset_of!(FrameHeader, caller)), (resume, offset_of!(FrameHeader, resume))];
         let words = [
-            (data.func, offset_of!(FrameHeader, func)),
-            (return_pc, offset_of!(FrameHeader, return_pc)),
-            (dst, offset_of!(FrameHeader, dst)),
-            (0, offset_of!(FrameHeader, flags)),
+            ((data.func, return_pc), offset_of!(FrameHeader, func)),
+            ((dst, 0), offset_of!(FrameHeader, dst)),
         ];
         for (value, field) in pointers {
             self.e.b.ins().store(trusted(), value, self.e.regs, header + field as i32);
         }
-        for (word, field) in words {
-            let value = self.e.i32(i64::from(word));
+        for ((low, high), field) in words {
+            let value = self.e.i64((u64::from(low) | u64::from(high) << 32) as i64);
             self.e.b.ins().store(trusted(), value, self.e.regs, header + field as i32);
         }
-        self.set_frame(frame, 1);
         Ok(())
     }
 
@@ -319,7 +348,7 @@ impl Writer<'_, '_> {
                 self.closure(*place, *func, *captured, *exit);
             }
             Ins::Captured { dst, closure, index } => self.captured(*dst, *closure, *index)?,
-            Ins::Charge { exit } => self.charge(*exit),
+            Ins::Charge { units, exit } => self.charge(*units, *exit),
             Ins::Copy { dst, src } => self.copy(*dst, *src)?,
             Ins::Move { dst, src } => {
                 let (dst, src) = (self.slot(*dst), self.slot(*src));
@@ -415,16 +444,17 @@ impl Writer<'_, '_> {
         self.e.b.ins().iadd_imm_s(consts, index as i64 * ANY_SIZE as i64)
     }
 
-    fn charge(&mut self, exit: ExitId) {
+    fn charge(&mut self, units: u32, exit: ExitId) {
         let fuel_at = reflex_vm::abi::SESSION_FUEL;
+        let units = i64::from(units);
         let fuel = self.e.load(types::I64, self.e.session, fuel_at);
-        let some = self.e.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, fuel, 0);
+        let some = self.e.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, fuel, units);
         self.guard(some, exit);
         let wanted = self.e.interrupted();
         let quiet = self.e.b.ins().icmp_imm_s(IntCC::Equal, wanted, 0);
         let block = self.exit(exit, Leave::Guard);
         self.e.require(quiet, block);
-        let fuel = self.e.b.ins().iadd_imm_s(fuel, -1);
+        let fuel = self.e.b.ins().iadd_imm_s(fuel, -units);
         self.e.b.ins().store(trusted(), fuel, self.e.session, fuel_at as i32);
     }
 
@@ -472,9 +502,12 @@ impl Writer<'_, '_> {
         for (at, arg) in args.iter().enumerate() {
             let slot = Slot::index(area + at);
             match *arg {
-                Arg::Place(place, _) => {
+                Arg::Place(place, tag) => {
                     let from = self.slot(place);
-                    let value = self.e.load_any(from);
+                    let value = match tag {
+                        Some(tag) => self.e.load_typed(from, tag),
+                        None => self.e.load_any(from),
+                    };
                     self.e.store_any(slot, value);
                 }
                 Arg::Plain(plain) => {

@@ -84,8 +84,8 @@ pub(crate) enum Ins {
     Closure { place: Place, func: u32, captured: u32, exit: ExitId },
     /// A second reference to a captured value, into an empty place.
     Captured { dst: Place, closure: Arg, index: u32 },
-    /// Guard: there is fuel and nobody wants attention; takes one unit.
-    Charge { exit: ExitId },
+    /// Guard: there is so much fuel and nobody wants attention; takes it.
+    Charge { units: u32, exit: ExitId },
     /// A second reference to an operand, into an empty place.
     Copy { dst: Place, src: Arg },
     /// Into an empty place; `src` is empty afterwards.
@@ -123,6 +123,113 @@ pub(crate) enum Ins {
     Drop { frame: FrameId },
 }
 
+impl Ins {
+    /// Where the instruction may leave.
+    pub(crate) fn exit_mut(&mut self) -> Option<&mut ExitId> {
+        match self {
+            Ins::Tag { exit, .. }
+            | Ins::Truth { exit, .. }
+            | Ins::Closure { exit, .. }
+            | Ins::Charge { exit, .. }
+            | Ins::Packed { exit, .. }
+            | Ins::Invoke { exit, .. }
+            | Ins::Builtin { exit, .. }
+            | Ins::Allocate { exit, .. } => Some(exit),
+            Ins::Payload { .. }
+            | Ins::Captured { .. }
+            | Ins::Copy { .. }
+            | Ins::Move { .. }
+            | Ins::Store { .. }
+            | Ins::Release { .. }
+            | Ins::Give { .. }
+            | Ins::Enter { .. }
+            | Ins::Leave { .. }
+            | Ins::Take { .. }
+            | Ins::Drop { .. } => None,
+        }
+    }
+
+    /// Places that hold something else afterwards.
+    pub(crate) fn writes(&self) -> [Option<Place>; 2] {
+        match *self {
+            Ins::Captured { dst, .. }
+            | Ins::Copy { dst, .. }
+            | Ins::Store { dst, .. }
+            | Ins::Take { dst, .. } => [Some(dst), None],
+            Ins::Move { dst, src } => [Some(dst), Some(src)],
+            Ins::Release { place, .. } | Ins::Give { place, .. } => [Some(place), None],
+            Ins::Tag { .. }
+            | Ins::Payload { .. }
+            | Ins::Truth { .. }
+            | Ins::Closure { .. }
+            | Ins::Charge { .. }
+            | Ins::Packed { .. }
+            | Ins::Invoke { .. }
+            | Ins::Builtin { .. }
+            | Ins::Allocate { .. }
+            | Ins::Enter { .. }
+            | Ins::Leave { .. }
+            | Ins::Drop { .. } => [None, None],
+        }
+    }
+
+    /// Whether code that this crate did not generate may run: host functions, and destructors of
+    /// what they made.
+    pub(crate) fn may_run_host_code(&self) -> bool {
+        match self {
+            Ins::Packed { .. } | Ins::Invoke { .. } | Ins::Drop { .. } => true,
+            Ins::Builtin { builtin, .. } => runs_host_code(*builtin),
+            // Numbers of a shape die silently.
+            Ins::Release { tag, .. } => *tag != Some(type_index::SHAPE),
+            // What is given was made here, of memory alone.
+            Ins::Give { .. } | Ins::Allocate { .. } => false,
+            Ins::Tag { .. }
+            | Ins::Payload { .. }
+            | Ins::Truth { .. }
+            | Ins::Closure { .. }
+            | Ins::Captured { .. }
+            | Ins::Charge { .. }
+            | Ins::Copy { .. }
+            | Ins::Move { .. }
+            | Ins::Store { .. }
+            | Ins::Enter { .. }
+            | Ins::Leave { .. }
+            | Ins::Take { .. } => false,
+        }
+    }
+}
+
+/// Whether a builtin may call functions of the host or destroy its objects.
+fn runs_host_code(builtin: Builtin) -> bool {
+    match builtin {
+        Builtin::TupleResetItem | Builtin::InvokeClosure | Builtin::CallTirDyn => true,
+        Builtin::AllocShapeHeap
+        | Builtin::MatchShape
+        | Builtin::MatchPrimValue
+        | Builtin::MakeShape
+        | Builtin::MakePrimValue
+        | Builtin::CheckTensorInfo
+        | Builtin::CheckShapeInfo
+        | Builtin::CheckPrimValueInfo
+        | Builtin::CheckStringInfo
+        | Builtin::CheckTupleInfo
+        | Builtin::CheckFuncInfo
+        | Builtin::AllocStorage
+        | Builtin::AllocTensor
+        | Builtin::NullValue
+        | Builtin::Copy
+        | Builtin::Reshape
+        | Builtin::ShapeOf
+        | Builtin::TensorToShape
+        | Builtin::ToDevice
+        | Builtin::EnsureZeroOffset
+        | Builtin::ReadIfCond
+        | Builtin::MakeTuple
+        | Builtin::TupleGetItem
+        | Builtin::MakeClosure => false,
+    }
+}
+
 /// How a trace ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -155,6 +262,10 @@ pub(crate) struct Exit {
     pub(crate) frame: FrameId,
     /// Its first operation that has not run.
     pub(crate) pc: u32,
+    /// The innermost frame that is real; those inside it are made here.
+    pub(crate) entered: FrameId,
+    /// Fuel that was taken ahead for operations that have not run.
+    pub(crate) refund: u32,
     /// Registers that are not in their places.
     pub(crate) plain: Vec<(Place, Plain)>,
 }
@@ -164,6 +275,8 @@ pub(crate) struct Exit {
 pub(crate) struct Trace {
     pub(crate) start_pc: u32,
     pub(crate) frames: Vec<FrameData>,
+    /// Guards of a loop that hold in every iteration or in none: run once, before it.
+    pub(crate) before: Vec<Ins>,
     pub(crate) code: Vec<Ins>,
     pub(crate) exits: Vec<Exit>,
     pub(crate) end: End,
@@ -186,6 +299,32 @@ impl Trace {
     /// The frames that are active at an exit, outermost first.
     pub(crate) fn active(&self, exit: &Exit) -> Vec<FrameId> {
         self.callers(exit.frame)
+    }
+
+    /// Replaces the exit of each instruction, and of the end, by what `change` makes of it. It is
+    /// given the number of the instruction in `code`, or their count for the end.
+    pub(crate) fn change_exits(&mut self, mut change: impl FnMut(usize, &Exit) -> Exit) {
+        let old = std::mem::take(&mut self.exits);
+        let mut exits: Vec<Exit> = Vec::with_capacity(old.len());
+        for id in self.before.iter_mut().filter_map(Ins::exit_mut) {
+            exits.push(old[id.0 as usize].clone());
+            *id = ExitId(exits.len() as u32 - 1);
+        }
+        let mut renew = |at: usize, id: &mut ExitId| {
+            let exit = change(at, &old[id.0 as usize]);
+            if exits.last() != Some(&exit) {
+                exits.push(exit);
+            }
+            *id = ExitId(exits.len() as u32 - 1);
+        };
+        let count = self.code.len();
+        for (at, ins) in self.code.iter_mut().enumerate() {
+            ins.exit_mut().into_iter().for_each(|id| renew(at, id));
+        }
+        if let End::Exit(id) = &mut self.end {
+            renew(count, id);
+        }
+        self.exits = exits;
     }
 
     pub(crate) fn frame(&self, FrameId(id): FrameId) -> &FrameData {
@@ -218,6 +357,8 @@ impl fmt::Display for TagName {
             type_index::SHAPE => "shape",
             type_index::TENSOR => "tensor",
             type_index::ARRAY => "tuple",
+            // Numbers above are given out as programs load.
+            type_index::DYNAMIC_BEGIN.. => "object",
             other => return write!(f, "type{other}"),
         };
         f.write_str(name)
@@ -277,7 +418,7 @@ impl fmt::Display for Ins {
             Ins::Captured { dst, closure, index } => {
                 write!(f, "{dst} = captured {closure} [{index}]")
             }
-            Ins::Charge { exit } => write!(f, "charge else exit{}", exit.0),
+            Ins::Charge { units, exit } => write!(f, "charge {units} else exit{}", exit.0),
             Ins::Copy { dst, src } => write!(f, "{dst} = copy {src}"),
             Ins::Move { dst, src } => write!(f, "{dst} = move {src}"),
             Ins::Store { dst, value } => write!(f, "{dst} = {value}"),
@@ -328,6 +469,12 @@ impl fmt::Display for Trace {
             }
             writeln!(f)?;
         }
+        for ins in &self.before {
+            writeln!(f, "  {ins}")?;
+        }
+        if !self.before.is_empty() {
+            writeln!(f, "  loop begins")?;
+        }
         for ins in &self.code {
             writeln!(f, "  {ins}")?;
         }
@@ -342,6 +489,12 @@ impl fmt::Display for Trace {
                 write!(f, " {}", self.frame(frame).name)?;
             }
             write!(f, "@{}", exit.pc)?;
+            if exit.entered != exit.frame {
+                write!(f, "; frames inside f{}", exit.entered.0)?;
+            }
+            if exit.refund > 0 {
+                write!(f, "; refund {}", exit.refund)?;
+            }
             for (place, plain) in &exit.plain {
                 write!(f, "; {place} = {plain}")?;
             }

@@ -36,7 +36,7 @@ impl Engine {
                 }
             }
             None => {
-                self.maker.make(program, site, &trace).map_or_else(Control::Stop, Control::Finish)
+                self.maker.make(program, site, trace).map_or_else(Control::Stop, Control::Finish)
             }
         }
     }

@@ -86,7 +86,7 @@ fn compile_all(queue: &Receiver<Order>, maker: &Maker, jobs: &Mutex<HashMap<Key,
     while let Ok(Order { program, site, trace }) = queue.recv() {
         // Whoever asked is gone with the program.
         let Some(program) = program.upgrade() else { continue };
-        let job = maker.make(&program, site, &trace).map_or_else(Job::Failed, Job::Done);
+        let job = maker.make(&program, site, trace).map_or_else(Job::Failed, Job::Done);
         jobs.lock().unwrap_or_else(PoisonError::into_inner).insert((program.id(), site), job);
     }
 }

@@ -1,0 +1,31 @@
+//! What happens to a recorded trace before it becomes code: a list of passes over the trace IR.
+//!
+//! Each is a function in its own file. None moves an effect, and each keeps what an exit finds.
+
+mod drop_checks;
+mod hoist_checks;
+mod join_moves;
+mod merge_charges;
+mod sink_frames;
+
+use reflex_vm::program::Program;
+
+use super::ir::Trace;
+
+type Pass = fn(&Program, &mut Trace);
+
+/// The passes, in order.
+const PASSES: [Pass; 5] = [
+    drop_checks::drop_checks,
+    hoist_checks::hoist_checks,
+    sink_frames::sink_frames,
+    merge_charges::merge_charges,
+    join_moves::join_moves,
+];
+
+/// Runs every pass.
+pub(crate) fn optimise(program: &Program, trace: &mut Trace) {
+    for pass in PASSES {
+        pass(program, trace);
+    }
+}

@@ -1,0 +1,147 @@
+//! A check that a value has passed before is not made again.
+//!
+//! Values are followed from register to register, through calls. What is learned of them never
+//! changes: type, rank, element type and extents of a tensor or shape, items of a tuple.
+
+use std::collections::HashMap;
+
+use reflex_runtime::abi::type_index;
+use reflex_vm::builtins::{Builtin, match_code};
+use reflex_vm::program::Program;
+
+use super::super::ir::{Arg, Ins, Place, Plain, Trace};
+
+/// What has been learned of a value.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Known {
+    tag: Option<i32>,
+    /// Extents of a tensor or shape, items of a tuple.
+    rank: Option<i64>,
+    dtype: Option<i64>,
+    extents: HashMap<usize, i64>,
+}
+
+/// Values in places, and what is known of them.
+#[derive(Default)]
+struct Values {
+    at: HashMap<Place, usize>,
+    known: Vec<Known>,
+}
+
+impl Values {
+    fn of(&mut self, place: Place) -> usize {
+        let known = &mut self.known;
+        *self.at.entry(place).or_insert_with(|| {
+            known.push(Known::default());
+            known.len() - 1
+        })
+    }
+
+    /// Adds what `learn` knows; whether that was nothing new.
+    fn learn(&mut self, place: Place, learn: impl FnOnce(&mut Known)) -> bool {
+        let value = self.of(place);
+        let mut known = self.known[value].clone();
+        learn(&mut known);
+        let new = known != self.known[value];
+        self.known[value] = known;
+        !new
+    }
+}
+
+/// Drops guards and checks whose outcome is known.
+pub(super) fn drop_checks(_: &Program, trace: &mut Trace) {
+    let mut values = Values::default();
+    trace.code.retain(|ins| !values.settles(ins));
+}
+
+fn int(arg: Option<&Arg>) -> Option<i64> {
+    match arg {
+        Some(Arg::Plain(Plain::Const { tag: type_index::INT, bits })) => Some(*bits),
+        _ => None,
+    }
+}
+
+impl Values {
+    /// Whether an instruction is a check whose outcome is known; follows it otherwise.
+    fn settles(&mut self, ins: &Ins) -> bool {
+        match ins {
+            Ins::Tag { place, tag, .. } => {
+                return self.learn(*place, |known| known.tag = Some(*tag));
+            }
+            Ins::Builtin { builtin, inline: true, args, .. } => {
+                return self.check(*builtin, args).unwrap_or(false);
+            }
+            Ins::Move { dst, src } | Ins::Copy { dst, src: Arg::Place(src, _) } => {
+                let value = self.of(*src);
+                self.at.insert(*dst, value);
+                if matches!(ins, Ins::Move { .. }) {
+                    self.at.remove(src);
+                }
+                return false;
+            }
+            _ => {}
+        }
+        for place in ins.writes().into_iter().flatten() {
+            self.at.remove(&place);
+        }
+        false
+    }
+
+    /// Whether the outcome of a check is known; `None` when the builtin is no check of a value in
+    /// a register. What it establishes is known afterwards.
+    fn check(&mut self, builtin: Builtin, args: &[Arg]) -> Option<bool> {
+        let &Arg::Place(place, tag) = args.first()? else { return None };
+        match builtin {
+            Builtin::CheckTensorInfo => {
+                let (rank, dtype) = (int(args.get(1))?, element_type(args)?);
+                tag.filter(|&tag| tag == type_index::TENSOR)?;
+                Some(self.learn(place, |known| {
+                    known.rank = Some(rank).filter(|&rank| rank >= 0).or(known.rank);
+                    known.dtype = dtype.or(known.dtype);
+                }))
+            }
+            Builtin::CheckShapeInfo | Builtin::CheckTupleInfo => {
+                let rank = int(args.get(1))?;
+                tag?;
+                Some(self.learn(place, |known| {
+                    known.rank = Some(rank).filter(|&rank| rank >= 0).or(known.rank);
+                }))
+            }
+            Builtin::MatchShape => self.match_shape(place, tag?, args),
+            _ => None,
+        }
+    }
+
+    fn match_shape(&mut self, place: Place, tag: i32, args: &[Arg]) -> Option<bool> {
+        let [_, Arg::Plain(Plain::NONE), _, pairs @ .., _context] = args else { return None };
+        let rank = int(args.get(2))?;
+        let mut extents = HashMap::new();
+        for (dim, pair) in pairs.chunks(2).enumerate() {
+            match int(pair.first())? {
+                match_code::ASSERT_IMM => {
+                    extents.insert(dim, int(pair.get(1))?);
+                }
+                match_code::NO_OP => {}
+                _ => return None,
+            }
+        }
+        let usual = [type_index::TENSOR, type_index::SHAPE].contains(&tag);
+        (usual && pairs.len() as i64 == 2 * rank).then(|| {
+            self.learn(place, |known| {
+                known.rank = Some(rank);
+                known.extents.extend(extents);
+            })
+        })
+    }
+}
+
+/// The element type that `check_tensor_info` asks for; `None` when that cannot be told.
+fn element_type(args: &[Arg]) -> Option<Option<i64>> {
+    match args {
+        [_, _, _context] => Some(None),
+        [_, _, Arg::Plain(Plain::Const { tag: type_index::DATA_TYPE, bits }), _context] => {
+            Some(Some(*bits))
+        }
+        _ => None,
+    }
+}
