@@ -28,16 +28,20 @@ pub fn tiers(case: &ProgramCase) -> Tally {
     let refused = compiled.compile_all();
     assert!(refused.is_empty(), "compiled mode refused {refused:?}");
     compare(case, "compiled", &expected, &run(case, &compiled, Mode::Compiled));
-    for one_in in [0, 1, 4] {
+    // Traces that leave too often give way to whole functions, early or never.
+    for (one_in, exit_threshold) in [(0, 3), (1, 4), (1, u32::MAX), (4, 2)] {
         let force = (one_in > 0).then(|| Arc::new(ForcedExits::new(case.guard_seed, one_in)));
-        let (traced, tier) =
-            load(case, Some(TierOptions { threshold: 2, force, compiling: Compiling::AtOnce }));
-        let name = format!("traced, one guard in {one_in} forced to fail");
+        let (traced, tier) = load(
+            case,
+            Some(TierOptions { threshold: 2, exit_threshold, force, compiling: Compiling::AtOnce }),
+        );
+        let name = format!("traced, one guard in {one_in} forced to fail, {exit_threshold} exits");
         compare(case, &name, &expected, &run(case, &traced, Mode::Tiered));
         for trace in tier.iter().flat_map(|tier| tier.traces(&traced)) {
             tally.traces += 1;
             tally.exits += trace.exits().iter().filter(|&&taken| taken > 0).count();
         }
+        tally.whole += tier.iter().map(|tier| tier.functions(&traced).len()).sum::<usize>();
     }
     tally
 }
@@ -49,6 +53,8 @@ pub struct Tally {
     pub traces: usize,
     /// Different exits that were taken.
     pub exits: usize,
+    /// Functions compiled whole because their traces left too often.
+    pub whole: usize,
 }
 
 type Loaded = (Arc<Program>, Option<Arc<CraneliftTier>>);

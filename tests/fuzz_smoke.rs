@@ -18,6 +18,7 @@ fn tiers() {
         programs += 1;
         total.traces += tally.traces;
         total.exits += tally.exits;
+        total.whole += tally.whole;
         Ok(())
     };
     let test = arbtest::arbtest(property).size_max(2_000);
@@ -28,6 +29,7 @@ fn tiers() {
     // An oracle over programs that never get hot would say nothing.
     assert!(total.traces > programs / 4, "{total:?} in {programs} programs");
     assert!(total.exits > programs / 4, "{total:?} in {programs} programs");
+    assert!(total.whole > programs / 4, "{total:?} in {programs} programs");
     println!("{programs} programs, {total:?}");
 }
 

@@ -18,7 +18,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use reflex_runtime::abi::type_index;
 use reflex_vm::abi::{DISCARD, ERROR, callback};
 use reflex_vm::builtins::Builtin;
-use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op, Source};
+use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op, SiteId, Source};
 use reflex_vm::program::Program;
 use reflex_vm::tier::Bailout;
 
@@ -36,6 +36,8 @@ const MAX_OPS: usize = 20_000;
 pub(crate) struct CompiledFunction {
     pub(crate) unit: Unit,
     pub(crate) entry: UnitFunc,
+    /// Where its loops can be entered.
+    pub(crate) loops: Vec<(SiteId, UnitFunc)>,
 }
 
 /// Compiles a VM function into an empty unit.
@@ -57,6 +59,11 @@ pub(crate) fn compile(
     for (number, &continuation) in continuations.iter().enumerate() {
         thunk(&mut unit, &mut context, continuation, body, number as i64 + 1);
     }
+    let loops: Vec<_> =
+        loops(func).into_iter().map(|(site, pc)| (site, pc, unit.declare())).collect();
+    for (number, &(_, _, entry)) in loops.iter().enumerate() {
+        thunk(&mut unit, &mut context, entry, body, (calls.len() + number) as i64 + 1);
+    }
     let facts = Facts::of(program, func);
     let plans = Plans::of(program, func, &facts);
     let mut function = unit.function(body, body_signature());
@@ -77,7 +84,7 @@ pub(crate) fn compile(
         state: Vec::new(),
         plans: &plans,
     };
-    body_writer.dispatch(number);
+    body_writer.dispatch(number, loops.iter().map(|&(_, pc, _)| pc));
     let mut reached = true;
     for (pc, op) in func.ops.iter().enumerate() {
         facts.enter(pc, reached, &mut body_writer.state);
@@ -88,11 +95,27 @@ pub(crate) fn compile(
     body_writer.e.b.seal_all_blocks();
     body_writer.e.b.finalize(unit.frontend);
     unit.define(body, function);
-    Ok(CompiledFunction { unit, entry })
+    let loops = loops.into_iter().map(|(site, _, entry)| (site, entry)).collect();
+    Ok(CompiledFunction { unit, entry, loops })
 }
 
 fn is_call(op: &Op) -> bool {
     matches!(op, Op::CallVm { .. } | Op::InvokeClosure { .. })
+}
+
+/// The loops of a function: site and first operation, each once.
+fn loops(func: &FuncCode) -> Vec<(SiteId, usize)> {
+    let mut loops: Vec<(SiteId, usize)> = func
+        .ops
+        .iter()
+        .filter_map(|op| match *op {
+            Op::LoopBack { target, site } => Some((site, target as usize)),
+            _ => None,
+        })
+        .collect();
+    loops.sort_unstable();
+    loops.dedup();
+    loops
 }
 
 fn body_signature() -> Signature {
@@ -138,10 +161,10 @@ pub(crate) struct Body<'f, 'p> {
 }
 
 impl Body<'_, '_> {
-    /// Goes to where the body is entered: its start, or behind a call.
-    fn dispatch(&mut self, number: Value) {
+    /// Goes to where the body is entered: its start, behind a call, or at a loop.
+    fn dispatch(&mut self, number: Value, loops: impl ExactSizeIterator<Item = usize>) {
         let first = self.blocks[0];
-        if self.calls.is_empty() {
+        if self.calls.is_empty() && loops.len() == 0 {
             self.e.b.ins().jump(first, &[]);
             return;
         }
@@ -149,6 +172,7 @@ impl Body<'_, '_> {
         let mut targets = vec![BlockCall::new(first, [], pool)];
         // The verifier makes sure that no function ends with a call.
         targets.extend(self.calls.iter().map(|&pc| BlockCall::new(self.blocks[pc + 1], [], pool)));
+        targets.extend(loops.map(|pc| BlockCall::new(self.blocks[pc], [], pool)));
         let otherwise = BlockCall::new(first, [], pool);
         let table = self.e.b.create_jump_table(JumpTableData::new(otherwise, &targets));
         self.e.b.ins().br_table(number, table);

@@ -11,6 +11,7 @@
 mod assemble;
 mod compile;
 mod emit;
+mod engine;
 mod error;
 mod facts;
 mod fast;
@@ -18,10 +19,12 @@ mod force;
 mod frames;
 mod glue;
 mod recycle;
+mod report;
 mod tier;
 mod trace;
+mod worker;
 
 pub use error::JitError;
 pub use force::ForcedExits;
+pub use report::{CodeReport, TraceReport};
 pub use tier::{Compiling, CraneliftTier, TierOptions};
-pub use trace::make::TraceReport;

@@ -108,6 +108,15 @@ pub(crate) struct Give {
     pub(crate) shared: bool,
 }
 
+/// What objects must have in common to stand in for each other.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Kind {
+    Storage { bytes: usize },
+    Tensor { storage: u32, offset: i64, shape: Vec<i64>, dtype: String },
+    Heap { entries: usize },
+    Shape { rank: i64 },
+}
+
 /// The operations of one function whose objects are kept, by operation.
 #[derive(Default)]
 pub(crate) struct Plans(HashMap<u32, Kept>);
@@ -118,57 +127,123 @@ impl Plans {
         if func.allocations.is_empty() {
             return Plans::default();
         }
-        let (mut plans, mut tensors) = (Plans::default(), Vec::new());
-        let mut bytes = 0;
+        let mut chosen = Chosen::default();
         facts.for_each(program, func, |pc, state| {
-            let (Op::Builtin { builtin, args, .. }, pc) = (func.ops[pc], pc as u32) else { return };
-            let Some(entry) = func.allocation(pc) else { return };
-            let args = Constants { program, func, args };
-            let plan = match builtin {
-                Builtin::AllocStorage => {
-                    let size = args.storage_bytes().filter(|&size| size <= MAX_BYTES);
-                    bytes += size.unwrap_or(0);
-                    let fits = size.is_some() && bytes <= MAX_FUNCTION_BYTES;
-                    fits.then_some(Plan::Storage { tensors: Vec::new() })
-                }
-                Builtin::AllocTensor => {
-                    tensors.extend(args.tensor(state).map(|(at, reg)| (pc, entry, at, reg)));
-                    None
-                }
-                Builtin::AllocShapeHeap => {
-                    args.heap_entries().map(|entries| Plan::Heap { entries })
-                }
-                Builtin::MakeShape => args.is_short_shape().then_some(Plan::Shape),
-                _ => None,
-            };
-            plans.0.extend(plan.map(|plan| (pc, Kept { entry, plan })));
-        });
-        plans.lay(&tensors);
-        plans
-    }
-
-    /// Connects tensors `(operation, entry, storage's operation, storage's register)` with their
-    /// storages.
-    fn lay(&mut self, tensors: &[(u32, u32, u32, u32)]) {
-        for &(_, entry, storage, _) in tensors {
-            if let Some(Kept { plan: Plan::Storage { tensors }, .. }) = self.0.get_mut(&storage) {
-                tensors.push(entry);
+            let op = func.ops[pc];
+            if let Op::Builtin { builtin, args, .. } = op {
+                let args = Constants { program, func, args };
+                chosen.allocation(pc as u32, builtin, &args, state);
             }
-        }
-        self.0.retain(|_, kept| match &kept.plan {
-            Plan::Storage { tensors } => tensors.len() <= MAX_TENSORS,
-            Plan::Tensor { .. } | Plan::Heap { .. } | Plan::Shape => true,
-        });
-        for &(pc, entry, storage, reg) in tensors {
-            if self.0.contains_key(&storage) {
-                self.0.insert(pc, Kept { entry, plan: Plan::Tensor { storage: reg } });
+            // What is overwritten is free for later operations of its kind.
+            if let Some(Holds::Made(made)) = written(&op).and_then(|reg| state.get(reg as usize)) {
+                chosen.given_up(*made);
             }
-        }
+        });
+        chosen.plans()
     }
 
     /// The plan of the operation at `pc`.
     pub(crate) fn get(&self, pc: u32) -> Option<&Kept> {
         self.0.get(&pc)
+    }
+}
+
+/// The register an operation writes, if any; `DISCARD` is no register.
+fn written(op: &Op) -> Option<u32> {
+    match *op {
+        Op::CallPacked { dst, .. }
+        | Op::CallVm { dst, .. }
+        | Op::Builtin { dst, .. }
+        | Op::InvokeClosure { dst, .. }
+        | Op::Copy { dst, .. }
+        | Op::Kill { dst } => Some(dst),
+        Op::Goto { .. } | Op::LoopBack { .. } | Op::Branch { .. } | Op::Ret { .. } => None,
+    }
+}
+
+/// Choosing, in the order of the code. An entry of the table is used again by later operations of
+/// the same kind once its object is given up, so that what is hot in the cache stays so.
+#[derive(Default)]
+struct Chosen {
+    kept: HashMap<u32, (Kind, Kept)>,
+    free: HashMap<Kind, Vec<u32>>,
+    bytes: usize,
+}
+
+impl Chosen {
+    fn allocation(
+        &mut self,
+        pc: u32,
+        builtin: Builtin,
+        args: &Constants<'_>,
+        state: &[Holds],
+    ) -> Option<()> {
+        let own = args.func.allocation(pc)?;
+        let (kind, plan) = match builtin {
+            Builtin::AllocStorage => {
+                let bytes = args.storage_bytes().filter(|&bytes| bytes <= MAX_BYTES)?;
+                (Kind::Storage { bytes }, Plan::Storage { tensors: Vec::new() })
+            }
+            Builtin::AllocTensor => {
+                let (storage, reg) = args.tensor(state)?;
+                let (_, Kept { entry: storage, .. }) = *self.kept.get(&storage)?;
+                let offset = args.int(1)?;
+                let shape = args.get(2)?.downcast_ref::<Shape>()?.to_vec();
+                let dtype = args.get(3)?.as_dtype()?.to_string();
+                let kind = Kind::Tensor { storage, offset, shape, dtype };
+                (kind, Plan::Tensor { storage: reg })
+            }
+            Builtin::AllocShapeHeap => {
+                let entries = args.heap_entries()?;
+                (Kind::Heap { entries }, Plan::Heap { entries })
+            }
+            Builtin::MakeShape => (Kind::Shape { rank: args.rank()? }, Plan::Shape),
+            _ => return None,
+        };
+        let again = self.free.get_mut(&kind).and_then(Vec::pop);
+        if let (None, Kind::Storage { bytes }) = (again, &kind) {
+            self.bytes += bytes;
+            if self.bytes > MAX_FUNCTION_BYTES {
+                return None;
+            }
+        }
+        self.kept.insert(pc, (kind, Kept { entry: again.unwrap_or(own), plan }));
+        Some(())
+    }
+
+    fn given_up(&mut self, pc: u32) {
+        let Some((kind, kept)) = self.kept.get(&pc) else { return };
+        let free = self.free.entry(kind.clone()).or_default();
+        if !free.contains(&kept.entry) {
+            free.push(kept.entry);
+        }
+    }
+
+    /// Connects storages with the tensors on them.
+    fn plans(self) -> Plans {
+        let mut on: HashMap<u32, Vec<u32>> = HashMap::new();
+        for (kind, kept) in self.kept.values() {
+            if let Kind::Tensor { storage, .. } = kind {
+                let tensors = on.entry(*storage).or_default();
+                if !tensors.contains(&kept.entry) {
+                    tensors.push(kept.entry);
+                }
+            }
+        }
+        on.values_mut().for_each(|tensors| tensors.sort_unstable());
+        let few = |storage: u32| on.get(&storage).is_none_or(|all| all.len() <= MAX_TENSORS);
+        let kept = self.kept.into_iter().filter_map(|(pc, (kind, mut kept))| {
+            match (&kind, &mut kept.plan) {
+                (Kind::Storage { .. }, Plan::Storage { tensors }) => {
+                    *tensors = on.get(&kept.entry).cloned().unwrap_or_default();
+                    few(kept.entry)
+                }
+                (Kind::Tensor { storage, .. }, _) => few(*storage),
+                _ => true,
+            }
+            .then_some((pc, kept))
+        });
+        Plans(kept.collect())
     }
 }
 
@@ -232,8 +307,8 @@ impl<'p> Constants<'p> {
         (self.is_vm() && entries <= MAX_EXTENTS).then_some(entries)
     }
 
-    fn is_short_shape(&self) -> bool {
-        self.int(1).is_some_and(|rank| (0..=MAX_EXTENTS as i64).contains(&rank))
+    fn rank(&self) -> Option<i64> {
+        self.int(1).filter(|rank| (0..=MAX_EXTENTS as i64).contains(rank))
     }
 }
 

@@ -8,14 +8,15 @@ use reflex_vm::decode::{FuncCode, SiteId};
 use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Compiled, Hot, Tier};
 
-use crate::assemble::{Assembler, Published, Unit, UnitFunc};
+use crate::assemble::Assembler;
 use crate::compile;
+use crate::engine::Engine;
 use crate::error::JitError;
 use crate::force::ForcedExits;
 use crate::glue;
-use crate::trace::make::{Maker, Reports, TraceReport};
-use crate::trace::record::{Engine, TraceRecorder};
-use crate::trace::worker::{Job, Worker};
+use crate::report::{CodeReport, TraceReport};
+use crate::trace::record::TraceRecorder;
+use crate::worker::{Job, Worker};
 
 /// Recordings of one site before it is left to the interpreter.
 const MAX_ATTEMPTS: u32 = 3;
@@ -25,6 +26,8 @@ const MAX_ATTEMPTS: u32 = 3;
 pub struct TierOptions {
     /// Arrivals that make a function entry or a loop hot.
     pub threshold: u32,
+    /// Exits by one guard after which a trace gives way to its function compiled whole.
+    pub exit_threshold: u32,
     /// Makes guards of traces fail, for tests.
     pub force: Option<Arc<ForcedExits>>,
     /// When traces are compiled.
@@ -43,7 +46,7 @@ pub enum Compiling {
 
 impl Default for TierOptions {
     fn default() -> Self {
-        Self { threshold: 50, force: None, compiling: Compiling::default() }
+        Self { threshold: 50, exit_threshold: 500, force: None, compiling: Compiling::default() }
     }
 }
 
@@ -67,31 +70,36 @@ impl CraneliftTier {
     pub fn with_options(options: TierOptions) -> Result<Self, JitError> {
         let assembler = Assembler::new()?;
         let glue = glue::glue(&assembler)?;
-        let reports = Reports::default();
         let worker = (options.compiling == Compiling::Background).then(Worker::default);
-        let maker = Arc::new(Maker { assembler, force: options.force, reports });
-        let engine = Engine { maker, worker };
+        let engine = Arc::new_cyclic(|this| Engine {
+            assembler,
+            force: options.force,
+            exit_threshold: u64::from(options.exit_threshold.max(1)),
+            worker,
+            traces: Mutex::default(),
+            functions: Mutex::default(),
+            whole: Mutex::default(),
+            this: this.clone(),
+        });
         let attempts = Mutex::default();
-        Ok(Self { engine: Arc::new(engine), glue, threshold: options.threshold.max(1), attempts })
+        Ok(Self { engine, glue, threshold: options.threshold.max(1), attempts })
     }
 
     /// The intermediate code of a whole function, as text.
     pub fn text(&self, program: &Program, func: &FuncCode) -> Result<String, Bailout> {
-        Ok(compile::compile(self.engine.maker.assembler.unit(), program, func)?.unit.text())
+        Ok(compile::compile(self.engine.assembler.unit(), program, func)?.unit.text())
     }
 
     /// The traces of a program compiled so far.
     pub fn traces(&self, program: &Program) -> Vec<TraceReport> {
-        let reports = self.engine.maker.reports.lock().unwrap_or_else(PoisonError::into_inner);
-        reports.iter().filter(|report| report.program == program.id()).cloned().collect()
+        let traces = self.engine.traces.lock().unwrap_or_else(PoisonError::into_inner);
+        traces.iter().filter(|report| report.program == program.id()).cloned().collect()
     }
 
-    fn publish(&self, unit: Unit, entry: UnitFunc) -> Result<Compiled, Bailout> {
-        let code: Arc<Published> =
-            Arc::new(self.engine.maker.assembler.publish(unit).map_err(bailout)?);
-        // SAFETY: `compile` writes code that follows the protocol of `reflex_vm::abi` for the
-        // entry of the function it is given, and the owner keeps it mapped.
-        Ok(unsafe { Compiled::new(code.address(entry), code) })
+    /// The functions of a program compiled whole so far.
+    pub fn functions(&self, program: &Program) -> Vec<CodeReport> {
+        let functions = self.engine.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        functions.iter().filter(|report| report.program == program.id()).cloned().collect()
     }
 }
 
@@ -114,8 +122,9 @@ unsafe impl Tier for CraneliftTier {
     }
 
     fn compile(&self, program: &Program, func: &FuncCode) -> Result<Compiled, Bailout> {
-        let function = compile::compile(self.engine.maker.assembler.unit(), program, func)?;
-        self.publish(function.unit, function.entry)
+        let mut sites = self.engine.function(program, func)?.into_iter();
+        let entry = sites.next().map(|(_, compiled)| compiled);
+        entry.ok_or_else(|| Bailout::Codegen { message: "a function without an entry".to_owned() })
     }
 
     fn hot(&self, program: &Arc<Program>, site: SiteId) -> Hot {
@@ -124,6 +133,10 @@ unsafe impl Tier for CraneliftTier {
             Some(Job::Done(compiled)) => return Hot::Install(compiled),
             Some(Job::Failed(reason)) => return Hot::Never(reason),
             None => {}
+        }
+        let func = program.code().sites.get(site.0 as usize).map(|site| site.func);
+        if func.is_some_and(|func| self.engine.is_whole(program, func)) {
+            return Hot::Later;
         }
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = attempts.entry((program.id(), site)).or_default();

@@ -14,7 +14,5 @@ pub(crate) mod build;
 pub(crate) mod codegen;
 mod helpers;
 pub(crate) mod ir;
-pub(crate) mod make;
-mod optimise;
+pub(crate) mod optimise;
 pub(crate) mod record;
-pub(crate) mod worker;

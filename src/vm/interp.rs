@@ -259,8 +259,8 @@ pub unsafe fn drive(state: *mut State) -> Result<(), ()> {
                 Exit::Failed => return Err(()),
                 Exit::Enter(code) => {
                     // Native code runs unseen, so a recording cannot go on.
-                    if (*state).recording.take().is_some() {
-                        (*state).program.count(&Bailout::LeftFunction);
+                    if let Some(recording) = (*state).recording.take() {
+                        (*state).program.count(recording.site, &Bailout::LeftFunction);
                     }
                     let Some(enter) = (*state).abi.glue.enter else { return Err(()) };
                     match enter(&raw mut (*state).abi, (*state).abi.regs, code) {

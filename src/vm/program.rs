@@ -117,7 +117,7 @@ pub struct Program {
     cells: Box<[AtomicPtr<u8>]>,
     tier: OnceLock<Arc<dyn Tier>>,
     kept: Mutex<Vec<Arc<dyn StdAny + Send + Sync>>>,
-    bailouts: Mutex<BTreeMap<&'static str, u64>>,
+    bailouts: Mutex<BTreeMap<(SiteId, &'static str), u64>>,
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -242,7 +242,7 @@ impl Program {
             match tier.compile(self, func) {
                 Ok(compiled) => self.install(SiteId(func.index), &compiled),
                 Err(bailout) => {
-                    self.count(&bailout);
+                    self.count(SiteId(func.index), &bailout);
                     refused.push((func.index, bailout));
                 }
             }
@@ -257,14 +257,23 @@ impl Program {
         self.cells[site.0 as usize].store(compiled.code().cast_mut(), Ordering::Release);
     }
 
-    /// Counts a bailout.
-    pub fn count(&self, bailout: &Bailout) {
+    /// Counts a bailout at a site.
+    pub fn count(&self, site: SiteId, bailout: &Bailout) {
         let mut counts = self.bailouts.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry(bailout.name()).or_default() += 1;
+        *counts.entry((site, bailout.name())).or_default() += 1;
     }
 
     /// How often each reason not to compile was given.
     pub fn bailouts(&self) -> BTreeMap<&'static str, u64> {
+        let mut sums = BTreeMap::new();
+        for ((_, name), count) in self.bailouts_by_site() {
+            *sums.entry(name).or_default() += count;
+        }
+        sums
+    }
+
+    /// How often each reason not to compile was given at each site.
+    pub fn bailouts_by_site(&self) -> BTreeMap<(SiteId, &'static str), u64> {
         self.bailouts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

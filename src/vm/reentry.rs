@@ -110,8 +110,8 @@ pub unsafe fn run_base(
 unsafe fn failed_run(state: *mut State, depth: u32) -> RunError {
     // SAFETY: by the contract; a base frame is on the stack when it was pushed.
     unsafe {
-        if (*state).recording.take().is_some() {
-            (*state).program.count(&Bailout::RunFailed);
+        if let Some(recording) = (*state).recording.take() {
+            (*state).program.count(recording.site, &Bailout::RunFailed);
         }
         if let Some(mut instrument) = (*state).instrument.take() {
             instrument.aborted();

@@ -368,7 +368,7 @@ impl State {
                     Arrival::Record
                 }
                 Hot::Install(compiled) => {
-                    *left = u32::MAX;
+                    *left = tier.threshold().max(1);
                     (*state).program.install(site, &compiled);
                     Arrival::Enter(compiled.code())
                 }
@@ -379,7 +379,7 @@ impl State {
                 Hot::Never(bailout) => {
                     // Long enough to be never; wrapping around merely asks again.
                     *left = u32::MAX;
-                    (*state).program.count(&bailout);
+                    (*state).program.count(site, &bailout);
                     Arrival::Stay
                 }
             }

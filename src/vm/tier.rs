@@ -45,6 +45,8 @@ pub enum Bailout {
     LeftFunction,
     /// Recording went too deep into calls.
     TooDeep,
+    /// The function calls itself, and is compiled whole instead.
+    Recursive,
     /// Recording met another loop, or never came back to its start.
     NoLoop,
     /// An error ended the run while recording.
@@ -65,6 +67,7 @@ impl Bailout {
             Bailout::Codegen { .. } => "codegen",
             Bailout::LeftFunction => "left-function",
             Bailout::TooDeep => "too-deep",
+            Bailout::Recursive => "recursive",
             Bailout::NoLoop => "no-loop",
             Bailout::RunFailed => "run-failed",
             Bailout::GaveUp => "gave-up",

@@ -25,7 +25,7 @@ pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
         };
         if func.is_foreign {
             let what = "native code of TVM's compiled mode".to_owned();
-            program.count(&Bailout::Unsupported { what });
+            program.count(recording.site, &Bailout::Unsupported { what });
             (*state).recording = None;
             return false;
         }
@@ -36,7 +36,7 @@ pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
             Control::Continue => return true,
             Control::Finish(compiled) => program.install(recording.site, &compiled),
             Control::Pending => {}
-            Control::Stop(bailout) => program.count(&bailout),
+            Control::Stop(bailout) => program.count(recording.site, &bailout),
         }
         (*state).recording = None;
         false

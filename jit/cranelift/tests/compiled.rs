@@ -73,7 +73,7 @@ fn agreed(build: impl Fn(&mut ExecBuilder), args: &[Any], fuel: Option<u64>) -> 
         let traced = program(
             &build,
             &log,
-            TierOptions { threshold: 2, force, compiling: Compiling::AtOnce },
+            TierOptions { threshold: 2, exit_threshold: 3, force, compiling: Compiling::AtOnce },
         );
         let answer = outcome(&traced, Mode::Tiered, args, fuel, &log);
         assert_eq!(

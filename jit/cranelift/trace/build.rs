@@ -298,7 +298,13 @@ impl Builder {
         {
             let (frame, args) = (self.frame(), self.args(step, range));
             let content = Content::Made(kept.tag(), kept.give());
-            self.code.push(Ins::Allocate { frame, builtin, kept, args, exit });
+            let place = self.place(dst);
+            let empty = matches!(self.content(place), Content::Plain(_));
+            let to = empty.then_some(place);
+            self.code.push(Ins::Allocate { frame, builtin, kept, args, dst: to, exit });
+            if empty {
+                return self.set(place, content);
+            }
             return self.take(dst, content);
         }
         let inline = is_usual(builtin, &observed(step, sources));
@@ -431,17 +437,40 @@ impl Builder {
         let Some(callee) = step.program.function(func) else {
             return Flow::Stop(Bailout::LeftFunction);
         };
-        if callee.is_foreign || !self.may_inline(func) {
+        if callee.is_foreign {
             return self.give_back(step.pc);
         }
+        let inline = self.may_inline(func);
+        if !inline && !self.start.is_loop && func == self.frames[0].func {
+            // One way through it is not enough: it goes down and comes back.
+            return Flow::Stop(Bailout::Recursive);
+        }
         let exit = self.exit(step.pc);
+        if !inline {
+            self.code.push(Ins::Native { func, exit });
+        }
         self.code.push(Ins::Charge { units: 1, exit });
         let caller = self.frame();
         let frame = self.open(step.program, callee, (caller, step.pc + 1, dst));
         for (at, &source) in step.func.args(args).iter().enumerate() {
             self.pass(step.program, caller, source, Place { frame, reg: at as u32 });
         }
-        self.enter(frame, callee)
+        if inline {
+            return self.enter(frame, callee);
+        }
+        self.code.push(Ins::Enter { frame });
+        self.settle_all();
+        Flow::End(End::Into { func })
+    }
+
+    /// Writes every plain value to its place.
+    fn settle_all(&mut self) {
+        let sizes = self.active.iter().map(|(frame, contents)| (*frame, contents.len() as u32));
+        for (frame, count) in sizes.collect::<Vec<_>>() {
+            for reg in 0..count {
+                self.settle(Place { frame, reg });
+            }
+        }
     }
 
     /// Passes one argument of the frame `caller` to a parameter of a frame being opened.

@@ -14,8 +14,8 @@ use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, FUNCTION_SAFE_CALL, type_index};
 use reflex_vm::abi::{
-    ERROR, FRAME_HEADER_SIZE, FrameHeader, RESUME, SESSION_CONSTS, SESSION_REGS, SESSION_VM_VALUE,
-    SessionAbi, callback,
+    ERROR, FRAME_HEADER_SIZE, FrameHeader, RESUME, SESSION_CELLS, SESSION_CONSTS, SESSION_REGS,
+    SESSION_VM_VALUE, SessionAbi, callback,
 };
 use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::{ArgSource, FuncCode};
@@ -26,6 +26,7 @@ use super::helpers;
 use super::ir::{Arg, BuiltinResult, End, Exit, ExitId, FrameId, Ins, Place, Plain, Trace, Var};
 use crate::assemble::{Unit, UnitFunc};
 use crate::emit::{Emit, Slot, trusted};
+use crate::engine::HotExit;
 use crate::fast::{Fast, Operand, Produced};
 use crate::force::ForcedExits;
 use crate::glue::native_signature;
@@ -36,6 +37,9 @@ pub(crate) struct Attached {
     /// One counter per exit.
     pub(crate) taken: Arc<[AtomicU64]>,
     pub(crate) force: Option<Arc<ForcedExits>>,
+    /// Told when an exit has been taken `exit_threshold` times.
+    pub(crate) hot: Arc<HotExit>,
+    pub(crate) exit_threshold: u64,
 }
 
 /// Translates a trace into an empty unit.
@@ -74,6 +78,8 @@ pub(crate) fn translate(
 enum Leave {
     /// To the interpreter.
     Guard,
+    /// To the interpreter, where the trace ends.
+    End,
     /// A call failed; the error is in the thread's slot.
     Failed,
     /// A callback failed; the error is in the session.
@@ -121,8 +127,13 @@ impl Writer<'_, '_> {
                 self.e.tail_call(code);
             }
             End::Exit(exit) => {
-                let block = self.exit(exit, Leave::Guard);
+                let block = self.exit(exit, Leave::End);
                 self.e.b.ins().jump(block, &[]);
+            }
+            End::Into { func } => {
+                let code = self.code_at(func);
+                self.e.set_pc(0);
+                self.e.tail_call(code);
             }
         }
         self.write_exits()
@@ -227,10 +238,11 @@ impl Writer<'_, '_> {
         exits.sort_by_key(|&((exit, leave), _)| (exit.0, leave as u8));
         for ((exit, leave), block) in exits {
             self.e.b.switch_to_block(block);
-            self.restore(exit)?;
+            let taken = self.restore(exit)?;
             let at = &self.trace.exits[exit.0 as usize];
             match leave {
-                Leave::Guard => self.e.return_status(RESUME),
+                Leave::Guard => self.leave(taken),
+                Leave::End => self.e.return_status(RESUME),
                 Leave::Raised => self.e.return_status(ERROR),
                 Leave::Failed => {
                     let result = self.result_slot(at.frame)?;
@@ -249,7 +261,7 @@ impl Writer<'_, '_> {
     }
 
     /// Makes everything the interpreter needs real: registers, and where it is.
-    fn restore(&mut self, exit: ExitId) -> Result<(), Bailout> {
+    fn restore(&mut self, exit: ExitId) -> Result<Value, Bailout> {
         let trace = self.trace;
         let at = &trace.exits[exit.0 as usize];
         for &(place, plain) in &at.plain {
@@ -267,7 +279,21 @@ impl Writer<'_, '_> {
         let taken = self.e.b.ins().iadd_imm_s(taken, 1);
         self.e.b.ins().store(trusted(), taken, counter, 0);
         self.e.set_pc(at.pc);
-        Ok(())
+        Ok(taken)
+    }
+
+    /// Goes back to the interpreter by an exit that was taken `taken` times.
+    fn leave(&mut self, taken: Value) {
+        let often = self.attached.exit_threshold as i64;
+        let hot = self.e.b.ins().icmp_imm_s(IntCC::Equal, taken, often);
+        let (tell, cool) = (self.e.cold_block(), self.e.cold_block());
+        self.e.b.ins().brif(hot, tell, &[], cool, &[]);
+        self.e.b.switch_to_block(tell);
+        let hook = self.e.i64(Arc::as_ptr(&self.attached.hot) as i64);
+        self.e.call_helper(HotExit::report as *const () as usize, &[types::I64], None, &[hook]);
+        self.e.b.ins().jump(cool, &[]);
+        self.e.b.switch_to_block(cool);
+        self.e.return_status(RESUME);
     }
 
     /// Makes `frame` the session's current one; `by` is how much deeper that is.
@@ -349,6 +375,11 @@ impl Writer<'_, '_> {
             }
             Ins::Captured { dst, closure, index } => self.captured(*dst, *closure, *index)?,
             Ins::Charge { units, exit } => self.charge(*units, *exit),
+            Ins::Native { func, exit } => {
+                let (code, nothing) = (self.code_at(*func), self.e.exit_address());
+                let there = self.e.b.ins().icmp(IntCC::NotEqual, code, nothing);
+                self.guard(there, *exit);
+            }
             Ins::Copy { dst, src } => self.copy(*dst, *src)?,
             Ins::Move { dst, src } => {
                 let (dst, src) = (self.slot(*dst), self.slot(*src));
@@ -376,8 +407,8 @@ impl Writer<'_, '_> {
                     None => self.builtin(*frame, *builtin, args, *result, *exit)?,
                 }
             }
-            Ins::Allocate { frame, builtin, kept, args, exit } => {
-                self.allocate((*frame, *builtin), kept, args, *exit)?;
+            Ins::Allocate { frame, builtin, kept, args, dst, exit } => {
+                self.allocate((*frame, *builtin), kept, args, *dst, *exit)?;
             }
             Ins::Give { place, give } => {
                 let slot = self.slot(*place);
@@ -442,6 +473,13 @@ impl Writer<'_, '_> {
     fn constant_address(&mut self, index: u32) -> Value {
         let consts = self.e.load(types::I64, self.e.session, SESSION_CONSTS);
         self.e.b.ins().iadd_imm_s(consts, index as i64 * ANY_SIZE as i64)
+    }
+
+    /// The code in the cell of a function's entry.
+    fn code_at(&mut self, func: u32) -> Value {
+        let cells = self.e.load(types::I64, self.e.session, SESSION_CELLS);
+        let cell = self.e.b.ins().iadd_imm_s(cells, i64::from(func) * size_of::<usize>() as i64);
+        self.e.b.ins().atomic_load(types::I64, trusted(), cell)
     }
 
     fn charge(&mut self, units: u32, exit: ExitId) {
@@ -647,6 +685,7 @@ impl Writer<'_, '_> {
         (frame, builtin): (FrameId, Builtin),
         kept: &Kept,
         args: &[Arg],
+        dst: Option<Place>,
         exit: ExitId,
     ) -> Result<(), Bailout> {
         let (miss, next) = (self.e.cold_block(), self.e.b.create_block());
@@ -657,7 +696,8 @@ impl Writer<'_, '_> {
         let place = |reg| Slot::index((base + reg) as usize);
         match kept.take(&mut self.e, &operands, place, result, miss) {
             Some(Produced::Object { tag, payload }) => {
-                self.e.store_plain(result, tag, payload);
+                let to = dst.map_or(result, |dst| self.slot(dst));
+                self.e.store_plain(to, tag, payload);
                 self.e.b.ins().jump(next, &[]);
             }
             _ => {
@@ -666,6 +706,11 @@ impl Writer<'_, '_> {
         }
         self.e.b.switch_to_block(miss);
         self.builtin(frame, builtin, args, BuiltinResult::Slot, exit)?;
+        if let Some(dst) = dst {
+            let to = self.slot(dst);
+            let value = self.e.load_any(result);
+            self.e.store_any(to, value);
+        }
         self.e.b.ins().jump(next, &[]);
         self.e.b.switch_to_block(next);
         Ok(())

@@ -82,6 +82,8 @@ pub(crate) enum Ins {
     Truth { var: Var, expected: bool, exit: ExitId },
     /// Guard: the register holds a closure of this function with so many captured values.
     Closure { place: Place, func: u32, captured: u32, exit: ExitId },
+    /// Guard: there is code for this function.
+    Native { func: u32, exit: ExitId },
     /// A second reference to a captured value, into an empty place.
     Captured { dst: Place, closure: Arg, index: u32 },
     /// Guard: there is so much fuel and nobody wants attention; takes it.
@@ -107,9 +109,16 @@ pub(crate) enum Ins {
         result: BuiltinResult,
         exit: ExitId,
     },
-    /// Takes the object that an allocation left behind, or runs the builtin; the result is in the
-    /// frame's result slot.
-    Allocate { frame: FrameId, builtin: Builtin, kept: Kept, args: Vec<Arg>, exit: ExitId },
+    /// Takes the object that an allocation left behind, or runs the builtin. The result is in the
+    /// place `dst`, which was empty, or in the frame's result slot.
+    Allocate {
+        frame: FrameId,
+        builtin: Builtin,
+        kept: Kept,
+        args: Vec<Arg>,
+        dst: Option<Place>,
+        exit: ExitId,
+    },
     /// Gives up what an allocation of the trace made, perhaps for its next run.
     Give { place: Place, give: Give },
     /// Makes a frame the session's current one, with a header like any other: native code that is
@@ -130,6 +139,7 @@ impl Ins {
             Ins::Tag { exit, .. }
             | Ins::Truth { exit, .. }
             | Ins::Closure { exit, .. }
+            | Ins::Native { exit, .. }
             | Ins::Charge { exit, .. }
             | Ins::Packed { exit, .. }
             | Ins::Invoke { exit, .. }
@@ -157,16 +167,17 @@ impl Ins {
             | Ins::Store { dst, .. }
             | Ins::Take { dst, .. } => [Some(dst), None],
             Ins::Move { dst, src } => [Some(dst), Some(src)],
+            Ins::Allocate { dst, .. } => [dst, None],
             Ins::Release { place, .. } | Ins::Give { place, .. } => [Some(place), None],
             Ins::Tag { .. }
             | Ins::Payload { .. }
             | Ins::Truth { .. }
             | Ins::Closure { .. }
+            | Ins::Native { .. }
             | Ins::Charge { .. }
             | Ins::Packed { .. }
             | Ins::Invoke { .. }
             | Ins::Builtin { .. }
-            | Ins::Allocate { .. }
             | Ins::Enter { .. }
             | Ins::Leave { .. }
             | Ins::Drop { .. } => [None, None],
@@ -187,6 +198,7 @@ impl Ins {
             | Ins::Payload { .. }
             | Ins::Truth { .. }
             | Ins::Closure { .. }
+            | Ins::Native { .. }
             | Ins::Captured { .. }
             | Ins::Charge { .. }
             | Ins::Copy { .. }
@@ -237,6 +249,8 @@ pub(crate) enum End {
     Loop,
     /// The return at this operation of the first frame.
     Return { pc: u32 },
+    /// The code of the function whose frame was entered last.
+    Into { func: u32 },
     /// The interpreter goes on.
     Exit(ExitId),
 }
@@ -415,6 +429,9 @@ impl fmt::Display for Ins {
             Ins::Closure { place, func, captured, exit } => {
                 write!(f, "guard {place} is closure of {func} with {captured} else exit{}", exit.0)
             }
+            Ins::Native { func, exit } => {
+                write!(f, "guard code of {func} else exit{}", exit.0)
+            }
             Ins::Captured { dst, closure, index } => {
                 write!(f, "{dst} = captured {closure} [{index}]")
             }
@@ -441,9 +458,13 @@ impl fmt::Display for Ins {
                 let word = if *inline { "inline " } else { "" };
                 write!(f, "{word}{} ({}) at exit{}", builtin.name(), Args(args), exit.0)
             }
-            Ins::Allocate { builtin, kept, args, exit, .. } => {
+            Ins::Allocate { builtin, kept, args, dst, exit, .. } => {
                 let (entry, name) = (kept.entry, builtin.name());
-                write!(f, "result = take k{entry} or {name} ({}) at exit{}", Args(args), exit.0)
+                match dst {
+                    Some(dst) => write!(f, "{dst} = ")?,
+                    None => f.write_str("result = ")?,
+                }
+                write!(f, "take k{entry} or {name} ({}) at exit{}", Args(args), exit.0)
             }
             Ins::Give { place, give } => write!(f, "give {place} to k{}", give.entry),
             Ins::Enter { frame } => write!(f, "enter f{}", frame.0),
@@ -481,6 +502,7 @@ impl fmt::Display for Trace {
         match self.end {
             End::Loop => writeln!(f, "  loop")?,
             End::Return { pc } => writeln!(f, "  return at {pc}")?,
+            End::Into { func } => writeln!(f, "  go into {func}")?,
             End::Exit(exit) => writeln!(f, "  go to exit{}", exit.0)?,
         }
         for (id, exit) in self.exits.iter().enumerate() {

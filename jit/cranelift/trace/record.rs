@@ -12,40 +12,7 @@ use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Control, Recorder, Step};
 
 use super::build::{Builder, Flow, Start};
-use super::ir::Trace;
-use super::make::Maker;
-use super::worker::{Job, Order, Worker};
-
-/// What recorders need of their tier.
-#[derive(Debug)]
-pub(crate) struct Engine {
-    pub(crate) maker: Arc<Maker>,
-    /// Compiles behind the interpreter's back; without it, code is made at once.
-    pub(crate) worker: Option<Worker>,
-}
-
-impl Engine {
-    /// What the interpreter does with a complete trace.
-    fn complete(&self, program: &Arc<Program>, site: SiteId, trace: Trace) -> Control {
-        match &self.worker {
-            Some(worker) => {
-                let order = Order { program: Arc::downgrade(program), site, trace };
-                match worker.submit((program.id(), site), order, &self.maker) {
-                    Ok(()) => Control::Pending,
-                    Err(reason) => Control::Stop(reason),
-                }
-            }
-            None => {
-                self.maker.make(program, site, trace).map_or_else(Control::Stop, Control::Finish)
-            }
-        }
-    }
-
-    /// The state of a trace that was handed to the worker.
-    pub(crate) fn job(&self, key: (u64, SiteId)) -> Option<Job> {
-        self.worker.as_ref().and_then(|worker| worker.take(key))
-    }
-}
+use crate::engine::Engine;
 
 /// Watches one run of one site.
 pub(crate) struct TraceRecorder {
@@ -81,12 +48,21 @@ impl Recorder for TraceRecorder {
         };
         match builder.step(step) {
             Flow::Continue => Control::Continue,
-            Flow::Stop(reason) => Control::Stop(reason),
+            Flow::Stop(reason) => {
+                if reason == Bailout::Recursive {
+                    self.engine.whole(&self.program, step.func.index);
+                }
+                Control::Stop(reason)
+            }
             Flow::End(end) => {
-                let trace = self.builder.take().map(|builder| builder.finish(end));
-                trace.map_or(Control::Stop(Bailout::GaveUp), |trace| {
-                    self.engine.complete(&self.program, self.site, trace)
-                })
+                let Some(builder) = self.builder.take() else {
+                    return Control::Stop(Bailout::GaveUp);
+                };
+                match self.engine.complete(&self.program, self.site, builder.finish(end)) {
+                    Ok(Some(compiled)) => Control::Finish(compiled),
+                    Ok(None) => Control::Pending,
+                    Err(reason) => Control::Stop(reason),
+                }
             }
         }
     }

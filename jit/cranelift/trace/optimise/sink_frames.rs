@@ -6,7 +6,7 @@
 
 use reflex_vm::program::Program;
 
-use super::super::ir::{FrameId, Ins, Trace};
+use super::super::ir::{End, FrameId, Ins, Trace};
 
 /// Puts off every `enter` as far as possible, and drops it with its `leave` where it meets that.
 pub(super) fn sink_frames(_: &Program, trace: &mut Trace) {
@@ -35,6 +35,10 @@ pub(super) fn sink_frames(_: &Program, trace: &mut Trace) {
         }
         code.push(ins);
         unreal.push(waiting.first().copied());
+    }
+    if matches!(trace.end, End::Into { .. }) {
+        code.extend(waiting.drain(..).map(|frame| Ins::Enter { frame }));
+        unreal.resize(code.len(), None);
     }
     unreal.push(waiting.first().copied());
     trace.code = code;

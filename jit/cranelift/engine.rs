@@ -1,0 +1,216 @@
+//! What makes code for the sites of programs: of recorded traces, and of whole functions.
+//!
+//! Code is made on the calling thread or on the engine's own, as the tier's options say.
+//!
+//! A trace follows one way through the code. When a guard of it fails often, or a function calls
+//! itself, other ways matter as much, and the function at hand is compiled whole: its code is put
+//! in the cells of its entry and its loops, where it takes the place of traces. Rejected: a trace
+//! for each exit that is often taken, linked to it (a tree of code for every combination of
+//! branches; what is shared behind them is compiled again and again).
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use reflex_vm::decode::{FuncCode, SiteId};
+use reflex_vm::program::Program;
+use reflex_vm::tier::{Bailout, Compiled};
+
+use crate::assemble::{Assembler, Published};
+use crate::compile;
+use crate::force::ForcedExits;
+use crate::report::{CodeReport, TraceReport};
+use crate::tier::bailout;
+use crate::trace::codegen::{self, Attached};
+use crate::trace::ir::Trace;
+use crate::trace::optimise::optimise;
+use crate::worker::{Job, Order, Work, Worker};
+
+/// Makes code, on whichever thread.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) assembler: Assembler,
+    pub(crate) force: Option<Arc<ForcedExits>>,
+    /// How often an exit is taken before its function is compiled whole.
+    pub(crate) exit_threshold: u64,
+    /// Compiles behind the interpreter's back; without it, code is made at once.
+    pub(crate) worker: Option<Worker>,
+    /// Reports of the traces and functions compiled so far.
+    pub(crate) traces: Mutex<Vec<TraceReport>>,
+    pub(crate) functions: Mutex<Vec<CodeReport>>,
+    /// Functions that are or will be compiled whole, by program.
+    pub(crate) whole: Mutex<HashSet<(u64, u32)>>,
+    /// The engine, for code that outlives whoever asked for it.
+    pub(crate) this: Weak<Engine>,
+}
+
+/// Everything that the code of one trace refers to.
+#[derive(Debug)]
+pub(crate) struct TraceCode {
+    pub(crate) published: Published,
+    _taken: Arc<[AtomicU64]>,
+    _force: Option<Arc<ForcedExits>>,
+    _hot: Arc<HotExit>,
+}
+
+/// What a trace does when it leaves too often.
+#[derive(Debug)]
+pub(crate) struct HotExit {
+    engine: Weak<Engine>,
+    program: Weak<Program>,
+    func: u32,
+    asked: AtomicBool,
+}
+
+impl HotExit {
+    /// For the generated code: an exit of the trace has become hot.
+    ///
+    /// # Safety
+    /// `this` is the hook of a trace that runs.
+    pub(crate) unsafe extern "C" fn report(this: *const HotExit) {
+        // SAFETY: by the contract; the trace's code keeps its hook.
+        let hook = unsafe { &*this };
+        if hook.asked.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (Some(engine), Some(program)) = (hook.engine.upgrade(), hook.program.upgrade()) else {
+            return;
+        };
+        let ask = || {
+            engine.whole(&program, hook.func);
+            Ok(())
+        };
+        // No panic may cross the generated frame; a function that cannot be compiled stays traced.
+        let _ = reflex_runtime::function::guard(ask);
+    }
+}
+
+impl Engine {
+    /// What the interpreter does with a complete trace.
+    pub(crate) fn complete(
+        &self,
+        program: &Arc<Program>,
+        site: SiteId,
+        trace: Trace,
+    ) -> Result<Option<Compiled>, Bailout> {
+        let Some(worker) = &self.worker else {
+            return self.trace(program, site, trace).map(Some);
+        };
+        let work = Work::Trace(site, Box::new(trace));
+        worker.submit(
+            Order { program: Arc::downgrade(program), work },
+            program.id(),
+            &self.this,
+        )?;
+        Ok(None)
+    }
+
+    /// The state of a trace that was handed to the worker.
+    pub(crate) fn job(&self, key: (u64, SiteId)) -> Option<Job> {
+        self.worker.as_ref().and_then(|worker| worker.take(key))
+    }
+
+    /// Whether a function is or will be compiled whole.
+    pub(crate) fn is_whole(&self, program: &Program, func: u32) -> bool {
+        let whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        whole.contains(&(program.id(), func))
+    }
+
+    /// Has a function compiled whole and installed at its entry and loops, once.
+    pub(crate) fn whole(&self, program: &Arc<Program>, func: u32) {
+        let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        if !whole.insert((program.id(), func)) {
+            return;
+        }
+        drop(whole);
+        let Some(worker) = &self.worker else {
+            return self.install_whole(program, func);
+        };
+        let order = Order { program: Arc::downgrade(program), work: Work::Whole(func) };
+        if let Err(reason) = worker.submit(order, program.id(), &self.this) {
+            program.count(SiteId(func), &reason);
+        }
+    }
+
+    /// Compiles a function whole and installs it at its entry and loops.
+    pub(crate) fn install_whole(&self, program: &Program, func: u32) {
+        let code = program.function(func).filter(|code| !code.is_foreign);
+        let Some(code) = code else { return };
+        match self.function(program, code) {
+            Ok(sites) => {
+                for (site, compiled) in sites {
+                    program.install(site, &compiled);
+                }
+            }
+            Err(reason) => program.count(SiteId(func), &reason),
+        }
+    }
+
+    /// Compiles a function whole: code for its entry, then for its loops.
+    pub(crate) fn function(
+        &self,
+        program: &Program,
+        func: &FuncCode,
+    ) -> Result<Vec<(SiteId, Compiled)>, Bailout> {
+        let function = compile::compile(self.assembler.unit(), program, func)?;
+        let code = Arc::new(self.assembler.publish(function.unit).map_err(bailout)?);
+        let report =
+            CodeReport { program: program.id(), func: func.index, code_bytes: code.size() };
+        self.functions.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+        let entries = std::iter::once((SiteId(func.index), function.entry)).chain(function.loops);
+        let sites = entries.map(|(site, entry)| {
+            // SAFETY: `compile` writes code that follows the protocol of `reflex_vm::abi` for the
+            // entry and the loops of the function it is given, and the owner keeps it mapped.
+            (site, unsafe { Compiled::new(code.address(entry), Arc::clone(&code) as _) })
+        });
+        Ok(sites.collect())
+    }
+
+    /// Compiles a trace recorded at `site` of `program`.
+    pub(crate) fn trace(
+        &self,
+        program: &Arc<Program>,
+        site: SiteId,
+        mut trace: Trace,
+    ) -> Result<Compiled, Bailout> {
+        let recorded = trace.to_string();
+        optimise(program, &mut trace);
+        let taken: Arc<[AtomicU64]> = trace.exits.iter().map(|_| AtomicU64::new(0)).collect();
+        let hot = Arc::new(HotExit {
+            engine: self.this.clone(),
+            program: Arc::downgrade(program),
+            func: trace.frames[0].func,
+            asked: AtomicBool::new(false),
+        });
+        let attached = Attached {
+            taken: Arc::clone(&taken),
+            force: self.force.clone(),
+            hot: Arc::clone(&hot),
+            exit_threshold: self.exit_threshold,
+        };
+        let mut unit = self.assembler.unit();
+        let entry = codegen::translate(&mut unit, program, &trace, &attached)?;
+        let published = self.assembler.publish(unit).map_err(bailout)?;
+        let (address, code_bytes) = (published.address(entry), published.size());
+        let owner = Arc::new(TraceCode {
+            published,
+            _taken: Arc::clone(&taken),
+            _force: attached.force,
+            _hot: hot,
+        });
+        let report = TraceReport {
+            program: program.id(),
+            site,
+            recorded,
+            text: trace.to_string(),
+            code_bytes,
+            taken,
+            code: Arc::downgrade(&owner),
+        };
+        self.traces.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+        // SAFETY: the trace was recorded at this site and its code follows the protocol of
+        // `reflex_vm::abi`; the owner keeps the code and all that it refers to, except for the
+        // program, whose cells are the only way to reach it.
+        Ok(unsafe { Compiled::new(address, owner) })
+    }
+}

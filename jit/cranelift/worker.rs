@@ -1,0 +1,115 @@
+//! A thread that compiles while the interpreter goes on.
+//!
+//! One per tier, started by the first order, at the lowest priority the system has; it ends with
+//! its tier. Traces wait here until their site is hot again, so nothing running is interrupted;
+//! whole functions are installed as soon as they are there.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use reflex_vm::decode::SiteId;
+use reflex_vm::program::Program;
+use reflex_vm::tier::{Bailout, Compiled};
+
+use crate::engine::Engine;
+use crate::trace::ir::Trace;
+
+type Key = (u64, SiteId);
+type Jobs = Arc<Mutex<HashMap<Key, Job>>>;
+
+/// How far a trace is.
+pub(crate) enum Job {
+    /// Waiting, or being compiled.
+    Pending,
+    Done(Compiled),
+    Failed(Bailout),
+}
+
+/// What is to be compiled.
+pub(crate) enum Work {
+    Trace(SiteId, Box<Trace>),
+    /// A function, to be installed.
+    Whole(u32),
+}
+
+/// Work for a program, which it does not keep.
+pub(crate) struct Order {
+    pub(crate) program: Weak<Program>,
+    pub(crate) work: Work,
+}
+
+/// Hands orders to its thread and traces' code back.
+#[derive(Default)]
+pub(crate) struct Worker {
+    jobs: Jobs,
+    /// To the thread, once there is one; `None` when the system refused it.
+    queue: OnceLock<Option<Sender<Order>>>,
+}
+
+impl Worker {
+    /// Queues an order of program `program` for `engine`, which is the same in every call.
+    pub(crate) fn submit(
+        &self,
+        order: Order,
+        program: u64,
+        engine: &Weak<Engine>,
+    ) -> Result<(), Bailout> {
+        let refused = || Bailout::Codegen { message: "no thread to compile on".to_owned() };
+        let queue = self.queue.get_or_init(|| self.start(engine)).as_ref().ok_or_else(refused)?;
+        let key = match &order.work {
+            Work::Trace(site, _) => Some((program, *site)),
+            Work::Whole(_) => None,
+        };
+        self.lock().extend(key.map(|key| (key, Job::Pending)));
+        queue.send(order).map_err(|_| {
+            key.map(|key| self.lock().remove(&key));
+            refused()
+        })
+    }
+
+    /// The state of a trace. A finished one is handed over and forgotten.
+    pub(crate) fn take(&self, key: Key) -> Option<Job> {
+        let mut jobs = self.lock();
+        match jobs.get(&key)? {
+            Job::Pending => Some(Job::Pending),
+            Job::Done(_) | Job::Failed(_) => jobs.remove(&key),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Job>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start(&self, engine: &Weak<Engine>) -> Option<Sender<Order>> {
+        let (sender, receiver) = channel();
+        let (engine, jobs) = (Weak::clone(engine), Arc::clone(&self.jobs));
+        let thread = std::thread::Builder::new().name("reflex-trace".to_owned());
+        thread.spawn(move || compile_all(&receiver, &engine, &jobs)).ok().map(|_| sender)
+    }
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").finish_non_exhaustive()
+    }
+}
+
+/// The thread: until the tier is gone.
+fn compile_all(queue: &Receiver<Order>, engine: &Weak<Engine>, jobs: &Mutex<HashMap<Key, Job>>) {
+    // SAFETY: a system call on the calling thread only; a refusal leaves its priority as it was.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+    while let Ok(Order { program, work }) = queue.recv() {
+        // Whoever asked may be gone.
+        let (Some(engine), Some(program)) = (engine.upgrade(), program.upgrade()) else { continue };
+        match work {
+            Work::Trace(site, trace) => {
+                let made = engine.trace(&program, site, *trace);
+                let job = made.map_or_else(Job::Failed, Job::Done);
+                let mut jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
+                jobs.insert((program.id(), site), job);
+            }
+            Work::Whole(func) => engine.install_whole(&program, func),
+        }
+    }
+}
