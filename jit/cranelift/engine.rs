@@ -9,7 +9,7 @@
 //! branches; what is shared behind them is compiled again and again).
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use reflex_vm::decode::{FuncCode, SiteId};
@@ -31,7 +31,8 @@ use crate::worker::{Job, Order, Work, Worker};
 pub(crate) struct Engine {
     pub(crate) assembler: Assembler,
     pub(crate) force: Option<Arc<ForcedExits>>,
-    /// How often an exit is taken before its function is compiled whole.
+    /// Each time a guard has failed so often (a power of two), it is asked whether the function
+    /// should be compiled whole.
     pub(crate) exit_threshold: u64,
     /// Compiles behind the interpreter's back; without it, code is made at once.
     pub(crate) worker: Option<Worker>,
@@ -50,7 +51,7 @@ pub(crate) struct TraceCode {
     pub(crate) published: Published,
     _taken: Arc<[AtomicU64]>,
     _force: Option<Arc<ForcedExits>>,
-    _hot: Arc<HotExit>,
+    pub(crate) hot: Arc<HotExit>,
 }
 
 /// What a trace does when it leaves too often.
@@ -59,18 +60,22 @@ pub(crate) struct HotExit {
     engine: Weak<Engine>,
     program: Weak<Program>,
     func: u32,
-    asked: AtomicBool,
+    /// Times that the trace began, or began again.
+    pub(crate) runs: AtomicU64,
 }
 
+/// A trace gives way when at least one run in so many leaves by the same guard.
+const RARE: u64 = 8;
+
 impl HotExit {
-    /// For the generated code: an exit of the trace has become hot.
+    /// For the generated code: a guard of the trace has failed `taken` times by now.
     ///
     /// # Safety
     /// `this` is the hook of a trace that runs.
-    pub(crate) unsafe extern "C" fn report(this: *const HotExit) {
+    pub(crate) unsafe extern "C" fn report(this: *const HotExit, taken: u64) {
         // SAFETY: by the contract; the trace's code keeps its hook.
         let hook = unsafe { &*this };
-        if hook.asked.swap(true, Ordering::Relaxed) {
+        if taken.saturating_mul(RARE) < hook.runs.load(Ordering::Relaxed) {
             return;
         }
         let (Some(engine), Some(program)) = (hook.engine.upgrade(), hook.program.upgrade()) else {
@@ -180,7 +185,7 @@ impl Engine {
             engine: self.this.clone(),
             program: Arc::downgrade(program),
             func: trace.frames[0].func,
-            asked: AtomicBool::new(false),
+            runs: AtomicU64::new(0),
         });
         let attached = Attached {
             taken: Arc::clone(&taken),
@@ -196,13 +201,15 @@ impl Engine {
             published,
             _taken: Arc::clone(&taken),
             _force: attached.force,
-            _hot: hot,
+            hot,
         });
         let report = TraceReport {
             program: program.id(),
             site,
             recorded,
             text: trace.to_string(),
+            guards: trace.guards(),
+            exit_names: trace.exits.iter().map(|exit| trace.name(exit)).collect(),
             code_bytes,
             taken,
             code: Arc::downgrade(&owner),

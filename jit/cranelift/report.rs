@@ -1,11 +1,15 @@
-//! What has been compiled, for people and tests.
+//! What has been compiled and why the rest has not, for people and tests.
 
+use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use reflex_vm::decode::SiteId;
+use reflex_vm::program::Program;
 
 use crate::engine::TraceCode;
+use crate::tier::CraneliftTier;
 
 /// A function that was compiled whole.
 #[derive(Clone, Debug)]
@@ -31,6 +35,10 @@ pub struct TraceReport {
     pub text: String,
     /// Bytes of machine code.
     pub code_bytes: usize,
+    /// Guards it has.
+    pub guards: usize,
+    /// What the interpreter finds after each exit.
+    pub exit_names: Vec<String>,
     pub(crate) taken: Arc<[AtomicU64]>,
     pub(crate) code: Weak<TraceCode>,
 }
@@ -41,9 +49,64 @@ impl TraceReport {
         self.taken.iter().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
+    /// How often the trace began, or began again; none once it is gone.
+    pub fn runs(&self) -> Option<u64> {
+        self.code.upgrade().map(|code| code.hot.runs.load(Ordering::Relaxed))
+    }
+
     /// The machine code and its address; none once it is gone.
     pub fn machine_code(&self) -> Option<(usize, Vec<u8>)> {
         let code = self.code.upgrade()?;
         Some((code.published.text().as_ptr().addr(), code.published.text().to_vec()))
+    }
+}
+
+impl CraneliftTier {
+    /// What was done with every function of a program: traces with their guards and the exits
+    /// that were taken, functions compiled whole, and the reasons not to compile.
+    pub fn describe(&self, program: &Program) -> String {
+        let mut text = String::new();
+        let (traces, functions) = (self.traces(program), self.functions(program));
+        let mut reasons: BTreeMap<SiteId, Vec<String>> = BTreeMap::new();
+        for ((site, name), count) in program.bailouts_by_site() {
+            reasons.entry(site).or_default().push(format!("{name} {count}"));
+        }
+        let attempts = self.attempts(program);
+        for func in program.code().functions.iter().flatten() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{}: {} operations", program.name(func.index), func.ops.len());
+            for code in functions.iter().filter(|code| code.func == func.index) {
+                let _ = writeln!(text, "  compiled whole, {} bytes", code.code_bytes);
+            }
+            let sites = program.code().sites.iter().zip(0..).map(|(site, id)| (site, SiteId(id)));
+            for (place, site) in sites.filter(|(place, _)| place.func == func.index) {
+                let what = match place.is_loop {
+                    true => format!("loop at {}", place.pc),
+                    false => "entry".to_owned(),
+                };
+                if let Some(&count) = attempts.get(&site) {
+                    let _ = writeln!(text, "  {what}: recorded {count} times");
+                }
+                for trace in traces.iter().filter(|trace| trace.site == site) {
+                    trace.describe(&mut text, &what);
+                }
+                if let Some(reasons) = reasons.get(&site) {
+                    let _ = writeln!(text, "  {what}: not compiled: {}", reasons.join(", "));
+                }
+            }
+        }
+        text
+    }
+}
+
+impl TraceReport {
+    fn describe(&self, text: &mut String, what: &str) {
+        let (guards, bytes) = (self.guards, self.code_bytes);
+        let runs = self.runs().unwrap_or(0);
+        let _ =
+            writeln!(text, "  {what}: trace with {guards} guards, {bytes} bytes, ran {runs} times");
+        for (name, count) in self.exit_names.iter().zip(self.exits()).filter(|(_, n)| *n > 0) {
+            let _ = writeln!(text, "    left {count} times at {name}");
+        }
     }
 }

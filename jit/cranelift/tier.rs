@@ -26,7 +26,8 @@ const MAX_ATTEMPTS: u32 = 3;
 pub struct TierOptions {
     /// Arrivals that make a function entry or a loop hot.
     pub threshold: u32,
-    /// Exits by one guard after which a trace gives way to its function compiled whole.
+    /// Failures of one guard after which a trace gives way to its function compiled whole, if
+    /// they are not rare among its runs. A power of two, or rounded up to one.
     pub exit_threshold: u32,
     /// Makes guards of traces fail, for tests.
     pub force: Option<Arc<ForcedExits>>,
@@ -46,7 +47,7 @@ pub enum Compiling {
 
 impl Default for TierOptions {
     fn default() -> Self {
-        Self { threshold: 50, exit_threshold: 500, force: None, compiling: Compiling::default() }
+        Self { threshold: 50, exit_threshold: 512, force: None, compiling: Compiling::default() }
     }
 }
 
@@ -74,7 +75,7 @@ impl CraneliftTier {
         let engine = Arc::new_cyclic(|this| Engine {
             assembler,
             force: options.force,
-            exit_threshold: u64::from(options.exit_threshold.max(1)),
+            exit_threshold: u64::from(options.exit_threshold.max(1)).next_power_of_two(),
             worker,
             traces: Mutex::default(),
             functions: Mutex::default(),
@@ -94,6 +95,13 @@ impl CraneliftTier {
     pub fn traces(&self, program: &Program) -> Vec<TraceReport> {
         let traces = self.engine.traces.lock().unwrap_or_else(PoisonError::into_inner);
         traces.iter().filter(|report| report.program == program.id()).cloned().collect()
+    }
+
+    /// Recordings begun at the sites of a program.
+    pub(crate) fn attempts(&self, program: &Program) -> HashMap<SiteId, u32> {
+        let attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = attempts.iter().filter(|((id, _), _)| *id == program.id());
+        of.map(|((_, site), &count)| (*site, count)).collect()
     }
 
     /// The functions of a program compiled whole so far.

@@ -184,3 +184,40 @@ fn traces_made_in_the_background_are_installed() {
         assert!(std::time::Instant::now() < patience, "no trace ran: {:?}", program.bailouts());
     }
 }
+
+#[test]
+fn a_tier_says_what_it_did() {
+    let log = Log::default();
+    let options = TierOptions {
+        threshold: 2,
+        exit_threshold: 3,
+        compiling: Compiling::AtOnce,
+        ..TierOptions::default()
+    };
+    let mut b = ExecBuilder::new();
+    sum_by_loop(&mut b);
+    let exec = verify(b.finish().unwrap()).unwrap();
+    let program = Arc::new(Program::load(exec, &[&library(&log)]).unwrap());
+    let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
+    program.attach(Arc::clone(&tier) as Arc<dyn reflex_vm::tier::Tier>);
+    let options = Options { mode: Mode::Tiered, ..Options::default() };
+    let mut session = Session::new(&program, options).unwrap();
+    session.call("main", &[Any::from("text")]).unwrap_err();
+    for _ in 0..2 {
+        session.call("main", &[Any::from(4_i64)]).unwrap();
+    }
+    let text = tier.describe(&program);
+    for line in [
+        "main: 8 operations",
+        "  loop at 1: recorded 1 times",
+        "  loop at 1: trace with 3 guards, 4096 bytes, ran 4 times",
+        "    left 2 times at main@5",
+    ] {
+        assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
+    }
+    // The loop ends at the same guard each time, which is then no rare way out.
+    for _ in 0..4 {
+        session.call("main", &[Any::from(4_i64)]).unwrap();
+    }
+    assert!(tier.describe(&program).contains("compiled whole"), "{}", tier.describe(&program));
+}

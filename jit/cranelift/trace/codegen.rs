@@ -110,6 +110,7 @@ impl Writer<'_, '_> {
         self.head = self.e.b.create_block();
         self.e.b.ins().jump(self.head, &[]);
         self.e.b.switch_to_block(self.head);
+        self.count(&raw const self.attached.hot.runs as usize);
         let trace = self.trace;
         for ins in &trace.code {
             self.ins(ins)?;
@@ -274,23 +275,30 @@ impl Writer<'_, '_> {
             let fuel = self.e.b.ins().iadd_imm_s(fuel, i64::from(at.refund));
             self.e.b.ins().store(trusted(), fuel, self.e.session, fuel_at as i32);
         }
-        let counter = self.e.i64(&raw const self.attached.taken[exit.0 as usize] as i64);
-        let taken = self.e.load(types::I64, counter, 0);
-        let taken = self.e.b.ins().iadd_imm_s(taken, 1);
-        self.e.b.ins().store(trusted(), taken, counter, 0);
+        let taken = self.count(&raw const self.attached.taken[exit.0 as usize] as usize);
         self.e.set_pc(at.pc);
         Ok(taken)
     }
 
+    /// Adds one to a counter; the result is the new count.
+    fn count(&mut self, counter: usize) -> Value {
+        let counter = self.e.i64(counter as i64);
+        let count = self.e.load(types::I64, counter, 0);
+        let count = self.e.b.ins().iadd_imm_s(count, 1);
+        self.e.b.ins().store(trusted(), count, counter, 0);
+        count
+    }
+
     /// Goes back to the interpreter by an exit that was taken `taken` times.
     fn leave(&mut self, taken: Value) {
-        let often = self.attached.exit_threshold as i64;
-        let hot = self.e.b.ins().icmp_imm_s(IntCC::Equal, taken, often);
+        let rest = self.e.b.ins().band_imm_s(taken, self.attached.exit_threshold as i64 - 1);
         let (tell, cool) = (self.e.cold_block(), self.e.cold_block());
-        self.e.b.ins().brif(hot, tell, &[], cool, &[]);
+        self.e.b.ins().brif(rest, cool, &[], tell, &[]);
         self.e.b.switch_to_block(tell);
         let hook = self.e.i64(Arc::as_ptr(&self.attached.hot) as i64);
-        self.e.call_helper(HotExit::report as *const () as usize, &[types::I64], None, &[hook]);
+        let params = [types::I64, types::I64];
+        let report = HotExit::report as *const () as usize;
+        self.e.call_helper(report, &params, None, &[hook, taken]);
         self.e.b.ins().jump(cool, &[]);
         self.e.b.switch_to_block(cool);
         self.e.return_status(RESUME);

@@ -315,6 +315,30 @@ impl Trace {
         self.callers(exit.frame)
     }
 
+    /// Instructions that leave when something is not as it was.
+    pub(crate) fn guards(&self) -> usize {
+        let guards = |ins: &&Ins| {
+            matches!(
+                ins,
+                Ins::Tag { .. }
+                    | Ins::Truth { .. }
+                    | Ins::Closure { .. }
+                    | Ins::Native { .. }
+                    | Ins::Charge { .. }
+                    | Ins::Builtin { inline: true, .. }
+            )
+        };
+        self.before.iter().chain(&self.code).filter(guards).count()
+    }
+
+    /// Where the interpreter goes on after an exit: the functions, outermost first, and the
+    /// operation.
+    pub(crate) fn name(&self, exit: &Exit) -> String {
+        let frames: Vec<&str> =
+            self.active(exit).into_iter().map(|frame| &*self.frame(frame).name).collect();
+        format!("{}@{}", frames.join(" "), exit.pc)
+    }
+
     /// Replaces the exit of each instruction, and of the end, by what `change` makes of it. It is
     /// given the number of the instruction in `code`, or their count for the end.
     pub(crate) fn change_exits(&mut self, mut change: impl FnMut(usize, &Exit) -> Exit) {
@@ -506,11 +530,7 @@ impl fmt::Display for Trace {
             End::Exit(exit) => writeln!(f, "  go to exit{}", exit.0)?,
         }
         for (id, exit) in self.exits.iter().enumerate() {
-            write!(f, "exit{id}:")?;
-            for frame in self.active(exit) {
-                write!(f, " {}", self.frame(frame).name)?;
-            }
-            write!(f, "@{}", exit.pc)?;
+            write!(f, "exit{id}: {}", self.name(exit))?;
             if exit.entered != exit.frame {
                 write!(f, "; frames inside f{}", exit.entered.0)?;
             }
