@@ -29,7 +29,8 @@ pub(crate) fn object(kernel: &Object) -> Result<String> {
     Ok(text)
 }
 
-fn function(text: &mut String, bytes: &[u8], address: u64) {
+/// Appends the instructions of `bytes`.
+pub(crate) fn function(text: &mut String, bytes: &[u8], address: u64) {
     let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
     let mut formatter = GasFormatter::new();
     let mut instruction = Instruction::default();

@@ -37,8 +37,8 @@ struct Inner {
     threads: usize,
     kind: String,
     outputs: Arc<OutputNames>,
-    /// Whether the tier is attached, or why it cannot be.
-    tier: OnceLock<std::result::Result<(), String>>,
+    /// The tier, or why there is none.
+    tier: OnceLock<std::result::Result<Arc<CraneliftTier>, String>>,
     /// Functions that compiled mode leaves to the interpreter.
     compiled: OnceLock<Vec<(u32, Bailout)>>,
 }
@@ -196,11 +196,11 @@ impl Program {
         let vm = &self.0.vm;
         if mode != Mode::Bytecode {
             let tier = self.0.tier.get_or_init(|| {
-                let tier = CraneliftTier::new().map_err(|e| e.to_string())?;
-                vm.attach(Arc::new(tier));
-                Ok(())
+                let tier = Arc::new(CraneliftTier::new().map_err(|e| e.to_string())?);
+                vm.attach(tier.clone());
+                Ok(tier)
             });
-            tier.clone().map_err(|e| Error::new(ErrorKind::Compile, e))?;
+            tier.as_ref().map_err(|e| Error::new(ErrorKind::Compile, e.clone()))?;
         }
         if mode == Mode::Compiled {
             self.0.compiled.get_or_init(|| vm.compile_all());
@@ -238,6 +238,28 @@ impl Program {
     /// Sizes and counts.
     pub fn stats(&self) -> String {
         text::stats(self.0.vm.executable())
+    }
+
+    /// What the tiers made of the functions so far: traces with their guards and the exits that
+    /// were taken, functions compiled whole, reasons not to compile. Empty before the first
+    /// session that may compile.
+    pub fn tiers(&self) -> String {
+        let tier = self.0.tier.get().and_then(|tier| tier.as_ref().ok());
+        tier.map(|tier| tier.describe(&self.0.vm)).unwrap_or_default()
+    }
+
+    /// Machine code of what the tiers made so far, as assembly with a heading each.
+    pub fn tier_assembly(&self) -> String {
+        let tier = self.0.tier.get().and_then(|tier| tier.as_ref().ok());
+        let traces = tier.map(|tier| tier.traces(&self.0.vm)).unwrap_or_default();
+        let mut text = String::new();
+        for trace in &traces {
+            if let Some((address, code)) = trace.machine_code() {
+                text += &format!("{}", trace.text);
+                crate::disassemble::function(&mut text, &code, address as u64);
+            }
+        }
+        text
     }
 
     /// Assembly of a kernel.

@@ -202,6 +202,8 @@ fn inspect_shows_every_form() {
     assert!(shown(&["--after", "simplify"]).contains("R.add(x, b)"));
     assert!(shown(&["--after", "lower"]).contains("T.vectorized"));
     assert!(shown(&["--asm", "add"]).contains("vaddps"));
+    let tiers = shown(&["--tiers"]);
+    assert!(tiers.contains("main: ") && tiers.contains("entry: recorded 1 times"), "{tiers}");
     refused(&reflex(dir.path(), &["inspect", "add.onnx", "--after", "magic"]), &["magic", "fuse"]);
     refused(&reflex(dir.path(), &["inspect", "add.onnx", "--asm", "sub"]), &["sub", "add"]);
 }

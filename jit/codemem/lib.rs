@@ -14,6 +14,7 @@ pub mod elf;
 mod elf_tables;
 mod elf_writer;
 mod error;
+pub mod gdb;
 pub mod imports;
 mod link;
 mod object_file;

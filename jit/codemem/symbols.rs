@@ -2,7 +2,7 @@
 //!
 //! Opt-in: nothing is written unless the host opens a [`PerfMap`]. Entries are only ever appended;
 //! `perf` takes the last one for an address, so code that was freed and replaced reads correctly
-//! for new samples. Not here: line tables and unwind data (jitdump, the GDB interface).
+//! for new samples. Not here: line tables (nothing has source lines), unwind data (`gdb`).
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use reflex::Result;
+use reflex::{Engine, Mode, Program, Result};
 
 use super::EngineArgs;
+use super::inputs::InputArgs;
 
 /// Arguments of `inspect`.
 #[derive(Args)]
@@ -17,6 +18,11 @@ pub struct InspectArgs {
     engine: EngineArgs,
     #[command(flatten)]
     what: What,
+    /// With `--tiers`: how often `main` runs before.
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    runs: usize,
+    #[command(flatten)]
+    inputs: InputArgs,
 }
 
 #[derive(Args)]
@@ -34,6 +40,12 @@ struct What {
     /// Sizes and counts.
     #[arg(long)]
     stats: bool,
+    /// What the tiers make of the program while it runs: traces, guards, exits, reasons.
+    #[arg(long)]
+    tiers: bool,
+    /// The same with the traces and their machine code.
+    #[arg(long)]
+    tiers_code: bool,
     /// The module after a pass of the pipeline.
     #[arg(long, value_name = "PASS")]
     after: Option<String>,
@@ -51,8 +63,24 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
         What { python: true, .. } => engine.load(&args.model)?.as_python(),
         What { rust: true, .. } => engine.load(&args.model)?.as_rust(),
         What { stats: true, .. } => engine.load(&args.model)?.stats(),
+        What { tiers: true, .. } => warmed(&engine, args)?.tiers(),
+        What { tiers_code: true, .. } => {
+            let program = warmed(&engine, args)?;
+            program.tiers() + &program.tier_assembly()
+        }
         _ => engine.load(&args.model)?.as_text(),
     };
     println!("{}", text.trim_end());
     Ok(ExitCode::SUCCESS)
+}
+
+/// The program after `main` has run in a tiered session.
+fn warmed(engine: &Engine, args: &InspectArgs) -> Result<Program> {
+    let program = engine.load(&args.model)?;
+    let prepared = program.prepare("main", &args.inputs.feed(&program, "main")?)?;
+    let mut session = program.session(Mode::Tiered)?;
+    for _ in 0..args.runs {
+        session.call(&prepared)?;
+    }
+    Ok(program)
 }
