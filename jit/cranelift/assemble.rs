@@ -16,8 +16,10 @@ use cranelift_codegen::ir::{self, ExternalName, FuncRef, Signature, UserFuncName
 use cranelift_codegen::isa::{self, CallConv, OwnedTargetIsa, TargetFrontendConfig};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{FinalizedMachReloc, FinalizedRelocTarget};
+use reflex_codemem::gdb::Registered;
 use reflex_codemem::pages::{Code, CodeSpace, Parts};
 
+use crate::announce::{Audience, Generated, announce};
 use crate::error::JitError;
 
 /// Alignment of functions within a unit.
@@ -27,6 +29,8 @@ const ALIGN: usize = 16;
 pub(crate) struct Unit {
     /// What function builders need to know of the target.
     pub(crate) frontend: TargetFrontendConfig,
+    /// What debuggers call it.
+    label: String,
     functions: Vec<Option<ir::Function>>,
 }
 
@@ -76,6 +80,8 @@ impl Unit {
 /// Compiled functions, executable for as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Published {
+    // Before the code: it must be unregistered while the code is still there.
+    _announced: Option<Registered>,
     code: Code,
     offsets: Vec<usize>,
 }
@@ -111,7 +117,7 @@ impl Assembler {
         let set = [
             ("opt_level", "speed"),
             ("enable_verifier", verify),
-            ("unwind_info", "false"),
+            ("unwind_info", if Audience::of_process().unwinds() { "true" } else { "false" }),
             ("preserve_frame_pointers", "true"),
         ];
         for (name, value) in set {
@@ -125,9 +131,10 @@ impl Assembler {
         Ok(Self { isa, space: CodeSpace::shared()? })
     }
 
-    /// An empty unit for this target.
-    pub(crate) fn unit(&self) -> Unit {
-        Unit { frontend: self.isa.frontend_config(), functions: Vec::new() }
+    /// An empty unit for this target; debuggers know its functions by `label`.
+    pub(crate) fn unit(&self, label: impl Into<String>) -> Unit {
+        let (frontend, label) = (self.isa.frontend_config(), label.into());
+        Unit { frontend, label, functions: Vec::new() }
     }
 
     /// The convention that VM code is compiled in.
@@ -140,7 +147,7 @@ impl Assembler {
     pub(crate) fn publish(&self, unit: Unit) -> Result<Published, JitError> {
         let mut text = Vec::new();
         let mut offsets = Vec::with_capacity(unit.functions.len());
-        let mut relocations = Vec::new();
+        let (mut relocations, mut generated) = (Vec::new(), Vec::new());
         for function in unit.functions {
             let function =
                 function.ok_or_else(|| JitError::backend("a declared function was not defined"))?;
@@ -152,6 +159,13 @@ impl Assembler {
                 .compile(&*self.isa, &mut ControlPlane::default())
                 .map_err(|error| JitError::backend(format!("{:?}", error.inner)))?;
             text.extend_from_slice(compiled.code_buffer());
+            let (size, unwinds) = (text.len() - start, Audience::of_process().unwinds());
+            let unwind = match unwinds {
+                true => compiled.create_unwind_info(&*self.isa),
+                false => Ok(None),
+            };
+            let unwind = unwind.map_err(|error| JitError::backend(error.to_string()))?;
+            generated.push(Generated { start, size, unwind });
             let params = &context.func.params;
             for relocation in context.compiled_code().into_iter().flat_map(|c| c.buffer.relocs()) {
                 relocations.push(Field::of(start, relocation, params)?);
@@ -163,7 +177,9 @@ impl Assembler {
         let mut draft = self.space.draft(&Parts { text: text.len(), ..Parts::default() })?;
         let at = draft.text().start;
         draft.bytes_mut()[at..at + text.len()].copy_from_slice(&text);
-        Ok(Published { code: draft.publish()?, offsets })
+        let code = draft.publish()?;
+        let announced = announce(&*self.isa, &unit.label, code.text(), &generated)?;
+        Ok(Published { _announced: announced, code, offsets })
     }
 }
 

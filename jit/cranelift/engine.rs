@@ -157,7 +157,8 @@ impl Engine {
         program: &Program,
         func: &FuncCode,
     ) -> Result<Vec<(SiteId, Compiled)>, Bailout> {
-        let function = compile::compile(self.assembler.unit(), program, func)?;
+        let unit = self.assembler.unit(format!("reflex {}", program.name(func.index)));
+        let function = compile::compile(unit, program, func)?;
         let code = Arc::new(self.assembler.publish(function.unit).map_err(bailout)?);
         let report =
             CodeReport { program: program.id(), func: func.index, code_bytes: code.size() };
@@ -193,7 +194,8 @@ impl Engine {
             hot: Arc::clone(&hot),
             exit_threshold: self.exit_threshold,
         };
-        let mut unit = self.assembler.unit();
+        let label = format!("reflex trace {}@{}", trace.frames[0].name, trace.start_pc);
+        let mut unit = self.assembler.unit(label);
         let entry = codegen::translate(&mut unit, program, &trace, &attached)?;
         let published = self.assembler.publish(unit).map_err(bailout)?;
         let (address, code_bytes) = (published.address(entry), published.size());

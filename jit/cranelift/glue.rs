@@ -43,7 +43,7 @@ struct Kept {
 }
 
 fn build(assembler: &Assembler) -> Result<Kept, JitError> {
-    let mut unit = assembler.unit();
+    let mut unit = assembler.unit("reflex");
     let mut context = FunctionBuilderContext::new();
 
     let enter = unit.declare();

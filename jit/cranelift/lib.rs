@@ -8,6 +8,7 @@
 //! left to it), kernels, and anything known only at run time of one session: no session address
 //! is ever in generated code.
 
+mod announce;
 mod assemble;
 mod compile;
 mod emit;

@@ -88,7 +88,7 @@ impl CraneliftTier {
 
     /// The intermediate code of a whole function, as text.
     pub fn text(&self, program: &Program, func: &FuncCode) -> Result<String, Bailout> {
-        Ok(compile::compile(self.engine.assembler.unit(), program, func)?.unit.text())
+        Ok(compile::compile(self.engine.assembler.unit(""), program, func)?.unit.text())
     }
 
     /// The traces of a program compiled so far.
