@@ -112,7 +112,8 @@ impl Drop for Registered {
         unsafe {
             let Entry { next, previous, .. } = *self.entry;
             if previous.is_null() {
-                (*(&raw mut __jit_debug_descriptor)).first = next;
+                let list = &raw mut __jit_debug_descriptor;
+                (*list).first = next;
             } else {
                 (*previous).next = next;
             }
@@ -174,7 +175,7 @@ fn elf_file(text: Range<usize>, symbols: &[Symbol], debug_frame: &[u8]) -> Vec<u
         table.extend((symbol.size as u64).to_le_bytes());
     }
     let code = Section {
-        flags: (elf::SHF_ALLOC | elf::SHF_EXECINSTR).0.into(),
+        flags: (elf::SHF_ALLOC | elf::SHF_EXECINSTR).0,
         address: text.start,
         size: text.len(),
         ..Section::new(".text", elf::SHT_NOBITS.0, Vec::new())
@@ -261,7 +262,8 @@ mod tests {
             let _lock = LIST.lock().unwrap();
             // SAFETY: the lock is held, so the list does not change.
             unsafe {
-                let mut at = (*(&raw const __jit_debug_descriptor)).first;
+                let list = &raw const __jit_debug_descriptor;
+                let mut at = (*list).first;
                 let mut count = 0;
                 while !at.is_null() {
                     (at, count) = ((*at).next, count + 1);
