@@ -33,7 +33,13 @@ pub fn tiers(case: &ProgramCase) -> Tally {
         let force = (one_in > 0).then(|| Arc::new(ForcedExits::new(case.guard_seed, one_in)));
         let (traced, tier) = load(
             case,
-            Some(TierOptions { threshold: 2, exit_threshold, force, compiling: Compiling::AtOnce }),
+            Some(TierOptions {
+                threshold: 2,
+                exit_threshold,
+                force,
+                compiling: Compiling::AtOnce,
+                ..TierOptions::default()
+            }),
         );
         let name = format!("traced, one guard in {one_in} forced to fail, {exit_threshold} exits");
         compare(case, &name, &expected, &run(case, &traced, Mode::Tiered));

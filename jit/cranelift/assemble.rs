@@ -8,6 +8,7 @@
 //! what it has published; here each unit is freed on its own and never touched again).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cranelift_codegen::Context;
 use cranelift_codegen::binemit::Reloc;
@@ -17,7 +18,7 @@ use cranelift_codegen::isa::{self, CallConv, OwnedTargetIsa, TargetFrontendConfi
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{FinalizedMachReloc, FinalizedRelocTarget};
 use reflex_codemem::gdb::Registered;
-use reflex_codemem::pages::{Code, CodeSpace, Parts};
+use reflex_codemem::pages::{Code, CodeSpace, PAGE, Parts};
 
 use crate::announce::{Audience, Generated, announce};
 use crate::error::JitError;
@@ -83,6 +84,7 @@ pub(crate) struct Published {
     // Before the code: it must be unregistered while the code is still there.
     _announced: Option<Registered>,
     code: Code,
+    _share: Share,
     offsets: Vec<usize>,
 }
 
@@ -108,10 +110,27 @@ impl Published {
 pub(crate) struct Assembler {
     isa: OwnedTargetIsa,
     space: Arc<CodeSpace>,
+    /// Bytes of published code that is still there, and the most there may be.
+    live: Arc<AtomicUsize>,
+    limit: usize,
+}
+
+/// Bytes of code that count as long as this lives.
+#[derive(Debug)]
+struct Share {
+    live: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.live.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 impl Assembler {
-    pub(crate) fn new() -> Result<Self, JitError> {
+    /// An assembler whose code takes at most `limit` bytes at any time.
+    pub(crate) fn new(limit: usize) -> Result<Self, JitError> {
         let mut flags = settings::builder();
         let verify = if cfg!(debug_assertions) { "true" } else { "false" };
         let set = [
@@ -128,7 +147,7 @@ impl Assembler {
         let isa = builder
             .finish(settings::Flags::new(flags))
             .map_err(|error| JitError::backend(error.to_string()))?;
-        Ok(Self { isa, space: CodeSpace::shared()? })
+        Ok(Self { isa, space: CodeSpace::shared()?, live: Arc::default(), limit })
     }
 
     /// An empty unit for this target; debuggers know its functions by `label`.
@@ -174,12 +193,24 @@ impl Assembler {
         for field in &relocations {
             field.apply(&mut text, &offsets)?;
         }
+        let share = self.share(text.len())?;
         let mut draft = self.space.draft(&Parts { text: text.len(), ..Parts::default() })?;
         let at = draft.text().start;
         draft.bytes_mut()[at..at + text.len()].copy_from_slice(&text);
         let code = draft.publish()?;
         let announced = announce(&*self.isa, &unit.label, code.text(), &generated)?;
-        Ok(Published { _announced: announced, code, offsets })
+        Ok(Published { _announced: announced, code, _share: share, offsets })
+    }
+
+    /// Room for `bytes` of code, in the pages that they take.
+    fn share(&self, bytes: usize) -> Result<Share, JitError> {
+        let bytes = bytes.next_multiple_of(PAGE);
+        let share = Share { live: Arc::clone(&self.live), bytes };
+        // Counted first: threads that publish at once must not pass the limit together.
+        if self.live.fetch_add(bytes, Ordering::Relaxed) + bytes > self.limit {
+            return Err(JitError::limit(self.limit));
+        }
+        Ok(share)
     }
 }
 

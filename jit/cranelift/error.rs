@@ -13,6 +13,7 @@ pub struct JitError(Cause);
 enum Cause {
     Backend(String),
     Memory(CodeError),
+    Limit(usize),
 }
 
 impl JitError {
@@ -20,9 +21,13 @@ impl JitError {
         Self(Cause::Backend(message.into()))
     }
 
+    pub(crate) fn limit(bytes: usize) -> Self {
+        Self(Cause::Limit(bytes))
+    }
+
     /// Whether code memory ran out, as opposed to a failed translation.
     pub fn is_memory(&self) -> bool {
-        matches!(self.0, Cause::Memory(_))
+        matches!(self.0, Cause::Memory(_) | Cause::Limit(_))
     }
 }
 
@@ -37,6 +42,7 @@ impl fmt::Display for JitError {
         match &self.0 {
             Cause::Backend(message) => write!(f, "code generation failed: {message}"),
             Cause::Memory(error) => write!(f, "no memory for code: {error}"),
+            Cause::Limit(bytes) => write!(f, "the limit of {bytes} bytes of code is reached"),
         }
     }
 }
@@ -44,7 +50,7 @@ impl fmt::Display for JitError {
 impl std::error::Error for JitError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0 {
-            Cause::Backend(_) => None,
+            Cause::Backend(_) | Cause::Limit(_) => None,
             Cause::Memory(error) => Some(error),
         }
     }

@@ -29,6 +29,8 @@ pub struct TierOptions {
     /// Failures of one guard after which a trace gives way to its function compiled whole, if
     /// they are not rare among its runs. A power of two, or rounded up to one.
     pub exit_threshold: u32,
+    /// Most bytes of machine code at any time; what does not fit stays with the interpreter.
+    pub code_limit: usize,
     /// Makes guards of traces fail, for tests.
     pub force: Option<Arc<ForcedExits>>,
     /// When traces are compiled.
@@ -47,7 +49,13 @@ pub enum Compiling {
 
 impl Default for TierOptions {
     fn default() -> Self {
-        Self { threshold: 50, exit_threshold: 512, force: None, compiling: Compiling::default() }
+        Self {
+            threshold: 50,
+            exit_threshold: 512,
+            code_limit: 64 << 20,
+            force: None,
+            compiling: Compiling::default(),
+        }
     }
 }
 
@@ -69,8 +77,8 @@ impl CraneliftTier {
 
     /// A tier for this process.
     pub fn with_options(options: TierOptions) -> Result<Self, JitError> {
-        let assembler = Assembler::new()?;
-        let glue = glue::glue(&assembler)?;
+        let assembler = Assembler::new(options.code_limit)?;
+        let glue = glue::glue()?;
         let worker = (options.compiling == Compiling::Background).then(Worker::default);
         let engine = Arc::new_cyclic(|this| Engine {
             assembler,

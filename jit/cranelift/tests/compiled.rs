@@ -73,7 +73,13 @@ fn agreed(build: impl Fn(&mut ExecBuilder), args: &[Any], fuel: Option<u64>) -> 
         let traced = program(
             &build,
             &log,
-            TierOptions { threshold: 2, exit_threshold: 3, force, compiling: Compiling::AtOnce },
+            TierOptions {
+                threshold: 2,
+                exit_threshold: 3,
+                force,
+                compiling: Compiling::AtOnce,
+                ..TierOptions::default()
+            },
         );
         let answer = outcome(&traced, Mode::Tiered, args, fuel, &log);
         assert_eq!(
@@ -220,4 +226,18 @@ fn a_tier_says_what_it_did() {
         session.call("main", &[Any::from(4_i64)]).unwrap();
     }
     assert!(tier.describe(&program).contains("compiled whole"), "{}", tier.describe(&program));
+}
+
+#[test]
+fn code_beyond_the_limit_is_interpreted() {
+    let log = Log::default();
+    let options = TierOptions { code_limit: 8 << 10, ..TierOptions::default() };
+    let program = program(&sum_by_loop, &log, options);
+    // The glue does not count: it is the process's.
+    assert_eq!(program.compile_all(), []);
+    let refused: Vec<_> = (0..3).flat_map(|_| program.compile_all()).collect();
+    assert_eq!(refused.len(), 2, "{refused:?}");
+    assert_eq!(program.bailouts().get("code-memory-full"), Some(&2));
+    let answer = outcome(&program, Mode::Compiled, &[Any::from(4_i64)], None, &log);
+    assert!(answer.starts_with("Some(10)"), "{answer}");
 }
