@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use reflex_graph::Module;
 use reflex_lower::pipeline::{self, Observer, Options, Snapshot};
+use reflex_lower::policy;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -40,4 +41,18 @@ pub(crate) fn after(module: Module, stage: &str, options: &Options) -> Result<St
         pipeline::run_kernel(kernel, options, &keep);
     }
     Ok(keep.text.into_inner().expect("printing does not panic"))
+}
+
+/// How a kernel of the module is scheduled: the steps taken and the rule of each stage.
+pub(crate) fn schedule(module: Module, kernel: &str, options: &Options) -> Result<String> {
+    let failed = |e: reflex_lower::LowerError| Error::new(ErrorKind::Compile, e.to_string());
+    let module = pipeline::run_graph(module, options, &pipeline::Quiet).map_err(failed)?;
+    let (_, kernels) = pipeline::run_bytecode(module, &pipeline::Quiet).map_err(failed)?;
+    match kernels.iter().find(|k| k.name == kernel) {
+        Some(found) => Ok(policy::schedule_explained(found, &options.target).to_string()),
+        None => {
+            let names: Vec<&str> = kernels.iter().map(|k| k.name.as_str()).collect();
+            Err(Error::input(format!("no kernel {kernel:?}; there are {}", names.join(", "))))
+        }
+    }
 }

@@ -137,18 +137,20 @@ impl Engine {
 
     /// The module as text after a pass of the pipeline.
     pub fn dump_after(&self, path: &Path, pass: &str) -> Result<String> {
-        if !matches!(extension(path), "onnx" | "py") {
-            return Err(Error::input(format!(
-                "{}: passes run on models, not on compiled libraries",
-                path.display()
-            )));
-        }
+        only_models(path)?;
         let stages = pipeline::stages();
         if !stages.contains(&pass) {
             return Err(Error::input(format!("no pass {pass:?}; there are {}", stages.join(", "))));
         }
         let options = pipeline::Options::new(self.target.clone());
         dump::after(module(path)?, pass, &options).map_err(|e| e.at(path.display()))
+    }
+
+    /// How a kernel of a model is scheduled.
+    pub fn dump_schedule(&self, path: &Path, kernel: &str) -> Result<String> {
+        only_models(path)?;
+        let options = pipeline::Options::new(self.target.clone());
+        dump::schedule(module(path)?, kernel, &options).map_err(|e| e.at(path.display()))
     }
 
     /// Compiles a module built in Rust.
@@ -194,6 +196,16 @@ fn module(path: &Path) -> Result<Module> {
     match extension(path) {
         "py" => Ok(reflex_graph::script::parse_file(path)?),
         _ => Ok(reflex_onnx::import(path)?),
+    }
+}
+
+fn only_models(path: &Path) -> Result<()> {
+    match extension(path) {
+        "onnx" | "py" => Ok(()),
+        _ => {
+            let text = "passes run on models, not on compiled libraries";
+            Err(Error::input(format!("{}: {text}", path.display())))
+        }
     }
 }
 

@@ -201,9 +201,11 @@ fn inspect_shows_every_form() {
     assert!(shown(&["--stats"]).contains("main"));
     assert!(shown(&["--after", "simplify"]).contains("R.add(x, b)"));
     assert!(shown(&["--after", "lower"]).contains("T.vectorized"));
+    assert!(shown(&["--schedule", "add"]).contains("stage add: map"));
     assert!(shown(&["--asm", "add"]).contains("vaddps"));
     let tiers = shown(&["--tiers"]);
     assert!(tiers.contains("main: ") && tiers.contains("entry: recorded 1 times"), "{tiers}");
     refused(&reflex(dir.path(), &["inspect", "add.onnx", "--after", "magic"]), &["magic", "fuse"]);
     refused(&reflex(dir.path(), &["inspect", "add.onnx", "--asm", "sub"]), &["sub", "add"]);
+    refused(&reflex(dir.path(), &["inspect", "add.onnx", "--schedule", "sub"]), &["sub", "add"]);
 }

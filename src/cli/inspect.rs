@@ -49,6 +49,9 @@ struct What {
     /// The module after a pass of the pipeline.
     #[arg(long, value_name = "PASS")]
     after: Option<String>,
+    /// How a kernel is scheduled: the steps taken, and the rule of each stage.
+    #[arg(long, value_name = "FUNC")]
+    schedule: Option<String>,
     /// Assembly of a kernel.
     #[arg(long, value_name = "FUNC")]
     asm: Option<String>,
@@ -59,6 +62,7 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
     let engine = args.engine.engine()?;
     let text = match &args.what {
         What { after: Some(pass), .. } => engine.dump_after(&args.model, pass)?,
+        What { schedule: Some(func), .. } => engine.dump_schedule(&args.model, func)?,
         What { asm: Some(func), .. } => engine.load(&args.model)?.assembly(func)?,
         What { python: true, .. } => engine.load(&args.model)?.as_python(),
         What { rust: true, .. } => engine.load(&args.model)?.as_rust(),

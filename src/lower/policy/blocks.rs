@@ -24,11 +24,11 @@ pub fn split_blocks(nest: &mut Nest<'_>, items: Vec<Item>) -> Vec<Item> {
 }
 
 fn split_stage(nest: &mut Nest<'_>, mut stage: Stage) -> Stage {
-    // With a single block nothing is left to take apart, but the order still has to change.
-    let shape = &nest.func.buffers[stage.buffer].shape;
-    let mut any = shape.len() == 5 && shape[1].as_int() == Some(1);
+    let mut any = single_block(nest, &mut stage);
     while let Some((axis, block)) = next_split(nest, &stage) {
         any = true;
+        let name = &nest.func.vars[axis.var].name;
+        nest.steps.push(format!("{}: {name} taken apart by {block}", stage.name));
         stage = split_axis(nest, &stage, &axis, block);
     }
     if any {
@@ -37,6 +37,42 @@ fn split_stage(nest: &mut Nest<'_>, mut stage: Stage) -> Stage {
         stage.spatial.sort_by_key(place);
     }
     stage
+}
+
+/// Gives a stage that stores to the only block of a tensor an axis for that block, so that its
+/// axes are the indices like those of all others; whether it does.
+fn single_block(nest: &mut Nest<'_>, stage: &mut Stage) -> bool {
+    let only = |nest: &Nest<'_>, buffer: Buffer, indices: &[Expr]| {
+        let shape = &nest.func.buffers[buffer].shape;
+        indices.len() == 5 && shape[1].as_int() == Some(1) && indices[1].as_int() == Some(0)
+    };
+    if !only(nest, stage.buffer, &stage.indices) {
+        return false;
+    }
+    let block = nest.var("co");
+    let channel = stage.indices[4].clone();
+    stage.spatial.push(Axis { var: block, extent: Expr::i64(1) });
+    stage.indices[1] = block.into();
+    stage.value = with_block(&stage.value, &|buffer, indices: &[Expr]| {
+        (only(nest, buffer, indices) && indices[4] == channel).then(|| block.into())
+    });
+    true
+}
+
+/// `e` with the block index of those loads replaced that `f` gives one for.
+fn with_block(e: &Expr, f: &dyn Fn(Buffer, &[Expr]) -> Option<Expr>) -> Expr {
+    let e = e.map_children(&mut |c| with_block(c, f));
+    match e.kind() {
+        ExprKind::Load { buffer, indices, dtype } => match f(*buffer, indices) {
+            Some(block) => {
+                let mut indices = indices.clone();
+                indices[1] = block;
+                Expr::load(*buffer, indices, *dtype)
+            }
+            None => e,
+        },
+        _ => e,
+    }
 }
 
 /// The first axis that the channels of a tensor in blocks depend on, and its block.

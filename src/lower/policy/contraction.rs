@@ -95,6 +95,8 @@ pub fn stage_operands(nest: &mut Nest<'_>, items: Vec<Item>) -> Vec<Item> {
             }
             Item::Stage(stage) => match staged(nest, &stage) {
                 Some((copy, product)) => {
+                    let text = format!("{}: columns copied into {}", product.name, copy.name);
+                    nest.steps.push(text);
                     out.extend([Item::Stage(copy), Item::Stage(product)]);
                 }
                 None => out.push(Item::Stage(stage)),

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use reflex_tir::{Buffer, Expr, ExprKind, Intrin, PrimFunc};
 
 use super::affine::same;
+use super::nest::Nest;
 use super::stage::{Item, Stage, loads_of, replace_loads, touched_outside};
 
 /// Larger expressions are not made by inlining.
@@ -13,18 +14,21 @@ const MAX_NODES: usize = 3000;
 
 /// Substitutes elementwise stages into their readers where that repeats no real work.
 /// Buffers that are `around` the items stay.
-pub fn inline_stages(func: &PrimFunc, items: &mut Vec<Item>, around: &HashSet<Buffer>) {
+pub fn inline_stages(nest: &mut Nest<'_>, items: &mut Vec<Item>, around: &HashSet<Buffer>) {
     for at in 0..items.len() {
         let outside = touched_outside(items, at..at + 1, around);
         if let Item::Loop { items, .. } = &mut items[at] {
-            inline_stages(func, items, &outside);
+            inline_stages(nest, items, &outside);
         }
     }
     let mut at = 0;
     while at < items.len() {
         let private = !matches!(&items[at], Item::Stage(s) if around.contains(&s.buffer));
-        match private.then(|| inlined(func, items, at)).flatten() {
+        match private.then(|| inlined(&nest.func, items, at)).flatten() {
             Some(rest) => {
+                if let Item::Stage(stage) = &items[at] {
+                    nest.steps.push(format!("{}: computed where it is read", stage.name));
+                }
                 items.truncate(at);
                 items.extend(rest);
             }

@@ -12,32 +12,31 @@
 //! The order over k is the stage's own, so results equal the naive nest's bit for bit. What is
 //! left of the rows gets smaller tiles, never a branch inside the k loop.
 
-use reflex_tir::codegen::Target;
 use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, ForKind, Intrin, Stmt, Var};
 
+use super::Refusal;
 use super::affine::{linear, mentions};
 use super::contraction::Contraction;
 use super::cut::{Cut, Tile};
-use super::nest::{Nest, PARALLEL_WORK, Parallel, UNKNOWN_EXTENT, merged_with};
+use super::nest::{Nest, Parallel, merged_with};
 use super::stage::{Axis, Stage, replace_loads};
-use super::{Refusal, even_part};
 
 /// Everything a tile needs.
-struct Gemm {
-    stage: Stage,
-    epilogue: Option<Stage>,
-    row: Expr,
-    column: Expr,
-    rows: Option<Cut>,
+pub(super) struct Gemm {
+    pub(super) stage: Stage,
+    pub(super) epilogue: Option<Stage>,
+    pub(super) row: Expr,
+    pub(super) column: Expr,
+    pub(super) rows: Option<Cut>,
     /// Rows have columns of their own and share the row factor instead.
-    spread: bool,
+    pub(super) spread: bool,
     /// The row factor is a vector too.
-    both: bool,
-    columns: Cut,
-    outer: Vec<Axis>,
-    lanes: i64,
+    pub(super) both: bool,
+    pub(super) columns: Cut,
+    pub(super) outer: Vec<Axis>,
+    pub(super) lanes: i64,
     /// Vector registers for accumulators.
-    registers: i64,
+    pub(super) registers: i64,
 }
 
 /// The nest of a contraction; `epilogue` is computed from each result and stored instead.
@@ -52,18 +51,7 @@ pub fn gemm(
     let (stage, epilogue, splits) = split_panels(nest, stage, epilogue)?;
     let (stage, epilogue) = merged_with(nest, &stage, epilogue.as_ref());
     let kernel = Gemm::new(nest, stage, epilogue, &splits)?;
-    let threads = match threads {
-        Parallel::Yes if kernel.work() >= 2 * PARALLEL_WORK => Parallel::Yes,
-        _ => Parallel::No,
-    };
     Ok(kernel.nest(nest, threads))
-}
-
-fn kind_of(threads: Parallel) -> ForKind {
-    match threads {
-        Parallel::Yes => ForKind::Parallel,
-        Parallel::No => ForKind::Serial,
-    }
 }
 
 /// Both stages without axes of extent 1 and over the same variables.
@@ -235,124 +223,6 @@ impl Gemm {
         Ok(kernel)
     }
 
-    /// Multiply-adds; unknown extents count as [`UNKNOWN_EXTENT`].
-    fn work(&self) -> i64 {
-        let axes = self.stage.spatial.iter().chain(&self.stage.reduce);
-        axes.map(|a| a.extent.as_int().unwrap_or(UNKNOWN_EXTENT)).fold(1, i64::saturating_mul)
-    }
-
-    /// Rows and vectors of the main tile.
-    fn tile_size(&self) -> (i64, i64) {
-        if let Cut::Blocks { block, .. } = &self.columns {
-            return self.block_tile_size(block);
-        }
-        let registers = self.registers;
-        let rows = self.rows.as_ref().map_or(Some(1), |r| r.extent().as_int());
-        let panel_rows = self.rows.as_ref().and_then(Cut::width);
-        let vectors = match (self.columns.width(), panel_rows, rows) {
-            (Some(width), _, _) => width / self.lanes,
-            (None, Some(height), _) => (registers / height).clamp(1, 4),
-            (None, None, Some(rows)) if rows <= 6 || self.spread => 4,
-            (None, None, _) => 2,
-        };
-        let columns = self.columns.extent().as_int();
-        let vectors = match columns {
-            Some(n) => vectors.min((n + self.lanes - 1) / self.lanes),
-            None => vectors,
-        };
-        let most = if self.spread { 8 / vectors } else { (registers / vectors).min(12) };
-        let height = match (panel_rows, rows) {
-            (Some(height), _) => height,
-            (None, Some(rows)) => even_part(rows, most.max(1)),
-            // An unknown number of rows: what is left is done one by one, so rather few.
-            (None, None) => (16 / vectors).clamp(1, 8),
-        };
-        (height, vectors)
-    }
-
-    /// Rows and blocks of a tile: the most products per element loaded that the registers hold.
-    fn block_tile_size(&self, block: &Axis) -> (i64, i64) {
-        let blocks = block.extent.as_int().unwrap_or(1);
-        let rows = self.rows.as_ref().map_or(Some(1), |r| r.extent().as_int());
-        let height = |vectors: i64| {
-            let most = (self.registers / vectors).min(14);
-            match rows {
-                Some(rows) => even_part(rows, most),
-                None => (16 / vectors).clamp(1, 8),
-            }
-        };
-        // With a vector on both sides nothing is shared between blocks.
-        let most = if self.both { 1 } else { 4.min(blocks) };
-        let worth = |vectors: &i64| {
-            let (height, left) = (height(*vectors), blocks % vectors);
-            let products = height * vectors;
-            let idle = if left == 0 { 0 } else { (vectors - left) * 100 / (blocks + vectors) };
-            products.min(16) * 1000 / (height + vectors) - idle * 10
-        };
-        let vectors = (1..=most).max_by_key(worth).unwrap_or(1);
-        (height(vectors), vectors)
-    }
-
-    /// Whether all columns of a tile are done before the next tile of columns: their factors
-    /// would not stay in the cache from one row of results to the next.
-    fn columns_first(&self, target: &Target) -> bool {
-        let Cut::Blocks { block, .. } = &self.columns else { return false };
-        let extent = |a: &Axis| a.extent.as_int().unwrap_or(UNKNOWN_EXTENT);
-        let depth = self.stage.reduce.iter().map(extent).fold(1, i64::saturating_mul);
-        let bytes = depth.saturating_mul(extent(block)).saturating_mul(self.lanes * 4);
-        !self.both && bytes > target.l2_bytes as i64 / 2
-    }
-
-    /// The nest over all tiles: where the threads are, and in which order.
-    fn nest(&self, nest: &mut Nest<'_>, threads: Parallel) -> Stmt {
-        let wide = self.outer.iter().any(|a| a.extent.as_int().is_none_or(|n| n > 1));
-        let (height, vectors) = self.tile_size();
-        if self.columns_first(nest.target) || (!wide && matches!(self.columns, Cut::Blocks { .. }))
-        {
-            let tiles = (self.columns.extent().as_int().unwrap_or(1) + vectors - 1) / vectors;
-            let (by_column, by_row) = match tiles >= 8 {
-                true => (kind_of(threads), ForKind::Serial),
-                false => (ForKind::Serial, kind_of(threads)),
-            };
-            let width = vectors * self.lanes;
-            return self.columns.tiles(nest, by_column, width, self.lanes, &mut |nest, columns| {
-                let rows = self.row_tiles(
-                    nest,
-                    &columns,
-                    height,
-                    if wide { ForKind::Serial } else { by_row.clone() },
-                );
-                let outer = match by_row == ForKind::Parallel && wide {
-                    true => Parallel::Yes,
-                    false => Parallel::No,
-                };
-                nest.outer(&self.outer, outer, rows)
-            });
-        }
-        let (by_outer, by_column) = match (threads, wide) {
-            (Parallel::Yes, true) => (Parallel::Yes, Parallel::No),
-            (Parallel::Yes, false) => (Parallel::No, Parallel::Yes),
-            (Parallel::No, _) => (Parallel::No, Parallel::No),
-        };
-        let body = self.tiles(nest, by_column);
-        nest.outer(&self.outer, by_outer, body)
-    }
-
-    fn tiles(&self, nest: &mut Nest<'_>, threads: Parallel) -> Stmt {
-        let (height, vectors) = self.tile_size();
-        let width = vectors * self.lanes;
-        self.columns.tiles(nest, kind_of(threads), width, self.lanes, &mut |nest, columns| {
-            self.row_tiles(nest, &columns, height, ForKind::Serial)
-        })
-    }
-
-    fn row_tiles(&self, nest: &mut Nest<'_>, columns: &Tile, height: i64, kind: ForKind) -> Stmt {
-        let Some(rows) = &self.rows else {
-            return self.tile(nest, None, columns);
-        };
-        rows.tiles(nest, kind, height, 1, &mut |nest, rows| self.tile(nest, Some(&rows), columns))
-    }
-
     /// Binds the tile's axes to a row and a column of it.
     fn at(&self, rows: Option<&Tile>, columns: &Tile, r: &Expr, c: &Expr) -> Vec<(Var, Expr)> {
         let mut bound = self.columns.bind(columns, c);
@@ -362,7 +232,7 @@ impl Gemm {
         bound
     }
 
-    fn tile(&self, nest: &mut Nest<'_>, rows: Option<&Tile>, columns: &Tile) -> Stmt {
+    pub(super) fn tile(&self, nest: &mut Nest<'_>, rows: Option<&Tile>, columns: &Tile) -> Stmt {
         let height = rows.map_or(1, |t| t.width);
         let vectors = (columns.width + self.lanes - 1) / self.lanes;
         let size = height * vectors * self.lanes;

@@ -4,7 +4,7 @@
 use reflex_tir::{Expr, ForKind, Stmt};
 
 use super::fuse::cost;
-use super::nest::{Nest, PARALLEL_WORK, Parallel, merged, parallel_for, widest};
+use super::nest::{Nest, PARALLEL_WORK, Parallel, merged, widest};
 use super::stage::{Axis, Stage};
 
 /// Vectors per task of a parallel loop over one axis.
@@ -21,7 +21,7 @@ pub fn map(nest: &mut Nest<'_>, stage: &Stage, threads: Parallel) -> Stmt {
     }
     let row = vector_row(nest, &stage, inner, &Expr::i64(0), &inner.extent, lanes);
     let parallel = match threads {
-        Parallel::Yes => parallel_for(&stage.spatial, work),
+        Parallel::Yes => nest.parallel_for(&stage.spatial, work),
         Parallel::No => Parallel::No,
     };
     nest.outer(outer, parallel, row)
@@ -54,6 +54,7 @@ fn vector_row(
 
 /// One axis in tasks of equal size; with an unknown extent, the choice is made when it runs.
 fn one_axis(nest: &mut Nest<'_>, stage: &Stage, inner: &Axis, lanes: i64, work: i64) -> Stmt {
+    nest.enough = None;
     let enough = (PARALLEL_WORK / work).max(1);
     let known = inner.extent.as_int();
     let zero = Expr::i64(0);

@@ -23,6 +23,7 @@ mod nest;
 mod reduce;
 mod rows;
 mod stage;
+mod tiling;
 
 use std::collections::HashSet;
 
@@ -39,6 +40,26 @@ pub struct Scheduled {
     pub func: PrimFunc,
     /// One per stage, in order.
     pub decisions: Vec<Decision>,
+    /// The steps taken, in order.
+    pub steps: Vec<String>,
+}
+
+impl std::fmt::Display for Scheduled {
+    /// The steps, then each stage with its rule and the rules that did not take it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(f, "{}", self.func.name)?;
+        for step in &self.steps {
+            writeln!(f, "  step  {step}")?;
+        }
+        for Decision { stage, rule, refused } in &self.decisions {
+            write!(f, "  stage {stage}: {rule}")?;
+            for (rule, why) in refused {
+                write!(f, "; not {rule}: {why}")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
 }
 
 /// What was done with a stage.
@@ -87,17 +108,17 @@ pub fn schedule(func: &PrimFunc, target: &Target) -> PrimFunc {
 /// [`schedule`], with the reasons.
 pub fn schedule_explained(func: &PrimFunc, target: &Target) -> Scheduled {
     let mut items = stage::items_of(&func.body);
-    let mut nest = Nest { func: func.clone(), target };
+    let mut nest = Nest { func: func.clone(), target, enough: None, steps: vec![] };
     items = blocks::split_blocks(&mut nest, items);
-    fuse::inline_stages(&nest.func, &mut items, &HashSet::new());
+    fuse::inline_stages(&mut nest, &mut items, &HashSet::new());
     items = contraction::stage_operands(&mut nest, items);
-    fuse::inline_stages(&nest.func, &mut items, &HashSet::new());
+    fuse::inline_stages(&mut nest, &mut items, &HashSet::new());
     let mut decisions = vec![];
     let body = emit(&mut nest, &items, &HashSet::new(), Parallel::Yes, &mut decisions);
     let mut func = nest.func;
     func.body = body;
     drop_unused(&mut func);
-    Scheduled { func, decisions }
+    Scheduled { func, decisions, steps: nest.steps }
 }
 
 /// Columns per panel for a matrix of `n` columns on vectors of `lanes` elements: the width

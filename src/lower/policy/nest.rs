@@ -3,15 +3,17 @@
 use reflex_tir::codegen::Target;
 use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, PrimFunc, Scope, Stmt, Var, VarData};
 
+use reflex_tir::arith::Analyzer;
+
 use super::affine::{Linear, linear, same};
 use super::stage::{Axis, Stage};
 
 /// Work (cost of an element times elements) below which threads are not worth waking.
 pub const PARALLEL_WORK: i64 = 400_000;
 
-/// What an extent that is known only when the kernel runs counts as: rather small, since
-/// threads that were not worth waking cost a small run more than they save a large one.
-pub const UNKNOWN_EXTENT: i64 = 8;
+/// What an extent that is known only when the kernel runs counts as where code is chosen. Whether
+/// threads are woken is decided when it runs.
+pub const UNKNOWN_EXTENT: i64 = 64;
 
 /// A kernel under construction.
 pub struct Nest<'a> {
@@ -19,6 +21,11 @@ pub struct Nest<'a> {
     pub func: PrimFunc,
     /// For this CPU.
     pub target: &'a Target,
+    /// Whether threads are worth waking for the parallel loops being written, where that is known
+    /// only when the kernel runs.
+    pub enough: Option<Expr>,
+    /// What was done, for those who ask.
+    pub steps: Vec<String>,
 }
 
 impl Nest<'_> {
@@ -59,7 +66,40 @@ impl Nest<'_> {
         }
         let var = self.var(name);
         let body = body(self, var.into());
-        Stmt::loop_of(kind, var, extent, body)
+        match kind {
+            ForKind::Parallel => self.parallel_loop(var, extent, body),
+            kind => Stmt::loop_of(kind, var, extent, body),
+        }
+    }
+
+    /// A loop that threads share; one task does all of it where that is [not enough](Self::enough).
+    fn parallel_loop(&mut self, var: Var, extent: Expr, body: Stmt) -> Stmt {
+        let Some(enough) = self.enough.clone() else {
+            return Stmt::loop_of(ForKind::Parallel, var, extent, body);
+        };
+        let (task, within) = (self.var("task"), self.var("i"));
+        let at = Expr::from(task) + within;
+        let body = body.substitute(&|v| (v == var).then(|| at.clone()));
+        let tasks = Expr::select(enough.clone(), extent.clone(), Expr::i64(1));
+        let each = Expr::select(enough, Expr::i64(1), extent);
+        Stmt::loop_of(ForKind::Parallel, task, tasks, Stmt::serial(within, each, body))
+    }
+
+    /// Whether `cost` for each of `axes` can be enough for threads; what it takes when it runs is
+    /// noted for the loops written from here on.
+    pub fn parallel_for(&mut self, axes: &[Axis], cost: i64) -> Parallel {
+        let extent = |a: &Axis| a.extent.as_int().unwrap_or(UNKNOWN_EXTENT);
+        let work = axes.iter().map(extent).fold(cost.max(1), i64::saturating_mul);
+        let some = axes.iter().map(extent).any(|n| n > 1);
+        let known = axes.iter().all(|a| a.extent.as_int().is_some());
+        self.enough = (!known).then(|| {
+            let work = axes.iter().fold(Expr::i64(cost.max(1)), |w, a| w * a.extent.clone());
+            Analyzer::new().simplify(&work).ge(PARALLEL_WORK)
+        });
+        match work >= PARALLEL_WORK && some {
+            true => Parallel::Yes,
+            false => Parallel::No,
+        }
     }
 
     /// Covers `0..extent` with vectors: `body(first, lanes, bound)` is one vector of `lanes`
@@ -87,15 +127,15 @@ impl Nest<'_> {
         self.repeat(ForKind::Vectorized, "l", lanes, body)
     }
 
-    /// Loops over `axes`, the first of which runs on threads when `parallel`.
+    /// Loops over `axes`; when `parallel`, threads share the first one that is known to be long,
+    /// or else the first one that may be.
     pub fn outer(&mut self, axes: &[Axis], parallel: Parallel, body: Stmt) -> Stmt {
-        let kind = |first: bool| match parallel {
-            Parallel::Yes if first => ForKind::Parallel,
-            _ => ForKind::Serial,
-        };
-        let wide = axes.iter().position(|a| a.extent.as_int() != Some(1)).unwrap_or(0);
-        axes.iter().enumerate().rev().fold(body, |body, (n, axis)| {
-            Stmt::loop_of(kind(n == wide), axis.var, axis.extent.clone(), body)
+        let long = axes.iter().position(|a| a.extent.as_int().is_some_and(|n| n > 3));
+        let some = || axes.iter().position(|a| a.extent.as_int() != Some(1));
+        let wide = long.or_else(some).unwrap_or(0);
+        axes.iter().enumerate().rev().fold(body, |body, (n, axis)| match parallel {
+            Parallel::Yes if n == wide => self.parallel_loop(axis.var, axis.extent.clone(), body),
+            _ => Stmt::serial(axis.var, axis.extent.clone(), body),
         })
     }
 }
@@ -110,17 +150,6 @@ pub enum Parallel {
     Yes,
     /// No.
     No,
-}
-
-/// Whether `cost` for each of `axes` is enough for threads. Unknown extents count as [`UNKNOWN_EXTENT`].
-pub fn parallel_for(axes: &[Axis], cost: i64) -> Parallel {
-    let extent = |a: &Axis| a.extent.as_int().unwrap_or(UNKNOWN_EXTENT);
-    let work = axes.iter().map(extent).fold(cost.max(1), i64::saturating_mul);
-    let first = axes.iter().map(extent).find(|n| *n != 1).unwrap_or(1);
-    match work >= PARALLEL_WORK && first > 1 {
-        true => Parallel::Yes,
-        false => Parallel::No,
-    }
 }
 
 /// A stage whose neighbouring axes are merged wherever every access allows it.

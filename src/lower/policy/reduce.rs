@@ -7,7 +7,7 @@ use reflex_tir::{BinOp, Buffer, Expr, ExprKind, ForKind, Intrin, Stmt};
 use super::Refusal;
 use super::affine::Linear;
 use super::fuse::cost;
-use super::nest::{Nest, Parallel, merged, note_accesses, parallel_for, widest};
+use super::nest::{Nest, Parallel, merged, note_accesses, widest};
 use super::stage::{Axis, Stage, replace_loads};
 
 /// Lanes along the reduced elements: the sum is reassociated.
@@ -269,7 +269,9 @@ fn finish(
 ) -> Stmt {
     let all: Vec<Axis> = stage.spatial.iter().chain(&stage.reduce).cloned().collect();
     let parallel = match threads {
-        Parallel::Yes if !outer.is_empty() => parallel_for(&all, 1 + cost(&stage.value) as i64),
+        Parallel::Yes if !outer.is_empty() => {
+            nest.parallel_for(&all, 1 + cost(&stage.value) as i64)
+        }
         _ => Parallel::No,
     };
     let parallel = match outer.iter().find(|a| a.extent.as_int() != Some(1)) {

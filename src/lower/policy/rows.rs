@@ -7,7 +7,7 @@ use reflex_tir::{Buffer, DType, Expr, ExprKind, Scope, Stmt, Var};
 
 use super::contraction::Contraction;
 use super::fuse::{cost, row_group};
-use super::nest::{Nest, Parallel, UNKNOWN_EXTENT, parallel_for};
+use super::nest::{Nest, Parallel, UNKNOWN_EXTENT};
 use super::stage::{Axis, Item, Stage, touched_outside};
 use super::{Decision, Refusal, map, reduce};
 
@@ -118,7 +118,7 @@ fn group(
         .iter()
         .fold(Stmt::Seq(parts), |body, row| Stmt::Allocate { buffer: *row, body: Box::new(body) });
     let parallel = match threads {
-        Parallel::Yes => parallel_for(&shared, work),
+        Parallel::Yes => nest.parallel_for(&shared, work),
         Parallel::No => Parallel::No,
     };
     nest.outer(&shared, parallel, body)

@@ -1,0 +1,178 @@
+//! Which tiles the macro-kernel runs over, in which order, and which loop the threads share.
+
+use reflex_tir::codegen::Target;
+use reflex_tir::{ForKind, Stmt};
+
+use super::cut::{Cut, Tile};
+use super::even_part;
+use super::gemm::Gemm;
+use super::nest::{Nest, Parallel, UNKNOWN_EXTENT};
+use super::stage::Axis;
+
+/// Iterations that threads share well.
+const ENOUGH_TASKS: i64 = 8;
+
+/// The loops of a macro-kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Outer,
+    Columns,
+    Rows,
+}
+
+impl Gemm {
+    /// The nest over all tiles.
+    pub(super) fn nest(&self, nest: &mut Nest<'_>, threads: Parallel) -> Stmt {
+        let (height, vectors) = self.tile_size();
+        let axes = [&self.stage.spatial[..], &self.stage.reduce].concat();
+        let shared = match threads {
+            Parallel::Yes if nest.parallel_for(&axes, 1) == Parallel::Yes => {
+                self.shared(height, vectors)
+            }
+            _ => None,
+        };
+        let columns_first = self.columns_first(nest.target);
+        self.note(nest, (height, vectors), shared, columns_first);
+        let kind = |level| match shared == Some(level) {
+            true => ForKind::Parallel,
+            false => ForKind::Serial,
+        };
+        let outer = match shared {
+            Some(Level::Outer) => Parallel::Yes,
+            _ => Parallel::No,
+        };
+        let (by_column, width) = (kind(Level::Columns), vectors * self.lanes);
+        if columns_first {
+            return self.columns.tiles(nest, by_column, width, self.lanes, &mut |nest, columns| {
+                let rows = self.row_tiles(nest, &columns, height, kind(Level::Rows));
+                nest.outer(&self.outer, outer, rows)
+            });
+        }
+        let body = self.columns.tiles(nest, by_column, width, self.lanes, &mut |nest, columns| {
+            self.row_tiles(nest, &columns, height, kind(Level::Rows))
+        });
+        nest.outer(&self.outer, outer, body)
+    }
+
+    fn row_tiles(&self, nest: &mut Nest<'_>, columns: &Tile, height: i64, kind: ForKind) -> Stmt {
+        let Some(rows) = &self.rows else {
+            return self.tile(nest, None, columns);
+        };
+        rows.tiles(nest, kind, height, 1, &mut |nest, rows| self.tile(nest, Some(&rows), columns))
+    }
+
+    /// The loop with enough iterations to share, outermost first; else the longest.
+    fn shared(&self, height: i64, vectors: i64) -> Option<Level> {
+        let known = self.outer.iter().filter_map(|a| a.extent.as_int()).max();
+        // A lone unknown extent is a batch, most often of one.
+        let outer = known.filter(|n| *n > 1).or(match self.outer.len() {
+            0 | 1 => None,
+            _ => Some(ENOUGH_TASKS),
+        });
+        let tiles = |cut: &Cut, width: i64| {
+            let (extent, per_tile) = match cut {
+                Cut::Blocks { block, .. } => (block.extent.as_int(), vectors),
+                cut => (cut.extent().as_int(), width),
+            };
+            extent.map_or(UNKNOWN_EXTENT, |n| (n + per_tile - 1) / per_tile)
+        };
+        let columns = tiles(&self.columns, vectors * self.lanes);
+        let rows = self.rows.as_ref().map_or(1, |rows| tiles(rows, height));
+        let levels =
+            [(Level::Outer, outer.unwrap_or(1)), (Level::Columns, columns), (Level::Rows, rows)];
+        let enough = levels.iter().find(|(_, n)| *n >= ENOUGH_TASKS);
+        let longest = || levels.iter().rev().max_by_key(|(_, n)| *n).filter(|(_, n)| *n > 1);
+        enough.or_else(longest).map(|(level, _)| *level)
+    }
+
+    fn note(
+        &self,
+        nest: &mut Nest<'_>,
+        (height, vectors): (i64, i64),
+        shared: Option<Level>,
+        columns_first: bool,
+    ) {
+        let names = |axes: &[Axis]| {
+            let list: Vec<&str> = axes.iter().map(|a| &nest.func.vars[a.var].name[..]).collect();
+            list.join(", ")
+        };
+        let threads = match shared {
+            None => "no threads",
+            Some(Level::Outer) => "threads share the outermost loop",
+            Some(Level::Columns) => "threads share tiles of columns",
+            Some(Level::Rows) => "threads share tiles of rows",
+        };
+        let order = if columns_first { "columns first" } else { "columns inside" };
+        let text = format!(
+            "{}: tile of {height} rows by {vectors} vectors of {} lanes, depth over {}; \
+             outer loops over ({}), {order}; {threads}",
+            self.stage.name,
+            self.lanes,
+            names(&self.stage.reduce),
+            names(&self.outer),
+        );
+        nest.steps.push(text);
+    }
+
+    /// Rows and vectors of the main tile.
+    fn tile_size(&self) -> (i64, i64) {
+        if let Cut::Blocks { block, .. } = &self.columns {
+            return self.block_tile_size(block);
+        }
+        let registers = self.registers;
+        let rows = self.rows.as_ref().map_or(Some(1), |r| r.extent().as_int());
+        let panel_rows = self.rows.as_ref().and_then(Cut::width);
+        let vectors = match (self.columns.width(), panel_rows, rows) {
+            (Some(width), _, _) => width / self.lanes,
+            (None, Some(height), _) => (registers / height).clamp(1, 4),
+            (None, None, Some(rows)) if rows <= 6 || self.spread => 4,
+            (None, None, _) => 2,
+        };
+        let columns = self.columns.extent().as_int();
+        let vectors = match columns {
+            Some(n) => vectors.min((n + self.lanes - 1) / self.lanes),
+            None => vectors,
+        };
+        let most = if self.spread { 8 / vectors } else { (registers / vectors).min(12) };
+        let height = match (panel_rows, rows) {
+            (Some(height), _) => height,
+            (None, Some(rows)) => even_part(rows, most.max(1)),
+            // An unknown number of rows: what is left is done one by one, so rather few.
+            (None, None) => (16 / vectors).clamp(1, 8),
+        };
+        (height, vectors)
+    }
+
+    /// Rows and blocks of a tile: the most products per element loaded that the registers hold.
+    fn block_tile_size(&self, block: &Axis) -> (i64, i64) {
+        let blocks = block.extent.as_int().unwrap_or(1);
+        let rows = self.rows.as_ref().map_or(Some(1), |r| r.extent().as_int());
+        let height = |vectors: i64| {
+            let most = (self.registers / vectors).min(14);
+            match rows {
+                Some(rows) => even_part(rows, most),
+                None => (16 / vectors).clamp(1, 8),
+            }
+        };
+        // With a vector on both sides nothing is shared between blocks.
+        let most = if self.both { 1 } else { 4.min(blocks) };
+        let worth = |vectors: &i64| {
+            let (height, left) = (height(*vectors), blocks % vectors);
+            let products = height * vectors;
+            let idle = if left == 0 { 0 } else { (vectors - left) * 100 / (blocks + vectors) };
+            products.min(16) * 1000 / (height + vectors) - idle * 10
+        };
+        let vectors = (1..=most).max_by_key(worth).unwrap_or(1);
+        (height(vectors), vectors)
+    }
+
+    /// Whether all columns of a tile are done before the next tile of columns: their factors
+    /// would not stay in the cache from one row of results to the next.
+    fn columns_first(&self, target: &Target) -> bool {
+        let Cut::Blocks { block, .. } = &self.columns else { return false };
+        let extent = |a: &Axis| a.extent.as_int().unwrap_or(UNKNOWN_EXTENT);
+        let depth = self.stage.reduce.iter().map(extent).fold(1, i64::saturating_mul);
+        let bytes = depth.saturating_mul(extent(block)).saturating_mul(self.lanes * 4);
+        !self.both && bytes > target.l2_bytes as i64 / 2
+    }
+}
