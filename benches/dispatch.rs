@@ -149,6 +149,24 @@ fn operator() -> String {
     })
 }
 
+/// An operator as TVM plans it: the storage is there already; a tensor on it, the kernel, and
+/// the tensor given up.
+fn planned() -> String {
+    let storage = "  call  vm.builtin.alloc_storage in: %vm, c[4], i0, c[6], c[7] dst: %1\n";
+    let body = straight("x) regs=3:", 0, |_| {
+        "  call  vm.builtin.alloc_tensor in: %1, i0, c[5], c[0] dst: %2\n  \
+         call  add1 in: %0, %2 dst: %void\n  \
+         call  vm.builtin.null_value in: dst: %2\n"
+            .to_owned()
+    });
+    body.replacen("regs=3:\n", &format!("regs=3:\n{storage}"), 1)
+}
+
+/// Calls of a builtin that does nothing but write a register.
+fn builtin(call: &str) -> String {
+    straight("x) regs=2:", 0, |_| format!("  call  {call} dst: %1\n"))
+}
+
 /// Calls of `ident(x) = x` with its two checks.
 fn function() -> String {
     let main = straight(&format!("x) regs={}:", STEPS + 1), STEPS, |at| {
@@ -255,6 +273,9 @@ fn dispatch(c: &mut Criterion) {
     let pair = [float(), float()];
     workload(c, "chain", &chain(), &pair, &[("add1", &[0, 1])]);
     workload(c, "operator", &operator(), &pair[..1], &[("add1", &[0, 0])]);
+    workload(c, "planned", &planned(), &pair[..1], &[("add1", &[0, 0])]);
+    workload(c, "null_value", &builtin("vm.builtin.null_value in:"), &pair[..1], &[]);
+    workload(c, "copy", &builtin("vm.builtin.copy in: %0"), &pair[..1], &[]);
     workload(c, "function", &function(), &pair[..1], &[]);
     workload(c, "shapes", &shapes(), &pair[..1], &[]);
     let number = |n: i64| Any::from(Tensor::from_slice(&[1], &[n]).expect("memory"));

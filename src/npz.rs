@@ -46,7 +46,7 @@ impl Array {
     }
 
     /// A copy of a compact CPU tensor.
-    pub(crate) fn of_tensor(tensor: &Tensor) -> Result<Array> {
+    pub fn of_tensor(tensor: &Tensor) -> Result<Array> {
         let data = tensor.to_bytes().map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
         Ok(Array { dtype: tensor.dtype(), shape: tensor.shape().to_vec(), data })
     }

@@ -111,6 +111,89 @@ fn excused(name: &str, call: &Value, expected: &Value, found: &Value) -> bool {
     })
 }
 
+/// Modules whose TVMScript is refused, with a part of the reason.
+const REFUSED: [(&str, &str); 10] = [
+    ("symbolic", "`@R.function` is not supported"),
+    ("closures", "`@R.function` is not supported"),
+    ("applied", "`f(a)` is not supported"),
+    ("prims", "expected a type, found `T.int64`"),
+    ("words", "expected a type, found `I.StringType()`"),
+    ("shape_of", "is used as a value: not supported"),
+    ("in_place", "`R.call_tir_inplace("),
+    ("identity", "`R.Tensor` has no element type"),
+    ("packed", "is used as a value: not supported"),
+    ("scalars", "expected a type, found `T.int64`"),
+];
+
+#[test]
+fn scripts_of_the_modules_compile_here_and_run_here_and_in_tvm() {
+    let (Some(python), Some(theirs)) = (python(), modules()) else { return };
+    let ours = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tvm-ours");
+    let _ = std::fs::remove_dir_all(&ours);
+    std::fs::create_dir_all(&ours).expect("a folder");
+    let engine = Engine::builder().build().expect("an engine");
+    let (mut faults, mut refused) = (Vec::new(), Vec::new());
+    for subject in read(theirs.join("all.json")).as_array().expect("a list") {
+        let name = subject["name"].as_str().expect("a name");
+        let path = theirs.join(format!("{name}.py"));
+        if !path.exists() {
+            continue;
+        }
+        let library = ours.join(format!("{name}.so"));
+        match reflex_graph::script::parse_file(&path) {
+            Ok(module) => {
+                let text = reflex_graph::print::module_with_metadata(&module);
+                std::fs::write(ours.join(format!("{name}.py")), text).expect("writes");
+            }
+            Err(error) => {
+                refused.push((name.to_owned(), error.to_string()));
+                continue;
+            }
+        }
+        let program = match engine.load(&path) {
+            Ok(program) => program,
+            Err(error) => {
+                refused.push((name.to_owned(), error.to_string()));
+                continue;
+            }
+        };
+        program.save(&library).expect(name);
+        let calls = read(theirs.join(format!("{name}.json")));
+        for mode in Mode::ALL {
+            let mut session = program.session(mode).expect(name);
+            for (at, call) in calls.as_array().expect("a list").iter().enumerate() {
+                let expected = &call["answer"].as_object().expect("by mode").values().next();
+                let (expected, found) = (expected.expect("a mode"), answer(&mut session, call));
+                if !values::close(&found, expected) {
+                    faults.push(format!("{name}, {mode}, call {at}: {found} is not {expected}"));
+                }
+            }
+        }
+    }
+    faults.extend(refused.iter().filter_map(|(name, error)| {
+        let known = REFUSED.iter().any(|(n, part)| n == name && error.contains(part));
+        (!known).then(|| format!("{name} is refused: {error}"))
+    }));
+    let stale = REFUSED.iter().filter(|(name, _)| !refused.iter().any(|(n, _)| n == name));
+    faults.extend(stale.map(|(name, _)| format!("{name} is refused no more")));
+    let folders = [ours.as_path(), theirs].map(|path| path.to_str().expect("UTF-8"));
+    faults.extend(checked(&python, &folders));
+    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// What TVM says of what is compiled and printed here.
+fn checked(python: &Path, folders: &[&str]) -> Vec<String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tvm/check.py");
+    let output = Command::new(python).arg(script).args(folders).output().expect("python runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let mut faults: Vec<String> =
+        said.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    if !output.status.success() && faults.is_empty() {
+        faults.push(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    faults
+}
+
 #[test]
 fn a_model_compiled_here_runs_in_tvm() {
     let (Some(python), Some(models), Some(refs)) =

@@ -27,6 +27,12 @@ pub struct RunArgs {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+    /// Time every call in the interpreter, and print a table of callees to standard error.
+    #[arg(long)]
+    profile: bool,
+    /// Write the time line of the calls to a file that Perfetto opens.
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    trace: Option<PathBuf>,
 }
 
 #[derive(Serialize)]

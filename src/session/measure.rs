@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::profile::Profile;
 
-use super::Session;
+use super::{Outputs, Session};
+use crate::Prepared;
 use crate::error::{Error, Result};
 
 /// How often [`Session::time_evaluator`] runs a function.
@@ -105,10 +106,22 @@ impl Session {
     /// Calls `name` once with every call inside counted and timed, in the interpreter. The
     /// instrument that was set is put back.
     pub fn profile(&mut self, name: &str, args: &[AnyView<'_>]) -> Result<(Any, Profile)> {
+        self.profiled(|session| session.call_views(name, args))
+    }
+
+    /// [`Session::profile`] of prepared arguments.
+    pub fn profile_prepared(&mut self, prepared: &Prepared) -> Result<(Outputs, Profile)> {
+        self.profiled(|session| session.call(prepared))
+    }
+
+    fn profiled<T>(
+        &mut self,
+        body: impl FnOnce(&mut Session) -> Result<T>,
+    ) -> Result<(T, Profile)> {
         let profile = Arc::new(Mutex::new(Profile::default()));
         let before = self.vm.take_instrument();
         self.vm.set_instrument(Some(Box::new(Arc::clone(&profile))));
-        let outcome = self.call_views(name, args);
+        let outcome = body(self);
         self.vm.set_instrument(before);
         let mut profile = profile.lock().unwrap_or_else(PoisonError::into_inner);
         Ok((outcome?, std::mem::take(&mut *profile)))

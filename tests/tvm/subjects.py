@@ -489,7 +489,7 @@ class Zero:
     @R.function
     def main(x: R.Tensor(("n", 0), "float32"), y: R.Tensor((), "float32")):
         n = T.int64()
-        return (R.reshape(x, R.shape([0, n])), R.add(y, y), R.concat([x, x], 1))
+        return (R.permute_dims(x), R.add(y, y), R.concat([x, x], 1), R.zeros(R.shape([n, 0]), "int8"))
 
 
 @I.ir_module

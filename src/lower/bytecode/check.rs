@@ -118,14 +118,18 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Checks a value's shape against its type and binds what is new in it.
-    pub(super) fn match_cast(&mut self, value: Value, source: &str) -> Result<()> {
+    /// Checks a value that came as `from` against its type and binds what is new in its shape.
+    pub(super) fn match_cast(&mut self, value: Value, from: Value, source: &str) -> Result<()> {
         let Type::Tensor(ty) = &self.func.values[value].ty else { return Ok(()) };
         let text = format!(
             "ErrorContext(match_cast, fn={}, node={source}, annotation={}) ",
             self.func.name,
             annotation(ty, self.func)
         );
+        let known = self.func.values[from].ty.as_tensor();
+        if known.is_none_or(|t| t.dtype != ty.dtype || t.shape.len() != ty.shape.len()) {
+            self.check_info(value, ty, &text)?;
+        }
         let arg = self.arg(value)?;
         self.match_all(arg, &ty.shape, &text)
     }
@@ -147,7 +151,7 @@ impl Emitter<'_> {
     pub(super) fn bind_dims(&mut self, value: Value) -> Result<()> {
         let Type::Tensor(ty) = &self.func.values[value].ty else { return Ok(()) };
         let binds = ty.shape.iter().any(|d| d.as_var().is_some_and(|v| !self.known.contains(&v)));
-        if binds { self.match_cast(value, "") } else { Ok(()) }
+        if binds { self.match_cast(value, value, "") } else { Ok(()) }
     }
 
     /// Checks that a view has as many elements as its source: the view itself would take the

@@ -240,7 +240,7 @@ impl<'a> Emitter<'a> {
             Node::MatchCast(value) => {
                 let arg = self.arg(*value)?;
                 self.at.insert(outputs[0], arg);
-                self.match_cast(outputs[0], &binding.source)
+                self.match_cast(outputs[0], *value, &binding.source)
             }
             Node::MatchShape { value, dims } => {
                 let arg = self.arg(*value)?;

@@ -263,6 +263,62 @@ fn imm_at(value: i64) -> reflex_vm::bytecode::Arg {
     reflex_vm::bytecode::Arg::Imm(value)
 }
 
+/// Ten thousand changes of real files: each is refused, or runs within its fuel to a result or an
+/// error. Native functions of TVM's compiled mode trust their constants, so bytecode alone runs.
+#[test]
+fn changed_files_of_tvm_are_refused_or_safe() {
+    const CHANGES: usize = 10_000;
+    let Some(folder) = exported() else { return };
+    let names: Vec<String> =
+        names(folder).into_iter().filter(|name| name.ends_with(".bytecode")).collect();
+    let each = CHANGES.div_ceil(names.len());
+    let (mut state, mut refused, mut ran) = (0x9E37_79B9_7F4A_7C15_u64, 0, 0);
+    let mut random = |bound: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state % bound as u64) as usize
+    };
+    for name in &names {
+        let library = open(folder, name);
+        let original = blob(&library).to_vec();
+        for _ in 0..each {
+            let mut bytes = original.clone();
+            if random(8) == 0 {
+                bytes.truncate(random(original.len()));
+            } else {
+                bytes[random(original.len())] ^= 1 << random(8);
+            }
+            let Ok(exec) = serialize::from_bytes(&bytes) else {
+                refused += 1;
+                continue;
+            };
+            let Ok(verified) = verify(exec) else {
+                refused += 1;
+                continue;
+            };
+            let Ok(program) = Program::load(verified, &[&library]) else {
+                refused += 1;
+                continue;
+            };
+            let options = Options { stack_slots: 1 << 16, depth_limit: 1000, ..Options::default() };
+            let mut s = Session::new(&Arc::new(program), options).unwrap();
+            let functions = s.program().executable().functions.clone();
+            for f in functions.iter().filter(|f| (0..=8).contains(&f.num_args)) {
+                let args: Vec<Any> = (0..f.num_args)
+                    .map(|_| Tensor::zeros(&[2, 3][..random(3)], DType::F32).unwrap().into())
+                    .collect();
+                s.set_fuel(Some(1000));
+                // An answer of either kind; the memory of a large one is given back.
+                drop(s.call(&f.name, &args));
+                ran += 1;
+            }
+        }
+    }
+    println!("{refused} refused, {ran} calls");
+    assert!(refused > CHANGES / 10 && ran > CHANGES / 10, "{refused} refused, {ran} calls");
+}
+
 mod generated {
     include!("generated/built_here.rs");
 }
