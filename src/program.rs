@@ -255,7 +255,7 @@ impl Program {
         let mut text = String::new();
         for trace in &traces {
             if let Some((address, code)) = trace.machine_code() {
-                text += &format!("{}", trace.text);
+                text += &trace.text.to_string();
                 crate::disassemble::function(&mut text, &code, address as u64);
             }
         }

@@ -2,8 +2,9 @@
 //!
 //! CPU blocks are aligned to [`ALIGNMENT`] and come from thread-local caches with
 //! four size classes per doubling, so a steady state takes no lock and makes no
-//! system call. A cache over its limit is emptied, which lets it follow a program
-//! whose sizes change. Fresh memory is zeroed and stays initialised for ever after:
+//! system call. Caches are emptied before they and what is in use together exceed twice
+//! what was ever in use at once, which lets them follow a program whose sizes change.
+//! Fresh memory is zeroed and stays initialised for ever after:
 //! reading a tensor nobody wrote gives stale values, not undefined behaviour.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -92,8 +93,11 @@ static PEAK_LIVE: AtomicUsize = AtomicUsize::new(0);
 static RESIDENT: AtomicUsize = AtomicUsize::new(0);
 static PEAK_RESIDENT: AtomicUsize = AtomicUsize::new(0);
 static CACHE_LIMIT: AtomicUsize = AtomicUsize::new(256 << 20);
+/// What each thread may keep however little was in use at once.
+const SMALL_CACHE: usize = 1 << 20;
 
-/// Bounds what each thread keeps for reuse; takes effect as blocks are released.
+/// Bounds what each thread keeps for reuse, which with what is in use is also at most twice
+/// the peak of what was in use; takes effect as blocks are released.
 pub fn set_cache_limit(bytes: usize) {
     CACHE_LIMIT.store(bytes, Ordering::Relaxed);
 }
@@ -200,7 +204,9 @@ impl Cache {
 
     #[inline]
     fn keep(&mut self, class: Class, block: NonNull<u8>) -> bool {
-        let limit = CACHE_LIMIT.load(Ordering::Relaxed);
+        let (peak, live) = (PEAK_LIVE.load(Ordering::Relaxed), LIVE.load(Ordering::Relaxed));
+        let room = (2 * peak).saturating_sub(live).max(SMALL_CACHE);
+        let limit = CACHE_LIMIT.load(Ordering::Relaxed).min(room);
         if self.bytes + class.size > limit {
             self.clear();
             if class.size > limit {

@@ -1,0 +1,60 @@
+//! What a program whose sizes never repeat leaves in memory. The numbers are the process's, so
+//! this is the only test of its binary.
+
+use std::sync::Arc;
+
+use reflex_runtime::alloc::device::{self, CPU, DeviceAllocator};
+use reflex_runtime::dtype::DType;
+use reflex_runtime::shape::Shape;
+use reflex_runtime::tensor::Tensor;
+use reflex_vm::builder::ExecBuilder;
+use reflex_vm::bytecode::Reg;
+use reflex_vm::program::Program;
+use reflex_vm::session::{Options, Session};
+use reflex_vm::verify::verify;
+
+/// Bytes of the largest tensor.
+const LARGEST: i64 = 6_200_000;
+const SIZES: i64 = 400;
+
+/// `main(s)`: a tensor of shape `s`, made beside another one of the same size.
+fn session() -> Session {
+    let mut b = ExecBuilder::new();
+    b.function("main", 1).unwrap();
+    let (dtype, scope) = (b.dtype(DType::U8), b.string("global"));
+    let zero = b.imm(0).unwrap();
+    for (storage, tensor) in [(1, 2), (3, 4)] {
+        let args = [b.vm_state(), b.r(0), zero, dtype, scope];
+        b.emit_call("vm.builtin.alloc_storage", &args, b.r(storage)).unwrap();
+        let args = [b.r(storage), zero, b.r(0), dtype];
+        b.emit_call("vm.builtin.alloc_tensor", &args, b.r(tensor)).unwrap();
+    }
+    b.emit_ret(Reg(2)).unwrap();
+    b.end_function().unwrap();
+    let program = Program::load(verify(b.finish().unwrap()).unwrap(), &[]).unwrap();
+    Session::new(&Arc::new(program), Options::default()).unwrap()
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too much memory for Miri")]
+fn four_hundred_sizes_leave_at_most_twice_the_largest_working_set() {
+    let mut s = session();
+    for step in 1..=SIZES {
+        // Up and down, so that small sizes come after large ones.
+        let bytes = LARGEST * if step % 2 == 0 { step } else { SIZES + 1 - step } / SIZES;
+        let made = s.call("main", &[Shape::new(&[bytes]).into()]).unwrap();
+        assert_eq!(Tensor::try_from(made).unwrap().nbytes() as i64, bytes);
+        let memory = CPU.statistics();
+        assert!(memory.resident <= 2 * memory.peak_live, "step {step}: {memory:?}");
+    }
+    let memory = CPU.statistics();
+    // Two tensors at once, in blocks that are at most a quarter larger.
+    assert!(memory.peak_live as i64 <= 2 * (LARGEST + LARGEST / 4), "{memory:?}");
+    // While a block is being added, the last ones may still be kept.
+    assert!(memory.peak_resident <= 3 * memory.peak_live, "{memory:?}");
+    assert_eq!(memory.live, 0, "{memory:?}");
+
+    device::set_cache_limit(1 << 20);
+    drop(s.call("main", &[Shape::new(&[LARGEST]).into()]).unwrap());
+    assert!(CPU.statistics().resident <= 1 << 20, "{:?}", CPU.statistics());
+}
