@@ -241,3 +241,31 @@ fn code_beyond_the_limit_is_interpreted() {
     let answer = outcome(&program, Mode::Compiled, &[Any::from(4_i64)], None, &log);
     assert!(answer.starts_with("Some(10)"), "{answer}");
 }
+
+#[test]
+fn sessions_of_several_threads_share_what_is_compiled_meanwhile() {
+    let log = Log::default();
+    for (build, expected) in
+        [(&sum_by_loop as &dyn Fn(&mut ExecBuilder), 210), (&sum_by_recursion, 210)]
+    {
+        let force = Some(Arc::new(ForcedExits::new(3, 16)));
+        let options =
+            TierOptions { threshold: 3, exit_threshold: 8, force, ..TierOptions::default() };
+        let program = program(build, &log, options);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..30 {
+                        let options = Options { mode: Mode::Tiered, ..Options::default() };
+                        let mut session = Session::new(&program, options).unwrap();
+                        for _ in 0..20 {
+                            let value = session.call("main", &[Any::from(20_i64)]).unwrap();
+                            assert_eq!(value.view().as_int(), Some(expected));
+                        }
+                    }
+                });
+            }
+        });
+        log.lock().unwrap().clear();
+    }
+}
