@@ -28,14 +28,16 @@ const SLOTS: [(&str, &str); 3] = [
 pub(crate) struct Kernels(HashMap<String, Function>);
 
 impl Kernels {
-    /// Loads objects that a code generator made; with `REFLEX_PERF` set, `perf` gets their names.
+    /// Loads objects that a code generator made; with `perf` among
+    /// `REFLEX_JIT_SYMBOLS`, it gets their names.
     pub(crate) fn load(objects: &[Object]) -> Result<Kernels> {
         let failed = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Compile, e.to_string());
         let space = CodeSpace::shared().map_err(|e| failed(&e))?;
         let imports = imports();
-        let perf = match std::env::var_os("REFLEX_PERF") {
-            Some(_) => Some(PerfMap::open().map_err(|e| failed(&e))?),
-            None => None,
+        let wanted = std::env::var("REFLEX_JIT_SYMBOLS").unwrap_or_default();
+        let perf = match wanted.split(',').any(|word| word.trim() == "perf") {
+            true => Some(PerfMap::open().map_err(|e| failed(&e))?),
+            false => None,
         };
         let mut functions = HashMap::new();
         for object in objects {
