@@ -96,6 +96,31 @@ struct Open {
 }
 
 /// Builds an [`Executable`].
+///
+/// ```
+/// use reflex_vm::{builder::ExecBuilder, bytecode::Reg, text::as_text};
+///
+/// let mut b = ExecBuilder::new();
+/// b.function("func0", 2)?;
+/// b.emit_call("vm.op.add", &[b.r(0), b.r(1)], b.r(10))?;
+/// b.emit_call("vm.builtin.copy", &[b.r(10)], b.r(11))?;
+/// b.emit_call("vm.op.print", &[b.r(11)], Reg::VOID)?;
+/// b.emit_ret(Reg(11))?;
+/// b.end_function()?;
+/// assert!(b.warnings().is_empty());
+/// let text = as_text(&b.finish()?);
+/// assert_eq!(
+///     text.split("\n\n").next(),
+///     Some(
+///         "@func0:\n\
+///         \x20 call  vm.op.add        in: %0, %1       dst: %2\n\
+///         \x20 call  vm.builtin.copy  in: %2           dst: %3\n\
+///         \x20 call  vm.op.print      in: %3           dst: %void\n\
+///         \x20 ret   %3"
+///     )
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Default)]
 pub struct ExecBuilder {
     exec: Executable,
@@ -104,6 +129,7 @@ pub struct ExecBuilder {
     shared: HashMap<String, Vec<u32>>,
     defined: Vec<bool>,
     open: Option<Open>,
+    warnings: Vec<String>,
 }
 
 impl ExecBuilder {
@@ -306,6 +332,9 @@ impl ExecBuilder {
         };
         let name = self.exec.functions[open.index].name.clone();
         let renumber = Renumber::of(&open, &name)?;
+        let unused = (0..i64::from(open.num_inputs)).filter(|input| !open.reads(Reg(*input)));
+        let warning = |input| format!("input %{input} of function `{name}` is never read");
+        self.warnings.extend(unused.map(warning));
         let start = self.exec.instr_offset.len();
         for (at, pending) in open.code.iter().enumerate() {
             self.exec.instr_offset.push(self.exec.instr_data.len() as i64);
@@ -325,6 +354,11 @@ impl ExecBuilder {
             return Err(BuildError::Misplaced(format!("function `{name}` was not ended")));
         }
         Ok(verify(self.exec)?.into_inner())
+    }
+
+    /// What is odd about the functions so far and no error: inputs that nothing reads.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     fn opened(&mut self) -> Result<&mut Open, BuildError> {
@@ -355,6 +389,15 @@ impl From<Arg> for Dst {
 }
 
 impl Open {
+    fn reads(&self, reg: Reg) -> bool {
+        self.code.iter().any(|pending| match pending {
+            Pending::Call { args, .. } => args.contains(&Arg::Reg(reg)),
+            Pending::Ret { result } => *result == reg,
+            Pending::If { cond, .. } => *cond == reg,
+            Pending::Goto { .. } => false,
+        })
+    }
+
     fn encode(
         &self,
         at: usize,
@@ -421,6 +464,17 @@ mod tests {
         assert_eq!(exec.instr(1), Ok(Instr::If { cond: Reg(1), false_offset: 2 }));
         assert_eq!(exec.instr(2), Ok(Instr::Goto { offset: -2 }));
         assert_eq!(exec.instr(4), Ok(Instr::Ret { result: Reg(2) }));
+    }
+
+    #[test]
+    fn inputs_that_nothing_reads_are_warned_of() {
+        let mut b = ExecBuilder::new();
+        b.function("main", 3).unwrap();
+        b.emit_call("f", &[b.r(2)], b.r(0)).unwrap();
+        b.emit_ret(Reg(0)).unwrap();
+        b.end_function().unwrap();
+        assert_eq!(b.warnings(), ["input %1 of function `main` is never read"]);
+        assert!(b.finish().is_ok());
     }
 
     #[test]
