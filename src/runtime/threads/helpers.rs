@@ -118,7 +118,7 @@ impl Launch {
         self.pending.store(claimed.held.count_ones(), Ordering::Relaxed);
         claimed.start(self);
         self.run_share(0);
-        let late = claimed.retract();
+        let late = claimed.retract(self);
         self.pending.fetch_sub(late, Ordering::Relaxed);
         self.wait();
     }
@@ -184,7 +184,7 @@ mod state {
     pub(super) const SPINNING: u32 = 0;
     /// Asleep in the kernel.
     pub(super) const PARKED: u32 = 1;
-    /// Taken by a launch that is not ready yet.
+    /// Taken by a launch that is not ready yet, or that looks whether to take itself back.
     pub(super) const CLAIMED: u32 = 2;
     /// Given a launch, which the launch can take back.
     pub(super) const READY: u32 = 3;
@@ -252,11 +252,19 @@ impl Helper {
         }
     }
 
-    /// Takes back the launch, if the helper has not begun: it never looks at it then. A helper
+    /// Takes back `launch`, if the helper has not begun it: it never looks at it then. A helper
     /// that was woken for it goes on looking for work.
-    fn retract(&self) -> bool {
-        let (from, to) = (state::READY, state::SPINNING);
-        self.state.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    fn retract(&self, launch: &Launch) -> bool {
+        let (from, to) = (state::READY, state::CLAIMED);
+        if self.state.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        // Done with `launch`, the helper may have been given another by another thread: that one
+        // stays. Nobody else changes the state meanwhile.
+        let own = std::ptr::eq(self.launch.load(Ordering::Relaxed), launch);
+        let back = if own { state::SPINNING } else { state::READY };
+        self.state.store(back, Ordering::Release);
+        own
     }
 
     /// Returns in `RUNNING`.
@@ -327,10 +335,10 @@ impl Claimed {
         }
     }
 
-    /// Takes the launch back from helpers that have not begun; how many.
-    fn retract(&self) -> u32 {
+    /// Takes the launch back from helpers that have not begun it; how many.
+    fn retract(&self, launch: &Launch) -> u32 {
         let each = self.helpers.iter().enumerate().filter(|(bit, _)| self.held >> bit & 1 == 1);
-        each.filter(|(_, helper)| helper.retract()).count() as u32
+        each.filter(|(_, helper)| helper.retract(launch)).count() as u32
     }
 }
 
