@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction};
 use object::{Object as _, ObjectSection, ObjectSymbol, SymbolKind};
+use reflex_tir::abi::{PACKED_PREFIX, RAW_PREFIX};
 use reflex_tir::codegen::Object;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -25,6 +26,39 @@ pub(crate) fn object(kernel: &Object) -> Result<String> {
         let name = symbol.name().map_err(failed)?;
         writeln!(text, "{name}:").expect("writing to a string");
         function(&mut text, bytes.unwrap_or_default(), symbol.address());
+    }
+    Ok(text)
+}
+
+/// A kernel of a compiled library: from each of its entries to the next kernel's, so that the
+/// bodies of its parallel loops, which have no names there, are shown too.
+pub(crate) fn library(data: &[u8], kernel: &str) -> Result<String> {
+    let failed = |e: object::Error| Error::new(ErrorKind::Model, e.to_string());
+    let file = object::File::parse(data).map_err(failed)?;
+    let mut entries: Vec<_> = file
+        .dynamic_symbols()
+        .filter(|s| s.kind() == SymbolKind::Text)
+        .filter_map(|s| Some((s.address(), s.section_index()?, s.name().ok()?)))
+        .collect();
+    entries.sort_by_key(|(address, ..)| *address);
+    let own = [format!("{RAW_PREFIX}{kernel}"), format!("{PACKED_PREFIX}{kernel}")];
+    let mut text = String::new();
+    for (k, (address, section, name)) in entries.iter().enumerate() {
+        if !own.iter().any(|o| o == name) {
+            continue;
+        }
+        let section = file.section_by_index(*section).map_err(failed)?;
+        let end = section.address().saturating_add(section.size());
+        let end = entries.get(k + 1).map_or(end, |(next, ..)| end.min(*next));
+        let bytes = section.data_range(*address, end.saturating_sub(*address)).map_err(failed)?;
+        writeln!(text, "{name}:").expect("writing to a string");
+        function(&mut text, bytes.unwrap_or_default(), *address);
+    }
+    if text.is_empty() {
+        let known = entries.iter().filter_map(|(_, _, name)| name.strip_prefix(PACKED_PREFIX));
+        let known: Vec<&str> = known.collect();
+        let message = format!("no kernel {kernel:?}; there are {}", known.join(", "));
+        return Err(Error::input(message));
     }
     Ok(text)
 }

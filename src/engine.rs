@@ -13,7 +13,7 @@ use reflex_tir::codegen::{Codegen, Target};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::Program;
-use crate::{ModelInfo, Precision, Progress, Signature, artifact, dump};
+use crate::{ModelInfo, Precision, Progress, Signature, artifact, disassemble, dump};
 
 /// Options of an [`Engine`].
 pub struct EngineBuilder {
@@ -151,6 +151,15 @@ impl Engine {
         only_models(path)?;
         let options = pipeline::Options::new(self.target.clone());
         dump::schedule(module(path)?, kernel, &options).map_err(|e| e.at(path.display()))
+    }
+
+    /// Assembly of a kernel of a model, or of a compiled library, which is read but not opened.
+    pub fn assembly(&self, path: &Path, kernel: &str) -> Result<String> {
+        if extension(path) != "so" {
+            return self.load(path)?.assembly(kernel);
+        }
+        let data = std::fs::read(path).map_err(|e| Error::io(path, &e))?;
+        disassemble::library(&data, kernel).map_err(|e| e.at(path.display()))
     }
 
     /// Compiles a module built in Rust.

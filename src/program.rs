@@ -265,7 +265,8 @@ impl Program {
     /// Assembly of a kernel.
     pub fn assembly(&self, func: &str) -> Result<String> {
         let objects = self.0.objects.as_deref().ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, "assembly is shown for models, not for a .so")
+            let why = "this program has no objects; see Engine::assembly for a .so";
+            Error::new(ErrorKind::Unsupported, why)
         })?;
         let names = || objects.iter().map(|o| o.signature.name.as_str()).collect::<Vec<_>>();
         let object = objects.iter().find(|o| o.signature.name == func).ok_or_else(|| {

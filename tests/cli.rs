@@ -205,6 +205,11 @@ fn inspect_shows_every_form() {
     assert!(shown(&["--asm", "add"]).contains("vaddps"));
     let tiers = shown(&["--tiers"]);
     assert!(tiers.contains("main: ") && tiers.contains("entry: recorded 1 times"), "{tiers}");
+    let compiled = reflex(dir.path(), &["compile", "add.onnx", "-o", "add.so"]);
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let output = reflex(dir.path(), &["inspect", "add.so", "--asm", "add"]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("vaddps"));
+    refused(&reflex(dir.path(), &["inspect", "add.so", "--asm", "sub"]), &["add.so", "sub", "add"]);
     refused(&reflex(dir.path(), &["inspect", "add.onnx", "--after", "magic"]), &["magic", "fuse"]);
     refused(&reflex(dir.path(), &["inspect", "add.onnx", "--asm", "sub"]), &["sub", "add"]);
     refused(&reflex(dir.path(), &["inspect", "add.onnx", "--schedule", "sub"]), &["sub", "add"]);

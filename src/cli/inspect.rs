@@ -63,7 +63,7 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
     let text = match &args.what {
         What { after: Some(pass), .. } => engine.dump_after(&args.model, pass)?,
         What { schedule: Some(func), .. } => engine.dump_schedule(&args.model, func)?,
-        What { asm: Some(func), .. } => engine.load(&args.model)?.assembly(func)?,
+        What { asm: Some(func), .. } => engine.assembly(&args.model, func)?,
         What { python: true, .. } => engine.load(&args.model)?.as_python(),
         What { rust: true, .. } => engine.load(&args.model)?.as_rust(),
         What { stats: true, .. } => engine.load(&args.model)?.stats(),
