@@ -4,7 +4,6 @@ mod common;
 #[path = "../../../src/tir/tests/common/mod.rs"]
 mod tir;
 
-use arbtest::arbtest;
 use common::check_for;
 use reflex_tir::builder::FuncBuilder;
 use reflex_tir::codegen::{OptLevel, Target};
@@ -13,7 +12,7 @@ use reflex_tir::generate::{arguments, loops_of, steps};
 use reflex_tir::lower;
 use reflex_tir::schedule::Schedule;
 use reflex_tir::{DType, Expr, ForKind, Intrin, PrimFunc, Stmt};
-use tir::{any_func, budget};
+use tir::{any_func, property};
 
 /// The host without the features whose names `drop` accepts.
 fn without(drop: fn(&str) -> bool, vector_bytes: u32) -> Target {
@@ -30,7 +29,7 @@ fn targets() -> [Target; 2] {
 #[test]
 fn random_schedules() {
     let targets = targets();
-    arbtest(|u| {
+    property(40, |u| {
         let mut s = Schedule::new(any_func(u)?);
         steps(u, &mut s, 6)?;
         for i in loops_of(s.func()) {
@@ -42,8 +41,7 @@ fn random_schedules() {
         let lowered = lower::lower(s.func());
         check_for(&lowered, &args, &targets[u.int_in_range(0..=1)?]);
         Ok(())
-    })
-    .budget_ms(budget(4_000));
+    });
 }
 
 /// One vector loop with a guard, a gather, a fused product and roundings.

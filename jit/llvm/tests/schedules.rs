@@ -5,18 +5,17 @@ mod common;
 #[path = "../../../src/tir/tests/common/mod.rs"]
 mod tir;
 
-use arbtest::arbtest;
 use common::{Kernel, assert_same, check, set_tasks};
 use reflex_tir::codegen::OptLevel;
 use reflex_tir::generate::{arguments, loops_of, steps};
 use reflex_tir::lower;
 use reflex_tir::schedule::Schedule;
-use tir::{any_func, budget};
+use tir::{any_func, property};
 
 #[test]
 fn random_schedules_compile_to_the_same_results() {
     let mut ran = 0;
-    arbtest(|u| {
+    property(120, |u| {
         let mut s = Schedule::new(any_func(u)?);
         steps(u, &mut s, 8)?;
         // Biased towards what code generation does differently.
@@ -34,8 +33,7 @@ fn random_schedules_compile_to_the_same_results() {
         check(&lowered, &args);
         ran += 1;
         Ok(())
-    })
-    .budget_ms(budget(15_000));
+    });
     assert!(ran > 20, "only {ran} functions ran");
     println!("{ran} functions");
 }

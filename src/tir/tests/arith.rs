@@ -1,7 +1,10 @@
 //! The analyser against evaluation: random index expressions over small ranges.
 
+#[path = "../../../tests/common/property.rs"]
+mod property;
+
 use arbtest::arbitrary::{Result, Unstructured};
-use arbtest::arbtest;
+use property::property;
 use reflex_tir::arith::Analyzer;
 use reflex_tir::eval::{Value, eval_expr};
 use reflex_tir::{CmpOp, Expr, PrimFunc, Var};
@@ -71,7 +74,7 @@ fn value(e: &Expr, s: &Setup, at: &[i64]) -> i64 {
 
 #[test]
 fn simplify_preserves_values_and_bounds_and_strides_hold() {
-    arbtest(|u| {
+    property(3000, |u| {
         let s = setup(u)?;
         let e = expression(u, &s.vars, 4)?;
         let simple = s.facts.simplify(&e);
@@ -88,14 +91,13 @@ fn simplify_preserves_values_and_bounds_and_strides_hold() {
             }
         }
         Ok(())
-    })
-    .budget_ms(3_000);
+    });
 }
 
 #[test]
 fn what_is_proved_holds() {
     let mut proved = 0;
-    arbtest(|u| {
+    property(5000, |u| {
         let s = setup(u)?;
         let (a, b) = (expression(u, &s.vars, 3)?, expression(u, &s.vars, 2)?);
         let ops = [CmpOp::Eq, CmpOp::Ne, CmpOp::Lt, CmpOp::Le, CmpOp::Gt, CmpOp::Ge];
@@ -107,8 +109,7 @@ fn what_is_proved_holds() {
             }
         }
         Ok(())
-    })
-    .budget_ms(2_000);
+    });
     assert!(proved > 50, "the prover proved only {proved} claims");
 }
 

@@ -2,8 +2,7 @@
 
 mod common;
 
-use arbtest::arbtest;
-use common::{any_func, budget, conv, dense, matmul, matmul_symbolic};
+use common::{any_func, conv, dense, matmul, matmul_symbolic, property};
 use reflex_tir::builder::FuncBuilder;
 use reflex_tir::eval::{self, Arg, Tensor};
 use reflex_tir::generate::{arguments, loops_of, steps};
@@ -36,7 +35,7 @@ fn assert_each_pass_preserves(func: &PrimFunc, args: &[Arg], what: &dyn Fn() -> 
 
 #[test]
 fn lowering_preserves_random_schedules() {
-    arbtest(|u| {
+    property(600, |u| {
         let mut s = Schedule::new(any_func(u)?);
         let log = steps(u, &mut s, 8)?;
         let args = arguments(u, s.func(), 5)?;
@@ -44,8 +43,7 @@ fn lowering_preserves_random_schedules() {
         assert_eq!(verify(&lowered, Form::Lowered), Ok(()), "{}", log.join("\n"));
         assert_each_pass_preserves(s.func(), &args, &|| log.join("\n"));
         Ok(())
-    })
-    .budget_ms(budget(8_000));
+    });
 }
 
 fn count(func: &PrimFunc, test: fn(&Stmt) -> bool) -> usize {

@@ -5,8 +5,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use arbtest::arbtest;
-use common::{any_func, assert_same, budget, chain, dense, matmul, matmul_symbolic, softmax};
+use common::{any_func, assert_same, chain, dense, matmul, matmul_symbolic, property, softmax};
 use reflex_tir::eval::{self, Arg, Tensor};
 use reflex_tir::generate::{arguments, loops_of, steps};
 use reflex_tir::schedule::{Schedule, packer};
@@ -15,7 +14,7 @@ use reflex_tir::{DType, Expr, ForKind, Scope, Stmt};
 #[test]
 fn random_schedules_preserve_every_bit() {
     let mut applied: BTreeMap<String, usize> = BTreeMap::new();
-    arbtest(|u| {
+    property(1000, |u| {
         let before = any_func(u)?;
         let mut s = Schedule::new(before.clone());
         let log = steps(u, &mut s, 8)?;
@@ -25,8 +24,7 @@ fn random_schedules_preserve_every_bit() {
         let args = arguments(u, &before, 5)?;
         assert_same(&before, s.func(), &args, &|| log.join("\n"));
         Ok(())
-    })
-    .budget_ms(budget(6_000));
+    });
     println!("applied: {applied:?}");
     assert!(applied.len() >= 15, "some primitive was never applied: {applied:?}");
 }
@@ -49,7 +47,7 @@ fn reversed(stmt: &Stmt) -> Stmt {
 #[test]
 fn parallel_and_vectorized_loops_may_run_backwards() {
     let mut marked = 0;
-    arbtest(|u| {
+    property(600, |u| {
         let before = any_func(u)?;
         let mut s = Schedule::new(before.clone());
         let log = steps(u, &mut s, 4)?;
@@ -62,8 +60,7 @@ fn parallel_and_vectorized_loops_may_run_backwards() {
         let args = arguments(u, &before, 4)?;
         assert_same(&before, &after, &args, &|| log.join("\n"));
         Ok(())
-    })
-    .budget_ms(budget(4_000));
+    });
     assert!(marked > 100, "only {marked} loops could be marked");
 }
 
@@ -125,12 +122,11 @@ fn a_fused_matrix_product_keeps_its_tile_in_registers() {
         s.vectorize(lanes).unwrap();
     }
     s.parallel(io).unwrap();
-    arbtest(|u| {
+    property(4, |u| {
         let args = arguments(u, &before, 1)?;
         assert_same(&before, s.func(), &args, &String::new);
         Ok(())
-    })
-    .budget_ms(50);
+    });
 }
 
 #[test]
@@ -146,7 +142,7 @@ fn a_reduction_can_be_done_in_lanes() {
         s.vectorize(l).unwrap();
         s.decompose_reduction(&rf, o).unwrap();
     }
-    arbtest(|u| {
+    property(4, |u| {
         let args = arguments(u, &before, 1)?;
         let (mut a, mut b) = (args.clone(), args);
         eval::eval(&before, &mut a).unwrap();
@@ -155,8 +151,7 @@ fn a_reduction_can_be_done_in_lanes() {
             assert!((x - y).abs() <= 1e-6, "{x} and {y}");
         }
         Ok(())
-    })
-    .budget_ms(50);
+    });
     let mut s = Schedule::new(matmul(4.into(), 4.into(), 4.into()));
     let i = s.get_loops("matmul").unwrap()[0];
     assert!(s.rfactor("matmul", i, 0).unwrap_err().why.contains("does not reduce"));
@@ -176,7 +171,7 @@ fn weights_can_be_packed() {
     let refused = s.clone().transform_layout(weights, shape.clone(), &collide).unwrap_err();
     assert!(refused.why.contains("dimension"), "{refused}");
     let pack = packer("pack", DType::F32, vec![k.into(), n.into()], shape, &panels);
-    arbtest(|u| {
+    property(4, |u| {
         let mut args = arguments(u, &before, 1)?;
         let mut packed = [args[1].clone(), Arg::Tensor(Tensor::zeros(DType::F32, &[3, k, 8]))];
         eval::eval(&pack, &mut packed).unwrap();
@@ -186,8 +181,7 @@ fn weights_can_be_packed() {
         eval::eval(s.func(), &mut after).unwrap();
         assert_eq!(args[2], after[2]);
         Ok(())
-    })
-    .budget_ms(50);
+    });
 }
 
 #[test]

@@ -5,8 +5,7 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use arbtest::arbtest;
-use common::{any_func, assert_same, budget, dense};
+use common::{any_func, assert_same, dense, property};
 use reflex_tir::generate::{arguments, steps};
 use reflex_tir::schedule::Schedule;
 use reflex_tir::script::{parse, parse_module, print};
@@ -33,7 +32,7 @@ fn round_trip(func: &PrimFunc) -> PrimFunc {
 
 #[test]
 fn printed_functions_read_back_the_same() {
-    arbtest(|u| {
+    property(150, |u| {
         let before = any_func(u)?;
         let mut s = Schedule::new(before.clone());
         let log = steps(u, &mut s, 5)?;
@@ -41,13 +40,12 @@ fn printed_functions_read_back_the_same() {
         let args = arguments(u, &before, 3)?;
         assert_same(&before, &again, &args, &|| format!("{log:?}\n{}", print(&again)));
         Ok(())
-    })
-    .budget_ms(budget(2_000));
+    });
 }
 
 #[test]
 fn lowered_functions_read_back_the_same() {
-    arbtest(|u| {
+    property(100, |u| {
         let before = any_func(u)?;
         let mut s = Schedule::new(before.clone());
         let log = steps(u, &mut s, 4)?;
@@ -60,8 +58,7 @@ fn lowered_functions_read_back_the_same() {
         let whole = lower::simplify(&lower::partition_loops(&lower::simplify(&lowered)));
         assert_same(&before, &whole, &args, &text);
         Ok(())
-    })
-    .budget_ms(budget(2_000));
+    });
 }
 
 /// What TVM prints for its own definitions of common operators (`corpus/legalize.py`).
@@ -161,7 +158,7 @@ fn refused_forms_are_named_with_their_line() {
 fn any_text_is_read_or_refused() {
     let statements = include_str!("../../../tests/filetests/tir/statements.py");
     let seeds = [print(&dense(3.into(), 4, 5)), statements.replace("# ----", "#")];
-    arbtest(|u| {
+    property(1500, |u| {
         let mut text: Vec<char> = u.choose(&seeds)?.chars().collect();
         for _ in 0..u.int_in_range(1..=6)? {
             let at = u.choose_index(text.len())?;
@@ -172,8 +169,7 @@ fn any_text_is_read_or_refused() {
         }
         let _ = parse_module(&text.into_iter().collect::<String>());
         Ok(())
-    })
-    .budget_ms(budget(1_000));
+    });
 }
 
 /// TVM reads what is printed here and prints the same again. Needs `REFLEX_TVM_PYTHON`, a

@@ -1,7 +1,11 @@
 //! Bytes that are not an executable: refused with a place, or safe to run.
 
+#[path = "../../../tests/common/property.rs"]
+mod property;
+
 use std::sync::Arc;
 
+use property::property;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::value::Any;
 use reflex_vm::builder::ExecBuilder;
@@ -85,7 +89,7 @@ fn every_flipped_bit_is_refused_or_safe() {
 #[cfg_attr(miri, ignore = "takes too long")]
 fn random_words_in_the_code_are_refused_or_safe() {
     let exec = sample();
-    arbtest::arbtest(|u| {
+    property(3000, |u| {
         let mut damaged = exec.clone();
         for _ in 0..u.int_in_range(1..=4)? {
             let at = u.choose_index(damaged.instr_data.len())?;
@@ -98,8 +102,7 @@ fn random_words_in_the_code_are_refused_or_safe() {
         }
         run(damaged);
         Ok(())
-    })
-    .budget_ms(1_000);
+    });
 }
 
 #[test]

@@ -1,7 +1,11 @@
 //! Functions and checks that several test files share.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+#[path = "../../../../tests/common/property.rs"]
+mod property;
+
 use arbtest::arbitrary::{Result, Unstructured};
+pub use property::property;
 use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::eval::{self, Arg};
 use reflex_tir::script;
@@ -154,9 +158,4 @@ pub fn assert_same(before: &PrimFunc, after: &PrimFunc, args: &[Arg], what: &dyn
     eval::eval(after, &mut b)
         .unwrap_or_else(|e| panic!("after: {e}\n{}\n{}", what(), script::print(after)));
     assert!(a == b, "results differ\n{}\n{}", what(), script::print(after));
-}
-
-/// Milliseconds to spend on a property: `REFLEX_FUZZ_MS`, or `smoke`.
-pub fn budget(smoke: u64) -> u64 {
-    std::env::var("REFLEX_FUZZ_MS").ok().and_then(|ms| ms.parse().ok()).unwrap_or(smoke)
 }
