@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: mlp MODEL\n");
         return 2;
     }
-    ReflexEngineOptions options = {.threads = 1};
+    ReflexEngineOptions options = {.threads = 1, .tier = "threshold=20"};
     ReflexEngine *engine;
     ReflexProgram *program;
     ReflexSession *session;
@@ -72,6 +72,9 @@ int main(int argc, char **argv) {
     ReflexTensor w_tensor = {w, {1, 0}, 2, f32, w_shape, NULL, 0};
     ReflexValue args[] = {reflex_borrowed(&x_tensor), reflex_borrowed(&w_tensor)};
     ReflexValue y;
+    uint64_t warm;
+    TRY(reflex_warm_up(session, "main", args, 2, &warm));
+    printf("warm after %" PRIu64 " calls\n", warm);
     TRY(reflex_call(session, "main", args, 2, &y));
     print("call", reflex_as_tensor(&y));
 

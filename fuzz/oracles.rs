@@ -28,6 +28,7 @@ pub fn tiers(case: &ProgramCase) -> Tally {
     let refused = compiled.compile_all();
     assert!(refused.is_empty(), "compiled mode refused {refused:?}");
     compare(case, "compiled", &expected, &run(case, &compiled, Mode::Compiled));
+    compare(case, "saved", &expected, &run(case, &saved(case), Mode::Tiered));
     // Traces that leave too often give way to whole functions, early or never.
     for (one_in, exit_threshold) in [(0, 3), (1, 4), (1, u32::MAX), (4, 2)] {
         let force = (one_in > 0).then(|| Arc::new(ForcedExits::new(case.guard_seed, one_in)));
@@ -61,6 +62,22 @@ pub struct Tally {
     pub exits: usize,
     /// Functions compiled whole because their traces left too often.
     pub whole: usize,
+}
+
+/// The program with machine code that another program of the same bytecode kept.
+fn saved(case: &ProgramCase) -> Arc<Program> {
+    let (from, tier) = load(case, Some(TierOptions::default()));
+    let tier = tier.expect("the program has a tier");
+    let (image, functions) = tier.image(&from).expect("code can be kept");
+    let (program, _) = load(case, None);
+    let loaded = CraneliftTier::with_image(TierOptions::default(), &program, &image);
+    let (tier, fits) = loaded.expect("generated code runs here");
+    fits.expect("the image was made for this bytecode");
+    let tier = Arc::new(tier);
+    assert!(program.attach(Arc::clone(&tier) as Arc<dyn reflex_vm::tier::Tier>));
+    tier.install_saved(&program);
+    assert_eq!(tier.saved(&program).0, functions);
+    program
 }
 
 type Loaded = (Arc<Program>, Option<Arc<CraneliftTier>>);

@@ -109,6 +109,10 @@ typedef enum ReflexText {
    * Sizes and counts.
    */
   REFLEX_TEXT_STATS = 2,
+  /**
+   * What the tiers made of the functions so far.
+   */
+  REFLEX_TEXT_TIERS = 3,
 } ReflexText;
 
 /**
@@ -152,6 +156,11 @@ typedef struct ReflexEngineOptions {
    * Folder of compiled kernels; null is the user's cache folder.
    */
   const char *kernel_cache;
+  /**
+   * When programs become machine code, such as `threshold=10,compile=sync` or `off`; null is
+   * what the variable `REFLEX_TIER` says.
+   */
+  const char *tier;
 } ReflexEngineOptions;
 
 /**
@@ -490,6 +499,19 @@ enum ReflexStatus reflex_call(struct ReflexSession *session,
                               const struct ReflexValue *args,
                               int32_t count,
                               struct ReflexValue *result);
+
+/**
+ * Calls a function by name until nothing more of it is being compiled, and drops the results.
+ * `calls`, which may be null, takes how often that was.
+ *
+ * Requires:
+ * Pointers are null or valid.
+ */
+enum ReflexStatus reflex_warm_up(struct ReflexSession *session,
+                                 const char *name,
+                                 const struct ReflexValue *args,
+                                 int32_t count,
+                                 uint64_t *calls);
 
 /**
  * The number of a function, for `reflex_call_number`.

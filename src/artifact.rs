@@ -3,7 +3,7 @@
 //! `__tvm_ffi__library_bin` holds TVM's bundle with the executable, `__tvm_ffi_<name>` are the
 //! kernels, so TVM's loader takes the file. [`META_SYMBOL`] is ours: names and shapes of inputs
 //! and outputs, and the CPU features that the kernels need, which are checked before the
-//! library is opened to run.
+//! library is opened to run. So is [`CODE_SYMBOL`]: machine code of the VM functions.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,6 +26,8 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) const EXECUTABLE_KIND: &str = "relax.VMExecutable";
 /// Our description: [`Meta`] as JSON.
 pub(crate) const META_SYMBOL: &str = "__reflex_meta";
+/// Machine code of the executable's functions, as the tier keeps it.
+pub(crate) const CODE_SYMBOL: &str = "__reflex_code";
 const BUNDLE_SYMBOL: &str = "__tvm_ffi__library_bin";
 const CONTEXT_SLOT: &str = "__tvm_ffi__library_ctx";
 /// Version of [`Meta`].
@@ -75,15 +77,24 @@ pub(crate) fn check_whole(file: File) -> Result<()> {
     Ok(())
 }
 
-/// Writes an artifact; the file appears whole or not at all. Returns its size.
+/// The executable as an artifact holds it: with padding constants that bring large tensors to the
+/// boundaries of pages.
+pub(crate) fn aligned(exec: &Executable) -> Result<Executable> {
+    // The executable's own length comes before it, and the bundle starts on a page.
+    let start = bundle_head().len() + 8;
+    align::align_tensors(exec, start).map_err(|e| Error::new(ErrorKind::Model, e.to_string()))
+}
+
+/// Writes an artifact of an aligned executable and the machine code of its functions; the file
+/// appears whole or not at all. Returns its size.
 pub(crate) fn write(
     path: &Path,
-    exec: &Executable,
+    (exec, code): (&Executable, &[u8]),
     objects: &[Object],
     target: &Target,
     signatures: &BTreeMap<String, Signature>,
 ) -> Result<u64> {
-    let bundle = bundle(exec)?;
+    let bundle = bundle(exec);
     let meta = Meta {
         version: META_VERSION,
         features: target.features.iter().cloned().collect(),
@@ -96,6 +107,7 @@ pub(crate) fn write(
     let mut library = Library::new()
         .blob(blob(BUNDLE_SYMBOL, PAGE, &bundle))
         .blob(Blob { section: ".reflex", ..blob(META_SYMBOL, 8, &meta) })
+        .blob(Blob { section: ".reflex.code", ..blob(CODE_SYMBOL, 8, code) })
         .slot(CONTEXT_SLOT);
     for object in objects {
         library = library.object(&object.signature.name, &object.elf);
@@ -113,21 +125,25 @@ pub(crate) fn write(
 }
 
 /// TVM's bundle: length, import tree (the executable imports the library itself), modules.
-fn bundle(exec: &Executable) -> Result<Vec<u8>> {
-    let mut out = vec![0; 8];
-    let mut words = |values: &[u64]| values.iter().for_each(|v| out.extend(v.to_le_bytes()));
-    words(&[3, 0, 1, 1, 1, 1]);
-    let text = |out: &mut Vec<u8>, bytes: &[u8]| {
-        out.extend((bytes.len() as u64).to_le_bytes());
-        out.extend(bytes);
-    };
-    text(&mut out, EXECUTABLE_KIND.as_bytes());
-    // The executable's own length comes before it, and the bundle starts on a page.
-    let exec = align::align_tensors(exec, out.len() + 8)
-        .map_err(|e| Error::new(ErrorKind::Model, e.to_string()))?;
-    text(&mut out, &serialize::to_bytes(&exec));
+fn bundle(exec: &Executable) -> Vec<u8> {
+    let mut out = bundle_head();
+    text(&mut out, &serialize::to_bytes(exec));
     text(&mut out, b"_lib");
     let size = (out.len() - 8) as u64;
     out[..8].copy_from_slice(&size.to_le_bytes());
-    Ok(out)
+    out
+}
+
+/// What comes before the executable.
+fn bundle_head() -> Vec<u8> {
+    let mut out = vec![0; 8];
+    let mut words = |values: &[u64]| values.iter().for_each(|v| out.extend(v.to_le_bytes()));
+    words(&[3, 0, 1, 1, 1, 1]);
+    text(&mut out, EXECUTABLE_KIND.as_bytes());
+    out
+}
+
+fn text(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend((bytes.len() as u64).to_le_bytes());
+    out.extend(bytes);
 }

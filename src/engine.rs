@@ -13,7 +13,7 @@ use reflex_tir::codegen::{Codegen, Target};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::Program;
-use crate::{ModelInfo, Precision, Progress, Signature, artifact, disassemble, dump};
+use crate::{ModelInfo, Precision, Progress, Signature, TierPolicy, artifact, disassemble, dump};
 
 /// Options of an [`Engine`].
 pub struct EngineBuilder {
@@ -23,6 +23,7 @@ pub struct EngineBuilder {
     progress: Progress,
     cache: Option<PathBuf>,
     codegen: Option<Arc<dyn Codegen>>,
+    tier: Option<TierPolicy>,
 }
 
 /// Loads models into programs.
@@ -32,6 +33,7 @@ pub struct Engine {
     target: Target,
     cache: Option<PathBuf>,
     codegen: Option<Arc<dyn Codegen>>,
+    tier: TierPolicy,
 }
 
 impl EngineBuilder {
@@ -71,6 +73,12 @@ impl EngineBuilder {
         self
     }
 
+    /// When programs become machine code. Default: what `REFLEX_TIER` says, or the usual policy.
+    pub fn tier(mut self, policy: TierPolicy) -> EngineBuilder {
+        self.tier = Some(policy);
+        self
+    }
+
     /// Checks the options.
     pub fn build(self) -> Result<Engine> {
         if self.device != "cpu" {
@@ -83,7 +91,9 @@ impl EngineBuilder {
             return Err(Error::input("threads must be at least 1"));
         }
         let Precision::F32 = self.precision;
+        let tier = self.tier.map_or_else(TierPolicy::of_environment, Ok)?;
         Ok(Engine {
+            tier,
             threads: self.threads,
             progress: self.progress,
             target: Target::host(),
@@ -108,6 +118,7 @@ impl Engine {
             progress: Progress::silent(),
             cache: None,
             codegen: None,
+            tier: None,
         }
     }
 
@@ -181,7 +192,7 @@ impl Engine {
         let tools = Tools { codegen, cache: cache.as_ref(), observer, progress: &progress };
         let options = pipeline::Options::new(self.target.clone());
         let compiled = compile::compile(module, &options, &tools).map_err(|e| failed(&e))?;
-        Program::from_compiled(compiled, signatures, &self.target, self.threads)
+        Program::from_compiled(compiled, signatures, &self.target, (self.threads, &self.tier))
     }
 
     fn open(&self, path: &Path) -> Result<Program> {
@@ -192,7 +203,7 @@ impl Engine {
         // says; its data is checked.
         let library = unsafe { Library::open(&absolute) }
             .map_err(|e| Error::new(ErrorKind::Model, e.message()))?;
-        Program::from_library(library, &self.target, self.threads)
+        Program::from_library(library, &self.target, (self.threads, &self.tier))
     }
 }
 

@@ -4,21 +4,23 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use reflex_cranelift::CraneliftTier;
+use reflex_cranelift::{CraneliftTier, TierOptions, Unfit};
 use reflex_lower::compile::Compiled;
 use reflex_runtime::library::Library;
 use reflex_runtime::value::Any;
 use reflex_tir::codegen::{Object, Target};
 use reflex_vm::executable::{Executable, FuncKind};
+use reflex_vm::session as vm;
 use reflex_vm::tier::Bailout;
 use reflex_vm::verify::{self, Verified};
 use reflex_vm::{program, serialize, text};
 
-use crate::artifact::{self, EXECUTABLE_KIND, META_SYMBOL, Meta};
+use crate::artifact::{self, CODE_SYMBOL, EXECUTABLE_KIND, META_SYMBOL, Meta};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::Kernels;
 use crate::npz::Feed;
 use crate::options::Mode;
+use crate::policy::{SavedCode, TierPolicy, Tiering};
 use crate::session::{OutputNames, Session};
 use crate::{ModelInfo, Signature, foreign};
 
@@ -35,22 +37,33 @@ struct Inner {
     objects: Option<Arc<[Object]>>,
     target: Target,
     threads: usize,
+    policy: TierPolicy,
     kind: String,
     outputs: Arc<OutputNames>,
+    /// Machine code of VM functions that the artifact brought.
+    code: Option<Arc<[u8]>>,
     /// The tier, or why there is none.
-    tier: OnceLock<std::result::Result<Arc<CraneliftTier>, String>>,
+    tier: OnceLock<std::result::Result<Tier, String>>,
     /// Functions that compiled mode leaves to the interpreter.
     compiled: OnceLock<Vec<(u32, Bailout)>>,
 }
 
+/// The code generator, and what came of the artifact's machine code.
+struct Tier {
+    cranelift: Arc<CraneliftTier>,
+    saved: Option<std::result::Result<(), Unfit>>,
+}
+
 /// What a program is made from.
 struct Parts {
+    code: Option<Arc<[u8]>>,
     exec: Verified<Executable>,
     library: Arc<dyn program::Library + Send + Sync>,
     signatures: Arc<BTreeMap<String, Signature>>,
     objects: Option<Arc<[Object]>>,
     target: Target,
     threads: usize,
+    policy: TierPolicy,
     kind: String,
 }
 
@@ -65,7 +78,7 @@ impl Program {
         c: Compiled,
         signatures: BTreeMap<String, Signature>,
         target: &Target,
-        threads: usize,
+        (threads, policy): (usize, &TierPolicy),
     ) -> Result<Program> {
         let kernels = Arc::new(Kernels::load(&c.objects)?);
         Program::new(Parts {
@@ -73,13 +86,19 @@ impl Program {
             library: kernels,
             signatures: Arc::new(signatures),
             objects: Some(c.objects.into()),
+            code: None,
             target: target.clone(),
             threads,
+            policy: policy.clone(),
             kind: "compiled in this process".to_string(),
         })
     }
 
-    pub(crate) fn from_library(library: Library, host: &Target, threads: usize) -> Result<Program> {
+    pub(crate) fn from_library(
+        library: Library,
+        host: &Target,
+        (threads, policy): (usize, &TierPolicy),
+    ) -> Result<Program> {
         let model = |message: &str| Error::new(ErrorKind::Model, message);
         let meta = match library.data(META_SYMBOL).map(Meta::parse) {
             Some(None) => {
@@ -103,6 +122,7 @@ impl Program {
         let owner: Arc<dyn AsRef<[u8]> + Send + Sync> =
             Arc::new(BundleBytes(library.clone(), range.end));
         let exec = serialize::from_shared(&owner, range).map_err(|e| model(&e.to_string()))?;
+        let code = library.data(CODE_SYMBOL).map(Arc::from);
         let (signatures, kind) = match meta {
             Some(meta) => (meta.signatures, "compiled by Reflex"),
             None => (foreign::signatures(&exec), "exported by TVM"),
@@ -112,8 +132,10 @@ impl Program {
             library: Arc::new(library),
             signatures: Arc::new(signatures),
             objects: None,
+            code,
             target: host.clone(),
             threads,
+            policy: policy.clone(),
             kind: kind.to_string(),
         })
     }
@@ -130,8 +152,10 @@ impl Program {
             library,
             signatures: parts.signatures,
             objects: parts.objects,
+            code: parts.code,
             target: parts.target,
             threads: parts.threads,
+            policy: parts.policy,
             kind: parts.kind,
             tier: OnceLock::new(),
             compiled: OnceLock::new(),
@@ -141,14 +165,17 @@ impl Program {
     /// The same program with nothing compiled by its tiers yet. Shares kernels and constants;
     /// for measuring modes beside each other.
     pub fn fork(&self) -> Result<Program> {
-        let Inner { vm, library, signatures, objects, target, threads, kind, .. } = &*self.0;
+        let Inner { vm, library, signatures, objects, code, target, threads, policy, kind, .. } =
+            &*self.0;
         Program::new(Parts {
             exec: vm.executable().clone(),
             library: library.clone(),
             signatures: signatures.clone(),
             objects: objects.clone(),
+            code: code.clone(),
             target: target.clone(),
             threads: *threads,
+            policy: policy.clone(),
             kind: kind.clone(),
         })
     }
@@ -194,21 +221,33 @@ impl Program {
     /// Opens a session on this thread.
     pub fn session(&self, mode: Mode) -> Result<Session> {
         let vm = &self.0.vm;
-        if mode != Mode::Bytecode {
-            let tier = self.0.tier.get_or_init(|| {
-                let tier = Arc::new(CraneliftTier::new().map_err(|e| e.to_string())?);
-                vm.attach(tier.clone());
-                Ok(tier)
-            });
-            tier.as_ref().map_err(|e| Error::new(ErrorKind::Compile, e.clone()))?;
-        }
+        let off = mode == Mode::Tiered && self.0.policy.tiering == Tiering::Off;
+        let mode = if off { Mode::Bytecode } else { mode };
+        let tier = match mode {
+            Mode::Bytecode => None,
+            Mode::Compiled | Mode::Tiered => Some(self.tier()?.cranelift.clone()),
+        };
         if mode == Mode::Compiled {
             self.0.compiled.get_or_init(|| vm.compile_all());
         }
-        Session::open(vm, mode, self.0.threads, self.0.outputs.clone())
+        Session::open(vm, (mode, tier), self.0.threads, self.0.outputs.clone())
     }
 
-    /// Writes the artifact that [`crate::Engine::load`] and TVM open. Returns its size.
+    /// The tier, made and attached at first use. Code that the artifact brought runs from then on.
+    fn tier(&self) -> Result<&Tier> {
+        let Inner { vm, code, policy, .. } = &*self.0;
+        let code = code.as_deref().filter(|_| policy.saved == SavedCode::Use);
+        let tier = self.0.tier.get_or_init(|| {
+            let tier = Tier::of(vm, code, policy.options()).map_err(|e| e.to_string())?;
+            vm.attach(tier.cranelift.clone());
+            tier.cranelift.install_saved(vm);
+            Ok(tier)
+        });
+        tier.as_ref().map_err(|e| Error::new(ErrorKind::Compile, e.clone()))
+    }
+
+    /// Writes the artifact that [`crate::Engine::load`] and TVM open, with the machine code of its
+    /// functions. Returns its size.
     pub fn save(&self, path: &Path) -> Result<u64> {
         let objects = self.0.objects.as_ref().ok_or_else(|| {
             Error::new(
@@ -216,8 +255,14 @@ impl Program {
                 "a .so is compiled already; compile the model itself",
             )
         })?;
-        let exec = self.0.vm.executable();
-        artifact::write(path, exec, objects, &self.0.target, &self.0.signatures)
+        let failed = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Compile, e.to_string());
+        let exec = verified(artifact::aligned(self.0.vm.executable())?)?;
+        let vm = program::Program::load(exec, &[self.0.library.as_ref()]);
+        let vm = vm.map_err(|e| failed(&e))?;
+        let tier = CraneliftTier::new().map_err(|e| failed(&e))?;
+        let (code, _) = tier.image(&vm).map_err(|e| failed(&e))?;
+        let (target, signatures) = (&self.0.target, &self.0.signatures);
+        artifact::write(path, (vm.executable(), &code), objects, target, signatures)
     }
 
     /// Bytecode as text.
@@ -235,23 +280,53 @@ impl Program {
         text::as_rust(self.0.vm.executable())
     }
 
-    /// Sizes and counts.
+    /// Sizes and counts; of a compiled library also its machine code, or why that is not used.
     pub fn stats(&self) -> String {
-        text::stats(self.0.vm.executable())
+        let mut stats = text::stats(self.0.vm.executable());
+        let Some(code) = &self.0.code else { return stats };
+        if !stats.ends_with('\n') {
+            stats.push('\n');
+        }
+        let use_of = match self.tier() {
+            Ok(tier) => match &tier.saved {
+                None => "not used, by the tier policy".to_owned(),
+                Some(Err(unfit)) => format!("not used, since {unfit}"),
+                Some(Ok(())) => {
+                    let (functions, bytes) = tier.cranelift.saved(&self.0.vm);
+                    format!("{functions} functions, {bytes} bytes")
+                }
+            },
+            Err(error) => format!("not used: {error}"),
+        };
+        stats += &format!("Machine code of VM functions ({} bytes): {use_of}\n", code.len());
+        stats
     }
 
     /// What the tiers made of the functions so far: traces with their guards and the exits that
     /// were taken, functions compiled whole, reasons not to compile. Empty before the first
     /// session that may compile.
     pub fn tiers(&self) -> String {
+        self.tiers_of(None)
+    }
+
+    /// [`Program::tiers`] with what a session has counted.
+    pub(crate) fn tiers_of(&self, session: Option<&vm::Session>) -> String {
         let tier = self.0.tier.get().and_then(|tier| tier.as_ref().ok());
-        tier.map(|tier| tier.describe(&self.0.vm)).unwrap_or_default()
+        let Some(Tier { cranelift, saved }) = tier else {
+            let off = self.0.policy.tiering == Tiering::Off;
+            return if off { "tiering is off\n".to_owned() } else { String::new() };
+        };
+        let mut text = cranelift.describe(&self.0.vm, session);
+        if let Some(Err(unfit)) = saved {
+            text += &format!("saved code is not used, since {unfit}\n");
+        }
+        text
     }
 
     /// Machine code of what the tiers made so far, as assembly with a heading each.
     pub fn tier_assembly(&self) -> String {
         let tier = self.0.tier.get().and_then(|tier| tier.as_ref().ok());
-        let traces = tier.map(|tier| tier.traces(&self.0.vm)).unwrap_or_default();
+        let traces = tier.map(|tier| tier.cranelift.traces(&self.0.vm)).unwrap_or_default();
         let mut text = String::new();
         for trace in &traces {
             if let Some((address, code)) = trace.machine_code() {
@@ -279,6 +354,23 @@ impl Program {
     pub(crate) fn info(&self) -> ModelInfo {
         let main = self.0.signatures.get("main").cloned().unwrap_or_default();
         ModelInfo::of_executable(&self.0.kind, main, self.0.vm.executable())
+    }
+}
+
+impl Tier {
+    fn of(
+        vm: &program::Program,
+        code: Option<&[u8]>,
+        options: TierOptions,
+    ) -> std::result::Result<Tier, reflex_cranelift::JitError> {
+        let Some(code) = code else {
+            return Ok(Tier {
+                cranelift: Arc::new(CraneliftTier::with_options(options)?),
+                saved: None,
+            });
+        };
+        let (tier, saved) = CraneliftTier::with_image(options, vm, code)?;
+        Ok(Tier { cranelift: Arc::new(tier), saved: Some(saved) })
     }
 }
 

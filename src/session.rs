@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use reflex_cranelift::CraneliftTier;
 use reflex_runtime::array::Array as Tuple;
 use reflex_runtime::fp::FpEnv;
 use reflex_runtime::tensor::Tensor;
@@ -14,12 +15,15 @@ use reflex_vm::session as vm;
 use crate::error::{Error, ErrorKind, Result};
 use crate::npz::Array;
 use crate::options::Mode;
-use crate::program::Prepared;
+use crate::program::{Prepared, Program};
 
 mod measure;
 mod values;
 
 pub use measure::{Timing, TimingOptions};
+
+/// Most calls of a warm-up: programs whose ways keep changing are never done.
+const MAX_WARM_UP: usize = 100_000;
 
 /// Names of the outputs, by function number.
 pub(crate) type OutputNames = BTreeMap<u32, Vec<String>>;
@@ -27,6 +31,7 @@ pub(crate) type OutputNames = BTreeMap<u32, Vec<String>>;
 /// Runs a program on the calling thread. After an error it can go on being used.
 pub struct Session {
     vm: vm::Session,
+    tier: Option<Arc<CraneliftTier>>,
     threads: usize,
     outputs: Arc<OutputNames>,
 }
@@ -41,7 +46,7 @@ pub struct Outputs {
 impl Session {
     pub(crate) fn open(
         program: &Arc<reflex_vm::program::Program>,
-        mode: Mode,
+        (mode, tier): (Mode, Option<Arc<CraneliftTier>>),
         threads: usize,
         outputs: Arc<OutputNames>,
     ) -> Result<Session> {
@@ -53,13 +58,47 @@ impl Session {
         let options = vm::Options { mode, ..vm::Options::default() };
         let vm = vm::Session::new(program, options)
             .map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
-        Ok(Session { vm, threads, outputs })
+        Ok(Session { vm, tier, threads, outputs })
     }
 
     /// Calls a function. The host's floating-point state and thread count are put back.
     pub fn call(&mut self, prepared: &Prepared) -> Result<Outputs> {
         let value = self.enter(|vm| vm.call_func(prepared.func, AnyView::slice(&prepared.args)))?;
         Ok(Outputs { value, func: prepared.func, names: self.outputs.clone() })
+    }
+
+    /// Calls a function again and again until nothing more of it is being compiled: later calls
+    /// with arguments like these run machine code from the start. Returns how often it was called,
+    /// which is at least once; a session that compiles nothing calls it once.
+    pub fn warm_up(&mut self, prepared: &Prepared) -> Result<usize> {
+        let args = AnyView::slice(&prepared.args);
+        self.warm(|vm| vm.call_func(prepared.func, args).map(drop))
+    }
+
+    pub(crate) fn warm(
+        &mut self,
+        mut call: impl FnMut(&mut vm::Session) -> std::result::Result<(), RunError>,
+    ) -> Result<usize> {
+        let tier = self.tier.clone().filter(|_| self.vm.mode() == vm::Mode::Tiered);
+        let Some(tier) = tier else { return self.enter(call).map(|()| 1) };
+        let mut calls = 0;
+        loop {
+            let before = tier.steps();
+            // Finished code is installed when its place is hot again.
+            for _ in 0..=reflex_vm::tier::Tier::threshold(&*tier) {
+                self.enter(&mut call)?;
+                calls += 1;
+            }
+            tier.wait();
+            if tier.steps() == before || calls >= MAX_WARM_UP {
+                return Ok(calls);
+            }
+        }
+    }
+
+    /// What the tiers made of a program, and what this session has counted of it.
+    pub fn tiers(&self, program: &Program) -> String {
+        program.tiers_of(Some(&self.vm))
     }
 
     /// Runs `body` with the session's threads and floating-point state, and puts the host's

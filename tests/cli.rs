@@ -214,3 +214,68 @@ fn inspect_shows_every_form() {
     refused(&reflex(dir.path(), &["inspect", "add.onnx", "--asm", "sub"]), &["sub", "add"]);
     refused(&reflex(dir.path(), &["inspect", "add.onnx", "--schedule", "sub"]), &["sub", "add"]);
 }
+
+/// When code is compiled is up to the policy: a flag, or the environment.
+#[test]
+fn tier_policies_are_followed() {
+    let dir = folder();
+    let inspect = |args: &[&str], variable: &str| {
+        let all = [&["inspect", "add.onnx", "--tiers", "--runs", "40"], args].concat();
+        Command::new(env!("CARGO_BIN_EXE_reflex"))
+            .args(all)
+            .current_dir(dir.path())
+            .env("REFLEX_CACHE", dir.path().join("cache"))
+            .env("REFLEX_TIER", variable)
+            .output()
+            .expect("the command runs")
+    };
+    let text = |output: &Output| {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let usual = text(&inspect(&[], ""));
+    assert!(usual.contains("entry: counted 40 of 50 arrivals"), "{usual}");
+    let eager = "threshold=5,compile=sync";
+    for eager in [inspect(&["--tier", eager], ""), inspect(&[], eager)] {
+        let eager = text(&eager);
+        assert!(eager.contains("entry: trace with") && eager.contains("guards"), "{eager}");
+    }
+    let off = text(&inspect(&["--tier", "off"], eager));
+    assert!(off.contains("tiering is off") && !off.contains("trace"), "{off}");
+    let full = text(&inspect(&["--tier", "threshold=5,compile=sync,code=0"], ""));
+    assert!(full.contains("not compiled: code-memory-full"), "{full}");
+    refused(&inspect(&["--tier", "speed=9"], ""), &["--tier", "speed"]);
+    refused(&inspect(&[], "code=9X"), &["REFLEX_TIER", "9X"]);
+}
+
+/// A deployed program starts compiled: the code of its functions is in the library.
+#[test]
+fn a_compiled_library_brings_its_machine_code() {
+    let dir = folder();
+    assert!(reflex(dir.path(), &["compile", "add.onnx", "-o", "add.so"]).status.success());
+    let inspect = |file: &str, args: &[&str]| {
+        let output = reflex(dir.path(), &[&["inspect", file], args].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let stats = inspect("add.so", &["--stats"]);
+    assert!(stats.contains("Machine code of VM functions"), "{stats}");
+    assert!(stats.contains(": 1 functions"), "{stats}");
+    for mode in ["compiled", "tiered"] {
+        let tiers = inspect("add.so", &["--tiers", "--mode", mode, "--runs", "200"]);
+        assert!(tiers.contains("  saved code"), "{tiers}");
+        assert!(tiers.contains("translated: 0 machine functions"), "{tiers}");
+        let sync = ["--tiers", "--mode", mode, "--runs", "200", "--tier", "compile=sync"];
+        let made = inspect("add.onnx", &sync);
+        assert!(!made.contains("saved code") && !made.contains("translated: 0"), "{made}");
+    }
+    // Other code in its place is not run: the program is compiled as any other, and says why.
+    let mut library = std::fs::read(dir.path().join("add.so")).expect("was written");
+    let level = library.windows(6).position(|bytes| bytes == b"x86-64").expect("a level");
+    library[level..level + 6].copy_from_slice(b"riscv9");
+    std::fs::write(dir.path().join("other.so"), &library).expect("writes");
+    let tiers = inspect("other.so", &["--tiers", "--mode", "compiled", "--runs", "2"]);
+    assert!(tiers.contains("not used, since it was made for riscv9"), "{tiers}");
+    assert!(tiers.contains("compiled whole") && !tiers.contains("  saved code"), "{tiers}");
+    assert!(inspect("other.so", &["--stats"]).contains("not used, since"), "stats");
+}

@@ -58,6 +58,7 @@ fn the_c_example_builds_and_runs() {
         .args(["-lreflex", "-lpthread"]));
     let said = run(Command::new(program).arg(model()));
     assert!(said.contains("TypeError: `main` expects 2 arguments"), "{said}");
+    assert!(said.contains("warm after 21 calls"), "{said}");
     assert!(said.ends_with("done\n"), "{said}");
 }
 

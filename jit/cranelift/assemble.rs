@@ -1,8 +1,8 @@
 //! From Cranelift functions to running code: one published piece of code memory per unit.
 //!
-//! A [`Unit`] is compiled as a whole; its functions refer to each other directly, and to nothing
-//! else by name. Everything outside is reached through pointers that the generated code loads or
-//! holds as constants, so there is no symbol table to fill at run time.
+//! A [`Unit`] is compiled as a whole; its functions refer to each other directly. What is outside
+//! is reached through pointers that the generated code loads, or holds in places that are filled
+//! when the code is placed ([`Symbol`]). Code that was compiled can therefore be kept in a file.
 //!
 //! Rejected: `cranelift-jit` (it keeps all code of a module until the module goes, and patches
 //! what it has published; here each unit is freed on its own and never touched again).
@@ -19,9 +19,11 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{FinalizedMachReloc, FinalizedRelocTarget};
 use reflex_codemem::gdb::Registered;
 use reflex_codemem::pages::{Code, CodeSpace, PAGE, Parts};
+use reflex_vm::program::Program;
 
 use crate::announce::{Audience, Generated, announce};
 use crate::error::JitError;
+use crate::symbol::{Hole, Symbol, UNIT};
 
 /// Alignment of functions within a unit.
 const ALIGN: usize = 16;
@@ -62,7 +64,8 @@ impl Unit {
         signature: Signature,
     ) -> FuncRef {
         let signature = function.import_signature(signature);
-        let name = function.declare_imported_user_function(ir::UserExternalName::new(0, index));
+        let name = ir::UserExternalName::new(UNIT, index);
+        let name = function.declare_imported_user_function(name);
         function.import_function(ir::ExtFuncData {
             name: ExternalName::user(name),
             signature,
@@ -75,6 +78,39 @@ impl Unit {
     pub(crate) fn text(&self) -> String {
         let functions = self.functions.iter().flatten();
         functions.map(|function| function.display().to_string()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Compiled functions, not yet anywhere.
+pub(crate) struct Assembled {
+    label: String,
+    pub(crate) text: Vec<u8>,
+    offsets: Vec<usize>,
+    pub(crate) holes: Vec<Hole>,
+    generated: Vec<Generated>,
+}
+
+impl Assembled {
+    /// Code that was compiled before; of each function where it starts.
+    pub(crate) fn of_parts(
+        label: impl Into<String>,
+        text: Vec<u8>,
+        holes: Vec<Hole>,
+        offsets: Vec<usize>,
+    ) -> Self {
+        let ends = offsets.iter().skip(1).copied().chain([text.len()]);
+        let generated = offsets.iter().zip(ends).map(|(&start, end)| Generated {
+            start,
+            size: end.saturating_sub(start),
+            unwind: None,
+        });
+        let generated = generated.collect();
+        Self { label: label.into(), text, offsets, holes, generated }
+    }
+
+    /// Where a function of the unit starts.
+    pub(crate) fn offset(&self, UnitFunc(index): UnitFunc) -> usize {
+        self.offsets[index as usize]
     }
 }
 
@@ -91,8 +127,12 @@ pub(crate) struct Published {
 impl Published {
     /// The address of a function of the unit.
     pub(crate) fn address(&self, UnitFunc(index): UnitFunc) -> *const u8 {
-        let at = self.code.text_at(self.offsets[index as usize]);
-        at.map_or(std::ptr::null(), |at| at.as_ptr().cast_const())
+        self.at(self.offsets[index as usize])
+    }
+
+    /// The address of a byte of the code; null when it is outside.
+    pub(crate) fn at(&self, offset: usize) -> *const u8 {
+        self.code.text_at(offset).map_or(std::ptr::null(), |at| at.as_ptr().cast_const())
     }
 
     /// All of the code.
@@ -113,6 +153,8 @@ pub(crate) struct Assembler {
     /// Bytes of published code that is still there, and the most there may be.
     live: Arc<AtomicUsize>,
     limit: usize,
+    /// Functions that Cranelift has compiled.
+    translated: AtomicUsize,
 }
 
 /// Bytes of code that count as long as this lives.
@@ -147,7 +189,8 @@ impl Assembler {
         let isa = builder
             .finish(settings::Flags::new(flags))
             .map_err(|error| JitError::backend(error.to_string()))?;
-        Ok(Self { isa, space: CodeSpace::shared()?, live: Arc::default(), limit })
+        let (live, translated) = (Arc::default(), AtomicUsize::new(0));
+        Ok(Self { isa, space: CodeSpace::shared()?, live, limit, translated })
     }
 
     /// An empty unit for this target; debuggers know its functions by `label`.
@@ -162,11 +205,36 @@ impl Assembler {
     /// The convention of callbacks and packed functions.
     pub(crate) const C: CallConv = CallConv::SystemV;
 
-    /// Compiles every function of the unit and publishes the code.
-    pub(crate) fn publish(&self, unit: Unit) -> Result<Published, JitError> {
+    /// What a processor must have to run the code, as text.
+    pub(crate) fn level(&self) -> String {
+        let flags = self.isa.isa_flags();
+        let flags = flags.iter().filter(|flag| flag.as_bool() == Some(true)).map(|flag| flag.name);
+        let names: Vec<&str> = std::iter::once("x86-64").chain(flags).collect();
+        names.join("+")
+    }
+
+    /// Functions that Cranelift has compiled so far.
+    pub(crate) fn translated(&self) -> usize {
+        self.translated.load(Ordering::Relaxed)
+    }
+
+    /// Compiles every function of the unit and publishes the code; `program` is what the code is
+    /// for, if it is for one.
+    pub(crate) fn publish(
+        &self,
+        unit: Unit,
+        program: Option<&Program>,
+    ) -> Result<Published, JitError> {
+        self.place(self.assemble(unit)?, program)
+    }
+
+    /// Compiles every function of the unit.
+    pub(crate) fn assemble(&self, unit: Unit) -> Result<Assembled, JitError> {
+        self.translated.fetch_add(unit.functions.len(), Ordering::Relaxed);
         let mut text = Vec::new();
         let mut offsets = Vec::with_capacity(unit.functions.len());
         let (mut relocations, mut generated) = (Vec::new(), Vec::new());
+        let mut holes = Vec::new();
         for function in unit.functions {
             let function =
                 function.ok_or_else(|| JitError::backend("a declared function was not defined"))?;
@@ -187,18 +255,36 @@ impl Assembler {
             generated.push(Generated { start, size, unwind });
             let params = &context.func.params;
             for relocation in context.compiled_code().into_iter().flat_map(|c| c.buffer.relocs()) {
-                relocations.push(Field::of(start, relocation, params)?);
+                match hole(start, relocation, params)? {
+                    Some(hole) => holes.push(hole),
+                    None => relocations.push(Field::of(start, relocation, params)?),
+                }
             }
         }
         for field in &relocations {
             field.apply(&mut text, &offsets)?;
+        }
+        Ok(Assembled { label: unit.label, text, offsets, holes, generated })
+    }
+
+    /// Fills the holes of compiled code and publishes it.
+    pub(crate) fn place(
+        &self,
+        assembled: Assembled,
+        program: Option<&Program>,
+    ) -> Result<Published, JitError> {
+        let Assembled { label, mut text, offsets, holes, generated } = assembled;
+        for hole in holes {
+            let word = program.and_then(|program| hole.symbol.word(program));
+            let filled = word.and_then(|word| hole.fill(&mut text, word));
+            filled.ok_or_else(|| JitError::backend(format!("nothing for {:?}", hole.symbol)))?;
         }
         let share = self.share(text.len())?;
         let mut draft = self.space.draft(&Parts { text: text.len(), ..Parts::default() })?;
         let at = draft.text().start;
         draft.bytes_mut()[at..at + text.len()].copy_from_slice(&text);
         let code = draft.publish()?;
-        let announced = announce(&*self.isa, &unit.label, code.text(), &generated)?;
+        let announced = announce(&*self.isa, &label, code.text(), &generated)?;
         Ok(Published { _announced: announced, code, _share: share, offsets })
     }
 
@@ -217,6 +303,26 @@ impl Assembler {
 impl std::fmt::Debug for Assembler {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Assembler").field("target", &self.isa.triple().to_string()).finish()
+    }
+}
+
+/// The hole that a relocation asks for; `None` when it is about the unit itself.
+fn hole(
+    start: usize,
+    relocation: &FinalizedMachReloc,
+    params: &ir::function::FunctionParameters,
+) -> Result<Option<Hole>, JitError> {
+    let FinalizedRelocTarget::ExternalName(ExternalName::User(name)) = &relocation.target else {
+        return Ok(None);
+    };
+    let Some(symbol) = Symbol::named(&params.user_named_funcs()[*name]) else { return Ok(None) };
+    match (relocation.kind, relocation.addend) {
+        (Reloc::Abs8, 0) => {
+            let at = u32::try_from(start + relocation.offset as usize);
+            let at = at.map_err(|_| JitError::backend("a unit exceeds 4 GiB"))?;
+            Ok(Some(Hole { at, symbol }))
+        }
+        (kind, _) => Err(JitError::backend(format!("relocation {kind:?} of {symbol:?}"))),
     }
 }
 

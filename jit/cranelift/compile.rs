@@ -28,6 +28,7 @@ use crate::facts::{self, Facts, Holds};
 use crate::fast::{Fast, Operand, Produced};
 use crate::glue::native_signature;
 use crate::recycle::{Kept, Plans};
+use crate::symbol::Symbol;
 
 /// Most operations of a function that is compiled as one body.
 const MAX_OPS: usize = 20_000;
@@ -236,10 +237,10 @@ impl Body<'_, '_> {
     }
 
     fn call_packed(&mut self, pc: u32, callee: u32, args: ArgRange, dst: u32) {
-        let Some(packed) = self.program.packed(callee) else {
+        if self.program.packed(callee).is_none() {
             self.e.call_or_fail(callback::EXECUTE, pc);
             return;
-        };
+        }
         self.poll_before_call(pc);
         let area = self.func.arg_area();
         for (index, source) in self.func.args(args).iter().enumerate() {
@@ -254,8 +255,8 @@ impl Body<'_, '_> {
         let result_slot = Slot::index(self.func.result_slot());
         // The callee finds None there, whatever an earlier call left.
         self.e.store_none(result_slot);
-        let code = self.e.i64(packed.call as usize as i64);
-        let this = self.e.i64(packed.this as i64);
+        let code = self.e.symbol(Symbol::Code(callee));
+        let this = self.e.symbol(Symbol::This(callee));
         let area = self.e.slot_address(Slot::index(area));
         let result = self.e.slot_address(result_slot);
         let status = self.e.call_packed(code, this, area, args.len as usize, result);

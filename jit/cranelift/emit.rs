@@ -6,8 +6,8 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    AbiParam, AtomicRmwOp, Block, Inst, InstBuilder, MemFlagsData, SigRef, Signature, Type, Value,
-    types,
+    AbiParam, AtomicRmwOp, Block, ExternalName, GlobalValueData, Inst, InstBuilder, MemFlagsData,
+    SigRef, Signature, Type, Value, types,
 };
 use cranelift_frontend::FunctionBuilder;
 use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, TVMFFIAny, type_index};
@@ -19,6 +19,7 @@ use reflex_vm::decode::ArgSource;
 
 use crate::assemble::Assembler;
 use crate::glue::native_signature;
+use crate::symbol::Symbol;
 
 /// All bits of a value, as two words: a 16-byte load would wait for the two stores before it to
 /// reach the cache.
@@ -70,6 +71,18 @@ impl<'f> Emit<'f> {
         self.b.ins().iconst(types::I32, value)
     }
 
+    /// The word of something outside of the code.
+    pub(crate) fn symbol(&mut self, symbol: Symbol) -> Value {
+        let name = self.b.func.declare_imported_user_function(symbol.name());
+        let global = self.b.create_global_value(GlobalValueData::Symbol {
+            name: ExternalName::user(name),
+            offset: 0.into(),
+            colocated: false,
+            tls: false,
+        });
+        self.b.ins().symbol_value(types::I64, global)
+    }
+
     pub(crate) fn load(&mut self, ty: Type, from: Value, offset: usize) -> Value {
         self.b.ins().load(ty, trusted(), from, offset as i32)
     }
@@ -113,7 +126,10 @@ impl<'f> Emit<'f> {
     /// Stores a value that is not an object; the old value is lost.
     pub(crate) fn store_plain(&mut self, slot: Slot, tag: i32, payload: Value) {
         // One store covers the type index and the padding, which is zero.
-        let tag = self.i64(i64::from(tag));
+        let tag = match Symbol::of_type(tag) {
+            Some(symbol) => self.symbol(symbol),
+            None => self.i64(i64::from(tag)),
+        };
         self.b.ins().store(trusted(), tag, self.regs, slot.tag());
         self.b.ins().store(trusted(), payload, self.regs, slot.payload());
     }
@@ -132,8 +148,8 @@ impl<'f> Emit<'f> {
     /// All of a slot that holds a value of type `tag`.
     pub(crate) fn load_typed(&mut self, slot: Slot, tag: i32) -> Bits {
         let small = [type_index::SMALL_STR, type_index::SMALL_BYTES].contains(&tag);
-        if small {
-            // The padding holds the length.
+        if small || tag >= type_index::DYNAMIC_BEGIN {
+            // The padding holds the length; numbers of other types differ between processes.
             return self.load_any(slot);
         }
         Bits { head: self.i64(i64::from(tag)), payload: self.payload(slot) }

@@ -8,7 +8,7 @@
 //! for each exit that is often taken, linked to it (a tree of code for every combination of
 //! branches; what is shared behind them is compiled again and again).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -19,6 +19,7 @@ use reflex_vm::tier::{Bailout, Compiled};
 use crate::assemble::{Assembler, Published};
 use crate::compile;
 use crate::force::ForcedExits;
+use crate::image::Saved;
 use crate::report::{CodeReport, TraceReport};
 use crate::tier::bailout;
 use crate::trace::codegen::{self, Attached};
@@ -34,11 +35,15 @@ pub(crate) struct Engine {
     /// Each time a guard has failed so often (a power of two), it is asked whether the function
     /// should be compiled whole.
     pub(crate) exit_threshold: u64,
+    /// Most instructions of a trace.
+    pub(crate) trace_limit: usize,
     /// Compiles behind the interpreter's back; without it, code is made at once.
     pub(crate) worker: Option<Worker>,
     /// Reports of the traces and functions compiled so far.
     pub(crate) traces: Mutex<Vec<TraceReport>>,
     pub(crate) functions: Mutex<Vec<CodeReport>>,
+    /// Code that was found in a file, by program.
+    pub(crate) saved: Mutex<HashMap<u64, Saved>>,
     /// Functions that are or will be compiled whole, by program.
     pub(crate) whole: Mutex<HashSet<(u64, u32)>>,
     /// The engine, for code that outlives whoever asked for it.
@@ -151,6 +156,16 @@ impl Engine {
         }
     }
 
+    /// Code of a function that was found in a file: for its entry, then for its loops.
+    pub(crate) fn saved_function(
+        &self,
+        program: u64,
+        func: u32,
+    ) -> Option<Vec<(SiteId, Compiled)>> {
+        let saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        saved.get(&program)?.functions.get(&func).cloned()
+    }
+
     /// Compiles a function whole: code for its entry, then for its loops.
     pub(crate) fn function(
         &self,
@@ -159,7 +174,8 @@ impl Engine {
     ) -> Result<Vec<(SiteId, Compiled)>, Bailout> {
         let unit = self.assembler.unit(format!("reflex {}", program.name(func.index)));
         let function = compile::compile(unit, program, func)?;
-        let code = Arc::new(self.assembler.publish(function.unit).map_err(bailout)?);
+        let code = self.assembler.publish(function.unit, Some(program)).map_err(bailout)?;
+        let code = Arc::new(code);
         let report =
             CodeReport { program: program.id(), func: func.index, code_bytes: code.size() };
         self.functions.lock().unwrap_or_else(PoisonError::into_inner).push(report);
@@ -197,7 +213,7 @@ impl Engine {
         let label = format!("reflex trace {}@{}", trace.frames[0].name, trace.start_pc);
         let mut unit = self.assembler.unit(label);
         let entry = codegen::translate(&mut unit, program, &trace, &attached)?;
-        let published = self.assembler.publish(unit).map_err(bailout)?;
+        let published = self.assembler.publish(unit, Some(program)).map_err(bailout)?;
         let (address, code_bytes) = (published.address(entry), published.size());
         let owner = Arc::new(TraceCode {
             published,

@@ -2,8 +2,8 @@
 //!
 //! `enter` is how Rust calls code in the `tail` convention, which Rust cannot express; `exit` is
 //! the address that stands wherever there is no native code to continue with, `returned` the one
-//! that hands control back to native code that waits for it. All are compiled once per process and
-//! never freed.
+//! that hands control back to native code that waits for it. All are made once per process, by
+//! Cranelift or from an image, and never freed.
 
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use reflex_runtime::abi::TVMFFIAny;
 use reflex_vm::abi::{CodePtr, Glue, RESUME, RETURNED, SessionAbi};
 
-use crate::assemble::{Assembler, Published, Unit, UnitFunc};
+use crate::assemble::{Assembled, Assembler, Published, Unit, UnitFunc};
 use crate::error::JitError;
 
 /// Signature of [`reflex_vm::abi::Native`].
@@ -23,15 +23,40 @@ pub(crate) fn native_signature() -> Signature {
     signature
 }
 
-/// The glue of this process, compiled on first use.
+/// How many functions the glue has.
+pub(crate) const FUNCTIONS: usize = 3;
+
+static GLUE: OnceLock<Kept> = OnceLock::new();
+
+/// The glue of this process, compiled on first use if none was adopted.
 pub(crate) fn glue() -> Result<Glue, JitError> {
-    static GLUE: OnceLock<Kept> = OnceLock::new();
+    kept().map(|kept| kept.glue)
+}
+
+/// The code of the glue, and where its functions are.
+pub(crate) fn parts() -> Result<(&'static [u8], [u32; FUNCTIONS]), JitError> {
+    kept().map(|kept| (kept.code.text(), kept.offsets))
+}
+
+/// Takes glue that was compiled before, by this version for this kind of processor. Where there is
+/// glue already, that stays.
+pub(crate) fn adopt(text: &[u8], offsets: [u32; FUNCTIONS]) -> Result<(), JitError> {
+    if GLUE.get().is_none() {
+        let at = offsets.map(|offset| offset as usize).to_vec();
+        let code = Assembled::of_parts("reflex", text.to_vec(), Vec::new(), at);
+        let fresh = Kept::new(Assembler::new(usize::MAX)?.place(code, None)?, offsets)?;
+        GLUE.get_or_init(|| fresh);
+    }
+    Ok(())
+}
+
+fn kept() -> Result<&'static Kept, JitError> {
     if let Some(kept) = GLUE.get() {
-        return Ok(kept.glue);
+        return Ok(kept);
     }
     // It belongs to no tier, so no tier's limit counts it.
     let fresh = build(&Assembler::new(usize::MAX)?)?;
-    Ok(GLUE.get_or_init(|| fresh).glue)
+    Ok(GLUE.get_or_init(|| fresh))
 }
 
 /// The type of [`Glue::enter`].
@@ -40,7 +65,23 @@ type Enter = unsafe extern "C" fn(*mut SessionAbi, *mut TVMFFIAny, CodePtr) -> i
 struct Kept {
     glue: Glue,
     // Keeps the code behind `glue` alive.
-    _code: Published,
+    code: Published,
+    offsets: [u32; FUNCTIONS],
+}
+
+impl Kept {
+    /// Glue whose functions, in the order that [`build`] gives them, are at `offsets` of `code`.
+    fn new(code: Published, offsets: [u32; FUNCTIONS]) -> Result<Kept, JitError> {
+        let [enter, exit, returned] = offsets.map(|offset| code.at(offset as usize));
+        if [enter, exit, returned].iter().any(|address| address.is_null()) {
+            return Err(JitError::backend("a part of the glue lies outside of it"));
+        }
+        // SAFETY: code of that signature was compiled at this offset, here or by the same version
+        // of this crate, and `Kept` keeps it for the rest of the process.
+        let enter = unsafe { std::mem::transmute::<CodePtr, Enter>(enter) };
+        let glue = Glue { enter: Some(enter), exit, returned };
+        Ok(Kept { glue, code, offsets })
+    }
 }
 
 fn build(assembler: &Assembler) -> Result<Kept, JitError> {
@@ -71,13 +112,9 @@ fn build(assembler: &Assembler) -> Result<Kept, JitError> {
     let exit = returns(&mut unit, &mut context, RESUME);
     let returned = returns(&mut unit, &mut context, RETURNED);
 
-    let code = assembler.publish(unit)?;
-    // SAFETY: the code behind the address was just compiled with the signature of `enter`, and
-    // `Kept` keeps it for the rest of the process.
-    let enter = unsafe { std::mem::transmute::<CodePtr, Enter>(code.address(enter)) };
-    let (exit, returned) = (code.address(exit), code.address(returned));
-    let glue = Glue { enter: Some(enter), exit, returned };
-    Ok(Kept { glue, _code: code })
+    let assembled = assembler.assemble(unit)?;
+    let offsets = [enter, exit, returned].map(|function| assembled.offset(function) as u32);
+    Kept::new(assembler.place(assembled, None)?, offsets)
 }
 
 /// A function in the `tail` convention that does nothing but return `status`.

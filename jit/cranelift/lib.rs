@@ -19,13 +19,16 @@ mod fast;
 mod force;
 mod frames;
 mod glue;
+mod image;
 mod recycle;
 mod report;
+mod symbol;
 mod tier;
 mod trace;
 mod worker;
 
 pub use error::JitError;
 pub use force::ForcedExits;
+pub use image::Unfit;
 pub use report::{CodeReport, TraceReport};
 pub use tier::{Compiling, CraneliftTier, TierOptions};

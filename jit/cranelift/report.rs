@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 
 use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
+use reflex_vm::session::Session;
 
 use crate::engine::TraceCode;
 use crate::tier::CraneliftTier;
@@ -63,8 +64,9 @@ impl TraceReport {
 
 impl CraneliftTier {
     /// What was done with every function of a program: traces with their guards and the exits
-    /// that were taken, functions compiled whole, and the reasons not to compile.
-    pub fn describe(&self, program: &Program) -> String {
+    /// that were taken, functions compiled whole or found in a file, and the reasons not to
+    /// compile. With a session, also what it has counted at places that it still interprets.
+    pub fn describe(&self, program: &Program, session: Option<&Session>) -> String {
         let mut text = String::new();
         let (traces, functions) = (self.traces(program), self.functions(program));
         let mut reasons: BTreeMap<SiteId, Vec<String>> = BTreeMap::new();
@@ -75,6 +77,9 @@ impl CraneliftTier {
         for func in program.code().functions.iter().flatten() {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{}: {} operations", program.name(func.index), func.ops.len());
+            if let Some(sites) = self.engine.saved_function(program.id(), func.index) {
+                let _ = writeln!(text, "  saved code, {} entries", sites.len());
+            }
             for code in functions.iter().filter(|code| code.func == func.index) {
                 let _ = writeln!(text, "  compiled whole, {} bytes", code.code_bytes);
             }
@@ -84,6 +89,10 @@ impl CraneliftTier {
                     true => format!("loop at {}", place.pc),
                     false => "entry".to_owned(),
                 };
+                let arrivals = session.and_then(|session| session.arrivals(site));
+                if let Some((seen, threshold)) = arrivals.filter(|(seen, _)| *seen > 0) {
+                    let _ = writeln!(text, "  {what}: counted {seen} of {threshold} arrivals");
+                }
                 if let Some(&count) = attempts.get(&site) {
                     let _ = writeln!(text, "  {what}: recorded {count} times");
                 }
@@ -95,6 +104,7 @@ impl CraneliftTier {
                 }
             }
         }
+        let _ = writeln!(text, "translated: {} machine functions", self.translated());
         text
     }
 }

@@ -14,12 +14,10 @@ use crate::engine::Engine;
 use crate::error::JitError;
 use crate::force::ForcedExits;
 use crate::glue;
+use crate::image::{self, Unfit};
 use crate::report::{CodeReport, TraceReport};
 use crate::trace::record::TraceRecorder;
 use crate::worker::{Job, Worker};
-
-/// Recordings of one site before it is left to the interpreter.
-const MAX_ATTEMPTS: u32 = 3;
 
 /// How a tier behaves.
 #[derive(Clone, Debug)]
@@ -29,6 +27,10 @@ pub struct TierOptions {
     /// Failures of one guard after which a trace gives way to its function compiled whole, if
     /// they are not rare among its runs. A power of two, or rounded up to one.
     pub exit_threshold: u32,
+    /// Recordings of one site before it is left to the interpreter.
+    pub attempts: u32,
+    /// Most instructions of a trace; a longer run ends in an exit.
+    pub trace_limit: usize,
     /// Most bytes of machine code at any time; what does not fit stays with the interpreter.
     pub code_limit: usize,
     /// Makes guards of traces fail, for tests.
@@ -52,6 +54,8 @@ impl Default for TierOptions {
         Self {
             threshold: 50,
             exit_threshold: 512,
+            attempts: 3,
+            trace_limit: 20_000,
             code_limit: 64 << 20,
             force: None,
             compiling: Compiling::default(),
@@ -62,9 +66,10 @@ impl Default for TierOptions {
 /// Machine code for VM functions, by Cranelift.
 #[derive(Debug)]
 pub struct CraneliftTier {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
     glue: Glue,
     threshold: u32,
+    max_attempts: u32,
     /// Recordings begun, by program and site.
     attempts: Mutex<HashMap<(u64, SiteId), u32>>,
 }
@@ -77,26 +82,92 @@ impl CraneliftTier {
 
     /// A tier for this process.
     pub fn with_options(options: TierOptions) -> Result<Self, JitError> {
+        Self::over(Assembler::new(options.code_limit)?, options)
+    }
+
+    /// A tier that begins with the code of an image which [`CraneliftTier::image`] made. An image
+    /// that does not fit `program` is left alone, and the reason given; otherwise the tier is to
+    /// be attached to `program`, and [`CraneliftTier::install_saved`] makes the code run.
+    pub fn with_image(
+        options: TierOptions,
+        program: &Program,
+        image: &[u8],
+    ) -> Result<(Self, Result<(), Unfit>), JitError> {
         let assembler = Assembler::new(options.code_limit)?;
+        let placed = image::place(&assembler, program, image);
+        let tier = Self::over(assembler, options)?;
+        let fits = placed.map(|saved| {
+            let mut all = tier.engine.saved.lock().unwrap_or_else(PoisonError::into_inner);
+            all.insert(program.id(), saved);
+        });
+        Ok((tier, fits))
+    }
+
+    fn over(assembler: Assembler, options: TierOptions) -> Result<Self, JitError> {
         let glue = glue::glue()?;
         let worker = (options.compiling == Compiling::Background).then(Worker::default);
         let engine = Arc::new_cyclic(|this| Engine {
             assembler,
             force: options.force,
             exit_threshold: u64::from(options.exit_threshold.max(1)).next_power_of_two(),
+            trace_limit: options.trace_limit,
             worker,
             traces: Mutex::default(),
             functions: Mutex::default(),
+            saved: Mutex::default(),
             whole: Mutex::default(),
             this: this.clone(),
         });
-        let attempts = Mutex::default();
-        Ok(Self { engine, glue, threshold: options.threshold.max(1), attempts })
+        let (threshold, max_attempts) = (options.threshold.max(1), options.attempts);
+        Ok(Self { engine, glue, threshold, max_attempts, attempts: Mutex::default() })
+    }
+
+    /// The code of every function of a program that can be compiled, to be kept in a file, and
+    /// how many functions that are.
+    pub fn image(&self, program: &Program) -> Result<(Vec<u8>, usize), JitError> {
+        image::make(&self.engine.assembler, program)
+    }
+
+    /// Makes code that was found in a file run wherever nothing else has been installed.
+    pub fn install_saved(&self, program: &Program) {
+        let saved = self.engine.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        let functions = saved.get(&program.id()).into_iter().flat_map(|saved| &saved.functions);
+        for (site, compiled) in functions.flat_map(|(_, sites)| sites) {
+            program.install(*site, compiled);
+        }
+    }
+
+    /// Functions of a program whose code was found in a file, and its bytes.
+    pub fn saved(&self, program: &Program) -> (usize, usize) {
+        let saved = self.engine.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        saved.get(&program.id()).map_or((0, 0), |it| (it.functions.len(), it.code_bytes))
+    }
+
+    /// Machine functions that were translated so far, of any program.
+    pub fn translated(&self) -> usize {
+        self.engine.assembler.translated()
     }
 
     /// The intermediate code of a whole function, as text.
     pub fn text(&self, program: &Program, func: &FuncCode) -> Result<String, Bailout> {
         Ok(compile::compile(self.engine.assembler.unit(""), program, func)?.unit.text())
+    }
+
+    /// Waits until everything that was asked for has been compiled, or refused.
+    pub fn wait(&self) {
+        if let Some(worker) = &self.engine.worker {
+            worker.wait();
+        }
+    }
+
+    /// How much the tier has done so far, as a number that changes with everything it does:
+    /// recordings, traces, functions.
+    pub fn steps(&self) -> usize {
+        let lock = PoisonError::into_inner;
+        let attempts = self.attempts.lock().unwrap_or_else(lock).values().sum::<u32>() as usize;
+        let traces = self.engine.traces.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let whole = self.engine.whole.lock().unwrap_or_else(PoisonError::into_inner).len();
+        attempts + traces + whole
     }
 
     /// The traces of a program compiled so far.
@@ -138,7 +209,9 @@ unsafe impl Tier for CraneliftTier {
     }
 
     fn compile(&self, program: &Program, func: &FuncCode) -> Result<Compiled, Bailout> {
-        let mut sites = self.engine.function(program, func)?.into_iter();
+        let saved = self.engine.saved_function(program.id(), func.index);
+        let sites = saved.map_or_else(|| self.engine.function(program, func), Ok)?;
+        let mut sites = sites.into_iter();
         let entry = sites.next().map(|(_, compiled)| compiled);
         entry.ok_or_else(|| Bailout::Codegen { message: "a function without an entry".to_owned() })
     }
@@ -156,7 +229,7 @@ unsafe impl Tier for CraneliftTier {
         }
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = attempts.entry((program.id(), site)).or_default();
-        if *count == MAX_ATTEMPTS {
+        if *count == self.max_attempts {
             return Hot::Never(Bailout::GaveUp);
         }
         *count += 1;

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 
 use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
@@ -39,12 +39,37 @@ pub(crate) struct Order {
     pub(crate) work: Work,
 }
 
+/// Orders that are not done, and who waits for that.
+#[derive(Default)]
+struct Open {
+    count: Mutex<usize>,
+    done: Condvar,
+}
+
+impl Open {
+    fn add(self: &Arc<Self>) -> Ticket {
+        *self.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        Ticket(Arc::clone(self))
+    }
+}
+
+/// An order that is not done as long as this lives, wherever it is dropped.
+pub(crate) struct Ticket(Arc<Open>);
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        *self.0.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.0.done.notify_all();
+    }
+}
+
 /// Hands orders to its thread and traces' code back.
 #[derive(Default)]
 pub(crate) struct Worker {
     jobs: Jobs,
+    open: Arc<Open>,
     /// To the thread, once there is one; `None` when the system refused it.
-    queue: OnceLock<Option<Sender<Order>>>,
+    queue: OnceLock<Option<Sender<(Order, Ticket)>>>,
 }
 
 impl Worker {
@@ -62,10 +87,18 @@ impl Worker {
             Work::Whole(_) => None,
         };
         self.lock().extend(key.map(|key| (key, Job::Pending)));
-        queue.send(order).map_err(|_| {
+        queue.send((order, self.open.add())).map_err(|_| {
             key.map(|key| self.lock().remove(&key));
             refused()
         })
+    }
+
+    /// Waits until no order is open.
+    pub(crate) fn wait(&self) {
+        let mut count = self.open.count.lock().unwrap_or_else(PoisonError::into_inner);
+        while *count > 0 {
+            count = self.open.done.wait(count).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// The state of a trace. A finished one is handed over and forgotten.
@@ -81,7 +114,7 @@ impl Worker {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(&self, engine: &Weak<Engine>) -> Option<Sender<Order>> {
+    fn start(&self, engine: &Weak<Engine>) -> Option<Sender<(Order, Ticket)>> {
         let (sender, receiver) = channel();
         let (engine, jobs) = (Weak::clone(engine), Arc::clone(&self.jobs));
         let thread = std::thread::Builder::new().name("reflex-trace".to_owned());
@@ -96,10 +129,14 @@ impl std::fmt::Debug for Worker {
 }
 
 /// The thread: until the tier is gone.
-fn compile_all(queue: &Receiver<Order>, engine: &Weak<Engine>, jobs: &Mutex<HashMap<Key, Job>>) {
+fn compile_all(
+    queue: &Receiver<(Order, Ticket)>,
+    engine: &Weak<Engine>,
+    jobs: &Mutex<HashMap<Key, Job>>,
+) {
     // SAFETY: a system call on the calling thread only; a refusal leaves its priority as it was.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
-    while let Ok(Order { program, work }) = queue.recv() {
+    while let Ok((Order { program, work }, _ticket)) = queue.recv() {
         // Whoever asked may be gone.
         let (Some(engine), Some(program)) = (engine.upgrade(), program.upgrade()) else { continue };
         match work {

@@ -31,6 +31,9 @@ pub struct ReflexEngineOptions {
     pub cache_bytes: u64,
     /// Folder of compiled kernels; null is the user's cache folder.
     pub kernel_cache: *const c_char,
+    /// When programs become machine code, such as `threshold=10,compile=sync` or `off`; null is
+    /// what the variable `REFLEX_TIER` says.
+    pub tier: *const c_char,
 }
 
 /// Memory of tensors in this process, in bytes.
@@ -57,6 +60,8 @@ pub enum ReflexText {
     Python = 1,
     /// Sizes and counts.
     Stats = 2,
+    /// What the tiers made of the functions so far.
+    Tiers = 3,
 }
 
 /// Makes an engine; `options` may be null.
@@ -79,6 +84,11 @@ pub unsafe extern "C" fn reflex_engine_new(
             if !options.kernel_cache.is_null() {
                 // SAFETY: by the contract.
                 builder = builder.cache(unsafe { text(options.kernel_cache, "the folder") }?);
+            }
+            if !options.tier.is_null() {
+                // SAFETY: by the contract.
+                let policy = unsafe { text(options.tier, "the tier policy") }?;
+                builder = builder.tier(policy.parse()?);
             }
             builder = builder.threads(options.threads.max(1) as usize);
             match options.cache_bytes {
@@ -166,6 +176,7 @@ pub unsafe extern "C" fn reflex_program_print(
             form if form == ReflexText::Text as i32 => program.as_text(),
             form if form == ReflexText::Python as i32 => program.as_python(),
             form if form == ReflexText::Stats as i32 => program.stats(),
+            form if form == ReflexText::Tiers as i32 => program.tiers(),
             _ => return Err(Error::input(format!("there is no form {form}"))),
         };
         // SAFETY: by the contract.

@@ -125,6 +125,32 @@ pub unsafe extern "C" fn reflex_call(
     })
 }
 
+/// Calls a function by name until nothing more of it is being compiled, and drops the results.
+/// `calls`, which may be null, takes how often that was.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reflex_warm_up(
+    session: *mut ReflexSession,
+    name: *const c_char,
+    args: *const TVMFFIAny,
+    count: i32,
+    calls: *mut u64,
+) -> ReflexStatus {
+    status(|| {
+        // SAFETY: by the contract.
+        let (name, args) = unsafe { (text(name, "the name")?, views(args, count)?) };
+        // SAFETY: by the contract.
+        let made = unsafe { with(session, |s| s.warm(|vm| vm.call_views(name, args).map(drop))) }?;
+        if calls.is_null() {
+            return Ok(());
+        }
+        // SAFETY: by the contract.
+        unsafe { give(calls, made as u64) }
+    })
+}
+
 /// The number of a function, for `reflex_call_number`.
 ///
 /// # Safety

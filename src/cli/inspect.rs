@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use reflex::{Engine, Mode, Program, Result};
+use reflex::{Engine, Mode, Program, Result, Session};
 
 use super::EngineArgs;
 use super::inputs::InputArgs;
@@ -21,6 +21,9 @@ pub struct InspectArgs {
     /// With `--tiers`: how often `main` runs before.
     #[arg(long, default_value_t = 1000, value_name = "N")]
     runs: usize,
+    /// With `--tiers`: how VM functions run meanwhile.
+    #[arg(long, default_value = "tiered", value_name = "bytecode|compiled|tiered")]
+    mode: Mode,
     #[command(flatten)]
     inputs: InputArgs,
 }
@@ -67,10 +70,13 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
         What { python: true, .. } => engine.load(&args.model)?.as_python(),
         What { rust: true, .. } => engine.load(&args.model)?.as_rust(),
         What { stats: true, .. } => engine.load(&args.model)?.stats(),
-        What { tiers: true, .. } => warmed(&engine, args)?.tiers(),
+        What { tiers: true, .. } => {
+            let (program, session) = warmed(&engine, args)?;
+            session.tiers(&program)
+        }
         What { tiers_code: true, .. } => {
-            let program = warmed(&engine, args)?;
-            program.tiers() + &program.tier_assembly()
+            let (program, session) = warmed(&engine, args)?;
+            session.tiers(&program) + &program.tier_assembly()
         }
         _ => engine.load(&args.model)?.as_text(),
     };
@@ -78,13 +84,13 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The program after `main` has run in a tiered session.
-fn warmed(engine: &Engine, args: &InspectArgs) -> Result<Program> {
+/// The program after `main` has run, and the session that ran it.
+fn warmed(engine: &Engine, args: &InspectArgs) -> Result<(Program, Session)> {
     let program = engine.load(&args.model)?;
     let prepared = program.prepare("main", &args.inputs.feed(&program, "main")?)?;
-    let mut session = program.session(Mode::Tiered)?;
+    let mut session = program.session(args.mode)?;
     for _ in 0..args.runs {
         session.call(&prepared)?;
     }
-    Ok(program)
+    Ok((program, session))
 }

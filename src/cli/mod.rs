@@ -71,16 +71,23 @@ struct EngineArgs {
     /// Arithmetic of f32 products.
     #[arg(long, default_value = "f32", value_name = "f32|f32-fast|bf16")]
     precision: Precision,
+    /// When code is compiled: `off`, or keys and values such as `threshold=10,compile=sync`
+    /// (default: $REFLEX_TIER).
+    #[arg(long, value_name = "POLICY")]
+    tier: Option<String>,
 }
 
 impl EngineArgs {
     fn engine(&self) -> Result<Engine> {
-        Engine::builder()
+        let mut builder = Engine::builder()
             .device(&self.device)
             .threads(self.threads)
             .precision(self.precision)
-            .progress(progress::bar())
-            .build()
+            .progress(progress::bar());
+        if let Some(policy) = &self.tier {
+            builder = builder.tier(policy.parse().map_err(|e: reflex::Error| e.at("--tier"))?);
+        }
+        builder.build()
     }
 }
 

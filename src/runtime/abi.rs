@@ -9,6 +9,9 @@ use std::sync::atomic::AtomicU64;
 
 use crate::dtype::DType;
 
+/// This file's text: machine code that outlives its process is tied to it.
+pub const CONTRACT: &str = include_str!("abi.rs");
+
 /// Type indices: values below [`STATIC_OBJECT_BEGIN`](type_index::STATIC_OBJECT_BEGIN)
 /// are plain data, the rest are reference-counted objects.
 pub mod type_index {

@@ -63,6 +63,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU32};
 
 use reflex_runtime::abi::{TVMFFIAny, TVMFFIObject};
 
+/// This file's text: machine code that outlives its process is tied to it.
+pub const CONTRACT: &str = include_str!("abi.rs");
+
 /// A function or trace in machine code, as an opaque address.
 pub type CodePtr = *const u8;
 

@@ -22,7 +22,7 @@ pub struct SiteId(pub u32);
 
 /// Where a site is. The entry of function `f` is site number `f` (for every entry of
 /// the function table, so that native callers index cells by function); loops follow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Site {
     /// The function.
     pub func: u32,
@@ -33,7 +33,7 @@ pub struct Site {
 }
 
 /// Where an argument comes from, in four bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Source(u32);
 
 /// [`Source`] spelled out.
@@ -98,7 +98,7 @@ impl Source {
 }
 
 /// Arguments of an operation, in [`FuncCode::sources`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ArgRange {
     /// Index of the first.
     pub start: u32,
@@ -107,7 +107,7 @@ pub struct ArgRange {
 }
 
 /// One operation. `dst` is a register or [`DISCARD`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
     /// `dst = callee(args)`: native code in the packed convention.
     CallPacked {
@@ -182,7 +182,7 @@ pub enum Op {
 }
 
 /// A decoded VM function.
-#[derive(Debug)]
+#[derive(Hash, Debug)]
 pub struct FuncCode {
     /// Its entry in the function table.
     pub index: u32,
@@ -246,7 +246,7 @@ pub enum ConstEntry {
 }
 
 /// A whole executable, decoded.
-#[derive(Debug)]
+#[derive(Hash, Debug)]
 pub struct Code {
     /// VM functions (and those of TVM's compiled mode, as two operations each), by entry of
     /// the function table; None for packed functions.

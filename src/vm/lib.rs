@@ -17,6 +17,7 @@ mod calls;
 pub mod decode;
 pub mod executable;
 mod faults;
+mod fingerprint;
 pub mod instrument;
 mod interp;
 pub mod listing;

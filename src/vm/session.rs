@@ -19,6 +19,7 @@ use crate::abi::{Glue, NATIVE_CALLS, SessionAbi};
 use crate::builtins::Closure;
 use crate::callbacks::CALLBACKS;
 use crate::calls::{check_closure, wrong_arity};
+use crate::decode::SiteId;
 use crate::instrument::Instrument;
 use crate::program::Program;
 use crate::reentry::run_base;
@@ -249,6 +250,14 @@ impl Session {
         // SAFETY: the state is live, and exclusively ours: the host holds the session, so
         // no run of it is in progress.
         unsafe { run_base(state, code, parts) }
+    }
+
+    /// Arrivals at a site since the tier was last asked about it, and how many make it hot.
+    /// None in sessions that do not count, and for a site that is left to the interpreter.
+    pub fn arrivals(&self, site: SiteId) -> Option<(u32, u32)> {
+        let threshold = self.state().tier.as_ref()?.threshold().max(1);
+        let left = *self.state().counters.get(site.0 as usize)?;
+        Some((threshold.checked_sub(left)?, threshold))
     }
 
     /// Limits how much later runs may do: one unit for each VM function entered and each

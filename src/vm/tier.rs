@@ -88,7 +88,7 @@ impl fmt::Display for Bailout {
 }
 
 /// Machine code with what keeps it mapped.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Compiled {
     code: CodePtr,
     owner: Arc<dyn StdAny + Send + Sync>,

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use reflex_cranelift::{Compiling, CraneliftTier, ForcedExits, TierOptions};
+use reflex_runtime::error::Error;
 use reflex_runtime::function::{Function, arg};
-use reflex_runtime::value::Any;
+use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::builder::ExecBuilder;
 use reflex_vm::bytecode::Reg;
+use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
 use reflex_vm::program::Program;
 use reflex_vm::session::{Mode, Options, Session};
 use reflex_vm::verify::verify;
@@ -212,7 +214,7 @@ fn a_tier_says_what_it_did() {
     for _ in 0..2 {
         session.call("main", &[Any::from(4_i64)]).unwrap();
     }
-    let text = tier.describe(&program);
+    let text = tier.describe(&program, Some(&session));
     for line in [
         "main: 8 operations",
         "  loop at 1: recorded 1 times",
@@ -225,7 +227,8 @@ fn a_tier_says_what_it_did() {
     for _ in 0..4 {
         session.call("main", &[Any::from(4_i64)]).unwrap();
     }
-    assert!(tier.describe(&program).contains("compiled whole"), "{}", tier.describe(&program));
+    let text = tier.describe(&program, None);
+    assert!(text.contains("compiled whole"), "{text}");
 }
 
 #[test]
@@ -267,5 +270,51 @@ fn sessions_of_several_threads_share_what_is_compiled_meanwhile() {
             }
         });
         log.lock().unwrap().clear();
+    }
+}
+
+/// What an instrument saw, in order.
+#[derive(Default)]
+struct Seen(Vec<String>);
+
+impl Instrument for Seen {
+    fn before(&mut self, call: &CallEvent<'_>) -> Result<Verdict, Error> {
+        self.0.push(format!("{} of {}", call.callee, call.args.len()));
+        Ok(Verdict::Run)
+    }
+
+    fn after(&mut self, call: &CallEvent<'_>, result: AnyView<'_>) -> Result<(), Error> {
+        self.0.push(format!("{} gave {:?}", call.callee, result.as_int()));
+        Ok(())
+    }
+}
+
+#[test]
+fn calls_and_instruments_count_the_same_in_every_mode() {
+    let log = Log::default();
+    for build in [&sum_by_loop as &dyn Fn(&mut ExecBuilder), &sum_by_recursion] {
+        let options =
+            TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
+        let program = program(build, &log, options);
+        assert_eq!(program.compile_all(), []);
+        let mut counts: Vec<(usize, Vec<String>)> = Vec::new();
+        for mode in [Mode::Bytecode, Mode::Compiled, Mode::Tiered] {
+            let options = Options { mode, ..Options::default() };
+            let mut session = Session::new(&program, options).unwrap();
+            // Hot by the third call; what the host is called for is the same in each.
+            for _ in 0..6 {
+                session.call("main", &[Any::from(9_i64)]).unwrap();
+            }
+            let calls = std::mem::take(&mut *log.lock().unwrap()).len();
+            let seen = Arc::new(Mutex::new(Seen::default()));
+            session.set_instrument(Some(Box::new(Arc::clone(&seen))));
+            session.call("main", &[Any::from(9_i64)]).unwrap();
+            session.set_instrument(None);
+            let instrumented = std::mem::take(&mut *log.lock().unwrap()).len();
+            assert_eq!(instrumented * 6, calls, "{mode:?}");
+            assert!(!seen.lock().unwrap().0.is_empty());
+            counts.push((calls, std::mem::take(&mut seen.lock().unwrap().0)));
+        }
+        assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
     }
 }

@@ -23,8 +23,6 @@ use crate::emit::plain_bits;
 use crate::facts::{Facts, result_tag};
 use crate::recycle::{Give, Kept, Plans};
 
-/// Most instructions of a trace; a longer run ends in an exit.
-const MAX_INS: usize = 20_000;
 /// Most frames of one trace.
 const MAX_FRAMES: usize = 4096;
 /// Most frames active at once, and most of one function among them.
@@ -73,13 +71,15 @@ pub(crate) struct Builder {
     /// Where the next operation is expected.
     plain: usize,
     operations: usize,
+    /// Most instructions; a longer run ends in an exit.
+    limit: usize,
     /// The allocations whose objects are kept, by function.
     plans: HashMap<u32, Plans>,
 }
 
 impl Builder {
     /// A trace that starts in a frame of `func`.
-    pub(crate) fn new(program: &Program, func: &FuncCode, start: Start) -> Self {
+    pub(crate) fn new(program: &Program, func: &FuncCode, start: Start, limit: usize) -> Self {
         let root = frame_data(program, func, 0, None);
         let fresh = |reg: u32| {
             // At an entry, everything but the parameters is None.
@@ -96,6 +96,7 @@ impl Builder {
             active: vec![(FrameId(0), contents)],
             plain: 0,
             operations: 0,
+            limit,
             plans: HashMap::new(),
         }
     }
@@ -113,7 +114,7 @@ impl Builder {
         if step.depth != depth || step.func.index != here.func {
             return Flow::Stop(Bailout::LeftFunction);
         }
-        if self.code.len() > MAX_INS {
+        if self.code.len() > self.limit {
             return self.give_back(step.pc);
         }
         let flow = self.operation(step);

@@ -31,6 +31,7 @@ use crate::fast::{Fast, Operand, Produced};
 use crate::force::ForcedExits;
 use crate::glue::native_signature;
 use crate::recycle::Kept;
+use crate::symbol::Symbol;
 
 /// What the generated code counts in and is disturbed by; it holds their addresses.
 pub(crate) struct Attached {
@@ -605,12 +606,12 @@ impl Writer<'_, '_> {
         args: &[Arg],
         exit: ExitId,
     ) -> Result<(), Bailout> {
-        let packed = self.program.packed(callee).ok_or_else(|| internal("no such function"))?;
+        self.program.packed(callee).ok_or_else(|| internal("no such function"))?;
         self.poll(exit);
         let area = self.arguments(frame, args)?;
         let result = self.fresh_result(frame)?;
-        let code = self.e.i64(packed.call as usize as i64);
-        let this = self.e.i64(packed.this as i64);
+        let code = self.e.symbol(Symbol::Code(callee));
+        let this = self.e.symbol(Symbol::This(callee));
         let status = self.e.call_packed(code, this, area, args.len(), result);
         self.check(status, exit, Leave::Failed);
         Ok(())

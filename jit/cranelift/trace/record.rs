@@ -36,7 +36,7 @@ impl TraceRecorder {
             return Err(Bailout::Unsupported { what: "a site without bytecode".to_owned() });
         };
         let start = Start { pc: place.pc, is_loop: place.is_loop };
-        let builder = Some(Builder::new(program, func, start));
+        let builder = Some(Builder::new(program, func, start, engine.trace_limit));
         Ok(Self { engine, program: Arc::clone(program), site, builder })
     }
 }

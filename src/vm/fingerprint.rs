@@ -1,0 +1,49 @@
+//! What machine code for a program depends on, as one hash.
+//!
+//! Code that is kept in a file is good for a program with the same fingerprint and no other: it
+//! names operations, constants, sites and layouts by number. Weights do not count, since no code
+//! depends on them.
+
+use std::hash::{Hash, Hasher};
+
+use crate::executable::Constant;
+use crate::program::Program;
+
+struct Digest(blake3::Hasher);
+
+impl Hasher for Digest {
+    fn finish(&self) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = *self.0.finalize().as_bytes();
+        u64::from_le_bytes([a, b, c, d, e, f, g, h])
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+}
+
+impl Program {
+    /// A hash of everything that machine code for the program depends on.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        let mut digest = Digest(blake3::Hasher::new());
+        let contracts = [crate::abi::CONTRACT, reflex_runtime::abi::CONTRACT];
+        (env!("CARGO_PKG_VERSION"), contracts).hash(&mut digest);
+        self.code().hash(&mut digest);
+        let exec = self.executable();
+        for function in &exec.functions {
+            (function.kind, &function.name).hash(&mut digest);
+        }
+        for constant in &exec.constants {
+            std::mem::discriminant(constant).hash(&mut digest);
+            match constant {
+                Constant::Int(value) => value.hash(&mut digest),
+                Constant::Float(value) => value.to_bits().hash(&mut digest),
+                Constant::DType(dtype) => dtype.hash(&mut digest),
+                Constant::Str(text) => text.hash(&mut digest),
+                Constant::Shape(shape) => shape.hash(&mut digest),
+                Constant::Tensor(_) => {}
+            }
+        }
+        *digest.0.finalize().as_bytes()
+    }
+}
