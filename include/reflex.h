@@ -802,6 +802,18 @@ enum ReflexStatus reflex_register(const char *name,
 enum ReflexStatus reflex_registered(const char *name, struct ReflexValue *out);
 
 /**
+ * The packed function `name` of a shared library, where its symbol is `__tvm_ffi_<name>`; the
+ * caller frees it, and the library stays loaded with it. Opening a library runs machine code of
+ * its author's choice.
+ *
+ * Requires:
+ * Pointers are null or valid.
+ */
+enum ReflexStatus reflex_library_function(const char *path,
+                                          const char *name,
+                                          struct ReflexValue *out);
+
+/**
  * Calls a packed function.
  *
  * Requires:

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reflex_graph::Module;
+use reflex_graph::script::Script;
 use reflex_lower::cache::{self, Cache};
 use reflex_lower::codegen_process::ProcessCodegen;
 use reflex_lower::compile::{self, Tools};
@@ -155,6 +156,16 @@ impl Engine {
         }
         let options = pipeline::Options::new(self.target.clone());
         dump::after(module(path)?, pass, &options).map_err(|e| e.at(path.display()))
+    }
+
+    /// TVMScript: a script as it was read, before anything is rewritten, or a model as it was
+    /// imported.
+    pub fn script(path: &Path) -> Result<String> {
+        only_models(path)?;
+        match extension(path) {
+            "py" => Ok(Script::read_file(path)?.print()),
+            _ => Ok(reflex_graph::print::module_with_metadata(&module(path)?)),
+        }
     }
 
     /// How a kernel of a model is scheduled.

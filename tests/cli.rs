@@ -199,6 +199,7 @@ fn inspect_shows_every_form() {
     assert!(shown(&["--text"]).contains("@main:"));
     assert!(shown(&["--python"]).contains("ExecBuilder"));
     assert!(shown(&["--stats"]).contains("main"));
+    assert!(shown(&["--script"]).contains("R.add("));
     assert!(shown(&["--after", "simplify"]).contains("R.add(x, b)"));
     assert!(shown(&["--after", "lower"]).contains("T.vectorized"));
     assert!(shown(&["--schedule", "add"]).contains(": map"));

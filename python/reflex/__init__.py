@@ -15,8 +15,8 @@ from pathlib import Path
 
 import tvm_ffi
 
-__all__ = ["Cancelled", "FuelExhausted", "Program", "Session", "load", "memory", "register",
-           "registered"]
+__all__ = ["Cancelled", "FuelExhausted", "Program", "Session", "library_function", "load",
+           "memory", "register", "registered"]
 
 
 for _builtin in (OSError, NotImplementedError, RecursionError, TimeoutError):
@@ -62,6 +62,12 @@ def register(name, function, override=False):
 def registered(name):
     """The packed function that is registered under a name, or None."""
     return _reflex["registered"](name)
+
+
+def library_function(path, name):
+    """The packed function `name` of a shared library (its symbol is `__tvm_ffi_<name>`), which
+    stays loaded with it. Opening a library runs machine code of its author's choice."""
+    return _reflex["library_function"](os.fspath(path), name)
 
 
 def memory():

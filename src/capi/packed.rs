@@ -1,6 +1,6 @@
 //! The same interface as packed functions, for languages that have tvm-ffi already: opening
-//! `libreflex.so` as a tvm-ffi module gives `load`, `register`, `registered` and `memory`, from
-//! which everything else is reached. `python/reflex` is written over them.
+//! `libreflex.so` as a tvm-ffi module gives `load`, `register`, `registered`, `library_function`
+//! and `memory`, from which everything else is reached. `python/reflex` is written over them.
 //!
 //! A program and a session are functions whose first argument is the name of what to do.
 
@@ -299,6 +299,12 @@ fn registered(args: &[AnyView<'_>]) -> Outcome {
     Ok(registry::get(string(args, 0)?).map_or(Any::NONE, Any::from))
 }
 
+/// `(path, name)`: a packed function of a shared library.
+fn library_function(args: &[AnyView<'_>]) -> Outcome {
+    let (path, name) = (string(args, 0)?, string(args, 1)?);
+    crate::library_function(Path::new(path), name).map(Any::from).map_err(raise)
+}
+
 /// `()`: bytes live, peak live, resident, peak resident.
 fn memory(_: &[AnyView<'_>]) -> Outcome {
     let s = CPU.statistics();
@@ -353,5 +359,6 @@ exports! {
     __tvm_ffi_load = load;
     __tvm_ffi_register = register;
     __tvm_ffi_registered = registered;
+    __tvm_ffi_library_function = library_function;
     __tvm_ffi_memory = memory;
 }

@@ -1,6 +1,7 @@
 //! Values for C: making them, looking into them, and packed functions by name.
 
 use std::ffi::{c_char, c_void};
+use std::path::Path;
 
 use reflex_runtime::abi::{DLTensor, SafeCall, TVMFFIAny, type_index};
 use reflex_runtime::array::Array;
@@ -262,6 +263,27 @@ pub unsafe extern "C" fn reflex_registered(
         let name = unsafe { text(name, "the name") }?;
         let missing = || Error::input(format!("no function is registered as `{name}`"));
         let function = registry::get(name).ok_or_else(missing)?;
+        // SAFETY: by the contract.
+        unsafe { give(out, Any::from(function).into_raw()) }
+    })
+}
+
+/// The packed function `name` of a shared library, where its symbol is `__tvm_ffi_<name>`; the
+/// caller frees it, and the library stays loaded with it. Opening a library runs machine code of
+/// its author's choice.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reflex_library_function(
+    path: *const c_char,
+    name: *const c_char,
+    out: *mut TVMFFIAny,
+) -> ReflexStatus {
+    status(|| {
+        // SAFETY: by the contract.
+        let (path, name) = unsafe { (text(path, "the path")?, text(name, "the name")?) };
+        let function = crate::library_function(Path::new(path), name)?;
         // SAFETY: by the contract.
         unsafe { give(out, Any::from(function).into_raw()) }
     })

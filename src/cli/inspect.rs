@@ -49,6 +49,9 @@ struct What {
     /// The same with the traces and their machine code.
     #[arg(long)]
     tiers_code: bool,
+    /// TVMScript: a script as it was read, a model as it was imported.
+    #[arg(long)]
+    script: bool,
     /// The module after a pass of the pipeline.
     #[arg(long, value_name = "PASS")]
     after: Option<String>,
@@ -67,6 +70,7 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
         What { after: Some(pass), .. } => engine.dump_after(&args.model, pass)?,
         What { schedule: Some(func), .. } => engine.dump_schedule(&args.model, func)?,
         What { asm: Some(func), .. } => engine.assembly(&args.model, func)?,
+        What { script: true, .. } => Engine::script(&args.model)?,
         What { python: true, .. } => engine.load(&args.model)?.as_python(),
         What { rust: true, .. } => engine.load(&args.model)?.as_rust(),
         What { stats: true, .. } => engine.load(&args.model)?.stats(),

@@ -99,6 +99,16 @@ impl<'m> FuncBuilder<'m> {
         self.module
     }
 
+    /// The module, for a function that is built while this one is.
+    pub fn module_mut(&mut self) -> &mut Module {
+        self.module
+    }
+
+    /// Name of the function.
+    pub fn func_name(&self) -> &str {
+        &self.func.name
+    }
+
     /// A value that a loop body gets from outside.
     pub fn body_param(&mut self, name: impl Into<String>, ty: TensorType) -> Value {
         self.func.new_value(name, Type::Tensor(ty))
@@ -242,12 +252,25 @@ impl<'m> FuncBuilder<'m> {
     ///
     /// # Panics
     /// When a nested body is open.
-    pub fn finish(mut self, results: Vec<Value>, names: Vec<String>) -> FuncId {
+    pub fn finish(self, results: Vec<Value>, names: Vec<String>) -> FuncId {
+        let (module, func) = self.end(results, names);
+        module.funcs.push(FuncData::Graph(func))
+    }
+
+    /// Ends the function, which the caller adds to the module.
+    ///
+    /// # Panics
+    /// When a nested body is open.
+    pub fn finish_apart(self, results: Vec<Value>, names: Vec<String>) -> Func {
+        self.end(results, names).1
+    }
+
+    fn end(mut self, results: Vec<Value>, names: Vec<String>) -> (&'m mut Module, Func) {
         assert!(self.scopes.len() == 1, "a nested body is open");
         let scope = self.scopes.pop().expect("checked above");
         self.func.body = Body { results, ..scope.body };
         self.func.result_names = names;
-        self.module.funcs.push(FuncData::Graph(self.func))
+        (self.module, self.func)
     }
 
     /// Every value so far, for messages.

@@ -97,6 +97,8 @@ pub enum Node {
     },
     /// A constant.
     Const(Const),
+    /// Something that functions are given and give back beside tensors.
+    Datum(Datum),
     /// `call_tir`: a kernel that fills fresh outputs.
     CallTir {
         /// A [`FuncData::Prim`].
@@ -144,11 +146,32 @@ pub enum Node {
     /// or an expression to check. The output is the same tensor. Elements that must be
     /// dimensions are checked to be non-negative where they are used as such.
     MatchShape {
-        /// 1-D (or scalar) int64 tensor.
+        /// 1-D (or scalar) int64 tensor, or an integer.
         value: Value,
         /// One expression per element.
         dims: Vec<Expr>,
     },
+}
+
+/// A value that is no tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Datum {
+    /// A shape.
+    Shape(Vec<Expr>),
+    /// An integer.
+    Int(Expr),
+    /// A floating-point number.
+    Float(f64),
+    /// A string.
+    Text(String),
+    /// An element type.
+    DType(DType),
+    /// A graph function of the module.
+    Func(FuncId),
+    /// Nothing, in Python `None`.
+    Null,
+    /// The virtual machine, which some of its builtins take.
+    Machine,
 }
 
 /// ONNX-style loop: runs while the trip count is not reached and the condition holds.
@@ -185,6 +208,13 @@ pub struct TensorType {
 pub enum Type {
     /// Tensor of known rank.
     Tensor(TensorType),
+    /// Tensor of which less is known; no operator takes it before a `match_cast`.
+    AnyTensor {
+        /// Element type.
+        dtype: Option<DType>,
+        /// Number of dimensions.
+        rank: Option<usize>,
+    },
     /// Shape value.
     Shape(Vec<Expr>),
     /// Scalar value.

@@ -19,8 +19,8 @@ mod visit;
 
 pub use eval::{Dims, EvalError, EvalValue, eval_dim, eval_func, eval_op};
 pub use ir::{
-    Binding, Body, Const, Func, FuncData, FuncId, Loop, Module, Node, TensorType, Type, Value,
-    ValueData,
+    Binding, Body, Const, Datum, Func, FuncData, FuncId, Loop, Module, Node, TensorType, Type,
+    Value, ValueData,
 };
 pub use literal::Literal;
 pub use op::{

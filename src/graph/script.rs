@@ -27,7 +27,9 @@
 //! ```
 
 mod args;
+mod builtin;
 mod call;
+mod closure;
 mod consts;
 mod func;
 mod index;
@@ -39,6 +41,7 @@ mod ops;
 mod reflex;
 mod shape;
 pub(crate) mod table;
+mod tree;
 mod types;
 mod value;
 mod window;
@@ -49,6 +52,8 @@ use ruff_python_ast::Expr as Py;
 use ruff_text_size::{Ranged, TextSize};
 
 use crate::Module;
+
+pub use tree::Script;
 
 /// Why a text was refused, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,21 +69,12 @@ pub struct ScriptError {
 
 /// Reads a module. `file` names the text in errors.
 pub fn parse(text: &str, file: &str) -> Result<Module, ScriptError> {
-    let source = Source { text, file };
-    reflex_tir::script::check_nesting(text).map_err(|e| source.at_line(e.line, e.message))?;
-    let parsed = ruff_python_parser::parse_module(text)
-        .map_err(|e| source.refuse(e.location.start(), format!("not Python: {}", e.error)))?;
-    module::module(source, &parsed.syntax().body)
+    Script::read(text, file)?.lower()
 }
 
 /// Reads a module from a file.
 pub fn parse_file(path: impl AsRef<Path>) -> Result<Module, ScriptError> {
-    let path = path.as_ref();
-    let file = path.display().to_string();
-    match std::fs::read_to_string(path) {
-        Ok(text) => parse(&text, &file),
-        Err(e) => Err(ScriptError { file, line: 1, message: format!("cannot be read: {e}") }),
-    }
+    Script::read_file(path)?.lower()
 }
 
 type Read<T> = Result<T, ScriptError>;

@@ -12,7 +12,7 @@ use reflex_tir::{Expr, Var};
 
 use crate::infer::infer;
 use crate::{
-    Binding, Body, Func, FuncData, Loop, Module, Node, TensorType, Type, Value, dims, eval,
+    Binding, Body, Datum, Func, FuncData, Loop, Module, Node, TensorType, Type, Value, dims, eval,
 };
 
 /// One thing that is wrong.
@@ -126,7 +126,9 @@ impl Checker<'_> {
         let exprs: Vec<Expr> = match &self.func.values[value].ty {
             Type::Tensor(t) => t.shape.clone(),
             Type::Shape(dims) => dims.clone(),
-            Type::Prim(_) | Type::Tuple(_) | Type::Func | Type::Object => vec![],
+            Type::AnyTensor { .. } | Type::Prim(_) | Type::Tuple(_) | Type::Func | Type::Object => {
+                vec![]
+            }
         };
         if dims == Dims::MayBind {
             self.bound.extend(exprs.iter().filter_map(Expr::as_var));
@@ -173,6 +175,7 @@ impl Checker<'_> {
             }
             Node::Op { .. }
             | Node::Const(_)
+            | Node::Datum(_)
             | Node::CallTir { .. }
             | Node::Tuple(_)
             | Node::TupleGet(..) => Dims::MustBeBound,
@@ -208,6 +211,17 @@ impl Checker<'_> {
                 let shape = literal.shape().iter().map(|d| Expr::i64(*d)).collect();
                 let ty = TensorType::new(literal.dtype(), shape);
                 self.same_types(&[Type::Tensor(ty)], outs);
+            }
+            Node::Datum(datum) => {
+                binding.node.dims(&mut |e| self.dims_bound(e));
+                if let Datum::Func(func) = datum
+                    && !matches!(self.module.funcs.get(*func), Some(FuncData::Graph(_)))
+                {
+                    self.fault(format!("{func} is not a graph function"));
+                }
+                if outs.len() != 1 {
+                    self.fault("a datum has one output");
+                }
             }
             Node::CallTir { func, args, scalars } => self.call_tir(*func, args, scalars, outs),
             Node::CallFunc { func, args } => match self.module.funcs.get(*func) {

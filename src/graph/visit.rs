@@ -2,7 +2,7 @@
 
 use reflex_tir::Expr;
 
-use crate::{Binding, Body, Node, Op, Value};
+use crate::{Binding, Body, Datum, Node, Op, Value};
 
 impl Node {
     /// Calls `f` for every value that the node itself reads; nested bodies are not entered.
@@ -13,7 +13,7 @@ impl Node {
             | Node::CallFunc { args, .. }
             | Node::CallPacked { args, .. }
             | Node::Tuple(args) => args.iter().copied().for_each(f),
-            Node::Const(_) => {}
+            Node::Const(_) | Node::Datum(_) => {}
             Node::If { cond, .. } => f(*cond),
             Node::Loop(l) => {
                 l.max_trips.into_iter().chain(l.cond).for_each(&mut *f);
@@ -32,7 +32,7 @@ impl Node {
             | Node::CallFunc { args, .. }
             | Node::CallPacked { args, .. }
             | Node::Tuple(args) => args.iter_mut().for_each(f),
-            Node::Const(_) => {}
+            Node::Const(_) | Node::Datum(_) => {}
             Node::If { cond, .. } => f(cond),
             Node::Loop(l) => {
                 l.max_trips.iter_mut().chain(&mut l.cond).for_each(&mut *f);
@@ -67,8 +67,11 @@ impl Node {
             Node::Op { op, .. } => op.dims(f),
             Node::CallTir { scalars: dims, .. }
             | Node::CallPacked { ints: dims, .. }
-            | Node::MatchShape { dims, .. } => dims.iter().for_each(f),
+            | Node::MatchShape { dims, .. }
+            | Node::Datum(Datum::Shape(dims)) => dims.iter().for_each(f),
+            Node::Datum(Datum::Int(e)) => f(e),
             Node::Const(_)
+            | Node::Datum(_)
             | Node::CallFunc { .. }
             | Node::If { .. }
             | Node::Loop(_)
@@ -89,6 +92,7 @@ impl Node {
             }
             Node::Op { .. }
             | Node::Const(_)
+            | Node::Datum(_)
             | Node::CallTir { .. }
             | Node::Tuple(_)
             | Node::TupleGet(..) => false,

@@ -138,7 +138,7 @@ backend! {
         })
     }
 
-    /// A function of a library's imported modules, borrowed from the library.
+    /// A function of a library's imported modules or a global one, borrowed from the library.
     fn TVMFFIEnvModLookupFromImports(
         context: *mut c_void,
         name: *const c_char,
@@ -151,7 +151,8 @@ backend! {
                 unsafe { (context.cast::<Context>().as_ref(), CStr::from_ptr(name)) };
             let name = name.to_string_lossy();
             let function = context.and_then(|context| context.import(&name)).ok_or_else(|| {
-                Error::new("AttributeError", format!("no imported module has a function `{name}`"))
+                let message = format!("no imported module or registered function is `{name}`");
+                Error::new("AttributeError", message)
             })?;
             // SAFETY: `out` is writable; the context keeps the function.
             unsafe { out.write(function.object().as_ptr()) };

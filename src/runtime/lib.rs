@@ -12,6 +12,7 @@ pub mod array;
 pub mod backend;
 pub mod bundle;
 pub mod closure;
+mod contrib;
 pub mod dlpack;
 pub mod dtype;
 pub mod error;

@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::abi::SafeCall;
 use crate::bundle::Bundle;
@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::exports;
 use crate::function::Function;
 use crate::host;
+use crate::registry;
 
 /// Before the name of a kernel's packed entry.
 pub const PACKED_PREFIX: &str = "__tvm_ffi_";
@@ -77,12 +78,23 @@ unsafe impl Sync for Inner {}
 #[derive(Debug, Default)]
 pub struct Context {
     imports: OnceLock<HashMap<String, Function>>,
+    /// Global functions that the code has asked for, kept because it keeps their addresses.
+    globals: Mutex<HashMap<String, Function>>,
 }
 
 impl Context {
-    /// A function of an imported module.
-    pub(crate) fn import(&self, name: &str) -> Option<&Function> {
-        self.imports.get()?.get(name)
+    /// A function of an imported module, or else a global one. The context holds it too.
+    pub(crate) fn import(&self, name: &str) -> Option<Function> {
+        if let Some(function) = self.imports.get().and_then(|imports| imports.get(name)) {
+            return Some(function.clone());
+        }
+        let mut globals = self.globals.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(function) = globals.get(name) {
+            return Some(function.clone());
+        }
+        let function = registry::get(name)?;
+        globals.insert(name.to_owned(), function.clone());
+        Some(function)
     }
 }
 

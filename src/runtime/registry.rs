@@ -3,9 +3,10 @@
 //! Looking a name up takes a lock and is for load time; calls go through the
 //! `Function` it returns.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{PoisonError, RwLock};
 
+use crate::contrib;
 use crate::error::Error;
 use crate::function::Function;
 use crate::host;
@@ -44,16 +45,18 @@ pub fn remove(name: &str) -> Option<Function> {
     FUNCTIONS.write().unwrap_or_else(PoisonError::into_inner).remove(name)
 }
 
-/// The function called `name`: ours, or one of a libtvm_ffi that the process loaded
-/// before us.
+/// The function called `name`: one that was registered, one of [`contrib`], or one of a
+/// libtvm_ffi that the process loaded before us.
 pub fn get(name: &str) -> Option<Function> {
     let found = FUNCTIONS.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
-    found.or_else(|| host::get()?.global(name))
+    found.or_else(|| contrib::get(name)).or_else(|| host::get()?.global(name))
 }
 
 /// All names, in order.
 pub fn names() -> Vec<String> {
-    FUNCTIONS.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    let functions = FUNCTIONS.read().unwrap_or_else(PoisonError::into_inner);
+    let own = functions.keys().cloned().chain(contrib::names().map(str::to_owned));
+    own.collect::<BTreeSet<String>>().into_iter().collect()
 }
 
 #[cfg(test)]

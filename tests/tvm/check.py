@@ -3,9 +3,10 @@
 
 usage: check.py OURS THEIRS        (needs apache-tvm and numpy)
 
-For every OURS/NAME.so the calls of THEIRS/NAME.json (written by modules.py) are made; values agree
-within rtol 1e-4, atol 1e-5, and calls fail where they failed. Every OURS/NAME.py, what Reflex
-prints of the module THEIRS/NAME.py, is read and built by TVM for the same calls. Prints a line per fault; the exit code is 1 when there is one.
+For every OURS/NAME.so and OURS/NAME.after.so the calls of THEIRS/NAME.json (written by modules.py)
+are made; values agree within rtol 1e-4, atol 1e-5, and calls fail where they failed. Every
+OURS/NAME.py, what Reflex prints of its graph for the module THEIRS/NAME.py, is read and built by
+TVM for the same calls. Prints a line per fault; the exit code is 1 when there is one.
 """
 import glob
 import json
@@ -95,7 +96,8 @@ def main():
     for path in sorted(glob.glob(f"{ours}/*.so")):
         name = os.path.basename(path)[:-3]
         vm = relax.VirtualMachine(tvm.runtime.load_module(path), tvm.cpu())
-        faults += [f"{name}.so, {fault}" for fault in calls(vm, f"{theirs}/{name}.json")]
+        recorded = f"{theirs}/{name.removesuffix('.after')}.json"
+        faults += [f"{name}.so, {fault}" for fault in calls(vm, recorded)]
     for path in sorted(glob.glob(f"{ours}/*.py")):
         name = os.path.basename(path)
         faults += [f"{name}, {fault}" for fault in printed(path, f"{theirs}/{name}")]

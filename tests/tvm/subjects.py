@@ -39,10 +39,19 @@ class Subject:
     def build(self, mode):
         if self.builder is not None:
             return self.builder()
+        return relax.build(self.passed(), target="llvm", exec_mode=mode)
+
+    def passed(self):
+        """The module as it goes into TVM's pipeline."""
         module = self.module
         for each in self.passes:
             module = each(module)
-        return relax.build(module, target="llvm", exec_mode=mode)
+        return module
+
+    def after(self):
+        """The module after TVM's pipeline for Relax, which `relax.build` runs first."""
+        with tvm.target.Target("llvm"):
+            return relax.get_pipeline("default")(self.passed())
 
 
 @I.ir_module
@@ -669,6 +678,19 @@ class Casts:
 
 
 @I.ir_module
+class Sorts:
+    """Kernels that call packed functions of TVM's contrib library."""
+
+    @R.function
+    def main(x: R.Tensor((3, 5), "float32")):
+        return (R.argsort(x, 1), R.sort(x, 0, True), R.topk(x, 2, 1))
+
+    @R.function
+    def ties(x: R.Tensor((1, 5), "int64")):
+        return (R.argsort(x, -1, True), R.topk(x, 3, -1, "indices"))
+
+
+@I.ir_module
 class Unary:
     @R.function
     def main(x: R.Tensor((5,), "float32")):
@@ -702,6 +724,35 @@ def operands():
         b.emit_call("vm.builtin.tuple_getitem", args=[b.r(1), b.imm(4)], dst=b.r(2))
         b.emit_ret(b.r(2))
     return _vmlink(b, "llvm", tvm.IRModule({}))
+
+
+C_SOURCE = r"""
+typedef struct { int type; unsigned pad; union { long long i; void* p; } v; } Any;
+typedef struct {
+  void* data; int device[2]; int ndim; unsigned dtype; long long* shape; long long* strides;
+  unsigned long long offset;
+} View;
+/* A tensor object has its view behind a header of 24 bytes. */
+static View* view(const Any* a) { return (View*)(a->type == 7 ? a->v.p : (char*)a->v.p + 24); }
+#ifdef __cplusplus
+extern "C"
+#endif
+int __tvm_ffi_c_twice(void* self, const Any* args, int n, Any* result) {
+  View *x = view(args), *y = view(args + 1);
+  for (long long i = 0; i < x->shape[0]; ++i) ((float*)y->data)[i] = 2 * ((float*)x->data)[i];
+  return 0;
+}
+"""
+
+
+def imported():
+    """A function of an imported module: C source, which the exporter compiles into the library."""
+    module = tvm.get_global_func("runtime.CSourceModuleCreate")(C_SOURCE, "c", ["c_twice"], [])
+    b = relax.ExecBuilder()
+    with b.function("main", num_inputs=2):
+        b.emit_call("c_twice", args=[b.r(0), b.r(1)])
+        b.emit_ret(b.r(1))
+    return _vmlink(b, "llvm", tvm.IRModule({}), ext_libs=[module])
 
 
 # Inputs of real models that TVM's importer takes.
@@ -782,6 +833,8 @@ def small():
         Subject("scalars", Scalars, one("main", (f32(2, 5),), (f32(0, 3),))),
         Subject("index", Index, one("main", (f32(6),), (f32(3),))),
         Subject("casts", Casts, one("main", (f32(3, 4), i64(3, 2)), (f32(2, 4), i64(3, 2)))),
+        Subject("sorts", Sorts, one("main", (f32(3, 5),)) + one("ties", (np.array([[2, 1, 2, 1, 3]], "int64"),))),
+        Subject("imported", None, one("main", (f32(3), f32(3))), modes=("bytecode",), trusted=("bytecode",), builder=imported),
         Subject("unary", Unary, one("main", (f32(5),))),
         Subject("goto", None, one("main", (i64(1), no, f32(1)), (i64(25), no, f32(1))), modes=("bytecode",), trusted=("bytecode",), builder=goto_loop),
         Subject("operands", None, one("main", (f32(2),)), modes=("bytecode",), trusted=("bytecode",), builder=operands),

@@ -3,14 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use cranelift_entity::SecondaryMap;
-use reflex_tir::script::string;
+use reflex_tir::script::{float, string};
 use reflex_tir::{Expr, Param, Var};
 
 use super::Printer;
 use super::dims::DimText;
 use super::names::Names;
 use super::op::tuple;
-use crate::{Binding, Body, Const, Func, FuncData, FuncId, Loop, Node, Type, Value};
+use crate::{Binding, Body, Const, Datum, Func, FuncData, FuncId, Loop, Node, Type, Value};
 
 pub(super) struct FuncPrinter<'p, 'm> {
     cx: &'p mut Printer<'m>,
@@ -140,7 +140,7 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
         let mut found = false;
         self.func.body.walk(&mut |binding| {
             found |= match &binding.node {
-                Node::CallTir { .. } | Node::CallFunc { .. } => true,
+                Node::CallTir { .. } | Node::CallFunc { .. } | Node::Datum(Datum::Func(_)) => true,
                 Node::CallPacked { name, .. } => self.kernel_in_place(name, binding).is_some(),
                 _ => false,
             };
@@ -223,6 +223,15 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
                 format!("R.Tensor(({dims}{comma}), dtype=\"{}\")", t.dtype)
             }
             Type::Shape(dims) => format!("R.Shape([{}])", self.dims(dims, place)),
+            Type::AnyTensor { dtype, rank } => {
+                let dtype = dtype.map(|dtype| format!("dtype=\"{dtype}\""));
+                let rank = rank.map(|rank| format!("ndim={rank}"));
+                let known: Vec<String> = dtype.into_iter().chain(rank).collect();
+                if known.is_empty() {
+                    return "R.Tensor".to_string();
+                }
+                format!("R.Tensor({})", known.join(", "))
+            }
             Type::Prim(dtype) => format!("R.Prim(\"{dtype}\")"),
             Type::Tuple(types) => self.tuple_type(&types.iter().collect::<Vec<_>>(), place),
             Type::Func => "R.Callable".to_string(),
@@ -379,6 +388,7 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
     fn call(&mut self, binding: &Binding) -> String {
         match &binding.node {
             Node::Op { op, args } => self.op(op, args),
+            Node::Datum(datum) => self.datum(datum),
             Node::CallTir { func, args, scalars } => {
                 let list = self.kernel_args(*func, args, scalars);
                 let out = self.call_types(&binding.outputs);
@@ -415,6 +425,19 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
             Node::Const(_) | Node::If { .. } | Node::Loop(_) | Node::MatchShape { .. } => {
                 unreachable!("printed as statements")
             }
+        }
+    }
+
+    fn datum(&self, datum: &Datum) -> String {
+        match datum {
+            Datum::Shape(dims) => self.shape(dims),
+            Datum::Int(e) => format!("R.prim_value({})", self.dim(e)),
+            Datum::Float(x) => format!("R.prim_value({})", float(*x)),
+            Datum::Text(text) => format!("R.str({})", string(text)),
+            Datum::DType(dtype) => format!("R.dtype(\"{dtype}\")"),
+            Datum::Func(func) => format!("cls.{}", self.cx.names[*func]),
+            Datum::Null => "R.null_value()".to_string(),
+            Datum::Machine => "R.reflex.machine()".to_string(),
         }
     }
 
@@ -474,6 +497,6 @@ fn vars_of_type(ty: &Type, out: &mut Vec<Var>) {
         Type::Tensor(t) => t.shape.iter().for_each(|e| vars_of(e, out)),
         Type::Shape(dims) => dims.iter().for_each(|e| vars_of(e, out)),
         Type::Tuple(types) => types.iter().for_each(|t| vars_of_type(t, out)),
-        Type::Prim(_) | Type::Func | Type::Object => {}
+        Type::AnyTensor { .. } | Type::Prim(_) | Type::Func | Type::Object => {}
     }
 }

@@ -22,12 +22,21 @@ impl<'s> FuncParser<'s, '_> {
         {
             return self.call_member(call, &name, member, written);
         }
+        if let Py::Call(call) = e
+            && let Py::Name(callee) = &*call.func
+            && let Some(Item::Value(callee)) = self.lookup(callee.id.as_str())
+        {
+            return self.call_value(call, callee, written);
+        }
         self.item(e)
     }
 
     pub(super) fn call(&mut self, call: &ast::ExprCall) -> Read<Item> {
         if let Some((name, member)) = self.member(&call.func) {
             return self.call_member(call, &name, member, None);
+        }
+        if matches!(&*call.func, Py::Name(_)) {
+            return self.annotated_item(&Py::Call(call.clone()), None);
         }
         let path = reflex_tir::script::path(&call.func);
         let Some(name) = path.as_deref().and_then(|p| p.strip_prefix("R.")) else {
@@ -36,6 +45,15 @@ impl<'s> FuncParser<'s, '_> {
         match name {
             "const" => self.constant(call).map(Item::Value),
             "call_tir" => self.call_tir(call),
+            "call_tir_inplace" => self.call_in_place(call),
+            "str" | "dtype" | "null_value" | "prim_value" | "reflex.machine" => {
+                self.plain(name, call).map(Item::Value)
+            }
+            "call_builtin_with_ctx"
+            | "vm.alloc_storage"
+            | "vm.alloc_tensor"
+            | "vm.kill_object"
+            | "vm.call_tir_dyn" => self.builtin(name, call),
             "call_packed" | "call_pure_packed" => self.call_packed(call),
             "match_cast" => self.match_cast(call),
             "tuple" => {
@@ -54,7 +72,7 @@ impl<'s> FuncParser<'s, '_> {
     }
 
     /// `cls.name` or `Module.name`, when it is a function of the module.
-    fn member(&self, e: &Py) -> Option<(String, &'s Member)> {
+    pub(super) fn member(&self, e: &Py) -> Option<(String, &'s Member)> {
         let Py::Attribute(a) = e else { return None };
         let Py::Name(class) = &*a.value else { return None };
         let class = class.id.as_str();
@@ -76,6 +94,9 @@ impl<'s> FuncParser<'s, '_> {
         if let Some(keyword) = call.arguments.keywords.first() {
             return Err(self.source.unsupported(keyword));
         }
+        if let MemberKind::Integer { params, value } = &member.kind {
+            return self.call_integer(call, name, params, value);
+        }
         let MemberKind::Graph { params, result } = &member.kind else {
             let (args, ints) = self.mixed(&call.arguments.args)?;
             let node = Node::CallPacked { name: name.to_string(), args, ints };
@@ -87,6 +108,10 @@ impl<'s> FuncParser<'s, '_> {
         if args.len() != params.len() {
             let message = format!("`{name}` takes {} arguments, not {}", params.len(), args.len());
             return Err(self.source.refuse(call.start(), message));
+        }
+        if self.machine {
+            let node = Node::CallFunc { func: member.id, args };
+            return Ok(Item::Value(self.b.bind_values(node, vec![Type::Object])[0]));
         }
         let types = match (result, written) {
             (Some(Written::Tuple(items)), Some(Written::Tuple(own)))
@@ -105,7 +130,7 @@ impl<'s> FuncParser<'s, '_> {
         Ok(if single { Item::Value(outputs[0]) } else { Item::Several(outputs) })
     }
 
-    fn complete_all(&mut self, items: &[Written], at: &impl Ranged) -> Read<Vec<Type>> {
+    pub(super) fn complete_all(&mut self, items: &[Written], at: &impl Ranged) -> Read<Vec<Type>> {
         items.iter().map(|w| self.dims.complete(w.clone(), "d", at)).collect()
     }
 
@@ -168,7 +193,7 @@ impl<'s> FuncParser<'s, '_> {
     }
 
     /// A callee's type in the caller's dimensions; what the call does not determine is new.
-    fn translate(&mut self, ty: &Type, known: &HashMap<Var, Expr>) -> Type {
+    pub(super) fn translate(&mut self, ty: &Type, known: &HashMap<Var, Expr>) -> Type {
         match ty {
             Type::Tensor(t) => {
                 let shape = t.shape.iter().map(|e| self.translate_dim(e, known)).collect();
@@ -180,11 +205,11 @@ impl<'s> FuncParser<'s, '_> {
             Type::Tuple(types) => {
                 Type::Tuple(types.iter().map(|t| self.translate(t, known)).collect())
             }
-            Type::Prim(_) | Type::Func | Type::Object => ty.clone(),
+            Type::AnyTensor { .. } | Type::Prim(_) | Type::Func | Type::Object => ty.clone(),
         }
     }
 
-    fn translate_dim(&mut self, e: &Expr, known: &HashMap<Var, Expr>) -> Expr {
+    pub(super) fn translate_dim(&mut self, e: &Expr, known: &HashMap<Var, Expr>) -> Expr {
         let mut determined = true;
         e.visit(&mut |e| determined &= e.as_var().is_none_or(|var| known.contains_key(&var)));
         match determined {
@@ -193,17 +218,18 @@ impl<'s> FuncParser<'s, '_> {
         }
     }
 
-    /// Values, then integers.
-    fn mixed(&mut self, list: &[Py]) -> Read<(Vec<Value>, Vec<Expr>)> {
+    /// Values, then the integers that no value follows.
+    pub(super) fn mixed(&mut self, list: &[Py]) -> Read<(Vec<Value>, Vec<Expr>)> {
+        let last = list.iter().rposition(|e| self.is_value(e)).map_or(0, |at| at + 1);
         let (mut values, mut ints) = (vec![], vec![]);
-        for e in list {
-            if !self.is_value(e) {
-                ints.push(self.dims.expr(e)?);
-            } else if ints.is_empty() {
-                values.push(self.value(e)?);
-            } else {
-                let message = "tensors after integers are not supported";
-                return Err(self.source.refuse(e.start(), message));
+        for (at, e) in list.iter().enumerate() {
+            match (self.is_value(e), at < last) {
+                (true, _) => values.push(self.value(e)?),
+                (false, true) => {
+                    let value = self.dim_of(e)?;
+                    values.push(self.integer(value));
+                }
+                (false, false) => ints.push(self.dims.expr(e)?),
             }
         }
         self.sync_dims();
@@ -211,9 +237,15 @@ impl<'s> FuncParser<'s, '_> {
     }
 
     /// Whether an expression is a value rather than an integer over dimensions.
-    fn is_value(&self, e: &Py) -> bool {
+    pub(super) fn is_value(&self, e: &Py) -> bool {
         match e {
-            Py::Name(name) => self.lookup(name.id.as_str()).is_some(),
+            // An integer parameter is a dimension where one may stand.
+            Py::Name(name) => match self.lookup(name.id.as_str()) {
+                Some(Item::Value(value)) => {
+                    !matches!(self.b.ty(value), Type::Prim(_)) || !self.dims.knows(name.id.as_str())
+                }
+                found => found.is_some(),
+            },
             Py::Call(call) => {
                 !reflex_tir::script::path(&call.func).is_some_and(|p| p.starts_with("T."))
             }
@@ -260,7 +292,8 @@ impl<'s> FuncParser<'s, '_> {
         let name = string(self.source, callee)?.to_string();
         let (args, ints) = self.mixed(list)?;
         let mut out = Written::Any;
-        for keyword in &call.arguments.keywords {
+        let keywords = if self.machine { &[][..] } else { &call.arguments.keywords[..] };
+        for keyword in keywords {
             match (keyword.arg.as_ref().map(|n| n.as_str()), elements(&keyword.value)) {
                 (Some("ty_args" | "sinfo_args"), Some([one])) => out = self.dims.written(one)?,
                 (Some("ty_args" | "sinfo_args"), None) => {
@@ -309,10 +342,17 @@ impl<'s> FuncParser<'s, '_> {
 
     /// A shape argument: a list, `R.shape`, or a name for one.
     pub(super) fn dims_of(&mut self, e: &Py) -> Read<Vec<Expr>> {
-        if let Py::Name(name) = e
-            && let Some(Item::Shape(dims)) = self.lookup(name.id.as_str())
-        {
-            return Ok(dims);
+        if let Py::Name(name) = e {
+            match self.lookup(name.id.as_str()) {
+                Some(Item::Shape(dims)) => return Ok(dims),
+                Some(Item::ShapeOf(tensor)) => return self.elements_of(e, tensor),
+                Some(Item::Value(value)) => {
+                    if let Type::Shape(dims) = self.b.ty(value) {
+                        return Ok(dims.clone());
+                    }
+                }
+                _ => {}
+            }
         }
         if let Py::Call(call) = e
             && reflex_tir::script::path(&call.func).as_deref() == Some("R.shape_of")

@@ -2,17 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 
-use reflex_tir::Expr;
+use reflex_tir::{DType, Expr};
 use ruff_python_ast::{self as ast, Expr as Py, Stmt};
 use ruff_text_size::{Ranged, TextSize};
 
 use super::args::{Args, elements, string};
-use super::module::{Context, parameters};
+use super::module::{Context, is_machine_form, parameters};
 use super::types::{Dims, Known, Written, is_path};
 use super::value::Item;
 use super::{Read, Source};
 use crate::builder::FuncBuilder;
-use crate::{Body, Loop, Module, Node, TensorType, Type, Value, dims};
+use crate::{Body, Func, Loop, Module, Node, TensorType, Type, Value, dims};
 
 /// Attributes of functions that say nothing the engine needs to hear.
 const SILENT_ATTRS: [&str; 7] = [
@@ -39,50 +39,96 @@ pub(super) struct FuncParser<'s, 'm> {
     pub tuples: HashMap<Value, Vec<Value>>,
     /// Expressions around the one that is read.
     pub depth: usize,
+    /// Whether the function is what TVM's pipeline leaves, where types say nothing.
+    pub machine: bool,
 }
 
 impl<'s, 'm> FuncParser<'s, 'm> {
-    /// Reads one definition into `module`.
+    /// Reads one definition of the class; constants go into `module`.
     pub fn function(
         source: Source<'s>,
         cx: &'s Context,
         symbols: &'s HashSet<String>,
         def: &ast::StmtFunctionDef,
         module: &'m mut Module,
-    ) -> Read<()> {
-        let mut p = FuncParser {
+    ) -> Read<Func> {
+        let mut p = FuncParser::new(source, cx, symbols, def.name.as_str(), module);
+        p.machine = is_machine_form(def);
+        p.parameters(def)?;
+        p.rest(def)
+    }
+
+    /// A function without parameters or body so far.
+    pub(super) fn new(
+        source: Source<'s>,
+        cx: &'s Context,
+        symbols: &'s HashSet<String>,
+        name: &str,
+        module: &'m mut Module,
+    ) -> FuncParser<'s, 'm> {
+        FuncParser {
             source,
             cx,
-            b: FuncBuilder::new(module, def.name.as_str()),
+            b: FuncBuilder::new(module, name),
             dims: Dims::new(source, symbols),
             synced: 0,
             scopes: vec![HashMap::new()],
             result_names: None,
             tuples: HashMap::new(),
             depth: 0,
-        };
-        let params = parameters(source, def, &mut p.dims)?;
-        p.sync_dims();
-        for (name, ty) in params {
-            let value = p.b.param_of(name.clone(), ty);
-            p.define(&name, Item::Value(value));
+            machine: false,
         }
+    }
+
+    /// Declares the parameters. An integer among them is a dimension too.
+    pub(super) fn parameters(&mut self, def: &ast::StmtFunctionDef) -> Read<()> {
+        if self.machine {
+            for param in def.parameters.iter_non_variadic_params() {
+                let name = param.parameter.name.as_str();
+                let value = self.b.param_of(name, Type::Object);
+                self.define(name, Item::Value(value));
+            }
+            return Ok(());
+        }
+        let params = parameters(self.source, def, &mut self.dims)?;
+        self.sync_dims();
+        let mut integers = vec![];
+        for (name, ty) in params {
+            let integer = ty == Type::Prim(DType::I64);
+            let value = self.b.param_of(name.clone(), ty);
+            self.define(&name, Item::Value(value));
+            if integer {
+                integers.push((name, value));
+            }
+        }
+        for (name, value) in integers {
+            let dims = vec![Expr::var(self.dims.declare(&name))];
+            self.sync_dims();
+            let ty = Type::Prim(DType::I64);
+            self.b.bind_values(Node::MatchShape { value, dims }, vec![ty]);
+        }
+        Ok(())
+    }
+
+    /// Reads the body of a function whose parameters are declared.
+    pub(super) fn rest(mut self, def: &ast::StmtFunctionDef) -> Read<Func> {
+        let refuse = |message| Err(self.source.refuse(def.name.start(), message));
         let Some((Stmt::Return(last), body)) = def.body.split_last() else {
-            return Err(source.refuse(def.name.start(), "the function does not end in a `return`"));
+            return refuse("the function does not end in a `return`");
         };
-        p.statements(body)?;
+        self.statements(body)?;
         let results = match last.value.as_deref() {
-            Some(e) => p.results(e)?,
+            Some(e) => self.results(e)?,
             None => vec![],
         };
-        p.sync_dims();
+        self.sync_dims();
         let defaults = || (0..results.len()).map(|i| format!("output{i}")).collect();
-        let names = p.result_names.take().unwrap_or_else(defaults);
+        let names = self.result_names.take().unwrap_or_else(defaults);
         if names.len() != results.len() {
-            return Err(source.refuse(def.name.start(), "there is not one result name per result"));
+            let message = "there is not one result name per result";
+            return Err(self.source.refuse(def.name.start(), message));
         }
-        p.b.finish(results, names);
-        Ok(())
+        Ok(self.b.finish_apart(results, names))
     }
 
     /// Makes the builder's dimensions those of the text.
@@ -97,7 +143,7 @@ impl<'s, 'm> FuncParser<'s, 'm> {
         self.scopes.iter().rev().find_map(|scope| scope.get(name)).cloned()
     }
 
-    fn define(&mut self, name: &str, item: Item) {
+    pub(super) fn define(&mut self, name: &str, item: Item) {
         self.scopes.last_mut().expect("a scope is open").insert(name.to_string(), item);
     }
 
@@ -122,6 +168,7 @@ impl<'s, 'm> FuncParser<'s, 'm> {
             Stmt::Expr(e) => self.effect(&e.value),
             Stmt::With(w) => self.with_block(w),
             Stmt::If(i) => self.choose(i),
+            Stmt::FunctionDef(def) => self.nested(def),
             _ => Err(self.source.unsupported(stmt)),
         }
     }
@@ -171,7 +218,10 @@ impl<'s, 'm> FuncParser<'s, 'm> {
             self.sync_dims();
             return Ok(());
         }
-        let written = annotation.map(|e| self.dims.written(e)).transpose()?;
+        let written = match annotation {
+            Some(e) if !self.machine => Some(self.dims.written(e)?),
+            _ => None,
+        };
         self.sync_dims();
         let item = self.annotated_item(value, written.as_ref())?;
         self.check(&item, written.as_ref(), value)?;
@@ -239,10 +289,14 @@ impl<'s, 'm> FuncParser<'s, 'm> {
     /// The results of a function: those of a tuple one by one.
     fn results(&mut self, e: &Py) -> Read<Vec<Value>> {
         match e {
+            _ if self.machine => Ok(vec![self.value(e)?]),
             Py::Tuple(t) => t.elts.iter().map(|e| self.value(e)).collect(),
             _ => {
                 let item = self.item(e)?;
-                self.fields(item, e.start())
+                match item {
+                    Item::Shape(_) | Item::ShapeOf(_) => Ok(vec![self.item_value(item, e)?]),
+                    _ => self.fields(item, e.start()),
+                }
             }
         }
     }
@@ -300,7 +354,10 @@ impl<'s, 'm> FuncParser<'s, 'm> {
         self.b.open();
         self.scopes.push(HashMap::new());
         self.statements(rest)?;
-        let written = annotation.map(|e| self.dims.written(e)).transpose()?;
+        let written = match annotation {
+            Some(e) if !self.machine => Some(self.dims.written(e)?),
+            _ => None,
+        };
         self.sync_dims();
         let results = self.results(value)?;
         for result in &results {
@@ -347,6 +404,7 @@ impl<'s, 'm> FuncParser<'s, 'm> {
                     Type::Tensor(TensorType::new(a.dtype, shape))
                 }
                 (a, b) if a == b => a,
+                _ if self.machine => Type::Object,
                 (a, b) => {
                     let message = format!("the branches give {a:?} and {b:?}");
                     return Err(self.source.refuse(at.start(), message));
@@ -461,8 +519,15 @@ fn agrees(ty: &Type, written: &Written) -> bool {
         (_, Written::Any) => true,
         (Type::Object, _) => true,
         (Type::Func, Written::Func) => true,
-        (Type::Tensor(_) | Type::Tuple(_) | Type::Shape(_) | Type::Prim(_) | Type::Func, _) => {
-            false
-        }
+        (Type::AnyTensor { .. }, Written::Tensor { .. }) => true,
+        (
+            Type::Tensor(_)
+            | Type::AnyTensor { .. }
+            | Type::Tuple(_)
+            | Type::Shape(_)
+            | Type::Prim(_)
+            | Type::Func,
+            _,
+        ) => false,
     }
 }

@@ -1,5 +1,6 @@
 //! Modules: symbols, metadata, and the functions of the class.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use cranelift_entity::EntityRef;
@@ -10,7 +11,7 @@ use super::func::FuncParser;
 use super::metadata;
 use super::types::{Dims, Written, is_path};
 use super::{Read, Source};
-use crate::{FuncData, FuncId, Literal, Module, Type, verify};
+use crate::{Func, FuncData, FuncId, Literal, Module, Type, verify};
 
 /// What the functions of a module see of it.
 pub(super) struct Context {
@@ -21,6 +22,10 @@ pub(super) struct Context {
     pub members: HashMap<String, Member>,
     /// Constants of the metadata table.
     pub constants: Option<Vec<Literal>>,
+    /// Functions that were defined inside of others, after those of the class.
+    pub lifted: RefCell<Vec<Option<Func>>>,
+    /// How many functions the class has.
+    pub count: usize,
 }
 
 /// A function of the class, before any body has been read.
@@ -31,6 +36,11 @@ pub(super) struct Member {
 
 pub(super) enum MemberKind {
     Kernel,
+    /// A kernel that gives back an integer computed from its own; it has no id.
+    Integer {
+        params: Vec<String>,
+        value: Box<Py>,
+    },
     /// Types over dimensions of the function's own.
     Graph {
         params: Vec<Type>,
@@ -45,6 +55,8 @@ pub(super) fn module(source: Source<'_>, body: &[Stmt]) -> Read<Module> {
         class: String::new(),
         members: HashMap::new(),
         constants: None,
+        lifted: RefCell::new(vec![]),
+        count: 0,
     };
     let mut found = None;
     for stmt in body {
@@ -138,23 +150,74 @@ fn members(
     defs: &[(&ast::StmtFunctionDef, bool)],
     cx: &mut Context,
 ) -> Read<()> {
-    for (index, (def, graph)) in defs.iter().enumerate() {
-        let kind = if *graph {
+    for (def, graph) in defs {
+        let kind = if *graph && is_machine_form(def) {
+            let params = def.parameters.iter().map(|_| Type::Object).collect();
+            MemberKind::Graph { params, result: Some(Written::Any) }
+        } else if *graph {
             let symbols = with_type_params(&cx.symbols, def);
             let mut dims = Dims::new(source, &symbols);
             let params = parameters(source, def, &mut dims)?;
             let result = def.returns.as_deref().map(|e| dims.written(e)).transpose()?;
             MemberKind::Graph { params: params.into_iter().map(|(_, ty)| ty).collect(), result }
+        } else if def.returns.is_some() {
+            integer(source, def)?
         } else {
             MemberKind::Kernel
         };
-        let member = Member { id: FuncId::new(index), kind };
+        let member = Member { id: FuncId::new(cx.count), kind };
+        cx.count += usize::from(!matches!(member.kind, MemberKind::Integer { .. }));
         if cx.members.insert(def.name.to_string(), member).is_some() {
             let message = format!("`{}` is defined twice", def.name);
             return Err(source.refuse(def.name.start(), message));
         }
     }
     Ok(())
+}
+
+/// Whether a function is what TVM's pipeline leaves: every check and every allocation is a call
+/// of its own, and types say nothing more. Such a function begins with its shape heap.
+pub(super) fn is_machine_form(def: &ast::StmtFunctionDef) -> bool {
+    def.body.iter().any(|stmt| {
+        let Stmt::AnnAssign(ast::StmtAnnAssign { target, value: Some(value), .. }) = stmt else {
+            return false;
+        };
+        let (Py::Name(name), Py::Call(call)) = (&**target, &**value) else { return false };
+        let heap = match &*call.arguments.args {
+            [] => is_path(&call.func, "R.null_value"),
+            [Py::StringLiteral(builtin), ..] => {
+                is_path(&call.func, "R.call_builtin_with_ctx")
+                    && builtin.value.to_str() == "vm.builtin.alloc_shape_heap"
+            }
+            _ => false,
+        };
+        heap && name.id.starts_with("shape_heap")
+    })
+}
+
+/// A kernel of the form `def f(n: T.int64, ...) -> T.int64: return n * 2`.
+fn integer(source: Source<'_>, def: &ast::StmtFunctionDef) -> Read<MemberKind> {
+    let is_attr = |e: &Py| matches!(e, Py::Call(call) if is_path(&call.func, "T.func_attr"));
+    let mut value = None;
+    for stmt in &def.body {
+        match stmt {
+            Stmt::Expr(e) if is_attr(&e.value) => {}
+            Stmt::Return(ast::StmtReturn { value: Some(e), .. }) if value.is_none() => {
+                value = Some(e.clone());
+            }
+            _ => return Err(source.unsupported(stmt)),
+        }
+    }
+    let mut params = vec![];
+    for param in def.parameters.iter_non_variadic_params() {
+        let integer = param.parameter.annotation.as_deref().is_some_and(|e| is_path(e, "T.int64"));
+        if !integer {
+            return Err(source.unsupported(param));
+        }
+        params.push(param.parameter.name.to_string());
+    }
+    let missing = || source.refuse(def.name.start(), "the kernel does not return what it says");
+    Ok(MemberKind::Integer { params, value: value.ok_or_else(missing)? })
 }
 
 /// The dimensions of `def f[n, m](...)` beside the module's.
@@ -198,13 +261,15 @@ fn functions(
     for (def, graph) in defs {
         if *graph {
             let symbols = with_type_params(&cx.symbols, def);
-            FuncParser::function(source, cx, &symbols, def, &mut module)?;
-        } else {
+            let func = FuncParser::function(source, cx, &symbols, def, &mut module)?;
+            module.funcs.push(FuncData::Graph(func));
+        } else if def.returns.is_none() {
             let kernel = reflex_tir::script::parse_function(def, source.text, &symbols)
                 .map_err(|e| source.at_line(e.line, e.message))?;
             module.funcs.push(FuncData::Prim(kernel));
         }
     }
+    module.funcs.extend(cx.lifted.take().into_iter().flatten().map(FuncData::Graph));
     verify::verify(&module).map_err(|faults| {
         let fault = &faults[0];
         let def = defs.iter().find(|(def, _)| def.name.as_str() == fault.func);

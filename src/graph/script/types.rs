@@ -64,6 +64,28 @@ impl<'s> Dims<'s> {
         var
     }
 
+    /// Whether a name is a dimension that this function has mentioned.
+    pub fn knows(&self, name: &str) -> bool {
+        self.vars.contains_key(name)
+    }
+
+    /// The names that the module declares.
+    pub fn all_symbols(&self) -> HashSet<String> {
+        self.symbols.clone()
+    }
+
+    /// The name by which a dimension is found again.
+    pub fn name_of(&self, var: Var) -> Option<&str> {
+        let name = self.order.get(var.index())?;
+        (self.vars.get(name) == Some(&var)).then_some(name)
+    }
+
+    /// An expression over scalars under names of their own.
+    pub fn expr_over(&self, e: &Py, vars: &HashMap<String, Var>) -> Read<Expr> {
+        reflex_tir::script::parse_dim(e, self.source.text, vars)
+            .map_err(|error| self.source.at_line(error.line, error.message))
+    }
+
     pub fn lookup(&mut self, name: &str) -> Option<Var> {
         match self.vars.get(name) {
             Some(var) => Some(*var),
@@ -145,7 +167,11 @@ impl<'s> Dims<'s> {
                 };
                 Written::Tuple(items.iter().map(|e| self.written(e)).collect::<Read<_>>()?)
             }
-            (Some("R.Any" | "R.Object"), _) => Written::Any,
+            (Some("R.Any" | "R.Object"), _) | (Some("I.StringType"), Some(_)) => Written::Any,
+            (Some(path), None) if path.starts_with("T.") => {
+                let dtype = path[2..].parse().map_err(|_| self.source.expected("a type", e))?;
+                Written::Prim(dtype)
+            }
             (Some("R.Callable"), _) => Written::Func,
             _ => return Err(self.source.expected("a type", e)),
         })
@@ -188,9 +214,15 @@ impl<'s> Dims<'s> {
             self.source.refuse(at.start(), format!("`{text}` has no {what}"))
         };
         Ok(match written {
-            Written::Tensor { dtype: None, .. } => return Err(missing("element type")),
-            Written::Tensor { dims: Known::Nothing, .. } | Written::Shape(Known::Nothing) => {
-                return Err(missing("known number of dimensions"));
+            Written::Tensor { dtype: None, dims: Known::Dims(_) } => {
+                return Err(missing("element type"));
+            }
+            Written::Shape(Known::Nothing) => return Err(missing("known number of dimensions")),
+            Written::Tensor { dtype, dims: Known::Nothing } => {
+                Type::AnyTensor { dtype, rank: None }
+            }
+            Written::Tensor { dtype: None, dims: Known::Rank(rank) } => {
+                Type::AnyTensor { dtype: None, rank: Some(rank) }
             }
             Written::Tensor { dtype: Some(dtype), dims } => {
                 Type::Tensor(TensorType::new(dtype, self.known_dims(dims, hint)))
@@ -226,7 +258,7 @@ pub(super) fn is_path(e: &Py, path: &str) -> bool {
 }
 
 /// The names that an expression mentions, but `T`.
-fn names_in(e: &Py) -> Vec<String> {
+pub(super) fn names_in(e: &Py) -> Vec<String> {
     struct Names(Vec<String>);
     impl Visitor<'_> for Names {
         fn visit_expr(&mut self, e: &Py) {

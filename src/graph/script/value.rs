@@ -8,7 +8,7 @@ use super::Read;
 use super::args::{elements, int};
 use super::func::FuncParser;
 use super::types::is_path;
-use crate::{Binary, Node, Op, TensorType, Type, Unary, Value};
+use crate::{Binary, Datum, Node, Op, TensorType, Type, Unary, Value};
 
 /// Nesting of expressions that is read.
 const MAX_DEPTH: usize = 128;
@@ -48,6 +48,16 @@ impl FuncParser<'_, '_> {
             }
             Py::Subscript(s) => self.subscript(s),
             Py::Call(call) => self.call(call),
+            Py::NumberLiteral(_) => self.number_value(e),
+            Py::UnaryOp(u) if matches!(&*u.operand, Py::NumberLiteral(_)) => self.number_value(e),
+            Py::Attribute(a) if self.function_value(e).is_some() => {
+                let func = self.function_value(e).ok_or_else(|| self.source.unsupported(a))?;
+                Ok(Item::Value(self.datum(Datum::Func(func), Type::Func)))
+            }
+            Py::BinOp(_) if !self.is_value(e) => {
+                let value = self.dim_of(e)?;
+                Ok(Item::Value(self.integer(value)))
+            }
             Py::BinOp(b) => self.binary(b),
             Py::UnaryOp(u) if u.op == UnaryOp::USub => {
                 let x = self.value(&u.operand)?;
@@ -63,16 +73,47 @@ impl FuncParser<'_, '_> {
 
     /// An expression that is one value.
     pub fn value(&mut self, e: &Py) -> Read<Value> {
-        match self.item(e)? {
+        let item = self.item(e)?;
+        self.item_value(item, e)
+    }
+
+    /// An item as one value.
+    pub fn item_value(&mut self, item: Item, at: &Py) -> Read<Value> {
+        match item {
             Item::Value(value) => Ok(value),
             Item::Several(values) => Ok(self.tuple(values)),
-            Item::Shape(_) | Item::ShapeOf(_) => {
-                let text = self.source.shown(e);
-                let message = format!("the shape `{text}` is used as a value: not supported");
-                Err(self.source.refuse(e.start(), message))
+            Item::Shape(dims) => {
+                let ty = Type::Shape(dims.clone());
+                Ok(self.datum(Datum::Shape(dims), ty))
             }
-            Item::Members => Err(self.source.unsupported(e)),
+            Item::ShapeOf(tensor) => {
+                let name = "vm.builtin.tensor_to_shape".to_string();
+                let node = Node::CallPacked { name, args: vec![tensor], ints: vec![] };
+                Ok(self.b.bind_values(node, vec![Type::Object])[0])
+            }
+            Item::Members => Err(self.source.unsupported(at)),
         }
+    }
+
+    /// A value that is no tensor.
+    pub fn datum(&mut self, datum: Datum, ty: Type) -> Value {
+        self.sync_dims();
+        self.b.bind_values(Node::Datum(datum), vec![ty])[0]
+    }
+
+    pub fn integer(&mut self, e: Expr) -> Value {
+        self.datum(Datum::Int(e), Type::Prim(DType::I64))
+    }
+
+    /// A number by itself.
+    fn number_value(&mut self, e: &Py) -> Read<Item> {
+        Ok(Item::Value(match int(self.source, e) {
+            Ok(value) => self.integer(Expr::i64(value)),
+            Err(_) => {
+                let value = super::args::float(self.source, e)?;
+                self.datum(Datum::Float(value), Type::Prim(DType::F64))
+            }
+        }))
     }
 
     /// The values of a list, or of a tuple.
@@ -145,6 +186,13 @@ impl FuncParser<'_, '_> {
         match item {
             Item::Several(values) => {
                 Ok(Item::Value(*index.and_then(|i| values.get(i)).ok_or_else(missing)?))
+            }
+            Item::Value(value) if self.machine => {
+                let index = index.ok_or_else(missing)?;
+                let name = "vm.builtin.tuple_getitem".to_string();
+                let ints = vec![Expr::i64(index as i64)];
+                let node = Node::CallPacked { name, args: vec![value], ints };
+                Ok(Item::Value(self.b.bind_values(node, vec![Type::Object])[0]))
             }
             Item::Value(value) => match (self.b.ty(value), index) {
                 (Type::Tuple(types), Some(i)) if i < types.len() => {

@@ -18,26 +18,28 @@ impl Emitter<'_> {
     /// Checks the parameters' types, in TVM's order: all types, then all shapes, then the
     /// extents that are expressions.
     pub(super) fn check_params(&mut self) -> Result<()> {
-        let mut tensors = vec![];
+        let mut shaped = vec![];
         for (n, value) in self.func.params.iter().enumerate() {
-            let Type::Tensor(ty) = &self.func.values[*value].ty else { continue };
+            let ty = &self.func.values[*value].ty;
             let text = format!(
                 "ErrorContext(fn={}, loc=param[{n}], param={}, annotation={}) ",
                 self.func.name,
                 self.func.values[*value].name,
-                annotation(ty, self.func)
+                annotation_of(ty, self.func)
             );
-            tensors.push((*value, ty, text));
-        }
-        for (value, ty, text) in &tensors {
-            self.check_info(*value, ty, text)?;
+            self.check_kind(*value, ty, &text)?;
+            match ty {
+                Type::Tensor(ty) => shaped.push((*value, &ty.shape, text)),
+                Type::Shape(dims) => shaped.push((*value, dims, text)),
+                _ => {}
+            }
         }
         let mut new = BTreeSet::new();
         let mut pending = vec![];
-        for (value, ty, text) in &tensors {
+        for (value, dims, text) in &shaped {
             let arg = self.arg(*value)?;
-            if self.match_dims(arg, &ty.shape, text, &mut new)? {
-                pending.push((arg, &ty.shape, text));
+            if self.match_dims(arg, dims, text, &mut new)? {
+                pending.push((arg, dims, text));
             }
         }
         self.compute_dims(&new)?;
@@ -45,6 +47,36 @@ impl Emitter<'_> {
             self.match_dims(arg, shape, text, &mut BTreeSet::new())?;
         }
         Ok(())
+    }
+
+    /// Checks what a parameter is, its extents aside. The fields of a tuple are checked where
+    /// they are taken.
+    fn check_kind(&mut self, value: Value, ty: &Type, text: &str) -> Result<()> {
+        if let Type::Tensor(ty) = ty {
+            return self.check_info(value, ty, text);
+        }
+        let (arg, context) = (self.arg(value)?, self.b.string(text));
+        let (name, args) = match ty {
+            Type::AnyTensor { dtype, rank } => {
+                let rank = self.b.int(rank.map_or(-1, |rank| rank as i64));
+                let dtype = match dtype {
+                    Some(dtype) => self.b.dtype(*dtype),
+                    None => self.b.void_arg(),
+                };
+                ("vm.builtin.check_tensor_info", vec![arg, rank, dtype, context])
+            }
+            Type::Shape(dims) => {
+                let rank = self.b.int(dims.len() as i64);
+                ("vm.builtin.check_shape_info", vec![arg, rank, context])
+            }
+            Type::Prim(dtype) => {
+                let dtype = self.b.dtype(*dtype);
+                ("vm.builtin.check_prim_value_info", vec![arg, dtype, context])
+            }
+            Type::Func => ("vm.builtin.check_func_info", vec![arg, context]),
+            Type::Tensor(_) | Type::Tuple(_) | Type::Object => return Ok(()),
+        };
+        Ok(self.b.emit_call(name, &args, Reg::VOID)?)
     }
 
     fn check_info(&mut self, value: Value, ty: &TensorType, text: &str) -> Result<()> {
@@ -136,12 +168,18 @@ impl Emitter<'_> {
 
     /// Checks all of what a foreign function returned.
     pub(super) fn check_value(&mut self, value: Value, callee: &str) -> Result<()> {
-        let Type::Tensor(ty) = &self.func.values[value].ty else { return Ok(()) };
+        let ty = &self.func.values[value].ty;
         let text = format!(
             "ErrorContext(fn={}, result of {callee}, annotation={}) ",
             self.func.name,
-            annotation(ty, self.func)
+            annotation_of(ty, self.func)
         );
+        let Type::Tensor(ty) = ty else {
+            self.check_kind(value, ty, &text)?;
+            let Type::Shape(dims) = ty else { return Ok(()) };
+            let arg = self.arg(value)?;
+            return self.match_all(arg, dims, &text);
+        };
         self.check_info(value, ty, &text)?;
         let arg = self.arg(value)?;
         self.match_all(arg, &ty.shape, &text)
@@ -173,8 +211,10 @@ impl Emitter<'_> {
         dims: &[Expr],
         source: &str,
     ) -> Result<()> {
-        let Type::Tensor(ty) = &self.func.values[value].ty else { return Ok(()) };
         let mut arg = self.arg(value)?;
+        let Type::Tensor(ty) = &self.func.values[value].ty else {
+            return self.match_integer(arg, dims, source);
+        };
         if ty.shape.is_empty() {
             let one = self.b.shape(&[1]);
             arg = self.call("vm.builtin.reshape", &[arg, one])?;
@@ -182,6 +222,48 @@ impl Emitter<'_> {
         let shape = self.call("vm.builtin.tensor_to_shape", &[arg])?;
         let text = format!("ErrorContext(match_shape, fn={}, node={source}) ", self.func.name);
         self.match_all(shape, dims, &text)
+    }
+}
+
+impl Emitter<'_> {
+    /// Binds an integer to a dimension, or compares them.
+    fn match_integer(&mut self, arg: Arg, dims: &[Expr], source: &str) -> Result<()> {
+        let mut new = BTreeSet::new();
+        for dim in dims {
+            let (code, entry) = match dim.as_var() {
+                Some(var) if self.known.insert(var) => {
+                    new.insert(var);
+                    (STORE, self.slot(dim)? as i64)
+                }
+                _ => {
+                    let (load, entry) = self.entry(dim)?;
+                    (if load == 0 { ASSERT_IMM } else { ASSERT_LOAD }, entry)
+                }
+            };
+            let text = format!("ErrorContext(match_shape, fn={}, node={source}) ", self.func.name);
+            let args =
+                [arg, self.heap_arg, self.b.int(code), self.b.int(entry), self.b.string(&text)];
+            self.b.emit_call("vm.builtin.match_prim_value", &args, Reg::VOID)?;
+        }
+        self.compute_dims(&new)
+    }
+}
+
+fn annotation_of(ty: &Type, func: &Func) -> String {
+    match ty {
+        Type::Tensor(ty) => annotation(ty, func),
+        Type::AnyTensor { .. } => "R.Tensor".to_string(),
+        Type::Shape(dims) => {
+            let dims: Vec<String> = dims.iter().map(|d| dim_text(d, func)).collect();
+            format!("R.Shape([{}])", dims.join(", "))
+        }
+        Type::Prim(dtype) => format!("T.{dtype}"),
+        Type::Tuple(types) => {
+            let types: Vec<String> = types.iter().map(|ty| annotation_of(ty, func)).collect();
+            format!("R.Tuple({})", types.join(", "))
+        }
+        Type::Func => "R.Callable".to_string(),
+        Type::Object => "R.Any".to_string(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use reflex_graph::{Binding, Body, Func, FuncData, FuncId, Module, Node, Op, Type, Value};
+use reflex_graph::{Binding, Body, Datum, Func, FuncData, FuncId, Module, Node, Op, Type, Value};
 use reflex_tir::{DType, Expr, PrimFunc, Var};
 use reflex_vm::builder::ExecBuilder;
 use reflex_vm::bytecode::{Arg, Reg};
@@ -195,6 +195,11 @@ impl<'a> Emitter<'a> {
                 self.at.insert(outputs[0], constant);
                 Ok(())
             }
+            Node::Datum(datum) => {
+                let arg = self.datum(datum)?;
+                self.at.insert(outputs[0], arg);
+                Ok(())
+            }
             Node::Op { op: Op::Reshape(shape), args } => {
                 if let Some([from, to]) = reshape_counts(self.func, args[0], shape) {
                     self.check_count(&from, &to, &binding.source)?;
@@ -248,6 +253,23 @@ impl<'a> Emitter<'a> {
                 self.match_elements(outputs[0], dims, &binding.source)
             }
         }
+    }
+
+    /// A datum as an argument. What stands in a register stands in one of its own.
+    fn datum(&mut self, datum: &Datum) -> Result<Arg> {
+        Ok(match datum {
+            Datum::Shape(dims) => match self.shape(dims)? {
+                made @ Arg::Reg(_) => self.copy(made)?,
+                constant => constant,
+            },
+            Datum::Int(e) => self.scalar(e)?,
+            Datum::Float(x) => self.b.float(*x),
+            Datum::Text(text) => self.b.string(text),
+            Datum::DType(dtype) => self.b.dtype(*dtype),
+            Datum::Func(func) => self.b.f(self.module.funcs[*func].name()),
+            Datum::Null => self.call("vm.builtin.null_value", &[])?,
+            Datum::Machine => self.b.vm_state(),
+        })
     }
 
     /// The results of a call: one value, or the items of a tuple.

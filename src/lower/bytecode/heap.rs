@@ -25,6 +25,7 @@ impl Heap {
             types.extend(&binding.outputs);
             match &binding.node {
                 Node::CallTir { scalars, .. } => exprs.extend(scalars.iter().cloned()),
+                Node::Datum(_) => binding.node.dims(&mut |e| exprs.push(e.clone())),
                 Node::CallPacked { ints, .. } => exprs.extend(ints.iter().cloned()),
                 Node::MatchShape { dims, .. } => exprs.extend(dims.iter().cloned()),
                 Node::Op { op: Op::Reshape(shape), args } => {
@@ -38,7 +39,11 @@ impl Heap {
             match &func.values[value].ty {
                 Type::Tensor(t) => exprs.extend(t.shape.iter().cloned()),
                 Type::Shape(dims) => exprs.extend(dims.iter().cloned()),
-                Type::Prim(_) | Type::Tuple(_) | Type::Func | Type::Object => {}
+                Type::AnyTensor { .. }
+                | Type::Prim(_)
+                | Type::Tuple(_)
+                | Type::Func
+                | Type::Object => {}
             }
         }
         exprs.iter().for_each(|e| heap.add(e));

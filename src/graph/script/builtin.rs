@@ -1,0 +1,157 @@
+//! Plain values, and the calls that TVM's pipeline leaves: builtins, memory, kernels that work
+//! in place or compute an integer.
+
+use std::collections::HashMap;
+
+use cranelift_entity::EntityRef;
+use reflex_tir::Expr;
+use ruff_python_ast::{self as ast, Expr as Py};
+use ruff_text_size::Ranged;
+
+use super::Read;
+use super::args::{Args, elements, string};
+use super::func::FuncParser;
+use super::module::{Member, MemberKind};
+use super::value::Item;
+use crate::{Datum, Node, Type, Value};
+
+impl FuncParser<'_, '_> {
+    /// `R.str("...")`, `R.dtype("...")`, `R.prim_value(...)`, `R.null_value()`.
+    pub(super) fn plain(&mut self, name: &str, call: &ast::ExprCall) -> Read<Value> {
+        if matches!(name, "null_value" | "reflex.machine") {
+            Args::bind(self.source, call, &[])?;
+            let datum = if name == "null_value" { Datum::Null } else { Datum::Machine };
+            return Ok(self.datum(datum, Type::Object));
+        }
+        let args = Args::bind(self.source, call, &["value"])?;
+        let value = args.need("value")?;
+        match name {
+            "str" => {
+                let text = string(self.source, value)?.to_string();
+                Ok(self.datum(Datum::Text(text), Type::Object))
+            }
+            "dtype" => {
+                let dtype = super::args::dtype(self.source, value)?;
+                Ok(self.datum(Datum::DType(dtype), Type::Object))
+            }
+            _ if self.is_value(value) || matches!(value, Py::NumberLiteral(_)) => self.value(value),
+            _ => {
+                let value = self.dim_of(value)?;
+                Ok(self.integer(value))
+            }
+        }
+    }
+
+    /// Calls of builtins by what Relax calls them.
+    pub(super) fn builtin(&mut self, name: &str, call: &ast::ExprCall) -> Read<Item> {
+        let list = &*call.arguments.args;
+        let (builtin, list, machine) = match (name, list) {
+            // A register is cleared after its last use anyway.
+            ("vm.kill_object", [one]) => {
+                self.value(one)?;
+                return Ok(Item::Several(vec![]));
+            }
+            ("vm.alloc_storage", list) => ("vm.builtin.alloc_storage", list, true),
+            // The last argument is the device, which is the storage's.
+            ("vm.alloc_tensor", [list @ .., _]) if list.len() == 4 => {
+                ("vm.builtin.alloc_tensor", list, false)
+            }
+            ("vm.call_tir_dyn", [callee, args]) => {
+                let list = elements(args).unwrap_or(std::slice::from_ref(args));
+                let Some((name, Member { kind: MemberKind::Kernel, .. })) = self.member(callee)
+                else {
+                    return Err(self.source.expected("a kernel of this module", callee));
+                };
+                let (args, ints) = self.mixed(list)?;
+                self.b.bind_values(Node::CallPacked { name, args, ints }, vec![]);
+                return Ok(Item::Several(vec![]));
+            }
+            ("call_builtin_with_ctx", [name, args]) => {
+                let list = elements(args).unwrap_or(std::slice::from_ref(args));
+                (string(self.source, name)?, list, true)
+            }
+            _ => return Err(self.source.unsupported(call)),
+        };
+        let (mut args, ints) = self.mixed(list)?;
+        if machine {
+            args.insert(0, self.datum(Datum::Machine, Type::Object));
+        }
+        let node = Node::CallPacked { name: builtin.to_string(), args, ints };
+        Ok(Item::Value(self.b.bind_values(node, vec![Type::Object])[0]))
+    }
+
+    /// `R.call_tir_inplace`: the kernel works on its operands, which are its results.
+    pub(super) fn call_in_place(&mut self, call: &ast::ExprCall) -> Read<Item> {
+        let names = &["gvar", "args", "out_ty", "inplace_indices"];
+        let args = Args::bind(self.source, call, names)?;
+        let callee = args.need("gvar")?;
+        let Some((name, Member { kind: MemberKind::Kernel, .. })) = self.member(callee) else {
+            return Err(self.source.expected("a kernel of this module", callee));
+        };
+        let operands = args.need("args")?;
+        let list = elements(operands).unwrap_or(std::slice::from_ref(operands));
+        let (values, ints) = self.mixed(list)?;
+        args.need("inplace_indices")?;
+        let indices = args.ints("inplace_indices")?.unwrap_or_default();
+        let results = indices.iter().map(|i| values.get(usize::try_from(*i).ok()?).copied());
+        let Some(results) = results.collect::<Option<Vec<Value>>>() else {
+            let message = "`R.call_tir_inplace` with results that are no operands is not supported";
+            return Err(self.source.refuse(call.start(), message));
+        };
+        self.b.bind_values(Node::CallPacked { name, args: values, ints }, vec![]);
+        Ok(match results.as_slice() {
+            [one] => Item::Value(*one),
+            _ => Item::Several(results),
+        })
+    }
+
+    /// A kernel that only computes an integer from integers.
+    pub(super) fn call_integer(
+        &mut self,
+        call: &ast::ExprCall,
+        name: &str,
+        params: &[String],
+        value: &Py,
+    ) -> Read<Item> {
+        if params.len() != call.arguments.args.len() {
+            let (wanted, given) = (params.len(), call.arguments.args.len());
+            let message = format!("`{name}` takes {wanted} arguments, not {given}");
+            return Err(self.source.refuse(call.start(), message));
+        }
+        let mut own = HashMap::new();
+        let mut given = HashMap::new();
+        for (n, (param, e)) in params.iter().zip(&*call.arguments.args).enumerate() {
+            let dim = match self.is_value(e) {
+                false => self.dim_of(e)?,
+                true => {
+                    let value = self.value(e)?;
+                    let dim = self.dims.fresh(param);
+                    self.sync_dims();
+                    let ty = self.b.ty(value).clone();
+                    let node = Node::MatchShape { value, dims: vec![dim.clone()] };
+                    self.b.bind_values(node, vec![ty]);
+                    dim
+                }
+            };
+            own.insert(param.clone(), reflex_tir::Var::new(n));
+            given.insert(reflex_tir::Var::new(n), dim);
+        }
+        let value = self.dims.expr_over(value, &own)?;
+        let value = crate::dims::simplify(&value.substitute(&|var| given.get(&var).cloned()));
+        Ok(Item::Value(self.integer(value)))
+    }
+
+    /// The elements of an int64 tensor as dimensions, read at run time.
+    pub(super) fn elements_of(&mut self, at: &Py, tensor: Value) -> Read<Vec<Expr>> {
+        let ty = self.tensor(at, tensor)?;
+        let rank = match ty.const_shape().as_deref() {
+            Some([rank @ 0..=64]) => *rank,
+            _ => return Err(self.source.refuse(at.start(), "the rank of this shape is not known")),
+        };
+        let dims: Vec<Expr> = (0..rank).map(|_| self.dims.fresh("d")).collect();
+        self.sync_dims();
+        let node = Node::MatchShape { value: tensor, dims: dims.clone() };
+        self.b.bind_values(node, vec![Type::Tensor(ty)]);
+        Ok(dims)
+    }
+}

@@ -1,0 +1,143 @@
+//! Packed functions across the boundary: those of a shared library written in C, with functions
+//! as arguments, and errors with kind, message and backtrace in both directions.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use reflex::{Any, Engine, Function, Mode, Tensor, library_function, register, registered};
+use reflex_runtime::error::Error;
+use reflex_runtime::value::AnyView;
+
+/// Functions in tvm-ffi's convention, without any header.
+const SOURCE: &str = r#"
+typedef struct { int type; unsigned zero; union { long long i; double f; void* p; } v; } Any;
+
+/* What the loader fills in. */
+int (*__TVMFFIFunctionCall)(void* function, Any* args, int count, Any* result);
+void (*__TVMFFIErrorSetRaisedFromCStr)(const char* kind, const char* message);
+
+int __tvm_ffi_twice(void* self, const Any* args, int count, Any* result) {
+  if (count != 1 || args[0].type != 1) {
+    __TVMFFIErrorSetRaisedFromCStr("TypeError", "twice takes one integer");
+    return -1;
+  }
+  result->type = 1;
+  result->v.i = 2 * args[0].v.i;
+  return 0;
+}
+
+/* apply(f, x): calls what it is given. */
+int __tvm_ffi_apply(void* self, const Any* args, int count, Any* result) {
+  if (count != 2) {
+    __TVMFFIErrorSetRaisedFromCStr("TypeError", "apply takes a function and its argument");
+    return -1;
+  }
+  return __TVMFFIFunctionCall(args[0].v.p, (Any*)args + 1, 1, result);
+}
+"#;
+
+fn library() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let (source, library) = (folder.join("packed.c"), folder.join("packed.so"));
+        std::fs::write(&source, SOURCE).expect("writes");
+        let mut built = Command::new("cc");
+        built.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(&source);
+        let output = built.output().expect("cc runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        library
+    })
+}
+
+fn own(name: &str) -> Function {
+    library_function(library(), name).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn call(function: &Function, args: &[Any]) -> Result<i64, Error> {
+    let views: Vec<AnyView<'_>> = args.iter().map(Any::view).collect();
+    function.call(&views).map(|value| i64::try_from(value).expect("an integer"))
+}
+
+#[test]
+fn functions_of_a_shared_library_are_called_and_given_functions() {
+    let (twice, apply) = (own("twice"), own("apply"));
+    assert_eq!(call(&twice, &[21_i64.into()]).unwrap(), 42);
+    // A function of its own, and one of ours, which outlive the caller's handle.
+    assert_eq!(call(&apply, &[twice.clone().into(), 4_i64.into()]).unwrap(), 8);
+    let ours = Function::new(|args| {
+        let x: i64 = reflex_runtime::function::arg(args, 0)?;
+        Ok(Any::from(x + 1))
+    });
+    assert_eq!(call(&apply, &[ours.into(), 4_i64.into()]).unwrap(), 5);
+}
+
+#[test]
+fn errors_cross_in_both_directions_with_kind_message_and_backtrace() {
+    let (twice, apply) = (own("twice"), own("apply"));
+    let error = call(&twice, &[]).unwrap_err();
+    assert_eq!((&*error.kind(), &*error.message()), ("TypeError", "twice takes one integer"));
+    // Ours through their code and back: nothing of it is lost.
+    let ours = Function::new(|_| {
+        Err(Error::with_context(
+            "LookupError",
+            "no such row",
+            "  File \"table.rs\", row 7\n",
+            None,
+            None,
+        ))
+    });
+    let error = call(&apply, &[ours.into(), 1_i64.into()]).unwrap_err();
+    assert_eq!((&*error.kind(), &*error.message()), ("LookupError", "no such row"));
+    assert!(error.backtrace().contains("table.rs"), "{}", error.backtrace());
+}
+
+#[test]
+fn a_program_calls_them_in_every_mode() {
+    register("tests.packed.twice", own("twice")).expect("a free name");
+    register("tests.packed.apply", own("apply")).expect("a free name");
+    assert!(registered("tests.packed.twice").is_some());
+    let text = "
+@I.ir_module
+class Module:
+    @R.function(pure=False)
+    def main(x: R.Any) -> R.Any:
+        y: R.Any = R.call_packed(\"tests.packed.twice\", x, ty_args=(R.Any,))
+        return y
+
+    @R.function(pure=False)
+    def through(f: R.Callable, x: R.Any) -> R.Any:
+        y: R.Any = R.call_packed(\"tests.packed.apply\", f, x, ty_args=(R.Any,))
+        return y
+";
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("calls.py");
+    std::fs::write(&path, text).expect("writes");
+    let program = Engine::new().and_then(|e| e.load(&path)).unwrap_or_else(|e| panic!("{e}"));
+    for mode in Mode::ALL {
+        let mut session = program.session(mode).expect("a session");
+        for turn in 0..200_i64 {
+            let y = session.call_values("main", &[turn.into()]).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(i64::try_from(y).unwrap(), 2 * turn, "{mode}");
+        }
+        let twice = registered("tests.packed.twice").expect("registered");
+        let y = session.call_values("through", &[twice.into(), 5_i64.into()]).unwrap();
+        assert_eq!(i64::try_from(y).unwrap(), 10, "{mode}");
+        let x: Any = Tensor::from_slice(&[1], &[1.0_f32]).unwrap().into();
+        let error = session.call_values("main", &[x]).unwrap_err();
+        assert_eq!(error.to_object().kind(), "TypeError", "{mode}: {error}");
+        assert!(error.to_string().contains("twice takes one integer"), "{mode}: {error}");
+        assert!(error.to_string().contains("main"), "{mode}: {error}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_an_error() {
+    let missing = library_function(library(), "thrice").unwrap_err().to_string();
+    assert!(missing.contains("packed.so") && missing.contains("`thrice`"), "{missing}");
+    let missing = library_function(Path::new("/nonexistent.so"), "f").unwrap_err().to_string();
+    assert!(missing.contains("/nonexistent.so"), "{missing}");
+    let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    assert!(library_function(&text, "f").is_err());
+}
