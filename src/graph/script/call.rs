@@ -242,7 +242,8 @@ impl<'s> FuncParser<'s, '_> {
             // An integer parameter is a dimension where one may stand.
             Py::Name(name) => match self.lookup(name.id.as_str()) {
                 Some(Item::Value(value)) => {
-                    !matches!(self.b.ty(value), Type::Prim(_)) || !self.dims.knows(name.id.as_str())
+                    !matches!(self.b.ty(value), Type::Prim(_))
+                        || self.dims.known(name.id.as_str()).is_none()
                 }
                 found => found.is_some(),
             },

@@ -133,9 +133,11 @@ impl FuncParser<'_, '_> {
         callee: Value,
         written: Option<&Written>,
     ) -> Read<Item> {
-        if *self.b.ty(callee) != Type::Func || !call.arguments.keywords.is_empty() {
+        let callable = self.machine || *self.b.ty(callee) == Type::Func;
+        if !callable || !call.arguments.keywords.is_empty() {
             return Err(self.source.unsupported(call));
         }
+        let written = if self.machine { Some(&Written::Any) } else { written };
         let Some(written) = written else {
             let text = self.source.shown(call);
             let message = format!("the result of `{text}` has no type: annotate it");

@@ -64,9 +64,9 @@ impl<'s> Dims<'s> {
         var
     }
 
-    /// Whether a name is a dimension that this function has mentioned.
-    pub fn knows(&self, name: &str) -> bool {
-        self.vars.contains_key(name)
+    /// The dimension of a name that this function has mentioned.
+    pub fn known(&self, name: &str) -> Option<Var> {
+        self.vars.get(name).copied()
     }
 
     /// The names that the module declares.
@@ -153,7 +153,7 @@ impl<'s> Dims<'s> {
             (Some("R.Shape"), None) => Written::Shape(Known::Nothing),
             (Some("R.Shape"), Some(call)) => {
                 let args = Args::bind(self.source, call, &["values", "ndim"])?;
-                Written::Shape(self.known(&args, "values")?)
+                Written::Shape(self.extents(&args, "values")?)
             }
             (Some("R.Prim"), Some(call)) => {
                 let args = Args::bind(self.source, call, &["dtype"])?;
@@ -185,12 +185,14 @@ impl<'s> Dims<'s> {
             let dims = self.rank(&args)?;
             return Ok(Written::Tensor { dtype: Some(dtype(self.source, text)?), dims });
         }
-        let dims = self.known(&args, "shape")?;
+        let dims = self.extents(&args, "shape")?;
         Ok(Written::Tensor { dtype: args.dtype("dtype")?, dims })
     }
 
-    fn known(&mut self, args: &Args<'_>, name: &str) -> Read<Known> {
+    fn extents(&mut self, args: &Args<'_>, name: &str) -> Read<Known> {
         match args.get(name) {
+            // A shape that is a value.
+            Some(Py::Name(_)) => Ok(Known::Nothing),
             Some(shape) => Ok(Known::Dims(self.list(shape)?)),
             None => self.rank(args),
         }

@@ -166,6 +166,13 @@ impl FuncParser<'_, '_> {
     fn name(&mut self, name: &ast::ExprName) -> Read<Item> {
         let text = name.id.as_str();
         if let Some(item) = self.lookup(text) {
+            // An integer parameter is a dimension.
+            if let Item::Value(value) = item
+                && matches!(self.b.ty(value), Type::Prim(_))
+                && let Some(var) = self.dims.known(text)
+            {
+                return Ok(Item::Value(self.integer(Expr::var(var))));
+            }
             return Ok(item);
         }
         if text == self.cx.class {

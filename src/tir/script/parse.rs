@@ -171,6 +171,14 @@ pub(super) struct Parser<'s> {
 
 pub(super) type Read<T> = Result<T, ScriptError>;
 
+/// A block that says nothing of what it does: no iterators, no regions, and no blocks inside.
+fn is_opaque(b: &crate::Block) -> bool {
+    let mut plain = b.iters.is_empty() && b.reads.is_empty() && b.writes.is_empty();
+    plain &= b.predicate.as_int() == Some(1);
+    b.body.visit(&mut |s| plain &= !matches!(s, Stmt::Block(_)));
+    plain
+}
+
 impl<'s> Parser<'s> {
     fn new(text: &'s str, name: &str, symbols: &[String]) -> Parser<'s> {
         Parser {
@@ -246,7 +254,11 @@ impl<'s> Parser<'s> {
             return Err(self.refuse(def.name.range.start(), message));
         }
         self.func.body = match body {
-            Stmt::Block(b) if b.name == "root" && b.iters.is_empty() && b.init.is_none() => {
+            Stmt::Block(b)
+                if b.iters.is_empty()
+                    && b.init.is_none()
+                    && (b.name == "root" || is_opaque(&b)) =>
+            {
                 self.func.allocs.extend(b.allocs);
                 b.body
             }
@@ -315,6 +327,13 @@ impl<'s> Parser<'s> {
         let named = args.keywords.iter().map(|k| (k.arg.as_ref().map(|a| a.as_str()), &k.value));
         let positional = args.args.iter().skip(1).zip(["dtype", "?"]);
         for (key, value) in positional.map(|(v, k)| (Some(k), v)).chain(named) {
+            match (key, value) {
+                // Every buffer begins where its data pointer says, and needs no more than its
+                // elements' own alignment.
+                (Some("align"), Py::NumberLiteral(_)) => continue,
+                (Some("elem_offset"), Py::Name(_)) => continue,
+                _ => {}
+            }
             let Py::StringLiteral(text) = value else { return Err(self.unsupported(value)) };
             let text = text.value.to_str();
             match key {

@@ -91,6 +91,8 @@ impl Parser<'_> {
                 self.func.attrs.extend(attrs);
                 Ok(true)
             }
+            // How TVM is to compile what follows: in order, which is how it is written.
+            (Some("T.attr"), [Py::Dict(attrs)]) if is_sequential(attrs) => Ok(true),
             (Some("T.evaluate"), [Py::NumberLiteral(_)]) => Ok(false),
             _ => Err(self.unsupported(e)),
         }
@@ -265,6 +267,14 @@ impl Parser<'_> {
         };
         Ok((kind, annotations))
     }
+}
+
+/// `{"pragma_scope": "seq"}`
+fn is_sequential(attrs: &ast::ExprDict) -> bool {
+    let text = |e: &Py| e.as_string_literal_expr().map(|s| s.value.to_str().to_string());
+    let items =
+        attrs.items.iter().map(|item| (item.key.as_ref().and_then(text), text(&item.value)));
+    items.eq([(Some("pragma_scope".to_string()), Some("seq".to_string()))])
 }
 
 /// Statements that were collected back to front, as one.
