@@ -4,7 +4,10 @@
 //! in `fuzz_targets/` are glue. An oracle panics when its sentence is false, and says what differs.
 #![forbid(unsafe_code)]
 
+pub mod blobs;
 pub mod host;
+pub mod mutate;
 pub mod oracles;
 pub mod programs;
 pub mod schedules;
+pub mod scripts;

@@ -65,6 +65,9 @@ fn print_function(out: &mut String, exec: &Executable, f: &Function) {
         FuncKind::VmTir => writeln!(out, "@{name}({params}) regs={regs} vm_tir_func;"),
         FuncKind::Vm => writeln!(out, "@{name}({params}) regs={regs}:"),
     };
+    if f.kind != FuncKind::Vm {
+        return;
+    }
     for index in instr_range(f) {
         let Ok(instr) = exec.instr(index) else { break };
         let _ = writeln!(out, "{}", instr_text(exec, instr));

@@ -93,6 +93,7 @@ static PEAK_LIVE: AtomicUsize = AtomicUsize::new(0);
 static RESIDENT: AtomicUsize = AtomicUsize::new(0);
 static PEAK_RESIDENT: AtomicUsize = AtomicUsize::new(0);
 static CACHE_LIMIT: AtomicUsize = AtomicUsize::new(256 << 20);
+static MEMORY_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// What each thread may keep however little was in use at once.
 const SMALL_CACHE: usize = 1 << 20;
 
@@ -100,6 +101,12 @@ const SMALL_CACHE: usize = 1 << 20;
 /// the peak of what was in use; takes effect as blocks are released.
 pub fn set_cache_limit(bytes: usize) {
     CACHE_LIMIT.store(bytes, Ordering::Relaxed);
+}
+
+/// Bounds what is in use at once over all threads: beyond it, allocations fail with a
+/// `MemoryError`. There is no bound at first.
+pub fn set_memory_limit(bytes: usize) {
+    MEMORY_LIMIT.store(bytes, Ordering::Relaxed);
 }
 
 impl DeviceAllocator for Cpu {
@@ -113,12 +120,16 @@ impl DeviceAllocator for Cpu {
             return Err(exhausted(bytes));
         }
         let class = Class::of(bytes);
-        let cached = CACHE.try_with(|cache| cache.borrow_mut().take(class)).ok().flatten();
-        let data = match cached {
-            Some(data) => data,
-            None => obtain(class.size).ok_or_else(|| exhausted(bytes))?,
-        };
         let live = LIVE.fetch_add(class.size, Ordering::Relaxed) + class.size;
+        if live > MEMORY_LIMIT.load(Ordering::Relaxed) {
+            LIVE.fetch_sub(class.size, Ordering::Relaxed);
+            return Err(over_limit(bytes));
+        }
+        let cached = CACHE.try_with(|cache| cache.borrow_mut().take(class)).ok().flatten();
+        let Some(data) = cached.or_else(|| obtain(class.size)) else {
+            LIVE.fetch_sub(class.size, Ordering::Relaxed);
+            return Err(exhausted(bytes));
+        };
         if live > PEAK_LIVE.load(Ordering::Relaxed) {
             PEAK_LIVE.fetch_max(live, Ordering::Relaxed);
         }
@@ -155,6 +166,13 @@ impl DeviceAllocator for Cpu {
 #[cold]
 fn exhausted(bytes: usize) -> Error {
     Error::new("MemoryError", format!("cannot allocate {bytes} bytes of tensor data"))
+}
+
+#[cold]
+fn over_limit(bytes: usize) -> Error {
+    let limit = MEMORY_LIMIT.load(Ordering::Relaxed);
+    let what = format!("{bytes} more bytes of tensor data exceed the limit of {limit} bytes");
+    Error::new("MemoryError", what)
 }
 
 /// A size that blocks are rounded up to, with its list's number.

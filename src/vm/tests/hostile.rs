@@ -310,7 +310,10 @@ fn listings_read_back() {
     exec.constants.push(Constant::Str("a;\"b\\c\n\u{e9}".into()));
     exec.constants.push(Constant::Float(f64::from_bits(0x7FF8_0000_0000_0001)));
     exec.functions.push(Function::packed("odd name;(x)"));
+    // A range of code means nothing for a packed function.
+    exec.functions.push(Function { end_instr: 3, ..Function::packed("other") });
     let text = print(&exec);
+    exec.functions.last_mut().unwrap().end_instr = 0;
     let back = parse(&text).unwrap();
     // NaN is not equal to itself, so the text is compared as well as the rest.
     assert_eq!(print(&back), text);

@@ -57,4 +57,10 @@ fn four_hundred_sizes_leave_at_most_twice_the_largest_working_set() {
     device::set_cache_limit(1 << 20);
     drop(s.call("main", &[Shape::new(&[LARGEST]).into()]).unwrap());
     assert!(CPU.statistics().resident <= 1 << 20, "{:?}", CPU.statistics());
+
+    device::set_memory_limit(1 << 20);
+    let error = s.call("main", &[Shape::new(&[LARGEST]).into()]).unwrap_err();
+    assert!(error.to_string().contains("exceed the limit of 1048576 bytes"), "{error}");
+    assert!(s.call("main", &[Shape::new(&[1000]).into()]).is_ok());
+    assert_eq!(CPU.statistics().live, 0, "{:?}", CPU.statistics());
 }
