@@ -7,7 +7,7 @@
 //! Not here: types that only hold when a check has taken its usual path.
 
 use reflex_runtime::abi::type_index;
-use reflex_vm::builtins::Builtin;
+use reflex_vm::builtins::{Builtin, Gives};
 use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op, Source};
 use reflex_vm::program::Program;
 
@@ -204,7 +204,7 @@ pub(crate) fn apply(program: &Program, func: &FuncCode, pc: usize, state: &mut [
             set(dst, Holds::Any);
         }
         Op::Builtin { builtin, dst, .. } => {
-            let made = builtin.allocates().then_some(Holds::Made(pc as u32));
+            let made = builtin.native().reuses().then_some(Holds::Made(pc as u32));
             set(dst, made.or(result_tag(builtin).map(Holds::Tag)).unwrap_or(Holds::Any));
         }
         Op::Copy { src, dst } => {
@@ -251,31 +251,13 @@ fn moved(func: &FuncCode, args: ArgRange) -> impl Iterator<Item = u32> {
 
 /// The type of every result of a builtin, where there is one such type.
 pub(crate) fn result_tag(builtin: Builtin) -> Option<i32> {
-    match builtin {
-        Builtin::CheckTensorInfo
-        | Builtin::CheckShapeInfo
-        | Builtin::CheckPrimValueInfo
-        | Builtin::CheckStringInfo
-        | Builtin::CheckTupleInfo
-        | Builtin::CheckFuncInfo
-        | Builtin::MatchShape
-        | Builtin::MatchPrimValue
-        | Builtin::NullValue
-        | Builtin::TupleResetItem => Some(type_index::NONE),
-        Builtin::MakePrimValue => Some(type_index::INT),
-        Builtin::ReadIfCond => Some(type_index::BOOL),
-        Builtin::AllocShapeHeap
-        | Builtin::AllocTensor
-        | Builtin::Reshape
-        | Builtin::ToDevice
-        | Builtin::EnsureZeroOffset => Some(type_index::TENSOR),
-        Builtin::MakeShape | Builtin::ShapeOf | Builtin::TensorToShape => Some(type_index::SHAPE),
-        Builtin::MakeTuple => Some(type_index::ARRAY),
-        Builtin::AllocStorage
-        | Builtin::MakeClosure
-        | Builtin::Copy
-        | Builtin::TupleGetItem
-        | Builtin::InvokeClosure
-        | Builtin::CallTirDyn => None,
+    match builtin.gives() {
+        Gives::None => Some(type_index::NONE),
+        Gives::Int => Some(type_index::INT),
+        Gives::Bool => Some(type_index::BOOL),
+        Gives::Tensor => Some(type_index::TENSOR),
+        Gives::Shape => Some(type_index::SHAPE),
+        Gives::Tuple => Some(type_index::ARRAY),
+        Gives::Any => None,
     }
 }

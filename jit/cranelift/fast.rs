@@ -13,7 +13,7 @@ use reflex_runtime::abi::{
     TENSOR_DLTENSOR, type_index,
 };
 use reflex_runtime::dtype::DType;
-use reflex_vm::builtins::{Builtin, make_code, match_code};
+use reflex_vm::builtins::{Builtin, Native, make_code, match_code};
 
 use crate::emit::{Bits, Emit, Slot, trusted};
 
@@ -69,36 +69,22 @@ struct Pair {
 impl Fast<'_, '_> {
     /// Writes the fast path of a builtin; `None` means that there is none and nothing was written.
     pub(crate) fn builtin(&mut self, builtin: Builtin, args: &[Operand]) -> Option<Produced> {
-        match builtin {
-            Builtin::CheckTensorInfo => self.check_tensor(args),
-            Builtin::CheckShapeInfo => self.check_shape(args),
-            Builtin::CheckTupleInfo => self.check_tuple(args),
-            Builtin::MatchShape => self.match_shape(args),
-            Builtin::MatchPrimValue => self.match_prim_value(args),
-            Builtin::MakePrimValue => self.make_prim_value(args),
-            Builtin::ReadIfCond => self.read_if_cond(args),
-            Builtin::TupleGetItem => self.tuple_item(args),
-            Builtin::NullValue => Some(Produced::None),
-            // These allocate (see `recycle`), or are rare: a call does not matter beside what they
-            // do.
-            Builtin::AllocShapeHeap
-            | Builtin::MakeShape
-            | Builtin::CheckPrimValueInfo
-            | Builtin::CheckStringInfo
-            | Builtin::CheckFuncInfo
-            | Builtin::AllocStorage
-            | Builtin::AllocTensor
-            | Builtin::Copy
-            | Builtin::Reshape
-            | Builtin::ShapeOf
-            | Builtin::TensorToShape
-            | Builtin::ToDevice
-            | Builtin::EnsureZeroOffset
-            | Builtin::MakeTuple
-            | Builtin::TupleResetItem
-            | Builtin::MakeClosure
-            | Builtin::InvokeClosure
-            | Builtin::CallTirDyn => None,
+        match builtin.native() {
+            Native::CheckTensor => self.check_tensor(args),
+            Native::CheckShape => self.check_shape(args),
+            Native::CheckTuple => self.check_tuple(args),
+            Native::MatchShape => self.match_shape(args),
+            Native::MatchPrimValue => self.match_prim_value(args),
+            Native::MakePrimValue => self.make_prim_value(args),
+            Native::ReadIfCond => self.read_if_cond(args),
+            Native::TupleItem => self.tuple_item(args),
+            Native::Nothing => Some(Produced::None),
+            // What is allocated comes back elsewhere: see `recycle`.
+            Native::ReuseStorage
+            | Native::ReuseTensor
+            | Native::ReuseHeap
+            | Native::ReuseShape
+            | Native::Call => None,
         }
     }
 

@@ -24,7 +24,7 @@ use reflex_runtime::storage::Storage;
 use reflex_runtime::tensor;
 use reflex_runtime::value::AnyView;
 use reflex_vm::abi::SESSION_RECYCLED;
-use reflex_vm::builtins::Builtin;
+use reflex_vm::builtins::{Builtin, Native};
 use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op};
 use reflex_vm::program::Program;
 
@@ -179,12 +179,12 @@ impl Chosen {
         state: &[Holds],
     ) -> Option<()> {
         let own = args.func.allocation(pc)?;
-        let (kind, plan) = match builtin {
-            Builtin::AllocStorage => {
+        let (kind, plan) = match builtin.native() {
+            Native::ReuseStorage => {
                 let bytes = args.storage_bytes().filter(|&bytes| bytes <= MAX_BYTES)?;
                 (Kind::Storage { bytes }, Plan::Storage { tensors: Vec::new() })
             }
-            Builtin::AllocTensor => {
+            Native::ReuseTensor => {
                 let (storage, reg) = args.tensor(state)?;
                 let (_, Kept { entry: storage, .. }) = *self.kept.get(&storage)?;
                 let offset = args.int(1)?;
@@ -193,12 +193,21 @@ impl Chosen {
                 let kind = Kind::Tensor { storage, offset, shape, dtype };
                 (kind, Plan::Tensor { storage: reg })
             }
-            Builtin::AllocShapeHeap => {
+            Native::ReuseHeap => {
                 let entries = args.heap_entries()?;
                 (Kind::Heap { entries }, Plan::Heap { entries })
             }
-            Builtin::MakeShape => (Kind::Shape { rank: args.rank()? }, Plan::Shape),
-            _ => return None,
+            Native::ReuseShape => (Kind::Shape { rank: args.rank()? }, Plan::Shape),
+            Native::CheckTensor
+            | Native::CheckShape
+            | Native::CheckTuple
+            | Native::MatchShape
+            | Native::MatchPrimValue
+            | Native::MakePrimValue
+            | Native::ReadIfCond
+            | Native::TupleItem
+            | Native::Nothing
+            | Native::Call => return None,
         };
         let again = self.free.get_mut(&kind).and_then(Vec::pop);
         if let (None, Kind::Storage { bytes }) = (again, &kind) {

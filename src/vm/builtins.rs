@@ -1,9 +1,9 @@
 //! The `vm.builtin.*` functions: one table, and what each row needs.
 //!
-//! A row has a name, a signature (for the verifier), the code the interpreter runs and
-//! an extra verifier rule. The enum that the table makes is what machine-code tiers
-//! match on, without a default arm, so a new row does not compile until every tier
-//! handles it. Error kinds and meanings are TVM's.
+//! A row has a name, a signature (for the verifier), what its results are and whose code
+//! it runs (for tiers), the code the interpreter runs, an extra verifier rule, and how
+//! machine code does the same: one of the forms in [`Native`], which tiers match on
+//! without a default arm. Error kinds and meanings are TVM's.
 //!
 //! What is not here: the KV-cache, sampling, tensor-cache, Python and disco groups.
 //! A program that needs one is refused at load, by name, unless the host registered a
@@ -70,8 +70,106 @@ pub enum Tail {
 
 type Rule = fn(&Call<'_>) -> Result<(), String>;
 
+/// What every result of a builtin is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gives {
+    /// No value.
+    None,
+    /// An integer.
+    Int,
+    /// A boolean.
+    Bool,
+    /// A tensor object.
+    Tensor,
+    /// A shape.
+    Shape,
+    /// A tuple.
+    Tuple,
+    /// It depends on the call.
+    Any,
+}
+
+/// Whose code a builtin runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Runs {
+    /// That of the VM alone.
+    Vm,
+    /// Also functions of the host or destructors of its objects.
+    Host,
+}
+
+/// How machine code does what a builtin does. Tiers match on it without a default arm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Native {
+    /// Written out: a comparison of a tensor's rank and element type.
+    CheckTensor,
+    /// Written out: a comparison of a shape's rank.
+    CheckShape,
+    /// Written out: a comparison of a tuple's length.
+    CheckTuple,
+    /// Written out: comparisons and stores of extents.
+    MatchShape,
+    /// Written out: a comparison or store of an integer.
+    MatchPrimValue,
+    /// Written out: a constant or a load.
+    MakePrimValue,
+    /// Written out: a load of the truth.
+    ReadIfCond,
+    /// Written out: a load of an item.
+    TupleItem,
+    /// Written out: nothing is left of it.
+    Nothing,
+    /// A call, unless the storage of the operation's last run came back.
+    ReuseStorage,
+    /// A call, unless the tensor of the operation's last run came back.
+    ReuseTensor,
+    /// A call, unless the shape heap of the operation's last run came back.
+    ReuseHeap,
+    /// A call, unless the shape of the operation's last run came back.
+    ReuseShape,
+    /// A call: it does not matter beside what the builtin does, or it is rare.
+    Call,
+}
+
+impl Native {
+    /// Whether every result is a new object that may be made of an old one.
+    pub const fn reuses(self) -> bool {
+        use Native::{ReuseHeap, ReuseShape, ReuseStorage, ReuseTensor};
+        matches!(self, ReuseStorage | ReuseTensor | ReuseHeap | ReuseShape)
+    }
+
+    /// Whether it reads its first argument and constants, and does nothing but fail.
+    pub const fn checks(self) -> bool {
+        use Native::{CheckShape, CheckTensor, CheckTuple, MatchShape};
+        matches!(self, CheckTensor | CheckShape | CheckTuple | MatchShape)
+    }
+
+    /// Arguments, from the first on, whose type the written-out form relies on.
+    pub const fn typed(self) -> usize {
+        match self {
+            Native::MatchShape | Native::MatchPrimValue => 2,
+            Native::CheckTensor
+            | Native::CheckShape
+            | Native::CheckTuple
+            | Native::MakePrimValue
+            | Native::ReadIfCond
+            | Native::TupleItem => 1,
+            Native::Nothing
+            | Native::ReuseStorage
+            | Native::ReuseTensor
+            | Native::ReuseHeap
+            | Native::ReuseShape
+            | Native::Call => 0,
+        }
+    }
+}
+
 macro_rules! builtins {
-    ($($(#[$doc:meta])* $id:ident = $name:literal [$($param:ident),*] $tail:expr, $run:path, $rule:path;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $id:ident = $name:literal [$($param:ident),*] $tail:expr => $gives:ident in $runs:ident,
+        $run:path, $rule:path, $native:ident;
+    )*) => {
         /// A builtin.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum Builtin { $($(#[$doc])* $id),* }
@@ -90,6 +188,16 @@ macro_rules! builtins {
                 match self { $(Builtin::$id => (&[$(Param::$param),*], $tail)),* }
             }
 
+            /// What every result is.
+            pub const fn gives(self) -> Gives {
+                match self { $(Builtin::$id => Gives::$gives),* }
+            }
+
+            /// Whose code it runs.
+            pub const fn runs(self) -> Runs {
+                match self { $(Builtin::$id => Runs::$runs),* }
+            }
+
             /// Its code.
             pub const fn run(self) -> Run {
                 match self { $(Builtin::$id => $run),* }
@@ -98,65 +206,98 @@ macro_rules! builtins {
             const fn rule(self) -> Rule {
                 match self { $(Builtin::$id => $rule),* }
             }
+
+            /// How machine code does it.
+            pub const fn native(self) -> Native {
+                match self { $(Builtin::$id => Native::$native),* }
+            }
         }
     };
 }
 
+// Name, parameters, tail => result in whose code; interpreter, verifier rule, machine code.
 builtins! {
     /// `(vm, size)`: an int64 tensor that holds symbolic extents.
-    AllocShapeHeap = "vm.builtin.alloc_shape_heap" [Vm, Int] Tail::Fixed, shape::alloc_shape_heap, rules::none;
+    AllocShapeHeap = "vm.builtin.alloc_shape_heap" [Vm, Int] Tail::Fixed => Tensor in Vm,
+        shape::alloc_shape_heap, rules::none, ReuseHeap;
     /// `(x, heap, n, (code, reg) * n, context)`: checks and binds the extents of `x`.
-    MatchShape = "vm.builtin.match_shape" [Any, Heap, Int] Tail::Variadic, shape::match_shape, rules::match_shape;
+    MatchShape = "vm.builtin.match_shape" [Any, Heap, Int] Tail::Variadic => None in Vm,
+        shape::match_shape, rules::match_shape, MatchShape;
     /// `(value, heap, code, reg, context)`: checks or binds one integer.
-    MatchPrimValue = "vm.builtin.match_prim_value" [Any, Heap, Int, Int, Text] Tail::Fixed, shape::match_prim_value, rules::match_prim_value;
+    MatchPrimValue = "vm.builtin.match_prim_value" [Any, Heap, Int, Int, Text] Tail::Fixed => None in Vm,
+        shape::match_prim_value, rules::match_prim_value, MatchPrimValue;
     /// `(heap, n, (code, reg) * n)`: a shape of constants and heap entries.
-    MakeShape = "vm.builtin.make_shape" [Heap, Int] Tail::Variadic, shape::make_shape, rules::make_shape;
+    MakeShape = "vm.builtin.make_shape" [Heap, Int] Tail::Variadic => Shape in Vm,
+        shape::make_shape, rules::make_shape, ReuseShape;
     /// `(heap, code, reg)`: one integer from a constant or the heap.
-    MakePrimValue = "vm.builtin.make_prim_value" [Heap, Int, Int] Tail::Fixed, shape::make_prim_value, rules::make_prim_value;
+    MakePrimValue = "vm.builtin.make_prim_value" [Heap, Int, Int] Tail::Fixed => Int in Vm,
+        shape::make_prim_value, rules::make_prim_value, MakePrimValue;
     /// `(x, ndim, dtype?, context)`: `x` is a tensor of this rank (-1: any) and type.
-    CheckTensorInfo = "vm.builtin.check_tensor_info" [Any, Int, Any] Tail::Variadic, check::check_tensor_info, rules::check_tensor_info;
+    CheckTensorInfo = "vm.builtin.check_tensor_info" [Any, Int, Any] Tail::Variadic => None in Vm,
+        check::check_tensor_info, rules::check_tensor_info, CheckTensor;
     /// `(x, ndim, context)`: `x` is a shape of this rank (-1: any).
-    CheckShapeInfo = "vm.builtin.check_shape_info" [Any, Int, Text] Tail::Fixed, check::check_shape_info, rules::none;
+    CheckShapeInfo = "vm.builtin.check_shape_info" [Any, Int, Text] Tail::Fixed => None in Vm,
+        check::check_shape_info, rules::none, CheckShape;
     /// `(x, dtype, context)`: `x` is a scalar that converts to this type.
-    CheckPrimValueInfo = "vm.builtin.check_prim_value_info" [Any, DType, Text] Tail::Fixed, check::check_prim_value_info, rules::none;
+    CheckPrimValueInfo = "vm.builtin.check_prim_value_info" [Any, DType, Text] Tail::Fixed => None in Vm,
+        check::check_prim_value_info, rules::none, Call;
     /// `(x, context)`: `x` is a string.
-    CheckStringInfo = "vm.builtin.check_string_info" [Any, Text] Tail::Fixed, check::check_string_info, rules::none;
+    CheckStringInfo = "vm.builtin.check_string_info" [Any, Text] Tail::Fixed => None in Vm,
+        check::check_string_info, rules::none, Call;
     /// `(x, n, context)`: `x` is a tuple of `n` items.
-    CheckTupleInfo = "vm.builtin.check_tuple_info" [Any, Int, Text] Tail::Fixed, check::check_tuple_info, rules::none;
+    CheckTupleInfo = "vm.builtin.check_tuple_info" [Any, Int, Text] Tail::Fixed => None in Vm,
+        check::check_tuple_info, rules::none, CheckTuple;
     /// `(x, context)`: `x` is a function or closure.
-    CheckFuncInfo = "vm.builtin.check_func_info" [Any, Text] Tail::Fixed, check::check_func_info, rules::none;
+    CheckFuncInfo = "vm.builtin.check_func_info" [Any, Text] Tail::Fixed => None in Vm,
+        check::check_func_info, rules::none, Call;
     /// `(vm, shape, device, dtype, scope)`: memory for tensors.
-    AllocStorage = "vm.builtin.alloc_storage" [Vm, Shape, Int, DType, Text] Tail::Optional(1), memory::alloc_storage, rules::none;
+    AllocStorage = "vm.builtin.alloc_storage" [Vm, Shape, Int, DType, Text] Tail::Optional(1) => Any in Vm,
+        memory::alloc_storage, rules::none, ReuseStorage;
     /// `(storage, offset, shape, dtype, scope?)`: a tensor in a storage.
-    AllocTensor = "vm.builtin.alloc_tensor" [Any, Int, Shape, DType, Text] Tail::Optional(1), memory::alloc_tensor, rules::none;
+    AllocTensor = "vm.builtin.alloc_tensor" [Any, Int, Shape, DType, Text] Tail::Optional(1) => Tensor in Vm,
+        memory::alloc_tensor, rules::none, ReuseTensor;
     /// `()`: None; written over a register to release what it held.
-    NullValue = "vm.builtin.null_value" [] Tail::Fixed, value::null_value, rules::none;
+    NullValue = "vm.builtin.null_value" [] Tail::Fixed => None in Vm,
+        value::null_value, rules::none, Nothing;
     /// `(x)`: `x`.
-    Copy = "vm.builtin.copy" [Any] Tail::Fixed, value::copy, rules::none;
+    Copy = "vm.builtin.copy" [Any] Tail::Fixed => Any in Vm,
+        value::copy, rules::none, Call;
     /// `(tensor, shape)`: the same data under another shape.
-    Reshape = "vm.builtin.reshape" [Any, Shape] Tail::Fixed, memory::reshape, rules::none;
+    Reshape = "vm.builtin.reshape" [Any, Shape] Tail::Fixed => Tensor in Vm,
+        memory::reshape, rules::none, Call;
     /// `(tensor)`: its shape.
-    ShapeOf = "vm.builtin.shape_of" [Any] Tail::Fixed, shape::shape_of, rules::none;
+    ShapeOf = "vm.builtin.shape_of" [Any] Tail::Fixed => Shape in Vm,
+        shape::shape_of, rules::none, Call;
     /// `(tensor)`: the shape that the elements of a vector spell.
-    TensorToShape = "vm.builtin.tensor_to_shape" [Any] Tail::Fixed, shape::tensor_to_shape, rules::none;
+    TensorToShape = "vm.builtin.tensor_to_shape" [Any] Tail::Fixed => Shape in Vm,
+        shape::tensor_to_shape, rules::none, Call;
     /// `(tensor, device type, device id, scope?)`: a copy on a device.
-    ToDevice = "vm.builtin.to_device" [Any, Int, Int, Text] Tail::Optional(1), memory::to_device, rules::none;
+    ToDevice = "vm.builtin.to_device" [Any, Int, Int, Text] Tail::Optional(1) => Tensor in Vm,
+        memory::to_device, rules::none, Call;
     /// `(tensor)`: the tensor with a byte offset of zero.
-    EnsureZeroOffset = "vm.builtin.ensure_zero_offset" [Any] Tail::Fixed, memory::ensure_zero_offset, rules::none;
+    EnsureZeroOffset = "vm.builtin.ensure_zero_offset" [Any] Tail::Fixed => Tensor in Vm,
+        memory::ensure_zero_offset, rules::none, Call;
     /// `(x)`: the truth of an integer, boolean or scalar tensor.
-    ReadIfCond = "vm.builtin.read_if_cond" [Any] Tail::Fixed, check::read_if_cond, rules::none;
+    ReadIfCond = "vm.builtin.read_if_cond" [Any] Tail::Fixed => Bool in Vm,
+        check::read_if_cond, rules::none, ReadIfCond;
     /// `(items...)`: a tuple.
-    MakeTuple = "vm.builtin.make_tuple" [] Tail::Variadic, value::make_tuple, rules::none;
+    MakeTuple = "vm.builtin.make_tuple" [] Tail::Variadic => Tuple in Vm,
+        value::make_tuple, rules::none, Call;
     /// `(tuple, index)`: one item.
-    TupleGetItem = "vm.builtin.tuple_getitem" [Any, Int] Tail::Fixed, value::tuple_getitem, rules::none;
+    TupleGetItem = "vm.builtin.tuple_getitem" [Any, Int] Tail::Fixed => Any in Vm,
+        value::tuple_getitem, rules::none, TupleItem;
     /// `(tuple, index)`: lets a tuple that nobody else holds drop an item.
-    TupleResetItem = "vm.builtin.tuple_reset_item" [Any, Int] Tail::Fixed, value::tuple_reset_item, rules::none;
+    TupleResetItem = "vm.builtin.tuple_reset_item" [Any, Int] Tail::Fixed => None in Host,
+        value::tuple_reset_item, rules::none, Call;
     /// `(closure, captured...)`: a closure that appends the captured values.
-    MakeClosure = "vm.builtin.make_closure" [Func] Tail::Variadic, value::make_closure, rules::none;
+    MakeClosure = "vm.builtin.make_closure" [Func] Tail::Variadic => Any in Vm,
+        value::make_closure, rules::none, Call;
     /// `(vm, closure, args...)`: a call through a value.
-    InvokeClosure = "vm.builtin.invoke_closure" [Vm, Func] Tail::Variadic, value::invoke_closure, rules::none;
+    InvokeClosure = "vm.builtin.invoke_closure" [Vm, Func] Tail::Variadic => Any in Host,
+        value::invoke_closure, rules::none, Call;
     /// `(function, tensors..., shape)`: a call with the extents as further arguments.
-    CallTirDyn = "vm.builtin.call_tir_dyn" [Func, Any] Tail::Variadic, value::call_tir_dyn, rules::none;
+    CallTirDyn = "vm.builtin.call_tir_dyn" [Func, Any] Tail::Variadic => Any in Host,
+        value::call_tir_dyn, rules::none, Call;
 }
 
 impl Builtin {
@@ -166,17 +307,6 @@ impl Builtin {
             return None;
         }
         Builtin::ALL.iter().copied().find(|builtin| builtin.name() == name)
-    }
-
-    /// Whether every result is a new object that tiers may make of an old one.
-    pub fn allocates(self) -> bool {
-        matches!(
-            self,
-            Builtin::AllocStorage
-                | Builtin::AllocTensor
-                | Builtin::AllocShapeHeap
-                | Builtin::MakeShape
-        )
     }
 
     /// The builtin as a function value. It believes its VM argument, which it never

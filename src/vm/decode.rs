@@ -307,7 +307,8 @@ impl Decoder<'_> {
             })
             .collect();
         let num_regs = function.register_file_size as u32;
-        let allocates = |op: &Op| matches!(op, Op::Builtin { builtin, .. } if builtin.allocates());
+        let allocates =
+            |op: &Op| matches!(op, Op::Builtin { builtin, .. } if builtin.native().reuses());
         let all = ops.iter().zip(0..);
         let allocations: Box<[u32]> =
             all.filter(|(op, _)| allocates(op)).map(|(_, pc)| pc).collect();

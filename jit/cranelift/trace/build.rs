@@ -310,7 +310,7 @@ impl Builder {
         }
         let inline = is_usual(builtin, &observed(step, sources));
         if inline {
-            for (at, &source) in sources.iter().enumerate().filter(|(at, _)| typed(builtin, *at)) {
+            for (at, &source) in sources.iter().enumerate().take(builtin.native().typed()) {
                 if let Arg::Place(place, None) = self.arg(step.program, source) {
                     let seen = observed(step, &sources[at..=at]);
                     self.establish(
@@ -682,37 +682,5 @@ fn is_usual(builtin: Builtin, args: &[Option<AnyView<'_>>]) -> bool {
             _ => true,
         },
         _ => true,
-    }
-}
-
-/// Arguments whose type is guarded before the written-out form of a builtin.
-fn typed(builtin: Builtin, at: usize) -> bool {
-    match builtin {
-        Builtin::MatchShape | Builtin::MatchPrimValue => at < 2,
-        Builtin::CheckTensorInfo
-        | Builtin::CheckShapeInfo
-        | Builtin::CheckTupleInfo
-        | Builtin::MakePrimValue
-        | Builtin::ReadIfCond
-        | Builtin::TupleGetItem => at == 0,
-        Builtin::AllocShapeHeap
-        | Builtin::MakeShape
-        | Builtin::CheckPrimValueInfo
-        | Builtin::CheckStringInfo
-        | Builtin::CheckFuncInfo
-        | Builtin::AllocStorage
-        | Builtin::AllocTensor
-        | Builtin::NullValue
-        | Builtin::Copy
-        | Builtin::Reshape
-        | Builtin::ShapeOf
-        | Builtin::TensorToShape
-        | Builtin::ToDevice
-        | Builtin::EnsureZeroOffset
-        | Builtin::MakeTuple
-        | Builtin::TupleResetItem
-        | Builtin::MakeClosure
-        | Builtin::InvokeClosure
-        | Builtin::CallTirDyn => false,
     }
 }

@@ -9,7 +9,7 @@ use std::fmt;
 
 use reflex_runtime::abi::type_index;
 use reflex_vm::abi::DISCARD;
-use reflex_vm::builtins::Builtin;
+use reflex_vm::builtins::{Builtin, Runs};
 
 use crate::recycle::{Give, Kept};
 
@@ -189,7 +189,7 @@ impl Ins {
     pub(crate) fn may_run_host_code(&self) -> bool {
         match self {
             Ins::Packed { .. } | Ins::Invoke { .. } | Ins::Drop { .. } => true,
-            Ins::Builtin { builtin, .. } => runs_host_code(*builtin),
+            Ins::Builtin { builtin, .. } => builtin.runs() == Runs::Host,
             // Numbers of a shape die silently.
             Ins::Release { tag, .. } => *tag != Some(type_index::SHAPE),
             // What is given was made here, of memory alone.
@@ -208,37 +208,6 @@ impl Ins {
             | Ins::Leave { .. }
             | Ins::Take { .. } => false,
         }
-    }
-}
-
-/// Whether a builtin may call functions of the host or destroy its objects.
-fn runs_host_code(builtin: Builtin) -> bool {
-    match builtin {
-        Builtin::TupleResetItem | Builtin::InvokeClosure | Builtin::CallTirDyn => true,
-        Builtin::AllocShapeHeap
-        | Builtin::MatchShape
-        | Builtin::MatchPrimValue
-        | Builtin::MakeShape
-        | Builtin::MakePrimValue
-        | Builtin::CheckTensorInfo
-        | Builtin::CheckShapeInfo
-        | Builtin::CheckPrimValueInfo
-        | Builtin::CheckStringInfo
-        | Builtin::CheckTupleInfo
-        | Builtin::CheckFuncInfo
-        | Builtin::AllocStorage
-        | Builtin::AllocTensor
-        | Builtin::NullValue
-        | Builtin::Copy
-        | Builtin::Reshape
-        | Builtin::ShapeOf
-        | Builtin::TensorToShape
-        | Builtin::ToDevice
-        | Builtin::EnsureZeroOffset
-        | Builtin::ReadIfCond
-        | Builtin::MakeTuple
-        | Builtin::TupleGetItem
-        | Builtin::MakeClosure => false,
     }
 }
 

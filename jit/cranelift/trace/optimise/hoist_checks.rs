@@ -49,12 +49,5 @@ pub(super) fn hoist_checks(_: &Program, trace: &mut Trace) {
 fn only_checks(builtin: Builtin, args: &[Arg]) -> bool {
     let rest = &args[1..];
     let constant = |arg: &Arg| matches!(arg, Arg::Plain(Plain::Const { .. }) | Arg::Const(_));
-    let check = matches!(
-        builtin,
-        Builtin::CheckTensorInfo
-            | Builtin::CheckShapeInfo
-            | Builtin::CheckTupleInfo
-            | Builtin::MatchShape
-    );
-    check && rest.iter().all(constant)
+    builtin.native().checks() && rest.iter().all(constant)
 }
