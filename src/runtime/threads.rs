@@ -13,7 +13,7 @@
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
-use std::marker::PhantomData;
+use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -79,9 +79,11 @@ pub fn with_threads<T>(threads: usize, body: impl FnOnce() -> T) -> T {
 #[must_use = "dropping it restores the previous number of threads"]
 #[derive(Debug)]
 pub struct ThreadScope {
+    /// Of the thread that entered, which is where the scope stays: looking a thread's variable
+    /// up costs a call in a shared library.
+    threads: NonNull<Cell<usize>>,
     outer: usize,
     several: bool,
-    this_thread: PhantomData<*const ()>,
 }
 
 impl ThreadScope {
@@ -92,15 +94,19 @@ impl ThreadScope {
         if several {
             helpers::RUNS.fetch_add(1, Ordering::Relaxed);
         }
-        let outer = THREADS.replace(threads.max(1));
-        ThreadScope { outer, several, this_thread: PhantomData }
+        THREADS.with(|cell| {
+            let outer = cell.replace(threads.max(1));
+            ThreadScope { threads: NonNull::from(cell), outer, several }
+        })
     }
 }
 
 impl Drop for ThreadScope {
     #[inline]
     fn drop(&mut self) {
-        THREADS.set(self.outer);
+        // SAFETY: a scope cannot leave its thread, whose variables without destructors live as
+        // long as it does.
+        unsafe { self.threads.as_ref() }.set(self.outer);
         if self.several {
             helpers::RUNS.fetch_sub(1, Ordering::Relaxed);
         }

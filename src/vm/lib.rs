@@ -24,6 +24,7 @@ pub mod listing;
 pub mod liveness;
 pub mod profile;
 pub mod program;
+mod quick;
 pub mod reentry;
 pub mod run_error;
 pub mod serialize;

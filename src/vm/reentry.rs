@@ -70,7 +70,12 @@ pub unsafe fn run_base(
     func: &FuncCode,
     parts: [&[AnyView<'_>]; 2],
 ) -> Result<Any, RunError> {
-    let outer = RUNNING.get();
+    // Looking a thread's variable up costs a call in a shared library; once is enough.
+    let running: *const Cell<*mut State> = RUNNING.with(|running| std::ptr::from_ref(running));
+    // SAFETY: variables of a thread without destructors live as long as it does, and this
+    // function does not leave it.
+    let running = unsafe { &*running };
+    let outer = running.get();
     if !outer.is_null() && !has_native_stack() {
         let what = "native code and the session call each other too deeply";
         let error = Error::new("RecursionError", what);
@@ -91,13 +96,13 @@ pub unsafe fn run_base(
         };
         // A recorder saw the packed call; what happens inside is not its business.
         let recording = (*state).recording.take();
-        RUNNING.set(state);
+        running.set(state);
         let pushed = State::push_values(state, func, parts, fields);
         let outcome = match pushed.and_then(|_| drive_guarded(state)) {
             Ok(()) => Ok((*state).result.take()),
             Err(()) => Err(failed_run(state, depth)),
         };
-        RUNNING.set(outer);
+        running.set(outer);
         (*state).recording = recording;
         (*abi).pc = pc;
         outcome

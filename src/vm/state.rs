@@ -158,6 +158,17 @@ impl State {
         }
     }
 
+    /// What [`Source::kind`] counts from, in the frame at `regs`.
+    ///
+    /// # Safety
+    /// `state` is live.
+    #[inline(always)]
+    pub unsafe fn bases(state: *mut State, regs: *mut TVMFFIAny) -> [*const TVMFFIAny; 4] {
+        // SAFETY: by the contract.
+        let (consts, vm) = unsafe { ((*state).abi.consts, &raw const (*state).abi.vm_value) };
+        [regs.cast_const(), regs.cast_const(), consts, vm]
+    }
+
     /// Puts borrowed arguments into the argument area of the frame at `regs`.
     ///
     /// # Safety
@@ -174,8 +185,7 @@ impl State {
         // verified code are in bounds of their base.
         unsafe {
             let area = regs.add(func.arg_area());
-            let vm = &raw const (*state).abi.vm_value;
-            let bases = [regs.cast_const(), regs.cast_const(), (*state).abi.consts, vm];
+            let bases = State::bases(state, regs);
             for (at, source) in sources.iter().enumerate() {
                 *area.add(at) = *bases[source.kind()].add(source.index() as usize);
             }
