@@ -123,14 +123,17 @@ pub struct AlignedBytes {
 impl AlignedBytes {
     /// A copy of `bytes`.
     pub fn copy_of(bytes: &[u8]) -> AlignedBytes {
-        let lines = bytes
-            .chunks(64)
-            .map(|chunk| {
-                let mut line = Line([0; 64]);
-                line.0[..chunk.len()].copy_from_slice(chunk);
-                line
-            })
-            .collect();
+        let count = bytes.len().div_ceil(size_of::<Line>());
+        let mut lines = Vec::<Line>::with_capacity(count);
+        let rest = count * size_of::<Line>() - bytes.len();
+        // SAFETY: there is room for `count` lines of plain bytes, all of which are written
+        // before they count as initialised. Large constants are copied at the speed of memory.
+        unsafe {
+            let data = lines.as_mut_ptr().cast::<u8>();
+            data.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            data.add(bytes.len()).write_bytes(0, rest);
+            lines.set_len(count);
+        }
         AlignedBytes { lines, len: bytes.len() }
     }
 }
