@@ -4,10 +4,12 @@
 //! Times are per group of 1,000 steps, so microseconds read as nanoseconds per step; what a step
 //! costs over the kernel is the difference to `bare`. Kernels are native functions that count
 //! their calls, and each mode has a program of its own. `shapes` runs no kernel: its `bare` is
-//! an empty function.
+//! an empty function. `entry from C` calls an identity function through `reflex.h`.
 
+use std::ffi::CString;
 use std::fmt::Write;
 use std::hint::black_box;
+use std::ptr::{null, null_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -286,5 +288,102 @@ fn dispatch(c: &mut Criterion) {
     workload(c, "loop", &jump(), &state, &step);
 }
 
-criterion_group!(benches, dispatch);
+/// What C declares of `reflex.h`, as far as a call needs it.
+mod c {
+    use std::ffi::{c_char, c_void};
+
+    use super::TVMFFIAny;
+
+    unsafe extern "C" {
+        pub fn reflex_engine_new(options: *const c_void, out: *mut *mut c_void) -> i32;
+        pub fn reflex_engine_load(
+            engine: *const c_void,
+            path: *const c_char,
+            out: *mut *mut c_void,
+        ) -> i32;
+        pub fn reflex_session_new(program: *const c_void, mode: i32, out: *mut *mut c_void) -> i32;
+        pub fn reflex_find(session: *mut c_void, name: *const c_char, number: *mut u32) -> i32;
+        pub fn reflex_call(
+            session: *mut c_void,
+            name: *const c_char,
+            args: *const TVMFFIAny,
+            count: i32,
+            result: *mut TVMFFIAny,
+        ) -> i32;
+        pub fn reflex_call_number(
+            session: *mut c_void,
+            number: u32,
+            args: *const TVMFFIAny,
+            count: i32,
+            result: *mut TVMFFIAny,
+        ) -> i32;
+        pub fn reflex_free(value: *mut TVMFFIAny);
+        pub fn reflex_session_free(session: *mut c_void);
+        pub fn reflex_program_free(program: *mut c_void);
+        pub fn reflex_engine_free(engine: *mut c_void);
+    }
+}
+
+const IDENTITY: &str = r#"
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((1,), "float32")) -> R.Tensor((1,), "float32"):
+        return x
+"#;
+
+/// Calls of an identity function through the C interface, with its result given up: by number
+/// and by name.
+fn entry(c: &mut Criterion) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("identity.py");
+    std::fs::write(&file, IDENTITY).expect("writes");
+    let path = CString::new(file.to_str().expect("text")).expect("no NUL");
+    let argument = float();
+    let args = AnyView::slice(std::slice::from_ref(&argument));
+    let mut group = c.benchmark_group("entry from C");
+    group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(1));
+    group.sample_size(20);
+    // The numbers of `ReflexMode`.
+    for (mode, number) in [("bytecode", 1), ("compiled", 2), ("tiered", 0)] {
+        let (mut engine, mut program, mut session) = (null_mut(), null_mut(), null_mut());
+        let mut function = 0;
+        // SAFETY: the calls that examples/mlp.c makes, in its order; handles are live between
+        // where they are made and where they are freed, and results are freed once.
+        unsafe {
+            assert_eq!(c::reflex_engine_new(null(), &mut engine), 0);
+            assert_eq!(c::reflex_engine_load(engine, path.as_ptr(), &mut program), 0);
+            assert_eq!(c::reflex_session_new(program, number, &mut session), 0);
+            assert_eq!(c::reflex_find(session, c"main".as_ptr(), &mut function), 0);
+            group.bench_function(format!("{mode}, by number"), |b| {
+                b.iter(|| {
+                    for _ in 0..STEPS {
+                        let mut result = TVMFFIAny::NONE;
+                        let args = black_box(args).as_ptr().cast();
+                        let status = c::reflex_call_number(session, function, args, 1, &mut result);
+                        assert_eq!(status, 0);
+                        c::reflex_free(&mut result);
+                    }
+                });
+            });
+            group.bench_function(format!("{mode}, by name"), |b| {
+                b.iter(|| {
+                    for _ in 0..STEPS {
+                        let mut result = TVMFFIAny::NONE;
+                        let name = c"main".as_ptr();
+                        let args = black_box(args).as_ptr().cast();
+                        assert_eq!(c::reflex_call(session, name, args, 1, &mut result), 0);
+                        c::reflex_free(&mut result);
+                    }
+                });
+            });
+            c::reflex_session_free(session);
+            c::reflex_program_free(program);
+            c::reflex_engine_free(engine);
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, dispatch, entry);
 criterion_main!(benches);
