@@ -15,7 +15,10 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("reflex-codemem", &[]),
     ("reflex-cranelift", &["reflex-vm", "reflex-runtime", "reflex-codemem"]),
     ("reflex-llvm", &["reflex-tir", "reflex-runtime", "reflex-codemem"]),
-    ("reflex-fuzz", &["reflex-cranelift", "reflex-vm", "reflex-tir", "reflex-runtime"]),
+    (
+        "reflex-fuzz",
+        &["reflex-cranelift", "reflex-vm", "reflex-graph", "reflex-tir", "reflex-runtime"],
+    ),
     (
         "reflex",
         &[

@@ -37,7 +37,7 @@ impl Operands<'_> {
         // SAFETY: an integer's payload is the integer.
         unsafe {
             let value = self.get(at);
-            (value.type_index == type_index::INT).then(|| value.payload.int)
+            if value.type_index == type_index::INT { Some(value.payload.int) } else { None }
         }
     }
 

@@ -71,7 +71,7 @@ pub unsafe fn run_base(
     parts: [&[AnyView<'_>]; 2],
 ) -> Result<Any, RunError> {
     // Looking a thread's variable up costs a call in a shared library; once is enough.
-    let running: *const Cell<*mut State> = RUNNING.with(|running| std::ptr::from_ref(running));
+    let running: *const Cell<*mut State> = RUNNING.with(std::ptr::from_ref);
     // SAFETY: variables of a thread without destructors live as long as it does, and this
     // function does not leave it.
     let running = unsafe { &*running };
