@@ -5,10 +5,16 @@ use reflex_graph::{ConvAttrs, TensorType};
 use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::{Buffer, Expr};
 
-use super::{Cx, Role, Source, compute_type, sum_of_products};
+use super::packing::Matrix;
+use super::{Cx, Role, Source, compute_type, sum_of_products, winograd};
 
 /// `Conv`.
 pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
+    if let Source::Buffer(_, Some(packing)) = &cx.operands[1]
+        && let Matrix::Tiles(m) = packing.matrix
+    {
+        return winograd::conv(cx, attrs, m);
+    }
     let (x, w) = (cx.args[0].clone(), cx.args[1].clone());
     let padded = padded(cx, attrs);
     let (weights, groups) = (cx.reader(1), attrs.groups);
@@ -41,31 +47,39 @@ fn channel(groups: i64, out: &Expr, outs_per_group: &Expr, c: &Expr, ins_per_gro
 
 /// The input with its padding, if there is any.
 fn padded(cx: &mut Cx<'_>, attrs: &ConvAttrs) -> Option<Buffer> {
-    let x = cx.args[0].clone();
-    let spatial = attrs.pads_begin.len();
     if attrs.pads_begin.iter().chain(&attrs.pads_end).all(|p| *p == 0) {
         return None;
     }
-    let mut shape = x.shape[..2].to_vec();
-    for d in 0..spatial {
-        shape.push(x.shape[d + 2].clone() + (attrs.pads_begin[d] + attrs.pads_end[d]));
-    }
+    let (begin, end) = (&attrs.pads_begin, &attrs.pads_end);
+    let x = cx.args[0].shape[2..].iter();
+    let extents = x.zip(begin.iter().zip(end)).map(|(n, (b, e))| match b + e {
+        0 => n.clone(),
+        more => n.clone() + more,
+    });
+    let extents: Vec<Expr> = extents.collect();
+    Some(padded_by(cx, begin, &extents))
+}
+
+/// The input with `begin` zeros before and as many after as `extents` asks for.
+pub fn padded_by(cx: &mut Cx<'_>, begin: &[i64], extents: &[Expr]) -> Buffer {
+    let x = cx.args[0].clone();
+    let shape = [&x.shape[..2], extents].concat();
     let read = cx.reader(0);
-    Some(cx.f.stage("pad", "padded", x.dtype, shape, |f, i| {
+    cx.f.stage("pad", "padded", x.dtype, shape, |f, i| {
         let mut at = i[..2].to_vec();
         let mut inside = Expr::bool(true);
-        for d in 0..spatial {
-            let from = i[d + 2].clone() - attrs.pads_begin[d];
-            if attrs.pads_begin[d] != 0 {
+        for d in 0..begin.len() {
+            let from = i[d + 2].clone() - begin[d];
+            if begin[d] != 0 {
                 inside = inside.and(from.clone().ge(0));
             }
-            if attrs.pads_end[d] != 0 || attrs.pads_begin[d] != 0 {
+            if extents[d] != x.shape[d + 2] {
                 inside = inside.and(from.clone().lt(x.shape[d + 2].clone()));
             }
             at.push(from);
         }
         Expr::if_then_else(inside, read(f, &at), Expr::constant(0.0, x.dtype))
-    }))
+    })
 }
 
 /// The sum over `reduced`, then bias and rounding where there are any.
@@ -77,15 +91,22 @@ fn accumulate(
     let out = cx.outs[0].clone();
     let work = compute_type(out.dtype);
     let reducer = Reducer { init: Expr::constant(0.0, work), combine: &sum_of_products };
-    let bias = (cx.args.len() > 2).then(|| cx.reader(2));
+    let bias = cx.args.len() > 2;
     // Sums in blocks of channels have a buffer of their own: the result may be stored otherwise.
     let blocks = matches!(&cx.operands[1], Source::Buffer(_, Some(p)) if p.role == Role::Columns);
-    if bias.is_none() && work == out.dtype && !blocks {
+    if !bias && work == out.dtype && !blocks {
         cx.f.reduce_output("conv", "y", work, out.shape, reduced, reducer, element);
         return;
     }
-    let sum = cx.f.reduce_stage("conv", "sum", work, out.shape.clone(), reduced, reducer, element);
-    let TensorType { dtype, shape } = out;
+    let sum = cx.f.reduce_stage("conv", "sum", work, out.shape, reduced, reducer, element);
+    add_bias(cx, sum);
+}
+
+/// The result: sums, their bias where there is one, rounded.
+pub fn add_bias(cx: &mut Cx<'_>, sum: Buffer) {
+    let TensorType { dtype, shape } = cx.outs[0].clone();
+    let work = compute_type(dtype);
+    let bias = (cx.args.len() > 2).then(|| cx.reader(2));
     cx.f.output("bias", "y", dtype, shape, |f, i| {
         let sum = f.at(sum, i);
         let value = match bias {

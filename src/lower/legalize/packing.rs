@@ -11,8 +11,8 @@ use reflex_graph::{ConvAttrs, Literal, Op, TensorType};
 use reflex_tir::codegen::Target;
 use reflex_tir::{DType, Expr};
 
-use super::flatten;
-use crate::policy::{conv_rows, panel_width};
+use super::{flatten, winograd};
+use crate::policy::{conv_rows, panel_width, winograd_tile};
 
 /// How a constant operand is stored for its kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub enum Matrix {
     NByK,
     /// `[n, k...]`: everything after the first axis is `k`.
     NByRest,
+    /// `[n, k, 3, 3]`, whose windows become tiles for so many results on each side.
+    Tiles(i64),
 }
 
 /// The packings that `op` wants for those operands that are constant. Only float32 is packed.
@@ -92,6 +94,21 @@ pub fn block_packings(
     packing(1, Matrix::NByRest, types, is_constant, &|_| block).into_iter().collect()
 }
 
+/// The packings of a convolution of 3x3 windows between images in blocks, where minimal filtering
+/// is worth it.
+pub fn tile_packings(
+    op: &Op,
+    types: &[TensorType],
+    is_constant: &dyn Fn(usize) -> bool,
+    target: &Target,
+) -> Vec<Packing> {
+    let Op::Conv(attrs) = op else { return vec![] };
+    let Some(m) = winograd_tile(attrs, &types[0].shape, &types[1].shape) else { return vec![] };
+    let lanes = i64::from(target.vector_bytes) / 4;
+    let width = |n| panel_width(n, lanes);
+    packing(1, Matrix::Tiles(m), types, is_constant, &width).into_iter().collect()
+}
+
 fn packing(
     operand: usize,
     matrix: Matrix,
@@ -125,12 +142,16 @@ pub fn pack(packing: &Packing, value: &Literal) -> Option<Literal> {
     if value.shape() != packing.shape {
         return None;
     }
+    let shape: Option<Vec<i64>> = packing.packed_shape().iter().map(Expr::as_int).collect();
+    if let Matrix::Tiles(m) = packing.matrix {
+        return Literal::new(value.dtype(), shape?, Arc::new(winograd::pack(packing, m, value)?));
+    }
     let (batch, k, n) = packing.matrix.extents(&packing.shape)?;
     let (batch, k, n, width) = (batch as usize, k as usize, n as usize, packing.width as usize);
     let size = value.dtype().itemsize();
     let (row_stride, col_stride) = match packing.matrix {
         Matrix::KByN => (n, 1),
-        Matrix::NByK | Matrix::NByRest => (1, k),
+        Matrix::NByK | Matrix::NByRest | Matrix::Tiles(_) => (1, k),
     };
     let panels = n.div_ceil(width);
     let mut bytes = vec![0u8; batch * panels * k * width * size];
@@ -143,7 +164,6 @@ pub fn pack(packing: &Packing, value: &Literal) -> Option<Literal> {
             to.copy_from_slice(&value.bytes()[from * size..][..size]);
         }
     }
-    let shape: Option<Vec<i64>> = packing.packed_shape().iter().map(Expr::as_int).collect();
     Literal::new(value.dtype(), shape?, Arc::new(bytes))
 }
 
@@ -159,7 +179,8 @@ impl Packing {
         shape.into_iter().map(Expr::i64).collect()
     }
 
-    /// Where the element at an index of the operand's own shape is.
+    /// Where the element at an index of the operand's own shape is; for tiles, the element
+    /// `[place in the tile, n, k]`.
     pub(super) fn packed_index(&self, index: &[Expr]) -> Vec<Expr> {
         let dims: Vec<Expr> = self.shape.iter().map(|n| Expr::i64(*n)).collect();
         let last = index.len() - 1;
@@ -167,7 +188,12 @@ impl Packing {
             Matrix::KByN => (&index[..last - 1], index[last - 1].clone(), &index[last]),
             Matrix::NByK => (&index[..last - 1], index[last].clone(), &index[last - 1]),
             Matrix::NByRest => (&index[..0], flatten(&dims[1..], &index[1..]), &index[0]),
+            Matrix::Tiles(_) => (&index[..1], index[2].clone(), &index[1]),
         };
+        if let Matrix::Tiles(_) = self.matrix {
+            let lane = n.clone().floormod(self.width);
+            return vec![batch[0].clone(), n.clone().floordiv(self.width), k, lane];
+        }
         let mut at = match batch.is_empty() {
             true => vec![],
             false => vec![flatten(&dims[..batch.len()], batch)],
@@ -181,7 +207,7 @@ impl Matrix {
     /// (batch, k, n) of a tensor; `None` when its rank is too low.
     fn extents(self, shape: &[i64]) -> Option<(i64, i64, i64)> {
         let split = match self {
-            Matrix::NByRest => 1,
+            Matrix::NByRest | Matrix::Tiles(_) => 1,
             Matrix::KByN | Matrix::NByK => shape.len().checked_sub(2)?,
         };
         let product = |dims: &[i64]| dims.iter().product::<i64>();
@@ -189,6 +215,7 @@ impl Matrix {
             (Matrix::KByN, (batch, [k, n])) => (product(batch), *k, *n),
             (Matrix::NByK, (batch, [n, k])) => (product(batch), *k, *n),
             (Matrix::NByRest, ([n], rest)) => (1, product(rest), *n),
+            (Matrix::Tiles(m), ([n], [k, 3, 3])) => ((m + 2) * (m + 2), *k, *n),
             _ => return None,
         })
     }

@@ -11,6 +11,7 @@ use super::Refusal;
 use super::affine::{coefficient, linear, mentions};
 use super::nest::Nest;
 use super::stage::{Axis, Item, Stage};
+use super::tables;
 
 /// A sum over products of two operands.
 #[derive(Clone, Debug)]
@@ -109,6 +110,9 @@ pub fn stage_operands(nest: &mut Nest<'_>, items: Vec<Item>) -> Vec<Item> {
 
 fn staged(nest: &mut Nest<'_>, whole: &Stage) -> Option<(Stage, Stage)> {
     let stage = &whole.squeezed();
+    if tables::is_table_product(&stage.value) {
+        return None;
+    }
     let product = Contraction::of(&nest.func, stage).ok().filter(|p| !p.both)?;
     let (copy, column) = column_copy(nest, stage, &product)?;
     let ExprKind::Call { args, .. } = whole.value.kind() else { return None };

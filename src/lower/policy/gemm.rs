@@ -55,7 +55,7 @@ pub fn gemm(
 }
 
 /// Both stages without axes of extent 1 and over the same variables.
-fn aligned(stage: &Stage, epilogue: Option<&Stage>) -> (Stage, Option<Stage>) {
+pub(super) fn aligned(stage: &Stage, epilogue: Option<&Stage>) -> (Stage, Option<Stage>) {
     let epilogue = epilogue.map(|e| {
         let renamed = e.substitute(&|v| {
             let at = e.spatial.iter().position(|a| a.var == v)?;
@@ -69,16 +69,16 @@ fn aligned(stage: &Stage, epilogue: Option<&Stage>) -> (Stage, Option<Stage>) {
 }
 
 /// An axis `v` that an operand addresses as `v // width` and `v % width`, made two.
-struct Split {
-    panel: Var,
-    lane: Var,
-    width: i64,
-    extent: Expr,
+pub(super) struct Split {
+    pub(super) panel: Var,
+    pub(super) lane: Var,
+    pub(super) width: i64,
+    pub(super) extent: Expr,
 }
 
-type Splitted = (Stage, Option<Stage>, Vec<Split>);
+pub(super) type Splitted = (Stage, Option<Stage>, Vec<Split>);
 
-fn split_panels(
+pub(super) fn split_panels(
     nest: &mut Nest<'_>,
     mut stage: Stage,
     mut epilogue: Option<Stage>,
@@ -392,12 +392,12 @@ impl Gemm {
 }
 
 /// `e` for given values of variables.
-fn bind(e: &Expr, bound: &[(Var, Expr)]) -> Expr {
+pub(super) fn bind(e: &Expr, bound: &[(Var, Expr)]) -> Expr {
     e.substitute(&|v| bound.iter().find(|(b, _)| *b == v).map(|(_, e)| e.clone()))
 }
 
 /// A float32 variable as an expression.
-fn float(var: Var) -> Expr {
+pub(super) fn float(var: Var) -> Expr {
     Expr::new(ExprKind::Var { var, dtype: DType::F32 })
 }
 

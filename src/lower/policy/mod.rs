@@ -6,6 +6,7 @@
 //!
 //! | rule | stages | results |
 //! |---|---|---|
+//! | `tables` | products with tables of constants on both sides of a tile | reassociated |
 //! | `gemm` | sums of products with a contiguous factor | exactly the naive ones |
 //! | `reduce` along rows | other reductions of contiguous elements | reassociated |
 //! | `reduce` across rows | other reductions | exactly the naive ones |
@@ -23,7 +24,9 @@ mod nest;
 mod reduce;
 mod rows;
 mod stage;
+mod tables;
 mod tiling;
+mod winograd;
 
 use std::collections::HashSet;
 
@@ -32,6 +35,8 @@ use reflex_tir::{Buffer, PrimFunc, Stmt};
 
 use nest::{Nest, Parallel};
 use stage::{Item, Stage};
+
+pub use winograd::winograd_tile;
 
 /// A scheduled kernel and how it came about.
 #[derive(Clone, Debug)]
@@ -95,6 +100,9 @@ pub enum Refusal {
     /// Partial results do not combine.
     #[error("partial results do not combine")]
     NotAssociative,
+    /// No factor is a table of constants.
+    #[error("no table of constants")]
+    NoTable,
     /// Every reduction axis has extent 1.
     #[error("nothing to reduce")]
     NothingToReduce,
@@ -218,10 +226,14 @@ fn product(
         Item::Stage(s) => Some(s),
         _ => None,
     });
-    let stmt = gemm::gemm(nest, stage, epilogue, threads)?;
-    decisions.push(Decision { stage: stage.name.clone(), rule: "gemm", refused: vec![] });
+    let (rule, refused, stmt) = match tables::tables(nest, stage, epilogue, threads) {
+        Ok(stmt) => ("tables", vec![], stmt),
+        Err(Refusal::NoTable) => ("gemm", vec![], gemm::gemm(nest, stage, epilogue, threads)?),
+        Err(why) => ("gemm", vec![("tables", why)], gemm::gemm(nest, stage, epilogue, threads)?),
+    };
+    decisions.push(Decision { stage: stage.name.clone(), rule, refused });
     if let Some(epilogue) = epilogue {
-        let rule = "epilogue of gemm";
+        let rule = if rule == "gemm" { "epilogue of gemm" } else { "epilogue of tables" };
         decisions.push(Decision { stage: epilogue.name.clone(), rule, refused: vec![] });
     }
     Ok(stmt)

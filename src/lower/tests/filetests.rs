@@ -3,7 +3,7 @@
 //!
 //! A file is Python to a reader's editor: `# after: STAGE`, the module, a line of dashes, and the
 //! module after the stage (`bytecode` prints the executable; `schedule` and `lower` print every
-//! kernel, by name), or `# error: ...`. The CPU is a fixed one with AVX2. `REFLEX_BLESS=1`
+//! kernel, by name; `steps` prints how each was scheduled), or `# error: ...`. The CPU is a fixed one with AVX2. `REFLEX_BLESS=1`
 //! writes the outcomes that were observed.
 
 use std::fs;
@@ -14,6 +14,7 @@ use std::time::Duration;
 use reflex_graph::script::parse;
 use reflex_lower::LowerError;
 use reflex_lower::pipeline::{Observer, Options, Snapshot, run_bytecode, run_graph, run_kernel};
+use reflex_lower::policy::schedule_explained;
 use reflex_tir::codegen::Target;
 
 const DASHES: &str = "# ----\n";
@@ -57,6 +58,10 @@ fn outcome(input: &str, name: &str) -> String {
     let run = || -> Result<(), LowerError> {
         let module = run_graph(module, &options, &keep)?;
         let (_, kernels) = run_bytecode(module, &keep)?;
+        if stage == "steps" {
+            let steps = kernels.iter().map(|k| schedule_explained(k, &options.target).to_string());
+            keep.texts.lock().expect("printing does not panic").extend(steps);
+        }
         kernels.iter().for_each(|kernel| drop(run_kernel(kernel, &options, &keep)));
         Ok(())
     };

@@ -1,0 +1,349 @@
+//! Products with tables of constants on both sides of a tile: `Y = P X Qᵀ` for small constant
+//! `P` and `Q`, a vector of channels at a time.
+//!
+//! ```text
+//! for outer..                       batches, tiles, blocks of channels
+//!   for lane (vector)
+//!     x[k][l]                       loaded
+//!     t[i][l] = sum over k of P[i][k] * x[k][l]
+//!     y[i][j] = sum over l of t[i][l] * Q[j][l], stored or kept for the epilogue
+//! ```
+//! Everything in the vector loop is unrolled and named: constants are folded, zeros cost nothing.
+//! The sums are taken one side after the other, not in the naive nest's order.
+
+use reflex_tir::{DType, Expr, ExprKind, ForKind, Intrin, Stmt, Var};
+
+use super::Refusal;
+use super::affine::{linear, mentions};
+use super::gemm::{Split, aligned, bind, float, split_panels};
+use super::nest::{Nest, Parallel};
+use super::stage::{Axis, Stage, replace_loads};
+
+/// Longest side of a table.
+const MOST: i64 = 8;
+
+/// Rows by columns.
+type Table = Vec<Vec<f64>>;
+
+/// What a tile needs.
+struct Tables {
+    stage: Stage,
+    epilogue: Option<Stage>,
+    left: Table,
+    right: Table,
+    /// Element of `X`.
+    source: Expr,
+    /// The indices of `Y` and of `X`.
+    results: [Axis; 2],
+    elements: [Axis; 2],
+    lane: Axis,
+    outer: Vec<Axis>,
+    splits: Vec<Split>,
+}
+
+/// Whether `value` adds to a sum an element times two tables.
+pub fn is_table_product(value: &Expr) -> bool {
+    factors(value).is_ok()
+}
+
+/// The nest of a stage; `epilogue` is computed from each result and stored instead.
+pub fn tables(
+    nest: &mut Nest<'_>,
+    stage: &Stage,
+    epilogue: Option<&Stage>,
+    threads: Parallel,
+) -> Result<Stmt, Refusal> {
+    factors(&stage.value)?;
+    let (stage, epilogue) = aligned(stage, epilogue);
+    let (stage, epilogue, splits) = split_panels(nest, stage, epilogue)?;
+    let kernel = Tables::new(nest, stage, epilogue, splits)?;
+    Ok(kernel.nest(nest, threads))
+}
+
+/// Both tables and the element of a sum `acc + (P * Q) * x`.
+fn factors(value: &Expr) -> Result<(&Expr, &Expr, &Expr), Refusal> {
+    let ExprKind::Call { op: Intrin::Fma, args, .. } = value.kind() else {
+        return Err(Refusal::NoTable);
+    };
+    let ExprKind::Binary { op: reflex_tir::BinOp::Mul, a, b } = args[0].kind() else {
+        return Err(Refusal::NoTable);
+    };
+    let element = matches!(args[1].kind(), ExprKind::Load { dtype: DType::F32, .. });
+    let sums = matches!(args[2].kind(), ExprKind::Load { .. });
+    match element && sums && is_table(a) && is_table(b) {
+        true => Ok((a, b, &args[1])),
+        false => Err(Refusal::NoTable),
+    }
+}
+
+/// Whether `e` chooses between constants.
+fn is_table(e: &Expr) -> bool {
+    match e.kind() {
+        ExprKind::Float { .. } => true,
+        ExprKind::Select { on_true, on_false, .. } => is_table(on_true) && is_table(on_false),
+        _ => false,
+    }
+}
+
+/// The constants of a table by the axes that index its rows and its columns.
+fn table_of(e: &Expr, row: &Axis, column: &Axis) -> Result<Table, Refusal> {
+    let (Some(rows @ 1..=MOST), Some(columns @ 1..=MOST)) =
+        (row.extent.as_int(), column.extent.as_int())
+    else {
+        return Err(Refusal::NoTable);
+    };
+    let at = |r: i64, c: i64| {
+        let bound = [(row.var, Expr::i64(r)), (column.var, Expr::i64(c))];
+        match bind(e, &bound).kind() {
+            ExprKind::Float { bits, .. } => Ok(f64::from_bits(*bits)),
+            _ => Err(Refusal::NoTable),
+        }
+    };
+    (0..rows).map(|r| (0..columns).map(|c| at(r, c)).collect()).collect()
+}
+
+impl Tables {
+    fn new(
+        nest: &Nest<'_>,
+        stage: Stage,
+        epilogue: Option<Stage>,
+        splits: Vec<Split>,
+    ) -> Result<Tables, Refusal> {
+        let (p, q, source) = factors(&stage.value)?;
+        let zero =
+            matches!(stage.init.as_ref().map(Expr::kind), Some(ExprKind::Float { bits: 0, .. }));
+        let index = |list: &[Axis], e: &Expr| {
+            let mut found = list.iter().filter(|a| mentions(e, a.var));
+            match (found.next(), found.next()) {
+                (Some(axis), None) => Ok(axis.clone()),
+                _ => Err(Refusal::NoTable),
+            }
+        };
+        let results = [index(&stage.spatial, p)?, index(&stage.spatial, q)?];
+        let elements = [index(&stage.reduce, p)?, index(&stage.reduce, q)?];
+        let distinct = results[0] != results[1] && elements[0] != elements[1];
+        if !zero || !distinct || stage.reduce.len() != 2 {
+            return Err(Refusal::NoTable);
+        }
+        let (left, right) =
+            (table_of(p, &results[0], &elements[0])?, table_of(q, &results[1], &elements[1])?);
+        let vars = stage.spatial_vars();
+        let store = linear(&nest.func, stage.buffer, &stage.indices, &vars);
+        let store = store.ok_or(Refusal::NotAffine)?;
+        let unit = store.coefficients.iter().position(|c| c.as_int() == Some(1));
+        let lane = stage.spatial[unit.ok_or(Refusal::NotContiguous)?].clone();
+        let ExprKind::Load { buffer, indices, .. } = source.kind() else {
+            return Err(Refusal::NoTable);
+        };
+        let step = linear(&nest.func, *buffer, indices, &[lane.var]);
+        let side_by_side = step.is_some_and(|s| s.coefficients[0].as_int() == Some(1));
+        if !side_by_side || !matches!(lane.extent.as_int(), Some(4..=16)) {
+            return Err(Refusal::NotContiguous);
+        }
+        let inside = |a: &&Axis| **a != lane && !results.contains(a);
+        let outer = stage.spatial.iter().filter(inside).cloned().collect();
+        let source = source.clone();
+        Ok(Tables { stage, epilogue, left, right, source, results, elements, lane, outer, splits })
+    }
+
+    fn nest(&self, nest: &mut Nest<'_>, threads: Parallel) -> Stmt {
+        let cost =
+            (self.left.len() * self.right.len()) as i64 * self.lane.extent.as_int().unwrap_or(1);
+        let parallel = match threads {
+            Parallel::Yes => nest.parallel_for(&self.outer, 8 * cost),
+            Parallel::No => Parallel::No,
+        };
+        nest.steps.push(format!(
+            "{}: tables of {}x{} and {}x{} unrolled, vectors of {} lanes",
+            self.stage.name,
+            self.left.len(),
+            self.left[0].len(),
+            self.right.len(),
+            self.right[0].len(),
+            self.lane.extent.as_int().unwrap_or(1),
+        ));
+        let tile = self.tile(nest);
+        nest.outer(&self.outer, parallel, tile)
+    }
+
+    /// One tile, in vectors of the lane axis.
+    fn tile(&self, nest: &mut Nest<'_>) -> Stmt {
+        let lanes = self.lane.extent.as_int().unwrap_or(1);
+        let (height, width) = (self.left.len(), self.right.len());
+        let direct = self.epilogue.is_none() && self.ragged().is_empty();
+        if direct {
+            return nest.lanes_of(lanes, |nest, l| {
+                self.transformed(nest, &l, &mut |i, j, value| {
+                    self.store(&Expr::i64(i), &Expr::i64(j), &l, value)
+                })
+            });
+        }
+        let tile = nest.local("tile", DType::F32, &[(height * width) as i64 * lanes]);
+        let slot = |i: Expr, j: Expr, l: &Expr| (i * width as i64 + j) * lanes + l.clone();
+        let compute = nest.lanes_of(lanes, |nest, l| {
+            self.transformed(nest, &l, &mut |i, j, value| {
+                Stmt::store(tile, vec![slot(i.into(), j.into(), &l)], value)
+            })
+        });
+        let finish = nest.repeat(ForKind::Serial, "i", height as i64, |nest, i| {
+            nest.repeat(ForKind::Serial, "j", width as i64, |nest, j| {
+                let store = nest.lanes_of(lanes, |nest, l| {
+                    let value = nest.func.load(tile, vec![slot(i.clone(), j.clone(), &l)]);
+                    self.store(&i, &j, &l, value)
+                });
+                let inside = self.ragged().into_iter().map(|s| {
+                    let at = Expr::from(s.panel) * s.width + s.lane;
+                    at.lt(s.extent.clone())
+                });
+                match inside.reduce(Expr::and) {
+                    Some(cond) => {
+                        let bound = self.at(&i, &j);
+                        let then = Box::new(store);
+                        Stmt::If { cond: bind(&cond, &bound), then, otherwise: None }
+                    }
+                    None => store,
+                }
+            })
+        });
+        Stmt::Allocate { buffer: tile, body: Box::new(Stmt::Seq(vec![compute, finish])) }
+    }
+
+    /// The axes whose last tile may be cut off.
+    fn ragged(&self) -> Vec<&Split> {
+        let whole = |s: &Split| s.extent.as_int().is_some_and(|n| n % s.width == 0);
+        self.splits.iter().filter(|s| !whole(s)).collect()
+    }
+
+    fn at(&self, i: &Expr, j: &Expr) -> [(Var, Expr); 2] {
+        [(self.results[0].var, i.clone()), (self.results[1].var, j.clone())]
+    }
+
+    /// Stores a result, or what the epilogue makes of it.
+    fn store(&self, i: &Expr, j: &Expr, lane: &Expr, result: Expr) -> Stmt {
+        let last = self.epilogue.as_ref().unwrap_or(&self.stage);
+        let value = match &self.epilogue {
+            Some(e) => replace_loads(&e.value, self.stage.buffer, &mut |_| result.clone()),
+            None => result,
+        };
+        let [i, j] = self.at(i, j);
+        let bound = [i, j, (self.lane.var, lane.clone())];
+        let indices = last.indices.iter().map(|e| bind(e, &bound)).collect();
+        Stmt::store(last.buffer, indices, bind(&value, &bound))
+    }
+
+    /// `store(i, j, y)` for every result of a tile, after what computes it.
+    fn transformed(
+        &self,
+        nest: &mut Nest<'_>,
+        lane: &Expr,
+        store: &mut dyn FnMut(i64, i64, Expr) -> Stmt,
+    ) -> Stmt {
+        let mut named: Vec<(Var, Expr)> = vec![];
+        let mut half: Vec<Vec<Expr>> = vec![vec![]; self.left.len()];
+        for l in 0..self.right[0].len() {
+            let column: Vec<Expr> = (0..self.left[0].len())
+                .map(|k| {
+                    let bound = [
+                        (self.elements[0].var, Expr::i64(k as i64)),
+                        (self.elements[1].var, Expr::i64(l as i64)),
+                        (self.lane.var, lane.clone()),
+                    ];
+                    let var = nest.float_var("x");
+                    named.push((var, bind(&self.source, &bound)));
+                    float(var)
+                })
+                .collect();
+            let sums = product(nest, &self.left, &column, &mut named);
+            half.iter_mut().zip(sums).for_each(|(done, sum)| done.push(sum));
+        }
+        let mut stores = vec![];
+        for (i, row) in half.iter().enumerate() {
+            let sums = product(nest, &self.right, row, &mut named);
+            for (j, sum) in sums.into_iter().enumerate() {
+                stores.push(store(i as i64, j as i64, sum));
+            }
+        }
+        named.into_iter().rev().fold(Stmt::Seq(stores), |body, (var, value)| Stmt::Let {
+            var,
+            value,
+            body: Box::new(body),
+        })
+    }
+}
+
+/// A table times a vector of values; sums are noted in `named`. Points of opposite sign make rows
+/// (or columns) that differ in signs alone: what they share is computed once.
+fn product(
+    nest: &mut Nest<'_>,
+    table: &Table,
+    values: &[Expr],
+    named: &mut Vec<(Var, Expr)>,
+) -> Vec<Expr> {
+    let mut name = |value: Expr| {
+        let var = nest.float_var("t");
+        named.push((var, value));
+        float(var)
+    };
+    let (mut table, mut values) = (table.clone(), values.to_vec());
+    for k in 1..values.len() {
+        let alike = |r: &Vec<f64>| r[k - 1].abs() == r[k].abs();
+        let some = |sign: f64| table.iter().any(|r| r[k] != 0.0 && r[k - 1] == sign * r[k]);
+        if table.iter().all(alike) && some(1.0) && some(-1.0) {
+            let (a, b) = (values[k - 1].clone(), values[k].clone());
+            values[k - 1] = name(a.clone() + b.clone());
+            values[k] = name(a - b);
+            for row in &mut table {
+                let (together, apart) =
+                    if row[k - 1] == row[k] { (row[k], 0.0) } else { (0.0, row[k - 1]) };
+                (row[k - 1], row[k]) = (together, apart);
+            }
+        }
+    }
+    let mut sums = vec![];
+    let mut rest = &table[..];
+    while let [row, after @ ..] = rest {
+        let part = |other: &[f64], sign: f64| -> Vec<f64> {
+            row.iter().zip(other).map(|(a, b)| if *a == sign * b { *a } else { 0.0 }).collect()
+        };
+        let count = |r: &[f64]| r.iter().filter(|c| **c != 0.0).count();
+        let pair = after.first().map(|other| (part(other, 1.0), part(other, -1.0)));
+        match pair {
+            Some((same, opposite))
+                if count(&same) > 0
+                    && count(&opposite) > 0
+                    && count(&same) + count(&opposite) == count(row)
+                    && count(row) == count(&after[0])
+                    && count(row) > 2 =>
+            {
+                let (same, opposite) = (name(sum(&same, &values)), name(sum(&opposite, &values)));
+                sums.push(name(same.clone() + opposite.clone()));
+                sums.push(name(same - opposite));
+                rest = &after[1..];
+            }
+            _ => {
+                sums.push(name(sum(row, &values)));
+                rest = after;
+            }
+        }
+    }
+    sums
+}
+
+/// The sum of constants times values: plain additions and subtractions for 1 and -1.
+fn sum(constants: &[f64], values: &[Expr]) -> Expr {
+    let mut terms: Vec<(f64, &Expr)> =
+        constants.iter().copied().zip(values).filter(|(c, _)| *c != 0.0).collect();
+    // What starts the sum is best added as it is.
+    if let Some(one) = terms.iter().position(|(c, _)| *c == 1.0) {
+        terms[..=one].rotate_right(1);
+    }
+    let mut terms = terms.into_iter();
+    let constant = |c: f64| Expr::float(c, DType::F32);
+    let Some((c, value)) = terms.next() else { return constant(0.0) };
+    let first = if c == 1.0 { value.clone() } else { value.clone() * constant(c) };
+    terms.fold(first, |acc, (c, value)| match c {
+        1.0 => acc + value.clone(),
+        -1.0 => acc - value.clone(),
+        _ => Expr::call(Intrin::Fma, vec![value.clone(), constant(c), acc]),
+    })
+}

@@ -1,0 +1,138 @@
+//! Convolutions by tiles: the error against exact sums, and that they are chosen at all.
+
+mod harness;
+
+use harness::{agree, f32s, run};
+use reflex_graph::builder::FuncBuilder;
+use reflex_graph::{Binary, ConvAttrs, FuncData, Literal, Module, Op, TensorType, Unary};
+use reflex_lower::pipeline::{Options, Quiet, run_graph};
+use reflex_lower::policy::schedule_explained;
+use reflex_tir::codegen::Target;
+use reflex_tir::{DType, Expr};
+
+fn attrs(kernel: i64) -> ConvAttrs {
+    ConvAttrs {
+        strides: vec![1; 2],
+        pads_begin: vec![kernel / 2; 2],
+        pads_end: vec![kernel / 2; 2],
+        dilations: vec![1; 2],
+        groups: 1,
+    }
+}
+
+/// A pointwise convolution (whose result is stored in blocks), then one of 3x3 windows; with a
+/// bias, a residual and a SiLU where `rich`.
+fn network(
+    channels: [i64; 3],
+    weights: [&Literal; 2],
+    dims: [Option<i64>; 3],
+    rich: bool,
+) -> Module {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let mut dim = |n: Option<i64>, name: &str| n.map_or_else(|| Expr::var(b.sym(name)), Expr::i64);
+    let shape = vec![dim(dims[0], "n"), channels[0].into(), dim(dims[1], "h"), dim(dims[2], "w")];
+    let x = b.param("x", TensorType::new(DType::F32, shape));
+    let [first, second] = weights.map(|w| b.constant(w.clone()));
+    let mid = b.emit1(Op::Conv(attrs(1)), &[x, first]).unwrap();
+    let bias = b.constant(f32s(&[channels[2]], 5));
+    let args = if rich { vec![mid, second, bias] } else { vec![mid, second] };
+    let mut y = b.emit1(Op::Conv(attrs(3)), &args).unwrap();
+    if rich {
+        let gate = b.emit1(Op::Unary(Unary::Sigmoid), &[y]).unwrap();
+        y = b.emit1(Op::Binary(Binary::Mul), &[y, gate]).unwrap();
+        y = b.emit1(Op::Binary(Binary::Add), &[y, mid]).unwrap();
+        let last = b.constant(scaled(&[16, channels[2], 1, 1], 9));
+        y = b.emit1(Op::Conv(attrs(1)), &[y, last]).unwrap();
+    }
+    b.finish(vec![y], vec!["y".into()]);
+    module
+}
+
+/// Noise that keeps sums of so many products about as large as their factors.
+fn scaled(shape: &[i64], seed: u64) -> Literal {
+    let size = (shape[1..].iter().product::<i64>() as f32).sqrt();
+    let values: Vec<f32> = floats(&f32s(shape, seed)).iter().map(|v| v / size).collect();
+    Literal::from_f32(shape.to_vec(), &values)
+}
+
+fn floats(l: &Literal) -> Vec<f32> {
+    l.bytes().as_chunks().0.iter().map(|c| f32::from_le_bytes(*c)).collect()
+}
+
+/// How many stages of the compiled module's kernels the rule for tables takes.
+fn by_tiles(module: &Module) -> usize {
+    let options = Options::new(Target::host());
+    let module = run_graph(module.clone(), &options, &Quiet).unwrap();
+    let kernels = module.funcs.values().filter_map(|f| match f {
+        FuncData::Prim(f) => Some(f),
+        FuncData::Graph(_) => None,
+    });
+    kernels
+        .flat_map(|f| schedule_explained(f, &options.target).decisions)
+        .filter(|d| d.rule == "tables")
+        .count()
+}
+
+#[test]
+fn convolutions_by_tiles_answer_as_the_graph_does() {
+    let wide = Target::host().vector_bytes >= 32;
+    // Large images take tiles of 4, small ones of 2; what is not known counts as large.
+    let cases = [
+        ([16, 32, 32], [13, 18], [None; 3]),
+        ([16, 48, 48], [8, 9], [Some(1), Some(8), Some(9)]),
+        ([16, 32, 32], [2, 7], [None; 3]),
+    ];
+    for (channels, [h, w], dims) in cases {
+        let weights = [
+            scaled(&[channels[1], channels[0], 1, 1], 1),
+            scaled(&[channels[2], channels[1], 3, 3], 2),
+        ];
+        let [first, second] = &weights;
+        let module = network(channels, [first, second], dims, true);
+        if wide {
+            assert_eq!(by_tiles(&module), 2, "{channels:?} {h} {w}");
+        }
+        agree(&module, &[f32s(&[1, channels[0], h, w], 3)]);
+    }
+}
+
+/// The largest error as a part of the sum of absolute products: eight times the spacing of float32
+/// at most, and no more than eight times the error of a float32 sum in order.
+#[test]
+fn the_error_is_near_that_of_float32() {
+    let (ci, co) = (64i64, 32i64);
+    for (h, w) in [(12i64, 12i64), (8, 8)] {
+        let mut identity = vec![0.0f32; (ci * ci) as usize];
+        (0..ci as usize).for_each(|n| identity[n * ci as usize + n] = 1.0);
+        let identity = Literal::from_f32(vec![ci, ci, 1, 1], &identity);
+        let weights = f32s(&[co, ci, 3, 3], 7);
+        let module =
+            network([ci, ci, co], [&identity, &weights], [Some(1), Some(h), Some(w)], false);
+        let x = f32s(&[1, ci, h, w], 8);
+        if Target::host().vector_bytes >= 32 {
+            assert_eq!(by_tiles(&module), 2);
+        }
+        let got = floats(&run(&module, std::slice::from_ref(&x)).unwrap()[0]);
+        let (x, weights) = (floats(&x), floats(&weights));
+        let (mut tiles, mut plain) = (0.0f64, 0.0f64);
+        for (n, got) in got.iter().enumerate() {
+            let (o, y, z) = (n as i64 / (h * w), n as i64 / w % h, n as i64 % w);
+            let (mut exact, mut size, mut sum) = (0.0f64, 0.0f64, 0.0f32);
+            for at in 0..ci * 9 {
+                let (c, i, j) = (at / 9, y + at / 3 % 3 - 1, z + at % 3 - 1);
+                if (0..h).contains(&i) && (0..w).contains(&j) {
+                    let (a, b) =
+                        (x[((c * h + i) * w + j) as usize], weights[(o * ci * 9 + at) as usize]);
+                    exact += f64::from(a) * f64::from(b);
+                    size += (f64::from(a) * f64::from(b)).abs();
+                    sum = a.mul_add(b, sum);
+                }
+            }
+            tiles = tiles.max((f64::from(*got) - exact).abs() / size);
+            plain = plain.max((f64::from(sum) - exact).abs() / size);
+        }
+        let near = tiles <= 8.0 * f64::from(f32::EPSILON) && tiles <= 8.0 * plain;
+        assert!(near, "{h}x{w}: {tiles:e} by tiles, {plain:e} in order");
+    }
+}
