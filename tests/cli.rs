@@ -133,6 +133,17 @@ fn ab_reports_a_ratio_with_its_interval() {
 }
 
 #[test]
+fn runs_are_profiled() {
+    let dir = folder();
+    let done = reflex(dir.path(), &["run", "add.onnx", "--profile", "--trace", "calls.json"]);
+    let table = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success() && table.contains("add"), "{table}");
+    let trace = std::fs::read_to_string(dir.path().join("calls.json")).expect("was written");
+    assert!(trace.contains("add"), "{trace}");
+    refused(&reflex(dir.path(), &["run", "add.onnx", "--trace", "calls.json"]), &["--profile"]);
+}
+
+#[test]
 fn bad_arguments_are_refused_by_name() {
     let dir = folder();
     let run = |args: &[&str]| reflex(dir.path(), &[&["run", "add.onnx"], args].concat());

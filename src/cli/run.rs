@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use reflex::npz::{self, Array};
-use reflex::{Error, Result};
+use reflex::{Error, Outputs, Prepared, Result, Session};
 use serde::Serialize;
 
 use super::ModelArgs;
@@ -54,7 +54,11 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let program = args.model.engine.engine()?.load(&args.model.model)?;
     let feed = args.inputs.feed(&program, &args.func)?;
     let prepared = program.prepare(&args.func, &feed)?;
-    let outputs = program.session(args.model.mode)?.call(&prepared);
+    let mut session = program.session(args.model.mode)?;
+    let outputs = match args.profile {
+        true => profiled(&mut session, &prepared, args.trace.as_ref()),
+        false => session.call(&prepared),
+    };
     let outputs = outputs.map_err(|e| e.at(args.model.model.display()))?;
     let mut rows = vec![];
     for (name, array) in outputs.arrays()? {
@@ -78,6 +82,17 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A call with its profile on standard error, after one that settles caches.
+fn profiled(session: &mut Session, call: &Prepared, trace: Option<&PathBuf>) -> Result<Outputs> {
+    session.call(call)?;
+    let (outputs, profile) = session.profile_prepared(call)?;
+    eprint!("{}", profile.table(&|_| None));
+    if let Some(file) = trace {
+        std::fs::write(file, profile.trace_json()).map_err(|e| Error::io(file, &e))?;
+    }
+    Ok(outputs)
 }
 
 /// Writes one output; characters that cannot stand in a file name become `_`.

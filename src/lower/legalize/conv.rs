@@ -94,21 +94,37 @@ fn accumulate(
     let bias = cx.args.len() > 2;
     // Sums in blocks of channels have a buffer of their own: the result may be stored otherwise.
     let blocks = matches!(&cx.operands[1], Source::Buffer(_, Some(p)) if p.role == Role::Columns);
-    if !bias && work == out.dtype && !blocks {
+    let last = matches!(&cx.operands[1], Source::Buffer(_, Some(p)) if p.role == Role::Channels);
+    if !bias && work == out.dtype && !blocks && !last {
         cx.f.reduce_output("conv", "y", work, out.shape, reduced, reducer, element);
         return;
     }
+    if last {
+        let mut shape = out.shape;
+        shape[1..].rotate_left(1);
+        let element = |f: &FuncBuilder, i: &[Expr], k: &[Expr]| {
+            let mut at = i.to_vec();
+            at[1..].rotate_right(1);
+            element(f, &at, k)
+        };
+        let sum = cx.f.reduce_stage("conv", "sum", work, shape, reduced, reducer, element);
+        return add_bias(cx, sum, &|i| {
+            let mut at = i.to_vec();
+            at[1..].rotate_left(1);
+            at
+        });
+    }
     let sum = cx.f.reduce_stage("conv", "sum", work, out.shape, reduced, reducer, element);
-    add_bias(cx, sum);
+    add_bias(cx, sum, &<[Expr]>::to_vec);
 }
 
-/// The result: sums, their bias where there is one, rounded.
-pub fn add_bias(cx: &mut Cx<'_>, sum: Buffer) {
+/// The result: sums (where `place` says), their bias where there is one, rounded.
+pub fn add_bias(cx: &mut Cx<'_>, sum: Buffer, place: &dyn Fn(&[Expr]) -> Vec<Expr>) {
     let TensorType { dtype, shape } = cx.outs[0].clone();
     let work = compute_type(dtype);
     let bias = (cx.args.len() > 2).then(|| cx.reader(2));
     cx.f.output("bias", "y", dtype, shape, |f, i| {
-        let sum = f.at(sum, i);
+        let sum = f.at(sum, &place(i));
         let value = match bias {
             Some(bias) => sum + bias(f, &i[1..2]).cast(work),
             None => sum,

@@ -36,6 +36,8 @@ pub enum Role {
     Rows,
     /// Vector factors: a panel holds the columns of a tile.
     Columns,
+    /// Vector factors of a convolution, whose sums are stored with their channels last.
+    Channels,
 }
 
 /// How a tensor is read as batches of matrices.
@@ -75,6 +77,8 @@ pub fn packings(
             let count = positions(attrs, types);
             let packed = match one_position {
                 true => pack(1, Matrix::NByRest, &columns),
+                false if windows_apart(attrs, types, lanes) => pack(1, Matrix::NByRest, &columns)
+                    .map(|p| Packing { role: Role::Channels, ..p }),
                 false => pack(1, Matrix::NByRest, &|n| conv_rows(n, count, target))
                     .map(|p| Packing { role: Role::Rows, ..p }),
             };
@@ -83,6 +87,13 @@ pub fn packings(
         Op::Rnn(_) => [1, 2].into_iter().filter_map(|n| pack(n, Matrix::NByK, &columns)).collect(),
         _ => vec![],
     }
+}
+
+/// Whether the windows of a 1-D convolution begin so far apart that its positions, as columns,
+/// would be copied one by one; its channels are the columns then.
+fn windows_apart(attrs: &ConvAttrs, types: &[TensorType], lanes: i64) -> bool {
+    let channels = types[1].shape[0].as_int().unwrap_or(0);
+    matches!(attrs.strides[..], [stride] if stride > 8) && channels >= lanes
 }
 
 /// The packings of a convolution that computes its results in blocks of channels.

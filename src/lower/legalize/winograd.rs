@@ -147,7 +147,7 @@ pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs, m: i64) {
             tables * f.at(products, &at)
         },
     );
-    add_bias(cx, sum);
+    add_bias(cx, sum, &<[Expr]>::to_vec);
 }
 
 /// `G w Gᵀ` of every window of `[n, k, 3, 3]`, as `[t * t, ceil(n / width), k, width]`.

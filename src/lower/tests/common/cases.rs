@@ -230,7 +230,10 @@ fn convolutions(list: &mut List) {
         dilations: vec![1],
         groups: 1,
     };
+    let apart = ConvAttrs { strides: vec![16], ..one.clone() };
     add(list, "conv1d", Op::Conv(one), &[noise(&[2, 3, 40], 18), noise(&[5, 3, 4], 19)]);
+    let args = [noise(&[2, 1, 120], 18), noise(&[20, 1, 32], 19), noise(&[20], 20)];
+    add(list, "conv1d", Op::Conv(apart), &args);
     for (attrs, output_padding) in [
         (geometry([1, 1], [0; 4], [1, 1], 1), vec![0, 0]),
         (geometry([2, 2], [1; 4], [1, 1], 1), vec![1, 0]),
