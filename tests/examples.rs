@@ -56,7 +56,8 @@ fn the_c_example_builds_and_runs() {
         .arg(format!("-L{}", libraries.display()))
         .arg(format!("-Wl,-rpath,{}", libraries.display()))
         .args(["-lreflex", "-lpthread"]));
-    let said = run(Command::new(program).arg(model()));
+    // Cargo's own search path comes first, where an older build may lie.
+    let said = run(Command::new(program).arg(model()).env("LD_LIBRARY_PATH", &libraries));
     assert!(said.contains("TypeError: `main` expects 2 arguments"), "{said}");
     assert!(said.contains("warm after 21 calls"), "{said}");
     assert!(said.ends_with("done\n"), "{said}");

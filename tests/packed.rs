@@ -132,6 +132,113 @@ class Module:
     }
 }
 
+/// Where cargo put the shared library that belongs to this test.
+fn libraries() -> PathBuf {
+    let own = std::env::current_exe().expect("a test has a path");
+    own.parent().expect("in a folder").to_path_buf()
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let (said, error) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{said}{error}", output.status);
+    said.into_owned()
+}
+
+const C_CALLER: &str = r#"
+#include <reflex.h>
+#include <stdio.h>
+#include <string.h>
+
+static int plus_one(void *self, const ReflexValue *args, int32_t count, ReflexValue *result) {
+  (void)self;
+  (void)count;
+  *result = reflex_int(args[0].payload.v_int64 + 1);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  ReflexValue twice, apply, given[2], result;
+  if (argc != 2 || reflex_library_function(argv[1], "twice", &twice)) return 1;
+  if (reflex_library_function(argv[1], "apply", &apply)) return 2;
+  given[0] = reflex_int(21);
+  if (reflex_apply(&twice, given, 1, &result) || result.payload.v_int64 != 42) return 3;
+  if (reflex_register("tests.plus_one", plus_one, NULL, NULL)) return 4;
+  if (reflex_registered("tests.plus_one", &given[0])) return 5;
+  given[1] = reflex_int(4);
+  if (reflex_apply(&apply, given, 2, &result) || result.payload.v_int64 != 5) return 6;
+  if (reflex_apply(&twice, given, 0, &result) != REFLEX_STATUS_RUN) return 7;
+  printf("%s: %s\n", reflex_error_kind(), reflex_error_message());
+  if (reflex_library_function(argv[1], "thrice", &result) == REFLEX_STATUS_OK) return 8;
+  printf("%s\n", reflex_error_message());
+  reflex_free(&given[0]);
+  reflex_free(&twice);
+  reflex_free(&apply);
+  return 0;
+}
+"#;
+
+#[test]
+fn c_programs_load_register_and_call_them() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (source, program) = (folder.join("caller.c"), folder.join("caller"));
+    std::fs::write(&source, C_CALLER).expect("writes");
+    let libraries = libraries();
+    run(Command::new("cc")
+        .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"))
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .arg(format!("-L{}", libraries.display()))
+        .arg(format!("-Wl,-rpath,{}", libraries.display()))
+        .args(["-lreflex", "-lpthread"]));
+    // Cargo's own search path comes first, where an older build may lie.
+    let said = run(Command::new(program).arg(library()).env("LD_LIBRARY_PATH", &libraries));
+    assert!(said.contains("TypeError: twice takes one integer"), "{said}");
+    assert!(said.contains("`thrice`"), "{said}");
+}
+
+const PYTHON_CALLER: &str = r#"
+import sys
+import reflex
+
+twice, apply = (reflex.library_function(sys.argv[1], name) for name in ("twice", "apply"))
+assert twice(21) == 42
+reflex.register("tests.plus_one", lambda x: x + 1)
+assert apply(reflex.registered("tests.plus_one"), 4) == 5
+assert apply(lambda x: x * x, 7) == 49
+
+def fails(x):
+    raise ValueError("no such row")
+
+for call, kind, text in ((lambda: twice("x"), TypeError, "twice takes one integer"),
+                         (lambda: apply(fails, 1), ValueError, "no such row"),
+                         (lambda: reflex.library_function(sys.argv[1], "thrice"), ValueError, "`thrice`")):
+    try:
+        call()
+    except kind as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError(text)
+print("done")
+"#;
+
+#[test]
+fn python_programs_load_register_and_call_them() {
+    let Some(python) = std::env::var_os("REFLEX_TVM_PYTHON") else {
+        println!("skipped: REFLEX_TVM_PYTHON is not set; ./x test sets it");
+        return;
+    };
+    let said = run(Command::new(python)
+        .args(["-c", PYTHON_CALLER])
+        .arg(library())
+        .env("PYTHONPATH", Path::new(env!("CARGO_MANIFEST_DIR")).join("python"))
+        .env("REFLEX_LIBRARY", libraries().join("libreflex.so")));
+    assert!(said.ends_with("done\n"), "{said}");
+}
+
 #[test]
 fn what_is_not_there_is_an_error() {
     let missing = library_function(library(), "thrice").unwrap_err().to_string();

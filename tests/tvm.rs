@@ -119,9 +119,7 @@ fn excused(name: &str, call: &Value, expected: &Value, found: &Value) -> bool {
 }
 
 /// Texts that are refused, with a part of the reason.
-const REFUSED: [(&str, &str); 2] = [
-    // Its kernels are calls of packed functions.
-    ("sorts.after", "`T.call_packed(\"tvm.contrib.sort.argsort\""),
+const REFUSED: [(&str, &str); 1] = [
     // TVM's own lowering gives it no value where one branch needs it.
     ("branches.after", "`storage: R.Any` is not supported"),
 ];

@@ -38,6 +38,7 @@ mod module;
 mod nn;
 mod norm;
 mod ops;
+mod packed;
 mod reflex;
 mod shape;
 pub(crate) mod table;

@@ -97,6 +97,9 @@ impl<'s> FuncParser<'s, '_> {
         if let MemberKind::Integer { params, value } = &member.kind {
             return self.call_integer(call, name, params, value);
         }
+        if let MemberKind::Packed { params, name, args } = &member.kind {
+            return self.call_through(call, *params, name, args);
+        }
         let MemberKind::Graph { params, result } = &member.kind else {
             let (args, ints) = self.mixed(&call.arguments.args)?;
             let node = Node::CallPacked { name: name.to_string(), args, ints };

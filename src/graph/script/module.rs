@@ -9,6 +9,7 @@ use ruff_text_size::Ranged;
 
 use super::func::FuncParser;
 use super::metadata;
+use super::packed::{Given, packed};
 use super::types::{Dims, Written, is_path};
 use super::{Read, Source};
 use crate::{Func, FuncData, FuncId, Literal, Module, Type, verify};
@@ -40,6 +41,12 @@ pub(super) enum MemberKind {
     Integer {
         params: Vec<String>,
         value: Box<Py>,
+    },
+    /// A kernel that is a call of a packed function; it has no id either.
+    Packed {
+        params: usize,
+        name: String,
+        args: Vec<Given>,
     },
     /// Types over dimensions of the function's own.
     Graph {
@@ -163,10 +170,11 @@ fn members(
         } else if def.returns.is_some() {
             integer(source, def)?
         } else {
-            MemberKind::Kernel
+            packed(source, def).unwrap_or(MemberKind::Kernel)
         };
         let member = Member { id: FuncId::new(cx.count), kind };
-        cx.count += usize::from(!matches!(member.kind, MemberKind::Integer { .. }));
+        let called = matches!(member.kind, MemberKind::Kernel | MemberKind::Graph { .. });
+        cx.count += usize::from(called);
         if cx.members.insert(def.name.to_string(), member).is_some() {
             let message = format!("`{}` is defined twice", def.name);
             return Err(source.refuse(def.name.start(), message));
@@ -263,7 +271,7 @@ fn functions(
             let symbols = with_type_params(&cx.symbols, def);
             let func = FuncParser::function(source, cx, &symbols, def, &mut module)?;
             module.funcs.push(FuncData::Graph(func));
-        } else if def.returns.is_none() {
+        } else if matches!(cx.members[def.name.as_str()].kind, MemberKind::Kernel) {
             let kernel = reflex_tir::script::parse_function(def, source.text, &symbols)
                 .map_err(|e| source.at_line(e.line, e.message))?;
             module.funcs.push(FuncData::Prim(kernel));

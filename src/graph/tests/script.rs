@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cranelift_entity::EntityRef;
 use reflex_graph::print::{module, module_with_metadata};
-use reflex_graph::script::{parse, parse_file};
+use reflex_graph::script::{Script, parse, parse_file};
 use reflex_graph::{EvalValue, FuncData, FuncId, Literal, Module, eval_func};
 use reflex_tir::DType;
 
@@ -39,6 +39,59 @@ fn text_round_trips() {
         let again =
             parse(&first, "printed").unwrap_or_else(|e| panic!("{}: {e}\n{first}", path.display()));
         assert_eq!(module_with_metadata(&again), first, "{}", path.display());
+    }
+}
+
+#[test]
+fn a_script_prints_as_it_was_written() {
+    for path in files() {
+        let script = Script::read_file(&path).unwrap_or_else(|e| panic!("{e}"));
+        let text = script.print();
+        let again = Script::read(&text, "printed").unwrap_or_else(|e| panic!("{e}\n{text}"));
+        assert_eq!(again.print(), text, "{}", path.display());
+        let meant = |script: &Script| module_with_metadata(&script.lower().unwrap());
+        assert_eq!(meant(&again), meant(&script), "{}", path.display());
+    }
+    let written = "@I.ir_module\nclass Module:\n    @R.function\n    \
+        def main(x: R.Tensor((2, 4), dtype=\"float32\")) -> R.Tensor((2, 4), dtype=\"float32\"):\n        \
+        with R.dataflow():\n            y = R.nn.gelu(x)\n            z = (y - (x - y)) * (-y)\n            \
+        R.output(z)\n        return z\n";
+    let text = Script::read(written, "gelu.py").unwrap().print();
+    // What is rewritten to be compiled stands there as it was; brackets only where they matter.
+    for part in ["with R.dataflow():", "y = R.nn.gelu(x)", "z = (y - (x - y)) * -y", "R.output(z)"]
+    {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+}
+
+/// Values that are no tensors, functions in functions, and functions as values.
+#[test]
+fn shapes_numbers_and_functions_are_values() {
+    let text = "
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((\"n\", 2), dtype=\"float32\"), k: T.int64):
+        n = T.int64()
+
+        @R.function
+        def inner(a: R.Tensor((2,), dtype=\"float32\")) -> R.Tensor((2,), dtype=\"float32\"):
+            return R.add(a, R.sum(x, axis=[0]))
+
+        y: R.Tensor((2,), dtype=\"float32\") = inner(R.sum(x, axis=[0]))
+        s = R.shape([n + k, 2])
+        return (y, s, k, R.str(\"word\"))
+";
+    let module = parse(text, "values.py").unwrap_or_else(|e| panic!("{e}"));
+    let printed = module_with_metadata(&module);
+    for part in [
+        "def main_inner(a: R.Tensor((2,), dtype=\"float32\"), x: R.Tensor((n, 2), dtype=\"float32\"))",
+        "R.call_packed(\"vm.builtin.make_closure\"",
+        "R.call_packed(\"vm.builtin.invoke_closure\"",
+        "R.shape([n + k, 2])",
+        "R.str(\"word\")",
+    ] {
+        assert!(printed.contains(part), "{part} in\n{printed}");
     }
 }
 

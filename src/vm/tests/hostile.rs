@@ -302,6 +302,60 @@ fn older_dialects_are_read_where_they_can_be_told_apart() {
     assert!(from_bytes(&v1(&[])).unwrap().constants.is_empty());
 }
 
+fn constant(code: i32, payload: &[u8]) -> Vec<u8> {
+    [&code.to_le_bytes()[..], payload].concat()
+}
+
+/// The codes of a dialect: tensor, element type, shape, string, integer, float.
+fn every_constant(codes: [i32; 6]) -> Vec<Vec<u8>> {
+    let mut tensor = 0xDD5E_40F0_96B4_A13F_u64.to_le_bytes().to_vec();
+    tensor.extend([0; 8]);
+    // Device, rank, type, extent, bytes, data.
+    [1, 0, 1].map(i32::to_le_bytes).iter().for_each(|word| tensor.extend(word));
+    tensor.extend([0, 16, 1, 0]);
+    [2_i64, 4].map(i64::to_le_bytes).iter().for_each(|word| tensor.extend(word));
+    tensor.extend([1, 0, 254, 255]);
+    let text = [&3_u64.to_le_bytes()[..], b"abc"].concat();
+    vec![
+        constant(codes[0], &tensor),
+        constant(codes[1], &[2, 32, 1, 0]),
+        shape_constant(codes[2], 7),
+        constant(codes[3], &text),
+        constant(codes[4], &(-9_i64).to_le_bytes()),
+        constant(codes[5], &0.5_f64.to_le_bytes()),
+    ]
+}
+
+/// Every constant of every older dialect; saved again it is the newest form, which reads the same.
+#[test]
+fn all_constants_of_older_dialects_are_read() {
+    for codes in [[0, 1, 2, 3, 4, 5], [72, 5, 71, 65, 1, 3], [70, 5, 69, 65, 1, 3]] {
+        let constants = every_constant(codes);
+        let list: Vec<&[u8]> = constants.iter().map(Vec::as_slice).collect();
+        let exec = from_bytes(&v1(&list)).unwrap_or_else(|e| panic!("{codes:?}: {e}"));
+        let [tensor, rest @ ..] = &exec.constants[..] else { panic!("{codes:?}: no constants") };
+        let Constant::Tensor(tensor) = tensor else { panic!("{codes:?}: {tensor:?}") };
+        assert_eq!((tensor.dtype, &tensor.shape[..]), (DType::I16, &[2][..]));
+        assert_eq!(tensor.data.bytes(), [1, 0, 254, 255]);
+        let expected = [
+            Constant::DType(DType::F32),
+            Constant::Shape([7].into()),
+            Constant::Str("abc".into()),
+            Constant::Int(-9),
+            Constant::Float(0.5),
+        ];
+        assert_eq!(rest, expected, "{codes:?}");
+        let again = from_bytes(&to_bytes(&exec)).unwrap();
+        assert_eq!(again.constants, exec.constants, "{codes:?}");
+        assert_eq!(to_bytes(&again), to_bytes(&exec));
+    }
+    // A code that no dialect has, and codes of two dialects in one file.
+    let error = from_bytes(&v1(&[&constant(9, &[0; 8])])).unwrap_err().to_string();
+    assert!(error.contains('9'), "{error}");
+    let mixed = [shape_constant(71, 7), shape_constant(69, 7)];
+    assert!(from_bytes(&v1(&[&mixed[0], &mixed[1]])).is_err());
+}
+
 #[test]
 fn listings_read_back() {
     use reflex_vm::listing::{parse, print};

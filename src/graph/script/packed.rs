@@ -1,0 +1,135 @@
+//! Kernels that are one call of a packed function on their own tensors, as TVM makes of sorting:
+//!
+//! ```text
+//! with T.sblock("sort_cpu"):
+//!     T.reads()
+//!     T.writes()
+//!     T.call_packed("f", T.tvm_stack_make_array(x.data, T.tvm_stack_make_shape(3, n), ...), 1)
+//! ```
+//!
+//! There is nothing to compile: who calls such a kernel calls the function.
+
+use reflex_tir::Expr;
+use ruff_python_ast::{self as ast, Expr as Py, Stmt};
+use ruff_text_size::Ranged;
+
+use super::args::{elements, int, string};
+use super::func::FuncParser;
+use super::module::MemberKind;
+use super::types::is_path;
+use super::value::Item;
+use super::{Read, Source};
+use crate::{Datum, Node, Type, Value};
+
+/// An argument of the packed call.
+pub(super) enum Given {
+    /// A parameter of the kernel.
+    Param(usize),
+    Int(i64),
+    Text(String),
+}
+
+/// The packed call that a kernel is, if it is one and no more.
+pub(super) fn packed(source: Source<'_>, def: &ast::StmtFunctionDef) -> Option<MemberKind> {
+    let call = only_call(&def.body)?;
+    let params: Vec<(&str, &Py)> = def
+        .parameters
+        .iter_non_variadic_params()
+        .map(|p| Some((p.parameter.name.as_str(), p.parameter.annotation.as_deref()?)))
+        .collect::<Option<_>>()?;
+    let (name, list) = call.arguments.args.split_first()?;
+    let name = string(source, name).ok()?.to_string();
+    let args = list.iter().map(|e| given(source, e, &params)).collect::<Option<_>>()?;
+    Some(MemberKind::Packed { params: params.len(), name, args })
+}
+
+/// The call in a body that holds nothing else of meaning.
+fn only_call(body: &[Stmt]) -> Option<&ast::ExprCall> {
+    const SILENT: [&str; 3] = ["T.func_attr", "T.reads", "T.writes"];
+    let mut found = None;
+    for stmt in body {
+        let call = match stmt {
+            Stmt::Expr(e) => e.value.as_call_expr()?,
+            Stmt::With(w) => match &w.items[..] {
+                [item] if is_call(&item.context_expr, "T.sblock") => only_call(&w.body)?,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        if SILENT.iter().any(|name| is_path(&call.func, name)) {
+            continue;
+        }
+        if found.is_some() || !is_path(&call.func, "T.call_packed") {
+            return None;
+        }
+        found = Some(call);
+    }
+    found
+}
+
+fn is_call(e: &Py, path: &str) -> bool {
+    matches!(e, Py::Call(call) if is_path(&call.func, path))
+}
+
+fn given(source: Source<'_>, e: &Py, params: &[(&str, &Py)]) -> Option<Given> {
+    let Py::Call(call) = e else {
+        return match e {
+            Py::StringLiteral(text) => Some(Given::Text(text.value.to_str().to_string())),
+            _ => Some(Given::Int(int(source, e).ok()?)),
+        };
+    };
+    match (&*call.func, &*call.arguments.args) {
+        (callee, [Py::BooleanLiteral(truth)]) if is_path(callee, "T.bool") => {
+            Some(Given::Int(i64::from(truth.value)))
+        }
+        // Data, shape, strides (none), rank, element type, offset: the tensor as it came.
+        (callee, [Py::Attribute(data), Py::Call(shape), strides, ..])
+            if is_path(callee, "T.tvm_stack_make_array")
+                && is_path(&shape.func, "T.tvm_stack_make_shape")
+                && data.attr.as_str() == "data"
+                && int(source, strides) == Ok(0) =>
+        {
+            let name = data.value.as_name_expr()?.id.as_str();
+            let index = params.iter().position(|(param, _)| *param == name)?;
+            let buffer = params[index].1.as_call_expr()?;
+            let own = elements(buffer.arguments.args.first()?)?;
+            let same = own.len() == shape.arguments.args.len()
+                && own.iter().zip(&shape.arguments.args).all(|(a, b)| same_dim(source, a, b));
+            same.then_some(Given::Param(index))
+        }
+        _ => Some(Given::Int(int(source, e).ok()?)),
+    }
+}
+
+fn same_dim(source: Source<'_>, a: &Py, b: &Py) -> bool {
+    match (a, b) {
+        (Py::Name(a), Py::Name(b)) => a.id == b.id,
+        _ => int(source, a).is_ok_and(|a| int(source, b) == Ok(a)),
+    }
+}
+
+impl FuncParser<'_, '_> {
+    /// A call of such a kernel.
+    pub(super) fn call_through(
+        &mut self,
+        call: &ast::ExprCall,
+        params: usize,
+        name: &str,
+        args: &[Given],
+    ) -> Read<Item> {
+        let tensors: Vec<Value> =
+            call.arguments.args.iter().map(|e| self.value(e)).collect::<Read<_>>()?;
+        if tensors.len() != params {
+            let message = format!("`{name}` is called for {params} tensors, not {}", tensors.len());
+            return Err(self.source.refuse(call.start(), message));
+        }
+        let args = args.iter().map(|given| match given {
+            Given::Param(index) => tensors[*index],
+            Given::Int(value) => self.integer(Expr::i64(*value)),
+            Given::Text(text) => self.datum(Datum::Text(text.clone()), Type::Object),
+        });
+        let args = args.collect();
+        self.b.bind_values(Node::CallPacked { name: name.to_string(), args, ints: vec![] }, vec![]);
+        Ok(Item::Several(vec![]))
+    }
+}
