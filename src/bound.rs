@@ -1,13 +1,18 @@
 //! Inputs and outputs in place, for runs that copy nothing in and allocate nothing.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::tensor::data::Element;
-use reflex_runtime::value::Any;
+use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::session::BindingId;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::Prepared;
 use crate::session::Session;
+use crate::session::extents::Extents;
+use crate::specialise::{Variant, copies};
 
 /// A function whose inputs and outputs stay in place between runs ([`Session::bind`]).
 ///
@@ -18,6 +23,10 @@ pub struct Bound<'s> {
     id: BindingId,
     inputs: Vec<Tensor>,
     outputs: Vec<Tensor>,
+    /// The extents, as long as a program for them may come.
+    extents: Option<Arc<Variant>>,
+    /// The same inputs and outputs in the program for these extents.
+    special: Option<(Session, BindingId)>,
 }
 
 impl Session {
@@ -44,8 +53,11 @@ impl Session {
         let output = |t: &Tensor| Tensor::empty(t.shape(), t.dtype());
         let outputs = results.iter().map(output).collect::<std::result::Result<Vec<_>, _>>();
         let outputs = outputs.map_err(failed)?;
+        let extents = self
+            .extents()
+            .and_then(|extents| extents.variant(settled.func, AnyView::slice(&settled.args)));
         let id = self.bind_tensors(settled, outputs.clone())?;
-        let mut bound = Bound { session: self, id, inputs, outputs };
+        let mut bound = Bound { session: self, id, inputs, outputs, extents, special: None };
         bound.run()?;
         Ok(bound)
     }
@@ -54,7 +66,24 @@ impl Session {
 impl Bound<'_> {
     /// Reads the inputs, writes the outputs.
     pub fn run(&mut self) -> Result<()> {
-        self.session.run_bound(self.id)
+        if let Some((session, id)) = &mut self.special {
+            return session.run_bound(*id);
+        }
+        let Some(variant) = &self.extents else { return self.session.run_bound(self.id) };
+        if let Some(special) = variant.special() {
+            let mut session = Extents::open(special, &self.session.canceller())?;
+            let args = self.inputs.iter().cloned().map(Any::from).collect();
+            let bound = Prepared { func: special.func, args };
+            let id = session.bind_tensors(bound, self.outputs.clone())?;
+            let (session, id) = self.special.insert((session, id));
+            return session.run_bound(*id);
+        }
+        let start = Instant::now();
+        self.session.run_bound(self.id)?;
+        if let Some(extents) = self.session.extents().filter(|_| variant.counts()) {
+            extents.note(variant, start.elapsed(), &|| copies(self.inputs.iter()));
+        }
+        Ok(())
     }
 
     /// The elements of input number `index` of the signature, to be written for the next run.

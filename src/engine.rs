@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use reflex_graph::Module;
 use reflex_graph::script::Script;
@@ -11,9 +12,11 @@ use reflex_lower::compile::{self, Tools};
 use reflex_lower::pipeline;
 use reflex_runtime::library::Library;
 use reflex_tir::codegen::{Codegen, Target};
+use reflex_vm::executable::Executable;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::Program;
+use crate::specialise::Specialiser;
 use crate::{ModelInfo, Precision, Progress, Signature, TierPolicy, artifact, disassemble, dump};
 
 /// Options of an [`Engine`].
@@ -28,6 +31,7 @@ pub struct EngineBuilder {
 }
 
 /// Loads models into programs.
+#[derive(Clone)]
 pub struct Engine {
     threads: usize,
     progress: Progress,
@@ -128,7 +132,7 @@ impl Engine {
     /// Opening a `.so` runs machine code of its author's choice, as with any library.
     pub fn load(&self, path: &Path) -> Result<Program> {
         match extension(path) {
-            "onnx" | "py" => self.compile(module(path)?).map_err(|e| e.at(path.display())),
+            "onnx" | "py" => self.load_model(path).map_err(|e| e.at(path.display())),
             "so" => self.open(path).map_err(|e| e.at(path.display())),
             _ => Err(unknown_kind(path)),
         }
@@ -184,8 +188,38 @@ impl Engine {
         disassemble::library(&data, kernel).map_err(|e| e.at(path.display()))
     }
 
+    /// Compiles a model, which is read again when calls make programs for their extents worth it.
+    fn load_model(&self, path: &Path) -> Result<Program> {
+        let stamp = stamp(path)?;
+        let imported = module(path)?;
+        let absolute = path.canonicalize().map_err(|e| Error::io(path, &e))?;
+        let again = move || match self::stamp(&absolute)? == stamp {
+            true => module(&absolute),
+            false => Err(Error::new(ErrorKind::Io, "the file has changed since it was loaded")),
+        };
+        let specialiser = (self.tier.shapes > 0).then(|| {
+            let quiet = Engine { progress: Progress::silent(), ..self.clone() };
+            Arc::new(Specialiser::new(quiet, self.tier.clone(), Arc::new(again)))
+        });
+        self.build(imported, specialiser, |_| ())
+    }
+
     /// Compiles a module built in Rust.
     pub fn compile(&self, module: Module) -> Result<Program> {
+        self.build(module, None, |_| ())
+    }
+
+    /// Compiles a module that is much like that of `program`, whose constants it shares.
+    pub(crate) fn compile_like(&self, module: Module, program: &Program) -> Result<Program> {
+        self.build(module, None, |executable| program.share_constants(executable))
+    }
+
+    fn build(
+        &self,
+        module: Module,
+        specialiser: Option<Arc<Specialiser>>,
+        edit: impl FnOnce(&mut Executable),
+    ) -> Result<Program> {
         let signatures = Signature::of_module(&module);
         let failed = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Compile, e.to_string());
         let process;
@@ -202,8 +236,10 @@ impl Engine {
         let observer = &pipeline::Quiet;
         let tools = Tools { codegen, cache: cache.as_ref(), observer, progress: &progress };
         let options = pipeline::Options::new(self.target.clone());
-        let compiled = compile::compile(module, &options, &tools).map_err(|e| failed(&e))?;
-        Program::from_compiled(compiled, signatures, &self.target, (self.threads, &self.tier))
+        let mut compiled = compile::compile(module, &options, &tools).map_err(|e| failed(&e))?;
+        edit(&mut compiled.executable);
+        let policy = (self.threads, &self.tier);
+        Program::from_compiled(compiled, signatures, &self.target, policy, specialiser)
     }
 
     fn open(&self, path: &Path) -> Result<Program> {
@@ -228,6 +264,12 @@ fn module(path: &Path) -> Result<Module> {
         "py" => Ok(reflex_graph::script::parse_file(path)?),
         _ => Ok(reflex_onnx::import(path)?),
     }
+}
+
+/// What tells that a file was replaced: its length and when it was written.
+fn stamp(path: &Path) -> Result<(u64, Option<SystemTime>)> {
+    let meta = std::fs::metadata(path).map_err(|e| Error::io(path, &e))?;
+    Ok((meta.len(), meta.modified().ok()))
 }
 
 fn only_models(path: &Path) -> Result<()> {

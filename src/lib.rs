@@ -30,6 +30,7 @@ mod policy;
 mod program;
 mod session;
 mod signature;
+mod specialise;
 
 pub mod conformance;
 pub mod npz;
@@ -42,7 +43,7 @@ pub use info::{ModelInfo, PortInfo};
 pub use library::library_function;
 pub use npz::{Array, Feed};
 pub use options::{Mode, Precision, Progress};
-pub use policy::{SavedCode, TierPolicy, Tiering};
+pub use policy::{Keep, SavedCode, TierPolicy, Tiering};
 pub use program::{Prepared, Program};
 pub use reflex_cranelift::Compiling;
 pub use reflex_graph::Module;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use reflex_cranelift::{Compiling, TierOptions};
 
@@ -40,6 +41,10 @@ pub enum SavedCode {
 /// | `code` | most bytes of machine code; `K`, `M` and `G` may follow |
 /// | `compile` | `background`, or `sync`: on the calling thread |
 /// | `saved` | `use` or `ignore` the machine code of a compiled library |
+/// | `shapes` | sets of extents that get a program of their own at any time; 0 for none |
+/// | `shape-calls` | calls with the same extents before they get one |
+/// | `shape-ms` | milliseconds that these calls took together, at least |
+/// | `shape-keep` | `faster`, or `always`: a program for extents that is no faster too |
 ///
 /// ```
 /// use reflex::{Engine, TierPolicy};
@@ -68,6 +73,24 @@ pub struct TierPolicy {
     pub code: usize,
     /// Where code is made.
     pub compile: Compiling,
+    /// Sets of extents that get a program of their own at any time; 0 for none.
+    pub shapes: usize,
+    /// Calls with the same extents before they get one.
+    pub shape_calls: u32,
+    /// What these calls took together, at least.
+    pub shape_time: Duration,
+    /// Whether a program for extents must be faster than the one for any.
+    pub shape_keep: Keep,
+}
+
+/// Which programs for extents are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// Those that were faster when both ran in turns.
+    #[default]
+    Faster,
+    /// All whose results are the same.
+    Always,
 }
 
 impl Default for TierPolicy {
@@ -82,6 +105,10 @@ impl Default for TierPolicy {
             ops: usual.trace_limit,
             code: usual.code_limit,
             compile: usual.compiling,
+            shapes: 4,
+            shape_calls: 64,
+            shape_time: Duration::from_millis(500),
+            shape_keep: Keep::Faster,
         }
     }
 }
@@ -132,8 +159,19 @@ impl TierPolicy {
                     _ => return Err(wrong(key, value, "use or ignore")),
                 }
             }
+            "shapes" => self.shapes = number(key, value)?,
+            "shape-calls" => self.shape_calls = number(key, value)?,
+            "shape-ms" => self.shape_time = Duration::from_millis(number(key, value)?),
+            "shape-keep" => {
+                self.shape_keep = match value {
+                    "faster" => Keep::Faster,
+                    "always" => Keep::Always,
+                    _ => return Err(wrong(key, value, "faster or always")),
+                }
+            }
             _ => {
-                let keys = "threshold, exits, attempts, ops, code, compile, saved";
+                let keys = "threshold, exits, attempts, ops, code, compile, saved, shapes, \
+                            shape-calls, shape-ms, shape-keep";
                 return Err(Error::input(format!("no key {key:?} of a tier policy; {keys}")));
             }
         }
@@ -197,6 +235,13 @@ impl fmt::Display for TierPolicy {
         numbers("attempts", self.attempts.into(), usual.attempts.into());
         numbers("ops", self.ops as u64, usual.ops as u64);
         numbers("code", self.code as u64, usual.code as u64);
+        numbers("shapes", self.shapes as u64, usual.shapes as u64);
+        numbers("shape-calls", self.shape_calls.into(), usual.shape_calls.into());
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        numbers("shape-ms", millis(self.shape_time), millis(usual.shape_time));
+        if self.shape_keep == Keep::Always {
+            parts.push("shape-keep=always".to_owned());
+        }
         if self.compile == Compiling::AtOnce {
             parts.push("compile=sync".to_owned());
         }
@@ -219,7 +264,7 @@ mod tests {
         let texts = [
             "",
             "off",
-            "threshold=7,exits=9,attempts=1,ops=100,code=2048,compile=sync,saved=ignore",
+            "threshold=7,exits=9,attempts=1,ops=100,code=2048,shapes=1,shape-calls=2,shape-ms=3,shape-keep=always,compile=sync,saved=ignore",
         ];
         for text in texts {
             assert_eq!(text.parse::<TierPolicy>().unwrap().to_string(), text);

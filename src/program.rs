@@ -1,6 +1,6 @@
 //! A loaded model, shared by the threads that run it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -9,8 +9,8 @@ use reflex_lower::compile::Compiled;
 use reflex_runtime::library::Library;
 use reflex_runtime::value::Any;
 use reflex_tir::codegen::{Object, Target};
-use reflex_vm::executable::{Executable, FuncKind};
-use reflex_vm::session as vm;
+use reflex_vm::executable::{Constant, Executable, FuncKind, TensorConst};
+use reflex_vm::session::{self as vm, Canceller};
 use reflex_vm::tier::Bailout;
 use reflex_vm::verify::{self, Verified};
 use reflex_vm::{program, serialize, text};
@@ -21,8 +21,10 @@ use crate::kernels::Kernels;
 use crate::npz::Feed;
 use crate::options::Mode;
 use crate::policy::{SavedCode, TierPolicy, Tiering};
+use crate::session::extents::Extents;
 use crate::session::{OutputNames, Session};
-use crate::{ModelInfo, Signature, foreign};
+use crate::specialise::Specialiser;
+use crate::{Dim, ModelInfo, Signature, foreign};
 
 /// A loaded model. Cloning shares it.
 #[derive(Clone)]
@@ -42,6 +44,8 @@ struct Inner {
     outputs: Arc<OutputNames>,
     /// Machine code of VM functions that the artifact brought.
     code: Option<Arc<[u8]>>,
+    /// Makes programs for extents, when there is a module to make them from.
+    specialiser: Option<Arc<Specialiser>>,
     /// The tier, or why there is none.
     tier: OnceLock<std::result::Result<Tier, String>>,
     /// Functions that compiled mode leaves to the interpreter.
@@ -65,6 +69,7 @@ struct Parts {
     threads: usize,
     policy: TierPolicy,
     kind: String,
+    specialiser: Option<Arc<Specialiser>>,
 }
 
 /// Arguments of a call, checked against the function's signature and ready to use again.
@@ -79,6 +84,7 @@ impl Program {
         signatures: BTreeMap<String, Signature>,
         target: &Target,
         (threads, policy): (usize, &TierPolicy),
+        specialiser: Option<Arc<Specialiser>>,
     ) -> Result<Program> {
         let kernels = Arc::new(Kernels::load(&c.objects)?);
         Program::new(Parts {
@@ -91,6 +97,7 @@ impl Program {
             threads,
             policy: policy.clone(),
             kind: "compiled in this process".to_string(),
+            specialiser,
         })
     }
 
@@ -137,6 +144,7 @@ impl Program {
             threads,
             policy: policy.clone(),
             kind: kind.to_string(),
+            specialiser: None,
         })
     }
 
@@ -153,6 +161,7 @@ impl Program {
             signatures: parts.signatures,
             objects: parts.objects,
             code: parts.code,
+            specialiser: parts.specialiser,
             target: parts.target,
             threads: parts.threads,
             policy: parts.policy,
@@ -177,7 +186,42 @@ impl Program {
             threads: *threads,
             policy: policy.clone(),
             kind: kind.clone(),
+            specialiser: self.0.specialiser.as_ref().map(|s| Arc::new(s.fresh())),
         })
+    }
+
+    /// The number of a function.
+    pub(crate) fn number(&self, func: &str) -> Option<u32> {
+        self.0.vm.find(func)
+    }
+
+    /// Uses this program's memory for the tensors of `executable` that are equal to its own.
+    pub(crate) fn share_constants(&self, executable: &mut Executable) {
+        let mut known: HashMap<_, Vec<&TensorConst>> = HashMap::new();
+        for constant in &self.0.vm.executable().constants {
+            if let Constant::Tensor(tensor) = constant {
+                known.entry((tensor.dtype, tensor.shape.clone())).or_default().push(tensor);
+            }
+        }
+        for constant in &mut executable.constants {
+            let Constant::Tensor(new) = constant else { continue };
+            let alike = known.get(&(new.dtype, new.shape.clone())).into_iter().flatten();
+            if let Some(old) = alike.into_iter().find(|old| old.data == new.data) {
+                new.data = old.data.clone();
+            }
+        }
+    }
+
+    /// What a tiered session needs to run programs for extents.
+    fn extents(&self, canceller: Canceller) -> Option<Extents> {
+        let specialiser = self.0.specialiser.clone()?;
+        let symbolic = |s: &Signature| {
+            s.inputs.iter().any(|p| p.shape.iter().any(|d| matches!(d, Dim::Symbol(_))))
+        };
+        let dynamic = self.0.signatures.iter().filter(|(_, s)| symbolic(s));
+        let dynamic = dynamic.filter_map(|(name, _)| Some((self.number(name)?, name.clone())));
+        let dynamic: Vec<_> = dynamic.collect();
+        (!dynamic.is_empty()).then(|| Extents::new(specialiser, self.clone(), canceller, dynamic))
     }
 
     /// Names of the functions that can be called.
@@ -230,7 +274,9 @@ impl Program {
         if mode == Mode::Compiled {
             self.0.compiled.get_or_init(|| vm.compile_all());
         }
-        Session::open(vm, (mode, tier), self.0.threads, self.0.outputs.clone())
+        let session = Session::open(vm, (mode, tier), self.0.threads, self.0.outputs.clone())?;
+        let extents = (mode == Mode::Tiered).then(|| self.extents(session.canceller())).flatten();
+        Ok(session.with_extents(extents))
     }
 
     /// The tier, made and attached at first use. Code that the artifact brought runs from then on.
@@ -317,6 +363,7 @@ impl Program {
             return if off { "tiering is off\n".to_owned() } else { String::new() };
         };
         let mut text = cranelift.describe(&self.0.vm, session);
+        text += &self.0.specialiser.as_ref().map(|s| s.to_string()).unwrap_or_default();
         if let Some(Err(unfit)) = saved {
             text += &format!("saved code is not used, since {unfit}\n");
         }

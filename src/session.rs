@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use reflex_cranelift::CraneliftTier;
 use reflex_runtime::array::Array as Tuple;
@@ -16,7 +17,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::npz::Array;
 use crate::options::Mode;
 use crate::program::{Prepared, Program};
+use extents::{Extents, Route};
 
+pub(crate) mod extents;
 mod measure;
 mod values;
 
@@ -34,6 +37,8 @@ pub struct Session {
     tier: Option<Arc<CraneliftTier>>,
     threads: usize,
     outputs: Arc<OutputNames>,
+    /// Programs for the extents of calls; none in sessions that do without.
+    extents: Option<Extents>,
 }
 
 /// The result of a call.
@@ -58,27 +63,69 @@ impl Session {
         let options = vm::Options { mode, ..vm::Options::default() };
         let vm = vm::Session::new(program, options)
             .map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
-        Ok(Session { vm, tier, threads, outputs })
+        Ok(Session { vm, tier, threads, outputs, extents: None })
     }
 
     /// Calls a function. The host's floating-point state and thread count are put back.
     pub fn call(&mut self, prepared: &Prepared) -> Result<Outputs> {
-        let value = self.enter(|vm| vm.call_func(prepared.func, AnyView::slice(&prepared.args)))?;
+        let value = self.route(prepared.func, AnyView::slice(&prepared.args))?;
         Ok(Outputs { value, func: prepared.func, names: self.outputs.clone() })
     }
 
-    /// Calls a function again and again until nothing more of it is being compiled: later calls
-    /// with arguments like these run machine code from the start. Returns how often it was called,
-    /// which is at least once; a session that compiles nothing calls it once.
-    pub fn warm_up(&mut self, prepared: &Prepared) -> Result<usize> {
-        let args = AnyView::slice(&prepared.args);
-        self.warm(|vm| vm.call_func(prepared.func, args).map(drop))
+    /// Calls a function in the program for the extents of its arguments, or in the general one.
+    fn route(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<Any> {
+        let counted = match &mut self.extents {
+            None => None,
+            Some(extents) => match extents.route(func, args)? {
+                Route::Special(session, func) => return session.route(func, args),
+                Route::Counted(variant) => Some((variant, Instant::now())),
+                Route::General => None,
+            },
+        };
+        let value = self.enter(|vm| vm.call_func(func, args))?;
+        if let (Some((variant, start)), Some(extents)) = (counted, &self.extents) {
+            extents.note(&variant, start.elapsed(), &|| extents::tensors(args));
+        }
+        Ok(value)
     }
 
-    pub(crate) fn warm(
-        &mut self,
-        mut call: impl FnMut(&mut vm::Session) -> std::result::Result<(), RunError>,
-    ) -> Result<usize> {
+    /// Threads for parallel kernels, the caller's included, from now on.
+    pub(crate) fn set_threads(&mut self, threads: usize) {
+        self.threads = threads;
+    }
+
+    /// The programs for extents beside the general one.
+    pub(crate) fn extents(&self) -> Option<&Extents> {
+        self.extents.as_ref()
+    }
+
+    /// Programs for the extents of calls, from now on.
+    pub(crate) fn with_extents(mut self, extents: Option<Extents>) -> Session {
+        self.extents = extents;
+        self
+    }
+
+    /// Calls a function again and again until nothing more of it is being compiled, for the
+    /// extents of these arguments too: later calls with arguments like these run machine code from
+    /// the start. Returns how often it was called, which is at least once; a session that compiles
+    /// nothing calls it once.
+    pub fn warm_up(&mut self, prepared: &Prepared) -> Result<usize> {
+        self.warm_up_func(prepared.func, AnyView::slice(&prepared.args))
+    }
+
+    /// [`Session::warm_up`] of the function that [`Session::find`] gave the number of.
+    pub fn warm_up_func(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<usize> {
+        let mut calls = self.warm(func, args)?;
+        if let Some(extents) = &mut self.extents {
+            extents.settle(func, args);
+            self.route(func, args)?;
+            calls += 1;
+        }
+        Ok(calls)
+    }
+
+    fn warm(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<usize> {
+        let call = |vm: &mut vm::Session| vm.call_func(func, args).map(drop);
         let tier = self.tier.clone().filter(|_| self.vm.mode() == vm::Mode::Tiered);
         let Some(tier) = tier else { return self.enter(call).map(|()| 1) };
         let mut calls = 0;
@@ -86,7 +133,7 @@ impl Session {
             let before = tier.steps();
             // Finished code is installed when its place is hot again.
             for _ in 0..=reflex_vm::tier::Tier::threshold(&*tier) {
-                self.enter(&mut call)?;
+                self.enter(call)?;
                 calls += 1;
             }
             tier.wait();
@@ -127,8 +174,10 @@ impl Session {
         self.enter(|vm| vm.run_bound(id))
     }
 
-    /// The VM's own session, for what the facade does not wrap.
+    /// The VM's own session, for what the facade does not wrap. What is set there holds for the
+    /// general program, so all later calls go to that.
     pub fn vm(&mut self) -> &mut vm::Session {
+        self.extents = None;
         &mut self.vm
     }
 }

@@ -142,7 +142,7 @@ pub unsafe extern "C" fn reflex_warm_up(
         // SAFETY: by the contract.
         let (name, args) = unsafe { (text(name, "the name")?, views(args, count)?) };
         // SAFETY: by the contract.
-        let made = unsafe { with(session, |s| s.warm(|vm| vm.call_views(name, args).map(drop))) }?;
+        let made = unsafe { with(session, |s| s.warm_up_func(s.find(name)?, args)) }?;
         if calls.is_null() {
             return Ok(());
         }

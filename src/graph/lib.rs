@@ -5,6 +5,7 @@
 //! format, no schedule and no bytecode.
 #![forbid(unsafe_code)]
 
+mod bind;
 pub mod builder;
 pub mod dims;
 mod eval;

@@ -4,6 +4,62 @@ use reflex_tir::Expr;
 
 use crate::{Binding, Body, Datum, Node, Op, Value};
 
+/// Calls `$f` on each dimension that a node mentions, shared or mutable.
+macro_rules! node_dims {
+    ($node:expr, $f:expr, $dims:ident, $iter:ident) => {
+        match $node {
+            Node::Op { op, .. } => op.$dims($f),
+            Node::CallTir { scalars: dims, .. }
+            | Node::CallPacked { ints: dims, .. }
+            | Node::MatchShape { dims, .. }
+            | Node::Datum(Datum::Shape(dims)) => dims.$iter().for_each($f),
+            Node::Datum(Datum::Int(e)) => $f(e),
+            Node::Const(_)
+            | Node::Datum(_)
+            | Node::CallFunc { .. }
+            | Node::If { .. }
+            | Node::Loop(_)
+            | Node::Tuple(_)
+            | Node::TupleGet(..)
+            | Node::MatchCast(_) => {}
+        }
+    };
+}
+
+/// Calls `$f` on each dimension among an operator's attributes, shared or mutable.
+macro_rules! op_dims {
+    ($op:expr, $f:expr, $iter:ident) => {
+        match $op {
+            Op::Reshape(dims) | Op::Broadcast(dims) | Op::Dims { values: dims, .. } => {
+                dims.$iter().for_each($f);
+            }
+            Op::Slice { begin, extent, .. } => begin.$iter().chain(extent).for_each($f),
+            Op::Pad { before, after, .. } => before.$iter().chain(after).for_each($f),
+            Op::Resize(attrs) => attrs.shape.$iter().for_each($f),
+            Op::TopK { k, .. } => $f(k),
+            Op::Iota { count } => $f(count),
+            Op::Unary(_)
+            | Op::Binary(_)
+            | Op::Where
+            | Op::Cast(_)
+            | Op::Reduce { .. }
+            | Op::ArgReduce { .. }
+            | Op::CumSum { .. }
+            | Op::MatMul
+            | Op::Conv(_)
+            | Op::ConvTranspose { .. }
+            | Op::Pool(_)
+            | Op::Softmax { .. }
+            | Op::LayerNorm { .. }
+            | Op::Transpose(_)
+            | Op::Concat { .. }
+            | Op::Gather(_)
+            | Op::Scatter { .. }
+            | Op::Rnn(_) => {}
+        }
+    };
+}
+
 impl Node {
     /// Calls `f` for every value that the node itself reads; nested bodies are not entered.
     pub fn operands(&self, f: &mut dyn FnMut(Value)) {
@@ -63,22 +119,12 @@ impl Node {
 
     /// Calls `f` for every dimension that the node itself mentions, types of outputs not included.
     pub fn dims(&self, f: &mut dyn FnMut(&Expr)) {
-        match self {
-            Node::Op { op, .. } => op.dims(f),
-            Node::CallTir { scalars: dims, .. }
-            | Node::CallPacked { ints: dims, .. }
-            | Node::MatchShape { dims, .. }
-            | Node::Datum(Datum::Shape(dims)) => dims.iter().for_each(f),
-            Node::Datum(Datum::Int(e)) => f(e),
-            Node::Const(_)
-            | Node::Datum(_)
-            | Node::CallFunc { .. }
-            | Node::If { .. }
-            | Node::Loop(_)
-            | Node::Tuple(_)
-            | Node::TupleGet(..)
-            | Node::MatchCast(_) => {}
-        }
+        node_dims!(self, f, dims, iter);
+    }
+
+    /// The dimensions that the node itself mentions, to be replaced.
+    pub fn dims_mut(&mut self, f: &mut dyn FnMut(&mut Expr)) {
+        node_dims!(self, f, dims_mut, iter_mut);
     }
 
     /// Whether running it can be seen other than by its outputs: checks, and calls of code
@@ -103,34 +149,12 @@ impl Node {
 impl Op {
     /// Calls `f` for every dimension among the attributes.
     pub fn dims(&self, f: &mut dyn FnMut(&Expr)) {
-        match self {
-            Op::Reshape(dims) | Op::Broadcast(dims) | Op::Dims { values: dims, .. } => {
-                dims.iter().for_each(f);
-            }
-            Op::Slice { begin, extent, .. } => begin.iter().chain(extent).for_each(f),
-            Op::Pad { before, after, .. } => before.iter().chain(after).for_each(f),
-            Op::Resize(attrs) => attrs.shape.iter().for_each(f),
-            Op::TopK { k, .. } => f(k),
-            Op::Iota { count } => f(count),
-            Op::Unary(_)
-            | Op::Binary(_)
-            | Op::Where
-            | Op::Cast(_)
-            | Op::Reduce { .. }
-            | Op::ArgReduce { .. }
-            | Op::CumSum { .. }
-            | Op::MatMul
-            | Op::Conv(_)
-            | Op::ConvTranspose { .. }
-            | Op::Pool(_)
-            | Op::Softmax { .. }
-            | Op::LayerNorm { .. }
-            | Op::Transpose(_)
-            | Op::Concat { .. }
-            | Op::Gather(_)
-            | Op::Scatter { .. }
-            | Op::Rnn(_) => {}
-        }
+        op_dims!(self, f, iter);
+    }
+
+    /// The dimensions among the attributes, to be replaced.
+    pub fn dims_mut(&mut self, f: &mut dyn FnMut(&mut Expr)) {
+        op_dims!(self, f, iter_mut);
     }
 }
 

@@ -29,7 +29,10 @@ impl Session {
 
     /// [`Session::call_values`] on borrowed values.
     pub fn call_views(&mut self, name: &str, args: &[AnyView<'_>]) -> Result<Any> {
-        self.enter(|vm| vm.call_views(name, args))
+        match self.vm.program().find(name) {
+            Some(func) => self.route(func, args),
+            None => self.enter(|vm| vm.call_views(name, args)),
+        }
     }
 
     /// The number of a function, which saves [`Session::call_number`] the look-up.
@@ -40,7 +43,7 @@ impl Session {
 
     /// Calls the function that [`Session::find`] gave the number of.
     pub fn call_number(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<Any> {
-        self.enter(|vm| vm.call_func(func, args))
+        self.route(func, args)
     }
 
     /// Stores the arguments of `name` for [`Session::invoke_stateful`].
@@ -95,13 +98,13 @@ impl Session {
     /// Shows every call to `instrument` and lets it skip calls, until it is replaced or taken
     /// away. Meanwhile everything is interpreted.
     pub fn set_instrument(&mut self, instrument: Option<Box<dyn Instrument>>) {
-        self.vm.set_instrument(instrument);
+        self.vm().set_instrument(instrument);
     }
 
     /// Limits what later runs may do: one unit for each function entered and each backward
     /// jump. None is no limit.
     pub fn set_fuel(&mut self, fuel: Option<u64>) {
-        self.vm.set_fuel(fuel);
+        self.vm().set_fuel(fuel);
     }
 
     /// What is left of the fuel.
@@ -111,7 +114,7 @@ impl Session {
 
     /// Makes runs fail that go on for longer than `after` from now. A kernel is not interrupted.
     pub fn set_deadline(&mut self, after: Option<Duration>) {
-        self.vm.set_deadline(after.and_then(|after| Instant::now().checked_add(after)));
+        self.vm().set_deadline(after.and_then(|after| Instant::now().checked_add(after)));
     }
 
     /// A handle to stop runs from another thread.

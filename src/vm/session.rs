@@ -283,6 +283,13 @@ impl Session {
         }
     }
 
+    /// Makes this session's runs stop with those of the session that `canceller` came from.
+    pub fn follow(&mut self, canceller: &Canceller) {
+        let state = self.state_mut();
+        state.interrupt = Arc::clone(&canceller.0);
+        state.abi.interrupt = Arc::as_ptr(&state.interrupt);
+    }
+
     /// Shows every call to `instrument`, until it is replaced or taken away.
     pub fn set_instrument(&mut self, instrument: Option<Box<dyn Instrument>>) {
         self.state_mut().instrument = instrument;

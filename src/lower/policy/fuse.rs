@@ -7,6 +7,7 @@ use reflex_tir::{Buffer, Expr, ExprKind, Intrin, PrimFunc};
 
 use super::affine::same;
 use super::nest::Nest;
+use super::reduce::contiguous;
 use super::stage::{Item, Stage, loads_of, replace_loads, touched_outside};
 
 /// Larger expressions are not made by inlining.
@@ -232,8 +233,10 @@ pub fn epilogue_of(
 }
 
 /// How many of the first items share an outer loop, and over how many leading axes: each
-/// later one reads an earlier one's result only at its own leading index.
-pub fn row_group(items: &[Item]) -> Option<(usize, usize)> {
+/// later one reads an earlier one's result only at its own leading index. An axis that a
+/// reduction's vectors would run over is not shared: one element at a time, the reduction would
+/// jump from row to row.
+pub fn row_group(func: &PrimFunc, items: &[Item]) -> Option<(usize, usize)> {
     let Item::Stage(first) = items.first()? else { return None };
     let mut depth = leading(first);
     let mut members: Vec<&Stage> = vec![first];
@@ -243,8 +246,15 @@ pub fn row_group(items: &[Item]) -> Option<(usize, usize)> {
         depth = shared;
         members.push(stage);
     }
-    let reduces = members.iter().any(|s| s.init.is_some());
-    (members.len() > 1 && reduces && depth > 0).then_some((members.len(), depth))
+    let (count, reduces) = (members.len(), members.iter().any(|s| s.init.is_some()));
+    for stage in members {
+        let (spatial, reduced) = contiguous(func, &stage.squeezed());
+        let vectors = stage.spatial.iter().rposition(|axis| axis.extent.as_int() != Some(1));
+        if stage.init.is_some() && spatial > reduced {
+            depth = depth.min(vectors.unwrap_or(depth));
+        }
+    }
+    (count > 1 && reduces && depth > 0).then_some((count, depth))
 }
 
 /// Leading axes that are the leading indices of the store.

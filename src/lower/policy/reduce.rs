@@ -2,7 +2,7 @@
 //! reassociates the sum). Across rows: one accumulator per result in vectors over the results
 //! (which keeps the order).
 
-use reflex_tir::{BinOp, Buffer, Expr, ExprKind, ForKind, Intrin, Stmt};
+use reflex_tir::{BinOp, Buffer, Expr, ExprKind, ForKind, Intrin, PrimFunc, Stmt};
 
 use super::Refusal;
 use super::affine::Linear;
@@ -44,21 +44,26 @@ pub fn reduce(
 
 /// Whether lanes go along the last reduction axis rather than the last spatial one.
 fn along_rows(nest: &Nest<'_>, stage: &Stage, lanes: i64) -> bool {
+    let last = stage.reduce.last().expect("a reduction");
+    let long = last.extent.as_int().is_none_or(|n| n >= lanes / 2);
+    let (spatial, reduced) = contiguous(&nest.func, stage);
+    stage.spatial.is_empty() || (long && reduced > spatial)
+}
+
+/// How many of a reduction's operands have neighbours along its last spatial axis, and how many
+/// along its last reduction axis.
+pub fn contiguous(func: &PrimFunc, stage: &Stage) -> (usize, usize) {
     let vars: Vec<_> = stage.spatial.iter().chain(&stage.reduce).map(|a| a.var).collect();
     let (mut accesses, mut pinned) = (vec![], vec![false; vars.len()]);
     let element = replace_loads(&stage.value, stage.buffer, &mut |_| {
-        Expr::constant(0.0, nest.func.buffers[stage.buffer].dtype)
+        Expr::constant(0.0, func.buffers[stage.buffer].dtype)
     });
-    note_accesses(&nest.func, &element, &vars, &mut accesses, &mut pinned);
-    let contiguous = |at: usize| {
-        accesses.iter().filter(|a: &&Linear| a.coefficients[at].as_int() == Some(1)).count()
+    note_accesses(func, &element, &vars, &mut accesses, &mut pinned);
+    let count = |at: Option<usize>| {
+        let step = |a: &&Linear| at.is_some_and(|at| a.coefficients[at].as_int() == Some(1));
+        accesses.iter().filter(step).count()
     };
-    let last = stage.reduce.last().expect("a reduction");
-    let long = last.extent.as_int().is_none_or(|n| n >= lanes / 2);
-    match stage.spatial.len() {
-        0 => true,
-        n => long && contiguous(vars.len() - 1) > contiguous(n - 1),
-    }
+    (count(stage.spatial.len().checked_sub(1)), count(vars.len().checked_sub(1)))
 }
 
 /// A reduction step that may be applied to partial results in any order.

@@ -31,7 +31,7 @@ pub fn rows(
         _ => false,
     });
     let eligible = &items[..products.unwrap_or(items.len()).max(1)];
-    match row_group(eligible) {
+    match row_group(&nest.func, eligible) {
         Some((count, depth)) => {
             let outside = touched_outside(all, at..at + count, around);
             (group(nest, &items[..count], depth, threads, &outside, decisions), count)

@@ -7,7 +7,9 @@ mod harness;
 
 use harness::{agree, f32s};
 use reflex_graph::builder::FuncBuilder;
-use reflex_graph::{Binary, GatherKind, Module, Op, ReduceKind, TensorType, Unary, Value};
+use reflex_graph::{
+    Binary, FuncData, GatherKind, Literal, Module, Op, ReduceKind, TensorType, Unary, Value,
+};
 use reflex_tir::{DType, Expr};
 
 /// xorshift64*
@@ -105,5 +107,35 @@ fn random_graphs_mean_the_same_after_the_pipeline() {
         // Shown when the test fails.
         println!("seed {seed}");
         agree(&module, &args);
+    }
+}
+
+/// The module with the extents of `args` as constants.
+fn bound(module: &Module, args: &[Literal]) -> Module {
+    let mut module = module.clone();
+    let shapes: Vec<&[i64]> = args.iter().map(Literal::shape).collect();
+    for func in module.funcs.values_mut() {
+        let FuncData::Graph(func) = func else { continue };
+        func.bind_dims(&func.extents_of(&shapes));
+    }
+    module
+}
+
+#[test]
+fn known_extents_change_no_bit() {
+    for seed in 0..60 {
+        let module = graph(seed);
+        let n = [1, 2, 5, 16][seed as usize % 4];
+        let args = [f32s(&[n, 4, 6], seed + 1), f32s(&[n, 4, 6], seed + 2)];
+        println!("seed {seed}");
+        let bound = bound(&module, &args);
+        let [general, special] = [&module, &bound].map(|m| harness::run(m, &args).unwrap());
+        assert_eq!(general.len(), special.len());
+        for (general, special) in general.iter().zip(&special) {
+            assert_eq!(general.shape(), special.shape());
+            assert_eq!(general.bytes(), special.bytes());
+        }
+        let refused = harness::run(&bound, &[n, n].map(|n| f32s(&[n + 1, 4, 6], seed)));
+        assert!(refused.unwrap_err().contains("mismatch"));
     }
 }

@@ -1,0 +1,152 @@
+//! Programs for the extents of calls: when they are made, that no bit differs, and what goes on
+//! without them.
+
+use std::path::{Path, PathBuf};
+
+use reflex::{Array, Engine, Feed, Mode, Program, Session, TierPolicy};
+
+const MODEL: &str = r#"
+from typing import TypeVar
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+n = TypeVar("n")
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((n, 24), dtype="float32"), w: R.Tensor((24, 16), dtype="float32")) -> R.Tensor((16,), dtype="float32"):
+        h: R.Tensor((n, 16), dtype="float32") = R.matmul(x, w)
+        r: R.Tensor((n, 16), dtype="float32") = R.nn.softmax(h, axis=-1)
+        s: R.Tensor((16,), dtype="float32") = R.sum(r, axis=[0])
+        return s
+"#;
+
+/// Every second call with the same extents makes a program, on the calling thread, whether it is
+/// faster or not.
+const SOON: &str = "compile=sync,shape-calls=2,shape-ms=0,shape-keep=always,shapes=2";
+
+struct Model {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+}
+
+fn model(text: &str) -> Model {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("model.py");
+    std::fs::write(&path, text).expect("writable");
+    Model { _folder: folder, path }
+}
+
+fn load(path: &Path, policy: &str) -> Program {
+    let policy: TierPolicy = policy.parse().expect("a policy");
+    Engine::builder().tier(policy).build().and_then(|e| e.load(path)).expect("loads")
+}
+
+fn noise(shape: &[i64], seed: u32) -> Array {
+    let count = shape.iter().product::<i64>() as u32;
+    let values: Vec<f32> = (0..count)
+        .map(|i| ((i + 1).wrapping_mul(seed.wrapping_mul(2_654_435_761)) >> 8) as f32 / 1e7 - 0.8)
+        .collect();
+    Array::of(shape, &values).expect("as many elements as the shape has")
+}
+
+fn feed(n: i64) -> Feed {
+    Feed::from([("x".to_owned(), noise(&[n, 24], 3)), ("w".to_owned(), noise(&[24, 16], 5))])
+}
+
+fn call(program: &Program, session: &mut Session, n: i64) -> Vec<u8> {
+    let prepared = program.prepare("main", &feed(n)).expect("fits");
+    let outputs = session.call(&prepared).and_then(|o| o.arrays()).expect("runs");
+    outputs[0].1.data.clone()
+}
+
+fn lines(program: &Program) -> Vec<String> {
+    let text = program.tiers();
+    text.lines().filter(|l| l.starts_with("extents ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn hot_extents_get_a_program_with_the_same_bits() {
+    let model = model(MODEL);
+    let program = load(&model.path, SOON);
+    let mut general = program.session(Mode::Bytecode).expect("a session");
+    let mut session = program.session(Mode::Tiered).expect("a session");
+    for n in [3, 16, 3, 16, 3, 16, 1, 7] {
+        assert_eq!(call(&program, &mut session, n), call(&program, &mut general, n), "n = {n}");
+    }
+    // Two places: those of 3 and 16 went to 1 and 7, which were called once.
+    let found = lines(&program);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found.iter().all(|l| l.ends_with("1 calls")), "{found:?}");
+    for n in [7, 7, 1, 1] {
+        assert_eq!(call(&program, &mut session, n), call(&program, &mut general, n), "n = {n}");
+    }
+    let found = lines(&program);
+    assert!(found.iter().all(|l| l.contains("in use, compiled in")), "{found:?}");
+    assert!(found.iter().any(|l| l.starts_with("extents main([7, 24], [24, 16]):")), "{found:?}");
+}
+
+#[test]
+fn bound_runs_and_warm_ups_use_it() {
+    let model = model(MODEL);
+    let program = load(&model.path, SOON);
+    let prepared = program.prepare("main", &feed(5)).expect("fits");
+    let mut session = program.session(Mode::Tiered).expect("a session");
+    assert!(session.warm_up(&prepared).expect("runs") > 1);
+    let found = lines(&program);
+    assert!(found[0].contains("in use"), "{found:?}");
+    let expected = call(&program, &mut program.session(Mode::Bytecode).expect("a session"), 5);
+    let mut bound = session.bind(&prepared).expect("runs");
+    for _ in 0..3 {
+        bound.run().expect("runs");
+        let bits: Vec<u8> =
+            bound.output::<f32>(0).expect("f32").iter().flat_map(|x| x.to_le_bytes()).collect();
+        assert_eq!(bits, expected);
+    }
+    bound.input_mut::<f32>(0).expect("f32").fill(0.0);
+    bound.run().expect("runs");
+    assert!(bound.output::<f32>(0).expect("f32").iter().all(|x| *x == 0.3125));
+}
+
+#[test]
+fn limits_and_changed_files_leave_the_general_program() {
+    let model = model(MODEL);
+    let program = load(&model.path, SOON);
+    let mut session = program.session(Mode::Tiered).expect("a session");
+    session.set_fuel(Some(1000));
+    (0..4).for_each(|_| drop(call(&program, &mut session, 3)));
+    assert_eq!(lines(&program), Vec::<String>::new());
+    assert!(session.fuel() < 1000);
+
+    std::fs::write(&model.path, format!("{MODEL}\n# changed\n")).expect("writable");
+    let mut session = program.session(Mode::Tiered).expect("a session");
+    (0..4).for_each(|_| drop(call(&program, &mut session, 3)));
+    let found = lines(&program);
+    assert!(found[0].contains("not used: the file has changed"), "{found:?}");
+
+    let program = load(&model.path, "shapes=0");
+    let mut session = program.session(Mode::Tiered).expect("a session");
+    (0..4).for_each(|_| drop(call(&program, &mut session, 3)));
+    assert_eq!(lines(&program), Vec::<String>::new());
+}
+
+#[test]
+fn sessions_of_several_threads_share_what_is_made() {
+    let model = model(MODEL);
+    let program = load(&model.path, "shape-calls=4,shape-ms=0,shape-keep=always");
+    let expected = call(&program, &mut program.session(Mode::Bytecode).expect("a session"), 9);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut session = program.session(Mode::Tiered).expect("a session");
+                for _ in 0..200 {
+                    assert_eq!(call(&program, &mut session, 9), expected);
+                }
+            });
+        }
+    });
+    let prepared = program.prepare("main", &feed(9)).expect("fits");
+    program.session(Mode::Tiered).and_then(|mut s| s.warm_up(&prepared)).expect("runs");
+    let found = lines(&program);
+    assert!(found.len() == 1 && found[0].contains("in use"), "{found:?}");
+}
