@@ -6,15 +6,19 @@
 //! their calls, and each mode has a program of its own. `shapes` runs no kernel: its `bare` is
 //! an empty function. `entry from C` calls an identity function through `reflex.h`.
 
+#[path = "common/kernels.rs"]
+mod kernels;
+
 use std::ffi::CString;
 use std::fmt::Write;
 use std::hint::black_box;
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use kernels::{CALLS, CONSTS, Kernels, checks};
 use reflex::DType;
 use reflex_cranelift::CraneliftTier;
 use reflex_runtime::abi::TVMFFIAny;
@@ -27,100 +31,6 @@ use reflex_vm::session::{Mode, Options, Session};
 use reflex_vm::verify::verify;
 
 const STEPS: usize = 1000;
-
-static CALLS: AtomicU64 = AtomicU64::new(0);
-
-/// The data of argument `at`, and one more call counted.
-///
-/// # Safety
-/// `args` are `count` values, number `at` a tensor of `T`.
-unsafe fn data<T>(args: *const TVMFFIAny, count: i32, at: usize) -> *mut T {
-    // SAFETY: by the contract.
-    let args = unsafe { AnyView::slice_from_raw(args, count) };
-    args[at].as_dltensor().expect("a tensor").data.cast()
-}
-
-fn counted() {
-    // One thread runs at a time; a locked addition would cost as much as what is measured.
-    CALLS.store(CALLS.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-}
-
-/// `y[0] = x[0] + 1` on floats.
-unsafe extern "C" fn add1(
-    _: *mut std::ffi::c_void,
-    args: *const TVMFFIAny,
-    count: i32,
-    _: *mut TVMFFIAny,
-) -> i32 {
-    counted();
-    // SAFETY: the programs below pass two tensors of one float.
-    unsafe { *data::<f32>(args, count, 1) = *data::<f32>(args, count, 0) + 1.0 };
-    0
-}
-
-/// `i[0] -= 1; c = i[0] > 0`.
-unsafe extern "C" fn dec(
-    _: *mut std::ffi::c_void,
-    args: *const TVMFFIAny,
-    count: i32,
-    _: *mut TVMFFIAny,
-) -> i32 {
-    counted();
-    // SAFETY: the programs below pass a tensor of one integer and one of one boolean.
-    unsafe {
-        let i = data::<i64>(args, count, 0);
-        *i -= 1;
-        *data::<u8>(args, count, 1) = u8::from(*i > 0);
-    }
-    0
-}
-
-/// `i[0] = n[0]`.
-unsafe extern "C" fn set_n(
-    _: *mut std::ffi::c_void,
-    args: *const TVMFFIAny,
-    count: i32,
-    _: *mut TVMFFIAny,
-) -> i32 {
-    counted();
-    // SAFETY: the programs below pass two tensors of one integer.
-    unsafe { *data::<i64>(args, count, 1) = *data::<i64>(args, count, 0) };
-    0
-}
-
-struct Kernels;
-
-impl Library for Kernels {
-    fn function(&self, name: &str) -> Option<Function> {
-        let call = match name {
-            "add1" => add1,
-            "dec" => dec,
-            "set_n" => set_n,
-            _ => return None,
-        };
-        // SAFETY: the kernels follow the packed calling convention and own nothing.
-        Some(unsafe { Function::from_native(call, ()) })
-    }
-}
-
-const CONSTS: &str = r#"
-const c[0] = dtype float32
-const c[1] = dtype int64
-const c[2] = dtype bool
-const c[3] = str "ErrorContext(fn=main, loc=param[0]) "
-const c[4] = shape [4]
-const c[5] = shape [1]
-const c[6] = dtype uint8
-const c[7] = str "global"
-"#;
-
-/// The two checks that a function begins with for a parameter of shape `(1,)`.
-fn checks(reg: usize, dtype: usize) -> String {
-    format!(
-        "  call  vm.builtin.check_tensor_info in: %{reg}, i1, c[{dtype}], c[3] dst: %void\n  \
-         call  vm.builtin.match_shape in: %{reg}, %void, i1, i0, i1, c[3] dst: %void\n"
-    )
-}
 
 /// A function of as many steps as the workloads have, each written by `step`.
 fn straight(signature: &str, result: usize, step: impl Fn(usize) -> String) -> String {

@@ -30,12 +30,16 @@ pub fn tiers(case: &ProgramCase) -> Tally {
     compare(case, "compiled", &expected, &run(case, &compiled, Mode::Compiled));
     compare(case, "saved", &expected, &run(case, &saved(case), Mode::Tiered));
     // Traces that leave too often give way to whole functions, early or never.
-    for (one_in, exit_threshold) in [(0, 3), (1, 4), (1, u32::MAX), (4, 2)] {
+    let limit = TierOptions::default().code_limit;
+    for (one_in, exit_threshold, code_limit) in
+        [(0, 3, limit), (1, 4, limit), (1, u32::MAX, limit), (4, 2, limit), (3, 3, case.code_limit)]
+    {
         let force = (one_in > 0).then(|| Arc::new(ForcedExits::new(case.guard_seed, one_in)));
         let (traced, tier) = load(
             case,
             Some(TierOptions {
-                threshold: 2,
+                threshold: case.threshold,
+                code_limit,
                 exit_threshold,
                 force,
                 compiling: Compiling::AtOnce,
@@ -51,6 +55,36 @@ pub fn tiers(case: &ProgramCase) -> Tally {
         tally.whole += tier.iter().map(|tier| tier.functions(&traced).len()).sum::<usize>();
     }
     tally
+}
+
+/// Sessions that come and go on several threads, while code is made behind their backs, replaced
+/// and refused, each see what one of them alone would.
+pub fn threads(case: &ProgramCase) {
+    let only_own = |mut seen: Vec<String>| {
+        // All share the constants.
+        seen.pop();
+        seen
+    };
+    let expected = only_own(run(case, &load(case, None).0, Mode::Bytecode));
+    let options = TierOptions {
+        threshold: case.threshold,
+        exit_threshold: 2,
+        code_limit: case.code_limit,
+        force: Some(Arc::new(ForcedExits::new(case.guard_seed, 4))),
+        ..TierOptions::default()
+    };
+    let (program, _) = load(case, Some(options));
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let (program, expected) = (&program, &expected);
+            scope.spawn(move || {
+                for _ in 0..3 {
+                    let found = only_own(run(case, program, Mode::Tiered));
+                    compare(case, &format!("thread {thread}"), expected, &found);
+                }
+            });
+        }
+    });
 }
 
 /// How much of what an oracle is about really happened.

@@ -29,6 +29,10 @@ pub struct ProgramCase {
     pub fuel: u64,
     /// Chooses the guards that are forced to fail.
     pub guard_seed: u64,
+    /// Arrivals that make a place hot.
+    pub threshold: u32,
+    /// Most bytes of machine code, where an oracle limits them.
+    pub code_limit: usize,
 }
 
 /// An argument that the host passes.
@@ -55,6 +59,8 @@ impl<'a> Arbitrary<'a> for ProgramCase {
     fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
         let guard_seed = u.arbitrary()?;
         let fuel = *u.choose(&[400, 4000, 60])?;
+        let threshold = *u.choose(&[2, 2, 1, 3])?;
+        let code_limit = *u.choose(&[1 << 12, 3 << 12, 9 << 12])?;
         let mut calls = Vec::new();
         let base: [Input; 2] = u.arbitrary()?;
         for _ in 0..u.int_in_range(1..=6)? {
@@ -63,7 +69,7 @@ impl<'a> Arbitrary<'a> for ProgramCase {
             calls.push(if u.ratio(3, 4)? { base } else { u.arbitrary()? });
         }
         let executable = Generator::new(u)?.program()?;
-        Ok(Self { executable, calls, fuel, guard_seed })
+        Ok(Self { executable, calls, fuel, guard_seed, threshold, code_limit })
     }
 }
 
@@ -238,6 +244,56 @@ impl<'g, 'a> Generator<'g, 'a> {
         let scope = self.b.string("global");
         let args = [self.b.vm_state(), self.b.shape(&[64]), Arg::Imm(-1), dtype, scope];
         self.call("vm.builtin.alloc_storage", &args, dst, Kind::Storage);
+    }
+
+    /// A storage and a tensor of extents that are known only while running.
+    fn dynamic(&mut self, dst: Reg) -> Result<()> {
+        let shape = self.argument(Kind::Shape)?;
+        let (dtype, scope) = (self.b.dtype(DType::F32), self.b.string("global"));
+        let storage = Reg(self.u.int_in_range(0..=self.kinds.len() as i64 - 1)?);
+        let args = [self.b.vm_state(), shape, Arg::Imm(0), dtype, scope];
+        self.call("vm.builtin.alloc_storage", &args, storage, Kind::Storage);
+        let rank = self.rank_of(shape)?;
+        let args = [Arg::Reg(storage), Arg::Imm(0), shape, dtype];
+        self.call("vm.builtin.alloc_tensor", &args, dst, Kind::Tensor);
+        self.set_rank(dst, rank);
+        Ok(())
+    }
+
+    /// Builtins that no other statement makes.
+    fn rare(&mut self, dst: Reg) -> Result<()> {
+        let context = self.b.string("ErrorContext(rare) ");
+        match self.u.int_in_range(0..=5)? {
+            0 => {
+                let tensor = self.argument(Kind::Tensor)?;
+                let rank = self.rank_of(tensor)?;
+                self.call("vm.builtin.ensure_zero_offset", &[tensor], dst, Kind::Tensor);
+                self.set_rank(dst, rank);
+            }
+            1 => {
+                let args = [self.argument(Kind::Tuple)?, Arg::Imm(self.u.int_in_range(0..=1)?)];
+                self.call("vm.builtin.tuple_reset_item", &args, dst, Kind::None);
+            }
+            2 => {
+                let args = [self.argument(Kind::Closure)?, context];
+                self.call("vm.builtin.check_func_info", &args, Reg::VOID, Kind::None);
+            }
+            3 => {
+                let args = [self.argument(Kind::Int)?, self.b.dtype(DType::I64), context];
+                self.call("vm.builtin.check_prim_value_info", &args, Reg::VOID, Kind::None);
+            }
+            4 => {
+                // Three levels, so that destructors nest.
+                let inner = [self.any_argument()?, self.any_argument()?, self.any_argument()?];
+                self.call("vm.builtin.make_tuple", &inner, dst, Kind::Tuple);
+                if dst != Reg::VOID {
+                    let args = [Arg::Reg(dst), Arg::Reg(dst)];
+                    self.call("vm.builtin.make_tuple", &args, dst, Kind::Tuple);
+                }
+            }
+            _ => self.call("vm.builtin.make_tuple", &[], dst, Kind::Tuple),
+        }
+        Ok(())
     }
 
     fn tensor(&mut self, storage: Reg, dst: Reg) -> Result<()> {
@@ -427,7 +483,7 @@ impl<'g, 'a> Generator<'g, 'a> {
 
     fn builtin(&mut self) -> Result<()> {
         let dst = self.destination()?;
-        match self.u.int_in_range(0..=16)? {
+        match self.u.int_in_range(0..=19)? {
             0 => self.call("vm.builtin.null_value", &[], dst, Kind::None),
             1 => {
                 let arg = self.any_argument()?;
@@ -468,6 +524,8 @@ impl<'g, 'a> Generator<'g, 'a> {
                 let storage = self.register(Some(Kind::Storage))?;
                 self.tensor(storage, dst)?;
             }
+            16 => self.dynamic(dst)?,
+            17 => self.rare(dst)?,
             _ => self.scalar(dst)?,
         }
         Ok(())

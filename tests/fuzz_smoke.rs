@@ -29,6 +29,14 @@ fn tiers() {
 }
 
 #[test]
+fn threads() {
+    property(40, |u| {
+        oracles::threads(&u.arbitrary()?);
+        Ok(())
+    });
+}
+
+#[test]
 fn schedules() {
     let (mut applied, mut functions) = (0, 0);
     property(60, |u| {
