@@ -42,6 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri opens no files")]
     fn maps_regular_files_only() {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("mapped.rs");
         let mapped = Mapped::open(&source).unwrap();
