@@ -472,8 +472,9 @@ class InPlace:
     def main(x: R.Tensor((3,), "float32")):
         cls = InPlace
         y = R.add(x, x)
+        same = R.add(x, x)
         z = R.call_tir_inplace(cls.scale, (y,), inplace_indices=[0], out_ty=[R.Tensor((3,), "float32")])
-        return z
+        return (z, same)
 
 
 @I.ir_module

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use cranelift_entity::EntityRef;
 use reflex_tir::Expr;
+use reflex_tir::builder::FuncBuilder;
 use ruff_python_ast::{self as ast, Expr as Py};
 use ruff_text_size::Ranged;
 
@@ -13,7 +14,7 @@ use super::args::{Args, elements, string};
 use super::func::FuncParser;
 use super::module::{Member, MemberKind};
 use super::value::Item;
-use crate::{Datum, Node, Type, Value};
+use crate::{Datum, FuncData, Node, TensorType, Type, Value};
 
 impl FuncParser<'_, '_> {
     /// `R.str("...")`, `R.dtype("...")`, `R.prim_value(...)`, `R.null_value()`.
@@ -93,16 +94,44 @@ impl FuncParser<'_, '_> {
         let (values, ints) = self.mixed(list)?;
         args.need("inplace_indices")?;
         let indices = args.ints("inplace_indices")?.unwrap_or_default();
-        let results = indices.iter().map(|i| values.get(usize::try_from(*i).ok()?).copied());
-        let Some(results) = results.collect::<Option<Vec<Value>>>() else {
-            let message = "`R.call_tir_inplace` with results that are no operands is not supported";
-            return Err(self.source.refuse(call.start(), message));
-        };
+        // Values are shared (equal ones are one value, views of one lie in the same memory), so the
+        // kernel works on tensors of its own.
+        let mut values = values;
+        let mut results = vec![];
+        for index in indices {
+            let Some(value) = usize::try_from(index).ok().and_then(|i| values.get_mut(i)) else {
+                let message =
+                    "`R.call_tir_inplace` with results that are no operands is not supported";
+                return Err(self.source.refuse(call.start(), message));
+            };
+            let ty = self.tensor(callee, *value)?;
+            *value = self.copy(*value, ty);
+            results.push(*value);
+        }
         self.b.bind_values(Node::CallPacked { name, args: values, ints }, vec![]);
         Ok(match results.as_slice() {
             [one] => Item::Value(*one),
             _ => Item::Several(results),
         })
+    }
+
+    /// A tensor of its own with the same elements.
+    fn copy(&mut self, value: Value, ty: TensorType) -> Value {
+        let module = self.b.module_mut();
+        let name = format!("reflex_copy{}", module.funcs.len());
+        let mut kernel = FuncBuilder::new(&name);
+        let extents = ty.shape.iter().enumerate();
+        let shape: Vec<Expr> = extents
+            .map(|(n, extent)| match extent.as_int() {
+                Some(_) => extent.clone(),
+                None => kernel.symbol(&format!("n{n}")),
+            })
+            .collect();
+        let x = kernel.input("x", ty.dtype, shape.clone());
+        kernel.output("copy", "y", ty.dtype, shape, |f, i| f.at(x, i));
+        let func = module.funcs.push(FuncData::Prim(kernel.finish()));
+        let node = Node::CallTir { func, args: vec![value], scalars: vec![] };
+        self.b.bind_values(node, vec![Type::Tensor(ty)])[0]
     }
 
     /// A kernel that only computes an integer from integers.
