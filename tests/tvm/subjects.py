@@ -735,11 +735,19 @@ typedef struct {
 } View;
 /* A tensor object has its view behind a header of 24 bytes. */
 static View* view(const Any* a) { return (View*)(a->type == 7 ? a->v.p : (char*)a->v.p + 24); }
+/* Whether it is a tensor of one dimension of float32. */
+static int fits(const Any* a) {
+  return (a->type == 7 || a->type == 70) && view(a)->ndim == 1 && view(a)->dtype == 0x12002;
+}
 #ifdef __cplusplus
 extern "C"
 #endif
 int __tvm_ffi_c_twice(void* self, const Any* args, int n, Any* result) {
-  View *x = view(args), *y = view(args + 1);
+  View *x, *y;
+  /* Damaged executables give it anything. */
+  if (n != 2 || !fits(args) || !fits(args + 1)) return 0;
+  x = view(args), y = view(args + 1);
+  if (x->shape[0] != y->shape[0]) return 0;
   for (long long i = 0; i < x->shape[0]; ++i) ((float*)y->data)[i] = 2 * ((float*)x->data)[i];
   return 0;
 }
