@@ -4,7 +4,7 @@
 //! which operators share a kernel. A function that is called again and again with equal extents
 //! is compiled once more with them as constants, from its operators on, so that fusion starts
 //! anew. A thread of low priority does that, and then runs both programs in turns on a copy of the
-//! arguments: the new one is used if it is faster and no bit of its results differs. Sets of
+//! arguments: the new one is used if it is faster by 2% and no bit of its results differs. Sets of
 //! extents are kept up to a limit; the one that was not called for longest goes first.
 
 use std::fmt;
@@ -227,8 +227,8 @@ impl Specialiser {
             special.as_secs_f64() * 1e6,
             general.as_secs_f64() * 1e6,
         );
-        if special >= general && self.policy.shape_keep == Keep::Faster {
-            return Err(format!("no faster ({report})"));
+        if special * 50 > general * 49 && self.policy.shape_keep == Keep::Faster {
+            return Err(format!("not faster by 2% ({report})"));
         }
         Ok(Special { program, func, report })
     }
