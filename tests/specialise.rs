@@ -95,6 +95,11 @@ fn bound_runs_and_warm_ups_use_it() {
     assert!(session.warm_up(&prepared).expect("runs") > 1);
     let found = lines(&program);
     assert!(found[0].contains("in use"), "{found:?}");
+    let (_, profile) = session.profile_prepared(&prepared).expect("runs");
+    assert!(
+        !profile.by_time().is_empty(),
+        "a profile sees the calls that a program for extents hides"
+    );
     let expected = call(&program, &mut program.session(Mode::Bytecode).expect("a session"), 5);
     let mut bound = session.bind(&prepared).expect("runs");
     for _ in 0..3 {

@@ -121,7 +121,10 @@ impl Session {
         let profile = Arc::new(Mutex::new(Profile::default()));
         let before = self.vm.take_instrument();
         self.vm.set_instrument(Some(Box::new(Arc::clone(&profile))));
+        // The instrument sees the general program alone.
+        let extents = self.extents.take();
         let outcome = body(self);
+        self.extents = extents;
         self.vm.set_instrument(before);
         let mut profile = profile.lock().unwrap_or_else(PoisonError::into_inner);
         Ok((outcome?, std::mem::take(&mut *profile)))
