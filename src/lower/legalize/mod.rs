@@ -199,7 +199,7 @@ impl<'a> Cx<'a> {
             e.visit(&mut |e| used.extend(e.as_var()));
         };
         dims.into_iter().for_each(&mut note);
-        op_dims(self.op).into_iter().for_each(&mut note);
+        self.op.dims(&mut note);
         for var in used {
             if self.syms.contains_key(&var) {
                 continue;
@@ -299,37 +299,6 @@ fn immediate(op: &Op, constant: &Literal) -> Option<Expr> {
     }
     .map(|x| Expr::float(x, dtype))
     .or_else(|| Some(Expr::int(*constant.to_i64()?.first()?, dtype)))
-}
-
-/// The expressions among an operator's attributes.
-fn op_dims(op: &Op) -> Vec<&Expr> {
-    match op {
-        Op::Reshape(dims) | Op::Broadcast(dims) => dims.iter().collect(),
-        Op::Slice { begin, extent, .. } => begin.iter().chain(extent).collect(),
-        Op::Pad { before, after, .. } => before.iter().chain(after).collect(),
-        Op::Resize(attrs) => attrs.shape.iter().collect(),
-        Op::TopK { k, .. } => vec![k],
-        Op::Iota { count } => vec![count],
-        Op::Dims { values, .. } => values.iter().collect(),
-        Op::Unary(_)
-        | Op::Binary(_)
-        | Op::Where
-        | Op::Cast(_)
-        | Op::Reduce { .. }
-        | Op::ArgReduce { .. }
-        | Op::CumSum { .. }
-        | Op::MatMul
-        | Op::Conv(_)
-        | Op::ConvTranspose { .. }
-        | Op::Pool(_)
-        | Op::Softmax { .. }
-        | Op::LayerNorm { .. }
-        | Op::Transpose(_)
-        | Op::Concat { .. }
-        | Op::Gather(_)
-        | Op::Scatter { .. }
-        | Op::Rnn(_) => vec![],
-    }
 }
 
 /// The variant's name.
