@@ -4,7 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use programs::{run, run_c, run_python};
 use reflex::Engine;
+
+#[path = "common/programs.rs"]
+mod programs;
 
 #[allow(dead_code)] // its `main`
 #[path = "../examples/mlp.rs"]
@@ -12,14 +16,6 @@ mod mlp;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// Where cargo put the shared library that belongs to this test.
-fn libraries() -> PathBuf {
-    let own = std::env::current_exe().expect("a test has a path");
-    let dir = own.parent().expect("in a folder").to_path_buf();
-    assert!(dir.join("libreflex.so").exists(), "no libreflex.so in {}", dir.display());
-    dir
 }
 
 /// The model of the examples as a library, so that they need no compiler.
@@ -34,30 +30,10 @@ fn model() -> &'static Path {
     })
 }
 
-/// Runs a command and returns what it printed.
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    let (said, error) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{command:?}: {}\n{said}{error}", output.status);
-    said.into_owned()
-}
-
 #[test]
 fn the_c_example_builds_and_runs() {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("examples-mlp-c");
-    let libraries = libraries();
-    run(Command::new("cc")
-        .args(["-std=c99", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-I"])
-        .arg(root().join("include"))
-        .arg(root().join("examples/mlp.c"))
-        .arg("-o")
-        .arg(&program)
-        .arg(format!("-L{}", libraries.display()))
-        .arg(format!("-Wl,-rpath,{}", libraries.display()))
-        .args(["-lreflex", "-lpthread"]));
-    // Cargo's own search path comes first, where an older build may lie.
-    let said = run(Command::new(program).arg(model()).env("LD_LIBRARY_PATH", &libraries));
+    let said = run_c(&root().join("examples/mlp.c"), &program, model());
     assert!(said.contains("TypeError: `main` expects 2 arguments"), "{said}");
     assert!(said.contains("warm after 21 calls"), "{said}");
     assert!(said.ends_with("done\n"), "{said}");
@@ -85,14 +61,7 @@ fn the_rust_example_runs() {
 
 #[test]
 fn the_python_example_runs() {
-    let Some(python) = std::env::var_os("REFLEX_TVM_PYTHON") else {
-        println!("skipped: REFLEX_TVM_PYTHON is not set; ./x test sets it");
-        return;
-    };
-    let said = run(Command::new(python)
-        .arg(root().join("examples/mlp.py"))
-        .arg(model())
-        .env("PYTHONPATH", root().join("python"))
-        .env("REFLEX_LIBRARY", libraries().join("libreflex.so")));
+    let example = root().join("examples/mlp.py");
+    let Some(said) = run_python(&[&example, model()]) else { return };
     assert!(said.ends_with("done\n"), "{said}");
 }

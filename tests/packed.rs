@@ -1,10 +1,15 @@
 //! Packed functions across the boundary: those of a shared library written in C, with functions
 //! as arguments, and errors with kind, message and backtrace in both directions.
 
+#[path = "common/programs.rs"]
+#[allow(dead_code, reason = "the examples use the rest")]
+mod programs;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+use programs::{run_c, run_python};
 use reflex::{Any, Engine, Function, Mode, Tensor, library_function, register, registered};
 use reflex_runtime::error::Error;
 use reflex_runtime::value::AnyView;
@@ -132,20 +137,6 @@ class Module:
     }
 }
 
-/// Where cargo put the shared library that belongs to this test.
-fn libraries() -> PathBuf {
-    let own = std::env::current_exe().expect("a test has a path");
-    own.parent().expect("in a folder").to_path_buf()
-}
-
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    let (said, error) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{command:?}: {}\n{said}{error}", output.status);
-    said.into_owned()
-}
-
 const C_CALLER: &str = r#"
 #include <reflex.h>
 #include <stdio.h>
@@ -184,18 +175,7 @@ fn c_programs_load_register_and_call_them() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (source, program) = (folder.join("caller.c"), folder.join("caller"));
     std::fs::write(&source, C_CALLER).expect("writes");
-    let libraries = libraries();
-    run(Command::new("cc")
-        .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-I"])
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"))
-        .arg(&source)
-        .arg("-o")
-        .arg(&program)
-        .arg(format!("-L{}", libraries.display()))
-        .arg(format!("-Wl,-rpath,{}", libraries.display()))
-        .args(["-lreflex", "-lpthread"]));
-    // Cargo's own search path comes first, where an older build may lie.
-    let said = run(Command::new(program).arg(library()).env("LD_LIBRARY_PATH", &libraries));
+    let said = run_c(&source, &program, library());
     assert!(said.contains("TypeError: twice takes one integer"), "{said}");
     assert!(said.contains("`thrice`"), "{said}");
 }
@@ -227,15 +207,9 @@ print("done")
 
 #[test]
 fn python_programs_load_register_and_call_them() {
-    let Some(python) = std::env::var_os("REFLEX_TVM_PYTHON") else {
-        println!("skipped: REFLEX_TVM_PYTHON is not set; ./x test sets it");
-        return;
-    };
-    let said = run(Command::new(python)
-        .args(["-c", PYTHON_CALLER])
-        .arg(library())
-        .env("PYTHONPATH", Path::new(env!("CARGO_MANIFEST_DIR")).join("python"))
-        .env("REFLEX_LIBRARY", libraries().join("libreflex.so")));
+    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("caller.py");
+    std::fs::write(&source, PYTHON_CALLER).expect("writes");
+    let Some(said) = run_python(&[&source, library()]) else { return };
     assert!(said.ends_with("done\n"), "{said}");
 }
 

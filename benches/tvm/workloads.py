@@ -17,25 +17,6 @@ ONE = relax.TensorType((1,), "float32")
 
 
 @I.ir_module
-class Kernels:
-    @T.prim_func(s_tir=True)
-    def add1(A: T.Buffer((1,), "float32"), B: T.Buffer((1,), "float32")):
-        with T.sblock("add1"):
-            B[0] = A[0] + T.float32(1)
-
-    @T.prim_func(s_tir=True)
-    def dec(N: T.Buffer((1,), "int64"), C: T.Buffer((), "bool")):
-        with T.sblock("dec"):
-            N[0] = N[0] - T.int64(1)
-            C[()] = N[0] > T.int64(0)
-
-    @T.prim_func(s_tir=True)
-    def set_n(N: T.Buffer((1,), "int64"), M: T.Buffer((1,), "int64")):
-        with T.sblock("set_n"):
-            M[0] = N[0]
-
-
-@I.ir_module
 class Recursion:
     @T.prim_func(s_tir=True)
     def add1(A: T.Buffer((1,), "float32"), B: T.Buffer((1,), "float32")):
@@ -83,9 +64,12 @@ class Recursion:
         return r
 
 
+KERNELS = [(v, f) for v, f in Recursion.functions_items() if not isinstance(f, relax.Function)]
+
+
 def _builder():
     builder = relax.BlockBuilder()
-    for var, func in Kernels.functions_items():
+    for var, func in KERNELS:
         builder.add_func(func.with_attr("global_symbol", var.name_hint), var.name_hint)
     return builder, builder.get().get_global_var("add1")
 
@@ -182,7 +166,7 @@ def jump():
         b.emit_if(b.r(5), 2)
         b.emit_goto(-4)
         b.emit_ret(b.r(4))
-    kernels = {v: f.with_attr("global_symbol", v.name_hint) for v, f in Kernels.functions_items()}
+    kernels = {v: f.with_attr("global_symbol", v.name_hint) for v, f in KERNELS}
     return _vmlink(b, "llvm", tvm.IRModule(kernels))
 
 

@@ -1,0 +1,49 @@
+//! Programs in other languages that use `libreflex.so`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where cargo put the shared library that belongs to this test.
+pub fn libraries() -> PathBuf {
+    let own = std::env::current_exe().expect("a test has a path");
+    let dir = own.parent().expect("in a folder").to_path_buf();
+    assert!(dir.join("libreflex.so").exists(), "no libreflex.so in {}", dir.display());
+    dir
+}
+
+/// Runs a command and returns what it printed.
+pub fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let (said, error) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {}\n{said}{error}", output.status);
+    said.into_owned()
+}
+
+/// Compiles a C program with the system's compiler, runs it and returns what it printed.
+pub fn run_c(source: &Path, program: &Path, arg: &Path) -> String {
+    let libraries = libraries();
+    run(Command::new("cc")
+        .args(["-std=c99", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-I"])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("include"))
+        .arg(source)
+        .arg("-o")
+        .arg(program)
+        .arg(format!("-L{}", libraries.display()))
+        .arg(format!("-Wl,-rpath,{}", libraries.display()))
+        .args(["-lreflex", "-lpthread"]));
+    // Cargo's own search path comes first, where an older build may lie.
+    run(Command::new(program).arg(arg).env("LD_LIBRARY_PATH", &libraries))
+}
+
+/// Runs Python, which has tvm-ffi, with our module; None, said so, where that is not set up.
+pub fn run_python(args: &[&Path]) -> Option<String> {
+    let Some(python) = std::env::var_os("REFLEX_TVM_PYTHON") else {
+        println!("skipped: REFLEX_TVM_PYTHON is not set; ./x test sets it");
+        return None;
+    };
+    Some(run(Command::new(python)
+        .args(args)
+        .env("PYTHONPATH", Path::new(env!("CARGO_MANIFEST_DIR")).join("python"))
+        .env("REFLEX_LIBRARY", libraries().join("libreflex.so"))))
+}
