@@ -101,6 +101,8 @@ fn modules_that_tvm_built_run_here_in_every_mode() {
         }
     }
     faults.dedup_by_key(|fault| fault.split(", turn").next().map(str::to_owned));
+    let refused = std::fs::read_to_string(folder.join("refused.txt")).expect("written");
+    refused.lines().for_each(|line| println!("tvm: {line}"));
     println!(
         "tvm: {subjects} modules that TVM built ({libraries} libraries of both its exec modes): {calls_made} \
          calls in bytecode, compiled and tiered, values bit by bit and kinds of errors"

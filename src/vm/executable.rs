@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use reflex_runtime::dtype::DType;
+use reflex_runtime::tensor::byte_size;
 
 use crate::bytecode::{BadWord, Instr};
 
@@ -155,6 +156,26 @@ pub struct TensorConst {
     pub shape: Box<[i64]>,
     /// The elements.
     pub data: ConstData,
+}
+
+impl TensorConst {
+    /// Bytes that a tensor takes in the serialized form: whole bytes for each element, and one
+    /// lane of it.
+    pub fn stored_bytes(dtype: DType, shape: &[i64]) -> Option<usize> {
+        let element = usize::from(dtype.bits).div_ceil(8);
+        shape
+            .iter()
+            .try_fold(element, |size, &extent| size.checked_mul(usize::try_from(extent).ok()?))
+    }
+
+    /// The bytes that make up the tensor in memory, where elements smaller than a byte lie
+    /// packed: the first of those stored. None where the form does not hold them all.
+    pub fn elements(&self) -> Option<&[u8]> {
+        if self.dtype.bits == 0 || (self.dtype.lanes as i16) < 1 {
+            return None;
+        }
+        self.data.bytes().get(..byte_size(&self.shape, self.dtype).ok()?)
+    }
 }
 
 /// One entry of the constant pool.

@@ -385,7 +385,9 @@ fn constant(constant: &Constant) -> Result<Any, Error> {
 }
 
 fn tensor_value(t: &TensorConst) -> Result<Tensor, Error> {
-    let bytes = t.data.bytes();
+    let bytes = t.elements().ok_or_else(|| {
+        Error::value_error(format!("no tensor of shape {:?} and type {}", t.shape, t.dtype))
+    })?;
     if bytes.is_empty() || !bytes.as_ptr().addr().is_multiple_of(64) {
         return Tensor::from_bytes(&t.shape, t.dtype, bytes);
     }

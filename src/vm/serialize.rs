@@ -324,7 +324,7 @@ impl<'a> Cursor<'a> {
             shape.push(self.i64()?);
         }
         let stored = self.i64()?;
-        let expected = tensor_bytes(dtype, &shape);
+        let expected = TensorConst::stored_bytes(dtype, &shape);
         let Some(size) = expected.filter(|&n| i64::try_from(n) == Ok(stored)) else {
             return Err(fail(format!(
                 "tensor of shape {shape:?} and type {dtype} says it has {stored} bytes"
@@ -334,12 +334,6 @@ impl<'a> Cursor<'a> {
         self.take(size)?;
         Ok(TensorConst { dtype, shape: shape.into(), data: data(from..from + size) })
     }
-}
-
-/// Bytes TVM stores for a tensor: whole bytes per element, lanes not multiplied in.
-fn tensor_bytes(dtype: DType, shape: &[i64]) -> Option<usize> {
-    let element = usize::from(dtype.bits).div_ceil(8);
-    shape.iter().try_fold(element, |size, &extent| size.checked_mul(usize::try_from(extent).ok()?))
 }
 
 /// Writes `exec` in the V2 form.

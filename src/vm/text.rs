@@ -7,8 +7,10 @@
 
 use std::fmt::{self, Write};
 
+use reflex_runtime::dtype::DType;
+
 use crate::bytecode::{Arg, Args, BadWord, Instr, Reg};
-use crate::executable::{Constant, Executable, FuncKind, Function};
+use crate::executable::{Constant, Executable, FuncKind, Function, TensorConst};
 
 mod rust;
 
@@ -52,6 +54,13 @@ fn write_function(out: &mut String, exec: &Executable, f: &Function) -> fmt::Res
 pub(crate) fn instr_range(f: &Function) -> std::ops::Range<usize> {
     let bound = |word: i64| usize::try_from(word).unwrap_or(0);
     bound(f.start_instr)..bound(f.end_instr)
+}
+
+/// The functions in bytecode, in the order of their code, which need not be that of the table.
+pub(crate) fn by_code(exec: &Executable) -> Vec<&Function> {
+    let mut functions: Vec<_> = exec.functions.iter().filter(|f| f.kind == FuncKind::Vm).collect();
+    functions.sort_by_key(|f| f.start_instr);
+    functions
 }
 
 /// One instruction, as `as_text` prints it.
@@ -99,10 +108,12 @@ pub fn as_python(exec: &Executable) -> String {
         writeln!(out, "ib.declare_function({}, {})", python_string(&f.name), f.kind as i32)
             .expect("writing to a String cannot fail");
     }
+    // By what the builder makes of each: it shares equal constants.
+    out.push_str("c = []\n");
     for constant in &exec.constants {
         python_constant(&mut out, constant).expect("writing to a String cannot fail");
     }
-    for f in exec.functions.iter().filter(|f| f.kind == FuncKind::Vm) {
+    for f in by_code(exec) {
         python_function(&mut out, exec, f).expect("writing to a String cannot fail");
     }
     out
@@ -110,35 +121,49 @@ pub fn as_python(exec: &Executable) -> String {
 
 fn python_constant(out: &mut String, constant: &Constant) -> fmt::Result {
     match constant {
-        Constant::Int(value) => writeln!(out, "ib.convert_constant({value})"),
+        Constant::Int(value) => python_append(out, &value.to_string()),
         Constant::Float(value) => {
-            writeln!(out, "ib.convert_constant(float.fromhex({:?}))", hex_float(*value))
+            python_append(out, &format!("float.fromhex({:?})", hex_float(*value)))
         }
-        Constant::DType(dtype) => writeln!(out, "ib.convert_constant(tvm.DataType(\"{dtype}\"))"),
-        Constant::Str(text) => writeln!(out, "ib.convert_constant({})", python_string(text)),
-        Constant::Shape(shape) => {
-            writeln!(out, "ib.convert_constant(tvm.runtime.ShapeTuple({shape:?}))")
-        }
-        Constant::Tensor(t) => {
-            let (shape, bytes) = (&t.shape, t.data.bytes());
-            if bytes.len() > SPELLED_OUT {
-                return writeln!(
-                    out,
-                    "# {} bytes of data left out\nib.convert_constant(\
-                     tvm.runtime.tensor(np.zeros({shape:?}, dtype=\"{}\")))",
-                    bytes.len(),
-                    t.dtype
-                );
-            }
-            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            writeln!(
-                out,
-                "ib.convert_constant(tvm.runtime.tensor(np.frombuffer(\
-                 bytes.fromhex(\"{hex}\"), dtype=\"{}\").reshape({shape:?})))",
-                t.dtype
-            )
-        }
+        Constant::DType(dtype) => python_append(out, &format!("tvm.DataType(\"{dtype}\")")),
+        Constant::Str(text) => python_append(out, &python_string(text)),
+        Constant::Shape(shape) => python_append(out, &format!("tvm.runtime.ShapeTuple({shape:?})")),
+        Constant::Tensor(tensor) => python_tensor(out, tensor),
     }
+}
+
+fn python_append(out: &mut String, value: &str) -> fmt::Result {
+    writeln!(out, "c.append(ib.convert_constant({value}))")
+}
+
+/// NumPy makes the elements that it has; others are a view of their bytes.
+fn python_tensor(out: &mut String, t: &TensorConst) -> fmt::Result {
+    let (shape, bytes) = (&t.shape, t.data.bytes());
+    let known = numpy_has(t.dtype);
+    let made = if known { t.dtype.to_string() } else { "uint8".to_owned() };
+    let array = if bytes.len() > SPELLED_OUT {
+        writeln!(out, "# {} bytes of data left out", bytes.len())?;
+        format!(
+            "np.zeros({}, dtype=\"{made}\")",
+            bytes.len() / if known { t.dtype.itemsize() } else { 1 }
+        )
+    } else {
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("np.frombuffer(bytes.fromhex(\"{hex}\"), dtype=\"{made}\")")
+    };
+    if known {
+        return python_append(out, &format!("tvm.runtime.tensor({array}.reshape({shape:?}))"));
+    }
+    let view = format!("tvm.runtime.tensor({array})._create_view({shape:?}, \"{}\")", t.dtype);
+    python_append(out, &view)
+}
+
+/// Whether NumPy has elements of this type, by this name.
+fn numpy_has(dtype: DType) -> bool {
+    let integers = [DType::I8, DType::I16, DType::I32, DType::I64];
+    let naturals = [DType::U8, DType::U16, DType::U32, DType::U64];
+    let others = [DType::BOOL, DType::F16, DType::F32, DType::F64];
+    [integers, naturals, others].iter().any(|types| types.contains(&dtype))
 }
 
 /// The value in the form that Python's `float.fromhex` reads exactly.
@@ -218,7 +243,7 @@ fn python_arg(exec: &Executable, arg: Arg) -> String {
     match arg {
         Arg::Reg(reg) => python_reg(reg),
         Arg::Imm(value) => format!("ib.imm({value})"),
-        Arg::Const(index) => format!("ib.c({index})"),
+        Arg::Const(index) => format!("c[{index}]"),
         Arg::Func(index) => format!("ib.f(\"{}\")", func_name(exec, index.into())),
     }
 }

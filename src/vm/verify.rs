@@ -322,21 +322,12 @@ fn is_file_register(f: &Function, reg: Reg) -> bool {
 }
 
 fn check_tensor(t: &TensorConst) -> Result<(), String> {
-    if t.dtype.lanes != 1 || t.dtype.bits == 0 || !t.dtype.bits.is_multiple_of(8) {
-        return Err(format!("element type {} has no whole-byte layout", t.dtype));
+    let (shape, dtype, bytes) = (&t.shape, t.dtype, t.data.bytes().len());
+    if TensorConst::stored_bytes(dtype, shape) != Some(bytes) {
+        return Err(format!("shape {shape:?} of {dtype} does not hold {bytes} bytes"));
     }
-    let element = usize::from(t.dtype.bits / 8);
-    let size = t
-        .shape
-        .iter()
-        .try_fold(element, |size, &extent| size.checked_mul(usize::try_from(extent).ok()?));
-    match size {
-        Some(size) if size == t.data.bytes().len() => Ok(()),
-        _ => Err(format!(
-            "shape {:?} of {} does not hold {} bytes",
-            t.shape,
-            t.dtype,
-            t.data.bytes().len()
-        )),
+    match t.elements() {
+        Some(_) => Ok(()),
+        None => Err(format!("the form of constants holds no {dtype} elements whole")),
     }
 }

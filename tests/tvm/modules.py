@@ -11,6 +11,7 @@ and, where TVMScript has a form for it, NAME.py (what TVM prints of the module) 
 import fcntl
 import hashlib
 import json
+import math
 import os
 import sys
 
@@ -33,9 +34,15 @@ def to_json(value):
     """A value as JSON: tensors as type, shape and bytes."""
     import tvm
 
-    if isinstance(value, (tvm.runtime.Tensor, np.ndarray)):
-        array = np.ascontiguousarray(value.numpy() if not isinstance(value, np.ndarray) else value)
-        return {"dtype": str(array.dtype), "shape": list(np.shape(value)), "data": array.tobytes().hex()}
+    if isinstance(value, np.ndarray):
+        data = np.ascontiguousarray(value).tobytes()
+        return {"dtype": str(value.dtype), "shape": list(value.shape), "data": data.hex()}
+    if isinstance(value, tvm.runtime.Tensor):
+        # Some types of elements are none of NumPy's; those smaller than a byte lie packed.
+        dtype = tvm.DataType(value.dtype)
+        size = (math.prod(value.shape) * dtype.bits * dtype.lanes + 7) // 8
+        data = value._create_view((size,), "uint8").numpy().tobytes()
+        return {"dtype": value.dtype, "shape": list(value.shape), "data": data.hex()}
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, str):
@@ -128,6 +135,9 @@ def main():
             names.append({"name": subject.name, "modes": list(subject.modes), "large": subject.name in subjects.MODELS})
         with open(f"{out}/all.json", "w", encoding="utf-8") as file:
             json.dump(names, file)
+        if "--small" not in sys.argv:
+            with open(f"{out}/refused.txt", "w", encoding="utf-8") as file:
+                file.writelines(line + "\n" for line in subjects.refused())
         with open(done, "w", encoding="utf-8") as file:
             file.write(fingerprint())
 

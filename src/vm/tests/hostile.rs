@@ -225,6 +225,14 @@ fn faults_name_their_place() {
             }),
             "constant c[0]: shape [2] of int32 does not hold 3 bytes",
         ),
+        (
+            // TVM writes one lane of every element.
+            faults(|e| {
+                let (data, dtype) = (ConstData::copy_of(&[0; 8]), DType::F32.with_lanes(4));
+                e.constants[0] = Constant::Tensor(TensorConst { dtype, shape: [2].into(), data });
+            }),
+            "constant c[0]: the form of constants holds no float32x4 elements whole",
+        ),
     ];
     for (message, expected) in cases {
         assert!(message.contains(expected), "{message:?} lacks {expected:?}");

@@ -117,7 +117,9 @@ fn the_python_form_of_what_tvm_wrote_rebuilds_it() {
     let rebuilt = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tvm-rebuilt");
     std::fs::create_dir_all(&rebuilt).unwrap();
     for name in names(folder).iter().filter(|name| name.ends_with(".bytecode")) {
-        let exec: Executable = serialize::from_bytes(blob(&open(folder, name))).unwrap();
+        let library = open(folder, name);
+        let exec: Executable = serialize::from_bytes(blob(&library)).unwrap();
+        std::fs::write(rebuilt.join(format!("{name}.bin")), blob(&library)).unwrap();
         std::fs::write(rebuilt.join(format!("{name}.txt")), text::as_text(&exec)).unwrap();
         std::fs::write(rebuilt.join(format!("{name}.py")), text::as_python(&exec)).unwrap();
     }
@@ -323,19 +325,34 @@ mod generated {
     include!("generated/built_here.rs");
 }
 
-/// `REFLEX_BLESS=1` rewrites the generated file.
-#[test]
-fn the_rust_form_rebuilds_what_it_was_made_from() {
-    let exec = built_here();
-    let header = "// What `as_rust` makes of `built_here` in `tests/tvm.rs`.\n\n";
-    let code = format!("{header}{}", text::as_rust(&exec));
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/generated/built_here.rs");
+mod pool {
+    include!("generated/pool.rs");
+}
+
+/// `REFLEX_BLESS=1` rewrites the generated file `name`, which was made of `of`.
+fn same_rust_form(exec: &Executable, name: &str, of: &str, build: fn() -> Executable) {
+    let code = format!("// What `as_rust` makes of {of}.\n\n{}", text::as_rust(exec));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/generated").join(name);
     if std::env::var_os("REFLEX_BLESS").is_some() {
         std::fs::write(&path, &code).unwrap();
     }
     assert_eq!(std::fs::read_to_string(&path).unwrap(), code, "REFLEX_BLESS=1 rewrites it");
-    let rebuilt = generated::build().unwrap();
-    assert_eq!(serialize::to_bytes(&rebuilt), serialize::to_bytes(&exec));
+    assert_eq!(serialize::to_bytes(&build()), serialize::to_bytes(exec));
+}
+
+#[test]
+fn the_rust_form_rebuilds_what_it_was_made_from() {
+    let build = || generated::build().unwrap();
+    same_rust_form(&built_here(), "built_here.rs", "`built_here` in `tests/tvm.rs`", build);
+}
+
+/// Tensors of every element type among them, from TVM's own bytes.
+#[test]
+fn the_rust_form_has_every_constant_that_tvm_writes() {
+    let Some(folder) = exported() else { return };
+    let exec = serialize::from_bytes(blob(&open(folder, "pool.bytecode"))).unwrap();
+    let build = || pool::build().unwrap();
+    same_rust_form(&exec, "pool.rs", "TVM's `pool` in `tests/tvm/subjects.py`", build);
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Write};
 
-use super::{SPELLED_OUT, func_name, instr_range};
+use super::{SPELLED_OUT, by_code, func_name, instr_range};
 use crate::bytecode::{Arg, Instr, Reg};
-use crate::executable::{Constant, Executable, FuncKind, Function};
+use crate::executable::{Constant, Executable, Function};
 
 /// A Rust function `build` that makes the executable with `ExecBuilder`: the same function
 /// table, constants and code. Native functions of TVM's compiled mode are declared only.
@@ -36,7 +36,7 @@ fn write(out: &mut String, exec: &Executable) -> fmt::Result {
     if exec.constants.is_empty() {
         out.push_str("    let _ = c;\n");
     }
-    for f in exec.functions.iter().filter(|f| f.kind == FuncKind::Vm) {
+    for f in by_code(exec) {
         write_function(out, exec, f)?;
     }
     out.push_str("    b.finish()\n}\n");
