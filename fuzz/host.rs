@@ -44,7 +44,8 @@ pub fn live_objects() -> i64 {
     LIVE.with(Cell::get)
 }
 
-fn log(line: String) -> i64 {
+/// Logs a line; how many there are now.
+pub(crate) fn log(line: String) -> i64 {
     LOG.with(|log| {
         let mut log = log.borrow_mut();
         log.push(line);

@@ -13,6 +13,7 @@ use reflex_vm::session::{Mode, Options, Session};
 use reflex_vm::verify::verify;
 
 use crate::host;
+use crate::kernels::{self, Host};
 use crate::programs::{Input, ProgramCase, SHAPES};
 
 /// Frames a session may have.
@@ -54,6 +55,7 @@ pub fn tiers(case: &ProgramCase) -> Tally {
         }
         tally.whole += tier.iter().map(|tier| tier.functions(&traced).len()).sum::<usize>();
     }
+    tally.raw = kernels::raw_calls();
     tally
 }
 
@@ -96,6 +98,8 @@ pub struct Tally {
     pub exits: usize,
     /// Functions compiled whole because their traces left too often.
     pub whole: usize,
+    /// Kernels called by their raw entries.
+    pub raw: usize,
 }
 
 /// The program with machine code that another program of the same bytecode kept.
@@ -118,7 +122,8 @@ type Loaded = (Arc<Program>, Option<Arc<CraneliftTier>>);
 
 fn load(case: &ProgramCase, options: Option<TierOptions>) -> Loaded {
     let executable = verify(case.executable.clone()).expect("the generator makes valid programs");
-    let program = Program::load(executable, &[&host::library()]).expect("every function exists");
+    let program =
+        Program::load(executable, &[&Host(host::library())]).expect("every function exists");
     let tier = options.map(|options| {
         let tier = CraneliftTier::with_options(options).expect("generated code runs here");
         let tier = Arc::new(tier);

@@ -163,7 +163,8 @@ impl<'g, 'a> Generator<'g, 'a> {
     fn statement(&mut self, depth: u32) -> Result<()> {
         let nested = depth < DEPTH;
         match self.u.int_in_range(0..=19)? {
-            0..=2 => self.host_call(),
+            0 | 1 => self.host_call(),
+            2 => self.kernel(),
             3..=9 => self.builtin(),
             10 | 11 => self.vm_call(),
             12 | 13 if nested => self.branch(depth),
@@ -392,6 +393,21 @@ impl<'g, 'a> Generator<'g, 'a> {
                 self.call("fuzz.record", &args, dst, Kind::Int);
             }
         }
+        Ok(())
+    }
+
+    /// A kernel, mostly on tensors of extents that it takes.
+    fn kernel(&mut self) -> Result<()> {
+        let dst = self.destination()?;
+        let scratch = self.kinds.len() as i64 - 3;
+        let (storage, made) = (Reg(scratch), Reg(scratch + self.u.int_in_range(0..=1)?));
+        if self.u.arbitrary()? {
+            self.storage(storage);
+            self.tensor(storage, made)?;
+        }
+        let args = [self.argument(Kind::Tensor)?, self.argument(Kind::Tensor)?];
+        let name = if self.u.ratio(2, 3)? { "fuzz.each" } else { "fuzz.rows" };
+        self.call(name, &args, dst, Kind::None);
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache};
 use reflex_codemem::elf::{Blob, Library};
+use reflex_tir::abi::RawSignature;
 use reflex_tir::codegen::{Object, Target};
 use reflex_vm::executable::Executable;
 use reflex_vm::{align, serialize};
@@ -31,7 +32,7 @@ pub(crate) const CODE_SYMBOL: &str = "__reflex_code";
 const BUNDLE_SYMBOL: &str = "__tvm_ffi__library_bin";
 const CONTEXT_SLOT: &str = "__tvm_ffi__library_ctx";
 /// Version of [`Meta`].
-const META_VERSION: u32 = 1;
+const META_VERSION: u32 = 2;
 const PAGE: u64 = 4096;
 
 /// What TVM's format has no place for.
@@ -42,6 +43,8 @@ pub(crate) struct Meta {
     features: Vec<String>,
     /// By function.
     pub(crate) signatures: BTreeMap<String, Signature>,
+    /// How the kernels are called without their checks.
+    pub(crate) kernels: Vec<RawSignature>,
 }
 
 impl Meta {
@@ -99,6 +102,7 @@ pub(crate) fn write(
         version: META_VERSION,
         features: target.features.iter().cloned().collect(),
         signatures: signatures.clone(),
+        kernels: objects.iter().map(|object| object.signature.clone()).collect(),
     };
     let meta =
         serde_json::to_vec(&meta).map_err(|e| Error::new(ErrorKind::Compile, e.to_string()))?;

@@ -10,8 +10,9 @@ use reflex_codemem::symbols::PerfMap;
 use reflex_runtime::abi::SafeCall;
 use reflex_runtime::exports;
 use reflex_runtime::function::Function;
-use reflex_tir::abi::PACKED_PREFIX;
+use reflex_tir::abi::{PACKED_PREFIX, RAW_PREFIX, RawBuffer, RawDim, RawSignature};
 use reflex_tir::codegen::Object;
+use reflex_vm::kernel::{Extent, RawKernel, TensorParam};
 use reflex_vm::program::Library;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -25,7 +26,12 @@ const SLOTS: [(&str, &str); 3] = [
 ];
 
 /// Loaded kernels.
-pub(crate) struct Kernels(HashMap<String, Function>);
+pub(crate) struct Kernels(HashMap<String, Kernel>);
+
+struct Kernel {
+    packed: Function,
+    raw: Option<RawKernel>,
+}
 
 impl Kernels {
     /// Loads objects that a code generator made; with `perf` among
@@ -49,13 +55,17 @@ impl Kernels {
             }
             let entry = loaded.symbol(&format!("{PACKED_PREFIX}{name}"));
             let entry = entry.ok_or_else(|| failed(&format!("kernel {name}: no packed entry")))?;
+            let raw = loaded.symbol(&format!("{RAW_PREFIX}{name}"));
+            // SAFETY: the symbol with this prefix in an object of our code generator is the raw
+            // entry that its signature describes (tir::abi); the packed one keeps the code mapped.
+            let raw = raw.and_then(|raw| unsafe { raw_kernel(raw.as_ptr(), &object.signature) });
             // SAFETY: the symbol with this prefix in an object of our code generator is a
             // packed entry (tir::abi); the function keeps the code mapped.
-            let function = unsafe {
+            let packed = unsafe {
                 let call = std::mem::transmute::<*mut u8, SafeCall>(entry.as_ptr());
                 Function::from_native(call, loaded)
             };
-            functions.insert(name.clone(), function);
+            functions.insert(name.clone(), Kernel { packed, raw });
         }
         Ok(Kernels(functions))
     }
@@ -63,7 +73,72 @@ impl Kernels {
 
 impl Library for Kernels {
     fn function(&self, name: &str) -> Option<Function> {
-        self.0.get(name).cloned()
+        self.0.get(name).map(|kernel| kernel.packed.clone())
+    }
+
+    fn raw(&self, name: &str) -> Option<RawKernel> {
+        self.0.get(name)?.raw.clone()
+    }
+}
+
+/// What a raw entry takes, as the VM says it; `None` when it takes something the VM does not pass.
+pub(crate) fn params(signature: &RawSignature) -> Option<Vec<TensorParam>> {
+    if signature.num_scalar_params > 0 || !signature.scalars.iter().all(|it| it.is_int()) {
+        return None;
+    }
+    let extent = |dim: &RawDim| match *dim {
+        RawDim::Const(extent) => Some(Extent::Fixed(extent)),
+        RawDim::Scalar(at) => Some(Extent::Symbol(at)),
+        RawDim::Derived => None,
+    };
+    let param = |buffer: &RawBuffer| {
+        let extents = buffer.shape.iter().map(extent).collect::<Option<_>>()?;
+        Some(TensorParam { dtype: buffer.dtype, extents })
+    };
+    signature.buffers.iter().map(param).collect()
+}
+
+/// The raw entry at `code`, if the VM can call it.
+///
+/// # Safety
+/// `code` is the raw entry that `signature` describes, mapped as long as the packed one.
+unsafe fn raw_kernel(code: *const u8, signature: &RawSignature) -> Option<RawKernel> {
+    // SAFETY: by the contract; `params` says what the signature says.
+    unsafe { RawKernel::new(code, params(signature)?) }
+}
+
+/// A library that `reflex compile` wrote: it says how its kernels' raw entries are called.
+pub(crate) struct Artifact {
+    library: reflex_runtime::library::Library,
+    raw: HashMap<String, RawSignature>,
+}
+
+impl Artifact {
+    /// # Safety
+    /// `signatures` describe the raw entries of the library's kernels.
+    pub(crate) unsafe fn new(
+        library: reflex_runtime::library::Library,
+        signatures: Vec<RawSignature>,
+    ) -> Artifact {
+        let raw = signatures.into_iter().map(|it| (it.name.clone(), it)).collect();
+        Artifact { library, raw }
+    }
+}
+
+impl Library for Artifact {
+    fn function(&self, name: &str) -> Option<Function> {
+        self.library.function(name)
+    }
+
+    fn raw(&self, name: &str) -> Option<RawKernel> {
+        let signature = self.raw.get(name)?;
+        let code = self.library.symbol(&format!("{RAW_PREFIX}{name}"))?;
+        // SAFETY: by the contract of `new`; the packed function keeps the library open.
+        unsafe { raw_kernel(code.as_ptr().cast(), signature) }
+    }
+
+    fn provide(&self, functions: &HashMap<String, Function>) {
+        Library::provide(&self.library, functions);
     }
 }
 

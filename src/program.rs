@@ -17,7 +17,7 @@ use reflex_vm::{program, serialize, text};
 
 use crate::artifact::{self, CODE_SYMBOL, EXECUTABLE_KIND, META_SYMBOL, Meta};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernels::Kernels;
+use crate::kernels::{Artifact, Kernels};
 use crate::npz::Feed;
 use crate::options::Mode;
 use crate::policy::{SavedCode, TierPolicy, Tiering};
@@ -130,10 +130,12 @@ impl Program {
             Arc::new(BundleBytes(library.clone(), range.end));
         let exec = serialize::from_shared(&owner, range).map_err(|e| model(&e.to_string()))?;
         let code = library.data(CODE_SYMBOL).map(Arc::from);
-        let (signatures, kind) = match meta {
-            Some(meta) => (meta.signatures, "compiled by Reflex"),
-            None => (foreign::signatures(&exec), "exported by TVM"),
+        let (signatures, kernels, kind) = match meta {
+            Some(meta) => (meta.signatures, meta.kernels, "compiled by Reflex"),
+            None => (foreign::signatures(&exec), Vec::new(), "exported by TVM"),
         };
+        // SAFETY: the library's machine code is trusted, and with it what it says of that code.
+        let library = unsafe { Artifact::new(library, kernels) };
         Program::new(Parts {
             exec: verified(exec)?,
             library: Arc::new(library),

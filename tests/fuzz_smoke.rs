@@ -19,12 +19,14 @@ fn tiers() {
         total.traces += tally.traces;
         total.exits += tally.exits;
         total.whole += tally.whole;
+        total.raw += tally.raw;
         Ok(())
     });
     // An oracle over programs that never get hot would say nothing.
     assert!(total.traces > programs / 4, "{total:?} in {programs} programs");
     assert!(total.exits > programs / 4, "{total:?} in {programs} programs");
     assert!(total.whole > programs / 4, "{total:?} in {programs} programs");
+    assert!(total.raw > programs / 4, "{total:?} in {programs} programs");
     println!("{programs} programs, {total:?}");
 }
 

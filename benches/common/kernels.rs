@@ -4,8 +4,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use reflex_runtime::abi::TVMFFIAny;
+use reflex_runtime::dtype::DType;
 use reflex_runtime::function::Function;
 use reflex_runtime::value::AnyView;
+use reflex_vm::kernel::{Extent, RawKernel, TensorParam};
 use reflex_vm::program::Library;
 
 /// Calls of kernels so far.
@@ -69,6 +71,33 @@ unsafe extern "C" fn set_n(
     0
 }
 
+/// `add1` without checks.
+unsafe extern "C" fn add1_raw(x: *const f32, y: *mut f32) -> i32 {
+    counted();
+    // SAFETY: the kernel's parameters are two tensors of one float.
+    unsafe { *y = *x + 1.0 };
+    0
+}
+
+/// `dec` without checks.
+unsafe extern "C" fn dec_raw(i: *mut i64, c: *mut u8) -> i32 {
+    counted();
+    // SAFETY: the kernel's parameters are a tensor of one integer and one of one boolean.
+    unsafe {
+        *i -= 1;
+        *c = u8::from(*i > 0);
+    }
+    0
+}
+
+/// `set_n` without checks.
+unsafe extern "C" fn set_n_raw(n: *const i64, i: *mut i64) -> i32 {
+    counted();
+    // SAFETY: the kernel's parameters are two tensors of one integer.
+    unsafe { *i = *n };
+    0
+}
+
 /// Finds the kernels.
 pub struct Kernels;
 
@@ -82,6 +111,19 @@ impl Library for Kernels {
         };
         // SAFETY: the kernels follow the packed calling convention and own nothing.
         Some(unsafe { Function::from_native(call, ()) })
+    }
+
+    fn raw(&self, name: &str) -> Option<RawKernel> {
+        let one = |dtype| TensorParam { dtype, extents: vec![Extent::Fixed(1)] };
+        let flag = TensorParam { dtype: DType::BOOL, extents: vec![] };
+        let (code, params) = match name {
+            "add1" => (add1_raw as *const u8, vec![one(DType::F32), one(DType::F32)]),
+            "dec" => (dec_raw as *const u8, vec![one(DType::I64), flag]),
+            "set_n" => (set_n_raw as *const u8, vec![one(DType::I64), one(DType::I64)]),
+            _ => return None,
+        };
+        // SAFETY: each takes the data of these parameters and does what the packed entry does.
+        unsafe { RawKernel::new(code, params) }
     }
 }
 

@@ -10,6 +10,8 @@
 //! stretches reach); native frames for VM frames (recursion would use the native stack, and an
 //! exit would have to unwind it).
 
+mod packed;
+
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     AbiParam, Block, BlockCall, InstBuilder, JumpTableData, Signature, Value, types,
@@ -28,7 +30,6 @@ use crate::facts::{self, Facts, Holds};
 use crate::fast::{Fast, Operand, Produced};
 use crate::glue::native_signature;
 use crate::recycle::{Kept, Plans};
-use crate::symbol::Symbol;
 
 /// Most operations of a function that is compiled as one body.
 const MAX_OPS: usize = 20_000;
@@ -223,63 +224,6 @@ impl Body<'_, '_> {
             Some(false) => {}
             None => self.e.release(slot),
         }
-    }
-
-    /// Looks at interrupts, as every packed call does.
-    fn poll_before_call(&mut self, pc: u32) {
-        let wanted = self.e.interrupted();
-        let (poll, next) = (self.e.cold_block(), self.e.b.create_block());
-        self.e.b.ins().brif(wanted, poll, &[], next, &[]);
-        self.e.b.switch_to_block(poll);
-        self.e.call_or_fail(callback::POLL, pc);
-        self.e.b.ins().jump(next, &[]);
-        self.e.b.switch_to_block(next);
-    }
-
-    fn call_packed(&mut self, pc: u32, callee: u32, args: ArgRange, dst: u32) {
-        if self.program.packed(callee).is_none() {
-            self.e.call_or_fail(callback::EXECUTE, pc);
-            return;
-        }
-        self.poll_before_call(pc);
-        let area = self.func.arg_area();
-        for (index, source) in self.func.args(args).iter().enumerate() {
-            let value = match (source.reg(), source.reg().map(|reg| self.holds(reg))) {
-                (Some(reg), Some(Holds::Tag(tag))) => {
-                    self.e.load_typed(Slot::index(reg as usize), tag)
-                }
-                _ => self.e.source(source.get()),
-            };
-            self.e.store_any(Slot::index(area + index), value);
-        }
-        let result_slot = Slot::index(self.func.result_slot());
-        // The callee finds None there, whatever an earlier call left.
-        self.e.store_none(result_slot);
-        let code = self.e.symbol(Symbol::Code(callee));
-        let this = self.e.symbol(Symbol::This(callee));
-        let area = self.e.slot_address(Slot::index(area));
-        let result = self.e.slot_address(result_slot);
-        let status = self.e.call_packed(code, this, area, args.len as usize, result);
-        let failed = self.e.cold_block();
-        let fine = self.e.b.ins().icmp_imm_s(IntCC::Equal, status, 0);
-        self.e.require(fine, failed);
-        if dst == DISCARD {
-            self.e.release(result_slot);
-        } else {
-            self.release(dst);
-            let value = self.e.load_any(result_slot);
-            self.e.store_any(Slot::index(dst as usize), value);
-        }
-        let next = self.e.b.create_block();
-        self.e.b.ins().jump(next, &[]);
-        self.e.b.switch_to_block(failed);
-        let at = self.e.i32(i64::from(pc));
-        let params = [types::I64, types::I32, types::I64];
-        let args = [self.e.session, at, result];
-        let call = self.e.call_back(callback::PACKED_FAILED, &params, Some(types::I32), &args);
-        let status = self.e.b.inst_results(call)[0];
-        self.e.b.ins().return_(&[status]);
-        self.e.b.switch_to_block(next);
     }
 
     fn operands(&self, args: ArgRange) -> Vec<Operand> {

@@ -20,6 +20,7 @@ mod force;
 mod frames;
 mod glue;
 mod image;
+mod raw;
 mod recycle;
 mod report;
 mod symbol;

@@ -17,6 +17,8 @@ pub(crate) enum Symbol {
     Code(u32),
     /// Its first argument.
     This(u32),
+    /// The entry without checks of a packed function of the program.
+    Raw(u32),
     /// The type index of storages, which each process gives out anew.
     StorageType,
 }
@@ -26,6 +28,7 @@ pub(crate) const UNIT: u32 = 0;
 const CODE: u32 = 1;
 const THIS: u32 = 2;
 const STORAGE_TYPE: u32 = 3;
+const RAW: u32 = 4;
 
 impl Symbol {
     /// The name that Cranelift knows it by.
@@ -33,6 +36,7 @@ impl Symbol {
         let (namespace, index) = match self {
             Symbol::Code(callee) => (CODE, callee),
             Symbol::This(callee) => (THIS, callee),
+            Symbol::Raw(callee) => (RAW, callee),
             Symbol::StorageType => (STORAGE_TYPE, 0),
         };
         UserExternalName::new(namespace, index)
@@ -43,6 +47,7 @@ impl Symbol {
         match name.namespace {
             CODE => Some(Symbol::Code(name.index)),
             THIS => Some(Symbol::This(name.index)),
+            RAW => Some(Symbol::Raw(name.index)),
             STORAGE_TYPE => Some(Symbol::StorageType),
             _ => None,
         }
@@ -54,6 +59,7 @@ impl Symbol {
         Some(match self {
             Symbol::Code(callee) => program.packed(callee)?.call as usize as u64,
             Symbol::This(callee) => program.packed(callee)?.this as usize as u64,
+            Symbol::Raw(callee) => program.packed(callee)?.raw.as_ref()?.code() as usize as u64,
             Symbol::StorageType => Storage::type_index() as u64,
         })
     }

@@ -1,12 +1,13 @@
 //! What machine code for a program depends on, as one hash.
 //!
 //! Code that is kept in a file is good for a program with the same fingerprint and no other: it
-//! names operations, constants, sites and layouts by number. Weights do not count, since no code
-//! depends on them.
+//! names operations, constants, sites and layouts by number. What weights hold does not
+//! count, since no code depends on it.
 
 use std::hash::{Hash, Hasher};
 
 use crate::executable::Constant;
+use crate::kernel::RawKernel;
 use crate::program::Program;
 
 struct Digest(blake3::Hasher);
@@ -30,8 +31,10 @@ impl Program {
         (env!("CARGO_PKG_VERSION"), contracts).hash(&mut digest);
         self.code().hash(&mut digest);
         let exec = self.executable();
-        for function in &exec.functions {
+        for (function, number) in exec.functions.iter().zip(0..) {
             (function.kind, &function.name).hash(&mut digest);
+            let raw = self.packed(number).and_then(|packed| packed.raw.as_ref());
+            raw.map(RawKernel::params).hash(&mut digest);
         }
         for constant in &exec.constants {
             std::mem::discriminant(constant).hash(&mut digest);
@@ -41,7 +44,7 @@ impl Program {
                 Constant::DType(dtype) => dtype.hash(&mut digest),
                 Constant::Str(text) => text.hash(&mut digest),
                 Constant::Shape(shape) => shape.hash(&mut digest),
-                Constant::Tensor(_) => {}
+                Constant::Tensor(tensor) => (tensor.dtype, &tensor.shape).hash(&mut digest),
             }
         }
         *digest.0.finalize().as_bytes()

@@ -20,6 +20,7 @@ mod faults;
 mod fingerprint;
 pub mod instrument;
 mod interp;
+pub mod kernel;
 pub mod listing;
 pub mod liveness;
 pub mod profile;

@@ -6,12 +6,10 @@
 
 use std::any::Any as StdAny;
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use reflex_runtime::abi::SafeCall;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::registry;
@@ -23,6 +21,7 @@ use crate::abi::Glue;
 use crate::builtins::{Builtin, Closure, missing_group};
 use crate::decode::{Code, ConstEntry, FuncCode, SiteId, decode};
 use crate::executable::{Constant, Executable, FuncKind, TensorConst};
+use crate::kernel::{Packed, RawKernel};
 use crate::tier::{Bailout, Compiled, Tier};
 use crate::verify::Verified;
 use crate::vmtir::{self, Pools};
@@ -31,6 +30,13 @@ use crate::vmtir::{self, Pools};
 pub trait Library {
     /// The function called `name`, if this library has it.
     fn function(&self, name: &str) -> Option<Function>;
+
+    /// The entry without checks of the kernel called `name`; it is good as long as the function
+    /// of that name.
+    fn raw(&self, name: &str) -> Option<RawKernel> {
+        let _ = name;
+        None
+    }
 
     /// Takes functions that the library's own native code finds by name. Only code that
     /// TVM's compiled mode made does that; other libraries leave this alone.
@@ -77,33 +83,6 @@ pub enum LoadError {
         /// What is wrong.
         reason: String,
     },
-}
-
-/// A packed function as calls need it.
-#[derive(Debug)]
-pub struct Packed {
-    /// The code.
-    pub call: SafeCall,
-    /// Its first argument.
-    pub this: *mut c_void,
-    /// Keeps both alive.
-    function: Function,
-}
-
-// SAFETY: the pointers are into `function`, which may be shared between threads.
-unsafe impl Send for Packed {}
-// SAFETY: as for Send.
-unsafe impl Sync for Packed {}
-
-impl Packed {
-    fn new(function: Function) -> Packed {
-        Packed { call: function.safe_call(), this: function.handle(), function }
-    }
-
-    /// The function as a value.
-    pub fn function(&self) -> &Function {
-        &self.function
-    }
 }
 
 /// A loaded program.
@@ -291,7 +270,7 @@ fn provide_by_name(exec: &Executable, libraries: &[&dyn Library], packed: &[Opti
             if let (FuncKind::Packed, Some(packed)) = (function.kind, packed)
                 && !own()
             {
-                functions.insert(function.name.clone(), packed.function.clone());
+                functions.insert(function.name.clone(), packed.function().clone());
             }
         }
         library.provide(&functions);
@@ -316,20 +295,23 @@ fn resolve(
                     missing.push(symbol);
                 }
                 native.map(|native| {
-                    Packed::new(vmtir::enter(native, packed.len() as u32, Arc::clone(pools)))
+                    let native = vmtir::enter(native, packed.len() as u32, Arc::clone(pools));
+                    Packed::new(native, None)
                 })
             }
             FuncKind::Packed if Builtin::from_name(name).is_some() => None,
             FuncKind::Packed => {
-                let found = libraries.iter().find_map(|library| library.function(name));
-                let found = found.or_else(|| registry::get(name));
+                let found = libraries.iter().find_map(|library| {
+                    Some(Packed::new(library.function(name)?, library.raw(name)))
+                });
+                let found = found.or_else(|| Some(Packed::new(registry::get(name)?, None)));
                 if found.is_none() {
                     missing.push(match missing_group(name) {
                         Some(group) => format!("{name} ({group} are not built)"),
                         None => name.to_owned(),
                     });
                 }
-                found.map(Packed::new)
+                found
             }
         });
     }
@@ -362,7 +344,7 @@ fn materialise(
 fn function_value(id: u64, exec: &Executable, index: u32, packed: &[Option<Packed>]) -> Any {
     let function = &exec.functions[index as usize];
     match (function.kind, &packed[index as usize]) {
-        (FuncKind::Packed, Some(packed)) => packed.function.clone().into(),
+        (FuncKind::Packed, Some(packed)) => packed.function().clone().into(),
         (FuncKind::Packed, None) => match Builtin::from_name(&function.name) {
             Some(builtin) => builtin.function().into(),
             None => Any::NONE,

@@ -2,8 +2,11 @@
 //!
 //! A file of `tests/filetests/trace` is a listing (see `reflex_vm::listing`), runs `> main(3)`,
 //! and the traces that these runs leave behind, on lines that start with `|`: as recorded, and as
-//! compiled where a pass changed something. `REFLEX_BLESS=1` writes what was observed. The files of `tests/filetests/vm` must have the same outcomes in
-//! compiled mode and traced.
+//! compiled where a pass changed something. `REFLEX_BLESS=1` writes what was observed. The files of
+//! `tests/filetests/vm` must have the same outcomes in compiled mode and traced.
+
+#[path = "common/kernels.rs"]
+mod kernels;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -77,7 +80,7 @@ fn load(text: &str, options: TierOptions) -> Option<(Arc<Program>, Arc<Cranelift
     let is_code = |line: &&str| !line.starts_with(['>', '=', '!', '|']);
     let code: String = text.lines().filter(is_code).map(|line| format!("{line}\n")).collect();
     let exec = verify(listing::parse(&code).unwrap()).ok()?;
-    let program = Program::load(exec, &[&library()]).ok()?;
+    let program = Program::load(exec, &[&kernels::WithKernel(library())]).ok()?;
     let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
     program.attach(Arc::clone(&tier) as Arc<dyn reflex_vm::tier::Tier>);
     Some((Arc::new(program), tier))

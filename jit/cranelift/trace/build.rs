@@ -4,21 +4,22 @@
 //! knows whether the value is in its place (and of which type, if that was ever established) or
 //! plain. Guards are written only for what is not known yet.
 
+mod calls;
+mod contents;
+mod kernels;
+
 use std::collections::HashMap;
 
 use reflex_runtime::abi::type_index;
 use reflex_runtime::dtype::DType;
-use reflex_runtime::function::Function;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::abi::DISCARD;
-use reflex_vm::builtins::{Builtin, Closure};
+use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op, Source};
 use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Step};
 
-use super::ir::{
-    Arg, BuiltinResult, End, Exit, ExitId, FrameData, FrameId, Ins, Place, Plain, Trace, Var,
-};
+use super::ir::{Arg, BuiltinResult, End, Exit, FrameData, FrameId, Ins, Place, Plain, Trace};
 use crate::emit::plain_bits;
 use crate::facts::{Facts, result_tag};
 use crate::recycle::{Give, Kept, Plans};
@@ -126,6 +127,10 @@ impl Builder {
         let pc = step.pc;
         match step.op {
             Op::CallPacked { callee, args, dst } => {
+                if self.kernel(step, callee, args).is_some() {
+                    self.give(dst, Plain::NONE);
+                    return Flow::Continue;
+                }
                 let (args, exit) = (self.args(step, args), self.exit(pc));
                 let frame = self.frame();
                 self.code.push(Ins::Packed { frame, callee, args, exit });
@@ -148,148 +153,6 @@ impl Builder {
         }
         Flow::Continue
     }
-
-    // --- places and contents ---
-
-    fn frame(&self) -> FrameId {
-        self.active.last().map_or(FrameId(0), |(frame, _)| *frame)
-    }
-
-    fn place(&self, reg: u32) -> Place {
-        Place { frame: self.frame(), reg }
-    }
-
-    fn content(&self, place: Place) -> Content {
-        let found = self.active.iter().find(|(frame, _)| *frame == place.frame);
-        found.map_or(Content::Unknown, |(_, contents)| contents[place.reg as usize])
-    }
-
-    fn set(&mut self, place: Place, content: Content) {
-        let Some((_, contents)) = self.active.iter_mut().find(|(frame, _)| *frame == place.frame)
-        else {
-            return;
-        };
-        let old = std::mem::replace(&mut contents[place.reg as usize], content);
-        self.plain += usize::from(matches!(content, Content::Plain(_)));
-        self.plain -= usize::from(matches!(old, Content::Plain(_)));
-    }
-
-    /// Gives up what a register holds; it is empty afterwards.
-    fn empty(&mut self, place: Place) {
-        match self.content(place) {
-            Content::Known(tag) if tag >= type_index::STATIC_OBJECT_BEGIN => {
-                self.code.push(Ins::Release { place, tag: Some(tag) });
-            }
-            Content::Unknown => self.code.push(Ins::Release { place, tag: None }),
-            Content::Made(_, give) => self.code.push(Ins::Give { place, give }),
-            Content::Known(_) | Content::Plain(_) => {}
-        }
-        self.set(place, Content::Plain(Plain::NONE));
-    }
-
-    /// Notes that a register's value has been moved out.
-    fn vacate(&mut self, place: Place) {
-        self.set(place, Content::Plain(Plain::NONE));
-        self.bound(place);
-    }
-
-    fn set_plain(&mut self, place: Place, value: Plain) {
-        self.empty(place);
-        self.set(place, Content::Plain(value));
-        self.bound(place);
-    }
-
-    /// Keeps exits small: settles `place` when too many registers are plain.
-    fn bound(&mut self, place: Place) {
-        if self.plain > MAX_PLAIN {
-            self.settle(place);
-        }
-    }
-
-    /// Writes a plain value to its place. Exits then need not know it.
-    fn settle(&mut self, place: Place) {
-        if let Content::Plain(value) = self.content(place) {
-            self.code.push(Ins::Store { dst: place, value });
-            self.set(place, Content::Known(value.tag()));
-        }
-    }
-
-    fn settle_frame(&mut self) {
-        let count = self.active.last().map_or(0, |(_, contents)| contents.len() as u32);
-        for reg in 0..count {
-            self.settle(self.place(reg));
-        }
-    }
-
-    /// Moves the result slot to register `dst`, or drops it.
-    fn take(&mut self, dst: u32, content: Content) {
-        let frame = self.frame();
-        if dst == DISCARD {
-            self.code.push(Ins::Drop { frame });
-            return;
-        }
-        let dst = self.place(dst);
-        self.empty(dst);
-        self.code.push(Ins::Take { frame, dst });
-        self.set(dst, content);
-    }
-
-    fn arg(&self, program: &Program, source: Source) -> Arg {
-        match source.get() {
-            ArgSource::Reg(reg) | ArgSource::LastUse(reg) => {
-                let place = self.place(reg);
-                self.register_arg(place)
-            }
-            ArgSource::Const(index) => constant(program.consts(), index),
-            ArgSource::Vm => Arg::Vm,
-        }
-    }
-
-    fn args(&self, step: &Step<'_>, range: ArgRange) -> Vec<Arg> {
-        step.func.args(range).iter().map(|&source| self.arg(step.program, source)).collect()
-    }
-
-    fn exit(&mut self, pc: u32) -> ExitId {
-        let mut plain = Vec::with_capacity(self.plain);
-        for (frame, contents) in &self.active {
-            for (reg, content) in contents.iter().enumerate() {
-                if let Content::Plain(value) = content {
-                    plain.push((Place { frame: *frame, reg: reg as u32 }, *value));
-                }
-            }
-        }
-        let frame = self.frame();
-        let exit = Exit { frame, pc, entered: frame, refund: 0, plain };
-        if self.exits.last() != Some(&exit) {
-            self.exits.push(exit);
-        }
-        ExitId(self.exits.len() as u32 - 1)
-    }
-
-    /// Ends the trace where the interpreter goes on with the operation at `pc`.
-    fn give_back(&mut self, pc: u32) -> Flow {
-        if self.operations == 0 {
-            return Flow::Stop(Bailout::NoLoop);
-        }
-        Flow::End(End::Exit(self.exit(pc)))
-    }
-
-    // --- guards ---
-
-    /// Makes sure that a register in its place has the type it has now.
-    fn establish(&mut self, place: Place, seen: i32, exit: ExitId) {
-        if self.content(place) == Content::Unknown {
-            self.code.push(Ins::Tag { place, tag: seen, exit });
-            self.set(place, Content::Known(seen));
-        }
-    }
-
-    fn var(&mut self) -> Var {
-        self.vars += 1;
-        Var(self.vars - 1)
-    }
-
-    // --- operations ---
 
     fn builtin(&mut self, step: &Step<'_>, builtin: Builtin, range: ArgRange, dst: u32) {
         let sources = step.func.args(range);
@@ -431,206 +294,6 @@ impl Builder {
         };
         let exit = self.exit(step.pc);
         self.code.push(Ins::Truth { var, expected, exit });
-        Flow::Continue
-    }
-
-    fn call_vm(&mut self, step: &Step<'_>, func: u32, args: ArgRange, dst: u32) -> Flow {
-        let Some(callee) = step.program.function(func) else {
-            return Flow::Stop(Bailout::LeftFunction);
-        };
-        if callee.is_foreign {
-            return self.give_back(step.pc);
-        }
-        let inline = self.may_inline(func);
-        if !inline && !self.start.is_loop && func == self.frames[0].func {
-            // One way through it is not enough: it goes down and comes back.
-            return Flow::Stop(Bailout::Recursive);
-        }
-        let exit = self.exit(step.pc);
-        if !inline {
-            self.code.push(Ins::Native { func, exit });
-        }
-        self.code.push(Ins::Charge { units: 1, exit });
-        let caller = self.frame();
-        let frame = self.open(step.program, callee, (caller, step.pc + 1, dst));
-        for (at, &source) in step.func.args(args).iter().enumerate() {
-            self.pass(step.program, caller, source, Place { frame, reg: at as u32 });
-        }
-        if inline {
-            return self.enter(frame, callee);
-        }
-        self.code.push(Ins::Enter { frame });
-        self.settle_all();
-        Flow::End(End::Into { func })
-    }
-
-    /// Writes every plain value to its place.
-    fn settle_all(&mut self) {
-        let sizes = self.active.iter().map(|(frame, contents)| (*frame, contents.len() as u32));
-        for (frame, count) in sizes.collect::<Vec<_>>() {
-            for reg in 0..count {
-                self.settle(Place { frame, reg });
-            }
-        }
-    }
-
-    /// Passes one argument of the frame `caller` to a parameter of a frame being opened.
-    fn pass(&mut self, program: &Program, caller: FrameId, source: Source, dst: Place) {
-        // Sources are read in the caller, which is not the innermost frame any more.
-        let register = |reg| Place { frame: caller, reg };
-        let (arg, moved) = match source.get() {
-            ArgSource::Reg(reg) => (self.register_arg(register(reg)), None),
-            ArgSource::LastUse(reg) => (self.register_arg(register(reg)), Some(register(reg))),
-            ArgSource::Const(index) => (constant(program.consts(), index), None),
-            ArgSource::Vm => (Arg::Vm, None),
-        };
-        self.transfer(dst, arg, moved);
-    }
-
-    fn register_arg(&self, place: Place) -> Arg {
-        match self.content(place) {
-            Content::Unknown => Arg::Place(place, None),
-            Content::Known(tag) | Content::Made(tag, _) => Arg::Place(place, Some(tag)),
-            Content::Plain(plain) => Arg::Plain(plain),
-        }
-    }
-
-    fn may_inline(&self, func: u32) -> bool {
-        let same = |(frame, _): &&(FrameId, _)| self.frames[frame.0 as usize].func == func;
-        self.active.len() < MAX_DEPTH
-            && self.frames.len() < MAX_FRAMES
-            && self.active.iter().filter(same).count() < MAX_SAME
-    }
-
-    /// Opens a frame of `callee` in which every register is None and empty.
-    fn open(
-        &mut self,
-        program: &Program,
-        callee: &FuncCode,
-        called: (FrameId, u32, u32),
-    ) -> FrameId {
-        let caller = &self.frames[called.0.0 as usize];
-        let base = caller.base + caller.slots;
-        let frame = FrameId(self.frames.len() as u32);
-        self.frames.push(frame_data(program, callee, base, Some(called)));
-        let contents = vec![Content::Plain(Plain::NONE); callee.num_regs as usize];
-        self.plain += contents.len();
-        self.active.push((frame, contents));
-        frame
-    }
-
-    /// After the parameters are passed. Keeps exits small when the frame is large.
-    fn enter(&mut self, frame: FrameId, callee: &FuncCode) -> Flow {
-        self.code.push(Ins::Enter { frame });
-        if self.plain > MAX_PLAIN {
-            for reg in 0..callee.num_regs {
-                self.settle(Place { frame, reg });
-            }
-        }
-        Flow::Continue
-    }
-
-    fn invoke(&mut self, step: &Step<'_>, range: ArgRange, dst: u32) -> Flow {
-        let sources = step.func.args(range);
-        let [_, callee, values @ ..] = sources else {
-            return Flow::Stop(Bailout::Unsupported { what: "a call of nothing".to_owned() });
-        };
-        let seen = observed(step, std::slice::from_ref(callee));
-        let Some(seen) = seen[0] else {
-            return self.give_back(step.pc);
-        };
-        let arg = self.arg(step.program, *callee);
-        if seen.downcast_ref::<Function>().is_some() {
-            let exit = self.exit(step.pc);
-            if let Arg::Place(place, _) = arg {
-                self.establish(place, type_index::FUNCTION, exit);
-            }
-            let callee = self.arg(step.program, *callee);
-            let args = values.iter().map(|&value| self.arg(step.program, value)).collect();
-            let frame = self.frame();
-            self.code.push(Ins::Invoke { frame, callee, args, exit });
-            self.take(dst, Content::Unknown);
-            return Flow::Continue;
-        }
-        match (Closure::of(&seen), arg) {
-            (Some(closure), Arg::Place(..) | Arg::Const(_)) if self.may_inline(closure.func) => {
-                self.inline_closure(step, closure, arg, values, dst)
-            }
-            _ => self.give_back(step.pc),
-        }
-    }
-
-    fn inline_closure(
-        &mut self,
-        step: &Step<'_>,
-        closure: &Closure,
-        arg: Arg,
-        values: &[Source],
-        dst: u32,
-    ) -> Flow {
-        let program = step.program;
-        let captured = closure.captured.len() as u32;
-        let Some(callee) = program.function(closure.func) else {
-            return Flow::Stop(Bailout::LeftFunction);
-        };
-        let fits = values.len() + captured as usize == callee.num_args as usize;
-        if closure.program != program.id() || !fits || callee.is_foreign {
-            // The run is about to fail, or to enter code that cannot be seen.
-            return self.give_back(step.pc);
-        }
-        let exit = self.exit(step.pc);
-        if let Arg::Place(place, _) = arg {
-            self.code.push(Ins::Closure { place, func: closure.func, captured, exit });
-        }
-        self.code.push(Ins::Charge { units: 1, exit });
-        let caller = self.frame();
-        let frame = self.open(program, callee, (caller, step.pc + 1, dst));
-        for (at, &source) in values.iter().enumerate() {
-            self.pass(program, caller, source, Place { frame, reg: at as u32 });
-        }
-        for index in 0..captured {
-            let dst = Place { frame, reg: values.len() as u32 + index };
-            self.code.push(Ins::Captured { dst, closure: arg, index });
-            self.set(dst, Content::Unknown);
-        }
-        self.enter(frame, callee)
-    }
-
-    fn ret(&mut self, step: &Step<'_>, result: Source) -> Flow {
-        if self.active.len() == 1 {
-            if self.start.is_loop {
-                return Flow::Stop(Bailout::NoLoop);
-            }
-            self.settle_frame();
-            return Flow::End(End::Return { pc: step.pc });
-        }
-        let source = self.arg(step.program, result);
-        let frame = self.frame();
-        let Some((caller, _, dst)) = self.frames[frame.0 as usize].called else {
-            return Flow::Stop(Bailout::LeftFunction);
-        };
-        for reg in 0..step.func.num_regs {
-            let place = Place { frame, reg };
-            if !matches!(source, Arg::Place(kept, _) if kept == place) {
-                self.empty(place);
-            }
-        }
-        self.code.push(Ins::Leave { frame });
-        let moved = match source {
-            Arg::Place(place, _) => Some(place),
-            _ => None,
-        };
-        if dst == DISCARD {
-            if let Some(place) = moved {
-                self.empty(place);
-            }
-        } else {
-            self.transfer(Place { frame: caller, reg: dst }, source, moved);
-        }
-        if let Some((_, contents)) = self.active.pop() {
-            let plain = |content: &&Content| matches!(content, Content::Plain(_));
-            self.plain -= contents.iter().filter(plain).count();
-        }
         Flow::Continue
     }
 }

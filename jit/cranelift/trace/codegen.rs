@@ -4,6 +4,9 @@
 //! current and every register of it in its place. Frames of inlined calls lie where the
 //! interpreter would put them.
 
+mod calls;
+mod exits;
+
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -12,26 +15,19 @@ use std::sync::atomic::AtomicU64;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, FUNCTION_SAFE_CALL, type_index};
-use reflex_vm::abi::{
-    ERROR, FRAME_HEADER_SIZE, FrameHeader, RESUME, SESSION_CELLS, SESSION_CONSTS, SESSION_REGS,
-    SESSION_VM_VALUE, SessionAbi, callback,
-};
-use reflex_vm::builtins::Builtin;
+use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, type_index};
+use reflex_vm::abi::{RESUME, SESSION_CELLS, SESSION_CONSTS, SessionAbi, callback};
 use reflex_vm::decode::{ArgSource, FuncCode};
 use reflex_vm::program::Program;
 use reflex_vm::tier::Bailout;
 
 use super::helpers;
-use super::ir::{Arg, BuiltinResult, End, Exit, ExitId, FrameId, Ins, Place, Plain, Trace, Var};
+use super::ir::{Arg, End, ExitId, FrameId, Ins, Place, Plain, Trace, Var};
 use crate::assemble::{Unit, UnitFunc};
 use crate::emit::{Emit, Slot, trusted};
 use crate::engine::HotExit;
-use crate::fast::{Fast, Operand, Produced};
 use crate::force::ForcedExits;
 use crate::glue::native_signature;
-use crate::recycle::Kept;
-use crate::symbol::Symbol;
 
 /// What the generated code counts in and is disturbed by; it holds their addresses.
 pub(crate) struct Attached {
@@ -83,6 +79,8 @@ enum Leave {
     End,
     /// A call failed; the error is in the thread's slot.
     Failed,
+    /// The same, of a call that has no result slot.
+    FailedRaw,
     /// A callback failed; the error is in the session.
     Raised,
 }
@@ -203,171 +201,27 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    // --- exits ---
-
-    fn exit(&mut self, exit: ExitId, leave: Leave) -> Block {
-        if let Some(&block) = self.exits.get(&(exit, leave)) {
-            return block;
-        }
-        let block = self.e.cold_block();
-        self.exits.insert((exit, leave), block);
-        block
-    }
-
-    /// A guard: leaves unless `condition` holds, or when tests force it to.
-    fn guard(&mut self, condition: Value, exit: ExitId) {
-        let block = self.exit(exit, Leave::Guard);
-        self.force(block);
-        self.e.require(condition, block);
-    }
-
-    /// Leaves to `block` at random when tests ask for it.
-    fn force(&mut self, block: Block) {
-        let Some(force) = self.attached.force.clone() else { return };
-        let hook = self.e.i64(force.state_address() as i64);
-        let state = self.e.load(types::I64, hook, 0);
-        let state = self.e.b.ins().imul_imm_s(state, ForcedExits::MULTIPLIER);
-        let state = self.e.b.ins().iadd_imm_s(state, ForcedExits::INCREMENT);
-        self.e.b.ins().store(trusted(), state, hook, 0);
-        let draw = self.e.b.ins().ushr_imm_u(state, 32);
-        let odds = self.e.load(types::I64, hook, ForcedExits::ODDS_OFFSET);
-        let spared = self.e.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, draw, odds);
-        self.e.require(spared, block);
-    }
-
-    fn write_exits(&mut self) -> Result<(), Bailout> {
-        let mut exits: Vec<_> = self.exits.iter().map(|(&key, &block)| (key, block)).collect();
-        exits.sort_by_key(|&((exit, leave), _)| (exit.0, leave as u8));
-        for ((exit, leave), block) in exits {
-            self.e.b.switch_to_block(block);
-            let taken = self.restore(exit)?;
-            let at = &self.trace.exits[exit.0 as usize];
-            match leave {
-                Leave::Guard => self.leave(taken),
-                Leave::End => self.e.return_status(RESUME),
-                Leave::Raised => self.e.return_status(ERROR),
-                Leave::Failed => {
-                    let result = self.result_slot(at.frame)?;
-                    let result = self.e.slot_address(result);
-                    let pc = self.e.i32(i64::from(at.pc));
-                    let params = [types::I64, types::I32, types::I64];
-                    let args = [self.e.session, pc, result];
-                    let ret = Some(types::I32);
-                    let call = self.e.call_back(callback::PACKED_FAILED, &params, ret, &args);
-                    let status = self.e.b.inst_results(call)[0];
-                    self.e.b.ins().return_(&[status]);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes everything the interpreter needs real: registers, and where it is.
-    fn restore(&mut self, exit: ExitId) -> Result<Value, Bailout> {
-        let trace = self.trace;
-        let at = &trace.exits[exit.0 as usize];
-        for &(place, plain) in &at.plain {
-            self.store(place, plain)?;
-        }
-        self.make_frames(at)?;
-        if at.refund > 0 {
-            let fuel_at = reflex_vm::abi::SESSION_FUEL;
-            let fuel = self.e.load(types::I64, self.e.session, fuel_at);
-            let fuel = self.e.b.ins().iadd_imm_s(fuel, i64::from(at.refund));
-            self.e.b.ins().store(trusted(), fuel, self.e.session, fuel_at as i32);
-        }
-        let taken = self.count(&raw const self.attached.taken[exit.0 as usize] as usize);
-        self.e.set_pc(at.pc);
-        Ok(taken)
-    }
-
-    /// Adds one to a counter; the result is the new count.
-    fn count(&mut self, counter: usize) -> Value {
-        let counter = self.e.i64(counter as i64);
-        let count = self.e.load(types::I64, counter, 0);
-        let count = self.e.b.ins().iadd_imm_s(count, 1);
-        self.e.b.ins().store(trusted(), count, counter, 0);
-        count
-    }
-
-    /// Goes back to the interpreter by an exit that was taken `taken` times.
-    fn leave(&mut self, taken: Value) {
-        let rest = self.e.b.ins().band_imm_s(taken, self.attached.exit_threshold as i64 - 1);
-        let (tell, cool) = (self.e.cold_block(), self.e.cold_block());
-        self.e.b.ins().brif(rest, cool, &[], tell, &[]);
-        self.e.b.switch_to_block(tell);
-        let hook = self.e.i64(Arc::as_ptr(&self.attached.hot) as i64);
-        let params = [types::I64, types::I64];
-        let report = HotExit::report as *const () as usize;
-        self.e.call_helper(report, &params, None, &[hook, taken]);
-        self.e.b.ins().jump(cool, &[]);
-        self.e.b.switch_to_block(cool);
-        self.e.return_status(RESUME);
-    }
-
-    /// Makes `frame` the session's current one; `by` is how much deeper that is.
-    fn set_frame(&mut self, frame: FrameId, by: i64) {
-        let regs = self.e.slot_address(Slot::index(self.trace.frame(frame).base as usize));
-        self.e.b.ins().store(trusted(), regs, self.e.session, SESSION_REGS as i32);
-        let at = offset_of!(SessionAbi, depth);
-        let depth = self.e.load(types::I32, self.e.session, at);
-        let depth = self.e.b.ins().iadd_imm_s(depth, by);
-        self.e.b.ins().store(trusted(), depth, self.e.session, at as i32);
-    }
-
-    /// Makes the frames real that an exit needs and the trace put off.
-    fn make_frames(&mut self, at: &Exit) -> Result<(), Bailout> {
-        let chain = self.trace.active(at);
-        let real = chain.iter().position(|&frame| frame == at.entered);
-        let real = real.ok_or_else(|| internal("an exit outside of its frames"))?;
-        let made = &chain[real + 1..];
-        for &frame in made {
-            self.header(frame)?;
-        }
-        if !made.is_empty() {
-            self.set_frame(at.frame, made.len() as i64);
-        }
-        Ok(())
-    }
-
-    fn enter(&mut self, frame: FrameId) -> Result<(), Bailout> {
-        self.header(frame)?;
-        self.set_frame(frame, 1);
-        Ok(())
-    }
-
-    /// Writes the header of the frame of an inlined call.
-    fn header(&mut self, frame: FrameId) -> Result<(), Bailout> {
-        let data = self.trace.frame(frame);
-        let called = data.called.ok_or_else(|| internal("the first frame is entered"))?;
-        let (caller, return_pc, dst) = called;
-        let header = data.base as i32 * ANY_SIZE as i32 - FRAME_HEADER_SIZE as i32;
-        let caller = Slot::index(self.trace.frame(caller).base as usize);
-        let (caller, resume) = (self.e.slot_address(caller), self.e.exit_address());
-        let pointers =
-            [(caller, offset_of!(FrameHeader, caller)), (resume, offset_of!(FrameHeader, resume))];
-        let words = [
-            ((data.func, return_pc), offset_of!(FrameHeader, func)),
-            ((dst, 0), offset_of!(FrameHeader, dst)),
-        ];
-        for (value, field) in pointers {
-            self.e.b.ins().store(trusted(), value, self.e.regs, header + field as i32);
-        }
-        for ((low, high), field) in words {
-            let value = self.e.i64((u64::from(low) | u64::from(high) << 32) as i64);
-            self.e.b.ins().store(trusted(), value, self.e.regs, header + field as i32);
-        }
-        Ok(())
-    }
-
-    // --- instructions ---
-
     fn ins(&mut self, ins: &Ins) -> Result<(), Bailout> {
         match ins {
             Ins::Tag { place, tag, exit } => {
                 let slot = self.slot(*place);
                 let fits = self.e.has_tag(slot, *tag);
                 self.guard(fits, *exit);
+            }
+            Ins::Is { place, fact, exit } => {
+                let slot = self.slot(*place);
+                let tensor = self.e.payload(slot);
+                let block = self.exit(*exit, Leave::Guard);
+                self.force(block);
+                self.e.require_fact(tensor, *fact, block);
+            }
+            Ins::Alike { place, dim, other, at, exit } => {
+                let (slot, other) = (self.slot(*place), self.slot(*other));
+                let (tensor, other) = (self.e.payload(slot), self.e.payload(other));
+                let (have, want) =
+                    (self.e.tensor_extent(tensor, *dim), self.e.tensor_extent(other, *at));
+                let same = self.e.b.ins().icmp(IntCC::Equal, have, want);
+                self.guard(same, *exit);
             }
             Ins::Payload { var, place } => {
                 let slot = self.slot(*place);
@@ -406,6 +260,7 @@ impl Writer<'_, '_> {
             Ins::Packed { frame, callee, args, exit } => {
                 self.packed(*frame, *callee, args, *exit)?;
             }
+            Ins::Raw { callee, args, exit, .. } => self.raw(*callee, args, *exit)?,
             Ins::Invoke { frame, callee, args, exit } => {
                 self.invoke(*frame, *callee, args, *exit)?;
             }
@@ -538,226 +393,5 @@ impl Writer<'_, '_> {
             Arg::Plain(plain) => self.store(dst, plain)?,
         }
         Ok(())
-    }
-
-    // --- calls ---
-
-    /// Puts borrowed arguments into the frame's argument area; returns its address.
-    fn arguments(&mut self, frame: FrameId, args: &[Arg]) -> Result<Value, Bailout> {
-        let base = self.trace.frame(frame).base as usize;
-        let area = base + self.code_of(frame)?.arg_area();
-        for (at, arg) in args.iter().enumerate() {
-            let slot = Slot::index(area + at);
-            match *arg {
-                Arg::Place(place, tag) => {
-                    let from = self.slot(place);
-                    let value = match tag {
-                        Some(tag) => self.e.load_typed(from, tag),
-                        None => self.e.load_any(from),
-                    };
-                    self.e.store_any(slot, value);
-                }
-                Arg::Plain(plain) => {
-                    let (tag, payload) = self.plain_value(plain)?;
-                    self.e.store_plain(slot, tag, payload);
-                }
-                Arg::Const(index) => {
-                    let value = self.e.source(ArgSource::Const(index));
-                    self.e.store_any(slot, value);
-                }
-                Arg::Vm => {
-                    let value = self.e.source(ArgSource::Vm);
-                    self.e.store_any(slot, value);
-                }
-            }
-        }
-        Ok(self.e.slot_address(Slot::index(area)))
-    }
-
-    fn check(&mut self, status: Value, exit: ExitId, leave: Leave) {
-        let failed = self.exit(exit, leave);
-        let fine = self.e.b.ins().icmp_imm_s(IntCC::Equal, status, 0);
-        self.e.require(fine, failed);
-    }
-
-    /// Looks at interrupts, as every packed call does.
-    fn poll(&mut self, exit: ExitId) {
-        let wanted = self.e.interrupted();
-        let (poll, next) = (self.e.cold_block(), self.e.b.create_block());
-        self.e.b.ins().brif(wanted, poll, &[], next, &[]);
-        self.e.b.switch_to_block(poll);
-        let status = self.e.call_at(callback::POLL, self.trace.exits[exit.0 as usize].pc);
-        self.check(status, exit, Leave::Raised);
-        self.e.b.ins().jump(next, &[]);
-        self.e.b.switch_to_block(next);
-    }
-
-    /// Address of the result slot, which holds None.
-    fn fresh_result(&mut self, frame: FrameId) -> Result<Value, Bailout> {
-        let slot = self.result_slot(frame)?;
-        self.e.store_none(slot);
-        Ok(self.e.slot_address(slot))
-    }
-
-    fn packed(
-        &mut self,
-        frame: FrameId,
-        callee: u32,
-        args: &[Arg],
-        exit: ExitId,
-    ) -> Result<(), Bailout> {
-        self.program.packed(callee).ok_or_else(|| internal("no such function"))?;
-        self.poll(exit);
-        let area = self.arguments(frame, args)?;
-        let result = self.fresh_result(frame)?;
-        let code = self.e.symbol(Symbol::Code(callee));
-        let this = self.e.symbol(Symbol::This(callee));
-        let status = self.e.call_packed(code, this, area, args.len(), result);
-        self.check(status, exit, Leave::Failed);
-        Ok(())
-    }
-
-    fn invoke(
-        &mut self,
-        frame: FrameId,
-        callee: Arg,
-        args: &[Arg],
-        exit: ExitId,
-    ) -> Result<(), Bailout> {
-        let function = match callee {
-            Arg::Place(place, _) => {
-                let slot = self.slot(place);
-                self.e.payload(slot)
-            }
-            Arg::Const(index) => {
-                let at = self.constant_address(index);
-                self.e.load(types::I64, at, ANY_PAYLOAD)
-            }
-            Arg::Plain(_) | Arg::Vm => return Err(internal("a function that is no object")),
-        };
-        let area = self.arguments(frame, args)?;
-        let result = self.fresh_result(frame)?;
-        let code = self.e.load(types::I64, function, FUNCTION_SAFE_CALL);
-        let status = self.e.call_packed(code, function, area, args.len(), result);
-        self.check(status, exit, Leave::Failed);
-        Ok(())
-    }
-
-    fn builtin(
-        &mut self,
-        frame: FrameId,
-        builtin: Builtin,
-        args: &[Arg],
-        result: BuiltinResult,
-        exit: ExitId,
-    ) -> Result<(), Bailout> {
-        let index = Builtin::ALL.iter().position(|&row| row == builtin);
-        let index = index.ok_or_else(|| internal("a builtin that is not in the table"))?;
-        let area = self.arguments(frame, args)?;
-        let slot = self.fresh_result(frame)?;
-        let vm = self.e.load(types::I64, self.e.session, SESSION_VM_VALUE + ANY_PAYLOAD);
-        let (index, count) = (self.e.i64(index as i64), self.e.i32(args.len() as i64));
-        let call = self.e.call_helper(
-            helpers::run_builtin as *const () as usize,
-            &[types::I64, types::I64, types::I64, types::I32, types::I64],
-            Some(types::I32),
-            &[index, vm, area, count, slot],
-        );
-        let status = self.e.b.inst_results(call)[0];
-        self.check(status, exit, Leave::Failed);
-        if let BuiltinResult::Var(_, var) = result {
-            let slot = self.result_slot(frame)?;
-            self.vars[var.0 as usize] = Some(self.e.payload(slot));
-        }
-        Ok(())
-    }
-
-    fn operands(&self, args: &[Arg]) -> Result<Vec<Operand>, Bailout> {
-        let mut operands = Vec::with_capacity(args.len());
-        for arg in args {
-            operands.push(match *arg {
-                Arg::Place(place, tag) => Operand::Slot(self.slot(place), tag),
-                Arg::Plain(Plain::Const { tag, bits }) => Operand::Imm { tag, bits },
-                Arg::Plain(Plain::Var { tag, var }) => {
-                    Operand::Plain { tag, payload: self.var(var)? }
-                }
-                Arg::Const(_) => Operand::Const,
-                Arg::Vm => Operand::Vm,
-            });
-        }
-        Ok(operands)
-    }
-
-    /// An allocation that takes back its last object.
-    fn allocate(
-        &mut self,
-        (frame, builtin): (FrameId, Builtin),
-        kept: &Kept,
-        args: &[Arg],
-        dst: Option<Place>,
-        exit: ExitId,
-    ) -> Result<(), Bailout> {
-        let (miss, next) = (self.e.cold_block(), self.e.b.create_block());
-        let result = self.result_slot(frame)?;
-        self.force(miss);
-        let operands = self.operands(args)?;
-        let base = self.trace.frame(frame).base;
-        let place = |reg| Slot::index((base + reg) as usize);
-        match kept.take(&mut self.e, &operands, place, result, miss) {
-            Some(Produced::Object { tag, payload }) => {
-                let to = dst.map_or(result, |dst| self.slot(dst));
-                self.e.store_plain(to, tag, payload);
-                self.e.b.ins().jump(next, &[]);
-            }
-            _ => {
-                self.e.b.ins().jump(miss, &[]);
-            }
-        }
-        self.e.b.switch_to_block(miss);
-        self.builtin(frame, builtin, args, BuiltinResult::Slot, exit)?;
-        if let Some(dst) = dst {
-            let to = self.slot(dst);
-            let value = self.e.load_any(result);
-            self.e.store_any(to, value);
-        }
-        self.e.b.ins().jump(next, &[]);
-        self.e.b.switch_to_block(next);
-        Ok(())
-    }
-
-    /// Writes a builtin out, when that is possible.
-    fn inline(
-        &mut self,
-        builtin: Builtin,
-        args: &[Arg],
-        exit: ExitId,
-    ) -> Result<Option<Produced>, Bailout> {
-        let operands = self.operands(args)?;
-        let slow = self.exit(exit, Leave::Guard);
-        self.force(slow);
-        let produced = Fast { e: &mut self.e, slow }.builtin(builtin, &operands);
-        Ok(produced)
-    }
-
-    /// Leaves what a written-out builtin produced where the trace expects it.
-    fn keep(
-        &mut self,
-        frame: FrameId,
-        produced: Produced,
-        result: BuiltinResult,
-    ) -> Result<(), Bailout> {
-        match (produced, result) {
-            (Produced::None, BuiltinResult::Nothing) => Ok(()),
-            (Produced::Plain { payload, .. }, BuiltinResult::Var(_, var)) => {
-                self.vars[var.0 as usize] = Some(payload);
-                Ok(())
-            }
-            (Produced::Owned(value), BuiltinResult::Slot) => {
-                let slot = self.result_slot(frame)?;
-                self.e.store_any(slot, value);
-                Ok(())
-            }
-            _ => Err(internal("a builtin produced another kind of result")),
-        }
     }
 }

@@ -5,12 +5,12 @@
 //! values move; which registers are plain at an exit is written down with the exit. Everything
 //! prints as text ([`Trace`]'s `Display`), which is what tests read.
 
-use std::fmt;
+mod print;
 
 use reflex_runtime::abi::type_index;
-use reflex_vm::abi::DISCARD;
 use reflex_vm::builtins::{Builtin, Runs};
 
+use crate::raw::Fact;
 use crate::recycle::{Give, Kept};
 
 /// A frame of the trace: 0 is the one it was entered with, others are inlined calls.
@@ -76,6 +76,10 @@ pub(crate) enum BuiltinResult {
 pub(crate) enum Ins {
     /// Guard: the register holds a value of this type.
     Tag { place: Place, tag: i32, exit: ExitId },
+    /// Guard: something about the tensor in a register.
+    Is { place: Place, fact: Fact, exit: ExitId },
+    /// Guard: an extent of the tensor in a register is that of another one at `at`.
+    Alike { place: Place, dim: u32, other: Place, at: u32, exit: ExitId },
     /// The payload of a register.
     Payload { var: Var, place: Place },
     /// Guard: the word is zero, or is not.
@@ -98,6 +102,8 @@ pub(crate) enum Ins {
     Release { place: Place, tag: Option<i32> },
     /// Calls a packed function; the result is in the frame's result slot.
     Packed { frame: FrameId, callee: u32, args: Vec<Arg>, exit: ExitId },
+    /// Calls a kernel without its checks; there is no result.
+    Raw { frame: FrameId, callee: u32, args: Vec<Arg>, exit: ExitId },
     /// Calls a function object; the result is in the frame's result slot.
     Invoke { frame: FrameId, callee: Arg, args: Vec<Arg>, exit: ExitId },
     /// Runs a builtin. Written out, it leaves by `exit` when its usual case does not hold.
@@ -137,6 +143,9 @@ impl Ins {
     pub(crate) fn exit_mut(&mut self) -> Option<&mut ExitId> {
         match self {
             Ins::Tag { exit, .. }
+            | Ins::Is { exit, .. }
+            | Ins::Alike { exit, .. }
+            | Ins::Raw { exit, .. }
             | Ins::Truth { exit, .. }
             | Ins::Closure { exit, .. }
             | Ins::Native { exit, .. }
@@ -170,6 +179,9 @@ impl Ins {
             Ins::Allocate { dst, .. } => [dst, None],
             Ins::Release { place, .. } | Ins::Give { place, .. } => [Some(place), None],
             Ins::Tag { .. }
+            | Ins::Is { .. }
+            | Ins::Alike { .. }
+            | Ins::Raw { .. }
             | Ins::Payload { .. }
             | Ins::Truth { .. }
             | Ins::Closure { .. }
@@ -188,13 +200,15 @@ impl Ins {
     /// what they made.
     pub(crate) fn may_run_host_code(&self) -> bool {
         match self {
-            Ins::Packed { .. } | Ins::Invoke { .. } | Ins::Drop { .. } => true,
+            Ins::Packed { .. } | Ins::Raw { .. } | Ins::Invoke { .. } | Ins::Drop { .. } => true,
             Ins::Builtin { builtin, .. } => builtin.runs() == Runs::Host,
             // Numbers of a shape die silently.
             Ins::Release { tag, .. } => *tag != Some(type_index::SHAPE),
             // What is given was made here, of memory alone.
             Ins::Give { .. } | Ins::Allocate { .. } => false,
             Ins::Tag { .. }
+            | Ins::Is { .. }
+            | Ins::Alike { .. }
             | Ins::Payload { .. }
             | Ins::Truth { .. }
             | Ins::Closure { .. }
@@ -290,6 +304,8 @@ impl Trace {
             matches!(
                 ins,
                 Ins::Tag { .. }
+                    | Ins::Is { .. }
+                    | Ins::Alike { .. }
                     | Ins::Truth { .. }
                     | Ins::Closure { .. }
                     | Ins::Native { .. }
@@ -336,181 +352,5 @@ impl Trace {
 
     pub(crate) fn frame(&self, FrameId(id): FrameId) -> &FrameData {
         &self.frames[id as usize]
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.frame {
-            FrameId(0) => write!(f, "%{}", self.reg),
-            FrameId(frame) => write!(f, "%{}.f{frame}", self.reg),
-        }
-    }
-}
-
-/// The name of a plain type, or its number.
-pub(crate) struct TagName(pub(crate) i32);
-
-impl fmt::Display for TagName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self.0 {
-            type_index::NONE => "none",
-            type_index::INT => "int",
-            type_index::BOOL => "bool",
-            type_index::FLOAT => "float",
-            type_index::OPAQUE_PTR => "ptr",
-            type_index::DATA_TYPE => "dtype",
-            type_index::FUNCTION => "function",
-            type_index::SHAPE => "shape",
-            type_index::TENSOR => "tensor",
-            type_index::ARRAY => "tuple",
-            // Numbers above are given out as programs load.
-            type_index::DYNAMIC_BEGIN.. => "object",
-            other => return write!(f, "type{other}"),
-        };
-        f.write_str(name)
-    }
-}
-
-impl fmt::Display for Plain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Plain::NONE => f.write_str("none"),
-            Plain::Const { tag, bits } => write!(f, "{} {bits}", TagName(tag)),
-            Plain::Var { tag, var } => write!(f, "{} v{}", TagName(tag), var.0),
-        }
-    }
-}
-
-impl fmt::Display for Arg {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Arg::Place(place, None) => write!(f, "{place}"),
-            Arg::Place(place, Some(tag)) => write!(f, "{place}:{}", TagName(*tag)),
-            Arg::Plain(plain) => write!(f, "{plain}"),
-            Arg::Const(index) => write!(f, "c[{index}]"),
-            Arg::Vm => f.write_str("%vm"),
-        }
-    }
-}
-
-struct Args<'a>(&'a [Arg]);
-
-impl fmt::Display for Args<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, arg) in self.0.iter().enumerate() {
-            if at > 0 {
-                f.write_str(", ")?;
-            }
-            write!(f, "{arg}")?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Ins {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Ins::Tag { place, tag, exit } => {
-                write!(f, "guard {place} is {} else exit{}", TagName(*tag), exit.0)
-            }
-            Ins::Payload { var, place } => write!(f, "v{} = payload {place}", var.0),
-            Ins::Truth { var, expected, exit } => {
-                let word = if *expected { "true" } else { "false" };
-                write!(f, "guard v{} is {word} else exit{}", var.0, exit.0)
-            }
-            Ins::Closure { place, func, captured, exit } => {
-                write!(f, "guard {place} is closure of {func} with {captured} else exit{}", exit.0)
-            }
-            Ins::Native { func, exit } => {
-                write!(f, "guard code of {func} else exit{}", exit.0)
-            }
-            Ins::Captured { dst, closure, index } => {
-                write!(f, "{dst} = captured {closure} [{index}]")
-            }
-            Ins::Charge { units, exit } => write!(f, "charge {units} else exit{}", exit.0),
-            Ins::Copy { dst, src } => write!(f, "{dst} = copy {src}"),
-            Ins::Move { dst, src } => write!(f, "{dst} = move {src}"),
-            Ins::Store { dst, value } => write!(f, "{dst} = {value}"),
-            Ins::Release { place, tag: None } => write!(f, "release {place}"),
-            Ins::Release { place, tag: Some(tag) } => {
-                write!(f, "release {place}:{}", TagName(*tag))
-            }
-            Ins::Packed { callee, args, exit, .. } => {
-                write!(f, "result = call f[{callee}] ({}) at exit{}", Args(args), exit.0)
-            }
-            Ins::Invoke { callee, args, exit, .. } => {
-                write!(f, "result = invoke {callee} ({}) at exit{}", Args(args), exit.0)
-            }
-            Ins::Builtin { builtin, inline, args, result, exit, .. } => {
-                match result {
-                    BuiltinResult::Nothing => {}
-                    BuiltinResult::Var(_, var) => write!(f, "v{} = ", var.0)?,
-                    BuiltinResult::Slot => f.write_str("result = ")?,
-                }
-                let word = if *inline { "inline " } else { "" };
-                write!(f, "{word}{} ({}) at exit{}", builtin.name(), Args(args), exit.0)
-            }
-            Ins::Allocate { builtin, kept, args, dst, exit, .. } => {
-                let (entry, name) = (kept.entry, builtin.name());
-                match dst {
-                    Some(dst) => write!(f, "{dst} = ")?,
-                    None => f.write_str("result = ")?,
-                }
-                write!(f, "take k{entry} or {name} ({}) at exit{}", Args(args), exit.0)
-            }
-            Ins::Give { place, give } => write!(f, "give {place} to k{}", give.entry),
-            Ins::Enter { frame } => write!(f, "enter f{}", frame.0),
-            Ins::Leave { frame } => write!(f, "leave f{}", frame.0),
-            Ins::Take { dst, .. } => write!(f, "{dst} = result"),
-            Ins::Drop { .. } => f.write_str("release result"),
-        }
-    }
-}
-
-impl fmt::Display for Trace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "trace {}@{}", self.frames[0].name, self.start_pc)?;
-        for (id, frame) in self.frames.iter().enumerate().skip(1) {
-            let Some((caller, return_pc, dst)) = frame.called else { continue };
-            write!(
-                f,
-                "  frame f{id}: {} called by f{}, returns to {return_pc}",
-                frame.name, caller.0
-            )?;
-            if dst != DISCARD {
-                write!(f, " with %{dst}")?;
-            }
-            writeln!(f)?;
-        }
-        for ins in &self.before {
-            writeln!(f, "  {ins}")?;
-        }
-        if !self.before.is_empty() {
-            writeln!(f, "  loop begins")?;
-        }
-        for ins in &self.code {
-            writeln!(f, "  {ins}")?;
-        }
-        match self.end {
-            End::Loop => writeln!(f, "  loop")?,
-            End::Return { pc } => writeln!(f, "  return at {pc}")?,
-            End::Into { func } => writeln!(f, "  go into {func}")?,
-            End::Exit(exit) => writeln!(f, "  go to exit{}", exit.0)?,
-        }
-        for (id, exit) in self.exits.iter().enumerate() {
-            write!(f, "exit{id}: {}", self.name(exit))?;
-            if exit.entered != exit.frame {
-                write!(f, "; frames inside f{}", exit.entered.0)?;
-            }
-            if exit.refund > 0 {
-                write!(f, "; refund {}", exit.refund)?;
-            }
-            for (place, plain) in &exit.plain {
-                write!(f, "; {place} = {plain}")?;
-            }
-            writeln!(f)?;
-        }
-        Ok(())
     }
 }

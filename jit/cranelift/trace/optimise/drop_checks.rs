@@ -1,7 +1,10 @@
 //! A check that a value has passed before is not made again.
 //!
 //! Values are followed from register to register, through calls. What is learned of them never
-//! changes: type, rank, element type and extents of a tensor or shape, items of a tuple.
+//! changes: type, rank, element type and extents of a tensor or shape, items of a tuple, where a
+//! tensor lies and how. Operations that make tensors say all of it (`made`).
+
+mod made;
 
 use std::collections::HashMap;
 
@@ -9,7 +12,8 @@ use reflex_runtime::abi::type_index;
 use reflex_vm::builtins::{Builtin, match_code};
 use reflex_vm::program::Program;
 
-use super::super::ir::{Arg, Ins, Place, Plain, Trace};
+use super::super::ir::{Arg, FrameId, Ins, Place, Plain, Trace};
+use crate::raw::Fact;
 
 /// What has been learned of a value.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,12 +23,23 @@ struct Known {
     rank: Option<i64>,
     dtype: Option<i64>,
     extents: HashMap<usize, i64>,
+    /// It lies in the host's memory, or is a storage that does.
+    cpu: bool,
+    /// It has data, in row-major order.
+    dense: bool,
+    /// Dimensions whose extents are not negative; those of a tensor that was made here are not.
+    counts: Vec<u32>,
+    all_count: bool,
+    /// Dimensions whose extents are those of another value.
+    alike: Vec<(u32, usize, u32)>,
 }
 
 /// Values in places, and what is known of them.
 #[derive(Default)]
 struct Values {
     at: HashMap<Place, usize>,
+    /// What result slots hold, where it was made.
+    results: HashMap<FrameId, usize>,
     known: Vec<Known>,
 }
 
@@ -49,9 +64,16 @@ impl Values {
 }
 
 /// Drops guards and checks whose outcome is known.
-pub(super) fn drop_checks(_: &Program, trace: &mut Trace) {
+pub(super) fn drop_checks(program: &Program, trace: &mut Trace) {
     let mut values = Values::default();
-    trace.code.retain(|ins| !values.settles(ins));
+    trace.code.retain(|ins| {
+        let made = values.made(program, ins);
+        let drop = values.settles(ins);
+        if let Some((place, known)) = made {
+            values.put(place, known);
+        }
+        !drop
+    });
 }
 
 fn int(arg: Option<&Arg>) -> Option<i64> {
@@ -67,6 +89,10 @@ impl Values {
         match ins {
             Ins::Tag { place, tag, .. } => {
                 return self.learn(*place, |known| known.tag = Some(*tag));
+            }
+            Ins::Is { place, fact, .. } => return self.fact(*place, *fact),
+            Ins::Alike { place, dim, other, at, .. } => {
+                return self.alike((*place, *dim), (*other, *at));
             }
             Ins::Builtin { builtin, inline: true, args, .. } => {
                 return self.check(*builtin, args).unwrap_or(false);
@@ -85,6 +111,41 @@ impl Values {
             self.at.remove(&place);
         }
         false
+    }
+
+    /// Whether two extents are known to be the same; they are afterwards.
+    fn alike(&mut self, (place, dim): (Place, u32), (other, at): (Place, u32)) -> bool {
+        let (left, right) = (self.of(place), self.of(other));
+        let extent = |value: usize, dim: u32| self.known[value].extents.get(&(dim as usize));
+        let (ours, theirs) = (extent(left, dim).copied(), extent(right, at).copied());
+        let same = self.known[left].alike.contains(&(dim, right, at));
+        if same || ours.is_some() && ours == theirs || (left, dim) == (right, at) {
+            return true;
+        }
+        for (value, dim, same) in [(left, dim, (right, at)), (right, at, (left, dim))] {
+            let known = &mut self.known[value];
+            known.alike.push((dim, same.0, same.1));
+            known.extents.extend(ours.or(theirs).map(|extent| (dim as usize, extent)));
+        }
+        false
+    }
+
+    /// Whether a fact is known already; it is known afterwards.
+    fn fact(&mut self, place: Place, fact: Fact) -> bool {
+        self.learn(place, |known| match fact {
+            Fact::Rank(rank) => known.rank = Some(i64::from(rank)),
+            Fact::Type(bits) => known.dtype = Some(i64::from(bits as u32)),
+            Fact::Cpu => known.cpu = true,
+            Fact::Extent { dim, is } => {
+                known.extents.insert(dim as usize, is);
+            }
+            Fact::Counts { dim } => {
+                if !known.all_count && !known.counts.contains(&dim) {
+                    known.counts.push(dim);
+                }
+            }
+            Fact::Dense { .. } => known.dense = true,
+        })
     }
 
     /// Whether the outcome of a check is known; `None` when the builtin is no check of a value in

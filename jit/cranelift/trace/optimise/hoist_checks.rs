@@ -20,7 +20,8 @@ pub(super) fn hoist_checks(_: &Program, trace: &mut Trace) {
     let invariant = |place: Place| place.frame == FrameId(0) && !written.contains(&place);
     let old = std::mem::take(&mut trace.code);
     let (before, code) = old.into_iter().partition(|ins| match ins {
-        Ins::Tag { place, .. } => invariant(*place),
+        Ins::Tag { place, .. } | Ins::Is { place, .. } => invariant(*place),
+        Ins::Alike { place, other, .. } => invariant(*place) && invariant(*other),
         Ins::Builtin { builtin, inline: true, args, .. } => {
             matches!(args.first(), Some(Arg::Place(place, Some(_))) if invariant(*place))
                 && only_checks(*builtin, args)

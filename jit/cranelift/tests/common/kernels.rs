@@ -1,0 +1,89 @@
+//! A kernel with both entries, which counts how it is called.
+#![allow(dead_code, reason = "not every test asks for the counts")]
+
+use std::cell::Cell;
+use std::ffi::c_void;
+
+use reflex_runtime::abi::TVMFFIAny;
+use reflex_runtime::dtype::DType;
+use reflex_runtime::error::Error;
+use reflex_runtime::function::Function;
+use reflex_runtime::tensor::Tensor;
+use reflex_runtime::value::AnyView;
+use reflex_vm::kernel::{Extent, RawKernel, TensorParam};
+use reflex_vm::program::Library;
+
+thread_local! {
+    static PACKED: Cell<u64> = const { Cell::new(0) };
+    static RAW: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Calls by the packed entry and by the raw one since the last time, on this thread.
+pub fn calls() -> (u64, u64) {
+    (PACKED.replace(0), RAW.replace(0))
+}
+
+/// `y[i, j] = x[i, j] + n`, where both are `(n, 3)`; fails on seven rows.
+unsafe extern "C" fn raw(x: *const f32, y: *mut f32, n: i64) -> i32 {
+    RAW.set(RAW.get() + 1);
+    // SAFETY: the kernel's parameters are two tensors of so many elements.
+    unsafe { grow(x, y, n) }
+}
+
+unsafe fn grow(x: *const f32, y: *mut f32, n: i64) -> i32 {
+    if n == 7 {
+        Error::value_error("seven rows").raise();
+        return -1;
+    }
+    for at in 0..3 * n as usize {
+        // SAFETY: by the contract of the kernel.
+        unsafe { y.add(at).write(x.add(at).read() + n as f32) };
+    }
+    0
+}
+
+unsafe extern "C" fn packed(
+    _: *mut c_void,
+    args: *const TVMFFIAny,
+    count: i32,
+    _: *mut TVMFFIAny,
+) -> i32 {
+    PACKED.set(PACKED.get() + 1);
+    // SAFETY: the packed convention.
+    let args = unsafe { AnyView::slice_from_raw(args, count) };
+    let tensors: Option<Vec<&Tensor>> = args.iter().map(|arg| arg.downcast_ref()).collect();
+    match tensors.as_deref() {
+        Some(&[x, y])
+            if [x, y].iter().all(|it| it.dtype() == DType::F32 && it.is_compact())
+                && x.shape() == y.shape()
+                && matches!(x.shape(), [_, 3]) =>
+        {
+            // SAFETY: just checked.
+            unsafe { grow(x.data_ptr().cast(), y.data_ptr().cast(), x.shape()[0]) }
+        }
+        _ => {
+            Error::type_error("grow takes two tensors of (n, 3) floats").raise();
+            -1
+        }
+    }
+}
+
+/// A library with the kernel `grow`, and whatever else there is.
+pub struct WithKernel<L>(pub L);
+
+impl<L: Library> Library for WithKernel<L> {
+    fn function(&self, name: &str) -> Option<Function> {
+        match name {
+            // SAFETY: it keeps to the packed convention and owns nothing.
+            "grow" => Some(unsafe { Function::from_native(packed, ()) }),
+            _ => self.0.function(name),
+        }
+    }
+
+    fn raw(&self, name: &str) -> Option<RawKernel> {
+        let extents = vec![Extent::Symbol(0), Extent::Fixed(3)];
+        let params = vec![TensorParam { dtype: DType::F32, extents }; 2];
+        // SAFETY: it takes two pointers and one extent, and does what the packed entry does.
+        (name == "grow").then(|| unsafe { RawKernel::new(raw as *const u8, params) })?
+    }
+}

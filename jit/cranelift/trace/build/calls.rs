@@ -1,0 +1,218 @@
+//! Calls: of functions of the program, which become part of the trace, through closures, and
+//! returns from both.
+
+use reflex_runtime::abi::type_index;
+use reflex_runtime::function::Function;
+use reflex_vm::abi::DISCARD;
+use reflex_vm::builtins::Closure;
+use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Source};
+use reflex_vm::program::Program;
+use reflex_vm::tier::{Bailout, Step};
+
+use super::{
+    Builder, Content, Flow, MAX_DEPTH, MAX_FRAMES, MAX_PLAIN, MAX_SAME, constant, frame_data,
+    observed,
+};
+use crate::trace::ir::{Arg, End, FrameId, Ins, Place, Plain};
+
+impl Builder {
+    pub(super) fn call_vm(&mut self, step: &Step<'_>, func: u32, args: ArgRange, dst: u32) -> Flow {
+        let Some(callee) = step.program.function(func) else {
+            return Flow::Stop(Bailout::LeftFunction);
+        };
+        if callee.is_foreign {
+            return self.give_back(step.pc);
+        }
+        let inline = self.may_inline(func);
+        if !inline && !self.start.is_loop && func == self.frames[0].func {
+            // One way through it is not enough: it goes down and comes back.
+            return Flow::Stop(Bailout::Recursive);
+        }
+        let exit = self.exit(step.pc);
+        if !inline {
+            self.code.push(Ins::Native { func, exit });
+        }
+        self.code.push(Ins::Charge { units: 1, exit });
+        let caller = self.frame();
+        let frame = self.open(step.program, callee, (caller, step.pc + 1, dst));
+        for (at, &source) in step.func.args(args).iter().enumerate() {
+            self.pass(step.program, caller, source, Place { frame, reg: at as u32 });
+        }
+        if inline {
+            return self.enter(frame, callee);
+        }
+        self.code.push(Ins::Enter { frame });
+        self.settle_all();
+        Flow::End(End::Into { func })
+    }
+
+    /// Writes every plain value to its place.
+    pub(super) fn settle_all(&mut self) {
+        let sizes = self.active.iter().map(|(frame, contents)| (*frame, contents.len() as u32));
+        for (frame, count) in sizes.collect::<Vec<_>>() {
+            for reg in 0..count {
+                self.settle(Place { frame, reg });
+            }
+        }
+    }
+
+    /// Passes one argument of the frame `caller` to a parameter of a frame being opened.
+    pub(super) fn pass(&mut self, program: &Program, caller: FrameId, source: Source, dst: Place) {
+        // Sources are read in the caller, which is not the innermost frame any more.
+        let register = |reg| Place { frame: caller, reg };
+        let (arg, moved) = match source.get() {
+            ArgSource::Reg(reg) => (self.register_arg(register(reg)), None),
+            ArgSource::LastUse(reg) => (self.register_arg(register(reg)), Some(register(reg))),
+            ArgSource::Const(index) => (constant(program.consts(), index), None),
+            ArgSource::Vm => (Arg::Vm, None),
+        };
+        self.transfer(dst, arg, moved);
+    }
+
+    pub(super) fn register_arg(&self, place: Place) -> Arg {
+        match self.content(place) {
+            Content::Unknown => Arg::Place(place, None),
+            Content::Known(tag) | Content::Made(tag, _) => Arg::Place(place, Some(tag)),
+            Content::Plain(plain) => Arg::Plain(plain),
+        }
+    }
+
+    pub(super) fn may_inline(&self, func: u32) -> bool {
+        let same = |(frame, _): &&(FrameId, _)| self.frames[frame.0 as usize].func == func;
+        self.active.len() < MAX_DEPTH
+            && self.frames.len() < MAX_FRAMES
+            && self.active.iter().filter(same).count() < MAX_SAME
+    }
+
+    /// Opens a frame of `callee` in which every register is None and empty.
+    pub(super) fn open(
+        &mut self,
+        program: &Program,
+        callee: &FuncCode,
+        called: (FrameId, u32, u32),
+    ) -> FrameId {
+        let caller = &self.frames[called.0.0 as usize];
+        let base = caller.base + caller.slots;
+        let frame = FrameId(self.frames.len() as u32);
+        self.frames.push(frame_data(program, callee, base, Some(called)));
+        let contents = vec![Content::Plain(Plain::NONE); callee.num_regs as usize];
+        self.plain += contents.len();
+        self.active.push((frame, contents));
+        frame
+    }
+
+    /// After the parameters are passed. Keeps exits small when the frame is large.
+    pub(super) fn enter(&mut self, frame: FrameId, callee: &FuncCode) -> Flow {
+        self.code.push(Ins::Enter { frame });
+        if self.plain > MAX_PLAIN {
+            for reg in 0..callee.num_regs {
+                self.settle(Place { frame, reg });
+            }
+        }
+        Flow::Continue
+    }
+
+    pub(super) fn invoke(&mut self, step: &Step<'_>, range: ArgRange, dst: u32) -> Flow {
+        let sources = step.func.args(range);
+        let [_, callee, values @ ..] = sources else {
+            return Flow::Stop(Bailout::Unsupported { what: "a call of nothing".to_owned() });
+        };
+        let seen = observed(step, std::slice::from_ref(callee));
+        let Some(seen) = seen[0] else {
+            return self.give_back(step.pc);
+        };
+        let arg = self.arg(step.program, *callee);
+        if seen.downcast_ref::<Function>().is_some() {
+            let exit = self.exit(step.pc);
+            if let Arg::Place(place, _) = arg {
+                self.establish(place, type_index::FUNCTION, exit);
+            }
+            let callee = self.arg(step.program, *callee);
+            let args = values.iter().map(|&value| self.arg(step.program, value)).collect();
+            let frame = self.frame();
+            self.code.push(Ins::Invoke { frame, callee, args, exit });
+            self.take(dst, Content::Unknown);
+            return Flow::Continue;
+        }
+        match (Closure::of(&seen), arg) {
+            (Some(closure), Arg::Place(..) | Arg::Const(_)) if self.may_inline(closure.func) => {
+                self.inline_closure(step, closure, arg, values, dst)
+            }
+            _ => self.give_back(step.pc),
+        }
+    }
+
+    pub(super) fn inline_closure(
+        &mut self,
+        step: &Step<'_>,
+        closure: &Closure,
+        arg: Arg,
+        values: &[Source],
+        dst: u32,
+    ) -> Flow {
+        let program = step.program;
+        let captured = closure.captured.len() as u32;
+        let Some(callee) = program.function(closure.func) else {
+            return Flow::Stop(Bailout::LeftFunction);
+        };
+        let fits = values.len() + captured as usize == callee.num_args as usize;
+        if closure.program != program.id() || !fits || callee.is_foreign {
+            // The run is about to fail, or to enter code that cannot be seen.
+            return self.give_back(step.pc);
+        }
+        let exit = self.exit(step.pc);
+        if let Arg::Place(place, _) = arg {
+            self.code.push(Ins::Closure { place, func: closure.func, captured, exit });
+        }
+        self.code.push(Ins::Charge { units: 1, exit });
+        let caller = self.frame();
+        let frame = self.open(program, callee, (caller, step.pc + 1, dst));
+        for (at, &source) in values.iter().enumerate() {
+            self.pass(program, caller, source, Place { frame, reg: at as u32 });
+        }
+        for index in 0..captured {
+            let dst = Place { frame, reg: values.len() as u32 + index };
+            self.code.push(Ins::Captured { dst, closure: arg, index });
+            self.set(dst, Content::Unknown);
+        }
+        self.enter(frame, callee)
+    }
+
+    pub(super) fn ret(&mut self, step: &Step<'_>, result: Source) -> Flow {
+        if self.active.len() == 1 {
+            if self.start.is_loop {
+                return Flow::Stop(Bailout::NoLoop);
+            }
+            self.settle_frame();
+            return Flow::End(End::Return { pc: step.pc });
+        }
+        let source = self.arg(step.program, result);
+        let frame = self.frame();
+        let Some((caller, _, dst)) = self.frames[frame.0 as usize].called else {
+            return Flow::Stop(Bailout::LeftFunction);
+        };
+        for reg in 0..step.func.num_regs {
+            let place = Place { frame, reg };
+            if !matches!(source, Arg::Place(kept, _) if kept == place) {
+                self.empty(place);
+            }
+        }
+        self.code.push(Ins::Leave { frame });
+        let moved = match source {
+            Arg::Place(place, _) => Some(place),
+            _ => None,
+        };
+        if dst == DISCARD {
+            if let Some(place) = moved {
+                self.empty(place);
+            }
+        } else {
+            self.transfer(Place { frame: caller, reg: dst }, source, moved);
+        }
+        if let Some((_, contents)) = self.active.pop() {
+            let plain = |content: &&Content| matches!(content, Content::Plain(_));
+            self.plain -= contents.iter().filter(plain).count();
+        }
+        Flow::Continue
+    }
+}

@@ -1,0 +1,91 @@
+//! Calls of kernels by their raw entries, behind guards for what the packed entry would check.
+
+use reflex_runtime::abi::type_index;
+use reflex_runtime::tensor::Tensor;
+use reflex_vm::decode::ArgRange;
+use reflex_vm::kernel::{Extent, RawKernel};
+use reflex_vm::tier::Step;
+
+use super::{Builder, observed};
+use crate::raw::{Fact, facts};
+use crate::trace::ir::{Arg, ExitId, Ins, Place};
+
+impl Builder {
+    /// Records a call of a kernel that may be called without its checks now; `None` when this is
+    /// no such call, and then nothing is recorded.
+    pub(super) fn kernel(&mut self, step: &Step<'_>, callee: u32, range: ArgRange) -> Option<()> {
+        let kernel = step.program.packed(callee)?.raw.as_ref()?;
+        let sources = step.func.args(range);
+        let seen = observed(step, sources);
+        let tensors: Vec<&Tensor> =
+            seen.iter().map(|seen| seen.as_ref()?.downcast_ref()).collect::<Option<_>>()?;
+        let args = self.args(step, range);
+        let usual = |arg: &Arg| matches!(arg, Arg::Place(..) | Arg::Const(_));
+        if !kernel.takes(&tensors) || !args.iter().all(usual) {
+            return None;
+        }
+        let exit = self.exit(step.pc);
+        for arg in &args {
+            if let Arg::Place(place, None) = *arg {
+                self.establish(place, type_index::TENSOR, exit);
+            }
+        }
+        for number in 0..args.len() {
+            self.guard_parameter(kernel, &args, &tensors, number, exit);
+        }
+        let args = self.args(step, range);
+        let frame = self.frame();
+        self.code.push(Ins::Raw { frame, callee, args, exit });
+        Some(())
+    }
+
+    /// Guards for one argument; constants need none.
+    fn guard_parameter(
+        &mut self,
+        kernel: &RawKernel,
+        args: &[Arg],
+        tensors: &[&Tensor],
+        number: usize,
+        exit: ExitId,
+    ) {
+        let Arg::Place(place, _) = args[number] else { return };
+        let param = &kernel.params()[number];
+        let mut wanted = facts(param);
+        let mut alike: Vec<(u32, Place, u32)> = Vec::new();
+        for (dim, extent) in (0..).zip(&param.extents) {
+            let Extent::Symbol(symbol) = *extent else { continue };
+            let counts = wanted.iter_mut().find(|fact| **fact == Fact::Counts { dim });
+            match (constant_extent(kernel, args, tensors, *extent), kernel.place(symbol), counts) {
+                (Some(is), _, Some(counts)) => *counts = Fact::Extent { dim, is },
+                (None, Some((at, origin)), _) if (at, origin) != (number, dim as usize) => {
+                    if let Arg::Place(other, _) = args[at] {
+                        alike.push((dim, other, origin as u32));
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.code.extend(wanted.into_iter().map(|fact| Ins::Is { place, fact, exit }));
+        self.code.extend(alike.into_iter().map(|(dim, other, at)| Ins::Alike {
+            place,
+            dim,
+            other,
+            at,
+            exit,
+        }));
+    }
+}
+
+/// What a symbol is when a constant tensor says so.
+fn constant_extent(
+    kernel: &RawKernel,
+    args: &[Arg],
+    tensors: &[&Tensor],
+    extent: Extent,
+) -> Option<i64> {
+    let mut constants = (0..args.len()).filter(|&at| matches!(args[at], Arg::Const(_)));
+    constants.find_map(|at| {
+        let dim = kernel.params()[at].extents.iter().position(|it| *it == extent)?;
+        tensors[at].shape().get(dim).copied()
+    })
+}

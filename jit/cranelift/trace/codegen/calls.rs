@@ -1,0 +1,262 @@
+//! Calls: of packed functions, kernels, function objects and builtins.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value, types};
+use reflex_runtime::abi::{ANY_PAYLOAD, FUNCTION_SAFE_CALL};
+use reflex_vm::abi::{SESSION_VM_VALUE, callback};
+use reflex_vm::builtins::Builtin;
+use reflex_vm::decode::ArgSource;
+use reflex_vm::tier::Bailout;
+
+use super::{Leave, Writer, internal};
+use crate::emit::Slot;
+use crate::fast::{Fast, Operand, Produced};
+use crate::recycle::Kept;
+use crate::symbol::Symbol;
+use crate::trace::helpers;
+use crate::trace::ir::{Arg, BuiltinResult, ExitId, FrameId, Place, Plain};
+
+impl Writer<'_, '_> {
+    /// Puts borrowed arguments into the frame's argument area; returns its address.
+    pub(super) fn arguments(&mut self, frame: FrameId, args: &[Arg]) -> Result<Value, Bailout> {
+        let base = self.trace.frame(frame).base as usize;
+        let area = base + self.code_of(frame)?.arg_area();
+        for (at, arg) in args.iter().enumerate() {
+            let slot = Slot::index(area + at);
+            match *arg {
+                Arg::Place(place, tag) => {
+                    let from = self.slot(place);
+                    let value = match tag {
+                        Some(tag) => self.e.load_typed(from, tag),
+                        None => self.e.load_any(from),
+                    };
+                    self.e.store_any(slot, value);
+                }
+                Arg::Plain(plain) => {
+                    let (tag, payload) = self.plain_value(plain)?;
+                    self.e.store_plain(slot, tag, payload);
+                }
+                Arg::Const(index) => {
+                    let value = self.e.source(ArgSource::Const(index));
+                    self.e.store_any(slot, value);
+                }
+                Arg::Vm => {
+                    let value = self.e.source(ArgSource::Vm);
+                    self.e.store_any(slot, value);
+                }
+            }
+        }
+        Ok(self.e.slot_address(Slot::index(area)))
+    }
+
+    pub(super) fn check(&mut self, status: Value, exit: ExitId, leave: Leave) {
+        let failed = self.exit(exit, leave);
+        let fine = self.e.b.ins().icmp_imm_s(IntCC::Equal, status, 0);
+        self.e.require(fine, failed);
+    }
+
+    /// Looks at interrupts, as every packed call does.
+    pub(super) fn poll(&mut self, exit: ExitId) {
+        let wanted = self.e.interrupted();
+        let (poll, next) = (self.e.cold_block(), self.e.b.create_block());
+        self.e.b.ins().brif(wanted, poll, &[], next, &[]);
+        self.e.b.switch_to_block(poll);
+        let status = self.e.call_at(callback::POLL, self.trace.exits[exit.0 as usize].pc);
+        self.check(status, exit, Leave::Raised);
+        self.e.b.ins().jump(next, &[]);
+        self.e.b.switch_to_block(next);
+    }
+
+    /// Address of the result slot, which holds None.
+    pub(super) fn fresh_result(&mut self, frame: FrameId) -> Result<Value, Bailout> {
+        let slot = self.result_slot(frame)?;
+        self.e.store_none(slot);
+        Ok(self.e.slot_address(slot))
+    }
+
+    pub(super) fn packed(
+        &mut self,
+        frame: FrameId,
+        callee: u32,
+        args: &[Arg],
+        exit: ExitId,
+    ) -> Result<(), Bailout> {
+        self.program.packed(callee).ok_or_else(|| internal("no such function"))?;
+        self.poll(exit);
+        let area = self.arguments(frame, args)?;
+        let result = self.fresh_result(frame)?;
+        let code = self.e.symbol(Symbol::Code(callee));
+        let this = self.e.symbol(Symbol::This(callee));
+        let status = self.e.call_packed(code, this, area, args.len(), result);
+        self.check(status, exit, Leave::Failed);
+        Ok(())
+    }
+
+    pub(super) fn raw(&mut self, callee: u32, args: &[Arg], exit: ExitId) -> Result<(), Bailout> {
+        let program = self.program;
+        let kernel = program.packed(callee).and_then(|packed| packed.raw.as_ref());
+        let kernel = kernel.ok_or_else(|| internal("no such kernel"))?;
+        self.poll(exit);
+        let mut tensors = Vec::with_capacity(args.len());
+        for arg in args {
+            tensors.push(match *arg {
+                Arg::Place(place, _) => {
+                    let slot = self.slot(place);
+                    self.e.payload(slot)
+                }
+                Arg::Const(index) => self.e.constant_object(index),
+                Arg::Plain(_) | Arg::Vm => return Err(internal("a tensor that is no object")),
+            });
+        }
+        let symbols: Option<Vec<_>> =
+            (0..kernel.symbols()).map(|symbol| kernel.place(symbol)).collect();
+        let symbols = symbols.ok_or_else(|| internal("a symbol without an extent"))?;
+        let status = self.e.call_raw(callee, &tensors, &symbols);
+        self.check(status, exit, Leave::FailedRaw);
+        Ok(())
+    }
+
+    pub(super) fn invoke(
+        &mut self,
+        frame: FrameId,
+        callee: Arg,
+        args: &[Arg],
+        exit: ExitId,
+    ) -> Result<(), Bailout> {
+        let function = match callee {
+            Arg::Place(place, _) => {
+                let slot = self.slot(place);
+                self.e.payload(slot)
+            }
+            Arg::Const(index) => {
+                let at = self.constant_address(index);
+                self.e.load(types::I64, at, ANY_PAYLOAD)
+            }
+            Arg::Plain(_) | Arg::Vm => return Err(internal("a function that is no object")),
+        };
+        let area = self.arguments(frame, args)?;
+        let result = self.fresh_result(frame)?;
+        let code = self.e.load(types::I64, function, FUNCTION_SAFE_CALL);
+        let status = self.e.call_packed(code, function, area, args.len(), result);
+        self.check(status, exit, Leave::Failed);
+        Ok(())
+    }
+
+    pub(super) fn builtin(
+        &mut self,
+        frame: FrameId,
+        builtin: Builtin,
+        args: &[Arg],
+        result: BuiltinResult,
+        exit: ExitId,
+    ) -> Result<(), Bailout> {
+        let index = Builtin::ALL.iter().position(|&row| row == builtin);
+        let index = index.ok_or_else(|| internal("a builtin that is not in the table"))?;
+        let area = self.arguments(frame, args)?;
+        let slot = self.fresh_result(frame)?;
+        let vm = self.e.load(types::I64, self.e.session, SESSION_VM_VALUE + ANY_PAYLOAD);
+        let (index, count) = (self.e.i64(index as i64), self.e.i32(args.len() as i64));
+        let call = self.e.call_helper(
+            helpers::run_builtin as *const () as usize,
+            &[types::I64, types::I64, types::I64, types::I32, types::I64],
+            Some(types::I32),
+            &[index, vm, area, count, slot],
+        );
+        let status = self.e.b.inst_results(call)[0];
+        self.check(status, exit, Leave::Failed);
+        if let BuiltinResult::Var(_, var) = result {
+            let slot = self.result_slot(frame)?;
+            self.vars[var.0 as usize] = Some(self.e.payload(slot));
+        }
+        Ok(())
+    }
+
+    pub(super) fn operands(&self, args: &[Arg]) -> Result<Vec<Operand>, Bailout> {
+        let mut operands = Vec::with_capacity(args.len());
+        for arg in args {
+            operands.push(match *arg {
+                Arg::Place(place, tag) => Operand::Slot(self.slot(place), tag),
+                Arg::Plain(Plain::Const { tag, bits }) => Operand::Imm { tag, bits },
+                Arg::Plain(Plain::Var { tag, var }) => {
+                    Operand::Plain { tag, payload: self.var(var)? }
+                }
+                Arg::Const(_) => Operand::Const,
+                Arg::Vm => Operand::Vm,
+            });
+        }
+        Ok(operands)
+    }
+
+    /// An allocation that takes back its last object.
+    pub(super) fn allocate(
+        &mut self,
+        (frame, builtin): (FrameId, Builtin),
+        kept: &Kept,
+        args: &[Arg],
+        dst: Option<Place>,
+        exit: ExitId,
+    ) -> Result<(), Bailout> {
+        let (miss, next) = (self.e.cold_block(), self.e.b.create_block());
+        let result = self.result_slot(frame)?;
+        self.force(miss);
+        let operands = self.operands(args)?;
+        let base = self.trace.frame(frame).base;
+        let place = |reg| Slot::index((base + reg) as usize);
+        match kept.take(&mut self.e, &operands, place, result, miss) {
+            Some(Produced::Object { tag, payload }) => {
+                let to = dst.map_or(result, |dst| self.slot(dst));
+                self.e.store_plain(to, tag, payload);
+                self.e.b.ins().jump(next, &[]);
+            }
+            _ => {
+                self.e.b.ins().jump(miss, &[]);
+            }
+        }
+        self.e.b.switch_to_block(miss);
+        self.builtin(frame, builtin, args, BuiltinResult::Slot, exit)?;
+        if let Some(dst) = dst {
+            let to = self.slot(dst);
+            let value = self.e.load_any(result);
+            self.e.store_any(to, value);
+        }
+        self.e.b.ins().jump(next, &[]);
+        self.e.b.switch_to_block(next);
+        Ok(())
+    }
+
+    /// Writes a builtin out, when that is possible.
+    pub(super) fn inline(
+        &mut self,
+        builtin: Builtin,
+        args: &[Arg],
+        exit: ExitId,
+    ) -> Result<Option<Produced>, Bailout> {
+        let operands = self.operands(args)?;
+        let slow = self.exit(exit, Leave::Guard);
+        self.force(slow);
+        let produced = Fast { e: &mut self.e, slow }.builtin(builtin, &operands);
+        Ok(produced)
+    }
+
+    /// Leaves what a written-out builtin produced where the trace expects it.
+    pub(super) fn keep(
+        &mut self,
+        frame: FrameId,
+        produced: Produced,
+        result: BuiltinResult,
+    ) -> Result<(), Bailout> {
+        match (produced, result) {
+            (Produced::None, BuiltinResult::Nothing) => Ok(()),
+            (Produced::Plain { payload, .. }, BuiltinResult::Var(_, var)) => {
+                self.vars[var.0 as usize] = Some(payload);
+                Ok(())
+            }
+            (Produced::Owned(value), BuiltinResult::Slot) => {
+                let slot = self.result_slot(frame)?;
+                self.e.store_any(slot, value);
+                Ok(())
+            }
+            _ => Err(internal("a builtin produced another kind of result")),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Exits: what makes everything real that the interpreter needs, and frames of inlined calls.
+
+use std::mem::offset_of;
+use std::sync::Arc;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
+use reflex_runtime::abi::ANY_SIZE;
+use reflex_vm::abi::{
+    ERROR, FRAME_HEADER_SIZE, FrameHeader, RESUME, SESSION_REGS, SessionAbi, callback,
+};
+use reflex_vm::tier::Bailout;
+
+use super::{Leave, Writer, internal};
+use crate::emit::{Slot, trusted};
+use crate::engine::HotExit;
+use crate::force::ForcedExits;
+use crate::trace::ir::{Exit, ExitId, FrameId};
+
+impl Writer<'_, '_> {
+    pub(super) fn exit(&mut self, exit: ExitId, leave: Leave) -> Block {
+        if let Some(&block) = self.exits.get(&(exit, leave)) {
+            return block;
+        }
+        let block = self.e.cold_block();
+        self.exits.insert((exit, leave), block);
+        block
+    }
+
+    /// A guard: leaves unless `condition` holds, or when tests force it to.
+    pub(super) fn guard(&mut self, condition: Value, exit: ExitId) {
+        let block = self.exit(exit, Leave::Guard);
+        self.force(block);
+        self.e.require(condition, block);
+    }
+
+    /// Leaves to `block` at random when tests ask for it.
+    pub(super) fn force(&mut self, block: Block) {
+        let Some(force) = self.attached.force.clone() else { return };
+        let hook = self.e.i64(force.state_address() as i64);
+        let state = self.e.load(types::I64, hook, 0);
+        let state = self.e.b.ins().imul_imm_s(state, ForcedExits::MULTIPLIER);
+        let state = self.e.b.ins().iadd_imm_s(state, ForcedExits::INCREMENT);
+        self.e.b.ins().store(trusted(), state, hook, 0);
+        let draw = self.e.b.ins().ushr_imm_u(state, 32);
+        let odds = self.e.load(types::I64, hook, ForcedExits::ODDS_OFFSET);
+        let spared = self.e.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, draw, odds);
+        self.e.require(spared, block);
+    }
+
+    pub(super) fn write_exits(&mut self) -> Result<(), Bailout> {
+        let mut exits: Vec<_> = self.exits.iter().map(|(&key, &block)| (key, block)).collect();
+        exits.sort_by_key(|&((exit, leave), _)| (exit.0, leave as u8));
+        for ((exit, leave), block) in exits {
+            self.e.b.switch_to_block(block);
+            let taken = self.restore(exit)?;
+            let at = &self.trace.exits[exit.0 as usize];
+            match leave {
+                Leave::Guard => self.leave(taken),
+                Leave::End => self.e.return_status(RESUME),
+                Leave::Raised => self.e.return_status(ERROR),
+                Leave::Failed | Leave::FailedRaw => {
+                    let result = self.result_slot(at.frame)?;
+                    if leave == Leave::FailedRaw {
+                        self.e.store_none(result);
+                    }
+                    let result = self.e.slot_address(result);
+                    let pc = self.e.i32(i64::from(at.pc));
+                    let params = [types::I64, types::I32, types::I64];
+                    let args = [self.e.session, pc, result];
+                    let ret = Some(types::I32);
+                    let call = self.e.call_back(callback::PACKED_FAILED, &params, ret, &args);
+                    let status = self.e.b.inst_results(call)[0];
+                    self.e.b.ins().return_(&[status]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes everything the interpreter needs real: registers, and where it is.
+    pub(super) fn restore(&mut self, exit: ExitId) -> Result<Value, Bailout> {
+        let trace = self.trace;
+        let at = &trace.exits[exit.0 as usize];
+        for &(place, plain) in &at.plain {
+            self.store(place, plain)?;
+        }
+        self.make_frames(at)?;
+        if at.refund > 0 {
+            let fuel_at = reflex_vm::abi::SESSION_FUEL;
+            let fuel = self.e.load(types::I64, self.e.session, fuel_at);
+            let fuel = self.e.b.ins().iadd_imm_s(fuel, i64::from(at.refund));
+            self.e.b.ins().store(trusted(), fuel, self.e.session, fuel_at as i32);
+        }
+        let taken = self.count(&raw const self.attached.taken[exit.0 as usize] as usize);
+        self.e.set_pc(at.pc);
+        Ok(taken)
+    }
+
+    /// Adds one to a counter; the result is the new count.
+    pub(super) fn count(&mut self, counter: usize) -> Value {
+        let counter = self.e.i64(counter as i64);
+        let count = self.e.load(types::I64, counter, 0);
+        let count = self.e.b.ins().iadd_imm_s(count, 1);
+        self.e.b.ins().store(trusted(), count, counter, 0);
+        count
+    }
+
+    /// Goes back to the interpreter by an exit that was taken `taken` times.
+    pub(super) fn leave(&mut self, taken: Value) {
+        let rest = self.e.b.ins().band_imm_s(taken, self.attached.exit_threshold as i64 - 1);
+        let (tell, cool) = (self.e.cold_block(), self.e.cold_block());
+        self.e.b.ins().brif(rest, cool, &[], tell, &[]);
+        self.e.b.switch_to_block(tell);
+        let hook = self.e.i64(Arc::as_ptr(&self.attached.hot) as i64);
+        let params = [types::I64, types::I64];
+        let report = HotExit::report as *const () as usize;
+        self.e.call_helper(report, &params, None, &[hook, taken]);
+        self.e.b.ins().jump(cool, &[]);
+        self.e.b.switch_to_block(cool);
+        self.e.return_status(RESUME);
+    }
+
+    /// Makes `frame` the session's current one; `by` is how much deeper that is.
+    pub(super) fn set_frame(&mut self, frame: FrameId, by: i64) {
+        let regs = self.e.slot_address(Slot::index(self.trace.frame(frame).base as usize));
+        self.e.b.ins().store(trusted(), regs, self.e.session, SESSION_REGS as i32);
+        let at = offset_of!(SessionAbi, depth);
+        let depth = self.e.load(types::I32, self.e.session, at);
+        let depth = self.e.b.ins().iadd_imm_s(depth, by);
+        self.e.b.ins().store(trusted(), depth, self.e.session, at as i32);
+    }
+
+    /// Makes the frames real that an exit needs and the trace put off.
+    pub(super) fn make_frames(&mut self, at: &Exit) -> Result<(), Bailout> {
+        let chain = self.trace.active(at);
+        let real = chain.iter().position(|&frame| frame == at.entered);
+        let real = real.ok_or_else(|| internal("an exit outside of its frames"))?;
+        let made = &chain[real + 1..];
+        for &frame in made {
+            self.header(frame)?;
+        }
+        if !made.is_empty() {
+            self.set_frame(at.frame, made.len() as i64);
+        }
+        Ok(())
+    }
+
+    pub(super) fn enter(&mut self, frame: FrameId) -> Result<(), Bailout> {
+        self.header(frame)?;
+        self.set_frame(frame, 1);
+        Ok(())
+    }
+
+    /// Writes the header of the frame of an inlined call.
+    pub(super) fn header(&mut self, frame: FrameId) -> Result<(), Bailout> {
+        let data = self.trace.frame(frame);
+        let called = data.called.ok_or_else(|| internal("the first frame is entered"))?;
+        let (caller, return_pc, dst) = called;
+        let header = data.base as i32 * ANY_SIZE as i32 - FRAME_HEADER_SIZE as i32;
+        let caller = Slot::index(self.trace.frame(caller).base as usize);
+        let (caller, resume) = (self.e.slot_address(caller), self.e.exit_address());
+        let pointers =
+            [(caller, offset_of!(FrameHeader, caller)), (resume, offset_of!(FrameHeader, resume))];
+        let words = [
+            ((data.func, return_pc), offset_of!(FrameHeader, func)),
+            ((dst, 0), offset_of!(FrameHeader, dst)),
+        ];
+        for (value, field) in pointers {
+            self.e.b.ins().store(trusted(), value, self.e.regs, header + field as i32);
+        }
+        for ((low, high), field) in words {
+            let value = self.e.i64((u64::from(low) | u64::from(high) << 32) as i64);
+            self.e.b.ins().store(trusted(), value, self.e.regs, header + field as i32);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! What is known of values because of the operation that made them.
+
+use reflex_runtime::abi::type_index;
+use reflex_runtime::shape::Shape;
+use reflex_vm::builtins::Builtin;
+use reflex_vm::program::Program;
+
+use super::super::super::ir::{Arg, BuiltinResult, FrameId, Ins, Place, Plain};
+use super::{Known, Values, int};
+
+/// Where an instruction leaves what it makes.
+pub(super) enum Left {
+    Place(Place),
+    Result(FrameId),
+}
+
+impl Values {
+    /// What an instruction makes, and where it leaves it; looked at before the instruction is
+    /// followed. Nothing when it leaves nothing new.
+    pub(super) fn made(&self, program: &Program, ins: &Ins) -> Option<(Left, Option<Known>)> {
+        match ins {
+            Ins::Allocate { frame, builtin, args, dst, .. } => {
+                let left = dst.map_or(Left::Result(*frame), Left::Place);
+                Some((left, self.value(program, *builtin, args)))
+            }
+            Ins::Builtin { frame, builtin, args, result: BuiltinResult::Slot, .. } => {
+                Some((Left::Result(*frame), self.value(program, *builtin, args)))
+            }
+            Ins::Packed { frame, .. } | Ins::Invoke { frame, .. } => {
+                Some((Left::Result(*frame), None))
+            }
+            Ins::Take { frame, dst } => {
+                let known = self.results.get(frame).map(|&value| self.known[value].clone());
+                Some((Left::Place(*dst), known))
+            }
+            _ => None,
+        }
+    }
+
+    /// Remembers what was made.
+    pub(super) fn put(&mut self, left: Left, known: Option<Known>) {
+        let value = known.map(|known| {
+            self.known.push(known);
+            self.known.len() - 1
+        });
+        match (left, value) {
+            (Left::Place(place), Some(value)) => drop(self.at.insert(place, value)),
+            (Left::Place(place), None) => drop(self.at.remove(&place)),
+            (Left::Result(frame), Some(value)) => drop(self.results.insert(frame, value)),
+            (Left::Result(frame), None) => drop(self.results.remove(&frame)),
+        }
+    }
+
+    fn known(&self, arg: Option<&Arg>) -> Option<&Known> {
+        match arg {
+            Some(Arg::Place(place, _)) => Some(&self.known[*self.at.get(place)?]),
+            _ => None,
+        }
+    }
+
+    /// What is known of the result of a builtin.
+    fn value(&self, program: &Program, builtin: Builtin, args: &[Arg]) -> Option<Known> {
+        match builtin {
+            // The host is the only device that a storage can be asked of by number.
+            Builtin::AllocStorage => Some(Known { cpu: true, ..Known::default() }),
+            Builtin::AllocTensor => {
+                let cpu = self.known(args.first()).is_some_and(|storage| storage.cpu);
+                let dtype = match args.get(3) {
+                    Some(Arg::Plain(Plain::Const { tag: type_index::DATA_TYPE, bits })) => {
+                        Some(*bits)
+                    }
+                    _ => None,
+                };
+                Some(Known { cpu, dtype, ..self.tensor(program, args.get(2)) })
+            }
+            Builtin::Reshape => {
+                let from = self.known(args.first());
+                let (cpu, dtype) = from.map_or((false, None), |from| (from.cpu, from.dtype));
+                Some(Known { cpu, dtype, ..self.tensor(program, args.get(1)) })
+            }
+            Builtin::MakeShape => {
+                let rank = int(args.get(1))?;
+                Some(Known { tag: Some(type_index::SHAPE), rank: Some(rank), ..Known::default() })
+            }
+            _ => None,
+        }
+    }
+
+    /// A compact tensor of the extents of a shape.
+    fn tensor(&self, program: &Program, shape: Option<&Arg>) -> Known {
+        let mut made = Known { tag: Some(type_index::TENSOR), ..Known::default() };
+        (made.dense, made.all_count) = (true, true);
+        let constant = match shape {
+            Some(Arg::Const(index)) => program.consts()[*index as usize].view(),
+            _ => {
+                if let Some(shape) = self.known(shape) {
+                    (made.rank, made.extents) = (shape.rank, shape.extents.clone());
+                }
+                return made;
+            }
+        };
+        if let Some(shape) = constant.downcast_ref::<Shape>() {
+            made.rank = Some(shape.len() as i64);
+            made.extents = shape.iter().copied().enumerate().collect();
+        }
+        made
+    }
+}

@@ -1,0 +1,162 @@
+//! Packed functions as calls need them, and the second entry that kernels may have.
+//!
+//! The packed entry checks everything. A raw entry takes the data pointers of its tensors in the
+//! order of the packed arguments, then its symbolic extents as 64-bit integers; it checks nothing
+//! and returns zero, or another status with the error in the thread's slot. [`RawKernel`] says
+//! what must hold before it is called; what made sure of that may leave the packed entry out.
+
+use std::ffi::c_void;
+
+use reflex_runtime::abi::{DLDevice, SafeCall};
+use reflex_runtime::dtype::DType;
+use reflex_runtime::function::Function;
+use reflex_runtime::tensor::Tensor;
+
+use crate::abi::CodePtr;
+
+/// A packed function as calls need it.
+#[derive(Debug)]
+pub struct Packed {
+    /// The code.
+    pub call: SafeCall,
+    /// Its first argument.
+    pub this: *mut c_void,
+    /// The entry without checks, if there is one.
+    pub raw: Option<RawKernel>,
+    /// Keeps all of them alive.
+    function: Function,
+}
+
+// SAFETY: the pointers are into `function`, which may be shared between threads.
+unsafe impl Send for Packed {}
+// SAFETY: as for Send.
+unsafe impl Sync for Packed {}
+
+impl Packed {
+    pub(crate) fn new(function: Function, raw: Option<RawKernel>) -> Packed {
+        Packed { call: function.safe_call(), this: function.handle(), raw, function }
+    }
+
+    /// The function as a value.
+    pub fn function(&self) -> &Function {
+        &self.function
+    }
+}
+
+/// One extent of a kernel's parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Extent {
+    /// Known when the kernel was compiled.
+    Fixed(i64),
+    /// Not negative, and the same wherever this number stands.
+    Symbol(u32),
+}
+
+/// A parameter: a compact tensor on the CPU, with data.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TensorParam {
+    /// Its element type.
+    pub dtype: DType,
+    /// Its extents.
+    pub extents: Vec<Extent>,
+}
+
+/// A kernel's entry without checks.
+#[derive(Clone, Debug)]
+pub struct RawKernel {
+    code: CodePtr,
+    params: Vec<TensorParam>,
+    symbols: u32,
+}
+
+// SAFETY: the address is of immutable code.
+unsafe impl Send for RawKernel {}
+// SAFETY: as for Send.
+unsafe impl Sync for RawKernel {}
+
+impl RawKernel {
+    /// The entry at `code`; `None` when some symbol is no extent of a parameter.
+    ///
+    /// # Safety
+    /// As long as the packed function of the kernel lives, `code` is an `extern "C"` function of
+    /// one pointer for each of `params` and one 64-bit integer for each symbol, which may be
+    /// called with the data of any tensors that are as `params` says, and then does what the
+    /// packed function does with these tensors.
+    pub unsafe fn new(code: CodePtr, params: Vec<TensorParam>) -> Option<RawKernel> {
+        let extents = params.iter().flat_map(|param| &param.extents);
+        let mut found: Vec<u32> = extents
+            .filter_map(|extent| match extent {
+                Extent::Symbol(symbol) => Some(*symbol),
+                Extent::Fixed(_) => None,
+            })
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        let all = found.iter().zip(0..).all(|(symbol, number)| *symbol == number);
+        all.then_some(RawKernel { code, symbols: found.len() as u32, params })
+    }
+
+    /// The address.
+    pub fn code(&self) -> CodePtr {
+        self.code
+    }
+
+    /// What it takes.
+    pub fn params(&self) -> &[TensorParam] {
+        &self.params
+    }
+
+    /// How many symbols it takes.
+    pub fn symbols(&self) -> u32 {
+        self.symbols
+    }
+
+    /// The parameter and dimension that give a symbol its value.
+    pub fn place(&self, symbol: u32) -> Option<(usize, usize)> {
+        self.params.iter().enumerate().find_map(|(at, param)| {
+            let dim = param.extents.iter().position(|extent| *extent == Extent::Symbol(symbol))?;
+            Some((at, dim))
+        })
+    }
+
+    /// Whether it may be called with the data of these tensors.
+    pub fn takes(&self, tensors: &[&Tensor]) -> bool {
+        let extent = |(at, dim): (usize, usize)| tensors.get(at)?.shape().get(dim).copied();
+        let alike = |tensor: &Tensor, param: &TensorParam| {
+            tensor.shape().iter().zip(&param.extents).all(|(have, want)| match *want {
+                Extent::Fixed(_) => true,
+                Extent::Symbol(symbol) => self.place(symbol).and_then(extent) == Some(*have),
+            })
+        };
+        let mut all = tensors.iter().zip(&self.params);
+        tensors.len() == self.params.len()
+            && all.all(|(tensor, param)| param.takes(tensor) && alike(tensor, param))
+    }
+}
+
+impl TensorParam {
+    /// Whether a tensor is what this parameter takes, whatever its symbols are.
+    pub fn takes(&self, tensor: &Tensor) -> bool {
+        let extents = tensor.shape().iter().zip(&self.extents);
+        tensor.dtype() == self.dtype
+            && tensor.shape().len() == self.extents.len()
+            && extents.into_iter().all(|(have, want)| match *want {
+                Extent::Fixed(extent) => *have == extent,
+                Extent::Symbol(_) => *have >= 0,
+            })
+            && tensor.device().device_type == DLDevice::KIND_CPU
+            && has_usual_strides(tensor)
+            && !tensor.dl().data.is_null()
+    }
+}
+
+/// Whether strides are those of a tensor in row-major order, also where they do not matter.
+fn has_usual_strides(tensor: &Tensor) -> bool {
+    let Some(strides) = tensor.strides() else { return true };
+    let mut expected = 1_i64;
+    strides.iter().zip(tensor.shape()).rev().all(|(stride, extent)| {
+        let usual = *stride == expected;
+        expected = expected.wrapping_mul(*extent);
+        usual
+    })
+}
