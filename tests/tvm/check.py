@@ -3,9 +3,9 @@
 
 usage: check.py OURS THEIRS        (needs apache-tvm and numpy)
 
-For every OURS/NAME.so and OURS/NAME.after.so the calls of THEIRS/NAME.json (written by modules.py)
+For every OURS/NAME.STAGE.so the calls of THEIRS/NAME.json (written by modules.py)
 are made; values agree within rtol 1e-4, atol 1e-5, and calls fail where they failed. Every
-OURS/NAME.py, what Reflex prints of its graph for the module THEIRS/NAME.py, is read and built by
+OURS/NAME.STAGE.py, what Reflex prints of its graph for THEIRS/NAME.STAGE.py, is read and built by
 TVM for the same calls. Prints a line per fault; the exit code is 1 when there is one.
 """
 import glob
@@ -87,7 +87,7 @@ def printed(ours, theirs):
     except Exception as error:  # noqa: BLE001
         yield f"{type(error).__name__}: {str(error).strip()[-400:]}"
         return
-    yield from calls(relax.VirtualMachine(built, tvm.cpu()), theirs[:-3] + ".json")
+    yield from calls(relax.VirtualMachine(built, tvm.cpu()), theirs.rsplit(".", 2)[0] + ".json")
 
 
 def main():
@@ -96,7 +96,7 @@ def main():
     for path in sorted(glob.glob(f"{ours}/*.so")):
         name = os.path.basename(path)[:-3]
         vm = relax.VirtualMachine(tvm.runtime.load_module(path), tvm.cpu())
-        recorded = f"{theirs}/{name.removesuffix('.after')}.json"
+        recorded = f"{theirs}/{name.rsplit('.', 1)[0]}.json"
         faults += [f"{name}.so, {fault}" for fault in calls(vm, recorded)]
     for path in sorted(glob.glob(f"{ours}/*.py")):
         name = os.path.basename(path)

@@ -5,8 +5,8 @@ usage: modules.py OUT_DIR [--small]  (needs apache-tvm, apache-tvm-ffi, numpy an
 
 For every module and mode OUT_DIR gets NAME.MODE.so, NAME.MODE.txt and NAME.MODE.stats (what TVM
 prints about it), for every module NAME.json (calls with arguments and results or error kinds)
-and, where TVMScript has a form for it, NAME.py (what TVM prints of the module) and NAME.after.py
-(the same after TVM's pipeline for Relax). Modules are in subjects.py; --small leaves out the real models. A folder that this script finished is left alone.
+and, where TVMScript has a form for it, NAME.STAGE.py, what TVM prints of the module before and after
+its pipelines (see script.py). Modules are in subjects.py; --small leaves out the real models. A folder that this script finished is left alone.
 """
 import fcntl
 import hashlib
@@ -110,10 +110,9 @@ def export(subject, out):
     with open(f"{out}/{subject.name}.json", "w", encoding="utf-8") as file:
         json.dump(calls, file)
     if subject.module is not None:
-        with open(f"{out}/{subject.name}.py", "w", encoding="utf-8") as file:
-            file.write(subject.module.script(show_meta=True))
-        with open(f"{out}/{subject.name}.after.py", "w", encoding="utf-8") as file:
-            file.write(subject.after().script(show_meta=True))
+        for stage, module in subject.stages():
+            with open(f"{out}/{subject.name}.{stage}.py", "w", encoding="utf-8") as file:
+                file.write(module.script(show_meta=True))
 
 
 def main():

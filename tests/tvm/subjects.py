@@ -53,6 +53,35 @@ class Subject:
         with tvm.target.Target("llvm"):
             return relax.get_pipeline("default")(self.passed())
 
+    def lowered(self, packed=False):
+        """The same after TVM's pipeline for kernels, which `relax.build` runs next: as far as a kernel takes
+        buffers, or to the end, where it takes packed arguments."""
+        target = tvm.target.Target("llvm")
+        module = tvm.tirx.transform.BindTarget(target.with_host(target))(self.after())
+        pipeline, finish, _ = tvm.tirx.get_tir_pipeline("default")
+        with tvm.transform.PassContext(instruments=[] if packed else [BeforePackedAPI()]):
+            module = pipeline(module)
+        return finish()(module) if packed else module
+
+    def stages(self):
+        """What TVM prints of the module, in the order of its passes."""
+        yield "before", self.module
+        yield "after", self.after()
+        yield "lowered", self.lowered()
+        yield "packed", self.lowered(packed=True)
+
+
+@tvm.instrument.pass_instrument
+class BeforePackedAPI:
+    """Lets no pass run from MakePackedAPI on."""
+
+    def __init__(self):
+        self.on = True
+
+    def should_run(self, _module, info):
+        self.on = self.on and info.name != "tirx.MakePackedAPI"
+        return self.on
+
 
 @I.ir_module
 class Add1:

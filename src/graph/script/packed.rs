@@ -39,8 +39,27 @@ pub(super) fn packed(source: Source<'_>, def: &ast::StmtFunctionDef) -> Option<M
         .collect::<Option<_>>()?;
     let (name, list) = call.arguments.args.split_first()?;
     let name = string(source, name).ok()?.to_string();
-    let args = list.iter().map(|e| given(source, e, &params)).collect::<Option<_>>()?;
+    // Other names of the parameters, by the parameters' annotations.
+    let others = def.body.iter().filter_map(another_name).filter_map(|(other, of)| {
+        let param = params.iter().position(|(name, _)| *name == of)?;
+        Some((other, param))
+    });
+    let own = params.iter().enumerate().map(|(at, (name, _))| (*name, at));
+    let names: Vec<(&str, usize)> = own.chain(others).collect();
+    let args = list.iter().map(|e| given(source, e, &params, &names)).collect::<Option<_>>()?;
     Some(MemberKind::Packed { params: params.len(), name, args })
+}
+
+/// `B = T.decl_buffer(..., data=A.data)`: both names.
+fn another_name(stmt: &Stmt) -> Option<(&str, &str)> {
+    let Stmt::Assign(assign) = stmt else { return None };
+    let ([Py::Name(name)], Py::Call(call)) = (&assign.targets[..], &*assign.value) else {
+        return None;
+    };
+    let data = call.arguments.find_keyword("data").filter(|_| is_path(&call.func, "T.decl_buffer"));
+    let Py::Attribute(data) = &data?.value else { return None };
+    let of = data.value.as_name_expr().filter(|_| data.attr.as_str() == "data")?;
+    Some((name.id.as_str(), of.id.as_str()))
 }
 
 /// The call in a body that holds nothing else of meaning.
@@ -49,6 +68,10 @@ fn only_call(body: &[Stmt]) -> Option<&ast::ExprCall> {
     let mut found = None;
     for stmt in body {
         let call = match stmt {
+            Stmt::Assign(_) => {
+                another_name(stmt)?;
+                continue;
+            }
             Stmt::Expr(e) => e.value.as_call_expr()?,
             Stmt::With(w) => match &w.items[..] {
                 [item] if is_call(&item.context_expr, "T.sblock") => only_call(&w.body)?,
@@ -71,7 +94,12 @@ fn is_call(e: &Py, path: &str) -> bool {
     matches!(e, Py::Call(call) if is_path(&call.func, path))
 }
 
-fn given(source: Source<'_>, e: &Py, params: &[(&str, &Py)]) -> Option<Given> {
+fn given(
+    source: Source<'_>,
+    e: &Py,
+    params: &[(&str, &Py)],
+    names: &[(&str, usize)],
+) -> Option<Given> {
     let Py::Call(call) = e else {
         return match e {
             Py::StringLiteral(text) => Some(Given::Text(text.value.to_str().to_string())),
@@ -90,7 +118,7 @@ fn given(source: Source<'_>, e: &Py, params: &[(&str, &Py)]) -> Option<Given> {
                 && int(source, strides) == Ok(0) =>
         {
             let name = data.value.as_name_expr()?.id.as_str();
-            let index = params.iter().position(|(param, _)| *param == name)?;
+            let (_, index) = *names.iter().find(|(known, _)| *known == name)?;
             let buffer = params[index].1.as_call_expr()?;
             let own = elements(buffer.arguments.args.first()?)?;
             let same = own.len() == shape.arguments.args.len()

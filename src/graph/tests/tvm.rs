@@ -1,4 +1,4 @@
-//! What TVM prints of its modules, before and after its pipeline, is read here and printed
+//! What TVM prints of its modules, before and after its pipelines, is read here and printed
 //! again as text that TVM reads to a structurally equal module.
 //!
 //! Needs REFLEX_TVM_PYTHON, a Python with apache-tvm (`./x test` sets it up); without it the
@@ -9,11 +9,25 @@ use std::process::Command;
 
 use reflex_graph::script::Script;
 
-/// What TVM finds of every text but those it finds equal: name, its answer, and why.
-const OTHERWISE: [(&str, &str, &str); 2] = [
-    ("branches.after", "unread", "TVM's lowering uses a value that one branch leaves undefined"),
+/// What script.py finds of every text but those that are equal: name, its answer, and why.
+const OTHERWISE: [(&str, &str, &str); 4] = [
+    ("branches.after", "text", "TVM's lowering uses a value that one branch leaves undefined"),
+    ("branches.lowered", "text", "TVM's lowering uses a value that one branch leaves undefined"),
     ("index.after", "same", "TVM prints no layout of a parameter"),
+    ("index.lowered", "same", "TVM prints no layout of a parameter"),
 ];
+
+/// TVM does not read kernels that take packed arguments, which it printed itself: the type of
+/// `T.tvm_struct_get(...)` is none that its reader takes for the branches of `T.if_then_else`.
+fn expected(name: &str) -> &'static [&'static str] {
+    match OTHERWISE.iter().find(|(known, _, _)| *known == name) {
+        Some((_, "text", _)) => &["text"],
+        Some(_) => &["same"],
+        // Functions of Relax are the same as when they are lowered.
+        None if name.ends_with(".packed") => &["equal", "text", "kernels"],
+        None => &["equal"],
+    }
+}
 
 fn script(python: &Path, args: &[&str]) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tvm/script.py");
@@ -55,19 +69,28 @@ fn scripts_of_tvm_print_to_structurally_equal_modules() {
     let said = script(&python, &["check", out]);
     for line in said.lines() {
         let (name, answer) = line.split_once(' ').expect("a name and an answer");
-        let known = OTHERWISE.iter().find(|(n, _, _)| *n == name);
-        let expected = known.map_or("equal", |(_, answer, _)| *answer);
-        if answer.split(' ').next() != Some(expected) {
-            faults.push(format!("{name}: {answer}, where {expected} is expected"));
+        let expected = expected(name);
+        if !expected.contains(&answer.split(' ').next().unwrap_or(answer)) {
+            faults.push(format!("{name}: {answer}, where {expected:?} is expected"));
         }
     }
     println!("{said}");
-    let equal = said.lines().filter(|line| line.ends_with(" equal")).count();
+    for stage in ["before", "after", "lowered", "packed"] {
+        let of = |line: &&str| line.split(' ').next().is_some_and(|name| name.ends_with(stage));
+        let texts: Vec<&str> = said.lines().filter(|line| of(line)).collect();
+        let equal = texts.iter().filter(|line| line.ends_with(" equal")).count();
+        println!(
+            "tvm: {equal} of {} texts ({stage}) printed here are structurally equal to TVM's modules",
+            texts.len()
+        );
+        assert!(texts.len() >= 40, "{} texts", texts.len());
+    }
+    for (name, answer, why) in OTHERWISE {
+        println!("tvm: {name} is not: {answer}; {why}");
+    }
     println!(
-        "tvm: {equal} of {} texts printed here are structurally equal to TVM's modules",
-        paths.len()
+        "tvm: of `packed` TVM reads none that has a kernel; there kernels print to TVM's text"
     );
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
     assert_eq!(said.lines().count(), paths.len());
-    assert!(paths.len() >= 80, "{} texts", paths.len());
 }

@@ -1,6 +1,6 @@
 //! Modules and function signatures from text.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use cranelift_entity::EntityRef;
 use ruff_python_ast::{self as ast, Expr as Py, Stmt as PyStmt};
@@ -8,9 +8,8 @@ use ruff_text_size::{Ranged, TextSize};
 
 use super::ScriptError;
 use super::nesting::check_nesting;
-use super::print::string;
 use crate::verify::{Form, verify};
-use crate::{Buffer, DType, Expr, Param, PrimFunc, Scope, Stmt, Var};
+use crate::{Buffer, DType, Expr, Param, PrimFunc, Stmt, Var};
 
 /// Nesting of expressions and statements that is read.
 const MAX_DEPTH: usize = 128;
@@ -151,18 +150,20 @@ pub fn line_of(text: &str, at: TextSize) -> usize {
 pub(super) enum Name {
     Var(Var),
     Buffer(Buffer),
+    /// How far from its data pointer a buffer begins.
+    Zero,
 }
 
 pub(super) struct Parser<'s> {
     text: &'s str,
     pub func: PrimFunc,
-    scopes: Vec<HashMap<String, Name>>,
+    pub scopes: Vec<HashMap<String, Name>>,
     /// Names that a shape may introduce.
-    symbols: Vec<String>,
+    pub symbols: Vec<String>,
     /// Ranges of the loops around.
     pub loops: HashMap<Var, (Expr, Expr)>,
     /// Parameters that `T.match_buffer` will make tensors.
-    handles: HashMap<String, usize>,
+    pub handles: HashMap<String, usize>,
     pub depth: usize,
     pub num_outputs: Option<usize>,
     /// Type of a bare integer that meets nothing which has a type.
@@ -315,153 +316,6 @@ impl<'s> Parser<'s> {
         self.func.params.push(Param::Scalar(var));
         self.define(name, Name::Var(var));
         Ok(())
-    }
-
-    /// `(shape, dtype, scope=...)` of a buffer declaration.
-    pub fn buffer(&mut self, name: &str, args: &ast::Arguments, at: TextSize) -> Read<Buffer> {
-        let mut dtype = DType::F32;
-        let mut scope = Scope::Global;
-        let Some(shape) = args.args.first() else {
-            return Err(self.refuse(at, "a buffer needs a shape"));
-        };
-        let named = args.keywords.iter().map(|k| (k.arg.as_ref().map(|a| a.as_str()), &k.value));
-        let positional = args.args.iter().skip(1).zip(["dtype", "?"]);
-        for (key, value) in positional.map(|(v, k)| (Some(k), v)).chain(named) {
-            match (key, value) {
-                // Every buffer begins where its data pointer says, and needs no more than its
-                // elements' own alignment.
-                (Some("align"), Py::NumberLiteral(_)) => continue,
-                (Some("elem_offset"), Py::Name(_)) => continue,
-                _ => {}
-            }
-            let Py::StringLiteral(text) = value else { return Err(self.unsupported(value)) };
-            let text = text.value.to_str();
-            match key {
-                Some("dtype") => {
-                    dtype = text.parse().map_err(|e| self.refuse(value.start(), format!("{e}")))?;
-                }
-                Some("scope") => {
-                    scope = match text {
-                        "global" => Scope::Global,
-                        "local" => Scope::Local,
-                        "shared" => Scope::Shared,
-                        _ => return Err(self.unsupported(value)),
-                    };
-                }
-                _ => return Err(self.unsupported(value)),
-            }
-        }
-        let shape = match shape {
-            Py::Tuple(t) => t.elts.iter().map(|e| self.extent(e)).collect::<Read<_>>()?,
-            Py::List(t) => t.elts.iter().map(|e| self.extent(e)).collect::<Read<_>>()?,
-            one => vec![self.extent(one)?],
-        };
-        Ok(self.func.new_buffer(name, dtype, shape, scope))
-    }
-
-    /// An extent of a shape, which may be the first mention of a symbolic dimension.
-    fn extent(&mut self, e: &Py) -> Read<Expr> {
-        if let Py::StringLiteral(quoted) = e {
-            // Computed from symbolic dimensions: an expression of its own.
-            let text = quoted.value.to_str();
-            check_nesting(text).map_err(|_| self.unsupported(e))?;
-            let parsed = ruff_python_parser::parse_expression(text);
-            let Ok(parsed) = parsed else { return Err(self.unsupported(e)) };
-            let inner = parsed.into_expr();
-            self.declare_symbols(&inner);
-            // Places inside the quotes mean nothing to the reader; the quotes do.
-            return self.index(&inner).map_err(|_| self.unsupported(e));
-        }
-        self.declare_symbols(e);
-        self.index(e)
-    }
-
-    fn is_symbol(&self, name: &str) -> bool {
-        self.symbols.iter().any(|s| s == name)
-    }
-
-    fn declare_symbols(&mut self, e: &Py) {
-        match e {
-            Py::Name(n) if self.lookup(&n.id).is_none() && self.is_symbol(&n.id) => {
-                let var = self.func.new_var(n.id.as_str());
-                // Dimensions are known to the whole function.
-                self.scopes[0].insert(n.id.to_string(), Name::Var(var));
-            }
-            Py::BinOp(b) => {
-                let mut e = b;
-                // Left-leaning chains are walked, not recursed into.
-                loop {
-                    if let Py::Name(_) = &*e.right {
-                        self.declare_symbols(&e.right);
-                    }
-                    match &*e.left {
-                        Py::BinOp(left) => e = left,
-                        Py::Name(_) => break self.declare_symbols(&e.left),
-                        _ => break,
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// `A = T.match_buffer(a, shape, dtype)` of a handle parameter.
-    pub fn match_buffer(&mut self, name: &str, call: &ast::ExprCall) -> Read<()> {
-        let Some((Py::Name(handle), rest)) = call.arguments.args.split_first() else {
-            return Err(self.unsupported(call));
-        };
-        let Some(at) = self.handles.remove(handle.id.as_str()) else {
-            let message = format!("`{}` is not a handle parameter", handle.id);
-            return Err(self.refuse(call.start(), message));
-        };
-        let mut arguments = call.arguments.clone();
-        arguments.args = rest.to_vec().into_boxed_slice();
-        let buffer = self.buffer(name, &arguments, call.start())?;
-        self.func.params[at] = Param::Buffer(buffer);
-        self.define(name, Name::Buffer(buffer));
-        Ok(())
-    }
-
-    /// `{"key": value}` of attributes and annotations.
-    pub fn dict(&self, e: &Py) -> Read<BTreeMap<String, String>> {
-        let Py::Dict(dict) = e else { return Err(self.unsupported(e)) };
-        let mut out = BTreeMap::new();
-        for item in &dict.items {
-            let Some(Py::StringLiteral(key)) = &item.key else { return Err(self.unsupported(e)) };
-            out.insert(key.value.to_str().to_string(), self.attribute(&item.value)?);
-        }
-        Ok(out)
-    }
-
-    fn attribute(&self, e: &Py) -> Read<String> {
-        Ok(match e {
-            Py::StringLiteral(s) => {
-                let text = s.value.to_str();
-                let looks_bare = text.parse::<i64>().is_ok() || ["True", "False"].contains(&text);
-                // Kept apart from the number or truth value it looks like.
-                match looks_bare || text.starts_with('"') {
-                    true => string(text),
-                    false => text.to_string(),
-                }
-            }
-            Py::BooleanLiteral(b) => if b.value { "True" } else { "False" }.to_string(),
-            Py::NumberLiteral(n) => match &n.value {
-                ast::Number::Int(i) => i.to_string(),
-                _ => return Err(self.unsupported(e)),
-            },
-            Py::UnaryOp(u) if u.op == ast::UnaryOp::USub => {
-                format!("-{}", self.attribute(&u.operand)?)
-            }
-            Py::Call(call) if path(&call.func).is_some_and(|p| scalar_type(&p).is_some()) => {
-                match &call.arguments.args[..] {
-                    [one @ (Py::NumberLiteral(_) | Py::BooleanLiteral(_))] => {
-                        self.attribute(one)?
-                    }
-                    _ => return Err(self.unsupported(e)),
-                }
-            }
-            _ => return Err(self.unsupported(e)),
-        })
     }
 }
 

@@ -96,6 +96,7 @@ impl Parser<'_> {
                     true => Value::Typed(self.func.load(b, vec![])),
                     false => return Err(self.refuse(e.start(), format!("`{}` is a buffer", n.id))),
                 },
+                Some(Name::Zero) => Value::Typed(Expr::i64(0)),
                 None => return Err(self.refuse(e.start(), format!("`{}` is not defined", n.id))),
             },
             Py::Subscript(s) => {

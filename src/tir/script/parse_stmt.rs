@@ -57,7 +57,12 @@ impl Parser<'_> {
                 plain(Stmt::While { cond, body: Box::new(self.suite(&w.body)?) })
             }
             PyStmt::If(i) => plain(self.conditional(&i.test, &i.body, &i.elif_else_clauses)?),
-            PyStmt::With(w) => plain(self.sblock(w)?),
+            PyStmt::With(w) => match &w.items[..] {
+                [ast::WithItem { context_expr: Py::Call(call), .. }] if is_silent(call) => {
+                    plain(self.suite(&w.body)?)
+                }
+                _ => plain(self.sblock(w)?),
+            },
             PyStmt::Assign(a) => match &a.targets[..] {
                 [Py::Subscript(target)] => plain(self.store(target, &a.value)?),
                 [Py::Name(name)] => self.definition(name, &a.value, stmt),
@@ -81,7 +86,7 @@ impl Parser<'_> {
         let Py::Call(call) = e else { return Err(self.unsupported(e)) };
         match (path(&call.func).as_deref(), &call.arguments.args[..]) {
             (Some("T.func_attr"), [attrs]) => {
-                let mut attrs = self.dict(attrs)?;
+                let mut attrs = self.func_attrs(attrs)?;
                 if let Some(name) = attrs.remove("global_symbol") {
                     self.func.name = name;
                 }
@@ -91,8 +96,7 @@ impl Parser<'_> {
                 self.func.attrs.extend(attrs);
                 Ok(true)
             }
-            // How TVM is to compile what follows: in order, which is how it is written.
-            (Some("T.attr"), [Py::Dict(attrs)]) if is_sequential(attrs) => Ok(true),
+            _ if is_silent(call) => Ok(true),
             (Some("T.evaluate"), [Py::NumberLiteral(_)]) => Ok(false),
             _ => Err(self.unsupported(e)),
         }
@@ -116,6 +120,10 @@ impl Parser<'_> {
             "T.int64" | "T.int32" if call.arguments.args.is_empty() => {
                 let var = self.func.new_var(name);
                 self.define(name, Name::Var(var));
+                return Ok(None);
+            }
+            "T.decl_buffer" => {
+                self.another_name(name, call)?;
                 return Ok(None);
             }
             "T.sblock_alloc_buffer" => {
@@ -269,8 +277,14 @@ impl Parser<'_> {
     }
 }
 
-/// `{"pragma_scope": "seq"}`
-fn is_sequential(attrs: &ast::ExprDict) -> bool {
+/// `T.attr({"pragma_scope": "seq"})`, how TVM is to compile what follows: in order, which is how
+/// it is written.
+fn is_silent(call: &ast::ExprCall) -> bool {
+    let (Some("T.attr"), [Py::Dict(attrs)]) =
+        (path(&call.func).as_deref(), &call.arguments.args[..])
+    else {
+        return false;
+    };
     let text = |e: &Py| e.as_string_literal_expr().map(|s| s.value.to_str().to_string());
     let items =
         attrs.items.iter().map(|item| (item.key.as_ref().and_then(text), text(&item.value)));
