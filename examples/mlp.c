@@ -160,9 +160,27 @@ int main(int argc, char **argv) {
     reflex_canceller_free(canceller);
     TRY(reflex_call(session, "main", args, 2, &again));
 
+    /* Another session of the program, which gives memory back to the system at once. */
+    ReflexSession *other;
+    ReflexSessionOptions naive = {.mode = REFLEX_MODE_BYTECODE,
+                                  .allocator = REFLEX_ALLOCATOR_NAIVE, .device = "cuda"};
+    EXPECT(reflex_session_open(program, &naive, &other) == REFLEX_STATUS_UNSUPPORTED);
+    EXPECT(strstr(reflex_error_message(), "there is cpu") != NULL);
+    naive.device = "cpu";
+    TRY(reflex_session_open(program, &naive, &other));
+    reflex_free(&again);
+    TRY(reflex_call(other, "main", args, 2, &again));
+    EXPECT(memcmp(reflex_as_tensor(&y)->data, reflex_as_tensor(&again)->data, 40) == 0);
+
     ReflexMemory memory;
     TRY(reflex_memory(&memory));
     EXPECT(memory.peak_live >= memory.live && memory.live > 0);
+    reflex_set_memory_limit(memory.live);
+    EXPECT(reflex_set_input(other, "main", args, 2) != REFLEX_STATUS_OK);
+    EXPECT(strcmp(reflex_error_kind(), "MemoryError") == 0);
+    reflex_set_memory_limit(UINT64_MAX);
+    TRY(reflex_set_input(other, "main", args, 2));
+    reflex_session_free(other);
     reflex_free(&again);
     reflex_free(&y);
     reflex_free(&owned[0]);

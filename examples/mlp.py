@@ -16,9 +16,9 @@ import tvm_ffi
 import reflex
 
 
-def raises(kind, call, *args):
+def raises(kind, call, *args, **options):
     try:
-        call(*args)
+        call(*args, **options)
     except kind as error:
         return str(error)
     raise AssertionError(f"no {kind.__name__}")
@@ -93,8 +93,18 @@ def main():
         assert b'"ph":"X"' in trace.read()
     np.testing.assert_allclose(np.from_dlpack(y), expected, rtol=1e-6)
     print(table, end="")
+
+    # Another session of the program, which gives memory back to the system at once.
+    assert "there is cpu" in raises(NotImplementedError, program.session, device="cuda")
+    assert "pooled or naive" in raises(ValueError, program.session, memory_cfg="other")
+    session = program.session("bytecode", device="cpu", memory_cfg="naive")
+    np.testing.assert_array_equal(np.from_dlpack(session["main"](x, w)), np.from_dlpack(y))
     memory = reflex.memory()
     assert memory["peak_live"] >= memory["live"] > 0, memory
+    reflex.set_memory_limit(memory["live"])
+    assert f"the limit of {memory['live']} bytes" in raises(MemoryError, session["main"], x, w)
+    reflex.set_memory_limit(None)
+    np.testing.assert_array_equal(np.from_dlpack(session["main"](x, w)), np.from_dlpack(y))
     print("done")
 
 

@@ -5,7 +5,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use reflex::{Any, Engine, ErrorKind, Function, Mode, SavedResult, Tensor, TimingOptions};
+use reflex::memory::AllocatorKind;
+use reflex::{
+    Any, Engine, ErrorKind, Function, Mode, SavedResult, SessionOptions, Tensor, TimingOptions,
+};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     run(std::env::args().nth(1).ok_or("usage: mlp MODEL")?.as_ref())
@@ -37,6 +40,15 @@ pub fn run(model: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let options = TimingOptions { number: 10, repeat: 3, ..TimingOptions::default() };
     let timing = session.time_evaluator("with_w", &[x.view()], &options)?;
     println!("{:.3} us per call", timing.median() * 1e6);
+
+    // Another session of the program, which gives memory back to the system at once.
+    let naive = SessionOptions::new(Mode::Bytecode).allocator(AllocatorKind::Naive);
+    let refused = program.open(&naive.clone().device("cuda"));
+    assert_eq!(kind(refused), Some(ErrorKind::Unsupported));
+    let mut other = program.open(&naive.device("cpu"))?;
+    assert_eq!(values(other.call_values("main", &args)?)?, y);
+    let memory = reflex::memory::statistics();
+    println!("{} bytes of tensors, {} at most", memory.live, memory.peak_live);
 
     let (_, profile) = session.profile("main", &[args[0].view(), args[1].view()])?;
     print!("{}", profile.table(&|_| None));

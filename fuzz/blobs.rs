@@ -113,7 +113,8 @@ fn prints(exec: &Executable) {
 }
 
 fn run(program: &Arc<Program>, mode: Mode) {
-    let options = Options { mode, depth_limit: DEPTH_LIMIT, stack_slots: STACK_SLOTS };
+    let options =
+        Options { mode, depth_limit: DEPTH_LIMIT, stack_slots: STACK_SLOTS, ..Options::default() };
     let mut session = Session::new(program, options).expect("a session can be made");
     let exec = program.executable();
     for func in 0..exec.functions.len() as u32 {

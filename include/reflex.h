@@ -94,6 +94,20 @@ typedef enum ReflexMode {
 } ReflexMode;
 
 /**
+ * What becomes of the memory of tensors that a run gives up.
+ */
+typedef enum ReflexAllocator {
+  /**
+   * It is kept for reuse, within bounds.
+   */
+  REFLEX_ALLOCATOR_POOLED = 0,
+  /**
+   * It goes back to the system at once.
+   */
+  REFLEX_ALLOCATOR_NAIVE = 1,
+} ReflexAllocator;
+
+/**
  * Forms in which a program is printed.
  */
 typedef enum ReflexText {
@@ -269,6 +283,24 @@ typedef struct ReflexMemory {
    */
   uint64_t peak_resident;
 } ReflexMemory;
+
+/**
+ * How a session is opened. Zeroes are the defaults.
+ */
+typedef struct ReflexSessionOptions {
+  /**
+   * A `ReflexMode`.
+   */
+  int32_t mode;
+  /**
+   * A `ReflexAllocator`.
+   */
+  int32_t allocator;
+  /**
+   * Where the session computes, such as `cpu`; null is `cpu`.
+   */
+  const char *device;
+} ReflexSessionOptions;
 
 /**
  * A strided view of memory, as DLPack has it.
@@ -471,6 +503,12 @@ enum ReflexStatus reflex_program_function(const struct ReflexProgram *program,
 enum ReflexStatus reflex_memory(struct ReflexMemory *out);
 
 /**
+ * Bounds what tensors of this process have in use at once, in bytes: beyond it, runs fail with
+ * a `MemoryError`. `UINT64_MAX` is no bound, which is how it begins.
+ */
+void reflex_set_memory_limit(uint64_t bytes);
+
+/**
  * Opens a session; `mode` is a `ReflexMode`.
  *
  * Requires:
@@ -479,6 +517,16 @@ enum ReflexStatus reflex_memory(struct ReflexMemory *out);
 enum ReflexStatus reflex_session_new(const struct ReflexProgram *program,
                                      int32_t mode,
                                      struct ReflexSession **out);
+
+/**
+ * Opens a session with options.
+ *
+ * Requires:
+ * Pointers are null or valid.
+ */
+enum ReflexStatus reflex_session_open(const struct ReflexProgram *program,
+                                      const struct ReflexSessionOptions *options,
+                                      struct ReflexSession **out);
 
 /**
  * Gives a session back.

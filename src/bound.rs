@@ -11,7 +11,6 @@ use reflex_vm::session::BindingId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::Prepared;
 use crate::session::Session;
-use crate::session::extents::Extents;
 use crate::specialise::{Variant, copies};
 
 /// A function whose inputs and outputs stay in place between runs ([`Session::bind`]).
@@ -70,8 +69,8 @@ impl Bound<'_> {
             return session.run_bound(*id);
         }
         let Some(variant) = &self.extents else { return self.session.run_bound(self.id) };
-        if let Some(special) = variant.special() {
-            let mut session = Extents::open(special, &self.session.canceller())?;
+        if let (Some(special), Some(extents)) = (variant.special(), self.session.extents()) {
+            let mut session = extents.open(special)?;
             let args = self.inputs.iter().cloned().map(Any::from).collect();
             let bound = Prepared { func: special.func, args };
             let id = session.bind_tensors(bound, self.outputs.clone())?;

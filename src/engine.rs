@@ -15,6 +15,7 @@ use reflex_tir::codegen::{Codegen, Target};
 use reflex_vm::executable::Executable;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::check_device;
 use crate::program::Program;
 use crate::specialise::Specialiser;
 use crate::{ModelInfo, Precision, Progress, Signature, TierPolicy, artifact, disassemble, dump};
@@ -42,7 +43,7 @@ pub struct Engine {
 }
 
 impl EngineBuilder {
-    /// Where programs run. Only `cpu` is built.
+    /// Where programs run. There is only `cpu`.
     pub fn device(mut self, device: &str) -> EngineBuilder {
         self.device = device.to_string();
         self
@@ -86,12 +87,7 @@ impl EngineBuilder {
 
     /// Checks the options.
     pub fn build(self) -> Result<Engine> {
-        if self.device != "cpu" {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!("device {:?} is not built yet; use cpu", self.device),
-            ));
-        }
+        check_device(&self.device)?;
         if self.threads == 0 {
             return Err(Error::input("threads must be at least 1"));
         }

@@ -33,6 +33,7 @@ mod signature;
 mod specialise;
 
 pub mod conformance;
+pub mod memory;
 pub mod npz;
 pub mod stats;
 
@@ -42,7 +43,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use info::{ModelInfo, PortInfo};
 pub use library::library_function;
 pub use npz::{Array, Feed};
-pub use options::{Mode, Precision, Progress};
+pub use options::{Mode, Precision, Progress, SessionOptions};
 pub use policy::{Keep, SavedCode, TierPolicy, Tiering};
 pub use program::{Prepared, Program};
 pub use reflex_cranelift::Compiling;

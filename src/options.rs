@@ -4,6 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use reflex_runtime::alloc::device::AllocatorKind;
+
+use crate::error::{Error, ErrorKind};
+
 /// How VM functions run. All modes give the same bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
@@ -37,6 +41,45 @@ impl FromStr for Mode {
     fn from_str(text: &str) -> Result<Mode, String> {
         let found = Mode::ALL.into_iter().find(|m| m.to_string() == text);
         found.ok_or_else(|| format!("no mode {text:?}; use bytecode, compiled or tiered"))
+    }
+}
+
+/// How a session is opened. Sessions of one program may differ.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    pub(crate) mode: Mode,
+    pub(crate) device: String,
+    pub(crate) allocator: AllocatorKind,
+}
+
+impl SessionOptions {
+    /// The CPU, with memory kept for reuse.
+    pub fn new(mode: Mode) -> SessionOptions {
+        SessionOptions { mode, device: "cpu".to_owned(), allocator: AllocatorKind::default() }
+    }
+
+    /// Where the session computes: `cpu`.
+    pub fn device(mut self, device: &str) -> SessionOptions {
+        self.device = device.to_owned();
+        self
+    }
+
+    /// What becomes of the memory of tensors that a run gives up. Machine code keeps a small
+    /// object for each of its allocations, whatever the kind.
+    pub fn allocator(mut self, kind: AllocatorKind) -> SessionOptions {
+        self.allocator = kind;
+        self
+    }
+}
+
+/// Refuses a device that there is not.
+pub(crate) fn check_device(device: &str) -> Result<(), Error> {
+    match device {
+        "cpu" | "cpu:0" => Ok(()),
+        _ => Err(Error::new(
+            ErrorKind::Unsupported,
+            format!("there is no device {device:?}; there is cpu (or cpu:0)"),
+        )),
     }
 }
 

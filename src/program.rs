@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use reflex_cranelift::{CraneliftTier, TierOptions, Unfit};
 use reflex_lower::compile::Compiled;
+use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::library::Library;
 use reflex_runtime::value::Any;
 use reflex_tir::codegen::{Object, Target};
@@ -19,7 +20,7 @@ use crate::artifact::{self, CODE_SYMBOL, EXECUTABLE_KIND, META_SYMBOL, Meta};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::{Artifact, Kernels};
 use crate::npz::Feed;
-use crate::options::Mode;
+use crate::options::{Mode, SessionOptions, check_device};
 use crate::policy::{SavedCode, TierPolicy, Tiering};
 use crate::session::extents::Extents;
 use crate::session::{OutputNames, Session};
@@ -215,7 +216,7 @@ impl Program {
     }
 
     /// What a tiered session needs to run programs for extents.
-    fn extents(&self, canceller: Canceller) -> Option<Extents> {
+    fn extents(&self, canceller: Canceller, allocator: AllocatorKind) -> Option<Extents> {
         let specialiser = self.0.specialiser.clone()?;
         let symbolic = |s: &Signature| {
             s.inputs.iter().any(|p| p.shape.iter().any(|d| matches!(d, Dim::Symbol(_))))
@@ -223,7 +224,8 @@ impl Program {
         let dynamic = self.0.signatures.iter().filter(|(_, s)| symbolic(s));
         let dynamic = dynamic.filter_map(|(name, _)| Some((self.number(name)?, name.clone())));
         let dynamic: Vec<_> = dynamic.collect();
-        (!dynamic.is_empty()).then(|| Extents::new(specialiser, self.clone(), canceller, dynamic))
+        (!dynamic.is_empty())
+            .then(|| Extents::new(specialiser, self.clone(), (canceller, allocator), dynamic))
     }
 
     /// Names of the functions that can be called.
@@ -266,7 +268,24 @@ impl Program {
 
     /// Opens a session on this thread.
     pub fn session(&self, mode: Mode) -> Result<Session> {
-        let vm = &self.0.vm;
+        self.open(&SessionOptions::new(mode))
+    }
+
+    /// Opens a session with options.
+    ///
+    /// ```
+    /// use reflex::{Engine, Mode, SessionOptions, memory::AllocatorKind};
+    ///
+    /// let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// let options = SessionOptions::new(Mode::Bytecode).allocator(AllocatorKind::Naive);
+    /// program.open(&options)?;
+    /// let error = program.open(&options.device("cuda")).err().unwrap();
+    /// assert_eq!(error.to_string(), "there is no device \"cuda\"; there is cpu (or cpu:0)");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn open(&self, options: &SessionOptions) -> Result<Session> {
+        check_device(&options.device)?;
+        let (vm, mode) = (&self.0.vm, options.mode);
         let off = mode == Mode::Tiered && self.0.policy.tiering == Tiering::Off;
         let mode = if off { Mode::Bytecode } else { mode };
         let tier = match mode {
@@ -276,8 +295,11 @@ impl Program {
         if mode == Mode::Compiled {
             self.0.compiled.get_or_init(|| vm.compile_all());
         }
-        let session = Session::open(vm, (mode, tier), self.0.threads, self.0.outputs.clone())?;
-        let extents = (mode == Mode::Tiered).then(|| self.extents(session.canceller())).flatten();
+        let how = (mode, tier, options.allocator);
+        let session = Session::open(vm, how, self.0.threads, self.0.outputs.clone())?;
+        let extents = (mode == Mode::Tiered)
+            .then(|| self.extents(session.canceller(), options.allocator))
+            .flatten();
         Ok(session.with_extents(extents))
     }
 

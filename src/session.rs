@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use reflex_cranelift::CraneliftTier;
+use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::array::Array as Tuple;
 use reflex_runtime::fp::FpEnv;
 use reflex_runtime::tensor::Tensor;
@@ -51,7 +52,7 @@ pub struct Outputs {
 impl Session {
     pub(crate) fn open(
         program: &Arc<reflex_vm::program::Program>,
-        (mode, tier): (Mode, Option<Arc<CraneliftTier>>),
+        (mode, tier, allocator): (Mode, Option<Arc<CraneliftTier>>, AllocatorKind),
         threads: usize,
         outputs: Arc<OutputNames>,
     ) -> Result<Session> {
@@ -60,7 +61,7 @@ impl Session {
             Mode::Compiled => vm::Mode::Compiled,
             Mode::Tiered => vm::Mode::Tiered,
         };
-        let options = vm::Options { mode, ..vm::Options::default() };
+        let options = vm::Options { mode, allocator, ..vm::Options::default() };
         let vm = vm::Session::new(program, options)
             .map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
         Ok(Session { vm, tier, threads, outputs, extents: None })
@@ -74,19 +75,51 @@ impl Session {
 
     /// Calls a function in the program for the extents of its arguments, or in the general one.
     fn route(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<Any> {
+        let mut result = Any::NONE;
+        self.call_into(func, args, &mut result)?;
+        Ok(result)
+    }
+
+    /// [`Session::route`] with the result in place.
+    #[inline]
+    pub(crate) fn call_into(
+        &mut self,
+        func: u32,
+        args: &[AnyView<'_>],
+        result: &mut Any,
+    ) -> Result<()> {
+        if self.extents.is_some() {
+            return self.call_for_extents(func, args, result);
+        }
+        let code = self.vm.program().function(func);
+        if code.is_some_and(|code| code.calls_builtins_only) {
+            // No kernel runs, so nothing depends on threads or the floating-point state.
+            return Ok(self.vm.call_into(func, args, result)?);
+        }
+        self.enter(|vm| vm.call_into(func, args, result))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn call_for_extents(
+        &mut self,
+        func: u32,
+        args: &[AnyView<'_>],
+        result: &mut Any,
+    ) -> Result<()> {
         let counted = match &mut self.extents {
             None => None,
             Some(extents) => match extents.route(func, args)? {
-                Route::Special(session, func) => return session.route(func, args),
+                Route::Special(session, func) => return session.call_into(func, args, result),
                 Route::Counted(variant) => Some((variant, Instant::now())),
                 Route::General => None,
             },
         };
-        let value = self.enter(|vm| vm.call_func(func, args))?;
+        self.enter(|vm| vm.call_into(func, args, result))?;
         if let (Some((variant, start)), Some(extents)) = (counted, &self.extents) {
             extents.note(&variant, start.elapsed(), &|| extents::tensors(args));
         }
-        Ok(value)
+        Ok(())
     }
 
     /// Threads for parallel kernels, the caller's included, from now on.

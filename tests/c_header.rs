@@ -48,7 +48,7 @@ fn config() -> Config {
                 .to_owned(),
         ),
         export: ExportConfig {
-            include: ["ReflexMode", "ReflexText", "ReflexStatus"].map(String::from).to_vec(),
+            include: ["ReflexMode", "ReflexAllocator", "ReflexText", "ReflexStatus"].map(String::from).to_vec(),
             exclude: ["TVMFFIObject", "DLPackVersion"].map(String::from).to_vec(),
             rename: names.map(|(from, to)| (from.to_owned(), to.to_owned())).into_iter().collect(),
             item_types: vec![

@@ -16,10 +16,10 @@ from pathlib import Path
 import tvm_ffi
 
 __all__ = ["Cancelled", "FuelExhausted", "Program", "Session", "library_function", "load",
-           "memory", "register", "registered"]
+           "memory", "register", "registered", "set_memory_limit"]
 
 
-for _builtin in (OSError, NotImplementedError, RecursionError, TimeoutError):
+for _builtin in (MemoryError, OSError, NotImplementedError, RecursionError, TimeoutError):
     tvm_ffi.register_error(_builtin.__name__, _builtin)
 
 
@@ -75,15 +75,22 @@ def memory():
     return dict(zip(("live", "peak_live", "resident", "peak_resident"), _reflex["memory"]()))
 
 
+def set_memory_limit(limit):
+    """Bounds the bytes that tensors have in use at once: beyond it, calls raise `MemoryError`.
+    None takes the bound away."""
+    _reflex["set_memory_limit"](limit)
+
+
 class Program:
     """A loaded model, shared by sessions on any threads."""
 
     def __init__(self, handle):
         self._handle = handle
 
-    def session(self, mode="tiered"):
-        """Opens a session; `mode` is "bytecode", "compiled" or "tiered"."""
-        return Session(self._handle("session", mode))
+    def session(self, mode="tiered", device="cpu", memory_cfg="pooled"):
+        """Opens a session; `mode` is "bytecode", "compiled" or "tiered". `memory_cfg` is "pooled",
+        which keeps memory for reuse, or "naive", which gives it back at once."""
+        return Session(self._handle("session", mode, device, memory_cfg))
 
     def save(self, path):
         """Writes a library that `load` and TVM open; returns its size."""

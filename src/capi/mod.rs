@@ -8,6 +8,7 @@
 //! Handles are made by `*_new` and friends and given back to `*_free`. A session belongs to
 //! one thread at a time: a second call while one runs is an error, not a race.
 
+mod exclusive;
 mod packed;
 mod program;
 mod session;
@@ -104,6 +105,7 @@ fn panicked(payload: &(dyn StdAny + Send)) -> ReflexStatus {
 }
 
 /// Runs the body of an export.
+#[inline(always)]
 fn status(body: impl FnOnce() -> Result<()>) -> ReflexStatus {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => ReflexStatus::Ok,

@@ -1,16 +1,15 @@
 //! The same interface as packed functions, for languages that have tvm-ffi already: opening
-//! `libreflex.so` as a tvm-ffi module gives `load`, `register`, `registered`, `library_function`
-//! and `memory`, from which everything else is reached. `python/reflex` is written over them.
+//! `libreflex.so` as a tvm-ffi module gives `load`, `register`, `registered`, `library_function`,
+//! `memory` and `set_memory_limit`, from which everything else is reached. `python/reflex` is written over them.
 //!
 //! A program and a session are functions whose first argument is the name of what to do.
 
 use std::ffi::{c_int, c_void};
 use std::path::Path;
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use reflex_runtime::abi::TVMFFIAny;
-use reflex_runtime::alloc::device::{CPU, DeviceAllocator};
 use reflex_runtime::array::Array;
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::function::{Function, arg, guard};
@@ -18,11 +17,12 @@ use reflex_runtime::registry;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 
+use super::exclusive::Exclusive;
 use super::values::kept;
 use crate::error::{Error, Result};
 use crate::{
-    CallEvent, Canceller, Engine, Instrument, Mode, Program, SavedResult, Session, TimingOptions,
-    Verdict,
+    CallEvent, Canceller, Engine, Instrument, Mode, Program, SavedResult, Session, SessionOptions,
+    TimingOptions, Verdict, memory as usage,
 };
 
 type Outcome<T = Any> = std::result::Result<T, Raised>;
@@ -76,11 +76,20 @@ fn load(args: &[AnyView<'_>]) -> Outcome {
 fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> Outcome {
     match name {
         "session" => {
-            let mode: Mode =
-                string(args, 0)?.parse().map_err(|why: String| Raised::value_error(why))?;
-            let session = program.session(mode).map_err(raise)?;
-            let shared =
-                Arc::new(Shared { canceller: session.canceller(), session: Mutex::new(session) });
+            let wrong = |why: String| Raised::value_error(why);
+            let mode: Mode = string(args, 0)?.parse().map_err(wrong)?;
+            let mut options = SessionOptions::new(mode);
+            if let Some(device) = optional(args, 1)? {
+                options = options.device(device);
+            }
+            if let Some(kind) = optional(args, 2)? {
+                options = options.allocator(kind.parse().map_err(wrong)?);
+            }
+            let session = program.open(&options).map_err(raise)?;
+            let shared = Arc::new(Shared {
+                canceller: session.canceller(),
+                session: Exclusive::new(session),
+            });
             Ok(Function::new(move |args| session_method(&shared, string(args, 0)?, rest(args, 1)))
                 .into())
         }
@@ -101,7 +110,7 @@ fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> Outcom
 
 /// A session that any thread may try to use.
 struct Shared {
-    session: Mutex<Session>,
+    session: Exclusive<Session>,
     canceller: Canceller,
 }
 
@@ -115,15 +124,7 @@ impl Shared {
     }
 
     fn with<T>(&self, body: impl FnOnce(&mut Session) -> Result<T>) -> Outcome<T> {
-        let mut session = match self.session.try_lock() {
-            Ok(session) => session,
-            // A panic inside left the session as after an error.
-            Err(TryLockError::Poisoned(session)) => session.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                return Err(Raised::runtime_error("the session is in use"));
-            }
-        };
-        body(&mut session).map_err(raise)
+        self.session.with(body).map_err(raise)
     }
 }
 
@@ -137,7 +138,10 @@ fn session_method(shared: &Arc<Shared>, name: &str, args: &[AnyView<'_>]) -> Out
         "function" => {
             let (shared, func) = (Arc::clone(shared), string(args, 0)?);
             let number = shared.with(|s| s.find(func))?;
-            Ok(Function::new(move |args| shared.with(|s| s.call_number(number, args))).into())
+            let call = move |args: &[AnyView<'_>], result: &mut Any| {
+                shared.with(|s| s.call_into(number, args, result))
+            };
+            Ok(Function::in_place(call).into())
         }
         "set_input" => {
             let (func, inputs) = (string(args, 0)?, kept(rest(args, 1)).map_err(raise)?);
@@ -307,9 +311,20 @@ fn library_function(args: &[AnyView<'_>]) -> Outcome {
 
 /// `()`: bytes live, peak live, resident, peak resident.
 fn memory(_: &[AnyView<'_>]) -> Outcome {
-    let s = CPU.statistics();
+    let s = usage::statistics();
     let bytes = [s.live, s.peak_live, s.resident, s.peak_resident];
     Ok(Array::new(bytes.map(|bytes| Any::from(bytes as i64))).into())
+}
+
+/// `(bytes or None)`: bounds what tensors have in use at once.
+fn set_memory_limit(args: &[AnyView<'_>]) -> Outcome {
+    let bytes = match args.first() {
+        Some(value) if !value.is_none() => usize::try_from(arg::<i64>(args, 0)?)
+            .map_err(|_| Raised::value_error("the limit is negative"))?,
+        _ => usize::MAX,
+    };
+    usage::set_memory_limit(bytes);
+    Ok(Any::NONE)
 }
 
 /// Runs a function of this file in the packed convention.
@@ -361,4 +376,5 @@ exports! {
     __tvm_ffi_registered = registered;
     __tvm_ffi_library_function = library_function;
     __tvm_ffi_memory = memory;
+    __tvm_ffi_set_memory_limit = set_memory_limit;
 }

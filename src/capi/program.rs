@@ -5,12 +5,11 @@ use std::path::Path;
 use std::ptr;
 
 use reflex_runtime::abi::TVMFFIAny;
-use reflex_runtime::alloc::device::{self, CPU, DeviceAllocator};
 use reflex_runtime::value::Any;
 
 use super::{ReflexStatus, give, live, quiet, status, text};
 use crate::error::{Error, Result};
-use crate::{Engine, Program};
+use crate::{Engine, Program, memory};
 
 /// Loads models.
 pub struct ReflexEngine(Engine);
@@ -93,8 +92,8 @@ pub unsafe extern "C" fn reflex_engine_new(
             builder = builder.threads(options.threads.max(1) as usize);
             match options.cache_bytes {
                 0 => {}
-                u64::MAX => device::set_cache_limit(0),
-                bytes => device::set_cache_limit(usize::try_from(bytes).unwrap_or(usize::MAX)),
+                u64::MAX => memory::set_cache_limit(0),
+                bytes => memory::set_cache_limit(usize::try_from(bytes).unwrap_or(usize::MAX)),
             }
         }
         let engine = Box::into_raw(Box::new(ReflexEngine(builder.build()?)));
@@ -212,7 +211,7 @@ pub unsafe extern "C" fn reflex_program_function(
 /// `out` is null or may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_memory(out: *mut ReflexMemory) -> ReflexStatus {
-    let statistics = CPU.statistics();
+    let statistics = memory::statistics();
     let memory = ReflexMemory {
         live: statistics.live as u64,
         peak_live: statistics.peak_live as u64,
@@ -221,6 +220,13 @@ pub unsafe extern "C" fn reflex_memory(out: *mut ReflexMemory) -> ReflexStatus {
     };
     // SAFETY: by the contract.
     status(|| unsafe { give(out, memory) })
+}
+
+/// Bounds what tensors of this process have in use at once, in bytes: beyond it, runs fail with
+/// a `MemoryError`. `UINT64_MAX` is no bound, which is how it begins.
+#[unsafe(no_mangle)]
+pub extern "C" fn reflex_set_memory_limit(bytes: u64) {
+    memory::set_memory_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
 }
 
 /// # Safety

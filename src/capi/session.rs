@@ -1,19 +1,19 @@
 //! Sessions for C.
 
-use std::cell::UnsafeCell;
 use std::ffi::c_char;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 
+use super::exclusive::Exclusive;
 use super::program::{ReflexProgram, free};
 use super::values::kept;
 use super::{ReflexStatus, give, live, quiet, slice, status, text, views};
 use crate::error::{Error, Result};
-use crate::{Canceller, Mode, SavedResult, Session};
+use crate::memory::AllocatorKind;
+use crate::{Canceller, Mode, SavedResult, Session, SessionOptions};
 
 /// How functions run. All modes give the same bits.
 #[repr(C)]
@@ -28,10 +28,7 @@ pub enum ReflexMode {
 }
 
 /// One thread's running state of a program.
-pub struct ReflexSession {
-    session: UnsafeCell<Session>,
-    busy: AtomicBool,
-}
+pub struct ReflexSession(Exclusive<Session>);
 
 /// Stops a session's run from another thread.
 pub struct ReflexCanceller(Canceller);
@@ -40,24 +37,13 @@ pub struct ReflexCanceller(Canceller);
 ///
 /// # Safety
 /// `session` is null or live.
+#[inline(always)]
 pub(super) unsafe fn with<T>(
     session: *mut ReflexSession,
     body: impl FnOnce(&mut Session) -> Result<T>,
 ) -> Result<T> {
-    struct Idle<'a>(&'a AtomicBool);
-    impl Drop for Idle<'_> {
-        fn drop(&mut self) {
-            self.0.store(false, Ordering::Release);
-        }
-    }
     // SAFETY: by the caller's contract.
-    let shared = unsafe { live(session, "the session") }?;
-    if shared.busy.swap(true, Ordering::Acquire) {
-        return Err(Error::input("the session is in use"));
-    }
-    let _idle = Idle(&shared.busy);
-    // SAFETY: the flag was clear, so nobody else uses the session until it is cleared.
-    body(unsafe { &mut *shared.session.get() })
+    unsafe { live(session, "the session") }?.0.with(body)
 }
 
 impl ReflexMode {
@@ -72,6 +58,48 @@ impl ReflexMode {
     }
 }
 
+/// How a session is opened. Zeroes are the defaults.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ReflexSessionOptions {
+    /// A `ReflexMode`.
+    pub mode: i32,
+    /// A `ReflexAllocator`.
+    pub allocator: i32,
+    /// Where the session computes, such as `cpu`; null is `cpu`.
+    pub device: *const c_char,
+}
+
+/// What becomes of the memory of tensors that a run gives up.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub enum ReflexAllocator {
+    /// It is kept for reuse, within bounds.
+    Pooled = 0,
+    /// It goes back to the system at once.
+    Naive = 1,
+}
+
+impl ReflexSessionOptions {
+    /// # Safety
+    /// `device` is null or a string.
+    unsafe fn checked(&self) -> Result<SessionOptions> {
+        let known = [
+            (ReflexAllocator::Pooled, AllocatorKind::Pooled),
+            (ReflexAllocator::Naive, AllocatorKind::Naive),
+        ];
+        let kind = known.into_iter().find(|(c, _)| *c as i32 == self.allocator);
+        let unknown = || Error::input(format!("there is no allocator {}", self.allocator));
+        let (_, kind) = kind.ok_or_else(unknown)?;
+        let options = SessionOptions::new(ReflexMode::of(self.mode)?).allocator(kind);
+        if self.device.is_null() {
+            return Ok(options);
+        }
+        // SAFETY: by the caller's contract.
+        Ok(options.device(unsafe { text(self.device, "the device") }?))
+    }
+}
+
 /// Opens a session; `mode` is a `ReflexMode`.
 ///
 /// # Safety
@@ -82,12 +110,28 @@ pub unsafe extern "C" fn reflex_session_new(
     mode: i32,
     out: *mut *mut ReflexSession,
 ) -> ReflexStatus {
+    let device = std::ptr::null();
+    let options = ReflexSessionOptions { mode, allocator: ReflexAllocator::Pooled as i32, device };
+    // SAFETY: by the contract.
+    unsafe { reflex_session_open(program, &options, out) }
+}
+
+/// Opens a session with options.
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reflex_session_open(
+    program: *const ReflexProgram,
+    options: *const ReflexSessionOptions,
+    out: *mut *mut ReflexSession,
+) -> ReflexStatus {
     status(|| {
-        let mode = ReflexMode::of(mode)?;
         // SAFETY: by the contract.
-        let session = unsafe { live(program, "the program") }?.0.session(mode)?;
-        let session = UnsafeCell::new(session);
-        let session = Box::new(ReflexSession { session, busy: AtomicBool::new(false) });
+        let options = unsafe { live(options, "the options")?.checked()? };
+        // SAFETY: by the contract.
+        let session = unsafe { live(program, "the program") }?.0.open(&options)?;
+        let session = Box::new(ReflexSession(Exclusive::new(session)));
         // SAFETY: by the contract.
         unsafe { give(out, Box::into_raw(session)) }
     })
@@ -182,13 +226,13 @@ pub unsafe extern "C" fn reflex_call_number(
     result: *mut TVMFFIAny,
 ) -> ReflexStatus {
     status(|| {
+        let mut value = Any::NONE;
         // SAFETY: by the contract.
-        let value = unsafe {
+        unsafe {
             let args = views(args, count)?;
-            with(session, |s| s.call_number(number, args))?
-        };
-        // SAFETY: by the contract.
-        unsafe { give(result, value.into_raw()) }
+            with(session, |s| s.call_into(number, args, &mut value))?;
+            give(result, value.into_raw())
+        }
     })
 }
 

@@ -73,6 +73,18 @@ impl Function {
     where
         F: Fn(&[AnyView<'_>]) -> Result<Any, Error> + Send + Sync + 'static,
     {
+        Function::in_place(move |args, result| {
+            *result = closure(args)?;
+            Ok(())
+        })
+    }
+
+    /// [`Function::new`] of a closure that stores its result in the None it is given, which
+    /// saves a copy.
+    pub fn in_place<F>(closure: F) -> Function
+    where
+        F: Fn(&[AnyView<'_>], &mut Any) -> Result<(), Error> + Send + Sync + 'static,
+    {
         make(call_closure::<F>, closure)
     }
 
@@ -151,13 +163,14 @@ unsafe extern "C" fn call_closure<F>(
     result: *mut TVMFFIAny,
 ) -> c_int
 where
-    F: Fn(&[AnyView<'_>]) -> Result<Any, Error>,
+    F: Fn(&[AnyView<'_>], &mut Any) -> Result<(), Error>,
 {
-    // SAFETY: `Function::new` pairs this code with an `F`; the arguments are valid
+    // SAFETY: `Function::in_place` pairs this code with an `F`; the arguments are valid
     // for the call, by the calling convention.
     let (closure, args) = unsafe { (state::<F>(this), AnyView::slice_from_raw(args, count)) };
-    match guard(|| closure(args)) {
-        Ok(value) => {
+    let mut value = Any::NONE;
+    match guard(|| closure(args, &mut value)) {
+        Ok(()) => {
             // SAFETY: the caller passes a None to overwrite.
             unsafe { result.write(value.into_raw()) };
             0

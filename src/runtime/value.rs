@@ -310,17 +310,24 @@ impl<'a> AnyView<'a> {
         Error::type_error(format!("expected `{expected}`, got `{}`", self.type_key()))
     }
 
+    /// Whether the same bits are an owned value, once an object in it is counted.
+    #[inline]
+    pub fn is_owned_kind(&self) -> bool {
+        !matches!(
+            self.0.type_index,
+            index::RAW_STR | index::BYTE_ARRAY_PTR | index::OBJECT_RVALUE_REF
+        )
+    }
+
     /// An owned value of the same meaning; borrowed strings and bytes are copied.
     #[inline]
     pub fn to_owned(&self) -> Any {
-        match self.0.type_index {
-            index::RAW_STR | index::BYTE_ARRAY_PTR | index::OBJECT_RVALUE_REF => self.own_special(),
-            _ => {
-                let owned = ManuallyDrop::new(Any(self.0));
-                // The clone counts the reference; the bits in `owned` never do.
-                Any::clone(&owned)
-            }
+        if !self.is_owned_kind() {
+            return self.own_special();
         }
+        let owned = ManuallyDrop::new(Any(self.0));
+        // The clone counts the reference; the bits in `owned` never do.
+        Any::clone(&owned)
     }
 
     /// An owned value that may outlive what the view borrows from: as

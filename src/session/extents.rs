@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::session::Canceller;
 
 use super::Session;
-use crate::Mode;
 use crate::error::Result;
+use crate::options::{Mode, SessionOptions};
 use crate::program::Program;
 use crate::specialise::{Special, Specialiser, Variant, copies};
 
@@ -23,6 +24,7 @@ pub(crate) struct Extents {
     specialiser: Arc<Specialiser>,
     general: Program,
     canceller: Canceller,
+    allocator: AllocatorKind,
     /// Functions with extents that differ from call to call, and their names.
     dynamic: Vec<(u32, String)>,
     /// Extents seen here, those of the last call first.
@@ -49,16 +51,17 @@ impl Extents {
     pub(crate) fn new(
         specialiser: Arc<Specialiser>,
         general: Program,
-        canceller: Canceller,
+        (canceller, allocator): (Canceller, AllocatorKind),
         dynamic: Vec<(u32, String)>,
     ) -> Extents {
-        Extents { specialiser, general, canceller, dynamic, known: Vec::new() }
+        Extents { specialiser, general, canceller, allocator, dynamic, known: Vec::new() }
     }
 
     /// A session of a program for extents, cancelled with the general one.
-    pub(crate) fn open(special: &Special, canceller: &Canceller) -> Result<Session> {
-        let mut session = special.program.session(Mode::Compiled)?;
-        session.vm().follow(canceller);
+    pub(crate) fn open(&self, special: &Special) -> Result<Session> {
+        let options = SessionOptions::new(Mode::Compiled).allocator(self.allocator);
+        let mut session = special.program.open(&options)?;
+        session.vm().follow(&self.canceller);
         Ok(session)
     }
 
@@ -90,7 +93,7 @@ impl Extents {
                 None => self.known.insert(0, Known { variant, session: None }),
             }
         }
-        let Known { variant, session } = &mut self.known[0];
+        let Known { variant, session } = &self.known[0];
         let Some(special) = variant.special() else {
             return Ok(match variant.counts() {
                 true => Route::Counted(variant.clone()),
@@ -99,8 +102,10 @@ impl Extents {
         };
         let func = special.func;
         if session.is_none() {
-            *session = Some(Extents::open(special, &self.canceller)?);
+            let opened = self.open(special)?;
+            self.known[0].session = Some(opened);
         }
+        let session = &mut self.known[0].session;
         Ok(session.as_mut().map_or(Route::General, |session| Route::Special(session, func)))
     }
 }

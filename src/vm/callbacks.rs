@@ -128,14 +128,11 @@ unsafe extern "C" fn leave(session: *mut SessionAbi, pc: u32) -> CodePtr {
     // SAFETY: by the contract of the callback, which also says that `pc` is a return.
     unsafe {
         let (state, func, op) = at(session, pc);
-        let value = match op {
-            Op::Ret { result } => State::owned(state, (*state).abi.regs, result),
-            _ => {
-                debug_assert!(false, "machine code used `leave` for {op:?}");
-                TVMFFIAny::NONE
-            }
+        let Op::Ret { result } = op else {
+            debug_assert!(false, "machine code used `leave` for {op:?}");
+            std::hint::unreachable_unchecked()
         };
-        let left = State::pop_frame(state, func, value);
+        let left = State::pop_frame(state, func, result);
         match left.flags {
             FRAME_BASE => (*state).abi.glue.exit,
             FRAME_NATIVE => (*state).abi.glue.returned,

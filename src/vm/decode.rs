@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use crate::abi::{DISCARD, FRAME_HEADER_SLOTS};
-use crate::builtins::Builtin;
+use crate::builtins::{Builtin, Runs};
 use crate::bytecode::{Arg, Args, Instr, Reg};
 use crate::executable::{Executable, FuncKind, Function};
 use crate::liveness::Liveness;
@@ -195,6 +195,8 @@ pub struct FuncCode {
     /// Whether this is native code of TVM's compiled mode, which works on the frame's
     /// registers in memory: tiers are not offered it, and recordings end at it.
     pub is_foreign: bool,
+    /// Whether it runs no code but the VM's own: no packed function, no other VM function.
+    pub calls_builtins_only: bool,
     /// The operations.
     pub ops: Box<[Op]>,
     /// The arguments of all operations.
@@ -314,8 +316,19 @@ impl Decoder<'_> {
             all.filter(|(op, _)| allocates(op)).map(|(_, pc)| pc).collect();
         let first_allocation = self.allocations;
         self.allocations += allocations.len() as u32;
+        let own = |op: &Op| match op {
+            Op::Builtin { builtin, .. } => builtin.runs() == Runs::Vm,
+            Op::CallPacked { .. } | Op::CallVm { .. } | Op::InvokeClosure { .. } => false,
+            Op::Copy { .. }
+            | Op::Kill { .. }
+            | Op::Branch { .. }
+            | Op::Goto { .. }
+            | Op::LoopBack { .. }
+            | Op::Ret { .. } => true,
+        };
         let mut code = FuncCode {
             index,
+            calls_builtins_only: ops.iter().all(own),
             num_args: function.num_args as u32,
             num_regs,
             frame_slots: num_regs + 1 + max_args as u32 + FRAME_HEADER_SLOTS as u32,
@@ -336,6 +349,7 @@ impl Decoder<'_> {
         let result = Source::new(ArgSource::LastUse(num_args));
         FuncCode {
             index,
+            calls_builtins_only: false,
             num_args,
             num_regs,
             frame_slots: num_regs + 1 + args.len + FRAME_HEADER_SLOTS as u32,

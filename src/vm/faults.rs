@@ -107,11 +107,9 @@ impl State {
             }
             let missing = || Error::runtime_error("a tier failed without saying why");
             let error = (*state).error.take();
-            let mut error = error.unwrap_or_else(|| RunError::new(Reason::Failed, missing()));
+            let error = error.unwrap_or_else(|| RunError::new(Reason::Failed, missing()));
             innermost.extend(outermost);
-            error.frames = innermost;
-            error.depth = depth;
-            error
+            error.at(innermost, depth)
         }
     }
 }

@@ -227,8 +227,7 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
                     }
                 }
                 Op::Ret { result } => {
-                    let value = State::owned(state, regs, result);
-                    let left = State::pop_frame(state, func, value);
+                    let left = State::pop_frame(state, func, result);
                     if left.flags & FRAME_BASE != 0 {
                         return Exit::Done;
                     }

@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 
+use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::error::Error;
 use reflex_runtime::value::{Any, AnyView};
 
@@ -60,7 +61,7 @@ fn stack_low() -> usize {
     }
 }
 
-/// Calls `func` from the host or a callback, and returns its result.
+/// Calls `func` from the host or a callback, and stores its result in `result`.
 ///
 /// # Safety
 /// `state` is live and not executing, or executing a packed call of this thread; `parts`
@@ -69,7 +70,8 @@ pub unsafe fn run_base(
     state: *mut State,
     func: &FuncCode,
     parts: [&[AnyView<'_>]; 2],
-) -> Result<Any, RunError> {
+    result: &mut Any,
+) -> Result<(), RunError> {
     // Looking a thread's variable up costs a call in a shared library; once is enough.
     let running: *const Cell<*mut State> = RUNNING.with(std::ptr::from_ref);
     // SAFETY: variables of a thread without destructors live as long as it does, and this
@@ -99,7 +101,10 @@ pub unsafe fn run_base(
         running.set(state);
         let pushed = State::push_values(state, func, parts, fields);
         let outcome = match pushed.and_then(|_| drive_guarded(state)) {
-            Ok(()) => Ok((*state).result.take()),
+            Ok(()) => {
+                *result = (*state).result.take();
+                Ok(())
+            }
             Err(()) => Err(failed_run(state, depth)),
         };
         running.set(outer);
@@ -138,6 +143,12 @@ pub fn running(vm: &AnyView<'_>) -> Result<*mut State, Error> {
         Some(vm) if !vm.is_null() && std::ptr::eq(state.cast(), vm) => Ok(state),
         _ => Err(Error::type_error("the VM argument is not the VM that runs on this thread")),
     }
+}
+
+/// The allocator of the session that `vm` stands for; of another one's VM the usual one.
+pub fn allocator(vm: &AnyView<'_>) -> AllocatorKind {
+    // SAFETY: `running` says that the state is live and executes on this thread.
+    running(vm).map_or_else(|_| AllocatorKind::default(), |state| unsafe { (*state).allocator })
 }
 
 /// Calls a closure from a packed function that was given `vm`, the value of `%vm`.
@@ -184,6 +195,8 @@ pub fn call_back(
         let program = &*std::sync::Arc::as_ptr(&(*state).program);
         let func = program.function(closure.func).ok_or_else(|| callee.mismatch("function"))?;
         let parts = [args, AnyView::slice(&closure.captured)];
-        run_base(state, func, parts).map_err(RunError::into_error)
+        let mut result = Any::NONE;
+        run_base(state, func, parts, &mut result).map_err(RunError::into_error)?;
+        Ok(result)
     }
 }

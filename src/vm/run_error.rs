@@ -32,12 +32,17 @@ pub struct FrameInfo {
 }
 
 /// An error of a run, with the frames that were active.
+///
+/// One word, so that results of runs stay in registers.
 #[derive(Debug)]
-pub struct RunError {
-    pub(crate) error: Error,
-    pub(crate) reason: Reason,
-    pub(crate) frames: Vec<FrameInfo>,
-    pub(crate) depth: usize,
+pub struct RunError(Box<Failure>);
+
+#[derive(Debug)]
+struct Failure {
+    error: Error,
+    reason: Reason,
+    frames: Vec<FrameInfo>,
+    depth: usize,
 }
 
 /// Frames listed at each end of a deep stack.
@@ -45,34 +50,40 @@ pub(crate) const LISTED: usize = 8;
 
 impl RunError {
     pub(crate) fn new(reason: Reason, error: Error) -> RunError {
-        RunError { error, reason, frames: Vec::new(), depth: 0 }
+        RunError(Box::new(Failure { error, reason, frames: Vec::new(), depth: 0 }))
+    }
+
+    /// The same error with the frames that are listed of `depth` active ones.
+    pub(crate) fn at(mut self, frames: Vec<FrameInfo>, depth: usize) -> RunError {
+        (self.0.frames, self.0.depth) = (frames, depth);
+        self
     }
 
     /// The error value: kind and message.
     pub fn error(&self) -> &Error {
-        &self.error
+        &self.0.error
     }
 
     /// Why the run ended.
     pub fn reason(&self) -> Reason {
-        self.reason
+        self.0.reason
     }
 
     /// Active frames, innermost first. Of a deep stack only the innermost and outermost
     /// are listed; [`RunError::depth`] counts all.
     pub fn frames(&self) -> &[FrameInfo] {
-        &self.frames
+        &self.0.frames
     }
 
     /// How many frames were active.
     pub fn depth(&self) -> usize {
-        self.depth
+        self.0.depth
     }
 
     /// The error as a value for other languages, with the frames as its backtrace.
     pub fn into_error(self) -> Error {
-        let backtrace: String = self.frames.iter().map(|frame| format!("{frame}\n")).collect();
-        let (kind, message) = (self.error.kind(), self.error.message());
+        let backtrace: String = self.0.frames.iter().map(|frame| format!("{frame}\n")).collect();
+        let (kind, message) = (self.0.error.kind(), self.0.error.message());
         Error::with_context(&kind, &message, &backtrace, None, None)
     }
 }
@@ -89,10 +100,10 @@ impl fmt::Display for FrameInfo {
 
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.error)?;
-        for (at, frame) in self.frames.iter().enumerate() {
-            if at == LISTED && self.depth > self.frames.len() {
-                write!(f, "\n  ... {} more frames", self.depth - self.frames.len())?;
+        write!(f, "{}", self.0.error)?;
+        for (at, frame) in self.0.frames.iter().enumerate() {
+            if at == LISTED && self.0.depth > self.0.frames.len() {
+                write!(f, "\n  ... {} more frames", self.0.depth - self.0.frames.len())?;
             }
             write!(f, "\n  in {frame}")?;
         }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use reflex_runtime::abi::{TVMFFIAny, type_index};
+use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::value::{Any, AnyView};
@@ -54,13 +55,16 @@ pub struct Options {
     pub stack_slots: usize,
     /// Most frames at once.
     pub depth_limit: u32,
+    /// Where storages of the session come from.
+    pub allocator: AllocatorKind,
 }
 
 impl Default for Options {
     fn default() -> Options {
         // Miri touches all memory it maps.
         let stack_slots = if cfg!(miri) { 1 << 13 } else { 1 << 24 };
-        Options { mode: Mode::default(), stack_slots, depth_limit: 1_000_000 }
+        let allocator = AllocatorKind::default();
+        Options { mode: Mode::default(), stack_slots, depth_limit: 1_000_000, allocator }
     }
 }
 
@@ -156,6 +160,7 @@ impl Session {
             program: Arc::clone(program),
             mode: options.mode,
             tier,
+            allocator: options.allocator,
             stack,
             error: None,
             result: Any::NONE,
@@ -214,7 +219,20 @@ impl Session {
 
     /// Calls VM function number `func` (see [`Program::find`]).
     pub fn call_func(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<Any, RunError> {
-        self.run_parts(func, [args, &[]])
+        let mut result = Any::NONE;
+        self.call_into(func, args, &mut result)?;
+        Ok(result)
+    }
+
+    /// [`Session::call_func`] that stores the result in place: hosts that are called themselves
+    /// pass values on without a copy at each step.
+    pub fn call_into(
+        &mut self,
+        func: u32,
+        args: &[AnyView<'_>],
+        result: &mut Any,
+    ) -> Result<(), RunError> {
+        self.run_parts(func, [args, &[]], result)
     }
 
     /// Calls a closure or function value.
@@ -232,10 +250,17 @@ impl Session {
     fn run_closure(&mut self, closure: &Closure, args: &[AnyView<'_>]) -> Result<Any, RunError> {
         // SAFETY: the state is live.
         unsafe { check_closure(self.state.as_ptr(), closure, args.len()) }.map_err(failed)?;
-        self.run_parts(closure.func, [args, AnyView::slice(&closure.captured)])
+        let mut result = Any::NONE;
+        self.run_parts(closure.func, [args, AnyView::slice(&closure.captured)], &mut result)?;
+        Ok(result)
     }
 
-    fn run_parts(&mut self, func: u32, parts: [&[AnyView<'_>]; 2]) -> Result<Any, RunError> {
+    fn run_parts(
+        &mut self,
+        func: u32,
+        parts: [&[AnyView<'_>]; 2],
+        result: &mut Any,
+    ) -> Result<(), RunError> {
         let state = self.state.as_ptr();
         let program: *const Program = Arc::as_ptr(self.program());
         // SAFETY: the state holds the program as long as the session lives.
@@ -249,7 +274,7 @@ impl Session {
         }
         // SAFETY: the state is live, and exclusively ours: the host holds the session, so
         // no run of it is in progress.
-        unsafe { run_base(state, code, parts) }
+        unsafe { run_base(state, code, parts, result) }
     }
 
     /// Arrivals at a site since the tier was last asked about it, and how many make it hot.

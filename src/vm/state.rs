@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use reflex_runtime::abi::{TVMFFIAny, TVMFFIObject, type_index};
+use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::object;
 use reflex_runtime::value::{Any, AnyView};
 
@@ -44,6 +45,8 @@ pub struct State {
     pub program: Arc<Program>,
     pub mode: Mode,
     pub tier: Option<Arc<dyn Tier>>,
+    /// Where storages come from.
+    pub allocator: AllocatorKind,
     pub stack: Stack,
     /// Set before `ERROR` is returned by anything.
     pub error: Option<RunError>,
@@ -112,6 +115,27 @@ pub unsafe fn duplicate(value: TVMFFIAny) -> TVMFFIAny {
     value
 }
 
+/// Writes what `value` borrows to `slot`, owned.
+///
+/// # Safety
+/// `slot` may be written, and holds nothing to release.
+#[inline(always)]
+unsafe fn keep(value: &AnyView<'_>, slot: *mut TVMFFIAny) {
+    // SAFETY: a view is valid; what is copied bit by bit becomes owned with its count.
+    unsafe {
+        if value.is_owned_kind() {
+            // In one piece: a value that is written in parts and then read whole has to wait
+            // for the cache.
+            slot.copy_from_nonoverlapping(value.as_raw(), 1);
+            if value.type_index() >= type_index::STATIC_OBJECT_BEGIN {
+                object::increment((*slot).payload.obj);
+            }
+        } else {
+            slot.write(value.to_owned().into_raw());
+        }
+    }
+}
+
 /// Stores an owned value in register `dst` of the frame at `regs`, or drops it.
 ///
 /// # Safety
@@ -154,6 +178,30 @@ impl State {
                 ArgSource::LastUse(reg) => regs.add(reg as usize).replace(TVMFFIAny::NONE),
                 ArgSource::Const(at) => duplicate(*(*state).abi.consts.add(at as usize)),
                 ArgSource::Vm => (*state).abi.vm_value,
+            }
+        }
+    }
+
+    /// [`State::owned`] into a slot, in one piece.
+    ///
+    /// # Safety
+    /// As for [`State::owned`]; `slot` may be written, holds nothing to release and is no
+    /// register of the frame.
+    #[inline(always)]
+    pub unsafe fn own_into(
+        state: *mut State,
+        regs: *mut TVMFFIAny,
+        source: Source,
+        slot: *mut TVMFFIAny,
+    ) {
+        // SAFETY: as for `owned`; only registers are ever a last use.
+        unsafe {
+            let from = State::bases(state, regs)[source.kind()].add(source.index() as usize);
+            slot.copy_from_nonoverlapping(from, 1);
+            if let ArgSource::LastUse(reg) = source.get() {
+                *regs.add(reg as usize) = TVMFFIAny::NONE;
+            } else if (*slot).type_index >= type_index::STATIC_OBJECT_BEGIN {
+                object::increment((*slot).payload.obj);
             }
         }
     }
@@ -274,7 +322,7 @@ impl State {
         unsafe {
             let new = State::open_frame(state, func, fields)?;
             for (at, &source) in sources.iter().enumerate() {
-                *new.add(at) = State::owned(state, regs, source);
+                State::own_into(state, regs, source, new.add(at));
             }
             clear(new, sources.len(), func);
             (*state).abi.pc = 0;
@@ -287,6 +335,7 @@ impl State {
     ///
     /// # Safety
     /// `state` is live; the parts together number the parameters of `func`.
+    #[inline(always)]
     pub unsafe fn push_values(
         state: *mut State,
         func: &FuncCode,
@@ -297,11 +346,12 @@ impl State {
         // SAFETY: as in `push_call`.
         unsafe {
             let new = State::open_frame(state, func, fields)?;
-            let values = parts.into_iter().flatten();
             let mut count = 0;
-            for (at, value) in values.enumerate() {
-                *new.add(at) = value.to_owned().into_raw();
-                count = at + 1;
+            for part in parts {
+                for value in part {
+                    keep(value, new.add(count));
+                    count += 1;
+                }
             }
             clear(new, count, func);
             (*state).abi.pc = 0;
@@ -310,28 +360,35 @@ impl State {
         }
     }
 
-    /// Releases the current frame and gives `value` to its caller or, from a base
+    /// Releases the current frame and gives `result` to its caller or, from a base
     /// frame, to the host.
     ///
     /// # Safety
-    /// `state` is live with a current frame of `func`; ownership of `value` moves.
+    /// `state` is live with a current frame of `func`, whose source `result` is.
     #[inline(always)]
-    pub unsafe fn pop_frame(state: *mut State, func: &FuncCode, value: TVMFFIAny) -> FrameHeader {
+    pub unsafe fn pop_frame(state: *mut State, func: &FuncCode, result: Source) -> FrameHeader {
         // SAFETY: registers are valid owned values; the caller's frame is below.
         unsafe {
             let regs = (*state).abi.regs;
             let left = *header(regs);
+            let mut unused = TVMFFIAny::NONE;
+            let slot = if left.flags & FRAME_BASE != 0 {
+                (&raw mut (*state).result).cast()
+            } else if left.dst == DISCARD {
+                &raw mut unused
+            } else {
+                left.caller.add(left.dst as usize)
+            };
+            let old = *slot;
+            State::own_into(state, regs, result, slot);
             for at in 0..func.num_regs as usize {
                 release(*regs.add(at));
             }
+            release(old);
+            release(unused);
             (*state).abi.depth -= 1;
             (*state).abi.regs = left.caller;
             (*state).abi.pc = left.return_pc;
-            if left.flags & FRAME_BASE != 0 {
-                (*state).result = Any::from_raw(value);
-            } else {
-                store(left.caller, left.dst, value);
-            }
             left
         }
     }

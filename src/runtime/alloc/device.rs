@@ -73,11 +73,52 @@ pub trait DeviceAllocator: Send + Sync {
     fn statistics(&self) -> Statistics;
 }
 
-/// The CPU's allocator.
+/// The CPU's memory.
 #[derive(Debug)]
-pub struct Cpu(());
+pub struct Cpu {
+    kind: AllocatorKind,
+}
 
-/// The process's [`Cpu`] allocator.
+/// How memory that is given up is treated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AllocatorKind {
+    /// It is kept for reuse, within bounds.
+    #[default]
+    Pooled,
+    /// It goes back to the system at once.
+    Naive,
+}
+
+impl AllocatorKind {
+    /// The CPU's allocator of this kind. What both give out is counted together.
+    pub fn on_cpu(self) -> &'static Cpu {
+        match self {
+            AllocatorKind::Pooled => &CPU,
+            AllocatorKind::Naive => &CPU_NAIVE,
+        }
+    }
+}
+
+impl std::fmt::Display for AllocatorKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            AllocatorKind::Pooled => "pooled",
+            AllocatorKind::Naive => "naive",
+        })
+    }
+}
+
+impl std::str::FromStr for AllocatorKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<AllocatorKind, String> {
+        let kinds = [AllocatorKind::Pooled, AllocatorKind::Naive];
+        let found = kinds.into_iter().find(|kind| kind.to_string() == text);
+        found.ok_or_else(|| format!("no allocator {text:?}; use pooled or naive"))
+    }
+}
+
+/// The process's pooled [`Cpu`] allocator.
 ///
 /// ```
 /// use reflex_runtime::alloc::device::{ALIGNMENT, CPU, DeviceAllocator};
@@ -86,7 +127,8 @@ pub struct Cpu(());
 /// // SAFETY: the block came from `CPU` and is used no more.
 /// unsafe { CPU.release(block) };
 /// ```
-pub static CPU: Cpu = Cpu(());
+pub static CPU: Cpu = Cpu { kind: AllocatorKind::Pooled };
+static CPU_NAIVE: Cpu = Cpu { kind: AllocatorKind::Naive };
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK_LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -125,7 +167,12 @@ impl DeviceAllocator for Cpu {
             LIVE.fetch_sub(class.size, Ordering::Relaxed);
             return Err(over_limit(bytes));
         }
-        let cached = CACHE.try_with(|cache| cache.borrow_mut().take(class)).ok().flatten();
+        let cached = match self.kind {
+            AllocatorKind::Naive => None,
+            AllocatorKind::Pooled => {
+                CACHE.try_with(|cache| cache.borrow_mut().take(class)).ok().flatten()
+            }
+        };
         let Some(data) = cached.or_else(|| obtain(class.size)) else {
             LIVE.fetch_sub(class.size, Ordering::Relaxed);
             return Err(exhausted(bytes));
@@ -140,8 +187,8 @@ impl DeviceAllocator for Cpu {
     unsafe fn release(&self, block: Block) {
         LIVE.fetch_sub(block.size, Ordering::Relaxed);
         let class = Class::of(block.size);
-        let kept =
-            CACHE.try_with(|cache| cache.borrow_mut().keep(class, block.data)).unwrap_or(false);
+        let kept = self.kind == AllocatorKind::Pooled
+            && CACHE.try_with(|cache| cache.borrow_mut().keep(class, block.data)).unwrap_or(false);
         if !kept {
             // SAFETY: the block is unused, and was obtained with its class's size.
             unsafe { give_back(block.data, block.size) };

@@ -1,12 +1,13 @@
 //! Storages, tensors in them, views and moves between devices (the CPU is built).
 
 use reflex_runtime::abi::{DLDevice, DLTensor};
-use reflex_runtime::alloc::device::CPU;
 use reflex_runtime::error::Error;
 use reflex_runtime::shape::Shape;
 use reflex_runtime::storage::Storage;
 use reflex_runtime::tensor::{self, Tensor};
 use reflex_runtime::value::{Any, AnyView};
+
+use crate::reentry;
 
 use super::{Context, arity, exactly, int};
 
@@ -57,7 +58,8 @@ pub fn alloc_storage(cx: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     }
     let dtype = args[3].as_dtype().ok_or_else(|| args[3].mismatch("DataType"))?;
     check_scope(args.get(4))?;
-    Ok(Storage::new(&CPU, tensor::byte_size(shape, dtype)?)?.into())
+    let allocator = reentry::allocator(&args[0]).on_cpu();
+    Ok(Storage::new(allocator, tensor::byte_size(shape, dtype)?)?.into())
 }
 
 pub fn alloc_tensor(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {

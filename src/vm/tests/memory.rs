@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use reflex_runtime::alloc::device::{self, CPU, DeviceAllocator};
+use reflex_runtime::alloc::device::{self, AllocatorKind, CPU, DeviceAllocator};
 use reflex_runtime::dtype::DType;
 use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::Tensor;
@@ -18,7 +18,7 @@ const LARGEST: i64 = 6_200_000;
 const SIZES: i64 = 400;
 
 /// `main(s)`: a tensor of shape `s`, made beside another one of the same size.
-fn session() -> Session {
+fn session(allocator: AllocatorKind) -> Session {
     let mut b = ExecBuilder::new();
     b.function("main", 1).unwrap();
     let (dtype, scope) = (b.dtype(DType::U8), b.string("global"));
@@ -32,13 +32,13 @@ fn session() -> Session {
     b.emit_ret(Reg(2)).unwrap();
     b.end_function().unwrap();
     let program = Program::load(verify(b.finish().unwrap()).unwrap(), &[]).unwrap();
-    Session::new(&Arc::new(program), Options::default()).unwrap()
+    Session::new(&Arc::new(program), Options { allocator, ..Options::default() }).unwrap()
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "too much memory for Miri")]
 fn four_hundred_sizes_leave_at_most_twice_the_largest_working_set() {
-    let mut s = session();
+    let mut s = session(AllocatorKind::Pooled);
     for step in 1..=SIZES {
         // Up and down, so that small sizes come after large ones.
         let bytes = LARGEST * if step % 2 == 0 { step } else { SIZES + 1 - step } / SIZES;
@@ -53,6 +53,12 @@ fn four_hundred_sizes_leave_at_most_twice_the_largest_working_set() {
     // While a block is being added, the last ones may still be kept.
     assert!(memory.peak_resident <= 3 * memory.peak_live, "{memory:?}");
     assert_eq!(memory.live, 0, "{memory:?}");
+
+    // Without a pool nothing is kept at all.
+    CPU.trim();
+    let mut naive = session(AllocatorKind::Naive);
+    drop(naive.call("main", &[Shape::new(&[LARGEST]).into()]).unwrap());
+    assert_eq!(CPU.statistics().resident, 0, "{:?}", CPU.statistics());
 
     device::set_cache_limit(1 << 20);
     drop(s.call("main", &[Shape::new(&[LARGEST]).into()]).unwrap());
