@@ -2,10 +2,10 @@
 //!
 //! `__tvm_ffi__library_bin` holds TVM's bundle with the executable, `__tvm_ffi_<name>` are the
 //! kernels, so TVM's loader takes the file. [`META_SYMBOL`] is ours: names and shapes of inputs
-//! and outputs, and the CPU features that the kernels need, which are checked before the
-//! library is opened to run. So is [`CODE_SYMBOL`]: machine code of the VM functions.
+//! and outputs, and the CPUs that there are kernels for, of which the highest that this one can
+//! run is taken; TVM takes the lowest, whose kernels have the plain names. So is [`CODE_SYMBOL`]: machine code of the VM functions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -14,8 +14,10 @@ use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache};
 use reflex_codemem::elf::{Blob, Library};
+use reflex_lower::pipeline::Cpu;
 use reflex_tir::abi::RawSignature;
 use reflex_tir::codegen::{Object, Target};
+use reflex_tir::level::Level;
 use reflex_vm::executable::Executable;
 use reflex_vm::{align, serialize};
 use serde::{Deserialize, Serialize};
@@ -39,12 +41,23 @@ const PAGE: u64 = 4096;
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Meta {
     version: u32,
-    /// CPU features the kernels use, as LLVM names them.
-    features: Vec<String>,
+    /// The CPUs that there are kernels for, the lowest first.
+    cpus: Vec<MetaCpu>,
     /// By function.
     pub(crate) signatures: BTreeMap<String, Signature>,
-    /// How the kernels are called without their checks.
+    /// How the kernels are called without their checks, under their plain names.
     pub(crate) kernels: Vec<RawSignature>,
+}
+
+/// A CPU that there are kernels for.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct MetaCpu {
+    /// Its level, or `one CPU`.
+    pub(crate) name: String,
+    /// What the kernels' names end with.
+    pub(crate) suffix: String,
+    /// Features the kernels use, as LLVM names them.
+    features: BTreeSet<String>,
 }
 
 impl Meta {
@@ -54,9 +67,39 @@ impl Meta {
         (meta.version == META_VERSION).then_some(meta)
     }
 
-    /// The features this CPU lacks.
-    pub(crate) fn missing(&self, host: &Target) -> Vec<String> {
-        self.features.iter().filter(|f| !host.features.contains(*f)).cloned().collect()
+    /// The highest of its CPUs whose kernels run on `host`, and are of `levels` where any are
+    /// given.
+    pub(crate) fn best(&self, host: &Target, levels: &BTreeSet<Level>) -> Result<&MetaCpu> {
+        let asked = |cpu: &&MetaCpu| {
+            let of = |l: &Level| cpu.features.is_subset(&l.target().features);
+            levels.is_empty() || levels.iter().any(of)
+        };
+        let runs = |cpu: &&MetaCpu| cpu.features.is_subset(&host.features);
+        let best = self.cpus.iter().rev().filter(asked).find(runs);
+        best.ok_or_else(|| {
+            let lacks = |c: &MetaCpu| c.features.difference(&host.features).cloned().collect();
+            let lacks: Vec<String> = self.cpus.first().map(lacks).unwrap_or_default();
+            let text = match (lacks.is_empty(), self.names().join(", ")) {
+                (true, names) => format!("holds kernels for {names} alone, not for what was asked"),
+                (false, _) => {
+                    let list = lacks.join(", ");
+                    format!("compiled for CPUs with {list}; compile it for this one")
+                }
+            };
+            Error::new(ErrorKind::Unsupported, text)
+        })
+    }
+
+    /// The names of its CPUs.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.cpus.iter().map(|cpu| cpu.name.as_str()).collect()
+    }
+}
+
+impl MetaCpu {
+    fn of(cpu: &Cpu) -> MetaCpu {
+        let name = cpu.level.map_or_else(|| "one CPU".to_owned(), |level| level.to_string());
+        MetaCpu { name, suffix: cpu.suffix.clone(), features: cpu.target.features.clone() }
     }
 }
 
@@ -93,16 +136,16 @@ pub(crate) fn aligned(exec: &Executable) -> Result<Executable> {
 pub(crate) fn write(
     path: &Path,
     (exec, code): (&Executable, &[u8]),
-    objects: &[Object],
-    target: &Target,
+    kernels: &[(Cpu, Vec<Object>)],
     signatures: &BTreeMap<String, Signature>,
 ) -> Result<u64> {
     let bundle = bundle(exec);
+    let lowest = kernels.first().into_iter().flat_map(|(_, objects)| objects);
     let meta = Meta {
         version: META_VERSION,
-        features: target.features.iter().cloned().collect(),
+        cpus: kernels.iter().map(|(cpu, _)| MetaCpu::of(cpu)).collect(),
         signatures: signatures.clone(),
-        kernels: objects.iter().map(|object| object.signature.clone()).collect(),
+        kernels: lowest.map(|object| object.signature.clone()).collect(),
     };
     let meta =
         serde_json::to_vec(&meta).map_err(|e| Error::new(ErrorKind::Compile, e.to_string()))?;
@@ -113,7 +156,7 @@ pub(crate) fn write(
         .blob(Blob { section: ".reflex", ..blob(META_SYMBOL, 8, &meta) })
         .blob(Blob { section: ".reflex.code", ..blob(CODE_SYMBOL, 8, code) })
         .slot(CONTEXT_SLOT);
-    for object in objects {
+    for object in kernels.iter().flat_map(|(_, objects)| objects) {
         library = library.object(&object.signature.name, &object.elf);
     }
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use reflex_graph::Module;
-use reflex_lower::pipeline::{self, Observer, Options, Snapshot};
+use reflex_lower::pipeline::{self, Cpu, Observer, Options, Snapshot};
 use reflex_lower::policy;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -37,8 +37,10 @@ pub(crate) fn after(module: Module, stage: &str, options: &Options) -> Result<St
     let keep = Keep { stage, text: Mutex::default() };
     let module = pipeline::run_graph(module, options, &keep).map_err(failed)?;
     let (_, kernels) = pipeline::run_bytecode(module, &keep).map_err(failed)?;
-    for kernel in &kernels {
-        pipeline::run_kernel(kernel, options, &keep);
+    for cpu in &options.cpus {
+        for kernel in &kernels {
+            pipeline::run_kernel(kernel, &cpu.target, &keep);
+        }
     }
     Ok(keep.text.into_inner().expect("printing does not panic"))
 }
@@ -49,7 +51,10 @@ pub(crate) fn schedule(module: Module, kernel: &str, options: &Options) -> Resul
     let module = pipeline::run_graph(module, options, &pipeline::Quiet).map_err(failed)?;
     let (_, kernels) = pipeline::run_bytecode(module, &pipeline::Quiet).map_err(failed)?;
     match kernels.iter().find(|k| k.name == kernel) {
-        Some(found) => Ok(policy::schedule_explained(found, &options.target).to_string()),
+        Some(found) => {
+            let of = |cpu: &Cpu| policy::schedule_explained(found, &cpu.target).to_string();
+            Ok(options.cpus.iter().map(of).collect())
+        }
         None => {
             let names: Vec<&str> = kernels.iter().map(|k| k.name.as_str()).collect();
             Err(Error::input(format!("no kernel {kernel:?}; there are {}", names.join(", "))))

@@ -1,5 +1,6 @@
 //! Loads models: what is common to all programs of a process.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -12,6 +13,7 @@ use reflex_lower::compile::{self, Tools};
 use reflex_lower::pipeline;
 use reflex_runtime::library::Library;
 use reflex_tir::codegen::{Codegen, Target};
+use reflex_tir::level::Level;
 use reflex_vm::executable::Executable;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -25,6 +27,7 @@ pub struct EngineBuilder {
     device: String,
     threads: usize,
     precision: Precision,
+    levels: BTreeSet<Level>,
     progress: Progress,
     cache: Option<PathBuf>,
     codegen: Option<Arc<dyn Codegen>>,
@@ -37,6 +40,7 @@ pub struct Engine {
     threads: usize,
     progress: Progress,
     target: Target,
+    levels: BTreeSet<Level>,
     cache: Option<PathBuf>,
     codegen: Option<Arc<dyn Codegen>>,
     tier: TierPolicy,
@@ -58,6 +62,14 @@ impl EngineBuilder {
     /// Arithmetic of f32 products.
     pub fn precision(mut self, precision: Precision) -> EngineBuilder {
         self.precision = precision;
+        self
+    }
+
+    /// CPU levels that models are compiled for, all in one program, of which the highest that
+    /// this CPU has runs; of a library, only kernels of these levels are used. Default: models are
+    /// compiled for this CPU with all its features, and of a library the best kernels run.
+    pub fn levels(mut self, levels: impl IntoIterator<Item = Level>) -> EngineBuilder {
+        self.levels = levels.into_iter().collect();
         self
     }
 
@@ -98,6 +110,7 @@ impl EngineBuilder {
             threads: self.threads,
             progress: self.progress,
             target: Target::host(),
+            levels: self.levels,
             cache: self.cache,
             codegen: self.codegen,
         })
@@ -116,6 +129,7 @@ impl Engine {
             device: "cpu".to_string(),
             threads: 1,
             precision: Precision::default(),
+            levels: BTreeSet::new(),
             progress: Progress::silent(),
             cache: None,
             codegen: None,
@@ -154,7 +168,7 @@ impl Engine {
         if !stages.contains(&pass) {
             return Err(Error::input(format!("no pass {pass:?}; there are {}", stages.join(", "))));
         }
-        let options = pipeline::Options::new(self.target.clone());
+        let options = self.options();
         dump::after(module(path)?, pass, &options).map_err(|e| e.at(path.display()))
     }
 
@@ -171,7 +185,7 @@ impl Engine {
     /// How a kernel of a model is scheduled.
     pub fn dump_schedule(&self, path: &Path, kernel: &str) -> Result<String> {
         only_models(path)?;
-        let options = pipeline::Options::new(self.target.clone());
+        let options = self.options();
         dump::schedule(module(path)?, kernel, &options).map_err(|e| e.at(path.display()))
     }
 
@@ -194,7 +208,9 @@ impl Engine {
             false => Err(Error::new(ErrorKind::Io, "the file has changed since it was loaded")),
         };
         let specialiser = (self.tier.shapes > 0).then(|| {
-            let quiet = Engine { progress: Progress::silent(), ..self.clone() };
+            let best = self.levels.iter().rev().find(|l| self.target.runs(&l.target()));
+            let levels = best.into_iter().copied().collect();
+            let quiet = Engine { progress: Progress::silent(), levels, ..self.clone() };
             Arc::new(Specialiser::new(quiet, self.tier.clone(), Arc::new(again)))
         });
         self.build(imported, specialiser, |_| ())
@@ -231,11 +247,18 @@ impl Engine {
         let progress = |p: compile::Progress<'_>| self.progress.report("kernels", p.done, p.total);
         let observer = &pipeline::Quiet;
         let tools = Tools { codegen, cache: cache.as_ref(), observer, progress: &progress };
-        let options = pipeline::Options::new(self.target.clone());
+        let options = self.options();
         let mut compiled = compile::compile(module, &options, &tools).map_err(|e| failed(&e))?;
         edit(&mut compiled.executable);
         let policy = (self.threads, &self.tier);
         Program::from_compiled(compiled, signatures, &self.target, policy, specialiser)
+    }
+
+    fn options(&self) -> pipeline::Options {
+        match self.levels.is_empty() {
+            true => pipeline::Options::new(self.target.clone()),
+            false => pipeline::Options::of_levels(&self.levels),
+        }
     }
 
     fn open(&self, path: &Path) -> Result<Program> {
@@ -246,7 +269,8 @@ impl Engine {
         // says; its data is checked.
         let library = unsafe { Library::open(&absolute) }
             .map_err(|e| Error::new(ErrorKind::Model, e.message()))?;
-        Program::from_library(library, &self.target, (self.threads, &self.tier))
+        let host = (&self.target, &self.levels);
+        Program::from_library(library, host, (self.threads, &self.tier))
     }
 }
 

@@ -34,9 +34,9 @@ struct Kernel {
 }
 
 impl Kernels {
-    /// Loads objects that a code generator made; with `perf` among
-    /// `REFLEX_JIT_SYMBOLS`, it gets their names.
-    pub(crate) fn load(objects: &[Object]) -> Result<Kernels> {
+    /// Loads objects that a code generator made, found by their names without `suffix`; with
+    /// `perf` among `REFLEX_JIT_SYMBOLS`, it gets their names.
+    pub(crate) fn load(objects: &[Object], suffix: &str) -> Result<Kernels> {
         let failed = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Compile, e.to_string());
         let space = CodeSpace::shared().map_err(|e| failed(&e))?;
         let imports = imports();
@@ -65,7 +65,8 @@ impl Kernels {
                 let call = std::mem::transmute::<*mut u8, SafeCall>(entry.as_ptr());
                 Function::from_native(call, loaded)
             };
-            functions.insert(name.clone(), Kernel { packed, raw });
+            let name = name.strip_suffix(suffix).unwrap_or(name);
+            functions.insert(name.to_owned(), Kernel { packed, raw });
         }
         Ok(Kernels(functions))
     }
@@ -107,9 +108,12 @@ unsafe fn raw_kernel(code: *const u8, signature: &RawSignature) -> Option<RawKer
     unsafe { RawKernel::new(code, params(signature)?) }
 }
 
-/// A library that `reflex compile` wrote: it says how its kernels' raw entries are called.
+/// A library that `reflex compile` wrote: it says how its kernels' raw entries are called. Of its
+/// kernels, those for one CPU are used.
 pub(crate) struct Artifact {
     library: reflex_runtime::library::Library,
+    /// What the names of these end with.
+    suffix: String,
     raw: HashMap<String, RawSignature>,
 }
 
@@ -118,21 +122,22 @@ impl Artifact {
     /// `signatures` describe the raw entries of the library's kernels.
     pub(crate) unsafe fn new(
         library: reflex_runtime::library::Library,
+        suffix: String,
         signatures: Vec<RawSignature>,
     ) -> Artifact {
         let raw = signatures.into_iter().map(|it| (it.name.clone(), it)).collect();
-        Artifact { library, raw }
+        Artifact { library, suffix, raw }
     }
 }
 
 impl Library for Artifact {
     fn function(&self, name: &str) -> Option<Function> {
-        self.library.function(name)
+        self.library.function(&format!("{name}{}", self.suffix))
     }
 
     fn raw(&self, name: &str) -> Option<RawKernel> {
         let signature = self.raw.get(name)?;
-        let code = self.library.symbol(&format!("{RAW_PREFIX}{name}"))?;
+        let code = self.library.symbol(&format!("{RAW_PREFIX}{name}{}", self.suffix))?;
         // SAFETY: by the contract of `new`; the packed function keeps the library open.
         unsafe { raw_kernel(code.as_ptr().cast(), signature) }
     }

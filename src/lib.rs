@@ -54,6 +54,7 @@ pub use reflex_runtime::registry::{get as registered, register};
 pub use reflex_runtime::tensor::Tensor;
 pub use reflex_runtime::tensor::data::Element;
 pub use reflex_runtime::value::{Any, AnyView};
+pub use reflex_tir::level::Level;
 pub use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
 pub use reflex_vm::profile::Profile;
 pub use reflex_vm::session::{Canceller, SavedResult};

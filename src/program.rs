@@ -1,15 +1,17 @@
 //! A loaded model, shared by the threads that run it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use reflex_cranelift::{CraneliftTier, TierOptions, Unfit};
 use reflex_lower::compile::Compiled;
+use reflex_lower::pipeline::Cpu;
 use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::library::Library;
 use reflex_runtime::value::Any;
 use reflex_tir::codegen::{Object, Target};
+use reflex_tir::level::Level;
 use reflex_vm::executable::{Constant, Executable, FuncKind, TensorConst};
 use reflex_vm::session::{self as vm, Canceller};
 use reflex_vm::tier::Bailout;
@@ -36,9 +38,10 @@ struct Inner {
     /// Where the VM found the packed functions.
     library: Arc<dyn program::Library + Send + Sync>,
     signatures: Arc<BTreeMap<String, Signature>>,
-    /// Kernels as objects, when this process compiled them.
-    objects: Option<Arc<[Object]>>,
-    target: Target,
+    /// Kernels as objects, when this process compiled them, by CPU, the lowest first.
+    objects: Option<Arc<Objects>>,
+    /// Why this CPU cannot run the kernels.
+    unfit: Option<String>,
     threads: usize,
     policy: TierPolicy,
     kind: String,
@@ -53,6 +56,8 @@ struct Inner {
     compiled: OnceLock<Vec<(u32, Bailout)>>,
 }
 
+type Objects = [(Cpu, Vec<Object>)];
+
 /// The code generator, and what came of the artifact's machine code.
 struct Tier {
     cranelift: Arc<CraneliftTier>,
@@ -65,8 +70,8 @@ struct Parts {
     exec: Verified<Executable>,
     library: Arc<dyn program::Library + Send + Sync>,
     signatures: Arc<BTreeMap<String, Signature>>,
-    objects: Option<Arc<[Object]>>,
-    target: Target,
+    objects: Option<Arc<Objects>>,
+    unfit: Option<String>,
     threads: usize,
     policy: TierPolicy,
     kind: String,
@@ -83,18 +88,25 @@ impl Program {
     pub(crate) fn from_compiled(
         c: Compiled,
         signatures: BTreeMap<String, Signature>,
-        target: &Target,
+        host: &Target,
         (threads, policy): (usize, &TierPolicy),
         specialiser: Option<Arc<Specialiser>>,
     ) -> Result<Program> {
-        let kernels = Arc::new(Kernels::load(&c.objects)?);
+        let best = c.kernels.iter().rposition(|(cpu, _)| host.runs(&cpu.target));
+        let (cpu, objects) = &c.kernels[best.unwrap_or(0)];
+        let kernels = Arc::new(Kernels::load(objects, &cpu.suffix)?);
+        let lacks = || {
+            let list: Vec<&str> =
+                cpu.target.features.difference(&host.features).map(String::as_str).collect();
+            format!("compiled for CPUs with {}, which this one lacks", list.join(", "))
+        };
         Program::new(Parts {
             exec: verified(c.executable)?,
             library: kernels,
             signatures: Arc::new(signatures),
-            objects: Some(c.objects.into()),
+            unfit: best.is_none().then(lacks),
+            objects: Some(c.kernels.into()),
             code: None,
-            target: target.clone(),
             threads,
             policy: policy.clone(),
             kind: "compiled in this process".to_string(),
@@ -104,7 +116,7 @@ impl Program {
 
     pub(crate) fn from_library(
         library: Library,
-        host: &Target,
+        (host, levels): (&Target, &BTreeSet<Level>),
         (threads, policy): (usize, &TierPolicy),
     ) -> Result<Program> {
         let model = |message: &str| Error::new(ErrorKind::Model, message);
@@ -114,14 +126,6 @@ impl Program {
             }
             meta => meta.flatten(),
         };
-        let missing = meta.as_ref().map(|m| m.missing(host)).unwrap_or_default();
-        if !missing.is_empty() {
-            let list = missing.join(", ");
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!("compiled for a CPU with {list}; compile it again on this machine"),
-            ));
-        }
         let bundle = library.bundle().ok_or_else(|| model("a library without TVM's bundle"))?;
         let module = bundle
             .find(EXECUTABLE_KIND)
@@ -131,22 +135,31 @@ impl Program {
             Arc::new(BundleBytes(library.clone(), range.end));
         let exec = serialize::from_shared(&owner, range).map_err(|e| model(&e.to_string()))?;
         let code = library.data(CODE_SYMBOL).map(Arc::from);
-        let (signatures, kernels, kind) = match meta {
-            Some(meta) => (meta.signatures, meta.kernels, "compiled by Reflex"),
-            None => (foreign::signatures(&exec), Vec::new(), "exported by TVM"),
+        let (signatures, kernels, kind, suffix) = match meta {
+            Some(meta) => {
+                let best = meta.best(host, levels)?;
+                let names = meta.names().join(" and ");
+                let kind = format!("compiled by Reflex for {names}, of which {} runs", best.name);
+                let suffix = best.suffix.clone();
+                (meta.signatures, meta.kernels, kind, suffix)
+            }
+            None => {
+                let kind = "exported by TVM".to_owned();
+                (foreign::signatures(&exec), vec![], kind, String::new())
+            }
         };
         // SAFETY: the library's machine code is trusted, and with it what it says of that code.
-        let library = unsafe { Artifact::new(library, kernels) };
+        let library = unsafe { Artifact::new(library, suffix, kernels) };
         Program::new(Parts {
             exec: verified(exec)?,
             library: Arc::new(library),
             signatures: Arc::new(signatures),
             objects: None,
+            unfit: None,
             code,
-            target: host.clone(),
             threads,
             policy: policy.clone(),
-            kind: kind.to_string(),
+            kind,
             specialiser: None,
         })
     }
@@ -165,7 +178,7 @@ impl Program {
             objects: parts.objects,
             code: parts.code,
             specialiser: parts.specialiser,
-            target: parts.target,
+            unfit: parts.unfit,
             threads: parts.threads,
             policy: parts.policy,
             kind: parts.kind,
@@ -177,7 +190,7 @@ impl Program {
     /// The same program with nothing compiled by its tiers yet. Shares kernels and constants;
     /// for measuring modes beside each other.
     pub fn fork(&self) -> Result<Program> {
-        let Inner { vm, library, signatures, objects, code, target, threads, policy, kind, .. } =
+        let Inner { vm, library, signatures, objects, code, unfit, threads, policy, kind, .. } =
             &*self.0;
         Program::new(Parts {
             exec: vm.executable().clone(),
@@ -185,7 +198,7 @@ impl Program {
             signatures: signatures.clone(),
             objects: objects.clone(),
             code: code.clone(),
-            target: target.clone(),
+            unfit: unfit.clone(),
             threads: *threads,
             policy: policy.clone(),
             kind: kind.clone(),
@@ -285,6 +298,9 @@ impl Program {
     /// ```
     pub fn open(&self, options: &SessionOptions) -> Result<Session> {
         check_device(&options.device)?;
+        if let Some(unfit) = &self.0.unfit {
+            return Err(Error::new(ErrorKind::Unsupported, unfit.as_str()));
+        }
         let (vm, mode) = (&self.0.vm, options.mode);
         let off = mode == Mode::Tiered && self.0.policy.tiering == Tiering::Off;
         let mode = if off { Mode::Bytecode } else { mode };
@@ -331,8 +347,7 @@ impl Program {
         let vm = vm.map_err(|e| failed(&e))?;
         let tier = CraneliftTier::new().map_err(|e| failed(&e))?;
         let (code, _) = tier.image(&vm).map_err(|e| failed(&e))?;
-        let (target, signatures) = (&self.0.target, &self.0.signatures);
-        artifact::write(path, (vm.executable(), &code), objects, target, signatures)
+        artifact::write(path, (vm.executable(), &code), objects, &self.0.signatures)
     }
 
     /// Bytecode as text.
@@ -414,8 +429,9 @@ impl Program {
             let why = "this program has no objects; see Engine::assembly for a .so";
             Error::new(ErrorKind::Unsupported, why)
         })?;
-        let names = || objects.iter().map(|o| o.signature.name.as_str()).collect::<Vec<_>>();
-        let object = objects.iter().find(|o| o.signature.name == func).ok_or_else(|| {
+        let objects = || objects.iter().flat_map(|(_, objects)| objects);
+        let names = || objects().map(|o| o.signature.name.as_str()).collect::<Vec<_>>();
+        let object = objects().find(|o| o.signature.name == func).ok_or_else(|| {
             Error::input(format!("no kernel {func:?}; there are {}", names().join(", ")))
         })?;
         crate::disassemble::object(object)

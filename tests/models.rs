@@ -8,14 +8,14 @@ mod common;
 use std::collections::BTreeMap;
 
 use reflex::stats::Difference;
-use reflex::{Engine, Mode, npz};
+use reflex::{Engine, Level, Mode, Program, npz};
 
 const RTOL: f64 = 1e-3;
 const ATOL: f64 = 1e-4;
 
 /// Every case of a model in every mode; `through_so` goes through a compiled artifact.
 fn check(model: &str, through_so: bool) {
-    let Some((models, refs)) = common::data() else { return };
+    let Some((models, _)) = common::data() else { return };
     let engine = Engine::builder().build().expect("an engine");
     let mut program = engine.load(&models.join(format!("{model}.onnx"))).expect("loads");
     if through_so {
@@ -24,6 +24,32 @@ fn check(model: &str, through_so: bool) {
         program.save(&path).expect("saves");
         program = engine.load(&path).expect("loads again");
     }
+    answers(model, &program);
+}
+
+/// One artifact with kernels for all CPU levels, of which each that this CPU has is used in turn.
+fn check_levels(model: &str) {
+    let Some((models, _)) = common::data() else { return };
+    let engine = |levels: &[Level]| {
+        Engine::builder().levels(levels.iter().copied()).build().expect("an engine")
+    };
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("model.so");
+    let program = engine(&Level::ALL).load(&models.join(format!("{model}.onnx"))).expect("loads");
+    program.save(&path).expect("saves");
+    for level in Level::ALL {
+        match engine(&[level]).load(&path) {
+            Ok(program) => answers(model, &program),
+            Err(error) => {
+                assert!(!level.is_of_this_cpu(), "{level}: {error}");
+                assert!(error.to_string().contains("avx"), "{level}: {error}");
+            }
+        }
+    }
+}
+
+fn answers(model: &str, program: &Program) {
+    let Some((_, refs)) = common::data() else { return };
     for mode in Mode::ALL {
         let mut session = program.session(mode).expect("a session");
         for file in common::references(&refs, model) {
@@ -63,3 +89,11 @@ models! {
     basic_pitch nakdimon_loop tashkeel surfaces_mlp surfaces_tree light_resnet50 light_squeezenet
     light_densenet121 light_shufflenet
 }
+
+macro_rules! levels { ($($name:ident)*) => { mod levels { $(
+    #[test]
+    fn $name() {
+        super::check_levels(stringify!($name));
+    }
+)* } } }
+levels! { silero_vad minilm_l3_fp32 ppocr_cls light_shufflenet }

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use reflex::{Engine, Mode, Precision, Result};
+use reflex::{Engine, Level, Mode, Precision, Result};
 
 /// Runs tensor programs: ONNX models, TVM executables and compiled artifacts.
 #[derive(Parser)]
@@ -37,6 +37,7 @@ const EXAMPLES: &str = "Examples:
   reflex bench model.onnx --modes bytecode,compiled,tiered
   reflex bench model.onnx --ab bytecode,tiered --svg ab.svg
   reflex compile model.onnx -o model.so && reflex run model.so
+  reflex compile model.onnx -o model.so --levels v3,v4
   reflex inspect model.onnx --text
 
 MODEL is a .onnx file, a .py file (TVMScript), or a .so made by `reflex compile` or by TVM.";
@@ -71,6 +72,10 @@ struct EngineArgs {
     /// Arithmetic of f32 products.
     #[arg(long, default_value = "f32", value_name = "f32|f32-fast|bf16")]
     precision: Precision,
+    /// CPU levels that a model is compiled for, such as `v3,v4` of x86-64, or whose kernels of a
+    /// .so are used (default: this CPU, with all its features).
+    #[arg(long, value_name = "LEVELS", value_delimiter = ',')]
+    levels: Vec<Level>,
     /// When code is compiled: `off`, or keys and values such as `threshold=10,compile=sync`
     /// (default: $REFLEX_TIER).
     #[arg(long, value_name = "POLICY")]
@@ -83,6 +88,7 @@ impl EngineArgs {
             .device(&self.device)
             .threads(self.threads)
             .precision(self.precision)
+            .levels(self.levels.iter().copied())
             .progress(progress::bar());
         if let Some(policy) = &self.tier {
             builder = builder.tier(policy.parse().map_err(|e: reflex::Error| e.at("--tier"))?);

@@ -14,15 +14,15 @@ use reflex_vm::executable::Executable;
 
 use crate::LowerError;
 use crate::cache::Cache;
-use crate::pipeline::{Observer, Options, run_bytecode, run_graph, run_kernel};
+use crate::pipeline::{Cpu, Observer, Options, run_bytecode, run_graph, run_kernel};
 
 /// A compiled module.
 #[derive(Debug)]
 pub struct Compiled {
     /// The bytecode; its packed functions that are no builtins are the kernels.
     pub executable: Executable,
-    /// One object per kernel.
-    pub objects: Vec<Object>,
+    /// The kernels for each CPU, the lowest first.
+    pub kernels: Vec<(Cpu, Vec<Object>)>,
     /// Where the time went.
     pub report: Report,
 }
@@ -74,50 +74,55 @@ pub fn compile(
     let (code, kernels) = run_bytecode(module, tools.observer)?;
     let mut report = Report { graph: start.elapsed(), ..Report::default() };
     let start = Instant::now();
-    let outcomes = compile_all(&kernels, options, tools);
-    let mut objects = vec![];
-    for (kernel, outcome) in kernels.iter().zip(outcomes) {
+    let objects = compile_all(&kernels, options, tools).into_iter().map(|outcome| {
         let (object, generated) = outcome?;
-        if generated {
-            let took = Duration::from_micros(object.micros);
-            report.generated.push((kernel.name.clone(), took));
-        } else {
-            report.cached += 1;
+        match generated {
+            true => {
+                let took = Duration::from_micros(object.micros);
+                report.generated.push((object.signature.name.clone(), took));
+            }
+            false => report.cached += 1,
         }
-        objects.push(object);
-    }
+        Ok(object)
+    });
+    let mut objects = objects.collect::<Result<Vec<_>, LowerError>>()?.into_iter();
+    let of_cpu = |cpu: &Cpu| (cpu.clone(), objects.by_ref().take(kernels.len()).collect());
+    let kernels = options.cpus.iter().map(of_cpu).collect();
     if let Some(cache) = tools.cache.filter(|_| !report.generated.is_empty()) {
         cache.prune();
     }
     report.kernels = start.elapsed();
-    Ok(Compiled { executable: code.executable, objects, report })
+    Ok(Compiled { executable: code.executable, kernels, report })
 }
 
 type Outcome = Result<(Object, bool), LowerError>;
 
+/// Every kernel for the first CPU, then every kernel for the next.
 fn compile_all(kernels: &[PrimFunc], options: &Options, tools: &Tools<'_>) -> Vec<Outcome> {
+    let wanted = options.cpus.iter().flat_map(|cpu| kernels.iter().map(move |k| (cpu, k)));
+    let wanted: Vec<_> = wanted.collect();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = if options.jobs == 0 { cores } else { options.jobs };
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let slots: Vec<Mutex<Option<Outcome>>> = kernels.iter().map(|_| Mutex::new(None)).collect();
+    let slots: Vec<Mutex<Option<Outcome>>> = wanted.iter().map(|_| Mutex::new(None)).collect();
     let failed = AtomicUsize::new(0);
     let work = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(kernel) = kernels.get(at) else { return };
+            let Some((cpu, kernel)) = wanted.get(at) else { return };
             if failed.load(Ordering::Relaxed) > 0 {
                 continue;
             }
-            let outcome = compile_one(kernel, options, tools);
+            let outcome = compile_one(kernel, cpu, options, tools);
             failed.fetch_add(usize::from(outcome.is_err()), Ordering::Relaxed);
             *slots[at].lock().expect("no worker panics with the lock") = Some(outcome);
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            let (total, name) = (kernels.len(), kernel.name.as_str());
+            let (total, name) = (wanted.len(), kernel.name.as_str());
             (tools.progress)(Progress { done, total, name });
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..jobs.min(kernels.len()) {
+        for _ in 1..jobs.min(wanted.len()) {
             scope.spawn(work);
         }
         work();
@@ -131,12 +136,13 @@ fn compile_all(kernels: &[PrimFunc], options: &Options, tools: &Tools<'_>) -> Ve
     outcomes.into_iter().flatten().collect()
 }
 
-fn compile_one(kernel: &PrimFunc, options: &Options, tools: &Tools<'_>) -> Outcome {
-    let func = run_kernel(kernel, options, tools.observer);
+fn compile_one(kernel: &PrimFunc, cpu: &Cpu, options: &Options, tools: &Tools<'_>) -> Outcome {
+    let mut func = run_kernel(kernel, &cpu.target, tools.observer);
+    func.name.push_str(&cpu.suffix);
     let request = Request {
         protocol: PROTOCOL,
         funcs: vec![func],
-        target: options.target.clone(),
+        target: cpu.target.clone(),
         opt: options.opt,
         want_asm: false,
     };

@@ -17,7 +17,6 @@ use reflex_graph::{
     Value,
 };
 use reflex_tir::PrimFunc;
-use reflex_tir::codegen::Target;
 
 use crate::LowerError;
 use crate::graph::edit::release;
@@ -27,9 +26,8 @@ use layout::Layouts;
 use merge::{Kernel, Member, merge};
 
 /// Turns the operators of every function into kernels.
-pub fn fuse(module: &mut Module, target: &Target) -> Result<(), LowerError> {
+pub fn fuse(module: &mut Module) -> Result<(), LowerError> {
     let mut pass = Pass {
-        target,
         by_hash: HashMap::new(),
         names: module.funcs.values().map(|f| f.name().to_string()).collect(),
         packed: HashMap::new(),
@@ -81,8 +79,7 @@ pub(crate) fn structural_hash(func: &PrimFunc) -> blake3::Hash {
     blake3::hash(&bytes)
 }
 
-struct Pass<'a> {
-    target: &'a Target,
+struct Pass {
     by_hash: HashMap<blake3::Hash, FuncId>,
     names: HashSet<String>,
     /// Packed constants made so far, by constant and packing.
@@ -91,7 +88,7 @@ struct Pass<'a> {
     sole: HashSet<Value>,
 }
 
-impl Pass<'_> {
+impl Pass {
     fn body(
         &mut self,
         module: &mut Module,
@@ -105,7 +102,7 @@ impl Pass<'_> {
             }
         }
         let groups = group::groups(func, body);
-        let layouts = layout::choose(func, body, consts, self.target);
+        let layouts = layout::choose(func, body, consts);
         let mut replaced: HashMap<usize, Vec<Binding>> = HashMap::new();
         let mut gone = HashSet::new();
         for members in &groups {
@@ -207,14 +204,14 @@ impl Pass<'_> {
             Some((block, from_blocks)) => {
                 let mut found = vec![];
                 if from_blocks {
-                    found = tile_packings(op, &types, &is_constant, self.target);
+                    found = tile_packings(op, &types, &is_constant);
                 }
                 if found.is_empty() {
                     found = block_packings(&types, &is_constant, block);
                 }
                 found
             }
-            None => packings(op, &types, &is_constant, self.target),
+            None => packings(op, &types, &is_constant),
         })
     }
 

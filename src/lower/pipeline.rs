@@ -4,11 +4,13 @@
 //! emits the executable; kernel passes run on each kernel alone, so they run in parallel. A
 //! verifier runs after every graph pass.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reflex_graph::{FuncData, Literal, Module, verify};
 use reflex_tir::codegen::{OptLevel, Target};
+use reflex_tir::level::Level;
 use reflex_tir::{PrimFunc, lower};
 use reflex_vm::executable::AlignedBytes;
 
@@ -29,11 +31,22 @@ pub enum Precision {
     Bf16,
 }
 
+/// A CPU that kernels are generated for.
+#[derive(Clone, Debug)]
+pub struct Cpu {
+    /// Its level, where it stands for all CPUs of one.
+    pub level: Option<Level>,
+    /// What kernels' names end with.
+    pub suffix: String,
+    /// The CPU.
+    pub target: Target,
+}
+
 /// What to compile for.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The CPU.
-    pub target: Target,
+    /// The CPUs that kernels are generated for, the lowest first.
+    pub cpus: Vec<Cpu>,
     /// Precision policy; only `F32` is built.
     pub precision: Precision,
     /// LLVM's level.
@@ -45,28 +58,41 @@ pub struct Options {
 impl Options {
     /// Options for a CPU, with defaults for the rest.
     pub fn new(target: Target) -> Options {
-        Options { target, precision: Precision::F32, opt: OptLevel::O3, jobs: 0 }
+        let cpu = Cpu { level: None, suffix: String::new(), target };
+        Options { cpus: vec![cpu], precision: Precision::F32, opt: OptLevel::O3, jobs: 0 }
+    }
+
+    /// Options for CPU levels: one program, with kernels for each. Those of the lowest have the
+    /// plain names.
+    pub fn of_levels(levels: &BTreeSet<Level>) -> Options {
+        let cpus = levels.iter().enumerate().map(|(n, level)| Cpu {
+            level: Some(*level),
+            suffix: if n == 0 { String::new() } else { format!(".{}", level.short()) },
+            target: level.target(),
+        });
+        let (precision, opt) = (Precision::F32, OptLevel::O3);
+        Options { cpus: cpus.collect(), precision, opt, jobs: 0 }
     }
 }
 
 /// A graph pass by name.
-pub type GraphPass = (&'static str, fn(&mut Module, &Options) -> Result<(), LowerError>);
+pub type GraphPass = (&'static str, fn(&mut Module) -> Result<(), LowerError>);
 
 /// The graph passes, in order.
 pub const GRAPH: &[GraphPass] = &[
-    ("fold_constants", |m, _| fold_constants(m)),
-    ("simplify", |m, _| simplify(m)),
-    ("lower_loops", |m, _| lower_loops(m)),
-    ("eliminate_dead_code", |m, _| eliminate_dead_code(m)),
-    ("fuse", |m, o| fuse::fuse(m, &o.target)),
+    ("fold_constants", fold_constants),
+    ("simplify", simplify),
+    ("lower_loops", lower_loops),
+    ("eliminate_dead_code", eliminate_dead_code),
+    ("fuse", fuse::fuse),
 ];
 
 /// A kernel pass by name.
-pub type KernelPass = (&'static str, fn(&PrimFunc, &Options) -> PrimFunc);
+pub type KernelPass = (&'static str, fn(&PrimFunc, &Target) -> PrimFunc);
 
 /// The kernel passes, in order.
 pub const KERNEL: &[KernelPass] =
-    &[("schedule", |f, o| policy::schedule(f, &o.target)), ("lower", |f, _| lower::lower(f))];
+    &[("schedule", policy::schedule), ("lower", |f, _| lower::lower(f))];
 
 /// Name of the stage that emits the executable.
 pub const BYTECODE: &str = "bytecode";
@@ -114,7 +140,7 @@ pub fn run_graph(
     check(&module, "import")?;
     for (name, pass) in GRAPH {
         let start = Instant::now();
-        pass(&mut module, options)?;
+        pass(&mut module)?;
         observer.after(name, start.elapsed(), Snapshot::Graph(&module));
         check(&module, name)?;
     }
@@ -159,12 +185,12 @@ fn align_constants(module: &mut Module) {
     }
 }
 
-/// One kernel through the kernel passes.
-pub fn run_kernel(kernel: &PrimFunc, options: &Options, observer: &dyn Observer) -> PrimFunc {
+/// One kernel through the kernel passes, for a CPU.
+pub fn run_kernel(kernel: &PrimFunc, target: &Target, observer: &dyn Observer) -> PrimFunc {
     let mut func = kernel.clone();
     for (name, pass) in KERNEL {
         let start = Instant::now();
-        func = pass(&func, options);
+        func = pass(&func, target);
         observer.after(name, start.elapsed(), Snapshot::Kernel(&func));
     }
     func

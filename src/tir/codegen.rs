@@ -27,6 +27,13 @@ pub struct Target {
     pub l2_bytes: u64,
 }
 
+impl Target {
+    /// Whether code for `other` runs on this CPU.
+    pub fn runs(&self, other: &Target) -> bool {
+        other.features.is_subset(&self.features)
+    }
+}
+
 /// LLVM optimisation level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum OptLevel {

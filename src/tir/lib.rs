@@ -15,6 +15,7 @@ mod func;
 #[cfg(feature = "generate")]
 pub mod generate;
 mod host;
+pub mod level;
 pub mod lower;
 pub mod schedule;
 pub mod script;

@@ -10,8 +10,9 @@
 use std::collections::{HashMap, HashSet};
 
 use reflex_graph::{Body, Const, ConvAttrs, Func, Node, Op, PadMode, PoolKind, Value};
-use reflex_tir::codegen::Target;
 use reflex_tir::{DType, Expr};
+
+use crate::policy::LAYOUT_LANES;
 
 /// Images of fewer channels stay plain.
 const MIN_CHANNELS: i64 = 16;
@@ -70,15 +71,9 @@ enum Part<'a> {
 }
 
 /// Chooses the layouts of a body.
-pub fn choose(
-    func: &Func,
-    body: &Body,
-    consts: &HashMap<Value, Const>,
-    target: &Target,
-) -> Layouts {
+pub fn choose(func: &Func, body: &Body, consts: &HashMap<Value, Const>) -> Layouts {
     let cx = Cx { func, body, consts };
-    let lanes = i64::from(target.vector_bytes) / 4;
-    let Some(block) = cx.block(lanes) else { return Layouts::default() };
+    let Some(block) = cx.block() else { return Layouts::default() };
     let mut values = cx.candidates(block);
     loop {
         let before = values.len();
@@ -134,16 +129,13 @@ impl<'a> Cx<'a> {
     }
 
     /// Whole vectors, or halves where a quarter of the convolutions or more have such channels.
-    fn block(&self, lanes: i64) -> Option<i64> {
-        if lanes < 8 {
-            return None;
-        }
+    fn block(&self) -> Option<i64> {
         let (mut whole, mut half) = (0, 0);
         for (at, op, args) in self.ops().filter(|(_, op, _)| matches!(op, Op::Conv(_))) {
             let output = self.body.bindings[at].outputs[0];
             if self.convolution(op, args) && !self.is_vector(output) {
                 match self.channels(output) {
-                    Some(c) if c % lanes == 0 => whole += 1,
+                    Some(c) if c % LAYOUT_LANES == 0 => whole += 1,
                     Some(c) if c % 8 == 0 => half += 1,
                     _ => {}
                 }
@@ -152,7 +144,7 @@ impl<'a> Cx<'a> {
         match (whole, half) {
             (0, 0) => None,
             (w, h) if h * 3 >= w => Some(8),
-            _ => Some(lanes),
+            _ => Some(LAYOUT_LANES),
         }
     }
 

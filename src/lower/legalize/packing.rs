@@ -8,11 +8,10 @@
 use std::sync::Arc;
 
 use reflex_graph::{ConvAttrs, Literal, Op, TensorType};
-use reflex_tir::codegen::Target;
 use reflex_tir::{DType, Expr};
 
 use super::{flatten, winograd};
-use crate::policy::{conv_rows, panel_width, winograd_tile};
+use crate::policy::{LAYOUT_LANES, conv_rows, panel_width, winograd_tile};
 
 /// How a constant operand is stored for its kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,16 +57,15 @@ pub fn packings(
     op: &Op,
     types: &[TensorType],
     is_constant: &dyn Fn(usize) -> bool,
-    target: &Target,
 ) -> Vec<Packing> {
-    let lanes = i64::from(target.vector_bytes) / 4;
     let pack = |operand, matrix, width: &dyn Fn(i64) -> i64| {
         packing(operand, matrix, types, is_constant, width)
     };
-    let columns = |n: i64| panel_width(n, lanes);
     match op {
-        Op::MatMul => pack(1, Matrix::KByN, &columns)
-            .filter(|p| p.shape.len() == 2 && p.shape[1] >= lanes && !types[0].shape.is_empty())
+        Op::MatMul => pack(1, Matrix::KByN, &panel_width)
+            .filter(|p| {
+                p.shape.len() == 2 && p.shape[1] >= LAYOUT_LANES && !types[0].shape.is_empty()
+            })
             .into_iter()
             .collect(),
         Op::Conv(attrs) if attrs.groups == 1 => {
@@ -76,24 +74,26 @@ pub fn packings(
             let one_position = types[0].shape.iter().skip(2).all(one);
             let count = positions(attrs, types);
             let packed = match one_position {
-                true => pack(1, Matrix::NByRest, &columns),
-                false if windows_apart(attrs, types, lanes) => pack(1, Matrix::NByRest, &columns)
+                true => pack(1, Matrix::NByRest, &panel_width),
+                false if windows_apart(attrs, types) => pack(1, Matrix::NByRest, &panel_width)
                     .map(|p| Packing { role: Role::Channels, ..p }),
-                false => pack(1, Matrix::NByRest, &|n| conv_rows(n, count, target))
+                false => pack(1, Matrix::NByRest, &|n| conv_rows(n, count))
                     .map(|p| Packing { role: Role::Rows, ..p }),
             };
             packed.into_iter().collect()
         }
-        Op::Rnn(_) => [1, 2].into_iter().filter_map(|n| pack(n, Matrix::NByK, &columns)).collect(),
+        Op::Rnn(_) => {
+            [1, 2].into_iter().filter_map(|n| pack(n, Matrix::NByK, &panel_width)).collect()
+        }
         _ => vec![],
     }
 }
 
 /// Whether the windows of a 1-D convolution begin so far apart that its positions, as columns,
 /// would be copied one by one; its channels are the columns then.
-fn windows_apart(attrs: &ConvAttrs, types: &[TensorType], lanes: i64) -> bool {
+fn windows_apart(attrs: &ConvAttrs, types: &[TensorType]) -> bool {
     let channels = types[1].shape[0].as_int().unwrap_or(0);
-    matches!(attrs.strides[..], [stride] if stride > 8) && channels >= lanes
+    matches!(attrs.strides[..], [stride] if stride > 8) && channels >= LAYOUT_LANES
 }
 
 /// The packings of a convolution that computes its results in blocks of channels.
@@ -111,13 +111,10 @@ pub fn tile_packings(
     op: &Op,
     types: &[TensorType],
     is_constant: &dyn Fn(usize) -> bool,
-    target: &Target,
 ) -> Vec<Packing> {
     let Op::Conv(attrs) = op else { return vec![] };
     let Some(m) = winograd_tile(attrs, &types[0].shape, &types[1].shape) else { return vec![] };
-    let lanes = i64::from(target.vector_bytes) / 4;
-    let width = |n| panel_width(n, lanes);
-    packing(1, Matrix::Tiles(m), types, is_constant, &width).into_iter().collect()
+    packing(1, Matrix::Tiles(m), types, is_constant, &panel_width).into_iter().collect()
 }
 
 fn packing(

@@ -215,7 +215,7 @@ fn panels(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction) -> Option<(
     let inner = &product.inner;
     let lanes = nest.lanes(4);
     let width = match inner.extent.as_int() {
-        Some(n) => super::panel_width(n, lanes).min(2 * lanes),
+        Some(n) => super::panel_of(n, lanes, 2),
         None => 2 * lanes,
     };
     let (outer, reduce) = mentioned(stage, &product.column, inner.var);

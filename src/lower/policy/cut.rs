@@ -37,6 +37,8 @@ pub enum Cut {
 pub struct Tile {
     /// Where.
     pub place: Expr,
+    /// Lanes of its panel that come before it.
+    pub first: Expr,
     /// Elements, of which the last ones may be past the bound.
     pub width: i64,
     /// What is there.
@@ -52,6 +54,43 @@ pub enum Bound {
     First(i64),
     /// Elements of the axis below this.
     Below(Expr),
+}
+
+impl Tile {
+    fn new(place: Expr, width: i64, bound: Bound) -> Tile {
+        Tile { place, first: Expr::i64(0), width, bound }
+    }
+
+    /// `width` of its elements, from a multiple of that.
+    fn part(&self, first: Expr, width: i64) -> Tile {
+        let bound = match (&self.bound, first.as_int()) {
+            (Bound::First(count), Some(first)) if count - first >= width => Bound::Full,
+            (Bound::First(count), Some(first)) => Bound::First(count - first),
+            (bound, _) => bound.clone(),
+        };
+        Tile { place: self.place.clone(), first, width, bound }
+    }
+
+    /// Covers it with tiles of `width`, and a narrower one at its end where there is more.
+    pub fn parts(
+        &self,
+        nest: &mut Nest<'_>,
+        width: i64,
+        body: &mut dyn FnMut(&mut Nest<'_>, Tile) -> Stmt,
+    ) -> Stmt {
+        let whole = self.width / width;
+        if let Bound::Full = self.bound
+            && self.width % width == 0
+        {
+            return nest.repeat(ForKind::Serial, "part", whole, |nest, part| {
+                body(nest, self.part(part * width, width))
+            });
+        }
+        let firsts = (0..self.width).step_by(width as usize);
+        let each = firsts
+            .map(|first| body(nest, self.part(Expr::i64(first), width.min(self.width - first))));
+        Stmt::Seq(each.collect())
+    }
 }
 
 type Body<'a> = dyn FnMut(&mut Nest<'_>, Tile) -> Stmt + 'a;
@@ -93,7 +132,7 @@ impl Cut {
         match self {
             Cut::Plain(axis) => vec![(axis.var, tile.place.clone() + lane.clone())],
             Cut::Panels { panel, lane: var, .. } => {
-                vec![(*panel, tile.place.clone()), (*var, lane.clone())]
+                vec![(*panel, tile.place.clone()), (*var, tile.first.clone() + lane.clone())]
             }
             Cut::Blocks { block, lane: var, width } => {
                 let (first, rest) = split_constant(lane);
@@ -115,15 +154,14 @@ impl Cut {
             Bound::Below(end) => {
                 let first = match self {
                     Cut::Plain(_) | Cut::Blocks { .. } => tile.place.clone(),
-                    Cut::Panels { width, .. } => tile.place.clone() * *width,
+                    Cut::Panels { width, .. } => tile.place.clone() * *width + tile.first.clone(),
                 };
                 Some((first + lane.clone()).lt(end.clone()))
             }
         }
     }
 
-    /// Covers the axis with tiles of `width`, then with what is left: in multiples of `grain`
-    /// where the extent is known, else in single grains (under a bound where those are vectors).
+    /// Covers the axis with tiles of `width`, then with [what is left](Self::rest).
     pub fn tiles(
         &self,
         nest: &mut Nest<'_>,
@@ -132,75 +170,101 @@ impl Cut {
         grain: i64,
         body: &mut Body<'_>,
     ) -> Stmt {
+        let main = self.whole(nest, kind, width, body);
+        match self.rest(nest, width, grain, body) {
+            None => main,
+            Some(rest) => Stmt::Seq(vec![main, rest]),
+        }
+    }
+
+    /// The whole tiles.
+    pub fn whole(
+        &self,
+        nest: &mut Nest<'_>,
+        kind: ForKind,
+        width: i64,
+        body: &mut Body<'_>,
+    ) -> Stmt {
+        let (step, count) = match self {
+            Cut::Plain(_) => (width, width),
+            Cut::Panels { .. } => (1, width),
+            Cut::Blocks { width: lanes, .. } => (width / lanes, width / lanes),
+        };
+        let whole = self.extent().clone().floordiv(count);
+        nest.repeat(kind, "t", whole, |nest, t| {
+            body(nest, Tile::new(if step == 1 { t } else { t * step }, width, Bound::Full))
+        })
+    }
+
+    /// What whole tiles of `width` leave: in multiples of `grain` where the extent is known, else
+    /// in single grains (under a bound where those are vectors).
+    pub fn rest(
+        &self,
+        nest: &mut Nest<'_>,
+        width: i64,
+        grain: i64,
+        body: &mut Body<'_>,
+    ) -> Option<Stmt> {
         if let Cut::Blocks { block, width: lanes, .. } = self {
-            return block_tiles(nest, kind, block, width / lanes, *lanes, body);
+            return rest_of_blocks(nest, block, width / lanes, *lanes, body);
         }
         let whole = self.extent().clone().floordiv(width);
         let place = |tile: Expr| match self {
             Cut::Plain(_) => tile * width,
             Cut::Panels { .. } | Cut::Blocks { .. } => tile,
         };
-        let full = |place: Expr| Tile { place, width, bound: Bound::Full };
-        let main = nest.repeat(kind, "t", whole.clone(), |nest, t| body(nest, full(place(t))));
-        let rest = match (self.extent().as_int(), self) {
-            (Some(n), _) if n % width == 0 => return main,
+        Some(match (self.extent().as_int(), self) {
+            (Some(n), _) if n % width == 0 => return None,
             (Some(n), _) => {
                 let left = n % width;
                 let bound = if grain == 1 { Bound::Full } else { Bound::First(left) };
                 let width = if grain == 1 { left } else { (left + grain - 1) / grain * grain };
-                body(nest, Tile { place: place(whole), width, bound })
+                body(nest, Tile::new(place(whole), width, bound))
             }
             (None, Cut::Panels { extent, .. }) => {
-                let tile = Tile { place: place(whole), width, bound: Bound::Below(extent.clone()) };
+                let tile = Tile::new(place(whole), width, Bound::Below(extent.clone()));
                 let cond = extent.clone().floormod(width).gt(0);
                 Stmt::If { cond, then: Box::new(body(nest, tile)), otherwise: None }
             }
-            (None, Cut::Blocks { .. }) => return main,
-            (None, Cut::Plain(_)) if width == 1 => return main,
+            (None, Cut::Blocks { .. }) => return None,
+            (None, Cut::Plain(_)) if width == 1 => return None,
             (None, Cut::Plain(axis)) if grain == 1 => {
                 let first = whole * width;
                 let left = axis.extent.clone() - first.clone();
                 nest.repeat(ForKind::Serial, "t", left, |nest, t| {
-                    let place = first.clone() + t;
-                    body(nest, Tile { place, width: 1, bound: Bound::Full })
+                    body(nest, Tile::new(first.clone() + t, 1, Bound::Full))
                 })
             }
             (None, Cut::Plain(axis)) => {
                 let first = whole * width;
                 let left = axis.extent.clone() - first.clone();
                 nest.repeat(ForKind::Serial, "t", left.ceildiv(grain), |nest, t| {
-                    let place = first.clone() + t * grain;
                     let bound = Bound::Below(axis.extent.clone());
-                    body(nest, Tile { place, width: grain, bound })
+                    body(nest, Tile::new(first.clone() + t * grain, grain, bound))
                 })
             }
-        };
-        Stmt::Seq(vec![main, rest])
+        })
     }
 }
 
-/// Tiles of `count` whole blocks each, then one of those that are left.
-fn block_tiles(
+/// The blocks that tiles of `count` leave: one tile where their number is known.
+fn rest_of_blocks(
     nest: &mut Nest<'_>,
-    kind: ForKind,
     block: &Axis,
     count: i64,
     lanes: i64,
     body: &mut Body<'_>,
-) -> Stmt {
-    let full = |place, count: i64| Tile { place, width: count * lanes, bound: Bound::Full };
-    let whole = block.extent.clone().floordiv(count);
-    let main = nest.repeat(kind, "t", whole.clone(), |nest, t| body(nest, full(t * count, count)));
+) -> Option<Stmt> {
+    let full = |place, count: i64| Tile::new(place, count * lanes, Bound::Full);
+    let first = block.extent.clone().floordiv(count) * count;
     match block.extent.as_int() {
-        Some(n) if n % count == 0 => main,
-        Some(n) => Stmt::Seq(vec![main, body(nest, full(whole * count, n % count))]),
+        Some(n) if n % count == 0 => None,
+        Some(n) => Some(body(nest, full(first, n % count))),
         None => {
-            let first = whole * count;
             let left = block.extent.clone() - first.clone();
-            let rest = nest.repeat(ForKind::Serial, "t", left, |nest, t| {
+            Some(nest.repeat(ForKind::Serial, "t", left, |nest, t| {
                 body(nest, full(first.clone() + t, 1))
-            });
-            Stmt::Seq(vec![main, rest])
+            }))
         }
     }
 }

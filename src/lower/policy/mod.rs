@@ -129,14 +129,22 @@ pub fn schedule_explained(func: &PrimFunc, target: &Target) -> Scheduled {
     Scheduled { func, decisions, steps: nest.steps }
 }
 
-/// Columns per panel for a matrix of `n` columns on vectors of `lanes` elements: the width
-/// with the least filling, the larger one of equals.
-pub fn panel_width(n: i64, lanes: i64) -> i64 {
-    let most = if lanes >= 16 { 4 } else { 2 };
-    let filled = |vectors: i64| (n + vectors * lanes - 1) / (vectors * lanes) * vectors * lanes;
+/// Elements that tensors and weights are laid out by: the widest vectors. Kernels for narrower ones
+/// take a block or a panel in parts, so one layout serves every CPU.
+pub const LAYOUT_LANES: i64 = 16;
+
+/// Columns per panel for a matrix of `n` columns that is packed when it is compiled.
+pub fn panel_width(n: i64) -> i64 {
+    panel_of(n, LAYOUT_LANES, 4)
+}
+
+/// Columns per panel of at most so many vectors: the width with the least filling, the larger one
+/// of equals.
+fn panel_of(n: i64, lanes: i64, most: i64) -> i64 {
+    let filled = |width: i64| (n + width - 1) / width * width;
     let best = (1..=most).rev().min_by_key(|v| {
         // Narrower panels load more per product: worth it from 1/16 less filling on.
-        filled(*v) + (most - v) * (n / 16)
+        filled(v * lanes) + (most - v) * (n / 16)
     });
     best.unwrap_or(1) * lanes
 }
@@ -144,11 +152,10 @@ pub fn panel_width(n: i64, lanes: i64) -> i64 {
 /// Rows per panel for the weights of a convolution with `n` output channels and so many
 /// `positions` per image. Where four vectors hold all positions, fewer rows, so that one pass
 /// over the weights does.
-pub fn conv_rows(n: i64, positions: Option<i64>, target: &Target) -> i64 {
-    match (target.vector_bytes, positions) {
-        (64.., Some(49..=64)) => even_part(n, 6),
-        (64.., _) => even_part(n, 12),
-        _ => even_part(n, 6),
+pub fn conv_rows(n: i64, positions: Option<i64>) -> i64 {
+    match positions {
+        Some(49..=64) => even_part(n, 6),
+        _ => even_part(n, 12),
     }
 }
 

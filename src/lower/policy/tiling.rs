@@ -41,24 +41,54 @@ impl Gemm {
             Some(Level::Outer) => Parallel::Yes,
             _ => Parallel::No,
         };
-        let (by_column, width) = (kind(Level::Columns), vectors * self.lanes);
+        let by_column = kind(Level::Columns);
+        let width = self.columns.width().unwrap_or(vectors * self.lanes);
         if columns_first {
             return self.columns.tiles(nest, by_column, width, self.lanes, &mut |nest, columns| {
-                let rows = self.row_tiles(nest, &columns, height, kind(Level::Rows));
+                let rows = self.row_tiles(nest, &columns, (height, vectors), kind(Level::Rows));
                 nest.outer(&self.outer, outer, rows)
             });
         }
         let body = self.columns.tiles(nest, by_column, width, self.lanes, &mut |nest, columns| {
-            self.row_tiles(nest, &columns, height, kind(Level::Rows))
+            self.row_tiles(nest, &columns, (height, vectors), kind(Level::Rows))
         });
         nest.outer(&self.outer, outer, body)
     }
 
-    fn row_tiles(&self, nest: &mut Nest<'_>, columns: &Tile, height: i64, kind: ForKind) -> Stmt {
-        let Some(rows) = &self.rows else {
-            return self.tile(nest, None, columns);
+    /// All rows of a tile of columns. Where that is a panel made for wider vectors, its parts one
+    /// after the other, but for the rows left over, whose results fit into registers.
+    fn row_tiles(
+        &self,
+        nest: &mut Nest<'_>,
+        columns: &Tile,
+        (height, vectors): (i64, i64),
+        kind: ForKind,
+    ) -> Stmt {
+        let width = vectors * self.lanes;
+        let by_parts = |nest: &mut Nest<'_>, rows: Option<&Tile>| {
+            let sums = rows.map_or(1, |r| r.width) * columns.width / self.lanes;
+            match columns.width <= width || sums <= self.registers {
+                true => self.tile(nest, rows, columns),
+                false => columns.parts(nest, width, &mut |nest, part| self.tile(nest, rows, &part)),
+            }
         };
-        rows.tiles(nest, kind, height, 1, &mut |nest, rows| self.tile(nest, Some(&rows), columns))
+        let Some(rows) = &self.rows else {
+            return by_parts(nest, None);
+        };
+        if columns.width <= width {
+            return rows.tiles(nest, kind, height, 1, &mut |nest, rows| {
+                self.tile(nest, Some(&rows), columns)
+            });
+        }
+        let main = columns.parts(nest, width, &mut |nest, part| {
+            rows.whole(nest, kind.clone(), height, &mut |nest, rows| {
+                self.tile(nest, Some(&rows), &part)
+            })
+        });
+        match rows.rest(nest, height, 1, &mut |nest, rows| by_parts(nest, Some(&rows))) {
+            None => main,
+            Some(rest) => Stmt::Seq(vec![main, rest]),
+        }
     }
 
     /// The loop with enough iterations to share, outermost first; else the longest.
@@ -76,7 +106,8 @@ impl Gemm {
             };
             extent.map_or(UNKNOWN_EXTENT, |n| (n + per_tile - 1) / per_tile)
         };
-        let columns = tiles(&self.columns, vectors * self.lanes);
+        let width = self.columns.width().unwrap_or(vectors * self.lanes);
+        let columns = tiles(&self.columns, width);
         let rows = self.rows.as_ref().map_or(1, |rows| tiles(rows, height));
         let levels =
             [(Level::Outer, outer.unwrap_or(1)), (Level::Columns, columns), (Level::Rows, rows)];
@@ -123,7 +154,11 @@ impl Gemm {
         let rows = self.rows.as_ref().map_or(Some(1), |r| r.extent().as_int());
         let panel_rows = self.rows.as_ref().and_then(Cut::width);
         let vectors = match (self.columns.width(), panel_rows, rows) {
-            (Some(width), _, _) => width / self.lanes,
+            (Some(width), height, _) => {
+                let most = registers / height.or(rows).unwrap_or(6).clamp(1, 6);
+                let (all, fits) = (width / self.lanes, |v: &i64| width % (v * self.lanes) == 0);
+                (1..=all.min(most)).rev().find(fits).unwrap_or(1)
+            }
             (None, Some(height), _) => (registers / height).clamp(1, 4),
             (None, None, Some(rows)) if rows <= 6 || self.spread => 4,
             (None, None, _) => 2,
@@ -138,7 +173,7 @@ impl Gemm {
             (Some(height), _) => height,
             (None, Some(rows)) => even_part(rows, most.max(1)),
             // An unknown number of rows: what is left is done one by one, so rather few.
-            (None, None) => (16 / vectors).clamp(1, 8),
+            (None, None) => (registers.min(16) / vectors).clamp(1, 8),
         };
         (height, vectors)
     }
@@ -151,7 +186,7 @@ impl Gemm {
             let most = (self.registers / vectors).min(14);
             match rows {
                 Some(rows) => even_part(rows, most),
-                None => (16 / vectors).clamp(1, 8),
+                None => (self.registers.min(16) / vectors).clamp(1, 8),
             }
         };
         // With a vector on both sides nothing is shared between blocks.

@@ -59,10 +59,11 @@ fn outcome(input: &str, name: &str) -> String {
         let module = run_graph(module, &options, &keep)?;
         let (_, kernels) = run_bytecode(module, &keep)?;
         if stage == "steps" {
-            let steps = kernels.iter().map(|k| schedule_explained(k, &options.target).to_string());
+            let steps =
+                kernels.iter().map(|k| schedule_explained(k, &options.cpus[0].target).to_string());
             keep.texts.lock().expect("printing does not panic").extend(steps);
         }
-        kernels.iter().for_each(|kernel| drop(run_kernel(kernel, &options, &keep)));
+        kernels.iter().for_each(|kernel| drop(run_kernel(kernel, &options.cpus[0].target, &keep)));
         Ok(())
     };
     let failed = run().err().map(|e| format!("# error: {e}\n"));

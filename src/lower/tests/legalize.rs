@@ -5,7 +5,6 @@ mod common;
 use common::{assert_close, cases, run, tolerance};
 use reflex_graph::Literal;
 use reflex_lower::legalize::{pack, packings};
-use reflex_tir::codegen::Target;
 
 #[test]
 fn naive_kernels_mean_what_the_operators_mean() {
@@ -20,11 +19,10 @@ fn naive_kernels_mean_what_the_operators_mean() {
 
 #[test]
 fn packed_weights_change_nothing() {
-    let target = Target::host();
     let mut packed = 0;
     for case in cases() {
         let types: Vec<_> = case.args.iter().map(common::tensor_type).collect();
-        let list = packings(&case.op, &types, &|_| true, &target);
+        let list = packings(&case.op, &types, &|_| true);
         if list.is_empty() {
             continue;
         }

@@ -69,7 +69,7 @@ fn by_tiles(module: &Module) -> usize {
         FuncData::Graph(_) => None,
     });
     kernels
-        .flat_map(|f| schedule_explained(f, &options.target).decisions)
+        .flat_map(|f| schedule_explained(f, &options.cpus[0].target).decisions)
         .filter(|d| d.rule == "tables")
         .count()
 }

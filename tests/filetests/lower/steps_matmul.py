@@ -13,6 +13,6 @@ class Module:
         return b
 # ----
 fused_mat_mul_max
-  step  matmul: tile of 8 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
+  step  matmul: tile of 6 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
   stage matmul: gemm
   stage binary: epilogue of gemm

@@ -14,19 +14,19 @@ class Module:
         return c
 # ----
 conv
-  step  conv: v_i1 taken apart by 8
-  step  bias: v_i1 taken apart by 8
-  step  conv: tile of 4 rows by 3 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
+  step  conv: v_i1 taken apart by 16
+  step  bias: v_i1 taken apart by 16
+  step  conv: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (co), columns inside; no threads
   stage conv: gemm
   stage bias: epilogue of gemm
 fused_conv_max
-  step  pad: v_i1 taken apart by 8
-  step  input_tiles: v_i5 taken apart by 8
-  step  output_tiles: v_i1 taken apart by 8
-  step  bias: v_i1 taken apart by 8
-  step  input_tiles: tables of 6x6 and 6x6 unrolled, vectors of 8 lanes
+  step  pad: v_i1 taken apart by 16
+  step  input_tiles: v_i5 taken apart by 16
+  step  output_tiles: v_i1 taken apart by 16
+  step  bias: v_i1 taken apart by 16
+  step  input_tiles: tables of 6x6 and 6x6 unrolled, vectors of 16 lanes
   step  products: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (m), columns inside; threads share the outermost loop
-  step  output_tiles: tables of 4x6 and 4x6 unrolled, vectors of 8 lanes
+  step  output_tiles: tables of 4x6 and 4x6 unrolled, vectors of 16 lanes
   stage pad: map
   stage input_tiles: tables
   stage products: gemm

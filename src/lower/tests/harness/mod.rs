@@ -71,7 +71,7 @@ pub fn run(module: &Module, args: &[Literal]) -> Result<Vec<Literal>, String> {
     let (code, kernels) = run_bytecode(module, &Quiet).unwrap();
     let library: HashMap<String, Function> = kernels
         .into_iter()
-        .map(|k| (k.name.clone(), evaluated(run_kernel(&k, &options(), &Quiet))))
+        .map(|k| (k.name.clone(), evaluated(run_kernel(&k, &options().cpus[0].target, &Quiet))))
         .collect();
     let exec = verify(code.executable).unwrap();
     let program = Arc::new(Program::load(exec, &[&library]).unwrap());

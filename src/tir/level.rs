@@ -1,0 +1,93 @@
+//! CPU levels: what several machines have in common, so that one file serves them all.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::codegen::Target;
+
+/// A microarchitecture level of the x86-64 psABI, section 3.1.1, "processor architecture". The
+/// levels below lack fused multiply-add, which kernels are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// AVX2 and FMA: 32-byte vectors.
+    V3,
+    /// AVX-512: 64-byte vectors.
+    V4,
+}
+
+/// The features of [`Level::V3`].
+const V3: &[&str] = &[
+    "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "avx2", "bmi", "bmi2", "f16c", "fma",
+    "lzcnt", "movbe",
+];
+/// What [`Level::V4`] adds.
+const V4: &[&str] = &["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"];
+
+impl Level {
+    /// Every level, the lowest first.
+    pub const ALL: [Level; 2] = [Level::V3, Level::V4];
+
+    /// `v3`.
+    pub fn short(self) -> &'static str {
+        match self {
+            Level::V3 => "v3",
+            Level::V4 => "v4",
+        }
+    }
+
+    /// Whether this machine's CPU has it.
+    pub fn is_of_this_cpu(self) -> bool {
+        Target::host().runs(&self.target())
+    }
+
+    /// A CPU of this level and no more, with caches that all such CPUs have.
+    pub fn target(self) -> Target {
+        let (added, vector_bytes): (&[&str], _) = match self {
+            Level::V3 => (&[], 32),
+            Level::V4 => (V4, 64),
+        };
+        Target {
+            triple: "x86_64-unknown-linux-gnu".to_owned(),
+            features: V3.iter().chain(added).map(|f| (*f).to_owned()).collect(),
+            vector_bytes,
+            l1d_bytes: 32 << 10,
+            l2_bytes: 512 << 10,
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "x86-64-{}", self.short())
+    }
+}
+
+impl FromStr for Level {
+    type Err = String;
+
+    /// `x86-64-v3`, or `v3` for short.
+    fn from_str(text: &str) -> Result<Level, String> {
+        let short = text.strip_prefix("x86-64-").unwrap_or(text);
+        let found = Level::ALL.into_iter().find(|l| l.short() == short);
+        found.ok_or_else(|| format!("no CPU level {text:?}; there are x86-64-v3 and x86-64-v4"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_grow_and_read_back() {
+        for pair in Level::ALL.windows(2) {
+            let (low, high) = (pair[0].target(), pair[1].target());
+            assert!(low.features.is_subset(&high.features) && low.vector_bytes < high.vector_bytes);
+        }
+        for level in Level::ALL {
+            assert_eq!(level.to_string().parse(), Ok(level));
+            assert_eq!(level.short().parse(), Ok(level));
+        }
+        assert!("v5".parse::<Level>().unwrap_err().contains("v4"));
+        assert!("x86-64-".parse::<Level>().is_err() && "64-v3".parse::<Level>().is_err());
+    }
+}

@@ -1,0 +1,109 @@
+//! Artifacts with kernels for several CPU levels: which are in them, which run, what is refused.
+
+use std::path::Path;
+
+use reflex::{Array, Engine, ErrorKind, Feed, Level, Mode, Program};
+
+const MODEL: &str = r#"
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((5, 24), dtype="float32"), w: R.Tensor((24, 70), dtype="float32")) -> R.Tensor((5, 70), dtype="float32"):
+        h: R.Tensor((5, 70), dtype="float32") = R.matmul(x, w)
+        y: R.Tensor((5, 70), dtype="float32") = R.nn.relu(h)
+        return y
+"#;
+
+fn engine(levels: &[Level]) -> Engine {
+    Engine::builder().levels(levels.iter().copied()).build().expect("an engine")
+}
+
+/// `model.py` and `model.so` with kernels for every level.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("model.py");
+    std::fs::write(&model, MODEL).expect("writable");
+    let program = engine(&Level::ALL).load(&model).expect("compiles");
+    program.save(&folder.path().join("model.so")).expect("saves");
+    folder
+}
+
+fn noise(shape: &[i64]) -> Array {
+    let count = shape.iter().product::<i64>() as u32;
+    let value = |i: u32| (i.wrapping_mul(2_654_435_761) >> 8) as f32 / 1e7 - 0.8;
+    Array::of(shape, &(0..count).map(value).collect::<Vec<_>>()).expect("as many as the shape has")
+}
+
+fn run(program: &Program) -> Vec<u8> {
+    let feed = Feed::from([("x".to_owned(), noise(&[5, 24])), ("w".to_owned(), noise(&[24, 70]))]);
+    let prepared = program.prepare("main", &feed).expect("fits");
+    let mut session = program.session(Mode::Tiered).expect("a session");
+    let outputs = session.call(&prepared).and_then(|o| o.arrays()).expect("runs");
+    outputs[0].1.data.clone()
+}
+
+/// Assembly of the only kernel of an artifact, for a level or by its plain name.
+fn assembly(path: &Path, suffix: &str) -> String {
+    let text = engine(&[]).load(path).expect("loads").as_text();
+    let at = text.find("fused").or_else(|| text.find("matmul")).expect("a kernel");
+    let name: String =
+        text[at..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    engine(&[]).assembly(path, &format!("{name}{suffix}")).expect("a kernel of that name")
+}
+
+#[test]
+fn an_artifact_holds_kernels_for_each_level() {
+    let folder = folder();
+    let library = folder.path().join("model.so");
+    let (low, high) = (assembly(&library, ""), assembly(&library, ".v4"));
+    assert!(low.contains("ymm") && !low.contains("zmm"), "{low}");
+    assert!(high.contains("zmm"), "{high}");
+    let best = Level::ALL.into_iter().rfind(|l| l.is_of_this_cpu()).expect("a level");
+    let info = Engine::info(&library).expect("readable");
+    let ends = format!("x86-64-v3 and x86-64-v4, of which {best} runs");
+    assert!(info.kind.ends_with(&ends), "{}", info.kind);
+}
+
+#[test]
+fn every_level_gives_the_bits_that_a_program_for_it_alone_gives() {
+    let folder = folder();
+    let (model, library) = (folder.path().join("model.py"), folder.path().join("model.so"));
+    for level in Level::ALL.into_iter().filter(|l| l.is_of_this_cpu()) {
+        let alone = engine(&[level]).load(&model).expect("compiles");
+        let one_of_many = engine(&[level]).load(&library).expect("loads");
+        assert_eq!(run(&alone), run(&one_of_many), "{level}");
+    }
+}
+
+#[test]
+fn kernels_for_other_cpus_are_refused_by_what_they_need() {
+    let folder = folder();
+    let library = folder.path().join("model.so");
+    // A feature that no CPU has, in the description of both levels.
+    let mut bytes = std::fs::read(&library).expect("readable");
+    let places: Vec<usize> =
+        (0..bytes.len() - 6).filter(|at| &bytes[*at..*at + 6] == b"\"avx2\"").collect();
+    assert_eq!(places.len(), 2, "one for each level");
+    places.iter().for_each(|at| bytes[at + 4] = b'9');
+    std::fs::write(&library, &bytes).expect("writable");
+    let error = engine(&[]).load(&library).err().expect("refused");
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("compiled for CPUs with avx9"), "{error}");
+    assert!(error.to_string().contains("model.so"), "{error}");
+}
+
+#[test]
+fn an_artifact_for_one_cpu_has_no_kernels_for_a_lower_level() {
+    let folder = folder();
+    let (model, library) = (folder.path().join("model.py"), folder.path().join("one.so"));
+    engine(&[Level::V4]).load(&model).and_then(|p| p.save(&library)).expect("saves");
+    let error = engine(&[Level::V3]).load(&library).err().expect("refused");
+    let why = error.to_string();
+    assert!(
+        why.contains("x86-64-v4 alone") || why.contains("compiled for CPUs with avx512"),
+        "{why}"
+    );
+}
