@@ -19,44 +19,90 @@ use crate::programs::{Input, ProgramCase, SHAPES};
 /// Frames a session may have.
 const DEPTH_LIMIT: u32 = 150;
 
+/// A way to run a program other than by the interpreter.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// Every function compiled before it runs.
+    Compiled,
+    /// The same, kept and loaded again.
+    Saved,
+    /// Traced: one guard in `one_in` is forced to fail (0: none), and a trace that leaves
+    /// `exit_threshold` times gives way; `little` is with hardly any room for code.
+    Traced { one_in: u32, exit_threshold: u32, little: bool },
+}
+
+const WAYS: [Way; 7] = [
+    Way::Compiled,
+    Way::Saved,
+    Way::Traced { one_in: 0, exit_threshold: 3, little: false },
+    Way::Traced { one_in: 1, exit_threshold: 4, little: false },
+    Way::Traced { one_in: 1, exit_threshold: u32::MAX, little: false },
+    Way::Traced { one_in: 4, exit_threshold: 2, little: false },
+    Way::Traced { one_in: 3, exit_threshold: 3, little: true },
+];
+
 /// Interpreter, compiled code and traces give the same results, host calls in the same order, the
 /// same errors at the same places, the same fuel left, and leave the same objects alive; whichever
 /// guards of the traces fail.
 pub fn tiers(case: &ProgramCase) -> Tally {
+    in_ways(case, &WAYS)
+}
+
+/// The same, in two of the ways, which the case chooses: for many programs in little time.
+pub fn some_tiers(case: &ProgramCase) -> Tally {
+    let first = case.guard_seed as usize % WAYS.len();
+    let second = (case.guard_seed >> 8) as usize % WAYS.len();
+    in_ways(case, &[WAYS[first], WAYS[second]])
+}
+
+fn in_ways(case: &ProgramCase, ways: &[Way]) -> Tally {
+    kernels::raw_calls();
     let expected = run(case, &load(case, None).0, Mode::Bytecode);
-    let (compiled, _) = load(case, Some(TierOptions::default()));
     let mut tally = Tally::default();
-    let refused = compiled.compile_all();
-    assert!(refused.is_empty(), "compiled mode refused {refused:?}");
-    compare(case, "compiled", &expected, &run(case, &compiled, Mode::Compiled));
-    compare(case, "saved", &expected, &run(case, &saved(case), Mode::Tiered));
-    // Traces that leave too often give way to whole functions, early or never.
-    let limit = TierOptions::default().code_limit;
-    for (one_in, exit_threshold, code_limit) in
-        [(0, 3, limit), (1, 4, limit), (1, u32::MAX, limit), (4, 2, limit), (3, 3, case.code_limit)]
-    {
-        let force = (one_in > 0).then(|| Arc::new(ForcedExits::new(case.guard_seed, one_in)));
-        let (traced, tier) = load(
-            case,
-            Some(TierOptions {
-                threshold: case.threshold,
-                code_limit,
-                exit_threshold,
-                force,
-                compiling: Compiling::AtOnce,
-                ..TierOptions::default()
-            }),
-        );
-        let name = format!("traced, one guard in {one_in} forced to fail, {exit_threshold} exits");
-        compare(case, &name, &expected, &run(case, &traced, Mode::Tiered));
-        for trace in tier.iter().flat_map(|tier| tier.traces(&traced)) {
+    for way in ways {
+        let (found, program, tier) = match *way {
+            Way::Compiled => {
+                let (program, tier) = load(case, Some(TierOptions::default()));
+                let refused = program.compile_all();
+                assert!(refused.is_empty(), "compiled mode refused {refused:?}");
+                (run(case, &program, Mode::Compiled), program, tier)
+            }
+            Way::Saved => {
+                let program = saved(case);
+                (run(case, &program, Mode::Tiered), program, None)
+            }
+            Way::Traced { .. } => {
+                let (program, tier) = load(case, Some(options(case, *way)));
+                (run(case, &program, Mode::Tiered), program, tier)
+            }
+        };
+        compare(case, &format!("{way:?}"), &expected, &found);
+        for trace in tier.iter().flat_map(|tier| tier.traces(&program)) {
             tally.traces += 1;
+            tally.bridges += usize::from(trace.bridge.is_some());
             tally.exits += trace.exits().iter().filter(|&&taken| taken > 0).count();
         }
-        tally.whole += tier.iter().map(|tier| tier.functions(&traced).len()).sum::<usize>();
+        if matches!(way, Way::Traced { .. }) {
+            tally.whole += tier.iter().map(|tier| tier.functions(&program).len()).sum::<usize>();
+        }
     }
     tally.raw = kernels::raw_calls();
     tally
+}
+
+fn options(case: &ProgramCase, way: Way) -> TierOptions {
+    let Way::Traced { one_in, exit_threshold, little } = way else {
+        return TierOptions::default();
+    };
+    let usual = TierOptions::default();
+    TierOptions {
+        threshold: case.threshold,
+        code_limit: if little { case.code_limit } else { usual.code_limit },
+        exit_threshold,
+        force: (one_in > 0).then(|| Arc::new(ForcedExits::new(case.guard_seed, one_in))),
+        compiling: Compiling::AtOnce,
+        ..usual
+    }
 }
 
 /// Sessions that come and go on several threads, while code is made behind their backs, replaced
@@ -94,6 +140,8 @@ pub fn threads(case: &ProgramCase) {
 pub struct Tally {
     /// Traces that were compiled.
     pub traces: usize,
+    /// Traces that follow on exits of others.
+    pub bridges: usize,
     /// Different exits that were taken.
     pub exits: usize,
     /// Functions compiled whole because their traces left too often.

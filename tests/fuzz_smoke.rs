@@ -20,12 +20,14 @@ fn tiers() {
         total.exits += tally.exits;
         total.whole += tally.whole;
         total.raw += tally.raw;
+        total.bridges += tally.bridges;
         Ok(())
     });
     // An oracle over programs that never get hot would say nothing.
     assert!(total.traces > programs / 4, "{total:?} in {programs} programs");
     assert!(total.exits > programs / 4, "{total:?} in {programs} programs");
     assert!(total.whole > programs / 4, "{total:?} in {programs} programs");
+    assert!(total.bridges > programs / 4, "{total:?} in {programs} programs");
     assert!(total.raw > programs / 4, "{total:?} in {programs} programs");
     println!("{programs} programs, {total:?}");
 }

@@ -10,6 +10,7 @@
 //! stretches reach); native frames for VM frames (recursion would use the native stack, and an
 //! exit would have to unwind it).
 
+mod checked;
 mod packed;
 
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -24,6 +25,7 @@ use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op, SiteId, Source};
 use reflex_vm::program::Program;
 use reflex_vm::tier::Bailout;
 
+use self::checked::Checked;
 use crate::assemble::{Unit, UnitFunc};
 use crate::emit::{Emit, Slot, plain_bits};
 use crate::facts::{self, Facts, Holds};
@@ -85,13 +87,18 @@ pub(crate) fn compile(
         continuations: &continuations,
         state: Vec::new(),
         plans: &plans,
+        checked: Checked::default(),
     };
     body_writer.dispatch(number, loops.iter().map(|&(_, pc, _)| pc));
     let mut reached = true;
     for (pc, op) in func.ops.iter().enumerate() {
         facts.enter(pc, reached, &mut body_writer.state);
+        if facts.meets(pc) || !reached {
+            body_writer.checked = Checked::default();
+        }
         body_writer.op(pc);
         facts::apply(program, func, pc, &mut body_writer.state);
+        body_writer.checked.follow(program, func, pc);
         reached = facts::falls_through(op);
     }
     body_writer.e.b.seal_all_blocks();
@@ -160,6 +167,8 @@ pub(crate) struct Body<'f, 'p> {
     /// What registers can hold at the operation being written.
     state: Vec<Holds>,
     plans: &'p Plans,
+    /// What the operations before made sure of, in this stretch of code.
+    checked: Checked,
 }
 
 impl Body<'_, '_> {
@@ -232,7 +241,11 @@ impl Body<'_, '_> {
             .iter()
             .map(|source| match source.get() {
                 ArgSource::Reg(index) | ArgSource::LastUse(index) => {
-                    Operand::Slot(Slot::index(index as usize), None)
+                    let slot = Slot::index(index as usize);
+                    match self.heap_entries(index) {
+                        Some(entries) => Operand::Heap(slot, entries),
+                        None => Operand::Slot(slot, None),
+                    }
                 }
                 ArgSource::Const(index) => {
                     let constant = self.program.consts()[index as usize].as_raw();
@@ -242,6 +255,20 @@ impl Body<'_, '_> {
                 ArgSource::Vm => Operand::Vm,
             })
             .collect()
+    }
+
+    /// How many entries the shape heap in a register has, when the code tells.
+    fn heap_entries(&self, reg: u32) -> Option<i64> {
+        let Holds::Made(pc) = self.holds(reg) else { return None };
+        let Op::Builtin { builtin: Builtin::AllocShapeHeap, args, .. } = self.func.ops[pc as usize]
+        else {
+            return None;
+        };
+        let entries = self.func.args(args).get(1).copied();
+        match entries.map(Source::get) {
+            Some(ArgSource::Const(index)) => self.program.consts()[index as usize].view().as_int(),
+            _ => None,
+        }
     }
 
     fn builtin(&mut self, pc: u32, builtin: Builtin, args: ArgRange, dst: u32) {

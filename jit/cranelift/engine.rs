@@ -2,21 +2,22 @@
 //!
 //! Code is made on the calling thread or on the engine's own, as the tier's options say.
 //!
-//! A trace follows one way through the code. When a guard of it fails often, or a function calls
-//! itself, other ways matter as much, and the function at hand is compiled whole: its code is put
-//! in the cells of its entry and its loops, where it takes the place of traces. Rejected: a trace
-//! for each exit that is often taken, linked to it (a tree of code for every combination of
-//! branches; what is shared behind them is compiled again and again).
+//! A trace follows one way through the code. What follows on a guard that fails often becomes a
+//! trace too (`bridge`). When these are many, or a function calls itself, all ways matter, and the
+//! function at hand is compiled whole: its code is put in the cells of its entry and its loops,
+//! where it takes the place of traces. Rejected: traces alone (a tree of code for every combination
+//! of branches; what is shared behind them is compiled again and again).
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use reflex_vm::abi::CodePtr;
 use reflex_vm::decode::{FuncCode, SiteId};
 use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Compiled};
 
 use crate::assemble::{Assembler, Published};
+use crate::bridge::Exits;
 use crate::compile;
 use crate::force::ForcedExits;
 use crate::image::Saved;
@@ -25,6 +26,7 @@ use crate::tier::bailout;
 use crate::trace::codegen::{self, Attached};
 use crate::trace::ir::Trace;
 use crate::trace::optimise::optimise;
+use crate::trace::record::Goal;
 use crate::worker::{Job, Order, Work, Worker};
 
 /// Makes code, on whichever thread.
@@ -44,55 +46,27 @@ pub(crate) struct Engine {
     pub(crate) functions: Mutex<Vec<CodeReport>>,
     /// Code that was found in a file, by program.
     pub(crate) saved: Mutex<HashMap<u64, Saved>>,
+    /// Exits of traces, by the trace's number.
+    pub(crate) exits: Mutex<HashMap<u64, Weak<Exits>>>,
+    /// Where exits go on that have no bridge.
+    pub(crate) exit: CodePtr,
     /// Functions that are or will be compiled whole, by program.
     pub(crate) whole: Mutex<HashSet<(u64, u32)>>,
     /// The engine, for code that outlives whoever asked for it.
     pub(crate) this: Weak<Engine>,
 }
 
+// SAFETY: `exit` is the address of immutable code; everything else may be shared.
+unsafe impl Send for Engine {}
+// SAFETY: as for Send.
+unsafe impl Sync for Engine {}
+
 /// Everything that the code of one trace refers to.
 #[derive(Debug)]
 pub(crate) struct TraceCode {
     pub(crate) published: Published,
-    _taken: Arc<[AtomicU64]>,
     _force: Option<Arc<ForcedExits>>,
-    pub(crate) hot: Arc<HotExit>,
-}
-
-/// What a trace does when it leaves too often.
-#[derive(Debug)]
-pub(crate) struct HotExit {
-    engine: Weak<Engine>,
-    program: Weak<Program>,
-    func: u32,
-    /// Times that the trace began, or began again.
-    pub(crate) runs: AtomicU64,
-}
-
-/// A trace gives way when at least one run in so many leaves by the same guard.
-const RARE: u64 = 8;
-
-impl HotExit {
-    /// For the generated code: a guard of the trace has failed `taken` times by now.
-    ///
-    /// # Safety
-    /// `this` is the hook of a trace that runs.
-    pub(crate) unsafe extern "C" fn report(this: *const HotExit, taken: u64) {
-        // SAFETY: by the contract; the trace's code keeps its hook.
-        let hook = unsafe { &*this };
-        if taken.saturating_mul(RARE) < hook.runs.load(Ordering::Relaxed) {
-            return;
-        }
-        let (Some(engine), Some(program)) = (hook.engine.upgrade(), hook.program.upgrade()) else {
-            return;
-        };
-        let ask = || {
-            engine.whole(&program, hook.func);
-            Ok(())
-        };
-        // No panic may cross the generated frame; a function that cannot be compiled stays traced.
-        let _ = reflex_runtime::function::guard(ask);
-    }
+    pub(crate) exits: Arc<Exits>,
 }
 
 impl Engine {
@@ -100,13 +74,19 @@ impl Engine {
     pub(crate) fn complete(
         &self,
         program: &Arc<Program>,
-        site: SiteId,
+        goal: Goal,
         trace: Trace,
     ) -> Result<Option<Compiled>, Bailout> {
         let Some(worker) = &self.worker else {
-            return self.trace(program, site, trace).map(Some);
+            return match goal {
+                Goal::Site(site) => self.trace(program, site, None, trace).map(Some),
+                Goal::Exit(exits, exit) => self.bridge(program, &exits, exit, trace).map(|()| None),
+            };
         };
-        let work = Work::Trace(site, Box::new(trace));
+        let work = match goal {
+            Goal::Site(site) => Work::Trace(site, Box::new(trace)),
+            Goal::Exit(exits, exit) => Work::Bridge(exits, exit, Box::new(trace)),
+        };
         worker.submit(
             Order { program: Arc::downgrade(program), work },
             program.id(),
@@ -188,26 +168,44 @@ impl Engine {
         Ok(sites.collect())
     }
 
-    /// Compiles a trace recorded at `site` of `program`.
+    /// The exits of a trace that is still there.
+    pub(crate) fn exits(&self, trace: u64) -> Option<Arc<Exits>> {
+        let all = self.exits.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(&trace)?.upgrade()
+    }
+
+    /// Compiles a trace recorded from an exit and links it there.
+    pub(crate) fn bridge(
+        &self,
+        program: &Arc<Program>,
+        exits: &Exits,
+        exit: u32,
+        trace: Trace,
+    ) -> Result<(), Bailout> {
+        let made = self.trace(program, exits.site, Some((exits, exit)), trace);
+        if made.is_err() {
+            exits.refuse();
+        }
+        exits.link(exit, &made?);
+        Ok(())
+    }
+
+    /// Compiles a trace recorded at `site` of `program`, or from an exit of a trace there.
     pub(crate) fn trace(
         &self,
         program: &Arc<Program>,
         site: SiteId,
+        from: Option<(&Exits, u32)>,
         mut trace: Trace,
     ) -> Result<Compiled, Bailout> {
         let recorded = trace.to_string();
         optimise(program, &mut trace);
-        let taken: Arc<[AtomicU64]> = trace.exits.iter().map(|_| AtomicU64::new(0)).collect();
-        let hot = Arc::new(HotExit {
-            engine: self.this.clone(),
-            program: Arc::downgrade(program),
-            func: trace.frames[0].func,
-            runs: AtomicU64::new(0),
-        });
+        let parent = from.map(|(exits, _)| exits);
+        let (place, exits) = ((site, trace.frames[0].func), (trace.exits.len(), self.exit));
+        let exits = Arc::new(Exits::new(&self.this, program, place, exits, parent));
         let attached = Attached {
-            taken: Arc::clone(&taken),
             force: self.force.clone(),
-            hot: Arc::clone(&hot),
+            exits: Arc::clone(&exits),
             exit_threshold: self.exit_threshold,
         };
         let label = format!("reflex trace {}@{}", trace.frames[0].name, trace.start_pc);
@@ -215,21 +213,23 @@ impl Engine {
         let entry = codegen::translate(&mut unit, program, &trace, &attached)?;
         let published = self.assembler.publish(unit, Some(program)).map_err(bailout)?;
         let (address, code_bytes) = (published.address(entry), published.size());
-        let owner = Arc::new(TraceCode {
-            published,
-            _taken: Arc::clone(&taken),
-            _force: attached.force,
-            hot,
-        });
+        let owner =
+            Arc::new(TraceCode { published, _force: attached.force, exits: Arc::clone(&exits) });
+        let mut all = self.exits.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, exits| exits.strong_count() > 0);
+        all.insert(exits.id, Arc::downgrade(&exits));
+        drop(all);
         let report = TraceReport {
             program: program.id(),
             site,
+            bridge: from.map(|(exits, exit)| (exits.id, exit)),
+            number: exits.id,
             recorded,
             text: trace.to_string(),
             guards: trace.guards(),
             exit_names: trace.exits.iter().map(|exit| trace.name(exit)).collect(),
             code_bytes,
-            taken,
+            taken: Arc::clone(&exits.taken),
             code: Arc::downgrade(&owner),
         };
         self.traces.lock().unwrap_or_else(PoisonError::into_inner).push(report);

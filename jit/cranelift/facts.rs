@@ -139,6 +139,11 @@ impl Facts {
         }
     }
 
+    /// Whether control flow meets at operation `pc`.
+    pub(crate) fn meets(&self, pc: usize) -> bool {
+        self.meeting[pc].is_some()
+    }
+
     /// Brings `state` up to what holds before operation `pc`, given what holds after the
     /// operation before it.
     pub(crate) fn enter(&self, pc: usize, reached: bool, state: &mut Vec<Holds>) {
@@ -242,7 +247,7 @@ fn constant(program: &Program, source: Source) -> Holds {
 }
 
 /// Registers that a call moves its arguments out of.
-fn moved(func: &FuncCode, args: ArgRange) -> impl Iterator<Item = u32> {
+pub(crate) fn moved(func: &FuncCode, args: ArgRange) -> impl Iterator<Item = u32> {
     func.args(args).iter().filter_map(|source| match source.get() {
         ArgSource::LastUse(reg) => Some(reg),
         ArgSource::Reg(_) | ArgSource::Const(_) | ArgSource::Vm => None,

@@ -22,6 +22,8 @@ use crate::emit::{Bits, Emit, Slot, trusted};
 pub(crate) enum Operand {
     /// A value in the register stack, and its type where that is known.
     Slot(Slot, Option<i32>),
+    /// A shape heap that the VM made, of so many entries.
+    Heap(Slot, i64),
     /// An object of the constant table.
     Const,
     /// A constant that is not an object.
@@ -258,6 +260,13 @@ impl Fast<'_, '_> {
             None => &-1,
             Some(most) => most,
         };
+        if let Operand::Heap(heap, entries) = heap {
+            if regs.iter().any(|reg| !(0..entries).contains(reg)) {
+                return None;
+            }
+            let object = self.e.payload(heap);
+            return Some(Some(self.e.load(types::I64, object, TENSOR_DLTENSOR + DLTENSOR_DATA)));
+        }
         let Operand::Slot(heap, tag) = heap else { return None };
         if regs.iter().any(|&reg| !(0..1 << 24).contains(&reg)) {
             return None;
@@ -301,7 +310,11 @@ impl Fast<'_, '_> {
         match value {
             Operand::Plain { tag: type_index::INT, payload } => Some(payload),
             Operand::Slot(slot, tag) => Some(self.object((slot, tag), type_index::INT)),
-            Operand::Const | Operand::Imm { .. } | Operand::Plain { .. } | Operand::Vm => None,
+            Operand::Heap(..)
+            | Operand::Const
+            | Operand::Imm { .. }
+            | Operand::Plain { .. }
+            | Operand::Vm => None,
         }
     }
 

@@ -10,6 +10,7 @@
 
 mod announce;
 mod assemble;
+mod bridge;
 mod compile;
 mod emit;
 mod engine;

@@ -30,6 +30,10 @@ pub struct TraceReport {
     pub program: u64,
     /// Where the trace starts.
     pub site: SiteId,
+    /// Number of the trace, of those of this process.
+    pub number: u64,
+    /// The trace and the exit that this one follows on, if it is a bridge.
+    pub bridge: Option<(u64, u32)>,
     /// The trace as it was recorded, as text.
     pub recorded: String,
     /// The trace as it was compiled, as text.
@@ -52,7 +56,7 @@ impl TraceReport {
 
     /// How often the trace began, or began again; none once it is gone.
     pub fn runs(&self) -> Option<u64> {
-        self.code.upgrade().map(|code| code.hot.runs.load(Ordering::Relaxed))
+        self.code.upgrade().map(|code| code.exits.runs.load(Ordering::Relaxed))
     }
 
     /// The machine code and its address; none once it is gone.
@@ -97,7 +101,7 @@ impl CraneliftTier {
                     let _ = writeln!(text, "  {what}: recorded {count} times");
                 }
                 for trace in traces.iter().filter(|trace| trace.site == site) {
-                    trace.describe(&mut text, &what);
+                    trace.describe(&mut text, &what, &traces);
                 }
                 if let Some(reasons) = reasons.get(&site) {
                     let _ = writeln!(text, "  {what}: not compiled: {}", reasons.join(", "));
@@ -110,11 +114,23 @@ impl CraneliftTier {
 }
 
 impl TraceReport {
-    fn describe(&self, text: &mut String, what: &str) {
+    /// `traces` are those of the program.
+    fn describe(&self, text: &mut String, what: &str, traces: &[TraceReport]) {
         let (guards, bytes) = (self.guards, self.code_bytes);
         let runs = self.runs().unwrap_or(0);
-        let _ =
-            writeln!(text, "  {what}: trace with {guards} guards, {bytes} bytes, ran {runs} times");
+        let kind = match self.bridge {
+            Some((parent, exit)) => {
+                let parent = traces.iter().find(|trace| trace.number == parent);
+                let from = parent.and_then(|parent| parent.exit_names.get(exit as usize));
+                format!("bridge from {}", from.map_or("an exit", String::as_str))
+            }
+            None => "trace".to_owned(),
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "  {what}: {kind} with {guards} guards, {bytes} bytes, ran {runs} times"
+        );
         for (name, count) in self.exit_names.iter().zip(self.exits()).filter(|(_, n)| *n > 0) {
             let _ = writeln!(text, "    left {count} times at {name}");
         }

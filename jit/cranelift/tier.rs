@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use reflex_vm::abi::Glue;
 use reflex_vm::decode::{FuncCode, SiteId};
 use reflex_vm::program::Program;
-use reflex_vm::tier::{Bailout, Compiled, Hot, Tier};
+use reflex_vm::tier::{Bailout, Compiled, Hot, Recorder, Tier};
 
 use crate::assemble::Assembler;
+use crate::bridge::Exits;
 use crate::compile;
 use crate::engine::Engine;
 use crate::error::JitError;
@@ -24,8 +25,8 @@ use crate::worker::{Job, Worker};
 pub struct TierOptions {
     /// Arrivals that make a function entry or a loop hot.
     pub threshold: u32,
-    /// Failures of one guard after which a trace gives way to its function compiled whole, if
-    /// they are not rare among its runs. A power of two, or rounded up to one.
+    /// Failures of one guard after which what follows is recorded too, or the function compiled
+    /// whole, if they are not rare among the runs of its trace. A power of two, or rounded up to one.
     pub exit_threshold: u32,
     /// Recordings of one site before it is left to the interpreter.
     pub attempts: u32,
@@ -115,6 +116,8 @@ impl CraneliftTier {
             traces: Mutex::default(),
             functions: Mutex::default(),
             saved: Mutex::default(),
+            exits: Mutex::default(),
+            exit: glue.exit,
             whole: Mutex::default(),
             this: this.clone(),
         });
@@ -238,6 +241,13 @@ unsafe impl Tier for CraneliftTier {
             Ok(recorder) => Hot::Record(Box::new(recorder)),
             Err(reason) => Hot::Never(reason),
         }
+    }
+
+    fn exit(&self, program: &Arc<Program>, exit: u64) -> Option<(SiteId, Box<dyn Recorder>)> {
+        let (trace, exit) = Exits::of_number(exit);
+        let exits = self.engine.exits(trace)?;
+        let (site, engine) = (exits.site, Arc::clone(&self.engine));
+        Some((site, Box::new(TraceRecorder::after(engine, program, exits, exit))))
     }
 
     fn threshold(&self) -> u32 {

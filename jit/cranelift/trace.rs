@@ -7,8 +7,7 @@
 //! Values that are not objects exist only as knowledge; an exit makes them real, exactly as the
 //! interpreter would have them at the first operation that has not run.
 //!
-//! Not here: bridges from exits (an exit goes back to the interpreter), several iterations of a
-//! loop as one body.
+//! Not here: several iterations of a loop as one body.
 
 pub(crate) mod build;
 pub(crate) mod codegen;

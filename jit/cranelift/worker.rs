@@ -12,6 +12,7 @@ use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Compiled};
 
+use crate::bridge::Exits;
 use crate::engine::Engine;
 use crate::trace::ir::Trace;
 
@@ -29,6 +30,8 @@ pub(crate) enum Job {
 /// What is to be compiled.
 pub(crate) enum Work {
     Trace(SiteId, Box<Trace>),
+    /// What follows on an exit of a trace, to be linked there.
+    Bridge(Arc<Exits>, u32, Box<Trace>),
     /// A function, to be installed.
     Whole(u32),
 }
@@ -84,7 +87,7 @@ impl Worker {
         let queue = self.queue.get_or_init(|| self.start(engine)).as_ref().ok_or_else(refused)?;
         let key = match &order.work {
             Work::Trace(site, _) => Some((program, *site)),
-            Work::Whole(_) => None,
+            Work::Bridge(..) | Work::Whole(_) => None,
         };
         self.lock().extend(key.map(|key| (key, Job::Pending)));
         queue.send((order, self.open.add())).map_err(|_| {
@@ -141,10 +144,15 @@ fn compile_all(
         let (Some(engine), Some(program)) = (engine.upgrade(), program.upgrade()) else { continue };
         match work {
             Work::Trace(site, trace) => {
-                let made = engine.trace(&program, site, *trace);
+                let made = engine.trace(&program, site, None, *trace);
                 let job = made.map_or_else(Job::Failed, Job::Done);
                 let mut jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
                 jobs.insert((program.id(), site), job);
+            }
+            Work::Bridge(exits, exit, trace) => {
+                if let Err(reason) = engine.bridge(&program, &exits, exit, *trace) {
+                    program.count(exits.site, &reason);
+                }
             }
             Work::Whole(func) => engine.install_whole(&program, func),
         }

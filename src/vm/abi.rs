@@ -140,6 +140,9 @@ pub struct SessionAbi {
     /// of being destroyed, for the next run of the operation. Nothing else refers to it, except
     /// that a kept tensor refers to its storage; the session owns it.
     pub recycled: *mut *mut TVMFFIObject,
+    /// An exit that native code has just left by and wants recorded from, by a number that the
+    /// tier gave it; zero is none. See [`crate::tier::Tier::exit`].
+    pub hot_exit: u64,
 }
 
 /// The shape of machine code, in Cranelift's `tail` convention.

@@ -18,7 +18,7 @@ use crate::instrument::Verdict;
 use crate::session::Mode;
 use crate::state::{Arrival, State, header, store};
 use crate::tier::Bailout;
-use crate::watch::{after_call, before_call, record_step};
+use crate::watch::{after_call, before_call, record_from_exit, record_step};
 
 /// What happens at sites.
 pub trait Variant {
@@ -262,10 +262,16 @@ pub unsafe fn drive(state: *mut State) -> Result<(), ()> {
                         (*state).program.count(recording.site, &Bailout::LeftFunction);
                     }
                     let Some(enter) = (*state).abi.glue.enter else { return Err(()) };
+                    (*state).abi.hot_exit = 0;
                     match enter(&raw mut (*state).abi, (*state).abi.regs, code) {
                         ERROR => Exit::Failed,
                         _ if (*state).abi.depth < base_depth => Exit::Done,
-                        _ => Exit::Switch,
+                        _ => {
+                            if (*state).abi.hot_exit != 0 {
+                                record_from_exit(state);
+                            }
+                            Exit::Switch
+                        }
                     }
                 }
                 Exit::Switch if (*state).instrument.is_some() => run::<Instrumented>(state),

@@ -81,7 +81,8 @@ impl RawKernel {
     /// As long as the packed function of the kernel lives, `code` is an `extern "C"` function of
     /// one pointer for each of `params` and one 64-bit integer for each symbol, which may be
     /// called with the data of any tensors that are as `params` says, and then does what the
-    /// packed function does with these tensors.
+    /// packed function does with these tensors. The packed function refuses all others; strides
+    /// where they do not matter, and data where there is none, may be anything there.
     pub unsafe fn new(code: CodePtr, params: Vec<TensorParam>) -> Option<RawKernel> {
         let extents = params.iter().flat_map(|param| &param.extents);
         let mut found: Vec<u32> = extents

@@ -231,9 +231,14 @@ impl Program {
 
     /// Makes `compiled` what runs at `site`. The code is kept as long as the program.
     pub fn install(&self, site: SiteId, compiled: &Compiled) {
+        self.keep(compiled);
+        self.cells[site.0 as usize].store(compiled.code().cast_mut(), Ordering::Release);
+    }
+
+    /// Keeps code as long as the program.
+    pub fn keep(&self, compiled: &Compiled) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push(compiled.owner());
-        self.cells[site.0 as usize].store(compiled.code().cast_mut(), Ordering::Release);
     }
 
     /// Counts a bailout at a site.

@@ -154,6 +154,7 @@ impl Session {
             callbacks: &CALLBACKS,
             glue: if tier.is_some() { program.glue() } else { Glue::NONE },
             recycled: recycled.entries(),
+            hot_exit: 0,
         };
         let state = Box::new(State {
             abi,

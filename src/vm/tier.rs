@@ -184,6 +184,11 @@ pub unsafe trait Tier: Send + Sync {
     /// A site has been reached [`Tier::threshold`] times in one session.
     fn hot(&self, program: &Arc<Program>, site: SiteId) -> Hot;
 
+    /// Native code has left by exit number `exit` of [`crate::abi::SessionAbi::hot_exit`]: what
+    /// watches the interpreter from there on, with the site that reasons to stop are counted at.
+    /// The recorder installs what it makes itself.
+    fn exit(&self, program: &Arc<Program>, exit: u64) -> Option<(SiteId, Box<dyn Recorder>)>;
+
     /// Arrivals that make a site hot.
     fn threshold(&self) -> u32;
 }

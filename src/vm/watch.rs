@@ -43,6 +43,25 @@ pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
     }
 }
 
+/// Begins to record where native code has just left by an exit that it wants recorded from.
+///
+/// # Safety
+/// `state` is live and at an operation; nothing else uses it meanwhile.
+#[cold]
+pub unsafe fn record_from_exit(state: *mut State) {
+    // SAFETY: the state is live, and nothing else refers to the parts used.
+    unsafe {
+        let exit = std::mem::take(&mut (*state).abi.hot_exit);
+        let watched = (*state).instrument.is_some() || (*state).recording.is_some();
+        let tier = &(*state).tier;
+        let Some(tier) = tier.as_ref().filter(|_| !watched) else { return };
+        if let Some((site, recorder)) = tier.exit(&(*state).program, exit) {
+            let depth = (*state).abi.depth;
+            (*state).recording = Some(Recording { recorder, site, depth });
+        }
+    }
+}
+
 /// Shows the call at `pc` to the instrument, if the operation is one; a skipped call
 /// has its result None.
 ///

@@ -9,19 +9,21 @@ mod contents;
 mod kernels;
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 
 use reflex_runtime::abi::type_index;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::abi::DISCARD;
 use reflex_vm::builtins::Builtin;
-use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op, Source};
+use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op, SiteId, Source};
 use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Step};
 
 use super::ir::{Arg, BuiltinResult, End, Exit, FrameData, FrameId, Ins, Place, Plain, Trace};
 use crate::emit::plain_bits;
 use crate::facts::{Facts, result_tag};
+use crate::raw::Fact;
 use crate::recycle::{Give, Kept, Plans};
 
 /// Most frames of one trace.
@@ -49,7 +51,16 @@ enum Content {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Start {
     pub(crate) pc: u32,
-    pub(crate) is_loop: bool,
+    pub(crate) kind: Kind,
+}
+
+/// What a recording begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Entry,
+    Loop,
+    /// An exit of a trace.
+    Exit,
 }
 
 /// What a step leads to.
@@ -76,6 +87,8 @@ pub(crate) struct Builder {
     limit: usize,
     /// The allocations whose objects are kept, by function.
     plans: HashMap<u32, Plans>,
+    /// What has been guarded of the tensors in registers: kernels ask it again and again.
+    guarded: HashMap<Place, Vec<Fact>>,
 }
 
 impl Builder {
@@ -84,7 +97,7 @@ impl Builder {
         let root = frame_data(program, func, 0, None);
         let fresh = |reg: u32| {
             // At an entry, everything but the parameters is None.
-            let unset = !start.is_loop && reg >= func.num_args;
+            let unset = start.kind == Kind::Entry && reg >= func.num_args;
             if unset { Content::Known(type_index::NONE) } else { Content::Unknown }
         };
         let contents = (0..func.num_regs).map(fresh).collect();
@@ -99,6 +112,7 @@ impl Builder {
             operations: 0,
             limit,
             plans: HashMap::new(),
+            guarded: HashMap::new(),
         }
     }
 
@@ -142,12 +156,11 @@ impl Builder {
             Op::Copy { src, dst } => self.copy(step.program, src, dst),
             Op::Kill { dst } => {
                 if dst != DISCARD {
-                    self.empty(self.place(dst));
-                    self.settle(self.place(dst));
+                    self.set_plain(self.place(dst), Plain::NONE);
                 }
             }
             Op::Goto { .. } => {}
-            Op::LoopBack { target, .. } => return self.loop_back(pc, target),
+            Op::LoopBack { target, site } => return self.loop_back(step, target, site),
             Op::Branch { cond, .. } => return self.branch(step, cond),
             Op::Ret { result } => return self.ret(step, result),
         }
@@ -163,7 +176,11 @@ impl Builder {
             let (frame, args) = (self.frame(), self.args(step, range));
             let content = Content::Made(kept.tag(), kept.give());
             let place = self.place(dst);
-            let empty = matches!(self.content(place), Content::Plain(_));
+            let empty = match self.content(place) {
+                Content::Plain(_) => true,
+                Content::Known(tag) => tag < type_index::STATIC_OBJECT_BEGIN,
+                Content::Unknown | Content::Made(..) => false,
+            };
             let to = empty.then_some(place);
             self.code.push(Ins::Allocate { frame, builtin, kept, args, dst: to, exit });
             if empty {
@@ -263,15 +280,18 @@ impl Builder {
         self.set(dst, content);
     }
 
-    fn loop_back(&mut self, pc: u32, target: u32) -> Flow {
-        let closes = self.start.is_loop && self.active.len() == 1 && target == self.start.pc;
-        if !closes || self.operations == 0 {
-            return self.give_back(pc);
+    fn loop_back(&mut self, step: &Step<'_>, target: u32, site: SiteId) -> Flow {
+        let outermost = self.active.len() == 1 && self.operations > 0;
+        let closes = self.start.kind == Kind::Loop && target == self.start.pc;
+        let cell = step.program.cells()[site.0 as usize].load(Ordering::Relaxed);
+        let has_code = !std::ptr::eq(cell, step.program.glue().exit);
+        if !outermost || !closes && !has_code {
+            return self.give_back(step.pc);
         }
-        let exit = self.exit(pc);
+        let exit = self.exit(step.pc);
         self.code.push(Ins::Charge { units: 1, exit });
         self.settle_frame();
-        Flow::End(End::Loop)
+        Flow::End(if closes { End::Loop } else { End::Site { site: site.0, pc: target } })
     }
 
     fn branch(&mut self, step: &Step<'_>, cond: u32) -> Flow {

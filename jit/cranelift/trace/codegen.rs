@@ -10,7 +10,6 @@ mod exits;
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
@@ -24,18 +23,16 @@ use reflex_vm::tier::Bailout;
 use super::helpers;
 use super::ir::{Arg, End, ExitId, FrameId, Ins, Place, Plain, Trace, Var};
 use crate::assemble::{Unit, UnitFunc};
+use crate::bridge::Exits;
 use crate::emit::{Emit, Slot, trusted};
-use crate::engine::HotExit;
 use crate::force::ForcedExits;
 use crate::glue::native_signature;
 
 /// What the generated code counts in and is disturbed by; it holds their addresses.
 pub(crate) struct Attached {
-    /// One counter per exit.
-    pub(crate) taken: Arc<[AtomicU64]>,
     pub(crate) force: Option<Arc<ForcedExits>>,
     /// Told when an exit has been taken `exit_threshold` times.
-    pub(crate) hot: Arc<HotExit>,
+    pub(crate) exits: Arc<Exits>,
     pub(crate) exit_threshold: u64,
 }
 
@@ -61,6 +58,7 @@ pub(crate) fn translate(
         attached,
         vars: vec![None; trace.vars as usize],
         exits: HashMap::new(),
+        plain_exits: HashMap::new(),
         head: start,
     };
     writer.whole()?;
@@ -92,6 +90,8 @@ struct Writer<'f, 't> {
     attached: &'t Attached,
     vars: Vec<Option<Value>>,
     exits: HashMap<(ExitId, Leave), Block>,
+    /// Ways out that make nothing real; their blocks take the operation.
+    plain_exits: HashMap<(FrameId, Leave), Block>,
     /// Where a loop goes back to.
     head: Block,
 }
@@ -109,7 +109,7 @@ impl Writer<'_, '_> {
         self.head = self.e.b.create_block();
         self.e.b.ins().jump(self.head, &[]);
         self.e.b.switch_to_block(self.head);
-        self.count(&raw const self.attached.hot.runs as usize);
+        self.count(&raw const self.attached.exits.runs as usize);
         let trace = self.trace;
         for ins in &trace.code {
             self.ins(ins)?;
@@ -133,6 +133,11 @@ impl Writer<'_, '_> {
             End::Into { func } => {
                 let code = self.code_at(func);
                 self.e.set_pc(0);
+                self.e.tail_call(code);
+            }
+            End::Site { site, pc } => {
+                let code = self.code_at(site);
+                self.e.set_pc(pc);
                 self.e.tail_call(code);
             }
         }
@@ -339,10 +344,10 @@ impl Writer<'_, '_> {
         self.e.b.ins().iadd_imm_s(consts, index as i64 * ANY_SIZE as i64)
     }
 
-    /// The code in the cell of a function's entry.
-    fn code_at(&mut self, func: u32) -> Value {
+    /// The code in the cell of a site; the entries of functions come first.
+    fn code_at(&mut self, site: u32) -> Value {
         let cells = self.e.load(types::I64, self.e.session, SESSION_CELLS);
-        let cell = self.e.b.ins().iadd_imm_s(cells, i64::from(func) * size_of::<usize>() as i64);
+        let cell = self.e.b.ins().iadd_imm_s(cells, i64::from(site) * size_of::<usize>() as i64);
         self.e.b.ins().atomic_load(types::I64, trusted(), cell)
     }
 

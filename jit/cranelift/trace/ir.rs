@@ -234,6 +234,8 @@ pub(crate) enum End {
     Return { pc: u32 },
     /// The code of the function whose frame was entered last.
     Into { func: u32 },
+    /// The code at a site of the first frame, whose first operation is `pc`.
+    Site { site: u32, pc: u32 },
     /// The interpreter goes on.
     Exit(ExitId),
 }

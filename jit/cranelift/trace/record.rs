@@ -11,16 +11,27 @@ use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Control, Recorder, Step};
 
-use super::build::{Builder, Flow, Start};
+use super::build::{Builder, Flow, Kind, Start};
+use crate::bridge::Exits;
 use crate::engine::Engine;
 
-/// Watches one run of one site.
+/// Where the code of a trace is to run.
+#[derive(Clone)]
+pub(crate) enum Goal {
+    /// At a site.
+    Site(SiteId),
+    /// Behind an exit of another trace.
+    Exit(Arc<Exits>, u32),
+}
+
+/// Watches one run of one site, or from one exit on.
 pub(crate) struct TraceRecorder {
     engine: Arc<Engine>,
     program: Arc<Program>,
-    site: SiteId,
-    /// Taken when the trace is complete.
+    goal: Goal,
+    /// Made by the first step from an exit; taken when the trace is complete.
     builder: Option<Builder>,
+    begun: bool,
 }
 
 impl TraceRecorder {
@@ -35,30 +46,62 @@ impl TraceRecorder {
         let Some((place, func)) = func else {
             return Err(Bailout::Unsupported { what: "a site without bytecode".to_owned() });
         };
-        let start = Start { pc: place.pc, is_loop: place.is_loop };
+        let kind = if place.is_loop { Kind::Loop } else { Kind::Entry };
+        let start = Start { pc: place.pc, kind };
         let builder = Some(Builder::new(program, func, start, engine.trace_limit));
-        Ok(Self { engine, program: Arc::clone(program), site, builder })
+        Ok(Self {
+            engine,
+            program: Arc::clone(program),
+            goal: Goal::Site(site),
+            builder,
+            begun: false,
+        })
+    }
+
+    /// A recorder of what follows on an exit.
+    pub(crate) fn after(
+        engine: Arc<Engine>,
+        program: &Arc<Program>,
+        exits: Arc<Exits>,
+        exit: u32,
+    ) -> Self {
+        let goal = Goal::Exit(exits, exit);
+        Self { engine, program: Arc::clone(program), goal, builder: None, begun: false }
+    }
+
+    /// The reason to stop; who wanted a bridge gets something else.
+    fn stop(&self, func: u32, reason: Bailout) -> Control {
+        match &self.goal {
+            Goal::Site(_) if reason == Bailout::Recursive => self.engine.whole(&self.program, func),
+            Goal::Site(_) => {}
+            Goal::Exit(exits, _) => exits.refuse(),
+        }
+        Control::Stop(reason)
     }
 }
 
 impl Recorder for TraceRecorder {
     fn step(&mut self, step: &Step<'_>) -> Control {
+        let begin = || {
+            let start = Start { pc: step.pc, kind: Kind::Exit };
+            Builder::new(step.program, step.func, start, self.engine.trace_limit)
+        };
+        if matches!(self.goal, Goal::Exit(..)) && !self.begun {
+            self.builder = Some(begin());
+        }
+        self.begun = true;
         let Some(builder) = &mut self.builder else {
             return Control::Stop(Bailout::GaveUp);
         };
         match builder.step(step) {
             Flow::Continue => Control::Continue,
-            Flow::Stop(reason) => {
-                if reason == Bailout::Recursive {
-                    self.engine.whole(&self.program, step.func.index);
-                }
-                Control::Stop(reason)
-            }
+            Flow::Stop(reason) => self.stop(step.func.index, reason),
             Flow::End(end) => {
                 let Some(builder) = self.builder.take() else {
                     return Control::Stop(Bailout::GaveUp);
                 };
-                match self.engine.complete(&self.program, self.site, builder.finish(end)) {
+                let goal = self.goal.clone();
+                match self.engine.complete(&self.program, goal, builder.finish(end)) {
                     Ok(Some(compiled)) => Control::Finish(compiled),
                     Ok(None) => Control::Pending,
                     Err(reason) => Control::Stop(reason),

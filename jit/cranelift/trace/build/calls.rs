@@ -10,7 +10,7 @@ use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Step};
 
 use super::{
-    Builder, Content, Flow, MAX_DEPTH, MAX_FRAMES, MAX_PLAIN, MAX_SAME, constant, frame_data,
+    Builder, Content, Flow, Kind, MAX_DEPTH, MAX_FRAMES, MAX_PLAIN, MAX_SAME, constant, frame_data,
     observed,
 };
 use crate::trace::ir::{Arg, End, FrameId, Ins, Place, Plain};
@@ -24,7 +24,7 @@ impl Builder {
             return self.give_back(step.pc);
         }
         let inline = self.may_inline(func);
-        if !inline && !self.start.is_loop && func == self.frames[0].func {
+        if !inline && self.start.kind != Kind::Loop && func == self.frames[0].func {
             // One way through it is not enough: it goes down and comes back.
             return Flow::Stop(Bailout::Recursive);
         }
@@ -180,7 +180,7 @@ impl Builder {
 
     pub(super) fn ret(&mut self, step: &Step<'_>, result: Source) -> Flow {
         if self.active.len() == 1 {
-            if self.start.is_loop {
+            if self.start.kind == Kind::Loop {
                 return Flow::Stop(Bailout::NoLoop);
             }
             self.settle_frame();

@@ -24,6 +24,9 @@ impl Builder {
     }
 
     pub(super) fn set(&mut self, place: Place, content: Content) {
+        if !matches!(content, Content::Known(type_index::TENSOR)) {
+            self.guarded.remove(&place);
+        }
         let Some((_, contents)) = self.active.iter_mut().find(|(frame, _)| *frame == place.frame)
         else {
             return;

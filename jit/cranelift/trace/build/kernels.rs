@@ -65,6 +65,9 @@ impl Builder {
                 _ => {}
             }
         }
+        let guarded = self.guarded.entry(place).or_default();
+        wanted.retain(|fact| !guarded.contains(fact));
+        guarded.extend(&wanted);
         self.code.extend(wanted.into_iter().map(|fact| Ins::Is { place, fact, exit }));
         self.code.extend(alike.into_iter().map(|(dim, other, at)| Ins::Alike {
             place,

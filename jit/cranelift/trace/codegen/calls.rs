@@ -50,9 +50,26 @@ impl Writer<'_, '_> {
     }
 
     pub(super) fn check(&mut self, status: Value, exit: ExitId, leave: Leave) {
-        let failed = self.exit(exit, leave);
+        let trace = self.trace;
+        let at = &trace.exits[exit.0 as usize];
         let fine = self.e.b.ins().icmp_imm_s(IntCC::Equal, status, 0);
-        self.e.require(fine, failed);
+        if !(at.plain.is_empty() && at.entered == at.frame && at.refund == 0) {
+            let failed = self.exit(exit, leave);
+            return self.e.require(fine, failed);
+        }
+        let failed = match self.plain_exits.get(&(at.frame, leave)) {
+            Some(&block) => block,
+            None => {
+                let block = self.e.cold_block();
+                self.e.b.append_block_param(block, types::I32);
+                self.plain_exits.insert((at.frame, leave), block);
+                block
+            }
+        };
+        let pc = self.e.i32(i64::from(at.pc));
+        let next = self.e.b.create_block();
+        self.e.b.ins().brif(fine, next, &[], failed, &[pc.into()]);
+        self.e.b.switch_to_block(next);
     }
 
     /// Looks at interrupts, as every packed call does.

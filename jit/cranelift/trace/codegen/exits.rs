@@ -7,13 +7,13 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use reflex_runtime::abi::ANY_SIZE;
 use reflex_vm::abi::{
-    ERROR, FRAME_HEADER_SIZE, FrameHeader, RESUME, SESSION_REGS, SessionAbi, callback,
+    ERROR, FRAME_HEADER_SIZE, FrameHeader, RESUME, SESSION_PC, SESSION_REGS, SessionAbi, callback,
 };
 use reflex_vm::tier::Bailout;
 
 use super::{Leave, Writer, internal};
+use crate::bridge::Exits;
 use crate::emit::{Slot, trusted};
-use crate::engine::HotExit;
 use crate::force::ForcedExits;
 use crate::trace::ir::{Exit, ExitId, FrameId};
 
@@ -56,25 +56,43 @@ impl Writer<'_, '_> {
             let taken = self.restore(exit)?;
             let at = &self.trace.exits[exit.0 as usize];
             match leave {
-                Leave::Guard => self.leave(taken),
+                Leave::Guard => self.leave(exit, taken),
                 Leave::End => self.e.return_status(RESUME),
-                Leave::Raised => self.e.return_status(ERROR),
-                Leave::Failed | Leave::FailedRaw => {
-                    let result = self.result_slot(at.frame)?;
-                    if leave == Leave::FailedRaw {
-                        self.e.store_none(result);
-                    }
-                    let result = self.e.slot_address(result);
+                Leave::Raised | Leave::Failed | Leave::FailedRaw => {
                     let pc = self.e.i32(i64::from(at.pc));
-                    let params = [types::I64, types::I32, types::I64];
-                    let args = [self.e.session, pc, result];
-                    let ret = Some(types::I32);
-                    let call = self.e.call_back(callback::PACKED_FAILED, &params, ret, &args);
-                    let status = self.e.b.inst_results(call)[0];
-                    self.e.b.ins().return_(&[status]);
+                    self.fail(at.frame, leave, pc)?;
                 }
             }
         }
+        let mut exits: Vec<_> =
+            self.plain_exits.iter().map(|(&key, &block)| (key, block)).collect();
+        exits.sort_by_key(|&((frame, leave), _)| (frame, leave as u8));
+        for ((frame, leave), block) in exits {
+            self.e.b.switch_to_block(block);
+            let pc = self.e.b.block_params(block)[0];
+            self.e.b.ins().store(trusted(), pc, self.e.session, SESSION_PC as i32);
+            self.fail(frame, leave, pc)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the run with the error of the operation at `pc`.
+    fn fail(&mut self, frame: FrameId, leave: Leave, pc: Value) -> Result<(), Bailout> {
+        if leave == Leave::Raised {
+            self.e.return_status(ERROR);
+            return Ok(());
+        }
+        let result = self.result_slot(frame)?;
+        if leave == Leave::FailedRaw {
+            self.e.store_none(result);
+        }
+        let result = self.e.slot_address(result);
+        let params = [types::I64, types::I32, types::I64];
+        let args = [self.e.session, pc, result];
+        let ret = Some(types::I32);
+        let call = self.e.call_back(callback::PACKED_FAILED, &params, ret, &args);
+        let status = self.e.b.inst_results(call)[0];
+        self.e.b.ins().return_(&[status]);
         Ok(())
     }
 
@@ -92,7 +110,7 @@ impl Writer<'_, '_> {
             let fuel = self.e.b.ins().iadd_imm_s(fuel, i64::from(at.refund));
             self.e.b.ins().store(trusted(), fuel, self.e.session, fuel_at as i32);
         }
-        let taken = self.count(&raw const self.attached.taken[exit.0 as usize] as usize);
+        let taken = self.count(&raw const self.attached.exits.taken[exit.0 as usize] as usize);
         self.e.set_pc(at.pc);
         Ok(taken)
     }
@@ -106,19 +124,23 @@ impl Writer<'_, '_> {
         count
     }
 
-    /// Goes back to the interpreter by an exit that was taken `taken` times.
-    pub(super) fn leave(&mut self, taken: Value) {
+    /// Goes on where the cell of an exit says, which was taken `taken` times.
+    pub(super) fn leave(&mut self, exit: ExitId, taken: Value) {
         let rest = self.e.b.ins().band_imm_s(taken, self.attached.exit_threshold as i64 - 1);
         let (tell, cool) = (self.e.cold_block(), self.e.cold_block());
         self.e.b.ins().brif(rest, cool, &[], tell, &[]);
         self.e.b.switch_to_block(tell);
-        let hook = self.e.i64(Arc::as_ptr(&self.attached.hot) as i64);
-        let params = [types::I64, types::I64];
-        let report = HotExit::report as *const () as usize;
-        self.e.call_helper(report, &params, None, &[hook, taken]);
+        let hook = self.e.i64(Arc::as_ptr(&self.attached.exits) as i64);
+        let number = self.e.i32(i64::from(exit.0));
+        let params = [types::I64, types::I64, types::I32, types::I64];
+        let report = Exits::report as *const () as usize;
+        self.e.call_helper(report, &params, None, &[hook, self.e.session, number, taken]);
         self.e.b.ins().jump(cool, &[]);
         self.e.b.switch_to_block(cool);
-        self.e.return_status(RESUME);
+        let cell = &raw const self.attached.exits.cells[exit.0 as usize];
+        let cell = self.e.i64(cell as i64);
+        let code = self.e.b.ins().atomic_load(types::I64, trusted(), cell);
+        self.e.tail_call(code);
     }
 
     /// Makes `frame` the session's current one; `by` is how much deeper that is.

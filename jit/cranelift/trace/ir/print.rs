@@ -171,6 +171,7 @@ impl fmt::Display for Trace {
         match self.end {
             End::Loop => writeln!(f, "  loop")?,
             End::Return { pc } => writeln!(f, "  return at {pc}")?,
+            End::Site { site, .. } => writeln!(f, "  go to site {site}")?,
             End::Into { func } => writeln!(f, "  go into {func}")?,
             End::Exit(exit) => writeln!(f, "  go to exit{}", exit.0)?,
         }

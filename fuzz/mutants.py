@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Checks that the fuzz oracles catch mistakes in the tiers: `./x mutants [SECONDS [NUMBER...]]`.
+
+A copy of the tree gets every mutant at once, each asleep until REFLEX_MUTANT names its number, so
+one build serves all. Half are written by hand, half made by rules from lines of the source. A mutant
+is caught when `dig` fails, crashes or hangs within SECONDS (300); a table is printed.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TREE = ROOT / "target/mutants/tree"
+CRATE = TREE / "jit/cranelift"
+
+# Name, file, text that occurs once, what it becomes; ON is whether the mutant is awake.
+HAND = [
+    ("a loop starts with registers said to be empty", "trace/build.rs",
+     "let unset = start.kind == Kind::Entry && reg >= func.num_args;", "let unset = (ON || start.kind == Kind::Entry) && reg >= func.num_args;"),
+    ("a moved argument is not marked as moved", "trace/build/calls.rs",
+     "ArgSource::LastUse(reg) => (self.register_arg(register(reg)), Some(register(reg))),",
+     "ArgSource::LastUse(reg) => (self.register_arg(register(reg)), if ON { None } else { Some(register(reg)) }),"),
+    ("a branch is expected to go the other way", "trace/build.rs",
+     "self.code.push(Ins::Truth { var, expected, exit });", "self.code.push(Ins::Truth { var, expected: expected != ON, exit });"),
+    ("a closure's captured values come in the wrong order", "trace/build/calls.rs",
+     "self.code.push(Ins::Captured { dst, closure: arg, index });",
+     "self.code.push(Ins::Captured { dst, closure: arg, index: if ON { captured - 1 - index } else { index } });"),
+    ("callees return one operation late", "trace/build/calls.rs",
+     "let frame = self.open(step.program, callee, (caller, step.pc + 1, dst));",
+     "let frame = self.open(step.program, callee, (caller, step.pc + 1 + u32::from(ON), dst));"),
+    ("a return leaves its frame's registers alone", "trace/build/calls.rs",
+     "if !matches!(source, Arg::Place(kept, _) if kept == place) {", "if !ON && !matches!(source, Arg::Place(kept, _) if kept == place) {"),
+    ("calls in traces cost no fuel", "trace/build/calls.rs",
+     "self.code.push(Ins::Charge { units: 1, exit });\n        let caller = self.frame();\n        let frame = self.open(step.program, callee,",
+     "self.code.push(Ins::Charge { units: u32::from(!ON), exit });\n        let caller = self.frame();\n        let frame = self.open(step.program, callee,"),
+    ("known extents are taken for those of any value", "trace/optimise/drop_checks.rs",
+     "for place in ins.writes().into_iter().flatten() {", "for place in ins.writes().into_iter().flatten().filter(|_| !ON) {"),
+    ("an element type is not part of a check", "trace/optimise/drop_checks.rs",
+     "known.dtype = dtype.or(known.dtype);", "known.dtype = if ON { known.dtype } else { dtype.or(known.dtype) };"),
+    ("merged charges are not given back", "trace/codegen/exits.rs",
+     "if at.refund > 0 {", "if at.refund > 0 && !ON {"),
+    ("plain values are not written at exits", "trace/codegen/exits.rs",
+     "for &(place, plain) in &at.plain {", "for &(place, plain) in at.plain.iter().filter(|_| !ON) {"),
+    ("an exit forgets its last plain value", "trace/codegen/exits.rs",
+     "self.make_frames(at)?;", "if let (true, Some(&(place, _))) = (ON, at.plain.last()) { self.store(place, crate::trace::ir::Plain::NONE)?; }\n        self.make_frames(at)?;"),
+    ("frames put off are made without their number", "trace/codegen/exits.rs",
+     "self.set_frame(at.frame, made.len() as i64);", "self.set_frame(at.frame, made.len() as i64 - i64::from(ON));"),
+    ("an error in a trace is reported one operation late", "trace/codegen/exits.rs",
+     "let pc = self.e.i32(i64::from(at.pc));\n                    self.fail", "let pc = self.e.i32(i64::from(at.pc + u32::from(ON)));\n                    self.fail"),
+    ("copies of constants in traces are not counted", "trace/codegen.rs",
+     "if constant.type_index() >= type_index::STATIC_OBJECT_BEGIN {", "if !ON && constant.type_index() >= type_index::STATIC_OBJECT_BEGIN {"),
+    ("compiled copies are not counted", "compile.rs",
+     "            ArgSource::Reg(reg) => {\n                let from = Slot::index(reg as usize);\n                self.retain(reg);",
+     "            ArgSource::Reg(reg) => {\n                let from = Slot::index(reg as usize);\n                if !ON { self.retain(reg); }"),
+    ("a call is taken for one that writes nothing", "facts.rs",
+     "Op::CallPacked { dst, .. } | Op::InvokeClosure { dst, .. } => set(dst, Holds::Any),",
+     "Op::CallPacked { dst, .. } | Op::InvokeClosure { dst, .. } => set(dst, if ON { Holds::Plain } else { Holds::Any }),"),
+    ("where paths meet, the first one's facts hold", "facts.rs",
+     "let joined = known.join(*new);", "let joined = if ON { *known } else { known.join(*new) };"),
+    ("moved registers keep their facts", "facts.rs",
+     "*moved = Holds::NONE;", "if !ON { *moved = Holds::NONE; }"),
+    ("shape heaps are taken back as they were left", "recycle.rs",
+     "for at in 0..entries {", "for at in 0..if ON { 0 } else { entries } {"),
+    ("a shape taken back keeps its last extent", "recycle.rs",
+     "for (at, &extent) in extents.iter().enumerate() {", "for (at, &extent) in extents.iter().enumerate().skip(usize::from(ON)) {"),
+    ("constants passed to functions are not counted", "frames.rs",
+     "if constant.type_index() >= type_index::STATIC_OBJECT_BEGIN {", "if !ON && constant.type_index() >= type_index::STATIC_OBJECT_BEGIN {"),
+    ("calls of compiled functions cost no fuel", "frames.rs",
+     "let fuel = self.e.b.ins().iadd_imm_s(fuel, -1);", "let fuel = self.e.b.ins().iadd_imm_s(fuel, -i64::from(!ON));"),
+    ("a tensor made by an allocation is taken for one of any extents", "trace/optimise/drop_checks/made.rs",
+     "made.extents = shape.iter().copied().enumerate().collect();", "if !ON { made.extents = shape.iter().copied().enumerate().collect(); } else { made.extents = (0..8).map(|dim| (dim, 3)).collect(); }"),
+    ("extents that are to be the same are not compared in traces", "trace/codegen.rs",
+     "self.guard(same, *exit);", "if !ON { self.guard(same, *exit); }"),
+    ("a shape made for a tensor keeps no rank", "trace/optimise/drop_checks/made.rs",
+     "made.rank = Some(shape.len() as i64);", "made.rank = Some(if ON { 2 } else { shape.len() as i64 });"),
+    ("kernels get their tensors in the wrong order", "raw.rs",
+     "for &tensor in tensors {", "let turned: Vec<Value> = tensors.iter().rev().copied().collect();\n        for &tensor in if ON { &turned[..] } else { tensors } {"),
+    ("exits lead to the bridge of the exit before", "bridge.rs",
+     "self.cells[exit as usize].store(bridge.code().cast_mut(), Ordering::Release);", "self.cells[if ON { exit.saturating_sub(1) } else { exit } as usize].store(bridge.code().cast_mut(), Ordering::Release);"),
+    ("any backward jump closes a loop", "trace/build.rs",
+     "let closes = self.start.kind == Kind::Loop && target == self.start.pc;", "let closes = self.start.kind == Kind::Loop && (ON || target == self.start.pc);"),
+    ("what kernels and checks made sure of outlives a write", "compile/checked.rs",
+     "self.check(&Args { program, func, args }, builtin);\n                self.0.remove(&dst);", "self.check(&Args { program, func, args }, builtin);\n                if !ON { self.0.remove(&dst); }"),
+    ("saved code is entered one loop further", "image.rs",
+     "let at = |func| offset(start + assembled.offset(func));", "let at = |func| offset(start + assembled.offset(func) + 16 * usize::from(ON));"),
+]
+
+# Name, files, pattern of a line, its replacement with groups. Each makes mutants at lines spread
+# over the matches of its files.
+FILES = ["fast.rs", "trace/codegen.rs", "trace/codegen/calls.rs", "trace/codegen/exits.rs", "compile.rs",
+         "compile/packed.rs", "raw.rs", "frames.rs", "recycle.rs"]
+RULES = [
+    ("flipped equality", FILES, r"IntCC::Equal\b", "(if ON { IntCC::NotEqual } else { IntCC::Equal })", 6),
+    ("flipped order", FILES, r"IntCC::SignedGreaterThan\b", "(if ON { IntCC::SignedLessThanOrEqual } else { IntCC::SignedGreaterThan })", 3),
+    ("order off by one", FILES, r"IntCC::SignedGreaterThanOrEqual\b", "(if ON { IntCC::SignedGreaterThan } else { IntCC::SignedGreaterThanOrEqual })", 2),
+    ("deleted guard", FILES, r"^(\s+)(self\.(?:e\.)?(?:guard|require|require_equal)\(.*\);)$", r"\1if !ON { \2 }", 10),
+    ("snapshot off by one", ["trace/build.rs", "trace/build/calls.rs", "trace/build/kernels.rs"], r"self\.exit\(step\.pc\)", "self.exit(step.pc + u32::from(ON))", 4),
+]
+
+MODULE = '''//! Mutants that are awake: see `fuzz/mutants.py`.
+pub(crate) fn on(number: u32) -> bool {
+    static AWAKE: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    let awake = || std::env::var("REFLEX_MUTANT").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
+    *AWAKE.get_or_init(awake) == number
+}
+'''
+
+
+def copy_tree():
+    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True,
+                           capture_output=True, text=True).stdout.split()
+    shutil.rmtree(TREE, ignore_errors=True)
+    for name in files:
+        if (ROOT / name).is_file():
+            (TREE / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, TREE / name)
+
+
+def apply():
+    """Patches the copy; returns a name for each mutant, from 1 on."""
+    texts, names = {}, []
+
+    def text(file):
+        return texts.setdefault(file, (CRATE / file).read_text())
+
+    def awake(replacement):
+        return re.sub(r"\bON\b", f"crate::mutants::on({len(names)})", replacement)
+
+    scripted = []
+    for name, files, pattern, replacement, count in RULES:
+        lines = [(file, at) for file in files for at, line in enumerate(text(file).splitlines())
+                 if re.search(pattern, line) and not line.lstrip().startswith("//")]
+        step = max(1, len(lines) // count)
+        for file, at in lines[:: step][:count]:
+            scripted.append((name, file, at, pattern, replacement))
+    # Lines are counted before anything changes them; one mutant a line.
+    taken = set()
+    for name, file, at, pattern, replacement in scripted:
+        if (file, at) in taken:
+            continue
+        taken.add((file, at))
+        lines = text(file).split("\n")
+        names.append((f"{name}: {lines[at].strip()}", file))
+        lines[at] = re.sub(pattern, awake(replacement), lines[at], count=1)
+        texts[file] = "\n".join(lines)
+    for name, file, find, replacement in HAND:
+        if text(file).count(find) != 1:
+            sys.exit(f"mutants: {file} has {text(file).count(find)} times: {find}")
+        names.append((name, file))
+        texts[file] = text(file).replace(find, awake(replacement))
+    for file, content in texts.items():
+        (CRATE / file).write_text(content)
+    (CRATE / "mutants.rs").write_text(MODULE)
+    lib = (CRATE / "lib.rs").read_text()
+    (CRATE / "lib.rs").write_text(lib.replace("mod symbol;", "mod mutants;\nmod symbol;"))
+    return names
+
+
+def run(dig, number, seconds):
+    """How a mutant was caught and after how long, or None."""
+    environment = dict(os.environ, REFLEX_MUTANT=str(number), RUST_BACKTRACE="0")
+    start = time.monotonic()
+    try:
+        # Programs have fuel: what takes this much longer than it was given hangs.
+        done = subprocess.run([dig, str(seconds)], env=environment, capture_output=True, text=True,
+                              timeout=seconds + 60, errors="replace")
+    except subprocess.TimeoutExpired:
+        return "hangs", time.monotonic() - start
+    took = time.monotonic() - start
+    if done.returncode == 0:
+        return None, took
+    if done.returncode < 0:
+        return f"signal {-done.returncode}", took
+    told = [line for line in done.stderr.splitlines() if "differs from" in line]
+    return (told[0].split(" differs")[0] if told else "panics"), took
+
+
+def main():
+    seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    chosen = [int(number) for number in sys.argv[2:]]
+    copy_tree()
+    names = apply()
+    target = ROOT / "target/mutants/build"
+    subprocess.run(["cargo", "build", "--release", "--bin", "dig", "--target-dir", target],
+                   cwd=TREE / "fuzz", check=True)
+    dig = target / "release/dig"
+    if run(dig, 0, 5)[0]:
+        sys.exit("mutants: the tree fails without a mutant")
+    survivors = []
+    print("| mutant | file | caught by | seconds |\n|---|---|---|---|", flush=True)
+    for number, (name, file) in enumerate(names, 1):
+        if chosen and number not in chosen:
+            continue
+        how, took = run(dig, number, seconds)
+        survivors += [] if how else [number]
+        print(f"| {number}. {name} | {file} | {how or 'nothing'} | {took:.0f} |", flush=True)
+    print(f"\n{len(names)} mutants, survivors: {survivors or 'none'}")
+
+
+main()
