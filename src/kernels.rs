@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use reflex_codemem::imports::Imports;
+use reflex_codemem::jitdump::JitDump;
 use reflex_codemem::pages::CodeSpace;
 use reflex_codemem::relocate::LoadedObject;
 use reflex_codemem::symbols::PerfMap;
@@ -35,14 +36,19 @@ struct Kernel {
 
 impl Kernels {
     /// Loads objects that a code generator made, found by their names without `suffix`; with
-    /// `perf` among `REFLEX_JIT_SYMBOLS`, it gets their names.
+    /// `perf` or `jitdump` among `REFLEX_JIT_SYMBOLS`, that gets their names.
     pub(crate) fn load(objects: &[Object], suffix: &str) -> Result<Kernels> {
         let failed = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Compile, e.to_string());
         let space = CodeSpace::shared().map_err(|e| failed(&e))?;
         let imports = imports();
         let wanted = std::env::var("REFLEX_JIT_SYMBOLS").unwrap_or_default();
-        let perf = match wanted.split(',').any(|word| word.trim() == "perf") {
+        let wants = |name: &str| wanted.split(',').any(|word| word.trim() == name);
+        let perf = match wants("perf") {
             true => Some(PerfMap::open().map_err(|e| failed(&e))?),
+            false => None,
+        };
+        let dump = match wants("jitdump") {
+            true => Some(JitDump::of_process().map_err(|e| failed(&e))?),
             false => None,
         };
         let mut functions = HashMap::new();
@@ -52,6 +58,10 @@ impl Kernels {
             let loaded = Arc::new(loaded.map_err(|e| failed(&format!("kernel {name}: {e}")))?);
             if let Some(map) = &perf {
                 map.add(loaded.functions()).map_err(|e| failed(&e))?;
+            }
+            if let Some(dump) = dump {
+                // SAFETY: the object has just been loaded, with these functions.
+                unsafe { dump.add(loaded.functions()) }.map_err(|e| failed(&e))?;
             }
             let entry = loaded.symbol(&format!("{PACKED_PREFIX}{name}"));
             let entry = entry.ok_or_else(|| failed(&format!("kernel {name}: no packed entry")))?;

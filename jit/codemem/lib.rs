@@ -2,8 +2,8 @@
 //!
 //! `pages` owns executable memory and keeps it W^X; `relocate` loads relocatable x86-64 ELF
 //! objects into it; `elf` writes shared libraries that `dlopen` and TVM's loader accept;
-//! `imports` is the closed list of symbols that kernels may ask for; `symbols` tells `perf` what
-//! was loaded. Loader and writer share one linker (`link`), so a kernel that loads from memory
+//! `imports` is the closed list of symbols that kernels may ask for; `symbols` and `jitdump` tell
+//! `perf` what was loaded, `gdb` the debugger. Loader and writer share one linker (`link`), so a kernel that loads from memory
 //! also loads from an artifact, with the same symbol rules.
 //!
 //! Absent on purpose: no knowledge of tensors, programs or the VM; no C++ runtime, no external
@@ -16,6 +16,7 @@ mod elf_writer;
 mod error;
 pub mod gdb;
 pub mod imports;
+pub mod jitdump;
 mod link;
 mod object_file;
 pub mod pages;

@@ -1,8 +1,8 @@
 //! Tells debuggers and profilers about generated code.
 //!
 //! A matter of the process, not of a tier: `REFLEX_JIT_SYMBOLS` is a list of `gdb` (its JIT
-//! interface, with unwind data) and `perf` (`/tmp/perf-PID.map`), read once. Without it, nothing
-//! is made or kept.
+//! interface, with unwind data), `perf` (`/tmp/perf-PID.map`) and `jitdump` (names and code, for
+//! `perf inject`), read once. Without it, nothing is made or kept.
 
 use std::sync::OnceLock;
 
@@ -11,6 +11,7 @@ use cranelift_codegen::gimli::write::{Address, DebugFrame, EndianVec, FrameTable
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_codegen::isa::unwind::UnwindInfo;
 use reflex_codemem::gdb::{self, Registered, Symbol};
+use reflex_codemem::jitdump::JitDump;
 use reflex_codemem::symbols::PerfMap;
 
 use crate::error::JitError;
@@ -20,6 +21,7 @@ use crate::error::JitError;
 pub(crate) struct Audience {
     gdb: bool,
     perf: Option<PerfMap>,
+    dump: Option<&'static JitDump>,
 }
 
 impl Audience {
@@ -31,7 +33,8 @@ impl Audience {
             let wants = |name: &str| wanted.split(',').any(|word| word.trim() == name);
             // A map that cannot be written costs names in a profile, not the run.
             let perf = if wants("perf") { PerfMap::open().ok() } else { None };
-            Audience { gdb: wants("gdb"), perf }
+            let dump = if wants("jitdump") { JitDump::of_process().ok() } else { None };
+            Audience { gdb: wants("gdb"), perf, dump }
         })
     }
 
@@ -56,7 +59,7 @@ pub(crate) fn announce(
     functions: &[Generated],
 ) -> Result<Option<Registered>, JitError> {
     let audience = Audience::of_process();
-    if audience.perf.is_none() && !audience.gdb {
+    if audience.perf.is_none() && audience.dump.is_none() && !audience.gdb {
         return Ok(None);
     }
     let symbols: Vec<Symbol> = functions
@@ -72,6 +75,12 @@ pub(crate) fn announce(
         let names = symbols.iter().map(|s| (s.name.as_str(), s.address, s.size));
         // As for opening the map.
         let _ = perf.add(names);
+    }
+    if let Some(dump) = audience.dump {
+        let names = symbols.iter().map(|s| (s.name.as_str(), s.address, s.size));
+        // SAFETY: the functions have just been published at these addresses. A file that cannot
+        // be written costs names in a profile, not the run.
+        let _ = unsafe { dump.add(names) };
     }
     if !audience.gdb {
         return Ok(None);

@@ -1,6 +1,6 @@
-//! `gdb` shows a backtrace through generated code.
+//! `gdb` shows a backtrace through generated code, and `perf` would find its names and bytes.
 //!
-//! The test runs itself under the debugger: `debuggee` is the program that is looked at.
+//! The tests run this program again, under the debugger: `debuggee` is what is looked at.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -105,4 +105,22 @@ fn gdb_sees_through_compiled_functions() {
     };
     let frames = ["reflex_test_stop", "in reflex inner", "in reflex main", "drive"];
     in_order(&text, &frames);
+}
+
+#[test]
+fn a_jitdump_has_the_code_of_traces() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut debuggee = Command::new(std::env::current_exe().unwrap());
+    debuggee.args(["debuggee_tiered", "--exact", "--ignored"]);
+    debuggee.env("REFLEX_JIT_SYMBOLS", "jitdump").env("JITDUMPDIR", folder.path());
+    assert!(debuggee.output().unwrap().status.success());
+    let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    let [Ok(file)] = &files[..] else { panic!("one file") };
+    let dump = std::fs::read(file.path()).unwrap();
+    let name = b"reflex trace main@0\0";
+    let at = dump.windows(name.len()).position(|bytes| bytes == name).expect("a trace");
+    let word = |at: usize| u64::from_le_bytes(dump[at..at + 8].try_into().unwrap());
+    // The size of the code is the last but one word before the name; the code follows it.
+    let (size, code) = (word(at - 16) as usize, at + name.len());
+    assert!(size > 16 && dump[code..code + size].iter().any(|&byte| byte != 0), "{size} bytes");
 }
