@@ -51,7 +51,7 @@ pub fn run(model: &Path) -> Result<(), Box<dyn std::error::Error>> {
     println!("{} bytes of tensors, {} at most", memory.live, memory.peak_live);
 
     let (_, profile) = session.profile("main", &[args[0].view(), args[1].view()])?;
-    print!("{}", profile.table(&|_| None));
+    print!("{}", profile.table());
 
     let add_one = Function::new(|args| {
         let value = args.first().and_then(|arg| arg.as_int()).unwrap_or(0);

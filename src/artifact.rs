@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Signature;
 use crate::error::{Error, ErrorKind, Result};
+use crate::session::KernelOperations;
 
 /// Kind of the module that holds the executable in the bundle.
 pub(crate) const EXECUTABLE_KIND: &str = "relax.VMExecutable";
@@ -47,6 +48,9 @@ pub(crate) struct Meta {
     pub(crate) signatures: BTreeMap<String, Signature>,
     /// How the kernels are called without their checks, under their plain names.
     pub(crate) kernels: Vec<RawSignature>,
+    /// How many operations calls of kernels take, where that is known.
+    #[serde(default)]
+    pub(crate) operations: KernelOperations,
 }
 
 /// A CPU that there are kernels for.
@@ -137,7 +141,7 @@ pub(crate) fn write(
     path: &Path,
     (exec, code): (&Executable, &[u8]),
     kernels: &[(Cpu, Vec<Object>)],
-    signatures: &BTreeMap<String, Signature>,
+    (signatures, operations): (&BTreeMap<String, Signature>, &KernelOperations),
 ) -> Result<u64> {
     let bundle = bundle(exec);
     let lowest = kernels.first().into_iter().flat_map(|(_, objects)| objects);
@@ -146,6 +150,7 @@ pub(crate) fn write(
         cpus: kernels.iter().map(|(cpu, _)| MetaCpu::of(cpu)).collect(),
         signatures: signatures.clone(),
         kernels: lowest.map(|object| object.signature.clone()).collect(),
+        operations: operations.clone(),
     };
     let meta =
         serde_json::to_vec(&meta).map_err(|e| Error::new(ErrorKind::Compile, e.to_string()))?;

@@ -25,7 +25,7 @@ use crate::npz::Feed;
 use crate::options::{Mode, SessionOptions, check_device};
 use crate::policy::{SavedCode, TierPolicy, Tiering};
 use crate::session::extents::Extents;
-use crate::session::{OutputNames, Session};
+use crate::session::{KernelOperations, OutputNames, Session};
 use crate::specialise::Specialiser;
 use crate::{Dim, ModelInfo, Signature, foreign};
 
@@ -46,6 +46,7 @@ struct Inner {
     policy: TierPolicy,
     kind: String,
     outputs: Arc<OutputNames>,
+    operations: Arc<KernelOperations>,
     /// Machine code of VM functions that the artifact brought.
     code: Option<Arc<[u8]>>,
     /// Makes programs for extents, when there is a module to make them from.
@@ -75,6 +76,7 @@ struct Parts {
     threads: usize,
     policy: TierPolicy,
     kind: String,
+    operations: Arc<KernelOperations>,
     specialiser: Option<Arc<Specialiser>>,
 }
 
@@ -110,6 +112,7 @@ impl Program {
             threads,
             policy: policy.clone(),
             kind: "compiled in this process".to_string(),
+            operations: Arc::new(c.operations),
             specialiser,
         })
     }
@@ -135,17 +138,18 @@ impl Program {
             Arc::new(BundleBytes(library.clone(), range.end));
         let exec = serialize::from_shared(&owner, range).map_err(|e| model(&e.to_string()))?;
         let code = library.data(CODE_SYMBOL).map(Arc::from);
-        let (signatures, kernels, kind, suffix) = match meta {
+        let (signatures, kernels, operations, kind, suffix) = match meta {
             Some(meta) => {
                 let best = meta.best(host, levels)?;
                 let names = meta.names().join(" and ");
                 let kind = format!("compiled by Reflex for {names}, of which {} runs", best.name);
                 let suffix = best.suffix.clone();
-                (meta.signatures, meta.kernels, kind, suffix)
+                (meta.signatures, meta.kernels, meta.operations, kind, suffix)
             }
             None => {
                 let kind = "exported by TVM".to_owned();
-                (foreign::signatures(&exec), vec![], kind, String::new())
+                let nothing = KernelOperations::new();
+                (foreign::signatures(&exec), vec![], nothing, kind, String::new())
             }
         };
         // SAFETY: the library's machine code is trusted, and with it what it says of that code.
@@ -160,6 +164,7 @@ impl Program {
             threads,
             policy: policy.clone(),
             kind,
+            operations: Arc::new(operations),
             specialiser: None,
         })
     }
@@ -182,6 +187,7 @@ impl Program {
             threads: parts.threads,
             policy: parts.policy,
             kind: parts.kind,
+            operations: parts.operations,
             tier: OnceLock::new(),
             compiled: OnceLock::new(),
         })))
@@ -202,6 +208,7 @@ impl Program {
             threads: *threads,
             policy: policy.clone(),
             kind: kind.clone(),
+            operations: self.0.operations.clone(),
             specialiser: self.0.specialiser.as_ref().map(|s| Arc::new(s.fresh())),
         })
     }
@@ -312,7 +319,8 @@ impl Program {
             self.0.compiled.get_or_init(|| vm.compile_all());
         }
         let how = (mode, tier, options.allocator);
-        let session = Session::open(vm, how, self.0.threads, self.0.outputs.clone())?;
+        let known = (self.0.outputs.clone(), self.0.operations.clone());
+        let session = Session::open(vm, how, self.0.threads, known)?;
         let extents = (mode == Mode::Tiered)
             .then(|| self.extents(session.canceller(), options.allocator))
             .flatten();
@@ -347,7 +355,8 @@ impl Program {
         let vm = vm.map_err(|e| failed(&e))?;
         let tier = CraneliftTier::new().map_err(|e| failed(&e))?;
         let (code, _) = tier.image(&vm).map_err(|e| failed(&e))?;
-        artifact::write(path, (vm.executable(), &code), objects, &self.0.signatures)
+        let known = (&*self.0.signatures, &*self.0.operations);
+        artifact::write(path, (vm.executable(), &code), objects, known)
     }
 
     /// Bytecode as text.

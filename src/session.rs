@@ -11,6 +11,7 @@ use reflex_runtime::fp::FpEnv;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::threads::ThreadScope;
 use reflex_runtime::value::{Any, AnyView};
+use reflex_tir::operations::Operations;
 use reflex_vm::run_error::RunError;
 use reflex_vm::session as vm;
 
@@ -32,12 +33,17 @@ const MAX_WARM_UP: usize = 100_000;
 /// Names of the outputs, by function number.
 pub(crate) type OutputNames = BTreeMap<u32, Vec<String>>;
 
+/// How many operations a call of a kernel takes, by its name, where that is known.
+pub(crate) type KernelOperations = BTreeMap<String, Operations>;
+
 /// Runs a program on the calling thread. After an error it can go on being used.
 pub struct Session {
     vm: vm::Session,
     tier: Option<Arc<CraneliftTier>>,
     threads: usize,
     outputs: Arc<OutputNames>,
+    /// How many operations calls of kernels take.
+    operations: Arc<KernelOperations>,
     /// Programs for the extents of calls; none in sessions that do without.
     extents: Option<Extents>,
 }
@@ -54,7 +60,7 @@ impl Session {
         program: &Arc<reflex_vm::program::Program>,
         (mode, tier, allocator): (Mode, Option<Arc<CraneliftTier>>, AllocatorKind),
         threads: usize,
-        outputs: Arc<OutputNames>,
+        (outputs, operations): (Arc<OutputNames>, Arc<KernelOperations>),
     ) -> Result<Session> {
         let mode = match mode {
             Mode::Bytecode => vm::Mode::Bytecode,
@@ -64,7 +70,7 @@ impl Session {
         let options = vm::Options { mode, allocator, ..vm::Options::default() };
         let vm = vm::Session::new(program, options)
             .map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
-        Ok(Session { vm, tier, threads, outputs, extents: None })
+        Ok(Session { vm, tier, threads, outputs, operations, extents: None })
     }
 
     /// Calls a function. The host's floating-point state and thread count are put back.

@@ -135,11 +135,17 @@ fn ab_reports_a_ratio_with_its_interval() {
 #[test]
 fn runs_are_profiled() {
     let dir = folder();
-    let done = reflex(dir.path(), &["run", "add.onnx", "--profile", "--trace", "calls.json"]);
-    let table = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success() && table.contains("add"), "{table}");
-    let trace = std::fs::read_to_string(dir.path().join("calls.json")).expect("was written");
-    assert!(trace.contains("add"), "{trace}");
+    let saved = reflex(dir.path(), &["compile", "add.onnx", "-o", "add.so"]);
+    assert!(saved.status.success(), "{}", String::from_utf8_lossy(&saved.stderr));
+    for model in ["add.onnx", "add.so"] {
+        let done = reflex(dir.path(), &["run", model, "--profile", "--trace", "calls.json"]);
+        let table = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success() && table.contains("add"), "{table}");
+        let trace = std::fs::read_to_string(dir.path().join("calls.json")).expect("was written");
+        // An addition for each of the elements, of which there are two rows of three.
+        let call = trace.lines().find(|line| line.contains("\"operations\":")).expect("a kernel");
+        assert!(call.contains("add") && call.contains("\"GFLOP/s\":"), "{trace}");
+    }
     refused(&reflex(dir.path(), &["run", "add.onnx", "--trace", "calls.json"]), &["--profile"]);
 }
 
@@ -147,7 +153,7 @@ fn runs_are_profiled() {
 fn bad_arguments_are_refused_by_name() {
     let dir = folder();
     let run = |args: &[&str]| reflex(dir.path(), &[&["run", "add.onnx"], args].concat());
-    refused(&run(&["--device", "cuda:0"]), &["cuda:0", "not built"]);
+    refused(&run(&["--device", "cuda:0"]), &["cuda:0", "there is cpu"]);
     refused(&run(&["--precision", "bf16"]), &["bf16", "not built"]);
     refused(&run(&["--mode", "fast"]), &["fast", "bytecode"]);
     refused(&run(&["--shape", "z=1x3"]), &["\"z\"", "x, b"]);

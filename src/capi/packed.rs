@@ -245,7 +245,7 @@ fn profile(shared: &Shared, args: &[AnyView<'_>]) -> Outcome {
         let written = std::fs::write(trace, profile.trace_json());
         written.map_err(|error| raise(Error::io(trace, &error)))?;
     }
-    let table = Any::from(profile.table(&|_| None).as_str());
+    let table = Any::from(profile.table().as_str());
     Ok(Array::new([table, value]).into())
 }
 

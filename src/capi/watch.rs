@@ -216,7 +216,7 @@ pub unsafe extern "C" fn reflex_profile(
             std::fs::write(path, profile.trace_json()).map_err(|e| Error::io(path, &e))?;
         }
         // SAFETY: by the contract.
-        unsafe { printed(&profile.table(&|_| None), table)? };
+        unsafe { printed(&profile.table(), table)? };
         if result.is_null() {
             return Ok(());
         }

@@ -88,7 +88,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
 fn profiled(session: &mut Session, call: &Prepared, trace: Option<&PathBuf>) -> Result<Outputs> {
     session.call(call)?;
     let (outputs, profile) = session.profile_prepared(call)?;
-    eprint!("{}", profile.table(&|_| None));
+    eprint!("{}", profile.table());
     if let Some(file) = trace {
         std::fs::write(file, profile.trace_json()).map_err(|e| Error::io(file, &e))?;
     }

@@ -3,6 +3,7 @@
 //! Kernels are independent, so worker threads take them one by one: schedule, lower, look in
 //! the cache, generate code. The order of the result does not depend on who was faster.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use reflex_graph::Module;
 use reflex_tir::PrimFunc;
 use reflex_tir::codegen::{Codegen, Object, PROTOCOL, Request, Response};
+use reflex_tir::operations::Operations;
 use reflex_vm::executable::Executable;
 
 use crate::LowerError;
@@ -23,6 +25,8 @@ pub struct Compiled {
     pub executable: Executable,
     /// The kernels for each CPU, the lowest first.
     pub kernels: Vec<(Cpu, Vec<Object>)>,
+    /// How many operations calls of kernels take, where that is known.
+    pub operations: BTreeMap<String, Operations>,
     /// Where the time went.
     pub report: Report,
 }
@@ -72,6 +76,8 @@ pub fn compile(
     let start = Instant::now();
     let module = run_graph(module, options, tools.observer)?;
     let (code, kernels) = run_bytecode(module, tools.observer)?;
+    let known = |kernel: &PrimFunc| Some((kernel.name.clone(), Operations::of(kernel)?));
+    let operations = kernels.iter().filter_map(known).collect();
     let mut report = Report { graph: start.elapsed(), ..Report::default() };
     let start = Instant::now();
     let objects = compile_all(&kernels, options, tools).into_iter().map(|outcome| {
@@ -92,7 +98,7 @@ pub fn compile(
         cache.prune();
     }
     report.kernels = start.elapsed();
-    Ok(Compiled { executable: code.executable, kernels, report })
+    Ok(Compiled { executable: code.executable, kernels, operations, report })
 }
 
 type Outcome = Result<(Object, bool), LowerError>;

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
+use reflex_vm::instrument::CallEvent;
 use reflex_vm::profile::Profile;
 
 use super::{Outputs, Session};
@@ -118,7 +120,11 @@ impl Session {
         &mut self,
         body: impl FnOnce(&mut Session) -> Result<T>,
     ) -> Result<(T, Profile)> {
-        let profile = Arc::new(Mutex::new(Profile::default()));
+        let known = self.operations.clone();
+        let count = move |call: &CallEvent<'_>| {
+            known.get(call.callee)?.count(|param, dim| extent(call.args.get(param as usize)?, dim))
+        };
+        let profile = Arc::new(Mutex::new(Profile::new(count)));
         let before = self.vm.take_instrument();
         self.vm.set_instrument(Some(Box::new(Arc::clone(&profile))));
         // The instrument sees the general program alone.
@@ -129,4 +135,10 @@ impl Session {
         let mut profile = profile.lock().unwrap_or_else(PoisonError::into_inner);
         Ok((outcome?, std::mem::take(&mut *profile)))
     }
+}
+
+/// The extent of dimension `dim` of a tensor.
+fn extent(arg: &AnyView<'_>, dim: u32) -> Option<u64> {
+    let extent = *arg.downcast_ref::<Tensor>()?.shape().get(dim as usize)?;
+    u64::try_from(extent).ok()
 }

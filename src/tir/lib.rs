@@ -17,6 +17,7 @@ pub mod generate;
 mod host;
 pub mod level;
 pub mod lower;
+pub mod operations;
 pub mod schedule;
 pub mod script;
 pub mod verify;

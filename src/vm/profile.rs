@@ -22,6 +22,8 @@ pub struct Entry {
     pub own: Duration,
     /// Bytes of the tensors it was given, outputs passed as arguments included.
     pub bytes: u64,
+    /// Floating-point operations of its calls; `None` when they are not known of every call.
+    pub operations: Option<u64>,
 }
 
 /// One call on the time line.
@@ -35,17 +37,24 @@ pub struct Event {
     pub start: Duration,
     /// How long it took.
     pub duration: Duration,
+    /// Its floating-point operations, where they are known.
+    pub operations: Option<u64>,
 }
+
+/// Tells how many floating-point operations a call takes, if it knows.
+type CountOperations = dyn Fn(&CallEvent<'_>) -> Option<u64> + Send;
 
 struct Running {
     began: Instant,
     callees: Duration,
     bytes: u64,
+    operations: Option<u64>,
 }
 
 /// Counts and times calls by callee, and remembers the first of them one by one.
 pub struct Profile {
     epoch: Instant,
+    count_operations: Box<CountOperations>,
     ids: HashMap<String, u32>,
     names: Vec<String>,
     entries: Vec<Entry>,
@@ -59,8 +68,18 @@ const MAX_EVENTS: usize = 1 << 20;
 
 impl Default for Profile {
     fn default() -> Profile {
+        Profile::new(|_| None)
+    }
+}
+
+impl Profile {
+    /// A profile with rates of operations, for the calls that `count_operations` knows.
+    pub fn new(
+        count_operations: impl Fn(&CallEvent<'_>) -> Option<u64> + Send + 'static,
+    ) -> Profile {
         Profile {
             epoch: Instant::now(),
+            count_operations: Box::new(count_operations),
             ids: HashMap::new(),
             names: Vec::new(),
             entries: Vec::new(),
@@ -69,9 +88,7 @@ impl Default for Profile {
             dropped: 0,
         }
     }
-}
 
-impl Profile {
     /// Callees, those with most time of their own first.
     pub fn by_time(&self) -> Vec<(&str, Entry)> {
         let mut entries: Vec<_> =
@@ -90,10 +107,9 @@ impl Profile {
         &self.events
     }
 
-    /// A table of callees: calls, time of their own and its share, bytes and their rate.
-    /// `flops` knows how many floating-point operations a call of a callee takes; others
-    /// have no rate.
-    pub fn table(&self, flops: &dyn Fn(&str) -> Option<u64>) -> String {
+    /// A table of callees: calls, time of their own and its share, bytes and their rate, and the
+    /// rate of floating-point operations where they are known.
+    pub fn table(&self) -> String {
         let rows = self.by_time();
         let all: Duration = rows.iter().map(|(_, entry)| entry.own).sum();
         let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max(6);
@@ -111,7 +127,6 @@ impl Profile {
                     "-".to_owned()
                 }
             };
-            let operations = flops(name).map_or(0.0, |each| (each * entry.calls) as f64);
             writeln!(
                 out,
                 "{name:width$}  {:>9}  {:>12.1}  {share:>5.1}%  {:>12}  {:>8}  {:>8}",
@@ -119,7 +134,7 @@ impl Profile {
                 seconds * 1e6,
                 entry.bytes,
                 rate(entry.bytes as f64),
-                rate(operations),
+                rate(entry.operations.unwrap_or(0) as f64),
             )
             .expect("writing to a String cannot fail");
         }
@@ -133,13 +148,18 @@ impl Profile {
             let name = json_string(&self.names[event.callee as usize]);
             let micros = |time: Duration| time.as_nanos() as f64 / 1e3;
             let comma = if at + 1 < self.events.len() { "," } else { "" };
+            let rate = event.operations.map(|operations| {
+                let rate = operations as f64 / (event.duration.as_nanos() as f64).max(1.0);
+                format!(",\"operations\":{operations},\"GFLOP/s\":{rate:.3}")
+            });
             writeln!(
                 out,
                 "{{\"name\":{name},\"cat\":\"call\",\"ph\":\"X\",\"pid\":1,\"tid\":1,\
-                 \"ts\":{:.3},\"dur\":{:.3},\"args\":{{\"instruction\":{}}}}}{comma}",
+                 \"ts\":{:.3},\"dur\":{:.3},\"args\":{{\"instruction\":{}{}}}}}{comma}",
                 micros(event.start),
                 micros(event.duration),
                 event.instr,
+                rate.unwrap_or_default(),
             )
             .expect("writing to a String cannot fail");
         }
@@ -156,7 +176,7 @@ impl Profile {
         let id = self.names.len() as u32;
         self.ids.insert(callee.to_owned(), id);
         self.names.push(callee.to_owned());
-        self.entries.push(Entry::default());
+        self.entries.push(Entry { operations: Some(0), ..Entry::default() });
         id
     }
 }
@@ -164,12 +184,16 @@ impl Profile {
 impl Instrument for Profile {
     fn before(&mut self, call: &CallEvent<'_>) -> Result<Verdict, Error> {
         let bytes = call.args.iter().map(bytes_of).sum();
-        self.running.push(Running { began: Instant::now(), callees: Duration::ZERO, bytes });
+        let operations = (self.count_operations)(call);
+        let began = Instant::now();
+        self.running.push(Running { began, callees: Duration::ZERO, bytes, operations });
         Ok(Verdict::Run)
     }
 
     fn after(&mut self, call: &CallEvent<'_>, _: AnyView<'_>) -> Result<(), Error> {
-        let Some(Running { began, callees, bytes }) = self.running.pop() else { return Ok(()) };
+        let Some(Running { began, callees, bytes, operations }) = self.running.pop() else {
+            return Ok(());
+        };
         let total = began.elapsed();
         if let Some(caller) = self.running.last_mut() {
             caller.callees += total;
@@ -180,9 +204,11 @@ impl Instrument for Profile {
         entry.total += total;
         entry.own += total.saturating_sub(callees);
         entry.bytes += bytes;
+        entry.operations = entry.operations.zip(operations).map(|(sum, more)| sum + more);
         if self.events.len() < MAX_EVENTS {
             let start = began.saturating_duration_since(self.epoch);
-            self.events.push(Event { callee: id, instr: call.instr, start, duration: total });
+            let (instr, duration) = (call.instr, total);
+            self.events.push(Event { callee: id, instr, start, duration, operations });
         } else {
             self.dropped += 1;
         }
@@ -224,7 +250,7 @@ mod tests {
 
     #[test]
     fn time_is_told_apart_by_callee() {
-        let mut profile = Profile::default();
+        let mut profile = Profile::new(|call| (call.callee == "outer").then_some(1_000_000_000));
         let call = |callee| CallEvent { function: "main", instr: 3, callee, args: &[] };
         profile.before(&call("outer")).unwrap();
         profile.before(&call("in\"ner")).unwrap();
@@ -234,12 +260,15 @@ mod tests {
         let entries: HashMap<_, _> = profile.by_time().into_iter().collect();
         let (outer, inner) = (entries["outer"], entries["in\"ner"]);
         assert!(outer.total >= inner.total && outer.own + inner.total <= outer.total);
-        let table = profile.table(&|name| (name == "outer").then_some(1_000_000));
+        assert_eq!((outer.operations, inner.operations), (Some(1_000_000_000), None));
+        let table = profile.table();
         assert_eq!(table.lines().count(), 3);
         let longest = if inner.own >= outer.own { "in\"ner" } else { "outer" };
         assert!(table.lines().nth(1).unwrap().starts_with(longest), "{table}");
         let trace = profile.trace_json();
         assert_eq!(trace.matches("\"ph\":\"X\"").count(), 2);
         assert!(trace.contains("\"in\\\"ner\""), "{trace}");
+        let rates = trace.matches("\"operations\":1000000000,\"GFLOP/s\":").count();
+        assert_eq!(rates, 1, "{trace}");
     }
 }
