@@ -5,8 +5,10 @@ pub(crate) mod edit;
 mod fold_constants;
 mod lower_loops;
 mod simplify;
+mod transposed_conv;
 
 pub use dead_code::eliminate_dead_code;
 pub use fold_constants::fold_constants;
 pub use lower_loops::lower_loops;
 pub use simplify::simplify;
+pub use transposed_conv::split_transposed_conv;

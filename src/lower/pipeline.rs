@@ -15,7 +15,9 @@ use reflex_tir::{PrimFunc, lower};
 use reflex_vm::executable::AlignedBytes;
 
 use crate::bytecode::{self, Bytecode};
-use crate::graph::{eliminate_dead_code, fold_constants, lower_loops, simplify};
+use crate::graph::{
+    eliminate_dead_code, fold_constants, lower_loops, simplify, split_transposed_conv,
+};
 use crate::{LowerError, fuse, policy};
 
 /// How products and sums of floats are computed.
@@ -80,6 +82,7 @@ pub type GraphPass = (&'static str, fn(&mut Module) -> Result<(), LowerError>);
 
 /// The graph passes, in order.
 pub const GRAPH: &[GraphPass] = &[
+    ("split_transposed_conv", split_transposed_conv),
     ("fold_constants", fold_constants),
     ("simplify", simplify),
     ("lower_loops", lower_loops),

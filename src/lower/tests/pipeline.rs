@@ -108,6 +108,36 @@ fn a_batch_norm_disappears_into_its_convolution() {
 }
 
 #[test]
+fn a_transposed_convolution_without_overlap_is_a_product() {
+    for (kernel, strides) in
+        [(vec![2, 2], vec![2, 2]), (vec![3, 2], vec![3, 2]), (vec![4], vec![4])]
+    {
+        let mut module = Module::default();
+        let mut b = FuncBuilder::new(&mut module, "main");
+        let rank = kernel.len();
+        let n = Expr::var(b.sym("n"));
+        let extents = [vec![n, 3.into()], vec![Expr::i64(5); rank]].concat();
+        let x = b.param("x", f32_type(extents));
+        let w = b.constant(f32s(&[&[3, 4], &kernel[..]].concat(), 1));
+        let bias = b.constant(f32s(&[4], 2));
+        let conv = ConvAttrs {
+            strides,
+            pads_begin: vec![0; rank],
+            pads_end: vec![0; rank],
+            dilations: vec![1; rank],
+            groups: 1,
+        };
+        let op = Op::ConvTranspose { conv, output_padding: vec![0; rank] };
+        let y = b.emit1(op, &[x, w, bias]).unwrap();
+        let y = unary(&mut b, Unary::Tanh, y);
+        b.finish(vec![y], vec!["y".into()]);
+        let kernels = harness::kernels(&module);
+        assert!(kernels.iter().any(|k| k.starts_with("fused_conv") || k == "conv"), "{kernels:?}");
+        agree(&module, &[f32s(&[&[2, 3], &vec![5; rank][..]].concat(), 9)]);
+    }
+}
+
+#[test]
 fn branches_join_values_of_both_sides() {
     let mut module = Module::default();
     let mut b = FuncBuilder::new(&mut module, "main");
