@@ -94,6 +94,18 @@ def main():
     np.testing.assert_allclose(np.from_dlpack(y), expected, rtol=1e-6)
     print(table, end="")
 
+    # When programs become machine code: never, or on the spot at the second call.
+    assert "soon" in raises(ValueError, reflex.load, sys.argv[1], tier="threshold=soon")
+    assert "turbo" in raises(ValueError, program.session, "turbo")
+    policies = {"off": "tiering is off", "threshold=2,compile=sync,saved=ignore": "trace"}
+    for tier, said in policies.items():
+        tiered = reflex.load(sys.argv[1], tier=tier)
+        session = tiered.session("tiered")
+        calls = session.warm_up("main", x, w)
+        assert said in tiered.tiers() and (calls > 1) == (tier != "off"), (tier, calls, tiered.tiers())
+        np.testing.assert_array_equal(np.from_dlpack(session["main"](x, w)), np.from_dlpack(y))
+    assert "ExecBuilder::new()" in program.as_rust()
+
     # Another session of the program, which gives memory back to the system at once.
     assert "there is cpu" in raises(NotImplementedError, program.session, device="cuda")
     assert "pooled or naive" in raises(ValueError, program.session, memory_cfg="other")

@@ -47,11 +47,12 @@ def _library():
 _reflex = _library()
 
 
-def load(path, device="cpu", threads=1, kernel_cache=None):
+def load(path, device="cpu", threads=1, kernel_cache=None, tier=None):
     """Loads a model: `.onnx` and `.py` are compiled, `.so` is opened (which runs machine code of
-    its author's choice)."""
+    its author's choice). `tier` says when its programs become machine code: "off", or such as
+    "threshold=10,compile=sync,code=1M"; None is what the variable REFLEX_TIER says."""
     cache = None if kernel_cache is None else os.fspath(kernel_cache)
-    return Program(_reflex["load"](os.fspath(path), device, threads, cache))
+    return Program(_reflex["load"](os.fspath(path), device, threads, cache, tier))
 
 
 def register(name, function, override=False):
@@ -109,6 +110,14 @@ class Program:
         """A script for TVM's `ExecBuilder`."""
         return str(self._handle("as_python"))
 
+    def as_rust(self):
+        """A Rust function that builds it with the VM's `ExecBuilder`."""
+        return str(self._handle("as_rust"))
+
+    def tiers(self):
+        """What became machine code so far, what did not, and why."""
+        return str(self._handle("tiers"))
+
     def stats(self):
         """Sizes and counts."""
         return str(self._handle("stats"))
@@ -130,6 +139,11 @@ class Session:
     def call(self, name, *args):
         """Calls a function of the program, or a saved one."""
         return self._handle("call", name, *args)
+
+    def warm_up(self, name, *args):
+        """Calls a function until nothing more of it is being compiled, and drops the results;
+        answers how often that was."""
+        return self._handle("warm_up", name, *args)
 
     def set_input(self, name, *args):
         """Stores the arguments of a function."""

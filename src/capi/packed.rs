@@ -61,13 +61,16 @@ fn unknown(what: &str, name: &str) -> Raised {
     Raised::new("AttributeError", format!("a {what} has no `{name}`"))
 }
 
-/// `(path, device, threads, kernel cache or None)`: a program.
+/// `(path, device, threads, kernel cache or None, tier policy or None)`: a program.
 fn load(args: &[AnyView<'_>]) -> Outcome {
     let (path, device) = (string(args, 0)?, string(args, 1)?);
     let threads = usize::try_from(arg::<i64>(args, 2)?).unwrap_or(0);
     let mut builder = Engine::builder().device(device).threads(threads);
     if let Some(folder) = optional(args, 3)? {
         builder = builder.cache(folder);
+    }
+    if let Some(policy) = optional(args, 4)? {
+        builder = builder.tier(policy.parse().map_err(raise)?);
     }
     let program = builder.build().and_then(|engine| engine.load(Path::new(path))).map_err(raise)?;
     Ok(Function::new(move |args| program_method(&program, string(args, 0)?, rest(args, 1))).into())
@@ -103,6 +106,8 @@ fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> Outcom
         }
         "as_text" => Ok(Any::from(program.as_text().as_str())),
         "as_python" => Ok(Any::from(program.as_python().as_str())),
+        "as_rust" => Ok(Any::from(program.as_rust().as_str())),
+        "tiers" => Ok(Any::from(program.tiers().as_str())),
         "stats" => Ok(Any::from(program.stats().as_str())),
         _ => Err(unknown("program", name)),
     }
@@ -142,6 +147,11 @@ fn session_method(shared: &Arc<Shared>, name: &str, args: &[AnyView<'_>]) -> Out
                 shared.with(|s| s.call_into(number, args, result))
             };
             Ok(Function::in_place(call).into())
+        }
+        "warm_up" => {
+            let func = string(args, 0)?;
+            let calls = shared.with(|s| s.warm_up_func(s.find(func)?, rest(args, 1)))?;
+            Ok(Any::from(i64::try_from(calls).unwrap_or(i64::MAX)))
         }
         "set_input" => {
             let (func, inputs) = (string(args, 0)?, kept(rest(args, 1)).map_err(raise)?);
