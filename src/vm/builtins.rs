@@ -5,10 +5,11 @@
 //! machine code does the same: one of the forms in [`Native`], which tiers match on
 //! without a default arm. Error kinds and meanings are TVM's.
 //!
-//! What is not here: the KV-cache, sampling, tensor-cache, Python and disco groups.
+//! What is not here: the KV-cache, sampling, tensor-cache and disco groups.
 //! A program that needs one is refused at load, by name, unless the host registered a
 //! global function of that name.
 
+mod by_name;
 mod check;
 mod memory;
 mod rules;
@@ -298,6 +299,24 @@ builtins! {
     /// `(function, tensors..., shape)`: a call with the extents as further arguments.
     CallTirDyn = "vm.builtin.call_tir_dyn" [Func, Any] Tail::Variadic => Any in Host,
         value::call_tir_dyn, rules::none, Call;
+    /// `(name, function)`: registers what `call_py_func` calls, in place of what was there.
+    RegisterPyFunc = "vm.builtin.register_py_func" [Text, Func] Tail::Fixed => None in Host,
+        by_name::register_py_func, rules::none, Call;
+    /// `(name)`: a function that was registered so.
+    GetPyFunc = "vm.builtin.get_py_func" [Text] Tail::Fixed => Any in Vm,
+        by_name::get_py_func, rules::none, Call;
+    /// `()`: forgets all of them.
+    ClearPyFuncRegistry = "vm.builtin.clear_py_func_registry" [] Tail::Fixed => None in Host,
+        by_name::clear_py_func_registry, rules::none, Call;
+    /// `((name, (args...)))`: calls one of them.
+    CallPyFunc = "vm.builtin.call_py_func" [] Tail::Variadic => Any in Host,
+        by_name::call_py_func, rules::none, Call;
+    /// `(none, name, line, args...)`: calls a global function on all from the line on.
+    InvokeDebugFunc = "vm.builtin.invoke_debug_func" [] Tail::Variadic => None in Host,
+        by_name::invoke_debug_func, rules::none, Call;
+    /// `()`: gives memory that is kept for reuse back to the system.
+    ClearMemory = "vm.builtin.memory_manager.clear" [] Tail::Fixed => None in Vm,
+        by_name::clear_memory, rules::none, Call;
 }
 
 impl Builtin {

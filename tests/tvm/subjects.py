@@ -770,6 +770,39 @@ def pool(_mode):
     return _vmlink(b, "llvm", tvm.IRModule({}))
 
 
+def by_name(_mode):
+    """Functions that a program finds by name while it runs."""
+    b = relax.ExecBuilder()
+    b.declare_function("vm.builtin.make_tuple")
+    call = lambda name, *args, to=None: b.emit_call(f"vm.builtin.{name}", args=list(args), dst=to)
+    pair, nothing = b.convert_constant("pair"), b.convert_constant("nothing")
+    line, known = b.convert_constant("line 3"), b.convert_constant("vm.builtin.make_tuple")
+    with b.function("call", num_inputs=1):
+        call("register_py_func", pair, b.f("vm.builtin.make_tuple"))
+        call("make_tuple", b.r(0), b.imm(5), to=b.r(1))
+        call("make_tuple", pair, b.r(1), to=b.r(2))
+        call("call_py_func", b.r(2), to=b.r(3))
+        b.emit_ret(b.r(3))
+    with b.function("got", num_inputs=0):
+        call("get_py_func", pair, to=b.r(0))
+        call("invoke_closure", b.vm_state(), b.r(0), b.imm(1), b.imm(2), to=b.r(1))
+        b.emit_ret(b.r(1))
+    with b.function("given", num_inputs=1):
+        call("call_py_func", b.r(0), to=b.r(1))
+        b.emit_ret(b.r(1))
+    with b.function("debug", num_inputs=1):
+        call("invoke_debug_func", b.r(0), known, line, b.r(0), to=b.r(1))
+        b.emit_ret(b.r(1))
+    with b.function("no_debug", num_inputs=0):
+        call("invoke_debug_func", b.void_arg(), nothing, line, to=b.r(0))
+        b.emit_ret(b.r(0))
+    with b.function("clear", num_inputs=0):
+        call("clear_py_func_registry")
+        call("memory_manager.clear", to=b.r(0))
+        b.emit_ret(b.r(0))
+    return _vmlink(b, "llvm", tvm.IRModule({}))
+
+
 def operands(_mode):
     """Every kind of operand and constant, by hand."""
     b = relax.ExecBuilder()
@@ -930,5 +963,11 @@ def small():
         Subject("unary", Unary, one("main", (f32(5),))),
         Subject("goto", None, one("main", (i64(1), no, f32(1)), (i64(25), no, f32(1))), modes=("bytecode",), trusted=("bytecode",), builder=goto_loop),
         Subject("pool", None, one("main", (3,)), modes=("bytecode",), trusted=("bytecode",), builder=pool),
+        Subject(
+            "by_name", None,
+            one("call", (3,)) + one("got", ()) + one("given", (3,), (("pair", (1, 2)),), (("pair",),), (("nothing", ()),))
+            + one("debug", (None,), (f32(2),), (3,)) + one("no_debug", ()) + one("clear", ()) + one("got", ()),
+            modes=("bytecode",), trusted=("bytecode",), builder=by_name,
+        ),
         Subject("operands", None, one("main", (f32(2),)), modes=("bytecode",), trusted=("bytecode",), builder=operands),
     ]
