@@ -212,8 +212,10 @@ fn panicked(payload: Box<dyn StdAny + Send>) -> Error {
         (_, Some(text)) => text.clone(),
         _ => "no message".to_owned(),
     };
-    // A payload whose own destructor panics must not unwind either.
-    std::mem::forget(payload);
+    // A payload whose own destructor panics must not unwind either; what that panics with stays.
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(second);
+    }
     Error::new("InternalError", format!("panic: {text}"))
 }
 
