@@ -803,6 +803,39 @@ def by_name(_mode):
     return _vmlink(b, "llvm", tvm.IRModule({}))
 
 
+def checks(_mode):
+    """Checks, and every code of extents."""
+    b = relax.ExecBuilder()
+    b.declare_function("vm.builtin.make_tuple")
+    call = lambda name, *args, to=None: b.emit_call(f"vm.builtin.{name}", args=list(args), dst=to)
+    at, int32 = b.convert_constant("at x"), b.convert_constant(tvm.DataType("int32"))
+    for name, more in (("shape_info", (b.imm(2),)), ("prim_value_info", (int32,)), ("string_info", ()), ("func_info", ()), ("tuple_info", (b.imm(2),))):
+        with b.function(name, num_inputs=1):
+            call(f"check_{name}", b.r(0), *more, at)
+            b.emit_ret(b.r(0))
+    with b.function("reset", num_inputs=1):
+        call("make_tuple", b.r(0), b.imm(2), to=b.r(1))
+        call("tuple_reset_item", b.r(1), b.imm(0))
+        b.emit_ret(b.r(1))
+    with b.function("dyn", num_inputs=2):
+        call("call_tir_dyn", b.f("vm.builtin.make_tuple"), b.r(0), b.r(1), to=b.r(2))
+        b.emit_ret(b.r(2))
+    with b.function("spelled", num_inputs=1):
+        call("tensor_to_shape", b.r(0), to=b.r(1))
+        b.emit_ret(b.r(1))
+    with b.function("codes", num_inputs=2):
+        call("alloc_shape_heap", b.vm_state(), b.imm(3), to=b.r(2))
+        for code in (1, 2, 3):
+            call("match_prim_value", b.r(1), b.r(2), b.imm(code), b.imm(0), at)
+        codes = [b.imm(each) for each in (4, 0, 2, 1, 1, 2, 0, 3, 0)]
+        call("match_shape", b.r(0), b.r(2), *codes, at)
+        call("make_prim_value", b.r(2), b.imm(1), b.imm(1), to=b.r(3))
+        call("match_prim_value", b.r(3), b.r(2), b.imm(0), b.imm(5), at)
+        call("make_shape", b.r(2), *[b.imm(each) for each in (3, 0, 7, 1, 0, 1, 1)], to=b.r(4))
+        b.emit_ret(b.r(4))
+    return _vmlink(b, "llvm", tvm.IRModule({}))
+
+
 def operands(_mode):
     """Every kind of operand and constant, by hand."""
     b = relax.ExecBuilder()
@@ -968,6 +1001,15 @@ def small():
             one("call", (3,)) + one("got", ()) + one("given", (3,), (("pair", (1, 2)),), (("pair",),), (("nothing", ()),))
             + one("debug", (None,), (f32(2),), (3,)) + one("no_debug", ()) + one("clear", ()) + one("got", ()),
             modes=("bytecode",), trusted=("bytecode",), builder=by_name,
+        ),
+        Subject(
+            "checks", None,
+            one("shape_info", (Shape((1, 2)),), (Shape((1,)),), (3,)) + one("prim_value_info", (3,), (2.5,), (True,), (Shape((1,)),))
+            + one("string_info", ("word",), (3,)) + one("func_info", (3,)) + one("tuple_info", ((1, 2),), ((1,),), (3,))
+            + one("reset", (f32(1),)) + one("dyn", (3, Shape((4, 5))), (3, 4))
+            + one("spelled", (i64(3, 4),), (f32(2),), (np.ones((2, 2), "int64"),), (np.array([1, 2], "int32"),), (np.array([1, 2], "int8"),))
+            + one("codes", (Shape((2, 5, 9, 4)), 4), (Shape((3, 5, 9, 4)), 4), (Shape((2, 5, 9, 3)), 4), (Shape((2, 6, 9, 4)), 4), (Shape((2, 5, 9)), 4), (f32(2, 5, 1, 4), 4)),
+            modes=("bytecode",), trusted=("bytecode",), builder=checks,
         ),
         Subject("operands", None, one("main", (f32(2),)), modes=("bytecode",), trusted=("bytecode",), builder=operands),
     ]

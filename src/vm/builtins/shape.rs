@@ -247,16 +247,17 @@ pub fn tensor_to_shape(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     };
     on_cpu(tensor)?;
     let &[len] = extents(tensor) else {
-        return Err(Error::value_error(format!(
-            "{TO_SHAPE} expects a vector, got {} dimensions",
-            tensor.ndim
-        )));
+        let message = format!("{TO_SHAPE} expects a vector, got {} dimensions", tensor.ndim);
+        return Err(Error::new("InternalError", message));
     };
     let width = match tensor.dtype {
         DType::I16 => 2,
         DType::I32 => 4,
         DType::I64 => 8,
-        other => return Err(Error::type_error(format!("unknown scalar int type: {other}"))),
+        other => {
+            let message = format!("unknown scalar int type: {other}");
+            return Err(Error::new("InternalError", message));
+        }
     };
     // SAFETY: vectors have one stride when they have strides at all.
     let stride = unsafe { tensor.strides.as_ref() }.copied().unwrap_or(1);

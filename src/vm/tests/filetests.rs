@@ -17,6 +17,7 @@ use reflex_runtime::function::{self, Function};
 use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
+use reflex_vm::builtins::Builtin;
 use reflex_vm::listing;
 use reflex_vm::program::Program;
 use reflex_vm::session::{Options, Session};
@@ -161,5 +162,16 @@ fn files_say_what_happens() {
         } else {
             assert_eq!(observed, text, "{} (REFLEX_BLESS=1 accepts)", path.display());
         }
+    }
+}
+
+#[test]
+fn every_builtin_is_in_a_file() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/filetests/vm");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let texts: String = files.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    for builtin in Builtin::ALL {
+        let call = format!("call  {} in:", builtin.name());
+        assert!(texts.contains(&call), "no file calls `{}`", builtin.name());
     }
 }
