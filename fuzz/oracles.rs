@@ -116,6 +116,7 @@ pub fn threads(case: &ProgramCase) {
     let expected = only_own(run(case, &load(case, None).0, Mode::Bytecode));
     let options = TierOptions {
         threshold: case.threshold,
+        settle: std::time::Duration::ZERO,
         exit_threshold: 2,
         code_limit: case.code_limit,
         force: Some(Arc::new(ForcedExits::new(case.guard_seed, 4))),

@@ -34,7 +34,7 @@ pub enum SavedCode {
 ///
 /// | key | value |
 /// |---|---|
-/// | `threshold` | arrivals that make a function or a loop hot |
+/// | `threshold` | arrivals that make a function or a loop hot; unless given, also enough time to make up for recording |
 /// | `exits` | failures of a guard after which its function is compiled whole |
 /// | `attempts` | recordings of one place before it is left to the interpreter |
 /// | `ops` | most instructions of a trace |
@@ -127,8 +127,11 @@ impl TierPolicy {
     }
 
     pub(crate) fn options(&self) -> TierOptions {
+        let usual = TierOptions::default();
         TierOptions {
             threshold: self.threshold,
+            // Who says how often wants it then.
+            settle: if self.threshold == usual.threshold { usual.settle } else { Duration::ZERO },
             exit_threshold: self.exits,
             attempts: self.attempts,
             trace_limit: self.ops,

@@ -61,15 +61,14 @@ pub(crate) fn dtype_bits(dtype: DType) -> i32 {
 }
 
 /// What must hold of a tensor that is passed for `param`, as far as it concerns no other.
-pub(crate) fn facts(param: &TensorParam) -> Vec<Fact> {
+pub(crate) fn facts(param: &TensorParam) -> impl Iterator<Item = Fact> {
     let rank = param.extents.len() as u32;
-    let mut facts = vec![Fact::Rank(rank), Fact::Type(dtype_bits(param.dtype)), Fact::Cpu];
-    facts.extend((0..rank).zip(&param.extents).map(|(dim, extent)| match *extent {
+    let first = [Fact::Rank(rank), Fact::Type(dtype_bits(param.dtype)), Fact::Cpu];
+    let extents = (0..rank).zip(&param.extents).map(|(dim, extent)| match *extent {
         Extent::Fixed(is) => Fact::Extent { dim, is },
         Extent::Symbol(_) => Fact::Counts { dim },
-    }));
-    facts.push(Fact::Dense { rank });
-    facts
+    });
+    first.into_iter().chain(extents).chain([Fact::Dense { rank }])
 }
 
 impl Emit<'_> {

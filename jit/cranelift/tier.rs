@@ -1,7 +1,9 @@
 //! The tier that programs attach: compiled mode and tracing over one assembler.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use reflex_vm::abi::Glue;
 use reflex_vm::decode::{FuncCode, SiteId};
@@ -25,6 +27,10 @@ use crate::worker::{Job, Worker};
 pub struct TierOptions {
     /// Arrivals that make a function entry or a loop hot.
     pub threshold: u32,
+    /// A hot place is recorded once it has been hot for so long per operation of its function:
+    /// recording one costs about a microsecond, and should not show. Counts only where code is
+    /// made in the background; zero is at once.
+    pub settle: Duration,
     /// Failures of one guard after which what follows is recorded too, or the function compiled
     /// whole, if they are not rare among the runs of its trace. A power of two, or rounded up to one.
     pub exit_threshold: u32,
@@ -54,6 +60,7 @@ impl Default for TierOptions {
     fn default() -> Self {
         Self {
             threshold: 50,
+            settle: Duration::from_micros(15),
             exit_threshold: 512,
             attempts: 3,
             trace_limit: 20_000,
@@ -70,9 +77,13 @@ pub struct CraneliftTier {
     pub(crate) engine: Arc<Engine>,
     glue: Glue,
     threshold: u32,
+    settle: Duration,
     max_attempts: u32,
     /// Recordings begun, by program and site.
     attempts: Mutex<HashMap<(u64, SiteId), u32>>,
+    /// Since when places have been hot that are not recorded yet, and how often they were put off.
+    waiting: Mutex<HashMap<(u64, SiteId), Instant>>,
+    put_off: AtomicUsize,
 }
 
 impl CraneliftTier {
@@ -121,8 +132,17 @@ impl CraneliftTier {
             whole: Mutex::default(),
             this: this.clone(),
         });
-        let (threshold, max_attempts) = (options.threshold.max(1), options.attempts);
-        Ok(Self { engine, glue, threshold, max_attempts, attempts: Mutex::default() })
+        let settle = if engine.worker.is_some() { options.settle } else { Duration::ZERO };
+        Ok(Self {
+            engine,
+            glue,
+            threshold: options.threshold.max(1),
+            settle,
+            max_attempts: options.attempts,
+            attempts: Mutex::default(),
+            waiting: Mutex::default(),
+            put_off: AtomicUsize::new(0),
+        })
     }
 
     /// The code of every function of a program that can be compiled, to be kept in a file, and
@@ -156,6 +176,21 @@ impl CraneliftTier {
         Ok(compile::compile(self.engine.assembler.unit(""), program, func)?.unit.text())
     }
 
+    /// Whether a place of a function of so many operations has been hot for long enough.
+    fn has_settled(&self, place: (u64, SiteId), operations: usize) -> bool {
+        if self.settle.is_zero() {
+            return true;
+        }
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *waiting.entry(place).or_insert_with(Instant::now);
+        let settled =
+            since.elapsed() >= self.settle * u32::try_from(operations).unwrap_or(u32::MAX);
+        if settled {
+            waiting.remove(&place);
+        }
+        settled
+    }
+
     /// Waits until everything that was asked for has been compiled, or refused.
     pub fn wait(&self) {
         if let Some(worker) = &self.engine.worker {
@@ -164,13 +199,13 @@ impl CraneliftTier {
     }
 
     /// How much the tier has done so far, as a number that changes with everything it does:
-    /// recordings, traces, functions.
+    /// recordings, put off or not, traces, functions.
     pub fn steps(&self) -> usize {
         let lock = PoisonError::into_inner;
         let attempts = self.attempts.lock().unwrap_or_else(lock).values().sum::<u32>() as usize;
         let traces = self.engine.traces.lock().unwrap_or_else(PoisonError::into_inner).len();
         let whole = self.engine.whole.lock().unwrap_or_else(PoisonError::into_inner).len();
-        attempts + traces + whole
+        attempts + traces + whole + self.put_off.load(Ordering::Relaxed)
     }
 
     /// The traces of a program compiled so far.
@@ -228,6 +263,11 @@ unsafe impl Tier for CraneliftTier {
         }
         let func = program.code().sites.get(site.0 as usize).map(|site| site.func);
         if func.is_some_and(|func| self.engine.is_whole(program, func)) {
+            return Hot::Later;
+        }
+        let func = func.and_then(|func| program.function(func));
+        if !self.has_settled((program.id(), site), func.map_or(0, |func| func.ops.len())) {
+            self.put_off.fetch_add(1, Ordering::Relaxed);
             return Hot::Later;
         }
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);

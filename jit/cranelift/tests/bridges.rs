@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
 use reflex_runtime::function::{self, Function};
@@ -49,8 +50,14 @@ fn session(text: &str, compiling: Compiling) -> (Session, Arc<Program>, Arc<Cran
             .into();
     let program = verify(listing::parse(text).unwrap()).unwrap();
     let program = Program::load(program, &[&library]).unwrap();
-    let options =
-        TierOptions { threshold: 2, exit_threshold: 4, compiling, ..TierOptions::default() };
+    let settle = Duration::ZERO;
+    let options = TierOptions {
+        threshold: 2,
+        exit_threshold: 4,
+        compiling,
+        settle,
+        ..TierOptions::default()
+    };
     let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
     program.attach(Arc::clone(&tier) as Arc<dyn Tier>);
     let program = Arc::new(program);

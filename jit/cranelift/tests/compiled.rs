@@ -177,7 +177,8 @@ fn traces_made_in_the_background_are_installed() {
     sum_by_loop(&mut b);
     let exec = verify(b.finish().unwrap()).unwrap();
     let program = Arc::new(Program::load(exec, &[&library(&log)]).unwrap());
-    let options = TierOptions { threshold: 2, ..TierOptions::default() };
+    let settle = std::time::Duration::ZERO;
+    let options = TierOptions { threshold: 2, settle, ..TierOptions::default() };
     let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
     program.attach(Arc::clone(&tier) as Arc<dyn reflex_vm::tier::Tier>);
     let options = Options { mode: Mode::Tiered, ..Options::default() };
@@ -252,8 +253,14 @@ fn sessions_of_several_threads_share_what_is_compiled_meanwhile() {
         [(&sum_by_loop as &dyn Fn(&mut ExecBuilder), 210), (&sum_by_recursion, 210)]
     {
         let force = Some(Arc::new(ForcedExits::new(3, 16)));
-        let options =
-            TierOptions { threshold: 3, exit_threshold: 8, force, ..TierOptions::default() };
+        let settle = std::time::Duration::ZERO;
+        let options = TierOptions {
+            threshold: 3,
+            exit_threshold: 8,
+            force,
+            settle,
+            ..TierOptions::default()
+        };
         let program = program(build, &log, options);
         std::thread::scope(|scope| {
             for _ in 0..4 {

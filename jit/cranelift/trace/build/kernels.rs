@@ -25,15 +25,17 @@ impl Builder {
             return None;
         }
         let exit = self.exit(step.pc);
+        let mut unknown = false;
         for arg in &args {
             if let Arg::Place(place, None) = *arg {
+                unknown = true;
                 self.establish(place, type_index::TENSOR, exit);
             }
         }
         for number in 0..args.len() {
             self.guard_parameter(kernel, &args, &tensors, number, exit);
         }
-        let args = self.args(step, range);
+        let args = if unknown { self.args(step, range) } else { args };
         let frame = self.frame();
         self.code.push(Ins::Raw { frame, callee, args, exit });
         Some(())
@@ -50,25 +52,30 @@ impl Builder {
     ) {
         let Arg::Place(place, _) = args[number] else { return };
         let param = &kernel.params()[number];
-        let mut wanted = facts(param);
+        let guarded = self.guarded.entry(place).or_default();
         let mut alike: Vec<(u32, Place, u32)> = Vec::new();
-        for (dim, extent) in (0..).zip(&param.extents) {
-            let Extent::Symbol(symbol) = *extent else { continue };
-            let counts = wanted.iter_mut().find(|fact| **fact == Fact::Counts { dim });
-            match (constant_extent(kernel, args, tensors, *extent), kernel.place(symbol), counts) {
-                (Some(is), _, Some(counts)) => *counts = Fact::Extent { dim, is },
-                (None, Some((at, origin)), _) if (at, origin) != (number, dim as usize) => {
-                    if let Arg::Place(other, _) = args[at] {
-                        alike.push((dim, other, origin as u32));
+        for mut fact in facts(param) {
+            if let Fact::Counts { dim } = fact {
+                let extent = param.extents[dim as usize];
+                let origin = match extent {
+                    Extent::Symbol(symbol) => kernel.place(symbol),
+                    Extent::Fixed(_) => None,
+                };
+                match (constant_extent(kernel, args, tensors, extent), origin) {
+                    (Some(is), _) => fact = Fact::Extent { dim, is },
+                    (None, Some((at, from))) if (at, from) != (number, dim as usize) => {
+                        if let Arg::Place(other, _) = args[at] {
+                            alike.push((dim, other, from as u32));
+                        }
                     }
+                    _ => {}
                 }
-                _ => {}
+            }
+            if !guarded.contains(&fact) {
+                guarded.push(fact);
+                self.code.push(Ins::Is { place, fact, exit });
             }
         }
-        let guarded = self.guarded.entry(place).or_default();
-        wanted.retain(|fact| !guarded.contains(fact));
-        guarded.extend(&wanted);
-        self.code.extend(wanted.into_iter().map(|fact| Ins::Is { place, fact, exit }));
         self.code.extend(alike.into_iter().map(|(dim, other, at)| Ins::Alike {
             place,
             dim,
