@@ -74,6 +74,17 @@ fn raw_entries_compute_what_packed_ones_do() {
     }
 }
 
+/// Two rows that do not lie one behind the other.
+fn every_second_row() -> Any {
+    let managed = Tensor::zeros(&[4, 3], DType::F32).unwrap().to_dlpack();
+    // SAFETY: nobody else looks at the tensor, and the rows lie within it.
+    unsafe {
+        let dl = &mut (*managed.as_ptr()).dl_tensor;
+        (*dl.shape, *dl.strides) = (2, 6);
+        Tensor::from_dlpack(managed).unwrap().into()
+    }
+}
+
 #[test]
 fn what_does_not_fit_goes_by_the_packed_entry() {
     let wrong = [
@@ -84,6 +95,7 @@ fn what_does_not_fit_goes_by_the_packed_entry() {
         [floats(2), Tensor::zeros(&[2, 3], DType::I64).unwrap().into()],
         [floats(2), Tensor::zeros(&[6], DType::F32).unwrap().into()],
         [Tensor::zeros(&[2, 4], DType::F32).unwrap().into(), floats(2)],
+        [every_second_row(), floats(2)],
     ];
     for mode in [Mode::Compiled, Mode::Tiered] {
         for args in &wrong {
