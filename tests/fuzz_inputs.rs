@@ -5,12 +5,15 @@ mod property;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
 
 use arbtest::arbitrary::Unstructured;
 use property::property;
 use reflex_fuzz::blobs::{self, Reached};
 use reflex_fuzz::programs::ProgramCase;
 use reflex_fuzz::{mutate, scripts};
+use reflex_runtime::library::Library;
 use reflex_vm::serialize::to_bytes;
 
 /// What a case is damaged by; taken first, since programs use what bytes there are.
@@ -80,4 +83,68 @@ fn damaged_scripts_are_refused_or_read_back() {
         Ok(())
     });
     assert!((20..cases - 20).contains(&accepted), "{accepted} of {cases} accepted");
+}
+
+/// The executables of the small modules that TVM builds for its interpreter, in order of names.
+fn executables_of_tvm() -> Option<Vec<Vec<u8>>> {
+    let Some(python) = std::env::var_os("REFLEX_TVM_PYTHON") else {
+        println!("skipped: REFLEX_TVM_PYTHON is not set; ./x test sets it");
+        return None;
+    };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tvm-small-modules");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tvm/modules.py");
+    let built = Command::new(python).arg(script).arg(&folder).arg("--small").status();
+    assert!(built.expect("python runs").success(), "TVM could not export the modules");
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .expect("the folder was made")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.to_string_lossy().ends_with(".bytecode.so"))
+        .collect();
+    paths.sort();
+    let executable = |path: &PathBuf| {
+        // SAFETY: TVM just built it.
+        let library = unsafe { Library::open(path) }.expect("TVM's library loads");
+        let module = library.bundle().expect("a bundle").find("relax.VMExecutable");
+        library.bundle_bytes(module.expect("an executable").bytes.clone()).to_vec()
+    };
+    Some(paths.iter().map(executable).collect())
+}
+
+/// One bit flipped, or the end cut off. Bit flips of a word make most of what is near a sound
+/// program: other registers, constants, callees and jumps.
+fn flipped_or_cut(u: &mut Unstructured<'_>, bytes: &[u8]) -> arbtest::arbitrary::Result<Vec<u8>> {
+    let mut bytes = bytes.to_vec();
+    let at = u.choose_index(bytes.len())?;
+    if u.ratio(1, 8)? {
+        bytes.truncate(at);
+    } else {
+        bytes[at] ^= 1 << u.int_in_range(0..=7)?;
+    }
+    Ok(bytes)
+}
+
+/// Ten thousand of them, on two threads; each runs with fuel in every mode.
+#[test]
+fn changed_files_of_tvm_are_refused_or_safe_in_every_mode() {
+    const CHANGES: u32 = 10_000;
+    let Some(executables) = executables_of_tvm() else { return };
+    let reached = Mutex::new(BTreeMap::new());
+    let halves = executables.split_at(executables.len() / 2);
+    let change = |executables: &[Vec<u8>]| {
+        let mut case = 0;
+        property(CHANGES / 2, |u| {
+            let bytes = flipped_or_cut(u, &executables[case % executables.len()])?;
+            case += 1;
+            let stage = blobs::blob(&bytes);
+            *reached.lock().expect("no oracle failed").entry(stage).or_default() += 1;
+            Ok(())
+        });
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| change(halves.0));
+        change(halves.1);
+    });
+    let reached = reached.into_inner().expect("no oracle failed");
+    println!("{reached:?}");
+    assert_varied(&reached);
 }
