@@ -62,9 +62,14 @@ def line(kind, array):
     return f"# {kind} {array.dtype} ({shape}) {text}".rstrip()
 
 
-def write(out, name, mod, cases):
+def write(out, name, mod, cases, answer=None):
+    """`answer` computes what TVM gets wrong."""
     lines = [mod.script(show_meta=True).rstrip()]
-    if cases:
+    if answer:
+        for case in cases:
+            lines += ["# case"] + [line("in", a) for a in case]
+            lines += [line("out", a) for a in answer(*case)]
+    elif cases:
         vm = relax.VirtualMachine(relax.build(mod, target="llvm"), tvm.cpu())
         for case in cases:
             answer = vm["main"](*[tvm.runtime.tensor(a) for a in case])
@@ -252,6 +257,47 @@ class Casts:
 
 
 @I.ir_module
+class ReshapeAlias:
+    """Reshapes that outlive what they are views of, while others want memory of that size."""
+
+    @R.function
+    def main(x: R.Tensor((3, 3), "float32"), w: R.Tensor((3, 3), "float32")):
+        a = R.matmul(x, w)
+        b = R.reshape(a, R.shape([9]))
+        c = R.matmul(w, x)
+        d = R.reshape(R.reshape(c, R.shape([9, 1])), R.shape([9]))
+        e = R.matmul(w, w)
+        f = R.reshape(e, R.shape([9]))
+        return (R.subtract(b, d), R.add(b, f), d)
+
+
+def reshape_alias(x, w):
+    a, c, e = (m.reshape(9) for m in (x @ w, w @ x, w @ w))
+    return [a - c, a + e, c]
+
+
+@I.ir_module
+class CastAlias:
+    """Tensors under the name that a match_cast gives them, after the last use of the old one."""
+
+    @R.function
+    def main(x: R.Tensor((3, 3), "float32"), w: R.Tensor((3, 3), "float32")):
+        n = T.int64()
+        a = R.matmul(x, w)
+        b = R.match_cast(a, R.Tensor((n, 3), "float32"))
+        c = R.matmul(w, x)
+        d = R.match_cast(c, R.Tensor((n, 3), "float32"))
+        e = R.matmul(w, w)
+        f = R.matmul(e, x)
+        return (R.subtract(b, d), b, f)
+
+
+def cast_alias(x, w):
+    a, c = x @ w, w @ x
+    return [a - c, a, w @ w @ x]
+
+
+@I.ir_module
 class Mlp:
     @R.function
     def main(x: R.Tensor(("n", 8), "float32"), w: R.Tensor((8, 5), "float32")) -> R.Tensor(("n", 5), "float32"):
@@ -339,6 +385,9 @@ def main():
     write(out, "branch", Branch, [[yes, f32(3)], [no, f32(2)]])
     write(out, "recursion", Recursion, [[np.array(k), f32(2)] for k in (0, 3)])
     write(out, "casts", Casts, [[f32(3, 4), i64(3, 2)]])
+    square = np.round(f32(2, 3, 3))
+    write(out, "alias_reshape", ReshapeAlias, [list(square)], reshape_alias)
+    write(out, "alias_match_cast", CastAlias, [list(square)], cast_alias)
     write(out, "mlp", Mlp, [[f32(k, 8), f32(8, 5)] for k in (1, 4)])
     write(out, "kernels", Kernels, [])
     write(out, "loop_rec", recursive(), [])
