@@ -58,9 +58,10 @@ fn read(path: PathBuf) -> Value {
 const KINDS: [(&str, &str, &str, &str, &str); 0] = [];
 
 /// What a call gives, in the form of the recorded answers.
-fn answer(session: &mut Session, call: &Value) -> Value {
+fn answer(session: &mut Session, folder: &Path, call: &Value) -> Value {
     let func = call["func"].as_str().expect("a name");
-    let args: Vec<Any> = call["args"].as_array().expect("a list").iter().map(values::any).collect();
+    let args = call["args"].as_array().expect("a list").iter();
+    let args: Vec<Any> = args.map(|arg| values::any(folder, arg)).collect();
     match session.call_values(func, &args) {
         Ok(value) => serde_json::json!({ "result": values::json(&value) }),
         Err(error) => serde_json::json!({ "error": error.to_object().kind() }),
@@ -89,7 +90,7 @@ fn modules_that_tvm_built_run_here_in_every_mode() {
                     for (at, call) in calls.as_array().expect("a list").iter().enumerate() {
                         calls_made += 1;
                         let (expected, found) =
-                            (&call["answer"][built], answer(&mut session, call));
+                            (&call["answer"][built], answer(&mut session, folder, call));
                         if *expected != found && !excused(name, call, expected, &found) {
                             faults.push(format!(
                                 "{name} built {built}, {mode}, turn {turn}, call {at}: {found} is not {expected}"
@@ -162,7 +163,7 @@ fn scripts_of_the_modules_compile_here_and_run_here_and_in_tvm() {
                 std::fs::write(ours.join(format!("{stage}.py")), text).expect("writes");
             }
             program.save(&ours.join(format!("{stage}.so"))).expect(name);
-            faults.extend(wrong_answers(&stage, &program, &calls));
+            faults.extend(wrong_answers(&stage, &program, theirs, &calls));
         }
     }
     faults.extend(refused.iter().filter_map(|(name, error)| {
@@ -197,13 +198,13 @@ fn printable(module: &reflex_graph::Module) -> bool {
     plain
 }
 
-fn wrong_answers(name: &str, program: &Program, calls: &Value) -> Vec<String> {
+fn wrong_answers(name: &str, program: &Program, folder: &Path, calls: &Value) -> Vec<String> {
     let mut faults = vec![];
     for mode in Mode::ALL {
         let mut session = program.session(mode).expect(name);
         for (at, call) in calls.as_array().expect("a list").iter().enumerate() {
             let expected = &call["answer"].as_object().expect("by mode").values().next();
-            let (expected, found) = (expected.expect("a mode"), answer(&mut session, call));
+            let (expected, found) = (expected.expect("a mode"), answer(&mut session, folder, call));
             if !values::close(&found, expected) {
                 faults.push(format!("{name}, {mode}, call {at}: {found} is not {expected}"));
             }

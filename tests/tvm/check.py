@@ -19,17 +19,25 @@ import tvm
 from tvm import relax
 
 
-def value(item):
+def value(item, folder=None):
     if not isinstance(item, dict):
         return item
-    if "data" in item:
-        array = np.frombuffer(bytes.fromhex(item["data"]), item["dtype"]).reshape(item["shape"])
+    if "data" in item or "file" in item:
+        array = np.frombuffer(data(item, folder), item["dtype"]).reshape(item["shape"])
         return tvm.runtime.tensor(array.copy())
     if "extents" in item:
         return tvm.runtime.ShapeTuple(item["extents"])
     if "text" in item:
         return item["text"]
-    return tvm.runtime.convert([value(each) for each in item["tuple"]])
+    return tvm.runtime.convert([value(each, folder) for each in item["tuple"]])
+
+
+def data(item, folder):
+    if "data" in item:
+        return bytes.fromhex(item["data"])
+    with open(f"{folder}/{item['file']}", "rb") as long:
+        long.seek(item["at"])
+        return long.read(item["size"])
 
 
 def same(found, expected):
@@ -50,11 +58,11 @@ def same(found, expected):
     return None if found == expected else f"{found} is not {expected}"
 
 
-def call(vm, case):
+def call(vm, case, folder):
     """Why a call does not go as recorded, or None."""
     (expected,) = {json.dumps(each): each for each in case["answer"].values()}.values()
     try:
-        found = vm[case["func"]](*[value(arg) for arg in case["args"]])
+        found = vm[case["func"]](*[value(arg, folder) for arg in case["args"]])
     except Exception as error:  # noqa: BLE001: an answer like others
         return None if "error" in expected else f"{type(error).__name__}: {error}"
     if "error" in expected:
@@ -66,7 +74,7 @@ def calls(vm, path):
     """What is wrong with the calls of a recorded module."""
     with open(path, encoding="utf-8") as cases:
         for at, case in enumerate(json.load(cases)):
-            fault = call(vm, case)
+            fault = call(vm, case, os.path.dirname(path))
             if fault:
                 yield f"call {at}: {fault}"
 

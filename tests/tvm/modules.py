@@ -4,7 +4,8 @@
 usage: modules.py OUT_DIR [--small]  (needs apache-tvm, apache-tvm-ffi, numpy and a C++ compiler)
 
 For every module and mode OUT_DIR gets NAME.MODE.so, NAME.MODE.txt and NAME.MODE.stats (what TVM
-prints about it), for every module NAME.json (calls with arguments and results or error kinds)
+prints about it), for every module NAME.json (calls with arguments and results or error kinds;
+what is long among the arguments is in NAME.bin)
 and, where TVMScript has a form for it, NAME.STAGE.py, what TVM prints of the module before and after
 its pipelines (see script.py). Modules are in subjects.py; --small leaves out the real models. A folder that this script finished is left alone.
 """
@@ -80,11 +81,16 @@ def run(vm, func, args):
         return {"error": kind(error)}
 
 
-def argument(value):
+def argument(value, long):
+    """An argument as JSON, its bytes in the file `long` if they are many."""
     if isinstance(value, Shape):
         return {"extents": list(value)}
     if isinstance(value, tuple):
-        return {"tuple": [argument(item) for item in value]}
+        return {"tuple": [argument(item, long) for item in value]}
+    if isinstance(value, np.ndarray) and value.nbytes > 1 << 16:
+        place = {"file": os.path.basename(long.name), "at": long.tell(), "size": value.nbytes}
+        long.write(np.ascontiguousarray(value).tobytes())
+        return {"dtype": str(value.dtype), "shape": list(value.shape)} | place
     return to_json(value)
 
 
@@ -103,10 +109,11 @@ def export(subject, out):
         if mode in subject.trusted:
             vm = relax.VirtualMachine(tvm.runtime.load_module(path + ".so"), tvm.cpu())
             answers[mode] = [run(vm, func, args) for func, args in subject.cases]
-    for at, (func, args) in enumerate(subject.cases):
-        given = [argument(arg) for arg in args]
-        answer = {mode: answers.get(mode, answers[subject.trusted[0]])[at] for mode in subject.modes}
-        calls.append({"func": func, "args": given, "answer": answer})
+    with open(f"{out}/{subject.name}.bin", "wb") as long:
+        for at, (func, args) in enumerate(subject.cases):
+            given = [argument(arg, long) for arg in args]
+            answer = {mode: answers.get(mode, answers[subject.trusted[0]])[at] for mode in subject.modes}
+            calls.append({"func": func, "args": given, "answer": answer})
     with open(f"{out}/{subject.name}.json", "w", encoding="utf-8") as file:
         json.dump(calls, file)
     if subject.module is not None:
@@ -131,7 +138,7 @@ def main():
         names = []
         for subject in subjects.small() if "--small" in sys.argv else subjects.subjects():
             export(subject, out)
-            names.append({"name": subject.name, "modes": list(subject.modes), "large": subject.name in subjects.MODELS})
+            names.append({"name": subject.name, "modes": list(subject.modes), "large": subject.large})
         with open(f"{out}/all.json", "w", encoding="utf-8") as file:
             json.dump(names, file)
         if "--small" not in sys.argv:

@@ -31,7 +31,7 @@ class Shape(tuple):
 def stages():
     import subjects
 
-    for subject in subjects.small():
+    for subject in subjects.subjects():
         if subject.module is None:
             continue
         for stage, module in subject.stages():

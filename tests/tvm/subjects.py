@@ -35,6 +35,8 @@ class Subject:
     passes: list = field(default_factory=list)
     # Modes whose answers are right.
     trusted: tuple = BOTH
+    # A real model.
+    large: bool = False
 
     def build(self, mode):
         if self.builder is not None:
@@ -68,7 +70,9 @@ class Subject:
         yield "before", self.module
         yield "after", self.after()
         yield "lowered", self.lowered()
-        yield "packed", self.lowered(packed=True)
+        # TVM reads no kernel of these again, and those of a model take long.
+        if not self.large:
+            yield "packed", self.lowered(packed=True)
 
 
 @tvm.instrument.pass_instrument
@@ -896,21 +900,27 @@ MODELS = {
 
 
 def models():
-    """Real models through TVM's ONNX importer, where $REFLEX_MODELS says where they are."""
+    """Real models through TVM's ONNX importer, where $REFLEX_MODELS says where they are: with their
+    parameters as constants, and as arguments, so that scripts are of a readable size."""
     folder = os.environ.get("REFLEX_MODELS")
     if folder is None:
         print("skipped: REFLEX_MODELS is not set; ./x test sets it")
         return
     sys.path += [path for path in [os.environ.get("REFLEX_ONNX_SITE")] if path]
     import onnx
+    from tvm.relax.frontend import detach_params
     from tvm.relax.frontend.onnx import from_onnx
 
     for name, inputs in MODELS.items():
         model = onnx.load(f"{folder}/{name}.onnx")
-        module = from_onnx(model, shape_dict={name: list(shape) for name, (_, shape) in inputs.items()})
+        shapes = {name: list(shape) for name, (_, shape) in inputs.items()}
+        module = from_onnx(model, shape_dict=shapes)
         args = [f32(*shape) if dtype == "float32" else np.ones(shape, dtype) for dtype, shape in inputs.values()]
         build = lambda mode, module=module: relax.build(module, target="llvm", exec_mode=mode)
-        yield Subject(name, None, [("main", args)], builder=build)
+        yield Subject(name, None, [("main", args)], builder=build, large=True)
+        module, params = detach_params(from_onnx(model, shape_dict=shapes, keep_params_in_input=True))
+        args = args + [param.numpy() for param in params["main"]]
+        yield Subject(f"{name}_params", module, [("main", args)], modes=BOTH[:1], trusted=BOTH[:1], large=True)
 
 
 # Models that TVM's importer refuses, with the inputs asked for and a part of its own reason.

@@ -1,5 +1,9 @@
 //! Values as the JSON of modules.py: tensors as type, shape and bytes.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
 use reflex::{Any, Tensor};
 use reflex_runtime::array::Array;
 use reflex_runtime::shape::Shape;
@@ -9,8 +13,8 @@ fn extents(value: &Value) -> Vec<i64> {
     value.as_array().expect("a list").iter().map(|e| e.as_i64().expect("an extent")).collect()
 }
 
-/// The value that JSON describes.
-pub fn any(value: &Value) -> Any {
+/// The value that JSON describes; what is long is in files of `folder`.
+pub fn any(folder: &Path, value: &Value) -> Any {
     match value {
         Value::Null => Any::NONE,
         Value::Bool(b) => Any::from(*b),
@@ -19,24 +23,34 @@ pub fn any(value: &Value) -> Any {
             None => Any::from(n.as_f64().expect("a number")),
         },
         Value::Object(fields) => {
-            if let Some(data) = fields.get("data") {
-                let hex = data.as_str().expect("hex");
-                let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex");
-                let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
+            if fields.contains_key("dtype") {
                 let dtype = fields["dtype"].as_str().expect("a name").parse().expect("a type");
                 let shape = extents(&fields["shape"]);
-                Tensor::from_bytes(&shape, dtype, &bytes).expect("a tensor").into()
+                Tensor::from_bytes(&shape, dtype, &bytes(folder, value)).expect("a tensor").into()
             } else if let Some(items) = fields.get("extents") {
                 Shape::new(&extents(items)).into()
             } else if let Some(text) = fields.get("text") {
                 Any::from(text.as_str().expect("text"))
             } else {
                 let items = fields["tuple"].as_array().expect("a list");
-                Array::new(items.iter().map(any)).into()
+                Array::new(items.iter().map(|item| any(folder, item))).into()
             }
         }
         other => panic!("no value: {other}"),
     }
+}
+
+/// The elements of a tensor in JSON: written out, or a piece of a file.
+fn bytes(folder: &Path, value: &Value) -> Vec<u8> {
+    if let Some(hex) = value["data"].as_str() {
+        let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex");
+        return (0..hex.len()).step_by(2).map(byte).collect();
+    }
+    let number = |key: &str| value[key].as_u64().expect("a number");
+    let file = File::open(folder.join(value["file"].as_str().expect("a name"))).expect("opens");
+    let mut bytes = vec![0; number("size") as usize];
+    file.read_exact_at(&mut bytes, number("at")).expect("as long as it says");
+    bytes
 }
 
 /// The JSON that describes a value.
@@ -90,6 +104,6 @@ pub fn close(found: &Value, expected: &Value) -> bool {
 
 /// The elements of a tensor in JSON.
 fn numbers(value: &Value) -> Vec<f64> {
-    let tensor = Tensor::try_from(any(value)).expect("a tensor");
+    let tensor = Tensor::try_from(any(Path::new(""), value)).expect("a tensor");
     reflex::Array::of_tensor(&tensor).expect("compact").to_f64()
 }

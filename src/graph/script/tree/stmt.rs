@@ -139,13 +139,14 @@ impl Printer<'_> {
             }
             Stmt::Assign(a) => {
                 let targets = a.targets.iter().fold(String::new(), |mut text, e| {
-                    let _ = write!(text, "{} = ", target(w, e));
+                    let _ = write!(text, "{} = ", assigned(w, e));
                     text
                 });
                 self.line(&format!("{targets}{}", w.expr(&a.value)));
             }
             Stmt::AnnAssign(a) => {
-                let value = a.value.as_ref().map_or(String::new(), |e| format!(" = {}", w.expr(e)));
+                let value = a.value.as_ref();
+                let value = value.map_or(String::new(), |e| format!(" = {}", assigned(w, e)));
                 let ty = respell::annotation(w, &a.annotation);
                 self.line(&format!("{}: {ty}{value}", w.expr(&a.target)));
             }
@@ -165,7 +166,7 @@ impl Printer<'_> {
                 self.suite(&l.body);
             }
             Stmt::For(l) => {
-                self.line(&format!("for {} in {}:", target(w, &l.target), w.expr(&l.iter)));
+                self.line(&format!("for {} in {}:", assigned(w, &l.target), w.expr(&l.iter)));
                 self.suite(&l.body);
             }
             Stmt::With(l) => {
@@ -230,8 +231,8 @@ impl Printer<'_> {
     }
 }
 
-/// Names that are assigned to.
-fn target(w: &Writer<'_>, e: &Py) -> String {
+/// What stands on a side of an assignment: the items of a tuple without parentheses.
+fn assigned(w: &Writer<'_>, e: &Py) -> String {
     match e {
         Py::Tuple(t) if t.elts.len() > 1 => w.exprs(&t.elts),
         _ => w.expr(e),
