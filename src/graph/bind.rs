@@ -36,7 +36,7 @@ fn bind_type(ty: &mut Type, bind: &dyn Fn(&mut Expr)) {
         Type::Tensor(t) => t.shape.iter_mut().for_each(bind),
         Type::Shape(dims) => dims.iter_mut().for_each(bind),
         Type::Tuple(fields) => fields.iter_mut().for_each(|ty| bind_type(ty, bind)),
-        Type::AnyTensor { .. } | Type::Prim(_) | Type::Func | Type::Object => {}
+        Type::AnyTensor { .. } | Type::AnyShape | Type::Prim(_) | Type::Func | Type::Object => {}
     }
 }
 

@@ -217,6 +217,8 @@ pub enum Type {
     },
     /// Shape value.
     Shape(Vec<Expr>),
+    /// Shape of unknown rank.
+    AnyShape,
     /// Scalar value.
     Prim(DType),
     /// Tuple.

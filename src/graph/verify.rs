@@ -126,7 +126,12 @@ impl Checker<'_> {
         let exprs: Vec<Expr> = match &self.func.values[value].ty {
             Type::Tensor(t) => t.shape.clone(),
             Type::Shape(dims) => dims.clone(),
-            Type::AnyTensor { .. } | Type::Prim(_) | Type::Tuple(_) | Type::Func | Type::Object => {
+            Type::AnyTensor { .. }
+            | Type::AnyShape
+            | Type::Prim(_)
+            | Type::Tuple(_)
+            | Type::Func
+            | Type::Object => {
                 vec![]
             }
         };

@@ -436,6 +436,44 @@ class Match:
 
 
 @I.ir_module
+class AnyShape:
+    """Shapes of unknown rank: taken, passed on, matched and used."""
+
+    @R.function
+    def main(s: R.Shape) -> R.Shape(ndim=2):
+        n = T.int64()
+        m = T.int64()
+        t = R.match_cast(s, R.Shape([n, m]))
+        return R.shape([m, n + m])
+
+    @R.function
+    def same(s: R.Shape) -> R.Shape:
+        return s
+
+    @R.function
+    def called(s: R.Shape) -> R.Shape:
+        cls = AnyShape
+        t = cls.same(s)
+        return t
+
+    @R.function(pure=False)
+    def packed(x: R.Tensor((2, "n"), "float32")) -> R.Shape:
+        s = R.call_packed("vm.builtin.shape_of", x, ty_args=R.Shape)
+        return s
+
+    @R.function
+    def known(x: R.Tensor) -> R.Shape:
+        s = R.shape_of(x)
+        return s
+
+    @R.function
+    def reshaped(x: R.Tensor((4,), "float32"), s: R.Shape) -> R.Tensor(dtype="float32"):
+        y = R.add(x, x)
+        z = R.reshape(y, s)
+        return z
+
+
+@I.ir_module
 class ShapeOf:
     @R.function
     def main(x: R.Tensor(("n", "m"), "float32")) -> R.Shape(ndim=2):
@@ -501,6 +539,14 @@ class InPlace:
                 v = T.axis.spatial(3, i)
                 A[v] = A[v] * T.float32(3)
 
+    @T.prim_func(s_tir=True)
+    def halve(A: T.Buffer((3,), "float32"), B: T.Buffer((3,), "float32"), C: T.Buffer((3,), "float32")):
+        for i in range(3):
+            with T.sblock("b"):
+                v = T.axis.spatial(3, i)
+                B[v] = A[v] + B[v]
+                C[v] = B[v] * T.float32(0.5)
+
     @R.function
     def main(x: R.Tensor((3,), "float32")):
         cls = InPlace
@@ -508,6 +554,13 @@ class InPlace:
         same = R.add(x, x)
         z = R.call_tir_inplace(cls.scale, (y,), inplace_indices=[0], out_ty=[R.Tensor((3,), "float32")])
         return (z, same)
+
+    @R.function
+    def both(x: R.Tensor((3,), "float32")):
+        cls = InPlace
+        y = R.add(x, x)
+        z = R.call_tir_inplace(cls.halve, (x, y), inplace_indices=[-1, 1], out_ty=[R.Tensor((3,), "float32"), R.Tensor((3,), "float32")])
+        return z
 
 
 @I.ir_module
@@ -981,9 +1034,10 @@ def small():
         Subject("words", Words, one("main", (f32(2),))),
         Subject("match", Match, one("main", (f32(2, 3),), (f32(2, 4),), (f32(3),)) + one("equal", (f32(2, 2), f32(2, 3)), (f32(2, 3), f32(2, 3)), (f32(2, 2), f32(3, 3))) + one("any", (i64(1, 2),), (f32(2),), (5,), (Shape((2,)),))),
         Subject("shape_of", ShapeOf, one("main", (f32(2, 5),)) + one("spelled", (f32(6), i64(2, 3)), (f32(6), i64(-1, 6))) + one("halves", (f32(7),), (f32(2),))),
+        Subject("any_shape", AnyShape, one("main", (Shape((2, 5)),), (Shape((2,)),), (3,)) + one("same", (Shape((1, 2, 3)),), (f32(2),)) + one("called", (Shape(()),)) + one("packed", (f32(2, 5),)) + one("known", (i64(1, 2),), (f32(2, 3, 1),), (3,)) + one("reshaped", (f32(4), Shape((2, 2))), (f32(4), Shape((4, 1, 1))), (f32(4), Shape((3,))), (f32(4), 4))),
         Subject("tir_dyn", TirDyn, one("main", (f32(2),), (f32(5),))),
         Subject("two_outputs", TwoOutputs, one("main", (f32(4),))),
-        Subject("in_place", InPlace, one("main", (f32(3),))),
+        Subject("in_place", InPlace, one("main", (f32(3),)) + one("both", (f32(3),))),
         Subject("types", Types, one("main", (np.array([1.5, -2.25, 0.0]), np.array([1, -2, 3], "int8"), np.array([1, 200, 3], "uint8"), np.array([1, 2.5, -3], "float16")))),
         Subject("zero", Zero, one("main", (f32(3, 0), f32()))),
         Subject("softmax", Softmax, one("main", (f32(1, 7),), (f32(4, 7),))),

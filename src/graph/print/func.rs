@@ -232,6 +232,7 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
                 }
                 format!("R.Tensor({})", known.join(", "))
             }
+            Type::AnyShape => "R.Shape".to_string(),
             Type::Prim(dtype) => format!("R.Prim(\"{dtype}\")"),
             Type::Tuple(types) => self.tuple_type(&types.iter().collect::<Vec<_>>(), place),
             Type::Func => "R.Callable".to_string(),
@@ -497,6 +498,6 @@ fn vars_of_type(ty: &Type, out: &mut Vec<Var>) {
         Type::Tensor(t) => t.shape.iter().for_each(|e| vars_of(e, out)),
         Type::Shape(dims) => dims.iter().for_each(|e| vars_of(e, out)),
         Type::Tuple(types) => types.iter().for_each(|t| vars_of_type(t, out)),
-        Type::AnyTensor { .. } | Type::Prim(_) | Type::Func | Type::Object => {}
+        Type::AnyTensor { .. } | Type::AnyShape | Type::Prim(_) | Type::Func | Type::Object => {}
     }
 }

@@ -81,7 +81,8 @@ impl FuncParser<'_, '_> {
         Ok(Item::Value(self.b.bind_values(node, vec![Type::Object])[0]))
     }
 
-    /// `R.call_tir_inplace`: the kernel works on its operands, which are its results.
+    /// `R.call_tir_inplace`: the kernel works on its operands, which are its results; a result
+    /// that is no operand comes after them.
     pub(super) fn call_in_place(&mut self, call: &ast::ExprCall) -> Read<Item> {
         let names = &["gvar", "args", "out_ty", "inplace_indices"];
         let args = Args::bind(self.source, call, names)?;
@@ -96,16 +97,30 @@ impl FuncParser<'_, '_> {
         let indices = args.ints("inplace_indices")?.unwrap_or_default();
         // Values are shared (equal ones are one value, views of one lie in the same memory), so the
         // kernel works on tensors of its own.
+        let out = args.need("out_ty")?;
+        let types = elements(out).unwrap_or(std::slice::from_ref(out));
+        let operands = values.len();
         let mut values = values;
         let mut results = vec![];
-        for index in indices {
-            let Some(value) = usize::try_from(index).ok().and_then(|i| values.get_mut(i)) else {
-                let message =
-                    "`R.call_tir_inplace` with results that are no operands is not supported";
-                return Err(self.source.refuse(call.start(), message));
+        for (n, index) in indices.into_iter().enumerate() {
+            if index == -1 && ints.is_empty() {
+                let Some(Type::Tensor(ty)) =
+                    types.get(n).map(|e| self.dims.ty(e, "d")).transpose()?
+                else {
+                    return Err(self.source.expected("the types of the results", out));
+                };
+                self.sync_dims();
+                let own = self.own(None, ty);
+                values.push(own);
+                results.push(own);
+                continue;
+            }
+            let place = usize::try_from(index).ok().filter(|place| *place < operands);
+            let Some(value) = place.and_then(|place| values.get_mut(place)) else {
+                return Err(self.source.unsupported(call));
             };
             let ty = self.tensor(callee, *value)?;
-            *value = self.copy(*value, ty);
+            *value = self.own(Some(*value), ty);
             results.push(*value);
         }
         self.b.bind_values(Node::CallPacked { name, args: values, ints }, vec![]);
@@ -115,10 +130,10 @@ impl FuncParser<'_, '_> {
         })
     }
 
-    /// A tensor of its own with the same elements.
-    fn copy(&mut self, value: Value, ty: TensorType) -> Value {
+    /// A tensor of its own with the elements of another, or with zeros.
+    fn own(&mut self, elements: Option<Value>, ty: TensorType) -> Value {
         let module = self.b.module_mut();
-        let name = format!("reflex_copy{}", module.funcs.len());
+        let name = format!("reflex_own{}", module.funcs.len());
         let mut kernel = FuncBuilder::new(&name);
         let extents = ty.shape.iter().enumerate();
         let shape: Vec<Expr> = extents
@@ -127,10 +142,14 @@ impl FuncParser<'_, '_> {
                 None => kernel.symbol(&format!("n{n}")),
             })
             .collect();
-        let x = kernel.input("x", ty.dtype, shape.clone());
-        kernel.output("copy", "y", ty.dtype, shape, |f, i| f.at(x, i));
+        let x = elements.map(|_| kernel.input("x", ty.dtype, shape.clone()));
+        kernel.output("own", "y", ty.dtype, shape, |f, i| match x {
+            Some(x) => f.at(x, i),
+            None => Expr::constant(0.0, ty.dtype),
+        });
         let func = module.funcs.push(FuncData::Prim(kernel.finish()));
-        let node = Node::CallTir { func, args: vec![value], scalars: vec![] };
+        let args = elements.into_iter().collect();
+        let node = Node::CallTir { func, args, scalars: vec![] };
         self.b.bind_values(node, vec![Type::Tensor(ty)])[0]
     }
 

@@ -64,6 +64,11 @@ impl<'s> FuncParser<'s, '_> {
             "shape_of" | "tensor_to_shape" => {
                 let args = Args::bind(self.source, call, &["x"])?;
                 let x = self.value(args.need("x")?)?;
+                if let (Type::AnyTensor { .. }, "shape_of") = (self.b.ty(x), name) {
+                    let name = "vm.builtin.shape_of".to_string();
+                    let node = Node::CallPacked { name, args: vec![x], ints: vec![] };
+                    return Ok(Item::Value(self.b.bind_values(node, vec![Type::AnyShape])[0]));
+                }
                 let ty = self.tensor(call, x)?;
                 Ok(if name == "shape_of" { Item::Shape(ty.shape) } else { Item::ShapeOf(x) })
             }
@@ -208,7 +213,9 @@ impl<'s> FuncParser<'s, '_> {
             Type::Tuple(types) => {
                 Type::Tuple(types.iter().map(|t| self.translate(t, known)).collect())
             }
-            Type::AnyTensor { .. } | Type::Prim(_) | Type::Func | Type::Object => ty.clone(),
+            Type::AnyTensor { .. } | Type::AnyShape | Type::Prim(_) | Type::Func | Type::Object => {
+                ty.clone()
+            }
         }
     }
 

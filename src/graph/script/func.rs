@@ -520,9 +520,11 @@ fn agrees(ty: &Type, written: &Written) -> bool {
         (Type::Object, _) => true,
         (Type::Func, Written::Func) => true,
         (Type::AnyTensor { .. }, Written::Tensor { .. }) => true,
+        (Type::AnyShape, Written::Shape(_)) => true,
         (
             Type::Tensor(_)
             | Type::AnyTensor { .. }
+            | Type::AnyShape
             | Type::Tuple(_)
             | Type::Shape(_)
             | Type::Prim(_)

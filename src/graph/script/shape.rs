@@ -1,14 +1,14 @@
 //! Operators that move or make elements without computing: shapes, slices, fills.
 
 use reflex_tir::{CmpOp, DType, Expr};
-use ruff_python_ast as ast;
+use ruff_python_ast::{self as ast, Expr as Py};
 use ruff_text_size::{Ranged, TextSize};
 
 use super::Read;
 use super::args::{Args, elements, int, ints};
 use super::func::FuncParser;
 use super::value::Item;
-use crate::{Binary, Op, Value, dims};
+use crate::{Binary, Node, Op, Type, Value, dims};
 
 impl FuncParser<'_, '_> {
     pub(super) fn movement(&mut self, name: &str, call: &ast::ExprCall) -> Read<Item> {
@@ -55,9 +55,29 @@ impl FuncParser<'_, '_> {
         }
     }
 
+    /// The shape of unknown rank that a name stands for.
+    fn any_shape(&self, e: &Py) -> Option<Value> {
+        let Py::Name(name) = e else { return None };
+        match self.lookup(name.id.as_str()) {
+            Some(Item::Value(value)) if *self.b.ty(value) == Type::AnyShape => Some(value),
+            _ => None,
+        }
+    }
+
     fn reshape(&mut self, call: &ast::ExprCall) -> Read<Item> {
         let args = Args::bind(self.source, call, &["x", "shape"])?;
         let x = self.value(args.need("x")?)?;
+        if let Some(shape) = self.any_shape(args.need("shape")?) {
+            let dtype = match self.b.ty(x) {
+                Type::Tensor(ty) => Some(ty.dtype),
+                Type::AnyTensor { dtype, .. } => *dtype,
+                _ => return Err(self.source.unsupported(call)),
+            };
+            let name = "vm.builtin.reshape".to_string();
+            let node = Node::CallPacked { name, args: vec![x, shape], ints: vec![] };
+            let ty = Type::AnyTensor { dtype, rank: None };
+            return Ok(Item::Value(self.b.bind_values(node, vec![ty])[0]));
+        }
         let mut shape = self.dims_of(args.need("shape")?)?;
         let own = self.shape_of(x);
         let unknown: Vec<usize> =

@@ -219,7 +219,7 @@ impl<'s> Dims<'s> {
             Written::Tensor { dtype: None, dims: Known::Dims(_) } => {
                 return Err(missing("element type"));
             }
-            Written::Shape(Known::Nothing) => return Err(missing("known number of dimensions")),
+            Written::Shape(Known::Nothing) => Type::AnyShape,
             Written::Tensor { dtype, dims: Known::Nothing } => {
                 Type::AnyTensor { dtype, rank: None }
             }

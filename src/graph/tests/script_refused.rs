@@ -41,7 +41,6 @@ fn forms_are_refused_with_their_line() {
             "return R.call_dps_packed(\"f\", (x,), out_ty=R.Tensor((1,), \"float32\"))",
             "`R.call_dps",
         ),
-        ("return R.call_packed(\"f\", x, ty_args=R.Shape)", "known number of dimensions"),
         ("y = R.shape([2])\nreturn R.abs(y)", "operand `` is not a tensor"),
         ("return R.const([[1, 2], [3]], \"int64\")", "rows of equal length"),
         ("return R.const(300, \"int8\")", "`300` as int8"),

@@ -69,6 +69,10 @@ impl Emitter<'_> {
                 let rank = self.b.int(dims.len() as i64);
                 ("vm.builtin.check_shape_info", vec![arg, rank, context])
             }
+            Type::AnyShape => {
+                let rank = self.b.int(-1);
+                ("vm.builtin.check_shape_info", vec![arg, rank, context])
+            }
             Type::Prim(dtype) => {
                 let dtype = self.b.dtype(*dtype);
                 ("vm.builtin.check_prim_value_info", vec![arg, dtype, context])
@@ -152,12 +156,20 @@ impl Emitter<'_> {
 
     /// Checks a value that came as `from` against its type and binds what is new in its shape.
     pub(super) fn match_cast(&mut self, value: Value, from: Value, source: &str) -> Result<()> {
-        let Type::Tensor(ty) = &self.func.values[value].ty else { return Ok(()) };
+        let ty = &self.func.values[value].ty;
         let text = format!(
             "ErrorContext(match_cast, fn={}, node={source}, annotation={}) ",
             self.func.name,
-            annotation(ty, self.func)
+            annotation_of(ty, self.func)
         );
+        let Type::Tensor(ty) = ty else {
+            if *ty != self.func.values[from].ty {
+                self.check_kind(value, ty, &text)?;
+            }
+            let Type::Shape(dims) = ty else { return Ok(()) };
+            let arg = self.arg(value)?;
+            return self.match_all(arg, dims, &text);
+        };
         let known = self.func.values[from].ty.as_tensor();
         if known.is_none_or(|t| t.dtype != ty.dtype || t.shape.len() != ty.shape.len()) {
             self.check_info(value, ty, &text)?;
@@ -253,6 +265,7 @@ fn annotation_of(ty: &Type, func: &Func) -> String {
     match ty {
         Type::Tensor(ty) => annotation(ty, func),
         Type::AnyTensor { .. } => "R.Tensor".to_string(),
+        Type::AnyShape => "R.Shape".to_string(),
         Type::Shape(dims) => {
             let dims: Vec<String> = dims.iter().map(|d| dim_text(d, func)).collect();
             format!("R.Shape([{}])", dims.join(", "))

@@ -40,6 +40,7 @@ impl Heap {
                 Type::Tensor(t) => exprs.extend(t.shape.iter().cloned()),
                 Type::Shape(dims) => exprs.extend(dims.iter().cloned()),
                 Type::AnyTensor { .. }
+                | Type::AnyShape
                 | Type::Prim(_)
                 | Type::Tuple(_)
                 | Type::Func
