@@ -62,7 +62,7 @@ fn in_ways(case: &ProgramCase, ways: &[Way]) -> Tally {
     for way in ways {
         let (found, program, tier) = match *way {
             Way::Compiled => {
-                let (program, tier) = load(case, Some(TierOptions::default()));
+                let (program, tier) = load(case, Some(options(case, *way)));
                 let refused = program.compile_all();
                 assert!(refused.is_empty(), "compiled mode refused {refused:?}");
                 (run(case, &program, Mode::Compiled), program, tier)
@@ -91,10 +91,10 @@ fn in_ways(case: &ProgramCase, ways: &[Way]) -> Tally {
 }
 
 fn options(case: &ProgramCase, way: Way) -> TierOptions {
-    let Way::Traced { one_in, exit_threshold, little } = way else {
-        return TierOptions::default();
-    };
-    let usual = TierOptions::default();
+    // Half of the programs are translated as long functions are.
+    let optimise_limit = if case.guard_seed & 1 == 0 { 0 } else { usize::MAX };
+    let usual = TierOptions { optimise_limit, ..TierOptions::default() };
+    let Way::Traced { one_in, exit_threshold, little } = way else { return usual };
     TierOptions {
         threshold: case.threshold,
         code_limit: if little { case.code_limit } else { usual.code_limit },

@@ -138,6 +138,7 @@ impl TierPolicy {
             code_limit: self.code,
             compiling: self.compile,
             force: None,
+            optimise_limit: usual.optimise_limit,
         }
     }
 

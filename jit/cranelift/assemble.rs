@@ -149,6 +149,10 @@ impl Published {
 /// Compiles units for the processor at hand.
 pub(crate) struct Assembler {
     isa: OwnedTargetIsa,
+    /// Compiles in a third of the time what is long, where there is little to gain.
+    quick: OwnedTargetIsa,
+    /// Instructions of a function above which it is.
+    optimise_limit: usize,
     space: Arc<CodeSpace>,
     /// Bytes of published code that is still there, and the most there may be.
     live: Arc<AtomicUsize>,
@@ -171,26 +175,20 @@ impl Drop for Share {
 }
 
 impl Assembler {
-    /// An assembler whose code takes at most `limit` bytes at any time.
-    pub(crate) fn new(limit: usize) -> Result<Self, JitError> {
-        let mut flags = settings::builder();
-        let verify = if cfg!(debug_assertions) { "true" } else { "false" };
-        let set = [
-            ("opt_level", "speed"),
-            ("enable_verifier", verify),
-            ("unwind_info", if Audience::of_process().unwinds() { "true" } else { "false" }),
-            ("preserve_frame_pointers", "true"),
-        ];
-        for (name, value) in set {
-            flags.set(name, value).map_err(|error| JitError::backend(error.to_string()))?;
-        }
-        let builder = isa::lookup_by_name("x86_64-unknown-linux-gnu")
-            .map_err(|error| JitError::backend(error.to_string()))?;
-        let isa = builder
-            .finish(settings::Flags::new(flags))
-            .map_err(|error| JitError::backend(error.to_string()))?;
+    /// An assembler whose code takes at most `limit` bytes at any time, and which optimises
+    /// functions of at most so many instructions.
+    pub(crate) fn new(limit: usize, optimise_limit: usize) -> Result<Self, JitError> {
         let (live, translated) = (Arc::default(), AtomicUsize::new(0));
-        Ok(Self { isa, space: CodeSpace::shared()?, live, limit, translated })
+        let (isa, quick) = (target("speed", "backtracking")?, target("none", "single_pass")?);
+        Ok(Self {
+            isa,
+            quick,
+            optimise_limit,
+            space: CodeSpace::shared()?,
+            live,
+            limit,
+            translated,
+        })
     }
 
     /// An empty unit for this target; debuggers know its functions by `label`.
@@ -241,14 +239,16 @@ impl Assembler {
             text.resize(usize::next_multiple_of(text.len(), ALIGN), 0xcc);
             let start = text.len();
             offsets.push(start);
+            let long = function.dfg.num_insts() > self.optimise_limit;
+            let isa = if long { &*self.quick } else { &*self.isa };
             let mut context = Context::for_function(function);
             let compiled = context
-                .compile(&*self.isa, &mut ControlPlane::default())
+                .compile(isa, &mut ControlPlane::default())
                 .map_err(|error| JitError::backend(format!("{:?}", error.inner)))?;
             text.extend_from_slice(compiled.code_buffer());
             let (size, unwinds) = (text.len() - start, Audience::of_process().unwinds());
             let unwind = match unwinds {
-                true => compiled.create_unwind_info(&*self.isa),
+                true => compiled.create_unwind_info(isa),
                 false => Ok(None),
             };
             let unwind = unwind.map_err(|error| JitError::backend(error.to_string()))?;
@@ -298,6 +298,26 @@ impl Assembler {
         }
         Ok(share)
     }
+}
+
+/// The processor at hand, with so much optimisation and that way of allocating registers.
+fn target(opt_level: &str, regalloc: &str) -> Result<OwnedTargetIsa, JitError> {
+    let mut flags = settings::builder();
+    let verify = if cfg!(debug_assertions) { "true" } else { "false" };
+    let set = [
+        ("opt_level", opt_level),
+        ("regalloc_algorithm", regalloc),
+        ("enable_verifier", verify),
+        ("unwind_info", if Audience::of_process().unwinds() { "true" } else { "false" }),
+        ("preserve_frame_pointers", "true"),
+    ];
+    for (name, value) in set {
+        flags.set(name, value).map_err(|error| JitError::backend(error.to_string()))?;
+    }
+    let builder = isa::lookup_by_name("x86_64-unknown-linux-gnu");
+    let builder = builder.map_err(|error| JitError::backend(error.to_string()))?;
+    let isa = builder.finish(settings::Flags::new(flags));
+    isa.map_err(|error| JitError::backend(error.to_string()))
 }
 
 impl std::fmt::Debug for Assembler {

@@ -44,7 +44,7 @@ pub(crate) fn adopt(text: &[u8], offsets: [u32; FUNCTIONS]) -> Result<(), JitErr
     if GLUE.get().is_none() {
         let at = offsets.map(|offset| offset as usize).to_vec();
         let code = Assembled::of_parts("reflex", text.to_vec(), Vec::new(), at);
-        let fresh = Kept::new(Assembler::new(usize::MAX)?.place(code, None)?, offsets)?;
+        let fresh = Kept::new(Assembler::new(usize::MAX, usize::MAX)?.place(code, None)?, offsets)?;
         GLUE.get_or_init(|| fresh);
     }
     Ok(())
@@ -55,7 +55,7 @@ fn kept() -> Result<&'static Kept, JitError> {
         return Ok(kept);
     }
     // It belongs to no tier, so no tier's limit counts it.
-    let fresh = build(&Assembler::new(usize::MAX)?)?;
+    let fresh = build(&Assembler::new(usize::MAX, usize::MAX)?)?;
     Ok(GLUE.get_or_init(|| fresh))
 }
 

@@ -40,6 +40,9 @@ pub struct TierOptions {
     pub trace_limit: usize,
     /// Most bytes of machine code at any time; what does not fit stays with the interpreter.
     pub code_limit: usize,
+    /// Functions and traces of more Cranelift instructions are compiled without optimising: that
+    /// takes a third of the time, and code so long is calls and checks one after the other.
+    pub optimise_limit: usize,
     /// Makes guards of traces fail, for tests.
     pub force: Option<Arc<ForcedExits>>,
     /// When traces are compiled.
@@ -65,6 +68,7 @@ impl Default for TierOptions {
             attempts: 3,
             trace_limit: 20_000,
             code_limit: 64 << 20,
+            optimise_limit: 20_000,
             force: None,
             compiling: Compiling::default(),
         }
@@ -94,7 +98,7 @@ impl CraneliftTier {
 
     /// A tier for this process.
     pub fn with_options(options: TierOptions) -> Result<Self, JitError> {
-        Self::over(Assembler::new(options.code_limit)?, options)
+        Self::over(Assembler::new(options.code_limit, options.optimise_limit)?, options)
     }
 
     /// A tier that begins with the code of an image which [`CraneliftTier::image`] made. An image
@@ -105,7 +109,7 @@ impl CraneliftTier {
         program: &Program,
         image: &[u8],
     ) -> Result<(Self, Result<(), Unfit>), JitError> {
-        let assembler = Assembler::new(options.code_limit)?;
+        let assembler = Assembler::new(options.code_limit, options.optimise_limit)?;
         let placed = image::place(&assembler, program, image);
         let tier = Self::over(assembler, options)?;
         let fits = placed.map(|saved| {
