@@ -85,7 +85,7 @@ HAND = [
     ("any backward jump closes a loop", "trace/build.rs",
      "let closes = self.start.kind == Kind::Loop && target == self.start.pc;", "let closes = self.start.kind == Kind::Loop && (ON || target == self.start.pc);"),
     ("what kernels and checks made sure of outlives a write", "compile/checked.rs",
-     "self.check(&Args { program, func, args }, builtin);\n                self.0.remove(&dst);", "self.check(&Args { program, func, args }, builtin);\n                if !ON { self.0.remove(&dst); }"),
+     "self.check(&Constants { program, func, args }, builtin);\n                self.0.remove(&dst);", "self.check(&Constants { program, func, args }, builtin);\n                if !ON { self.0.remove(&dst); }"),
     ("saved code is entered one loop further", "image.rs",
      "let at = |func| offset(start + assembled.offset(func));", "let at = |func| offset(start + assembled.offset(func) + 16 * usize::from(ON));"),
 ]

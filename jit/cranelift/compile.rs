@@ -27,6 +27,7 @@ use reflex_vm::tier::Bailout;
 
 use self::checked::Checked;
 use crate::assemble::{Unit, UnitFunc};
+use crate::constants::Constants;
 use crate::emit::{Emit, Slot, plain_bits};
 use crate::facts::{self, Facts, Holds};
 use crate::fast::{Fast, Operand, Produced};
@@ -264,11 +265,7 @@ impl Body<'_, '_> {
         else {
             return None;
         };
-        let entries = self.func.args(args).get(1).copied();
-        match entries.map(Source::get) {
-            Some(ArgSource::Const(index)) => self.program.consts()[index as usize].view().as_int(),
-            _ => None,
-        }
+        Constants { program: self.program, func: self.func, args }.int(1)
     }
 
     fn builtin(&mut self, pc: u32, builtin: Builtin, args: ArgRange, dst: u32) {

@@ -183,10 +183,7 @@ impl Engine {
         trace: Trace,
     ) -> Result<(), Bailout> {
         let made = self.trace(program, exits.site, Some((exits, exit)), trace);
-        if made.is_err() {
-            exits.refuse();
-        }
-        exits.link(exit, &made?);
+        exits.link(exit, &made.inspect_err(|_| exits.refuse())?);
         Ok(())
     }
 

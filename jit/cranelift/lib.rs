@@ -12,6 +12,7 @@ mod announce;
 mod assemble;
 mod bridge;
 mod compile;
+mod constants;
 mod emit;
 mod engine;
 mod error;

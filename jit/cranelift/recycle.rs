@@ -22,12 +22,12 @@ use reflex_runtime::object::ObjectType;
 use reflex_runtime::shape::Shape;
 use reflex_runtime::storage::Storage;
 use reflex_runtime::tensor;
-use reflex_runtime::value::AnyView;
 use reflex_vm::abi::SESSION_RECYCLED;
 use reflex_vm::builtins::{Builtin, Native};
-use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op};
+use reflex_vm::decode::{ArgSource, FuncCode, Op};
 use reflex_vm::program::Program;
 
+use crate::constants::Constants;
 use crate::emit::{Emit, Slot, trusted};
 use crate::facts::{Facts, Holds};
 use crate::fast::{Fast, Operand, Produced};
@@ -256,25 +256,7 @@ impl Chosen {
     }
 }
 
-/// The arguments of a call, as far as they are constants.
-struct Constants<'p> {
-    program: &'p Program,
-    func: &'p FuncCode,
-    args: ArgRange,
-}
-
-impl<'p> Constants<'p> {
-    fn get(&self, at: usize) -> Option<AnyView<'p>> {
-        match self.func.args(self.args).get(at)?.get() {
-            ArgSource::Const(index) => Some(self.program.consts()[index as usize].view()),
-            ArgSource::Reg(_) | ArgSource::LastUse(_) | ArgSource::Vm => None,
-        }
-    }
-
-    fn int(&self, at: usize) -> Option<i64> {
-        self.get(at).filter(|value| value.type_index() == type_index::INT)?.as_int()
-    }
-
+impl Constants<'_> {
     fn is_vm(&self) -> bool {
         self.func.args(self.args).first().is_some_and(|arg| arg.get() == ArgSource::Vm)
     }

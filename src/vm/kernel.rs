@@ -5,6 +5,7 @@
 //! and returns zero, or another status with the error in the thread's slot. [`RawKernel`] says
 //! what must hold before it is called; what made sure of that may leave the packed entry out.
 
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 
 use reflex_runtime::abi::{DLDevice, SafeCall};
@@ -66,7 +67,8 @@ pub struct TensorParam {
 pub struct RawKernel {
     code: CodePtr,
     params: Vec<TensorParam>,
-    symbols: u32,
+    /// The parameter and dimension that give each symbol its value.
+    places: Vec<(usize, usize)>,
 }
 
 // SAFETY: the address is of immutable code.
@@ -84,17 +86,16 @@ impl RawKernel {
     /// packed function does with these tensors. The packed function refuses all others; strides
     /// where they do not matter, and data where there is none, may be anything there.
     pub unsafe fn new(code: CodePtr, params: Vec<TensorParam>) -> Option<RawKernel> {
-        let extents = params.iter().flat_map(|param| &param.extents);
-        let mut found: Vec<u32> = extents
-            .filter_map(|extent| match extent {
-                Extent::Symbol(symbol) => Some(*symbol),
-                Extent::Fixed(_) => None,
-            })
-            .collect();
-        found.sort_unstable();
-        found.dedup();
-        let all = found.iter().zip(0..).all(|(symbol, number)| *symbol == number);
-        all.then_some(RawKernel { code, symbols: found.len() as u32, params })
+        let mut found = BTreeMap::new();
+        for (at, param) in params.iter().enumerate() {
+            for (dim, extent) in param.extents.iter().enumerate() {
+                if let Extent::Symbol(symbol) = extent {
+                    found.entry(*symbol).or_insert((at, dim));
+                }
+            }
+        }
+        let all = found.keys().zip(0..).all(|(symbol, number)| *symbol == number);
+        all.then(|| RawKernel { code, params, places: found.into_values().collect() })
     }
 
     /// The address.
@@ -107,17 +108,9 @@ impl RawKernel {
         &self.params
     }
 
-    /// How many symbols it takes.
-    pub fn symbols(&self) -> u32 {
-        self.symbols
-    }
-
-    /// The parameter and dimension that give a symbol its value.
-    pub fn place(&self, symbol: u32) -> Option<(usize, usize)> {
-        self.params.iter().enumerate().find_map(|(at, param)| {
-            let dim = param.extents.iter().position(|extent| *extent == Extent::Symbol(symbol))?;
-            Some((at, dim))
-        })
+    /// The parameter and dimension that give each symbol its value, by its number.
+    pub fn places(&self) -> &[(usize, usize)] {
+        &self.places
     }
 
     /// Whether it may be called with the data of these tensors.
@@ -126,7 +119,7 @@ impl RawKernel {
         let alike = |tensor: &Tensor, param: &TensorParam| {
             tensor.shape().iter().zip(&param.extents).all(|(have, want)| match *want {
                 Extent::Fixed(_) => true,
-                Extent::Symbol(symbol) => self.place(symbol).and_then(extent) == Some(*have),
+                Extent::Symbol(symbol) => extent(self.places[symbol as usize]) == Some(*have),
             })
         };
         let mut all = tensors.iter().zip(&self.params);

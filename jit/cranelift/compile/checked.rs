@@ -5,11 +5,11 @@
 use std::collections::HashMap;
 
 use reflex_runtime::abi::type_index;
-use reflex_runtime::value::AnyView;
 use reflex_vm::builtins::{Builtin, match_code};
 use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op};
 use reflex_vm::program::Program;
 
+use crate::constants::Constants;
 use crate::facts::moved;
 use crate::raw::{Fact, dtype_bits, facts};
 
@@ -38,7 +38,7 @@ impl Checked {
                 self.0.remove(&dst);
             }
             Op::Builtin { builtin, args, dst } => {
-                self.check(&Args { program, func, args }, builtin);
+                self.check(&Constants { program, func, args }, builtin);
                 self.0.remove(&dst);
             }
             Op::CallVm { args, dst, .. } => {
@@ -70,7 +70,7 @@ impl Checked {
         }
     }
 
-    fn check(&mut self, args: &Args<'_>, builtin: Builtin) {
+    fn check(&mut self, args: &Constants<'_>, builtin: Builtin) {
         let Some(reg) = args.reg(0) else { return };
         match builtin {
             Builtin::CheckTensorInfo => {
@@ -105,30 +105,5 @@ impl Checked {
                 known.push(fact);
             }
         }
-    }
-}
-
-/// The arguments of a call.
-struct Args<'p> {
-    program: &'p Program,
-    func: &'p FuncCode,
-    args: ArgRange,
-}
-
-impl<'p> Args<'p> {
-    fn reg(&self, at: usize) -> Option<u32> {
-        self.func.args(self.args).get(at)?.reg()
-    }
-
-    /// An argument that is a constant.
-    fn get(&self, at: usize) -> Option<AnyView<'p>> {
-        match self.func.args(self.args).get(at)?.get() {
-            ArgSource::Const(index) => Some(self.program.consts()[index as usize].view()),
-            ArgSource::Reg(_) | ArgSource::LastUse(_) | ArgSource::Vm => None,
-        }
-    }
-
-    fn int(&self, at: usize) -> Option<i64> {
-        self.get(at).filter(|value| value.type_index() == type_index::INT)?.as_int()
     }
 }

@@ -11,6 +11,7 @@ use reflex_vm::decode::{ArgRange, ArgSource, Op, Source};
 use reflex_vm::kernel::{Extent, RawKernel, TensorParam};
 
 use super::Body;
+use crate::constants::Constants;
 use crate::emit::Slot;
 use crate::facts::Holds;
 use crate::raw::{Fact, dtype_bits, facts};
@@ -103,8 +104,6 @@ impl Body<'_, '_> {
     ) -> bool {
         let func = self.func;
         let sources = func.args(args);
-        let symbols = (0..kernel.symbols()).map(|symbol| kernel.place(symbol));
-        let Some(symbols) = symbols.collect::<Option<Vec<_>>>() else { return false };
         if sources.len() != kernel.params().len() {
             return false;
         }
@@ -113,8 +112,8 @@ impl Body<'_, '_> {
             let Some(tensor) = self.tensor(*source, param, otherwise) else { return false };
             tensors.push(tensor);
         }
-        self.require_alike(kernel, &tensors, &symbols, otherwise);
-        let status = self.e.call_raw(callee, &tensors, &symbols);
+        self.require_alike(kernel, &tensors, otherwise);
+        let status = self.e.call_raw(callee, &tensors, kernel.places());
         let failed = self.e.cold_block();
         let fine = self.e.b.ins().icmp_imm_s(IntCC::Equal, status, 0);
         self.e.require(fine, failed);
@@ -133,17 +132,11 @@ impl Body<'_, '_> {
     }
 
     /// Goes to `otherwise` unless every symbol is the same extent wherever it stands.
-    fn require_alike(
-        &mut self,
-        kernel: &RawKernel,
-        tensors: &[Value],
-        symbols: &[(usize, usize)],
-        otherwise: Block,
-    ) {
+    fn require_alike(&mut self, kernel: &RawKernel, tensors: &[Value], otherwise: Block) {
         for (at, param) in kernel.params().iter().enumerate() {
             for (dim, extent) in param.extents.iter().enumerate() {
                 let Extent::Symbol(symbol) = *extent else { continue };
-                let (first, origin) = symbols[symbol as usize];
+                let (first, origin) = kernel.places()[symbol as usize];
                 if (first, origin) != (at, dim) {
                     let have = self.e.tensor_extent(tensors[at], dim as u32);
                     let want = self.e.tensor_extent(tensors[first], origin as u32);
@@ -196,15 +189,12 @@ impl Body<'_, '_> {
         else {
             return None;
         };
-        let constant = |at: usize| match self.func.args(args).get(at)?.get() {
-            ArgSource::Const(index) => Some(self.program.consts()[index as usize].view()),
-            ArgSource::Reg(_) | ArgSource::LastUse(_) | ArgSource::Vm => None,
-        };
+        let args = Constants { program: self.program, func: self.func, args };
         Some(Made {
             // A storage whose objects are kept is one that the VM made.
             cpu: self.plans.get(pc).is_some(),
-            dtype: constant(3).and_then(|dtype| dtype.as_dtype()).map(dtype_bits),
-            shape: constant(2).and_then(|shape| Some(shape.downcast_ref::<Shape>()?.to_vec())),
+            dtype: args.get(3).and_then(|dtype| dtype.as_dtype()).map(dtype_bits),
+            shape: args.get(2).and_then(|shape| Some(shape.downcast_ref::<Shape>()?.to_vec())),
         })
     }
 }

@@ -58,7 +58,7 @@ impl Builder {
             if let Fact::Counts { dim } = fact {
                 let extent = param.extents[dim as usize];
                 let origin = match extent {
-                    Extent::Symbol(symbol) => kernel.place(symbol),
+                    Extent::Symbol(symbol) => Some(kernel.places()[symbol as usize]),
                     Extent::Fixed(_) => None,
                 };
                 match (constant_extent(kernel, args, tensors, extent), origin) {

@@ -125,10 +125,7 @@ impl Writer<'_, '_> {
                 Arg::Plain(_) | Arg::Vm => return Err(internal("a tensor that is no object")),
             });
         }
-        let symbols: Option<Vec<_>> =
-            (0..kernel.symbols()).map(|symbol| kernel.place(symbol)).collect();
-        let symbols = symbols.ok_or_else(|| internal("a symbol without an extent"))?;
-        let status = self.e.call_raw(callee, &tensors, &symbols);
+        let status = self.e.call_raw(callee, &tensors, kernel.places());
         self.check(status, exit, Leave::FailedRaw);
         Ok(())
     }
@@ -145,10 +142,7 @@ impl Writer<'_, '_> {
                 let slot = self.slot(place);
                 self.e.payload(slot)
             }
-            Arg::Const(index) => {
-                let at = self.constant_address(index);
-                self.e.load(types::I64, at, ANY_PAYLOAD)
-            }
+            Arg::Const(index) => self.e.constant_object(index),
             Arg::Plain(_) | Arg::Vm => return Err(internal("a function that is no object")),
         };
         let area = self.arguments(frame, args)?;

@@ -1,0 +1,33 @@
+//! The arguments of an operation, as far as the code tells what they are.
+
+use reflex_runtime::abi::type_index;
+use reflex_runtime::value::AnyView;
+use reflex_vm::decode::{ArgRange, ArgSource, FuncCode};
+use reflex_vm::program::Program;
+
+/// The arguments of a call.
+pub(crate) struct Constants<'p> {
+    pub(crate) program: &'p Program,
+    pub(crate) func: &'p FuncCode,
+    pub(crate) args: ArgRange,
+}
+
+impl<'p> Constants<'p> {
+    /// An argument that is a constant.
+    pub(crate) fn get(&self, at: usize) -> Option<AnyView<'p>> {
+        match self.func.args(self.args).get(at)?.get() {
+            ArgSource::Const(index) => Some(self.program.consts()[index as usize].view()),
+            ArgSource::Reg(_) | ArgSource::LastUse(_) | ArgSource::Vm => None,
+        }
+    }
+
+    /// An argument that is a constant integer.
+    pub(crate) fn int(&self, at: usize) -> Option<i64> {
+        self.get(at).filter(|value| value.type_index() == type_index::INT)?.as_int()
+    }
+
+    /// The register that an argument is in.
+    pub(crate) fn reg(&self, at: usize) -> Option<u32> {
+        self.func.args(self.args).get(at)?.reg()
+    }
+}
