@@ -1,9 +1,10 @@
 //! The artifact: one shared library in TVM's layout, written without a linker.
 //!
 //! `__tvm_ffi__library_bin` holds TVM's bundle with the executable, `__tvm_ffi_<name>` are the
-//! kernels, so TVM's loader takes the file. [`META_SYMBOL`] is ours: names and shapes of inputs
-//! and outputs, and the CPUs that there are kernels for, of which the highest that this one can
-//! run is taken; TVM takes the lowest, whose kernels have the plain names. So is [`CODE_SYMBOL`]: machine code of the VM functions.
+//! kernels, so TVM's loader takes the file. [`META_SYMBOL`] is ours: names and shapes of inputs and
+//! outputs, and the CPUs that there are kernels for, of which the highest that this one can run is
+//! taken; TVM takes the lowest, whose kernels have the plain names. So is [`CODE_SYMBOL`]: machine
+//! code of the VM functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -49,7 +50,6 @@ pub(crate) struct Meta {
     /// How the kernels are called without their checks, under their plain names.
     pub(crate) kernels: Vec<RawSignature>,
     /// How many operations calls of kernels take, where that is known.
-    #[serde(default)]
     pub(crate) operations: KernelOperations,
 }
 
@@ -81,14 +81,13 @@ impl Meta {
         let runs = |cpu: &&MetaCpu| cpu.features.is_subset(&host.features);
         let best = self.cpus.iter().rev().filter(asked).find(runs);
         best.ok_or_else(|| {
-            let lacks = |c: &MetaCpu| c.features.difference(&host.features).cloned().collect();
-            let lacks: Vec<String> = self.cpus.first().map(lacks).unwrap_or_default();
-            let text = match (lacks.is_empty(), self.names().join(", ")) {
-                (true, names) => format!("holds kernels for {names} alone, not for what was asked"),
-                (false, _) => {
-                    let list = lacks.join(", ");
-                    format!("compiled for CPUs with {list}; compile it for this one")
+            let lowest = self.cpus.first().and_then(|cpu| unfit(&cpu.features, host));
+            let text = match lowest {
+                None => {
+                    let names = self.names().join(", ");
+                    format!("holds kernels for {names} alone, not for what was asked")
                 }
+                Some(unfit) => format!("{unfit}; compile it for this one"),
             };
             Error::new(ErrorKind::Unsupported, text)
         })
@@ -98,6 +97,13 @@ impl Meta {
     pub(crate) fn names(&self) -> Vec<&str> {
         self.cpus.iter().map(|cpu| cpu.name.as_str()).collect()
     }
+}
+
+/// Why kernels that use `features` do not run on `host`, if they do not.
+pub(crate) fn unfit(features: &BTreeSet<String>, host: &Target) -> Option<String> {
+    let lacks: Vec<&str> = features.difference(&host.features).map(String::as_str).collect();
+    let list = lacks.join(", ");
+    (!lacks.is_empty()).then(|| format!("compiled for CPUs with {list}, which this one lacks"))
 }
 
 impl MetaCpu {

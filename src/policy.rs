@@ -34,7 +34,8 @@ pub enum SavedCode {
 ///
 /// | key | value |
 /// |---|---|
-/// | `threshold` | arrivals that make a function or a loop hot; unless given, also enough time to make up for recording |
+/// | `threshold` | arrivals that make a function or a loop hot; sets `settle` to 0 |
+/// | `settle` | microseconds per operation of its function that a place stays hot before it is recorded, where code is made in the background |
 /// | `exits` | failures of a guard after which its function is compiled whole |
 /// | `attempts` | recordings of one place before it is left to the interpreter |
 /// | `ops` | most instructions of a trace |
@@ -63,6 +64,9 @@ pub struct TierPolicy {
     pub saved: SavedCode,
     /// Arrivals that make a function or a loop hot.
     pub threshold: u32,
+    /// How long a place stays hot before it is recorded, per operation of its function; counts
+    /// where code is made in the background.
+    pub settle: Duration,
     /// Failures of a guard after which its function is compiled whole.
     pub exits: u32,
     /// Recordings of one place before it is left to the interpreter.
@@ -100,6 +104,7 @@ impl Default for TierPolicy {
             tiering: Tiering::On,
             saved: SavedCode::Use,
             threshold: usual.threshold,
+            settle: usual.settle,
             exits: usual.exit_threshold,
             attempts: usual.attempts,
             ops: usual.trace_limit,
@@ -130,8 +135,7 @@ impl TierPolicy {
         let usual = TierOptions::default();
         TierOptions {
             threshold: self.threshold,
-            // Who says how often wants it then.
-            settle: if self.threshold == usual.threshold { usual.settle } else { Duration::ZERO },
+            settle: self.settle,
             exit_threshold: self.exits,
             attempts: self.attempts,
             trace_limit: self.ops,
@@ -144,7 +148,12 @@ impl TierPolicy {
 
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         match key {
-            "threshold" => self.threshold = number::<u32>(key, value)?.max(1),
+            "threshold" => {
+                self.threshold = number::<u32>(key, value)?.max(1);
+                // Who says how often wants it then.
+                self.settle = Duration::ZERO;
+            }
+            "settle" => self.settle = Duration::from_micros(number(key, value)?),
             "exits" => self.exits = number::<u32>(key, value)?.max(1),
             "attempts" => self.attempts = number(key, value)?,
             "ops" => self.ops = number::<usize>(key, value)?.max(1),
@@ -174,7 +183,7 @@ impl TierPolicy {
                 }
             }
             _ => {
-                let keys = "threshold, exits, attempts, ops, code, compile, saved, shapes, \
+                let keys = "threshold, settle, exits, attempts, ops, code, compile, saved, shapes, \
                             shape-calls, shape-ms, shape-keep";
                 return Err(Error::input(format!("no key {key:?} of a tier policy; {keys}")));
             }
@@ -235,6 +244,9 @@ impl fmt::Display for TierPolicy {
             }
         };
         numbers("threshold", self.threshold.into(), usual.threshold.into());
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let implied = if self.threshold == usual.threshold { usual.settle } else { Duration::ZERO };
+        numbers("settle", micros(self.settle), micros(implied));
         numbers("exits", self.exits.into(), usual.exits.into());
         numbers("attempts", self.attempts.into(), usual.attempts.into());
         numbers("ops", self.ops as u64, usual.ops as u64);
@@ -268,11 +280,14 @@ mod tests {
         let texts = [
             "",
             "off",
+            "settle=0",
+            "threshold=7,settle=30",
             "threshold=7,exits=9,attempts=1,ops=100,code=2048,shapes=1,shape-calls=2,shape-ms=3,shape-keep=always,compile=sync,saved=ignore",
         ];
         for text in texts {
             assert_eq!(text.parse::<TierPolicy>().unwrap().to_string(), text);
         }
+        assert_eq!("threshold=50".parse::<TierPolicy>().unwrap().to_string(), "settle=0");
         assert_eq!("code=3K".parse::<TierPolicy>().unwrap().code, 3 << 10);
         assert_eq!(" on , threshold = 0 ".parse::<TierPolicy>().unwrap().threshold, 1);
     }

@@ -18,7 +18,7 @@ use reflex_vm::tier::Bailout;
 use reflex_vm::verify::{self, Verified};
 use reflex_vm::{program, serialize, text};
 
-use crate::artifact::{self, CODE_SYMBOL, EXECUTABLE_KIND, META_SYMBOL, Meta};
+use crate::artifact::{self, CODE_SYMBOL, EXECUTABLE_KIND, META_SYMBOL, Meta, unfit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::{Artifact, Kernels};
 use crate::npz::Feed;
@@ -97,16 +97,11 @@ impl Program {
         let best = c.kernels.iter().rposition(|(cpu, _)| host.runs(&cpu.target));
         let (cpu, objects) = &c.kernels[best.unwrap_or(0)];
         let kernels = Arc::new(Kernels::load(objects, &cpu.suffix)?);
-        let lacks = || {
-            let list: Vec<&str> =
-                cpu.target.features.difference(&host.features).map(String::as_str).collect();
-            format!("compiled for CPUs with {}, which this one lacks", list.join(", "))
-        };
         Program::new(Parts {
             exec: verified(c.executable)?,
             library: kernels,
             signatures: Arc::new(signatures),
-            unfit: best.is_none().then(lacks),
+            unfit: unfit(&cpu.target.features, host),
             objects: Some(c.kernels.into()),
             code: None,
             threads,

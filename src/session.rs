@@ -113,13 +113,11 @@ impl Session {
         args: &[AnyView<'_>],
         result: &mut Any,
     ) -> Result<()> {
-        let counted = match &mut self.extents {
-            None => None,
-            Some(extents) => match extents.route(func, args)? {
-                Route::Special(session, func) => return session.call_into(func, args, result),
-                Route::Counted(variant) => Some((variant, Instant::now())),
-                Route::General => None,
-            },
+        let route = self.extents.as_mut().map(|extents| extents.route(func, args)).transpose()?;
+        let counted = match route {
+            Some(Route::Special(session, func)) => return session.call_into(func, args, result),
+            Some(Route::Counted(variant)) => Some((variant, Instant::now())),
+            Some(Route::General) | None => None,
         };
         self.enter(|vm| vm.call_into(func, args, result))?;
         if let (Some((variant, start)), Some(extents)) = (counted, &self.extents) {

@@ -4,6 +4,8 @@
 //! Needs REFLEX_TVM_PYTHON, a Python with apache-tvm (`./x test` sets it up); without it the
 //! tests say so. The modules are in tests/tvm/subjects.py.
 
+#[path = "common/tvm.rs"]
+mod tvm;
 #[path = "tvm/values.rs"]
 mod values;
 
@@ -13,29 +15,7 @@ use std::sync::OnceLock;
 
 use reflex::{Any, Engine, Mode, Program, Session};
 use serde_json::Value;
-
-fn python() -> Option<PathBuf> {
-    let python = std::env::var_os("REFLEX_TVM_PYTHON").map(PathBuf::from);
-    if python.is_none() {
-        println!("skipped: REFLEX_TVM_PYTHON is not set; ./x test sets it");
-    }
-    python
-}
-
-fn script(python: &Path, name: &str, args: &[&str]) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tvm").join(name);
-    let mut command = Command::new(python);
-    // The packages of ONNX are in the other environment.
-    if let Some(ort) = std::env::var_os("REFLEX_ORT_PYTHON") {
-        let site = "import onnx, pathlib; print(pathlib.Path(onnx.__file__).parents[1])";
-        let found = Command::new(ort).args(["-c", site]).output().expect("python runs");
-        command.env("REFLEX_ONNX_SITE", String::from_utf8_lossy(&found.stdout).trim());
-    }
-    let output = command.arg(script).args(args).output().expect("python runs");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name} {args:?}: {error}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
+use tvm::{python, script};
 
 /// The folder of modules that TVM built, shared by every test of the workspace.
 fn modules() -> Option<&'static Path> {

@@ -13,7 +13,7 @@ use reflex_vm::program::Library;
 /// Calls of kernels so far.
 pub static CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// The data of argument `at`, and one more call counted.
+/// The data of argument `at`.
 ///
 /// # Safety
 /// `args` are `count` values, number `at` a tensor of `T`.
@@ -23,55 +23,13 @@ unsafe fn data<T>(args: *const TVMFFIAny, count: i32, at: usize) -> *mut T {
     args[at].as_dltensor().expect("a tensor").data.cast()
 }
 
+/// One more call.
 fn counted() {
     // One thread runs at a time; a locked addition would cost as much as what is measured.
     CALLS.store(CALLS.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
 /// `y[0] = x[0] + 1` on floats.
-unsafe extern "C" fn add1(
-    _: *mut std::ffi::c_void,
-    args: *const TVMFFIAny,
-    count: i32,
-    _: *mut TVMFFIAny,
-) -> i32 {
-    counted();
-    // SAFETY: the programs below pass two tensors of one float.
-    unsafe { *data::<f32>(args, count, 1) = *data::<f32>(args, count, 0) + 1.0 };
-    0
-}
-
-/// `i[0] -= 1; c = i[0] > 0`.
-unsafe extern "C" fn dec(
-    _: *mut std::ffi::c_void,
-    args: *const TVMFFIAny,
-    count: i32,
-    _: *mut TVMFFIAny,
-) -> i32 {
-    counted();
-    // SAFETY: the programs below pass a tensor of one integer and one of one boolean.
-    unsafe {
-        let i = data::<i64>(args, count, 0);
-        *i -= 1;
-        *data::<u8>(args, count, 1) = u8::from(*i > 0);
-    }
-    0
-}
-
-/// `i[0] = n[0]`.
-unsafe extern "C" fn set_n(
-    _: *mut std::ffi::c_void,
-    args: *const TVMFFIAny,
-    count: i32,
-    _: *mut TVMFFIAny,
-) -> i32 {
-    counted();
-    // SAFETY: the programs below pass two tensors of one integer.
-    unsafe { *data::<i64>(args, count, 1) = *data::<i64>(args, count, 0) };
-    0
-}
-
-/// `add1` without checks.
 unsafe extern "C" fn add1_raw(x: *const f32, y: *mut f32) -> i32 {
     counted();
     // SAFETY: the kernel's parameters are two tensors of one float.
@@ -79,7 +37,7 @@ unsafe extern "C" fn add1_raw(x: *const f32, y: *mut f32) -> i32 {
     0
 }
 
-/// `dec` without checks.
+/// `i[0] -= 1; c = i[0] > 0`.
 unsafe extern "C" fn dec_raw(i: *mut i64, c: *mut u8) -> i32 {
     counted();
     // SAFETY: the kernel's parameters are a tensor of one integer and one of one boolean.
@@ -90,12 +48,45 @@ unsafe extern "C" fn dec_raw(i: *mut i64, c: *mut u8) -> i32 {
     0
 }
 
-/// `set_n` without checks.
+/// `i[0] = n[0]`.
 unsafe extern "C" fn set_n_raw(n: *const i64, i: *mut i64) -> i32 {
     counted();
     // SAFETY: the kernel's parameters are two tensors of one integer.
     unsafe { *i = *n };
     0
+}
+
+/// The packed entry of `add1_raw`.
+unsafe extern "C" fn add1(
+    _: *mut std::ffi::c_void,
+    args: *const TVMFFIAny,
+    count: i32,
+    _: *mut TVMFFIAny,
+) -> i32 {
+    // SAFETY: the programs below pass two tensors of one float.
+    unsafe { add1_raw(data(args, count, 0), data(args, count, 1)) }
+}
+
+/// The packed entry of `dec_raw`.
+unsafe extern "C" fn dec(
+    _: *mut std::ffi::c_void,
+    args: *const TVMFFIAny,
+    count: i32,
+    _: *mut TVMFFIAny,
+) -> i32 {
+    // SAFETY: the programs below pass a tensor of one integer and one of one boolean.
+    unsafe { dec_raw(data(args, count, 0), data(args, count, 1)) }
+}
+
+/// The packed entry of `set_n_raw`.
+unsafe extern "C" fn set_n(
+    _: *mut std::ffi::c_void,
+    args: *const TVMFFIAny,
+    count: i32,
+    _: *mut TVMFFIAny,
+) -> i32 {
+    // SAFETY: the programs below pass two tensors of one integer.
+    unsafe { set_n_raw(data(args, count, 0), data(args, count, 1)) }
 }
 
 /// Finds the kernels.

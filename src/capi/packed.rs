@@ -1,6 +1,7 @@
 //! The same interface as packed functions, for languages that have tvm-ffi already: opening
 //! `libreflex.so` as a tvm-ffi module gives `load`, `register`, `registered`, `library_function`,
-//! `memory` and `set_memory_limit`, from which everything else is reached. `python/reflex` is written over them.
+//! `memory` and `set_memory_limit`, from which everything else is reached. `python/reflex` is
+//! written over them.
 //!
 //! A program and a session are functions whose first argument is the name of what to do.
 

@@ -61,7 +61,7 @@ impl Options {
     /// Options for a CPU, with defaults for the rest.
     pub fn new(target: Target) -> Options {
         let cpu = Cpu { level: None, suffix: String::new(), target };
-        Options { cpus: vec![cpu], precision: Precision::F32, opt: OptLevel::O3, jobs: 0 }
+        Options::of_cpus(vec![cpu])
     }
 
     /// Options for CPU levels: one program, with kernels for each. Those of the lowest have the
@@ -72,8 +72,11 @@ impl Options {
             suffix: if n == 0 { String::new() } else { format!(".{}", level.short()) },
             target: level.target(),
         });
-        let (precision, opt) = (Precision::F32, OptLevel::O3);
-        Options { cpus: cpus.collect(), precision, opt, jobs: 0 }
+        Options::of_cpus(cpus.collect())
+    }
+
+    fn of_cpus(cpus: Vec<Cpu>) -> Options {
+        Options { cpus, precision: Precision::F32, opt: OptLevel::O3, jobs: 0 }
     }
 }
 

@@ -9,8 +9,8 @@ use crate::{BinOp, Expr, ExprKind, Intrin, Param, PrimFunc, Stmt, Var};
 /// The number of operations of a call, over the extents of its arguments.
 ///
 /// An addition, a product and each other function of floating-point numbers is one operation, a
-/// fused multiply-add two. What runs before a reduction, and what either side of a condition has
-/// less than the other, is left out.
+/// fused multiply-add two. What runs before a reduction is left out; of a condition's sides the
+/// first that computes counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operations(Vec<Term>);
 

@@ -32,18 +32,28 @@ const c[1] = shape [2, 3]
   ret   %1
 "#;
 
-fn session(mode: Mode) -> Session {
-    let program = verify(listing::parse(CALLS).unwrap()).unwrap();
+/// A program with its kernel and a tier.
+fn load(text: &str) -> Program {
+    let program = verify(listing::parse(text).unwrap()).unwrap();
     let library = WithKernel(HashMap::<String, Function>::new());
     let program = Program::load(program, &[&library]).unwrap();
     let options =
         TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
     let tier = CraneliftTier::with_options(options).unwrap();
     program.attach(Arc::new(tier) as Arc<dyn Tier>);
+    program
+}
+
+fn open(program: Program, mode: Mode) -> Session {
+    Session::new(&Arc::new(program), Options { mode, ..Options::default() }).unwrap()
+}
+
+fn session(mode: Mode) -> Session {
+    let program = load(CALLS);
     if mode == Mode::Compiled {
         assert_eq!(program.compile_all(), []);
     }
-    Session::new(&Arc::new(program), Options { mode, ..Options::default() }).unwrap()
+    open(program, mode)
 }
 
 fn floats(rows: i64) -> Any {
@@ -117,16 +127,9 @@ const ONE: &str = "@main(x) regs=1:\n  call  grow in: %0, %0 dst: %void\n  ret  
 #[test]
 fn a_kernel_that_fails_is_an_error_at_its_call() {
     for mode in [Mode::Bytecode, Mode::Compiled, Mode::Tiered] {
-        let program = verify(listing::parse(ONE).unwrap()).unwrap();
-        let library = WithKernel(HashMap::<String, Function>::new());
-        let program = Program::load(program, &[&library]).unwrap();
-        let options =
-            TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
-        let tier = CraneliftTier::with_options(options).unwrap();
-        program.attach(Arc::new(tier) as Arc<dyn Tier>);
+        let program = load(ONE);
         assert_eq!(program.compile_all(), []);
-        let options = Options { mode, ..Options::default() };
-        let mut session = Session::new(&Arc::new(program), options).unwrap();
+        let mut session = open(program, mode);
         for rows in [1, 2, 3, 4, 7] {
             let expected = match rows {
                 7 => Err("ValueError: seven rows in main at call of grow (pc 0)".to_owned()),

@@ -4,10 +4,13 @@
 //! Needs REFLEX_TVM_PYTHON, a Python with apache-tvm (`./x test` sets it up); without it the
 //! test says so. The modules are in tests/tvm/subjects.py at the root.
 
+#[path = "../../../tests/common/tvm.rs"]
+mod tvm;
+
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use reflex_graph::script::Script;
+use tvm::{python, script};
 
 /// What script.py finds of every text but those that are equal: name, its answer, and why.
 const OTHERWISE: [(&str, &str, &str); 7] = [
@@ -32,32 +35,14 @@ fn expected(name: &str) -> &'static [&'static str] {
     }
 }
 
-fn script(python: &Path, args: &[&str]) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tvm/script.py");
-    let mut command = Command::new(python);
-    // The packages of ONNX, for real models, are in the other environment.
-    if let Some(ort) = std::env::var_os("REFLEX_ORT_PYTHON") {
-        let site = "import onnx, pathlib; print(pathlib.Path(onnx.__file__).parents[1])";
-        let found = Command::new(ort).args(["-c", site]).output().expect("python runs");
-        command.env("REFLEX_ONNX_SITE", String::from_utf8_lossy(&found.stdout).trim());
-    }
-    let output = command.arg(script).args(args).output().expect("python runs");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "script.py {args:?}: {error}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
 #[test]
 fn scripts_of_tvm_print_to_structurally_equal_modules() {
-    let Some(python) = std::env::var_os("REFLEX_TVM_PYTHON").map(PathBuf::from) else {
-        println!("skipped: REFLEX_TVM_PYTHON is not set; ./x test sets it");
-        return;
-    };
+    let Some(python) = python() else { return };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tvm-scripts");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a folder");
     let out = folder.to_str().expect("UTF-8");
-    println!("{}", script(&python, &["emit", out]));
+    println!("{}", script(&python, "script.py", &["emit", out]));
     let mut paths: Vec<PathBuf> = std::fs::read_dir(&folder)
         .expect("the texts")
         .map(|entry| entry.expect("an entry").path())
@@ -76,7 +61,7 @@ fn scripts_of_tvm_print_to_structurally_equal_modules() {
         }
         std::fs::write(path.with_extension("ours.py"), printed).expect("writes");
     }
-    let said = script(&python, &["check", out]);
+    let said = script(&python, "script.py", &["check", out]);
     for line in said.lines() {
         let (name, answer) = line.split_once(' ').expect("a name and an answer");
         let expected = expected(name);
