@@ -29,7 +29,8 @@ impl<'a> Arbitrary<'a> for ScheduleCase {
     fn arbitrary(u: &mut Unstructured<'a>) -> Result<ScheduleCase> {
         let func = generate::func(u, &TYPES)?;
         let mut schedule = Schedule::new(func.clone());
-        let log = generate::steps(u, &mut schedule, 10)?;
+        let mut log = generate::steps(u, &mut schedule, 10)?;
+        log.extend(generate::bindings(u, &mut schedule)?);
         let symbol = u.int_in_range(1..=9)?;
         let args = generate::arguments(u, &func, symbol)?;
         Ok(ScheduleCase { func, scheduled: schedule.into_func(), log, args })

@@ -9,7 +9,9 @@ use arbitrary::{Result, Unstructured};
 use crate::builder::{FuncBuilder, Reducer};
 use crate::eval::{Arg, Tensor, Value, eval_expr};
 use crate::schedule::{Refused, Schedule};
-use crate::{Buffer, CmpOp, DType, Expr, Intrin, Param, PrimFunc, Scope, Stmt, Var};
+use crate::{
+    BinOp, Buffer, CmpOp, DType, Expr, ExprKind, Intrin, Param, PrimFunc, Scope, Stmt, Var,
+};
 
 /// How an element follows from those before it.
 type Element = Box<dyn Fn(&FuncBuilder, &[Expr]) -> Expr>;
@@ -242,7 +244,7 @@ pub fn steps(u: &mut Unstructured<'_>, s: &mut Schedule, most: u32) -> Result<Ve
     Ok(log)
 }
 
-/// Tries one random primitive that keeps every bit (not `rfactor`); tells what it did.
+/// Tries one random primitive that keeps every bit; tells what it did.
 fn step(u: &mut Unstructured<'_>, s: &mut Schedule) -> Result<Option<String>> {
     let (loops, blocks) = (loops_of(s.func()), s.blocks());
     if loops.is_empty() || blocks.is_empty() {
@@ -265,7 +267,7 @@ type Tried = (String, std::result::Result<(), Refused>);
 
 fn on_loop(u: &mut Unstructured<'_>, s: &mut Schedule, at: Var, around: &[Var]) -> Result<Tried> {
     let factor = u.int_in_range(1..=6i64)?;
-    Ok(match u.int_in_range(0..=7)? {
+    Ok(match u.int_in_range(0..=9)? {
         0 | 1 => (format!("split {at} {factor}"), s.split(at, factor).map(|_| ())),
         2 => (format!("split_parts {at} {factor}"), s.split_parts(at, factor).map(|_| ())),
         3 if around.len() > 1 => {
@@ -284,6 +286,14 @@ fn on_loop(u: &mut Unstructured<'_>, s: &mut Schedule, at: Var, around: &[Var]) 
             let point = extent.floordiv(factor) * factor;
             (format!("partition {at} {factor}"), s.partition(at, point).map(|_| ()))
         }
+        8 if !around.is_empty() => {
+            let first = u.choose_index(around.len())?;
+            let loops = &around[first..u.int_in_range(first + 1..=around.len())?];
+            let sizes = loops.iter().map(|_| u.int_in_range(1..=5i64));
+            let sizes = sizes.collect::<Result<Vec<_>>>()?;
+            (format!("tile {loops:?} {sizes:?}"), s.tile(loops, &sizes).map(|_| ()))
+        }
+        9 => (format!("blockize {at}"), s.blockize(at).map(|_| ())),
         _ => (format!("parallel {at}"), s.parallel(at)),
     })
 }
@@ -297,7 +307,7 @@ fn on_block(
 ) -> Result<Tried> {
     let scope = *u.choose(&[Scope::Global, Scope::Local])?;
     let reads = s.get_block(block).map_or(vec![], |b| b.reads.clone());
-    Ok(match u.int_in_range(0..=6)? {
+    Ok(match u.int_in_range(0..=11)? {
         0 => (format!("compute_at {block} {at}"), s.compute_at(block, at)),
         1 => (format!("reverse_compute_at {block} {at}"), s.reverse_compute_at(block, at)),
         2 => (format!("cache_write {block}"), s.cache_write(block, scope).map(|_| ())),
@@ -311,6 +321,76 @@ fn on_block(
             (format!("decompose_reduction {block} {at}"), done)
         }
         5 => (format!("compute_inline {block}"), s.compute_inline(block)),
-        _ => (format!("reverse_compute_inline {block}"), s.reverse_compute_inline(block)),
+        6 => (format!("reverse_compute_inline {block}"), s.reverse_compute_inline(block)),
+        7 => (format!("set_scope {block} {scope:?}"), s.set_scope(block, scope)),
+        8 => {
+            let (axis, factor) = (u.int_in_range(0..=1usize)?, u.int_in_range(1..=8i64)?);
+            let offset = u.int_in_range(0..=factor - 1)?;
+            let done = s.storage_align(block, axis, factor, offset);
+            (format!("storage_align {block} {axis} {factor} {offset}"), done)
+        }
+        9 => {
+            let count = s.get_block(block).map_or(0, |b| b.iters.len());
+            let multiples = (0..count).map(|_| u.int_in_range(1..=5i64));
+            let multiples = multiples.collect::<Result<Vec<_>>>()?;
+            let done = s.pad_einsum(block, &multiples).map(|_| ());
+            (format!("pad_einsum {block} {multiples:?}"), done)
+        }
+        10 => turn_layout(u, s, block)?,
+        _ if !around.is_empty() && keeps_bits_in_parts(s, block) => {
+            let (at, axis) = (*u.choose(around)?, u.int_in_range(0..=1usize)?);
+            (format!("rfactor {block} {at} {axis}"), s.rfactor(block, at, axis).map(|_| ()))
+        }
+        _ => (format!("annotate {block}"), s.annotate_block(block, "note", "1")),
     })
+}
+
+/// Gives the intermediate that a block writes another arrangement: its dimensions turned around,
+/// or the last one in rows of its own.
+fn turn_layout(u: &mut Unstructured<'_>, s: &mut Schedule, block: &str) -> Result<Tried> {
+    let written = s.get_block(block).ok().and_then(|b| Some(b.writes.first()?.buffer));
+    let Some(buffer) = written.filter(|b| s.func().allocs.contains(b)) else {
+        return Ok((format!("annotate {block}"), s.annotate_block(block, "note", "2")));
+    };
+    let shape = s.func().buffers[buffer].shape.clone();
+    let width = u.int_in_range(2..=4i64)?;
+    let done = match (u.ratio(1, 2)?, shape.split_last()) {
+        (true, Some((last, rest))) => {
+            let mut to = rest.to_vec();
+            to.extend([last.clone().ceildiv(width), Expr::i64(width)]);
+            s.transform_layout(buffer, to, &|at| {
+                let (last, rest) = at.split_last().expect("one index per dimension");
+                let mut at = rest.to_vec();
+                at.extend([last.clone().floordiv(width), last.clone().floormod(width)]);
+                at
+            })
+        }
+        _ => {
+            let to = shape.iter().rev().cloned().collect();
+            s.transform_layout(buffer, to, &|at| at.iter().rev().cloned().collect())
+        }
+    };
+    Ok((format!("transform_layout {buffer} {width}"), done))
+}
+
+/// Whether a block's reduction may be done in parts without changing a bit.
+fn keeps_bits_in_parts(s: &Schedule, block: &str) -> bool {
+    let Ok(Stmt::Store { value, .. }) = s.get_block(block).map(|b| &b.body) else { return false };
+    let extreme = matches!(value.kind(), ExprKind::Binary { op: BinOp::Min | BinOp::Max, .. });
+    extreme || !value.dtype().is_float()
+}
+
+/// Binds some loops to thread axes, which only targets with such axes take.
+pub fn bindings(u: &mut Unstructured<'_>, s: &mut Schedule) -> Result<Vec<String>> {
+    let mut log = vec![];
+    for at in loops_of(s.func()) {
+        if u.ratio(1, 3)? {
+            let axis = *u.choose(&["blockIdx.x", "threadIdx.x", "threadIdx.y", "vthread"])?;
+            log.push(match s.bind(at, axis) {
+                Ok(()) => format!("bind {at} {axis}"),
+                Err(why) => format!("  (bind {at} {axis}: {why})"),
+            });
+        }
+    }
+    Ok(log)
 }

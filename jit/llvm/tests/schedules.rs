@@ -6,7 +6,7 @@ mod common;
 mod tir;
 
 use common::{Kernel, assert_same, check, set_tasks};
-use reflex_tir::codegen::OptLevel;
+use reflex_tir::codegen::{OptLevel, Target};
 use reflex_tir::generate::{arguments, loops_of, steps};
 use reflex_tir::lower;
 use reflex_tir::schedule::Schedule;
@@ -36,6 +36,16 @@ fn random_schedules_compile_to_the_same_results() {
     });
     assert!(ran > 20, "only {ran} functions ran");
     println!("{ran} functions");
+}
+
+#[test]
+fn loops_of_thread_axes_are_refused_by_name() {
+    let mut s = Schedule::new(tir::dense(37.into(), 19, 11));
+    let i = s.get_loops("matmul").unwrap()[0];
+    s.bind(i, "threadIdx.x").unwrap();
+    let lowered = lower::lower(s.func());
+    let error = reflex_llvm::compile(&lowered, &Target::host(), OptLevel::O0, false).unwrap_err();
+    assert!(error.to_string().contains("loop bound to threadIdx.x on a CPU target"), "{error}");
 }
 
 #[test]

@@ -1,10 +1,8 @@
 //! Copies of buffers nearer to where they are used.
 
-use std::collections::BTreeMap;
-
 use super::nest::sequence;
 use super::{Refused, Schedule, tree};
-use crate::{Block, BlockIter, Buffer, Expr, ExprKind, IterKind, Region, Scope, Stmt, Var};
+use crate::{Block, Buffer, Expr, ExprKind, IterKind, Scope, Stmt};
 
 impl Schedule {
     /// `X[i] = f(i)` becomes `X_cache[i] = f(i); X[v] = X_cache[v]`: the block writes a new
@@ -14,6 +12,7 @@ impl Schedule {
     /// it among the same loops. Returns the name of the copying block.
     pub fn cache_write(&mut self, name: &str, scope: Scope) -> Result<String, Refused> {
         let block = self.get_block(name)?.clone();
+        self.require_outermost("cache_write", name)?;
         let refuse = |why: &str| self.refuse("cache_write", name, why);
         let (buffer, indices, _) = self.single_store("cache_write", &block)?;
         self.sole_writer(buffer).map_err(|why| refuse(&why))?;
@@ -53,7 +52,7 @@ impl Schedule {
     /// before the loops of `name` copies `buffer` to a new intermediate in `scope`, and the block
     /// reads that.
     ///
-    /// Needs a buffer that nothing in the same loops writes. Returns the name of the copying
+    /// Needs a buffer without padding that nothing in the same loops writes. Returns the name of the copying
     /// block.
     pub fn cache_read(
         &mut self,
@@ -62,9 +61,13 @@ impl Schedule {
         scope: Scope,
     ) -> Result<String, Refused> {
         let block = self.get_block(name)?;
+        self.require_outermost("cache_read", name)?;
         let refuse = |why: String| Err(self.refuse("cache_read", name, why));
         if !block.reads.iter().any(|r| r.buffer == buffer) {
             return refuse(format!("it does not read `{}`", self.func.buffers[buffer].name));
+        }
+        if self.padded.contains(&buffer) {
+            return refuse(format!("`{}` is not written whole", self.func.buffers[buffer].name));
         }
         let top = self.top_statement(name).expect("the block was found").clone();
         if let Some(b) = tree::blocks(&top).iter().find(|b| Schedule::block_writes(b, buffer)) {
@@ -98,32 +101,9 @@ impl Schedule {
     fn copy_block(&mut self, from: Buffer, to: Buffer, named: Buffer) -> (String, Stmt) {
         let name = self.unique_block(&self.func.buffers[named].name.clone());
         let shape = self.func.buffers[to].shape.clone();
-        let (mut loops, mut iters): (Vec<(Var, Expr)>, Vec<BlockIter>) = (vec![], vec![]);
-        for (at, extent) in shape.into_iter().enumerate() {
-            let outer = self.func.new_var(format!("ax{at}"));
-            let var = self.func.new_var(format!("v{at}"));
-            let value = outer.into();
-            loops.push((outer, extent.clone()));
-            iters.push(BlockIter { var, extent, kind: IterKind::Spatial, value });
-        }
-        let point: Vec<Expr> = iters.iter().map(|i| i.var.into()).collect();
-        let region = |buffer| Region {
-            buffer,
-            ranges: point.iter().map(|i| (i.clone(), Expr::i64(1))).collect(),
-        };
-        let block = Block {
-            name: name.clone(),
-            predicate: Expr::bool(true),
-            reads: vec![region(from)],
-            writes: vec![region(to)],
-            init: None,
-            allocs: vec![],
-            annotations: BTreeMap::new(),
-            body: Stmt::store(to, point.clone(), self.func.load(from, point.clone())),
-            iters,
-        };
-        let block = Stmt::Block(Box::new(block));
-        let nest = loops.into_iter().rev().fold(block, |b, (v, n)| Stmt::serial(v, n, b));
+        let nest = self.block_over(&name, &shape, |func, at| {
+            Stmt::store(to, at.to_vec(), func.load(from, at.to_vec()))
+        });
         (name, nest)
     }
 

@@ -21,6 +21,7 @@ impl Schedule {
     /// shape, and definitions whose own inputs do not change before the reads.
     pub fn compute_inline(&mut self, name: &str) -> Result<(), Refused> {
         let block = self.get_block(name)?.clone();
+        self.require_outermost("compute_inline", name)?;
         let refuse = |why: String| self.refuse("compute_inline", name, why);
         let def = self.elementwise(&block).map_err(refuse)?;
         self.require_private("compute_inline", name, def.buffer)?;
@@ -32,7 +33,7 @@ impl Schedule {
         }
         let body = tree::remove(&self.func.body, &|s| is_block(s, name)).unwrap_or_else(Stmt::nop);
         let body = body.map_exprs(&mut |e| inline(e, &def, shape));
-        self.func.body = self.refresh_readers(&body, def.buffer);
+        self.func.body = self.refreshed(&body, def.buffer);
         self.func.allocs.retain(|b| *b != def.buffer);
         Ok(())
     }
@@ -44,6 +45,7 @@ impl Schedule {
     /// and a producer that stores element by element (not a reduction).
     pub fn reverse_compute_inline(&mut self, name: &str) -> Result<(), Refused> {
         let consumer = self.get_block(name)?.clone();
+        self.require_outermost("reverse_compute_inline", name)?;
         let refuse = |why: &str| self.refuse("reverse_compute_inline", name, why);
         let (Stmt::Store { buffer: out, indices: out_at, value }, None) =
             (&consumer.body, &consumer.init)
@@ -212,18 +214,6 @@ impl Schedule {
             }
             None => Ok(()),
         }
-    }
-
-    /// Recomputes the regions of every block: those that read `gone` read other things now.
-    fn refresh_readers(&self, body: &Stmt, gone: Buffer) -> Stmt {
-        body.replace(&mut |s| match s {
-            Stmt::Block(b) if b.reads.iter().any(|r| r.buffer == gone) => {
-                let mut block = b.as_ref().clone();
-                self.refresh_regions(&mut block);
-                Some(Stmt::Block(Box::new(block)))
-            }
-            _ => None,
-        })
     }
 }
 

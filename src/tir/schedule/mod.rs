@@ -22,6 +22,7 @@
 
 mod access;
 mod annotate;
+mod blockize;
 mod cache;
 mod compute_at;
 mod compute_inline;
@@ -29,19 +30,25 @@ mod decompose_reduction;
 mod fuse;
 mod loop_kind;
 mod nest;
+mod pad_einsum;
 mod partition;
 mod regions;
 mod reorder;
 mod reverse_compute_at;
 mod rfactor;
 mod split;
+mod storage_align;
+mod tile;
 mod transform_layout;
 mod tree;
+
+pub use self::pad_einsum::Padded;
+use std::collections::HashSet;
 
 pub(crate) use self::regions::refresh_regions;
 pub use self::transform_layout::{IndexMap, packer};
 use crate::arith::Analyzer;
-use crate::{Block, Expr, For, Param, PrimFunc, Stmt, Var};
+use crate::{Block, Buffer, Expr, For, Param, PrimFunc, Stmt, Var};
 
 /// A primitive that could not be applied: which, to what, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,12 +66,14 @@ pub struct Refused {
 #[derive(Clone, Debug)]
 pub struct Schedule {
     func: PrimFunc,
+    /// Intermediates with elements that nothing writes.
+    padded: HashSet<Buffer>,
 }
 
 impl Schedule {
     /// Starts from `func`.
     pub fn new(func: PrimFunc) -> Schedule {
-        Schedule { func }
+        Schedule { func, padded: HashSet::new() }
     }
 
     /// The function as scheduled so far.
@@ -144,6 +153,17 @@ impl Schedule {
     fn path_to_block(&self, primitive: &'static str, name: &str) -> Result<Vec<&Stmt>, Refused> {
         tree::path_to_block(&self.func.body, name)
             .ok_or_else(|| self.refuse(primitive, name, "there is no such block"))
+    }
+
+    /// Blocks inside of others stay there: what lies around them is another block's matter.
+    fn require_outermost(&self, primitive: &'static str, name: &str) -> Result<(), Refused> {
+        let path = self.path_to_block(primitive, name)?;
+        match path[..path.len() - 1].iter().find(|s| matches!(s, Stmt::Block(_))) {
+            Some(Stmt::Block(b)) => {
+                Err(self.refuse(primitive, name, format!("it lies inside block `{}`", b.name)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What is known inside the statements of `path`.

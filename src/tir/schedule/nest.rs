@@ -1,12 +1,12 @@
 //! What moving primitives share: rebuilding a block's loops over a box, fresh copies, and the
 //! conditions under which an order of accumulation is kept.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{Refused, Schedule, access, tree};
 use crate::arith::Analyzer;
 use crate::arith::poly::Poly;
-use crate::{Block, BlockIter, Buffer, Expr, For, ForKind, IterKind, Stmt, Var};
+use crate::{Block, BlockIter, Buffer, Expr, For, ForKind, IterKind, PrimFunc, Stmt, Var};
 
 /// First value and extent per dimension or iterator.
 pub(super) type Ranges = Vec<(Expr, Expr)>;
@@ -73,6 +73,39 @@ impl Schedule {
         }
         let inner = Stmt::Block(Box::new(block));
         loops.into_iter().rev().fold(inner, |body, (var, n)| Stmt::serial(var, n, body))
+    }
+
+    /// Serial loops over `extents` around a new block with one spatial iterator each, whose body
+    /// `store` makes of the iterators.
+    pub(super) fn block_over(
+        &mut self,
+        name: &str,
+        extents: &[Expr],
+        store: impl FnOnce(&PrimFunc, &[Expr]) -> Stmt,
+    ) -> Stmt {
+        let (mut loops, mut iters): (Vec<(Var, Expr)>, Vec<BlockIter>) = (vec![], vec![]);
+        for (at, extent) in extents.iter().enumerate() {
+            let outer = self.func.new_var(format!("ax{at}"));
+            let var = self.func.new_var(format!("v{at}"));
+            loops.push((outer, extent.clone()));
+            let (extent, value) = (extent.clone(), outer.into());
+            iters.push(BlockIter { var, extent, kind: IterKind::Spatial, value });
+        }
+        let point: Vec<Expr> = iters.iter().map(|i| i.var.into()).collect();
+        let mut block = Block {
+            name: name.to_string(),
+            iters,
+            predicate: Expr::bool(true),
+            reads: vec![],
+            writes: vec![],
+            init: None,
+            allocs: vec![],
+            annotations: BTreeMap::new(),
+            body: store(&self.func, &point),
+        };
+        self.refresh_regions(&mut block);
+        let block = Stmt::Block(Box::new(block));
+        loops.into_iter().rev().fold(block, |body, (var, n)| Stmt::serial(var, n, body))
     }
 
     /// A copy with its own loop variables, iterators, local buffers and block names.

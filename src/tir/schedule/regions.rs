@@ -45,6 +45,18 @@ impl Schedule {
     pub(super) fn refresh_regions(&self, block: &mut Block) {
         refresh_regions(&self.func, block);
     }
+
+    /// `stmt` with the regions recomputed of every block that names `buffer` in one.
+    pub(super) fn refreshed(&self, stmt: &Stmt, buffer: Buffer) -> Stmt {
+        match stmt.map_children(&mut |s| self.refreshed(s, buffer)) {
+            Stmt::Block(mut b) if b.reads.iter().chain(&b.writes).any(|r| r.buffer == buffer) => {
+                self.refresh_regions(&mut b);
+                Stmt::Block(b)
+            }
+            other => other,
+        }
+    }
+
     /// Whether `block` writes `buffer` anywhere inside.
     pub(super) fn block_writes(block: &Block, buffer: Buffer) -> bool {
         let mut writes = false;

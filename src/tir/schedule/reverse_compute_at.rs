@@ -18,6 +18,7 @@ impl Schedule {
     /// whatever else the block reads to be complete before.
     pub fn reverse_compute_at(&mut self, name: &str, at: Var) -> Result<(), Refused> {
         let block = self.get_block(name)?.clone();
+        self.require_outermost("reverse_compute_at", name)?;
         let refuse = |why: &str| self.refuse("reverse_compute_at", name, why);
         let path = self.path_to_loop("reverse_compute_at", at)?;
         let body = self.get_loop(at)?.body.clone();

@@ -18,11 +18,13 @@ impl Schedule {
     /// function says from now on; only for `min` and `max` do results keep their bits.
     ///
     /// Needs a sum, product, minimum or maximum that starts from its identity, in loops of its
-    /// own. Returns the name of the block of partial results, `<name>_rf`.
+    /// own, which alone writes its result. Returns the name of the block of partial results, `<name>_rf`.
     pub fn rfactor(&mut self, name: &str, at: Var, axis: usize) -> Result<String, Refused> {
         let block = self.get_block(name)?.clone();
+        self.require_outermost("rfactor", name)?;
         let refuse = |why: &str| self.refuse("rfactor", name, why);
         let (buffer, indices, value) = self.single_store("rfactor", &block)?;
+        self.sole_writer(buffer).map_err(|why| refuse(&why))?;
         let op = combiner(&block, buffer, indices, value).map_err(|why| refuse(&why))?;
         let top = self.top_statement(name).expect("the block was found").clone();
         let loops = chain(&top, name).ok_or_else(|| refuse("it does not have its loops alone"))?;
@@ -61,6 +63,9 @@ impl Schedule {
         data.shape.insert(axis, factor.extent.clone());
         let partial = self.func.buffers.push(data);
         self.func.allocs.push(partial);
+        if self.padded.contains(&buffer) {
+            self.padded.insert(partial);
+        }
         let parts = self.partial_iters(&block, &reducing, at);
         let rf_name = self.unique_block(&format!("{name}_rf"));
         let mut rf = self.partial_block(&block, partial, axis, &parts, &guards);
@@ -176,7 +181,7 @@ fn rename(stmt: Stmt, name: &str) -> Stmt {
 }
 
 /// The loops around the block when `top` is nothing but them.
-fn chain(top: &Stmt, name: &str) -> Option<Vec<For>> {
+pub(super) fn chain(top: &Stmt, name: &str) -> Option<Vec<For>> {
     match top {
         Stmt::For(l) => {
             let mut inner = chain(&l.body, name)?;

@@ -38,15 +38,13 @@ impl Schedule {
         let body = rewrite_stores(&self.func.body, buffer, &place);
         let body = body.map_exprs(&mut |e| rewrite_loads(e, buffer, &place));
         let body = shape_facts(&self.func).simplify_below(&body);
+        let size = |shape: &[Expr]| shape.iter().fold(Expr::i64(1), |n, d| n * d.clone());
+        let facts = shape_facts(&self.func);
+        if !facts.prove(&size(&shape).equal(size(&data.shape))) {
+            self.padded.insert(buffer);
+        }
         self.func.buffers[buffer].shape = shape;
-        self.func.body = body.replace(&mut |s| match s {
-            Stmt::Block(b) if b.reads.iter().chain(&b.writes).any(|r| r.buffer == buffer) => {
-                let mut block = b.as_ref().clone();
-                self.refresh_regions(&mut block);
-                Some(Stmt::Block(Box::new(block)))
-            }
-            _ => None,
-        });
+        self.func.body = self.refreshed(&body, buffer);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ mod common;
 use common::{any_func, conv, dense, matmul, matmul_symbolic, property};
 use reflex_tir::builder::FuncBuilder;
 use reflex_tir::eval::{self, Arg, Tensor};
-use reflex_tir::generate::{arguments, loops_of, steps};
+use reflex_tir::generate::{arguments, bindings, loops_of, steps};
 use reflex_tir::lower::{self, PASSES};
 use reflex_tir::schedule::Schedule;
 use reflex_tir::verify::{Form, verify};
@@ -37,7 +37,8 @@ fn assert_each_pass_preserves(func: &PrimFunc, args: &[Arg], what: &dyn Fn() -> 
 fn lowering_preserves_random_schedules() {
     property(600, |u| {
         let mut s = Schedule::new(any_func(u)?);
-        let log = steps(u, &mut s, 8)?;
+        let mut log = steps(u, &mut s, 8)?;
+        log.extend(bindings(u, &mut s)?);
         let args = arguments(u, s.func(), 5)?;
         let lowered = lower::lower(s.func());
         assert_eq!(verify(&lowered, Form::Lowered), Ok(()), "{}", log.join("\n"));

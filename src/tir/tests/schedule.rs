@@ -6,10 +6,11 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{any_func, assert_same, chain, dense, matmul, matmul_symbolic, property, softmax};
+use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::eval::{self, Arg, Tensor};
-use reflex_tir::generate::{arguments, loops_of, steps};
+use reflex_tir::generate::{arguments, bindings, loops_of, steps};
 use reflex_tir::schedule::{Schedule, packer};
-use reflex_tir::{DType, Expr, ForKind, Scope, Stmt};
+use reflex_tir::{BinOp, DType, Expr, ExprKind, ForKind, Intrin, Scope, Stmt};
 
 #[test]
 fn random_schedules_preserve_every_bit() {
@@ -26,14 +27,14 @@ fn random_schedules_preserve_every_bit() {
         Ok(())
     });
     println!("applied: {applied:?}");
-    assert!(applied.len() >= 15, "some primitive was never applied: {applied:?}");
+    assert!(applied.len() >= 23, "some primitive was never applied: {applied:?}");
 }
 
 /// Runs loops of the given kinds backwards, which independent iterations must survive.
 fn reversed(stmt: &Stmt) -> Stmt {
     let stmt = stmt.map_children(&mut reversed);
     match stmt {
-        Stmt::For(l) if matches!(l.kind, ForKind::Parallel | ForKind::Vectorized) => {
+        Stmt::For(l) if !matches!(l.kind, ForKind::Serial | ForKind::Unrolled) => {
             let last = l.min.clone() + l.extent.clone() - 1;
             let mut l = *l;
             let (var, min) = (l.var, l.min.clone());
@@ -45,12 +46,14 @@ fn reversed(stmt: &Stmt) -> Stmt {
 }
 
 #[test]
-fn parallel_and_vectorized_loops_may_run_backwards() {
-    let mut marked = 0;
+fn loops_that_run_at_once_may_run_backwards() {
+    let (mut marked, mut bound) = (0, 0);
     property(600, |u| {
         let before = any_func(u)?;
         let mut s = Schedule::new(before.clone());
-        let log = steps(u, &mut s, 4)?;
+        let mut log = steps(u, &mut s, 4)?;
+        log.extend(bindings(u, &mut s)?);
+        bound += log.iter().filter(|l| l.starts_with("bind ")).count();
         for i in loops_of(s.func()) {
             let kind = if u.ratio(1, 2)? { s.parallel(i) } else { s.vectorize(i) };
             marked += usize::from(kind.is_ok());
@@ -62,6 +65,7 @@ fn parallel_and_vectorized_loops_may_run_backwards() {
         Ok(())
     });
     assert!(marked > 100, "only {marked} loops could be marked");
+    assert!(bound > 100, "only {bound} loops could be bound");
 }
 
 #[test]
@@ -194,6 +198,149 @@ fn a_cut_loop_needs_no_guard_in_its_first_part() {
     s.split(main, 6).unwrap();
     assert_eq!(s.blocks(), ["matmul", "matmul_tail"]);
     assert_eq!(s.get_block("matmul").unwrap().predicate.as_int(), Some(1));
+}
+
+#[test]
+fn a_tile_is_splits_and_an_order() {
+    let before = matmul_symbolic(32, 16);
+    let mut s = Schedule::new(before.clone());
+    let [i, j, k] = s.get_loops("matmul").unwrap()[..] else { unreachable!() };
+    let (over, within) = s.tile(&[i, j], &[6, 16]).unwrap();
+    assert_eq!(s.get_loops("matmul").unwrap(), [over, within, vec![k]].concat());
+    let refused = s.clone().tile(&[k, i], &[4, 4]).unwrap_err();
+    assert_eq!(refused.primitive, "tile");
+    assert!(refused.why.contains("no such loop"), "{refused}");
+    let mut whole = s.clone();
+    assert!(whole.tile(&[k], &[4, 4]).unwrap_err().why.contains("2 sizes for 1 loops"));
+    // The reduction would be cut across: nothing is left changed.
+    let [.., ki] = s.get_loops("matmul").unwrap()[..] else { unreachable!() };
+    let inner = s.split(ki, 4).unwrap().1;
+    let outer = s.get_loops("matmul").unwrap()[4];
+    let text = format!("{:?}", s.func().body);
+    assert!(s.tile(&[inner, outer], &[2, 2]).unwrap_err().why.starts_with("reorder"));
+    assert_eq!(format!("{:?}", s.func().body), text);
+    property(4, |u| {
+        let args = arguments(u, &before, 13)?;
+        assert_same(&before, s.func(), &args, &String::new);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_tile_can_be_one_block() {
+    let before = matmul(13.into(), 32.into(), 8.into());
+    let mut s = Schedule::new(before.clone());
+    let [i, j, k] = s.get_loops("matmul").unwrap()[..] else { unreachable!() };
+    let (io, ii) = s.split(i, 4).unwrap();
+    let (jo, ji) = s.split(j, 16).unwrap();
+    s.reorder(&[io, jo, ii, ji, k]).unwrap();
+    s.decompose_reduction("matmul", k).unwrap();
+    let refused = s.blockize(ii).unwrap_err();
+    assert!(refused.why.contains("something other than one block"), "{refused}");
+    let mut s = Schedule::new(before.clone());
+    let [i, j, k] = s.get_loops("matmul").unwrap()[..] else { unreachable!() };
+    let (io, ii) = s.split(i, 4).unwrap();
+    let (jo, ji) = s.split(j, 16).unwrap();
+    let (ko, ki) = s.split(k, 2).unwrap();
+    s.reorder(&[io, jo, ko, ii, ji, ki]).unwrap();
+    assert_eq!(s.blockize(ii).unwrap(), "matmul_o");
+    assert_eq!(s.get_loops("matmul_o").unwrap(), [io, jo, ko]);
+    assert_eq!(s.get_loops("matmul").unwrap(), [ii, ji, ki]);
+    let iters = &s.get_block("matmul_o").unwrap().iters;
+    let extents: Vec<_> = iters.iter().map(|i| i.extent.as_int()).collect();
+    assert_eq!(extents, [Some(4), Some(2), Some(4)]);
+    // The block moves as a whole, and what is in it stays in it.
+    s.reorder(&[jo, io]).unwrap();
+    s.parallel(jo).unwrap();
+    assert!(s.parallel(ko).is_err());
+    let refused = s.cache_write("matmul", Scope::Local).unwrap_err();
+    assert!(refused.why.contains("lies inside block `matmul_o`"), "{refused}");
+    property(4, |u| {
+        let args = arguments(u, &before, 1)?;
+        assert_same(&before, s.func(), &args, &String::new);
+        Ok(())
+    });
+}
+
+#[test]
+fn rows_of_an_intermediate_can_be_put_apart() {
+    let before = dense(6.into(), 30, 3);
+    let mut s = Schedule::new(before.clone());
+    s.storage_align("matmul", 0, 16, 1).unwrap();
+    let buffer = s.get_block("matmul").unwrap().writes[0].buffer;
+    let shape = &s.func().buffers[buffer].shape;
+    assert_eq!(shape.iter().map(Expr::as_int).collect::<Vec<_>>(), [Some(6), Some(33)]);
+    assert!(s.storage_align("matmul", 1, 16, 0).unwrap_err().why.contains("no rows below"));
+    assert!(s.storage_align("matmul", 0, 4, 4).unwrap_err().why.contains("no step"));
+    let refused = s.storage_align("relu", 0, 16, 0).unwrap_err();
+    assert!(refused.why.contains("not an intermediate"), "{refused}");
+    property(4, |u| {
+        let args = arguments(u, &before, 1)?;
+        assert_same(&before, s.func(), &args, &String::new);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_product_can_be_padded_to_whole_tiles() {
+    let before = dense(13.into(), 21, 5);
+    let mut s = Schedule::new(before.clone());
+    let padded = s.pad_einsum("matmul", &[4, 8, 2]).unwrap();
+    assert_eq!(
+        (&padded.operands[..], &padded.result[..]),
+        (&["a_pad".into(), "b_pad".into()][..], "c_pad")
+    );
+    let [i, j, k] = s.get_loops("matmul").unwrap()[..] else { unreachable!() };
+    assert_eq!([i, j, k].map(|v| s.extent(v).unwrap()), [Some(16), Some(24), Some(6)]);
+    s.tile(&[i, j], &[4, 8]).unwrap();
+    assert_eq!(s.get_block("matmul").unwrap().predicate.as_int(), Some(1));
+    let refused = s.pad_einsum("matmul", &[4, 8, 1]).unwrap_err();
+    assert!(refused.why.contains("no axis grows") || refused.why.contains("guarded"), "{refused}");
+    assert!(s.pad_einsum("relu", &[2, 2]).unwrap_err().why.contains("not a sum"));
+    property(20, |u| {
+        let mut args = arguments(u, &before, 1)?;
+        // Results below the least number, infinities and NaN come out as they did.
+        let mut odd = |at: usize, values: &[f32]| {
+            let shape: Vec<i64> = args[at].tensor().shape.clone();
+            let mut all = args[at].tensor().to_f32();
+            for value in values {
+                let place = u.choose_index(all.len())?;
+                all[place] = *value;
+            }
+            args[at] = Arg::Tensor(Tensor::f32(&shape, &all));
+            arbtest::arbitrary::Result::Ok(())
+        };
+        odd(0, &[f32::INFINITY, -1e-30, 1e-30, -0.0])?;
+        odd(1, &[f32::NEG_INFINITY, f32::NAN, 1e-30, -1e-30, -0.0])?;
+        assert_same(&before, s.func(), &args, &String::new);
+        Ok(())
+    });
+}
+
+#[test]
+fn zeros_added_to_a_sum_keep_the_sign_of_what_was_rounded_to_zero() {
+    let mut f = FuncBuilder::new("tiny");
+    let a = f.input("a", DType::F32, vec![3.into(), 5.into()]);
+    let b = f.input("b", DType::F32, vec![5.into()]);
+    let fma = |sum: Expr, product: Expr| match product.kind() {
+        ExprKind::Binary { op: BinOp::Mul, a, b } => {
+            Expr::call(Intrin::Fma, vec![a.clone(), b.clone(), sum])
+        }
+        _ => unreachable!("a product"),
+    };
+    let sum = Reducer { init: Expr::float(0.0, DType::F32), combine: &fma };
+    f.reduce_output("sum", "y", DType::F32, vec![3.into()], &[5.into()], sum, |f, i, k| {
+        f.at(a, &[i[0].clone(), k[0].clone()]) * f.at(b, k)
+    });
+    let before = f.finish();
+    let mut s = Schedule::new(before.clone());
+    s.pad_einsum("sum", &[1, 4]).unwrap();
+    let tiny = [Tensor::f32(&[3, 5], &[-1e-30; 15]), Tensor::f32(&[5], &[1e-30; 5])];
+    let mut args: Vec<Arg> = tiny.into_iter().map(Arg::Tensor).collect();
+    args.push(Arg::Tensor(Tensor::zeros(DType::F32, &[3])));
+    assert_same(&before, s.func(), &args, &String::new);
+    eval::eval(s.func(), &mut args).unwrap();
+    assert!(args[2].tensor().to_f32().iter().all(|y| y.to_bits() == (-0.0f32).to_bits()));
 }
 
 #[test]
