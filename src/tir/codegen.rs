@@ -28,6 +28,12 @@ pub struct Target {
 }
 
 impl Target {
+    /// Whether it has [`crate::Intrin::DotBf16`] as an instruction, for vectors of every length.
+    pub fn has_dot_bf16(&self) -> bool {
+        let has = |feature: &str| self.features.contains(feature);
+        self.vector_bytes == 64 && has("avx512bf16") && has("avx512vl")
+    }
+
     /// Whether code for `other` runs on this CPU.
     pub fn runs(&self, other: &Target) -> bool {
         other.features.is_subset(&self.features)

@@ -1,7 +1,7 @@
 //! Expressions: immutable trees shared by loop IR and by the graph IR's symbolic dimensions.
 //!
 //! Arithmetic is explicit: nothing here is reassociated, and a fused multiply-add exists only
-//! where [`Intrin::Fma`] is written. Constructors fold integer constants and the identities
+//! where [`Intrin::Fma`] or [`Intrin::DotBf16`] is written. Constructors fold integer constants and the identities
 //! `x + 0`, `x * 1`, `x * 0`, `x // 1`, `x % 1`; they never touch floating-point values.
 
 use std::ops;
@@ -125,6 +125,11 @@ pub enum Intrin {
     BitNot,
     /// Same bits as another type of the same width.
     Reinterpret,
+    /// `dot_bf16(a, b, c)`: the products of two pairs of bfloat16 added to the float32 `c`, that
+    /// of the upper halves first: what `vdpbf16ps` computes. The uint32 `a` and `b` hold a pair
+    /// each. Both additions are fused multiply-adds rounded to nearest even; operands that are
+    /// subnormal count as zero, and results that would be are zero with their sign.
+    DotBf16,
 }
 
 /// The node of an [`Expr`].
@@ -269,6 +274,7 @@ impl Expr {
     pub fn call(op: Intrin, args: Vec<Expr>) -> Expr {
         let dtype = match op {
             Intrin::IfThenElse => args[1].dtype(),
+            Intrin::DotBf16 => DType::F32,
             Intrin::IsNan | Intrin::IsInf => DType::BOOL,
             _ => args[0].dtype(),
         };

@@ -150,6 +150,7 @@ fn of_expr(expr: &Expr) -> u64 {
             args.iter().map(of_expr).max().unwrap_or(0)
         }
         ExprKind::Call { op: Intrin::Fma, .. } => 2 + children().sum::<u64>(),
+        ExprKind::Call { op: Intrin::DotBf16, .. } => 4 + children().sum::<u64>(),
         ExprKind::Call { .. } => u64::from(expr.dtype().is_float()) + children().sum::<u64>(),
         ExprKind::Int { .. } | ExprKind::Float { .. } | ExprKind::Var { .. } => 0,
         ExprKind::Compare { .. }

@@ -360,6 +360,10 @@ impl Verifier<'_> {
             return self.fault(format!("{op:?} of {} operands", args.len()));
         }
         let types: Vec<DType> = args.iter().map(Expr::dtype).collect();
+        if op == Intrin::DotBf16 {
+            let fits = types == [DType::U32, DType::U32, DType::F32] && dtype == DType::F32;
+            return self.require(fits, || format!("{op:?} of {types:?} giving {dtype}"));
+        }
         let operands = if op == Intrin::IfThenElse { &types[1..] } else { &types[..] };
         let uniform = operands.iter().all(|t| *t == operands[0]);
         let result = match signature.result {
@@ -417,6 +421,8 @@ fn signature(op: Intrin) -> Signature {
     match op {
         Intrin::IfThenElse => of(3, Domain::Any, Returns::Operand),
         Intrin::Fma => of(3, Domain::Float, Returns::Operand),
+        // Two pairs and a sum: checked where it is called.
+        Intrin::DotBf16 => of(3, Domain::Any, Returns::Operand),
         Intrin::Pow => of(2, Domain::Float, Returns::Operand),
         Intrin::Abs => of(1, Domain::Any, Returns::Operand),
         Intrin::IsNan | Intrin::IsInf => of(1, Domain::Float, Returns::Bool),

@@ -11,7 +11,7 @@ use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::values::{FunctionValue, PointerValue};
 use reflex_tir::codegen::Target;
-use reflex_tir::{DType, PrimFunc};
+use reflex_tir::{DType, PrimFunc, lower};
 
 use crate::emit::Emitter;
 use crate::error::{CodegenError, Result};
@@ -29,6 +29,14 @@ pub fn build_module<'c>(
     if uses_float16(func) && !target.features.contains("f16c") {
         return Err(CodegenError::new("float16 needs a CPU with F16C"));
     }
+    let expanded;
+    let func = match target.has_dot_bf16() {
+        true => func,
+        false => {
+            expanded = lower::lower_dots(func);
+            &expanded
+        }
+    };
     let text = MemoryBuffer::create_from_memory_range_copy(PRELUDE.as_bytes(), "prelude");
     let module = context.create_module_from_ir(text)?;
     module.set_name(&func.name);

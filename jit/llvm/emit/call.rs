@@ -28,6 +28,7 @@ impl<'c> Emitter<'_, 'c> {
                 let ones = self.ir.int_like(args[0], ty, -1);
                 self.ir.binary(InstructionOpcode::Xor, args[0], ones)
             }
+            Intrin::DotBf16 => self.dot_bf16(args),
             _ if !dtype.is_float() => self.int_call(op, args, dtype),
             _ => self.float_call(op, args, dtype),
         }
@@ -124,6 +125,7 @@ impl<'c> Emitter<'_, 'c> {
             Intrin::Pow => self.each_lane("pow", args)?,
             Intrin::IfThenElse
             | Intrin::Reinterpret
+            | Intrin::DotBf16
             | Intrin::Shl
             | Intrin::Shr
             | Intrin::BitAnd

@@ -9,6 +9,7 @@
 mod arith;
 mod call;
 mod convert;
+mod dot;
 mod expr;
 pub mod ir;
 mod memory;

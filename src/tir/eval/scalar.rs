@@ -230,6 +230,9 @@ fn float_to_int(x: f64, to: DType) -> Answer {
 pub fn intrinsic(op: Intrin, args: &[Value], from: DType, to: DType) -> Answer {
     match (op, args) {
         (Intrin::Fma, [a, b, c]) => in_own_type!((*a, *b, *c,), |x, y, z| x.mul_add(y, z)),
+        (Intrin::DotBf16, [Value::Int(a), Value::Int(b), Value::F32(c)]) => {
+            Ok(Value::F32(dot_bf16(*a as u32, *b as u32, *c)))
+        }
         (Intrin::Abs, [Value::Int(x)]) => Value::int(x.wrapping_abs(), to),
         (Intrin::Abs, [a]) => in_own_type!((*a,), |x| x.abs()),
         (Intrin::IsNan, [a]) => Ok(Value::Int(i64::from(a.as_f64().is_nan()))),
@@ -247,6 +250,32 @@ pub fn intrinsic(op: Intrin, args: &[Value], from: DType, to: DType) -> Answer {
         }
         _ => Err(Reason::Type(format!("{op:?} of {args:?}"))),
     }
+}
+
+/// The meaning of [`Intrin::DotBf16`].
+fn dot_bf16(a: u32, b: u32, c: f32) -> f32 {
+    let high = |pair: u32| without_subnormals(f32::from_bits(pair & 0xffff_0000));
+    let low = |pair: u32| without_subnormals(f32::from_bits(pair << 16));
+    let first = fma_without_subnormals(high(a), high(b), without_subnormals(c));
+    fma_without_subnormals(low(a), low(b), first)
+}
+
+fn without_subnormals(x: f32) -> f32 {
+    if x.abs() < f32::MIN_POSITIVE { 0_f32.copysign(x) } else { x }
+}
+
+/// `a * b + c` for operands that are not subnormal, zero where its 24 bits, rounded as if the
+/// exponent had no end, lie below the smallest normal number.
+fn fma_without_subnormals(a: f32, b: f32, c: f32) -> f32 {
+    let sum = a.mul_add(b, c);
+    if sum.abs() != f32::MIN_POSITIVE {
+        return without_subnormals(sum);
+    }
+    // It may have been rounded up as a subnormal number. Then the product is so small that
+    // neither it nor `c` overflows here.
+    let scale = 2_f32.powi(64);
+    let scaled = (a * scale).mul_add(b, c * scale);
+    if scaled.abs() < f32::MIN_POSITIVE * scale { 0_f32.copysign(sum) } else { sum }
 }
 
 fn bits(op: Intrin, x: i64, y: i64, to: DType) -> Answer {
@@ -292,6 +321,7 @@ fn unary(op: Intrin) -> Option<fn(f64) -> f64> {
         Intrin::Round => f64::round_ties_even,
         Intrin::IfThenElse
         | Intrin::Fma
+        | Intrin::DotBf16
         | Intrin::Pow
         | Intrin::Abs
         | Intrin::IsNan

@@ -20,14 +20,31 @@ use crate::{BinOp, DType, Expr, ExprKind, Intrin, PrimFunc, Stmt, Var, VarData};
 
 /// Expands the functions of `func`.
 pub fn lower_math(func: &PrimFunc) -> PrimFunc {
+    expand(func, Kind::Functions)
+}
+
+/// Expands [`Intrin::DotBf16`], for CPUs that have no such instruction. The results are the same
+/// bits.
+pub fn lower_dots(func: &PrimFunc) -> PrimFunc {
+    expand(func, Kind::Dots)
+}
+
+/// What is expanded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Functions,
+    Dots,
+}
+
+fn expand(func: &PrimFunc, kind: Kind) -> PrimFunc {
     let mut func = func.clone();
     let body = func.body.clone();
-    func.body = stmt(&mut func, &body);
+    func.body = stmt(&mut func, &body, kind);
     func
 }
 
-fn stmt(func: &mut PrimFunc, s: &Stmt) -> Stmt {
-    let mut pass = LowerMath { func, lets: vec![], guards: vec![] };
+fn stmt(func: &mut PrimFunc, s: &Stmt, kind: Kind) -> Stmt {
+    let mut pass = LowerMath { func, kind, lets: vec![], guards: vec![] };
     let own = match s {
         Stmt::Store { buffer, indices, value } => {
             Stmt::store(*buffer, indices.clone(), pass.expr(value))
@@ -45,7 +62,7 @@ fn stmt(func: &mut PrimFunc, s: &Stmt) -> Stmt {
         Stmt::For(_) | Stmt::Block(_) | Stmt::Allocate { .. } | Stmt::Seq(_) => s.clone(),
     };
     let lets = pass.lets;
-    let own = own.map_children(&mut |s| stmt(func, s));
+    let own = own.map_children(&mut |s| stmt(func, s, kind));
     lets.into_iter().rev().fold(own, |body, (var, value)| Stmt::Let {
         var,
         value,
@@ -55,6 +72,7 @@ fn stmt(func: &mut PrimFunc, s: &Stmt) -> Stmt {
 
 struct LowerMath<'f> {
     func: &'f mut PrimFunc,
+    kind: Kind,
     lets: Vec<(Var, Expr)>,
     /// Conditions under which the current expression is evaluated.
     guards: Vec<Expr>,
@@ -71,7 +89,11 @@ impl LowerMath<'_> {
             let b = self.guarded(cond.clone().logical_not(), &args[2]);
             return Expr::if_then_else(cond, a, b);
         }
-        if ![DType::F32, DType::F16, DType::BF16].contains(dtype) {
+        if (self.kind, *op) == (Kind::Dots, Intrin::DotBf16) {
+            let operands = [0, 1, 2].map(|n| self.expr(&args[n]));
+            return self.dot_bf16(operands);
+        }
+        if self.kind == Kind::Dots || ![DType::F32, DType::F16, DType::BF16].contains(dtype) {
             return e.map_children(&mut |e| self.expr(e));
         }
         let expand = match op {
@@ -82,16 +104,20 @@ impl LowerMath<'_> {
             _ => return e.map_children(&mut |e| self.expr(e)),
         };
         let operand = self.expr(&args[0]).cast(DType::F32);
+        let x = self.bind_guarded("x", operand);
+        expand(self, x).cast(*dtype)
+    }
+
+    /// Names an operand, evaluated only where its guards hold.
+    fn bind_guarded(&mut self, name: &str, operand: Expr) -> Expr {
+        let zero = Expr::constant(0.0, operand.dtype());
         let operand = match may_fault(&operand) {
-            true => self
-                .guards
-                .iter()
-                .rev()
-                .fold(operand, |value, guard| Expr::if_then_else(guard.clone(), value, c(0.0))),
+            true => self.guards.iter().rev().fold(operand, |value, guard| {
+                Expr::if_then_else(guard.clone(), value, zero.clone())
+            }),
             false => operand,
         };
-        let x = self.bind("x", operand);
-        expand(self, x).cast(*dtype)
+        self.bind(name, operand)
     }
 
     fn guarded(&mut self, cond: Expr, e: &Expr) -> Expr {
@@ -107,6 +133,45 @@ impl LowerMath<'_> {
         let var = self.func.vars.push(VarData { name: name.into(), dtype });
         self.lets.push((var, value));
         Expr::new(ExprKind::Var { var, dtype })
+    }
+
+    fn dot_bf16(&mut self, [a, b, sum]: [Expr; 3]) -> Expr {
+        let [a, b] = [("a", a), ("b", b)].map(|(name, e)| self.bind_guarded(name, e));
+        let sum = self.bind_guarded("sum", sum);
+        let mut sum = self.without_subnormal(sum);
+        let high = |pair: &Expr| {
+            let mask = Expr::int(0xffff_0000, DType::U32);
+            Expr::call(Intrin::BitAnd, vec![pair.clone(), mask])
+        };
+        let low = |pair: &Expr| shift(Intrin::Shl, pair.clone(), 16);
+        for half in [&high as &dyn Fn(&Expr) -> Expr, &low] {
+            let [a, b] = [&a, &b].map(|pair| {
+                let wide = self.bind("half", half(pair).reinterpret(DType::F32));
+                self.without_subnormal(wide)
+            });
+            sum = self.fma_without_subnormals(a, b, sum);
+        }
+        sum
+    }
+
+    /// Zero with the sign of `x` where that is subnormal.
+    fn without_subnormal(&mut self, x: Expr) -> Expr {
+        let size = Expr::call(Intrin::Abs, vec![x.clone()]);
+        let subnormal = size.lt(c(f32::MIN_POSITIVE));
+        self.bind("normal", Expr::select(subnormal, x.clone() * c(0.0), x))
+    }
+
+    /// A fused multiply-add that gives no subnormal numbers: what is below the normal ones once
+    /// rounded to 24 bits is zero. Computed once more at a scale where these are all normal.
+    fn fma_without_subnormals(&mut self, a: Expr, b: Expr, sum: Expr) -> Expr {
+        let scale = 18_446_744_073_709_551_616.0;
+        let scaled = fma(a.clone() * c(scale), b.clone(), sum.clone() * c(scale));
+        let scaled = Expr::call(Intrin::Abs, vec![scaled]);
+        let sum = self.bind("sum", fma(a, b, sum));
+        let size = Expr::call(Intrin::Abs, vec![sum.clone()]);
+        let least = size.le(c(f32::MIN_POSITIVE));
+        let tiny = least.and(scaled.lt(c(f32::MIN_POSITIVE * scale)));
+        self.bind("sum", Expr::select(tiny, sum.clone() * c(0.0), sum))
     }
 
     fn exp(&mut self, x: Expr) -> Expr {

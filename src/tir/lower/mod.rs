@@ -24,7 +24,7 @@ mod simplify;
 
 pub use bind_once::bind_once;
 pub use lower_blocks::lower_blocks;
-pub use lower_math::lower_math;
+pub use lower_math::{lower_dots, lower_math};
 pub use partition_loops::partition_loops;
 pub use plan_allocations::plan_allocations;
 pub use simplify::simplify;

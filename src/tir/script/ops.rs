@@ -38,6 +38,7 @@ pub(super) const CALLS: &[(&str, Intrin)] = &[
     ("bitwise_or", Intrin::BitOr),
     ("bitwise_xor", Intrin::BitXor),
     ("bitwise_not", Intrin::BitNot),
+    ("dot_bf16", Intrin::DotBf16),
 ];
 
 /// The name an intrinsic is printed by.

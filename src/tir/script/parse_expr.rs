@@ -305,6 +305,11 @@ impl Parser<'_> {
             return Err(self.unsupported(call));
         };
         let args = &call.arguments.args;
+        if let (Intrin::DotBf16, [a, b, c]) = (op, &args[..]) {
+            let pairs = [self.expr_of(a, DType::U32)?, self.expr_of(b, DType::U32)?];
+            let operands = [&pairs[..], &[self.expr_of(c, DType::F32)?]].concat();
+            return Ok(Value::Typed(Expr::call(*op, operands)));
+        }
         let mut values = args.iter().map(|a| self.value(a)).collect::<Read<Vec<_>>>()?;
         let dtype = values.iter().find_map(|v| match v {
             Value::Typed(e) => Some(e.dtype()),

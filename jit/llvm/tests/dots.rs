@@ -1,0 +1,177 @@
+//! Dot products of bfloat16 pairs: the instruction, where the CPU has it, and what stands for it
+//! elsewhere give the evaluator's bits.
+
+mod common;
+
+use common::{Kernel, check_for};
+use reflex_tir::builder::FuncBuilder;
+use reflex_tir::codegen::{OptLevel, Target};
+use reflex_tir::eval::{Arg, Tensor, Value};
+use reflex_tir::script::{parse, print};
+use reflex_tir::{DType, Expr, ForKind, Intrin, PrimFunc, Stmt};
+
+#[path = "../../../src/tir/tests/common/mod.rs"]
+mod tir;
+use tir::property;
+
+/// `y[i] = dot_bf16(a[i], b[i], c[i])` in vectors of `lanes`.
+fn dots(n: i64, lanes: i64) -> PrimFunc {
+    let mut f = FuncBuilder::new("dots");
+    let a = f.input("a", DType::U32, vec![n.into()]);
+    let b = f.input("b", DType::U32, vec![n.into()]);
+    let c = f.input("c", DType::F32, vec![n.into()]);
+    let y = f.declare_output("y", DType::F32, vec![n.into()]);
+    let (o, i) = (f.func_mut().new_var("o"), f.func_mut().new_var("i"));
+    let at = [Expr::var(o) * lanes + i];
+    let operands = vec![f.at(a, &at), f.at(b, &at), f.at(c, &at)];
+    let store = Stmt::store(y, at.to_vec(), Expr::call(Intrin::DotBf16, operands));
+    let vectors = Stmt::loop_of(ForKind::Vectorized, i, lanes.into(), store);
+    f.push(Stmt::serial(o, (n / lanes).into(), vectors));
+    f.finish()
+}
+
+/// Bits that follow from a seed (xorshift): more of them than a case has bytes.
+struct Bits(u64);
+
+impl Bits {
+    fn word(&mut self) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) as u32
+    }
+
+    fn within(&mut self, first: u32, last: u32) -> u32 {
+        first + self.word() % (last - first + 1)
+    }
+
+    /// A bfloat16: any bits, a small exponent, a large one, or a special value.
+    fn half(&mut self) -> u32 {
+        const SPECIAL: [u32; 9] =
+            [0, 0x8000, 0x3f80, 0x7f80, 0xff80, 0x7fc0, 0x0080, 0x8080, 0x7f7f];
+        let (bits, kind) = (self.word() >> 16, self.within(0, 5));
+        let exponent = |e: u32| (bits & 0x807f) | e << 7;
+        match kind {
+            0 => bits,
+            1 => exponent(self.within(0, 3)),
+            2 => exponent(self.within(40, 86)),
+            3 => exponent(self.within(189, 255)),
+            4 => SPECIAL[self.within(0, 8) as usize],
+            _ => exponent(self.within(120, 134)),
+        }
+    }
+
+    /// A sum near the products, near the end of the normal numbers, or anything.
+    fn sum(&mut self) -> u32 {
+        const SPECIAL: [u32; 4] = [0, 0x7f80_0000, 0x7f7f_ffff, 0x7fc0_0000];
+        let bits = self.word();
+        let (sign, rest) = (bits & 0x8000_0000, bits & 0x807f_ffff);
+        match self.within(0, 4) {
+            0 => bits,
+            1 => sign | self.within(0x0080_0000 - 2, 0x0080_0000 + 2),
+            2 => rest | self.within(0, 3) << 23,
+            3 => sign | SPECIAL[self.within(0, 3) as usize],
+            _ => rest | self.within(110, 150) << 23,
+        }
+    }
+}
+
+fn arguments(bits: &mut Bits, n: i64) -> Vec<Arg> {
+    let tensor = |dtype, word: &mut dyn FnMut() -> u32| {
+        let mut tensor = Tensor::zeros(dtype, &[n]);
+        tensor.bytes = (0..n).flat_map(|_| word().to_le_bytes()).collect();
+        Arg::Tensor(tensor)
+    };
+    let a = tensor(DType::U32, &mut || bits.half() | bits.half() << 16);
+    let b = tensor(DType::U32, &mut || bits.half() | bits.half() << 16);
+    let c = tensor(DType::F32, &mut || bits.sum());
+    vec![a, b, c, Arg::Tensor(Tensor::zeros(DType::F32, &[n]))]
+}
+
+/// The host as it is, without the instruction, and with 16-byte vectors and nothing else.
+fn targets() -> [Target; 3] {
+    let mut plain = Target::host();
+    plain.features.remove("avx512bf16");
+    let mut bare = Target::host();
+    bare.features.clear();
+    bare.vector_bytes = 16;
+    [Target::host(), plain, bare]
+}
+
+#[test]
+fn every_cpu_gives_the_evaluators_bits() {
+    let targets = targets();
+    for lanes in [1, 4, 8, 13, 16, 32] {
+        property(6, |u| {
+            let n = 1248;
+            let args = arguments(&mut Bits(u.arbitrary::<u64>()? | 1), n);
+            for target in &targets {
+                check_for(&dots(n, lanes), &args, target);
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Two pairs (upper half second), the sum before, and the sum after.
+type Case = (u32, u32, u32, u32);
+
+#[test]
+fn sums_are_rounded_in_order_and_without_subnormals() {
+    let one = 0x3f80;
+    let cases: [Case; 8] = [
+        // The upper product first: 2^24 + 1 is 2^24, and another 1 changes nothing.
+        (one | one << 16, one | one << 16, 0x4b80_0000, 0x4b80_0000),
+        // 2^24 cancels before the lower product is added.
+        (one | 0xcb80 << 16, one | one << 16, 0x4b80_0000, 0x3f80_0000),
+        // The other way round the lower product is lost.
+        (0xcb80 | one << 16, one | one << 16, 0x4b80_0000, 0x0000_0000),
+        // A subnormal sum counts as zero of its sign.
+        (0, 0, 0x807f_ffff, 0x0000_0000),
+        // A subnormal factor is zero: 2^-127 * 2^127.
+        (0x0040, 0x7f00, 0x0000_0000, 0x0000_0000),
+        // 2^-126 - 2^-150 would be rounded to 2^-126 as a subnormal number.
+        (0x9a00, 0x1a00, 0x0080_0000, 0x0000_0000),
+        // 2^-126 - 2^-151 is that once rounded to 24 bits.
+        (0x9980, 0x1a00, 0x0080_0000, 0x0080_0000),
+        // Too small: zero with the product's sign.
+        (0x9a00, 0x1a00, 0x0000_0000, 0x8000_0000),
+    ];
+    let column = |dtype, of: &dyn Fn(&Case) -> u32| {
+        let mut tensor = Tensor::zeros(dtype, &[8]);
+        tensor.bytes = cases.iter().flat_map(|c| of(c).to_le_bytes()).collect();
+        Arg::Tensor(tensor)
+    };
+    let args = [
+        column(DType::U32, &|c| c.0),
+        column(DType::U32, &|c| c.1),
+        column(DType::F32, &|c| c.2),
+        Arg::Tensor(Tensor::zeros(DType::F32, &[8])),
+    ];
+    for target in targets() {
+        let after = check_for(&dots(8, 8), &args, &target);
+        for (n, case) in cases.iter().enumerate() {
+            let Value::F32(sum) = after[3].tensor().get(n).unwrap() else { panic!("not float32") };
+            assert_eq!(sum.to_bits(), case.3, "case {n}: {sum:e}");
+        }
+    }
+}
+
+#[test]
+fn the_instruction_is_used_where_there_is_one() {
+    let host = Target::host();
+    if !host.has_dot_bf16() {
+        eprintln!("skipped: this CPU has no AVX512_BF16");
+        return;
+    }
+    let kernel = Kernel::new(&dots(64, 16), OptLevel::O3);
+    assert_eq!(kernel.raw_asm().matches("vdpbf16ps").count(), 1, "{}", kernel.raw_asm());
+}
+
+#[test]
+fn text_reads_back() {
+    let func = dots(16, 16);
+    let text = print(&func);
+    assert!(text.contains("T.dot_bf16(a["), "{text}");
+    assert_eq!(print(&parse(&text).unwrap()), text);
+}
