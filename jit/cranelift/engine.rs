@@ -25,6 +25,7 @@ use crate::report::{CodeReport, TraceReport};
 use crate::tier::bailout;
 use crate::trace::codegen::{self, Attached};
 use crate::trace::ir::Trace;
+use crate::trace::materialise::Recipes;
 use crate::trace::optimise::optimise;
 use crate::trace::record::Goal;
 use crate::worker::{Job, Order, Work, Worker};
@@ -66,6 +67,7 @@ unsafe impl Sync for Engine {}
 pub(crate) struct TraceCode {
     pub(crate) published: Published,
     _force: Option<Arc<ForcedExits>>,
+    _recipes: Arc<Recipes>,
     pub(crate) exits: Arc<Exits>,
 }
 
@@ -204,14 +206,19 @@ impl Engine {
             force: self.force.clone(),
             exits: Arc::clone(&exits),
             exit_threshold: self.exit_threshold,
+            recipes: Arc::new(Recipes::of(&trace)),
         };
         let label = format!("reflex trace {}@{}", trace.frames[0].name, trace.start_pc);
         let mut unit = self.assembler.unit(label);
         let entry = codegen::translate(&mut unit, program, &trace, &attached)?;
         let published = self.assembler.publish(unit, Some(program)).map_err(bailout)?;
         let (address, code_bytes) = (published.address(entry), published.size());
-        let owner =
-            Arc::new(TraceCode { published, _force: attached.force, exits: Arc::clone(&exits) });
+        let owner = Arc::new(TraceCode {
+            published,
+            _force: attached.force,
+            _recipes: attached.recipes,
+            exits: Arc::clone(&exits),
+        });
         let mut all = self.exits.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, exits| exits.strong_count() > 0);
         all.insert(exits.id, Arc::downgrade(&exits));

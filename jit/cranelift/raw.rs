@@ -71,6 +71,15 @@ pub(crate) fn facts(param: &TensorParam) -> impl Iterator<Item = Fact> {
     first.into_iter().chain(extents).chain([Fact::Dense { rank }])
 }
 
+/// A tensor that a kernel is called on.
+#[derive(Clone, Debug)]
+pub(crate) enum RawTensor {
+    /// A tensor object.
+    Object(Value),
+    /// Data of a tensor that there is no object of.
+    Data { data: Value, extents: Vec<i64> },
+}
+
 impl Emit<'_> {
     /// Goes to `otherwise` unless `fact` holds for a tensor object.
     pub(crate) fn require_fact(&mut self, tensor: Value, fact: Fact, otherwise: Block) {
@@ -138,17 +147,26 @@ impl Emit<'_> {
     pub(crate) fn call_raw(
         &mut self,
         callee: u32,
-        tensors: &[Value],
+        tensors: &[RawTensor],
         symbols: &[(usize, usize)],
     ) -> Value {
         let mut args = Vec::with_capacity(tensors.len() + symbols.len());
-        for &tensor in tensors {
-            let data = self.load(types::I64, tensor, TENSOR_DLTENSOR + DLTENSOR_DATA);
-            let offset = self.load(types::I64, tensor, TENSOR_DLTENSOR + DLTENSOR_BYTE_OFFSET);
-            args.push(self.b.ins().iadd(data, offset));
+        for tensor in tensors {
+            args.push(match *tensor {
+                RawTensor::Object(tensor) => {
+                    let data = self.load(types::I64, tensor, TENSOR_DLTENSOR + DLTENSOR_DATA);
+                    let offset = TENSOR_DLTENSOR + DLTENSOR_BYTE_OFFSET;
+                    let offset = self.load(types::I64, tensor, offset);
+                    self.b.ins().iadd(data, offset)
+                }
+                RawTensor::Data { data, .. } => data,
+            });
         }
         for &(at, dim) in symbols {
-            args.push(self.tensor_extent(tensors[at], dim as u32));
+            args.push(match &tensors[at] {
+                RawTensor::Object(tensor) => self.tensor_extent(*tensor, dim as u32),
+                RawTensor::Data { extents, .. } => self.i64(extents[dim]),
+            });
         }
         let mut signature = Signature::new(Assembler::C);
         signature.params = vec![AbiParam::new(types::I64); args.len()];

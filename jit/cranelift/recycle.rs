@@ -7,8 +7,7 @@
 //! constants that were checked here, and for objects that nothing else refers to, so nobody can
 //! tell; small ones only, since what is kept is memory that nobody else gets.
 //!
-//! Rejected: objects as plain values of a trace, made real at exits (every packed call that takes
-//! a tensor needs the object anyway, and an exit would have to build it).
+//! Traces take objects back that somebody sees; others they do not make (`trace::optimise::escape`).
 
 use std::collections::HashMap;
 
@@ -304,7 +303,8 @@ impl Constants<'_> {
 }
 
 impl Emit<'_> {
-    fn table(&mut self) -> Value {
+    /// The session's table of objects.
+    pub(crate) fn table(&mut self) -> Value {
         self.load(types::I64, self.session, SESSION_RECYCLED)
     }
 
@@ -436,6 +436,6 @@ impl Emit<'_> {
 }
 
 /// Offset of an entry in the table.
-fn offset(entry: u32) -> usize {
+pub(crate) fn offset(entry: u32) -> usize {
     entry as usize * size_of::<usize>()
 }

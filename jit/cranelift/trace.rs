@@ -13,5 +13,6 @@ pub(crate) mod build;
 pub(crate) mod codegen;
 mod helpers;
 pub(crate) mod ir;
+pub(crate) mod materialise;
 pub(crate) mod optimise;
 pub(crate) mod record;

@@ -376,6 +376,8 @@ pub const SHAPE_DATA: usize = OBJECT_HEADER_SIZE;
 pub const SHAPE_SIZE: usize = OBJECT_HEADER_SIZE + 8;
 /// Offset of the data pointer in a storage object of this crate.
 pub const STORAGE_DATA: usize = OBJECT_HEADER_SIZE;
+/// Offset of the byte count in a storage object of this crate.
+pub const STORAGE_BYTES: usize = OBJECT_HEADER_SIZE + 8;
 /// Offset of the items pointer in an array object.
 pub const ARRAY_DATA: usize = OBJECT_HEADER_SIZE;
 /// Offset of the item count in an array object.

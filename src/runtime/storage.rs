@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::LazyLock;
 
-use crate::abi::{DLDevice, OBJECT_HEADER_SIZE, STORAGE_DATA};
+use crate::abi::{DLDevice, OBJECT_HEADER_SIZE, STORAGE_BYTES, STORAGE_DATA};
 use crate::alloc::device::{DeviceAllocator, OwnedBlock};
 use crate::error::Error;
 use crate::object::{self, ObjectRef, ObjectType};
@@ -15,15 +15,26 @@ use crate::value::impl_object_conversions;
 #[repr(transparent)]
 pub struct Storage(ObjectRef);
 
-/// What a storage holds. Generated code reads `data`.
+/// What a storage holds. Generated code reads `data` and `bytes`.
 #[repr(C)]
 struct StorageCell {
     data: NonNull<u8>,
-    block: OwnedBlock,
     bytes: usize,
+    owner: Owner,
 }
 
-const _: () = assert!(OBJECT_HEADER_SIZE + std::mem::offset_of!(StorageCell, data) == STORAGE_DATA);
+/// What keeps the memory of a storage.
+enum Owner {
+    Block(OwnedBlock),
+    /// It is part of another storage's.
+    Whole(Storage),
+}
+
+const _: () = {
+    use std::mem::offset_of;
+    assert!(OBJECT_HEADER_SIZE + offset_of!(StorageCell, data) == STORAGE_DATA);
+    assert!(OBJECT_HEADER_SIZE + offset_of!(StorageCell, bytes) == STORAGE_BYTES);
+};
 
 static INDEX: LazyLock<i32> = LazyLock::new(|| types::index_of(Storage::KEY));
 
@@ -42,8 +53,21 @@ impl Storage {
     /// A storage of `bytes` from `allocator`.
     pub fn new(allocator: &'static dyn DeviceAllocator, bytes: usize) -> Result<Storage, Error> {
         let block = OwnedBlock::new(allocator, bytes)?;
-        let cell = StorageCell { data: block.data(), block, bytes };
+        let cell = StorageCell { data: block.data(), bytes, owner: Owner::Block(block) };
         Ok(Storage(object::create(*INDEX, 0, |_| cell)))
+    }
+
+    /// `bytes` of this storage from `offset` on, as a storage that keeps this one alive; `None`
+    /// when it has fewer.
+    pub fn part(&self, offset: usize, bytes: usize) -> Option<Storage> {
+        let end = offset.checked_add(bytes)?;
+        if end > self.size() {
+            return None;
+        }
+        // SAFETY: the offset is inside the block or at its end.
+        let data = unsafe { self.data().add(offset) };
+        let cell = StorageCell { data, bytes, owner: Owner::Whole(self.clone()) };
+        Some(Storage(object::create(*INDEX, 0, |_| cell)))
     }
 
     fn cell(&self) -> &StorageCell {
@@ -66,6 +90,9 @@ impl Storage {
     /// Where the memory is.
     #[inline]
     pub fn device(&self) -> DLDevice {
-        self.cell().block.device()
+        match &self.cell().owner {
+            Owner::Block(block) => block.device(),
+            Owner::Whole(storage) => storage.device(),
+        }
     }
 }

@@ -138,7 +138,8 @@ pub struct SessionAbi {
     /// One object, or null, for each operation that allocates (see
     /// [`crate::decode::FuncCode::allocation`]): its last result, kept by machine code instead
     /// of being destroyed, for the next run of the operation. Nothing else refers to it, except
-    /// that a kept tensor refers to its storage; the session owns it.
+    /// that a kept tensor refers to its storage; the session owns it. The last entry is for the
+    /// storage that traces lay out their own storages in (see [`crate::decode::Code::arena`]).
     pub recycled: *mut *mut TVMFFIObject,
     /// An exit that native code has just left by and wants recorded from, by a number that the
     /// tier gave it; zero is none. See [`crate::tier::Tier::exit`].

@@ -261,6 +261,19 @@ pub struct Code {
     pub allocations: u32,
 }
 
+impl Code {
+    /// Entries of a session's table of recycled objects; see
+    /// [`crate::abi::SessionAbi::recycled`].
+    pub fn kept(&self) -> usize {
+        self.allocations as usize + 1
+    }
+
+    /// The entry for the storage that traces lay out their own storages in.
+    pub fn arena(&self) -> u32 {
+        self.allocations
+    }
+}
+
 /// Decodes `exec`.
 pub fn decode(exec: &Verified<Executable>) -> Code {
     let entry = |func| Site { func, pc: 0, is_loop: false };

@@ -84,7 +84,8 @@ impl RawKernel {
     /// one pointer for each of `params` and one 64-bit integer for each symbol, which may be
     /// called with the data of any tensors that are as `params` says, and then does what the
     /// packed function does with these tensors. The packed function refuses all others; strides
-    /// where they do not matter, and data where there is none, may be anything there.
+    /// where they do not matter, and data where there is none, may be anything there. It runs no
+    /// function of a program: whoever calls it need not be ready for that.
     pub unsafe fn new(code: CodePtr, params: Vec<TensorParam>) -> Option<RawKernel> {
         let mut found = BTreeMap::new();
         for (at, param) in params.iter().enumerate() {

@@ -137,8 +137,7 @@ impl Session {
             }
             _ => Box::default(),
         };
-        let allocations = if tier.is_some() { program.code().allocations } else { 0 };
-        let recycled = Recycled::new(allocations as usize);
+        let recycled = Recycled::new(tier.as_ref().map_or(0, |_| program.code().kept()));
         let abi = SessionAbi {
             regs: std::ptr::null_mut(),
             fuel: i64::MAX,

@@ -14,7 +14,7 @@ use super::Body;
 use crate::constants::Constants;
 use crate::emit::Slot;
 use crate::facts::Holds;
-use crate::raw::{Fact, dtype_bits, facts};
+use crate::raw::{Fact, RawTensor, dtype_bits, facts};
 use crate::symbol::Symbol;
 
 impl Body<'_, '_> {
@@ -113,6 +113,7 @@ impl Body<'_, '_> {
             tensors.push(tensor);
         }
         self.require_alike(kernel, &tensors, otherwise);
+        let tensors: Vec<RawTensor> = tensors.into_iter().map(RawTensor::Object).collect();
         let status = self.e.call_raw(callee, &tensors, kernel.places());
         let failed = self.e.cold_block();
         let fine = self.e.b.ins().icmp_imm_s(IntCC::Equal, status, 0);

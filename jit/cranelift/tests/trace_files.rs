@@ -31,7 +31,12 @@ fn library() -> HashMap<String, Function> {
         })
     };
     let fail = Function::new(|_| Err(Error::value_error("asked to fail")));
-    [("add", int(i64::wrapping_add)), ("lt", int(|a, b| i64::from(a < b))), ("fail", fail)]
+    let first = Function::new(|args| {
+        let tensor: Tensor = function::arg(args, 0)?;
+        Ok(Any::from(f64::from(tensor.to_vec::<f32>()?[0])))
+    });
+    let (add, lt) = (int(i64::wrapping_add), int(|a, b| i64::from(a < b)));
+    [("add", add), ("lt", lt), ("fail", fail), ("first", first)]
         .map(|(name, function)| (name.to_owned(), function))
         .into()
 }

@@ -119,7 +119,8 @@ impl Builder {
     /// The recorded trace.
     pub(crate) fn finish(self, end: End) -> Trace {
         let Self { start, frames, code, exits, vars, .. } = self;
-        Trace { start_pc: start.pc, frames, before: Vec::new(), code, exits, end, vars }
+        let (before, objects) = (Vec::new(), Vec::new());
+        Trace { start_pc: start.pc, frames, before, code, exits, end, vars, objects, arena: 0 }
     }
 
     /// Records the operation that is about to run.
@@ -268,7 +269,7 @@ impl Builder {
         let content = match arg {
             Arg::Place(place, _) => self.content(place),
             Arg::Vm => Content::Known(type_index::OPAQUE_PTR),
-            Arg::Const(_) | Arg::Plain(_) => Content::Unknown,
+            Arg::Const(_) | Arg::Plain(_) | Arg::Object(_) => Content::Unknown,
         };
         match moved {
             Some(src) => {

@@ -4,6 +4,7 @@
 //! current and every register of it in its place. Frames of inlined calls lie where the
 //! interpreter would put them.
 
+mod arena;
 mod calls;
 mod exits;
 
@@ -22,6 +23,7 @@ use reflex_vm::tier::Bailout;
 
 use super::helpers;
 use super::ir::{Arg, End, ExitId, FrameId, Ins, Place, Plain, Trace, Var};
+use super::materialise::Recipes;
 use crate::assemble::{Unit, UnitFunc};
 use crate::bridge::Exits;
 use crate::emit::{Emit, Slot, trusted};
@@ -34,6 +36,8 @@ pub(crate) struct Attached {
     /// Told when an exit has been taken `exit_threshold` times.
     pub(crate) exits: Arc<Exits>,
     pub(crate) exit_threshold: u64,
+    /// What exits make.
+    pub(crate) recipes: Arc<Recipes>,
 }
 
 /// Translates a trace into an empty unit.
@@ -60,6 +64,7 @@ pub(crate) fn translate(
         exits: HashMap::new(),
         plain_exits: HashMap::new(),
         head: start,
+        arena: None,
     };
     writer.whole()?;
     writer.e.b.seal_all_blocks();
@@ -94,6 +99,8 @@ struct Writer<'f, 't> {
     plain_exits: HashMap<(FrameId, Leave), Block>,
     /// Where a loop goes back to.
     head: Block,
+    /// The storage that the trace's own storages lie in, while the session does not have it.
+    arena: Option<Value>,
 }
 
 fn internal(what: &str) -> Bailout {
@@ -103,6 +110,7 @@ fn internal(what: &str) -> Bailout {
 impl Writer<'_, '_> {
     fn whole(&mut self) -> Result<(), Bailout> {
         self.check_room();
+        self.take_arena();
         for ins in &self.trace.before {
             self.ins(ins)?;
         }
@@ -119,6 +127,7 @@ impl Writer<'_, '_> {
                 self.e.b.ins().jump(self.head, &[]);
             }
             End::Return { pc } => {
+                self.put_arena();
                 let pc = self.e.i32(i64::from(pc));
                 let params = [types::I64, types::I32];
                 let args = [self.e.session, pc];
@@ -131,11 +140,13 @@ impl Writer<'_, '_> {
                 self.e.b.ins().jump(block, &[]);
             }
             End::Into { func } => {
+                self.put_arena();
                 let code = self.code_at(func);
                 self.e.set_pc(0);
                 self.e.tail_call(code);
             }
             End::Site { site, pc } => {
+                self.put_arena();
                 let code = self.code_at(site);
                 self.e.set_pc(pc);
                 self.e.tail_call(code);
@@ -325,7 +336,9 @@ impl Writer<'_, '_> {
                 self.e.slot_address(slot)
             }
             Arg::Const(constant) => self.constant_address(constant),
-            Arg::Plain(_) | Arg::Vm => return Err(internal("a closure that is no object")),
+            Arg::Plain(_) | Arg::Vm | Arg::Object(_) => {
+                return Err(internal("a closure that is no object"));
+            }
         };
         let out = self.slot(dst);
         let out = self.e.slot_address(out);
@@ -396,6 +409,7 @@ impl Writer<'_, '_> {
                 self.e.store_any(to, value);
             }
             Arg::Plain(plain) => self.store(dst, plain)?,
+            Arg::Object(_) => return Err(internal("a copy of an object that is not made")),
         }
         Ok(())
     }

@@ -5,9 +5,12 @@
 
 use std::ffi::{c_int, c_void};
 
-use reflex_runtime::abi::TVMFFIAny;
+use reflex_runtime::abi::{TVMFFIAny, TVMFFIObject};
+use reflex_runtime::dtype::DType;
 use reflex_runtime::function::guard;
-use reflex_runtime::value::AnyView;
+use reflex_runtime::object;
+use reflex_runtime::shape::Shape;
+use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::builtins::{Builtin, Closure, Context};
 
 /// Runs builtin number `builtin` of the table in the packed convention; `vm` is the value of
@@ -74,4 +77,43 @@ pub(crate) unsafe extern "C" fn captured_value(
     let copy = captured.map_or(TVMFFIAny::NONE, |value| value.clone().into_raw());
     // SAFETY: by the contract.
     unsafe { out.write(copy) };
+}
+
+/// A new arena of `bytes` for the session with the `%vm` value `vm`, in place of the one at `at`,
+/// which is given up; null when there is no memory.
+///
+/// # Safety
+/// `at` is the entry of the table of a live session, whose value `vm` is.
+pub(crate) unsafe extern "C" fn new_arena(
+    at: *mut *mut TVMFFIObject,
+    vm: *mut c_void,
+    bytes: i64,
+) -> *mut TVMFFIObject {
+    // SAFETY: the table owns what is in it, or has null there.
+    unsafe {
+        let old = at.replace(std::ptr::null_mut());
+        if !old.is_null() {
+            object::decrement(old);
+        }
+    }
+    let shape = Any::from(Shape::new(&[bytes]));
+    let args = [Any::opaque(vm), shape, 0_i64.into(), DType::U8.into()];
+    let storage = guard(|| (Builtin::AllocStorage.run())(Context { vm }, AnyView::slice(&args)));
+    let storage = storage.ok().and_then(|storage| storage.object_ref().cloned());
+    storage.map_or(std::ptr::null_mut(), |storage| storage.into_raw().as_ptr())
+}
+
+/// Puts an arena into its entry, or gives it up when another is there.
+///
+/// # Safety
+/// `at` is the entry of the table of a live session, and `arena` a storage that the caller owns.
+pub(crate) unsafe extern "C" fn put_arena(at: *mut *mut TVMFFIObject, arena: *mut TVMFFIObject) {
+    // SAFETY: by the contract.
+    unsafe {
+        if (*at).is_null() {
+            at.write(arena);
+        } else {
+            object::decrement(arena);
+        }
+    }
 }

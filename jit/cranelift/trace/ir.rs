@@ -5,8 +5,10 @@
 //! values move; which registers are plain at an exit is written down with the exit. Everything
 //! prints as text ([`Trace`]'s `Display`), which is what tests read.
 
+mod object;
 mod print;
 
+pub(crate) use object::{Object, ObjectId};
 use reflex_runtime::abi::type_index;
 use reflex_vm::builtins::{Builtin, Runs};
 
@@ -58,6 +60,8 @@ pub(crate) enum Arg {
     /// An entry of the constant table.
     Const(u32),
     Vm,
+    /// An object that the trace does not make.
+    Object(ObjectId),
 }
 
 /// What a builtin leaves behind.
@@ -196,16 +200,18 @@ impl Ins {
         }
     }
 
-    /// Whether code that this crate did not generate may run: host functions, and destructors of
-    /// what they made.
+    /// Whether code may run that could enter the session: host functions, and destructors of what
+    /// they made.
     pub(crate) fn may_run_host_code(&self) -> bool {
         match self {
-            Ins::Packed { .. } | Ins::Raw { .. } | Ins::Invoke { .. } | Ins::Drop { .. } => true,
+            Ins::Packed { .. } | Ins::Invoke { .. } | Ins::Drop { .. } => true,
             Ins::Builtin { builtin, .. } => builtin.runs() == Runs::Host,
             // Numbers of a shape die silently.
             Ins::Release { tag, .. } => *tag != Some(type_index::SHAPE),
             // What is given was made here, of memory alone.
             Ins::Give { .. } | Ins::Allocate { .. } => false,
+            // By the contract of raw entries.
+            Ins::Raw { .. } => false,
             Ins::Tag { .. }
             | Ins::Is { .. }
             | Ins::Alike { .. }
@@ -267,6 +273,8 @@ pub(crate) struct Exit {
     pub(crate) refund: u32,
     /// Registers that are not in their places.
     pub(crate) plain: Vec<(Place, Plain)>,
+    /// Registers that hold objects which the trace has not made.
+    pub(crate) objects: Vec<(Place, ObjectId)>,
 }
 
 /// A recorded trace.
@@ -280,6 +288,10 @@ pub(crate) struct Trace {
     pub(crate) exits: Vec<Exit>,
     pub(crate) end: End,
     pub(crate) vars: u32,
+    /// Objects that are made at exits only.
+    pub(crate) objects: Vec<Object>,
+    /// Bytes that their storages lie in.
+    pub(crate) arena: usize,
 }
 
 impl Trace {
@@ -350,6 +362,10 @@ impl Trace {
             renew(count, id);
         }
         self.exits = exits;
+    }
+
+    pub(crate) fn object(&self, ObjectId(id): ObjectId) -> &Object {
+        &self.objects[id as usize]
     }
 
     pub(crate) fn frame(&self, FrameId(id): FrameId) -> &FrameData {

@@ -2,7 +2,9 @@
 //!
 //! Each is a function in its own file. None moves an effect, and each keeps what an exit finds.
 
+mod arena;
 mod drop_checks;
+mod escape;
 mod hoist_checks;
 mod join_moves;
 mod merge_charges;
@@ -15,9 +17,10 @@ use super::ir::Trace;
 type Pass = fn(&Program, &mut Trace);
 
 /// The passes, in order.
-const PASSES: [Pass; 5] = [
+const PASSES: [Pass; 6] = [
     drop_checks::drop_checks,
     hoist_checks::hoist_checks,
+    escape::escape,
     sink_frames::sink_frames,
     merge_charges::merge_charges,
     join_moves::join_moves,

@@ -121,7 +121,7 @@ impl Builder {
             }
         }
         let frame = self.frame();
-        let exit = Exit { frame, pc, entered: frame, refund: 0, plain };
+        let exit = Exit { frame, pc, entered: frame, refund: 0, plain, objects: Vec::new() };
         if self.exits.last() != Some(&exit) {
             self.exits.push(exit);
         }

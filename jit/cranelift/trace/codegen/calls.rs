@@ -11,6 +11,7 @@ use reflex_vm::tier::Bailout;
 use super::{Leave, Writer, internal};
 use crate::emit::Slot;
 use crate::fast::{Fast, Operand, Produced};
+use crate::raw::RawTensor;
 use crate::recycle::Kept;
 use crate::symbol::Symbol;
 use crate::trace::helpers;
@@ -44,6 +45,7 @@ impl Writer<'_, '_> {
                     let value = self.e.source(ArgSource::Vm);
                     self.e.store_any(slot, value);
                 }
+                Arg::Object(_) => return Err(internal("an argument that is not made")),
             }
         }
         Ok(self.e.slot_address(Slot::index(area)))
@@ -53,19 +55,12 @@ impl Writer<'_, '_> {
         let trace = self.trace;
         let at = &trace.exits[exit.0 as usize];
         let fine = self.e.b.ins().icmp_imm_s(IntCC::Equal, status, 0);
-        if !(at.plain.is_empty() && at.entered == at.frame && at.refund == 0) {
+        let in_place = at.plain.is_empty() && at.objects.is_empty() && self.arena.is_none();
+        if !(in_place && at.entered == at.frame && at.refund == 0) {
             let failed = self.exit(exit, leave);
             return self.e.require(fine, failed);
         }
-        let failed = match self.plain_exits.get(&(at.frame, leave)) {
-            Some(&block) => block,
-            None => {
-                let block = self.e.cold_block();
-                self.e.b.append_block_param(block, types::I32);
-                self.plain_exits.insert((at.frame, leave), block);
-                block
-            }
-        };
+        let failed = self.failed_exit(at.frame, leave);
         let pc = self.e.i32(i64::from(at.pc));
         let next = self.e.b.create_block();
         self.e.b.ins().brif(fine, next, &[], failed, &[pc.into()]);
@@ -119,9 +114,10 @@ impl Writer<'_, '_> {
             tensors.push(match *arg {
                 Arg::Place(place, _) => {
                     let slot = self.slot(place);
-                    self.e.payload(slot)
+                    RawTensor::Object(self.e.payload(slot))
                 }
-                Arg::Const(index) => self.e.constant_object(index),
+                Arg::Const(index) => RawTensor::Object(self.e.constant_object(index)),
+                Arg::Object(object) => self.planned(object)?,
                 Arg::Plain(_) | Arg::Vm => return Err(internal("a tensor that is no object")),
             });
         }
@@ -143,7 +139,9 @@ impl Writer<'_, '_> {
                 self.e.payload(slot)
             }
             Arg::Const(index) => self.e.constant_object(index),
-            Arg::Plain(_) | Arg::Vm => return Err(internal("a function that is no object")),
+            Arg::Plain(_) | Arg::Vm | Arg::Object(_) => {
+                return Err(internal("a function that is no object"));
+            }
         };
         let area = self.arguments(frame, args)?;
         let result = self.fresh_result(frame)?;
@@ -193,6 +191,7 @@ impl Writer<'_, '_> {
                 }
                 Arg::Const(_) => Operand::Const,
                 Arg::Vm => Operand::Vm,
+                Arg::Object(_) => return Err(internal("an operand that is not made")),
             });
         }
         Ok(operands)

@@ -16,6 +16,7 @@ use crate::bridge::Exits;
 use crate::emit::{Slot, trusted};
 use crate::force::ForcedExits;
 use crate::trace::ir::{Exit, ExitId, FrameId};
+use crate::trace::materialise::Recipes;
 
 impl Writer<'_, '_> {
     pub(super) fn exit(&mut self, exit: ExitId, leave: Leave) -> Block {
@@ -103,7 +104,9 @@ impl Writer<'_, '_> {
         for &(place, plain) in &at.plain {
             self.store(place, plain)?;
         }
+        let made = self.make_objects(exit);
         self.make_frames(at)?;
+        self.put_arena();
         if at.refund > 0 {
             let fuel_at = reflex_vm::abi::SESSION_FUEL;
             let fuel = self.e.load(types::I64, self.e.session, fuel_at);
@@ -112,7 +115,40 @@ impl Writer<'_, '_> {
         }
         let taken = self.count(&raw const self.attached.exits.taken[exit.0 as usize] as usize);
         self.e.set_pc(at.pc);
+        if let Some(status) = made {
+            let failed = self.failed_exit(at.frame, Leave::FailedRaw);
+            let pc = self.e.i32(i64::from(at.pc));
+            let next = self.e.b.create_block();
+            self.e.b.ins().brif(status, failed, &[pc.into()], next, &[]);
+            self.e.b.switch_to_block(next);
+        }
         Ok(taken)
+    }
+
+    /// Makes the objects that the trace has put off; the result is a status.
+    fn make_objects(&mut self, exit: ExitId) -> Option<Value> {
+        if self.trace.exits[exit.0 as usize].objects.is_empty() {
+            return None;
+        }
+        let recipes = self.e.i64(Arc::as_ptr(&self.attached.recipes) as i64);
+        let number = self.e.i32(i64::from(exit.0));
+        let arena = self.arena.unwrap_or_else(|| self.e.i64(0));
+        let params = [types::I64, types::I32, types::I64, types::I64];
+        let args = [recipes, number, self.e.regs, arena];
+        let make = Recipes::make as *const () as usize;
+        let call = self.e.call_helper(make, &params, Some(types::I32), &args);
+        Some(self.e.b.inst_results(call)[0])
+    }
+
+    /// A way out that makes nothing real; its block takes the operation that failed.
+    pub(super) fn failed_exit(&mut self, frame: FrameId, leave: Leave) -> Block {
+        if let Some(&block) = self.plain_exits.get(&(frame, leave)) {
+            return block;
+        }
+        let block = self.e.cold_block();
+        self.e.b.append_block_param(block, types::I32);
+        self.plain_exits.insert((frame, leave), block);
+        block
     }
 
     /// Adds one to a counter; the result is the new count.

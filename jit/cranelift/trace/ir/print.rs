@@ -58,6 +58,7 @@ impl fmt::Display for Arg {
             Arg::Plain(plain) => write!(f, "{plain}"),
             Arg::Const(index) => write!(f, "c[{index}]"),
             Arg::Vm => f.write_str("%vm"),
+            Arg::Object(object) => write!(f, "{object}"),
         }
     }
 }
@@ -159,6 +160,9 @@ impl fmt::Display for Trace {
             }
             writeln!(f)?;
         }
+        for (id, object) in self.objects.iter().enumerate() {
+            writeln!(f, "  object o{id}: {object}")?;
+        }
         for ins in &self.before {
             writeln!(f, "  {ins}")?;
         }
@@ -185,6 +189,9 @@ impl fmt::Display for Trace {
             }
             for (place, plain) in &exit.plain {
                 write!(f, "; {place} = {plain}")?;
+            }
+            for (place, object) in &exit.objects {
+                write!(f, "; {place} = {object}")?;
             }
             writeln!(f)?;
         }

@@ -1,0 +1,83 @@
+//! The arena of a trace: taken from the session when the trace is entered, put back when it is
+//! left. Meanwhile other runs of the session, below host code that the trace calls, have another.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, types};
+use reflex_runtime::abi::{ANY_PAYLOAD, BOTH_ONE, STORAGE_BYTES, STORAGE_DATA};
+use reflex_vm::abi::{RESUME, SESSION_VM_VALUE};
+use reflex_vm::tier::Bailout;
+
+use super::{Writer, internal};
+use crate::emit::trusted;
+use crate::raw::RawTensor;
+use crate::recycle::offset;
+use crate::trace::helpers;
+use crate::trace::ir::{Object, ObjectId};
+
+impl Writer<'_, '_> {
+    /// Takes the session's arena, or a new one when it is too small or something that an exit made
+    /// lies in it. Leaves before anything has run when there is no memory.
+    pub(super) fn take_arena(&mut self) {
+        if self.trace.arena == 0 {
+            return;
+        }
+        let entry = offset(self.program.code().arena());
+        let (look, fits) = (self.e.b.create_block(), self.e.b.create_block());
+        let (make, full) = (self.e.cold_block(), self.e.cold_block());
+        let ready = self.e.b.create_block();
+        let arena = self.e.b.append_block_param(ready, types::I64);
+        let table = self.e.table();
+        let there = self.e.load(types::I64, table, entry);
+        self.e.b.ins().brif(there, look, &[], make, &[]);
+        self.e.b.switch_to_block(look);
+        let bytes = self.e.load(types::I64, there, STORAGE_BYTES);
+        let needed = self.trace.arena as i64;
+        let large = self.e.b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, bytes, needed);
+        self.e.b.ins().brif(large, fits, &[], make, &[]);
+        self.e.b.switch_to_block(fits);
+        let count = self.e.load(types::I64, there, 0);
+        let unique = self.e.i64(BOTH_ONE as i64);
+        let unique = self.e.b.ins().icmp(IntCC::Equal, count, unique);
+        self.e.b.ins().brif(unique, ready, &[there.into()], make, &[]);
+        self.e.b.switch_to_block(make);
+        let at = self.e.b.ins().iadd_imm_s(table, entry as i64);
+        let vm = self.e.load(types::I64, self.e.session, SESSION_VM_VALUE + ANY_PAYLOAD);
+        let bytes = self.e.i64(needed);
+        let helper = helpers::new_arena as *const () as usize;
+        let params = [types::I64; 3];
+        let call = self.e.call_helper(helper, &params, Some(types::I64), &[at, vm, bytes]);
+        let made = self.e.b.inst_results(call)[0];
+        self.e.b.ins().brif(made, ready, &[made.into()], full, &[]);
+        self.e.b.switch_to_block(full);
+        self.e.set_pc(self.trace.start_pc);
+        self.e.return_status(RESUME);
+        self.e.b.switch_to_block(ready);
+        let none = self.e.i64(0);
+        self.e.b.ins().store(trusted(), none, table, entry as i32);
+        self.arena = Some(arena);
+    }
+
+    /// Gives the session back what `take_arena` took.
+    pub(super) fn put_arena(&mut self) {
+        let Some(arena) = self.arena else { return };
+        let table = self.e.table();
+        let at = self.e.b.ins().iadd_imm_s(table, offset(self.program.code().arena()) as i64);
+        let helper = helpers::put_arena as *const () as usize;
+        self.e.call_helper(helper, &[types::I64; 2], None, &[at, arena]);
+    }
+
+    /// The data of a tensor in the arena.
+    pub(super) fn planned(&mut self, id: ObjectId) -> Result<RawTensor, Bailout> {
+        let trace = self.trace;
+        let Object::Tensor { on, offset, shape, .. } = trace.object(id) else {
+            return Err(internal("a storage as an argument"));
+        };
+        let Object::Storage { at, .. } = trace.object(*on) else {
+            return Err(internal("a tensor on no storage"));
+        };
+        let arena = self.arena.ok_or_else(|| internal("a storage without an arena"))?;
+        let data = self.e.load(types::I64, arena, STORAGE_DATA);
+        let data = self.e.b.ins().iadd_imm_s(data, (at + offset) as i64);
+        Ok(RawTensor::Data { data, extents: shape.clone() })
+    }
+}
