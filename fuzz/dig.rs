@@ -28,16 +28,11 @@ fn main() {
         bytes.extend((0..size).map(|_| random(&mut state) as u8));
         let Ok(case) = Unstructured::new(&bytes).arbitrary() else { continue };
         let every = programs % EVERY == 0;
-        let tally = if every { oracles::tiers(&case) } else { oracles::some_tiers(&case) };
+        total += if every { oracles::tiers(&case) } else { oracles::some_tiers(&case) };
         if programs % THREADS == 0 {
-            oracles::threads(&case);
+            total += oracles::threads(&case);
         }
         programs += 1;
-        total.traces += tally.traces;
-        total.exits += tally.exits;
-        total.whole += tally.whole;
-        total.raw += tally.raw;
-        total.bridges += tally.bridges;
     }
     let rate = programs as f64 / start.elapsed().as_secs_f64();
     println!("{programs} programs, {rate:.0} a second, {total:?}");

@@ -1,8 +1,9 @@
 //! Oracles, named by the sentence they assert.
 
+use std::ops::AddAssign;
 use std::sync::Arc;
 
-use reflex_cranelift::{Compiling, CraneliftTier, ForcedExits, TierOptions};
+use reflex_cranelift::{Compiling, CraneliftTier, ForcedExits, TierOptions, TraceReport};
 use reflex_runtime::array::Array;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::shape::Shape;
@@ -77,13 +78,8 @@ fn in_ways(case: &ProgramCase, ways: &[Way]) -> Tally {
             }
         };
         compare(case, &format!("{way:?}"), &expected, &found);
-        for trace in tier.iter().flat_map(|tier| tier.traces(&program)) {
-            tally.traces += 1;
-            tally.bridges += usize::from(trace.bridge.is_some());
-            tally.exits += trace.exits().iter().filter(|&&taken| taken > 0).count();
-        }
-        if matches!(way, Way::Traced { .. }) {
-            tally.whole += tier.iter().map(|tier| tier.functions(&program).len()).sum::<usize>();
+        if let (Some(tier), Way::Traced { .. }) = (tier, way) {
+            tally += Tally::of(&tier, &program);
         }
     }
     tally.raw = kernels::raw_calls();
@@ -106,8 +102,8 @@ fn options(case: &ProgramCase, way: Way) -> TierOptions {
 }
 
 /// Sessions that come and go on several threads, while code is made behind their backs, replaced
-/// and refused, each see what one of them alone would.
-pub fn threads(case: &ProgramCase) {
+/// evicted and refused, each see what one of them alone would.
+pub fn threads(case: &ProgramCase) -> Tally {
     let only_own = |mut seen: Vec<String>| {
         // All share the constants.
         seen.pop();
@@ -122,7 +118,7 @@ pub fn threads(case: &ProgramCase) {
         force: Some(Arc::new(ForcedExits::new(case.guard_seed, 4))),
         ..TierOptions::default()
     };
-    let (program, _) = load(case, Some(options));
+    let (program, tier) = load(case, Some(options));
     std::thread::scope(|scope| {
         for thread in 0..3 {
             let (program, expected) = (&program, &expected);
@@ -134,6 +130,9 @@ pub fn threads(case: &ProgramCase) {
             });
         }
     });
+    let tier = tier.expect("the program has a tier");
+    tier.wait();
+    Tally::of(&tier, &program)
 }
 
 /// How much of what an oracle is about really happened.
@@ -149,6 +148,34 @@ pub struct Tally {
     pub whole: usize,
     /// Kernels called by their raw entries.
     pub raw: usize,
+    /// Traces and functions that made room for others.
+    pub evicted: usize,
+}
+
+impl Tally {
+    fn of(tier: &CraneliftTier, program: &Program) -> Tally {
+        let traces = tier.traces(program);
+        let taken = |trace: &TraceReport| trace.exits().iter().filter(|&&taken| taken > 0).count();
+        Tally {
+            traces: traces.len(),
+            bridges: traces.iter().filter(|trace| trace.bridge.is_some()).count(),
+            exits: traces.iter().map(taken).sum(),
+            whole: tier.functions(program).len(),
+            raw: 0,
+            evicted: tier.evictions(program),
+        }
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Tally) {
+        self.traces += other.traces;
+        self.bridges += other.bridges;
+        self.exits += other.exits;
+        self.whole += other.whole;
+        self.raw += other.raw;
+        self.evicted += other.evicted;
+    }
 }
 
 /// The program with machine code that another program of the same bytecode kept.

@@ -39,7 +39,7 @@ pub enum SavedCode {
 /// | `exits` | failures of a guard after which its function is compiled whole |
 /// | `attempts` | recordings of one place before it is left to the interpreter |
 /// | `ops` | most instructions of a trace |
-/// | `code` | most bytes of machine code; `K`, `M` and `G` may follow |
+/// | `code` | most bytes of machine code, the least used of which makes room; `K`, `M` and `G` may follow |
 /// | `compile` | `background`, or `sync`: on the calling thread |
 /// | `saved` | `use` or `ignore` the machine code of a compiled library |
 /// | `shapes` | sets of extents that get a program of their own at any time; 0 for none |
@@ -73,7 +73,7 @@ pub struct TierPolicy {
     pub attempts: u32,
     /// Most instructions of a trace.
     pub ops: usize,
-    /// Most bytes of machine code at any time.
+    /// Most bytes of machine code at any time; what ran the least makes room.
     pub code: usize,
     /// Where code is made.
     pub compile: Compiling,

@@ -14,13 +14,8 @@ fn tiers() {
     let mut total = Tally::default();
     let mut programs = 0;
     property(200, |u| {
-        let tally = oracles::tiers(&u.arbitrary()?);
+        total += oracles::tiers(&u.arbitrary()?);
         programs += 1;
-        total.traces += tally.traces;
-        total.exits += tally.exits;
-        total.whole += tally.whole;
-        total.raw += tally.raw;
-        total.bridges += tally.bridges;
         Ok(())
     });
     // An oracle over programs that never get hot would say nothing.
@@ -29,15 +24,18 @@ fn tiers() {
     assert!(total.whole > programs / 4, "{total:?} in {programs} programs");
     assert!(total.bridges > programs / 4, "{total:?} in {programs} programs");
     assert!(total.raw > programs / 4, "{total:?} in {programs} programs");
+    assert!(total.evicted > programs / 4, "{total:?} in {programs} programs");
     println!("{programs} programs, {total:?}");
 }
 
 #[test]
 fn threads() {
+    let mut total = Tally::default();
     property(40, |u| {
-        oracles::threads(&u.arbitrary()?);
+        total += oracles::threads(&u.arbitrary()?);
         Ok(())
     });
+    println!("{total:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! never become writable again. Dropping `Code` replaces its pages by fresh inaccessible ones, so
 //! a stale pointer faults instead of running something else's bytes half written.
 //!
-//! Not here: when it is safe to drop code (its owner counts the sessions inside), and dual
+//! Not here: when it is safe to drop code (the VM knows which sessions may be inside), and dual
 //! mappings of one page (one protection change per published piece is cheap enough).
 
 use std::collections::BTreeMap;

@@ -18,11 +18,12 @@ use cranelift_codegen::isa::{self, CallConv, OwnedTargetIsa, TargetFrontendConfi
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{FinalizedMachReloc, FinalizedRelocTarget};
 use reflex_codemem::gdb::Registered;
-use reflex_codemem::pages::{Code, CodeSpace, PAGE, Parts};
+use reflex_codemem::pages::{Code, CodeSpace, Parts};
 use reflex_vm::program::Program;
 
 use crate::announce::{Audience, Generated, announce};
 use crate::error::JitError;
+use crate::room::{Room, Share};
 use crate::symbol::{Hole, Symbol, UNIT};
 
 /// Alignment of functions within a unit.
@@ -120,7 +121,7 @@ pub(crate) struct Published {
     // Before the code: it must be unregistered while the code is still there.
     _announced: Option<Registered>,
     code: Code,
-    _share: Share,
+    pub(crate) share: Arc<Share>,
     offsets: Vec<usize>,
 }
 
@@ -140,6 +141,11 @@ impl Published {
         self.code.instructions()
     }
 
+    /// A copy of all of the code, and where it is.
+    pub(crate) fn copy(&self) -> (usize, Vec<u8>) {
+        (self.text().as_ptr().addr(), self.text().to_vec())
+    }
+
     /// Bytes of code.
     pub(crate) fn size(&self) -> usize {
         self.code.text().len()
@@ -154,41 +160,20 @@ pub(crate) struct Assembler {
     /// Instructions of a function above which it is.
     optimise_limit: usize,
     space: Arc<CodeSpace>,
-    /// Bytes of published code that is still there, and the most there may be.
-    live: Arc<AtomicUsize>,
-    limit: usize,
+    /// How much published code there is, and may be.
+    pub(crate) room: Arc<Room>,
     /// Functions that Cranelift has compiled.
     translated: AtomicUsize,
-}
-
-/// Bytes of code that count as long as this lives.
-#[derive(Debug)]
-struct Share {
-    live: Arc<AtomicUsize>,
-    bytes: usize,
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.live.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
 }
 
 impl Assembler {
     /// An assembler whose code takes at most `limit` bytes at any time, and which optimises
     /// functions of at most so many instructions.
     pub(crate) fn new(limit: usize, optimise_limit: usize) -> Result<Self, JitError> {
-        let (live, translated) = (Arc::default(), AtomicUsize::new(0));
         let (isa, quick) = (target("speed", "backtracking")?, target("none", "single_pass")?);
-        Ok(Self {
-            isa,
-            quick,
-            optimise_limit,
-            space: CodeSpace::shared()?,
-            live,
-            limit,
-            translated,
-        })
+        let (space, room) = (CodeSpace::shared()?, Room::new(limit));
+        let translated = AtomicUsize::new(0);
+        Ok(Self { isa, quick, optimise_limit, space, room, translated })
     }
 
     /// An empty unit for this target; debuggers know its functions by `label`.
@@ -214,16 +199,6 @@ impl Assembler {
     /// Functions that Cranelift has compiled so far.
     pub(crate) fn translated(&self) -> usize {
         self.translated.load(Ordering::Relaxed)
-    }
-
-    /// Compiles every function of the unit and publishes the code; `program` is what the code is
-    /// for, if it is for one.
-    pub(crate) fn publish(
-        &self,
-        unit: Unit,
-        program: Option<&Program>,
-    ) -> Result<Published, JitError> {
-        self.place(self.assemble(unit)?, program)
     }
 
     /// Compiles every function of the unit.
@@ -267,9 +242,21 @@ impl Assembler {
         Ok(Assembled { label: unit.label, text, offsets, holes, generated })
     }
 
-    /// Fills the holes of compiled code and publishes it.
+    /// Fills the holes of compiled code and publishes it; `program` is what it is for, if it is
+    /// for one.
     pub(crate) fn place(
         &self,
+        assembled: Assembled,
+        program: Option<&Program>,
+    ) -> Result<Published, JitError> {
+        let share = self.room.share(assembled.text.len())?;
+        self.place_in(share, assembled, program)
+    }
+
+    /// [`Assembler::place`] where there is room for it.
+    pub(crate) fn place_in(
+        &self,
+        share: Arc<Share>,
         assembled: Assembled,
         program: Option<&Program>,
     ) -> Result<Published, JitError> {
@@ -279,24 +266,12 @@ impl Assembler {
             let filled = word.and_then(|word| hole.fill(&mut text, word));
             filled.ok_or_else(|| JitError::backend(format!("nothing for {:?}", hole.symbol)))?;
         }
-        let share = self.share(text.len())?;
         let mut draft = self.space.draft(&Parts { text: text.len(), ..Parts::default() })?;
         let at = draft.text().start;
         draft.bytes_mut()[at..at + text.len()].copy_from_slice(&text);
         let code = draft.publish()?;
         let announced = announce(&*self.isa, &label, code.text(), &generated)?;
-        Ok(Published { _announced: announced, code, _share: share, offsets })
-    }
-
-    /// Room for `bytes` of code, in the pages that they take.
-    fn share(&self, bytes: usize) -> Result<Share, JitError> {
-        let bytes = bytes.next_multiple_of(PAGE);
-        let share = Share { live: Arc::clone(&self.live), bytes };
-        // Counted first: threads that publish at once must not pass the limit together.
-        if self.live.fetch_add(bytes, Ordering::Relaxed) + bytes > self.limit {
-            return Err(JitError::limit(self.limit));
-        }
-        Ok(share)
+        Ok(Published { _announced: announced, code, share, offsets })
     }
 }
 

@@ -6,16 +6,17 @@
 //! bridges of its own. When a trace has as many as [`MAX`], or what goes on cannot be recorded, its
 //! function is compiled whole instead.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use reflex_vm::abi::{CodePtr, SessionAbi};
 use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
-use reflex_vm::tier::Compiled;
 
 use crate::engine::Engine;
+use crate::evict::Usage;
 
 /// Most bridges of a trace, theirs included: beyond, ways through the code are too many.
 const MAX: u32 = 6;
@@ -25,6 +26,15 @@ const RARE: u64 = 8;
 const EXIT_BITS: u32 = 24;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// What was done about an exit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    /// Bridges of it that were evicted, or for which there was no room.
+    put_off: u32,
+    /// Since when it may be asked for another; none while it has one.
+    since: Option<u64>,
+}
 
 /// The exits of a trace.
 #[derive(Debug)]
@@ -36,14 +46,14 @@ pub(crate) struct Exits {
     pub(crate) site: SiteId,
     /// The trace among all of this process.
     pub(crate) id: u64,
-    /// Times that the trace began, or began again.
-    pub(crate) runs: AtomicU64,
+    /// Times that the trace began, or began again, and whether it is gone.
+    pub(crate) usage: Arc<Usage>,
     /// Times that each exit was taken.
     pub(crate) taken: Arc<[AtomicU64]>,
     /// Where each exit goes on.
     pub(crate) cells: Box<[AtomicPtr<u8>]>,
     /// Exits that something was done about.
-    asked: Mutex<HashSet<u32>>,
+    asked: Mutex<HashMap<u32, Asked>>,
     /// Bridges that were asked for in the whole family.
     family: Arc<AtomicU32>,
 }
@@ -64,7 +74,7 @@ impl Exits {
             func,
             site,
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            runs: AtomicU64::new(0),
+            usage: Arc::default(),
             taken: (0..count).map(|_| AtomicU64::new(0)).collect(),
             cells: (0..count).map(|_| AtomicPtr::new(exit.cast_mut())).collect(),
             asked: Mutex::default(),
@@ -72,12 +82,30 @@ impl Exits {
         }
     }
 
-    /// Makes a bridge what follows on an exit.
-    pub(crate) fn link(&self, exit: u32, bridge: &Compiled) {
-        if let Some(program) = self.program.upgrade() {
-            program.keep(bridge);
-            self.cells[exit as usize].store(bridge.code().cast_mut(), Ordering::Release);
+    /// Makes `bridge` what follows on an exit.
+    pub(crate) fn link(&self, exit: u32, bridge: CodePtr) {
+        self.cells[exit as usize].store(bridge.cast_mut(), Ordering::Release);
+    }
+
+    /// `bridge` follows on an exit no more; the interpreter does.
+    pub(crate) fn unlink(&self, exit: u32, bridge: CodePtr, (end, threshold): (CodePtr, u64)) {
+        let cell = &self.cells[exit as usize];
+        let (bridge, end) = (bridge.cast_mut(), end.cast_mut());
+        if cell.compare_exchange(bridge, end, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            self.put_off(exit, threshold);
         }
+    }
+
+    /// There is no bridge for an exit now. When it was taken as often again as `threshold`, twice
+    /// that after the second time, and so on, it may be asked for another.
+    pub(crate) fn put_off(&self, exit: u32, threshold: u64) {
+        self.family.fetch_sub(1, Ordering::Relaxed);
+        let taken = self.taken[exit as usize].load(Ordering::Relaxed);
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = asked.entry(exit).or_default();
+        let wait = threshold.saturating_mul(1 << asked.put_off.min(31));
+        asked.put_off += 1;
+        asked.since = Some(taken.saturating_add(wait));
     }
 
     /// What the bridge of an exit could not be made for.
@@ -109,12 +137,12 @@ impl Exits {
     ) {
         // SAFETY: by the contract; the trace's code keeps its hook.
         let exits = unsafe { &*this };
-        if taken.saturating_mul(RARE) < exits.runs.load(Ordering::Relaxed) {
+        if taken.saturating_mul(RARE) < exits.usage.runs.load(Ordering::Relaxed) {
             return;
         }
         // No panic may cross the generated frame; a function that cannot be compiled stays traced.
         let _ = reflex_runtime::function::guard(|| {
-            if exits.is_new(exit) {
+            if exits.is_due(exit, taken) {
                 if exits.family.fetch_add(1, Ordering::Relaxed) < MAX {
                     // SAFETY: the session is live, and the code that runs in it waits for this call.
                     unsafe { (*session).hot_exit = exits.number(exit) };
@@ -126,9 +154,24 @@ impl Exits {
         });
     }
 
-    /// Whether nothing has been asked for an exit; says so once.
-    fn is_new(&self, exit: u32) -> bool {
+    /// Whether it is time to ask for a bridge of an exit that was taken `taken` times; says so once.
+    fn is_due(&self, exit: u32, taken: u64) -> bool {
+        if u64::from(exit) >= 1 << EXIT_BITS {
+            return false;
+        }
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        u64::from(exit) < 1 << EXIT_BITS && asked.insert(exit)
+        match asked.entry(exit) {
+            Entry::Vacant(entry) => {
+                entry.insert(Asked::default());
+                true
+            }
+            Entry::Occupied(mut entry) => {
+                let due = entry.get().since.is_some_and(|since| taken >= since);
+                if due {
+                    entry.get_mut().since = None;
+                }
+                due
+            }
+        }
     }
 }

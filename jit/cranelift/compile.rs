@@ -13,6 +13,8 @@
 mod checked;
 mod packed;
 
+use std::sync::atomic::AtomicU64;
+
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     AbiParam, Block, BlockCall, InstBuilder, JumpTableData, Signature, Value, types,
@@ -28,7 +30,7 @@ use reflex_vm::tier::Bailout;
 use self::checked::Checked;
 use crate::assemble::{Unit, UnitFunc};
 use crate::constants::Constants;
-use crate::emit::{Emit, Slot, plain_bits};
+use crate::emit::{Emit, Slot, plain_bits, trusted};
 use crate::facts::{self, Facts, Holds};
 use crate::fast::{Fast, Operand, Produced};
 use crate::glue::native_signature;
@@ -45,11 +47,13 @@ pub(crate) struct CompiledFunction {
     pub(crate) loops: Vec<(SiteId, UnitFunc)>,
 }
 
-/// Compiles a VM function into an empty unit.
+/// Compiles a VM function into an empty unit. The code counts in `runs` how often it is entered, and
+/// holds the address.
 pub(crate) fn compile(
     mut unit: Unit,
     program: &Program,
     func: &FuncCode,
+    runs: Option<&AtomicU64>,
 ) -> Result<CompiledFunction, Bailout> {
     if func.ops.len() > MAX_OPS {
         return Err(Bailout::TooLong { ops: func.ops.len() });
@@ -60,14 +64,15 @@ pub(crate) fn compile(
     let calls: Vec<usize> =
         func.ops.iter().enumerate().filter(|(_, op)| is_call(op)).map(|(pc, _)| pc).collect();
     let continuations: Vec<_> = calls.iter().map(|_| unit.declare()).collect();
-    thunk(&mut unit, &mut context, entry, body, 0);
+    thunk(&mut unit, &mut context, entry, (body, 0), runs);
     for (number, &continuation) in continuations.iter().enumerate() {
-        thunk(&mut unit, &mut context, continuation, body, number as i64 + 1);
+        thunk(&mut unit, &mut context, continuation, (body, number as i64 + 1), None);
     }
     let loops: Vec<_> =
         loops(func).into_iter().map(|(site, pc)| (site, pc, unit.declare())).collect();
     for (number, &(_, _, entry)) in loops.iter().enumerate() {
-        thunk(&mut unit, &mut context, entry, body, (calls.len() + number) as i64 + 1);
+        let point = (body, (calls.len() + number) as i64 + 1);
+        thunk(&mut unit, &mut context, entry, point, runs);
     }
     let facts = Facts::of(program, func);
     let plans = Plans::of(program, func, &facts);
@@ -134,13 +139,13 @@ fn body_signature() -> Signature {
     signature
 }
 
-/// A function that enters the body at point `number`.
+/// A function that enters the body at point `number`, and counts that.
 fn thunk(
     unit: &mut Unit,
     context: &mut FunctionBuilderContext,
     id: UnitFunc,
-    body: UnitFunc,
-    number: i64,
+    (body, number): (UnitFunc, i64),
+    runs: Option<&AtomicU64>,
 ) {
     let mut function = unit.function(id, native_signature());
     let body = Unit::import(&mut function, body, body_signature());
@@ -148,6 +153,12 @@ fn thunk(
     let block = b.create_block();
     b.append_block_params_for_function_params(block);
     b.switch_to_block(block);
+    if let Some(runs) = runs {
+        let counter = b.ins().iconst(types::I64, runs.as_ptr() as i64);
+        let count = b.ins().load(types::I64, trusted(), counter, 0);
+        let count = b.ins().iadd_imm_s(count, 1);
+        b.ins().store(trusted(), count, counter, 0);
+    }
     let number = b.ins().iconst(types::I32, number);
     let args = [b.block_params(block)[0], b.block_params(block)[1], number];
     b.ins().return_call(body, &args);

@@ -9,6 +9,7 @@
 //! of branches; what is shared behind them is compiled again and again).
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use reflex_vm::abi::CodePtr;
@@ -16,18 +17,22 @@ use reflex_vm::decode::{FuncCode, SiteId};
 use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Compiled};
 
-use crate::assemble::{Assembler, Published};
+use crate::assemble::{Assembler, Published, Unit};
 use crate::bridge::Exits;
 use crate::compile;
+use crate::error::JitError;
+use crate::evict::{Resident, Usage};
 use crate::force::ForcedExits;
 use crate::image::Saved;
 use crate::report::{CodeReport, TraceReport};
+use crate::room::Share;
 use crate::tier::bailout;
 use crate::trace::codegen::{self, Attached};
 use crate::trace::ir::Trace;
 use crate::trace::materialise::Recipes;
 use crate::trace::optimise::optimise;
 use crate::trace::record::Goal;
+use crate::tries::{Key, Tries};
 use crate::worker::{Job, Order, Work, Worker};
 
 /// Makes code, on whichever thread.
@@ -51,8 +56,14 @@ pub(crate) struct Engine {
     pub(crate) exits: Mutex<HashMap<u64, Weak<Exits>>>,
     /// Where exits go on that have no bridge.
     pub(crate) exit: CodePtr,
-    /// Functions that are or will be compiled whole, by program.
-    pub(crate) whole: Mutex<HashSet<(u64, u32)>>,
+    /// Functions that are or will be compiled whole, by their entries.
+    pub(crate) whole: Mutex<HashSet<Key>>,
+    /// Code that makes room for other code; see `evict`.
+    pub(crate) residents: Mutex<Vec<Resident>>,
+    /// What was tried where.
+    pub(crate) tries: Tries,
+    /// How often new code is taken to have run.
+    pub(crate) warmth: u64,
     /// The engine, for code that outlives whoever asked for it.
     pub(crate) this: Weak<Engine>,
 }
@@ -62,13 +73,23 @@ unsafe impl Send for Engine {}
 // SAFETY: as for Send.
 unsafe impl Sync for Engine {}
 
+/// Code for the entry of a function, then for its loops.
+pub(crate) type Entries = Vec<(SiteId, Compiled)>;
+
 /// Everything that the code of one trace refers to.
 #[derive(Debug)]
 pub(crate) struct TraceCode {
     pub(crate) published: Published,
     _force: Option<Arc<ForcedExits>>,
     _recipes: Arc<Recipes>,
-    pub(crate) exits: Arc<Exits>,
+    _exits: Arc<Exits>,
+}
+
+/// Everything that the code of a function that was compiled whole refers to.
+#[derive(Debug)]
+pub(crate) struct WholeCode {
+    pub(crate) published: Published,
+    _usage: Option<Arc<Usage>>,
 }
 
 impl Engine {
@@ -78,23 +99,19 @@ impl Engine {
         program: &Arc<Program>,
         goal: Goal,
         trace: Trace,
-    ) -> Result<Option<Compiled>, Bailout> {
+    ) -> Result<(), Bailout> {
         let Some(worker) = &self.worker else {
             return match goal {
-                Goal::Site(site) => self.trace(program, site, None, trace).map(Some),
-                Goal::Exit(exits, exit) => self.bridge(program, &exits, exit, trace).map(|()| None),
+                Goal::Site(site) => self.root(program, site, trace),
+                Goal::Exit(exits, exit) => self.bridge(program, &exits, exit, trace),
             };
         };
         let work = match goal {
             Goal::Site(site) => Work::Trace(site, Box::new(trace)),
             Goal::Exit(exits, exit) => Work::Bridge(exits, exit, Box::new(trace)),
         };
-        worker.submit(
-            Order { program: Arc::downgrade(program), work },
-            program.id(),
-            &self.this,
-        )?;
-        Ok(None)
+        let order = Order { program: Arc::downgrade(program), work };
+        worker.submit(order, program.id(), &self.this)
     }
 
     /// The state of a trace that was handed to the worker.
@@ -105,13 +122,13 @@ impl Engine {
     /// Whether a function is or will be compiled whole.
     pub(crate) fn is_whole(&self, program: &Program, func: u32) -> bool {
         let whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
-        whole.contains(&(program.id(), func))
+        whole.contains(&(program.id(), SiteId(func)))
     }
 
     /// Has a function compiled whole and installed at its entry and loops, once.
     pub(crate) fn whole(&self, program: &Arc<Program>, func: u32) {
         let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
-        if !whole.insert((program.id(), func)) {
+        if !whole.insert((program.id(), SiteId(func))) {
             return;
         }
         drop(whole);
@@ -125,68 +142,114 @@ impl Engine {
     }
 
     /// Compiles a function whole and installs it at its entry and loops.
-    pub(crate) fn install_whole(&self, program: &Program, func: u32) {
+    pub(crate) fn install_whole(&self, program: &Arc<Program>, func: u32) {
         let code = program.function(func).filter(|code| !code.is_foreign);
         let Some(code) = code else { return };
-        match self.function(program, code) {
-            Ok(sites) => {
-                for (site, compiled) in sites {
-                    program.install(site, &compiled);
+        let usage = Arc::<Usage>::default();
+        match self.function(program, code, Some(&usage)) {
+            Ok((sites, share)) => self.settle_whole(program, func, &sites, (share, usage)),
+            Err(reason) => {
+                let key = (program.id(), SiteId(func));
+                if reason == Bailout::CodeMemoryFull {
+                    self.tries.put_off(key);
+                    self.whole.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
                 }
+                program.count(key.1, &reason);
             }
-            Err(reason) => program.count(SiteId(func), &reason),
         }
     }
 
     /// Code of a function that was found in a file: for its entry, then for its loops.
-    pub(crate) fn saved_function(
-        &self,
-        program: u64,
-        func: u32,
-    ) -> Option<Vec<(SiteId, Compiled)>> {
+    pub(crate) fn saved_function(&self, program: u64, func: u32) -> Option<Entries> {
         let saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
         saved.get(&program)?.functions.get(&func).cloned()
     }
 
-    /// Compiles a function whole: code for its entry, then for its loops.
+    /// Compiles a unit and publishes its code, for which room is made.
+    fn publish(&self, unit: Unit, program: &Program) -> Result<Published, Bailout> {
+        let (assembler, room) = (&self.assembler, &self.assembler.room);
+        // What will not fit need not be compiled.
+        if !room.has(1) && !self.make_room(1) {
+            return Err(Bailout::CodeMemoryFull);
+        }
+        let assembled = assembler.assemble(unit).map_err(bailout)?;
+        let bytes = assembled.text.len();
+        let share = room.share(bytes).or_else(|full: JitError| match self.make_room(bytes) {
+            true => room.share(bytes),
+            false => Err(full),
+        });
+        let placed = share.and_then(|share| assembler.place_in(share, assembled, Some(program)));
+        placed.map_err(bailout)
+    }
+
+    /// Compiles a function whole: code for its entry, then for its loops. Code that may be evicted
+    /// counts its use.
     pub(crate) fn function(
         &self,
         program: &Program,
         func: &FuncCode,
-    ) -> Result<Vec<(SiteId, Compiled)>, Bailout> {
+        usage: Option<&Arc<Usage>>,
+    ) -> Result<(Entries, Arc<Share>), Bailout> {
         let unit = self.assembler.unit(format!("reflex {}", program.name(func.index)));
-        let function = compile::compile(unit, program, func)?;
-        let code = self.assembler.publish(function.unit, Some(program)).map_err(bailout)?;
-        let code = Arc::new(code);
-        let report =
-            CodeReport { program: program.id(), func: func.index, code_bytes: code.size() };
+        let function = compile::compile(unit, program, func, usage.map(|usage| &usage.runs))?;
+        let published = self.publish(function.unit, program)?;
+        let usage = usage.cloned();
+        let code = Arc::new(WholeCode { published, _usage: usage.clone() });
+        let report = CodeReport {
+            program: program.id(),
+            func: func.index,
+            code_bytes: code.published.size(),
+            usage,
+            code: Arc::downgrade(&code),
+        };
         self.functions.lock().unwrap_or_else(PoisonError::into_inner).push(report);
         let entries = std::iter::once((SiteId(func.index), function.entry)).chain(function.loops);
         let sites = entries.map(|(site, entry)| {
+            let address = code.published.address(entry);
             // SAFETY: `compile` writes code that follows the protocol of `reflex_vm::abi` for the
             // entry and the loops of the function it is given, and the owner keeps it mapped.
-            (site, unsafe { Compiled::new(code.address(entry), Arc::clone(&code) as _) })
+            (site, unsafe { Compiled::new(address, Arc::clone(&code) as _) })
         });
-        Ok(sites.collect())
+        Ok((sites.collect(), Arc::clone(&code.published.share)))
     }
 
     /// The exits of a trace that is still there.
     pub(crate) fn exits(&self, trace: u64) -> Option<Arc<Exits>> {
         let all = self.exits.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(&trace)?.upgrade()
+        all.get(&trace)?.upgrade().filter(|exits| !exits.usage.evicted.load(Ordering::Relaxed))
+    }
+
+    /// Compiles a trace recorded at a site and installs it there.
+    pub(crate) fn root(
+        &self,
+        program: &Arc<Program>,
+        site: SiteId,
+        trace: Trace,
+    ) -> Result<(), Bailout> {
+        let made = self.trace(program, site, None, trace);
+        let (code, exits, share) = made.inspect_err(|reason| {
+            if *reason == Bailout::CodeMemoryFull {
+                self.tries.put_off((program.id(), site));
+            }
+        })?;
+        self.settle_trace(program, exits, &code, share);
+        Ok(())
     }
 
     /// Compiles a trace recorded from an exit and links it there.
     pub(crate) fn bridge(
         &self,
         program: &Arc<Program>,
-        exits: &Exits,
+        exits: &Arc<Exits>,
         exit: u32,
         trace: Trace,
     ) -> Result<(), Bailout> {
         let made = self.trace(program, exits.site, Some((exits, exit)), trace);
-        exits.link(exit, &made.inspect_err(|_| exits.refuse())?);
-        Ok(())
+        let (code, own, share) = made.inspect_err(|reason| match reason {
+            Bailout::CodeMemoryFull => exits.put_off(exit, self.exit_threshold),
+            _ => exits.refuse(),
+        })?;
+        self.settle_bridge(program, (exits, exit), own, &code, share)
     }
 
     /// Compiles a trace recorded at `site` of `program`, or from an exit of a trace there.
@@ -196,7 +259,7 @@ impl Engine {
         site: SiteId,
         from: Option<(&Exits, u32)>,
         mut trace: Trace,
-    ) -> Result<Compiled, Bailout> {
+    ) -> Result<(Compiled, Arc<Exits>, Arc<Share>), Bailout> {
         let recorded = trace.to_string();
         optimise(program, &mut trace);
         let parent = from.map(|(exits, _)| exits);
@@ -211,13 +274,14 @@ impl Engine {
         let label = format!("reflex trace {}@{}", trace.frames[0].name, trace.start_pc);
         let mut unit = self.assembler.unit(label);
         let entry = codegen::translate(&mut unit, program, &trace, &attached)?;
-        let published = self.assembler.publish(unit, Some(program)).map_err(bailout)?;
+        let published = self.publish(unit, program)?;
+        let share = Arc::clone(&published.share);
         let (address, code_bytes) = (published.address(entry), published.size());
         let owner = Arc::new(TraceCode {
             published,
             _force: attached.force,
             _recipes: attached.recipes,
-            exits: Arc::clone(&exits),
+            _exits: Arc::clone(&exits),
         });
         let mut all = self.exits.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, exits| exits.strong_count() > 0);
@@ -234,12 +298,13 @@ impl Engine {
             exit_names: trace.exits.iter().map(|exit| trace.name(exit)).collect(),
             code_bytes,
             taken: Arc::clone(&exits.taken),
+            usage: Arc::clone(&exits.usage),
             code: Arc::downgrade(&owner),
         };
         self.traces.lock().unwrap_or_else(PoisonError::into_inner).push(report);
         // SAFETY: the trace was recorded at this site and its code follows the protocol of
         // `reflex_vm::abi`; the owner keeps the code and all that it refers to, except for the
         // program, whose cells are the only way to reach it.
-        Ok(unsafe { Compiled::new(address, owner) })
+        Ok((unsafe { Compiled::new(address, owner) }, exits, share))
     }
 }

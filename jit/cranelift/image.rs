@@ -102,7 +102,9 @@ pub(crate) fn make(assembler: &Assembler, program: &Program) -> Result<(Vec<u8>,
     let (mut text, mut holes, mut functions) = (Vec::new(), Vec::new(), Vec::new());
     for code in program.code().functions.iter().flatten().filter(|code| !code.is_foreign) {
         // A function that cannot be compiled is left to the interpreter there as it is here.
-        let Ok(function) = compile::compile(assembler.unit(""), program, code) else { continue };
+        let Ok(function) = compile::compile(assembler.unit(""), program, code, None) else {
+            continue;
+        };
         text.resize(usize::next_multiple_of(text.len(), ALIGN), 0xcc);
         let start = text.len();
         let assembled = assembler.assemble(function.unit)?;

@@ -9,7 +9,8 @@ use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
 use reflex_vm::session::Session;
 
-use crate::engine::TraceCode;
+use crate::engine::{TraceCode, WholeCode};
+use crate::evict::Usage;
 use crate::tier::CraneliftTier;
 
 /// A function that was compiled whole.
@@ -21,6 +22,26 @@ pub struct CodeReport {
     pub func: u32,
     /// Bytes of machine code.
     pub code_bytes: usize,
+    /// None of code that was compiled ahead of time: it does not count, and stays.
+    pub(crate) usage: Option<Arc<Usage>>,
+    pub(crate) code: Weak<WholeCode>,
+}
+
+impl CodeReport {
+    /// How often the code was entered; none of code that was compiled ahead of time.
+    pub fn runs(&self) -> Option<u64> {
+        self.usage.as_ref().map(|usage| usage.runs.load(Ordering::Relaxed))
+    }
+
+    /// Whether the code made room for other code.
+    pub fn evicted(&self) -> bool {
+        self.usage.as_ref().is_some_and(|usage| usage.evicted.load(Ordering::Relaxed))
+    }
+
+    /// The machine code and its address; none once it is gone.
+    pub fn machine_code(&self) -> Option<(usize, Vec<u8>)> {
+        self.code.upgrade().map(|code| code.published.copy())
+    }
 }
 
 /// A compiled trace.
@@ -45,6 +66,7 @@ pub struct TraceReport {
     /// What the interpreter finds after each exit.
     pub exit_names: Vec<String>,
     pub(crate) taken: Arc<[AtomicU64]>,
+    pub(crate) usage: Arc<Usage>,
     pub(crate) code: Weak<TraceCode>,
 }
 
@@ -54,15 +76,19 @@ impl TraceReport {
         self.taken.iter().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
-    /// How often the trace began, or began again; none once it is gone.
-    pub fn runs(&self) -> Option<u64> {
-        self.code.upgrade().map(|code| code.exits.runs.load(Ordering::Relaxed))
+    /// How often the trace began, or began again.
+    pub fn runs(&self) -> u64 {
+        self.usage.runs.load(Ordering::Relaxed)
+    }
+
+    /// Whether the trace made room for other code.
+    pub fn evicted(&self) -> bool {
+        self.usage.evicted.load(Ordering::Relaxed)
     }
 
     /// The machine code and its address; none once it is gone.
     pub fn machine_code(&self) -> Option<(usize, Vec<u8>)> {
-        let code = self.code.upgrade()?;
-        Some((code.published.text().as_ptr().addr(), code.published.text().to_vec()))
+        self.code.upgrade().map(|code| code.published.copy())
     }
 }
 
@@ -77,7 +103,7 @@ impl CraneliftTier {
         for ((site, name), count) in program.bailouts_by_site() {
             reasons.entry(site).or_default().push(format!("{name} {count}"));
         }
-        let attempts = self.attempts(program);
+        let tried = self.engine.tries.of(program.id());
         for func in program.code().functions.iter().flatten() {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{}: {} operations", program.name(func.index), func.ops.len());
@@ -85,7 +111,8 @@ impl CraneliftTier {
                 let _ = writeln!(text, "  saved code, {} entries", sites.len());
             }
             for code in functions.iter().filter(|code| code.func == func.index) {
-                let _ = writeln!(text, "  compiled whole, {} bytes", code.code_bytes);
+                let gone = if code.evicted() { ", evicted" } else { "" };
+                let _ = writeln!(text, "  compiled whole, {} bytes{gone}", code.code_bytes);
             }
             let sites = program.code().sites.iter().zip(0..).map(|(site, id)| (site, SiteId(id)));
             for (place, site) in sites.filter(|(place, _)| place.func == func.index) {
@@ -97,8 +124,12 @@ impl CraneliftTier {
                 if let Some((seen, threshold)) = arrivals.filter(|(seen, _)| *seen > 0) {
                     let _ = writeln!(text, "  {what}: counted {seen} of {threshold} arrivals");
                 }
-                if let Some(&count) = attempts.get(&site) {
-                    let _ = writeln!(text, "  {what}: recorded {count} times");
+                let tried = tried.get(&site).copied().unwrap_or_default();
+                if tried.recorded > 0 {
+                    let _ = writeln!(text, "  {what}: recorded {} times", tried.recorded);
+                }
+                if tried.evicted > 0 {
+                    let _ = writeln!(text, "  {what}: evicted {} times", tried.evicted);
                 }
                 for trace in traces.iter().filter(|trace| trace.site == site) {
                     trace.describe(&mut text, &what, &traces);
@@ -108,7 +139,10 @@ impl CraneliftTier {
                 }
             }
         }
+        let (bytes, limit) = self.code_bytes();
+        let evicted = self.evictions(program);
         let _ = writeln!(text, "translated: {} machine functions", self.translated());
+        let _ = writeln!(text, "code: {bytes} bytes of at most {limit}, {evicted} pieces evicted");
         text
     }
 }
@@ -116,8 +150,8 @@ impl CraneliftTier {
 impl TraceReport {
     /// `traces` are those of the program.
     fn describe(&self, text: &mut String, what: &str, traces: &[TraceReport]) {
-        let (guards, bytes) = (self.guards, self.code_bytes);
-        let runs = self.runs().unwrap_or(0);
+        let (guards, bytes, runs) = (self.guards, self.code_bytes, self.runs());
+        let gone = if self.evicted() { ", evicted" } else { "" };
         let kind = match self.bridge {
             Some((parent, exit)) => {
                 let parent = traces.iter().find(|trace| trace.number == parent);
@@ -129,7 +163,7 @@ impl TraceReport {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "  {what}: {kind} with {guards} guards, {bytes} bytes, ran {runs} times"
+            "  {what}: {kind} with {guards} guards, {bytes} bytes, ran {runs} times{gone}"
         );
         for (name, count) in self.exit_names.iter().zip(self.exits()).filter(|(_, n)| *n > 0) {
             let _ = writeln!(text, "    left {count} times at {name}");

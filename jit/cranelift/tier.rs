@@ -20,6 +20,7 @@ use crate::glue;
 use crate::image::{self, Unfit};
 use crate::report::{CodeReport, TraceReport};
 use crate::trace::record::TraceRecorder;
+use crate::tries::{Due, Tries};
 use crate::worker::{Job, Worker};
 
 /// How a tier behaves.
@@ -38,7 +39,8 @@ pub struct TierOptions {
     pub attempts: u32,
     /// Most instructions of a trace; a longer run ends in an exit.
     pub trace_limit: usize,
-    /// Most bytes of machine code at any time; what does not fit stays with the interpreter.
+    /// Most bytes of machine code at any time. What ran the least makes room for what is hot; what
+    /// still does not fit stays with the interpreter.
     pub code_limit: usize,
     /// Functions and traces of more Cranelift instructions are compiled without optimising: that
     /// takes a third of the time, and code so long is calls and checks one after the other.
@@ -83,8 +85,6 @@ pub struct CraneliftTier {
     threshold: u32,
     settle: Duration,
     max_attempts: u32,
-    /// Recordings begun, by program and site.
-    attempts: Mutex<HashMap<(u64, SiteId), u32>>,
     /// Since when places have been hot that are not recorded yet, and how often they were put off.
     waiting: Mutex<HashMap<(u64, SiteId), Instant>>,
     put_off: AtomicUsize,
@@ -134,6 +134,9 @@ impl CraneliftTier {
             exits: Mutex::default(),
             exit: glue.exit,
             whole: Mutex::default(),
+            residents: Mutex::default(),
+            tries: Tries::default(),
+            warmth: u64::from(options.threshold),
             this: this.clone(),
         });
         let settle = if engine.worker.is_some() { options.settle } else { Duration::ZERO };
@@ -143,7 +146,6 @@ impl CraneliftTier {
             threshold: options.threshold.max(1),
             settle,
             max_attempts: options.attempts,
-            attempts: Mutex::default(),
             waiting: Mutex::default(),
             put_off: AtomicUsize::new(0),
         })
@@ -177,7 +179,7 @@ impl CraneliftTier {
 
     /// The intermediate code of a whole function, as text.
     pub fn text(&self, program: &Program, func: &FuncCode) -> Result<String, Bailout> {
-        Ok(compile::compile(self.engine.assembler.unit(""), program, func)?.unit.text())
+        Ok(compile::compile(self.engine.assembler.unit(""), program, func, None)?.unit.text())
     }
 
     /// Whether a place of a function of so many operations has been hot for long enough.
@@ -205,11 +207,10 @@ impl CraneliftTier {
     /// How much the tier has done so far, as a number that changes with everything it does:
     /// recordings, put off or not, traces, functions.
     pub fn steps(&self) -> usize {
-        let lock = PoisonError::into_inner;
-        let attempts = self.attempts.lock().unwrap_or_else(lock).values().sum::<u32>() as usize;
+        let (recorded, evicted) = self.engine.tries.sums();
         let traces = self.engine.traces.lock().unwrap_or_else(PoisonError::into_inner).len();
         let whole = self.engine.whole.lock().unwrap_or_else(PoisonError::into_inner).len();
-        attempts + traces + whole + self.put_off.load(Ordering::Relaxed)
+        recorded + evicted + traces + whole + self.put_off.load(Ordering::Relaxed)
     }
 
     /// The traces of a program compiled so far.
@@ -218,11 +219,16 @@ impl CraneliftTier {
         traces.iter().filter(|report| report.program == program.id()).cloned().collect()
     }
 
-    /// Recordings begun at the sites of a program.
-    pub(crate) fn attempts(&self, program: &Program) -> HashMap<SiteId, u32> {
-        let attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = attempts.iter().filter(|((id, _), _)| *id == program.id());
-        of.map(|((_, site), &count)| (*site, count)).collect()
+    /// Pieces of code of a program that made room for others so far.
+    pub fn evictions(&self, program: &Program) -> usize {
+        let tried = self.engine.tries.of(program.id());
+        tried.values().map(|tried| tried.evicted as usize).sum()
+    }
+
+    /// Bytes of machine code that there are, of any program, and the most there may be.
+    pub fn code_bytes(&self) -> (usize, usize) {
+        let room = &self.engine.assembler.room;
+        (room.live(), room.limit())
     }
 
     /// The functions of a program compiled whole so far.
@@ -252,7 +258,7 @@ unsafe impl Tier for CraneliftTier {
 
     fn compile(&self, program: &Program, func: &FuncCode) -> Result<Compiled, Bailout> {
         let saved = self.engine.saved_function(program.id(), func.index);
-        let sites = saved.map_or_else(|| self.engine.function(program, func), Ok)?;
+        let sites = saved.map_or_else(|| Ok(self.engine.function(program, func, None)?.0), Ok)?;
         let mut sites = sites.into_iter();
         let entry = sites.next().map(|(_, compiled)| compiled);
         entry.ok_or_else(|| Bailout::Codegen { message: "a function without an entry".to_owned() })
@@ -261,7 +267,11 @@ unsafe impl Tier for CraneliftTier {
     fn hot(&self, program: &Arc<Program>, site: SiteId) -> Hot {
         match self.engine.job((program.id(), site)) {
             Some(Job::Pending) => return Hot::Later,
-            Some(Job::Done(compiled)) => return Hot::Install(compiled),
+            // It waits for its turn, see `tries`.
+            Some(Job::Failed(Bailout::CodeMemoryFull)) => {
+                program.count(site, &Bailout::CodeMemoryFull);
+                return Hot::Later;
+            }
             Some(Job::Failed(reason)) => return Hot::Never(reason),
             None => {}
         }
@@ -274,13 +284,11 @@ unsafe impl Tier for CraneliftTier {
             self.put_off.fetch_add(1, Ordering::Relaxed);
             return Hot::Later;
         }
-        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = attempts.entry((program.id(), site)).or_default();
-        if *count == self.max_attempts {
-            return Hot::Never(Bailout::GaveUp);
+        match self.engine.tries.due((program.id(), site), self.max_attempts) {
+            Due::Now => {}
+            Due::Later => return Hot::Later,
+            Due::Never => return Hot::Never(Bailout::GaveUp),
         }
-        *count += 1;
-        drop(attempts);
         match TraceRecorder::new(Arc::clone(&self.engine), program, site) {
             Ok(recorder) => Hot::Record(Box::new(recorder)),
             Err(reason) => Hot::Never(reason),

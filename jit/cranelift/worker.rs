@@ -1,8 +1,7 @@
 //! A thread that compiles while the interpreter goes on.
 //!
 //! One per tier, started by the first order, at the lowest priority the system has; it ends with
-//! its tier. Traces wait here until their site is hot again, so nothing running is interrupted;
-//! whole functions are installed as soon as they are there.
+//! its tier. What is made is installed as soon as it is there.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 
 use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
-use reflex_vm::tier::{Bailout, Compiled};
+use reflex_vm::tier::Bailout;
 
 use crate::bridge::Exits;
 use crate::engine::Engine;
@@ -23,7 +22,6 @@ type Jobs = Arc<Mutex<HashMap<Key, Job>>>;
 pub(crate) enum Job {
     /// Waiting, or being compiled.
     Pending,
-    Done(Compiled),
     Failed(Bailout),
 }
 
@@ -66,7 +64,7 @@ impl Drop for Ticket {
     }
 }
 
-/// Hands orders to its thread and traces' code back.
+/// Hands orders to its thread.
 #[derive(Default)]
 pub(crate) struct Worker {
     jobs: Jobs,
@@ -104,12 +102,12 @@ impl Worker {
         }
     }
 
-    /// The state of a trace. A finished one is handed over and forgotten.
+    /// The state of a trace that is not installed. A failure is told once.
     pub(crate) fn take(&self, key: Key) -> Option<Job> {
         let mut jobs = self.lock();
         match jobs.get(&key)? {
             Job::Pending => Some(Job::Pending),
-            Job::Done(_) | Job::Failed(_) => jobs.remove(&key),
+            Job::Failed(_) => jobs.remove(&key),
         }
     }
 
@@ -144,10 +142,13 @@ fn compile_all(
         let (Some(engine), Some(program)) = (engine.upgrade(), program.upgrade()) else { continue };
         match work {
             Work::Trace(site, trace) => {
-                let made = engine.trace(&program, site, None, *trace);
-                let job = made.map_or_else(Job::Failed, Job::Done);
+                let made = engine.root(&program, site, *trace);
                 let mut jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
-                jobs.insert((program.id(), site), job);
+                let key = (program.id(), site);
+                match made {
+                    Ok(()) => jobs.remove(&key),
+                    Err(reason) => jobs.insert(key, Job::Failed(reason)),
+                };
             }
             Work::Bridge(exits, exit, trace) => {
                 if let Err(reason) = engine.bridge(&program, &exits, exit, *trace) {

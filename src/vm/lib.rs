@@ -15,6 +15,7 @@ pub mod bytecode;
 mod callbacks;
 mod calls;
 pub mod decode;
+mod epoch;
 pub mod executable;
 mod faults;
 mod fingerprint;

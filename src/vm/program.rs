@@ -4,7 +4,6 @@
 //! their data is aligned) and finds every packed function. A name that nobody provides
 //! is an error here, not at a call. A program holds no running state.
 
-use std::any::Any as StdAny;
 use std::collections::{BTreeMap, HashMap};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -17,9 +16,10 @@ use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 
-use crate::abi::Glue;
+use crate::abi::{CodePtr, Glue};
 use crate::builtins::{Builtin, Closure, missing_group};
 use crate::decode::{Code, ConstEntry, FuncCode, SiteId, decode};
+use crate::epoch::Epochs;
 use crate::executable::{Constant, Executable, FuncKind, TensorConst};
 use crate::kernel::{Packed, RawKernel};
 use crate::tier::{Bailout, Compiled, Tier};
@@ -95,7 +95,8 @@ pub struct Program {
     names: HashMap<String, u32>,
     cells: Box<[AtomicPtr<u8>]>,
     tier: OnceLock<Arc<dyn Tier>>,
-    kept: Mutex<Vec<Arc<dyn StdAny + Send + Sync>>>,
+    kept: Mutex<Vec<Compiled>>,
+    epochs: Epochs,
     bailouts: Mutex<BTreeMap<(SiteId, &'static str), u64>>,
 }
 
@@ -134,6 +135,7 @@ impl Program {
             cells,
             tier: OnceLock::new(),
             kept: Mutex::default(),
+            epochs: Epochs::new(),
             bailouts: Mutex::default(),
         })
     }
@@ -229,16 +231,62 @@ impl Program {
         refused
     }
 
-    /// Makes `compiled` what runs at `site`. The code is kept as long as the program.
+    /// Makes `compiled` what runs at `site`. The code is kept as long as the program, unless it is
+    /// [retired](Program::retire).
     pub fn install(&self, site: SiteId, compiled: &Compiled) {
         self.keep(compiled);
         self.cells[site.0 as usize].store(compiled.code().cast_mut(), Ordering::Release);
     }
 
-    /// Keeps code as long as the program.
+    /// [`Program::install`] where nothing is installed yet; whether that was so.
+    pub fn install_first(&self, site: SiteId, compiled: &Compiled) -> bool {
+        self.keep(compiled);
+        let (cell, exit) = (&self.cells[site.0 as usize], self.glue().exit.cast_mut());
+        let code = compiled.code().cast_mut();
+        let vacant = cell.compare_exchange(exit, code, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if !vacant {
+            // No session has seen it.
+            drop(self.take(&[compiled.code()]));
+        }
+        vacant
+    }
+
+    /// Leaves `site` to the interpreter if `code` is what runs there; whether it was.
+    pub fn uninstall(&self, site: SiteId, code: CodePtr) -> bool {
+        let (cell, exit) = (&self.cells[site.0 as usize], self.glue().exit.cast_mut());
+        let code = code.cast_mut();
+        // Where something else was installed since, that stays.
+        cell.compare_exchange(code, exit, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Keeps code as long as the program, or until it is [retired](Program::retire).
     pub fn keep(&self, compiled: &Compiled) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push(compiled.owner());
+        kept.push(compiled.clone());
+    }
+
+    /// Gives up code by the addresses that it was installed or kept with. Nothing leads to it any
+    /// more: no cell, and no other code that is not given up with it. It is freed when no session
+    /// can be inside.
+    pub fn retire(&self, codes: &[CodePtr]) {
+        self.epochs.retire(self.take(codes));
+    }
+
+    /// Code that is no longer kept.
+    fn take(&self, codes: &[CodePtr]) -> Vec<Compiled> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extract_if(.., |kept| codes.contains(&kept.code())).collect()
+    }
+
+    /// Frees retired code that no session can be inside of; whether some is still waiting.
+    pub fn reclaim(&self) -> bool {
+        self.epochs.reclaim()
+    }
+
+    /// When code may be freed.
+    #[inline(always)]
+    pub(crate) fn epochs(&self) -> &Epochs {
+        &self.epochs
     }
 
     /// Counts a bailout at a site.

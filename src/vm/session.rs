@@ -138,6 +138,7 @@ impl Session {
             _ => Box::default(),
         };
         let recycled = Recycled::new(tier.as_ref().map_or(0, |_| program.code().kept()));
+        let pin = tier.is_some().then(|| program.epochs().register());
         let abi = SessionAbi {
             regs: std::ptr::null_mut(),
             fuel: i64::MAX,
@@ -170,6 +171,7 @@ impl Session {
             deadline: None,
             interrupt,
             recycled,
+            pin,
         });
         let state = NonNull::from(Box::leak(state));
         let vm_value = TVMFFIAny::pointer(type_index::OPAQUE_PTR, state.as_ptr().cast());
@@ -367,7 +369,10 @@ impl Drop for Session {
     fn drop(&mut self) {
         // SAFETY: the state came from a box and nothing refers to it any more. No frame is
         // on the stack: every run ends with its base frame released.
-        drop(unsafe { Box::from_raw(self.state.as_ptr()) });
+        let state = unsafe { Box::from_raw(self.state.as_ptr()) };
+        if let Some(pin) = &state.pin {
+            state.program.epochs().forget(pin);
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use reflex_runtime::value::{Any, AnyView};
 use crate::abi::{CodePtr, DISCARD, FRAME_BASE, FRAME_HEADER_SLOTS, FrameHeader, SessionAbi};
 use crate::builtins::Builtin;
 use crate::decode::{ArgSource, FuncCode, Op, SiteId, Source};
+use crate::epoch::Pin;
 use crate::instrument::Instrument;
 use crate::program::Program;
 use crate::run_error::RunError;
@@ -61,6 +62,8 @@ pub struct State {
     pub interrupt: Arc<AtomicU32>,
     /// What `abi.recycled` points to.
     pub recycled: Recycled,
+    /// What keeps code from being freed while this session runs; none in sessions that run none.
+    pub pin: Option<Arc<Pin>>,
 }
 
 /// Objects kept for reuse by machine code; see [`SessionAbi::recycled`].
@@ -426,6 +429,7 @@ impl State {
             let (Some(tier), counters) = (&(*state).tier, &raw mut (*state).counters) else {
                 return Arrival::Stay;
             };
+            State::refresh(state);
             let left = &mut (&mut *counters)[site.0 as usize];
             match tier.hot(&(*state).program, site) {
                 Hot::Record(recorder) => {
@@ -433,11 +437,6 @@ impl State {
                     let depth = (*state).abi.depth;
                     (*state).recording = Some(Recording { recorder, site, depth });
                     Arrival::Record
-                }
-                Hot::Install(compiled) => {
-                    *left = tier.threshold().max(1);
-                    (*state).program.install(site, &compiled);
-                    Arrival::Enter(compiled.code())
                 }
                 Hot::Later => {
                     *left = tier.threshold().max(1);

@@ -47,6 +47,8 @@ pub enum Bailout {
     TooDeep,
     /// The function calls itself, and is compiled whole instead.
     Recursive,
+    /// What the code was to follow on has been evicted meanwhile.
+    Evicted,
     /// Recording met another loop, or never came back to its start.
     NoLoop,
     /// An error ended the run while recording.
@@ -68,6 +70,7 @@ impl Bailout {
             Bailout::LeftFunction => "left-function",
             Bailout::TooDeep => "too-deep",
             Bailout::Recursive => "recursive",
+            Bailout::Evicted => "evicted",
             Bailout::NoLoop => "no-loop",
             Bailout::RunFailed => "run-failed",
             Bailout::GaveUp => "gave-up",
@@ -91,10 +94,10 @@ impl fmt::Display for Bailout {
 #[derive(Clone, Debug)]
 pub struct Compiled {
     code: CodePtr,
-    owner: Arc<dyn StdAny + Send + Sync>,
+    _owner: Arc<dyn StdAny + Send + Sync>,
 }
 
-// SAFETY: the address is of immutable code, which `owner` keeps.
+// SAFETY: the address is of immutable code, which its owner keeps.
 unsafe impl Send for Compiled {}
 // SAFETY: as for Send.
 unsafe impl Sync for Compiled {}
@@ -106,16 +109,12 @@ impl Compiled {
     /// Until `owner` is dropped, `code` is a function in the `tail` convention that
     /// follows the protocol of [`crate::abi`] for the site it is made for.
     pub unsafe fn new(code: CodePtr, owner: Arc<dyn StdAny + Send + Sync>) -> Compiled {
-        Compiled { code, owner }
+        Compiled { code, _owner: owner }
     }
 
     /// The entry address.
     pub fn code(&self) -> CodePtr {
         self.code
-    }
-
-    pub(crate) fn owner(&self) -> Arc<dyn StdAny + Send + Sync> {
-        Arc::clone(&self.owner)
     }
 }
 
@@ -123,8 +122,6 @@ impl Compiled {
 pub enum Hot {
     /// Show the recorder what runs from here on.
     Record(Box<dyn Recorder>),
-    /// Run this from now on.
-    Install(Compiled),
     /// Offer the site again after as many arrivals as it took this time.
     Later,
     /// Do not offer the site again.
@@ -151,11 +148,9 @@ pub struct Step<'a> {
 pub enum Control {
     /// Run the operation and come back.
     Continue,
-    /// Install this at the site where recording started, then go on without recording.
-    Finish(Compiled),
-    /// The recording is complete and its code is being made elsewhere: go on without
-    /// recording. The tier installs the code when the site is hot again.
-    Pending,
+    /// The recording is complete: go on without recording. The tier installs its code when it is
+    /// made.
+    Finish,
     /// Give up.
     Stop(Bailout),
 }

@@ -34,11 +34,11 @@ pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
         let step = Step { program, func, pc, op, depth, regs };
         match recording.recorder.step(&step) {
             Control::Continue => return true,
-            Control::Finish(compiled) => program.install(recording.site, &compiled),
-            Control::Pending => {}
+            Control::Finish => {}
             Control::Stop(bailout) => program.count(recording.site, &bailout),
         }
         (*state).recording = None;
+        State::refresh(state);
         false
     }
 }

@@ -87,7 +87,7 @@ fn an_exit_that_is_often_taken_gets_a_bridge() {
         let traces = tier.traces(&program);
         let [root, bridge] = &traces[..] else { panic!("a trace and its bridge") };
         assert_eq!(bridge.bridge.map(|(trace, _)| trace), Some(root.number));
-        assert!(bridge.runs() > Some(0), "the exit goes to its bridge");
+        assert!(bridge.runs() > 0, "the exit goes to its bridge");
         assert!(tier.functions(&program).is_empty(), "nothing is compiled whole");
         let text = tier.describe(&program, Some(&session));
         assert!(text.contains("entry: bridge from main@1 with"), "{text}");

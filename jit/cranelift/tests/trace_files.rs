@@ -2,7 +2,8 @@
 //!
 //! A file of `tests/filetests/trace` is a listing (see `reflex_vm::listing`), runs `> main(3)`,
 //! and the traces that these runs leave behind, on lines that start with `|`: as recorded, and as
-//! compiled where a pass changed something. `REFLEX_BLESS=1` writes what was observed. The files of
+//! compiled where a pass changed something, and whether they made room for others: a line
+//! `; at most 8192 bytes of code` sets a limit. `REFLEX_BLESS=1` writes what was observed. The files of
 //! `tests/filetests/vm` must have the same outcomes in compiled mode and traced.
 
 #[path = "common/kernels.rs"]
@@ -122,13 +123,22 @@ fn files(folder: &str) -> Vec<PathBuf> {
 fn files_say_what_is_traced() {
     for path in files("trace") {
         let text = std::fs::read_to_string(&path).unwrap();
-        let options =
-            TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
+        let limit = text.lines().find_map(|line| line.strip_prefix("; at most "));
+        let limit = limit.and_then(|line| line.strip_suffix(" bytes of code"));
+        let options = TierOptions {
+            threshold: 2,
+            compiling: Compiling::AtOnce,
+            code_limit: limit.map_or(usize::MAX, |limit| limit.parse().expect("a number")),
+            ..TierOptions::default()
+        };
         let (program, tier) = load(&text, options).expect("a valid program");
         outcomes(&program, Mode::Tiered, &text, 1);
-        let both = |trace: &TraceReport| match trace.recorded == trace.text {
-            true => format!("as recorded: {}", trace.text),
-            false => format!("recorded: {}compiled: {}", trace.recorded, trace.text),
+        let both = |trace: &TraceReport| {
+            let evicted = if trace.evicted() { "evicted\n" } else { "" };
+            match trace.recorded == trace.text {
+                true => format!("as recorded: {}{evicted}", trace.text),
+                false => format!("recorded: {}compiled: {}{evicted}", trace.recorded, trace.text),
+            }
         };
         let traces: String = tier.traces(&program).iter().map(both).collect();
         let kept = text.lines().filter(|line| !line.starts_with('|'));

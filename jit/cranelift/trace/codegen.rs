@@ -117,7 +117,7 @@ impl Writer<'_, '_> {
         self.head = self.e.b.create_block();
         self.e.b.ins().jump(self.head, &[]);
         self.e.b.switch_to_block(self.head);
-        self.count(&raw const self.attached.exits.runs as usize);
+        self.count(&raw const self.attached.exits.usage.runs as usize);
         let trace = self.trace;
         for ins in &trace.code {
             self.ins(ins)?;

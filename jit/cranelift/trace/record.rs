@@ -102,8 +102,7 @@ impl Recorder for TraceRecorder {
                 };
                 let goal = self.goal.clone();
                 match self.engine.complete(&self.program, goal, builder.finish(end)) {
-                    Ok(Some(compiled)) => Control::Finish(compiled),
-                    Ok(None) => Control::Pending,
+                    Ok(()) => Control::Finish,
                     Err(reason) => Control::Stop(reason),
                 }
             }

@@ -1,0 +1,210 @@
+//! Code makes room for other code, wherever sessions are meanwhile.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::{Arc, Mutex};
+
+use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
+use reflex_runtime::function::{self, Function};
+use reflex_runtime::value::Any;
+use reflex_vm::listing;
+use reflex_vm::program::Program;
+use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::tier::Tier;
+use reflex_vm::verify::verify;
+
+/// What every piece of code here takes.
+const PAGE: usize = 4096;
+
+/// Functions `f0`, `f1` and so on, which add their number and one.
+fn adders(count: usize) -> String {
+    let mut text = String::new();
+    for number in 0..count {
+        let one = number + 1;
+        let _ =
+            writeln!(text, "@f{number}(n) regs=2:\n  call  add in: %0, i{one} dst: %1\n  ret   %1");
+    }
+    text
+}
+
+/// `down(n)` calls itself `n` times, then `bottom`; the result is `n` more than that of `bottom`.
+const DOWN: &str = "
+@down(n) regs=3:
+  call  lt in: i0, %0 dst: %1
+  If    %1, 5
+  call  add in: %0, i-1 dst: %1
+  call  down in: %1 dst: %2
+  call  add in: %2, i1 dst: %2
+  ret   %2
+  call  bottom in: dst: %2
+  ret   %2
+";
+
+/// Evicts what there is, then lets its loop become hot; what `look` saw is the result.
+const BOTTOM: &str = "
+@bottom() regs=3:
+  call  poke in: dst: %void
+  call  vm.builtin.copy in: i8 dst: %0
+  call  add in: %0, i-1 dst: %0
+  call  lt in: i0, %0 dst: %1
+  If    %1, 2
+  goto  -3
+  call  look in: dst: %2
+  ret   %2
+";
+
+type Loaded = (Arc<Program>, Arc<CraneliftTier>);
+type Hook = Arc<dyn Fn() -> i64 + Send + Sync>;
+
+fn load(text: &str, limit: usize, hooks: &[(&str, Hook)]) -> Loaded {
+    let int = |f: fn(i64, i64) -> i64| {
+        Function::new(move |args| {
+            Ok(Any::from(f(function::arg(args, 0)?, function::arg(args, 1)?)))
+        })
+    };
+    let mut library: HashMap<String, Function> =
+        [("add", int(i64::wrapping_add)), ("lt", int(|a, b| i64::from(a < b)))]
+            .map(|(name, function)| (name.to_owned(), function))
+            .into();
+    for (name, hook) in hooks {
+        let hook = Arc::clone(hook);
+        library.insert((*name).to_owned(), Function::new(move |_| Ok(Any::from(hook()))));
+    }
+    let program = verify(listing::parse(text).unwrap()).unwrap();
+    let program = Program::load(program, &[&library]).unwrap();
+    let options = TierOptions {
+        threshold: 2,
+        exit_threshold: 4,
+        code_limit: limit,
+        compiling: Compiling::AtOnce,
+        ..TierOptions::default()
+    };
+    let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
+    program.attach(Arc::clone(&tier) as Arc<dyn Tier>);
+    (Arc::new(program), tier)
+}
+
+fn session(program: &Arc<Program>) -> Session {
+    let options = Options { mode: Mode::Tiered, ..Options::default() };
+    Session::new(program, options).unwrap()
+}
+
+fn call(session: &mut Session, name: &str, arg: i64) -> i64 {
+    session.call(name, &[Any::from(arg)]).unwrap().view().as_int().unwrap()
+}
+
+/// Calls function `number` of [`adders`] so often.
+fn add(session: &mut Session, number: i64, times: usize) {
+    for at in 0..times as i64 {
+        assert_eq!(call(session, &format!("f{number}"), at), at + number + 1);
+    }
+}
+
+/// The functions whose traces are there, in order.
+fn traced((program, tier): &Loaded) -> Vec<u32> {
+    let traces = tier.traces(program);
+    let there = traces.iter().filter(|trace| trace.machine_code().is_some());
+    let mut functions: Vec<u32> = there.map(|trace| trace.site.0).collect();
+    functions.sort_unstable();
+    functions
+}
+
+#[test]
+fn the_coldest_trace_makes_room() {
+    let loaded = load(&adders(4), 2 * PAGE, &[]);
+    let (program, tier) = &loaded;
+    let mut session = session(program);
+    let place = |name| program.find(name).unwrap();
+    let (f0, f1, f2) = (place("f0"), place("f1"), place("f2"));
+    add(&mut session, 0, 40);
+    add(&mut session, 1, 10);
+    assert_eq!(traced(&loaded), [f0, f1]);
+    assert_eq!((tier.evictions(program), tier.code_bytes()), (0, (2 * PAGE, 2 * PAGE)));
+    // The second time that it is hot there is no room yet, since its session was inside.
+    add(&mut session, 2, 10);
+    assert_eq!(traced(&loaded), [f0, f2]);
+    assert_eq!(tier.evictions(program), 1);
+    assert_eq!(program.bailouts().get("code-memory-full"), Some(&1));
+    let text = tier.describe(program, None);
+    assert!(text.contains("entry: evicted 1 times"), "{text}");
+    assert!(text.contains("4096 bytes, ran 8 times, evicted"), "{text}");
+    assert!(text.contains("code: 8192 bytes of at most 8192, 1 pieces evicted"), "{text}");
+    // It comes back once it is hot again, after its wait; the limit holds throughout.
+    for _ in 0..20 {
+        add(&mut session, 1, 1);
+        assert!(tier.code_bytes().0 <= 2 * PAGE);
+    }
+    assert_eq!(traced(&loaded), [f0, f1]);
+    assert_eq!(tier.evictions(program), 2);
+}
+
+#[test]
+fn what_does_not_fit_together_changes_places_ever_more_rarely() {
+    let loaded = load(&adders(3), PAGE, &[]);
+    let (program, tier) = &loaded;
+    let mut session = session(program);
+    let mut compiled = Vec::new();
+    for round in 1..=4096 {
+        for number in 0..3 {
+            add(&mut session, number, 2);
+        }
+        if round & (round - 1) == 0 {
+            compiled.push(tier.traces(program).len());
+        }
+    }
+    // Each is compiled once more when its number of calls has doubled, at most.
+    assert!(compiled.last().is_some_and(|&last| (4..=3 * 13).contains(&last)), "{compiled:?}");
+}
+
+/// What hooks find, once it is loaded.
+type Later = Arc<Mutex<Option<Loaded>>>;
+
+/// Runs `down` with `bottom`, which has what there is evicted and then looks whether the code of
+/// `down` is there; gives what it saw in each of a few calls of one session.
+fn down(bottom: &str, depth: i64) -> Vec<bool> {
+    let (later, seen) = (Later::default(), Arc::<Mutex<Vec<bool>>>::default());
+    let (found, log) = (Arc::clone(&later), Arc::clone(&seen));
+    let poke: Hook = Arc::new(move || {
+        let (program, _) = found.lock().unwrap().clone().expect("loaded");
+        let mut other = session(&program);
+        add(&mut other, 0, 20);
+        0
+    });
+    let found = Arc::clone(&later);
+    let look: Hook = Arc::new(move || {
+        let (program, tier) = found.lock().unwrap().clone().expect("loaded");
+        let functions = tier.functions(&program);
+        log.lock().unwrap().extend(functions.last().map(|code| code.machine_code().is_some()));
+        100
+    });
+    let (first, then) = (Arc::clone(&poke), Arc::clone(&look));
+    let both: Hook = Arc::new(move || first() + then());
+    let text = format!("{}{DOWN}{bottom}", adders(1));
+    let loaded = load(&text, PAGE, &[("poke", poke), ("look", look), ("both", both)]);
+    *later.lock().unwrap() = Some(loaded.clone());
+    let (program, tier) = &loaded;
+    let mut session = session(program);
+    for _ in 0..12 {
+        assert_eq!(call(&mut session, "down", depth), depth + 100);
+    }
+    let functions = tier.functions(program);
+    assert!(functions.iter().any(|code| code.evicted()), "{}", tier.describe(program, None));
+    for code in functions.iter().filter(|code| code.evicted()) {
+        assert!(code.machine_code().is_none(), "nobody is inside");
+    }
+    later.lock().unwrap().take();
+    let seen = seen.lock().unwrap();
+    seen.clone()
+}
+
+#[test]
+fn frames_go_on_when_the_code_of_their_function_is_gone() {
+    // Deeper than native code calls native code, and not.
+    for depth in [5, 50, 200] {
+        // The interpreter comes by, which lets the frames go on in itself: nobody is inside.
+        assert!(!down(BOTTOM, depth)[0], "depth {depth}");
+        // Native code waits for the function that evicts it.
+        let direct = "@bottom() regs=1:\n  call  both in: dst: %0\n  ret   %0\n";
+        assert!(down(direct, depth).contains(&true), "depth {depth}");
+    }
+}
