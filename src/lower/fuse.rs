@@ -151,8 +151,6 @@ impl Pass {
                 ));
             };
             let sums = layouts.sums(*at);
-            let from_blocks = args.first().is_some_and(|v| layouts.of(*v).is_some());
-            let sums = sums.map(|block| (block, from_blocks));
             let packings = self.packings(func, consts, (op, args), &all_args, sums);
             for packing in &packings {
                 let value = args[packing.operand];
@@ -170,7 +168,7 @@ impl Pass {
             }
             let (outputs, source) = (&binding.outputs[..], binding.source.as_str());
             // Without packed weights the sums stay plain; that is right in any layout.
-            let sums = sums.map(|(block, _)| block).filter(|_| !packings.is_empty());
+            let sums = sums.filter(|_| !packings.is_empty());
             list.push(Member { op, args: args.clone(), outputs, packings, sums, source });
         }
         let constant = |v: Value| consts.get(&v).map(|c| &module.consts[*c]);
@@ -186,14 +184,14 @@ impl Pass {
     }
 
     /// How the constants of an operator are packed; `sums` is the block that a convolution's sums
-    /// are computed in, and whether its input is in blocks too.
+    /// are computed in.
     fn packings(
         &self,
         func: &Func,
         consts: &HashMap<Value, Const>,
         (op, args): (&Op, &[Value]),
         all_args: &[Value],
-        sums: Option<(i64, bool)>,
+        sums: Option<i64>,
     ) -> Vec<Packing> {
         let types: Option<Vec<_>> =
             args.iter().map(|v| func.values[*v].ty.as_tensor().cloned()).collect();
@@ -201,16 +199,10 @@ impl Pass {
         let once = |n: usize| all_args.iter().filter(|v| **v == args[n]).count() == 1;
         let is_constant = |n: usize| consts.contains_key(&args[n]) && once(n);
         types.map_or(vec![], |types| match sums {
-            Some((block, from_blocks)) => {
-                let mut found = vec![];
-                if from_blocks {
-                    found = tile_packings(op, &types, &is_constant);
-                }
-                if found.is_empty() {
-                    found = block_packings(&types, &is_constant, block);
-                }
-                found
-            }
+            Some(block) => match &tile_packings(op, &types, &is_constant, block)[..] {
+                [] => block_packings(&types, &is_constant, block),
+                found => found.to_vec(),
+            },
             None => packings(op, &types, &is_constant),
         })
     }

@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use reflex_graph::{Body, Const, ConvAttrs, Func, Node, Op, PadMode, PoolKind, Value};
 use reflex_tir::{DType, Expr};
 
-use crate::policy::LAYOUT_LANES;
+use crate::policy::{LAYOUT_LANES, winograd_tile};
 
 /// Images of fewer channels stay plain.
 const MIN_CHANNELS: i64 = 16;
@@ -86,10 +86,12 @@ pub fn choose(func: &Func, body: &Body, consts: &HashMap<Value, Const>) -> Layou
     let values: HashSet<Value> = values.into_keys().collect();
     let mut sums = HashSet::new();
     for (at, binding) in body.bindings.iter().enumerate() {
-        if let Node::Op { op: op @ Op::Conv(_), args } = &binding.node
+        if let Node::Op { op: op @ Op::Conv(attrs), args } = &binding.node
             && cx.convolution(op, args)
             && cx.suits(binding.outputs[0], block)
-            && (values.contains(&binding.outputs[0]) || values.contains(&args[0]))
+            && (values.contains(&binding.outputs[0])
+                || values.contains(&args[0])
+                || cx.takes_tiles(attrs, args, block))
         {
             sums.insert(at);
         }
@@ -153,6 +155,12 @@ impl<'a> Cx<'a> {
         let Op::Conv(attrs) = op else { return false };
         let constant = self.consts.contains_key(&args[1]);
         constant && (attrs.groups == 1 || self.depthwise(attrs, args))
+    }
+
+    /// Whether minimal filtering is worth it; an image that is plain is copied into blocks then.
+    fn takes_tiles(&self, attrs: &ConvAttrs, args: &[Value], block: i64) -> bool {
+        let whole = self.channels(args[0]).is_some_and(|c| c % block == 0);
+        whole && winograd_tile(attrs, self.shape(args[0]), self.shape(args[1])).is_some()
     }
 
     fn depthwise(&self, attrs: &ConvAttrs, args: &[Value]) -> bool {

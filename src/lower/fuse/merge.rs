@@ -12,7 +12,7 @@ use reflex_tir::{
 
 use super::layout::Layouts;
 use crate::LowerError;
-use crate::legalize::{LegalizeError, Legalized, Operand, Packing, legalize};
+use crate::legalize::{LegalizeError, Legalized, Matrix, Operand, Packing, legalize};
 
 /// One operator of a group.
 pub struct Member<'a> {
@@ -87,7 +87,10 @@ fn in_blocks(
     let values = inputs.iter().map(|n| member.args[*n]).chain(member.outputs.iter().copied());
     let mut blocks: Vec<(Buffer, i64)> =
         params.iter().zip(values).filter_map(|(b, v)| Some((*b, layouts.of(v)?))).collect();
-    let source = member.args.first().and_then(|v| layouts.of(*v));
+    // Tiles are taken from blocks.
+    let tiles = member.packings.iter().any(|p| matches!(p.matrix, Matrix::Tiles(_)));
+    let sums = member.sums.filter(|_| tiles);
+    let source = member.args.first().and_then(|v| layouts.of(*v)).or(sums);
     let result = member.outputs.first().and_then(|v| layouts.of(*v));
     if blocks.is_empty() && member.sums.is_none() {
         return Ok(func);

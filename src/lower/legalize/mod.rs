@@ -35,7 +35,7 @@ use reflex_tir::{
     Buffer, DType, Expr, ExprKind, Intrin, Param, PrimFunc, Scope, Stmt, Var, VarData,
 };
 
-pub use packing::{Packing, Role, block_packings, pack, packings, tile_packings};
+pub use packing::{Matrix, Packing, Role, block_packings, pack, packings, tile_packings};
 
 /// An operand: its type, and its value when it is a constant.
 #[derive(Clone, Copy, Debug)]

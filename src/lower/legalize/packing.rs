@@ -48,8 +48,8 @@ pub enum Matrix {
     NByK,
     /// `[n, k...]`: everything after the first axis is `k`.
     NByRest,
-    /// `[n, k, 3, 3]`, whose windows become tiles for so many results on each side.
-    Tiles(i64),
+    /// `[n, k, h, w]`, whose windows become tiles for so many results on each side.
+    Tiles([i64; 2]),
 }
 
 /// The packings that `op` wants for those operands that are constant. Only float32 is packed.
@@ -105,14 +105,18 @@ pub fn block_packings(
     packing(1, Matrix::NByRest, types, is_constant, &|_| block).into_iter().collect()
 }
 
-/// The packings of a convolution of 3x3 windows between images in blocks, where minimal filtering
-/// is worth it.
+/// The packings of a convolution that computes its results in blocks of channels, where its image
+/// fills blocks too and minimal filtering is worth it.
 pub fn tile_packings(
     op: &Op,
     types: &[TensorType],
     is_constant: &dyn Fn(usize) -> bool,
+    block: i64,
 ) -> Vec<Packing> {
     let Op::Conv(attrs) = op else { return vec![] };
+    if types[0].shape[1].as_int().is_none_or(|c| c % block != 0) {
+        return vec![];
+    }
     let Some(m) = winograd_tile(attrs, &types[0].shape, &types[1].shape) else { return vec![] };
     packing(1, Matrix::Tiles(m), types, is_constant, &panel_width).into_iter().collect()
 }
@@ -223,7 +227,7 @@ impl Matrix {
             (Matrix::KByN, (batch, [k, n])) => (product(batch), *k, *n),
             (Matrix::NByK, (batch, [n, k])) => (product(batch), *k, *n),
             (Matrix::NByRest, ([n], rest)) => (1, product(rest), *n),
-            (Matrix::Tiles(m), ([n], [k, 3, 3])) => ((m + 2) * (m + 2), *k, *n),
+            (Matrix::Tiles([i, j]), ([n], [k, h, w])) => ((i + h - 1) * (j + w - 1), *k, *n),
             _ => return None,
         })
     }

@@ -9,6 +9,7 @@ use super::affine::same;
 use super::nest::Nest;
 use super::reduce::contiguous;
 use super::stage::{Item, Stage, loads_of, replace_loads, touched_outside};
+use super::tables::is_table_product;
 
 /// Larger expressions are not made by inlining.
 const MAX_NODES: usize = 3000;
@@ -84,7 +85,11 @@ fn inline_into(func: &PrimFunc, producer: &Stage, reader: &Stage, readers: usize
     let value = replace_loads(&reader.value, producer.buffer, &mut |indices| {
         produced(func, producer, shape, indices)
     });
-    (nodes(&value) <= MAX_NODES).then(|| Stage { value, ..reader.clone() })
+    let inlined = Stage { value, ..reader.clone() };
+    // A tile is taken in vectors: a copy that makes them of what lies apart stays.
+    let scattered = is_table_product(&reader.value)
+        && contiguous(func, &inlined).0 < contiguous(func, reader).0;
+    (nodes(&inlined.value) <= MAX_NODES && !scattered).then_some(inlined)
 }
 
 /// The producer's value at an access of its buffer.

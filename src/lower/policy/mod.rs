@@ -6,7 +6,7 @@
 //!
 //! | rule | stages | results |
 //! |---|---|---|
-//! | `tables` | products with tables of constants on both sides of a tile | reassociated |
+//! | `tables` | products of tiles or rows with tables of constants | reassociated |
 //! | `gemm` | sums of products with a contiguous factor | exactly the naive ones |
 //! | `reduce` along rows | other reductions of contiguous elements | reassociated |
 //! | `reduce` across rows | other reductions | exactly the naive ones |

@@ -1,5 +1,5 @@
-//! Products with tables of constants on both sides of a tile: `Y = P X Qᵀ` for small constant
-//! `P` and `Q`, a vector of channels at a time.
+//! Products with tables of constants: `Y = P X Qᵀ` for tiles and small constant `P` and `Q`, or
+//! `y = P x` for rows, a vector of channels at a time.
 //!
 //! ```text
 //! for outer..                       batches, tiles, blocks of channels
@@ -11,7 +11,7 @@
 //! Everything in the vector loop is unrolled and named: constants are folded, zeros cost nothing.
 //! The sums are taken one side after the other, not in the naive nest's order.
 
-use reflex_tir::{DType, Expr, ExprKind, ForKind, Intrin, Stmt, Var};
+use reflex_tir::{BinOp, DType, Expr, ExprKind, ForKind, Intrin, Stmt, Var};
 
 use super::Refusal;
 use super::affine::{linear, mentions};
@@ -25,23 +25,27 @@ const MOST: i64 = 8;
 /// Rows by columns.
 type Table = Vec<Vec<f64>>;
 
+/// A table of constants, and the axes that index its rows and its columns.
+struct Side {
+    table: Table,
+    result: Axis,
+    element: Axis,
+}
+
 /// What a tile needs.
 struct Tables {
     stage: Stage,
     epilogue: Option<Stage>,
-    left: Table,
-    right: Table,
+    left: Side,
+    right: Option<Side>,
     /// Element of `X`.
     source: Expr,
-    /// The indices of `Y` and of `X`.
-    results: [Axis; 2],
-    elements: [Axis; 2],
     lane: Axis,
     outer: Vec<Axis>,
     splits: Vec<Split>,
 }
 
-/// Whether `value` adds to a sum an element times two tables.
+/// Whether `value` adds to a sum an element times one table or two.
 pub fn is_table_product(value: &Expr) -> bool {
     factors(value).is_ok()
 }
@@ -60,29 +64,33 @@ pub fn tables(
     Ok(kernel.nest(nest, threads))
 }
 
-/// Both tables and the element of a sum `acc + (P * Q) * x`.
-fn factors(value: &Expr) -> Result<(&Expr, &Expr, &Expr), Refusal> {
+/// The tables and the element of a sum `acc + (P * Q) * x` or `acc + P * x`.
+fn factors(value: &Expr) -> Result<(&Expr, Option<&Expr>, &Expr), Refusal> {
     let ExprKind::Call { op: Intrin::Fma, args, .. } = value.kind() else {
         return Err(Refusal::NoTable);
     };
-    let ExprKind::Binary { op: reflex_tir::BinOp::Mul, a, b } = args[0].kind() else {
-        return Err(Refusal::NoTable);
+    let (p, q) = match args[0].kind() {
+        ExprKind::Binary { op: BinOp::Mul, a, b } => (a, Some(b)),
+        _ => (&args[0], None),
     };
     let element = matches!(args[1].kind(), ExprKind::Load { dtype: DType::F32, .. });
     let sums = matches!(args[2].kind(), ExprKind::Load { .. });
-    match element && sums && is_table(a) && is_table(b) {
-        true => Ok((a, b, &args[1])),
+    match element && sums && is_table(p) && q.is_none_or(is_table) {
+        true => Ok((p, q, &args[1])),
         false => Err(Refusal::NoTable),
     }
 }
 
 /// Whether `e` chooses between constants.
 fn is_table(e: &Expr) -> bool {
-    match e.kind() {
-        ExprKind::Float { .. } => true,
-        ExprKind::Select { on_true, on_false, .. } => is_table(on_true) && is_table(on_false),
-        _ => false,
+    fn chosen(e: &Expr) -> bool {
+        match e.kind() {
+            ExprKind::Float { .. } => true,
+            ExprKind::Select { on_true, on_false, .. } => chosen(on_true) && chosen(on_false),
+            _ => false,
+        }
     }
+    matches!(e.kind(), ExprKind::Select { .. }) && chosen(e)
 }
 
 /// The constants of a table by the axes that index its rows and its columns.
@@ -119,14 +127,16 @@ impl Tables {
                 _ => Err(Refusal::NoTable),
             }
         };
-        let results = [index(&stage.spatial, p)?, index(&stage.spatial, q)?];
-        let elements = [index(&stage.reduce, p)?, index(&stage.reduce, q)?];
-        let distinct = results[0] != results[1] && elements[0] != elements[1];
-        if !zero || !distinct || stage.reduce.len() != 2 {
+        let side = |e: &Expr| {
+            let (result, element) = (index(&stage.spatial, e)?, index(&stage.reduce, e)?);
+            Ok(Side { table: table_of(e, &result, &element)?, result, element })
+        };
+        let (left, right) = (side(p)?, q.map(side).transpose()?);
+        let distinct = |r: &Side| r.result != left.result && r.element != left.element;
+        let sides = 1 + usize::from(right.is_some());
+        if !zero || !right.as_ref().is_none_or(distinct) || stage.reduce.len() != sides {
             return Err(Refusal::NoTable);
         }
-        let (left, right) =
-            (table_of(p, &results[0], &elements[0])?, table_of(q, &results[1], &elements[1])?);
         let vars = stage.spatial_vars();
         let store = linear(&nest.func, stage.buffer, &stage.indices, &vars);
         let store = store.ok_or(Refusal::NotAffine)?;
@@ -140,36 +150,44 @@ impl Tables {
         if !side_by_side || !matches!(lane.extent.as_int(), Some(4..=16)) {
             return Err(Refusal::NotContiguous);
         }
-        let inside = |a: &&Axis| **a != lane && !results.contains(a);
-        let outer = stage.spatial.iter().filter(inside).cloned().collect();
+        let within = |a: &Axis| {
+            *a == lane || *a == left.result || right.as_ref().is_some_and(|r| *a == r.result)
+        };
+        let outer = stage.spatial.iter().filter(|a| !within(a)).cloned().collect();
         let source = source.clone();
-        Ok(Tables { stage, epilogue, left, right, source, results, elements, lane, outer, splits })
+        Ok(Tables { stage, epilogue, left, right, source, lane, outer, splits })
     }
 
     fn nest(&self, nest: &mut Nest<'_>, threads: Parallel) -> Stmt {
-        let cost =
-            (self.left.len() * self.right.len()) as i64 * self.lane.extent.as_int().unwrap_or(1);
+        let (height, width) = self.results();
+        let cost = (height * width) as i64 * self.lane.extent.as_int().unwrap_or(1);
         let parallel = match threads {
             Parallel::Yes => nest.parallel_for(&self.outer, 8 * cost),
             Parallel::No => Parallel::No,
         };
+        let tables: Vec<String> = std::iter::once(&self.left)
+            .chain(&self.right)
+            .map(|side| format!("{}x{}", side.table.len(), side.table[0].len()))
+            .collect();
         nest.steps.push(format!(
-            "{}: tables of {}x{} and {}x{} unrolled, vectors of {} lanes",
+            "{}: tables of {} unrolled, vectors of {} lanes",
             self.stage.name,
-            self.left.len(),
-            self.left[0].len(),
-            self.right.len(),
-            self.right[0].len(),
+            tables.join(" and "),
             self.lane.extent.as_int().unwrap_or(1),
         ));
         let tile = self.tile(nest);
         nest.outer(&self.outer, parallel, tile)
     }
 
+    /// Rows and columns of `Y`.
+    fn results(&self) -> (usize, usize) {
+        (self.left.table.len(), self.right.as_ref().map_or(1, |side| side.table.len()))
+    }
+
     /// One tile, in vectors of the lane axis.
     fn tile(&self, nest: &mut Nest<'_>) -> Stmt {
         let lanes = self.lane.extent.as_int().unwrap_or(1);
-        let (height, width) = (self.left.len(), self.right.len());
+        let (height, width) = self.results();
         let direct = self.epilogue.is_none() && self.ragged().is_empty();
         if direct {
             return nest.lanes_of(lanes, |nest, l| {
@@ -214,8 +232,10 @@ impl Tables {
         self.splits.iter().filter(|s| !whole(s)).collect()
     }
 
-    fn at(&self, i: &Expr, j: &Expr) -> [(Var, Expr); 2] {
-        [(self.results[0].var, i.clone()), (self.results[1].var, j.clone())]
+    fn at(&self, i: &Expr, j: &Expr) -> Vec<(Var, Expr)> {
+        let mut at = vec![(self.left.result.var, i.clone())];
+        at.extend(self.right.as_ref().map(|side| (side.result.var, j.clone())));
+        at
     }
 
     /// Stores a result, or what the epilogue makes of it.
@@ -225,8 +245,8 @@ impl Tables {
             Some(e) => replace_loads(&e.value, self.stage.buffer, &mut |_| result.clone()),
             None => result,
         };
-        let [i, j] = self.at(i, j);
-        let bound = [i, j, (self.lane.var, lane.clone())];
+        let mut bound = self.at(i, j);
+        bound.push((self.lane.var, lane.clone()));
         let indices = last.indices.iter().map(|e| bind(e, &bound)).collect();
         Stmt::store(last.buffer, indices, bind(&value, &bound))
     }
@@ -239,26 +259,28 @@ impl Tables {
         store: &mut dyn FnMut(i64, i64, Expr) -> Stmt,
     ) -> Stmt {
         let mut named: Vec<(Var, Expr)> = vec![];
-        let mut half: Vec<Vec<Expr>> = vec![vec![]; self.left.len()];
-        for l in 0..self.right[0].len() {
-            let column: Vec<Expr> = (0..self.left[0].len())
+        let mut half: Vec<Vec<Expr>> = vec![vec![]; self.left.table.len()];
+        for l in 0..self.right.as_ref().map_or(1, |side| side.table[0].len()) {
+            let column: Vec<Expr> = (0..self.left.table[0].len())
                 .map(|k| {
-                    let bound = [
-                        (self.elements[0].var, Expr::i64(k as i64)),
-                        (self.elements[1].var, Expr::i64(l as i64)),
-                        (self.lane.var, lane.clone()),
-                    ];
+                    let mut bound = vec![(self.left.element.var, Expr::i64(k as i64))];
+                    let right = self.right.as_ref();
+                    bound.extend(right.map(|side| (side.element.var, Expr::i64(l as i64))));
+                    bound.push((self.lane.var, lane.clone()));
                     let var = nest.float_var("x");
                     named.push((var, bind(&self.source, &bound)));
                     float(var)
                 })
                 .collect();
-            let sums = product(nest, &self.left, &column, &mut named);
+            let sums = product(nest, &self.left.table, &column, &mut named);
             half.iter_mut().zip(sums).for_each(|(done, sum)| done.push(sum));
         }
         let mut stores = vec![];
-        for (i, row) in half.iter().enumerate() {
-            let sums = product(nest, &self.right, row, &mut named);
+        for (i, row) in half.into_iter().enumerate() {
+            let sums = match &self.right {
+                Some(side) => product(nest, &side.table, &row, &mut named),
+                None => row,
+            };
             for (j, sum) in sums.into_iter().enumerate() {
                 stores.push(store(i as i64, j as i64, sum));
             }

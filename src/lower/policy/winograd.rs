@@ -11,30 +11,46 @@ const PER_WORD: i64 = 8;
 /// one, read by the next.
 const PER_ELEMENT: i64 = 2;
 
-/// Results on each side of a tile, where a convolution of 3x3 windows is worth computing by tiles.
-/// `x` and `w` are the extents of its operands.
-pub fn winograd_tile(attrs: &ConvAttrs, x: &[Expr], w: &[Expr]) -> Option<i64> {
-    let three = |d: &Expr| d.as_int() == Some(3);
-    let plain = attrs.groups == 1
-        && attrs.strides.iter().chain(&attrs.dilations).all(|n| *n == 1)
-        && w.len() == 4
-        && w[2..].iter().all(three);
-    if !plain {
+/// Longest sides of tiles: of one direction, and of two. What is longer has larger errors.
+const LONGEST: [i64; 2] = [8, 6];
+
+/// Results on each side of a tile, where a convolution of windows of 3 or 5 in one direction or
+/// both is worth computing by tiles; a side without a window has one. `x` and `w` are the extents
+/// of its operands.
+pub fn winograd_tile(attrs: &ConvAttrs, x: &[Expr], w: &[Expr]) -> Option<[i64; 2]> {
+    let step = attrs.strides.iter().chain(&attrs.dilations).all(|n| *n == 1);
+    let [co, ci, taps @ ..] = &w.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>()?[..] else {
         return None;
-    }
-    let (co, ci) = (w[0].as_int()?, w[1].as_int()?);
+    };
+    let (true, 1, &[high, wide]) = (step, attrs.groups, taps) else { return None };
     let extent = |d: usize| {
         let known = x[d + 2].as_int().unwrap_or(UNKNOWN_EXTENT);
-        (known + attrs.pads_begin[d] + attrs.pads_end[d] - 2).max(0)
+        (known + attrs.pads_begin[d] + attrs.pads_end[d] - (taps[d] - 1)).max(0)
     };
     let (h, w) = (extent(0), extent(1));
-    let direct = ci * co * 9 * (h * w + PER_WORD);
-    let by_tiles = |m: i64| {
-        let (side, tiles) = (m + 2, ((h + m - 1) / m) * ((w + m - 1) / m));
-        let products = side * side * ci * co * (tiles + PER_WORD);
-        // A transform takes about as many operations per element as its side is long.
-        products + side * side * (ci + co) * tiles * (side + 2 * PER_ELEMENT)
+    let direct = ci * co * high * wide * (h * w + PER_WORD);
+    let by_tiles = |[m, n]: [i64; 2]| {
+        let (rows, columns) = (m + high - 1, n + wide - 1);
+        let tiles = ((h + m - 1) / m) * ((w + n - 1) / n);
+        let products = rows * columns * ci * co * (tiles + PER_WORD);
+        // A transform takes about as many operations per element as its sides are long, halved.
+        let transforms = (rows + columns) / 2 + 2 * PER_ELEMENT;
+        products + rows * columns * (ci + co) * tiles * transforms
     };
-    let best = [2, 4].into_iter().min_by_key(|m| by_tiles(*m))?;
-    (h >= best && w >= best && by_tiles(best) * 5 < direct * 4).then_some(best)
+    let results = |taps| match taps {
+        1 => &[1][..],
+        3 | 5 => &[2, 4][..],
+        _ => &[],
+    };
+    let both = results(high).iter().flat_map(|m| results(wide).iter().map(|n| [*m, *n]));
+    let sides = |[m, n]: [i64; 2]| [m + high - 1, n + wide - 1];
+    let fits = |tile: &[i64; 2]| {
+        let tiled = sides(*tile).into_iter().filter(|side| *side > 1);
+        let longest = tiled.clone().count().checked_sub(1).map(|n| LONGEST[n]);
+        longest.is_some_and(|longest| tiled.clone().all(|side| side <= longest))
+            && h >= tile[0]
+            && w >= tile[1]
+    };
+    let best = both.filter(fits).min_by_key(|tile| by_tiles(*tile))?;
+    (by_tiles(best) * 5 < direct * 4).then_some(best)
 }

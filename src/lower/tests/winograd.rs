@@ -10,18 +10,19 @@ use reflex_lower::policy::schedule_explained;
 use reflex_tir::codegen::Target;
 use reflex_tir::{DType, Expr};
 
-fn attrs(kernel: i64) -> ConvAttrs {
+fn attrs(window: [i64; 2]) -> ConvAttrs {
+    let around = window.map(|n| n / 2).to_vec();
     ConvAttrs {
         strides: vec![1; 2],
-        pads_begin: vec![kernel / 2; 2],
-        pads_end: vec![kernel / 2; 2],
+        pads_begin: around.clone(),
+        pads_end: around,
         dilations: vec![1; 2],
         groups: 1,
     }
 }
 
-/// A pointwise convolution (whose result is stored in blocks), then one of 3x3 windows; with a
-/// bias, a residual and a SiLU where `rich`.
+/// A pointwise convolution (whose result is stored in blocks), then one of windows as `weights`
+/// has them; with a bias, a residual and a SiLU where `rich`.
 fn network(
     channels: [i64; 3],
     weights: [&Literal; 2],
@@ -34,16 +35,17 @@ fn network(
     let shape = vec![dim(dims[0], "n"), channels[0].into(), dim(dims[1], "h"), dim(dims[2], "w")];
     let x = b.param("x", TensorType::new(DType::F32, shape));
     let [first, second] = weights.map(|w| b.constant(w.clone()));
-    let mid = b.emit1(Op::Conv(attrs(1)), &[x, first]).unwrap();
+    let mid = b.emit1(Op::Conv(attrs([1, 1])), &[x, first]).unwrap();
     let bias = b.constant(f32s(&[channels[2]], 5));
     let args = if rich { vec![mid, second, bias] } else { vec![mid, second] };
-    let mut y = b.emit1(Op::Conv(attrs(3)), &args).unwrap();
+    let window = attrs([weights[1].shape()[2], weights[1].shape()[3]]);
+    let mut y = b.emit1(Op::Conv(window), &args).unwrap();
     if rich {
         let gate = b.emit1(Op::Unary(Unary::Sigmoid), &[y]).unwrap();
         y = b.emit1(Op::Binary(Binary::Mul), &[y, gate]).unwrap();
         y = b.emit1(Op::Binary(Binary::Add), &[y, mid]).unwrap();
         let last = b.constant(scaled(&[16, channels[2], 1, 1], 9));
-        y = b.emit1(Op::Conv(attrs(1)), &[y, last]).unwrap();
+        y = b.emit1(Op::Conv(attrs([1, 1])), &[y, last]).unwrap();
     }
     b.finish(vec![y], vec!["y".into()]);
     module
@@ -79,21 +81,46 @@ fn convolutions_by_tiles_answer_as_the_graph_does() {
     let wide = Target::host().vector_bytes >= 32;
     // Large images take tiles of 4, small ones of 2; what is not known counts as large.
     let cases = [
-        ([16, 32, 32], [13, 18], [None; 3]),
-        ([16, 48, 48], [8, 9], [Some(1), Some(8), Some(9)]),
-        ([16, 32, 32], [2, 7], [None; 3]),
+        ([16, 32, 32], [13, 18], [None; 3], [3, 3]),
+        ([16, 48, 48], [8, 9], [Some(1), Some(8), Some(9)], [3, 3]),
+        ([16, 32, 32], [2, 7], [None; 3], [3, 3]),
+        ([16, 48, 48], [11, 6], [None; 3], [3, 1]),
+        ([16, 48, 48], [3, 13], [None; 3], [1, 5]),
+        ([16, 32, 32], [9, 10], [None; 3], [5, 5]),
+        ([16, 48, 48], [9, 10], [None; 3], [5, 3]),
     ];
-    for (channels, [h, w], dims) in cases {
+    for (channels, [h, w], dims, [r, s]) in cases {
         let weights = [
             scaled(&[channels[1], channels[0], 1, 1], 1),
-            scaled(&[channels[2], channels[1], 3, 3], 2),
+            scaled(&[channels[2], channels[1], r, s], 2),
         ];
         let [first, second] = &weights;
         let module = network(channels, [first, second], dims, true);
         if wide {
-            assert_eq!(by_tiles(&module), 2, "{channels:?} {h} {w}");
+            assert_eq!(by_tiles(&module), 2, "{channels:?} {h} {w} {r} {s}");
         }
         agree(&module, &[f32s(&[1, channels[0], h, w], 3)]);
+    }
+}
+
+/// Between tensors that are plain: read and written otherwise, an image is copied into blocks.
+#[test]
+fn plain_images_are_copied_into_blocks() {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let shape = vec![Expr::var(b.sym("n")), Expr::var(b.sym("l")), Expr::i64(64), Expr::i64(1)];
+    let x = b.param("x", TensorType::new(DType::F32, shape));
+    let w = b.constant(scaled(&[96, 64, 5, 1], 4));
+    let x = b.emit1(Op::Transpose(vec![0, 2, 1, 3]), &[x]).unwrap();
+    let mut window = attrs([5, 1]);
+    (window.pads_begin, window.pads_end) = (vec![0, 0], vec![0, 0]);
+    let y = b.emit1(Op::Conv(window), &[x, w]).unwrap();
+    b.finish(vec![y], vec!["y".into()]);
+    if Target::host().vector_bytes >= 32 {
+        assert_eq!(by_tiles(&module), 2);
+    }
+    for length in [6, 9, 32] {
+        agree(&module, &[f32s(&[2, length, 64, 1], 3)]);
     }
 }
 
@@ -102,11 +129,12 @@ fn convolutions_by_tiles_answer_as_the_graph_does() {
 #[test]
 fn the_error_is_near_that_of_float32() {
     let (ci, co) = (64i64, 32i64);
-    for (h, w) in [(12i64, 12i64), (8, 8)] {
+    let cases = [(12, 12, 3, 3), (8, 8, 3, 3), (6, 24, 1, 5), (6, 24, 1, 3), (12, 12, 5, 5)];
+    for (h, w, r, s) in cases {
         let mut identity = vec![0.0f32; (ci * ci) as usize];
         (0..ci as usize).for_each(|n| identity[n * ci as usize + n] = 1.0);
         let identity = Literal::from_f32(vec![ci, ci, 1, 1], &identity);
-        let weights = f32s(&[co, ci, 3, 3], 7);
+        let weights = f32s(&[co, ci, r, s], 7);
         let module =
             network([ci, ci, co], [&identity, &weights], [Some(1), Some(h), Some(w)], false);
         let x = f32s(&[1, ci, h, w], 8);
@@ -119,11 +147,13 @@ fn the_error_is_near_that_of_float32() {
         for (n, got) in got.iter().enumerate() {
             let (o, y, z) = (n as i64 / (h * w), n as i64 / w % h, n as i64 % w);
             let (mut exact, mut size, mut sum) = (0.0f64, 0.0f64, 0.0f32);
-            for at in 0..ci * 9 {
-                let (c, i, j) = (at / 9, y + at / 3 % 3 - 1, z + at % 3 - 1);
+            for at in 0..ci * r * s {
+                let (c, i, j) = (at / (r * s), y + at / s % r - r / 2, z + at % s - s / 2);
                 if (0..h).contains(&i) && (0..w).contains(&j) {
-                    let (a, b) =
-                        (x[((c * h + i) * w + j) as usize], weights[(o * ci * 9 + at) as usize]);
+                    let (a, b) = (
+                        x[((c * h + i) * w + j) as usize],
+                        weights[(o * ci * r * s + at) as usize],
+                    );
                     exact += f64::from(a) * f64::from(b);
                     size += (f64::from(a) * f64::from(b)).abs();
                     sum = a.mul_add(b, sum);
@@ -133,6 +163,11 @@ fn the_error_is_near_that_of_float32() {
             plain = plain.max((f64::from(sum) - exact).abs() / size);
         }
         let near = tiles <= 8.0 * f64::from(f32::EPSILON) && tiles <= 8.0 * plain;
-        assert!(near, "{h}x{w}: {tiles:e} by tiles, {plain:e} in order");
+        println!(
+            "{h}x{w}, {r}x{s}: {:.2} and {:.2} of 2^-20",
+            tiles * 1048576.0,
+            plain * 1048576.0
+        );
+        assert!(near, "{h}x{w}, {r}x{s}: {tiles:e} by tiles, {plain:e} in order");
     }
 }
