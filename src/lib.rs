@@ -31,6 +31,7 @@ mod program;
 mod session;
 mod signature;
 mod specialise;
+mod tiers;
 
 pub mod conformance;
 pub mod memory;
@@ -60,6 +61,7 @@ pub use reflex_vm::profile::Profile;
 pub use reflex_vm::session::{Canceller, SavedResult};
 pub use session::{Outputs, Session, Timing, TimingOptions};
 pub use signature::{Dim, Port, Signature};
+pub use tiers::{TierCode, Tiers};
 
 /// The README's examples.
 #[cfg(doctest)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use reflex_cranelift::{CraneliftTier, TierOptions, Unfit};
+use reflex_cranelift::{CraneliftTier, Disassemble, TierOptions, Unfit};
 use reflex_lower::compile::Compiled;
 use reflex_lower::pipeline::Cpu;
 use reflex_runtime::alloc::device::AllocatorKind;
@@ -27,6 +27,7 @@ use crate::policy::{SavedCode, TierPolicy, Tiering};
 use crate::session::extents::Extents;
 use crate::session::{KernelOperations, OutputNames, Session};
 use crate::specialise::Specialiser;
+use crate::tiers::{TierCode, Tiers};
 use crate::{Dim, ModelInfo, Signature, foreign};
 
 /// A loaded model. Cloning shares it.
@@ -395,36 +396,30 @@ impl Program {
     /// were taken, functions compiled whole, reasons not to compile. Empty before the first
     /// session that may compile.
     pub fn tiers(&self) -> String {
-        self.tiers_of(None)
+        self.tiers_of(None, TierCode::Hide).to_string()
     }
 
     /// [`Program::tiers`] with what a session has counted.
-    pub(crate) fn tiers_of(&self, session: Option<&vm::Session>) -> String {
+    pub(crate) fn tiers_of(&self, session: Option<&vm::Session>, code: TierCode) -> Tiers {
         let tier = self.0.tier.get().and_then(|tier| tier.as_ref().ok());
         let Some(Tier { cranelift, saved }) = tier else {
             let off = self.0.policy.tiering == Tiering::Off;
-            return if off { "tiering is off\n".to_owned() } else { String::new() };
+            return Tiers { off, ..Tiers::default() };
         };
-        let mut text = cranelift.describe(&self.0.vm, session);
-        text += &self.0.specialiser.as_ref().map(|s| s.to_string()).unwrap_or_default();
-        if let Some(Err(unfit)) = saved {
-            text += &format!("saved code is not used, since {unfit}\n");
+        let assembly = |code: &[u8], address: usize| {
+            let mut text = String::new();
+            crate::disassemble::function(&mut text, code, address as u64);
+            text
+        };
+        let show: Option<Disassemble<'_>> = (code == TierCode::Show).then_some(&assembly);
+        Tiers {
+            off: false,
+            code: Some(cranelift.overview(&self.0.vm, session, show)),
+            extents: self.0.specialiser.as_ref().map(|s| s.to_string()),
+            saved_code_unused: saved
+                .as_ref()
+                .and_then(|fits| Some(fits.as_ref().err()?.to_string())),
         }
-        text
-    }
-
-    /// Machine code of what the tiers made so far, as assembly with a heading each.
-    pub fn tier_assembly(&self) -> String {
-        let tier = self.0.tier.get().and_then(|tier| tier.as_ref().ok());
-        let traces = tier.map(|tier| tier.cranelift.traces(&self.0.vm)).unwrap_or_default();
-        let mut text = String::new();
-        for trace in &traces {
-            if let Some((address, code)) = trace.machine_code() {
-                text += &trace.text.to_string();
-                crate::disassemble::function(&mut text, &code, address as u64);
-            }
-        }
-        text
     }
 
     /// Assembly of a kernel.

@@ -19,6 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::npz::Array;
 use crate::options::Mode;
 use crate::program::{Prepared, Program};
+use crate::tiers::{TierCode, Tiers};
 use extents::{Extents, Route};
 
 pub(crate) mod extents;
@@ -181,8 +182,8 @@ impl Session {
     }
 
     /// What the tiers made of a program, and what this session has counted of it.
-    pub fn tiers(&self, program: &Program) -> String {
-        program.tiers_of(Some(&self.vm))
+    pub fn tiers(&self, program: &Program, code: TierCode) -> Tiers {
+        program.tiers_of(Some(&self.vm), code)
     }
 
     /// Runs `body` with the session's threads and floating-point state, and puts the host's

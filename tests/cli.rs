@@ -233,6 +233,53 @@ fn inspect_shows_every_form() {
     refused(&reflex(dir.path(), &["inspect", "add.onnx", "--schedule", "sub"]), &["sub", "add"]);
 }
 
+/// `--tiers` says per function what was counted, traced, left, compiled, evicted and why not, as
+/// text and as JSON; `--tiers-code` adds traces and assembly.
+#[test]
+fn inspect_shows_what_tiers_do() {
+    let dir = folder();
+    let shown = |args: &[&str], tier: &str| {
+        let always = ["inspect", "add.onnx", "--runs", "40", "--tier", tier];
+        let output = reflex(dir.path(), &[&always, args].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let json = |args: &[&str], tier: &str| -> serde_json::Value {
+        serde_json::from_str(&shown(&[args, &["--json"]].concat(), tier)).expect("JSON")
+    };
+    let place = |tiers: &serde_json::Value| tiers["code"]["functions"][0]["places"][0].clone();
+    let counted = place(&json(&["--tiers"], "threshold=50"));
+    assert_eq!(counted["arrivals"], serde_json::json!([40, 50]));
+
+    let eager = "threshold=5,compile=sync";
+    let text = shown(&["--tiers-code"], eager);
+    let lines =
+        ["entry: trace with", "guards, ", " bytes, ran ", "trace main@0", "exit0: main@", "ret"];
+    for part in lines.iter().chain(&["code: 4096 bytes of at most 67108864, 0 pieces evicted"]) {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+    assert!(!shown(&["--tiers"], eager).contains("trace main@0"));
+    let traced = place(&json(&["--tiers-code"], eager));
+    let trace = &traced["traces"][0];
+    assert!(trace["assembly"].as_str().is_some_and(|code| code.contains("ret")), "{trace}");
+    assert!(trace["exits"].as_array().is_some_and(|exits| !exits.is_empty()), "{trace}");
+    assert!(trace["runs"].as_u64() > Some(30) && trace["code_bytes"].as_u64() > Some(0), "{trace}");
+    assert_eq!((&traced["recorded"], &traced["evicted"]), (&1.into(), &0.into()));
+    assert!(
+        json(&["--tiers"], eager)["code"]["functions"][0]["places"][0]["traces"][0]
+            .get("assembly")
+            .is_none()
+    );
+
+    let full = place(&json(&["--tiers"], "threshold=5,compile=sync,code=0"));
+    assert!(full["not_compiled"]["code-memory-full"].as_u64() > Some(0), "{full}");
+    let whole = json(&["--tiers-code", "--mode", "compiled"], eager);
+    let whole = &whole["code"]["functions"][0]["whole"][0];
+    assert!(whole["assembly"].as_str().is_some_and(|code| code.contains("ret")), "{whole}");
+    assert_eq!(json(&["--tiers"], "off")["off"], true);
+    refused(&reflex(dir.path(), &["inspect", "add.onnx", "--json"]), &["--json", "--tiers"]);
+}
+
 /// When code is compiled is up to the policy: a flag, or the environment.
 #[test]
 fn tier_policies_are_followed() {

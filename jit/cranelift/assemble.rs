@@ -122,6 +122,7 @@ pub(crate) struct Published {
     _announced: Option<Registered>,
     code: Code,
     pub(crate) share: Arc<Share>,
+    len: usize,
     offsets: Vec<usize>,
 }
 
@@ -138,7 +139,7 @@ impl Published {
 
     /// All of the code.
     pub(crate) fn text(&self) -> &[u8] {
-        self.code.instructions()
+        self.code.instructions().get(..self.len).unwrap_or_default()
     }
 
     /// A copy of all of the code, and where it is.
@@ -148,7 +149,7 @@ impl Published {
 
     /// Bytes of code.
     pub(crate) fn size(&self) -> usize {
-        self.code.text().len()
+        self.len
     }
 }
 
@@ -271,7 +272,7 @@ impl Assembler {
         draft.bytes_mut()[at..at + text.len()].copy_from_slice(&text);
         let code = draft.publish()?;
         let announced = announce(&*self.isa, &label, code.text(), &generated)?;
-        Ok(Published { _announced: announced, code, share, offsets })
+        Ok(Published { _announced: announced, code, share, len: text.len(), offsets })
     }
 }
 

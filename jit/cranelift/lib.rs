@@ -23,6 +23,7 @@ mod force;
 mod frames;
 mod glue;
 mod image;
+mod overview;
 mod raw;
 mod recycle;
 mod report;
@@ -36,5 +37,8 @@ mod worker;
 pub use error::JitError;
 pub use force::ForcedExits;
 pub use image::Unfit;
+pub use overview::{
+    Disassemble, FunctionOverview, Overview, PlaceOverview, TraceOverview, WholeOverview,
+};
 pub use report::{CodeReport, TraceReport};
 pub use tier::{Compiling, CraneliftTier, TierOptions};

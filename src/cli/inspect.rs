@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use reflex::{Engine, Mode, Program, Result, Session};
+use reflex::{Engine, Error, Mode, Result, TierCode, Tiers};
 
 use super::EngineArgs;
 use super::inputs::InputArgs;
@@ -24,6 +24,9 @@ pub struct InspectArgs {
     /// With `--tiers`: how VM functions run meanwhile.
     #[arg(long, default_value = "tiered", value_name = "bytecode|compiled|tiered")]
     mode: Mode,
+    /// With `--tiers` or `--tiers-code`: print JSON.
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     inputs: InputArgs,
 }
@@ -43,10 +46,10 @@ struct What {
     /// Sizes and counts.
     #[arg(long)]
     stats: bool,
-    /// What the tiers make of the program while it runs: traces, guards, exits, reasons.
+    /// What the tiers make of the program while it runs: traces, guards, exits, evictions, reasons.
     #[arg(long)]
     tiers: bool,
-    /// The same with the traces and their machine code.
+    /// The same with traces as text, and with all machine code as assembly.
     #[arg(long)]
     tiers_code: bool,
     /// TVMScript: a script as it was read, a model as it was imported.
@@ -66,6 +69,9 @@ struct What {
 /// Runs the command.
 pub fn run(args: &InspectArgs) -> Result<ExitCode> {
     let engine = args.engine.engine()?;
+    if args.json && !(args.what.tiers || args.what.tiers_code) {
+        return Err(Error::input("--json goes with --tiers or --tiers-code"));
+    }
     let text = match &args.what {
         What { after: Some(pass), .. } => engine.dump_after(&args.model, pass)?,
         What { schedule: Some(func), .. } => engine.dump_schedule(&args.model, func)?,
@@ -74,13 +80,12 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
         What { python: true, .. } => engine.load(&args.model)?.as_python(),
         What { rust: true, .. } => engine.load(&args.model)?.as_rust(),
         What { stats: true, .. } => engine.load(&args.model)?.stats(),
-        What { tiers: true, .. } => {
-            let (program, session) = warmed(&engine, args)?;
-            session.tiers(&program)
-        }
-        What { tiers_code: true, .. } => {
-            let (program, session) = warmed(&engine, args)?;
-            session.tiers(&program) + &program.tier_assembly()
+        What { tiers: true, .. } | What { tiers_code: true, .. } => {
+            let tiers = tiers(&engine, args)?;
+            match args.json {
+                true => serde_json::to_string(&tiers).expect("plain data"),
+                false => tiers.to_string(),
+            }
         }
         _ => engine.load(&args.model)?.as_text(),
     };
@@ -88,13 +93,14 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The program after `main` has run, and the session that ran it.
-fn warmed(engine: &Engine, args: &InspectArgs) -> Result<(Program, Session)> {
+/// What the tiers have made after `main` has run.
+fn tiers(engine: &Engine, args: &InspectArgs) -> Result<Tiers> {
     let program = engine.load(&args.model)?;
     let prepared = program.prepare("main", &args.inputs.feed(&program, "main")?)?;
     let mut session = program.session(args.mode)?;
     for _ in 0..args.runs {
         session.call(&prepared)?;
     }
-    Ok((program, session))
+    let code = if args.what.tiers_code { TierCode::Show } else { TierCode::Hide };
+    Ok(session.tiers(&program, code))
 }

@@ -89,7 +89,7 @@ fn an_exit_that_is_often_taken_gets_a_bridge() {
         assert_eq!(bridge.bridge.map(|(trace, _)| trace), Some(root.number));
         assert!(bridge.runs() > 0, "the exit goes to its bridge");
         assert!(tier.functions(&program).is_empty(), "nothing is compiled whole");
-        let text = tier.describe(&program, Some(&session));
+        let text = tier.overview(&program, Some(&session), None).to_string();
         assert!(text.contains("entry: bridge from main@1 with"), "{text}");
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
 use reflex_runtime::function::{self, Function};
@@ -57,6 +58,10 @@ type Loaded = (Arc<Program>, Arc<CraneliftTier>);
 type Hook = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 fn load(text: &str, limit: usize, hooks: &[(&str, Hook)]) -> Loaded {
+    load_with(text, limit, hooks, Compiling::AtOnce)
+}
+
+fn load_with(text: &str, limit: usize, hooks: &[(&str, Hook)], compiling: Compiling) -> Loaded {
     let int = |f: fn(i64, i64) -> i64| {
         Function::new(move |args| {
             Ok(Any::from(f(function::arg(args, 0)?, function::arg(args, 1)?)))
@@ -76,7 +81,8 @@ fn load(text: &str, limit: usize, hooks: &[(&str, Hook)]) -> Loaded {
         threshold: 2,
         exit_threshold: 4,
         code_limit: limit,
-        compiling: Compiling::AtOnce,
+        compiling,
+        settle: Duration::ZERO,
         ..TierOptions::default()
     };
     let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
@@ -125,9 +131,9 @@ fn the_coldest_trace_makes_room() {
     assert_eq!(traced(&loaded), [f0, f2]);
     assert_eq!(tier.evictions(program), 1);
     assert_eq!(program.bailouts().get("code-memory-full"), Some(&1));
-    let text = tier.describe(program, None);
+    let text = tier.overview(program, None, None).to_string();
     assert!(text.contains("entry: evicted 1 times"), "{text}");
-    assert!(text.contains("4096 bytes, ran 8 times, evicted"), "{text}");
+    assert!(text.contains(" bytes, ran 8 times, evicted"), "{text}");
     assert!(text.contains("code: 8192 bytes of at most 8192, 1 pieces evicted"), "{text}");
     // It comes back once it is hot again, after its wait; the limit holds throughout.
     for _ in 0..20 {
@@ -188,7 +194,7 @@ fn down(bottom: &str, depth: i64) -> Vec<bool> {
         assert_eq!(call(&mut session, "down", depth), depth + 100);
     }
     let functions = tier.functions(program);
-    assert!(functions.iter().any(|code| code.evicted()), "{}", tier.describe(program, None));
+    assert!(functions.iter().any(|code| code.evicted()), "{}", tier.overview(program, None, None));
     for code in functions.iter().filter(|code| code.evicted()) {
         assert!(code.machine_code().is_none(), "nobody is inside");
     }
@@ -207,4 +213,28 @@ fn frames_go_on_when_the_code_of_their_function_is_gone() {
         let direct = "@bottom() regs=1:\n  call  both in: dst: %0\n  ret   %0\n";
         assert!(down(direct, depth).contains(&true), "depth {depth}");
     }
+}
+
+#[test]
+fn sessions_come_and_go_while_code_does() {
+    let bottom = "@bottom() regs=1:\n  call  add in: i3, i4 dst: %0\n  ret   %0\n";
+    let text = format!("{}{DOWN}{bottom}", adders(5));
+    let (program, tier) = load_with(&text, 2 * PAGE, &[], Compiling::Background);
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let program = &program;
+            scope.spawn(move || {
+                for round in 0..40 {
+                    let mut session = session(program);
+                    for at in 0..12 {
+                        add(&mut session, (round + at / 3 + thread) % 5, 4);
+                        assert_eq!(call(&mut session, "down", 70 + at), 77 + at);
+                    }
+                }
+            });
+        }
+    });
+    tier.wait();
+    assert!(tier.code_bytes().0 <= 2 * PAGE);
+    assert!(tier.evictions(&program) > 0, "{}", tier.overview(&program, None, None));
 }

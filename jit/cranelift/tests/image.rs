@@ -84,7 +84,7 @@ fn saved_code_runs_and_nothing_is_translated() {
         }
     }
     assert_eq!((tier.saved(&program).0, tier.translated()), (1, 0));
-    assert!(tier.describe(&program, None).contains("saved code"));
+    assert!(tier.overview(&program, None, None).to_string().contains("saved code"));
 }
 
 #[test]
