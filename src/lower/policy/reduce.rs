@@ -50,8 +50,8 @@ fn along_rows(nest: &Nest<'_>, stage: &Stage, lanes: i64) -> bool {
     stage.spatial.is_empty() || (long && reduced > spatial)
 }
 
-/// How many of a reduction's operands have neighbours along its last spatial axis, and how many
-/// along its last reduction axis.
+/// How many of a stage's operands have neighbours along its last spatial axis, and how many along
+/// its last reduction axis. Of a reduction, those that stay the same for a result do not count.
 pub fn contiguous(func: &PrimFunc, stage: &Stage) -> (usize, usize) {
     let vars: Vec<_> = stage.spatial.iter().chain(&stage.reduce).map(|a| a.var).collect();
     let (mut accesses, mut pinned) = (vec![], vec![false; vars.len()]);
@@ -59,6 +59,9 @@ pub fn contiguous(func: &PrimFunc, stage: &Stage) -> (usize, usize) {
         Expr::constant(0.0, func.buffers[stage.buffer].dtype)
     });
     note_accesses(func, &element, &vars, &mut accesses, &mut pinned);
+    let reduced = stage.spatial.len()..vars.len();
+    let varies = |a: &Linear| a.coefficients[reduced.clone()].iter().any(|c| c.as_int() != Some(0));
+    accesses.retain(|a| reduced.is_empty() || varies(a));
     let count = |at: Option<usize>| {
         let step = |a: &&Linear| at.is_some_and(|at| a.coefficients[at].as_int() == Some(1));
         accesses.iter().filter(step).count()

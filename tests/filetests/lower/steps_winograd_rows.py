@@ -1,0 +1,30 @@
+# after: steps
+from typing import TypeVar
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+n = TypeVar("n")
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((n, 40, 32, 1), dtype="float32")) -> R.Tensor((n, 48, 36, 1), dtype="float32"):
+        w: R.Tensor((48, 32, 5, 1), dtype="float32") = R.zeros(R.shape([48, 32, 5, 1]), dtype="float32")
+        t: R.Tensor((n, 32, 40, 1), dtype="float32") = R.permute_dims(x, axes=[0, 2, 1, 3])
+        c: R.Tensor((n, 48, 36, 1), dtype="float32") = R.nn.conv2d(t, w)
+        return c
+# ----
+conv
+  step  pad: v_i1 taken apart by 16
+  step  input_tiles: v_i4 taken apart by 16
+  step  output_tiles: v_i1 taken apart by 16
+  step  bias: v_i1 taken apart by 16
+  step  input_tiles: tables of 8x8 unrolled, vectors of 16 lanes
+  step  products: tile of 6 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (v_i1, v_i0), columns inside; threads share the outermost loop
+  step  output_tiles: tables of 4x8 unrolled, vectors of 16 lanes
+  stage pad: map
+  stage input_tiles: tables
+  stage products: gemm
+  stage output_tiles: tables
+  stage bias: map
+transpose
+  stage transpose: map
