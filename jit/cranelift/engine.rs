@@ -269,7 +269,7 @@ impl Engine {
             force: self.force.clone(),
             exits: Arc::clone(&exits),
             exit_threshold: self.exit_threshold,
-            recipes: Arc::new(Recipes::of(&trace)),
+            recipes: Arc::new(Recipes::of(program, &trace)),
         };
         let label = format!("reflex trace {}@{}", trace.frames[0].name, trace.start_pc);
         let mut unit = self.assembler.unit(label);

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use reflex_cranelift::{Compiling, CraneliftTier, TierOptions, TraceReport};
+use reflex_runtime::array::Array;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{self, Function};
@@ -37,7 +38,11 @@ fn library() -> HashMap<String, Function> {
         Ok(Any::from(f64::from(tensor.to_vec::<f32>()?[0])))
     });
     let (add, lt) = (int(i64::wrapping_add), int(|a, b| i64::from(a < b)));
-    [("add", add), ("lt", lt), ("fail", fail), ("first", first)]
+    let count = Function::new(|args| {
+        let tuple: Array = function::arg(args, 0)?;
+        Ok(Any::from(tuple.len() as i64))
+    });
+    [("add", add), ("lt", lt), ("fail", fail), ("first", first), ("count", count)]
         .map(|(name, function)| (name.to_owned(), function))
         .into()
 }

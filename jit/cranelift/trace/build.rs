@@ -119,8 +119,18 @@ impl Builder {
     /// The recorded trace.
     pub(crate) fn finish(self, end: End) -> Trace {
         let Self { start, frames, code, exits, vars, .. } = self;
-        let (before, objects) = (Vec::new(), Vec::new());
-        Trace { start_pc: start.pc, frames, before, code, exits, end, vars, objects, arena: 0 }
+        Trace {
+            start_pc: start.pc,
+            frames,
+            before: Vec::new(),
+            code,
+            exits,
+            end,
+            vars,
+            objects: Vec::new(),
+            held: 0,
+            arena: 0,
+        }
     }
 
     /// Records the operation that is about to run.

@@ -7,13 +7,14 @@
 mod arena;
 mod calls;
 mod exits;
+mod held;
 
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::sync::Arc;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
+use cranelift_codegen::ir::{Block, InstBuilder, StackSlot, Value, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, type_index};
 use reflex_vm::abi::{RESUME, SESSION_CELLS, SESSION_CONSTS, SessionAbi, callback};
@@ -26,7 +27,7 @@ use super::ir::{Arg, End, ExitId, FrameId, Ins, Place, Plain, Trace, Var};
 use super::materialise::Recipes;
 use crate::assemble::{Unit, UnitFunc};
 use crate::bridge::Exits;
-use crate::emit::{Emit, Slot, trusted};
+use crate::emit::{Bits, Emit, Slot, trusted};
 use crate::force::ForcedExits;
 use crate::glue::native_signature;
 
@@ -65,6 +66,8 @@ pub(crate) fn translate(
         plain_exits: HashMap::new(),
         head: start,
         arena: None,
+        held: vec![None; trace.held as usize],
+        buffer: None,
     };
     writer.whole()?;
     writer.e.b.seal_all_blocks();
@@ -101,6 +104,10 @@ struct Writer<'f, 't> {
     head: Block,
     /// The storage that the trace's own storages lie in, while the session does not have it.
     arena: Option<Value>,
+    /// Owned values in machine registers, and their types where these are known.
+    held: Vec<Option<(Bits, Option<i32>)>>,
+    /// Where they are put for those who want addresses.
+    buffer: Option<StackSlot>,
 }
 
 fn internal(what: &str) -> Bailout {
@@ -309,6 +316,14 @@ impl Writer<'_, '_> {
                 let slot = self.result_slot(*frame)?;
                 self.e.release(slot);
             }
+            Ins::Hold { held, src, tag, last } => self.hold(*held, (*src, *tag), *last),
+            Ins::HoldAgain { held, of } => self.hold_again(*held, *of)?,
+            Ins::Unhold { dst, held } => {
+                let (value, _) = self.held(*held)?;
+                let slot = self.slot(*dst);
+                self.e.store_any(slot, value);
+            }
+            Ins::DropHeld { held } => self.drop_held(*held)?,
         }
         Ok(())
     }

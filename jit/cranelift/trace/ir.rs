@@ -7,8 +7,9 @@
 
 mod object;
 mod print;
+mod reads;
 
-pub(crate) use object::{Object, ObjectId};
+pub(crate) use object::{Held, Item, Object, ObjectId};
 use reflex_runtime::abi::type_index;
 use reflex_vm::builtins::{Builtin, Runs};
 
@@ -140,6 +141,15 @@ pub(crate) enum Ins {
     Take { frame: FrameId, dst: Place },
     /// Gives up what is in the result slot.
     Drop { frame: FrameId },
+    /// A second reference to what is in a register, in machine registers; its only one when it is
+    /// the last, and the register is empty afterwards.
+    Hold { held: Held, src: Place, tag: Option<i32>, last: bool },
+    /// A second reference to such a value.
+    HoldAgain { held: Held, of: Held },
+    /// Moves such a value into an empty place.
+    Unhold { dst: Place, held: Held },
+    /// Gives up such a value.
+    DropHeld { held: Held },
 }
 
 impl Ins {
@@ -168,7 +178,11 @@ impl Ins {
             | Ins::Enter { .. }
             | Ins::Leave { .. }
             | Ins::Take { .. }
-            | Ins::Drop { .. } => None,
+            | Ins::Drop { .. }
+            | Ins::Hold { .. }
+            | Ins::HoldAgain { .. }
+            | Ins::Unhold { .. }
+            | Ins::DropHeld { .. } => None,
         }
     }
 
@@ -178,10 +192,13 @@ impl Ins {
             Ins::Captured { dst, .. }
             | Ins::Copy { dst, .. }
             | Ins::Store { dst, .. }
+            | Ins::Unhold { dst, .. }
             | Ins::Take { dst, .. } => [Some(dst), None],
             Ins::Move { dst, src } => [Some(dst), Some(src)],
             Ins::Allocate { dst, .. } => [dst, None],
-            Ins::Release { place, .. } | Ins::Give { place, .. } => [Some(place), None],
+            Ins::Release { place, .. }
+            | Ins::Give { place, .. }
+            | Ins::Hold { src: place, last: true, .. } => [Some(place), None],
             Ins::Tag { .. }
             | Ins::Is { .. }
             | Ins::Alike { .. }
@@ -196,6 +213,9 @@ impl Ins {
             | Ins::Builtin { .. }
             | Ins::Enter { .. }
             | Ins::Leave { .. }
+            | Ins::Hold { .. }
+            | Ins::HoldAgain { .. }
+            | Ins::DropHeld { .. }
             | Ins::Drop { .. } => [None, None],
         }
     }
@@ -204,7 +224,9 @@ impl Ins {
     /// they made.
     pub(crate) fn may_run_host_code(&self) -> bool {
         match self {
-            Ins::Packed { .. } | Ins::Invoke { .. } | Ins::Drop { .. } => true,
+            Ins::Packed { .. } | Ins::Invoke { .. } | Ins::Drop { .. } | Ins::DropHeld { .. } => {
+                true
+            }
             Ins::Builtin { builtin, .. } => builtin.runs() == Runs::Host,
             // Numbers of a shape die silently.
             Ins::Release { tag, .. } => *tag != Some(type_index::SHAPE),
@@ -226,6 +248,9 @@ impl Ins {
             | Ins::Store { .. }
             | Ins::Enter { .. }
             | Ins::Leave { .. }
+            | Ins::Hold { .. }
+            | Ins::HoldAgain { .. }
+            | Ins::Unhold { .. }
             | Ins::Take { .. } => false,
         }
     }
@@ -273,6 +298,8 @@ pub(crate) struct Exit {
     pub(crate) refund: u32,
     /// Registers that are not in their places.
     pub(crate) plain: Vec<(Place, Plain)>,
+    /// Registers that hold the same as others, which are in their places.
+    pub(crate) copies: Vec<(Place, Place)>,
     /// Registers that hold objects which the trace has not made.
     pub(crate) objects: Vec<(Place, ObjectId)>,
 }
@@ -290,6 +317,8 @@ pub(crate) struct Trace {
     pub(crate) vars: u32,
     /// Objects that are made at exits only.
     pub(crate) objects: Vec<Object>,
+    /// Values in machine registers that some of them own.
+    pub(crate) held: u32,
     /// Bytes that their storages lie in.
     pub(crate) arena: usize,
 }

@@ -8,6 +8,8 @@ mod escape;
 mod hoist_checks;
 mod join_moves;
 mod merge_charges;
+mod pair_counts;
+mod share_copies;
 mod sink_frames;
 
 use reflex_vm::program::Program;
@@ -17,10 +19,12 @@ use super::ir::Trace;
 type Pass = fn(&Program, &mut Trace);
 
 /// The passes, in order.
-const PASSES: [Pass; 6] = [
+const PASSES: [Pass; 8] = [
+    share_copies::share_copies,
     drop_checks::drop_checks,
     hoist_checks::hoist_checks,
     escape::escape,
+    pair_counts::pair_counts,
     sink_frames::sink_frames,
     merge_charges::merge_charges,
     join_moves::join_moves,

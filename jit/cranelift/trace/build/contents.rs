@@ -121,7 +121,8 @@ impl Builder {
             }
         }
         let frame = self.frame();
-        let exit = Exit { frame, pc, entered: frame, refund: 0, plain, objects: Vec::new() };
+        let (copies, objects) = (Vec::new(), Vec::new());
+        let exit = Exit { frame, pc, entered: frame, refund: 0, plain, copies, objects };
         if self.exits.last() != Some(&exit) {
             self.exits.push(exit);
         }

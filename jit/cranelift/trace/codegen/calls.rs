@@ -55,7 +55,8 @@ impl Writer<'_, '_> {
         let trace = self.trace;
         let at = &trace.exits[exit.0 as usize];
         let fine = self.e.b.ins().icmp_imm_s(IntCC::Equal, status, 0);
-        let in_place = at.plain.is_empty() && at.objects.is_empty() && self.arena.is_none();
+        let made = !at.copies.is_empty() || !at.objects.is_empty() || self.arena.is_some();
+        let in_place = at.plain.is_empty() && !made;
         if !(in_place && at.entered == at.frame && at.refund == 0) {
             let failed = self.exit(exit, leave);
             return self.e.require(fine, failed);

@@ -15,7 +15,7 @@ use super::{Leave, Writer, internal};
 use crate::bridge::Exits;
 use crate::emit::{Slot, trusted};
 use crate::force::ForcedExits;
-use crate::trace::ir::{Exit, ExitId, FrameId};
+use crate::trace::ir::{Arg, Exit, ExitId, FrameId};
 use crate::trace::materialise::Recipes;
 
 impl Writer<'_, '_> {
@@ -104,7 +104,10 @@ impl Writer<'_, '_> {
         for &(place, plain) in &at.plain {
             self.store(place, plain)?;
         }
-        let made = self.make_objects(exit);
+        for &(place, of) in &at.copies {
+            self.copy(place, Arg::Place(of, None))?;
+        }
+        let made = self.make_objects(exit)?;
         self.make_frames(at)?;
         self.put_arena();
         if at.refund > 0 {
@@ -126,18 +129,22 @@ impl Writer<'_, '_> {
     }
 
     /// Makes the objects that the trace has put off; the result is a status.
-    fn make_objects(&mut self, exit: ExitId) -> Option<Value> {
-        if self.trace.exits[exit.0 as usize].objects.is_empty() {
-            return None;
+    fn make_objects(&mut self, exit: ExitId) -> Result<Option<Value>, Bailout> {
+        let trace = self.trace;
+        let at = &trace.exits[exit.0 as usize];
+        if at.objects.is_empty() {
+            return Ok(None);
         }
+        let sources = self.put_sources(&trace.sources(at))?;
         let recipes = self.e.i64(Arc::as_ptr(&self.attached.recipes) as i64);
         let number = self.e.i32(i64::from(exit.0));
         let arena = self.arena.unwrap_or_else(|| self.e.i64(0));
-        let params = [types::I64, types::I32, types::I64, types::I64];
-        let args = [recipes, number, self.e.regs, arena];
+        let mut params = [types::I64; 6];
+        params[1] = types::I32;
+        let args = [recipes, number, self.e.session, self.e.regs, arena, sources];
         let make = Recipes::make as *const () as usize;
         let call = self.e.call_helper(make, &params, Some(types::I32), &args);
-        Some(self.e.b.inst_results(call)[0])
+        Ok(Some(self.e.b.inst_results(call)[0]))
     }
 
     /// A way out that makes nothing real; its block takes the operation that failed.

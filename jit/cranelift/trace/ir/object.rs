@@ -4,9 +4,15 @@ use std::fmt;
 
 use reflex_runtime::dtype::DType;
 
+use super::{Exit, Plain, Trace};
+
 /// An object that the trace does not make unless it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ObjectId(pub(crate) u32);
+
+/// An owned value in machine registers: an item of such an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Held(pub(crate) u32);
 
 /// How it is made.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +21,56 @@ pub(crate) enum Object {
     Storage { at: usize, bytes: usize },
     /// A compact tensor in a storage.
     Tensor { on: ObjectId, offset: usize, shape: Vec<i64>, dtype: DType },
+    /// A tuple.
+    Tuple { items: Vec<Item> },
+    /// A closure of a function of the program.
+    Closure { func: u32, captured: Vec<Item> },
+}
+
+impl Object {
+    /// What a tuple or closure refers to.
+    pub(crate) fn items(&self) -> &[Item] {
+        match self {
+            Object::Tuple { items } | Object::Closure { captured: items, .. } => items,
+            Object::Storage { .. } | Object::Tensor { .. } => &[],
+        }
+    }
+}
+
+/// What an object refers to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Item {
+    /// A value that nothing else owns.
+    Held(Held),
+    Plain(Plain),
+    /// An entry of the constant table.
+    Const(u32),
+    Object(ObjectId),
+}
+
+impl Trace {
+    /// What machine code knows of the objects of an exit: values in machine registers.
+    pub(crate) fn sources(&self, exit: &Exit) -> Vec<Item> {
+        let mut sources = Vec::new();
+        let mut seen: Vec<ObjectId> = Vec::new();
+        let mut work: Vec<ObjectId> = exit.objects.iter().map(|&(_, object)| object).collect();
+        while let Some(object) = work.pop() {
+            if seen.contains(&object) {
+                continue;
+            }
+            seen.push(object);
+            for &item in self.object(object).items() {
+                match item {
+                    Item::Object(object) => work.push(object),
+                    Item::Held(_) | Item::Plain(Plain::Var { .. }) if !sources.contains(&item) => {
+                        sources.push(item);
+                    }
+                    Item::Held(_) | Item::Plain(_) | Item::Const(_) => {}
+                }
+            }
+        }
+        sources
+    }
 }
 
 impl fmt::Display for ObjectId {
@@ -23,13 +79,39 @@ impl fmt::Display for ObjectId {
     }
 }
 
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "h{}", self.0)
+    }
+}
+
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Item::Held(held) => write!(f, "{held}"),
+            Item::Plain(plain) => write!(f, "{plain}"),
+            Item::Const(index) => write!(f, "c[{index}]"),
+            Item::Object(object) => write!(f, "{object}"),
+        }
+    }
+}
+
 impl fmt::Display for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Object::Storage { at, bytes } => write!(f, "storage of {bytes} bytes at {at}"),
+            Object::Storage { at, bytes } => return write!(f, "storage of {bytes} bytes at {at}"),
             Object::Tensor { on, offset, shape, dtype } => {
-                write!(f, "{dtype} tensor {shape:?} at {offset} in {on}")
+                return write!(f, "{dtype} tensor {shape:?} at {offset} in {on}");
             }
+            Object::Tuple { .. } => f.write_str("tuple (")?,
+            Object::Closure { func, .. } => write!(f, "closure of {func} (")?,
         }
+        for (at, item) in self.items().iter().enumerate() {
+            if at > 0 {
+                f.write_str(", ")?;
+            }
+            write!(f, "{item}")?;
+        }
+        f.write_str(")")
     }
 }

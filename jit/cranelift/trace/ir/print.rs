@@ -141,6 +141,13 @@ impl fmt::Display for Ins {
             Ins::Leave { frame } => write!(f, "leave f{}", frame.0),
             Ins::Take { dst, .. } => write!(f, "{dst} = result"),
             Ins::Drop { .. } => f.write_str("release result"),
+            Ins::Hold { held, src, tag, last } => {
+                let (word, src) = (if *last { "move" } else { "copy" }, Arg::Place(*src, *tag));
+                write!(f, "{held} = {word} {src}")
+            }
+            Ins::HoldAgain { held, of } => write!(f, "{held} = copy {of}"),
+            Ins::Unhold { dst, held } => write!(f, "{dst} = move {held}"),
+            Ins::DropHeld { held } => write!(f, "release {held}"),
         }
     }
 }
@@ -189,6 +196,9 @@ impl fmt::Display for Trace {
             }
             for (place, plain) in &exit.plain {
                 write!(f, "; {place} = {plain}")?;
+            }
+            for (place, of) in &exit.copies {
+                write!(f, "; {place} = copy {of}")?;
             }
             for (place, object) in &exit.objects {
                 write!(f, "; {place} = {object}")?;

@@ -1,27 +1,25 @@
-//! Storages and tensors that nobody else can see are not made.
+//! Objects that nobody else can see are not made.
 //!
-//! An object that the trace allocates, gives up and shows to nothing but raw kernels has no use but
-//! the address of its data, which is planned (`arena`). Such an object becomes a recipe: registers
-//! that hold it are written down with each exit, which makes it when it is taken. An object that
-//! reaches a packed call, a result, the next iteration or other code is made as before, and so is
-//! the storage under it. A storage that an exit makes keeps the arena, and the session gets another.
+//! A storage or tensor that the trace allocates, gives up and shows to nothing but raw kernels has
+//! no use but the address of its data, which is planned (`arena`); a tuple or closure that is only
+//! taken apart has no use but its items. Such an object becomes a recipe: registers that hold it are
+//! written down with each exit, which makes it when it is taken. An object that reaches a packed
+//! call, a result, the next iteration or other code is made as before, and so is the storage under
+//! it. A storage that an exit makes keeps the arena, and the session gets another.
 //!
 //! Whether an object escapes is found by trying: what turns out to be seen is made in the next try.
 
+mod items;
+mod memory;
+mod uses;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use reflex_runtime::abi::type_index;
-use reflex_runtime::dtype::DType;
-use reflex_runtime::shape::Shape;
-use reflex_runtime::tensor::byte_size;
-use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::Op;
 use reflex_vm::program::Program;
 
-use super::super::ir::{Arg, End, Exit, FrameId, Ins, Object, ObjectId, Place, Plain, Trace};
+use super::super::ir::{Arg, End, Exit, FrameId, Ins, Item, Object, ObjectId, Place, Plain, Trace};
 use super::arena::Arena;
-use crate::raw::{Fact, dtype_bits};
-use crate::recycle::Plan;
 
 /// Most tries.
 const TRIES: usize = 8;
@@ -37,9 +35,10 @@ pub(super) fn escape(program: &Program, trace: &mut Trace) {
             attempt.instruction(at, ins);
         }
         attempt.end(trace);
-        let Attempt { newly, objects, code, held_at, arena, .. } = attempt;
+        let Attempt { newly, objects, code, held_at, arena, values, .. } = attempt;
         if newly.is_empty() {
             (trace.code, trace.objects, trace.arena) = (code, objects, arena.bytes);
+            trace.held = values;
             let held =
                 |at: usize, exit: &Exit| Exit { objects: held_at[at].clone(), ..exit.clone() };
             return trace.change_exits(held);
@@ -60,8 +59,10 @@ struct Attempt<'t> {
     origins: Vec<usize>,
     holders: Vec<u32>,
     held: BTreeMap<Place, ObjectId>,
-    /// Objects in result slots.
-    results: HashMap<FrameId, ObjectId>,
+    /// What is meant to be in result slots.
+    results: HashMap<FrameId, Item>,
+    /// Values in machine registers so far.
+    values: u32,
     arena: Arena,
     code: Vec<Ins>,
     /// For each instruction of `code`, and the end: what is held before it.
@@ -79,6 +80,7 @@ impl<'t> Attempt<'t> {
             holders: Vec::new(),
             held: BTreeMap::new(),
             results: HashMap::new(),
+            values: 0,
             arena: Arena::default(),
             code: Vec::new(),
             held_at: Vec::new(),
@@ -102,29 +104,37 @@ impl<'t> Attempt<'t> {
     fn leaves_out(&mut self, at: usize, ins: &Ins) -> bool {
         match ins {
             Ins::Allocate { frame, builtin, kept, args, dst, .. } => {
-                if self.seen.contains(&at) || self.held.len() >= MAX_HELD {
+                if !self.may_start(at) {
                     return false;
                 }
                 let Some(object) = self.allocated(*builtin, &kept.plan, args) else { return false };
-                let id = ObjectId(self.objects.len() as u32);
                 if let Object::Tensor { on, .. } = object {
-                    self.holders[on.0 as usize] += 1;
+                    self.hold(on);
                 }
-                self.objects.push(object);
-                self.origins.push(at);
-                self.holders.push(1);
+                let id = self.start(at, object);
                 match dst {
-                    Some(dst) => self.held.insert(*dst, id),
-                    None => self.results.insert(*frame, id),
-                };
+                    Some(dst) => drop(self.held.insert(*dst, id)),
+                    None => drop(self.results.insert(*frame, Item::Object(id))),
+                }
+            }
+            Ins::Builtin { frame, builtin, args, .. } => {
+                return self.made(at, (*frame, *builtin), args)
+                    || self.taken_apart((*frame, *builtin), args);
+            }
+            Ins::Closure { place, func, captured, .. } => {
+                return self.is_closure(*place, *func, *captured);
+            }
+            Ins::Captured { dst, closure: Arg::Place(place, _), index } => {
+                let Some(item) = self.item(*place, *index as usize) else { return false };
+                self.put(item, *dst);
             }
             Ins::Take { frame, dst } => {
-                let Some(object) = self.results.remove(frame) else { return false };
-                self.held.insert(*dst, object);
+                let Some(item) = self.results.remove(frame) else { return false };
+                self.put(item, *dst);
             }
             Ins::Drop { frame } => {
-                let Some(object) = self.results.remove(frame) else { return false };
-                self.give_up(object);
+                let Some(item) = self.results.remove(frame) else { return false };
+                self.give_up_item(item);
             }
             Ins::Move { dst, src } => {
                 let Some(object) = self.held.remove(src) else { return false };
@@ -132,12 +142,15 @@ impl<'t> Attempt<'t> {
             }
             Ins::Copy { dst, src: Arg::Place(src, _) } => {
                 let Some(&object) = self.held.get(src) else { return false };
-                self.holders[object.0 as usize] += 1;
+                self.hold(object);
                 self.held.insert(*dst, object);
             }
             Ins::Release { place, .. } | Ins::Give { place, .. } => {
                 let Some(object) = self.held.remove(place) else { return false };
                 self.give_up(object);
+            }
+            Ins::Tag { place, tag, .. } => {
+                return self.held.get(place).is_some_and(|&object| self.tag(object) == *tag);
             }
             Ins::Is { place, fact, .. } => {
                 return self.held.get(place).is_some_and(|&object| self.holds(object, *fact));
@@ -147,38 +160,27 @@ impl<'t> Attempt<'t> {
         true
     }
 
-    /// What an allocation makes, when it may stay a recipe.
-    fn allocated(&mut self, builtin: Builtin, plan: &Plan, args: &[Arg]) -> Option<Object> {
-        match (builtin, plan, args) {
-            (Builtin::AllocStorage, Plan::Storage { .. }, [_, shape, _, dtype, ..]) => {
-                let bytes = byte_size(&self.shape(*shape)?, element_type(*dtype)?).ok()?;
-                Some(Object::Storage { at: self.arena.take(bytes)?, bytes })
-            }
-            (
-                Builtin::AllocTensor,
-                Plan::Tensor { .. },
-                [Arg::Place(storage, _), offset, shape, dtype, ..],
-            ) => {
-                let on = *self.held.get(storage)?;
-                let Object::Storage { bytes, .. } = self.objects[on.0 as usize] else {
-                    return None;
-                };
-                let Arg::Plain(Plain::Const { tag: type_index::INT, bits }) = *offset else {
-                    return None;
-                };
-                let (shape, dtype) = (self.shape(*shape)?, element_type(*dtype)?);
-                let offset = usize::try_from(bits).ok()?;
-                let end = offset.checked_add(byte_size(&shape, dtype).ok()?)?;
-                (end <= bytes).then_some(Object::Tensor { on, offset, shape, dtype })
-            }
-            _ => None,
-        }
+    /// Whether what instruction number `at` makes may stay a recipe, as far as is known.
+    fn may_start(&self, at: usize) -> bool {
+        !self.seen.contains(&at) && self.held.len() < MAX_HELD
     }
 
-    fn shape(&self, arg: Arg) -> Option<Vec<i64>> {
-        let Arg::Const(index) = arg else { return None };
-        let constant = self.program.consts()[index as usize].view();
-        Some(constant.downcast_ref::<Shape>()?.to_vec())
+    /// An object with one holder.
+    fn start(&mut self, at: usize, object: Object) -> ObjectId {
+        let id = ObjectId(self.objects.len() as u32);
+        self.objects.push(object);
+        self.origins.push(at);
+        self.holders.push(1);
+        id
+    }
+
+    fn object(&self, id: ObjectId) -> &Object {
+        &self.objects[id.0 as usize]
+    }
+
+    /// One holder more.
+    fn hold(&mut self, id: ObjectId) {
+        self.holders[id.0 as usize] += 1;
     }
 
     /// One holder less.
@@ -188,78 +190,14 @@ impl<'t> Attempt<'t> {
         if *holders > 0 {
             return;
         }
-        match self.objects[id.0 as usize] {
+        match *self.object(id) {
             Object::Storage { at, .. } => self.arena.free(at),
             Object::Tensor { on, .. } => self.give_up(on),
-        }
-    }
-
-    /// Whether a fact is known of an object.
-    fn holds(&self, object: ObjectId, fact: Fact) -> bool {
-        let Object::Tensor { shape, dtype, .. } = &self.objects[object.0 as usize] else {
-            return false;
-        };
-        match fact {
-            Fact::Rank(rank) => shape.len() == rank as usize,
-            Fact::Type(bits) => dtype_bits(*dtype) == bits,
-            Fact::Extent { dim, is } => shape.get(dim as usize) == Some(&is),
-            Fact::Counts { dim } => shape.get(dim as usize).is_some_and(|&extent| extent >= 0),
-            Fact::Cpu | Fact::Dense { .. } => true,
-        }
-    }
-
-    /// An instruction that stays, with objects in place of registers. What cannot do without the
-    /// registers shows their objects.
-    fn replaced(&mut self, ins: &Ins) -> Ins {
-        match ins {
-            Ins::Raw { frame, callee, args, exit } => {
-                let args = args.iter().map(|&arg| self.tensor(arg)).collect();
-                return Ins::Raw { frame: *frame, callee: *callee, args, exit: *exit };
-            }
-            Ins::Alike { place, dim, other, at, exit } => {
-                for ((place, dim), (other, at)) in
-                    [((*place, *dim), (*other, *at)), ((*other, *at), (*place, *dim))]
-                {
-                    if !self.held.contains_key(&place)
-                        && let Some(is) = self.extent(other, at)
-                    {
-                        return Ins::Is { place, fact: Fact::Extent { dim, is }, exit: *exit };
-                    }
+            Object::Tuple { .. } | Object::Closure { .. } => {
+                for item in self.object(id).items().to_vec() {
+                    self.give_up_item(item);
                 }
             }
-            _ => {}
-        }
-        for place in reads(ins) {
-            self.show(place);
-        }
-        ins.clone()
-    }
-
-    fn tensor(&mut self, arg: Arg) -> Arg {
-        let Arg::Place(place, _) = arg else { return arg };
-        match self.held.get(&place) {
-            Some(&object) if matches!(self.objects[object.0 as usize], Object::Tensor { .. }) => {
-                Arg::Object(object)
-            }
-            Some(_) => {
-                self.show(place);
-                arg
-            }
-            None => arg,
-        }
-    }
-
-    fn extent(&self, place: Place, dim: u32) -> Option<i64> {
-        match &self.objects[self.held.get(&place)?.0 as usize] {
-            Object::Tensor { shape, .. } => shape.get(dim as usize).copied(),
-            Object::Storage { .. } => None,
-        }
-    }
-
-    /// Notes that somebody sees what a register holds.
-    fn show(&mut self, place: Place) {
-        if let Some(object) = self.held.get(&place) {
-            self.newly.push(self.origins[object.0 as usize]);
         }
     }
 
@@ -286,49 +224,5 @@ impl<'t> Attempt<'t> {
             }
         }
         self.held_at.push(Vec::new());
-    }
-}
-
-fn element_type(arg: Arg) -> Option<DType> {
-    let Arg::Plain(Plain::Const { tag: type_index::DATA_TYPE, bits }) = arg else { return None };
-    let [code, bits, low, high] = (bits as i32).to_le_bytes();
-    Some(DType { code, bits, lanes: u16::from_le_bytes([low, high]) })
-}
-
-/// Registers that an instruction looks at.
-fn reads(ins: &Ins) -> Vec<Place> {
-    let places = |args: &[Arg]| args.iter().filter_map(place).collect();
-    match ins {
-        Ins::Tag { place, .. }
-        | Ins::Is { place, .. }
-        | Ins::Payload { place, .. }
-        | Ins::Closure { place, .. }
-        | Ins::Release { place, .. }
-        | Ins::Give { place, .. }
-        | Ins::Move { src: place, .. } => vec![*place],
-        Ins::Alike { place, other, .. } => vec![*place, *other],
-        Ins::Captured { closure: arg, .. } | Ins::Copy { src: arg, .. } => places(&[*arg]),
-        Ins::Packed { args, .. }
-        | Ins::Raw { args, .. }
-        | Ins::Builtin { args, .. }
-        | Ins::Allocate { args, .. } => places(args),
-        Ins::Invoke { callee, args, .. } => {
-            place(callee).into_iter().chain(args.iter().filter_map(place)).collect()
-        }
-        Ins::Truth { .. }
-        | Ins::Native { .. }
-        | Ins::Charge { .. }
-        | Ins::Store { .. }
-        | Ins::Enter { .. }
-        | Ins::Leave { .. }
-        | Ins::Take { .. }
-        | Ins::Drop { .. } => Vec::new(),
-    }
-}
-
-fn place(arg: &Arg) -> Option<Place> {
-    match arg {
-        Arg::Place(place, _) => Some(*place),
-        Arg::Plain(_) | Arg::Const(_) | Arg::Vm | Arg::Object(_) => None,
     }
 }

@@ -38,6 +38,7 @@ pub(super) fn hoist_checks(_: &Program, trace: &mut Trace) {
         entered: FrameId(0),
         refund: 0,
         plain: Vec::new(),
+        copies: Vec::new(),
         objects: Vec::new(),
     };
     let id = ExitId(trace.exits.len() as u32);

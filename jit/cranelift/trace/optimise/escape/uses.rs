@@ -1,0 +1,103 @@
+//! What instructions do with objects that are not made.
+
+use reflex_runtime::abi::type_index;
+use reflex_runtime::object::ObjectType;
+use reflex_runtime::storage::Storage;
+
+use super::super::super::ir::{Arg, Ins, Item, Object, ObjectId, Place};
+use super::Attempt;
+use crate::raw::{Fact, dtype_bits};
+
+impl Attempt<'_> {
+    /// Whether a fact is known of an object.
+    pub(super) fn holds(&self, object: ObjectId, fact: Fact) -> bool {
+        let Object::Tensor { shape, dtype, .. } = &self.objects[object.0 as usize] else {
+            return false;
+        };
+        match fact {
+            Fact::Rank(rank) => shape.len() == rank as usize,
+            Fact::Type(bits) => dtype_bits(*dtype) == bits,
+            Fact::Extent { dim, is } => shape.get(dim as usize) == Some(&is),
+            Fact::Counts { dim } => shape.get(dim as usize).is_some_and(|&extent| extent >= 0),
+            Fact::Cpu | Fact::Dense { .. } => true,
+        }
+    }
+
+    /// An instruction that stays, with objects in place of registers. What cannot do without the
+    /// registers shows their objects.
+    pub(super) fn replaced(&mut self, ins: &Ins) -> Ins {
+        match ins {
+            Ins::Raw { frame, callee, args, exit } => {
+                let args = args.iter().map(|&arg| self.tensor(arg)).collect();
+                return Ins::Raw { frame: *frame, callee: *callee, args, exit: *exit };
+            }
+            Ins::Alike { place, dim, other, at, exit } => {
+                for ((place, dim), (other, at)) in
+                    [((*place, *dim), (*other, *at)), ((*other, *at), (*place, *dim))]
+                {
+                    if !self.held.contains_key(&place)
+                        && let Some(is) = self.extent(other, at)
+                    {
+                        return Ins::Is { place, fact: Fact::Extent { dim, is }, exit: *exit };
+                    }
+                }
+            }
+            _ => {}
+        }
+        for place in ins.reads() {
+            self.show(place);
+        }
+        ins.clone()
+    }
+
+    fn tensor(&mut self, arg: Arg) -> Arg {
+        let Arg::Place(place, _) = arg else { return arg };
+        match self.held.get(&place) {
+            Some(&object) if matches!(self.objects[object.0 as usize], Object::Tensor { .. }) => {
+                Arg::Object(object)
+            }
+            Some(_) => {
+                self.show(place);
+                arg
+            }
+            None => arg,
+        }
+    }
+
+    fn extent(&self, place: Place, dim: u32) -> Option<i64> {
+        match &self.objects[self.held.get(&place)?.0 as usize] {
+            Object::Tensor { shape, .. } => shape.get(dim as usize).copied(),
+            Object::Storage { .. } | Object::Tuple { .. } | Object::Closure { .. } => None,
+        }
+    }
+
+    /// Notes that somebody sees what a register holds.
+    pub(super) fn show(&mut self, place: Place) {
+        let Some(&object) = self.held.get(&place) else { return };
+        let mut work = vec![object];
+        while let Some(object) = work.pop() {
+            self.newly.push(self.origins[object.0 as usize]);
+            match self.object(object) {
+                Object::Storage { .. } => {}
+                Object::Tensor { on, .. } => work.push(*on),
+                tuple @ (Object::Tuple { .. } | Object::Closure { .. }) => {
+                    work.extend(tuple.items().iter().filter_map(|item| match item {
+                        Item::Object(object) => Some(*object),
+                        Item::Held(_) | Item::Plain(_) | Item::Const(_) => None,
+                    }));
+                }
+            }
+        }
+    }
+
+    /// The type of an object.
+    pub(super) fn tag(&self, object: ObjectId) -> i32 {
+        match self.object(object) {
+            Object::Storage { .. } => Storage::type_index(),
+            Object::Tensor { .. } => type_index::TENSOR,
+            Object::Tuple { .. } => type_index::ARRAY,
+            // No guard asks for a closure by its type.
+            Object::Closure { .. } => type_index::OBJECT,
+        }
+    }
+}
