@@ -149,6 +149,19 @@ fn first_calls(text: &str, mode: Mode, count: usize) -> Vec<f64> {
     times
 }
 
+/// How much longer the second of two series of calls took than the first, wherever that was most.
+fn at_worst(first: &[f64], second: &[f64]) -> f64 {
+    let (mut sums, mut ratio) = ((0.0, 0.0), 0.0_f64);
+    for (number, (a, b)) in first.iter().zip(second).enumerate() {
+        sums = (sums.0 + a, sums.1 + b);
+        // The first calls touch memory for the first time, in either mode.
+        if number >= 20 {
+            ratio = ratio.max(sums.1 / sums.0);
+        }
+    }
+    ratio
+}
+
 /// How a run that tiers up compares with the interpreter at its worst, and its longest call, with
 /// `busy` threads beside it.
 fn tiering_up(busy: usize) {
@@ -162,28 +175,21 @@ fn tiering_up(busy: usize) {
             });
         }
         let text = calls(1000);
-        let (mut worst, mut longest) = (Vec::new(), Vec::new());
+        let (mut worst, mut control, mut longest) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..15 {
             let bytecode = first_calls(&text, Mode::Bytecode, 2000);
             let tiered = first_calls(&text, Mode::Tiered, 2000);
-            let mut sums = (0.0, 0.0);
-            let mut ratio: f64 = 0.0;
-            for (number, (b, t)) in bytecode.iter().zip(&tiered).enumerate() {
-                sums = (sums.0 + b, sums.1 + t);
-                // The first calls touch memory for the first time, in either mode.
-                if number >= 20 {
-                    ratio = ratio.max(sums.1 / sums.0);
-                }
-            }
-            worst.push(ratio);
+            worst.push(at_worst(&bytecode, &tiered));
+            control.push(at_worst(&bytecode, &first_calls(&text, Mode::Bytecode, 2000)));
             let usual = median(bytecode);
             longest.push(tiered.iter().fold(0.0, |a: f64, b| a.max(*b)) - usual);
         }
         stop.store(true, Ordering::Relaxed);
         println!(
-            "tiering up beside {busy} busy threads: at worst {:.3} times the interpreter so far; \
-             longest pause of a call {:.0} us (median of 15 runs), {:.0} us (longest of all)",
+            "tiering up beside {busy} busy threads: at worst {:.3} times the interpreter so far, as \
+             the interpreter itself is {:.3} times; longest pause of a call {:.0} us (median of 15 runs), {:.0} us (longest of all)",
             median(worst),
+            median(control),
             median(longest.clone()),
             longest.iter().fold(0.0, |a: f64, b| a.max(*b)),
         );

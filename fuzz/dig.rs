@@ -10,10 +10,10 @@ use arbitrary::Unstructured;
 use reflex_fuzz::oracles;
 
 /// Most bytes that a program is made from.
-const SIZE: u64 = 1_200;
+const SIZE: u64 = 800;
 /// One program in so many runs in every way, and one in so many also on several threads.
-const EVERY: u64 = 16;
-const THREADS: u64 = 64;
+const EVERY: u64 = 64;
+const THREADS: u64 = 256;
 
 fn main() {
     let mut args = std::env::args().skip(1).map(|arg| arg.parse::<u64>().expect("a number"));
@@ -28,7 +28,7 @@ fn main() {
         bytes.extend((0..size).map(|_| random(&mut state) as u8));
         let Ok(case) = Unstructured::new(&bytes).arbitrary() else { continue };
         let every = programs % EVERY == 0;
-        total += if every { oracles::tiers(&case) } else { oracles::some_tiers(&case) };
+        total += if every { oracles::tiers(&case) } else { oracles::one_tier(&case) };
         if programs % THREADS == 0 {
             total += oracles::threads(&case);
         }

@@ -110,6 +110,11 @@ fn object(_: &[AnyView<'_>]) -> Result<Any, Error> {
     Ok(Function::new(call).into())
 }
 
+/// How many objects are alive: whether a program has let go of its own.
+fn alive(_: &[AnyView<'_>]) -> Result<Any, Error> {
+    Ok(log(format!("alive {}", live_objects())).into())
+}
+
 fn fill(args: &[AnyView<'_>]) -> Result<Any, Error> {
     let value: i64 = arg(args, 1)?;
     log(format!("fill {} {value}", args.first().map_or_else(String::new, |x| describe(*x))));
@@ -144,6 +149,7 @@ pub fn library() -> HashMap<String, Function> {
         ("fuzz.fail_on_odd", Function::new(fail_on_odd)),
         ("fuzz.object", Function::new(object)),
         ("fuzz.fill", Function::new(fill)),
+        ("fuzz.alive", Function::new(alive)),
         ("fuzz.size", Function::new(size)),
         ("fuzz.call_back", Function::new(call_back)),
     ]

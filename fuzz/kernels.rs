@@ -104,3 +104,14 @@ impl Library for Host {
         kernel(name)
     }
 }
+
+/// A tensor of `(2, m)` whose rows do not lie one behind the other.
+pub fn strided(m: i64) -> Any {
+    let managed = Tensor::zeros(&[4, m], DType::F32).expect("a small tensor fits").to_dlpack();
+    // SAFETY: nobody else looks at the tensor, and the rows lie within it.
+    unsafe {
+        let dl = &mut (*managed.as_ptr()).dl_tensor;
+        (*dl.shape, *dl.strides) = (2, 2 * m);
+        Tensor::from_dlpack(managed).expect("it is a tensor").into()
+    }
+}

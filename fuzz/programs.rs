@@ -5,8 +5,12 @@
 //! every tier. Programs are built from structured statements, so that loops and recursion repeat
 //! often enough to get hot; termination comes from fuel.
 
+mod calls;
+mod control;
+mod memory;
+mod shapes;
+
 use arbitrary::{Arbitrary, Result, Unstructured};
-use reflex_runtime::dtype::DType;
 use reflex_vm::builder::{BuildError, ExecBuilder};
 use reflex_vm::bytecode::{Arg, Reg};
 use reflex_vm::executable::Executable;
@@ -46,10 +50,27 @@ pub enum Input {
     Bool(bool),
     /// A float tensor of a shape from a small set.
     Tensor(u8),
+    /// A float tensor of two dimensions whose rows do not lie one behind the other.
+    Strided(u8),
+    /// A boolean tensor without dimensions, which is a condition.
+    Flag(bool),
     /// A shape from the same set.
     Shape(u8),
     /// A tuple of two integers.
     Pair(i8, i8),
+}
+
+impl Input {
+    /// The same with other extents, where it has some.
+    fn resized(self) -> Input {
+        match self {
+            // Every second shape has as many dimensions.
+            Input::Tensor(which) => Input::Tensor(which.wrapping_add(2)),
+            Input::Shape(which) => Input::Shape(which.wrapping_add(2)),
+            Input::Strided(which) => Input::Tensor(which),
+            other => other,
+        }
+    }
 }
 
 /// The extents that inputs, constants and checks share, so that checks often pass.
@@ -65,8 +86,12 @@ impl<'a> Arbitrary<'a> for ProgramCase {
         let base: [Input; 2] = u.arbitrary()?;
         for _ in 0..u.int_in_range(1..=6)? {
             // Mostly the same arguments, so that code gets hot and guards hold; sometimes others,
-            // so that they fail.
-            calls.push(if u.ratio(3, 4)? { base } else { u.arbitrary()? });
+            // so that they fail; or alike but for their extents.
+            calls.push(match u.int_in_range(0..=7)? {
+                0 => u.arbitrary()?,
+                1 => base.map(Input::resized),
+                _ => base,
+            });
         }
         let executable = Generator::new(u)?.program()?;
         Ok(Self { executable, calls, fuel, guard_seed, threshold, code_limit })
@@ -162,7 +187,7 @@ impl<'g, 'a> Generator<'g, 'a> {
 
     fn statement(&mut self, depth: u32) -> Result<()> {
         let nested = depth < DEPTH;
-        match self.u.int_in_range(0..=19)? {
+        match self.u.int_in_range(0..=21)? {
             0 | 1 => self.host_call(),
             2 => self.kernel(),
             3..=9 => self.builtin(),
@@ -170,6 +195,8 @@ impl<'g, 'a> Generator<'g, 'a> {
             12 | 13 if nested => self.branch(depth),
             14..=16 if nested => self.repeat(depth),
             17 => self.closure(),
+            20 => self.capture(),
+            21 if nested => self.grow(),
             18 if depth > 0 => {
                 let result = self.register(None)?;
                 built(self.b.emit_ret(result));
@@ -226,97 +253,6 @@ impl<'g, 'a> Generator<'g, 'a> {
         Ok(())
     }
 
-    /// A shape heap whose entries are set: fresh ones hold whatever memory held.
-    fn heap(&mut self, dst: Reg) {
-        let args = [self.b.vm_state(), Arg::Imm(4)];
-        self.call("vm.builtin.alloc_shape_heap", &args, dst, Kind::Heap);
-        if dst == Reg::VOID {
-            return;
-        }
-        for entry in 0..4 {
-            let context = self.b.string("ErrorContext(heap) ");
-            let args = [Arg::Imm(entry + 1), Arg::Reg(dst), Arg::Imm(1), Arg::Imm(entry), context];
-            self.call("vm.builtin.match_prim_value", &args, Reg::VOID, Kind::None);
-        }
-    }
-
-    fn storage(&mut self, dst: Reg) {
-        let dtype = self.b.dtype(DType::F32);
-        let scope = self.b.string("global");
-        let args = [self.b.vm_state(), self.b.shape(&[64]), Arg::Imm(-1), dtype, scope];
-        self.call("vm.builtin.alloc_storage", &args, dst, Kind::Storage);
-    }
-
-    /// A storage and a tensor of extents that are known only while running.
-    fn dynamic(&mut self, dst: Reg) -> Result<()> {
-        let shape = self.argument(Kind::Shape)?;
-        let (dtype, scope) = (self.b.dtype(DType::F32), self.b.string("global"));
-        let storage = Reg(self.u.int_in_range(0..=self.kinds.len() as i64 - 1)?);
-        let args = [self.b.vm_state(), shape, Arg::Imm(0), dtype, scope];
-        self.call("vm.builtin.alloc_storage", &args, storage, Kind::Storage);
-        let rank = self.rank_of(shape)?;
-        let args = [Arg::Reg(storage), Arg::Imm(0), shape, dtype];
-        self.call("vm.builtin.alloc_tensor", &args, dst, Kind::Tensor);
-        self.set_rank(dst, rank);
-        Ok(())
-    }
-
-    /// Builtins that no other statement makes.
-    fn rare(&mut self, dst: Reg) -> Result<()> {
-        let context = self.b.string("ErrorContext(rare) ");
-        match self.u.int_in_range(0..=5)? {
-            0 => {
-                let tensor = self.argument(Kind::Tensor)?;
-                let rank = self.rank_of(tensor)?;
-                self.call("vm.builtin.ensure_zero_offset", &[tensor], dst, Kind::Tensor);
-                self.set_rank(dst, rank);
-            }
-            1 => {
-                let args = [self.argument(Kind::Tuple)?, Arg::Imm(self.u.int_in_range(0..=1)?)];
-                self.call("vm.builtin.tuple_reset_item", &args, dst, Kind::None);
-            }
-            2 => {
-                let args = [self.argument(Kind::Closure)?, context];
-                self.call("vm.builtin.check_func_info", &args, Reg::VOID, Kind::None);
-            }
-            3 => {
-                let args = [self.argument(Kind::Int)?, self.b.dtype(DType::I64), context];
-                self.call("vm.builtin.check_prim_value_info", &args, Reg::VOID, Kind::None);
-            }
-            4 => {
-                // Three levels, so that destructors nest.
-                let inner = [self.any_argument()?, self.any_argument()?, self.any_argument()?];
-                self.call("vm.builtin.make_tuple", &inner, dst, Kind::Tuple);
-                if dst != Reg::VOID {
-                    let args = [Arg::Reg(dst), Arg::Reg(dst)];
-                    self.call("vm.builtin.make_tuple", &args, dst, Kind::Tuple);
-                }
-            }
-            _ => self.call("vm.builtin.make_tuple", &[], dst, Kind::Tuple),
-        }
-        Ok(())
-    }
-
-    fn tensor(&mut self, storage: Reg, dst: Reg) -> Result<()> {
-        let offset = Arg::Imm(64 * self.u.int_in_range(0..=2)?);
-        let shape = *self.u.choose(&SHAPES)?;
-        let args = [Arg::Reg(storage), offset, self.b.shape(shape), self.b.dtype(DType::F32)];
-        self.call("vm.builtin.alloc_tensor", &args, dst, Kind::Tensor);
-        self.set_rank(dst, shape.len() as i64);
-        Ok(())
-    }
-
-    fn make_closure(&mut self, dst: Reg) -> Result<()> {
-        let (name, parameters) = self.u.choose(&self.functions)?.clone();
-        let mut args = vec![self.b.f(&name)];
-        // Calls pass what is left; see `closure`.
-        for _ in 0..parameters.saturating_sub(1) {
-            args.push(self.any_argument()?);
-        }
-        self.call("vm.builtin.make_closure", &args, dst, Kind::Closure);
-        Ok(())
-    }
-
     fn set_rank(&mut self, reg: Reg, rank: i64) {
         if let Some(index) = reg.index() {
             self.ranks[index as usize] = rank;
@@ -367,261 +303,5 @@ impl<'g, 'a> Generator<'g, 'a> {
             5 => self.b.int(i64::MAX - 1),
             _ => Arg::Reg(self.register(None)?),
         })
-    }
-
-    fn host_call(&mut self) -> Result<()> {
-        let dst = self.destination()?;
-        match self.u.int_in_range(0..=6)? {
-            0 => {
-                let arg = self.argument(Kind::Int)?;
-                self.call("fuzz.fail_on_odd", &[arg], dst, Kind::Int);
-            }
-            1 => self.call("fuzz.object", &[], dst, Kind::Object),
-            2 => {
-                let args = [self.argument(Kind::Tensor)?, self.argument(Kind::Int)?];
-                self.call("fuzz.fill", &args, dst, Kind::None);
-            }
-            3 => {
-                let arg = self.argument(Kind::Tensor)?;
-                self.call("fuzz.size", &[arg], dst, Kind::Int);
-            }
-            _ => {
-                let mut args = Vec::new();
-                for _ in 0..self.u.int_in_range(0..=3)? {
-                    args.push(self.any_argument()?);
-                }
-                self.call("fuzz.record", &args, dst, Kind::Int);
-            }
-        }
-        Ok(())
-    }
-
-    /// A kernel, mostly on tensors of extents that it takes.
-    fn kernel(&mut self) -> Result<()> {
-        let dst = self.destination()?;
-        let scratch = self.kinds.len() as i64 - 3;
-        let (storage, made) = (Reg(scratch), Reg(scratch + self.u.int_in_range(0..=1)?));
-        if self.u.arbitrary()? {
-            self.storage(storage);
-            self.tensor(storage, made)?;
-        }
-        let args = [self.argument(Kind::Tensor)?, self.argument(Kind::Tensor)?];
-        let name = if self.u.ratio(2, 3)? { "fuzz.each" } else { "fuzz.rows" };
-        self.call(name, &args, dst, Kind::None);
-        Ok(())
-    }
-
-    fn arithmetic(&mut self) -> Result<()> {
-        let args = [self.argument(Kind::Int)?, self.argument(Kind::Int)?];
-        let dst = self.destination()?;
-        if self.u.arbitrary()? {
-            self.call("fuzz.add", &args, dst, Kind::Int);
-        } else {
-            self.call("fuzz.less", &args, dst, Kind::Bool);
-        }
-        Ok(())
-    }
-
-    fn vm_call(&mut self) -> Result<()> {
-        let (name, parameters) = self.u.choose(&self.functions)?.clone();
-        let mut args = Vec::new();
-        for _ in 0..parameters {
-            let arg =
-                if self.u.ratio(1, 2)? { self.argument(Kind::Int)? } else { self.any_argument()? };
-            args.push(arg);
-        }
-        let dst = self.destination()?;
-        self.call(&name, &args, dst, Kind::Unknown);
-        Ok(())
-    }
-
-    fn closure(&mut self) -> Result<()> {
-        let dst = self.destination()?;
-        if self.u.ratio(1, 4)? {
-            return self.make_closure(dst);
-        }
-        let back = self.u.ratio(1, 4)?;
-        let kind = if back || self.u.ratio(3, 4)? { Kind::Closure } else { Kind::Object };
-        let mut args = vec![self.b.vm_state(), self.argument(kind)?];
-        let given = if self.u.ratio(7, 8)? { 1 } else { self.u.int_in_range(0..=2)? };
-        for _ in 0..given {
-            args.push(self.any_argument()?);
-        }
-        let callee = if back { "fuzz.call_back" } else { "vm.builtin.invoke_closure" };
-        self.call(callee, &args, dst, Kind::Unknown);
-        Ok(())
-    }
-
-    fn branch(&mut self, depth: u32) -> Result<()> {
-        self.ensure(Kind::Bool)?;
-        let condition = self.register(Some(Kind::Bool))?;
-        let (otherwise, end) = (built(self.b.label()), built(self.b.label()));
-        built(self.b.emit_if(condition, otherwise));
-        let before = self.kinds.clone();
-        self.block(depth + 1, 4)?;
-        built(self.b.emit_goto(end));
-        let then = std::mem::replace(&mut self.kinds, before);
-        built(self.b.place(otherwise));
-        self.block(depth + 1, 3)?;
-        // A jump must lead somewhere beyond itself, also when the block was empty.
-        let scratch = self.destination()?;
-        self.call("fuzz.record", &[], scratch, Kind::Int);
-        built(self.b.place(end));
-        self.merge(&then);
-        Ok(())
-    }
-
-    fn merge(&mut self, other: &[Kind]) {
-        for (kind, other) in self.kinds.iter_mut().zip(other) {
-            if kind != other {
-                *kind = Kind::Unknown;
-            }
-        }
-    }
-
-    fn repeat(&mut self, depth: u32) -> Result<()> {
-        let last = self.kinds.len() as i64 - 1;
-        let (counter, condition) = (Reg(last), Reg(last - 1));
-        let times = Arg::Imm(self.u.int_in_range(1..=12)?);
-        self.call("vm.builtin.copy", &[times], counter, Kind::Int);
-        let (start, end) = (built(self.b.label()), built(self.b.label()));
-        built(self.b.place(start));
-        let before = self.kinds.clone();
-        self.block(depth + 1, 5)?;
-        self.call("fuzz.add", &[Arg::Reg(counter), Arg::Imm(-1)], counter, Kind::Int);
-        self.call("fuzz.less", &[Arg::Imm(0), Arg::Reg(counter)], condition, Kind::Bool);
-        built(self.b.emit_if(condition, end));
-        built(self.b.emit_goto(start));
-        built(self.b.place(end));
-        self.merge(&before);
-        Ok(())
-    }
-
-    fn builtin(&mut self) -> Result<()> {
-        let dst = self.destination()?;
-        match self.u.int_in_range(0..=19)? {
-            0 => self.call("vm.builtin.null_value", &[], dst, Kind::None),
-            1 => {
-                let arg = self.any_argument()?;
-                self.call("vm.builtin.copy", &[arg], dst, Kind::Unknown);
-            }
-            2 => self.heap(dst),
-            3 | 4 => self.match_shape()?,
-            5 => self.make_shape(dst)?,
-            6 => {
-                let entry = Arg::Imm(self.u.int_in_range(0..=3)?);
-                let args = [self.argument(Kind::Heap)?, Arg::Imm(1), entry];
-                self.call("vm.builtin.make_prim_value", &args, dst, Kind::Int);
-            }
-            7 | 8 => self.check()?,
-            9 => {
-                let args = [self.any_argument()?, self.any_argument()?];
-                self.call("vm.builtin.make_tuple", &args, dst, Kind::Tuple);
-            }
-            10 => {
-                let last = if self.u.ratio(7, 8)? { 1 } else { 2 };
-                let index = Arg::Imm(self.u.int_in_range(0..=last)?);
-                let args = [self.argument(Kind::Tuple)?, index];
-                self.call("vm.builtin.tuple_getitem", &args, dst, Kind::Unknown);
-            }
-            11 => {
-                let tensor = self.argument(Kind::Tensor)?;
-                let rank = self.rank_of(tensor)?;
-                self.call("vm.builtin.shape_of", &[tensor], dst, Kind::Shape);
-                self.set_rank(dst, rank);
-            }
-            12 => {
-                let args = [self.argument(Kind::Tensor)?, self.argument(Kind::Shape)?];
-                self.call("vm.builtin.reshape", &args, dst, Kind::Tensor);
-            }
-            13 => self.storage(dst),
-            14 | 15 => {
-                self.ensure(Kind::Storage)?;
-                let storage = self.register(Some(Kind::Storage))?;
-                self.tensor(storage, dst)?;
-            }
-            16 => self.dynamic(dst)?,
-            17 => self.rare(dst)?,
-            _ => self.scalar(dst)?,
-        }
-        Ok(())
-    }
-
-    fn scalar(&mut self, dst: Reg) -> Result<()> {
-        if self.u.arbitrary()? {
-            let kind = if self.u.arbitrary()? { Kind::Bool } else { Kind::Int };
-            let condition = self.argument(kind)?;
-            self.call("vm.builtin.read_if_cond", &[condition], dst, Kind::Bool);
-            return Ok(());
-        }
-        let (value, heap) = (self.argument(Kind::Int)?, self.argument(Kind::Heap)?);
-        let context = self.b.string("ErrorContext(match) ");
-        let code = Arg::Imm(self.match_code()?);
-        let args = [value, heap, code, Arg::Imm(1), context];
-        self.call("vm.builtin.match_prim_value", &args, Reg::VOID, Kind::None);
-        Ok(())
-    }
-
-    /// A code of `match_shape`: mostly one that cannot fail.
-    fn match_code(&mut self) -> Result<i64> {
-        Ok(if self.u.ratio(5, 6)? {
-            self.u.int_in_range(1..=2)?
-        } else {
-            *self.u.choose(&[0, 3])?
-        })
-    }
-
-    fn match_shape(&mut self) -> Result<()> {
-        let kind = if self.u.ratio(2, 3)? { Kind::Tensor } else { Kind::Shape };
-        let value = self.argument(kind)?;
-        let with_heap = self.u.ratio(3, 4)?;
-        let heap = if with_heap { self.argument(Kind::Heap)? } else { self.b.void_arg() };
-        let rank = self.rank_of(value)?;
-        let mut args = vec![value, heap, Arg::Imm(rank)];
-        for _ in 0..rank {
-            // Codes 1 and 3 use the heap, which the verifier knows.
-            let code = self.match_code()?;
-            args.push(Arg::Imm(if with_heap { code } else { code & 2 }));
-            args.push(Arg::Imm(self.u.int_in_range(0..=3)?));
-        }
-        args.push(self.b.string("ErrorContext(shape) "));
-        self.call("vm.builtin.match_shape", &args, Reg::VOID, Kind::None);
-        Ok(())
-    }
-
-    fn make_shape(&mut self, dst: Reg) -> Result<()> {
-        let rank = self.u.int_in_range(0..=2)?;
-        let mut args = vec![self.argument(Kind::Heap)?, Arg::Imm(rank)];
-        for _ in 0..rank {
-            args.push(Arg::Imm(self.u.int_in_range(0..=1)?));
-            args.push(Arg::Imm(self.u.int_in_range(0..=3)?));
-        }
-        self.call("vm.builtin.make_shape", &args, dst, Kind::Shape);
-        self.set_rank(dst, rank);
-        Ok(())
-    }
-
-    fn check(&mut self) -> Result<()> {
-        let context = self.b.string("ErrorContext(check) ");
-        match self.u.int_in_range(0..=2)? {
-            0 => {
-                let dtype = *self.u.choose(&[DType::F32, DType::F32, DType::F32, DType::I64])?;
-                let tensor = self.argument(Kind::Tensor)?;
-                let rank = if self.u.ratio(1, 3)? { -1 } else { self.rank_of(tensor)? };
-                let args = [tensor, Arg::Imm(rank), self.b.dtype(dtype), context];
-                self.call("vm.builtin.check_tensor_info", &args, Reg::VOID, Kind::None);
-            }
-            1 => {
-                let shape = self.argument(Kind::Shape)?;
-                let rank = if self.u.ratio(1, 3)? { -1 } else { self.rank_of(shape)? };
-                let args = [shape, Arg::Imm(rank), context];
-                self.call("vm.builtin.check_shape_info", &args, Reg::VOID, Kind::None);
-            }
-            _ => {
-                let args = [self.argument(Kind::Tuple)?, Arg::Imm(2), context];
-                self.call("vm.builtin.check_tuple_info", &args, Reg::VOID, Kind::None);
-            }
-        }
-        Ok(())
     }
 }

@@ -70,7 +70,7 @@ impl Default for TierOptions {
             attempts: 3,
             trace_limit: 20_000,
             code_limit: 64 << 20,
-            optimise_limit: 20_000,
+            optimise_limit: 1_000,
             force: None,
             compiling: Compiling::default(),
         }

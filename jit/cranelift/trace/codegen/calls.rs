@@ -1,7 +1,7 @@
 //! Calls: of packed functions, kernels, function objects and builtins.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value, types};
+use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use reflex_runtime::abi::{ANY_PAYLOAD, FUNCTION_SAFE_CALL};
 use reflex_vm::abi::{SESSION_VM_VALUE, callback};
 use reflex_vm::builtins::Builtin;
@@ -52,6 +52,13 @@ impl Writer<'_, '_> {
     }
 
     pub(super) fn check(&mut self, status: Value, exit: ExitId, leave: Leave) {
+        let next = self.e.b.create_block();
+        self.check_then(status, exit, leave, next);
+        self.e.b.switch_to_block(next);
+    }
+
+    /// Goes to `next` unless the operation of an exit has failed.
+    fn check_then(&mut self, status: Value, exit: ExitId, leave: Leave, next: Block) {
         let trace = self.trace;
         let at = &trace.exits[exit.0 as usize];
         let fine = self.e.b.ins().icmp_imm_s(IntCC::Equal, status, 0);
@@ -59,13 +66,12 @@ impl Writer<'_, '_> {
         let in_place = at.plain.is_empty() && !made;
         if !(in_place && at.entered == at.frame && at.refund == 0) {
             let failed = self.exit(exit, leave);
-            return self.e.require(fine, failed);
+            self.e.b.ins().brif(fine, next, &[], failed, &[]);
+            return;
         }
         let failed = self.failed_exit(at.frame, leave);
         let pc = self.e.i32(i64::from(at.pc));
-        let next = self.e.b.create_block();
         self.e.b.ins().brif(fine, next, &[], failed, &[pc.into()]);
-        self.e.b.switch_to_block(next);
     }
 
     /// Looks at interrupts, as every packed call does.
@@ -75,8 +81,7 @@ impl Writer<'_, '_> {
         self.e.b.ins().brif(wanted, poll, &[], next, &[]);
         self.e.b.switch_to_block(poll);
         let status = self.e.call_at(callback::POLL, self.trace.exits[exit.0 as usize].pc);
-        self.check(status, exit, Leave::Raised);
-        self.e.b.ins().jump(next, &[]);
+        self.check_then(status, exit, Leave::Raised, next);
         self.e.b.switch_to_block(next);
     }
 
