@@ -1,8 +1,9 @@
 //! Kernels compiled before, on disk.
 //!
-//! One file per kernel, named by a hash of everything that decides its code: the lowered
-//! function, the target, the optimisation level, the protocol and the code generator's
-//! identity. Files appear whole (written aside, then renamed); each carries a checksum, and
+//! One file per kernel, named by a hash of everything that decides its code: the function before
+//! it is scheduled, the source of the passes that schedule and lower it, the target, the
+//! optimisation level, the protocol and the code generator's identity. So a start that finds all
+//! its kernels schedules none. Files appear whole (written aside, then renamed); each carries a checksum, and
 //! one that does not match is removed and made again. The cache never makes a compilation
 //! fail: what cannot be read or written is compiled.
 
@@ -35,7 +36,7 @@ pub struct Key(blake3::Hash);
 impl Cache {
     /// A cache in `dir`, made when first written to. `codegen` identifies the code generator.
     pub fn new(dir: impl Into<PathBuf>, codegen: &str, limit: u64) -> Cache {
-        let salt = format!("{} {codegen}", env!("CARGO_PKG_VERSION"));
+        let salt = format!("{} {codegen}", env!("REFLEX_KERNEL_PASSES"));
         Cache { dir: dir.into(), salt, limit, corrupt: AtomicU64::new(0) }
     }
 
@@ -54,7 +55,7 @@ impl Cache {
         }
     }
 
-    /// The key of a request.
+    /// The key of a request whose functions are not scheduled yet.
     pub fn key(&self, request: &Request) -> Key {
         let bytes = postcard::to_stdvec(request).expect("plain data always encodes");
         let mut hasher = blake3::Hasher::new();

@@ -1,7 +1,7 @@
 //! From a module to an executable and its kernels' objects.
 //!
-//! Kernels are independent, so worker threads take them one by one: schedule, lower, look in
-//! the cache, generate code. The order of the result does not depend on who was faster.
+//! Kernels are independent, so worker threads take them one by one: look in the cache, schedule,
+//! lower, generate code. The order of the result does not depend on who was faster.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -61,7 +61,7 @@ pub struct Tools<'a> {
     pub codegen: &'a dyn Codegen,
     /// Kernels compiled before.
     pub cache: Option<&'a Cache>,
-    /// Sees every stage.
+    /// Sees every stage; kernels found in the cache go through none.
     pub observer: &'a dyn Observer,
     /// Told of each finished kernel, from any thread.
     pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
@@ -143,9 +143,9 @@ fn compile_all(kernels: &[PrimFunc], options: &Options, tools: &Tools<'_>) -> Ve
 }
 
 fn compile_one(kernel: &PrimFunc, cpu: &Cpu, options: &Options, tools: &Tools<'_>) -> Outcome {
-    let mut func = run_kernel(kernel, &cpu.target, tools.observer);
+    let mut func = kernel.clone();
     func.name.push_str(&cpu.suffix);
-    let request = Request {
+    let mut request = Request {
         protocol: PROTOCOL,
         funcs: vec![func],
         target: cpu.target.clone(),
@@ -155,6 +155,9 @@ fn compile_one(kernel: &PrimFunc, cpu: &Cpu, options: &Options, tools: &Tools<'_
     let key = tools.cache.map(|cache| (cache, cache.key(&request)));
     if let Some(object) = key.as_ref().and_then(|(cache, key)| cache.get(key)) {
         return Ok((object, false));
+    }
+    for func in &mut request.funcs {
+        *func = run_kernel(func, &cpu.target, tools.observer);
     }
     let name = &kernel.name;
     match tools.codegen.compile(&request) {

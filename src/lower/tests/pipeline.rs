@@ -3,11 +3,19 @@
 
 mod harness;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use harness::{agree, f32s, i64s, tensor};
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{
     Binary, ConvAttrs, Literal, Loop, Module, Node, Op, ReduceKind, TensorType, Unary, Value,
 };
+use reflex_lower::cache::{self, Cache};
+use reflex_lower::compile::{Tools, compile};
+use reflex_lower::pipeline::{Observer, Options, Snapshot};
+use reflex_tir::abi::raw_signature;
+use reflex_tir::codegen::{Codegen, Object, Request, Response, Target};
 use reflex_tir::{DType, Expr};
 
 fn f32_type(shape: Vec<Expr>) -> TensorType {
@@ -334,4 +342,45 @@ fn a_loop_keeps_what_it_reads_from_outside() {
     let y = b.bind(node, vec![ty]);
     b.finish(y, vec!["y".into()]);
     agree(&module, &[f32s(&[32, 32], 1), i64s(&[], &[3])]);
+}
+
+/// Counts kernel passes, and gives objects without code.
+#[derive(Default)]
+struct Counting {
+    passes: AtomicUsize,
+}
+
+impl Observer for Counting {
+    fn after(&self, _: &'static str, _: Duration, result: Snapshot<'_>) {
+        let kernel = matches!(result, Snapshot::Kernel(_));
+        self.passes.fetch_add(usize::from(kernel), Ordering::Relaxed);
+    }
+}
+
+impl Codegen for Counting {
+    fn compile(&self, request: &Request) -> Response {
+        let object = |f| Object { signature: raw_signature(f), elf: vec![1], asm: None, micros: 0 };
+        Response::Objects(request.funcs.iter().map(object).collect())
+    }
+}
+
+#[test]
+fn kernels_found_in_the_cache_are_not_scheduled_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = Cache::new(dir.path(), "none", cache::DEFAULT_LIMIT);
+    let compiled = |n: u64| {
+        let mut module = Module::default();
+        layer(&mut module);
+        let mut options = Options::new(Target::host());
+        options.cpus[0].target.l2_bytes += n;
+        let tools = Counting::default();
+        let work =
+            Tools { codegen: &tools, cache: Some(&cache), observer: &tools, progress: &|_| {} };
+        let report = compile(module, &options, &work).unwrap().report;
+        (report.cached, report.generated.len(), tools.passes.into_inner() > 0)
+    };
+    let (cached, count, scheduled) = compiled(0);
+    assert!(cached == 0 && count > 0 && scheduled);
+    assert_eq!(compiled(0), (count, 0, false));
+    assert_eq!(compiled(1), (0, count, true), "another target");
 }
