@@ -175,6 +175,10 @@ typedef struct ReflexEngineOptions {
    * what the variable `REFLEX_TIER` says.
    */
   const char *tier;
+  /**
+   * Arithmetic of f32 products in models that are compiled: `f32` or `bf16`; null is `f32`.
+   */
+  const char *precision;
 } ReflexEngineOptions;
 
 /**

@@ -38,6 +38,7 @@ pub struct EngineBuilder {
 #[derive(Clone)]
 pub struct Engine {
     threads: usize,
+    precision: Precision,
     progress: Progress,
     target: Target,
     levels: BTreeSet<Level>,
@@ -59,7 +60,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Arithmetic of f32 products.
+    /// Arithmetic of f32 products in models that are compiled; a library has its own.
     pub fn precision(mut self, precision: Precision) -> EngineBuilder {
         self.precision = precision;
         self
@@ -103,11 +104,11 @@ impl EngineBuilder {
         if self.threads == 0 {
             return Err(Error::input("threads must be at least 1"));
         }
-        let Precision::F32 = self.precision;
         let tier = self.tier.map_or_else(TierPolicy::of_environment, Ok)?;
         Ok(Engine {
             tier,
             threads: self.threads,
+            precision: self.precision,
             progress: self.progress,
             target: Target::host(),
             levels: self.levels,
@@ -255,10 +256,15 @@ impl Engine {
     }
 
     fn options(&self) -> pipeline::Options {
-        match self.levels.is_empty() {
+        let options = match self.levels.is_empty() {
             true => pipeline::Options::new(self.target.clone()),
             false => pipeline::Options::of_levels(&self.levels),
-        }
+        };
+        let precision = match self.precision {
+            Precision::F32 => pipeline::Precision::F32,
+            Precision::Bf16 => pipeline::Precision::Bf16,
+        };
+        pipeline::Options { precision, ..options }
     }
 
     fn open(&self, path: &Path) -> Result<Program> {

@@ -89,6 +89,9 @@ pub enum Precision {
     /// Single precision, with fused multiply-add.
     #[default]
     F32,
+    /// Factors of matrix products and of convolutions over all channels rounded to bfloat16, their
+    /// products added in single precision. The CPU must have AVX512_BF16.
+    Bf16,
 }
 
 impl FromStr for Precision {
@@ -97,8 +100,11 @@ impl FromStr for Precision {
     fn from_str(text: &str) -> Result<Precision, String> {
         match text {
             "f32" => Ok(Precision::F32),
-            "f32-fast" | "bf16" => Err(format!("precision {text} is not built yet; use f32")),
-            _ => Err(format!("no precision {text:?}; use f32")),
+            "bf16" => Ok(Precision::Bf16),
+            "f32-fast" | "int8" => {
+                Err(format!("precision {text} is not built yet; use f32 or bf16"))
+            }
+            _ => Err(format!("no precision {text:?}; use f32 or bf16")),
         }
     }
 }

@@ -154,7 +154,9 @@ fn bad_arguments_are_refused_by_name() {
     let dir = folder();
     let run = |args: &[&str]| reflex(dir.path(), &[&["run", "add.onnx"], args].concat());
     refused(&run(&["--device", "cuda:0"]), &["cuda:0", "there is cpu"]);
-    refused(&run(&["--precision", "bf16"]), &["bf16", "not built"]);
+    refused(&run(&["--precision", "int8"]), &["int8", "not built"]);
+    // No level has AVX512_BF16.
+    refused(&run(&["--precision", "bf16", "--levels", "v4"]), &["AVX512_BF16", "x86-64-v4"]);
     refused(&run(&["--mode", "fast"]), &["fast", "bytecode"]);
     refused(&run(&["--shape", "z=1x3"]), &["\"z\"", "x, b"]);
     refused(&run(&["--shape", "x=1x4"]), &["x", "4", "3"]);

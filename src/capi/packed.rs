@@ -62,7 +62,8 @@ fn unknown(what: &str, name: &str) -> Raised {
     Raised::new("AttributeError", format!("a {what} has no `{name}`"))
 }
 
-/// `(path, device, threads, kernel cache or None, tier policy or None)`: a program.
+/// `(path, device, threads, kernel cache or None, tier policy or None, precision or None)`: a
+/// program.
 fn load(args: &[AnyView<'_>]) -> Outcome {
     let (path, device) = (string(args, 0)?, string(args, 1)?);
     let threads = usize::try_from(arg::<i64>(args, 2)?).unwrap_or(0);
@@ -72,6 +73,9 @@ fn load(args: &[AnyView<'_>]) -> Outcome {
     }
     if let Some(policy) = optional(args, 4)? {
         builder = builder.tier(policy.parse().map_err(raise)?);
+    }
+    if let Some(precision) = optional(args, 5)? {
+        builder = builder.precision(precision.parse().map_err(Raised::value_error)?);
     }
     let program = builder.build().and_then(|engine| engine.load(Path::new(path))).map_err(raise)?;
     Ok(Function::new(move |args| program_method(&program, string(args, 0)?, rest(args, 1))).into())

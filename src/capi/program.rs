@@ -33,6 +33,8 @@ pub struct ReflexEngineOptions {
     /// When programs become machine code, such as `threshold=10,compile=sync` or `off`; null is
     /// what the variable `REFLEX_TIER` says.
     pub tier: *const c_char,
+    /// Arithmetic of f32 products in models that are compiled: `f32` or `bf16`; null is `f32`.
+    pub precision: *const c_char,
 }
 
 /// Memory of tensors in this process, in bytes.
@@ -88,6 +90,11 @@ pub unsafe extern "C" fn reflex_engine_new(
                 // SAFETY: by the contract.
                 let policy = unsafe { text(options.tier, "the tier policy") }?;
                 builder = builder.tier(policy.parse()?);
+            }
+            if !options.precision.is_null() {
+                // SAFETY: by the contract.
+                let precision = unsafe { text(options.precision, "the precision") }?;
+                builder = builder.precision(precision.parse().map_err(Error::input)?);
             }
             builder = builder.threads(options.threads.max(1) as usize);
             match options.cache_bytes {

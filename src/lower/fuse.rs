@@ -22,12 +22,14 @@ use crate::LowerError;
 use crate::graph::edit::release;
 use crate::graph::eliminate_dead_code;
 use crate::legalize::{Packing, block_packings, pack, packings, tile_packings};
+use crate::pipeline::Precision;
 use layout::Layouts;
 use merge::{Kernel, Member, merge};
 
 /// Turns the operators of every function into kernels.
-pub fn fuse(module: &mut Module) -> Result<(), LowerError> {
+pub fn fuse(module: &mut Module, precision: Precision) -> Result<(), LowerError> {
     let mut pass = Pass {
+        precision,
         by_hash: HashMap::new(),
         names: module.funcs.values().map(|f| f.name().to_string()).collect(),
         packed: HashMap::new(),
@@ -80,6 +82,7 @@ pub(crate) fn structural_hash(func: &PrimFunc) -> blake3::Hash {
 }
 
 struct Pass {
+    precision: Precision,
     by_hash: HashMap<blake3::Hash, FuncId>,
     names: HashSet<String>,
     /// Packed constants made so far, by constant and packing.
@@ -102,7 +105,7 @@ impl Pass {
             }
         }
         let groups = group::groups(func, body);
-        let layouts = layout::choose(func, body, consts);
+        let layouts = layout::choose(func, body, consts, self.precision);
         let mut replaced: HashMap<usize, Vec<Binding>> = HashMap::new();
         let mut gone = HashSet::new();
         for members in &groups {
@@ -156,7 +159,8 @@ impl Pass {
                 let value = args[packing.operand];
                 let constant = self.pack(module, consts[&value], packing)?;
                 let shape = packing.packed_shape();
-                let ty = reflex_graph::TensorType::new(func.tensor(value).dtype, shape);
+                let ty =
+                    reflex_graph::TensorType::new(packing.dtype(func.tensor(value).dtype), shape);
                 let name = format!("{}_packed", func.values[value].name);
                 let fresh = func.new_value(name, Type::Tensor(ty));
                 bindings.push(Binding {
@@ -172,7 +176,7 @@ impl Pass {
             list.push(Member { op, args: args.clone(), outputs, packings, sums, source });
         }
         let constant = |v: Value| consts.get(&v).map(|c| &module.consts[*c]);
-        let kernel = merge("kernel", func, &list, &constant, layouts)?;
+        let kernel = merge("kernel", (func, layouts), &list, &constant, self.precision)?;
         // The packed form replaces the original: both would be in memory otherwise.
         for value in packed_values.keys().filter(|v| self.sole.contains(v)) {
             release(module, consts[value]);
@@ -199,11 +203,14 @@ impl Pass {
         let once = |n: usize| all_args.iter().filter(|v| **v == args[n]).count() == 1;
         let is_constant = |n: usize| consts.contains_key(&args[n]) && once(n);
         types.map_or(vec![], |types| match sums {
-            Some(block) => match &tile_packings(op, &types, &is_constant, block)[..] {
-                [] => block_packings(&types, &is_constant, block),
-                found => found.to_vec(),
-            },
-            None => packings(op, &types, &is_constant),
+            Some(block) => {
+                let tiled = tile_packings(op, &types, &is_constant, block, self.precision);
+                match &tiled[..] {
+                    [] => block_packings(op, &types, &is_constant, block, self.precision),
+                    _ => tiled,
+                }
+            }
+            None => packings(op, &types, &is_constant, self.precision),
         })
     }
 
@@ -213,7 +220,7 @@ impl Pass {
         constant: Const,
         packing: &Packing,
     ) -> Result<Const, LowerError> {
-        let key = (constant, format!("{:?} {}", packing.matrix, packing.width));
+        let key = (constant, format!("{:?} {} {}", packing.matrix, packing.width, packing.pairs));
         if let Some(found) = self.packed.get(&key) {
             return Ok(*found);
         }

@@ -20,16 +20,14 @@ use crate::graph::{
 };
 use crate::{LowerError, fuse, policy};
 
-/// How products and sums of floats are computed.
+/// How products of float32 are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Precision {
-    /// As the model says.
+    /// In float32.
     #[default]
     F32,
-    /// Sums of bf16 products where the error stays near f32's.
-    F32Fast,
-    /// bf16 products.
+    /// Factors of matrix products and of convolutions over all channels are rounded to bfloat16,
+    /// and their products are added in float32 ([`reflex_tir::Intrin::DotBf16`]).
     Bf16,
 }
 
@@ -49,7 +47,7 @@ pub struct Cpu {
 pub struct Options {
     /// The CPUs that kernels are generated for, the lowest first.
     pub cpus: Vec<Cpu>,
-    /// Precision policy; only `F32` is built.
+    /// Precision policy.
     pub precision: Precision,
     /// LLVM's level.
     pub opt: OptLevel,
@@ -81,15 +79,15 @@ impl Options {
 }
 
 /// A graph pass by name.
-pub type GraphPass = (&'static str, fn(&mut Module) -> Result<(), LowerError>);
+pub type GraphPass = (&'static str, fn(&mut Module, Precision) -> Result<(), LowerError>);
 
 /// The graph passes, in order.
 pub const GRAPH: &[GraphPass] = &[
-    ("split_transposed_conv", split_transposed_conv),
-    ("fold_constants", fold_constants),
-    ("simplify", simplify),
-    ("lower_loops", lower_loops),
-    ("eliminate_dead_code", eliminate_dead_code),
+    ("split_transposed_conv", |m, _| split_transposed_conv(m)),
+    ("fold_constants", |m, _| fold_constants(m)),
+    ("simplify", |m, _| simplify(m)),
+    ("lower_loops", |m, _| lower_loops(m)),
+    ("eliminate_dead_code", |m, _| eliminate_dead_code(m)),
     ("fuse", fuse::fuse),
 ];
 
@@ -139,14 +137,16 @@ pub fn run_graph(
     options: &Options,
     observer: &dyn Observer,
 ) -> Result<Module, LowerError> {
-    if options.precision != Precision::F32 {
-        let text = format!("precision {:?} is not built; use f32", options.precision);
+    let fits = |cpu: &Cpu| options.precision == Precision::F32 || cpu.target.has_dot_bf16();
+    if let Some(cpu) = options.cpus.iter().find(|cpu| !fits(cpu)) {
+        let name = cpu.level.map_or_else(|| "this CPU".to_owned(), |level| level.to_string());
+        let text = format!("precision bf16 needs AVX512_BF16, which {name} lacks; use f32");
         return Err(LowerError::unsupported(text));
     }
     check(&module, "import")?;
     for (name, pass) in GRAPH {
         let start = Instant::now();
-        pass(&mut module)?;
+        pass(&mut module, options.precision)?;
         observer.after(name, start.elapsed(), Snapshot::Graph(&module));
         check(&module, name)?;
     }

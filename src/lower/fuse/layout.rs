@@ -12,6 +12,7 @@ use std::collections::{HashMap, HashSet};
 use reflex_graph::{Body, Const, ConvAttrs, Func, Node, Op, PadMode, PoolKind, Value};
 use reflex_tir::{DType, Expr};
 
+use crate::pipeline::Precision;
 use crate::policy::{LAYOUT_LANES, winograd_tile};
 
 /// Images of fewer channels stay plain.
@@ -71,8 +72,13 @@ enum Part<'a> {
 }
 
 /// Chooses the layouts of a body.
-pub fn choose(func: &Func, body: &Body, consts: &HashMap<Value, Const>) -> Layouts {
-    let cx = Cx { func, body, consts };
+pub fn choose(
+    func: &Func,
+    body: &Body,
+    consts: &HashMap<Value, Const>,
+    precision: Precision,
+) -> Layouts {
+    let cx = Cx { func, body, consts, precision };
     let Some(block) = cx.block() else { return Layouts::default() };
     let mut values = cx.candidates(block);
     loop {
@@ -103,6 +109,7 @@ struct Cx<'a> {
     func: &'a Func,
     body: &'a Body,
     consts: &'a HashMap<Value, Const>,
+    precision: Precision,
 }
 
 impl<'a> Cx<'a> {
@@ -160,7 +167,8 @@ impl<'a> Cx<'a> {
     /// Whether minimal filtering is worth it; an image that is plain is copied into blocks then.
     fn takes_tiles(&self, attrs: &ConvAttrs, args: &[Value], block: i64) -> bool {
         let whole = self.channels(args[0]).is_some_and(|c| c % block == 0);
-        whole && winograd_tile(attrs, self.shape(args[0]), self.shape(args[1])).is_some()
+        let (x, w) = (self.shape(args[0]), self.shape(args[1]));
+        whole && winograd_tile(attrs, x, w, self.precision).is_some()
     }
 
     fn depthwise(&self, attrs: &ConvAttrs, args: &[Value]) -> bool {

@@ -7,12 +7,13 @@ use cranelift_entity::SecondaryMap;
 use reflex_graph::{Func, Literal, Op, TensorType, Value};
 use reflex_tir::schedule::{Refused, Schedule};
 use reflex_tir::{
-    Block, BlockIter, Buffer, Expr, ExprKind, For, Param, PrimFunc, Region, Scope, Stmt, Var,
+    Block, BlockIter, Buffer, DType, Expr, ExprKind, For, Param, PrimFunc, Region, Scope, Stmt, Var,
 };
 
 use super::layout::Layouts;
 use crate::LowerError;
 use crate::legalize::{LegalizeError, Legalized, Matrix, Operand, Packing, legalize};
+use crate::pipeline::Precision;
 
 /// One operator of a group.
 pub struct Member<'a> {
@@ -44,16 +45,17 @@ pub struct Kernel {
 /// `constant` gives the value of a constant, in its original layout.
 pub fn merge<'a>(
     name: &str,
-    func: &Func,
+    (func, layouts): (&Func, &Layouts),
     members: &[Member<'a>],
     constant: &dyn Fn(Value) -> Option<&'a Literal>,
-    layouts: &Layouts,
+    precision: Precision,
 ) -> Result<Kernel, LowerError> {
     let Some((root, _)) = members.split_last() else {
         return Err(LowerError::internal("an empty fusion group"));
     };
     let mut merger = Merger {
         graph: func,
+        precision,
         out: PrimFunc::new(name),
         syms: HashMap::new(),
         buffers: HashMap::new(),
@@ -106,7 +108,9 @@ fn in_blocks(
     for buffer in &func.allocs {
         let block = if summed.contains(buffer) { member.sums.or(result) } else { source };
         let shape = &func.buffers[*buffer].shape;
-        if let Some(block) = block
+        // A block of pairs holds as many channels.
+        let pairs = func.buffers[*buffer].dtype == DType::U32;
+        if let Some(block) = block.map(|block| if pairs { block / 2 } else { block })
             && shape.len() == 4
             && shape[1].as_int().is_some_and(|c| c % block == 0)
         {
@@ -123,6 +127,7 @@ fn in_blocks(
 
 struct Merger<'a> {
     graph: &'a Func,
+    precision: Precision,
     out: PrimFunc,
     /// Graph dimension to kernel variable.
     syms: HashMap<Var, Var>,
@@ -157,7 +162,8 @@ impl Merger<'_> {
             .collect::<Result<_, LegalizeError>>()?;
         let outs: Vec<TensorType> =
             member.outputs.iter().map(|v| self.ty(*v).cloned()).collect::<Result<_, _>>()?;
-        legalize("member", member.op, &operands, &outs, &self.graph.syms)
+        let types = (&outs[..], &self.graph.syms);
+        legalize("member", member.op, &operands, types, self.precision)
     }
 
     /// A graph dimension's variable in the kernel.

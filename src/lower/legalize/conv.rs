@@ -3,10 +3,10 @@
 
 use reflex_graph::{ConvAttrs, TensorType};
 use reflex_tir::builder::{FuncBuilder, Reducer};
-use reflex_tir::{Buffer, Expr};
+use reflex_tir::{Buffer, DType, Expr};
 
 use super::packing::Matrix;
-use super::{Cx, Role, Source, compute_type, sum_of_products, winograd};
+use super::{Cx, Role, Source, compute_type, pairs, sum_of_products, winograd};
 
 /// `Conv`.
 pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
@@ -14,6 +14,9 @@ pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
         && let Matrix::Tiles(m) = packing.matrix
     {
         return winograd::conv(cx, attrs, m);
+    }
+    if matches!(&cx.operands[1], Source::Buffer(_, Some(p)) if p.pairs) {
+        return conv_of_pairs(cx, attrs);
     }
     let (x, w) = (cx.args[0].clone(), cx.args[1].clone());
     let padded = padded(cx, attrs);
@@ -36,6 +39,31 @@ pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
     });
 }
 
+/// A convolution over all channels whose weights hold two input channels in a word: the input is
+/// copied into such pairs, with its padding.
+fn conv_of_pairs(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
+    let (x, w) = (cx.args[0].clone(), cx.args[1].clone());
+    let extents = padded_extents(&x, attrs);
+    let channels = x.shape[1].clone();
+    let shape = [&[x.shape[0].clone(), channels.clone().ceildiv(2)], &extents[..]].concat();
+    let (read, begin) = (cx.reader(0), &attrs.pads_begin);
+    let pairs = cx.f.stage("pairs", "pairs", DType::U32, shape, |f, i| {
+        let (inside, at) = source(begin, &extents, &x.shape, i);
+        let value =
+            pairs::pair(&i[1], &channels, &|c| read(f, &[&[i[0].clone(), c], &at[2..]].concat()));
+        Expr::if_then_else(inside, value, Expr::int(0, DType::U32))
+    });
+    let weights = cx.reader(1);
+    let reduced = [&[channels.ceildiv(2)], &w.shape[2..]].concat();
+    accumulate(cx, &reduced, |f, i, k| {
+        let mut at = vec![i[0].clone(), k[0].clone()];
+        for d in 0..i.len() - 2 {
+            at.push(i[d + 2].clone() * attrs.strides[d] + k[d + 1].clone() * attrs.dilations[d]);
+        }
+        weights(f, &[&i[1..2], k].concat()) * f.at(pairs, &at)
+    });
+}
+
 /// The input channel that the weight's input channel `c` stands for, in the output channel's
 /// group.
 fn channel(groups: i64, out: &Expr, outs_per_group: &Expr, c: &Expr, ins_per_group: &Expr) -> Expr {
@@ -50,14 +78,18 @@ fn padded(cx: &mut Cx<'_>, attrs: &ConvAttrs) -> Option<Buffer> {
     if attrs.pads_begin.iter().chain(&attrs.pads_end).all(|p| *p == 0) {
         return None;
     }
-    let (begin, end) = (&attrs.pads_begin, &attrs.pads_end);
-    let x = cx.args[0].shape[2..].iter();
-    let extents = x.zip(begin.iter().zip(end)).map(|(n, (b, e))| match b + e {
+    let extents = padded_extents(&cx.args[0], attrs);
+    Some(padded_by(cx, &attrs.pads_begin, &extents))
+}
+
+/// The input's positions and those of its padding.
+fn padded_extents(x: &TensorType, attrs: &ConvAttrs) -> Vec<Expr> {
+    let pads = attrs.pads_begin.iter().zip(&attrs.pads_end);
+    let extents = x.shape[2..].iter().zip(pads).map(|(n, (begin, end))| match begin + end {
         0 => n.clone(),
         more => n.clone() + more,
     });
-    let extents: Vec<Expr> = extents.collect();
-    Some(padded_by(cx, begin, &extents))
+    extents.collect()
 }
 
 /// The input with `begin` zeros before and as many after as `extents` asks for.
@@ -66,20 +98,26 @@ pub fn padded_by(cx: &mut Cx<'_>, begin: &[i64], extents: &[Expr]) -> Buffer {
     let shape = [&x.shape[..2], extents].concat();
     let read = cx.reader(0);
     cx.f.stage("pad", "padded", x.dtype, shape, |f, i| {
-        let mut at = i[..2].to_vec();
-        let mut inside = Expr::bool(true);
-        for d in 0..begin.len() {
-            let from = i[d + 2].clone() - begin[d];
-            if begin[d] != 0 {
-                inside = inside.and(from.clone().ge(0));
-            }
-            if extents[d] != x.shape[d + 2] {
-                inside = inside.and(from.clone().lt(x.shape[d + 2].clone()));
-            }
-            at.push(from);
-        }
+        let (inside, at) = source(begin, extents, &x.shape, i);
         Expr::if_then_else(inside, read(f, &at), Expr::constant(0.0, x.dtype))
     })
+}
+
+/// Where an element of a padded image comes from, and whether that is inside of the image `x`.
+fn source(begin: &[i64], extents: &[Expr], x: &[Expr], i: &[Expr]) -> (Expr, Vec<Expr>) {
+    let mut at = i[..2].to_vec();
+    let mut inside = Expr::bool(true);
+    for d in 0..begin.len() {
+        let from = i[d + 2].clone() - begin[d];
+        if begin[d] != 0 {
+            inside = inside.and(from.clone().ge(0));
+        }
+        if extents[d] != x[d + 2] {
+            inside = inside.and(from.clone().lt(x[d + 2].clone()));
+        }
+        at.push(from);
+    }
+    (inside, at)
 }
 
 /// The sum over `reduced`, then bias and rounding where there are any.

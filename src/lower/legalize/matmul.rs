@@ -3,7 +3,10 @@
 use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::{DType, Expr};
 
-use super::{Cx, LegalizeError, broadcast_index, compute_type, sum_of_products};
+use super::{Cx, LegalizeError, Source, broadcast_index, compute_type, pairs, sum_of_products};
+
+/// Reads an element of a factor.
+type Factor = Box<dyn Fn(&FuncBuilder, &[Expr]) -> Expr>;
 
 /// `MatMul`: one block; operands of rank 1 are a row and a column.
 pub fn matmul(cx: &mut Cx<'_>) -> Result<(), LegalizeError> {
@@ -15,7 +18,9 @@ pub fn matmul(cx: &mut Cx<'_>) -> Result<(), LegalizeError> {
     let lead = out.shape.len() - usize::from(has_row) - usize::from(has_col);
     let batch = |shape: &[Expr]| shape[..shape.len().saturating_sub(2)].to_vec();
     let (batch_a, batch_b) = (batch(&a.shape), batch(&b.shape));
-    let (read_a, read_b) = (cx.reader(0), cx.reader(1));
+    let packed = matches!(&cx.operands[1], Source::Buffer(_, Some(p)) if p.pairs);
+    let paired = packed || pairs::suit_matmul(cx.precision, &a, &b);
+    let (read_a, read_b) = (factor(cx, 0, paired), factor(cx, 1, paired && !packed));
     let (work, extents) = (compute_type(out.dtype), out.shape[..lead].to_vec());
     let element = |f: &FuncBuilder, i: &[Expr], k: &[Expr]| {
         let (index, rest) = i.split_at(lead);
@@ -25,9 +30,13 @@ pub fn matmul(cx: &mut Cx<'_>) -> Result<(), LegalizeError> {
         at_a.push(k[0].clone());
         at_b.push(k[0].clone());
         at_b.extend_from_slice(&rest[usize::from(has_row)..]);
-        read_a(f, &at_a).cast(work) * read_b(f, &at_b).cast(work)
+        match paired {
+            true => read_a(f, &at_a) * read_b(f, &at_b),
+            false => read_a(f, &at_a).cast(work) * read_b(f, &at_b).cast(work),
+        }
     };
     let depth = a.shape[a.shape.len() - 1].clone();
+    let depth = if paired { depth.ceildiv(2) } else { depth };
     let reducer = Reducer { init: Expr::constant(0.0, work), combine: &sum_of_products };
     if work == out.dtype {
         cx.f.reduce_output("matmul", "y", work, out.shape, &[depth], reducer, element);
@@ -37,4 +46,15 @@ pub fn matmul(cx: &mut Cx<'_>) -> Result<(), LegalizeError> {
     let sum = cx.f.reduce_stage("matmul", "sum", work, shape, &[depth], reducer, element);
     cx.f.output("round", "y", out.dtype, out.shape, |f, i| f.at(sum, i).cast(out.dtype));
     Ok(())
+}
+
+/// An operand, copied into pairs along the axis that is summed over where it is not so already.
+fn factor(cx: &mut Cx<'_>, operand: usize, copied: bool) -> Factor {
+    if !copied {
+        return Box::new(cx.reader(operand));
+    }
+    let rank = cx.args[operand].shape.len();
+    let axis = if operand == 0 { rank - 1 } else { rank - 2 };
+    let buffer = pairs::paired(cx, operand, axis);
+    Box::new(move |f, at| f.at(buffer, at))
 }

@@ -6,7 +6,8 @@
 //! written here.
 //!
 //! Choices that are visible in results:
-//! - A product that is summed is one [`Intrin::Fma`] per step on floats, in index order.
+//! - A product that is summed is one [`Intrin::Fma`] per step on floats, in index order; in
+//!   precision `bf16` one [`Intrin::DotBf16`] for every two steps.
 //! - float16 and bfloat16 are computed in float32 and rounded once per stage's result.
 //! - `Mean` is the sum divided by the count. Softmax subtracts the maximum. Layer norm takes
 //!   the variance in a second pass.
@@ -18,6 +19,7 @@ mod elementwise;
 mod index;
 mod matmul;
 mod packing;
+mod pairs;
 mod pool;
 mod reduce;
 mod resize;
@@ -34,6 +36,8 @@ use reflex_tir::builder::FuncBuilder;
 use reflex_tir::{
     Buffer, DType, Expr, ExprKind, Intrin, Param, PrimFunc, Scope, Stmt, Var, VarData,
 };
+
+use crate::pipeline::Precision;
 
 pub use packing::{Matrix, Packing, Role, block_packings, pack, packings, tile_packings};
 
@@ -69,16 +73,17 @@ pub struct LegalizeError {
     pub reason: String,
 }
 
-/// The naive kernel `name` of `op`. `syms` are the dimensions that `operands` and `outs` are
-/// written over.
+/// The naive kernel `name` of `op`, whose results have the types `outs`. `syms` are the dimensions
+/// that `operands` and `outs` are written over.
 pub fn legalize(
     name: &str,
     op: &Op,
     operands: &[Operand<'_>],
-    outs: &[TensorType],
-    syms: &PrimaryMap<Var, VarData>,
+    (outs, syms): (&[TensorType], &PrimaryMap<Var, VarData>),
+    precision: Precision,
 ) -> Result<Legalized, LegalizeError> {
     let mut cx = Cx::new(name, op, operands, outs, syms);
+    cx.precision = precision;
     match op {
         Op::Unary(kind) => elementwise::unary(&mut cx, *kind)?,
         Op::Binary(kind) => elementwise::binary(&mut cx, *kind)?,
@@ -117,6 +122,7 @@ pub fn legalize(
 /// A kernel being written: the builder, and the operator's types over the kernel's variables.
 struct Cx<'a> {
     op: &'a Op,
+    precision: Precision,
     f: FuncBuilder,
     /// Types of the operands, over the kernel's variables.
     args: Vec<TensorType>,
@@ -146,6 +152,7 @@ impl<'a> Cx<'a> {
     ) -> Cx<'a> {
         let mut cx = Cx {
             op,
+            precision: Precision::F32,
             f: FuncBuilder::new(name),
             args: vec![],
             outs: vec![],
@@ -164,7 +171,8 @@ impl<'a> Cx<'a> {
                 (None, packing) => {
                     cx.inputs.push(n);
                     let shape = packing.map_or_else(|| ty.shape.clone(), Packing::packed_shape);
-                    let buffer = cx.f.input(&format!("x{n}"), ty.dtype, shape);
+                    let dtype = packing.map_or(ty.dtype, |p| p.dtype(ty.dtype));
+                    let buffer = cx.f.input(&format!("x{n}"), dtype, shape);
                     Source::Buffer(buffer, packing.cloned())
                 }
             };
@@ -316,9 +324,10 @@ fn compute_type(dtype: DType) -> DType {
     }
 }
 
-/// `acc + a * b`, fused on floats.
+/// `acc + a * b`, fused on floats; of pairs of bfloat16, both products.
 fn mul_add(a: Expr, b: Expr, acc: Expr) -> Expr {
     match acc.dtype().is_float() {
+        true if a.dtype() == DType::U32 => Expr::call(Intrin::DotBf16, vec![a, b, acc]),
         true => Expr::call(Intrin::Fma, vec![a, b, acc]),
         false => acc + a * b,
     }

@@ -4,13 +4,18 @@
 //! last one filled up with zeros), so that a kernel reads whole vectors in order. A matrix that
 //! comes as `[n, k]` is transposed on the way. Packing is a choice of layout only: the naive
 //! kernel that reads the packed form computes the same sums in the same order.
+//!
+//! Where products are those of bfloat16 ([`Precision::Bf16`]), neighbours along `k` share a word:
+//! `[ceil(n / width), ceil(k / 2), width]` of uint32. Neighbours of a convolution are input
+//! channels: `k` counts pairs of channels, then the places in the window.
 
 use std::sync::Arc;
 
 use reflex_graph::{ConvAttrs, Literal, Op, TensorType};
 use reflex_tir::{DType, Expr};
 
-use super::{flatten, winograd};
+use super::{flatten, pairs, winograd};
+use crate::pipeline::Precision;
 use crate::policy::{LAYOUT_LANES, conv_rows, panel_width, winograd_tile};
 
 /// How a constant operand is stored for its kernel.
@@ -26,6 +31,8 @@ pub struct Packing {
     pub matrix: Matrix,
     /// What a panel is for.
     pub role: Role,
+    /// Whether elements are rounded to bfloat16, and two along `k` are a uint32.
+    pub pairs: bool,
 }
 
 /// The part that packed weights play in a product.
@@ -57,9 +64,12 @@ pub fn packings(
     op: &Op,
     types: &[TensorType],
     is_constant: &dyn Fn(usize) -> bool,
+    precision: Precision,
 ) -> Vec<Packing> {
+    let rounded = in_pairs(op, precision);
     let pack = |operand, matrix, width: &dyn Fn(i64) -> i64| {
-        packing(operand, matrix, types, is_constant, width)
+        let packing = packing(operand, matrix, types, is_constant, width)?;
+        Some(Packing { pairs: rounded, ..packing })
     };
     match op {
         Op::MatMul => pack(1, Matrix::KByN, &panel_width)
@@ -96,28 +106,46 @@ fn windows_apart(attrs: &ConvAttrs, types: &[TensorType]) -> bool {
     matches!(attrs.strides[..], [stride] if stride > 8) && channels >= LAYOUT_LANES
 }
 
+/// Whether the products of `op` are those of bfloat16 pairs: of recurrent cells, and of
+/// convolutions of each channel alone, they are not.
+fn in_pairs(op: &Op, precision: Precision) -> bool {
+    let suits = match op {
+        Op::MatMul => true,
+        Op::Conv(attrs) => attrs.groups == 1,
+        _ => false,
+    };
+    suits && precision == Precision::Bf16
+}
+
 /// The packings of a convolution that computes its results in blocks of channels.
 pub fn block_packings(
+    op: &Op,
     types: &[TensorType],
     is_constant: &dyn Fn(usize) -> bool,
     block: i64,
+    precision: Precision,
 ) -> Vec<Packing> {
-    packing(1, Matrix::NByRest, types, is_constant, &|_| block).into_iter().collect()
+    let pairs = in_pairs(op, precision);
+    let packing = packing(1, Matrix::NByRest, types, is_constant, &|_| block);
+    packing.map(|p| Packing { pairs, ..p }).into_iter().collect()
 }
 
 /// The packings of a convolution that computes its results in blocks of channels, where its image
-/// fills blocks too and minimal filtering is worth it.
+/// fills blocks too and minimal filtering is worth it. It multiplies in float32 in any precision:
+/// the transforms enlarge errors.
 pub fn tile_packings(
     op: &Op,
     types: &[TensorType],
     is_constant: &dyn Fn(usize) -> bool,
     block: i64,
+    precision: Precision,
 ) -> Vec<Packing> {
     let Op::Conv(attrs) = op else { return vec![] };
     if types[0].shape[1].as_int().is_none_or(|c| c % block != 0) {
         return vec![];
     }
-    let Some(m) = winograd_tile(attrs, &types[0].shape, &types[1].shape) else { return vec![] };
+    let (x, w) = (&types[0].shape, &types[1].shape);
+    let Some(m) = winograd_tile(attrs, x, w, precision) else { return vec![] };
     packing(1, Matrix::Tiles(m), types, is_constant, &panel_width).into_iter().collect()
 }
 
@@ -134,7 +162,7 @@ fn packing(
         return None;
     }
     let (_, _, n) = matrix.extents(&shape)?;
-    Some(Packing { operand, width: width(n), shape, matrix, role: Role::Columns })
+    Some(Packing { operand, width: width(n), shape, matrix, role: Role::Columns, pairs: false })
 }
 
 /// Positions per image of a convolution's result, where known.
@@ -157,6 +185,10 @@ pub fn pack(packing: &Packing, value: &Literal) -> Option<Literal> {
     let shape: Option<Vec<i64>> = packing.packed_shape().iter().map(Expr::as_int).collect();
     if let Matrix::Tiles(m) = packing.matrix {
         return Literal::new(value.dtype(), shape?, Arc::new(winograd::pack(packing, m, value)?));
+    }
+    if packing.pairs {
+        let bytes = pairs::packed(packing, value)?;
+        return Literal::new(DType::U32, shape?, Arc::new(bytes));
     }
     let (batch, k, n) = packing.matrix.extents(&packing.shape)?;
     let (batch, k, n, width) = (batch as usize, k as usize, n as usize, packing.width as usize);
@@ -183,6 +215,7 @@ impl Packing {
     /// Extents of the packed tensor.
     pub fn packed_shape(&self) -> Vec<Expr> {
         let (batch, k, n) = self.matrix.extents(&self.shape).unwrap_or((0, 0, 0));
+        let k = if self.pairs { self.pair_count(k) } else { k };
         let panels = (n + self.width - 1) / self.width;
         let mut shape = vec![panels, k, self.width];
         if self.shape.len() > 2 && self.matrix != Matrix::NByRest {
@@ -191,8 +224,27 @@ impl Packing {
         shape.into_iter().map(Expr::i64).collect()
     }
 
-    /// Where the element at an index of the operand's own shape is; for tiles, the element
-    /// `[place in the tile, n, k]`.
+    /// Pairs in place of `k` elements.
+    fn pair_count(&self, k: i64) -> i64 {
+        let taps = self.taps();
+        (k / taps + 1) / 2 * taps
+    }
+
+    /// Places in the window for each element that is paired.
+    pub(super) fn taps(&self) -> i64 {
+        match self.matrix {
+            Matrix::NByRest => self.shape.iter().skip(2).product(),
+            Matrix::KByN | Matrix::NByK | Matrix::Tiles(_) => 1,
+        }
+    }
+
+    /// The element type of the packed form of a constant of type `dtype`.
+    pub fn dtype(&self, dtype: DType) -> DType {
+        if self.pairs { DType::U32 } else { dtype }
+    }
+
+    /// Where the element at an index of the operand's own shape is, whose `k` (or channel) counts
+    /// pairs where it is stored so; for tiles, the element `[place in the tile, n, k]`.
     pub(super) fn packed_index(&self, index: &[Expr]) -> Vec<Expr> {
         let dims: Vec<Expr> = self.shape.iter().map(|n| Expr::i64(*n)).collect();
         let last = index.len() - 1;
@@ -217,7 +269,7 @@ impl Packing {
 
 impl Matrix {
     /// (batch, k, n) of a tensor; `None` when its rank is too low.
-    fn extents(self, shape: &[i64]) -> Option<(i64, i64, i64)> {
+    pub(super) fn extents(self, shape: &[i64]) -> Option<(i64, i64, i64)> {
         let split = match self {
             Matrix::NByRest | Matrix::Tiles(_) => 1,
             Matrix::KByN | Matrix::NByK => shape.len().checked_sub(2)?,

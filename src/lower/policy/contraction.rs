@@ -5,7 +5,7 @@
 //! first copied: split by phase for a strided window, into panels for a transposed matrix, and
 //! into one row per window element where rows of results are short.
 
-use reflex_tir::{DType, Expr, ExprKind, Intrin, PrimFunc, Scope, Var};
+use reflex_tir::{Buffer, DType, Expr, ExprKind, Intrin, PrimFunc, Scope, Var};
 
 use super::Refusal;
 use super::affine::{coefficient, linear, mentions};
@@ -24,12 +24,16 @@ pub struct Contraction {
     pub inner: Axis,
     /// Both factors are vectors (channels each alone, in blocks): the row factor is not broadcast.
     pub both: bool,
+    /// What multiplies and adds: [`Intrin::Fma`], or [`Intrin::DotBf16`] of pairs.
+    pub op: Intrin,
 }
 
 impl Contraction {
     /// Reads a stage without axes of extent 1.
     pub fn of(func: &PrimFunc, stage: &Stage) -> Result<Contraction, Refusal> {
-        let ExprKind::Call { op: Intrin::Fma, args, .. } = stage.value.kind() else {
+        let ExprKind::Call { op: op @ (Intrin::Fma | Intrin::DotBf16), args, .. } =
+            stage.value.kind()
+        else {
             return Err(Refusal::NoProduct);
         };
         let zero = |e: &Expr| matches!(e.kind(), ExprKind::Float { bits: 0, .. });
@@ -60,7 +64,7 @@ impl Contraction {
         if both && !(unit_step(func, row, inner.var) && unit_step(func, column, inner.var)) {
             return Err(Refusal::NotContiguous);
         }
-        Ok(Contraction { row: row.clone(), column: column.clone(), inner, both })
+        Ok(Contraction { row: row.clone(), column: column.clone(), inner, both, op: *op })
     }
 
     /// Results that share one column element: the axes that only the row operand has.
@@ -116,7 +120,7 @@ fn staged(nest: &mut Nest<'_>, whole: &Stage) -> Option<(Stage, Stage)> {
     let product = Contraction::of(&nest.func, stage).ok().filter(|p| !p.both)?;
     let (copy, column) = column_copy(nest, stage, &product)?;
     let ExprKind::Call { args, .. } = whole.value.kind() else { return None };
-    let value = Expr::call(Intrin::Fma, vec![product.row, column, args[2].clone()]);
+    let value = Expr::call(product.op, vec![product.row, column, args[2].clone()]);
     Some((copy, Stage { value, ..whole.clone() }))
 }
 
@@ -124,7 +128,9 @@ fn staged(nest: &mut Nest<'_>, whole: &Stage) -> Option<(Stage, Stage)> {
 fn column_copy(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction) -> Option<(Stage, Expr)> {
     let rows = product.rows(stage);
     let many_rows = rows.iter().map(|a| a.extent.as_int()).try_fold(1, |n, e| Some(n * e?));
-    if let ExprKind::Load { buffer, indices, dtype: DType::F32 } = product.column.kind() {
+    if let ExprKind::Load { buffer, indices, dtype: DType::F32 | DType::U32 } =
+        product.column.kind()
+    {
         let at = linear(&nest.func, *buffer, indices, &[product.inner.var]);
         let step = at.and_then(|at| at.coefficients[0].as_int());
         if step == Some(1) {
@@ -155,8 +161,9 @@ fn is_split(indices: &[Expr], var: Var) -> bool {
     })
 }
 
-fn scratch(nest: &mut Nest<'_>, name: &str, shape: Vec<Expr>) -> reflex_tir::Buffer {
-    let buffer = nest.func.new_buffer(name, DType::F32, shape, Scope::Global);
+/// A buffer for a copy of the column operand.
+fn scratch(nest: &mut Nest<'_>, column: &Expr, name: &str, shape: Vec<Expr>) -> Buffer {
+    let buffer = nest.func.new_buffer(name, column.dtype(), shape, Scope::Global);
     nest.func.allocs.push(buffer);
     buffer
 }
@@ -170,7 +177,7 @@ fn phases(nest: &mut Nest<'_>, product: &Contraction, step: i64) -> (Stage, Expr
     let last = source.len() - 1;
     let mut shape = source[..last].to_vec();
     shape.extend([Expr::i64(step), source[last].clone().ceildiv(step)]);
-    let copy = scratch(nest, "phases", shape.clone());
+    let copy = scratch(nest, &product.column, "phases", shape.clone());
     let spatial: Vec<Axis> =
         shape.into_iter().map(|extent| Axis { var: nest.var("p"), extent }).collect();
     let at: Vec<Expr> = spatial.iter().map(|a| a.var.into()).collect();
@@ -182,7 +189,7 @@ fn phases(nest: &mut Nest<'_>, product: &Contraction, step: i64) -> (Stage, Expr
         _ => place.lt(source[last].clone()),
     };
     let value = Expr::load(*buffer, from, *dtype);
-    let value = Expr::if_then_else(inside, value, Expr::float(0.0, *dtype));
+    let value = Expr::if_then_else(inside, value, Expr::constant(0.0, *dtype));
     let fill = Stage {
         name: "phases".into(),
         spatial,
@@ -226,7 +233,7 @@ fn panels(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction) -> Option<(
     let count = inner.extent.clone().ceildiv(width);
     let shape =
         [extents(&outer), vec![count.clone()], extents(&reduce), vec![Expr::i64(width)]].concat();
-    let buffer = scratch(nest, "panels", shape);
+    let buffer = scratch(nest, &product.column, "panels", shape);
     let (panel, lane) = (nest.var("panel"), nest.var("lane"));
     let copy_of = |nest: &mut Nest<'_>, list: &[Axis]| -> Vec<Axis> {
         list.iter().map(|a| Axis { var: nest.var("c"), extent: a.extent.clone() }).collect()
@@ -246,7 +253,8 @@ fn panels(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction) -> Option<(
         Some(n) if n % width == 0 => Expr::bool(true),
         _ => place.lt(inner.extent.clone()),
     };
-    let value = Expr::if_then_else(inside, value, Expr::float(0.0, DType::F32));
+    let dtype = product.column.dtype();
+    let value = Expr::if_then_else(inside, value, Expr::constant(0.0, dtype));
     let spatial = [
         outer_copy,
         vec![Axis { var: panel, extent: count }],
@@ -269,7 +277,7 @@ fn panels(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction) -> Option<(
     let at =
         [vars(&outer), vec![j.clone().floordiv(width)], vars(&reduce), vec![j.floormod(width)]]
             .concat();
-    Some((fill, Expr::load(buffer, at, DType::F32)))
+    Some((fill, Expr::load(buffer, at, product.column.dtype())))
 }
 
 /// For a window over short rows: `T[outer.., k.., y, x]` holds the operand of each result, so
@@ -307,7 +315,7 @@ fn window_rows(
     let outer: Vec<Axis> = outer.into_iter().filter(|a| a.var != above.var).collect();
     let axes = [outer, reduce, vec![above.clone(), product.inner.clone()]].concat();
     let shape = axes.iter().map(|a| a.extent.clone()).collect();
-    let buffer = scratch(nest, "windows", shape);
+    let buffer = scratch(nest, &product.column, "windows", shape);
     let copies: Vec<Axis> =
         axes.iter().map(|a| Axis { var: nest.var("w"), extent: a.extent.clone() }).collect();
     let value = product
@@ -324,7 +332,7 @@ fn window_rows(
         kept: true,
     };
     let at = axes.iter().map(|a| a.var.into()).collect();
-    Some((fill, Expr::load(buffer, at, DType::F32)))
+    Some((fill, Expr::load(buffer, at, product.column.dtype())))
 }
 
 fn is_split_any(e: &Expr, stage: &Stage) -> bool {

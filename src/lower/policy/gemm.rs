@@ -27,6 +27,8 @@ pub(super) struct Gemm {
     pub(super) epilogue: Option<Stage>,
     pub(super) row: Expr,
     pub(super) column: Expr,
+    /// What multiplies and adds.
+    pub(super) op: Intrin,
     pub(super) rows: Option<Cut>,
     /// Rows have columns of their own and share the row factor instead.
     pub(super) spread: bool,
@@ -145,7 +147,7 @@ impl Gemm {
         epilogue: Option<Stage>,
         splits: &[Split],
     ) -> Result<Gemm, Refusal> {
-        let Contraction { row, column, inner, both } = Contraction::of(&nest.func, &stage)?;
+        let Contraction { row, column, inner, both, op } = Contraction::of(&nest.func, &stage)?;
         let mut lanes = nest.lanes(4);
         let only = |v: Var, e: &Expr, other: &Expr| mentions(e, v) && !mentions(other, v);
         let cut = |axis: &Axis, e: &Expr, other: &Expr| match splits
@@ -212,6 +214,7 @@ impl Gemm {
             epilogue,
             row,
             column,
+            op,
             rows,
             spread,
             both,
@@ -262,14 +265,14 @@ impl Gemm {
             let slot = |r: i64, v: i64| vec![lane(v) + r * vectors * self.lanes];
             let sum = |nest: &Nest<'_>, a: Var, b: Var, r: i64, v: i64| {
                 let old = nest.func.load(acc, slot(r, v));
-                let sum = Expr::call(Intrin::Fma, vec![float(a), float(b), old]);
+                let sum = Expr::call(self.op, vec![named(nest, a), named(nest, b), old]);
                 Stmt::store(acc, slot(r, v), sum)
             };
             if self.spread {
-                let a = nest.float_var("a");
+                let a = nest.var_of("a", self.row.dtype());
                 let sums = (0..height * vectors).map(|n| {
                     let (r, v) = (n / vectors, n % vectors);
-                    let b = nest.float_var("b");
+                    let b = nest.var_of("b", self.column.dtype());
                     let value = self.column_at(rows, columns, r, &lane(v));
                     let body = Box::new(sum(nest, a, b, r, v));
                     Stmt::Let { var: b, value, body }
@@ -279,12 +282,17 @@ impl Gemm {
                 return Stmt::Let { var: a, value, body };
             }
             let factors: Vec<(Var, Expr)> = (0..vectors)
-                .map(|v| (nest.float_var("b"), self.column_at(rows, columns, 0, &lane(v))))
+                .map(|v| {
+                    (
+                        nest.var_of("b", self.column.dtype()),
+                        self.column_at(rows, columns, 0, &lane(v)),
+                    )
+                })
                 .collect();
             let shared = if self.both { 0..vectors } else { 0..1 };
             let each_row =
                 (0..height).flat_map(|r| shared.clone().map(move |v| (r, v))).map(|(r, own)| {
-                    let a = nest.float_var("a");
+                    let a = nest.var_of("a", self.row.dtype());
                     let of_own = |(_, v): &(&(Var, Expr), i64)| !self.both || *v == own;
                     let sums = factors.iter().zip(0..).filter(of_own);
                     let sums = sums.map(|((b, _), v)| sum(nest, a, *b, r, v));
@@ -312,7 +320,7 @@ impl Gemm {
         let value = bind(&self.column, &self.at(rows, columns, &Expr::i64(r), lane));
         match self.columns.inside(columns, lane, self.lanes) {
             Some(inside) if !self.columns.is_filled_up() => {
-                Expr::if_then_else(inside, value, Expr::float(0.0, DType::F32))
+                Expr::if_then_else(inside, value, Expr::constant(0.0, self.column.dtype()))
             }
             _ => value,
         }
@@ -394,6 +402,11 @@ impl Gemm {
 /// `e` for given values of variables.
 pub(super) fn bind(e: &Expr, bound: &[(Var, Expr)]) -> Expr {
     e.substitute(&|v| bound.iter().find(|(b, _)| *b == v).map(|(_, e)| e.clone()))
+}
+
+/// A variable as an expression of its type.
+fn named(nest: &Nest<'_>, var: Var) -> Expr {
+    Expr::new(ExprKind::Var { var, dtype: nest.func.vars[var].dtype })
 }
 
 /// A float32 variable as an expression.

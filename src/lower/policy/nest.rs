@@ -41,7 +41,12 @@ impl Nest<'_> {
 
     /// A fresh float32 variable.
     pub fn float_var(&mut self, name: &str) -> Var {
-        self.func.vars.push(VarData { name: name.into(), dtype: DType::F32 })
+        self.var_of(name, DType::F32)
+    }
+
+    /// A fresh variable of a type.
+    pub fn var_of(&mut self, name: &str, dtype: DType) -> Var {
+        self.func.vars.push(VarData { name: name.into(), dtype })
     }
 
     /// A fresh buffer on the stack.

@@ -1,7 +1,7 @@
 //! Which tiles the macro-kernel runs over, in which order, and which loop the threads share.
 
 use reflex_tir::codegen::Target;
-use reflex_tir::{ForKind, Stmt};
+use reflex_tir::{ForKind, Intrin, Stmt};
 
 use super::cut::{Cut, Tile};
 use super::even_part;
@@ -133,10 +133,14 @@ impl Gemm {
             Some(Level::Columns) => "threads share tiles of columns",
             Some(Level::Rows) => "threads share tiles of rows",
         };
+        let pairs = match self.op {
+            Intrin::DotBf16 => "; dot products of bfloat16 pairs",
+            _ => "",
+        };
         let order = if columns_first { "columns first" } else { "columns inside" };
         let text = format!(
             "{}: tile of {height} rows by {vectors} vectors of {} lanes, depth over {}; \
-             outer loops over ({}), {order}; {threads}",
+             outer loops over ({}), {order}; {threads}{pairs}",
             self.stage.name,
             self.lanes,
             names(&self.stage.reduce),

@@ -4,6 +4,7 @@ use reflex_graph::ConvAttrs;
 use reflex_tir::Expr;
 
 use super::nest::UNKNOWN_EXTENT;
+use crate::pipeline::Precision;
 
 /// Multiply-adds in the time in which a word comes from memory, where nothing hides it.
 const PER_WORD: i64 = 8;
@@ -16,8 +17,14 @@ const LONGEST: [i64; 2] = [8, 6];
 
 /// Results on each side of a tile, where a convolution of windows of 3 or 5 in one direction or
 /// both is worth computing by tiles; a side without a window has one. `x` and `w` are the extents
-/// of its operands.
-pub fn winograd_tile(attrs: &ConvAttrs, x: &[Expr], w: &[Expr]) -> Option<[i64; 2]> {
+/// of its operands. In precision `bf16` tiles are still multiplied in float32, at half the rate of
+/// direct products.
+pub fn winograd_tile(
+    attrs: &ConvAttrs,
+    x: &[Expr],
+    w: &[Expr],
+    precision: Precision,
+) -> Option<[i64; 2]> {
     let step = attrs.strides.iter().chain(&attrs.dilations).all(|n| *n == 1);
     let [co, ci, taps @ ..] = &w.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>()?[..] else {
         return None;
@@ -28,7 +35,11 @@ pub fn winograd_tile(attrs: &ConvAttrs, x: &[Expr], w: &[Expr]) -> Option<[i64; 
         (known + attrs.pads_begin[d] + attrs.pads_end[d] - (taps[d] - 1)).max(0)
     };
     let (h, w) = (extent(0), extent(1));
-    let direct = ci * co * high * wide * (h * w + PER_WORD);
+    let rate = match precision {
+        Precision::F32 => 1,
+        Precision::Bf16 => 2,
+    };
+    let direct = ci * co * high * wide * (h * w + PER_WORD) / rate;
     let by_tiles = |[m, n]: [i64; 2]| {
         let (rows, columns) = (m + high - 1, n + wide - 1);
         let tiles = ((h + m - 1) / m) * ((w + n - 1) / n);

@@ -1,7 +1,7 @@
 //! Text in, text out: every file of `tests/filetests/lower` holds a module and what a stage of
 //! the pipeline leaves of it.
 //!
-//! A file is Python to a reader's editor: `# after: STAGE`, the module, a line of dashes, and the
+//! A file is Python to a reader's editor: `# after: STAGE` (and `# precision: bf16`), the module, a line of dashes, and the
 //! module after the stage (`bytecode` prints the executable; `schedule` and `lower` print every
 //! kernel, by name; `steps` prints how each was scheduled), or `# error: ...`. The CPU is a fixed one with AVX2. `REFLEX_BLESS=1`
 //! writes the outcomes that were observed.
@@ -13,14 +13,23 @@ use std::time::Duration;
 
 use reflex_graph::script::parse;
 use reflex_lower::LowerError;
-use reflex_lower::pipeline::{Observer, Options, Snapshot, run_bytecode, run_graph, run_kernel};
+use reflex_lower::pipeline::{
+    Observer, Options, Precision, Snapshot, run_bytecode, run_graph, run_kernel,
+};
 use reflex_lower::policy::schedule_explained;
 use reflex_tir::codegen::Target;
+use reflex_tir::level::Level;
 
 const DASHES: &str = "# ----\n";
 
-/// A CPU with 32-byte vectors, whatever machine the test runs on.
-fn target() -> Target {
+/// A CPU with 32-byte vectors, or one with AVX512_BF16 where that is asked for, whatever machine
+/// the test runs on.
+fn target(precision: Precision) -> Target {
+    if precision == Precision::Bf16 {
+        let mut target = Level::V4.target();
+        target.features.insert("avx512bf16".to_owned());
+        return target;
+    }
     Target {
         triple: "x86_64-unknown-linux-gnu".to_owned(),
         features: ["avx2", "fma"].map(str::to_owned).into(),
@@ -54,7 +63,11 @@ fn outcome(input: &str, name: &str) -> String {
     let stage = input.lines().find_map(|l| l.strip_prefix("# after: ")).expect("a stage");
     let module = parse(input, name).expect("a module");
     let keep = Keep { stage, texts: Mutex::default() };
-    let options = Options::new(target());
+    let precision = match input.contains("# precision: bf16\n") {
+        true => Precision::Bf16,
+        false => Precision::F32,
+    };
+    let options = Options { precision, ..Options::new(target(precision)) };
     let run = || -> Result<(), LowerError> {
         let module = run_graph(module, &options, &keep)?;
         let (_, kernels) = run_bytecode(module, &keep)?;

@@ -5,6 +5,7 @@ mod common;
 use common::{assert_close, cases, run, tolerance};
 use reflex_graph::Literal;
 use reflex_lower::legalize::{pack, packings};
+use reflex_lower::pipeline::Precision;
 
 #[test]
 fn naive_kernels_mean_what_the_operators_mean() {
@@ -22,7 +23,7 @@ fn packed_weights_change_nothing() {
     let mut packed = 0;
     for case in cases() {
         let types: Vec<_> = case.args.iter().map(common::tensor_type).collect();
-        let list = packings(&case.op, &types, &|_| true);
+        let list = packings(&case.op, &types, &|_| true, Precision::F32);
         if list.is_empty() {
             continue;
         }

@@ -9,6 +9,7 @@ use common::{Case, assert_close, cases, run};
 use cranelift_entity::PrimaryMap;
 use reflex_graph::{Literal, TensorType};
 use reflex_lower::legalize::{Legalized, Operand, legalize, pack, packings};
+use reflex_lower::pipeline::Precision;
 use reflex_lower::policy::{Scheduled, schedule_explained};
 use reflex_tir::codegen::Target;
 use reflex_tir::{DType, Expr, Stmt, Var, VarData};
@@ -56,7 +57,7 @@ fn schedules_keep_meaning_at_every_vector_width() {
 fn schedules_of_packed_weights_keep_meaning() {
     for case in cases() {
         let types: Vec<TensorType> = case.args.iter().map(common::tensor_type).collect();
-        let list = packings(&case.op, &types, &|_| true);
+        let list = packings(&case.op, &types, &|_| true, Precision::F32);
         // One layout for vectors of every width.
         for bytes in [64, 32, 16].into_iter().filter(|_| !list.is_empty()) {
             let mut args = case.args.clone();
@@ -88,7 +89,7 @@ fn symbolic(case: &Case, outs: &[Literal]) -> Option<Legalized> {
     let outs: Vec<TensorType> = outs.iter().map(typed).collect();
     let operands: Vec<Operand<'_>> =
         types.iter().map(|ty| Operand { ty, constant: None, packing: None }).collect();
-    let kernel = legalize(&case.name, &case.op, &operands, &outs, &syms).ok()?;
+    let kernel = legalize(&case.name, &case.op, &operands, (&outs, &syms), Precision::F32).ok()?;
     kernel.scalars.is_empty().then_some(kernel)
 }
 

@@ -7,6 +7,7 @@ mod cases;
 use cranelift_entity::PrimaryMap;
 use reflex_graph::{Literal, Op, TensorType};
 use reflex_lower::legalize::{Legalized, Operand, Packing, legalize};
+use reflex_lower::pipeline::Precision;
 use reflex_tir::eval::{Arg, Tensor, eval};
 use reflex_tir::{DType, Expr, PrimFunc};
 use std::sync::Arc;
@@ -59,6 +60,11 @@ impl Case {
 
     /// The kernel with static shapes, reading operands packed as told.
     pub fn legalized(&self, packings: &[Packing]) -> Legalized {
+        self.legalized_in(packings, Precision::F32)
+    }
+
+    /// [`Case::legalized`] in a precision.
+    pub fn legalized_in(&self, packings: &[Packing], precision: Precision) -> Legalized {
         let types: Vec<TensorType> = self.args.iter().map(tensor_type).collect();
         let outs: Vec<TensorType> = self.expected().iter().map(tensor_type).collect();
         let operands: Vec<Operand<'_>> = types
@@ -70,7 +76,8 @@ impl Case {
                 packing: packings.iter().find(|p| p.operand == n),
             })
             .collect();
-        legalize(&self.name, &self.op, &operands, &outs, &PrimaryMap::new())
+        let types = (&outs[..], &PrimaryMap::new());
+        legalize(&self.name, &self.op, &operands, types, precision)
             .unwrap_or_else(|e| panic!("{}: {e}", self.name))
     }
 }

@@ -67,11 +67,20 @@ pub fn storages(module: &Module) -> Vec<i64> {
 
 /// Compiles `main`, runs it in the interpreter.
 pub fn run(module: &Module, args: &[Literal]) -> Result<Vec<Literal>, String> {
-    let module = run_graph(module.clone(), &options(), &Quiet).unwrap();
+    run_with(&options(), module, args)
+}
+
+/// [`run`] with other options than the host's.
+pub fn run_with(
+    options: &Options,
+    module: &Module,
+    args: &[Literal],
+) -> Result<Vec<Literal>, String> {
+    let module = run_graph(module.clone(), options, &Quiet).unwrap();
     let (code, kernels) = run_bytecode(module, &Quiet).unwrap();
     let library: HashMap<String, Function> = kernels
         .into_iter()
-        .map(|k| (k.name.clone(), evaluated(run_kernel(&k, &options().cpus[0].target, &Quiet))))
+        .map(|k| (k.name.clone(), evaluated(run_kernel(&k, &options.cpus[0].target, &Quiet))))
         .collect();
     let exec = verify(code.executable).unwrap();
     let program = Arc::new(Program::load(exec, &[&library]).unwrap());

@@ -1,0 +1,93 @@
+//! Factors rounded to bfloat16, two in a word: what [`Intrin::DotBf16`] multiplies.
+//!
+//! Elements `2k` and `2k + 1` along the axis that a product sums over become the lower and the
+//! upper half of a uint32; past an odd end there is a zero. Rounding is to nearest even, and
+//! keeps subnormal numbers (the product takes them for zero).
+
+use half::bf16;
+use reflex_graph::{Literal, TensorType};
+use reflex_tir::{Buffer, DType, Expr, Intrin};
+
+use super::packing::Matrix;
+use super::{Cx, Packing};
+use crate::pipeline::Precision;
+use crate::policy::LAYOUT_LANES;
+
+/// Shorter sums of products of two tensors that are no constants stay in float32.
+const MIN_DEPTH: i64 = 16;
+
+/// Element `k` of a tensor of pairs whose axis has `extent` elements, given by `element`.
+pub fn pair(k: &Expr, extent: &Expr, element: &dyn Fn(Expr) -> Expr) -> Expr {
+    let (low, high) = (k.clone() * 2, k.clone() * 2 + 1);
+    let inside = match extent.as_int() {
+        Some(n) if n % 2 == 0 => Expr::bool(true),
+        _ => high.clone().lt(extent.clone()),
+    };
+    let upper = Expr::if_then_else(inside, element(high), Expr::float(0.0, DType::F32));
+    let sixteen = Expr::int(16, DType::U32);
+    let upper = Expr::call(Intrin::Shl, vec![half(upper), sixteen]);
+    Expr::call(Intrin::BitOr, vec![half(element(low)), upper])
+}
+
+/// A tensor operand with its elements along `axis` in pairs.
+pub fn paired(cx: &mut Cx<'_>, operand: usize, axis: usize) -> Buffer {
+    let (mut shape, read) = (cx.args[operand].shape.clone(), cx.reader(operand));
+    let extent = shape[axis].clone();
+    shape[axis] = extent.clone().ceildiv(2);
+    cx.f.stage(&format!("pairs{operand}"), "pairs", DType::U32, shape, |f, i| {
+        pair(&i[axis], &extent, &|k| {
+            let mut at = i.to_vec();
+            at[axis] = k;
+            read(f, &at)
+        })
+    })
+}
+
+/// Bits of a float32 rounded to bfloat16, in a uint32.
+fn half(x: Expr) -> Expr {
+    x.cast(DType::BF16).reinterpret(DType::U16).cast(DType::U32)
+}
+
+/// Whether a matrix product of operands that are not packed is computed from pairs.
+pub fn suit_matmul(precision: Precision, a: &TensorType, b: &TensorType) -> bool {
+    let long = |n: &Expr, least: i64| n.as_int().is_none_or(|n| n >= least);
+    let ([.., rows, depth], [.., columns]) = (&a.shape[..], &b.shape[..]) else { return false };
+    let floats = (a.dtype, b.dtype) == (DType::F32, DType::F32) && b.shape.len() > 1;
+    // A row alone would use each of the other operand's elements once.
+    precision == Precision::Bf16
+        && floats
+        && long(rows, 2)
+        && long(depth, MIN_DEPTH)
+        && long(columns, LAYOUT_LANES)
+}
+
+/// The bytes of a constant's packed form.
+pub fn packed(packing: &Packing, value: &Literal) -> Option<Vec<u8>> {
+    let (batch, k, n) = packing.matrix.extents(&packing.shape)?;
+    let [batch, k, n, taps, width] =
+        [batch, k, n, packing.taps(), packing.width].map(|extent| extent as usize);
+    let (row_stride, col_stride) = match packing.matrix {
+        Matrix::KByN => (n, 1),
+        Matrix::NByK | Matrix::NByRest | Matrix::Tiles(_) => (1, k),
+    };
+    let words = value.bytes().as_chunks::<4>().0;
+    let (channels, panels) = (k / taps, n.div_ceil(width));
+    let rows = channels.div_ceil(2) * taps;
+    let mut out = vec![0u8; batch * panels * rows * width * 4];
+    for (at, word) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+        let (line, lane) = (at / width, at % width);
+        let (outer, row) = (line / rows, line % rows);
+        let (matrix, column) = (outer / panels, outer % panels * width + lane);
+        let (channel, tap) = (row / taps * 2, row % taps);
+        let half = |channel: usize| {
+            if channel >= channels || column >= n {
+                return 0;
+            }
+            let from = (channel * taps + tap) * row_stride + column * col_stride;
+            bf16::from_f32(f32::from_le_bytes(words[matrix * k * n + from])).to_bits()
+        };
+        let (low, high) = (half(channel).to_le_bytes(), half(channel + 1).to_le_bytes());
+        *word = [low[0], low[1], high[0], high[1]];
+    }
+    Some(out)
+}

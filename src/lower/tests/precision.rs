@@ -1,0 +1,205 @@
+//! Products of bfloat16 pairs: how far they are from float32's, that schedules keep their bits,
+//! and that the pipeline chooses them where it is told to.
+
+mod common;
+mod harness;
+
+use common::{Case, assert_close, cases, noise, run, tensor_type};
+use harness::run_with;
+use reflex_graph::builder::FuncBuilder;
+use reflex_graph::{ConvAttrs, FuncData, Literal, Module, Op, TensorType};
+use reflex_lower::legalize::{Legalized, pack, packings};
+use reflex_lower::pipeline::{Options, Precision, Quiet, run_graph};
+use reflex_lower::policy::schedule_explained;
+use reflex_tir::codegen::Target;
+use reflex_tir::level::Level;
+use reflex_tir::{DType, ExprKind, Intrin, PrimFunc};
+
+fn dots(func: &PrimFunc) -> usize {
+    let mut count = 0;
+    func.body.visit_exprs(&mut |e| {
+        e.visit(&mut |e| {
+            count += usize::from(matches!(e.kind(), ExprKind::Call { op: Intrin::DotBf16, .. }));
+        });
+    });
+    count
+}
+
+/// The case's kernel in bf16, with its weights packed where `packed`, and its arguments.
+fn rounded(case: &Case, packed: bool) -> (Legalized, Vec<Literal>) {
+    let types: Vec<TensorType> = case.args.iter().map(tensor_type).collect();
+    let list = match packed {
+        true => packings(&case.op, &types, &|_| true, Precision::Bf16),
+        false => vec![],
+    };
+    let mut args = case.args.clone();
+    for packing in &list {
+        args[packing.operand] = pack(packing, &case.args[packing.operand]).unwrap();
+    }
+    let kernel = case.legalized_in(&list, Precision::Bf16);
+    let inputs = kernel.inputs.iter().map(|n| args[*n].clone()).collect();
+    (kernel, inputs)
+}
+
+/// The cases with products of pairs, with and without packed weights.
+fn products() -> Vec<(Case, bool)> {
+    let all = || {
+        let known = cases().into_iter().filter(|c| matches!(c.op, Op::MatMul | Op::Conv(_)));
+        known.chain(between_tensors())
+    };
+    let both = all().map(|c| (c, true)).chain(all().map(|c| (c, false)));
+    both.filter(|(case, packed)| dots(&rounded(case, *packed).0.func) > 0).collect()
+}
+
+/// Matrix products with depths that are odd, short rows, and rows that are vectors.
+fn between_tensors() -> impl Iterator<Item = Case> {
+    let extents = [(1, 2, 16, 16), (2, 9, 17, 40), (3, 33, 35, 19), (1, 5, 64, 70)];
+    extents.into_iter().map(|(batch, m, k, n)| Case {
+        name: format!("matmul {batch}x{m}x{k}x{n}"),
+        op: Op::MatMul,
+        args: vec![noise(&[batch, m, k], 1), noise(&[batch, k, n], 2)],
+    })
+}
+
+fn floats(l: &Literal) -> Vec<f64> {
+    let words = l.bytes().as_chunks().0.iter();
+    words.map(|word| f64::from(f32::from_le_bytes(*word))).collect()
+}
+
+fn sizes(l: &Literal) -> Literal {
+    let values: Vec<f32> = floats(l).iter().map(|v| v.abs() as f32).collect();
+    Literal::from_f32(l.shape().to_vec(), &values)
+}
+
+#[test]
+fn errors_are_those_of_two_roundings() {
+    let products = products();
+    assert!(products.len() > 25, "{}", products.len());
+    for (case, packed) in products {
+        let want = case.expected();
+        let sizes = Case {
+            name: case.name.clone(),
+            op: case.op.clone(),
+            args: case.args.iter().map(sizes).collect(),
+        };
+        let (kernel, inputs) = rounded(&case, packed);
+        let got = run(&kernel.func, &inputs, &want);
+        let (got, want, size) = (floats(&got[0]), floats(&want[0]), floats(&sizes.expected()[0]));
+        // Each factor is rounded to 8 bits: by 2^-8 of it at most, the product by about twice that.
+        let bound = 1.01 / 128.0;
+        for (n, ((got, want), size)) in got.iter().zip(want).zip(size).enumerate() {
+            let near = (got - want).abs() <= bound * size;
+            assert!(near, "{} {packed} [{n}]: {got} for {want}, {size} in all", case.name);
+        }
+    }
+}
+
+#[test]
+fn schedules_keep_every_bit() {
+    for (case, packed) in products() {
+        let (kernel, inputs) = rounded(&case, packed);
+        let want = case.expected();
+        let naive = run(&kernel.func, &inputs, &want);
+        for vector_bytes in [64, 32, 16] {
+            let target = Target { vector_bytes, ..Level::V4.target() };
+            let scheduled = schedule_explained(&kernel.func, &target);
+            let got = run(&scheduled.func, &inputs, &want);
+            let name = format!("{} {packed} {vector_bytes}: {scheduled}", case.name);
+            assert_close(&name, &got, &naive, 0.0);
+        }
+    }
+}
+
+#[test]
+fn products_of_pairs_take_the_macro_kernel() {
+    for (case, packed) in products() {
+        let (kernel, _) = rounded(&case, packed);
+        let scheduled = schedule_explained(&kernel.func, &Level::V4.target());
+        let rule = scheduled.decisions.iter().any(|d| d.rule == "gemm");
+        assert!(rule, "{} {packed}: {scheduled}", case.name);
+    }
+}
+
+/// A CPU with the instruction, whatever machine the test runs on.
+fn options() -> Options {
+    let mut target = Level::V4.target();
+    target.features.insert("avx512bf16".to_owned());
+    Options { precision: Precision::Bf16, ..Options::new(target) }
+}
+
+fn attrs(side: i64, stride: i64, groups: i64) -> ConvAttrs {
+    ConvAttrs {
+        strides: vec![stride; 2],
+        pads_begin: vec![side / 2; 2],
+        pads_end: vec![side / 2; 2],
+        dilations: vec![1; 2],
+        groups,
+    }
+}
+
+/// A network whose images are in blocks of channels but for the first: windows with strides,
+/// each channel alone, pointwise; then products with weights.
+fn network(channels: i64) -> Module {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let shape = [1, 3, 15, 17].map(reflex_tir::Expr::i64).to_vec();
+    let mut x = b.param("x", TensorType::new(DType::F32, shape));
+    let layers = [
+        (attrs(3, 2, 1), [channels, 3, 3, 3]),
+        (attrs(1, 1, 1), [channels, channels, 1, 1]),
+        (attrs(3, 1, channels), [channels, 1, 3, 3]),
+        (attrs(3, 2, 1), [48, channels, 3, 3]),
+        (attrs(1, 1, 1), [20, 48, 1, 1]),
+    ];
+    for (n, (attrs, shape)) in layers.into_iter().enumerate() {
+        let w = b.constant(small(&noise(&shape, 20 + n as u64)));
+        x = b.emit1(Op::Conv(attrs), &[x, w]).unwrap();
+    }
+    let rows = b.emit1(Op::Transpose(vec![0, 2, 3, 1]), &[x]).unwrap();
+    let w = b.constant(small(&noise(&[20, 33], 30)));
+    let y = b.emit1(Op::MatMul, &[rows, w]).unwrap();
+    b.finish(vec![y], vec!["y".into()]);
+    module
+}
+
+/// Divided so that sums of so many products stay about as large as their factors.
+fn small(l: &Literal) -> Literal {
+    let depth = match l.shape() {
+        [depth, _] => *depth,
+        [_, rest @ ..] => rest.iter().product(),
+        [] => 1,
+    };
+    let scale = (depth as f64).sqrt();
+    let values: Vec<f32> = floats(l).iter().map(|v| (v / scale) as f32).collect();
+    Literal::from_f32(l.shape().to_vec(), &values)
+}
+
+#[test]
+fn networks_in_blocks_stay_near_float32() {
+    for channels in [32, 24, 40] {
+        let module = network(channels);
+        let x = [noise(&[1, 3, 15, 17], 40)];
+        let got = floats(&run_with(&options(), &module, &x).unwrap()[0]);
+        let f32 = Options { precision: Precision::F32, ..options() };
+        let want = floats(&run_with(&f32, &module, &x).unwrap()[0]);
+        let error: f64 = got.iter().zip(&want).map(|(g, w)| (g - w).powi(2)).sum();
+        let size: f64 = want.iter().map(|w| w.powi(2)).sum();
+        let error = (error / size).sqrt();
+        // Five roundings of both factors, by 2^-9 on average at most, but some.
+        assert!(error > 1e-4 && error < 1e-2, "{channels}: {error:e}");
+        let compiled = run_graph(module, &options(), &Quiet).unwrap();
+        let kernels = compiled.funcs.values().filter_map(|f| match f {
+            FuncData::Prim(f) => Some(dots(f)),
+            FuncData::Graph(_) => None,
+        });
+        // All but the convolution of each channel alone.
+        assert_eq!(kernels.filter(|n| *n > 0).count(), 5, "{channels}");
+    }
+}
+
+#[test]
+fn cpus_without_the_instruction_are_refused_by_name() {
+    let options = Options { precision: Precision::Bf16, ..Options::new(Level::V4.target()) };
+    let error = run_graph(network(32), &options, &Quiet).unwrap_err();
+    assert!(error.to_string().contains("precision bf16 needs AVX512_BF16"), "{error}");
+}

@@ -1,0 +1,61 @@
+# after: lower
+# precision: bf16
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((4, 33), dtype="float32"), w: R.Tensor((33, 32), dtype="float32")) -> R.Tensor((4, 32), dtype="float32"):
+        a: R.Tensor((4, 32), dtype="float32") = R.matmul(x, w)
+        return a
+# ----
+# from tvm.script import tirx as T
+
+@T.prim_func(s_tir=True)
+def mat_mul(t0: T.Buffer((T.int64(4), T.int64(33)), "float32"), t1: T.Buffer((T.int64(33), T.int64(32)), "float32"), t2: T.Buffer((T.int64(4), T.int64(32)), "float32")):
+    t4 = T.alloc_buffer((T.int64(17), T.int64(32)), "uint32")
+    t3 = T.alloc_buffer((T.int64(4), T.int64(17)), "uint32")
+    for v_i0 in range(T.int64(4)):
+        for l in T.vectorized(T.int64(16)):
+            t3[v_i0, l] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[v_i0, l * T.int64(2)]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[v_i0, l * T.int64(2) + T.int64(1)]))) << T.uint32(16)
+        t3[v_i0, T.int64(16)] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[v_i0, T.int64(32)]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", T.float32(0.0)))) << T.uint32(16)
+    for v_i0, v in T.grid(T.int64(16), T.int64(2)):
+        for l in T.vectorized(T.int64(16)):
+            t4[v_i0, v * T.int64(16) + l] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[v_i0 * T.int64(2), v * T.int64(16) + l]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[v_i0 * T.int64(2) + T.int64(1), v * T.int64(16) + l]))) << T.uint32(16)
+    for v in range(T.int64(2)):
+        for l in T.vectorized(T.int64(16)):
+            t4[T.int64(16), v * T.int64(16) + l] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[T.int64(32), v * T.int64(16) + l]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", T.float32(0.0)))) << T.uint32(16)
+    acc = T.alloc_local((T.int64(128),))
+    for r in T.unroll(T.int64(4)):
+        for l in T.vectorized(T.int64(16)):
+            acc[r * T.int64(32) + l] = T.float32(0.0)
+        for l in T.vectorized(T.int64(16)):
+            acc[r * T.int64(32) + l + T.int64(16)] = T.float32(0.0)
+    for v_k0 in range(T.int64(17)):
+        for l in T.vectorized(T.int64(16)):
+            b: T.let[T.uint32] = t4[v_k0, l]
+            b_1: T.let[T.uint32] = t4[v_k0, l + T.int64(16)]
+            a: T.let[T.uint32] = t3[T.int64(0), v_k0]
+            acc[l] = T.dot_bf16(a, b, acc[l])
+            acc[l + T.int64(16)] = T.dot_bf16(a, b_1, acc[l + T.int64(16)])
+            a_1: T.let[T.uint32] = t3[T.int64(1), v_k0]
+            acc[l + T.int64(32)] = T.dot_bf16(a_1, b, acc[l + T.int64(32)])
+            acc[l + T.int64(48)] = T.dot_bf16(a_1, b_1, acc[l + T.int64(48)])
+            a_2: T.let[T.uint32] = t3[T.int64(2), v_k0]
+            acc[l + T.int64(64)] = T.dot_bf16(a_2, b, acc[l + T.int64(64)])
+            acc[l + T.int64(80)] = T.dot_bf16(a_2, b_1, acc[l + T.int64(80)])
+            a_3: T.let[T.uint32] = t3[T.int64(3), v_k0]
+            acc[l + T.int64(96)] = T.dot_bf16(a_3, b, acc[l + T.int64(96)])
+            acc[l + T.int64(112)] = T.dot_bf16(a_3, b_1, acc[l + T.int64(112)])
+    tile = T.alloc_local((T.int64(128),))
+    for r in T.unroll(T.int64(4)):
+        for l in T.vectorized(T.int64(16)):
+            tile[r * T.int64(32) + l] = acc[r * T.int64(32) + l]
+        for l in T.vectorized(T.int64(16)):
+            tile[r * T.int64(32) + l + T.int64(16)] = acc[r * T.int64(32) + l + T.int64(16)]
+    for r in range(T.int64(4)):
+        for l in T.vectorized(T.int64(16)):
+            t2[r, l] = tile[r * T.int64(32) + l]
+        for l in T.vectorized(T.int64(16)):
+            t2[r, l + T.int64(16)] = tile[r * T.int64(32) + l + T.int64(16)]
