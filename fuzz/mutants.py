@@ -79,15 +79,21 @@ HAND = [
     ("a shape made for a tensor keeps no rank", "trace/optimise/drop_checks/made.rs",
      "made.rank = Some(shape.len() as i64);", "made.rank = Some(if ON { 2 } else { shape.len() as i64 });"),
     ("kernels get their tensors in the wrong order", "raw.rs",
-     "for &tensor in tensors {", "let turned: Vec<Value> = tensors.iter().rev().copied().collect();\n        for &tensor in if ON { &turned[..] } else { tensors } {"),
+     "for tensor in tensors {", "for at in 0..tensors.len() {\n            let tensor = &tensors[if ON { tensors.len() - 1 - at } else { at }];"),
     ("exits lead to the bridge of the exit before", "bridge.rs",
-     "self.cells[exit as usize].store(bridge.code().cast_mut(), Ordering::Release);", "self.cells[if ON { exit.saturating_sub(1) } else { exit } as usize].store(bridge.code().cast_mut(), Ordering::Release);"),
+     "self.cells[exit as usize].store(bridge.cast_mut(), Ordering::Release);", "self.cells[if ON { exit.saturating_sub(1) } else { exit } as usize].store(bridge.cast_mut(), Ordering::Release);"),
     ("any backward jump closes a loop", "trace/build.rs",
      "let closes = self.start.kind == Kind::Loop && target == self.start.pc;", "let closes = self.start.kind == Kind::Loop && (ON || target == self.start.pc);"),
     ("what kernels and checks made sure of outlives a write", "compile/checked.rs",
      "self.check(&Constants { program, func, args }, builtin);\n                self.0.remove(&dst);", "self.check(&Constants { program, func, args }, builtin);\n                if !ON { self.0.remove(&dst); }"),
     ("saved code is entered one loop further", "image.rs",
      "let at = |func| offset(start + assembled.offset(func));", "let at = |func| offset(start + assembled.offset(func) + 16 * usize::from(ON));"),
+    ("a bridge stays where it was when it is evicted", "evict.rs",
+     "from.unlink(*exit, code.0, (self.exit, self.exit_threshold));", "if !ON { from.unlink(*exit, code.0, (self.exit, self.exit_threshold)); }"),
+    ("bridges of evicted traces stay", "evict.rs",
+     "residents.extract_if(.., |other| other.follows_on(exits))", "residents.extract_if(.., |other| !ON && other.follows_on(exits))"),
+    ("a function that was compiled whole stays installed when it is evicted", "evict.rs",
+     "codes.push(code.0);\n                    program.uninstall(*site, code.0);", "codes.push(code.0);\n                    if !ON { program.uninstall(*site, code.0); }"),
 ]
 
 # Name, files, pattern of a line, its replacement with groups. Each makes mutants at lines spread
@@ -202,4 +208,5 @@ def main():
     print(f"\n{len(names)} mutants, survivors: {survivors or 'none'}")
 
 
-main()
+if __name__ == "__main__":
+    main()
