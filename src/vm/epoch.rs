@@ -19,7 +19,6 @@
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::abi::FRAME_BASE;
 use crate::state::{State, header};
 use crate::tier::Compiled;
 
@@ -146,7 +145,7 @@ impl Epochs {
 }
 
 impl State {
-    /// Keeps code from being freed: a run of the host begins.
+    /// A run begins; that of the host keeps code from being freed.
     ///
     /// # Safety
     /// `state` is live.
@@ -154,21 +153,23 @@ impl State {
     pub unsafe fn enter(state: *mut State) {
         // SAFETY: by the contract.
         unsafe {
-            if let Some(pin) = &(*state).pin {
+            (*state).runs += 1;
+            if let (Some(pin), 1) = (&(*state).pin, (*state).runs) {
                 (*state).program.epochs().enter(pin);
             }
         }
     }
 
-    /// Lets code be freed: the run of the host ended.
+    /// A run ended; that of the host lets code be freed.
     ///
     /// # Safety
-    /// `state` is live, without frames.
+    /// `state` is live, and its frames are those from before [`State::enter`].
     #[inline(always)]
     pub unsafe fn leave(state: *mut State) {
         // SAFETY: by the contract.
         unsafe {
-            if let Some(pin) = &(*state).pin {
+            (*state).runs -= 1;
+            if let (Some(pin), 0) = (&(*state).pin, (*state).runs) {
                 (*state).program.epochs().leave(pin);
             }
         }
@@ -195,17 +196,17 @@ impl State {
     #[cold]
     #[inline(never)]
     unsafe fn refresh_frames(state: *mut State, pin: &Pin) {
-        // SAFETY: headers of frames lead to the first one, whose caller is null. Below a nested
-        // run native code may be on the native stack; without one, callers all go on by what
-        // their callee's header says, and may as well go on in the interpreter.
+        // SAFETY: by the contract.
+        if unsafe { (*state).runs } != 1 {
+            // Native code that waits for this run is on the native stack.
+            return;
+        }
+        // SAFETY: headers of frames lead to the first one, whose caller is null. Callers all go on
+        // by what their callee's header says, and may as well go on in the interpreter.
         unsafe {
             let frames = std::iter::successors(Some((*state).abi.regs), |&regs| {
                 Some((*header(regs)).caller).filter(|caller| !caller.is_null())
             });
-            let bases = frames.clone().filter(|&regs| (*header(regs)).flags & FRAME_BASE != 0);
-            if bases.count() != 1 {
-                return;
-            }
             for regs in frames {
                 (*header(regs)).resume = (*state).abi.glue.exit;
             }

@@ -99,10 +99,7 @@ pub unsafe fn run_base(
         // A recorder saw the packed call; what happens inside is not its business.
         let recording = (*state).recording.take();
         running.set(state);
-        let is_first = depth == 0;
-        if is_first {
-            State::enter(state);
-        }
+        State::enter(state);
         let pushed = State::push_values(state, func, parts, fields);
         let outcome = match pushed.and_then(|_| drive_guarded(state)) {
             Ok(()) => {
@@ -112,9 +109,7 @@ pub unsafe fn run_base(
             Err(()) => Err(failed_run(state, depth)),
         };
         running.set(outer);
-        if is_first {
-            State::leave(state);
-        }
+        State::leave(state);
         (*state).recording = recording;
         (*abi).pc = pc;
         outcome

@@ -171,6 +171,7 @@ impl Session {
             deadline: None,
             interrupt,
             recycled,
+            runs: 0,
             pin,
         });
         let state = NonNull::from(Box::leak(state));

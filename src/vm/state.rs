@@ -62,6 +62,8 @@ pub struct State {
     pub interrupt: Arc<AtomicU32>,
     /// What `abi.recycled` points to.
     pub recycled: Recycled,
+    /// Runs in progress: that of the host, and those that native code began on top of it.
+    pub runs: u32,
     /// What keeps code from being freed while this session runs; none in sessions that run none.
     pub pin: Option<Arc<Pin>>,
 }
