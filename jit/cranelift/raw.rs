@@ -142,6 +142,19 @@ impl Emit<'_> {
         self.load(types::I64, consts, index as usize * ANY_SIZE + ANY_PAYLOAD)
     }
 
+    /// Address of a tensor's first element.
+    pub(crate) fn raw_data(&mut self, tensor: &RawTensor) -> Value {
+        match *tensor {
+            RawTensor::Object(tensor) => {
+                let data = self.load(types::I64, tensor, TENSOR_DLTENSOR + DLTENSOR_DATA);
+                let offset = TENSOR_DLTENSOR + DLTENSOR_BYTE_OFFSET;
+                let offset = self.load(types::I64, tensor, offset);
+                self.b.ins().iadd(data, offset)
+            }
+            RawTensor::Data { data, .. } => data,
+        }
+    }
+
     /// Calls the raw entry of packed function `callee` on the data of `tensors`; the result is the
     /// status.
     pub(crate) fn call_raw(
@@ -152,15 +165,7 @@ impl Emit<'_> {
     ) -> Value {
         let mut args = Vec::with_capacity(tensors.len() + symbols.len());
         for tensor in tensors {
-            args.push(match *tensor {
-                RawTensor::Object(tensor) => {
-                    let data = self.load(types::I64, tensor, TENSOR_DLTENSOR + DLTENSOR_DATA);
-                    let offset = TENSOR_DLTENSOR + DLTENSOR_BYTE_OFFSET;
-                    let offset = self.load(types::I64, tensor, offset);
-                    self.b.ins().iadd(data, offset)
-                }
-                RawTensor::Data { data, .. } => data,
-            });
+            args.push(self.raw_data(tensor));
         }
         for &(at, dim) in symbols {
             args.push(match &tensors[at] {

@@ -5,6 +5,7 @@
 mod kernels;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kernels::WithKernel;
@@ -13,7 +14,7 @@ use reflex_runtime::alloc::device::{CPU, DeviceAllocator, set_memory_limit};
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{self, Function};
 use reflex_runtime::tensor::Tensor;
-use reflex_runtime::value::Any;
+use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::listing;
 use reflex_vm::program::Program;
 use reflex_vm::session::{Mode, Options, Session};
@@ -58,6 +59,59 @@ const c[3] = shape [8]
   ret   %4
 "#;
 
+/// The same for tuples, closures and views: a tuple of a tensor, a number and an object of the host
+/// comes out of a function; a closure over a view is called.
+const ITEMS: &str = r#"
+const c[0] = str "global"
+const c[1] = dtype float32
+const c[2] = shape [2, 3]
+const c[3] = shape [1, 3]
+const c[4] = str "ErrorContext(here) "
+@pair(x, o) regs=6:
+  call  vm.builtin.alloc_storage in: %vm, c[2], i0, c[1], c[0] dst: %2
+  call  vm.builtin.alloc_tensor in: %2, i0, c[2], c[1] dst: %3
+  call  grow in: %0, %3 dst: %void
+  call  vm.builtin.reshape in: %3, c[3] dst: %4
+  call  vm.builtin.make_tuple in: %1, %4, i7, %3 dst: %5
+  ret   %5
+@add_to(y, x, o) regs=4:
+  call  third in: i0 dst: %3
+  If    %3, 2
+  call  grow in: %0, %1 dst: %void
+  call  grow in: %1, %0 dst: %void
+  ret   %2
+@main(n, x) regs=12:
+  call  object in: dst: %11
+  call  pair in: %1, %11 dst: %2
+  call  vm.builtin.check_tuple_info in: %2, i4, c[4] dst: %void
+  call  vm.builtin.tuple_getitem in: %2, i1 dst: %3
+  call  vm.builtin.tuple_getitem in: %2, i3 dst: %4
+  call  vm.builtin.tuple_getitem in: %2, i0 dst: %5
+  call  grow in: %4, %4 dst: %void
+  call  vm.builtin.reshape in: %1, c[3] dst: %6
+  call  vm.builtin.make_closure in: f[add_to], %6, %5 dst: %7
+  call  vm.builtin.null_value in: dst: %5
+  call  third in: i1 dst: %8
+  If    %8, 2
+  call  sum in: %6 dst: %void
+  call  vm.builtin.invoke_closure in: %vm, %7, %3 dst: %9
+  call  vm.builtin.null_value in: dst: %7
+  call  vm.builtin.null_value in: dst: %9
+  call  vm.builtin.make_tuple in: %2, %2 dst: %10
+  call  vm.builtin.null_value in: dst: %2
+  call  third in: i2 dst: %8
+  If    %8, 2
+  call  sum in: %4 dst: %void
+  call  vm.builtin.null_value in: dst: %10
+  call  vm.builtin.null_value in: dst: %11
+  call  grow in: %4, %1 dst: %void
+  call  add in: %0, i-1 dst: %0
+  If    %0, 2
+  goto  -26
+  call  sum in: %1 dst: %8
+  ret   %8
+"#;
+
 /// Host functions that write down what they see.
 fn library(log: &Arc<Mutex<Vec<String>>>) -> HashMap<String, Function> {
     let lock = |log: &Arc<Mutex<Vec<String>>>| {
@@ -76,7 +130,7 @@ fn library(log: &Arc<Mutex<Vec<String>>>) -> HashMap<String, Function> {
     let sum = Function::new(move |args| {
         let tensor: Tensor = function::arg(args, 0)?;
         let sum: f32 = tensor.to_vec::<f32>()?.iter().sum();
-        if two(format!("sum {sum}")) % 101 == 0 {
+        if two(format!("sum {sum}")) % 41 == 0 {
             return Err(Error::value_error("enough"));
         }
         Ok(f64::from(sum).into())
@@ -84,9 +138,29 @@ fn library(log: &Arc<Mutex<Vec<String>>>) -> HashMap<String, Function> {
     let add = Function::new(|args| {
         Ok(Any::from(function::arg::<i64>(args, 0)? + function::arg::<i64>(args, 1)?))
     });
-    [("third", third), ("sum", sum), ("add", add)]
+    let object = Function::new(|_| {
+        ALIVE.fetch_add(1, Ordering::Relaxed);
+        let token = Token;
+        let call = move |_: &[AnyView<'_>]| {
+            let _keep = &token;
+            Ok(Any::NONE)
+        };
+        Ok(Function::new(call).into())
+    });
+    [("third", third), ("sum", sum), ("add", add), ("object", object)]
         .map(|(name, function)| (name.to_owned(), function))
         .into()
+}
+
+static ALIVE: AtomicI64 = AtomicI64::new(0);
+
+/// Counts its kind.
+struct Token;
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        ALIVE.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 struct Run {
@@ -119,31 +193,45 @@ fn run(text: &str, mode: Mode, force: Option<(u64, u32)>, runs: i64) -> Run {
         let outcome = session.call("main", &[Any::from(7 + run), x.into()]);
         let outcome = outcome.map_err(|error| error.to_string());
         let outcome = outcome.map(|value| f64::try_from(&value).ok());
-        seen.push(format!("{outcome:?}, fuel {}", session.fuel()));
+        let alive = ALIVE.load(Ordering::Relaxed);
+        seen.push(format!("{outcome:?}, fuel {}, {alive} objects", session.fuel()));
     }
     drop(session);
     seen.append(&mut log.lock().unwrap_or_else(PoisonError::into_inner));
     let traces = tier.traces(&program);
     let traces: Vec<_> =
-        traces.iter().filter(|trace| trace.text.contains("  object o0: storage")).collect();
+        traces.iter().filter(|trace| trace.text.contains("  object o0: ")).collect();
     let exits = traces.iter().flat_map(|trace| trace.exits()).sum();
     Run { seen, left_out: traces.len(), exits }
 }
 
-#[test]
-fn exits_make_what_the_interpreter_has() {
+/// Runs a program with guards that fail in many ways; the traces that leave objects out, and their
+/// exits.
+fn every_exit(text: &str) -> (usize, u64) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let expected = run(LOOP, Mode::Bytecode, None, 30).seen;
-    assert!(expected.iter().any(|line| line.contains("enough")));
+    let expected = run(text, Mode::Bytecode, None, 30).seen;
+    assert!(expected.iter().any(|line| line.contains("enough")), "{expected:?}");
     let (mut left_out, mut exits) = (0, 0);
     for one_in in [0, 1, 2, 3, 7, 20] {
         for seed in 0..6 {
-            let found = run(LOOP, Mode::Tiered, Some((seed, one_in)), 30);
+            let found = run(text, Mode::Tiered, Some((seed, one_in)), 30);
             assert_eq!(expected, found.seen, "seed {seed}, one in {one_in}");
             left_out += found.left_out;
             exits += found.exits;
         }
     }
+    (left_out, exits)
+}
+
+#[test]
+fn exits_make_storages_and_tensors() {
+    let (left_out, exits) = every_exit(LOOP);
+    assert!(left_out > 50 && exits > 5000, "{left_out} traces, {exits} exits");
+}
+
+#[test]
+fn exits_make_tuples_closures_and_views() {
+    let (left_out, exits) = every_exit(ITEMS);
     assert!(left_out > 50 && exits > 5000, "{left_out} traces, {exits} exits");
 }
 

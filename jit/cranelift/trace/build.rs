@@ -199,6 +199,9 @@ impl Builder {
             }
             return self.take(dst, content);
         }
+        if builtin == Builtin::Reshape && self.view(step, range, dst).is_some() {
+            return;
+        }
         let inline = is_usual(builtin, &observed(step, sources));
         if inline {
             for (at, &source) in sources.iter().enumerate().take(builtin.native().typed()) {

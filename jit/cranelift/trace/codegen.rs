@@ -18,18 +18,20 @@ use cranelift_codegen::ir::{Block, InstBuilder, StackSlot, Value, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, type_index};
 use reflex_vm::abi::{RESUME, SESSION_CELLS, SESSION_CONSTS, SessionAbi, callback};
+use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::{ArgSource, FuncCode};
 use reflex_vm::program::Program;
 use reflex_vm::tier::Bailout;
 
 use super::helpers;
-use super::ir::{Arg, End, ExitId, FrameId, Ins, Place, Plain, Trace, Var};
+use super::ir::{Arg, BuiltinResult, End, ExitId, FrameId, Ins, Place, Plain, Trace, Var};
 use super::materialise::Recipes;
 use crate::assemble::{Unit, UnitFunc};
 use crate::bridge::Exits;
-use crate::emit::{Bits, Emit, Slot, trusted};
+use crate::emit::{Emit, Slot, trusted};
 use crate::force::ForcedExits;
 use crate::glue::native_signature;
+use held::HeldBits;
 
 /// What the generated code counts in and is disturbed by; it holds their addresses.
 pub(crate) struct Attached {
@@ -104,8 +106,8 @@ struct Writer<'f, 't> {
     head: Block,
     /// The storage that the trace's own storages lie in, while the session does not have it.
     arena: Option<Value>,
-    /// Owned values in machine registers, and their types where these are known.
-    held: Vec<Option<(Bits, Option<i32>)>>,
+    /// Values in machine registers.
+    held: Vec<Option<HeldBits>>,
     /// Where they are put for those who want addresses.
     buffer: Option<StackSlot>,
 }
@@ -294,6 +296,10 @@ impl Writer<'_, '_> {
                     None => self.builtin(*frame, *builtin, args, *result, *exit)?,
                 }
             }
+            Ins::View { frame, src, shape, exit, .. } => {
+                let args = [*src, Arg::Const(*shape)];
+                self.builtin(*frame, Builtin::Reshape, &args, BuiltinResult::Slot, *exit)?;
+            }
             Ins::Allocate { frame, builtin, kept, args, dst, exit } => {
                 self.allocate((*frame, *builtin), kept, args, *dst, *exit)?;
             }
@@ -316,12 +322,12 @@ impl Writer<'_, '_> {
                 let slot = self.result_slot(*frame)?;
                 self.e.release(slot);
             }
-            Ins::Hold { held, src, tag, last } => self.hold(*held, (*src, *tag), *last),
+            Ins::Hold { held, src, tag, how } => self.hold(*held, (*src, *tag), *how),
             Ins::HoldAgain { held, of } => self.hold_again(*held, *of)?,
             Ins::Unhold { dst, held } => {
-                let (value, _) = self.held(*held)?;
+                let held = self.held(*held)?;
                 let slot = self.slot(*dst);
-                self.e.store_any(slot, value);
+                self.e.store_any(slot, held.value);
             }
             Ins::DropHeld { held } => self.drop_held(*held)?,
         }

@@ -9,8 +9,9 @@ mod object;
 mod print;
 mod reads;
 
-pub(crate) use object::{Held, Item, Object, ObjectId};
+pub(crate) use object::{Held, Hold, Item, Object, ObjectId};
 use reflex_runtime::abi::type_index;
+use reflex_runtime::dtype::DType;
 use reflex_vm::builtins::{Builtin, Runs};
 
 use crate::raw::Fact;
@@ -120,6 +121,9 @@ pub(crate) enum Ins {
         result: BuiltinResult,
         exit: ExitId,
     },
+    /// Makes a view of a tensor that is known to allow it: of the shape that is a constant. The
+    /// result is in the frame's result slot.
+    View { frame: FrameId, src: Arg, shape: u32, dtype: DType, exit: ExitId },
     /// Takes the object that an allocation left behind, or runs the builtin. The result is in the
     /// place `dst`, which was empty, or in the frame's result slot.
     Allocate {
@@ -141,9 +145,8 @@ pub(crate) enum Ins {
     Take { frame: FrameId, dst: Place },
     /// Gives up what is in the result slot.
     Drop { frame: FrameId },
-    /// A second reference to what is in a register, in machine registers; its only one when it is
-    /// the last, and the register is empty afterwards.
-    Hold { held: Held, src: Place, tag: Option<i32>, last: bool },
+    /// Keeps what is in a register in machine registers.
+    Hold { held: Held, src: Place, tag: Option<i32>, how: Hold },
     /// A second reference to such a value.
     HoldAgain { held: Held, of: Held },
     /// Moves such a value into an empty place.
@@ -167,6 +170,7 @@ impl Ins {
             | Ins::Packed { exit, .. }
             | Ins::Invoke { exit, .. }
             | Ins::Builtin { exit, .. }
+            | Ins::View { exit, .. }
             | Ins::Allocate { exit, .. } => Some(exit),
             Ins::Payload { .. }
             | Ins::Captured { .. }
@@ -198,7 +202,7 @@ impl Ins {
             Ins::Allocate { dst, .. } => [dst, None],
             Ins::Release { place, .. }
             | Ins::Give { place, .. }
-            | Ins::Hold { src: place, last: true, .. } => [Some(place), None],
+            | Ins::Hold { src: place, how: Hold::Move, .. } => [Some(place), None],
             Ins::Tag { .. }
             | Ins::Is { .. }
             | Ins::Alike { .. }
@@ -211,6 +215,7 @@ impl Ins {
             | Ins::Packed { .. }
             | Ins::Invoke { .. }
             | Ins::Builtin { .. }
+            | Ins::View { .. }
             | Ins::Enter { .. }
             | Ins::Leave { .. }
             | Ins::Hold { .. }
@@ -231,7 +236,7 @@ impl Ins {
             // Numbers of a shape die silently.
             Ins::Release { tag, .. } => *tag != Some(type_index::SHAPE),
             // What is given was made here, of memory alone.
-            Ins::Give { .. } | Ins::Allocate { .. } => false,
+            Ins::Give { .. } | Ins::Allocate { .. } | Ins::View { .. } => false,
             // By the contract of raw entries.
             Ins::Raw { .. } => false,
             Ins::Tag { .. }

@@ -126,6 +126,12 @@ impl Making<'_> {
                 let storage = storage.ok_or_else(|| internal("a tensor on no storage"))?;
                 Tensor::on_storage(storage, *offset, shape, *dtype)?.into()
             }
+            Object::View { of, shape, dtype } => {
+                let tensor = self.item(*of)?;
+                let tensor = tensor.downcast_ref::<Tensor>();
+                let tensor = tensor.ok_or_else(|| internal("a view of no tensor"))?;
+                tensor.view(0, shape, *dtype)?.into()
+            }
             Object::Tuple { items } => Array::new(self.items(items)?).into(),
             Object::Closure { func, captured } => {
                 let captured = self.items(captured)?.into();

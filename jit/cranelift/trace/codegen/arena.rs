@@ -12,7 +12,7 @@ use crate::emit::trusted;
 use crate::raw::RawTensor;
 use crate::recycle::offset;
 use crate::trace::helpers;
-use crate::trace::ir::{Object, ObjectId};
+use crate::trace::ir::{Item, Object, ObjectId};
 
 impl Writer<'_, '_> {
     /// Takes the session's arena, or a new one when it is too small or something that an exit made
@@ -66,18 +66,32 @@ impl Writer<'_, '_> {
         self.e.call_helper(helper, &[types::I64; 2], None, &[at, arena]);
     }
 
-    /// The data of a tensor in the arena.
-    pub(super) fn planned(&mut self, id: ObjectId) -> Result<RawTensor, Bailout> {
+    /// The data of a tensor that the trace does not make.
+    pub(super) fn data(&mut self, id: ObjectId) -> Result<RawTensor, Bailout> {
         let trace = self.trace;
-        let Object::Tensor { on, offset, shape, .. } = trace.object(id) else {
-            return Err(internal("a storage as an argument"));
-        };
-        let Object::Storage { at, .. } = trace.object(*on) else {
-            return Err(internal("a tensor on no storage"));
-        };
-        let arena = self.arena.ok_or_else(|| internal("a storage without an arena"))?;
-        let data = self.e.load(types::I64, arena, STORAGE_DATA);
-        let data = self.e.b.ins().iadd_imm_s(data, (at + offset) as i64);
-        Ok(RawTensor::Data { data, extents: shape.clone() })
+        match trace.object(id) {
+            Object::Tensor { on, offset, shape, .. } => {
+                let Object::Storage { at, .. } = trace.object(*on) else {
+                    return Err(internal("a tensor on no storage"));
+                };
+                let arena = self.arena.ok_or_else(|| internal("a storage without an arena"))?;
+                let data = self.e.load(types::I64, arena, STORAGE_DATA);
+                let data = self.e.b.ins().iadd_imm_s(data, (at + offset) as i64);
+                Ok(RawTensor::Data { data, extents: shape.clone() })
+            }
+            Object::View { of, shape, .. } => {
+                let tensor = match *of {
+                    Item::Object(object) => self.data(object)?,
+                    Item::Held(held) => RawTensor::Object(self.held(held)?.value.payload),
+                    Item::Const(index) => RawTensor::Object(self.e.constant_object(index)),
+                    Item::Plain(_) => return Err(internal("a view of no object")),
+                };
+                let data = self.e.raw_data(&tensor);
+                Ok(RawTensor::Data { data, extents: shape.clone() })
+            }
+            Object::Storage { .. } | Object::Tuple { .. } | Object::Closure { .. } => {
+                Err(internal("an argument that is no tensor"))
+            }
+        }
     }
 }

@@ -123,7 +123,7 @@ impl Writer<'_, '_> {
                     RawTensor::Object(self.e.payload(slot))
                 }
                 Arg::Const(index) => RawTensor::Object(self.e.constant_object(index)),
-                Arg::Object(object) => self.planned(object)?,
+                Arg::Object(object) => self.data(object)?,
                 Arg::Plain(_) | Arg::Vm => return Err(internal("a tensor that is no object")),
             });
         }

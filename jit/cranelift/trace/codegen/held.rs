@@ -9,53 +9,64 @@ use reflex_vm::tier::Bailout;
 
 use super::{Writer, internal};
 use crate::emit::Bits;
-use crate::trace::ir::{Held, Item, Place, Plain};
+use crate::trace::ir::{Held, Hold, Item, Place, Plain};
+
+/// A value in machine registers.
+#[derive(Clone, Copy)]
+pub(super) struct HeldBits {
+    pub(super) value: Bits,
+    /// Its type where that is known.
+    tag: Option<i32>,
+    /// Whether a register owns it.
+    borrowed: bool,
+}
 
 impl Writer<'_, '_> {
-    pub(super) fn held(&self, Held(held): Held) -> Result<(Bits, Option<i32>), Bailout> {
+    pub(super) fn held(&self, Held(held): Held) -> Result<HeldBits, Bailout> {
         self.held[held as usize].ok_or_else(|| internal("a value is used before it is held"))
     }
 
-    pub(super) fn hold(&mut self, Held(held): Held, (src, tag): (Place, Option<i32>), last: bool) {
+    pub(super) fn hold(&mut self, Held(number): Held, (src, tag): (Place, Option<i32>), how: Hold) {
         let slot = self.slot(src);
         let value = match tag {
             Some(tag) => self.e.load_typed(slot, tag),
             None => self.e.load_any(slot),
         };
-        if !last {
-            self.retain(value, tag);
+        let held = HeldBits { value, tag, borrowed: how == Hold::Borrow };
+        if how == Hold::Copy {
+            self.retain(held);
         }
-        self.held[held as usize] = Some((value, tag));
+        self.held[number as usize] = Some(held);
     }
 
-    pub(super) fn hold_again(&mut self, Held(held): Held, of: Held) -> Result<(), Bailout> {
-        let (value, tag) = self.held(of)?;
-        self.retain(value, tag);
-        self.held[held as usize] = Some((value, tag));
+    pub(super) fn hold_again(&mut self, Held(number): Held, of: Held) -> Result<(), Bailout> {
+        let held = HeldBits { borrowed: false, ..self.held(of)? };
+        self.retain(held);
+        self.held[number as usize] = Some(held);
         Ok(())
     }
 
     pub(super) fn drop_held(&mut self, held: Held) -> Result<(), Bailout> {
-        let (value, tag) = self.held(held)?;
-        self.if_object(value, tag, |w| {
-            let address = w.put(0, value);
+        let held = self.held(held)?;
+        self.if_object(held, |w| {
+            let address = w.put(0, held.value);
             w.e.call_back(callback::RELEASE, &[types::I64], None, &[address]);
         });
         Ok(())
     }
 
-    fn retain(&mut self, value: Bits, tag: Option<i32>) {
-        self.if_object(value, tag, |w| w.e.retain_object(value.payload));
+    fn retain(&mut self, held: HeldBits) {
+        self.if_object(held, |w| w.e.retain_object(held.value.payload));
     }
 
     /// Writes what is done with a value that is an object.
-    fn if_object(&mut self, value: Bits, tag: Option<i32>, write: impl FnOnce(&mut Self)) {
-        match tag {
+    fn if_object(&mut self, held: HeldBits, write: impl FnOnce(&mut Self)) {
+        match held.tag {
             Some(tag) if tag >= type_index::STATIC_OBJECT_BEGIN => write(self),
             Some(_) => {}
             None => {
                 let (object, next) = (self.e.b.create_block(), self.e.b.create_block());
-                let tag = self.e.b.ins().ireduce(types::I32, value.head);
+                let tag = self.e.b.ins().ireduce(types::I32, held.value.head);
                 let is = self.e.is_object(tag);
                 self.e.b.ins().brif(is, object, &[], next, &[]);
                 self.e.b.switch_to_block(object);
@@ -71,7 +82,13 @@ impl Writer<'_, '_> {
         let mut address = self.e.i64(0);
         for (at, source) in sources.iter().enumerate() {
             let value = match *source {
-                Item::Held(held) => self.held(held)?.0,
+                Item::Held(held) => {
+                    let held = self.held(held)?;
+                    if held.borrowed {
+                        self.retain(held);
+                    }
+                    held.value
+                }
                 Item::Plain(Plain::Var { tag, var }) => {
                     Bits { head: self.e.i64(i64::from(tag)), payload: self.var(var)? }
                 }

@@ -14,6 +14,17 @@ pub(crate) struct ObjectId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Held(pub(crate) u32);
 
+/// How such a value is taken from a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// It is a second reference.
+    Copy,
+    /// It is the reference of the register, which is empty afterwards.
+    Move,
+    /// The register keeps its reference, and outlives the value.
+    Borrow,
+}
+
 /// How it is made.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Object {
@@ -21,6 +32,8 @@ pub(crate) enum Object {
     Storage { at: usize, bytes: usize },
     /// A compact tensor in a storage.
     Tensor { on: ObjectId, offset: usize, shape: Vec<i64>, dtype: DType },
+    /// A compact tensor of another one's data.
+    View { of: Item, shape: Vec<i64>, dtype: DType },
     /// A tuple.
     Tuple { items: Vec<Item> },
     /// A closure of a function of the program.
@@ -28,10 +41,11 @@ pub(crate) enum Object {
 }
 
 impl Object {
-    /// What a tuple or closure refers to.
+    /// What a tuple, closure or view refers to.
     pub(crate) fn items(&self) -> &[Item] {
         match self {
             Object::Tuple { items } | Object::Closure { captured: items, .. } => items,
+            Object::View { of, .. } => std::slice::from_ref(of),
             Object::Storage { .. } | Object::Tensor { .. } => &[],
         }
     }
@@ -102,6 +116,9 @@ impl fmt::Display for Object {
             Object::Storage { at, bytes } => return write!(f, "storage of {bytes} bytes at {at}"),
             Object::Tensor { on, offset, shape, dtype } => {
                 return write!(f, "{dtype} tensor {shape:?} at {offset} in {on}");
+            }
+            Object::View { of, shape, dtype } => {
+                return write!(f, "{dtype} view {shape:?} of {of}");
             }
             Object::Tuple { .. } => f.write_str("tuple (")?,
             Object::Closure { func, .. } => write!(f, "closure of {func} (")?,

@@ -5,7 +5,7 @@ use std::fmt;
 use reflex_runtime::abi::type_index;
 use reflex_vm::abi::DISCARD;
 
-use super::{Arg, BuiltinResult, End, FrameId, Ins, Place, Plain, Trace};
+use super::{Arg, BuiltinResult, End, FrameId, Hold, Ins, Place, Plain, Trace};
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -128,6 +128,9 @@ impl fmt::Display for Ins {
                 let word = if *inline { "inline " } else { "" };
                 write!(f, "{word}{} ({}) at exit{}", builtin.name(), Args(args), exit.0)
             }
+            Ins::View { src, shape, exit, .. } => {
+                write!(f, "result = view {src} as c[{shape}] at exit{}", exit.0)
+            }
             Ins::Allocate { builtin, kept, args, dst, exit, .. } => {
                 let (entry, name) = (kept.entry, builtin.name());
                 match dst {
@@ -141,9 +144,13 @@ impl fmt::Display for Ins {
             Ins::Leave { frame } => write!(f, "leave f{}", frame.0),
             Ins::Take { dst, .. } => write!(f, "{dst} = result"),
             Ins::Drop { .. } => f.write_str("release result"),
-            Ins::Hold { held, src, tag, last } => {
-                let (word, src) = (if *last { "move" } else { "copy" }, Arg::Place(*src, *tag));
-                write!(f, "{held} = {word} {src}")
+            Ins::Hold { held, src, tag, how } => {
+                let word = match how {
+                    Hold::Copy => "copy",
+                    Hold::Move => "move",
+                    Hold::Borrow => "borrow",
+                };
+                write!(f, "{held} = {word} {}", Arg::Place(*src, *tag))
             }
             Ins::HoldAgain { held, of } => write!(f, "{held} = copy {of}"),
             Ins::Unhold { dst, held } => write!(f, "{dst} = move {held}"),

@@ -25,9 +25,9 @@ impl Ins {
             | Ins::Hold { src: place, .. }
             | Ins::Move { src: place, .. } => vec![place],
             Ins::Alike { place, other, .. } => vec![place, other],
-            Ins::Captured { closure: arg, .. } | Ins::Copy { src: arg, .. } => {
-                place(arg).into_iter().collect()
-            }
+            Ins::Captured { closure: arg, .. }
+            | Ins::Copy { src: arg, .. }
+            | Ins::View { src: arg, .. } => place(arg).into_iter().collect(),
             Ins::Packed { args, .. }
             | Ins::Raw { args, .. }
             | Ins::Builtin { args, .. }

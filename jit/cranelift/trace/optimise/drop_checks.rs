@@ -140,7 +140,8 @@ impl Values {
                 known.extents.insert(dim as usize, is);
             }
             Fact::Counts { dim } => {
-                if !known.all_count && !known.counts.contains(&dim) {
+                let counts = known.extents.get(&(dim as usize)).is_some_and(|&extent| extent >= 0);
+                if !counts && !known.all_count && !known.counts.contains(&dim) {
                     known.counts.push(dim);
                 }
             }

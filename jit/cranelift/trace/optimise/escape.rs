@@ -117,6 +117,13 @@ impl<'t> Attempt<'t> {
                     None => drop(self.results.insert(*frame, Item::Object(id))),
                 }
             }
+            Ins::View { frame, src, shape, dtype, .. } => {
+                let shape = self.shape(Arg::Const(*shape));
+                let (true, Some(shape)) = (self.may_start(at), shape) else { return false };
+                let Some(of) = self.new_item(*src) else { return false };
+                let id = self.start(at, Object::View { of, shape, dtype: *dtype });
+                self.results.insert(*frame, Item::Object(id));
+            }
             Ins::Builtin { frame, builtin, args, .. } => {
                 return self.made(at, (*frame, *builtin), args)
                     || self.taken_apart((*frame, *builtin), args);
@@ -193,7 +200,7 @@ impl<'t> Attempt<'t> {
         match *self.object(id) {
             Object::Storage { at, .. } => self.arena.free(at),
             Object::Tensor { on, .. } => self.give_up(on),
-            Object::Tuple { .. } | Object::Closure { .. } => {
+            Object::View { .. } | Object::Tuple { .. } | Object::Closure { .. } => {
                 for item in self.object(id).items().to_vec() {
                     self.give_up_item(item);
                 }

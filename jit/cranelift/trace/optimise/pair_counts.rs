@@ -2,24 +2,29 @@
 //!
 //! Items go into tuples as second references, and the registers they came from are given up when
 //! a function returns; they come out as second references, and the tuple is given up. Between both
-//! nothing leaves the trace, so nobody sees that there is one reference less.
+//! nothing leaves the trace, so nobody sees that there is one reference less. A second reference
+//! that is given up before the register it came from is none: where an exit needs it, it is added.
 
 use std::collections::HashMap;
 
 use reflex_vm::program::Program;
 
-use super::super::ir::{Arg, Held, Ins, Item, Object, Place, Trace};
+use super::super::ir::{Arg, Held, Hold, Ins, Item, Object, Place, Trace};
 
 /// Most instructions between both.
 const REACH: usize = 64;
 
 /// Turns copies with a release of their source into moves.
 pub(super) fn pair_counts(_: &Program, trace: &mut Trace) {
-    let mut pairs = Pairs { gone: vec![false; trace.code.len()], names: HashMap::new() };
+    let gone = vec![false; trace.code.len()];
+    let mut pairs = Pairs { gone, names: HashMap::new() };
     for at in 0..trace.code.len() {
         match trace.code[at] {
             Ins::Release { place, .. } => pairs.register(&mut trace.code, at, place),
-            Ins::DropHeld { held } => pairs.value(&trace.code, at, held),
+            Ins::DropHeld { held } => {
+                pairs.value(&trace.code, at, held);
+                pairs.borrow(&mut trace.code, at, held);
+            }
             _ => {}
         }
     }
@@ -49,9 +54,8 @@ impl Pairs {
     /// The register is given up at `at`: what was copied out of it before moves.
     fn register(&mut self, code: &mut [Ins], at: usize, place: Place) {
         let copies = |ins: &Ins| match ins {
-            Ins::Hold { src, last: false, .. } | Ins::Copy { src: Arg::Place(src, _), .. } => {
-                *src == place
-            }
+            Ins::Hold { src, how: Hold::Copy, .. } => *src == place,
+            Ins::Copy { src: Arg::Place(src, _), .. } => *src == place,
             _ => false,
         };
         let touches =
@@ -68,7 +72,7 @@ impl Pairs {
             return;
         }
         code[first] = match code[first] {
-            Ins::Hold { held, src, tag, .. } => Ins::Hold { held, src, tag, last: true },
+            Ins::Hold { held, src, tag, .. } => Ins::Hold { held, src, tag, how: Hold::Move },
             Ins::Copy { dst, .. } => Ins::Move { dst, src: place },
             _ => return,
         };
@@ -85,6 +89,30 @@ impl Pairs {
             drop(quiet);
             (self.gone[first], self.gone[at]) = (true, true);
             self.names.insert(other, held);
+        }
+    }
+
+    /// The value is given up at `at`: it was a second reference to what is in a register still, and
+    /// nobody could count between.
+    fn borrow(&mut self, code: &mut [Ins], at: usize, held: Held) {
+        if self.gone[at] {
+            return;
+        }
+        let mut written = Vec::new();
+        for (before, ins) in code[..at].iter_mut().enumerate().rev().take(REACH) {
+            match ins {
+                _ if self.gone[before] => {}
+                Ins::Hold { held: other, src, how, .. } if *other == held => {
+                    if *how == Hold::Copy && !written.contains(src) {
+                        self.gone[at] = true;
+                        *how = Hold::Borrow;
+                    }
+                    return;
+                }
+                Ins::HoldAgain { of, .. } if *of == held => {}
+                _ if concerns(ins, held) || ins.may_run_host_code() => return,
+                _ => written.extend(ins.writes().into_iter().flatten()),
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use reflex_vm::program::Program;
 
 use super::super::super::ir::{Arg, BuiltinResult, FrameId, Ins, Place, Plain};
 use super::{Known, Values, int};
+use crate::raw::dtype_bits;
 
 /// Where an instruction leaves what it makes.
 pub(super) enum Left {
@@ -25,6 +26,12 @@ impl Values {
             }
             Ins::Builtin { frame, builtin, args, result: BuiltinResult::Slot, .. } => {
                 Some((Left::Result(*frame), self.value(program, *builtin, args)))
+            }
+            Ins::View { frame, src, shape, dtype, .. } => {
+                let cpu = self.known(Some(src)).is_none_or(|from| from.cpu);
+                let dtype = Some(i64::from(dtype_bits(*dtype)));
+                let known = self.tensor(program, Some(&Arg::Const(*shape)));
+                Some((Left::Result(*frame), Some(Known { cpu, dtype, ..known })))
             }
             Ins::Packed { frame, .. } | Ins::Invoke { frame, .. } => {
                 Some((Left::Result(*frame), None))

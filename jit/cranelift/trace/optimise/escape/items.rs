@@ -3,7 +3,7 @@
 use reflex_runtime::abi::type_index;
 use reflex_vm::builtins::{Builtin, Closure};
 
-use super::super::super::ir::{Arg, FrameId, Held, Ins, Item, Object, Place, Plain};
+use super::super::super::ir::{Arg, FrameId, Held, Hold, Ins, Item, Object, Place, Plain};
 use super::Attempt;
 
 /// Most items: each may take a machine register.
@@ -49,7 +49,7 @@ impl Attempt<'_> {
     }
 
     /// An item with a reference of its own to an argument.
-    fn new_item(&mut self, arg: Arg) -> Option<Item> {
+    pub(super) fn new_item(&mut self, arg: Arg) -> Option<Item> {
         Some(match arg {
             Arg::Plain(plain) => Item::Plain(plain),
             Arg::Const(index) => Item::Const(index),
@@ -62,7 +62,7 @@ impl Attempt<'_> {
                 }
                 None => {
                     let held = self.value();
-                    self.keep(Ins::Hold { held, src, tag, last: false });
+                    self.keep(Ins::Hold { held, src, tag, how: Hold::Copy });
                     Item::Held(held)
                 }
             },
@@ -107,7 +107,10 @@ impl Attempt<'_> {
             Object::Closure { func: of, captured: items } => {
                 *of == func && items.len() == captured as usize
             }
-            Object::Storage { .. } | Object::Tensor { .. } | Object::Tuple { .. } => false,
+            Object::Storage { .. }
+            | Object::Tensor { .. }
+            | Object::View { .. }
+            | Object::Tuple { .. } => false,
         }
     }
 

@@ -44,7 +44,7 @@ impl Attempt<'_> {
         }
     }
 
-    fn shape(&self, arg: Arg) -> Option<Vec<i64>> {
+    pub(super) fn shape(&self, arg: Arg) -> Option<Vec<i64>> {
         let Arg::Const(index) = arg else { return None };
         let constant = self.program.consts()[index as usize].view();
         Some(constant.downcast_ref::<Shape>()?.to_vec())

@@ -11,7 +11,9 @@ use crate::raw::{Fact, dtype_bits};
 impl Attempt<'_> {
     /// Whether a fact is known of an object.
     pub(super) fn holds(&self, object: ObjectId, fact: Fact) -> bool {
-        let Object::Tensor { shape, dtype, .. } = &self.objects[object.0 as usize] else {
+        let (Object::Tensor { shape, dtype, .. } | Object::View { shape, dtype, .. }) =
+            self.object(object)
+        else {
             return false;
         };
         match fact {
@@ -53,9 +55,7 @@ impl Attempt<'_> {
     fn tensor(&mut self, arg: Arg) -> Arg {
         let Arg::Place(place, _) = arg else { return arg };
         match self.held.get(&place) {
-            Some(&object) if matches!(self.objects[object.0 as usize], Object::Tensor { .. }) => {
-                Arg::Object(object)
-            }
+            Some(&object) if self.tag(object) == type_index::TENSOR => Arg::Object(object),
             Some(_) => {
                 self.show(place);
                 arg
@@ -66,7 +66,9 @@ impl Attempt<'_> {
 
     fn extent(&self, place: Place, dim: u32) -> Option<i64> {
         match &self.objects[self.held.get(&place)?.0 as usize] {
-            Object::Tensor { shape, .. } => shape.get(dim as usize).copied(),
+            Object::Tensor { shape, .. } | Object::View { shape, .. } => {
+                shape.get(dim as usize).copied()
+            }
             Object::Storage { .. } | Object::Tuple { .. } | Object::Closure { .. } => None,
         }
     }
@@ -80,8 +82,8 @@ impl Attempt<'_> {
             match self.object(object) {
                 Object::Storage { .. } => {}
                 Object::Tensor { on, .. } => work.push(*on),
-                tuple @ (Object::Tuple { .. } | Object::Closure { .. }) => {
-                    work.extend(tuple.items().iter().filter_map(|item| match item {
+                Object::View { .. } | Object::Tuple { .. } | Object::Closure { .. } => {
+                    work.extend(self.object(object).items().iter().filter_map(|item| match item {
                         Item::Object(object) => Some(*object),
                         Item::Held(_) | Item::Plain(_) | Item::Const(_) => None,
                     }));
@@ -94,7 +96,7 @@ impl Attempt<'_> {
     pub(super) fn tag(&self, object: ObjectId) -> i32 {
         match self.object(object) {
             Object::Storage { .. } => Storage::type_index(),
-            Object::Tensor { .. } => type_index::TENSOR,
+            Object::Tensor { .. } | Object::View { .. } => type_index::TENSOR,
             Object::Tuple { .. } => type_index::ARRAY,
             // No guard asks for a closure by its type.
             Object::Closure { .. } => type_index::OBJECT,
