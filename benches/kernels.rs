@@ -1,4 +1,5 @@
-//! Generated kernels: f32 matrix products and convolutions of real models, one thread.
+//! Generated kernels: matrix products and convolutions of real models in precision `f32`, and in
+//! `bf16` where the CPU has AVX512_BF16; one thread.
 //!
 //! Criterion's throughput counts multiply-adds, so Gelem/s is half of GFLOP/s.
 
@@ -6,9 +7,10 @@ use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use reflex::npz::{Array, Feed};
-use reflex::{DType, Engine, Mode, Module};
+use reflex::{DType, Engine, Mode, Module, Precision};
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{ConvAttrs, Literal, Op, TensorType};
+use reflex_tir::codegen::Target;
 
 /// Deterministic values in [-0.5, 0.5), small enough that sums stay in range.
 fn values(count: usize) -> Vec<u8> {
@@ -34,7 +36,23 @@ fn program(op: Op, input: &[i64], weights: &[i64]) -> Module {
 }
 
 fn measure(c: &mut Criterion, name: &str, module: Module, input: &[i64], multiply_adds: i64) {
-    let program = Engine::builder().build().expect("an engine").compile(module).expect("compiles");
+    in_precision(c, Precision::F32, name, module.clone(), input, multiply_adds);
+    if Target::host().has_dot_bf16() {
+        let name = format!("{name} bf16");
+        in_precision(c, Precision::Bf16, &name, module, input, multiply_adds);
+    }
+}
+
+fn in_precision(
+    c: &mut Criterion,
+    precision: Precision,
+    name: &str,
+    module: Module,
+    input: &[i64],
+    multiply_adds: i64,
+) {
+    let engine = Engine::builder().precision(precision).build().expect("an engine");
+    let program = engine.compile(module).expect("compiles");
     let count: i64 = input.iter().product();
     let x = Array { dtype: DType::F32, shape: input.to_vec(), data: values(count as usize) };
     let prepared = program.prepare("main", &Feed::from([("x".into(), x)])).expect("fits");
@@ -46,7 +64,9 @@ fn measure(c: &mut Criterion, name: &str, module: Module, input: &[i64], multipl
 }
 
 fn products(c: &mut Criterion) {
-    for (m, n, k) in [(512, 512, 512), (1024, 1024, 1024), (128, 384, 384), (1, 1024, 1024)] {
+    for (m, n, k) in
+        [(512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (128, 384, 384), (1, 1024, 1024)]
+    {
         let module = program(Op::MatMul, &[m, k], &[k, n]);
         measure(c, &format!("matmul {m}x{n}x{k}"), module, &[m, k], m * n * k);
     }
