@@ -6,6 +6,7 @@
 
 use arbitrary::{Result, Unstructured};
 
+use crate::abi;
 use crate::builder::{FuncBuilder, Reducer};
 use crate::eval::{Arg, Tensor, Value, eval_expr};
 use crate::schedule::{Refused, Schedule};
@@ -267,7 +268,7 @@ type Tried = (String, std::result::Result<(), Refused>);
 
 fn on_loop(u: &mut Unstructured<'_>, s: &mut Schedule, at: Var, around: &[Var]) -> Result<Tried> {
     let factor = u.int_in_range(1..=6i64)?;
-    Ok(match u.int_in_range(0..=9)? {
+    Ok(match u.int_in_range(0..=12)? {
         0 | 1 => (format!("split {at} {factor}"), s.split(at, factor).map(|_| ())),
         2 => (format!("split_parts {at} {factor}"), s.split_parts(at, factor).map(|_| ())),
         3 if around.len() > 1 => {
@@ -294,6 +295,23 @@ fn on_loop(u: &mut Unstructured<'_>, s: &mut Schedule, at: Var, around: &[Var]) 
             (format!("tile {loops:?} {sizes:?}"), s.tile(loops, &sizes).map(|_| ()))
         }
         9 => (format!("blockize {at}"), s.blockize(at).map(|_| ())),
+        10 if around.len() > 1 => {
+            let first = u.choose_index(around.len() - 1)?;
+            let pair = [around[first], around[first + 1]];
+            (format!("merge_axes {pair:?}"), s.merge_axes(pair[0], pair[1], "m").map(|_| ()))
+        }
+        11 | 12 => {
+            let extents = abi::scalar_vars(s.func());
+            let extent = match extents.is_empty() {
+                true => Expr::i64(4),
+                false => Expr::var(*u.choose(&extents)?),
+            };
+            let cond = Expr::compare(CmpOp::Ge, extent, factor.into());
+            match u.ratio(1, 2)? {
+                true => (format!("specialize {at}"), s.specialize(at, cond).map(|_| ())),
+                false => (format!("parallel_where {at}"), s.parallel_where(at, &cond).map(|_| ())),
+            }
+        }
         _ => (format!("parallel {at}"), s.parallel(at)),
     })
 }

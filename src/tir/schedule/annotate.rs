@@ -12,6 +12,7 @@ impl Schedule {
             l.annotations.insert(key.to_string(), value.to_string());
             Stmt::For(Box::new(l))
         });
+        self.note(format!("annotate {} {key}={value}", self.name(at)));
         Ok(())
     }
 
@@ -23,6 +24,7 @@ impl Schedule {
             b.annotations.insert(key.to_string(), value.to_string());
             Stmt::Block(Box::new(b))
         });
+        self.note(format!("annotate {at} {key}={value}"));
         Ok(())
     }
 
@@ -38,6 +40,8 @@ impl Schedule {
             return Err(self.refuse("set_scope", &block.name, why));
         }
         self.func.buffers[buffer].scope = scope;
+        let name = self.func.buffers[buffer].name.clone();
+        self.note(format!("set_scope {name} {scope:?}"));
         Ok(())
     }
 }

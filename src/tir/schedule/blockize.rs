@@ -105,6 +105,7 @@ impl Schedule {
         let name = new.name.clone();
         let new = Stmt::Block(Box::new(new));
         self.func.body = tree::replace_loop(&self.func.body, at, |_| new.clone());
+        self.note(format!("blockize {} -> {name}", self.name(at)));
         Ok(name)
     }
 }

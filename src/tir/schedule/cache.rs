@@ -12,7 +12,7 @@ impl Schedule {
     /// it among the same loops. Returns the name of the copying block.
     pub fn cache_write(&mut self, name: &str, scope: Scope) -> Result<String, Refused> {
         let block = self.get_block(name)?.clone();
-        self.require_outermost("cache_write", name)?;
+        self.require_movable("cache_write", name)?;
         let refuse = |why: &str| self.refuse("cache_write", name, why);
         let (buffer, indices, _) = self.single_store("cache_write", &block)?;
         self.sole_writer(buffer).map_err(|why| refuse(&why))?;
@@ -45,6 +45,7 @@ impl Schedule {
         let (copy, copied) = self.copy_block(cache, buffer, cache);
         let at = self.top_statement(name).expect("the block was found");
         self.func.body = self.insert_at(at, sequence([rewritten, copied]));
+        self.note(format!("cache_write {name} {scope:?} -> {copy}"));
         Ok(copy)
     }
 
@@ -61,7 +62,7 @@ impl Schedule {
         scope: Scope,
     ) -> Result<String, Refused> {
         let block = self.get_block(name)?;
-        self.require_outermost("cache_read", name)?;
+        self.require_movable("cache_read", name)?;
         let refuse = |why: String| Err(self.refuse("cache_read", name, why));
         if !block.reads.iter().any(|r| r.buffer == buffer) {
             return refuse(format!("it does not read `{}`", self.func.buffers[buffer].name));
@@ -80,6 +81,8 @@ impl Schedule {
         let (copy, copied) = self.copy_block(buffer, cache, cache);
         let at = self.top_statement(name).expect("the block was found");
         self.func.body = self.insert_at(at, sequence([copied, rewritten]));
+        let read = self.func.buffers[buffer].name.clone();
+        self.note(format!("cache_read {name} {read} {scope:?} -> {copy}"));
         Ok(copy)
     }
 

@@ -14,7 +14,7 @@ impl Schedule {
     /// all readers below the loop; inputs that do not change after the block.
     pub fn compute_at(&mut self, name: &str, at: Var) -> Result<(), Refused> {
         let block = self.get_block(name)?.clone();
-        self.require_outermost("compute_at", name)?;
+        self.require_movable("compute_at", name)?;
         let refuse = |why: &str| self.refuse("compute_at", name, why);
         let (buffer, indices) = self.movable("compute_at", name, &block)?;
         let path = self.path_to_loop("compute_at", at)?;
@@ -44,7 +44,9 @@ impl Schedule {
             let body = sequence([nest.clone(), l.body.clone()]);
             Stmt::For(Box::new(For { body, ..l.clone() }))
         });
-        self.commit("compute_at", name, moved)
+        self.commit("compute_at", name, moved)?;
+        self.note(format!("compute_at {name} {}", self.name(at)));
+        Ok(())
     }
 
     /// A producer that can be run over any box: the buffer and the iterator of each dimension.

@@ -21,7 +21,7 @@ impl Schedule {
     /// shape, and definitions whose own inputs do not change before the reads.
     pub fn compute_inline(&mut self, name: &str) -> Result<(), Refused> {
         let block = self.get_block(name)?.clone();
-        self.require_outermost("compute_inline", name)?;
+        self.require_movable("compute_inline", name)?;
         let refuse = |why: String| self.refuse("compute_inline", name, why);
         let def = self.elementwise(&block).map_err(refuse)?;
         self.require_private("compute_inline", name, def.buffer)?;
@@ -35,6 +35,7 @@ impl Schedule {
         let body = body.map_exprs(&mut |e| inline(e, &def, shape));
         self.func.body = self.refreshed(&body, def.buffer);
         self.func.allocs.retain(|b| *b != def.buffer);
+        self.note(format!("compute_inline {name}"));
         Ok(())
     }
 
@@ -45,7 +46,7 @@ impl Schedule {
     /// and a producer that stores element by element (not a reduction).
     pub fn reverse_compute_inline(&mut self, name: &str) -> Result<(), Refused> {
         let consumer = self.get_block(name)?.clone();
-        self.require_outermost("reverse_compute_inline", name)?;
+        self.require_movable("reverse_compute_inline", name)?;
         let refuse = |why: &str| self.refuse("reverse_compute_inline", name, why);
         let (Stmt::Store { buffer: out, indices: out_at, value }, None) =
             (&consumer.body, &consumer.init)
@@ -81,6 +82,7 @@ impl Schedule {
             self.refresh_regions(&mut block);
             Stmt::Block(Box::new(block))
         });
+        self.note(format!("reverse_compute_inline {name}"));
         Ok(())
     }
 

@@ -73,6 +73,7 @@ impl Schedule {
             tree::replace_block(&self.func.body, name, |_| Stmt::Block(Box::new(rest.clone())));
         let body = splice_before(&body, at, &nest);
         self.commit("decompose_reduction", name, body)?;
+        self.note(format!("decompose_reduction {name} {} -> {new_name}", self.name(at)));
         Ok(new_name)
     }
 

@@ -51,6 +51,7 @@ impl Schedule {
             }
             l
         });
+        self.note(format!("fuse {} -> {}", self.names(&[outer, inner]), self.name(fused)));
         Ok(fused)
     }
 

@@ -48,6 +48,11 @@ impl Schedule {
         self.func.body = tree::replace_loop(&self.func.body, at, |l| {
             Stmt::For(Box::new(For { kind: kind.clone(), ..l.clone() }))
         });
+        let to = match &kind {
+            ForKind::ThreadBinding(axis) => format!(" to {axis}"),
+            _ => String::new(),
+        };
+        self.note(format!("{primitive} {}{to}", self.name(at)));
         Ok(())
     }
 
@@ -79,7 +84,11 @@ impl Schedule {
                 return Err(self.refuse_loop(primitive, at, why));
             }
         }
-        access::independent(&self.func, &self.facts(&path), &l.body, at, &[])
+        let facts = self.facts(&path);
+        if self.runs_other_instances(l, &facts) {
+            return Ok(());
+        }
+        access::independent(&self.func, &facts, &l.body, at, &[])
             .map_err(|why| self.refuse_loop(primitive, at, why))
     }
 }

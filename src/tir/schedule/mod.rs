@@ -28,22 +28,27 @@ mod compute_at;
 mod compute_inline;
 mod decompose_reduction;
 mod fuse;
+mod injective;
 mod loop_kind;
+mod merge_axes;
 mod nest;
 mod pad_einsum;
+mod parallel_where;
 mod partition;
 mod regions;
 mod reorder;
 mod reverse_compute_at;
 mod rfactor;
+mod specialize;
 mod split;
 mod storage_align;
 mod tile;
+mod trace;
 mod transform_layout;
 mod tree;
 
 pub use self::pad_einsum::Padded;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 pub(crate) use self::regions::refresh_regions;
 pub use self::transform_layout::{IndexMap, packer};
@@ -68,12 +73,16 @@ pub struct Schedule {
     func: PrimFunc,
     /// Intermediates with elements that nothing writes.
     padded: HashSet<Buffer>,
+    /// Blocks shown to store elsewhere in every instance, by name.
+    injective: HashMap<String, injective::Store>,
+    /// What was done.
+    steps: Vec<String>,
 }
 
 impl Schedule {
     /// Starts from `func`.
     pub fn new(func: PrimFunc) -> Schedule {
-        Schedule { func, padded: HashSet::new() }
+        Schedule { func, padded: HashSet::new(), injective: HashMap::new(), steps: vec![] }
     }
 
     /// The function as scheduled so far.
@@ -155,15 +164,23 @@ impl Schedule {
             .ok_or_else(|| self.refuse(primitive, name, "there is no such block"))
     }
 
-    /// Blocks inside of others stay there: what lies around them is another block's matter.
-    fn require_outermost(&self, primitive: &'static str, name: &str) -> Result<(), Refused> {
+    /// Blocks inside of others stay there, and so do those that a condition chooses: what lies
+    /// around them is not the primitive's to know.
+    fn require_movable(&self, primitive: &'static str, name: &str) -> Result<(), Refused> {
         let path = self.path_to_block(primitive, name)?;
-        match path[..path.len() - 1].iter().find(|s| matches!(s, Stmt::Block(_))) {
-            Some(Stmt::Block(b)) => {
-                Err(self.refuse(primitive, name, format!("it lies inside block `{}`", b.name)))
+        for stmt in &path[..path.len() - 1] {
+            match stmt {
+                Stmt::Block(b) => {
+                    let why = format!("it lies inside block `{}`", b.name);
+                    return Err(self.refuse(primitive, name, why));
+                }
+                Stmt::If { .. } | Stmt::While { .. } => {
+                    return Err(self.refuse(primitive, name, "it lies under a condition"));
+                }
+                _ => {}
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 
     /// What is known inside the statements of `path`.

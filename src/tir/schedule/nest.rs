@@ -112,7 +112,13 @@ impl Schedule {
     pub(super) fn fresh_copy(&mut self, stmt: &Stmt, suffix: &str) -> Stmt {
         let mut vars: HashMap<Var, Expr> = HashMap::new();
         let copy = self.rename_binders(stmt, suffix, &mut vars);
-        copy.substitute(&|v| vars.get(&v).cloned())
+        let copy = copy.substitute(&|v| vars.get(&v).cloned());
+        for (old, new) in tree::blocks(stmt).into_iter().zip(tree::blocks(&copy)) {
+            if self.is_injective(old) {
+                self.note_injective(new);
+            }
+        }
+        copy
     }
 
     fn rename_binders(&mut self, stmt: &Stmt, suffix: &str, vars: &mut HashMap<Var, Expr>) -> Stmt {

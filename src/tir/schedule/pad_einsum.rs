@@ -35,7 +35,7 @@ impl Schedule {
     /// every factor has all reduction axes that grow.
     pub fn pad_einsum(&mut self, name: &str, multiples: &[i64]) -> Result<Padded, Refused> {
         let block = self.get_block(name)?.clone();
-        self.require_outermost("pad_einsum", name)?;
+        self.require_movable("pad_einsum", name)?;
         self.require_rebuildable("pad_einsum", &block)?;
         let refuse = |s: &Schedule, why: String| s.refuse("pad_einsum", name, why);
         let (out, factors) = self.einsum(&block).map_err(|why| refuse(self, why))?;
@@ -101,6 +101,7 @@ impl Schedule {
         let parts = before.into_iter().chain([sum, copied]);
         let at = self.top_statement(name).expect("the block was found");
         self.func.body = self.insert_at(at, sequence(parts));
+        self.note(format!("pad_einsum {name} {multiples:?} -> {}, {back}", operands.join(", ")));
         Ok(Padded { operands, result: back })
     }
 

@@ -30,6 +30,13 @@ impl Schedule {
         let head = Stmt::For(Box::new(For { extent: point.clone(), ..l.clone() }));
         let copy = self.fresh_copy(&Stmt::For(Box::new(l.clone())), "_tail");
         let Stmt::For(mut tail) = copy else { unreachable!("a loop was copied") };
+        self.func.vars[tail.var].name.push_str("_tail");
+        let text = self.text(&point);
+        self.note(format!(
+            "partition {} at {text} -> {}",
+            self.name(at),
+            self.names(&[at, tail.var])
+        ));
         let (var, min) = (tail.var, l.min.clone());
         let value = min.clone() + point + (Expr::var(var) - min);
         tail.body = tail.body.substitute(&|v| (v == var).then(|| value.clone()));

@@ -51,6 +51,7 @@ impl Schedule {
             .fold(body.clone(), |body, v| Stmt::For(Box::new(For { body, ..(*of(*v)).clone() })));
         let top = band[0].var;
         self.func.body = tree::replace_loop(&self.func.body, top, |_| nest.clone());
+        self.note(format!("reorder {}", self.names(order)));
         Ok(())
     }
 

@@ -18,7 +18,7 @@ impl Schedule {
     /// whatever else the block reads to be complete before.
     pub fn reverse_compute_at(&mut self, name: &str, at: Var) -> Result<(), Refused> {
         let block = self.get_block(name)?.clone();
-        self.require_outermost("reverse_compute_at", name)?;
+        self.require_movable("reverse_compute_at", name)?;
         let refuse = |why: &str| self.refuse("reverse_compute_at", name, why);
         let path = self.path_to_loop("reverse_compute_at", at)?;
         let body = self.get_loop(at)?.body.clone();
@@ -56,7 +56,9 @@ impl Schedule {
             let body = sequence([l.body.clone(), nest.clone()]);
             Stmt::For(Box::new(For { body, ..l.clone() }))
         });
-        self.commit("reverse_compute_at", name, moved)
+        self.commit("reverse_compute_at", name, moved)?;
+        self.note(format!("reverse_compute_at {name} {}", self.name(at)));
+        Ok(())
     }
 
     /// The buffer that the blocks `inside` write and `block` reads, with the iterator that

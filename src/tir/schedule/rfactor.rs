@@ -21,7 +21,7 @@ impl Schedule {
     /// own, which alone writes its result. Returns the name of the block of partial results, `<name>_rf`.
     pub fn rfactor(&mut self, name: &str, at: Var, axis: usize) -> Result<String, Refused> {
         let block = self.get_block(name)?.clone();
-        self.require_outermost("rfactor", name)?;
+        self.require_movable("rfactor", name)?;
         let refuse = |why: &str| self.refuse("rfactor", name, why);
         let (buffer, indices, value) = self.single_store("rfactor", &block)?;
         self.sole_writer(buffer).map_err(|why| refuse(&why))?;
@@ -78,6 +78,7 @@ impl Schedule {
         let combine = self.combining_nest(&block, (buffer, partial), axis, factor, op);
         let at = self.top_statement(name).expect("the block was found");
         self.func.body = self.insert_at(at, sequence([rf_nest, combine]));
+        self.note(format!("rfactor {name} {} -> {rf_name}", self.name(factor.var)));
         Ok(rf_name)
     }
 

@@ -68,6 +68,8 @@ impl Schedule {
             }
             nest
         });
+        let by = inner.as_int().map_or_else(|| self.text(&inner), |n| n.to_string());
+        self.note(format!("{primitive} {} by {by} -> {}", self.name(at), self.names(&[o, j])));
         Ok((o, j))
     }
 }

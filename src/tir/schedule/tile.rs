@@ -15,9 +15,10 @@ impl Schedule {
             return Err(self.refuse("tile", "", why));
         };
         let name = self.func.vars.get(first).map_or_else(String::new, |v| v.name.clone());
-        let before = self.func.body.clone();
+        let (before, steps) = (self.func.body.clone(), self.steps.len());
         self.tiled(loops, sizes).map_err(|refused| {
             self.func.body = before;
+            self.steps.truncate(steps);
             self.refuse("tile", &name, format!("{}: {}", refused.primitive, refused.why))
         })
     }

@@ -45,6 +45,9 @@ impl Schedule {
         }
         self.func.buffers[buffer].shape = shape;
         self.func.body = self.refreshed(&body, buffer);
+        let to: Vec<String> =
+            self.func.buffers[buffer].shape.iter().map(|n| self.text(n)).collect();
+        self.note(format!("transform_layout {} -> [{}]", data.name, to.join(", ")));
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::eval::{self, Arg, Tensor};
 use reflex_tir::generate::{arguments, bindings, loops_of, steps};
 use reflex_tir::schedule::{Schedule, packer};
-use reflex_tir::{BinOp, DType, Expr, ExprKind, ForKind, Intrin, Scope, Stmt};
+use reflex_tir::{BinOp, DType, Expr, ExprKind, ForKind, Intrin, Scope, Stmt, abi};
 
 #[test]
 fn random_schedules_preserve_every_bit() {
@@ -27,7 +27,7 @@ fn random_schedules_preserve_every_bit() {
         Ok(())
     });
     println!("applied: {applied:?}");
-    assert!(applied.len() >= 23, "some primitive was never applied: {applied:?}");
+    assert!(applied.len() >= 26, "some primitive was never applied: {applied:?}");
 }
 
 /// Runs loops of the given kinds backwards, which independent iterations must survive.
@@ -312,6 +312,78 @@ fn a_product_can_be_padded_to_whole_tiles() {
         };
         odd(0, &[f32::INFINITY, -1e-30, 1e-30, -0.0])?;
         odd(1, &[f32::NEG_INFINITY, f32::NAN, 1e-30, -1e-30, -0.0])?;
+        assert_same(&before, s.func(), &args, &String::new);
+        Ok(())
+    });
+}
+
+#[test]
+fn axes_that_are_stepped_through_as_one_are_merged() {
+    let before = chain(7);
+    let mut s = Schedule::new(before.clone());
+    s.compute_inline("scale").unwrap();
+    let [i, j] = s.get_loops("bias_add").unwrap()[..] else { unreachable!() };
+    let refused = s.merge_axes(i, j, "m").unwrap_err();
+    assert!(refused.why.contains("`bias` is not stepped through as one"), "{refused}");
+    let [i, j] = s.get_loops("exp").unwrap()[..] else { unreachable!() };
+    let m = s.merge_axes(i, j, "m").unwrap();
+    let Stmt::Store { indices, .. } = &s.get_block("exp").unwrap().body else { unreachable!() };
+    assert_eq!(indices.len(), 1);
+    let (o, l) = s.split(m, 8).unwrap();
+    s.vectorize(l).unwrap();
+    s.parallel(o).unwrap();
+    assert_eq!(
+        s.steps(),
+        [
+            "compute_inline scale",
+            "merge_axes i0, i1 -> m",
+            "split m by 8 -> m_0, m_1",
+            "vectorize m_1",
+            "parallel m_0"
+        ]
+    );
+    property(4, |u| {
+        let args = arguments(u, &before, 5)?;
+        assert_same(&before, s.func(), &args, &String::new);
+        Ok(())
+    });
+}
+
+#[test]
+fn iterations_stay_independent_when_steps_are_symbolic() {
+    let mut f = FuncBuilder::new("rows");
+    let (n, m, k) = (f.symbol("n"), f.symbol("m"), f.symbol("k"));
+    let shape = vec![n, m.clone(), k.clone()];
+    let x = f.input("x", DType::F32, shape.clone());
+    let y = f.input("y", DType::F32, vec![m, k]);
+    f.output("add", "z", DType::F32, shape, |f, i| f.at(x, i) + f.at(y, &i[1..]));
+    let before = f.finish();
+    let mut s = Schedule::new(before.clone());
+    let [i, j, l] = s.get_loops("add").unwrap()[..] else { unreachable!() };
+    let m = s.merge_axes(j, l, "m").unwrap();
+    let (_, lanes) = s.split(m, 8).unwrap();
+    s.vectorize(lanes).unwrap();
+    let (main, other) = s.specialize(i, Expr::var(abi::scalar_vars(s.func())[0]).ge(3)).unwrap();
+    s.parallel(main).unwrap();
+    let cond = Expr::var(abi::scalar_vars(s.func())[1]).ge(4);
+    let (task, _) = s.parallel_where(other, &cond).unwrap();
+    assert_eq!(s.get_loop(task).unwrap().kind, ForKind::Parallel);
+    assert_eq!(
+        s.steps()[3..],
+        [
+            "specialize i0 where n >= 3, else i0_else",
+            "parallel i0",
+            "parallel i0_else where m >= 4 -> task, i0_else"
+        ]
+    );
+    let moving = Expr::var(task).ge(1);
+    let loops = s.get_loops("add_else").unwrap();
+    let refused = s.specialize(*loops.last().unwrap(), moving.clone()).unwrap_err();
+    assert!(refused.why.contains("kind"), "{refused}");
+    assert!(s.parallel_where(loops[1], &moving).unwrap_err().why.contains("not one over extents"));
+    property(12, |u| {
+        let symbol = u.int_in_range(1..=6)?;
+        let args = arguments(u, &before, symbol)?;
         assert_same(&before, s.func(), &args, &String::new);
         Ok(())
     });
