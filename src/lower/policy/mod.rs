@@ -24,6 +24,7 @@ mod nest;
 mod reduce;
 mod rows;
 mod stage;
+mod steps;
 mod tables;
 mod tiling;
 mod winograd;
@@ -103,6 +104,9 @@ pub enum Refusal {
     /// No factor is a table of constants.
     #[error("no table of constants")]
     NoTable,
+    /// A schedule primitive did not take a step of the rule.
+    #[error("refused by the primitive {0}")]
+    Primitive(&'static str),
     /// Every reduction axis has extent 1.
     #[error("nothing to reduce")]
     NothingToReduce,

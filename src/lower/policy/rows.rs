@@ -53,17 +53,17 @@ fn single(
     let mut refused: Vec<Refused> = refused.into_iter().collect();
     let stage_name = stage.name.clone();
     let took = |rule, refused| decisions.push(Decision { stage: stage_name, rule, refused });
-    if stage.squeezed().init.is_none() {
-        took("map", refused);
-        return map::map(nest, stage, threads);
-    }
-    match reduce::reduce(nest, stage, threads) {
+    let (tried, taken) = match stage.squeezed().init {
+        None => ("map", map::map(nest, stage, threads).map(|stmt| ("map", stmt))),
+        Some(_) => ("reduce", reduce::reduce(nest, stage, threads)),
+    };
+    match taken {
         Ok((rule, stmt)) => {
             took(rule, refused);
             stmt
         }
         Err(why) => {
-            refused.push(("reduce", why));
+            refused.push((tried, why));
             took("naive", refused);
             stage.naive()
         }

@@ -10,7 +10,7 @@ use cranelift_entity::PrimaryMap;
 use reflex_graph::{Literal, TensorType};
 use reflex_lower::legalize::{Legalized, Operand, legalize, pack, packings};
 use reflex_lower::pipeline::Precision;
-use reflex_lower::policy::{Scheduled, schedule_explained};
+use reflex_lower::policy::{Refusal, Scheduled, schedule_explained};
 use reflex_tir::codegen::Target;
 use reflex_tir::{DType, Expr, Stmt, Var, VarData};
 
@@ -32,6 +32,9 @@ fn check(name: &str, kernel: &Legalized, args: &[Literal], want: &[Literal], tar
     let inputs: Vec<Literal> = kernel.inputs.iter().map(|n| args[*n].clone()).collect();
     let naive = run(&kernel.func, &inputs, want);
     let scheduled = schedule_explained(&kernel.func, target);
+    let primitive = |(_, why): &(_, Refusal)| matches!(why, Refusal::Primitive(_));
+    let refused = scheduled.decisions.iter().any(|d| d.refused.iter().any(primitive));
+    assert!(!refused, "{name}: a rule asked for what no primitive does\n{scheduled}");
     scheduled.func.body.visit(&mut |s| assert!(!matches!(s, Stmt::Block(_)), "{name}"));
     let got = run(&scheduled.func, &inputs, want);
     let half = want.iter().any(|w| w.dtype() == DType::F16);

@@ -7,7 +7,8 @@
 use std::collections::HashSet;
 
 use super::{Schedule, access, tree};
-use crate::{Block, Buffer, Expr, ExprKind, For, IterKind, Stmt, Var};
+use crate::arith::Analyzer;
+use crate::{Block, BlockIter, Buffer, Expr, ExprKind, For, IterKind, Stmt, Var};
 
 /// What was shown of a block: it stores here.
 #[derive(Clone, Debug)]
@@ -28,7 +29,9 @@ impl Schedule {
     /// Whether the block was shown to be injective as it is now.
     pub(super) fn is_injective(&self, block: &Block) -> bool {
         let known = self.injective.get(&block.name).zip(only_element(block));
-        known.is_some_and(|(known, (buffer, at))| known.buffer == buffer && known.indices == *at)
+        known.is_some_and(|(known, (buffer, at))| {
+            known.buffer == buffer && equal(known.indices.iter().cloned(), at)
+        })
     }
 
     /// Shows it from the indices of the store.
@@ -47,29 +50,77 @@ impl Schedule {
     }
 
     /// Whether iterations of `l` are independent because they are other instances of one block
-    /// that is known to be injective.
-    pub(super) fn runs_other_instances(&self, l: &For, facts: &crate::arith::Analyzer) -> bool {
-        let (mut facts, mut free) = (facts.clone(), HashSet::new());
-        let mut inner = &l.body;
-        let block = loop {
-            match inner {
-                Stmt::For(l) => {
-                    facts.bind_loop(l);
-                    free.insert(l.var);
-                    inner = &l.body;
-                }
-                Stmt::Block(block) => break block,
-                _ => return false,
-            }
+    /// that is known to be injective, or of copies of it.
+    pub(super) fn runs_other_instances(&self, l: &For, facts: &Analyzer) -> bool {
+        let mut below = Below { facts: facts.clone(), loops: HashSet::new(), blocks: vec![] };
+        let Some((first, copies)) = below
+            .collect(&l.body)
+            .and_then(|()| below.blocks.split_first())
+            .filter(|(first, copies)| {
+                self.is_injective(first)
+                    && copies.iter().all(|c| self.is_injective(c) && same_store(first, c))
+            })
+        else {
+            return false;
         };
-        let spatial = block.iters.iter().filter(|i| i.kind == IterKind::Spatial);
-        let values: Vec<Expr> = spatial.map(|i| i.value.clone()).collect();
         let reduces =
-            |i: &crate::BlockIter| i.kind != IterKind::Spatial && tree::mentions(&i.value, l.var);
-        self.is_injective(block)
-            && !block.iters.iter().any(reduces)
-            && access::determines(&facts, &values, l.var, &free)
+            |i: &BlockIter| i.kind != IterKind::Spatial && tree::mentions(&i.value, l.var);
+        if below.blocks.iter().any(|b| b.iters.iter().any(reduces)) {
+            return false;
+        }
+        // What the loop gives to the same iterator of every copy tells its iterations apart.
+        let shared = first.iters.iter().enumerate().filter(|(n, i)| {
+            i.kind == IterKind::Spatial && copies.iter().all(|c| c.iters[*n].value == i.value)
+        });
+        let values: Vec<Expr> = shared.map(|(_, i)| i.value.clone()).collect();
+        access::determines(&below.facts, &values, l.var, &below.loops)
     }
+}
+
+/// Loops and blocks below a loop, where there is nothing else.
+struct Below<'s> {
+    facts: Analyzer,
+    loops: HashSet<Var>,
+    blocks: Vec<&'s Block>,
+}
+
+impl<'s> Below<'s> {
+    fn collect(&mut self, stmt: &'s Stmt) -> Option<()> {
+        match stmt {
+            Stmt::For(l) => {
+                self.facts.bind_loop(l);
+                self.loops.insert(l.var);
+                self.collect(&l.body)
+            }
+            Stmt::Seq(list) => list.iter().try_for_each(|s| self.collect(s)),
+            Stmt::Block(block) => {
+                self.blocks.push(block);
+                Some(())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether both store to the same element for the same values of their iterators.
+fn same_store(a: &Block, b: &Block) -> bool {
+    let alike = a.iters.len() == b.iters.len()
+        && a.iters.iter().zip(&b.iters).all(|(x, y)| x.kind == y.kind);
+    let (Some((from, at)), Some((to, to_at))) = (only_element(a), only_element(b)) else {
+        return false;
+    };
+    let renamed = |e: &Expr| {
+        e.substitute(&|v| Some(a.iters[b.iters.iter().position(|i| i.var == v)?].var.into()))
+    };
+    alike && from == to && equal(to_at.iter().map(renamed), at)
+}
+
+/// Whether the indices are equal, however they were simplified.
+fn equal(mut a: impl ExactSizeIterator<Item = Expr>, b: &[Expr]) -> bool {
+    let same = |(x, y): (Expr, &Expr)| {
+        x == *y || Analyzer::new().simplify(&(x - y.clone())).as_int() == Some(0)
+    };
+    a.len() == b.len() && a.by_ref().zip(b).all(same)
 }
 
 /// The only element an instance of `block` stores to and, of that buffer, loads from.

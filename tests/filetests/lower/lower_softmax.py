@@ -41,16 +41,16 @@ def softmax(t0: T.Buffer((n, T.int64(64)), "float32"), t1: T.Buffer((n, T.int64(
             acc[l] = T.max(acc[l], acc[l + T.int64(2)])
         acc[T.int64(0)] = T.max(acc[T.int64(0)], acc[T.int64(1)])
         t2[()] = acc[T.int64(0)]
-        for v in range(T.int64(8)):
-            for l in T.vectorized(T.int64(8)):
-                x: T.let[T.float32] = t0[v_i0, v * T.int64(8) + l] - t2[()]
+        for i1_0 in range(T.int64(8)):
+            for i1_1 in T.vectorized(T.int64(8)):
+                x: T.let[T.float32] = t0[v_i0, i1_0 * T.int64(8) + i1_1] - t2[()]
                 x_1: T.let[T.float32] = T.min(T.max(x, T.float32(-104.0)), T.float32(89.0))
                 t: T.let[T.float32] = T.fma(x_1, T.float32(1.4426950216293335), T.float32(12582912.0))
                 n_1: T.let[T.float32] = t - T.float32(12582912.0)
                 r: T.let[T.float32] = T.fma(n_1, T.float32(-1.428606765330187e-06), T.fma(n_1, T.float32(-0.693145751953125), x_1))
                 n_2: T.let[T.int32] = T.reinterpret("int32", t) - 1262485504
                 half: T.let[T.int32] = n_2 >> 1
-                t3[v * T.int64(8) + l] = T.fma(T.fma(T.fma(T.fma(T.fma(T.fma(T.float32(0.0013814464909955859), r, T.float32(0.0083687808364629745)), r, T.float32(0.041668392717838287)), r, T.float32(0.16666519641876221)), r, T.float32(0.49999994039535522)), r, T.float32(1.0)), r, T.float32(1.0)) * T.reinterpret("float32", half + 127 << 23) * T.reinterpret("float32", n_2 - half + 127 << 23)
+                t3[i1_0 * T.int64(8) + i1_1] = T.fma(T.fma(T.fma(T.fma(T.fma(T.fma(T.float32(0.0013814464909955859), r, T.float32(0.0083687808364629745)), r, T.float32(0.041668392717838287)), r, T.float32(0.16666519641876221)), r, T.float32(0.49999994039535522)), r, T.float32(1.0)), r, T.float32(1.0)) * T.reinterpret("float32", half + 127 << 23) * T.reinterpret("float32", n_2 - half + 127 << 23)
         acc_1 = T.alloc_local((T.int64(32),))
         for u in T.unroll(T.int64(4)):
             for l in T.vectorized(T.int64(8)):
@@ -71,6 +71,6 @@ def softmax(t0: T.Buffer((n, T.int64(64)), "float32"), t1: T.Buffer((n, T.int64(
             acc_1[l] = acc_1[l] + acc_1[l + T.int64(2)]
         acc_1[T.int64(0)] = acc_1[T.int64(0)] + acc_1[T.int64(1)]
         t4[()] = acc_1[T.int64(0)]
-        for v in range(T.int64(8)):
-            for l in T.vectorized(T.int64(8)):
-                t1[v_i0, v * T.int64(8) + l] = t3[v * T.int64(8) + l] / t4[()]
+        for i1_0 in range(T.int64(8)):
+            for i1_1 in T.vectorized(T.int64(8)):
+                t1[v_i0, i1_0 * T.int64(8) + i1_1] = t3[i1_0 * T.int64(8) + i1_1] / t4[()]

@@ -18,22 +18,13 @@ n = TypeVar("n")
 @T.prim_func(s_tir=True)
 def max(t0: T.Buffer((n, T.int64(100)), "float32"), t1: T.Buffer((n, T.int64(100)), "float32")):
     if n * T.int64(100) >= T.int64(133333):
-        for task in T.parallel(n * T.int64(100) // T.int64(1024)):
-            for v in range(T.int64(128)):
-                for l in T.vectorized(T.int64(8)):
-                    t1[task * T.int64(1024) + (v * T.int64(8) + l)] = T.max(t0[task * T.int64(1024) + (v * T.int64(8) + l)], T.float32(0.0))
-        for v in range((n * T.int64(100) - n * T.int64(100) // T.int64(1024) * T.int64(1024)) // T.int64(8)):
-            for l in T.vectorized(T.int64(8)):
-                t1[n * T.int64(100) // T.int64(1024) * T.int64(1024) + (v * T.int64(8) + l)] = T.max(t0[n * T.int64(100) // T.int64(1024) * T.int64(1024) + (v * T.int64(8) + l)], T.float32(0.0))
-        if (n * T.int64(100) - n * T.int64(100) // T.int64(1024) * T.int64(1024)) // T.int64(8) * T.int64(8) < n * T.int64(100) - n * T.int64(100) // T.int64(1024) * T.int64(1024):
-            for l in T.vectorized(T.int64(8)):
-                if (n * T.int64(100) - n * T.int64(100) // T.int64(1024) * T.int64(1024)) // T.int64(8) * T.int64(8) + l < n * T.int64(100) - n * T.int64(100) // T.int64(1024) * T.int64(1024):
-                    t1[n * T.int64(100) // T.int64(1024) * T.int64(1024) + ((n * T.int64(100) - n * T.int64(100) // T.int64(1024) * T.int64(1024)) // T.int64(8) * T.int64(8) + l)] = T.max(t0[n * T.int64(100) // T.int64(1024) * T.int64(1024) + ((n * T.int64(100) - n * T.int64(100) // T.int64(1024) * T.int64(1024)) // T.int64(8) * T.int64(8) + l)], T.float32(0.0))
+        for m_0 in T.parallel((n * T.int64(25) + T.int64(255)) // T.int64(256)):
+            for m_1_0 in range(T.int64(128)):
+                for m_1_1 in T.vectorized(T.int64(8)):
+                    if m_0 * T.int64(1024) + m_1_0 * T.int64(8) + m_1_1 < n * T.int64(100):
+                        t1[m_0 * T.int64(1024) + m_1_0 * T.int64(8) + m_1_1] = T.max(t0[m_0 * T.int64(1024) + m_1_0 * T.int64(8) + m_1_1], T.float32(0.0))
     else:
-        for v in range(n * T.int64(100) // T.int64(8)):
-            for l in T.vectorized(T.int64(8)):
-                t1[v * T.int64(8) + l] = T.max(t0[v * T.int64(8) + l], T.float32(0.0))
-        if n * T.int64(100) // T.int64(8) * T.int64(8) < n * T.int64(100):
-            for l in T.vectorized(T.int64(8)):
-                if n * T.int64(100) // T.int64(8) * T.int64(8) + l < n * T.int64(100):
-                    t1[n * T.int64(100) // T.int64(8) * T.int64(8) + l] = T.max(t0[n * T.int64(100) // T.int64(8) * T.int64(8) + l], T.float32(0.0))
+        for m_else_0 in range((n * T.int64(25) + T.int64(1)) // T.int64(2)):
+            for m_else_1 in T.vectorized(T.int64(8)):
+                if m_else_0 * T.int64(8) + m_else_1 < n * T.int64(100):
+                    t1[m_else_0 * T.int64(8) + m_else_1] = T.max(t0[m_else_0 * T.int64(8) + m_else_1], T.float32(0.0))

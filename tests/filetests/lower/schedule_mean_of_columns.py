@@ -47,6 +47,6 @@ def fused_sum_mul(t0: T.Buffer((n, T.int64(5), T.int64(32)), "float32"), t2: T.B
             t1[l + T.int64(16)] = acc[l + T.int64(16)]
         for l in T.vectorized(T.int64(8)):
             t1[l + T.int64(24)] = acc[l + T.int64(24)]
-        for v in range(T.int64(4)):
-            for l in T.vectorized(T.int64(8)):
-                t2[v_i0, v * T.int64(8) + l] = t1[v * T.int64(8) + l] * T.float32(0.20000000298023224)
+        for i1_0 in range(T.int64(4)):
+            for i1_1 in T.vectorized(T.int64(8)):
+                t2[v_i0, i1_0 * T.int64(8) + i1_1] = t1[i1_0 * T.int64(8) + i1_1] * T.float32(0.20000000298023224)

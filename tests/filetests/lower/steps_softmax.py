@@ -11,6 +11,14 @@ class Module:
         return a
 # ----
 softmax
+  step  exp: partition i1 at 96 -> i1, i1_tail
+  step  exp: vectorize i1_tail
+  step  exp: split i1 by 8 -> i1_0, i1_1
+  step  exp: vectorize i1_1
+  step  normalize: partition i1 at 96 -> i1, i1_tail
+  step  normalize: vectorize i1_tail
+  step  normalize: split i1 by 8 -> i1_0, i1_1
+  step  normalize: vectorize i1_1
   stage max: reduce along rows
   stage exp: map
   stage sum: reduce along rows

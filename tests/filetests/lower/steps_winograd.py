@@ -24,9 +24,18 @@ fused_conv_max
   step  input_tiles: v_i5 taken apart by 16
   step  output_tiles: v_i1 taken apart by 16
   step  bias: v_i1 taken apart by 16
+  step  pad: split ci by 8 -> ci_0, ci_1
+  step  pad: vectorize ci_1
   step  input_tiles: tables of 6x6 and 6x6 unrolled, vectors of 16 lanes
   step  products: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (m), columns inside; threads share the outermost loop
   step  output_tiles: tables of 4x6 and 4x6 unrolled, vectors of 16 lanes
+  step  bias: merge_axes i2, i3 -> m
+  step  bias: split m by 8 -> m_0, m_1
+  step  bias: vectorize m_1
+  step  binary: merge_axes i2, i3 -> m
+  step  binary: merge_axes i1, m -> m
+  step  binary: split m by 8 -> m_0, m_1
+  step  binary: vectorize m_1
   stage pad: map
   stage input_tiles: tables
   stage products: gemm
