@@ -21,19 +21,18 @@ pub fn map(nest: &mut Nest<'_>, stage: &Stage, threads: Parallel) -> Result<Stmt
     }
     let lanes = nest.lanes(widest(&nest.func, &stage));
     let work = 2 + cost(&stage.value) as i64;
-    let parallel = match threads {
-        Parallel::Yes => nest.parallel_for(&stage.spatial, work),
-        Parallel::No => Parallel::No,
-    };
-    let enough = nest.enough.take();
-    scheduled(nest, &stage, |s, loops| {
+    scheduled(nest, &stage, |nest, s, loops| {
         let loops = merge_neighbours(s, loops);
         let (inner, outer) = loops.split_last().expect("a stage with axes");
-        if outer.is_empty() && threads == Parallel::Yes {
+        if threads == Parallel::No {
+            return vectors(s, *inner, lanes);
+        }
+        if outer.is_empty() {
             return one_axis(s, *inner, lanes, work);
         }
-        vectors(s, *inner, lanes)?;
-        share(s, outer, parallel, enough.as_ref())
+        // While the inner loop still is one.
+        share(nest, s, (&loops, outer), work)?;
+        vectors(s, *inner, lanes)
     })
 }
 

@@ -137,6 +137,9 @@ fn lane_accumulators(
     let lanes = lanes.min(power_below(length));
     let copies = (length / lanes / 2).clamp(1, 4);
     let dtype = nest.func.buffers[stage.buffer].dtype;
+    let (axis, name) = (&nest.func.vars[inner.var].name, &stage.name);
+    let step = format!("{name}: {copies} x {lanes} parts along {axis}, combined by halves");
+    nest.steps.push(step);
     let acc = nest.local("acc", dtype, &[copies * lanes]);
     let at = |nest: &Nest<'_>, i: Expr| nest.func.load(acc, vec![i]);
     let init = stage.init.clone().expect("a reduction has an init");
@@ -207,6 +210,9 @@ fn accumulate(
 fn result_vectors(nest: &mut Nest<'_>, stage: &Stage, lanes: i64, threads: Parallel) -> Stmt {
     let (inner, outer) = stage.spatial.split_last().expect("a spatial axis");
     let vectors = inner.extent.as_int().map_or(1, |n| (n / lanes).clamp(1, 4));
+    let (axis, name) = (&nest.func.vars[inner.var].name, &stage.name);
+    let step = format!("{name}: {vectors} x {lanes} results along {axis} at a time, each in order");
+    nest.steps.push(step);
     let row = nest.vectors(&inner.extent, vectors * lanes, &mut |nest, first, count, bound| {
         result_block(nest, stage, inner, first, count, lanes, bound)
     });
@@ -286,5 +292,8 @@ fn finish(
         Some(_) => parallel,
         None => Parallel::No,
     };
+    if parallel == Parallel::Yes {
+        nest.steps.push(format!("{}: threads share its outer loops", stage.name));
+    }
     nest.outer(outer, parallel, row)
 }

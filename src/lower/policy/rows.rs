@@ -73,13 +73,13 @@ fn single(
 /// One pass over the shared leading axes.
 fn group(
     nest: &mut Nest<'_>,
-    members: &[Item],
+    group: &[Item],
     depth: usize,
     threads: Parallel,
     outside: &HashSet<Buffer>,
     decisions: &mut Vec<Decision>,
 ) -> Stmt {
-    let mut stages: Vec<Stage> = members
+    let mut stages: Vec<Stage> = group
         .iter()
         .filter_map(|i| match i {
             Item::Stage(s) => Some(s.clone()),
@@ -90,19 +90,26 @@ fn group(
     for stage in &mut stages {
         *stage = under(stage, &shared, depth);
     }
+    let list = |names: Vec<&str>| names.join(", ");
+    let members = list(stages.iter().map(|s| &s.name[..]).collect());
+    let axes = list(shared.iter().map(|a| &nest.func.vars[a.var].name[..]).collect());
+    nest.steps.push(format!("{members}: one after the other in one loop over ({axes})"));
     let mut locals = vec![];
     for n in 0..stages.len() {
         let buffer = stages[n].buffer;
         if nest.func.allocs.contains(&buffer) && !outside.contains(&buffer) {
+            let name = stages[n].name.clone();
             if let Some(row) = row_buffer(nest, buffer, depth) {
                 for stage in &mut stages {
                     *stage = with_row(stage, buffer, row, depth);
                 }
                 locals.push(row);
+                nest.steps.push(format!("{name}: its row stays on the stack"));
             } else if let Some(out) = stored_over(nest, &stages, n) {
                 for stage in &mut stages {
                     *stage = with_buffer(stage, buffer, out);
                 }
+                nest.steps.push(format!("{name}: its rows are kept where the last result goes"));
             }
         }
     }
@@ -121,6 +128,9 @@ fn group(
         Parallel::Yes => nest.parallel_for(&shared, work),
         Parallel::No => Parallel::No,
     };
+    if parallel == Parallel::Yes {
+        nest.steps.push(format!("{members}: threads share the loop"));
+    }
     nest.outer(&shared, parallel, body)
 }
 

@@ -17,17 +17,18 @@ impl From<Refused> for Refusal {
 }
 
 /// What `rule` makes of a stage's plainest nest, without blocks. It gets the loops, outermost
-/// first, those of a reduction last; the block is called like the stage.
+/// first, those of a reduction last; the block is called like the stage. The function is the
+/// schedule's meanwhile.
 pub fn scheduled(
     nest: &mut Nest<'_>,
     stage: &Stage,
-    rule: impl FnOnce(&mut Schedule, &[Var]) -> Result<(), Refused>,
+    rule: impl FnOnce(&mut Nest<'_>, &mut Schedule, &[Var]) -> Result<(), Refused>,
 ) -> Result<Stmt, Refusal> {
     let mut func = std::mem::replace(&mut nest.func, PrimFunc::new(""));
     let (body, loops) = plainest(&mut func, stage);
     func.body = body;
     let mut s = Schedule::new(func);
-    let done = rule(&mut s, &loops);
+    let done = rule(nest, &mut s, &loops);
     let steps = s.steps().iter().map(|step| format!("{}: {step}", stage.name));
     match &done {
         Ok(()) => nest.steps.extend(steps),
@@ -103,24 +104,29 @@ pub fn vectors(s: &mut Schedule, at: Var, lanes: i64) -> Result<(), Refused> {
     s.vectorize(lane)
 }
 
-/// Gives threads the first loop that is known to be long, or else the first one that may be:
-/// always, or where the condition says that there is enough to do.
+/// Where `cost` for each element of `loops` is enough for threads, gives them the first of the
+/// `outer` ones that is known to be long, or else the first one that may be: always, or where
+/// there turns out to be enough to do.
 pub fn share(
+    nest: &mut Nest<'_>,
     s: &mut Schedule,
-    loops: &[Var],
-    parallel: Parallel,
-    enough: Option<&Expr>,
+    (loops, outer): (&[Var], &[Var]),
+    cost: i64,
 ) -> Result<(), Refused> {
+    let axis = |var: &Var| Ok(Axis { var: *var, extent: s.get_loop(*var)?.extent.clone() });
+    let axes = loops.iter().map(axis).collect::<Result<Vec<_>, _>>()?;
+    let parallel = nest.parallel_for(&axes, cost);
+    let enough = nest.enough.take();
     if parallel == Parallel::No {
         return Ok(());
     }
-    let extents = loops.iter().map(|l| s.extent(*l)).collect::<Result<Vec<_>, _>>()?;
+    let extents = outer.iter().map(|l| s.extent(*l)).collect::<Result<Vec<_>, _>>()?;
     let long = extents.iter().position(|n| n.is_some_and(|n| n > 3));
     let Some(at) = long.or_else(|| extents.iter().position(|n| *n != Some(1))) else {
         return Ok(());
     };
     match enough {
-        Some(cond) => s.parallel_where(loops[at], cond).map(|_| ()),
-        None => s.parallel(loops[at]),
+        Some(cond) => s.parallel_where(outer[at], &cond).map(|_| ()),
+        None => s.parallel(outer[at]),
     }
 }

@@ -113,6 +113,55 @@ fn what_is_proved_holds() {
     assert!(proved > 50, "the prover proved only {proved} claims");
 }
 
+/// Whether `e` mentions one of `vars`.
+fn mentions(e: &Expr, vars: &[Var]) -> bool {
+    let mut found = false;
+    e.visit(&mut |e| found |= e.as_var().is_some_and(|v| vars.contains(&v)));
+    found
+}
+
+#[test]
+fn values_lie_in_the_set_that_moving_variables_span() {
+    let (mut known, mut moving_known) = (0, 0);
+    property(3000, |u| {
+        let s = setup(u)?;
+        let e = expression(u, &s.vars, 3)?;
+        // The innermost variables move, as those of the loops inside a region do.
+        let moving = &s.vars[u.int_in_range(1..=3)?..];
+        let Some((low, high)) = s.facts.extremes(&e, &|v| moving.contains(&v)) else {
+            return Ok(());
+        };
+        known += 1;
+        moving_known += usize::from(mentions(&e, moving));
+        assert!(!mentions(&low, moving) && !mentions(&high, moving), "{e:?}: {low:?}, {high:?}");
+        for at in points(u, &s)? {
+            let (low, x, high) = (value(&low, &s, &at), value(&e, &s, &at), value(&high, &s, &at));
+            assert!(low <= x && x <= high, "{e:?} is {x} at {at:?}, not in {low}..={high}");
+        }
+        Ok(())
+    });
+    assert!(known > 1000 && moving_known > 500, "{known} sets, {moving_known} of something moving");
+}
+
+#[test]
+fn sets_of_plain_sums_are_tight() {
+    let mut f = PrimFunc::new("f");
+    let (o, i, n) = (f.new_var("o"), f.new_var("i"), f.new_var("n"));
+    let mut facts = Analyzer::new();
+    facts.bind(o, 0.into(), Expr::var(n));
+    facts.bind(i, 0.into(), 8.into());
+    let at = Expr::var(o) * 8 + i;
+    let inner = facts.extremes(&at, &|v| v == i).unwrap();
+    assert_eq!(inner, (Expr::var(o) * 8, Expr::var(o) * 8 + 7));
+    let all = facts.extremes(&at, &|v| v == i || v == o).unwrap();
+    assert_eq!(all, (Expr::i64(0), Expr::var(n) * 8 - 1));
+    let tile = facts.extremes(&at.clone().floordiv(4), &|v| v == i).unwrap();
+    assert_eq!(tile, (Expr::var(o) * 2, Expr::var(o) * 2 + 1));
+    assert_eq!(facts.extremes(&(at * i), &|v| v == i), None);
+    assert!(facts.divides(&4.into(), &(Expr::var(o) * 8 + 12)));
+    assert!(!facts.divides(&8.into(), &(Expr::var(o) * 8 + 12)));
+}
+
 #[test]
 fn what_schedules_need_is_proved() {
     let mut f = PrimFunc::new("f");

@@ -11,10 +11,16 @@ class Module:
         return a
 # ----
 softmax
+  step  max, exp, sum, normalize: one after the other in one loop over (v_i0)
+  step  max: its row stays on the stack
+  step  exp: its row stays on the stack
+  step  sum: its row stays on the stack
+  step  max: 4 x 8 parts along v_k0, combined by halves
   step  exp: partition i1 at 96 -> i1, i1_tail
   step  exp: vectorize i1_tail
   step  exp: split i1 by 8 -> i1_0, i1_1
   step  exp: vectorize i1_1
+  step  sum: 4 x 8 parts along v_k0, combined by halves
   step  normalize: partition i1 at 96 -> i1, i1_tail
   step  normalize: vectorize i1_tail
   step  normalize: split i1 by 8 -> i1_0, i1_1

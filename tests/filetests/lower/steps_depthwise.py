@@ -1,0 +1,20 @@
+# after: steps
+from typing import TypeVar
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((1, 32, 20, 20), dtype="float32"), w: R.Tensor((32, 1, 3, 3), dtype="float32")) -> R.Tensor((1, 32, 20, 20), dtype="float32"):
+        a: R.Tensor((1, 32, 20, 20), dtype="float32") = R.nn.conv2d(x, w, padding=[1, 1, 1, 1], groups=32)
+        return a
+# ----
+conv
+  step  pad: partition i3 at 16 -> i3, i3_tail
+  step  pad: vectorize i3_tail
+  step  pad: split i3 by 8 -> i3_0, i3_1
+  step  pad: vectorize i3_1
+  step  conv: tile of 2 rows by 3 vectors of 8 lanes, depth over v_k1, v_k2; outer loops over (v_i1), columns inside; no threads
+  stage pad: map
+  stage conv: gemm

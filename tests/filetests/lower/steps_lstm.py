@@ -1,0 +1,44 @@
+# after: steps
+# The steps in time are a loop; what does not depend on the state is one product before it.
+from typing import TypeVar
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((16, 1, 32), dtype="float32"), w: R.Tensor((1, 128, 32), dtype="float32"), r: R.Tensor((1, 128, 32), dtype="float32"), b: R.Tensor((1, 256), dtype="float32"), h: R.Tensor((1, 1, 32), dtype="float32"), c: R.Tensor((1, 1, 32), dtype="float32")) -> R.Tensor((16, 1, 1, 32), dtype="float32"):
+        s = R.reflex.lstm(x, w, r, b, h, c, hidden=32, activations=["sigmoid", "tanh", "tanh"])
+        a: R.Tensor((16, 1, 1, 32), dtype="float32") = s[0]
+        return a
+# ----
+rnn
+  step  input: columns copied into panels
+  step  panels: split lane by 8 -> lane_0, lane_1
+  step  panels: vectorize lane_1
+  step  input: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
+  step  start: split i1 by 8 -> i1_0, i1_1
+  step  start: vectorize i1_1
+  step  start_1: split i1 by 8 -> i1_0, i1_1
+  step  start_1: vectorize i1_1
+  step  recurrent: 2 x 8 parts along v_k0, combined by halves
+  step  cell: split i1 by 8 -> i1_0, i1_1
+  step  cell: vectorize i1_1
+  step  hidden: split i1 by 8 -> i1_0, i1_1
+  step  hidden: vectorize i1_1
+  step  emit: split i1 by 8 -> i1_0, i1_1
+  step  emit: vectorize i1_1
+  step  last: split i1 by 8 -> i1_0, i1_1
+  step  last: vectorize i1_1
+  step  last_1: split i1 by 8 -> i1_0, i1_1
+  step  last_1: vectorize i1_1
+  stage panels: map
+  stage input: gemm
+  stage start: map
+  stage start_1: map
+  stage recurrent: reduce along rows; not gemm: elements not side by side
+  stage cell: map
+  stage hidden: map
+  stage emit: map
+  stage last: map
+  stage last_1: map
