@@ -1,17 +1,37 @@
 //! Policy: which schedule a kernel gets. The machine's shape decides, rules first.
 //!
 //! [`schedule`] reads a naive kernel's blocks as stages, merges what should be computed
-//! together, and writes each stage's nest by the first rule that takes it. A rule that does not
-//! take a stage says why; the last rule takes all. What comes out has no blocks.
+//! together, and gives each stage to the first rule that takes it. A rule that does not take a
+//! stage says why; the last rule takes all. What comes out has no blocks. `map` is made of the
+//! primitives of `reflex_tir::schedule` (`steps.rs`), which check every step; the other rules
+//! write their nests themselves.
 //!
 //! | rule | stages | results |
 //! |---|---|---|
 //! | `tables` | products of tiles or rows with tables of constants | reassociated |
 //! | `gemm` | sums of products with a contiguous factor | exactly the naive ones |
-//! | `reduce` along rows | other reductions of contiguous elements | reassociated |
-//! | `reduce` across rows | other reductions | exactly the naive ones |
+//! | `reduce along rows` | other reductions of contiguous elements | reassociated |
+//! | `reduce across rows` | other reductions | exactly the naive ones |
 //! | `map` | stages without reduction | exactly the naive ones |
 //! | `naive` | the rest | as written |
+//!
+//! Which rules take what an operator becomes (`tests/filetests/lower/steps_*.py` shows each, with
+//! the refusals on the way):
+//!
+//! | computation | stages | rules | file |
+//! |---|---|---|---|
+//! | matrix product | the product; copies of its columns in panels where they are strided | `gemm`, `map` | `steps_matmul`, `steps_panel_parts` |
+//! | convolution | windows split by phase, in rows or in blocks; the product; what follows in its store | `map`, `gemm` | `steps_conv` |
+//! | convolution by tiles | two transforms, one product per place | `tables`, `gemm` | `steps_winograd` |
+//! | depthwise convolution | padding; products of vectors by vectors or by broadcast weights | `map`, `gemm` | `steps_depthwise` |
+//! | reduction | lanes along what is reduced, or across it | `reduce along rows`, `reduce across rows` | `steps_sum_of_rows`, `steps_sum_of_columns` |
+//! | elementwise, broadcast | merged axes, vectors, tasks | `map` | `steps_elementwise`, `steps_broadcast` |
+//! | transpose | vectors over what is stored side by side | `map` | `steps_transpose` |
+//! | gather | rows copied in vectors | `map` | `steps_gather` |
+//! | softmax, normalisation | one loop over rows, whose stages go by `reduce` and `map` | both | `steps_softmax`, `steps_layer_norm` |
+//! | attention | two products around a softmax | `gemm`, and the rows' | `steps_attention` |
+//! | pooling | a reduction over windows | `reduce across rows` | `steps_pool` |
+//! | recurrent cells | a product before the loop over time, stages in it | `gemm`, `reduce`, `map` | `steps_lstm` |
 
 mod affine;
 mod blocks;
