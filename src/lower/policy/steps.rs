@@ -10,12 +10,6 @@ use super::Refusal;
 use super::nest::{Nest, Parallel};
 use super::stage::{Axis, Stage, without_blocks};
 
-impl From<Refused> for Refusal {
-    fn from(refused: Refused) -> Refusal {
-        Refusal::Primitive(refused.primitive)
-    }
-}
-
 /// What `rule` makes of a stage's plainest nest, without blocks. It gets the loops, outermost
 /// first, those of a reduction last; the block is called like the stage. The function is the
 /// schedule's meanwhile.
@@ -36,7 +30,7 @@ pub fn scheduled(
     }
     nest.func = s.into_func();
     let body = std::mem::replace(&mut nest.func.body, Stmt::nop());
-    done?;
+    done.map_err(|refused| Refusal::Primitive(refused.primitive))?;
     Ok(without_blocks(&body))
 }
 

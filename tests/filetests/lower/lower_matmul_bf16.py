@@ -16,16 +16,16 @@ class Module:
 def mat_mul(t0: T.Buffer((T.int64(4), T.int64(33)), "float32"), t1: T.Buffer((T.int64(33), T.int64(32)), "float32"), t2: T.Buffer((T.int64(4), T.int64(32)), "float32")):
     t4 = T.alloc_buffer((T.int64(17), T.int64(32)), "uint32")
     t3 = T.alloc_buffer((T.int64(4), T.int64(17)), "uint32")
-    for v_i0 in range(T.int64(4)):
-        for l in T.vectorized(T.int64(16)):
-            t3[v_i0, l] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[v_i0, l * T.int64(2)]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[v_i0, l * T.int64(2) + T.int64(1)]))) << T.uint32(16)
-        t3[v_i0, T.int64(16)] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[v_i0, T.int64(32)]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", T.float32(0.0)))) << T.uint32(16)
-    for v_i0, v in T.grid(T.int64(16), T.int64(2)):
-        for l in T.vectorized(T.int64(16)):
-            t4[v_i0, v * T.int64(16) + l] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[v_i0 * T.int64(2), v * T.int64(16) + l]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[v_i0 * T.int64(2) + T.int64(1), v * T.int64(16) + l]))) << T.uint32(16)
-    for v in range(T.int64(2)):
-        for l in T.vectorized(T.int64(16)):
-            t4[T.int64(16), v * T.int64(16) + l] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[T.int64(32), v * T.int64(16) + l]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", T.float32(0.0)))) << T.uint32(16)
+    for i0 in range(T.int64(4)):
+        for i1 in T.vectorized(T.int64(16)):
+            t3[i0, i1] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[i0, i1 * T.int64(2)]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[i0, i1 * T.int64(2) + T.int64(1)]))) << T.uint32(16)
+        t3[i0, T.int64(16)] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[i0, T.int64(32)]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", T.float32(0.0)))) << T.uint32(16)
+    for i0, i1_0 in T.grid(T.int64(16), T.int64(2)):
+        for i1_1 in T.vectorized(T.int64(16)):
+            t4[i0, i1_0 * T.int64(16) + i1_1] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[i0 * T.int64(2), i1_0 * T.int64(16) + i1_1]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[i0 * T.int64(2) + T.int64(1), i1_0 * T.int64(16) + i1_1]))) << T.uint32(16)
+    for i1_0 in range(T.int64(2)):
+        for i1_1 in T.vectorized(T.int64(16)):
+            t4[T.int64(16), i1_0 * T.int64(16) + i1_1] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[T.int64(32), i1_0 * T.int64(16) + i1_1]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", T.float32(0.0)))) << T.uint32(16)
     acc = T.alloc_local((T.int64(128),))
     for r in T.unroll(T.int64(4)):
         for l in T.vectorized(T.int64(16)):

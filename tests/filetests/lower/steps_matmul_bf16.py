@@ -14,6 +14,16 @@ class Module:
         return b
 # ----
 fused_mat_mul_max
+  step  pairs0: merge_axes i0, i1 -> m
+  step  pairs0: specialize m where n * 32 >= 6153, else m_else
+  step  pairs0: split m by 2048 -> m_0, m_1
+  step  pairs0: split m_1 by 16 -> m_1_0, m_1_1
+  step  pairs0: vectorize m_1_1
+  step  pairs0: parallel m_0
+  step  pairs0: split m_else by 16 -> m_else_0, m_else_1
+  step  pairs0: vectorize m_else_1
+  step  pairs1: split i1 by 16 -> i1_0, i1_1
+  step  pairs1: vectorize i1_1
   step  matmul: tile of 8 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; no threads; dot products of bfloat16 pairs
   stage pairs0: map
   stage pairs1: map

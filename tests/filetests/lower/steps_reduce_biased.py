@@ -14,4 +14,5 @@ class Module:
 # ----
 fused_add_max
   step  binary: computed where it is read
+  step  reduce: 4 x 8 parts along v_k0, combined by halves
   stage reduce: reduce along rows; not gemm: not a sum of products

@@ -18,13 +18,23 @@ conv
   step  input_tiles: v_i4 taken apart by 16
   step  output_tiles: v_i1 taken apart by 16
   step  bias: v_i1 taken apart by 16
+  step  pad: merge_axes i0, co -> m
+  step  pad: split ci by 8 -> ci_0, ci_1
+  step  pad: vectorize ci_1
   step  input_tiles: tables of 8x8 unrolled, vectors of 16 lanes
   step  products: tile of 6 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (v_i1, v_i0), columns inside; threads share the outermost loop
   step  output_tiles: tables of 4x8 unrolled, vectors of 16 lanes
+  step  bias: merge_axes i0, co -> m
+  step  bias: partition i2 at 32 -> i2, i2_tail
+  step  bias: vectorize i2_tail
+  step  bias: split i2 by 8 -> i2_0, i2_1
+  step  bias: vectorize i2_1
   stage pad: map
   stage input_tiles: tables
   stage products: gemm
   stage output_tiles: tables
   stage bias: map
 transpose
+  step  transpose: split i2 by 8 -> i2_0, i2_1
+  step  transpose: vectorize i2_1
   stage transpose: map
