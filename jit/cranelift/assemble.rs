@@ -29,6 +29,20 @@ use crate::symbol::{Hole, Symbol, UNIT};
 /// Alignment of functions within a unit.
 const ALIGN: usize = 16;
 
+/// Instructions of a function of calls above which it is not optimised.
+const CALLS: usize = 1_000;
+/// Instructions of all kinds, ways out included, that a call comes with where there is little else.
+const PER_CALL: usize = 32;
+
+/// Whether a function is calls for the most part, between which there is little to optimise.
+fn is_calls(function: &ir::Function) -> bool {
+    let layout = &function.layout;
+    let usual = layout.blocks().filter(|&block| !layout.is_cold(block));
+    let instructions = usual.flat_map(|block| layout.block_insts(block));
+    let calls = instructions.filter(|&at| function.dfg.insts[at].opcode().is_call()).count();
+    calls * PER_CALL >= function.dfg.num_insts()
+}
+
 /// Functions that are compiled and published together.
 pub(crate) struct Unit {
     /// What function builders need to know of the target.
@@ -215,7 +229,8 @@ impl Assembler {
             text.resize(usize::next_multiple_of(text.len(), ALIGN), 0xcc);
             let start = text.len();
             offsets.push(start);
-            let long = function.dfg.num_insts() > self.optimise_limit;
+            let count = function.dfg.num_insts();
+            let long = count > self.optimise_limit || count > CALLS && is_calls(&function);
             let isa = if long { &*self.quick } else { &*self.isa };
             let mut context = Context::for_function(function);
             let compiled = context
