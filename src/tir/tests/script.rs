@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{any_func, assert_same, dense, property};
-use reflex_tir::generate::{arguments, steps};
+use reflex_tir::generate::{arguments, bindings, steps};
 use reflex_tir::schedule::Schedule;
 use reflex_tir::script::{parse, parse_module, print};
 use reflex_tir::{PrimFunc, Scope, lower};
@@ -35,7 +35,8 @@ fn printed_functions_read_back_the_same() {
     property(150, |u| {
         let before = any_func(u)?;
         let mut s = Schedule::new(before.clone());
-        let log = steps(u, &mut s, 5)?;
+        let mut log = steps(u, &mut s, 5)?;
+        log.extend(bindings(u, &mut s)?);
         let again = round_trip(s.func());
         let args = arguments(u, &before, 3)?;
         assert_same(&before, &again, &args, &|| format!("{log:?}\n{}", print(&again)));
