@@ -42,9 +42,9 @@ pub struct TierOptions {
     /// Most bytes of machine code at any time. What ran the least makes room for what is hot; what
     /// still does not fit stays with the interpreter.
     pub code_limit: usize,
-    /// Functions and traces of more Cranelift instructions, or of more than a thousand that are
-    /// calls for the most part, are compiled without optimising: that
-    /// takes a third of the time, and code so long is calls and checks one after the other.
+    /// Functions and traces of more Cranelift instructions are compiled without optimising, as are
+    /// those of more than a thousand that are calls for the most part: that takes a third of the
+    /// time. Other long code is slower for it, up to four times.
     pub optimise_limit: usize,
     /// Makes guards of traces fail, for tests.
     pub force: Option<Arc<ForcedExits>>,
@@ -71,7 +71,7 @@ impl Default for TierOptions {
             attempts: 3,
             trace_limit: 20_000,
             code_limit: 64 << 20,
-            optimise_limit: 20_000,
+            optimise_limit: 1_000_000,
             force: None,
             compiling: Compiling::default(),
         }
