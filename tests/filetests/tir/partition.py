@@ -30,9 +30,9 @@ def matmul(A: T.Buffer((m, T.int64(16)), "float32"), B: T.Buffer((T.int64(16), T
             with T.init():
                 C[vi, vj] = T.float32(0.0)
             C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-    for i, j_0, j_1, k in T.grid(m - m // T.int64(6) * T.int64(6), T.int64(2), T.int64(16), T.int64(16)):
+    for i_tail, j_0, j_1, k in T.grid(m - m // T.int64(6) * T.int64(6), T.int64(2), T.int64(16), T.int64(16)):
         with T.sblock("C_tail"):
-            vi = T.axis.spatial(m, m // T.int64(6) * T.int64(6) + i)
+            vi = T.axis.spatial(m, m // T.int64(6) * T.int64(6) + i_tail)
             vj = T.axis.spatial(T.int64(32), j_0 * T.int64(16) + j_1)
             vk = T.axis.reduce(T.int64(16), k)
             T.reads(A[vi, vk], B[vk, vj])
