@@ -346,3 +346,17 @@ fn a_compiled_library_brings_its_machine_code() {
     assert!(tiers.contains("compiled whole") && !tiers.contains("  saved code"), "{tiers}");
     assert!(inspect("other.so", &["--stats"]).contains("not used, since"), "stats");
 }
+
+#[test]
+fn a_reader_that_has_enough_ends_the_command_quietly() {
+    let dir = folder();
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reflex"));
+    command.args(["info", "add.onnx"]).current_dir(dir.path()).stdout(writer);
+    let output =
+        command.stderr(std::process::Stdio::piped()).spawn().and_then(|c| c.wait_with_output());
+    let output = output.expect("the command runs");
+    assert_eq!(output.status.code(), Some(141));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}

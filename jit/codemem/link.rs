@@ -150,6 +150,8 @@ pub(crate) struct Image<'a> {
     /// Pointer variables that a loader fills, defined by an object or by the linker.
     pub(crate) slots: BTreeMap<&'a str, Location>,
     pub(crate) exports: BTreeMap<&'a str, Export>,
+    /// Functions that only their object names, for profilers.
+    pub(crate) locals: Vec<(&'a str, Export)>,
     pub(crate) fixups: Vec<Fixup>,
     pub(crate) objects: &'a [ObjectFile<'a>],
 }

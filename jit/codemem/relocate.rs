@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::error::{CodeError, CodeErrorKind};
 use crate::imports::Imports;
-use crate::link::{Absolute, AbsoluteTarget, Image, Import, Rules, Segment, Width};
+use crate::link::{Absolute, AbsoluteTarget, Export, Image, Import, Rules, Segment, Width};
 use crate::object_file::ObjectFile;
 use crate::pages::{Code, CodeSpace, Parts};
 use crate::resolve;
@@ -23,6 +23,8 @@ use crate::resolve;
 #[derive(Debug)]
 pub struct LoadedObject {
     symbols: BTreeMap<String, Entry>,
+    /// Functions that only their object names.
+    locals: Vec<(String, Entry)>,
     // Owns the memory that the addresses above point into.
     _code: Code,
 }
@@ -91,8 +93,9 @@ impl LoadedObject {
             fill_slot(target, name, image.address(at), imports)?;
         }
         let code = draft.publish()?;
-        let symbols = exported(&image, &code);
-        Ok(Self { symbols, _code: code })
+        let symbols = placed(&image, &code, image.exports.iter().map(|(n, e)| (*n, e))).collect();
+        let locals = placed(&image, &code, image.locals.iter().map(|(n, e)| (*n, e))).collect();
+        Ok(Self { symbols, locals, _code: code })
     }
 
     /// The address of a global symbol. Code behind it may be called for as long as `self` lives.
@@ -100,25 +103,29 @@ impl LoadedObject {
         self.symbols.get(name).map(|entry| entry.address)
     }
 
-    /// Name, address and size of every function, for profilers and debuggers.
+    /// Name, address and size of every function, for profilers and debuggers; those that only
+    /// their object names (bodies of parallel loops) come last.
     pub fn functions(&self) -> impl Iterator<Item = (&str, usize, usize)> {
-        self.symbols
-            .iter()
+        let exported = self.symbols.iter().map(|(name, entry)| (name, entry));
+        let local = self.locals.iter().map(|(name, entry)| (name, entry));
+        exported
+            .chain(local)
             .filter(|(_, entry)| entry.function)
             .map(|(name, entry)| (name.as_str(), entry.address.as_ptr() as usize, entry.size))
     }
 }
 
-fn exported(image: &Image<'_>, code: &Code) -> BTreeMap<String, Entry> {
-    let entry = |export: &crate::link::Export| {
+/// Symbols with their addresses in loaded code.
+fn placed<'i>(
+    image: &'i Image<'_>,
+    code: &'i Code,
+    symbols: impl Iterator<Item = (&'i str, &'i Export)>,
+) -> impl Iterator<Item = (String, Entry)> {
+    symbols.filter_map(|(name, export)| {
         let address = code.at(image.address(export.at) as usize)?;
-        Some(Entry { address, size: export.size as usize, function: export.function })
-    };
-    image
-        .exports
-        .iter()
-        .filter_map(|(name, export)| Some(((*name).to_owned(), entry(export)?)))
-        .collect()
+        let entry = Entry { address, size: export.size as usize, function: export.function };
+        Some((name.to_owned(), entry))
+    })
 }
 
 fn length(range: std::ops::Range<u64>) -> Result<usize, CodeError> {

@@ -26,6 +26,7 @@ pub(crate) fn gather<'a>(
     let mut gather = Gather::new(objects, rules);
     gather.place_sections();
     gather.define_globals()?;
+    gather.list_locals();
     for object in 0..objects.len() {
         gather.relocate(object)?;
     }
@@ -148,6 +149,21 @@ impl<'a, 'r> Gather<'a, 'r> {
             self.publish(name);
         }
         Ok(())
+    }
+
+    fn list_locals(&mut self) {
+        for (object, file) in self.image.objects.iter().enumerate() {
+            for symbol in &file.symbols {
+                let (Binding::Local, true, Place::Section { index, offset }) =
+                    (symbol.binding, symbol.function, symbol.place)
+                else {
+                    continue;
+                };
+                let at = Location { chunk: self.sections[object][index], offset };
+                let export = Export { at, size: symbol.size, function: true, weak: false };
+                self.image.locals.push((symbol.name, export));
+            }
+        }
     }
 
     /// Gives a global its location and lists it for look-ups.

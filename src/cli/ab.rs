@@ -11,6 +11,7 @@ use reflex::{Error, Prepared, Result};
 use serde::Serialize;
 
 use super::bench::Lane;
+use super::output::println;
 use super::plot;
 
 /// Most calls measured a mode: enough for the 99.9th percentile.
@@ -90,7 +91,7 @@ pub fn run(
     }
     println!("\n{}\n", summary(&report));
     if let Some(histogram) = Histogram::of(&samples[..2], BINS) {
-        print!("{}", plot::text(&histogram, &names[..2]));
+        println!("{}", plot::text(&histogram, &names[..2]).trim_end());
     }
     Ok(ExitCode::SUCCESS)
 }

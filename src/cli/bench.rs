@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::EngineArgs;
 use super::ab;
 use super::inputs::InputArgs;
+use super::output::println;
 
 /// Arguments of `bench`.
 #[derive(Args)]

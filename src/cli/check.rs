@@ -10,6 +10,7 @@ use reflex::{Result, npz};
 use serde::Serialize;
 
 use super::ModelArgs;
+use super::output::println;
 
 /// Arguments of `check`.
 #[derive(Args)]

@@ -8,6 +8,7 @@ use reflex::conformance::{self, Outcome, Status};
 use reflex::{Error, Mode, Result};
 
 use super::EngineArgs;
+use super::output::println;
 
 /// Arguments of `conformance`.
 #[derive(Args)]

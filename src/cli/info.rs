@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 use reflex::{Engine, PortInfo, Result};
 
+use super::output::println;
+
 /// Arguments of `info`.
 #[derive(Args)]
 pub struct InfoArgs {

@@ -8,6 +8,7 @@ use reflex::{Engine, Error, Mode, Result, TierCode, Tiers};
 
 use super::EngineArgs;
 use super::inputs::InputArgs;
+use super::output::println;
 
 /// Arguments of `inspect`.
 #[derive(Args)]

@@ -11,6 +11,7 @@ mod conformance;
 mod info;
 mod inputs;
 mod inspect;
+mod output;
 mod plot;
 mod progress;
 mod run;

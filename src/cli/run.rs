@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::ModelArgs;
 use super::inputs::InputArgs;
+use super::output::println;
 
 /// Arguments of `run`.
 #[derive(Args)]

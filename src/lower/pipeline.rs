@@ -16,7 +16,8 @@ use reflex_vm::executable::AlignedBytes;
 
 use crate::bytecode::{self, Bytecode};
 use crate::graph::{
-    eliminate_dead_code, fold_constants, lower_loops, simplify, split_transposed_conv,
+    eliminate_dead_code, fold_constants, hoist_invariants, lower_loops, simplify,
+    split_transposed_conv,
 };
 use crate::{LowerError, fuse, policy};
 
@@ -87,6 +88,7 @@ pub const GRAPH: &[GraphPass] = &[
     ("fold_constants", |m, _| fold_constants(m)),
     ("simplify", |m, _| simplify(m)),
     ("lower_loops", |m, _| lower_loops(m)),
+    ("hoist_invariants", |m, _| hoist_invariants(m)),
     ("eliminate_dead_code", |m, _| eliminate_dead_code(m)),
     ("fuse", fuse::fuse),
 ];

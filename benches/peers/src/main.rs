@@ -44,7 +44,8 @@ fn main() -> Result<()> {
     }
     let cases = cases(&options)?;
     println!(
-        "p50 in microseconds; Reflex in mode {}. Ratio: Reflex over ONNX Runtime, with a 95% \
+        "p50 in microseconds of a call, of the mean call of a pass over its shapes where a case \
+         has several; Reflex in mode {}. Ratio: Reflex over ONNX Runtime, with a 95% \
          bootstrap interval over the medians of rounds. Best: Reflex over the fastest other.\n",
         options.mode
     );
@@ -159,13 +160,16 @@ fn feeds(cases: &Path) -> Result<Vec<Feed>> {
 /// An engine that measures a case, or why it does not.
 struct Lane {
     peer: Result<Box<dyn Peer>>,
+    /// Feeds of the case.
+    feeds: usize,
+    /// Mean microseconds of a call in each pass over the feeds.
     sample: Vec<f64>,
     medians: Vec<f64>,
 }
 
 impl Lane {
-    fn new(peer: Result<Box<dyn Peer>>) -> Lane {
-        Lane { peer, sample: vec![], medians: vec![] }
+    fn new(peer: Result<Box<dyn Peer>>, feeds: usize) -> Lane {
+        Lane { peer, feeds, sample: vec![], medians: vec![] }
     }
 
     /// A round; an engine that fails is out.
@@ -173,7 +177,11 @@ impl Lane {
         let Ok(peer) = &mut self.peer else { return };
         std::thread::sleep(PAUSE);
         match peer.round(ROUND) {
-            Ok(sample) if counted => {
+            Ok(calls) if counted => {
+                // Calls of several shapes have several medians; a pass over all of them has one.
+                let passes = calls.chunks_exact(self.feeds);
+                let sample: Vec<f64> =
+                    passes.map(|pass| pass.iter().sum::<f64>() / pass.len() as f64).collect();
                 self.medians.extend(Tail::of(&sample).map(|t| t.p50_us));
                 self.sample.extend(sample);
             }
@@ -213,15 +221,15 @@ fn row(
         false => Err("left out".into()),
     };
     let mut lanes = [
-        Lane::new(boxed(Ort::open(model, &feeds, threads))),
-        Lane::new(openvino),
-        Lane::new(rten),
-        Lane::new(boxed(Reflex::open(model, &feeds, threads, options.mode))),
+        Lane::new(boxed(Ort::open(model, &feeds, threads)), feeds.len()),
+        Lane::new(openvino, feeds.len()),
+        Lane::new(rten, feeds.len()),
+        Lane::new(boxed(Reflex::open(model, &feeds, threads, options.mode)), feeds.len()),
     ];
     let start = Instant::now();
     for round in 0.. {
         lanes.iter_mut().for_each(|lane| lane.round(round > 0));
-        let enough = lanes.iter().all(|l| l.peer.is_err() || l.sample.len() >= 30);
+        let enough = lanes.iter().all(|l| l.peer.is_err() || l.sample.len() * feeds.len() >= 30);
         if enough && round >= ROUNDS && start.elapsed().as_secs_f64() > options.min_time {
             break;
         }
