@@ -106,9 +106,9 @@ impl LoadedObject {
     /// Name, address and size of every function, for profilers and debuggers; those that only
     /// their object names (bodies of parallel loops) come last.
     pub fn functions(&self) -> impl Iterator<Item = (&str, usize, usize)> {
-        let exported = self.symbols.iter().map(|(name, entry)| (name, entry));
         let local = self.locals.iter().map(|(name, entry)| (name, entry));
-        exported
+        self.symbols
+            .iter()
             .chain(local)
             .filter(|(_, entry)| entry.function)
             .map(|(name, entry)| (name.as_str(), entry.address.as_ptr() as usize, entry.size))

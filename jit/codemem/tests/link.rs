@@ -331,3 +331,13 @@ fn a_library_without_code_opens() {
     let slot = Library::new().slot("__unheard_of").to_bytes().unwrap_err();
     assert_eq!(slot.kind(), CodeErrorKind::UnknownSymbol);
 }
+
+#[test]
+fn functions_of_the_object_alone_are_listed_but_not_found() {
+    let space = CodeSpace::shared().unwrap();
+    let elf = compile(KERNEL, &[]);
+    let loaded = LoadedObject::load(&space, "kernel", &elf, &imports()).unwrap();
+    let names: Vec<&str> = loaded.functions().map(|(name, ..)| name).collect();
+    assert!(names.contains(&"pick") && names.contains(&"twice"), "{names:?}");
+    assert!(loaded.symbol("twice").is_none() && loaded.symbol("pick").is_some());
+}

@@ -69,7 +69,7 @@ struct After(Mutex<Vec<String>>);
 
 impl Observer for After {
     fn after(&self, stage: &'static str, _: Duration, result: Snapshot<'_>) {
-        let ("hoist_invariants", Snapshot::Graph(module)) = (stage, result) else { return };
+        let ("eliminate_dead_code", Snapshot::Graph(module)) = (stage, result) else { return };
         let FuncData::Graph(main) = module.funcs.values().next().expect("main") else { return };
         let mut list = self.0.lock().expect("one thread");
         let name = |node: &Node| match node {
