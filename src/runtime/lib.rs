@@ -22,6 +22,7 @@ pub mod function;
 mod host;
 pub mod library;
 pub mod mapped;
+pub mod matrix;
 pub mod object;
 pub mod registry;
 pub mod shape;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{PrimFunc, abi::RawSignature};
 
 /// Version of the request and response encoding; a mismatch is an error, never a guess.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// A CPU to generate code for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -32,6 +32,12 @@ impl Target {
     pub fn has_dot_bf16(&self) -> bool {
         let has = |feature: &str| self.features.contains(feature);
         self.vector_bytes == 64 && has("avx512bf16") && has("avx512vl")
+    }
+
+    /// Whether it has [`crate::tile::Tile`] for bfloat16, beside the same in vectors.
+    pub fn has_tiles_bf16(&self) -> bool {
+        let has = |feature: &str| self.features.contains(feature);
+        self.has_dot_bf16() && has("amx-tile") && has("amx-bf16")
     }
 
     /// Whether code for `other` runs on this CPU.

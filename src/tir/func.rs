@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use cranelift_entity::{PrimaryMap, entity_impl};
 use serde::{Deserialize, Serialize};
 
+use crate::tile::Tile;
 use crate::{DType, Expr};
 
 /// A scalar variable of one function: symbolic dimension, loop variable, block iterator,
@@ -40,6 +41,8 @@ pub enum Scope {
     Shared,
     /// Private to one thread: registers or stack. Needs a constant shape.
     Local,
+    /// A matrix register of the CPU, which only [`Stmt::Tile`] may touch in lowered form.
+    Tile,
 }
 
 /// A typed, compact, row-major buffer.
@@ -221,6 +224,8 @@ pub enum Stmt {
         /// Body.
         body: Box<Stmt>,
     },
+    /// What is done with matrix registers.
+    Tile(Tile),
     /// In order.
     Seq(Vec<Stmt>),
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use reflex_runtime::matrix::Matrix;
+
 use crate::codegen::Target;
 
 /// LLVM's name and the standard library's name of each feature that changes generated code.
@@ -21,7 +23,8 @@ impl Target {
     /// This machine: features by CPUID (names of CPUs mislead in virtual machines), cache sizes
     /// by the operating system, or small ones where it does not say.
     pub fn host() -> Target {
-        let features = features();
+        let mut features = features();
+        features.extend(matrix_features().map(str::to_owned));
         let vector_bytes = match &features {
             f if f.contains("avx512f") && f.contains("avx512vl") => 64,
             f if f.contains("avx") => 32,
@@ -35,6 +38,18 @@ impl Target {
             l2_bytes: cache(2).unwrap_or(512 << 10),
         }
     }
+}
+
+/// Matrix registers, where this process may use them.
+fn matrix_features() -> impl Iterator<Item = &'static str> {
+    let found = reflex_runtime::matrix::matrix();
+    let has = |which: fn(&Matrix) -> bool| found.as_ref().is_some_and(which);
+    let all = [
+        ("amx-tile", found.is_some()),
+        ("amx-bf16", has(|m| m.bf16)),
+        ("amx-int8", has(|m| m.int8)),
+    ];
+    all.into_iter().filter(|(_, has)| *has).map(|(name, _)| name)
 }
 
 fn features() -> BTreeSet<String> {

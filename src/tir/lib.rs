@@ -15,11 +15,13 @@ mod func;
 #[cfg(feature = "generate")]
 pub mod generate;
 mod host;
+pub mod intrinsics;
 pub mod level;
 pub mod lower;
 pub mod operations;
 pub mod schedule;
 pub mod script;
+pub mod tile;
 pub mod verify;
 mod visit;
 

@@ -3,7 +3,7 @@
 //! Rewrites rebuild only through constructors that fold constants, so a substitution never
 //! leaves `0 + x` behind. Nothing here checks meaning; that is the verifier's business.
 
-use crate::{Block, BlockIter, Expr, For, Region, Stmt, Var};
+use crate::{Block, BlockIter, Buffer, Expr, For, Region, Stmt, Var};
 
 impl Stmt {
     /// The statements directly inside, in execution order (a block's init before its body).
@@ -11,7 +11,7 @@ impl Stmt {
         match self {
             Stmt::For(l) => vec![&l.body],
             Stmt::Block(b) => b.init.iter().chain([&b.body]).collect(),
-            Stmt::Store { .. } => vec![],
+            Stmt::Store { .. } | Stmt::Tile(_) => vec![],
             Stmt::If { then, otherwise, .. } => {
                 [&**then].into_iter().chain(otherwise.as_deref()).collect()
             }
@@ -30,7 +30,7 @@ impl Stmt {
                 let init = b.init.as_ref().map(&mut *f);
                 Stmt::Block(Box::new(Block { init, body: f(&b.body), ..b.as_ref().clone() }))
             }
-            Stmt::Store { .. } => self.clone(),
+            Stmt::Store { .. } | Stmt::Tile(_) => self.clone(),
             Stmt::If { cond, then, otherwise } => Stmt::If {
                 cond: cond.clone(),
                 then: Box::new(f(then)),
@@ -65,6 +65,24 @@ impl Stmt {
         }
     }
 
+    /// The buffer that this node itself writes.
+    pub fn written(&self) -> Option<Buffer> {
+        match self {
+            Stmt::Store { buffer, .. } => Some(*buffer),
+            Stmt::Tile(tile) => Some(tile.written()),
+            _ => None,
+        }
+    }
+
+    /// The buffers that this node itself touches other than by loads in its expressions.
+    pub fn touched(&self) -> Vec<Buffer> {
+        match self {
+            Stmt::Store { buffer, .. } => vec![*buffer],
+            Stmt::Tile(tile) => tile.buffers(),
+            _ => vec![],
+        }
+    }
+
     /// The expressions of this node itself, block regions included; not those of children.
     pub fn exprs(&self) -> Vec<&Expr> {
         match self {
@@ -78,6 +96,7 @@ impl Stmt {
             Stmt::Store { indices, value, .. } => indices.iter().chain([value]).collect(),
             Stmt::If { cond, .. } | Stmt::While { cond, .. } => vec![cond],
             Stmt::Let { value, .. } => vec![value],
+            Stmt::Tile(t) => t.rows().into_iter().flat_map(|r| [&r.first, &r.stride]).collect(),
             Stmt::Allocate { .. } | Stmt::Seq(_) => vec![],
         }
     }
@@ -121,6 +140,7 @@ impl Stmt {
             Stmt::Let { var, value, body } => {
                 Stmt::Let { var: *var, value: f(value), body: body.clone() }
             }
+            Stmt::Tile(t) => Stmt::Tile(t.map(&mut |b| b, f)),
             Stmt::Allocate { .. } | Stmt::Seq(_) => self.clone(),
         };
         own.map_children(&mut |s| s.map_exprs(f))

@@ -11,7 +11,7 @@ use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::values::{FunctionValue, PointerValue};
 use reflex_tir::codegen::Target;
-use reflex_tir::{DType, PrimFunc, lower};
+use reflex_tir::{DType, PrimFunc, Scope, lower};
 
 use crate::emit::Emitter;
 use crate::error::{CodegenError, Result};
@@ -28,6 +28,9 @@ pub fn build_module<'c>(
     // Without these instructions LLVM would call functions that kernels may not import.
     if uses_float16(func) && !target.features.contains("f16c") {
         return Err(CodegenError::new("float16 needs a CPU with F16C"));
+    }
+    if func.buffers.values().any(|b| b.scope == Scope::Tile) && !target.has_tiles_bf16() {
+        return Err(CodegenError::new("matrix registers need a CPU with AMX-BF16"));
     }
     let expanded;
     let func = match target.has_dot_bf16() {
@@ -83,6 +86,7 @@ impl<'c> Emitter<'_, 'c> {
 
     /// Leaves the function with `status`, releasing what it holds.
     fn leave(&self, status: inkwell::values::IntValue<'c>) -> Result<()> {
+        self.release_registers()?;
         for workspace in self.workspaces.iter().rev() {
             self.free_workspace(*workspace)?;
         }

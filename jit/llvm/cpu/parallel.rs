@@ -41,6 +41,9 @@ impl<'c> Captures<'c> {
 impl<'a, 'c> Emitter<'a, 'c> {
     /// Emits a parallel loop; a part that fails makes the function leave with its status.
     pub(crate) fn parallel(&mut self, l: &For) -> Result<()> {
+        if !self.registers.is_empty() {
+            return Err(CodegenError::new("threads inside of an allocation of matrix registers"));
+        }
         let min = self.uniform_int(&l.min, "loop start")?;
         let extent = self.uniform_int(&l.extent, "loop extent")?;
         let captures = self.captures(l)?;
@@ -83,7 +86,8 @@ impl<'a, 'c> Emitter<'a, 'c> {
     fn collect(&self, body: &Stmt, vars: &mut BTreeSet<Var>, buffers: &mut BTreeSet<Buffer>) {
         let mut seen: BTreeSet<Buffer> = BTreeSet::new();
         body.visit(&mut |s| {
-            if let Stmt::Store { buffer, .. } | Stmt::Allocate { buffer, .. } = s {
+            seen.extend(s.touched());
+            if let Stmt::Allocate { buffer, .. } = s {
                 seen.insert(*buffer);
             }
             for e in s.exprs() {

@@ -142,7 +142,7 @@ impl<'c> Emitter<'_, 'c> {
         Ok(Value::of(self.ir.binary(op, both[0], both[1])?))
     }
 
-    fn base(&self, buffer: Buffer) -> Result<PointerValue<'c>> {
+    pub(super) fn base(&self, buffer: Buffer) -> Result<PointerValue<'c>> {
         self.buffers.get(&buffer).copied().ok_or_else(|| {
             let name = &self.func.buffers[buffer].name;
             CodegenError::new(format!("buffer {name} is used outside its allocation"))

@@ -14,6 +14,7 @@ mod expr;
 pub mod ir;
 mod memory;
 mod stmt;
+mod tile;
 mod uniform;
 pub mod value;
 
@@ -53,6 +54,8 @@ pub struct Emitter<'a, 'c> {
     pub buffers: HashMap<Buffer, PointerValue<'c>>,
     /// The vector loop around, if any.
     pub lanes: Option<Lanes<'c>>,
+    /// Matrix registers by number, while some are allocated.
+    pub registers: HashMap<Buffer, u64>,
     /// Workspaces to release on every way out.
     pub workspaces: Vec<PointerValue<'c>>,
     /// Whether this function already is one part of a parallel loop.
@@ -80,6 +83,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
             vars: HashMap::new(),
             buffers: HashMap::new(),
             lanes: None,
+            registers: HashMap::new(),
             workspaces: vec![],
             in_parallel: false,
             entry,

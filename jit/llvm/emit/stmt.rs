@@ -34,9 +34,11 @@ impl<'c> Emitter<'_, 'c> {
             Stmt::Allocate { buffer, body } => match self.func.buffers[*buffer].scope {
                 Scope::Local => self.local(*buffer, body),
                 Scope::Global => self.workspace(*buffer, body),
+                Scope::Tile => self.registers(*buffer, body),
                 Scope::Shared => Err(CodegenError::new("shared memory on a CPU target")),
             },
             Stmt::While { cond, body } => self.while_loop(cond, body),
+            Stmt::Tile(tile) => self.tile(tile),
             Stmt::Seq(all) => all.iter().try_for_each(|s| self.stmt(s)),
         }
     }

@@ -31,7 +31,7 @@ fn stmt(s: &Stmt, varying: &mut HashSet<Var>) -> bool {
             stmt(body, varying)
         }
         Stmt::Seq(all) => all.iter().all(|s| stmt(s, varying)),
-        Stmt::Block(_) | Stmt::Allocate { .. } | Stmt::While { .. } => false,
+        Stmt::Block(_) | Stmt::Allocate { .. } | Stmt::While { .. } | Stmt::Tile(_) => false,
     }
 }
 

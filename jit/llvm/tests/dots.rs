@@ -12,7 +12,7 @@ use reflex_tir::{DType, Expr, ForKind, Intrin, PrimFunc, Stmt};
 
 #[path = "../../../src/tir/tests/common/mod.rs"]
 mod tir;
-use tir::property;
+use tir::{Bits, property};
 
 /// `y[i] = dot_bf16(a[i], b[i], c[i])` in vectors of `lanes`.
 fn dots(n: i64, lanes: i64) -> PrimFunc {
@@ -28,52 +28,6 @@ fn dots(n: i64, lanes: i64) -> PrimFunc {
     let vectors = Stmt::loop_of(ForKind::Vectorized, i, lanes.into(), store);
     f.push(Stmt::serial(o, (n / lanes).into(), vectors));
     f.finish()
-}
-
-/// Bits that follow from a seed (xorshift): more of them than a case has bytes.
-struct Bits(u64);
-
-impl Bits {
-    fn word(&mut self) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) as u32
-    }
-
-    fn within(&mut self, first: u32, last: u32) -> u32 {
-        first + self.word() % (last - first + 1)
-    }
-
-    /// A bfloat16: any bits, a small exponent, a large one, or a special value.
-    fn half(&mut self) -> u32 {
-        const SPECIAL: [u32; 9] =
-            [0, 0x8000, 0x3f80, 0x7f80, 0xff80, 0x7fc0, 0x0080, 0x8080, 0x7f7f];
-        let (bits, kind) = (self.word() >> 16, self.within(0, 5));
-        let exponent = |e: u32| (bits & 0x807f) | e << 7;
-        match kind {
-            0 => bits,
-            1 => exponent(self.within(0, 3)),
-            2 => exponent(self.within(40, 86)),
-            3 => exponent(self.within(189, 255)),
-            4 => SPECIAL[self.within(0, 8) as usize],
-            _ => exponent(self.within(120, 134)),
-        }
-    }
-
-    /// A sum near the products, near the end of the normal numbers, or anything.
-    fn sum(&mut self) -> u32 {
-        const SPECIAL: [u32; 4] = [0, 0x7f80_0000, 0x7f7f_ffff, 0x7fc0_0000];
-        let bits = self.word();
-        let (sign, rest) = (bits & 0x8000_0000, bits & 0x807f_ffff);
-        match self.within(0, 4) {
-            0 => bits,
-            1 => sign | self.within(0x0080_0000 - 2, 0x0080_0000 + 2),
-            2 => rest | self.within(0, 3) << 23,
-            3 => sign | SPECIAL[self.within(0, 3) as usize],
-            _ => rest | self.within(110, 150) << 23,
-        }
-    }
 }
 
 fn arguments(bits: &mut Bits, n: i64) -> Vec<Arg> {
@@ -104,7 +58,7 @@ fn every_cpu_gives_the_evaluators_bits() {
     for lanes in [1, 4, 8, 13, 16, 32] {
         property(6, |u| {
             let n = 1248;
-            let args = arguments(&mut Bits(u.arbitrary::<u64>()? | 1), n);
+            let args = arguments(&mut Bits::new(u.arbitrary()?), n);
             for target in &targets {
                 check_for(&dots(n, lanes), &args, target);
             }

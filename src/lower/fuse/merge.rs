@@ -381,6 +381,9 @@ impl Rename {
             Stmt::While { cond, body } => {
                 Stmt::While { cond: self.expr(cond), body: Box::new(self.stmt(body, names)) }
             }
+            Stmt::Tile(tile) => {
+                Stmt::Tile(tile.map(&mut |b| self.buffer(b), &mut |e| self.expr(e)))
+            }
             Stmt::Seq(list) => Stmt::Seq(list.iter().map(|s| self.stmt(s, names)).collect()),
         }
     }

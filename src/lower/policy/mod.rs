@@ -273,10 +273,6 @@ fn product(
 /// Forgets intermediates that nothing stores to any more.
 fn drop_unused(func: &mut PrimFunc) {
     let mut used: HashSet<Buffer> = HashSet::new();
-    func.body.visit(&mut |s| {
-        if let Stmt::Store { buffer, .. } = s {
-            used.insert(*buffer);
-        }
-    });
+    func.body.visit(&mut |s| used.extend(s.written()));
     func.allocs.retain(|b| used.contains(b));
 }

@@ -253,7 +253,7 @@ impl Item {
             Item::Opaque(stmt) => {
                 let mut found = false;
                 stmt.visit(&mut |s| {
-                    found |= matches!(s, Stmt::Store { buffer: b, .. } if *b == buffer);
+                    found |= s.written() == Some(buffer);
                 });
                 found
             }
@@ -277,11 +277,7 @@ pub fn touched<'a>(items: impl IntoIterator<Item = &'a Item>) -> HashSet<Buffer>
             Item::Loop { items, .. } => items.iter().for_each(|i| note(i, found)),
             Item::Opaque(stmt) => {
                 stmt.visit_exprs(&mut |e| e.visit(&mut note_loads));
-                stmt.visit(&mut |s| {
-                    if let Stmt::Store { buffer, .. } = s {
-                        found.insert(*buffer);
-                    }
-                });
+                stmt.visit(&mut |s| found.extend(s.touched()));
             }
         }
     }

@@ -100,6 +100,7 @@ impl Analyzer {
             Stmt::While { cond, body } => {
                 Stmt::While { cond: self.simplify(cond), body: Box::new(self.simplify_below(body)) }
             }
+            Stmt::Tile(tile) => Stmt::Tile(tile.map(&mut |b| b, &mut |e| self.simplify(e))),
             Stmt::Allocate { .. } | Stmt::Seq(_) => {
                 stmt.map_children(&mut |s| self.simplify_below(s))
             }

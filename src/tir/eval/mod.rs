@@ -20,6 +20,7 @@
 
 pub mod scalar;
 mod tensor;
+mod tile;
 
 use cranelift_entity::SecondaryMap;
 pub use scalar::Value;
@@ -233,13 +234,7 @@ impl Machine<'_> {
             Stmt::Store { buffer, indices, value } => {
                 let at = indices.iter().map(|i| self.int(i)).collect::<Result<Vec<_>, _>>()?;
                 let value = self.eval(value)?;
-                let (_, offset) = self.locate(*buffer, &at)?;
-                let memory = self.memory[*buffer].as_mut().expect("located");
-                memory.tensor.set(offset, value)?;
-                if let Some(written) = &mut memory.written {
-                    written[offset] = true;
-                }
-                Ok(())
+                self.put(*buffer, &at, value)
             }
             Stmt::If { cond, then, otherwise } => match (self.int(cond)? != 0, otherwise) {
                 (true, _) => self.run(then),
@@ -265,6 +260,7 @@ impl Machine<'_> {
                 }
                 Ok(())
             }
+            Stmt::Tile(tile) => self.run_tile(tile),
             Stmt::Seq(list) => list.iter().try_for_each(|s| self.run(s)),
         }
     }

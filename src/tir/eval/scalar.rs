@@ -254,10 +254,28 @@ pub fn intrinsic(op: Intrin, args: &[Value], from: DType, to: DType) -> Answer {
 
 /// The meaning of [`Intrin::DotBf16`].
 fn dot_bf16(a: u32, b: u32, c: f32) -> f32 {
-    let high = |pair: u32| without_subnormals(f32::from_bits(pair & 0xffff_0000));
-    let low = |pair: u32| without_subnormals(f32::from_bits(pair << 16));
     let first = fma_without_subnormals(high(a), high(b), without_subnormals(c));
     fma_without_subnormals(low(a), low(b), first)
+}
+
+/// The meaning of [`crate::tile::Tile::DotBf16`] for one element: its sum before, and the pairs of
+/// its row and column.
+pub fn dot_tile(sum: f32, pairs: &[(u32, u32)]) -> f32 {
+    let chain = |half: fn(u32) -> f32| {
+        pairs.iter().fold(0.0, |sum, (a, b)| fma_without_subnormals(half(*a), half(*b), sum))
+    };
+    let both = without_subnormals(chain(low) + chain(high));
+    without_subnormals(without_subnormals(sum) + both)
+}
+
+/// The upper half of a pair of bfloat16; a subnormal one counts as zero.
+fn high(pair: u32) -> f32 {
+    without_subnormals(f32::from_bits(pair & 0xffff_0000))
+}
+
+/// The lower half.
+fn low(pair: u32) -> f32 {
+    without_subnormals(f32::from_bits(pair << 16))
 }
 
 fn without_subnormals(x: f32) -> f32 {

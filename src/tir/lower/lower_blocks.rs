@@ -71,7 +71,7 @@ impl LowerBlocks<'_> {
                 let (body, pending) = self.within(Step::Allocate(*buffer), body);
                 (Stmt::Allocate { buffer: *buffer, body: Box::new(body) }, pending)
             }
-            Stmt::Store { .. } => (s.clone(), vec![]),
+            Stmt::Store { .. } | Stmt::Tile(_) => (s.clone(), vec![]),
             Stmt::If { .. } | Stmt::Let { .. } | Stmt::While { .. } => {
                 let lowered = s.map_children(&mut |s| {
                     let (s, pending) = self.within(Step::Barrier, s);
@@ -230,11 +230,7 @@ pub(super) fn vars(e: &Expr) -> BTreeSet<Var> {
 /// Buffers a statement loads or stores.
 pub(super) fn buffers(s: &Stmt) -> BTreeSet<Buffer> {
     let mut found = BTreeSet::new();
-    s.visit(&mut |s| {
-        if let Stmt::Store { buffer, .. } = s {
-            found.insert(*buffer);
-        }
-    });
+    s.visit(&mut |s| found.extend(s.touched()));
     s.visit_exprs(&mut |e| {
         if let ExprKind::Load { buffer, .. } = e.kind() {
             found.insert(*buffer);

@@ -59,7 +59,9 @@ fn stmt(func: &mut PrimFunc, s: &Stmt, kind: Kind) -> Stmt {
         }
         // Evaluated again in every iteration: nothing can move in front.
         Stmt::While { .. } => s.clone(),
-        Stmt::For(_) | Stmt::Block(_) | Stmt::Allocate { .. } | Stmt::Seq(_) => s.clone(),
+        Stmt::For(_) | Stmt::Block(_) | Stmt::Allocate { .. } | Stmt::Tile(_) | Stmt::Seq(_) => {
+            s.clone()
+        }
     };
     let lets = pass.lets;
     let own = own.map_children(&mut |s| stmt(func, s, kind));

@@ -53,6 +53,7 @@ fn home(func: &PrimFunc, buffer: Buffer, s: &Stmt, loops: &mut Vec<Var>) {
         Stmt::Allocate { body, .. } => home(func, buffer, body, loops),
         Stmt::Block(_)
         | Stmt::Store { .. }
+        | Stmt::Tile(_)
         | Stmt::If { .. }
         | Stmt::Let { .. }
         | Stmt::While { .. } => {}
@@ -243,8 +244,8 @@ impl Accesses {
             }
             Stmt::Seq(list) => list.iter().for_each(|s| self.stmt(s, facts, bound)),
             Stmt::Allocate { body, .. } => self.stmt(body, facts, bound),
-            Stmt::If { .. } | Stmt::Let { .. } | Stmt::While { .. } => {
-                // Conditional or repeated: what is written is not known.
+            Stmt::If { .. } | Stmt::Let { .. } | Stmt::While { .. } | Stmt::Tile(_) => {
+                // Many elements, conditional or repeated: what is written is not known.
                 self.irregular |= buffers(s).contains(&self.buffer);
             }
         }

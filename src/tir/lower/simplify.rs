@@ -74,6 +74,7 @@ fn stmt(s: &Stmt, facts: &Analyzer) -> Stmt {
             Stmt::Seq(list) if list.is_empty() => Stmt::nop(),
             body => Stmt::Allocate { buffer: *buffer, body: Box::new(body) },
         },
+        Stmt::Tile(tile) => Stmt::Tile(tile.map(&mut |b| b, &mut |e| facts.simplify(e))),
         // Only scheduled form has blocks; their regions are about iterators.
         Stmt::Block(_) => s.clone(),
     }

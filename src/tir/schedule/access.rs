@@ -13,7 +13,7 @@ use crate::arith::Analyzer;
 use crate::arith::poly::{Poly, gcd};
 use crate::{BinOp, Buffer, Expr, ExprKind, PrimFunc, Stmt, Var};
 
-/// One load or store, its indices over loop variables.
+/// One load or store, its indices over loop variables; no index where it may be anywhere.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
     pub buffer: Buffer,
@@ -78,6 +78,12 @@ impl Accesses {
             }
             Stmt::Allocate { buffer, .. } => {
                 self.private.insert(*buffer);
+            }
+            // Of its rows no more is known than that they are somewhere in the buffer.
+            Stmt::Tile(tile) => {
+                for buffer in tile.buffers() {
+                    self.push(buffer, &[], iters, buffer == tile.written());
+                }
             }
             Stmt::If { .. } | Stmt::While { .. } | Stmt::Seq(_) => {}
         }

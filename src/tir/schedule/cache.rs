@@ -92,6 +92,7 @@ impl Schedule {
             Scope::Global => "global",
             Scope::Shared => "shared",
             Scope::Local => "local",
+            Scope::Tile => "tile",
         };
         data.name = format!("{}_{suffix}", data.name);
         data.scope = scope;

@@ -42,6 +42,7 @@ mod rfactor;
 mod specialize;
 mod split;
 mod storage_align;
+mod tensorize;
 mod tile;
 mod trace;
 mod transform_layout;

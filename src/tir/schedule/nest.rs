@@ -133,6 +133,7 @@ impl Schedule {
                 }
             }
             Stmt::Store { .. }
+            | Stmt::Tile(_)
             | Stmt::If { .. }
             | Stmt::Allocate { .. }
             | Stmt::While { .. }

@@ -61,7 +61,7 @@ impl Schedule {
     pub(super) fn block_writes(block: &Block, buffer: Buffer) -> bool {
         let mut writes = false;
         Stmt::Seq(block.init.iter().chain([&block.body]).cloned().collect()).visit(&mut |s| {
-            writes |= matches!(s, Stmt::Store { buffer: b, .. } if *b == buffer);
+            writes |= s.written() == Some(buffer);
         });
         writes
     }

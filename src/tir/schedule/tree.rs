@@ -59,7 +59,11 @@ pub(super) fn guard(stmt: &Stmt, cond: &Expr) -> Stmt {
         Stmt::For(_) | Stmt::Seq(_) | Stmt::Allocate { .. } => {
             stmt.map_children(&mut |s| guard(s, cond))
         }
-        Stmt::Store { .. } | Stmt::If { .. } | Stmt::Let { .. } | Stmt::While { .. } => {
+        Stmt::Store { .. }
+        | Stmt::Tile(_)
+        | Stmt::If { .. }
+        | Stmt::Let { .. }
+        | Stmt::While { .. } => {
             Stmt::If { cond: cond.clone(), then: Box::new(stmt.clone()), otherwise: None }
         }
     }
@@ -96,6 +100,7 @@ pub(super) fn remove(root: &Stmt, is: &dyn Fn(&Stmt) -> bool) -> Option<Stmt> {
             Some(Stmt::Block(Box::new(Block { body, ..b.as_ref().clone() })))
         }
         Stmt::Store { .. }
+        | Stmt::Tile(_)
         | Stmt::If { .. }
         | Stmt::Let { .. }
         | Stmt::Allocate { .. }

@@ -30,6 +30,7 @@ mod parse_block;
 mod parse_buffer;
 mod parse_expr;
 mod parse_stmt;
+mod parse_tile;
 mod print;
 mod print_expr;
 

@@ -75,8 +75,8 @@ pub fn parse_dim(e: &Py, text: &str, vars: &HashMap<String, Var>) -> Result<Expr
 pub(super) fn written_outputs(func: &PrimFunc) -> usize {
     let mut written = vec![];
     func.body.visit(&mut |s| {
-        if let Stmt::Store { buffer, .. } = s {
-            written.push(*buffer);
+        if let Some(buffer) = s.written() {
+            written.push(buffer);
         }
     });
     let count = func.buffer_params().count();

@@ -46,6 +46,7 @@ impl Parser<'_> {
                         "global" => Scope::Global,
                         "local" => Scope::Local,
                         "shared" => Scope::Shared,
+                        "tile" => Scope::Tile,
                         _ => return Err(self.unsupported(value)),
                     };
                 }

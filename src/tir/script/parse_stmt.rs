@@ -72,9 +72,10 @@ impl Parser<'_> {
                 (Py::Name(name), Some(value)) => self.scalar(name, &a.annotation, value),
                 _ => Err(self.unsupported(stmt)),
             },
-            PyStmt::Expr(e) => match self.directive(&e.value)? {
-                true => Ok(None),
-                false => plain(Stmt::nop()),
+            PyStmt::Expr(e) => match self.tile(&e.value)? {
+                Some(tile) => plain(Stmt::Tile(tile)),
+                None if self.directive(&e.value)? => Ok(None),
+                None => plain(Stmt::nop()),
             },
             PyStmt::Pass(_) => plain(Stmt::nop()),
             _ => Err(self.unsupported(stmt)),

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use super::names::{Names, identifier};
 use crate::arith::Analyzer;
+use crate::tile::{Rows, Tile};
 use crate::{
     Block, BlockIter, Buffer, DType, Expr, ExprKind, For, ForKind, IterKind, Param, PrimFunc,
     Region, Scope, Stmt, Var, abi,
@@ -170,6 +171,7 @@ impl<'f> Printer<'f> {
             (_, Scope::Global) => (function, ""),
             (_, Scope::Local) => (function, ", scope=\"local\""),
             (_, Scope::Shared) => (function, ", scope=\"shared\""),
+            (_, Scope::Tile) => (function, ", scope=\"tile\""),
         };
         let dtype = match data.dtype {
             DType::F32 => String::new(),
@@ -210,6 +212,7 @@ impl<'f> Printer<'f> {
                 self.allocation("alloc_buffer", *buffer);
                 self.stmt(body);
             }
+            Stmt::Tile(tile) => self.tile(tile),
             Stmt::Seq(list) => {
                 let mut list = list.iter().filter(|s| !is_nop(s)).peekable();
                 if list.peek().is_none() {
@@ -218,6 +221,28 @@ impl<'f> Printer<'f> {
                 list.for_each(|s| self.stmt(s));
             }
         }
+    }
+
+    fn tile(&mut self, tile: &Tile) {
+        let rows = |r: &Rows| {
+            let (buffer, first, stride) =
+                (self.buffer(r.buffer), self.expr(&r.first), self.expr(&r.stride));
+            format!("{buffer}[{first}], {stride}")
+        };
+        let line = match tile {
+            Tile::Zero { tile } => format!("T.tile_zero({})", self.buffer(*tile)),
+            Tile::Load { tile, from } => {
+                format!("T.tile_load({}, {})", self.buffer(*tile), rows(from))
+            }
+            Tile::Store { tile, to } => {
+                format!("T.tile_store({}, {})", self.buffer(*tile), rows(to))
+            }
+            Tile::DotBf16 { sum, a, b } => {
+                let names = [sum, a, b].map(|buffer| self.buffer(*buffer));
+                format!("T.tile_dot_bf16({})", names.join(", "))
+            }
+        };
+        self.line(&line);
     }
 
     fn for_loop(&mut self, l: &For) {

@@ -10,6 +10,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use reflex_tir::intrinsics::{TILE_DOT_BF16, TILE_LOAD, TILE_STORE, TILE_ZERO};
 use reflex_tir::schedule::{Refused, Schedule};
 use reflex_tir::script::{parse, print};
 use reflex_tir::verify::{Form, verify};
@@ -53,6 +54,7 @@ impl<'a> Operands<'a> {
             "global" => Scope::Global,
             "local" => Scope::Local,
             "shared" => Scope::Shared,
+            "tile" => Scope::Tile,
             other => panic!("unknown scope `{other}`"),
         }
     }
@@ -102,6 +104,12 @@ fn run(name: &str, o: &mut Operands<'_>) -> Result<(), Refused> {
         "bind" => {
             let (at, axis) = (o.one_loop()?, o.word());
             o.schedule.bind(at, axis)?;
+        }
+        "tensorize" => {
+            let (at, wanted) = (o.one_loop()?, o.word());
+            let all = [&*TILE_ZERO, &*TILE_LOAD, &*TILE_STORE, &*TILE_DOT_BF16];
+            let intrinsic = all.into_iter().find(|i| i.name == wanted).expect("an intrinsic");
+            o.schedule.tensorize(at, intrinsic)?;
         }
         "partition" => {
             let (at, multiple) = (o.one_loop()?, o.number());

@@ -159,3 +159,54 @@ pub fn assert_same(before: &PrimFunc, after: &PrimFunc, args: &[Arg], what: &dyn
         .unwrap_or_else(|e| panic!("after: {e}\n{}\n{}", what(), script::print(after)));
     assert!(a == b, "results differ\n{}\n{}", what(), script::print(after));
 }
+
+/// Bits that follow from a seed (xorshift): more of them than a case has bytes.
+pub struct Bits(u64);
+
+impl Bits {
+    /// Any seed.
+    pub fn new(seed: u64) -> Bits {
+        Bits(seed | 1)
+    }
+
+    pub fn word(&mut self) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) as u32
+    }
+
+    pub fn within(&mut self, first: u32, last: u32) -> u32 {
+        first + self.word() % (last - first + 1)
+    }
+
+    /// A bfloat16: any bits, a small exponent, a large one, or a special value.
+    pub fn half(&mut self) -> u32 {
+        const SPECIAL: [u32; 9] =
+            [0, 0x8000, 0x3f80, 0x7f80, 0xff80, 0x7fc0, 0x0080, 0x8080, 0x7f7f];
+        let (bits, kind) = (self.word() >> 16, self.within(0, 5));
+        let exponent = |e: u32| (bits & 0x807f) | e << 7;
+        match kind {
+            0 => bits,
+            1 => exponent(self.within(0, 3)),
+            2 => exponent(self.within(40, 86)),
+            3 => exponent(self.within(189, 255)),
+            4 => SPECIAL[self.within(0, 8) as usize],
+            _ => exponent(self.within(120, 134)),
+        }
+    }
+
+    /// A sum near the products, near the end of the normal numbers, or anything.
+    pub fn sum(&mut self) -> u32 {
+        const SPECIAL: [u32; 4] = [0, 0x7f80_0000, 0x7f7f_ffff, 0x7fc0_0000];
+        let bits = self.word();
+        let (sign, rest) = (bits & 0x8000_0000, bits & 0x807f_ffff);
+        match self.within(0, 4) {
+            0 => bits,
+            1 => sign | self.within(0x0080_0000 - 2, 0x0080_0000 + 2),
+            2 => rest | self.within(0, 3) << 23,
+            3 => sign | SPECIAL[self.within(0, 3) as usize],
+            _ => rest | self.within(110, 150) << 23,
+        }
+    }
+}

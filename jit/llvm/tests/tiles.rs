@@ -1,0 +1,183 @@
+//! Matrix registers: the machine code gives the evaluator's bits, on CPUs that have the unit and
+//! elsewhere by emulation, and leaves the unit as it was.
+
+#[path = "../../../tests/common/amx.rs"]
+mod amx;
+mod common;
+
+use common::{Kernel, assert_same};
+use reflex_tir::codegen::{OptLevel, Target};
+use reflex_tir::eval::scalar::dot_tile;
+use reflex_tir::eval::{Arg, Tensor, eval};
+use reflex_tir::level::Level;
+use reflex_tir::script::parse;
+
+#[path = "../../../src/tir/tests/common/mod.rs"]
+mod tir;
+use tir::{Bits, property};
+
+/// A CPU with the unit: this one, or one whose other instructions this one has.
+fn target() -> Option<Target> {
+    let mut host = Target::host();
+    if host.has_tiles_bf16() {
+        return Some(host);
+    }
+    if !Level::V4.is_of_this_cpu() {
+        eprintln!("skipped: this CPU has no AVX-512");
+        return None;
+    }
+    amx::install();
+    for feature in ["avx512bf16", "amx-tile", "amx-bf16"] {
+        host.features.insert(feature.to_owned());
+    }
+    Some(host)
+}
+
+/// `y += a b`, rows of `y` at a distance: both as registers of these extents.
+fn product(rows: usize, words: usize, columns: usize, pitch: usize) -> String {
+    format!(
+        r#"
+@T.prim_func(s_tir=True)
+def product(a: T.Buffer(({rows}, {pitch}), "uint32"), b: T.Buffer(({words}, {pitch}), "uint32"), y: T.Buffer(({rows}, {pitch}), "float32")):
+    for part in T.parallel(1):
+        c = T.alloc_buffer(({rows}, {columns}), scope="tile")
+        x = T.alloc_buffer(({rows}, {words}), "uint32", scope="tile")
+        w = T.alloc_buffer(({words}, {columns}), "uint32", scope="tile")
+        T.tile_zero(c)
+        for twice in range(2):
+            T.tile_load(x, a[part, 0], {pitch})
+            T.tile_load(w, b[0, part], {pitch})
+            T.tile_dot_bf16(c, x, w)
+        T.tile_store(c, y[0, 0], {pitch})
+"#
+    )
+}
+
+fn words(shape: [usize; 2], bits: &mut Bits) -> Arg {
+    let mut tensor = Tensor::zeros(reflex_tir::DType::U32, &shape.map(|n| n as i64));
+    let word = |bits: &mut Bits| bits.half() | bits.half() << 16;
+    tensor.bytes = (0..tensor.len()).flat_map(|_| word(bits).to_le_bytes()).collect();
+    Arg::Tensor(tensor)
+}
+
+#[test]
+fn machine_code_gives_the_evaluators_bits() {
+    let Some(target) = target() else { return };
+    property(12, |u| {
+        let mut side = || u.int_in_range(1..=16_usize);
+        let (rows, depth, columns) = (side()?, side()?, side()?);
+        let pitch = depth.max(columns) + u.int_in_range(0..=5_usize)?;
+        let func = parse(&product(rows, depth, columns, pitch)).unwrap();
+        let bits = &mut Bits::new(u.arbitrary()?);
+        let y = Arg::Tensor(Tensor::zeros(reflex_tir::DType::F32, &[rows as i64, pitch as i64]));
+        let args = [words([rows, pitch], bits), words([depth, pitch], bits), y];
+        let mut want = args.to_vec();
+        eval(&func, &mut want).unwrap();
+        for opt in [OptLevel::O0, OptLevel::O3] {
+            let kernel = Kernel::for_target(&func, opt, &target);
+            for name in ["ldtilecfg", "tilezero", "tileloadd", "tdpbf16ps", "tilestored"] {
+                assert!(kernel.asm().contains(name), "{name}: {}", kernel.asm());
+            }
+            let mut got = args.to_vec();
+            kernel.run(&mut got).unwrap();
+            assert_same(&func, &format!("{opt:?}"), &want, &got);
+            // Released: the configuration is the initial one.
+            let unit = amx::unit();
+            assert!(!unit.configured && unit.tiles == [[[0; 64]; 16]; 8]);
+        }
+        Ok(())
+    });
+    if !Target::host().has_tiles_bf16() {
+        assert!(amx::unit().count > 100, "nothing was emulated");
+    }
+}
+
+/// One element: its sum before, pairs, and the sum after.
+type Case = (u32, &'static [(u32, u32)], u32);
+
+#[test]
+fn sums_are_added_as_the_manual_says() {
+    const ONE: u32 = 0x3f80;
+    let cases: [Case; 7] = [
+        // Lower and upper halves are two sums: 2^24 and 1, which 2^24 swallows.
+        (0, &[(0x4b80 | ONE << 16, ONE | ONE << 16)], 0x4b80_0000),
+        // 1 + 1 in the lower halves, then 2^24 from the upper ones: 2^24 + 2.
+        (0, &[(ONE, ONE), (ONE | 0x4b80 << 16, ONE | ONE << 16)], 0x4b80_0001),
+        // The sum before comes last: 2^24 + (1 + 1), not (2^24 + 1) + 1.
+        (0x4b80_0000, &[(ONE | ONE << 16, ONE | ONE << 16)], 0x4b80_0001),
+        // A subnormal sum before counts as zero.
+        (0x807f_ffff, &[(0, 0)], 0x0000_0000),
+        // A subnormal factor is zero: 2^-127 * 2^127.
+        (0, &[(0x0040, 0x7f00)], 0x0000_0000),
+        // 2^-126 - 2^-150 would be rounded to 2^-126 as a subnormal number.
+        (0, &[(0x2000, 0x2000), (0x9a00, 0x1a00)], 0x0000_0000),
+        // Infinity times zero.
+        (0, &[(0x7f80, 0x0000)], 0x7fc0_0000),
+    ];
+    for (n, (before, pairs, after)) in cases.into_iter().enumerate() {
+        let mut unit = amx::unit();
+        let mut configuration = [0; 64];
+        configuration[0] = 1;
+        for (tile, (rows, words)) in [(1, 1), (1, pairs.len()), (pairs.len(), 1)].iter().enumerate()
+        {
+            configuration[16 + 2 * tile] = *words as u8 * 4;
+            configuration[48 + tile] = *rows as u8;
+        }
+        unit.configure(&configuration).unwrap();
+        unit.tiles[0][0][..4].copy_from_slice(&before.to_le_bytes());
+        for (k, (a, b)) in pairs.iter().enumerate() {
+            unit.tiles[1][0][4 * k..][..4].copy_from_slice(&a.to_le_bytes());
+            unit.tiles[2][k][..4].copy_from_slice(&b.to_le_bytes());
+        }
+        unit.dot_bf16(0, 1, 2).unwrap();
+        let emulated = u32::from_le_bytes(unit.tiles[0][0][..4].try_into().unwrap());
+        let meant = dot_tile(f32::from_bits(before), pairs);
+        if f32::from_bits(after).is_nan() {
+            assert!(meant.is_nan() && f32::from_bits(emulated).is_nan(), "case {n}");
+            continue;
+        }
+        assert_eq!((meant.to_bits(), emulated), (after, after), "case {n}: {meant:e}");
+    }
+}
+
+#[test]
+fn the_emulators_rounding_is_the_evaluators() {
+    property(64, |u| {
+        let mut bits = Bits::new(u.arbitrary()?);
+        for _ in 0..2_000 {
+            let (a, b) = (bits.half() << 16, bits.half() << 16);
+            let c = bits.sum();
+            let [a, b, c] = [a, b, c].map(f32::from_bits);
+            let emulated = amx::multiply_add(a, b, c);
+            // One product added to `c` by way of a sum before that is `c`, and nothing else.
+            let meant = {
+                let pairs = [(a.to_bits() >> 16, b.to_bits() >> 16)];
+                dot_tile(c, &pairs)
+            };
+            // That rounds the product first, so only exact ones compare.
+            let exact = f64::from(a) * f64::from(b);
+            let normal = exact == 0.0 || exact.abs() > 1e-37 && exact.abs() < 1e38;
+            let products = !a.is_subnormal() && !b.is_subnormal();
+            if normal && products {
+                let same = emulated.to_bits() == meant.to_bits()
+                    || emulated.is_nan() && meant.is_nan()
+                    || emulated == 0.0 && meant == 0.0;
+                assert!(same, "{a:e} * {b:e} + {c:e}: {emulated:e} and {meant:e}");
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn kernels_with_matrix_registers_are_refused_elsewhere() {
+    let func = parse(&product(4, 4, 4, 4)).unwrap();
+    let error = reflex_llvm::compile(&func, &Level::V4.target(), OptLevel::O0, false).unwrap_err();
+    assert!(error.to_string().contains("AMX-BF16"), "{error}");
+    let nested = product(4, 4, 4, 4).replace("        T.tile_zero(c)\n", "        T.tile_zero(c)\n        z = T.alloc_buffer((4, 4), scope=\"tile\")\n        T.tile_zero(z)\n");
+    let func = parse(&nested).unwrap();
+    let mut target = Level::V4.target();
+    target.features.extend(["avx512bf16", "amx-tile", "amx-bf16"].map(str::to_owned));
+    let error = reflex_llvm::compile(&func, &target, OptLevel::O0, false).unwrap_err();
+    assert!(error.to_string().contains("inside of others' allocation"), "{error}");
+}

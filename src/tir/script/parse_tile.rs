@@ -1,0 +1,59 @@
+//! Statements on matrix registers from text.
+
+use ruff_python_ast::Expr as Py;
+use ruff_text_size::Ranged;
+
+use super::parse::{Name, Parser, Read, path};
+use crate::tile::{Rows, Tile};
+use crate::{Buffer, Expr};
+
+impl Parser<'_> {
+    /// `T.tile_zero(c)`, `T.tile_load(a, x[first], stride)` and the like, if it is one of them.
+    pub fn tile(&mut self, e: &Py) -> Read<Option<Tile>> {
+        let Py::Call(call) = e else { return Ok(None) };
+        let function = path(&call.func).unwrap_or_default();
+        let Some(name) = function.strip_prefix("T.tile_") else { return Ok(None) };
+        Ok(Some(match (name, &call.arguments.args[..]) {
+            ("zero", [tile]) => Tile::Zero { tile: self.named_buffer(tile)? },
+            ("load", [tile, first, stride]) => {
+                Tile::Load { tile: self.named_buffer(tile)?, from: self.rows(first, stride)? }
+            }
+            ("store", [tile, first, stride]) => {
+                Tile::Store { tile: self.named_buffer(tile)?, to: self.rows(first, stride)? }
+            }
+            ("dot_bf16", [sum, a, b]) => Tile::DotBf16 {
+                sum: self.named_buffer(sum)?,
+                a: self.named_buffer(a)?,
+                b: self.named_buffer(b)?,
+            },
+            _ => return Err(self.unsupported(call)),
+        }))
+    }
+
+    fn named_buffer(&mut self, e: &Py) -> Read<Buffer> {
+        match e {
+            Py::Name(name) => match self.lookup(&name.id) {
+                Some(Name::Buffer(buffer)) => Ok(buffer),
+                _ => Err(self.refuse(e.start(), format!("buffer `{}` is not defined", name.id))),
+            },
+            _ => Err(self.unsupported(e)),
+        }
+    }
+
+    fn rows(&mut self, first: &Py, stride: &Py) -> Read<Rows> {
+        let Py::Subscript(element) = first else { return Err(self.unsupported(first)) };
+        let (buffer, indices) = self.element(element)?;
+        let first = self.position(buffer, indices);
+        Ok(Rows { buffer, first, stride: self.index(stride)? })
+    }
+
+    /// Row-major position of an element.
+    fn position(&self, buffer: Buffer, indices: Vec<Expr>) -> Expr {
+        let shape = &self.func.buffers[buffer].shape;
+        if indices.len() == 1 && shape.len() != 1 {
+            return indices.into_iter().next().unwrap_or_else(|| Expr::i64(0));
+        }
+        let terms = shape.iter().zip(indices);
+        terms.fold(Expr::i64(0), |at, (n, i)| at * n.clone() + i)
+    }
+}

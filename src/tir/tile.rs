@@ -1,0 +1,117 @@
+//! Statements on matrix registers: the tile unit of a CPU (Intel AMX).
+//!
+//! A matrix register is a buffer of [`Scope::Tile`](crate::Scope::Tile): up to 16 rows of up to 16
+//! words, allocated by nests of [`Stmt::Allocate`](crate::Stmt::Allocate) with nothing between
+//! them, at most [`REGISTERS`] at once. Code generation configures the unit where the outermost is
+//! allocated and releases it at the end, so kernels leave it as they found it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Buffer, Expr};
+
+/// Matrix registers of the unit.
+pub const REGISTERS: usize = 8;
+/// The most rows of a matrix register, and the most words in a row.
+pub const SIDE: i64 = 16;
+
+/// Rows of words in memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Rows {
+    /// The buffer.
+    pub buffer: Buffer,
+    /// Row-major position of the first element.
+    pub first: Expr,
+    /// Elements from the beginning of a row to that of the next.
+    pub stride: Expr,
+}
+
+/// What is done with matrix registers.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Tile {
+    /// `tile[i, j] = 0`
+    Zero {
+        /// The register.
+        tile: Buffer,
+    },
+    /// `tile[i, j] = from[i, j]`
+    Load {
+        /// The register.
+        tile: Buffer,
+        /// Where from.
+        from: Rows,
+    },
+    /// `to[i, j] = tile[i, j]`
+    Store {
+        /// The register.
+        tile: Buffer,
+        /// Where to.
+        to: Rows,
+    },
+    /// Adds products of bfloat16, which `a` holds in pairs along its rows and `b` down its columns,
+    /// to the float32 `sum`: what `tdpbf16ps` computes. Per element those of the lower halves are
+    /// added in order, from zero, by fused multiply-adds, those of the upper halves too, then both
+    /// sums, then that to `sum`; subnormal operands count as zero, subnormal results are zero.
+    DotBf16 {
+        /// `[rows, columns]` of float32.
+        sum: Buffer,
+        /// `[rows, words]` of uint32.
+        a: Buffer,
+        /// `[words, columns]` of uint32.
+        b: Buffer,
+    },
+}
+
+impl Tile {
+    /// The registers.
+    pub fn tiles(&self) -> Vec<Buffer> {
+        match self {
+            Tile::Zero { tile } | Tile::Load { tile, .. } | Tile::Store { tile, .. } => vec![*tile],
+            Tile::DotBf16 { sum, a, b } => vec![*sum, *a, *b],
+        }
+    }
+
+    /// The rows in memory, if it touches any.
+    pub fn rows(&self) -> Option<&Rows> {
+        match self {
+            Tile::Load { from: rows, .. } | Tile::Store { to: rows, .. } => Some(rows),
+            Tile::Zero { .. } | Tile::DotBf16 { .. } => None,
+        }
+    }
+
+    /// The buffer it writes.
+    pub fn written(&self) -> Buffer {
+        match self {
+            Tile::Zero { tile } | Tile::Load { tile, .. } => *tile,
+            Tile::Store { to, .. } => to.buffer,
+            Tile::DotBf16 { sum, .. } => *sum,
+        }
+    }
+
+    /// Every buffer it touches.
+    pub fn buffers(&self) -> Vec<Buffer> {
+        self.tiles().into_iter().chain(self.rows().map(|r| r.buffer)).collect()
+    }
+
+    /// The same on other buffers and with other positions.
+    pub fn map(
+        &self,
+        buffer: &mut dyn FnMut(Buffer) -> Buffer,
+        expr: &mut dyn FnMut(&Expr) -> Expr,
+    ) -> Tile {
+        let mut rows = |r: &Rows, buffer: &mut dyn FnMut(Buffer) -> Buffer| Rows {
+            buffer: buffer(r.buffer),
+            first: expr(&r.first),
+            stride: expr(&r.stride),
+        };
+        match self {
+            Tile::Zero { tile } => Tile::Zero { tile: buffer(*tile) },
+            Tile::Load { tile, from } => {
+                Tile::Load { tile: buffer(*tile), from: rows(from, buffer) }
+            }
+            Tile::Store { tile, to } => Tile::Store { tile: buffer(*tile), to: rows(to, buffer) },
+            Tile::DotBf16 { sum, a, b } => {
+                Tile::DotBf16 { sum: buffer(*sum), a: buffer(*a), b: buffer(*b) }
+            }
+        }
+    }
+}
