@@ -28,7 +28,8 @@ pub enum Precision {
     #[default]
     F32,
     /// Factors of matrix products and of convolutions over all channels are rounded to bfloat16,
-    /// and their products are added in float32 ([`reflex_tir::Intrin::DotBf16`]).
+    /// and their products are added in float32 ([`reflex_tir::Intrin::DotBf16`], or
+    /// [`reflex_tir::tile::Tile::DotBf16`] where the CPU has matrix registers).
     Bf16,
 }
 

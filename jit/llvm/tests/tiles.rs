@@ -92,6 +92,32 @@ fn machine_code_gives_the_evaluators_bits() {
     }
 }
 
+/// The kernel of a model, scheduled for matrix registers: the text test's own result, run.
+#[test]
+fn scheduled_products_give_the_evaluators_bits() {
+    let Some(target) = target() else { return };
+    let file = include_str!("../../../tests/filetests/lower/lower_matmul_tiles.py");
+    let (_, kernel) = file.split_once("# ----\n").unwrap();
+    let func = parse(kernel).unwrap();
+    let mut bits = Bits::new(7);
+    let mut floats = |shape: [i64; 2]| {
+        let count = shape.iter().product::<i64>();
+        let value = |bits: &mut Bits| bits.within(0, 2000) as f32 / 1000.0 - 1.0;
+        let values: Vec<f32> = (0..count).map(|_| value(&mut bits)).collect();
+        Arg::Tensor(Tensor::f32(&shape, &values))
+    };
+    let args = [floats([51, 64]), floats([64, 48]), floats([51, 48])];
+    let mut want = args.to_vec();
+    eval(&func, &mut want).unwrap();
+    for opt in [OptLevel::O0, OptLevel::O3] {
+        let kernel = Kernel::for_target(&func, opt, &target);
+        let mut got = args.to_vec();
+        kernel.run(&mut got).unwrap();
+        assert_same(&func, &format!("{opt:?}"), &want, &got);
+    }
+    assert!(!amx::unit().configured);
+}
+
 /// One element: its sum before, pairs, and the sum after.
 type Case = (u32, &'static [(u32, u32)], u32);
 

@@ -53,7 +53,15 @@ pub fn gemm(
     let (stage, epilogue, splits) = split_panels(nest, stage, epilogue)?;
     let (stage, epilogue) = merged_with(nest, &stage, epilogue.as_ref());
     let kernel = Gemm::new(nest, stage, epilogue, &splits)?;
-    Ok(kernel.nest(nest, threads))
+    if let Some(unit) = kernel.unit(nest) {
+        match kernel.nest(nest, Some(&unit), threads) {
+            Ok(stmt) => return Ok(unit.allocated(&stmt)),
+            Err(why) => {
+                nest.steps.push(format!("{}: no matrix registers: {why}", kernel.stage.name))
+            }
+        }
+    }
+    kernel.nest(nest, None, threads)
 }
 
 /// Both stages without axes of extent 1 and over the same variables.
@@ -227,7 +235,13 @@ impl Gemm {
     }
 
     /// Binds the tile's axes to a row and a column of it.
-    fn at(&self, rows: Option<&Tile>, columns: &Tile, r: &Expr, c: &Expr) -> Vec<(Var, Expr)> {
+    pub(super) fn at(
+        &self,
+        rows: Option<&Tile>,
+        columns: &Tile,
+        r: &Expr,
+        c: &Expr,
+    ) -> Vec<(Var, Expr)> {
         let mut bound = self.columns.bind(columns, c);
         if let (Some(cut), Some(tile)) = (&self.rows, rows) {
             bound.extend(cut.bind(tile, r));
@@ -371,7 +385,7 @@ impl Gemm {
         Stmt::Allocate { buffer: copy, body: Box::new(Stmt::Seq(vec![spill, store])) }
     }
 
-    fn store_from(
+    pub(super) fn store_from(
         &self,
         nest: &mut Nest<'_>,
         rows: Option<&Tile>,

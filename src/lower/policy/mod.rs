@@ -9,7 +9,7 @@
 //! | rule | stages | results |
 //! |---|---|---|
 //! | `tables` | products of tiles or rows with tables of constants | reassociated |
-//! | `gemm` | sums of products with a contiguous factor | exactly the naive ones |
+//! | `gemm` | sums of products with a contiguous factor | exactly the naive ones; reassociated in matrix registers |
 //! | `reduce along rows` | other reductions of contiguous elements | reassociated |
 //! | `reduce across rows` | other reductions | exactly the naive ones |
 //! | `map` | stages without reduction | exactly the naive ones |
@@ -20,7 +20,7 @@
 //!
 //! | computation | stages | rules | file |
 //! |---|---|---|---|
-//! | matrix product | the product; copies of its columns in panels where they are strided | `gemm`, `map` | `steps_matmul`, `steps_panel_parts` |
+//! | matrix product | the product; copies of its columns in panels where they are strided | `gemm`, `map` | `steps_matmul`, `steps_panel_parts`, `steps_matmul_tiles` |
 //! | convolution | windows split by phase, in rows or in blocks; the product; what follows in its store | `map`, `gemm` | `steps_conv` |
 //! | convolution by tiles | two transforms, one product per place | `tables`, `gemm` | `steps_winograd` |
 //! | depthwise convolution | padding; products of vectors by vectors or by broadcast weights | `map`, `gemm` | `steps_depthwise` |
@@ -46,6 +46,7 @@ mod rows;
 mod stage;
 mod steps;
 mod tables;
+mod tiles;
 mod tiling;
 mod winograd;
 

@@ -4,10 +4,11 @@ use reflex_tir::codegen::Target;
 use reflex_tir::{ForKind, Intrin, Stmt};
 
 use super::cut::{Cut, Tile};
-use super::even_part;
 use super::gemm::Gemm;
 use super::nest::{Nest, Parallel, UNKNOWN_EXTENT};
 use super::stage::Axis;
+use super::tiles::{TILE, Unit};
+use super::{Refusal, even_part};
 
 /// Iterations that threads share well.
 const ENOUGH_TASKS: i64 = 8;
@@ -21,9 +22,17 @@ enum Level {
 }
 
 impl Gemm {
-    /// The nest over all tiles.
-    pub(super) fn nest(&self, nest: &mut Nest<'_>, threads: Parallel) -> Stmt {
-        let (height, vectors) = self.tile_size();
+    /// The nest over all tiles, in matrix registers where there is a unit for it.
+    pub(super) fn nest(
+        &self,
+        nest: &mut Nest<'_>,
+        unit: Option<&Unit>,
+        threads: Parallel,
+    ) -> Result<Stmt, Refusal> {
+        let (height, vectors) = match unit {
+            Some(_) => (TILE, TILE / self.lanes),
+            None => self.tile_size(),
+        };
         let axes = [&self.stage.spatial[..], &self.stage.reduce].concat();
         let shared = match threads {
             Parallel::Yes if nest.parallel_for(&axes, 1) == Parallel::Yes => {
@@ -32,7 +41,7 @@ impl Gemm {
             _ => None,
         };
         let columns_first = self.columns_first(nest.target);
-        self.note(nest, (height, vectors), shared, columns_first);
+        self.note(nest, (height, vectors), shared, (columns_first, unit));
         let kind = |level| match shared == Some(level) {
             true => ForKind::Parallel,
             false => ForKind::Serial,
@@ -43,16 +52,30 @@ impl Gemm {
         };
         let by_column = kind(Level::Columns);
         let width = self.columns.width().unwrap_or(vectors * self.lanes);
-        if columns_first {
-            return self.columns.tiles(nest, by_column, width, self.lanes, &mut |nest, columns| {
-                let rows = self.row_tiles(nest, &columns, (height, vectors), kind(Level::Rows));
+        let mut failed = None;
+        let mut rows = |nest: &mut Nest<'_>, columns: &Tile| match unit {
+            None => self.row_tiles(nest, columns, (height, vectors), kind(Level::Rows)),
+            Some(unit) => {
+                let rows = self.unit_rows(nest, unit, columns, &kind(Level::Rows));
+                rows.unwrap_or_else(|why| {
+                    failed = Some(why);
+                    Stmt::nop()
+                })
+            }
+        };
+        let stmt = if columns_first {
+            self.columns.tiles(nest, by_column, width, self.lanes, &mut |nest, columns| {
+                let rows = rows(nest, &columns);
                 nest.outer(&self.outer, outer, rows)
-            });
-        }
-        let body = self.columns.tiles(nest, by_column, width, self.lanes, &mut |nest, columns| {
-            self.row_tiles(nest, &columns, (height, vectors), kind(Level::Rows))
-        });
-        nest.outer(&self.outer, outer, body)
+            })
+        } else {
+            let body =
+                self.columns.tiles(nest, by_column, width, self.lanes, &mut |nest, columns| {
+                    rows(nest, &columns)
+                });
+            nest.outer(&self.outer, outer, body)
+        };
+        failed.map_or(Ok(stmt), Err)
     }
 
     /// All rows of a tile of columns. Where that is a panel made for wider vectors, its parts one
@@ -121,7 +144,7 @@ impl Gemm {
         nest: &mut Nest<'_>,
         (height, vectors): (i64, i64),
         shared: Option<Level>,
-        columns_first: bool,
+        (columns_first, unit): (bool, Option<&Unit>),
     ) {
         let names = |axes: &[Axis]| {
             let list: Vec<&str> = axes.iter().map(|a| &nest.func.vars[a.var].name[..]).collect();
@@ -134,6 +157,7 @@ impl Gemm {
             Some(Level::Rows) => "threads share tiles of rows",
         };
         let pairs = match self.op {
+            Intrin::DotBf16 if unit.is_some() => "; bfloat16 pairs in matrix registers",
             Intrin::DotBf16 => "; dot products of bfloat16 pairs",
             _ => "",
         };

@@ -1,7 +1,7 @@
 //! Text in, text out: every file of `tests/filetests/lower` holds a module and what a stage of
 //! the pipeline leaves of it.
 //!
-//! A file is Python to a reader's editor: `# after: STAGE` (and `# precision: bf16`), the module, a line of dashes, and the
+//! A file is Python to a reader's editor: `# after: STAGE` (and `# precision: bf16`, `# amx`), the module, a line of dashes, and the
 //! module after the stage (`bytecode` prints the executable; `schedule` and `lower` print every
 //! kernel, by name; `steps` prints how each was scheduled), or `# error: ...`. The CPU is a fixed one with AVX2. `REFLEX_BLESS=1`
 //! writes the outcomes that were observed.
@@ -22,12 +22,14 @@ use reflex_tir::level::Level;
 
 const DASHES: &str = "# ----\n";
 
-/// A CPU with 32-byte vectors, or one with AVX512_BF16 where that is asked for, whatever machine
-/// the test runs on.
-fn target(precision: Precision) -> Target {
-    if precision == Precision::Bf16 {
+/// A CPU with 32-byte vectors, or one with AVX512_BF16 or matrix registers where that is asked for,
+/// whatever machine the test runs on.
+fn target(precision: Precision, amx: bool) -> Target {
+    if precision == Precision::Bf16 || amx {
         let mut target = Level::V4.target();
         target.features.insert("avx512bf16".to_owned());
+        let more: &[&str] = if amx { &["amx-tile", "amx-bf16"] } else { &[] };
+        target.features.extend(more.iter().map(|f| (*f).to_owned()));
         return target;
     }
     Target {
@@ -67,7 +69,8 @@ fn outcome(input: &str, name: &str) -> String {
         true => Precision::Bf16,
         false => Precision::F32,
     };
-    let options = Options { precision, ..Options::new(target(precision)) };
+    let amx = input.contains("# amx\n");
+    let options = Options { precision, ..Options::new(target(precision, amx)) };
     let run = || -> Result<(), LowerError> {
         let module = run_graph(module, &options, &keep)?;
         let (_, kernels) = run_bytecode(module, &keep)?;

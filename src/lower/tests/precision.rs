@@ -13,7 +13,7 @@ use reflex_lower::pipeline::{Options, Precision, Quiet, run_graph};
 use reflex_lower::policy::schedule_explained;
 use reflex_tir::codegen::Target;
 use reflex_tir::level::Level;
-use reflex_tir::{DType, ExprKind, Intrin, PrimFunc};
+use reflex_tir::{DType, ExprKind, Intrin, PrimFunc, Stmt};
 
 fn dots(func: &PrimFunc) -> usize {
     let mut count = 0;
@@ -108,6 +108,68 @@ fn schedules_keep_every_bit() {
             assert_close(&name, &got, &naive, 0.0);
         }
     }
+}
+
+/// A CPU with matrix registers.
+fn with_tiles() -> Target {
+    let mut target = Level::V4.target();
+    target.features.extend(["avx512bf16", "amx-tile", "amx-bf16"].map(str::to_owned));
+    target
+}
+
+/// Products that fill matrix registers: rows left over, one depth of half a register, columns in
+/// several panels, windows, images in which rows are pixels.
+fn large() -> impl Iterator<Item = Case> {
+    let extents = [(1, 37, 64, 70), (2, 40, 48, 32), (1, 64, 96, 33), (3, 16, 80, 48)];
+    let matmuls = extents.into_iter().map(|(batch, m, k, n)| Case {
+        name: format!("matmul {batch}x{m}x{k}x{n}"),
+        op: Op::MatMul,
+        args: vec![noise(&[batch, m, k], 1), noise(&[batch, k, n], 2)],
+    });
+    let packed = [(37, 64, 70), (80, 32, 40)].into_iter().map(|(m, k, n)| Case {
+        name: format!("matmul {m}x{k}x{n}"),
+        op: Op::MatMul,
+        args: vec![noise(&[m, k], 3), noise(&[k, n], 4)],
+    });
+    matmuls.chain(packed)
+}
+
+#[test]
+fn matrix_registers_reassociate_sums_and_no_more() {
+    let mut tiles = 0;
+    let both = large().map(|c| (c, true)).chain(large().map(|c| (c, false)));
+    for (case, packed) in both.chain(products()) {
+        let (kernel, inputs) = rounded(&case, packed);
+        let scheduled = schedule_explained(&kernel.func, &with_tiles());
+        let before = tiles;
+        scheduled.func.body.visit(&mut |s| tiles += usize::from(matches!(s, Stmt::Tile(_))));
+        // Rows of columns that are no multiple of a register's need the filling of panels.
+        let (weights, columns) = (case.args[1].shape(), case.args[1].shape().last());
+        let panels = packed && weights.len() == 2;
+        if large().any(|c| c.name == case.name) && (panels || columns.is_some_and(|n| n % 16 == 0))
+        {
+            let used = scheduled.to_string().contains("pairs in matrix registers");
+            assert!(used, "{} {packed}: {scheduled}", case.name);
+        }
+        if tiles == before {
+            continue;
+        }
+        let want = case.expected();
+        let naive = run(&kernel.func, &inputs, &want);
+        let got = run(&scheduled.func, &inputs, &want);
+        let sizes = Case {
+            name: case.name.clone(),
+            op: case.op.clone(),
+            args: case.args.iter().map(sizes).collect(),
+        };
+        let (got, naive, size) = (floats(&got[0]), floats(&naive[0]), floats(&sizes.expected()[0]));
+        for (n, ((got, want), size)) in got.iter().zip(naive).zip(size).enumerate() {
+            // As many roundings as factors, of sums that are no larger.
+            let near = (got - want).abs() <= size * 1e-5;
+            assert!(near, "{} {packed} [{n}]: {got} for {want}: {scheduled}", case.name);
+        }
+    }
+    assert!(tiles > 100, "{tiles}");
 }
 
 #[test]

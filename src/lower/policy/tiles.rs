@@ -1,0 +1,313 @@
+//! Products of bfloat16 pairs in the CPU's matrix registers: 16 rows by 16 columns each, two by two
+//! of them, over the whole depth.
+//!
+//! ```text
+//! registers sums[2][2], rows[2], columns[2]      around everything that threads do not share
+//! for column tile (32)
+//!   for row tile (32), then one of 16
+//!     sums = 0
+//!     for depth (16 pairs): load rows, columns; sums[r][c] += rows[r] * columns[c]
+//!     tile = sums; out = epilogue(tile)
+//!   rows left over (less than 16): the vectors of the macro-kernel
+//! ```
+//! The registers add in another order than the naive nest
+//! ([`Tile::DotBf16`](reflex_tir::tile::Tile::DotBf16)): results are those of the stage reassociated.
+//! What a row's result is depends on whether the row is one of whole sixteens, so extents that are
+//! known only when the kernel runs give the same results as known ones. Loops over scalars are
+//! written first; the primitive `tensorize` makes them the unit's instructions.
+
+use std::collections::BTreeMap;
+
+use reflex_tir::intrinsics::{Intrinsic, TILE_DOT_BF16, TILE_LOAD, TILE_STORE, TILE_ZERO};
+use reflex_tir::schedule::Schedule;
+use reflex_tir::tile::{Rows, SIDE};
+use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Intrin, PrimFunc, Scope, Stmt, Var};
+
+use super::Refusal;
+use super::affine::linear;
+use super::cut::{Bound, Cut, Tile};
+use super::gemm::{Gemm, bind};
+use super::nest::{Nest, UNKNOWN_EXTENT};
+use super::stage::Axis;
+
+/// Products of pairs below which configuring the unit, some 80 ns, is not worth it.
+const MIN_PRODUCTS: i64 = 1 << 15;
+/// Registers of sums on each side.
+const BLOCK: i64 = 2;
+/// Rows or columns of a whole tile.
+pub const TILE: i64 = BLOCK * SIDE;
+
+/// How a product goes through matrix registers.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    /// `BLOCK` by `BLOCK`.
+    sums: Vec<Buffer>,
+    rows: Vec<Buffer>,
+    columns: Vec<Buffer>,
+    /// The axis that the registers sum over: `step` pairs at a time.
+    depth: Axis,
+    step: i64,
+    /// Elements between rows of each factor.
+    row_stride: Expr,
+    column_stride: Expr,
+}
+
+impl Gemm {
+    /// The unit for this product, where the CPU has it and the product suits it.
+    pub(super) fn unit(&self, nest: &mut Nest<'_>) -> Option<Unit> {
+        let suits = self.op == Intrin::DotBf16
+            && nest.target.has_tiles_bf16()
+            && !self.both
+            && !self.spread
+            && self.lanes == SIDE;
+        let Some(Cut::Plain(rows)) = self.rows.as_ref().filter(|_| suits) else { return None };
+        let whole = match &self.columns {
+            Cut::Plain(axis) => axis.extent.as_int().is_some_and(|n| n % SIDE == 0),
+            Cut::Panels { width, .. } => width % SIDE == 0,
+            Cut::Blocks { width, .. } => *width == SIDE,
+        };
+        let some = |a: &Axis| a.extent.as_int().unwrap_or(UNKNOWN_EXTENT);
+        let axes = self.stage.spatial.iter().chain(&self.stage.reduce);
+        let products = axes.map(some).fold(1, i64::saturating_mul);
+        if !whole || some(rows) < SIDE || products < MIN_PRODUCTS {
+            return None;
+        }
+        let step = |a: &Axis| {
+            let extent = a.extent.as_int()?;
+            [SIDE, SIDE / 2].into_iter().find(|step| extent % step == 0)
+        };
+        let (depth, step, row_stride, column_stride) =
+            self.stage.reduce.iter().rev().find_map(|a| {
+                let of_row = coefficients(&nest.func, &self.row, &[a.var, rows.var])?;
+                let of_column = coefficients(&nest.func, &self.column, &[a.var])?;
+                let side_by_side = of_row[0].as_int() == Some(1);
+                let step = step(a).filter(|_| side_by_side)?;
+                Some((a.clone(), step, of_row[1].clone(), of_column[0].clone()))
+            })?;
+        let mut register = |name: &str, dtype, shape: [i64; 2]| {
+            let shape = shape.map(Expr::i64).to_vec();
+            nest.func.new_buffer(name, dtype, shape, Scope::Tile)
+        };
+        let mut several = |name, count, dtype, shape| -> Vec<Buffer> {
+            (0..count).map(|_| register(name, dtype, shape)).collect()
+        };
+        Some(Unit {
+            sums: several("sum", BLOCK * BLOCK, DType::F32, [SIDE, SIDE]),
+            rows: several("row", BLOCK, DType::U32, [SIDE, step]),
+            columns: several("column", BLOCK, DType::U32, [step, SIDE]),
+            depth,
+            step,
+            row_stride,
+            column_stride,
+        })
+    }
+
+    /// All rows of a tile of columns.
+    pub(super) fn unit_rows(
+        &self,
+        nest: &mut Nest<'_>,
+        unit: &Unit,
+        columns: &Tile,
+        kind: &ForKind,
+    ) -> Result<Stmt, Refusal> {
+        let Some(Cut::Plain(rows)) = &self.rows else { return Err(Refusal::NotAffine) };
+        let mut failed = None;
+        let main = columns.parts(nest, TILE.min(columns.width), &mut |nest, part| {
+            self.whole_rows(nest, unit, rows, &part, kind).unwrap_or_else(|why| {
+                failed = Some(why);
+                Stmt::nop()
+            })
+        });
+        let rest = columns.parts(nest, TILE.min(columns.width), &mut |nest, part| {
+            self.left_rows(nest, rows, &part)
+        });
+        failed.map_or(Ok(Stmt::Seq(vec![main, rest])), Err)
+    }
+
+    /// The rows of whole registers.
+    fn whole_rows(
+        &self,
+        nest: &mut Nest<'_>,
+        unit: &Unit,
+        rows: &Axis,
+        columns: &Tile,
+        kind: &ForKind,
+    ) -> Result<Stmt, Refusal> {
+        let tile =
+            |place: Expr, width| Tile { place, first: Expr::i64(0), width, bound: Bound::Full };
+        let mut failed = None;
+        let whole = rows.extent.clone().floordiv(TILE);
+        let main = nest.repeat(kind.clone(), "t", whole.clone(), |nest, t| {
+            self.unit_tile(nest, unit, &tile(t * TILE, TILE), columns).unwrap_or_else(|why| {
+                failed = Some(why);
+                Stmt::nop()
+            })
+        });
+        if let Some(why) = failed {
+            return Err(why);
+        }
+        let some = rows.extent.clone().floormod(TILE).ge(SIDE);
+        if some.as_int() == Some(0) {
+            return Ok(main);
+        }
+        let half = self.unit_tile(nest, unit, &tile(whole * TILE, SIDE), columns)?;
+        let half = match some.as_int() {
+            Some(_) => half,
+            None => Stmt::If { cond: some, then: Box::new(half), otherwise: None },
+        };
+        Ok(Stmt::Seq(vec![main, half]))
+    }
+
+    /// The rows that fill no register, by vectors.
+    fn left_rows(&self, nest: &mut Nest<'_>, rows: &Axis, columns: &Tile) -> Stmt {
+        let first = rows.extent.clone().floordiv(SIDE) * SIDE;
+        let left = rows.extent.clone().floormod(SIDE);
+        let vectors = (columns.width + self.lanes - 1) / self.lanes;
+        let most = (self.registers / vectors).min(SIDE);
+        let tile =
+            |place: Expr, width| Tile { place, first: Expr::i64(0), width, bound: Bound::Full };
+        if let Some(left) = left.as_int() {
+            let firsts = (0..left).step_by(most as usize);
+            let parts = firsts.map(|at| {
+                let rows = tile(first.clone() + at, most.min(left - at));
+                self.tile(nest, Some(&rows), columns)
+            });
+            return Stmt::Seq(parts.collect());
+        }
+        let few = 4;
+        let fours = nest.repeat(ForKind::Serial, "t", left.clone().floordiv(few), |nest, t| {
+            let rows = tile(first.clone() + t * few, few);
+            self.tile(nest, Some(&rows), columns)
+        });
+        let done = first + left.clone().floordiv(few) * few;
+        let singles = nest.repeat(ForKind::Serial, "t", left.floormod(few), |nest, t| {
+            let rows = tile(done.clone() + t, 1);
+            self.tile(nest, Some(&rows), columns)
+        });
+        Stmt::Seq(vec![fours, singles])
+    }
+
+    /// One or two registers of rows by one or two of columns.
+    fn unit_tile(
+        &self,
+        nest: &mut Nest<'_>,
+        unit: &Unit,
+        rows: &Tile,
+        columns: &Tile,
+    ) -> Result<Stmt, Refusal> {
+        let mut loops: Vec<(Var, &'static Intrinsic)> = vec![];
+        let mut plain = |nest: &mut Nest<'_>, of: &'static Intrinsic, operands: &[Rows]| {
+            let (stmt, var) = of.loops(&mut nest.func, operands);
+            loops.push((var, of));
+            stmt
+        };
+        let (height, width) = (rows.width / SIDE, columns.width / SIDE);
+        let sum = |r: i64, c: i64| register(unit.sums[(r * BLOCK + c) as usize]);
+        let all = (0..height).flat_map(|r| (0..width).map(move |c| (r, c)));
+        let start: Vec<Stmt> =
+            all.clone().map(|(r, c)| plain(nest, &TILE_ZERO, &[sum(r, c)])).collect();
+
+        let steps = unit.depth.extent.clone().floordiv(unit.step);
+        let step = nest.var("step");
+        let at = |e: &Expr, r: i64, c: i64| {
+            let mut bound = self.at(Some(rows), columns, &(r * SIDE).into(), &(c * SIDE).into());
+            bound.push((unit.depth.var, Expr::from(step) * unit.step));
+            bind(e, &bound)
+        };
+        let mut body = vec![];
+        for r in 0..height {
+            let from = in_memory(&nest.func, &at(&self.row, r, 0), &unit.row_stride)?;
+            body.push(plain(nest, &TILE_LOAD, &[register(unit.rows[r as usize]), from]));
+        }
+        for c in 0..width {
+            let from = in_memory(&nest.func, &at(&self.column, 0, c), &unit.column_stride)?;
+            body.push(plain(nest, &TILE_LOAD, &[register(unit.columns[c as usize]), from]));
+        }
+        for (r, c) in all.clone() {
+            let factors = [unit.rows[r as usize], unit.columns[c as usize]].map(register);
+            body.push(plain(nest, &TILE_DOT_BF16, &[&[sum(r, c)], &factors[..]].concat()));
+        }
+        let body = Stmt::serial(step, steps, Stmt::Seq(body));
+        let others = self.stage.reduce.iter().rev().filter(|a| a.var != unit.depth.var);
+        let body = others.fold(body, |s, a| Stmt::serial(a.var, a.extent.clone(), s));
+
+        let copy = nest.local("tile", DType::F32, &[rows.width * columns.width]);
+        let spill: Vec<Stmt> = all
+            .map(|(r, c)| {
+                let first = (r * SIDE * columns.width + c * SIDE).into();
+                let to = Rows { buffer: copy, first, stride: columns.width.into() };
+                plain(nest, &TILE_STORE, &[sum(r, c), to])
+            })
+            .collect();
+        let compute = Stmt::Seq(vec![Stmt::Seq(start), body, Stmt::Seq(spill)]);
+        let compute = self.tensorized(nest, compute, &loops)?;
+        let store = self.store_from(nest, Some(rows), columns, copy, ForKind::Serial);
+        Ok(Stmt::Allocate { buffer: copy, body: Box::new(Stmt::Seq(vec![compute, store])) })
+    }
+
+    /// `stmt` with its loops as the instructions that they are.
+    fn tensorized(
+        &self,
+        nest: &mut Nest<'_>,
+        stmt: Stmt,
+        loops: &[(Var, &'static Intrinsic)],
+    ) -> Result<Stmt, Refusal> {
+        let mut func = std::mem::replace(&mut nest.func, PrimFunc::new(""));
+        func.body = stmt;
+        let mut s = Schedule::new(func);
+        let done = loops.iter().try_for_each(|(var, of)| s.tensorize(*var, of));
+        nest.func = s.into_func();
+        let stmt = std::mem::replace(&mut nest.func.body, Stmt::nop());
+        let name = &self.stage.name;
+        if let Err(refused) = done {
+            nest.steps.push(format!("{name}: {refused}"));
+            return Err(Refusal::Primitive(refused.primitive));
+        }
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        loops.iter().for_each(|(_, of)| *counts.entry(of.name).or_default() += 1);
+        let counts: Vec<String> = counts.iter().map(|(of, n)| format!("{n} {of}")).collect();
+        nest.steps.push(format!("{name}: tensorize -> {}", counts.join(", ")));
+        Ok(stmt)
+    }
+}
+
+impl Unit {
+    /// `stmt` with the registers allocated around whatever threads do not share.
+    pub(super) fn allocated(&self, stmt: &Stmt) -> Stmt {
+        let (mut shared, mut used) = (false, false);
+        stmt.visit(&mut |s| {
+            shared |= matches!(s, Stmt::For(l) if l.kind == ForKind::Parallel);
+            used |= matches!(s, Stmt::Tile(_));
+        });
+        match (used, shared) {
+            (false, _) => stmt.clone(),
+            (true, true) => stmt.map_children(&mut |s| self.allocated(s)),
+            (true, false) => {
+                let all = self.sums.iter().chain(&self.rows).chain(&self.columns);
+                all.rev().fold(stmt.clone(), |body, buffer| Stmt::Allocate {
+                    buffer: *buffer,
+                    body: Box::new(body),
+                })
+            }
+        }
+    }
+}
+
+/// A whole register as an operand.
+fn register(buffer: Buffer) -> Rows {
+    Rows { buffer, first: Expr::i64(0), stride: Expr::i64(SIDE) }
+}
+
+/// Rows that begin at an element.
+fn in_memory(func: &PrimFunc, first: &Expr, stride: &Expr) -> Result<Rows, Refusal> {
+    let ExprKind::Load { buffer, indices, .. } = first.kind() else {
+        return Err(Refusal::NotContiguous);
+    };
+    let first = linear(func, *buffer, indices, &[]).ok_or(Refusal::NotAffine)?.rest;
+    Ok(Rows { buffer: *buffer, first, stride: stride.clone() })
+}
+
+fn coefficients(func: &PrimFunc, e: &Expr, vars: &[Var]) -> Option<Vec<Expr>> {
+    let ExprKind::Load { buffer, indices, .. } = e.kind() else { return None };
+    Some(linear(func, *buffer, indices, vars)?.coefficients)
+}

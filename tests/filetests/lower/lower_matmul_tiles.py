@@ -1,0 +1,143 @@
+# after: lower
+# precision: bf16
+# amx
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((51, 64), dtype="float32"), w: R.Tensor((64, 48), dtype="float32")) -> R.Tensor((51, 48), dtype="float32"):
+        h: R.Tensor((51, 48), dtype="float32") = R.matmul(x, w)
+        y: R.Tensor((51, 48), dtype="float32") = R.nn.relu(h)
+        return y
+# ----
+# from tvm.script import tirx as T
+
+@T.prim_func(s_tir=True)
+def fused_mat_mul_max(t0: T.Buffer((T.int64(51), T.int64(64)), "float32"), t1: T.Buffer((T.int64(64), T.int64(48)), "float32"), t5: T.Buffer((T.int64(51), T.int64(48)), "float32")):
+    t4 = T.alloc_buffer((T.int64(32), T.int64(48)), "uint32")
+    t3 = T.alloc_buffer((T.int64(51), T.int64(32)), "uint32")
+    for m_0 in range(T.int64(102)):
+        for m_1 in T.vectorized(T.int64(16)):
+            t3[m_0 * T.int64(16) + m_1] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[m_0 * T.int64(32) + m_1 * T.int64(2)]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[m_0 * T.int64(32) + m_1 * T.int64(2) + T.int64(1)]))) << T.uint32(16)
+    for i0, i1_0 in T.grid(T.int64(32), T.int64(3)):
+        for i1_1 in T.vectorized(T.int64(16)):
+            t4[i0, i1_0 * T.int64(16) + i1_1] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[i0 * T.int64(2), i1_0 * T.int64(16) + i1_1]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[i0 * T.int64(2) + T.int64(1), i1_0 * T.int64(16) + i1_1]))) << T.uint32(16)
+    sum = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")
+    sum_1 = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")
+    sum_2 = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")
+    sum_3 = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")
+    row = T.alloc_buffer((T.int64(16), T.int64(16)), "uint32", scope="tile")
+    row_1 = T.alloc_buffer((T.int64(16), T.int64(16)), "uint32", scope="tile")
+    column = T.alloc_buffer((T.int64(16), T.int64(16)), "uint32", scope="tile")
+    column_1 = T.alloc_buffer((T.int64(16), T.int64(16)), "uint32", scope="tile")
+    tile = T.alloc_local((T.int64(1024),))
+    T.tile_zero(sum)
+    T.tile_zero(sum_1)
+    T.tile_zero(sum_2)
+    T.tile_zero(sum_3)
+    for step in range(T.int64(2)):
+        T.tile_load(row, t3[step * T.int64(16)], T.int64(32))
+        T.tile_load(row_1, t3[step * T.int64(16) + T.int64(512)], T.int64(32))
+        T.tile_load(column, t4[step * T.int64(768)], T.int64(48))
+        T.tile_load(column_1, t4[step * T.int64(768) + T.int64(16)], T.int64(48))
+        T.tile_dot_bf16(sum, row, column)
+        T.tile_dot_bf16(sum_1, row, column_1)
+        T.tile_dot_bf16(sum_2, row_1, column)
+        T.tile_dot_bf16(sum_3, row_1, column_1)
+    T.tile_store(sum, tile[T.int64(0)], T.int64(32))
+    T.tile_store(sum_1, tile[T.int64(16)], T.int64(32))
+    T.tile_store(sum_2, tile[T.int64(512)], T.int64(32))
+    T.tile_store(sum_3, tile[T.int64(528)], T.int64(32))
+    for r in range(T.int64(32)):
+        for l in T.vectorized(T.int64(16)):
+            t5[r, l] = T.max(tile[r * T.int64(32) + l], T.float32(0.0))
+        for l in T.vectorized(T.int64(16)):
+            t5[r, l + T.int64(16)] = T.max(tile[r * T.int64(32) + l + T.int64(16)], T.float32(0.0))
+    tile_1 = T.alloc_local((T.int64(512),))
+    T.tile_zero(sum)
+    T.tile_zero(sum_1)
+    for step in range(T.int64(2)):
+        T.tile_load(row, t3[step * T.int64(16) + T.int64(1024)], T.int64(32))
+        T.tile_load(column, t4[step * T.int64(768)], T.int64(48))
+        T.tile_load(column_1, t4[step * T.int64(768) + T.int64(16)], T.int64(48))
+        T.tile_dot_bf16(sum, row, column)
+        T.tile_dot_bf16(sum_1, row, column_1)
+    T.tile_store(sum, tile_1[T.int64(0)], T.int64(32))
+    T.tile_store(sum_1, tile_1[T.int64(16)], T.int64(32))
+    for r in range(T.int64(16)):
+        for l in T.vectorized(T.int64(16)):
+            t5[r + T.int64(32), l] = T.max(tile_1[r * T.int64(32) + l], T.float32(0.0))
+        for l in T.vectorized(T.int64(16)):
+            t5[r + T.int64(32), l + T.int64(16)] = T.max(tile_1[r * T.int64(32) + l + T.int64(16)], T.float32(0.0))
+    acc = T.alloc_local((T.int64(96),))
+    for r in T.unroll(T.int64(3)):
+        for l in T.vectorized(T.int64(16)):
+            acc[r * T.int64(32) + l] = T.float32(0.0)
+        for l in T.vectorized(T.int64(16)):
+            acc[r * T.int64(32) + l + T.int64(16)] = T.float32(0.0)
+    for v_k0 in range(T.int64(32)):
+        for l in T.vectorized(T.int64(16)):
+            b: T.let[T.uint32] = t4[v_k0, l]
+            b_1: T.let[T.uint32] = t4[v_k0, l + T.int64(16)]
+            a: T.let[T.uint32] = t3[T.int64(48), v_k0]
+            acc[l] = T.dot_bf16(a, b, acc[l])
+            acc[l + T.int64(16)] = T.dot_bf16(a, b_1, acc[l + T.int64(16)])
+            a_1: T.let[T.uint32] = t3[T.int64(49), v_k0]
+            acc[l + T.int64(32)] = T.dot_bf16(a_1, b, acc[l + T.int64(32)])
+            acc[l + T.int64(48)] = T.dot_bf16(a_1, b_1, acc[l + T.int64(48)])
+            a_2: T.let[T.uint32] = t3[T.int64(50), v_k0]
+            acc[l + T.int64(64)] = T.dot_bf16(a_2, b, acc[l + T.int64(64)])
+            acc[l + T.int64(80)] = T.dot_bf16(a_2, b_1, acc[l + T.int64(80)])
+    tile_2 = T.alloc_local((T.int64(96),))
+    for r in T.unroll(T.int64(3)):
+        for l in T.vectorized(T.int64(16)):
+            tile_2[r * T.int64(32) + l] = acc[r * T.int64(32) + l]
+        for l in T.vectorized(T.int64(16)):
+            tile_2[r * T.int64(32) + l + T.int64(16)] = acc[r * T.int64(32) + l + T.int64(16)]
+    for r in range(T.int64(3)):
+        for l in T.vectorized(T.int64(16)):
+            t5[r + T.int64(48), l] = T.max(tile_2[r * T.int64(32) + l], T.float32(0.0))
+        for l in T.vectorized(T.int64(16)):
+            t5[r + T.int64(48), l + T.int64(16)] = T.max(tile_2[r * T.int64(32) + l + T.int64(16)], T.float32(0.0))
+    tile_3 = T.alloc_local((T.int64(512),))
+    T.tile_zero(sum)
+    T.tile_zero(sum_2)
+    for step in range(T.int64(2)):
+        T.tile_load(row, t3[step * T.int64(16)], T.int64(32))
+        T.tile_load(row_1, t3[step * T.int64(16) + T.int64(512)], T.int64(32))
+        T.tile_load(column, t4[step * T.int64(768) + T.int64(32)], T.int64(48))
+        T.tile_dot_bf16(sum, row, column)
+        T.tile_dot_bf16(sum_2, row_1, column)
+    T.tile_store(sum, tile_3[T.int64(0)], T.int64(16))
+    T.tile_store(sum_2, tile_3[T.int64(256)], T.int64(16))
+    for r in range(T.int64(32)):
+        for l in T.vectorized(T.int64(16)):
+            t5[r, l + T.int64(32)] = T.max(tile_3[r * T.int64(16) + l], T.float32(0.0))
+    tile_4 = T.alloc_local((T.int64(256),))
+    T.tile_zero(sum)
+    for step in range(T.int64(2)):
+        T.tile_load(row, t3[step * T.int64(16) + T.int64(1024)], T.int64(32))
+        T.tile_load(column, t4[step * T.int64(768) + T.int64(32)], T.int64(48))
+        T.tile_dot_bf16(sum, row, column)
+    T.tile_store(sum, tile_4[T.int64(0)], T.int64(16))
+    for r in range(T.int64(16)):
+        for l in T.vectorized(T.int64(16)):
+            t5[r + T.int64(32), l + T.int64(32)] = T.max(tile_4[r * T.int64(16) + l], T.float32(0.0))
+    acc_1 = T.alloc_local((T.int64(48),))
+    for r in T.unroll(T.int64(3)):
+        for l in T.vectorized(T.int64(16)):
+            acc_1[r * T.int64(16) + l] = T.float32(0.0)
+    for v_k0 in range(T.int64(32)):
+        for l in T.vectorized(T.int64(16)):
+            b: T.let[T.uint32] = t4[v_k0, l + T.int64(32)]
+            a: T.let[T.uint32] = t3[T.int64(48), v_k0]
+            acc_1[l] = T.dot_bf16(a, b, acc_1[l])
+            a_1: T.let[T.uint32] = t3[T.int64(49), v_k0]
+            acc_1[l + T.int64(16)] = T.dot_bf16(a_1, b, acc_1[l + T.int64(16)])
+            a_2: T.let[T.uint32] = t3[T.int64(50), v_k0]
+            acc_1[l + T.int64(32)] = T.dot_bf16(a_2, b, acc_1[l + T.int64(32)])
+    for r in T.unroll(T.int64(3)):
+        for l in T.vectorized(T.int64(16)):
+            t5[r + T.int64(48), l + T.int64(32)] = T.max(acc_1[r * T.int64(16) + l], T.float32(0.0))

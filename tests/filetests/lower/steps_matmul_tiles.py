@@ -1,0 +1,33 @@
+# after: steps
+# precision: bf16
+# amx
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n", 768), dtype="float32"), w: R.Tensor((768, 384), dtype="float32")) -> R.Tensor(("n", 384), dtype="float32"):
+        h: R.Tensor(("n", 384), dtype="float32") = R.matmul(x, w)
+        y: R.Tensor(("n", 384), dtype="float32") = R.nn.relu(h)
+        return y
+# ----
+fused_mat_mul_max
+  step  pairs0: merge_axes i0, i1 -> m
+  step  pairs0: specialize m where n * 384 >= 6153, else m_else
+  step  pairs0: split m by 2048 -> m_0, m_1
+  step  pairs0: split m_1 by 16 -> m_1_0, m_1_1
+  step  pairs0: vectorize m_1_1
+  step  pairs0: parallel m_0
+  step  pairs0: split m_else by 16 -> m_else_0, m_else_1
+  step  pairs0: vectorize m_else_1
+  step  pairs1: parallel i0
+  step  pairs1: split i1 by 16 -> i1_0, i1_1
+  step  pairs1: vectorize i1_1
+  step  matmul: tile of 32 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of columns; bfloat16 pairs in matrix registers
+  step  matmul: tensorize -> 4 tile_dot_bf16, 4 tile_load, 4 tile_store, 4 tile_zero
+  step  matmul: tensorize -> 2 tile_dot_bf16, 3 tile_load, 2 tile_store, 2 tile_zero
+  stage pairs0: map
+  stage pairs1: map
+  stage matmul: gemm
+  stage binary: epilogue of gemm
