@@ -10,8 +10,11 @@ use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{Function, arg};
 use reflex_runtime::shape::Shape;
+use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::reentry;
+
+use crate::kernels;
 
 thread_local! {
     static LOG: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
@@ -76,12 +79,10 @@ pub fn describe(value: AnyView<'_>) -> String {
     }
 }
 
-/// Shape and type of a tensor. Elements of fresh tensors are whatever memory held.
+/// Shape, type and elements of a tensor.
 fn tensor(value: AnyView<'_>) -> String {
-    match value.downcast_ref::<reflex_runtime::tensor::Tensor>() {
-        Some(tensor) => format!("tensor{:?}{}", tensor.shape(), tensor.dtype()),
-        None => "tensor".to_owned(),
-    }
+    let Some(tensor) = value.downcast_ref::<Tensor>() else { return "tensor".to_owned() };
+    format!("tensor{:?}{}:{:08x}", tensor.shape(), tensor.dtype(), kernels::digest(tensor))
 }
 
 fn describe_all(args: &[AnyView<'_>]) -> String {
@@ -117,7 +118,18 @@ fn alive(_: &[AnyView<'_>]) -> Result<Any, Error> {
 
 fn fill(args: &[AnyView<'_>]) -> Result<Any, Error> {
     let value: i64 = arg(args, 1)?;
+    if let Some(tensor) = args.first().and_then(|x| x.downcast_ref::<Tensor>()) {
+        kernels::fill(tensor, value as u32);
+    }
     log(format!("fill {} {value}", args.first().map_or_else(String::new, |x| describe(*x))));
+    Ok(Any::NONE)
+}
+
+/// Gives a fresh tensor elements that are the same in every run. Nobody is told.
+fn set(args: &[AnyView<'_>]) -> Result<Any, Error> {
+    if let Some(tensor) = args.first().and_then(|x| x.downcast_ref::<Tensor>()) {
+        kernels::fill(tensor, 0x3f80_0000);
+    }
     Ok(Any::NONE)
 }
 
@@ -131,7 +143,7 @@ fn call_back(args: &[AnyView<'_>]) -> Result<Any, Error> {
 }
 
 fn size(args: &[AnyView<'_>]) -> Result<Any, Error> {
-    let tensor = args.first().and_then(|x| x.downcast_ref::<reflex_runtime::tensor::Tensor>());
+    let tensor = args.first().and_then(|x| x.downcast_ref::<Tensor>());
     let tensor = tensor.ok_or_else(|| Error::type_error("fuzz.size of something else"))?;
     Ok((tensor.element_count() as i64).into())
 }
@@ -149,6 +161,7 @@ pub fn library() -> HashMap<String, Function> {
         ("fuzz.fail_on_odd", Function::new(fail_on_odd)),
         ("fuzz.object", Function::new(object)),
         ("fuzz.fill", Function::new(fill)),
+        ("fuzz.set", Function::new(set)),
         ("fuzz.alive", Function::new(alive)),
         ("fuzz.size", Function::new(size)),
         ("fuzz.call_back", Function::new(call_back)),

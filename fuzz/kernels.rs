@@ -1,4 +1,5 @@
-//! Kernels of generated programs: each has a packed entry and a raw one, and logs its extents.
+//! Kernels of generated programs: each has a packed entry and a raw one, logs its extents,
+//! and writes elements that follow from those it reads.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -18,7 +19,8 @@ thread_local! {
     static RAW: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Calls by raw entries since the last time, on this thread.
+/// Calls by raw entries since the last time, on this thread; those that only set elements do not
+/// count.
 pub fn raw_calls() -> usize {
     RAW.replace(0)
 }
@@ -26,32 +28,79 @@ pub fn raw_calls() -> usize {
 /// What the program's functions come from: functions by name, and the kernels.
 pub struct Host(pub HashMap<String, Function>);
 
-const KERNELS: [&str; 2] = ["fuzz.each", "fuzz.rows"];
+const KERNELS: [&str; 5] = ["fuzz.each", "fuzz.rows", "fuzz.set0", "fuzz.set1", "fuzz.set2"];
 
-/// `fuzz.each`: two tensors of `(n, m)`, the second of which is filled.
-unsafe extern "C" fn each(_: *const f32, y: *mut f32, n: i64, m: i64) -> i32 {
+/// `fuzz.each`: two tensors of `(n, m)`; the second becomes something of the first.
+unsafe extern "C" fn each(x: *const u32, y: *mut u32, n: i64, m: i64) -> i32 {
     // SAFETY: the parameters are tensors of so many elements.
-    status(unsafe { fill("each", y, n * m, m) })
+    status(unsafe { derive("each", (x, n * m), (y, n * m), m) })
 }
 
-/// `fuzz.rows`: a tensor of `(2, m)` and one of `(m)`, which is filled.
-unsafe extern "C" fn rows(_: *const f32, y: *mut f32, m: i64) -> i32 {
+/// `fuzz.rows`: a tensor of `(2, m)` and one of `(m)`, which becomes something of the columns.
+unsafe extern "C" fn rows(x: *const u32, y: *mut u32, m: i64) -> i32 {
     // SAFETY: the parameters are tensors of so many elements.
-    status(unsafe { fill("rows", y, m, 2) })
+    status(unsafe { derive("rows", (x, 2 * m), (y, m), 2) })
 }
 
+/// `fuzz.set0`: a number, which is set.
+unsafe extern "C" fn set0(y: *mut u32) -> i32 {
+    // SAFETY: the parameter is a tensor of one element.
+    unsafe { set(y, 1) }
+}
+
+/// `fuzz.set1`: a vector, whose elements are set.
+unsafe extern "C" fn set1(y: *mut u32, n: i64) -> i32 {
+    // SAFETY: the parameter is a tensor of so many elements.
+    unsafe { set(y, n) }
+}
+
+/// `fuzz.set2`: a matrix, whose elements are set.
+unsafe extern "C" fn set2(y: *mut u32, n: i64, m: i64) -> i32 {
+    // SAFETY: the parameter is a tensor of so many elements.
+    unsafe { set(y, n * m) }
+}
+
+/// Makes each element of `y` of those of `x` in its place, and so many further on.
+///
 /// # Safety
-/// There are `count` elements at `y`.
-unsafe fn fill(name: &str, y: *mut f32, count: i64, with: i64) -> Result<(), Error> {
+/// There are as many elements as are given.
+unsafe fn derive(
+    name: &str,
+    (x, from): (*const u32, i64),
+    (y, count): (*mut u32, i64),
+    with: i64,
+) -> Result<(), Error> {
     for at in 0..count as usize {
+        let mut bits = pattern(at) ^ with as u32;
+        for from in (at..from as usize).step_by(count as usize) {
+            // SAFETY: by the contract.
+            bits = bits.rotate_left(7).wrapping_add(unsafe { x.add(from).read() });
+        }
         // SAFETY: by the contract.
-        unsafe { y.add(at).write(with as f32) };
+        unsafe { y.add(at).write(bits) };
     }
     // Fails now and then, whoever calls.
     if host::log(format!("{name} {count} {with}")) % 7 == 6 {
         return Err(Error::value_error("a kernel failed"));
     }
     Ok(())
+}
+
+/// Gives fresh memory elements that are the same in every run. Nobody is told.
+///
+/// # Safety
+/// There are `count` elements at `y`.
+unsafe fn set(y: *mut u32, count: i64) -> i32 {
+    for at in 0..count as usize {
+        // SAFETY: by the contract.
+        unsafe { y.add(at).write(pattern(at)) };
+    }
+    0
+}
+
+/// Bits that tell where they stand.
+fn pattern(at: usize) -> u32 {
+    (at as u32 + 1).wrapping_mul(0x9e37_79b1)
 }
 
 /// What a raw entry returns.
@@ -72,6 +121,9 @@ fn kernel(name: &str) -> Option<RawKernel> {
     let (code, params) = match name {
         "fuzz.each" => (each as *const u8, vec![param(&[n, m]), param(&[n, m])]),
         "fuzz.rows" => (rows as *const u8, vec![param(&[Extent::Fixed(2), n]), param(&[n])]),
+        "fuzz.set0" => (set0 as *const u8, vec![param(&[])]),
+        "fuzz.set1" => (set1 as *const u8, vec![param(&[n])]),
+        "fuzz.set2" => (set2 as *const u8, vec![param(&[n, m])]),
         _ => return None,
     };
     // SAFETY: each takes the data of these tensors and their symbols, and is what the packed entry
@@ -86,11 +138,19 @@ fn packed(name: &str, args: &[AnyView<'_>]) -> Result<Any, Error> {
     let Some(tensors) = tensors.filter(fits) else {
         return Err(Error::type_error(format!("{name} does not take this")));
     };
-    let (y, count) = (tensors[1].data_ptr().cast(), tensors[1].element_count() as i64);
-    let (name, with) =
-        if name == KERNELS[0] { ("each", tensors[0].shape()[1]) } else { ("rows", 2) };
-    // SAFETY: the tensor has so many elements.
-    unsafe { fill(name, y, count, with) }.map(|()| Any::NONE)
+    let data = |at: usize| (tensors[at].data_ptr().cast(), tensors[at].element_count() as i64);
+    // SAFETY: the tensors are as the kernel says, and have so many elements.
+    let done = unsafe {
+        match (name, data(0)) {
+            ("fuzz.each", (x, count)) => derive("each", (x, count), data(1), tensors[0].shape()[1]),
+            ("fuzz.rows", (x, count)) => derive("rows", (x, count), data(1), 2),
+            (_, (y, count)) => {
+                set(y, count);
+                Ok(())
+            }
+        }
+    };
+    done.map(|()| Any::NONE)
 }
 
 impl Library for Host {
@@ -105,13 +165,61 @@ impl Library for Host {
     }
 }
 
+/// A tensor with elements that tell where they stand.
+pub fn tensor(extents: &[i64], dtype: DType) -> Any {
+    let tensor = Tensor::empty(extents, dtype).expect("a small tensor fits");
+    // SAFETY: elements have four bytes, and nobody else looks at the tensor.
+    unsafe { set(tensor.data_ptr().cast(), tensor.element_count() as i64) };
+    tensor.into()
+}
+
 /// A tensor of `(2, m)` whose rows do not lie one behind the other.
 pub fn strided(m: i64) -> Any {
-    let managed = Tensor::zeros(&[4, m], DType::F32).expect("a small tensor fits").to_dlpack();
+    let whole = Tensor::try_from(tensor(&[4, m], DType::F32)).expect("it is a tensor");
+    let managed = whole.to_dlpack();
     // SAFETY: nobody else looks at the tensor, and the rows lie within it.
     unsafe {
         let dl = &mut (*managed.as_ptr()).dl_tensor;
         (*dl.shape, *dl.strides) = (2, 2 * m);
         Tensor::from_dlpack(managed).expect("it is a tensor").into()
+    }
+}
+
+/// Addresses of the elements of a tensor in the host's memory, in row-major order.
+fn elements(tensor: &Tensor) -> Vec<*mut u8> {
+    let bytes = tensor.dtype().bytes_for(1).unwrap_or(0) as i64;
+    let (mut offsets, mut usual) = (vec![0], 1);
+    for (dim, &extent) in tensor.shape().iter().enumerate().rev() {
+        let stride = tensor.strides().map_or(usual, |strides| strides[dim]);
+        let inner = std::mem::take(&mut offsets);
+        let row = |at: i64| inner.iter().map(move |offset| offset + at * stride);
+        offsets = (0..extent).flat_map(row).collect();
+        usual *= extent;
+    }
+    let at = |offset: i64| tensor.data_ptr().wrapping_offset((offset * bytes) as isize);
+    offsets.into_iter().map(at).collect()
+}
+
+/// One number for all bits of all elements.
+pub(crate) fn digest(tensor: &Tensor) -> u32 {
+    let bytes = tensor.dtype().bytes_for(1).unwrap_or(0);
+    let mut digest = 0x811c_9dc5_u32;
+    for element in elements(tensor) {
+        for at in 0..bytes {
+            // SAFETY: elements lie in the tensor's memory, which nobody writes meanwhile.
+            let byte = unsafe { element.add(at).read() };
+            digest = (digest ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+        }
+    }
+    digest
+}
+
+/// Gives every element of a tensor of numbers of four bytes the same bits.
+pub(crate) fn fill(tensor: &Tensor, bits: u32) {
+    if tensor.dtype().bytes_for(1) == Some(4) {
+        for element in elements(tensor) {
+            // SAFETY: elements lie in the tensor's memory, which nobody reads meanwhile.
+            unsafe { element.cast::<u32>().write_unaligned(bits) };
+        }
     }
 }

@@ -42,9 +42,9 @@ const WAYS: [Way; 7] = [
     Way::Traced { one_in: 3, exit_threshold: 3, little: true },
 ];
 
-/// Interpreter, compiled code and traces give the same results, host calls in the same order, the
-/// same errors at the same places, the same fuel left, and leave the same objects alive; whichever
-/// guards of the traces fail.
+/// Interpreter, compiled code and traces give the same results, write the same elements, call the host
+/// in the same order, fail with the same errors at the same places, leave the same fuel and the same
+/// objects alive; whichever guards of the traces fail.
 pub fn tiers(case: &ProgramCase) -> Tally {
     in_ways(case, &WAYS)
 }
@@ -228,7 +228,7 @@ fn run(case: &ProgramCase, program: &Arc<Program>, mode: Mode) -> Vec<String> {
         // The result is gone; only the host refers to its arguments, unless a kept cycle does.
         for arg in &args {
             let holders = arg.object_ref().map_or(1, |object| object.strong_count());
-            seen.push(format!("argument held {holders} times"));
+            seen.push(format!("{} held {holders} times", host::describe(arg.view())));
         }
     }
     drop(session);
@@ -250,9 +250,8 @@ fn input(input: Input) -> Any {
         Input::None => Any::NONE,
         Input::Int(value) => i64::from(value).into(),
         Input::Bool(value) => value.into(),
-        Input::Tensor(which) => {
-            Tensor::zeros(extents(which), DType::F32).expect("a small tensor fits").into()
-        }
+        Input::Tensor(which) => kernels::tensor(extents(which), DType::F32),
+        Input::Whole(which) => kernels::tensor(extents(which), DType::I32),
         Input::Strided(which) => kernels::strided(3 + i64::from(which % 3)),
         Input::Flag(value) => {
             let bytes = [u8::from(value)];

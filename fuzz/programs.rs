@@ -50,6 +50,8 @@ pub enum Input {
     Bool(bool),
     /// A float tensor of a shape from a small set.
     Tensor(u8),
+    /// An integer tensor of a shape from the same set.
+    Whole(u8),
     /// A float tensor of two dimensions whose rows do not lie one behind the other.
     Strided(u8),
     /// A boolean tensor without dimensions, which is a condition.
@@ -61,14 +63,16 @@ pub enum Input {
 }
 
 impl Input {
-    /// The same with other extents, where it has some.
-    fn resized(self) -> Input {
-        match self {
+    /// The same with other extents, elements or strides, where it has some.
+    fn varied(self, how: u8) -> Input {
+        match (self, how % 3) {
             // Every second shape has as many dimensions.
-            Input::Tensor(which) => Input::Tensor(which.wrapping_add(2)),
-            Input::Shape(which) => Input::Shape(which.wrapping_add(2)),
-            Input::Strided(which) => Input::Tensor(which),
-            other => other,
+            (Input::Tensor(which), 0) => Input::Tensor(which.wrapping_add(2)),
+            (Input::Tensor(which), 1) => Input::Strided(which),
+            (Input::Tensor(which), _) => Input::Whole(which),
+            (Input::Shape(which), _) => Input::Shape(which.wrapping_add(2)),
+            (Input::Strided(which) | Input::Whole(which), _) => Input::Tensor(which),
+            (other, _) => other,
         }
     }
 }
@@ -83,15 +87,21 @@ impl<'a> Arbitrary<'a> for ProgramCase {
         let threshold = *u.choose(&[2, 2, 1, 3])?;
         let code_limit = *u.choose(&[1 << 12, 3 << 12, 9 << 12])?;
         let mut calls = Vec::new();
-        let base: [Input; 2] = u.arbitrary()?;
+        // Half of the programs get matrices, which kernels take.
+        let matrix = Input::Tensor(2 * u.int_in_range(0..=1)?);
+        let base: [Input; 2] = if u.arbitrary()? { [matrix; 2] } else { u.arbitrary()? };
         for _ in 0..u.int_in_range(1..=6)? {
             // Mostly the same arguments, so that code gets hot and guards hold; sometimes others,
-            // so that they fail; or alike but for their extents.
-            calls.push(match u.int_in_range(0..=7)? {
-                0 => u.arbitrary()?,
-                1 => base.map(Input::resized),
-                _ => base,
-            });
+            // so that they fail; or alike but for what only some code looks at.
+            let [mut left, mut right] = base;
+            match u.int_in_range(0..=7)? {
+                0 => [left, right] = u.arbitrary()?,
+                1 => (left, right) = (left.varied(0), right.varied(0)),
+                2 => left = left.varied(u.arbitrary()?),
+                3 => right = right.varied(u.arbitrary()?),
+                _ => {}
+            }
+            calls.push([left, right]);
         }
         let executable = Generator::new(u)?.program()?;
         Ok(Self { executable, calls, fuel, guard_seed, threshold, code_limit })
@@ -162,6 +172,7 @@ impl<'g, 'a> Generator<'g, 'a> {
         // The builder wants every register defined somewhere; some are read before that.
         self.kinds.resize((parameters + SCRATCH) as usize, Kind::None);
         self.ranks = vec![2; self.kinds.len()];
+        self.begin(parameters)?;
         let share = (self.budget / 2).max(8);
         self.block(0, share)?;
         let result = self.register(None)?;
@@ -171,6 +182,23 @@ impl<'g, 'a> Generator<'g, 'a> {
         }
         built(self.b.emit_ret(Reg::VOID));
         built(self.b.end_function());
+        Ok(())
+    }
+
+    /// Some functions tell what they were given, or let go of it at once and tell that.
+    fn begin(&mut self, parameters: u32) -> Result<()> {
+        if parameters == 0 {
+            return Ok(());
+        }
+        let given: Vec<Arg> = (0..parameters).map(|at| Arg::Reg(Reg(at.into()))).collect();
+        match self.u.int_in_range(0..=7)? {
+            0 | 1 => self.call("fuzz.record", &given, Reg::VOID, Kind::Int),
+            2 => {
+                self.call("vm.builtin.null_value", &[], Reg(0), Kind::None);
+                self.call("fuzz.alive", &[], Reg::VOID, Kind::Int);
+            }
+            _ => {}
+        }
         Ok(())
     }
 
@@ -187,7 +215,7 @@ impl<'g, 'a> Generator<'g, 'a> {
 
     fn statement(&mut self, depth: u32) -> Result<()> {
         let nested = depth < DEPTH;
-        match self.u.int_in_range(0..=21)? {
+        match self.u.int_in_range(0..=23)? {
             0 | 1 => self.host_call(),
             2 => self.kernel(),
             3..=9 => self.builtin(),
@@ -196,6 +224,8 @@ impl<'g, 'a> Generator<'g, 'a> {
             14..=16 if nested => self.repeat(depth),
             17 => self.closure(),
             20 => self.capture(),
+            22 => self.hand_over(),
+            23 => self.replace(),
             21 if nested => self.grow(),
             18 if depth > 0 => {
                 let result = self.register(None)?;

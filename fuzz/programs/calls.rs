@@ -3,7 +3,7 @@
 use arbitrary::Result;
 use reflex_vm::bytecode::{Arg, Reg};
 
-use super::{Generator, Kind};
+use super::{Generator, Kind, SCRATCH};
 
 impl Generator<'_, '_> {
     pub(super) fn host_call(&mut self) -> Result<()> {
@@ -43,7 +43,13 @@ impl Generator<'_, '_> {
             self.storage(storage);
             self.tensor(storage, made)?;
         }
-        let args = [self.argument(Kind::Tensor)?, self.argument(Kind::Tensor)?];
+        let given = self.kinds.len() > SCRATCH as usize + 1 && self.u.ratio(1, 3)?;
+        let args = if given {
+            // What the host passed to `main`, perhaps.
+            [Arg::Reg(Reg(0)), Arg::Reg(Reg(1))]
+        } else {
+            [self.argument(Kind::Tensor)?, self.argument(Kind::Tensor)?]
+        };
         let name = if self.u.ratio(2, 3)? { "fuzz.each" } else { "fuzz.rows" };
         self.call(name, &args, dst, Kind::None);
         Ok(())
@@ -119,6 +125,33 @@ impl Generator<'_, '_> {
         }
         let args: Vec<Arg> = result.index().map(|_| Arg::Reg(result)).into_iter().collect();
         self.call("fuzz.record", &args, Reg::VOID, Kind::Int);
+        Ok(())
+    }
+
+    /// An object whose only register gives it to a function.
+    pub(super) fn hand_over(&mut self) -> Result<()> {
+        let (name, parameters) = self.u.choose(&self.functions)?.clone();
+        let dst = Reg(self.u.int_in_range(0..=self.kinds.len() as i64 - 1)?);
+        self.call("fuzz.object", &[], dst, Kind::Object);
+        let mut args = Vec::new();
+        for at in 0..parameters {
+            args.push(if at == 0 { Arg::Reg(dst) } else { Arg::Imm(at.into()) });
+        }
+        self.call(&name, &args, dst, Kind::Unknown);
+        Ok(())
+    }
+
+    /// A kernel takes what a register holds, then what a builtin put there instead.
+    pub(super) fn replace(&mut self) -> Result<()> {
+        let last = self.kinds.len() as i64 - 1;
+        let (first, second) = (Arg::Reg(Reg(0)), Arg::Reg(Reg(1)));
+        let (reg, pair) = (Reg(last - 4), Reg(last - 5));
+        self.call("vm.builtin.copy", &[first], reg, Kind::Unknown);
+        self.call("fuzz.each", &[Arg::Reg(reg), first], Reg::VOID, Kind::None);
+        self.call("vm.builtin.make_tuple", &[second, first], pair, Kind::Tuple);
+        let item = Arg::Imm(self.u.int_in_range(0..=1)?);
+        self.call("vm.builtin.tuple_getitem", &[Arg::Reg(pair), item], reg, Kind::Unknown);
+        self.call("fuzz.each", &[Arg::Reg(reg), first], Reg::VOID, Kind::None);
         Ok(())
     }
 }

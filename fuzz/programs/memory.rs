@@ -34,6 +34,11 @@ impl Generator<'_, '_> {
         let args = [Arg::Reg(storage), offset, self.b.shape(shape), self.b.dtype(DType::F32)];
         self.call("vm.builtin.alloc_tensor", &args, dst, Kind::Tensor);
         self.set_rank(dst, shape.len() as i64);
+        // What memory held is not the same in every run. Kernels do not let a tensor escape.
+        if dst != Reg::VOID {
+            let name = ["fuzz.set0", "fuzz.set1", "fuzz.set2"][shape.len()];
+            self.call(name, &[Arg::Reg(dst)], Reg::VOID, Kind::None);
+        }
         Ok(())
     }
 
@@ -48,6 +53,9 @@ impl Generator<'_, '_> {
         let args = [Arg::Reg(storage), Arg::Imm(0), shape, dtype];
         self.call("vm.builtin.alloc_tensor", &args, dst, Kind::Tensor);
         self.set_rank(dst, rank);
+        if dst != Reg::VOID {
+            self.call("fuzz.set", &[Arg::Reg(dst)], Reg::VOID, Kind::None);
+        }
         Ok(())
     }
 
