@@ -309,6 +309,12 @@ impl<'g, 'a> Generator<'g, 'a> {
     }
 
     fn argument(&mut self, kind: Kind) -> Result<Arg> {
+        let parameters = self.kinds.len() as i64 - i64::from(SCRATCH);
+        let passed = [Kind::Tensor, Kind::Shape, Kind::Tuple].contains(&kind);
+        if passed && parameters > 0 && self.u.ratio(1, 5)? {
+            // What the function was given, perhaps by the host.
+            return Ok(Arg::Reg(Reg(self.u.int_in_range(0..=parameters - 1)?)));
+        }
         self.ensure(kind)?;
         let have = self.kinds.contains(&kind);
         Ok(match kind {

@@ -4,7 +4,7 @@
 //! own between operations: registers live in the frame, so any call may leave the body and come
 //! back. A VM function is called by a native call while few of them are nested, and by a jump
 //! beyond; then the call returns to a *continuation*: a short function that enters the body again
-//! behind the call. Recursion therefore grows the register stack only (`frames`).
+//! at the operation behind the call. Recursion therefore grows the register stack only (`frames`).
 //!
 //! Rejected: one machine function per stretch between calls (duplicates every block that two
 //! stretches reach); native frames for VM frames (recursion would use the native stack, and an
@@ -13,15 +13,14 @@
 mod checked;
 mod packed;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{
-    AbiParam, Block, BlockCall, InstBuilder, JumpTableData, Signature, Value, types,
-};
-use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_codegen::ir::{AbiParam, Block, FuncRef, InstBuilder, Signature, Value, types};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch};
 use reflex_runtime::abi::type_index;
-use reflex_vm::abi::{DISCARD, ERROR, callback};
+use reflex_vm::abi::{DISCARD, ERROR, SESSION_PC, callback};
 use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op, SiteId, Source};
 use reflex_vm::program::Program;
@@ -61,19 +60,17 @@ pub(crate) fn compile(
     let mut context = FunctionBuilderContext::new();
     let entry = unit.declare();
     let body = unit.declare();
-    let calls: Vec<usize> =
-        func.ops.iter().enumerate().filter(|(_, op)| is_call(op)).map(|(pc, _)| pc).collect();
-    let continuations: Vec<_> = calls.iter().map(|_| unit.declare()).collect();
-    thunk(&mut unit, &mut context, entry, (body, 0), runs);
-    for (number, &continuation) in continuations.iter().enumerate() {
-        thunk(&mut unit, &mut context, continuation, (body, number as i64 + 1), None);
-    }
-    let loops: Vec<_> =
-        loops(func).into_iter().map(|(site, pc)| (site, pc, unit.declare())).collect();
-    for (number, &(_, _, entry)) in loops.iter().enumerate() {
-        let point = (body, (calls.len() + number) as i64 + 1);
-        thunk(&mut unit, &mut context, entry, point, runs);
-    }
+    let (behind, loops) = (behind_calls(func), loops(func));
+    thunk(&mut unit, &mut context, entry, (body, Point::Start), runs);
+    let mut at_pc = |wanted: bool, runs| {
+        wanted.then(|| {
+            let id = unit.declare();
+            thunk(&mut unit, &mut context, id, (body, Point::Current), runs);
+            id
+        })
+    };
+    let resume = at_pc(!behind.is_empty(), None);
+    let at_loop = at_pc(!loops.is_empty(), runs);
     let facts = Facts::of(program, func);
     let plans = Plans::of(program, func, &facts);
     let mut function = unit.function(body, body_signature());
@@ -81,21 +78,21 @@ pub(crate) fn compile(
     let start = b.create_block();
     b.append_block_params_for_function_params(start);
     b.switch_to_block(start);
-    let (session, regs, number) =
+    let (session, regs, pc) =
         (b.block_params(start)[0], b.block_params(start)[1], b.block_params(start)[2]);
     let blocks = func.ops.iter().map(|_| b.create_block()).collect();
+    let resume = resume.map(|id| Unit::import(b.func, id, native_signature()));
     let mut body_writer = Body {
         e: Emit { b, session, regs },
         program,
         func,
         blocks,
-        calls: &calls,
-        continuations: &continuations,
+        resume,
         state: Vec::new(),
         plans: &plans,
         checked: Checked::default(),
     };
-    body_writer.dispatch(number, loops.iter().map(|&(_, pc, _)| pc));
+    body_writer.dispatch(pc, behind.into_iter().chain(loops.iter().map(|&(_, pc)| pc)));
     let mut reached = true;
     for (pc, op) in func.ops.iter().enumerate() {
         facts.enter(pc, reached, &mut body_writer.state);
@@ -110,12 +107,15 @@ pub(crate) fn compile(
     body_writer.e.b.seal_all_blocks();
     body_writer.e.b.finalize(unit.frontend);
     unit.define(body, function);
-    let loops = loops.into_iter().map(|(site, _, entry)| (site, entry)).collect();
+    let loops = loops.into_iter().filter_map(|(site, _)| Some((site, at_loop?))).collect();
     Ok(CompiledFunction { unit, entry, loops })
 }
 
-fn is_call(op: &Op) -> bool {
-    matches!(op, Op::CallVm { .. } | Op::InvokeClosure { .. })
+/// The operations behind calls of VM functions. The verifier makes sure that there is one.
+fn behind_calls(func: &FuncCode) -> Vec<usize> {
+    let is_call = |op: &Op| matches!(op, Op::CallVm { .. } | Op::InvokeClosure { .. });
+    let calls = func.ops.iter().enumerate().filter(|(_, op)| is_call(op));
+    calls.map(|(pc, _)| pc + 1).collect()
 }
 
 /// The loops of a function: site and first operation, each once.
@@ -139,12 +139,20 @@ fn body_signature() -> Signature {
     signature
 }
 
-/// A function that enters the body at point `number`, and counts that.
+/// Where a body is entered.
+enum Point {
+    /// At its first operation.
+    Start,
+    /// At the operation that the session is at: behind a call, or at a loop.
+    Current,
+}
+
+/// A function that enters the body at a point, and counts that.
 fn thunk(
     unit: &mut Unit,
     context: &mut FunctionBuilderContext,
     id: UnitFunc,
-    (body, number): (UnitFunc, i64),
+    (body, point): (UnitFunc, Point),
     runs: Option<&AtomicU64>,
 ) {
     let mut function = unit.function(id, native_signature());
@@ -159,8 +167,12 @@ fn thunk(
         let count = b.ins().iadd_imm_s(count, 1);
         b.ins().store(trusted(), count, counter, 0);
     }
-    let number = b.ins().iconst(types::I32, number);
-    let args = [b.block_params(block)[0], b.block_params(block)[1], number];
+    let (session, regs) = (b.block_params(block)[0], b.block_params(block)[1]);
+    let pc = match point {
+        Point::Start => b.ins().iconst(types::I32, 0),
+        Point::Current => b.ins().load(types::I32, trusted(), session, SESSION_PC as i32),
+    };
+    let args = [session, regs, pc];
     b.ins().return_call(body, &args);
     b.seal_all_blocks();
     b.finalize(unit.frontend);
@@ -173,9 +185,8 @@ pub(crate) struct Body<'f, 'p> {
     pub(crate) program: &'p Program,
     pub(crate) func: &'p FuncCode,
     pub(crate) blocks: Vec<Block>,
-    /// Operations that call VM functions, and the continuation behind each.
-    pub(crate) calls: &'p [usize],
-    pub(crate) continuations: &'p [UnitFunc],
+    /// Where callees go on when they do not return to native code, if there are calls.
+    pub(crate) resume: Option<FuncRef>,
     /// What registers can hold at the operation being written.
     state: Vec<Holds>,
     plans: &'p Plans,
@@ -184,21 +195,13 @@ pub(crate) struct Body<'f, 'p> {
 }
 
 impl Body<'_, '_> {
-    /// Goes to where the body is entered: its start, behind a call, or at a loop.
-    fn dispatch(&mut self, number: Value, loops: impl ExactSizeIterator<Item = usize>) {
-        let first = self.blocks[0];
-        if self.calls.is_empty() && loops.len() == 0 {
-            self.e.b.ins().jump(first, &[]);
-            return;
+    /// Goes to the operation `pc`: the first one, or one of `points`.
+    fn dispatch(&mut self, pc: Value, points: impl Iterator<Item = usize>) {
+        let mut switch = Switch::new();
+        for point in points.filter(|&point| point > 0).collect::<BTreeSet<_>>() {
+            switch.set_entry(point as u128, self.blocks[point]);
         }
-        let pool = &mut self.e.b.func.dfg.value_lists;
-        let mut targets = vec![BlockCall::new(first, [], pool)];
-        // The verifier makes sure that no function ends with a call.
-        targets.extend(self.calls.iter().map(|&pc| BlockCall::new(self.blocks[pc + 1], [], pool)));
-        targets.extend(loops.map(|pc| BlockCall::new(self.blocks[pc], [], pool)));
-        let otherwise = BlockCall::new(first, [], pool);
-        let table = self.e.b.create_jump_table(JumpTableData::new(otherwise, &targets));
-        self.e.b.ins().br_table(number, table);
+        switch.emit(&mut self.e.b, pc, self.blocks[0]);
     }
 
     fn op(&mut self, pc: usize) {
@@ -207,7 +210,7 @@ impl Body<'_, '_> {
         match self.func.ops[pc] {
             Op::CallPacked { callee, args, dst } => self.call_packed(at, callee, args, dst),
             Op::CallVm { func, args, dst } => return self.call_function(pc, func, args, dst),
-            Op::InvokeClosure { .. } => return self.call_by_callback(pc),
+            Op::InvokeClosure { args, dst } => return self.invoke(pc, args, dst),
             Op::Builtin { builtin, args, dst } => self.builtin(at, builtin, args, dst),
             Op::Copy { src, dst } => self.copy(src, dst),
             Op::Kill { dst } => {
@@ -256,17 +259,29 @@ impl Body<'_, '_> {
                     let slot = Slot::index(index as usize);
                     match self.heap_entries(index) {
                         Some(entries) => Operand::Heap(slot, entries),
-                        None => Operand::Slot(slot, None),
+                        None => Operand::Slot(slot, self.tag(index)),
                     }
                 }
                 ArgSource::Const(index) => {
                     let constant = self.program.consts()[index as usize].as_raw();
                     plain_bits(constant)
-                        .map_or(Operand::Const, |(tag, bits)| Operand::Imm { tag, bits })
+                        .map_or(Operand::Const(index), |(tag, bits)| Operand::Imm { tag, bits })
                 }
                 ArgSource::Vm => Operand::Vm,
             })
             .collect()
+    }
+
+    /// The type of what a register holds, when the code tells.
+    fn tag(&self, reg: u32) -> Option<i32> {
+        match self.holds(reg) {
+            Holds::Tag(tag) => Some(tag),
+            Holds::Made(pc) => match self.func.ops[pc as usize] {
+                Op::Builtin { builtin, .. } => facts::result_tag(builtin),
+                _ => None,
+            },
+            Holds::Any | Holds::Plain => None,
+        }
     }
 
     /// How many entries the shape heap in a register has, when the code tells.
@@ -312,11 +327,18 @@ impl Body<'_, '_> {
 
     fn store(&mut self, produced: Produced, dst: u32) {
         if dst == DISCARD {
-            if let Produced::Owned(value) = produced {
-                // The result slot is free between calls.
-                let slot = Slot::index(self.func.result_slot());
-                self.e.store_any(slot, value);
-                self.e.release(slot);
+            // The result slot is free between calls.
+            let slot = Slot::index(self.func.result_slot());
+            match produced {
+                Produced::None | Produced::Plain { .. } => {}
+                Produced::Object { tag, payload } => {
+                    self.e.store_plain(slot, tag, payload);
+                    self.e.release_object(slot);
+                }
+                Produced::Owned(value) => {
+                    self.e.store_any(slot, value);
+                    self.e.release(slot);
+                }
             }
             return;
         }

@@ -2,10 +2,12 @@
 
 use reflex_runtime::abi::type_index;
 use reflex_runtime::value::AnyView;
+use reflex_vm::builtins::Closure;
 use reflex_vm::decode::{ArgRange, ArgSource, FuncCode};
 use reflex_vm::program::Program;
 
 /// The arguments of a call.
+#[derive(Clone, Copy)]
 pub(crate) struct Constants<'p> {
     pub(crate) program: &'p Program,
     pub(crate) func: &'p FuncCode,
@@ -24,6 +26,14 @@ impl<'p> Constants<'p> {
     /// An argument that is a constant integer.
     pub(crate) fn int(&self, at: usize) -> Option<i64> {
         self.get(at).filter(|value| value.type_index() == type_index::INT)?.as_int()
+    }
+
+    /// The function of the program, without captured values, that an argument is.
+    pub(crate) fn function(&self, at: usize) -> Option<u32> {
+        let constant = self.get(at)?;
+        let closure = Closure::of(&constant)?;
+        let own = closure.program == self.program.id() && closure.captured.is_empty();
+        own.then_some(closure.func)
     }
 
     /// The register that an argument is in.

@@ -6,18 +6,20 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
-use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, type_index};
+use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, ARRAY_DATA, type_index};
 use reflex_vm::abi::{
-    DISCARD, ERROR, FRAME_BASE, FRAME_CALLER, FRAME_DST, FRAME_FLAGS, FRAME_FUNC,
+    CLOSURE_CAPTURED, DISCARD, ERROR, FRAME_BASE, FRAME_CALLER, FRAME_DST, FRAME_FLAGS, FRAME_FUNC,
     FRAME_HEADER_SIZE, FRAME_NATIVE, FRAME_RESUME, FRAME_RETURN_PC, RETURNED, SESSION_CELLS,
     SESSION_CONSTS, SESSION_DEPTH, SESSION_DEPTH_LIMIT, SESSION_FUEL, SESSION_NATIVE_CALLS,
     SESSION_PC, SESSION_REGS, SESSION_STACK_LIMIT, callback,
 };
-use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Source};
+use reflex_vm::builtins::Builtin;
+use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op, Source};
 
-use crate::assemble::Unit;
 use crate::compile::Body;
+use crate::constants::Constants;
 use crate::emit::{Slot, plain_bits, trusted};
+use crate::facts::Holds;
 use crate::glue::native_signature;
 
 /// Most registers of a callee whose frame is written out; clearing more is a loop's work.
@@ -28,16 +30,58 @@ fn header(field: usize) -> i32 {
     field as i32 - FRAME_HEADER_SIZE as i32
 }
 
-impl Body<'_, '_> {
+impl<'p> Body<'_, 'p> {
     /// Calls VM function `callee`.
     pub(crate) fn call_function(&mut self, pc: usize, callee: u32, args: ArgRange, dst: u32) {
         let target = self.program.function(callee);
         let target = target.filter(|to| !to.is_foreign && to.num_regs <= MAX_REGS);
-        let Some(target) = target else { return self.call_by_callback(pc) };
+        let Some(target) = target else { return self.call_by_callback(pc, dst) };
         let rare = self.e.cold_block();
         self.require_room(target, rare);
-        let resume = self.continuation(pc);
-        self.fill_frame(target, args);
+        self.fill_frame(target, self.func.args(args), None);
+        self.open(pc, callee, dst);
+        self.e.b.switch_to_block(rare);
+        self.call_by_callback(pc, dst);
+    }
+
+    /// Calls through a value: as a VM function where the code tells which closure it is.
+    pub(crate) fn invoke(&mut self, pc: usize, args: ArgRange, dst: u32) {
+        let Some((target, closure, captured)) = self.closure(args) else {
+            return self.call_by_callback(pc, dst);
+        };
+        let rare = self.e.cold_block();
+        self.require_room(target, rare);
+        let slot = Slot::index(closure as usize);
+        let closure = self.e.payload(slot);
+        let array = self.e.load(types::I64, closure, CLOSURE_CAPTURED);
+        let items = self.e.load(types::I64, array, ARRAY_DATA);
+        self.fill_frame(target, &self.func.args(args)[2..], Some((items, captured)));
+        self.open(pc, target.index, dst);
+        self.e.b.switch_to_block(rare);
+        self.call_by_callback(pc, dst);
+    }
+
+    /// The function of the closure that is called, its register, and how many values it captured; if
+    /// it was made here, of a function that takes so many arguments.
+    fn closure(&self, args: ArgRange) -> Option<(&'p FuncCode, u32, usize)> {
+        let sources = self.func.args(args);
+        let closure = sources.get(1)?.reg()?;
+        let Holds::Made(made) = self.holds(closure) else { return None };
+        let Op::Builtin { builtin: Builtin::MakeClosure, args, .. } = self.func.ops[made as usize]
+        else {
+            return None;
+        };
+        let made = Constants { program: self.program, func: self.func, args };
+        let target = self.program.function(made.function(0)?)?;
+        let captured = args.len as usize - 1;
+        let fits = sources.len() - 2 + captured == target.num_args as usize;
+        let usual = !target.is_foreign && target.num_regs <= MAX_REGS;
+        (fits && usual).then_some((target, closure, captured))
+    }
+
+    /// Makes the frame of `callee` the current one, whose registers are written, and goes on there.
+    fn open(&mut self, pc: usize, callee: u32, dst: u32) {
+        let resume = self.continuation();
         let new = self.e.slot_address(self.callee_slot(0));
         let words = [
             (self.e.regs, FRAME_CALLER),
@@ -48,9 +92,10 @@ impl Body<'_, '_> {
             self.e.b.ins().store(trusted(), word, new, header(field));
         }
         self.e.b.ins().store(trusted(), new, self.e.session, SESSION_REGS as i32);
-        self.enter(pc, callee, dst, new);
-        self.e.b.switch_to_block(rare);
-        self.call_by_callback(pc);
+        let cells = self.e.load(types::I64, self.e.session, SESSION_CELLS);
+        let cell = self.e.b.ins().iadd_imm_s(cells, i64::from(callee) * size_of::<usize>() as i64);
+        let code = self.e.b.ins().atomic_load(types::I64, trusted(), cell);
+        self.enter(pc, code, dst, new);
     }
 
     /// Goes to `rare` unless a frame of `target` fits, there is fuel, and nobody wants attention;
@@ -82,14 +127,29 @@ impl Body<'_, '_> {
         Slot::index(self.func.frame_slots as usize + at)
     }
 
-    /// Writes the registers of a frame above the current one.
-    fn fill_frame(&mut self, target: &FuncCode, args: ArgRange) {
-        let sources = self.func.args(args);
+    /// Writes the registers of a frame above the current one: arguments, then the values at an
+    /// address, so many of them.
+    fn fill_frame(
+        &mut self,
+        target: &FuncCode,
+        sources: &[Source],
+        captured: Option<(Value, usize)>,
+    ) {
         for (at, source) in sources.iter().enumerate() {
             let to = self.callee_slot(at);
             self.pass(*source, to);
         }
-        for at in sources.len()..target.num_regs as usize {
+        let mut given = sources.len();
+        if let Some((items, count)) = captured {
+            for at in 0..count {
+                self.e.retain_at(items, at * ANY_SIZE);
+                let value = self.e.any_at(items, at * ANY_SIZE);
+                let to = self.callee_slot(given + at);
+                self.e.store_any(to, value);
+            }
+            given += count;
+        }
+        for at in given..target.num_regs as usize {
             let to = self.callee_slot(at);
             self.e.store_none(to);
         }
@@ -133,13 +193,10 @@ impl Body<'_, '_> {
         self.e.store_any(to, value);
     }
 
-    /// Goes on in the frame `new`, which is complete but for its flags, and comes back behind the
-    /// call.
-    fn enter(&mut self, pc: usize, callee: u32, dst: u32, new: Value) {
+    /// Goes on at `code` in the frame `new`, which is complete but for its flags, and comes back
+    /// behind the call.
+    fn enter(&mut self, pc: usize, code: Value, dst: u32, new: Value) {
         let session = self.e.session;
-        let cells = self.e.load(types::I64, session, SESSION_CELLS);
-        let cell = self.e.b.ins().iadd_imm_s(cells, i64::from(callee) * size_of::<usize>() as i64);
-        let code = self.e.b.ins().atomic_load(types::I64, trusted(), cell);
         let exit = self.e.exit_address();
         let (jump, maybe, call) =
             (self.e.cold_block(), self.e.b.create_block(), self.e.b.create_block());
@@ -183,16 +240,16 @@ impl Body<'_, '_> {
         self.e.b.ins().store(trusted(), word, frame, header(FRAME_DST));
     }
 
-    /// The address to resume at behind the call at `pc`.
-    fn continuation(&mut self, pc: usize) -> Value {
-        let number = self.calls.partition_point(|&call| call < pc);
-        let function = Unit::import(self.e.b.func, self.continuations[number], native_signature());
-        self.e.b.ins().func_addr(types::I64, function)
+    /// The address to resume at behind calls.
+    fn continuation(&mut self) -> Value {
+        // There is one in every function that calls.
+        let Some(resume) = self.resume else { return self.e.exit_address() };
+        self.e.b.ins().func_addr(types::I64, resume)
     }
 
-    /// Has the VM make the call at `pc` and goes on where it says.
-    pub(crate) fn call_by_callback(&mut self, pc: usize) {
-        let resume = self.continuation(pc);
+    /// Has the VM make the call at `pc` for register `dst`, and goes on where it says.
+    pub(crate) fn call_by_callback(&mut self, pc: usize, dst: u32) {
+        let resume = self.continuation();
         let at = self.e.i32(pc as i64);
         let call = self.e.call_back(
             callback::PUSH_CALL,
@@ -204,7 +261,14 @@ impl Body<'_, '_> {
         let failed = self.e.cold_block();
         let fine = self.e.b.ins().icmp_imm_s(IntCC::NotEqual, code, 0);
         self.e.require(fine, failed);
-        self.e.tail_call(code);
+        // A function object has run.
+        let entered = self.e.b.create_block();
+        let resume = self.continuation();
+        let done = self.e.b.ins().icmp(IntCC::Equal, code, resume);
+        self.e.b.ins().brif(done, self.blocks[pc + 1], &[], entered, &[]);
+        self.e.b.switch_to_block(entered);
+        let new = self.e.slot_address(self.callee_slot(0));
+        self.enter(pc, code, dst, new);
         self.e.b.switch_to_block(failed);
         self.e.return_status(ERROR);
     }

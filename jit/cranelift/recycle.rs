@@ -5,29 +5,28 @@
 //! of the session, and the operation takes it back instead of making a new one: no allocator, no
 //! atomic addition, no header to write. This happens only for operations whose arguments are
 //! constants that were checked here, and for objects that nothing else refers to, so nobody can
-//! tell; small ones only, since what is kept is memory that nobody else gets.
+//! tell; small ones only, since what is kept is memory that nobody else gets. Tuples, closures and
+//! views are emptied when they are given up: what they referred to must not live longer for it.
 //!
 //! Traces take objects back that somebody sees; others they do not make (`trace::optimise::escape`).
 
+mod take;
+
 use std::collections::HashMap;
 
-use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
-use reflex_runtime::abi::{
-    BOTH_ONE, DLTENSOR_DATA, SHAPE_DATA, STORAGE_DATA, TENSOR_DLTENSOR, type_index,
-};
+use cranelift_codegen::ir::Block;
+use reflex_runtime::abi::type_index;
 use reflex_runtime::dtype::DType;
-use reflex_runtime::object::ObjectType;
+use reflex_runtime::object::{self, ObjectType};
 use reflex_runtime::shape::Shape;
 use reflex_runtime::storage::Storage;
 use reflex_runtime::tensor;
-use reflex_vm::abi::SESSION_RECYCLED;
-use reflex_vm::builtins::{Builtin, Native};
+use reflex_vm::builtins::{Builtin, Closure, Native};
 use reflex_vm::decode::{ArgSource, FuncCode, Op};
 use reflex_vm::program::Program;
 
 use crate::constants::Constants;
-use crate::emit::{Emit, Slot, trusted};
+use crate::emit::{Emit, Slot};
 use crate::facts::{Facts, Holds};
 use crate::fast::{Fast, Operand, Produced};
 
@@ -38,6 +37,8 @@ const MAX_FUNCTION_BYTES: usize = 1 << 20;
 const MAX_TENSORS: usize = 8;
 /// Most entries of a shape heap, and most extents of a shape, that are kept.
 const MAX_EXTENTS: usize = 16;
+/// Most items of a tuple, and most captured values of a closure, that are kept.
+const MAX_ITEMS: usize = 8;
 
 /// How an operation takes back its object.
 #[derive(Clone, PartialEq, Debug)]
@@ -50,6 +51,25 @@ pub(crate) enum Plan {
     Heap { entries: usize },
     /// A shape.
     Shape,
+    /// The shape of a tensor, of any rank.
+    Extents,
+    /// A tuple of so many items.
+    Tuple { items: usize },
+    /// A closure over so many values.
+    Closure { captured: usize },
+    /// A view of so many dimensions.
+    View { rank: usize },
+}
+
+impl Plan {
+    /// Whether traces take such objects back; they make recipes of the others, or nothing.
+    pub(crate) fn in_traces(&self) -> bool {
+        match self {
+            Plan::Storage { .. } | Plan::Tensor { .. } | Plan::Heap { .. } => true,
+            Plan::Shape | Plan::Extents => true,
+            Plan::Tuple { .. } | Plan::Closure { .. } | Plan::View { .. } => false,
+        }
+    }
 }
 
 /// An operation whose objects are kept.
@@ -79,6 +99,10 @@ impl Kept {
                 let extents = Fast { e, slow: miss }.extents_made(operands)?;
                 e.take_shape(self.entry, &extents, miss)
             }
+            Plan::Extents => e.take_extents(self.entry, *operands.first()?, scratch, miss)?,
+            Plan::Tuple { .. } => e.take_tuple(self.entry, operands, miss),
+            Plan::Closure { .. } => e.take_closure(self.entry, operands.get(1..)?, miss),
+            Plan::View { rank } => e.take_view(self.entry, *rank, operands, miss)?,
         };
         Some(Produced::Object { tag: self.tag(), payload })
     }
@@ -88,13 +112,23 @@ impl Kept {
         match &self.plan {
             Plan::Storage { .. } => Storage::type_index(),
             Plan::Tensor { .. } | Plan::Heap { .. } => type_index::TENSOR,
-            Plan::Shape => type_index::SHAPE,
+            Plan::View { .. } => type_index::TENSOR,
+            Plan::Shape | Plan::Extents => type_index::SHAPE,
+            Plan::Tuple { .. } => type_index::ARRAY,
+            Plan::Closure { .. } => object::type_of::<Closure>(),
         }
     }
 
     /// How its objects are given up.
     pub(crate) fn give(&self) -> Give {
-        Give { entry: self.entry, shared: matches!(self.plan, Plan::Storage { .. }) }
+        let owns = match self.plan {
+            Plan::Tuple { items } => Owns::Items(items),
+            Plan::Closure { captured } => Owns::Captured(captured),
+            Plan::View { .. } => Owns::Viewed,
+            Plan::Storage { .. } => Owns::Memory,
+            Plan::Tensor { .. } | Plan::Heap { .. } | Plan::Shape | Plan::Extents => Owns::Nothing,
+        };
+        Give { entry: self.entry, owns }
     }
 }
 
@@ -103,8 +137,23 @@ impl Kept {
 pub(crate) struct Give {
     /// Entry of the session's table.
     pub(crate) entry: u32,
-    /// Whether others may refer to the object: then it is looked at when it is taken.
-    pub(crate) shared: bool,
+    /// What the object refers to.
+    pub(crate) owns: Owns,
+}
+
+/// What an object refers to, which nobody may see that it keeps.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Owns {
+    /// Nothing but memory that is kept as well.
+    Nothing,
+    /// Memory; others may refer to the object, which is looked at when it is taken.
+    Memory,
+    /// The items of a tuple.
+    Items(usize),
+    /// The captured values of a closure.
+    Captured(usize),
+    /// The tensor that it is a view of.
+    Viewed,
 }
 
 /// What objects must have in common to stand in for each other.
@@ -114,6 +163,10 @@ enum Kind {
     Tensor { storage: u32, offset: i64, shape: Vec<i64>, dtype: String },
     Heap { entries: usize },
     Shape { rank: i64 },
+    Extents,
+    Tuple { items: usize },
+    Closure { func: u32, captured: usize },
+    View { rank: usize },
 }
 
 /// The operations of one function whose objects are kept, by operation.
@@ -196,7 +249,22 @@ impl Chosen {
                 let entries = args.heap_entries()?;
                 (Kind::Heap { entries }, Plan::Heap { entries })
             }
+            Native::ReuseShape if builtin == Builtin::ShapeOf => (Kind::Extents, Plan::Extents),
             Native::ReuseShape => (Kind::Shape { rank: args.rank()? }, Plan::Shape),
+            Native::ReuseTuple => {
+                let items = Some(args.args.len as usize).filter(|&items| items <= MAX_ITEMS)?;
+                (Kind::Tuple { items }, Plan::Tuple { items })
+            }
+            Native::ReuseClosure => {
+                let func = args.function(0)?;
+                let captured = args.args.len as usize - 1;
+                let kind = Kind::Closure { func, captured };
+                (captured <= MAX_ITEMS).then_some((kind, Plan::Closure { captured }))?
+            }
+            Native::ReuseView => {
+                let rank = args.shape_rank(1, state).filter(|&rank| rank <= MAX_EXTENTS)?;
+                (Kind::View { rank }, Plan::View { rank })
+            }
             Native::CheckTensor
             | Native::CheckShape
             | Native::CheckTuple
@@ -205,6 +273,8 @@ impl Chosen {
             | Native::MakePrimValue
             | Native::ReadIfCond
             | Native::TupleItem
+            | Native::CheckType
+            | Native::ZeroOffset
             | Native::Nothing
             | Native::Call => return None,
         };
@@ -300,138 +370,18 @@ impl Constants<'_> {
     fn rank(&self) -> Option<i64> {
         self.int(1).filter(|rank| (0..=MAX_EXTENTS as i64).contains(rank))
     }
-}
 
-impl Emit<'_> {
-    /// The session's table of objects.
-    pub(crate) fn table(&mut self) -> Value {
-        self.load(types::I64, self.session, SESSION_RECYCLED)
-    }
-
-    /// Empties an entry of the table.
-    fn clear_entry(&mut self, table: Value, entry: u32) {
-        let zero = self.i64(0);
-        self.b.ins().store(trusted(), zero, table, offset(entry) as i32);
-    }
-
-    /// The object kept in `entry`; goes to `miss` when there is none.
-    fn kept(&mut self, table: Value, entry: u32, miss: Block) -> Value {
-        let object = self.load(types::I64, table, offset(entry));
-        let there = self.b.ins().icmp_imm_s(IntCC::NotEqual, object, 0);
-        self.require(there, miss);
-        object
-    }
-
-    /// Gives up a kept object that is of no use, then goes to `miss`.
-    fn drop_kept(&mut self, object: Value, entry: u32, scratch: Slot, miss: Block) {
-        let table = self.table();
-        self.clear_entry(table, entry);
-        self.store_plain(scratch, type_index::OBJECT, object);
-        self.release_object(scratch);
-        self.b.ins().jump(miss, &[]);
-    }
-
-    /// Takes the storage kept in `entry`, or goes to `miss`. `scratch` is a free slot.
-    fn take_storage(&mut self, entry: u32, tensors: &[u32], scratch: Slot, miss: Block) -> Value {
-        let table = self.table();
-        let object = self.kept(table, entry, miss);
-        let data = self.load(types::I64, object, STORAGE_DATA);
-        // Tensors that are kept refer to the storage; nothing else may.
-        let mut expected = self.i64(BOTH_ONE as i64);
-        for &tensor in tensors {
-            let (look, next) = (self.b.create_block(), self.b.create_block());
-            let sum = self.b.append_block_param(next, types::I64);
-            let tensor = self.load(types::I64, table, offset(tensor));
-            self.b.ins().brif(tensor, look, &[], next, &[expected.into()]);
-            self.b.switch_to_block(look);
-            let theirs = self.load(types::I64, tensor, TENSOR_DLTENSOR + DLTENSOR_DATA);
-            let same = self.b.ins().icmp(IntCC::Equal, theirs, data);
-            let one = self.b.ins().uextend(types::I64, same);
-            let more = self.b.ins().iadd(expected, one);
-            self.b.ins().jump(next, &[more.into()]);
-            self.b.switch_to_block(next);
-            expected = sum;
+    /// The rank of a shape that the code makes, or that is a constant.
+    fn shape_rank(&self, at: usize, state: &[Holds]) -> Option<usize> {
+        if let Some(constant) = self.get(at) {
+            return Some(constant.downcast_ref::<Shape>()?.len());
         }
-        let count = self.load(types::I64, object, 0);
-        let unused = self.b.ins().icmp(IntCC::Equal, count, expected);
-        let stale = self.cold_block();
-        self.require(unused, stale);
-        self.clear_entry(table, entry);
-        let here = self.b.create_block();
-        self.b.ins().jump(here, &[]);
-        self.b.switch_to_block(stale);
-        self.drop_kept(object, entry, scratch, miss);
-        self.b.switch_to_block(here);
-        object
-    }
-
-    /// Takes the tensor kept in `entry` if it is on the storage in slot `storage`, or goes to
-    /// `miss`.
-    fn take_tensor(&mut self, entry: u32, storage: Slot, scratch: Slot, miss: Block) -> Value {
-        let table = self.table();
-        let object = self.kept(table, entry, miss);
-        let storage = self.payload(storage);
-        let data = self.load(types::I64, storage, STORAGE_DATA);
-        // Blocks of living storages differ, and a kept tensor keeps its storage alive.
-        let theirs = self.load(types::I64, object, TENSOR_DLTENSOR + DLTENSOR_DATA);
-        let same = self.b.ins().icmp(IntCC::Equal, theirs, data);
-        let stale = self.cold_block();
-        self.require(same, stale);
-        self.clear_entry(table, entry);
-        let here = self.b.create_block();
-        self.b.ins().jump(here, &[]);
-        self.b.switch_to_block(stale);
-        self.drop_kept(object, entry, scratch, miss);
-        self.b.switch_to_block(here);
-        object
-    }
-
-    /// Takes the shape heap kept in `entry`, with zeros in its entries, or goes to `miss`.
-    fn take_heap(&mut self, entry: u32, entries: usize, miss: Block) -> Value {
-        let table = self.table();
-        let object = self.kept(table, entry, miss);
-        self.clear_entry(table, entry);
-        let data = self.load(types::I64, object, TENSOR_DLTENSOR + DLTENSOR_DATA);
-        let zero = self.i64(0);
-        for at in 0..entries {
-            self.b.ins().store(trusted(), zero, data, 8 * at as i32);
-        }
-        object
-    }
-
-    /// Takes the shape kept in `entry` and gives it `extents`, or goes to `miss`.
-    fn take_shape(&mut self, entry: u32, extents: &[Value], miss: Block) -> Value {
-        let table = self.table();
-        let object = self.kept(table, entry, miss);
-        self.clear_entry(table, entry);
-        let data = self.load(types::I64, object, SHAPE_DATA);
-        for (at, &extent) in extents.iter().enumerate() {
-            self.b.ins().store(trusted(), extent, data, 8 * at as i32);
-        }
-        object
-    }
-
-    /// Gives up the object in a slot: keeps it if its entry is free and it may be kept. The slot
-    /// keeps its bits; overwrite it.
-    pub(crate) fn give(&mut self, slot: Slot, Give { entry, shared }: Give) {
-        let (released, next) = (self.cold_block(), self.b.create_block());
-        let object = self.payload(slot);
-        if !shared {
-            let count = self.load(types::I64, object, 0);
-            let unique = self.i64(BOTH_ONE as i64);
-            let unique = self.b.ins().icmp(IntCC::Equal, count, unique);
-            self.require(unique, released);
-        }
-        let table = self.table();
-        let there = self.load(types::I64, table, offset(entry));
-        let free = self.b.ins().icmp_imm_s(IntCC::Equal, there, 0);
-        self.require(free, released);
-        self.b.ins().store(trusted(), object, table, offset(entry) as i32);
-        self.b.ins().jump(next, &[]);
-        self.b.switch_to_block(released);
-        self.release_object(slot);
-        self.b.ins().jump(next, &[]);
-        self.b.switch_to_block(next);
+        let Holds::Made(made) = state[self.reg(at)? as usize] else { return None };
+        let Op::Builtin { builtin: Builtin::MakeShape, args, .. } = self.func.ops[made as usize]
+        else {
+            return None;
+        };
+        usize::try_from(Constants { args, ..*self }.int(1)?).ok()
     }
 }
 

@@ -5,8 +5,9 @@
 
 use cranelift_codegen::ir::UserExternalName;
 use reflex_runtime::abi::type_index;
-use reflex_runtime::object::ObjectType;
+use reflex_runtime::object::{self, ObjectType};
 use reflex_runtime::storage::Storage;
+use reflex_vm::builtins::Closure;
 use reflex_vm::program::Program;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,8 @@ pub(crate) enum Symbol {
     Raw(u32),
     /// The type index of storages, which each process gives out anew.
     StorageType,
+    /// That of closures.
+    ClosureType,
 }
 
 /// Name space of functions of the unit itself.
@@ -29,6 +32,7 @@ const CODE: u32 = 1;
 const THIS: u32 = 2;
 const STORAGE_TYPE: u32 = 3;
 const RAW: u32 = 4;
+const CLOSURE_TYPE: u32 = 5;
 
 impl Symbol {
     /// The name that Cranelift knows it by.
@@ -38,6 +42,7 @@ impl Symbol {
             Symbol::This(callee) => (THIS, callee),
             Symbol::Raw(callee) => (RAW, callee),
             Symbol::StorageType => (STORAGE_TYPE, 0),
+            Symbol::ClosureType => (CLOSURE_TYPE, 0),
         };
         UserExternalName::new(namespace, index)
     }
@@ -49,6 +54,7 @@ impl Symbol {
             THIS => Some(Symbol::This(name.index)),
             RAW => Some(Symbol::Raw(name.index)),
             STORAGE_TYPE => Some(Symbol::StorageType),
+            CLOSURE_TYPE => Some(Symbol::ClosureType),
             _ => None,
         }
     }
@@ -61,6 +67,7 @@ impl Symbol {
             Symbol::This(callee) => program.packed(callee)?.this as usize as u64,
             Symbol::Raw(callee) => program.packed(callee)?.raw.as_ref()?.code() as usize as u64,
             Symbol::StorageType => Storage::type_index() as u64,
+            Symbol::ClosureType => object::type_of::<Closure>() as u64,
         })
     }
 
@@ -68,6 +75,9 @@ impl Symbol {
     pub(crate) fn of_type(tag: i32) -> Option<Symbol> {
         if tag < type_index::DYNAMIC_BEGIN {
             return None;
+        }
+        if tag == object::type_of::<Closure>() {
+            return Some(Symbol::ClosureType);
         }
         // Generated code makes no other objects.
         assert_eq!(tag, Storage::type_index(), "a type index without a name");

@@ -352,6 +352,9 @@ pub const OBJECT_TYPE_INDEX: usize = 8;
 pub const OBJECT_DELETER: usize = 16;
 /// Offset of the `DLTensor` in a tensor object.
 pub const TENSOR_DLTENSOR: usize = OBJECT_HEADER_SIZE;
+/// Offset of what keeps the data of a tensor of this crate alive: a value, an object or None, where
+/// the tensor is a view or lies on a storage.
+pub const TENSOR_OWNER: usize = TENSOR_DLTENSOR + DLTENSOR_SIZE;
 /// Offset of the data pointer in a `DLTensor`.
 pub const DLTENSOR_DATA: usize = 0;
 /// Offset of the device in a `DLTensor`.

@@ -321,6 +321,11 @@ struct RustCell<T> {
     value: T,
 }
 
+/// Offset of the value in an object made by [`wrap`].
+pub const fn value_offset<T: RustObject>() -> usize {
+    std::mem::offset_of!(Body<RustCell<T>>, cell) + std::mem::offset_of!(RustCell<T>, value)
+}
+
 /// Marks objects made by [`wrap`]. Read from here for every comparison, so that
 /// the address of the function is one and the same.
 static RUST_DELETER: Deleter = delete_rust;
@@ -339,6 +344,11 @@ pub fn wrap<T: RustObject>(value: T) -> ObjectRef {
     let cell = RustCell { drop_value: drop_value::<T>, id: TypeId::of::<T>(), value };
     // SAFETY: `delete_rust` drops what a `RustCell` says to drop.
     unsafe { create_marked(types::index_of(T::KEY), RUST_DELETER, 0, |_| cell) }
+}
+
+/// The index of the type of objects that [`wrap`] makes of such values.
+pub fn type_of<T: RustObject>() -> i32 {
+    types::index_of(T::KEY)
 }
 
 /// The Rust value in an object made by [`wrap`] with the same type.

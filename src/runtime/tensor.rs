@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::abi::{
     DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPACK_READ_ONLY, DLTensor, Deleter,
-    type_index,
+    OBJECT_HEADER_SIZE, TENSOR_OWNER, type_index,
 };
 use crate::alloc::device::{CPU, DeviceAllocator, OwnedBlock};
 use crate::dtype::DType;
@@ -59,11 +59,20 @@ struct Cell {
     owner: Owner,
 }
 
-/// What keeps the data alive.
+const _: () = {
+    assert!(std::mem::offset_of!(Cell, dl) == 0);
+    assert!(TENSOR_OWNER == OBJECT_HEADER_SIZE + std::mem::offset_of!(Cell, owner));
+};
+
+/// What keeps the data alive. One that is an object lies as a value does, of the type of any object,
+/// and nothing lies as None: machine code gives the tensors that it keeps another owner.
 #[expect(dead_code, reason = "owners are held for their destructors")]
+#[repr(C, i64)]
 pub(crate) enum Owner {
-    Block(OwnedBlock),
-    Object(ObjectRef),
+    /// Of a tensor that nobody refers to but the keeper of its memory.
+    Nothing = type_index::NONE as i64,
+    Object(ObjectRef) = type_index::OBJECT as i64,
+    Block(OwnedBlock) = type_index::OBJECT as i64 + 1,
     Host(Arc<dyn StdAny + Send + Sync>),
     DlPack(Foreign<DLManagedTensor>),
     DlPackVersioned(Foreign<DLManagedTensorVersioned>),
@@ -436,7 +445,7 @@ impl Tensor {
             Some(Owner::Object(of)) => {
                 of.downcast_ref::<Tensor>().is_some_and(Tensor::is_read_only)
             }
-            Some(Owner::Block(_) | Owner::DlPack(_)) | None => false,
+            Some(Owner::Block(_) | Owner::DlPack(_) | Owner::Nothing) | None => false,
         }
     }
 

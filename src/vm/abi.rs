@@ -47,7 +47,8 @@
 //! and returns the same status at once.
 //!
 //! A continuation (where a call made by native code resumes) has the same signature and
-//! is entered with the caller's frame current and the callee's result stored. The
+//! is entered with the caller's frame current, the callee's result stored and the operation
+//! after the call in [`SessionAbi::pc`]; code for a loop, with the loop's first operation there. The
 //! address [`Glue::exit`] may stand anywhere a code address may: it returns `RESUME`.
 //! Entry cells of functions without native code hold it, so native callers need no test.
 //!
@@ -185,7 +186,7 @@ pub struct Callbacks {
     /// Runs the call at `pc` (of a VM function or through a closure): pushes the
     /// callee's frame and returns the code to tail-call next, with the new
     /// `session.regs`; null is an error. `resume` is the caller's continuation after
-    /// `pc`. A closure over a packed function has run when this returns `resume`.
+    /// `pc`. A function object has run when this returns `resume`, for the current frame.
     pub push_call:
         unsafe extern "C" fn(session: *mut SessionAbi, pc: u32, resume: CodePtr) -> CodePtr,
     /// Runs the return at `pc`: releases the frame, gives the result to the caller and
@@ -254,6 +255,10 @@ pub const FRAME_DST: usize = 24;
 pub const FRAME_FLAGS: usize = 28;
 /// Offset of [`FrameHeader::caller`] in the header.
 pub const FRAME_CALLER: usize = 0;
+
+/// Offset of the array of captured values in a closure of a program
+/// ([`crate::builtins::Closure`]).
+pub const CLOSURE_CAPTURED: usize = 64;
 
 /// Offsets in [`Callbacks`].
 pub mod callback {

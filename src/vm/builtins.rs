@@ -118,6 +118,10 @@ pub enum Native {
     ReadIfCond,
     /// Written out: a load of an item.
     TupleItem,
+    /// Written out: comparisons of a value's type.
+    CheckType,
+    /// Written out where nothing is to be copied: a second reference.
+    ZeroOffset,
     /// Written out: nothing is left of it.
     Nothing,
     /// A call, unless the storage of the operation's last run came back.
@@ -128,6 +132,12 @@ pub enum Native {
     ReuseHeap,
     /// A call, unless the shape of the operation's last run came back.
     ReuseShape,
+    /// A call, unless the tuple of the operation's last run came back.
+    ReuseTuple,
+    /// A call, unless the closure of the operation's last run came back.
+    ReuseClosure,
+    /// A call, unless the view of the operation's last run came back, and a view is possible.
+    ReuseView,
     /// A call: it does not matter beside what the builtin does, or it is rare.
     Call,
 }
@@ -135,14 +145,15 @@ pub enum Native {
 impl Native {
     /// Whether every result is a new object that may be made of an old one.
     pub const fn reuses(self) -> bool {
-        use Native::{ReuseHeap, ReuseShape, ReuseStorage, ReuseTensor};
-        matches!(self, ReuseStorage | ReuseTensor | ReuseHeap | ReuseShape)
+        use Native::{ReuseClosure, ReuseHeap, ReuseShape, ReuseStorage, ReuseTensor, ReuseTuple};
+        let memory = matches!(self, ReuseStorage | ReuseTensor | ReuseHeap | ReuseShape);
+        memory || matches!(self, ReuseTuple | ReuseClosure | Native::ReuseView)
     }
 
     /// Whether it reads its first argument and constants, and does nothing but fail.
     pub const fn checks(self) -> bool {
-        use Native::{CheckShape, CheckTensor, CheckTuple, MatchShape};
-        matches!(self, CheckTensor | CheckShape | CheckTuple | MatchShape)
+        use Native::{CheckShape, CheckTensor, CheckTuple, CheckType, MatchShape};
+        matches!(self, CheckTensor | CheckShape | CheckTuple | CheckType | MatchShape)
     }
 
     /// Arguments, from the first on, whose type the written-out form relies on.
@@ -154,12 +165,17 @@ impl Native {
             | Native::CheckTuple
             | Native::MakePrimValue
             | Native::ReadIfCond
-            | Native::TupleItem => 1,
+            | Native::TupleItem
+            | Native::ZeroOffset => 1,
             Native::Nothing
+            | Native::CheckType
             | Native::ReuseStorage
             | Native::ReuseTensor
             | Native::ReuseHeap
             | Native::ReuseShape
+            | Native::ReuseTuple
+            | Native::ReuseClosure
+            | Native::ReuseView
             | Native::Call => 0,
         }
     }
@@ -241,16 +257,16 @@ builtins! {
         check::check_shape_info, rules::none, CheckShape;
     /// `(x, dtype, context)`: `x` is a scalar that converts to this type.
     CheckPrimValueInfo = "vm.builtin.check_prim_value_info" [Any, DType, Text] Tail::Fixed => None in Vm,
-        check::check_prim_value_info, rules::none, Call;
+        check::check_prim_value_info, rules::none, CheckType;
     /// `(x, context)`: `x` is a string.
     CheckStringInfo = "vm.builtin.check_string_info" [Any, Text] Tail::Fixed => None in Vm,
-        check::check_string_info, rules::none, Call;
+        check::check_string_info, rules::none, CheckType;
     /// `(x, n, context)`: `x` is a tuple of `n` items.
     CheckTupleInfo = "vm.builtin.check_tuple_info" [Any, Int, Text] Tail::Fixed => None in Vm,
         check::check_tuple_info, rules::none, CheckTuple;
     /// `(x, context)`: `x` is a function or closure.
     CheckFuncInfo = "vm.builtin.check_func_info" [Any, Text] Tail::Fixed => None in Vm,
-        check::check_func_info, rules::none, Call;
+        check::check_func_info, rules::none, CheckType;
     /// `(vm, shape, device, dtype, scope)`: memory for tensors.
     AllocStorage = "vm.builtin.alloc_storage" [Vm, Shape, Int, DType, Text] Tail::Optional(1) => Any in Vm,
         memory::alloc_storage, rules::none, ReuseStorage;
@@ -265,10 +281,10 @@ builtins! {
         value::copy, rules::none, Call;
     /// `(tensor, shape)`: the same data under another shape.
     Reshape = "vm.builtin.reshape" [Any, Shape] Tail::Fixed => Tensor in Vm,
-        memory::reshape, rules::none, Call;
+        memory::reshape, rules::none, ReuseView;
     /// `(tensor)`: its shape.
     ShapeOf = "vm.builtin.shape_of" [Any] Tail::Fixed => Shape in Vm,
-        shape::shape_of, rules::none, Call;
+        shape::shape_of, rules::none, ReuseShape;
     /// `(tensor)`: the shape that the elements of a vector spell.
     TensorToShape = "vm.builtin.tensor_to_shape" [Any] Tail::Fixed => Shape in Vm,
         shape::tensor_to_shape, rules::none, Call;
@@ -277,13 +293,13 @@ builtins! {
         memory::to_device, rules::none, Call;
     /// `(tensor)`: the tensor with a byte offset of zero.
     EnsureZeroOffset = "vm.builtin.ensure_zero_offset" [Any] Tail::Fixed => Tensor in Vm,
-        memory::ensure_zero_offset, rules::none, Call;
+        memory::ensure_zero_offset, rules::none, ZeroOffset;
     /// `(x)`: the truth of an integer, boolean or scalar tensor.
     ReadIfCond = "vm.builtin.read_if_cond" [Any] Tail::Fixed => Bool in Vm,
         check::read_if_cond, rules::none, ReadIfCond;
     /// `(items...)`: a tuple.
     MakeTuple = "vm.builtin.make_tuple" [] Tail::Variadic => Tuple in Vm,
-        value::make_tuple, rules::none, Call;
+        value::make_tuple, rules::none, ReuseTuple;
     /// `(tuple, index)`: one item.
     TupleGetItem = "vm.builtin.tuple_getitem" [Any, Int] Tail::Fixed => Any in Vm,
         value::tuple_getitem, rules::none, TupleItem;
@@ -292,7 +308,7 @@ builtins! {
         value::tuple_reset_item, rules::none, Call;
     /// `(closure, captured...)`: a closure that appends the captured values.
     MakeClosure = "vm.builtin.make_closure" [Func] Tail::Variadic => Any in Vm,
-        value::make_closure, rules::none, Call;
+        value::make_closure, rules::none, ReuseClosure;
     /// `(vm, closure, args...)`: a call through a value.
     InvokeClosure = "vm.builtin.invoke_closure" [Vm, Func] Tail::Variadic => Any in Host,
         value::invoke_closure, rules::none, Call;

@@ -118,7 +118,10 @@ unsafe extern "C" fn push_call(session: *mut SessionAbi, pc: u32, resume: CodePt
         };
         match pushed {
             Ok(Some(callee)) => (*(*state).abi.cells.add(callee as usize)).load(Ordering::Acquire),
-            Ok(None) => resume,
+            Ok(None) => {
+                (*state).abi.pc = pc + 1;
+                resume
+            }
             Err(()) => std::ptr::null(),
         }
     }

@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::registry;
@@ -403,7 +404,7 @@ fn function_value(id: u64, exec: &Executable, index: u32, packed: &[Option<Packe
             None => Any::NONE,
         },
         (FuncKind::Vm | FuncKind::VmTir, _) => {
-            Closure { program: id, func: index, captured: Box::default() }.into_value()
+            Closure { program: id, func: index, captured: Array::new([]) }.into_value()
         }
     }
 }

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use reflex_runtime::abi::{TVMFFIAny, type_index};
 use reflex_runtime::alloc::device::AllocatorKind;
+use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::value::{Any, AnyView};
@@ -350,7 +351,7 @@ impl Session {
                 "`{saved}` is a function of the program and cannot name a saved one"
             ))));
         }
-        let closure = Closure { program: self.program().id(), func, captured: args.into() };
+        let closure = Closure { program: self.program().id(), func, captured: Array::new(args) };
         let include_return = result == SavedResult::Keep;
         self.saved.insert(saved.to_owned(), Saved { closure, include_return });
         Ok(())

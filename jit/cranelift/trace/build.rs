@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 
 use reflex_runtime::abi::type_index;
 use reflex_runtime::dtype::DType;
+use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::abi::DISCARD;
 use reflex_vm::builtins::Builtin;
@@ -23,6 +24,7 @@ use reflex_vm::tier::{Bailout, Step};
 use super::ir::{Arg, BuiltinResult, End, Exit, FrameData, FrameId, Ins, Place, Plain, Trace};
 use crate::emit::plain_bits;
 use crate::facts::{Facts, result_tag};
+use crate::fast::passing;
 use crate::raw::Fact;
 use crate::recycle::{Give, Kept, Plans};
 
@@ -242,7 +244,7 @@ impl Builder {
         let plans = known.or_insert_with(|| {
             Plans::of(step.program, step.func, &Facts::of(step.program, step.func))
         });
-        plans.get(step.pc).cloned()
+        plans.get(step.pc).filter(|kept| kept.plan.in_traces()).cloned()
     }
 
     fn give(&mut self, dst: u32, value: Plain) {
@@ -378,6 +380,16 @@ fn is_usual(builtin: Builtin, args: &[Option<AnyView<'_>>]) -> bool {
                 .is_some_and(|tensor| tensor.ndim == 0 && tensor.dtype == DType::BOOL),
             _ => true,
         },
+        Builtin::CheckPrimValueInfo | Builtin::CheckStringInfo | Builtin::CheckFuncInfo => {
+            let wanted = args.get(1).copied().flatten().and_then(|wanted| wanted.as_dtype());
+            let passing = passing(builtin, wanted.map(|wanted| wanted.code));
+            let passes = |tag| passing.iter().any(|&(first, last)| (first..=last).contains(&tag));
+            tag(0).is_some_and(passes)
+        }
+        Builtin::EnsureZeroOffset => {
+            let tensor = args.first().and_then(|arg| arg.as_ref()?.downcast_ref::<Tensor>());
+            tensor.is_some_and(|tensor| tensor.dl().byte_offset == 0)
+        }
         _ => true,
     }
 }

@@ -134,7 +134,7 @@ impl Making<'_> {
             }
             Object::Tuple { items } => Array::new(self.items(items)?).into(),
             Object::Closure { func, captured } => {
-                let captured = self.items(captured)?.into();
+                let captured = Array::new(self.items(captured)?);
                 Closure { program: recipes.program, func: *func, captured }.into_value()
             }
         };

@@ -7,11 +7,13 @@ use reflex_runtime::object::{self, ObjectRef, RustObject};
 use reflex_runtime::shape::Shape;
 use reflex_runtime::value::{Any, AnyView};
 
+use crate::abi::CLOSURE_CAPTURED;
 use crate::reentry;
 
 use super::{Context, arity, exactly, int};
 
 /// A function of a program with values that are appended to its arguments.
+#[repr(C)]
 #[derive(Clone)]
 pub struct Closure {
     /// Identity of the program the function belongs to.
@@ -19,8 +21,13 @@ pub struct Closure {
     /// Index in that program's function table; a VM function.
     pub func: u32,
     /// What the function's own closure values append.
-    pub captured: Box<[Any]>,
+    pub captured: Array,
 }
+
+const _: () = {
+    let value = object::value_offset::<Closure>();
+    assert!(CLOSURE_CAPTURED == value + std::mem::offset_of!(Closure, captured));
+};
 
 impl RustObject for Closure {
     // Not TVM's `relax.vm.Closure`, whose layout is another one.
@@ -98,7 +105,8 @@ pub fn make_closure(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     };
     // New values come before those the inner closure appends.
     let own = captured.iter().map(AnyView::to_owned);
-    let captured = own.chain(closure.captured.iter().cloned()).collect();
+    let all: Vec<Any> = own.chain(closure.captured.iter().cloned()).collect();
+    let captured = Array::new(all);
     Ok(Closure { program: closure.program, func: closure.func, captured }.into_value())
 }
 

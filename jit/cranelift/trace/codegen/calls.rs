@@ -195,7 +195,7 @@ impl Writer<'_, '_> {
                 Arg::Plain(Plain::Var { tag, var }) => {
                     Operand::Plain { tag, payload: self.var(var)? }
                 }
-                Arg::Const(_) => Operand::Const,
+                Arg::Const(index) => Operand::Const(index),
                 Arg::Vm => Operand::Vm,
                 Arg::Object(_) => return Err(internal("an operand that is not made")),
             });
@@ -265,6 +265,11 @@ impl Writer<'_, '_> {
             (Produced::None, BuiltinResult::Nothing) => Ok(()),
             (Produced::Plain { payload, .. }, BuiltinResult::Var(_, var)) => {
                 self.vars[var.0 as usize] = Some(payload);
+                Ok(())
+            }
+            (Produced::Object { tag, payload }, BuiltinResult::Slot) => {
+                let slot = self.result_slot(frame)?;
+                self.e.store_plain(slot, tag, payload);
                 Ok(())
             }
             (Produced::Owned(value), BuiltinResult::Slot) => {

@@ -1,0 +1,410 @@
+//! The code that takes objects back and gives them up.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
+use reflex_runtime::abi::{
+    ANY_PAYLOAD, ANY_SIZE, ARRAY_DATA, BOTH_ONE, DLTENSOR_BYTE_OFFSET, DLTENSOR_DATA,
+    DLTENSOR_DEVICE, DLTENSOR_DTYPE, DLTENSOR_NDIM, DLTENSOR_SHAPE, DLTENSOR_STRIDES, SHAPE_DATA,
+    SHAPE_SIZE, STORAGE_DATA, TENSOR_DLTENSOR, TENSOR_OWNER, type_index,
+};
+use reflex_vm::abi::{CLOSURE_CAPTURED, SESSION_CONSTS, SESSION_RECYCLED, callback};
+use reflex_vm::decode::ArgSource;
+
+use super::{Give, Owns, offset};
+use crate::emit::{Bits, Emit, Slot, trusted};
+use crate::fast::Operand;
+
+impl Emit<'_> {
+    /// The session's table of objects.
+    pub(crate) fn table(&mut self) -> Value {
+        self.load(types::I64, self.session, SESSION_RECYCLED)
+    }
+
+    /// Empties an entry of the table.
+    fn clear_entry(&mut self, table: Value, entry: u32) {
+        let zero = self.i64(0);
+        self.b.ins().store(trusted(), zero, table, offset(entry) as i32);
+    }
+
+    /// The object kept in `entry`; goes to `miss` when there is none.
+    fn kept(&mut self, table: Value, entry: u32, miss: Block) -> Value {
+        let object = self.load(types::I64, table, offset(entry));
+        let there = self.b.ins().icmp_imm_s(IntCC::NotEqual, object, 0);
+        self.require(there, miss);
+        object
+    }
+
+    /// Gives up a kept object that is of no use, then goes to `miss`.
+    fn drop_kept(&mut self, object: Value, entry: u32, scratch: Slot, miss: Block) {
+        let table = self.table();
+        self.clear_entry(table, entry);
+        self.store_plain(scratch, type_index::OBJECT, object);
+        self.release_object(scratch);
+        self.b.ins().jump(miss, &[]);
+    }
+
+    /// Takes the storage kept in `entry`, or goes to `miss`. `scratch` is a free slot.
+    pub(super) fn take_storage(
+        &mut self,
+        entry: u32,
+        tensors: &[u32],
+        scratch: Slot,
+        miss: Block,
+    ) -> Value {
+        let table = self.table();
+        let object = self.kept(table, entry, miss);
+        let data = self.load(types::I64, object, STORAGE_DATA);
+        // Tensors that are kept refer to the storage; nothing else may.
+        let mut expected = self.i64(BOTH_ONE as i64);
+        for &tensor in tensors {
+            let (look, next) = (self.b.create_block(), self.b.create_block());
+            let sum = self.b.append_block_param(next, types::I64);
+            let tensor = self.load(types::I64, table, offset(tensor));
+            self.b.ins().brif(tensor, look, &[], next, &[expected.into()]);
+            self.b.switch_to_block(look);
+            let theirs = self.load(types::I64, tensor, TENSOR_DLTENSOR + DLTENSOR_DATA);
+            let same = self.b.ins().icmp(IntCC::Equal, theirs, data);
+            let one = self.b.ins().uextend(types::I64, same);
+            let more = self.b.ins().iadd(expected, one);
+            self.b.ins().jump(next, &[more.into()]);
+            self.b.switch_to_block(next);
+            expected = sum;
+        }
+        let count = self.load(types::I64, object, 0);
+        let unused = self.b.ins().icmp(IntCC::Equal, count, expected);
+        let stale = self.cold_block();
+        self.require(unused, stale);
+        self.clear_entry(table, entry);
+        let here = self.b.create_block();
+        self.b.ins().jump(here, &[]);
+        self.b.switch_to_block(stale);
+        self.drop_kept(object, entry, scratch, miss);
+        self.b.switch_to_block(here);
+        object
+    }
+
+    /// Takes the tensor kept in `entry` if it is on the storage in slot `storage`, or goes to
+    /// `miss`.
+    pub(super) fn take_tensor(
+        &mut self,
+        entry: u32,
+        storage: Slot,
+        scratch: Slot,
+        miss: Block,
+    ) -> Value {
+        let table = self.table();
+        let object = self.kept(table, entry, miss);
+        let storage = self.payload(storage);
+        let data = self.load(types::I64, storage, STORAGE_DATA);
+        // Blocks of living storages differ, and a kept tensor keeps its storage alive.
+        let theirs = self.load(types::I64, object, TENSOR_DLTENSOR + DLTENSOR_DATA);
+        let same = self.b.ins().icmp(IntCC::Equal, theirs, data);
+        let stale = self.cold_block();
+        self.require(same, stale);
+        self.clear_entry(table, entry);
+        let here = self.b.create_block();
+        self.b.ins().jump(here, &[]);
+        self.b.switch_to_block(stale);
+        self.drop_kept(object, entry, scratch, miss);
+        self.b.switch_to_block(here);
+        object
+    }
+
+    /// Takes the shape heap kept in `entry`, with zeros in its entries, or goes to `miss`.
+    pub(super) fn take_heap(&mut self, entry: u32, entries: usize, miss: Block) -> Value {
+        let table = self.table();
+        let object = self.kept(table, entry, miss);
+        self.clear_entry(table, entry);
+        let data = self.load(types::I64, object, TENSOR_DLTENSOR + DLTENSOR_DATA);
+        let zero = self.i64(0);
+        for at in 0..entries {
+            self.b.ins().store(trusted(), zero, data, 8 * at as i32);
+        }
+        object
+    }
+
+    /// Takes the shape kept in `entry` and gives it `extents`, or goes to `miss`.
+    pub(super) fn take_shape(&mut self, entry: u32, extents: &[Value], miss: Block) -> Value {
+        let table = self.table();
+        let object = self.kept(table, entry, miss);
+        self.clear_entry(table, entry);
+        let data = self.load(types::I64, object, SHAPE_DATA);
+        for (at, &extent) in extents.iter().enumerate() {
+            self.b.ins().store(trusted(), extent, data, 8 * at as i32);
+        }
+        object
+    }
+
+    /// Takes the shape kept in `entry` and gives it the extents of a tensor, or goes to `miss`.
+    pub(super) fn take_extents(
+        &mut self,
+        entry: u32,
+        tensor: Operand,
+        scratch: Slot,
+        miss: Block,
+    ) -> Option<Value> {
+        let tensor = self.tensor(tensor, miss)?;
+        let table = self.table();
+        let object = self.kept(table, entry, miss);
+        let rank = self.load(types::I32, tensor, TENSOR_DLTENSOR + DLTENSOR_NDIM);
+        let rank = self.b.ins().sextend(types::I64, rank);
+        let have = self.load(types::I64, object, SHAPE_SIZE);
+        let same = self.b.ins().icmp(IntCC::Equal, have, rank);
+        let other = self.cold_block();
+        self.require(same, other);
+        self.clear_entry(table, entry);
+        let from = self.load(types::I64, tensor, TENSOR_DLTENSOR + DLTENSOR_SHAPE);
+        let to = self.load(types::I64, object, SHAPE_DATA);
+        let (copy, done) = (self.b.create_block(), self.b.create_block());
+        let (more, left) = (self.b.create_block(), self.b.append_block_param(copy, types::I64));
+        self.b.ins().jump(copy, &[rank.into()]);
+        self.b.switch_to_block(copy);
+        self.b.ins().brif(left, more, &[], done, &[]);
+        self.b.switch_to_block(more);
+        let left = self.b.ins().iadd_imm_s(left, -1);
+        let offset = self.b.ins().ishl_imm_u(left, 3);
+        let (from, to) = (self.b.ins().iadd(from, offset), self.b.ins().iadd(to, offset));
+        let extent = self.load(types::I64, from, 0);
+        self.b.ins().store(trusted(), extent, to, 0);
+        self.b.ins().jump(copy, &[left.into()]);
+        self.b.switch_to_block(other);
+        self.drop_kept(object, entry, scratch, miss);
+        self.b.switch_to_block(done);
+        Some(object)
+    }
+
+    /// The tensor object of an operand, or to `miss`.
+    fn tensor(&mut self, operand: Operand, miss: Block) -> Option<Value> {
+        match operand {
+            Operand::Slot(slot, tag) => {
+                if tag != Some(type_index::TENSOR) {
+                    let is = self.has_tag(slot, type_index::TENSOR);
+                    self.require(is, miss);
+                }
+                Some(self.payload(slot))
+            }
+            Operand::Heap(slot, _) => Some(self.payload(slot)),
+            Operand::Const(_) | Operand::Imm { .. } | Operand::Plain { .. } | Operand::Vm => None,
+        }
+    }
+
+    /// Takes the tuple kept in `entry` and gives it items, or goes to `miss`.
+    pub(super) fn take_tuple(&mut self, entry: u32, items: &[Operand], miss: Block) -> Value {
+        let table = self.table();
+        let object = self.kept(table, entry, miss);
+        self.clear_entry(table, entry);
+        self.put_items(object, items);
+        object
+    }
+
+    /// Takes the closure kept in `entry` and gives it values, or goes to `miss`.
+    pub(super) fn take_closure(&mut self, entry: u32, captured: &[Operand], miss: Block) -> Value {
+        let table = self.table();
+        let object = self.kept(table, entry, miss);
+        self.clear_entry(table, entry);
+        let array = self.load(types::I64, object, CLOSURE_CAPTURED);
+        self.put_items(array, captured);
+        object
+    }
+
+    /// Writes second references to operands into an array, whose items are None.
+    fn put_items(&mut self, array: Value, items: &[Operand]) {
+        let data = self.load(types::I64, array, ARRAY_DATA);
+        for (at, &item) in items.iter().enumerate() {
+            let value = self.second(item);
+            let at = (at * ANY_SIZE) as i32;
+            self.b.ins().store(trusted(), value.head, data, at);
+            self.b.ins().store(trusted(), value.payload, data, at + ANY_PAYLOAD as i32);
+        }
+    }
+
+    /// A second reference to an operand.
+    fn second(&mut self, operand: Operand) -> Bits {
+        match operand {
+            Operand::Slot(slot, Some(tag)) => {
+                let value = self.load_typed(slot, tag);
+                if tag >= type_index::STATIC_OBJECT_BEGIN {
+                    self.retain_object(value.payload);
+                }
+                value
+            }
+            Operand::Slot(slot, None) => {
+                self.retain(slot);
+                self.load_any(slot)
+            }
+            Operand::Heap(slot, _) => {
+                let value = self.load_any(slot);
+                self.retain_object(value.payload);
+                value
+            }
+            Operand::Const(index) => {
+                let consts = self.load(types::I64, self.session, SESSION_CONSTS);
+                let at = index as usize * ANY_SIZE;
+                self.retain_at(consts, at);
+                self.any_at(consts, at)
+            }
+            Operand::Imm { tag, bits } => {
+                Bits { head: self.i64(i64::from(tag)), payload: self.i64(bits) }
+            }
+            Operand::Plain { tag, payload } => Bits { head: self.i64(i64::from(tag)), payload },
+            Operand::Vm => self.source(ArgSource::Vm),
+        }
+    }
+
+    /// Takes the view kept in `entry`, of a tensor that allows it and of another shape; or goes to
+    /// `miss`.
+    pub(super) fn take_view(
+        &mut self,
+        entry: u32,
+        rank: usize,
+        operands: &[Operand],
+        miss: Block,
+    ) -> Option<Value> {
+        let &[tensor, shape] = operands else { return None };
+        let tensor = self.tensor(tensor, miss)?;
+        let table = self.table();
+        let object = self.kept(table, entry, miss);
+        let from = match shape {
+            Operand::Slot(slot, _) => self.payload(slot),
+            Operand::Const(index) => self.constant_object(index),
+            _ => return None,
+        };
+        let from = self.load(types::I64, from, SHAPE_DATA);
+        let count = self.count_dense(tensor, miss);
+        let extents: Vec<Value> =
+            (0..rank).map(|dim| self.load(types::I64, from, 8 * dim)).collect();
+        // Row-major strides, and the number of elements.
+        let mut stride = self.i64(1);
+        let mut strides = vec![stride; rank];
+        for dim in (0..rank).rev() {
+            strides[dim] = stride;
+            let counts = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, extents[dim], 0);
+            self.require(counts, miss);
+            let over = self.b.ins().umulhi(stride, extents[dim]);
+            let fits = self.b.ins().icmp_imm_s(IntCC::Equal, over, 0);
+            self.require(fits, miss);
+            stride = self.b.ins().imul(stride, extents[dim]);
+        }
+        let inside = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, stride, count);
+        self.require(inside, miss);
+        self.clear_entry(table, entry);
+        for (field, ty) in [
+            (DLTENSOR_DATA, types::I64),
+            (DLTENSOR_DEVICE, types::I64),
+            (DLTENSOR_DTYPE, types::I32),
+            (DLTENSOR_BYTE_OFFSET, types::I64),
+        ] {
+            let value = self.load(ty, tensor, TENSOR_DLTENSOR + field);
+            self.b.ins().store(trusted(), value, object, (TENSOR_DLTENSOR + field) as i32);
+        }
+        for (field, values) in [(DLTENSOR_SHAPE, extents), (DLTENSOR_STRIDES, strides)] {
+            let to = self.load(types::I64, object, TENSOR_DLTENSOR + field);
+            for (dim, value) in values.into_iter().enumerate() {
+                self.b.ins().store(trusted(), value, to, 8 * dim as i32);
+            }
+        }
+        self.retain_object(tensor);
+        let owner = Bits { head: self.i64(i64::from(type_index::OBJECT)), payload: tensor };
+        self.b.ins().store(trusted(), owner.head, object, TENSOR_OWNER as i32);
+        let payload = (TENSOR_OWNER + ANY_PAYLOAD) as i32;
+        self.b.ins().store(trusted(), owner.payload, object, payload);
+        Some(object)
+    }
+
+    /// The number of elements of a tensor in row-major order, of any rank; goes to `miss` when it is
+    /// not in that order, or says so only by leaving strides out.
+    fn count_dense(&mut self, tensor: Value, miss: Block) -> Value {
+        let field = |e: &mut Self, field| e.load(types::I64, tensor, TENSOR_DLTENSOR + field);
+        let (extents, strides) = (field(self, DLTENSOR_SHAPE), field(self, DLTENSOR_STRIDES));
+        let rank = self.load(types::I32, tensor, TENSOR_DLTENSOR + DLTENSOR_NDIM);
+        let rank = self.b.ins().sextend(types::I64, rank);
+        let there = self.b.ins().icmp_imm_s(IntCC::NotEqual, strides, 0);
+        self.require(there, miss);
+        let (look, more) = (self.b.create_block(), self.b.create_block());
+        let done = self.b.create_block();
+        let left = self.b.append_block_param(look, types::I64);
+        let count = self.b.append_block_param(look, types::I64);
+        let one = self.i64(1);
+        self.b.ins().jump(look, &[rank.into(), one.into()]);
+        self.b.switch_to_block(look);
+        self.b.ins().brif(left, more, &[], done, &[]);
+        self.b.switch_to_block(more);
+        let left = self.b.ins().iadd_imm_s(left, -1);
+        let offset = self.b.ins().ishl_imm_u(left, 3);
+        let (extent, stride) =
+            (self.b.ins().iadd(extents, offset), self.b.ins().iadd(strides, offset));
+        let (extent, stride) = (self.load(types::I64, extent, 0), self.load(types::I64, stride, 0));
+        let usual = self.b.ins().icmp(IntCC::Equal, stride, count);
+        self.require(usual, miss);
+        let more = self.b.ins().imul(count, extent);
+        self.b.ins().jump(look, &[left.into(), more.into()]);
+        self.b.switch_to_block(done);
+        count
+    }
+
+    /// Gives up the object in a slot: keeps it if its entry is free and it may be kept. The slot
+    /// keeps its bits; overwrite it.
+    pub(crate) fn give(&mut self, slot: Slot, Give { entry, owns }: Give) {
+        let (released, next) = (self.cold_block(), self.b.create_block());
+        let object = self.payload(slot);
+        if owns != Owns::Memory {
+            self.require_unique(object, released);
+        }
+        // What is given up here may run code of the host, which may run this code.
+        match owns {
+            Owns::Nothing | Owns::Memory => {}
+            Owns::Items(count) => self.drop_items(object, count),
+            Owns::Captured(count) => {
+                let array = self.load(types::I64, object, CLOSURE_CAPTURED);
+                self.require_unique(array, released);
+                self.drop_items(array, count);
+            }
+            Owns::Viewed => {
+                self.drop_value(object, TENSOR_OWNER);
+            }
+        }
+        let object = self.payload(slot);
+        let table = self.table();
+        let there = self.load(types::I64, table, offset(entry));
+        let free = self.b.ins().icmp_imm_s(IntCC::Equal, there, 0);
+        self.require(free, released);
+        self.b.ins().store(trusted(), object, table, offset(entry) as i32);
+        self.b.ins().jump(next, &[]);
+        self.b.switch_to_block(released);
+        self.release_object(slot);
+        self.b.ins().jump(next, &[]);
+        self.b.switch_to_block(next);
+    }
+
+    /// Goes to `otherwise` unless nothing else refers to an object.
+    fn require_unique(&mut self, object: Value, otherwise: Block) {
+        let count = self.load(types::I64, object, 0);
+        let unique = self.i64(BOTH_ONE as i64);
+        let unique = self.b.ins().icmp(IntCC::Equal, count, unique);
+        self.require(unique, otherwise);
+    }
+
+    /// Gives up the items of an array, which are None afterwards.
+    fn drop_items(&mut self, array: Value, count: usize) {
+        let data = self.load(types::I64, array, ARRAY_DATA);
+        for at in 0..count {
+            self.drop_value(data, at * ANY_SIZE);
+        }
+    }
+
+    /// Gives up a value in memory, which is None afterwards.
+    fn drop_value(&mut self, base: Value, offset: usize) {
+        let (free, next) = (self.cold_block(), self.b.create_block());
+        let tag = self.load(types::I32, base, offset);
+        let object = self.is_object(tag);
+        self.b.ins().brif(object, free, &[], next, &[]);
+        self.b.switch_to_block(free);
+        let address = self.b.ins().iadd_imm_s(base, offset as i64);
+        self.call_back(callback::RELEASE, &[types::I64], None, &[address]);
+        self.b.ins().jump(next, &[]);
+        self.b.switch_to_block(next);
+        let none = self.i64(0);
+        self.b.ins().store(trusted(), none, base, offset as i32);
+        self.b.ins().store(trusted(), none, base, (offset + ANY_PAYLOAD) as i32);
+    }
+}
