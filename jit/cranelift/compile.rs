@@ -33,6 +33,7 @@ use crate::emit::{Emit, Slot, plain_bits, trusted};
 use crate::facts::{self, Facts, Holds};
 use crate::fast::{Fast, Operand, Produced};
 use crate::glue::native_signature;
+use crate::lowering::{Lowered, Lowering};
 use crate::recycle::{Kept, Plans};
 
 /// Most operations of a function that is compiled as one body.
@@ -44,6 +45,8 @@ pub(crate) struct CompiledFunction {
     pub(crate) entry: UnitFunc,
     /// Where its loops can be entered.
     pub(crate) loops: Vec<(SiteId, UnitFunc)>,
+    /// What was made of its builtins.
+    pub(crate) lowered: Vec<Lowered>,
 }
 
 /// Compiles a VM function into an empty unit. The code counts in `runs` how often it is entered, and
@@ -91,6 +94,7 @@ pub(crate) fn compile(
         state: Vec::new(),
         plans: &plans,
         checked: Checked::default(),
+        lowered: Vec::new(),
     };
     body_writer.dispatch(pc, behind.into_iter().chain(loops.iter().map(|&(_, pc)| pc)));
     let mut reached = true;
@@ -104,11 +108,13 @@ pub(crate) fn compile(
         body_writer.checked.follow(program, func, pc);
         reached = facts::falls_through(op);
     }
-    body_writer.e.b.seal_all_blocks();
-    body_writer.e.b.finalize(unit.frontend);
+    let Body { e, lowered, .. } = body_writer;
+    let Emit { mut b, .. } = e;
+    b.seal_all_blocks();
+    b.finalize(unit.frontend);
     unit.define(body, function);
     let loops = loops.into_iter().filter_map(|(site, _)| Some((site, at_loop?))).collect();
-    Ok(CompiledFunction { unit, entry, loops })
+    Ok(CompiledFunction { unit, entry, loops, lowered })
 }
 
 /// The operations behind calls of VM functions. The verifier makes sure that there is one.
@@ -192,6 +198,7 @@ pub(crate) struct Body<'f, 'p> {
     plans: &'p Plans,
     /// What the operations before made sure of, in this stretch of code.
     checked: Checked,
+    pub(crate) lowered: Vec<Lowered>,
 }
 
 impl Body<'_, '_> {
@@ -302,6 +309,12 @@ impl Body<'_, '_> {
             Some(kept) => self.take(kept, &operands, slow),
             None => Fast { e: &mut self.e, slow }.builtin(builtin, &operands),
         };
+        let how = match (&produced, kept) {
+            (None, _) => Lowering::Called,
+            (Some(_), Some(_)) => Lowering::TakenBack,
+            (Some(_), None) => Lowering::Written,
+        };
+        self.lowered.push(Lowered { pc, builtin, how });
         match produced {
             Some(produced) => {
                 self.store(produced, dst);

@@ -199,6 +199,7 @@ impl Engine {
             program: program.id(),
             func: func.index,
             code_bytes: code.published.size(),
+            lowered: function.lowered,
             usage,
             code: Arc::downgrade(&code),
         };

@@ -21,6 +21,7 @@ use crate::constants::Constants;
 use crate::emit::{Slot, plain_bits, trusted};
 use crate::facts::Holds;
 use crate::glue::native_signature;
+use crate::lowering::{Lowered, Lowering};
 
 /// Most registers of a callee whose frame is written out; clearing more is a loop's work.
 const MAX_REGS: u32 = 32;
@@ -46,7 +47,10 @@ impl<'p> Body<'_, 'p> {
 
     /// Calls through a value: as a VM function where the code tells which closure it is.
     pub(crate) fn invoke(&mut self, pc: usize, args: ArgRange, dst: u32) {
-        let Some((target, closure, captured)) = self.closure(args) else {
+        let known = self.closure(args);
+        let how = if known.is_some() { Lowering::Written } else { Lowering::Called };
+        self.lowered.push(Lowered { pc: pc as u32, builtin: Builtin::InvokeClosure, how });
+        let Some((target, closure, captured)) = known else {
             return self.call_by_callback(pc, dst);
         };
         let rare = self.e.cold_block();

@@ -23,6 +23,7 @@ mod force;
 mod frames;
 mod glue;
 mod image;
+mod lowering;
 mod overview;
 mod raw;
 mod recycle;
@@ -37,6 +38,7 @@ mod worker;
 pub use error::JitError;
 pub use force::ForcedExits;
 pub use image::Unfit;
+pub use lowering::{Lowered, Lowering};
 pub use overview::{
     Disassemble, FunctionOverview, Overview, PlaceOverview, TraceOverview, WholeOverview,
 };

@@ -8,6 +8,7 @@ use reflex_vm::program::Program;
 use reflex_vm::session::Session;
 use serde::Serialize;
 
+use crate::lowering::Lowering;
 use crate::report::{CodeReport, TraceReport};
 use crate::tier::CraneliftTier;
 
@@ -50,6 +51,8 @@ pub struct WholeOverview {
     pub runs: Option<u64>,
     /// Whether it made room for other code.
     pub evicted: bool,
+    /// Builtins that were written out, that take objects back, and that the VM runs.
+    pub builtins: [usize; 3],
     /// Its assembly, when that was asked for and is still there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assembly: Option<String>,
@@ -148,7 +151,9 @@ impl CraneliftTier {
 impl CodeReport {
     fn overview(&self, disassemble: Option<Disassemble<'_>>) -> WholeOverview {
         let code = disassemble.zip(self.machine_code());
+        let count = |how| self.lowered.iter().filter(|lowered| lowered.how == how).count();
         WholeOverview {
+            builtins: [Lowering::Written, Lowering::TakenBack, Lowering::Called].map(count),
             code_bytes: self.code_bytes,
             runs: self.runs(),
             evicted: self.evicted(),
@@ -206,6 +211,11 @@ impl fmt::Display for FunctionOverview {
                 write!(f, ", entered {runs} times")?;
             }
             f.write_str(if code.evicted { ", evicted\n" } else { "\n" })?;
+            let [written, taken_back, called] = code.builtins;
+            writeln!(
+                f,
+                "    builtins: {written} written out, {taken_back} taken back, {called} called"
+            )?;
             indented(f, code.assembly.as_deref())?;
         }
         for place in &self.places {

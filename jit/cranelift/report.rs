@@ -8,6 +8,7 @@ use reflex_vm::decode::SiteId;
 
 use crate::engine::{TraceCode, WholeCode};
 use crate::evict::Usage;
+use crate::lowering::Lowered;
 
 /// A function that was compiled whole.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub struct CodeReport {
     pub func: u32,
     /// Bytes of machine code.
     pub code_bytes: usize,
+    /// What was made of its builtins.
+    pub lowered: Vec<Lowered>,
     /// None of code that was compiled ahead of time: it does not count, and stays.
     pub(crate) usage: Option<Arc<Usage>>,
     pub(crate) code: Weak<WholeCode>,

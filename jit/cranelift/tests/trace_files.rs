@@ -3,8 +3,9 @@
 //! A file of `tests/filetests/trace` is a listing (see `reflex_vm::listing`), runs `> main(3)`,
 //! and the traces that these runs leave behind, on lines that start with `|`: as recorded, and as
 //! compiled where a pass changed something, and whether they made room for others: a line
-//! `; at most 8192 bytes of code` sets a limit. `REFLEX_BLESS=1` writes what was observed. The files of
-//! `tests/filetests/vm` must have the same outcomes in compiled mode and traced.
+//! `; at most 8192 bytes of code` sets a limit. In a file of `tests/filetests/compiled` such lines say
+//! how the builtins of each function became machine code. `REFLEX_BLESS=1` writes what was observed.
+//! The files of `tests/filetests/vm` must have the same outcomes in compiled mode and traced.
 
 #[path = "common/kernels.rs"]
 mod kernels;
@@ -146,17 +147,40 @@ fn files_say_what_is_traced() {
             }
         };
         let traces: String = tier.traces(&program).iter().map(both).collect();
-        let kept = text.lines().filter(|line| !line.starts_with('|'));
-        let found: String = kept
-            .map(str::to_owned)
-            .chain(traces.lines().map(|line| format!("| {line}")))
-            .map(|line| format!("{line}\n"))
-            .collect();
-        if std::env::var_os("REFLEX_BLESS").is_some() {
-            std::fs::write(&path, found).unwrap();
-        } else {
-            assert_eq!(found, text, "{} (REFLEX_BLESS=1 accepts)", path.display());
+        check(&path, &text, &traces);
+    }
+}
+
+/// The lines of a file that start with `|` are what was observed.
+fn check(path: &Path, text: &str, observed: &str) {
+    let kept = text.lines().filter(|line| !line.starts_with('|'));
+    let found: String = kept
+        .map(str::to_owned)
+        .chain(observed.lines().map(|line| format!("| {line}")))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    if std::env::var_os("REFLEX_BLESS").is_some() {
+        std::fs::write(path, found).unwrap();
+    } else {
+        assert_eq!(found, text, "{} (REFLEX_BLESS=1 accepts)", path.display());
+    }
+}
+
+#[test]
+fn files_say_how_builtins_become_machine_code() {
+    for path in files("compiled") {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (program, tier) = load(&text, TierOptions::default()).expect("a valid program");
+        assert_eq!(program.compile_all(), []);
+        let mut observed = String::new();
+        for function in tier.functions(&program) {
+            observed += &format!("@{}\n", program.name(function.func));
+            function.lowered.iter().for_each(|builtin| observed += &format!("  {builtin}\n"));
         }
+        check(&path, &text, &observed);
+        // Objects that came back are as new ones are.
+        let expected = outcomes(&program, Mode::Bytecode, &text, 6);
+        assert_eq!(expected, outcomes(&program, Mode::Compiled, &text, 6), "{}", path.display());
     }
 }
 
