@@ -176,7 +176,8 @@ typedef struct ReflexEngineOptions {
    */
   const char *tier;
   /**
-   * Arithmetic of f32 products in models that are compiled: `f32` or `bf16`; null is `f32`.
+   * Arithmetic of f32 products in models that are compiled: `f32`, `f32-fast` or `bf16`; null is
+   * `f32`.
    */
   const char *precision;
 } ReflexEngineOptions;

@@ -262,6 +262,7 @@ impl Engine {
         };
         let precision = match self.precision {
             Precision::F32 => pipeline::Precision::F32,
+            Precision::F32Fast => pipeline::Precision::F32Fast,
             Precision::Bf16 => pipeline::Precision::Bf16,
         };
         pipeline::Options { precision, ..options }

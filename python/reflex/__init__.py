@@ -51,8 +51,8 @@ def load(path, device="cpu", threads=1, kernel_cache=None, tier=None, precision=
     """Loads a model: `.onnx` and `.py` are compiled, `.so` is opened (which runs machine code of
     its author's choice). `tier` says when its programs become machine code: "off", or such as
     "threshold=10,compile=sync,code=1M"; None is what the variable REFLEX_TIER says.
-    `precision` is the arithmetic of f32 products in a model that is compiled: "f32" (None) or
-    "bf16"."""
+    `precision` is the arithmetic of f32 products in a model that is compiled: "f32" (None),
+    "f32-fast" or "bf16"."""
     cache = None if kernel_cache is None else os.fspath(kernel_cache)
     return Program(_reflex["load"](os.fspath(path), device, threads, cache, tier, precision))
 

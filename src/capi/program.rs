@@ -33,7 +33,8 @@ pub struct ReflexEngineOptions {
     /// When programs become machine code, such as `threshold=10,compile=sync` or `off`; null is
     /// what the variable `REFLEX_TIER` says.
     pub tier: *const c_char,
-    /// Arithmetic of f32 products in models that are compiled: `f32` or `bf16`; null is `f32`.
+    /// Arithmetic of f32 products in models that are compiled: `f32`, `f32-fast` or `bf16`; null is
+    /// `f32`.
     pub precision: *const c_char,
 }
 

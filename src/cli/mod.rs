@@ -71,7 +71,7 @@ struct EngineArgs {
     #[arg(long, default_value_t = 1, value_name = "N")]
     threads: usize,
     /// Arithmetic of f32 products in a model that is compiled.
-    #[arg(long, default_value = "f32", value_name = "f32|bf16")]
+    #[arg(long, default_value = "f32", value_name = "f32|f32-fast|bf16")]
     precision: Precision,
     /// CPU levels that a model is compiled for, such as `v3,v4` of x86-64, or whose kernels of a
     /// .so are used (default: this CPU, with all its features).

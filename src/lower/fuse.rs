@@ -23,6 +23,7 @@ use crate::graph::edit::release;
 use crate::graph::eliminate_dead_code;
 use crate::legalize::{Packing, block_packings, pack, packings, tile_packings};
 use crate::pipeline::Precision;
+use crate::policy;
 use layout::Layouts;
 use merge::{Kernel, Member, merge};
 
@@ -46,6 +47,13 @@ pub fn fuse(module: &mut Module, precision: Precision) -> Result<(), LowerError>
         func.body = body;
         module.funcs[id] = FuncData::Graph(func);
         result?;
+    }
+    if precision == Precision::F32Fast {
+        for func in module.funcs.values_mut() {
+            if let FuncData::Prim(kernel) = func {
+                kernel.attrs.insert(policy::PRODUCTS.to_owned(), "3".to_owned());
+            }
+        }
     }
     // Constants whose packed form took their place go.
     eliminate_dead_code(module)

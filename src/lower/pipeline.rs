@@ -27,6 +27,9 @@ pub enum Precision {
     /// In float32.
     #[default]
     F32,
+    /// In float32, or by fewer products of bfloat16 where the CPU has matrix registers and that is
+    /// faster ([`crate::policy`]).
+    F32Fast,
     /// Factors of matrix products and of convolutions over all channels are rounded to bfloat16,
     /// and their products are added in float32 ([`reflex_tir::Intrin::DotBf16`], or
     /// [`reflex_tir::tile::Tile::DotBf16`] where the CPU has matrix registers).
@@ -140,7 +143,7 @@ pub fn run_graph(
     options: &Options,
     observer: &dyn Observer,
 ) -> Result<Module, LowerError> {
-    let fits = |cpu: &Cpu| options.precision == Precision::F32 || cpu.target.has_dot_bf16();
+    let fits = |cpu: &Cpu| options.precision != Precision::Bf16 || cpu.target.has_dot_bf16();
     if let Some(cpu) = options.cpus.iter().find(|cpu| !fits(cpu)) {
         let name = cpu.level.map_or_else(|| "this CPU".to_owned(), |level| level.to_string());
         let text = format!("precision bf16 needs AVX512_BF16, which {name} lacks; use f32");

@@ -118,6 +118,163 @@ fn scheduled_products_give_the_evaluators_bits() {
     assert!(!amx::unit().configured);
 }
 
+/// The factors of a product of float32, by row.
+struct Factors {
+    a: Vec<f32>,
+    b: Vec<f32>,
+}
+
+/// What the kernels of the text tests multiply.
+const M: usize = 197;
+const K: usize = 64;
+const N: usize = 192;
+/// Rows of whole registers; the others are multiplied in vectors whatever the class.
+const WHOLE: usize = 192;
+
+impl Factors {
+    fn of(mut element: impl FnMut(usize) -> f32) -> Factors {
+        let a = (0..M * K).map(&mut element).collect();
+        Factors { a, b: (0..K * N).map(element).collect() }
+    }
+
+    /// `f` of every element and its factors' sums, from 0, over the depth.
+    fn sums<T: Copy>(&self, zero: T, step: impl Fn(T, f32, f32) -> T) -> Vec<T> {
+        let element = |i: usize| {
+            let (row, column) = (i / N, i % N);
+            let factors = (0..K).map(|k| (self.a[row * K + k], self.b[k * N + column]));
+            factors.fold(zero, |sum, (a, b)| step(sum, a, b))
+        };
+        (0..M * N).map(element).collect()
+    }
+
+    /// The largest error as a part of the sum of absolute products.
+    fn error(&self, got: &[f32]) -> f64 {
+        let exact = self.sums(0.0, |sum, a, b| sum + f64::from(a) * f64::from(b));
+        let size = self.sums(0.0, |sum, a, b| sum + (f64::from(a) * f64::from(b)).abs());
+        let each = got.iter().zip(exact).zip(size).take(WHOLE * N);
+        each.map(|((got, exact), size)| (f64::from(*got) - exact).abs() / size).fold(0.0, f64::max)
+    }
+
+    /// What float32's own nest computes: one multiply-add after the other.
+    fn in_order(&self) -> Vec<f32> {
+        self.sums(0.0, |sum, a, b| a.mul_add(b, sum))
+    }
+
+    fn run(&self, kernel: &Kernel) -> Vec<f32> {
+        let tensor = |rows: usize, columns: usize, values: &[f32]| {
+            Arg::Tensor(Tensor::f32(&[rows as i64, columns as i64], values))
+        };
+        let y = vec![7.0; M * N];
+        let mut args = [tensor(M, K, &self.a), tensor(K, N, &self.b), tensor(M, N, &y)];
+        kernel.run(&mut args).unwrap();
+        args[2].tensor().to_f32()
+    }
+}
+
+fn same(got: &[f32], want: &[f32]) -> bool {
+    let equal = |(g, w): (&f32, &f32)| g.to_bits() == w.to_bits() || g.is_nan() && w.is_nan();
+    got.iter().zip(want).all(equal)
+}
+
+fn split_kernel(file: &str, target: &Target) -> Kernel {
+    let (_, kernel) = file.split_once("# ----\n").unwrap();
+    Kernel::for_target(&parse(kernel).unwrap(), OptLevel::O3, target)
+}
+
+/// Numbers of either sign with exponents from `low` to `high`.
+fn numbers(seed: u64, low: i32, high: i32) -> impl FnMut(usize) -> f32 {
+    let mut bits = Bits::new(seed);
+    move |_| {
+        let word = bits.word();
+        let exponent = bits.within((low + 127) as u32, (high + 127) as u32);
+        f32::from_bits(word & 0x807f_ffff | exponent << 23)
+    }
+}
+
+#[test]
+fn sums_of_terms_are_as_near_as_float32s_own() {
+    let Some(target) = target() else { return };
+    let file = include_str!("../../../tests/filetests/lower/lower_matmul_splits.py");
+    let kernel = split_kernel(file, &target);
+    let mut noise = Bits::new(3);
+    let mut uniform = |_| noise.within(0, 1 << 24) as f32 / 8_388_608.0 - 1.0;
+    // Every sum cancels but for its last bits: pairs of opposite elements, nearly.
+    let mut near = numbers(5, 0, 3);
+    let mut before = 0.0;
+    let cancelling = Factors {
+        a: (0..M * K)
+            .map(|n| {
+                before = if n % 2 == 0 { near(n) } else { -before * (1.0 + f32::EPSILON) };
+                before
+            })
+            .collect(),
+        b: (0..K * N).map(|n| 1.0 + (n / N / 2 * 7 + n % N) as f32 / 512.0).collect(),
+    };
+    let classes = [
+        ("random", Factors::of(&mut uniform)),
+        ("of one sign", Factors::of(|n| uniform(n).abs())),
+        ("ill-conditioned", cancelling),
+        ("of many sizes", Factors::of(numbers(11, -20, 20))),
+        ("large", Factors::of(numbers(13, 40, 55))),
+        ("small", Factors::of(numbers(17, -40, -30))),
+        ("with zeros", Factors::of(|n| if n % 3 == 0 { 0.0 } else { uniform(n) })),
+    ];
+    for (name, factors) in classes {
+        let (got, own) = (factors.run(&kernel), factors.in_order());
+        assert!(!same(&got[..WHOLE * N], &own[..WHOLE * N]), "{name}: not by terms");
+        let (error, bound) = (factors.error(&got), factors.error(&own));
+        println!("{name}: {error:.2e}, {bound:.2e} in order");
+        assert!(error <= bound, "{name}: {error:e}, {bound:e} in order");
+        assert!(same(&got[WHOLE * N..], &own[WHOLE * N..]), "{name}: rows left over");
+    }
+}
+
+/// In `f32-fast` each product misses by less than 2^-15 of itself.
+#[test]
+fn three_products_are_near() {
+    let Some(target) = target() else { return };
+    let file = include_str!("../../../tests/filetests/lower/lower_matmul_fast.py");
+    let kernel = split_kernel(file, &target);
+    assert_eq!(kernel.raw_asm().matches("tdpbf16ps").count() % 3, 0, "three products");
+    for (seed, low, high) in [(43, -1, 0), (47, -20, 20)] {
+        let factors = Factors::of(numbers(seed, low, high));
+        let (got, own) = (factors.run(&kernel), factors.in_order());
+        let (error, of_f32) = (factors.error(&got), factors.error(&own));
+        assert!(error < 2_f64.powi(-15) && error > of_f32, "{error:e}, {of_f32:e} in order");
+    }
+}
+
+#[test]
+fn what_terms_cannot_do_is_float32s_own() {
+    let Some(target) = target() else { return };
+    let file = include_str!("../../../tests/filetests/lower/lower_matmul_splits.py");
+    let kernel = split_kernel(file, &target);
+    let with = |at: usize, value: f32| {
+        let mut factors = Factors::of(numbers(23, -3, 3));
+        factors.a[at] = value;
+        factors.b[at % (K * N)] = 0.0;
+        factors
+    };
+    let classes = [
+        ("subnormal", Factors::of(numbers(29, -127, -100))),
+        ("one subnormal", with(77, 1e-40)),
+        ("huge", Factors::of(numbers(31, 58, 63))),
+        ("one huge", with(78, 3e38)),
+        ("overflowing", Factors::of(numbers(37, 60, 127))),
+        ("products below the normal numbers", Factors::of(numbers(41, -70, -60))),
+        ("infinite", with(79, f32::INFINITY)),
+        ("negative infinite", with(M * K - 1, f32::NEG_INFINITY)),
+        ("NaN", with(80, f32::NAN)),
+        ("negative zeros", Factors { a: vec![-0.0; M * K], b: vec![f32::INFINITY; K * N] }),
+    ];
+    for (name, factors) in classes {
+        assert!(same(&factors.run(&kernel), &factors.in_order()), "{name}");
+    }
+    // Zeros have no exponent: by terms, and their sums are positive.
+    let zeros = Factors { a: vec![-0.0; M * K], b: vec![1.0; K * N] };
+    assert!(same(&zeros.run(&kernel), &zeros.in_order()));
+}
+
 /// One element: its sum before, pairs, and the sum after.
 type Case = (u32, &'static [(u32, u32)], u32);
 

@@ -149,7 +149,7 @@ fn undivided(e: &Expr, var: Var, width: i64, panel: Var, lane: Var) -> Expr {
 }
 
 impl Gemm {
-    fn new(
+    pub(super) fn new(
         nest: &Nest<'_>,
         stage: Stage,
         epilogue: Option<Stage>,

@@ -9,6 +9,7 @@
 //! | rule | stages | results |
 //! |---|---|---|
 //! | `tables` | products of tiles or rows with tables of constants | reassociated |
+//! | `splits` | large sums of products of float32, where there are matrix registers | within the error of `gemm`'s |
 //! | `gemm` | sums of products with a contiguous factor | exactly the naive ones; reassociated in matrix registers |
 //! | `reduce along rows` | other reductions of contiguous elements | reassociated |
 //! | `reduce across rows` | other reductions | exactly the naive ones |
@@ -43,6 +44,7 @@ mod map;
 mod nest;
 mod reduce;
 mod rows;
+mod splits;
 mod stage;
 mod steps;
 mod tables;
@@ -125,6 +127,9 @@ pub enum Refusal {
     /// No factor is a table of constants.
     #[error("no table of constants")]
     NoTable,
+    /// Too few products for each element that would be split into terms.
+    #[error("too few products for each element")]
+    TooSmall,
     /// A schedule primitive did not take a step of the rule.
     #[error("refused by the primitive {0}")]
     Primitive(&'static str),
@@ -132,6 +137,10 @@ pub enum Refusal {
     #[error("nothing to reduce")]
     NothingToReduce,
 }
+
+/// The attribute of kernels whose float32 products may be three products of bfloat16, as precision
+/// `f32-fast` has it; without it they take six.
+pub const PRODUCTS: &str = "reflex.products";
 
 /// The schedule of `func` for `target`.
 pub fn schedule(func: &PrimFunc, target: &Target) -> PrimFunc {
@@ -258,17 +267,41 @@ fn product(
         Item::Stage(s) => Some(s),
         _ => None,
     });
-    let (rule, refused, stmt) = match tables::tables(nest, stage, epilogue, threads) {
-        Ok(stmt) => ("tables", vec![], stmt),
-        Err(Refusal::NoTable) => ("gemm", vec![], gemm::gemm(nest, stage, epilogue, threads)?),
-        Err(why) => ("gemm", vec![("tables", why)], gemm::gemm(nest, stage, epilogue, threads)?),
-    };
+    let (rule, refused, stmt) = product_rules(nest, stage, epilogue, threads)?;
     decisions.push(Decision { stage: stage.name.clone(), rule, refused });
     if let Some(epilogue) = epilogue {
-        let rule = if rule == "gemm" { "epilogue of gemm" } else { "epilogue of tables" };
+        let rule = match rule {
+            "gemm" => "epilogue of gemm",
+            "splits" => "epilogue of splits",
+            _ => "epilogue of tables",
+        };
         decisions.push(Decision { stage: epilogue.name.clone(), rule, refused: vec![] });
     }
     Ok(stmt)
+}
+
+type Ruled = (&'static str, Vec<(&'static str, Refusal)>, Stmt);
+
+/// The first of the rules for products that takes a stage.
+fn product_rules(
+    nest: &mut Nest<'_>,
+    stage: &Stage,
+    epilogue: Option<&Stage>,
+    threads: Parallel,
+) -> Result<Ruled, Refusal> {
+    let mut refused = vec![];
+    match tables::tables(nest, stage, epilogue, threads) {
+        Ok(stmt) => return Ok(("tables", refused, stmt)),
+        Err(Refusal::NoTable) => {}
+        Err(why) => refused.push(("tables", why)),
+    }
+    if nest.target.has_tiles_bf16() {
+        match splits::splits(nest, stage, epilogue, threads) {
+            Ok(stmt) => return Ok(("splits", refused, stmt)),
+            Err(why) => refused.push(("splits", why)),
+        }
+    }
+    Ok(("gemm", refused, gemm::gemm(nest, stage, epilogue, threads)?))
 }
 
 /// Forgets intermediates that nothing stores to any more.

@@ -24,7 +24,7 @@ use reflex_tir::tile::{Rows, SIDE};
 use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Intrin, PrimFunc, Scope, Stmt, Var};
 
 use super::Refusal;
-use super::affine::linear;
+use super::affine::{linear, mentions};
 use super::cut::{Bound, Cut, Tile};
 use super::gemm::{Gemm, bind};
 use super::nest::{Nest, UNKNOWN_EXTENT};
@@ -47,19 +47,40 @@ pub struct Unit {
     /// The axis that the registers sum over: `step` pairs at a time.
     depth: Axis,
     step: i64,
-    /// Elements between rows of each factor.
-    row_stride: Expr,
-    column_stride: Expr,
+    /// What is multiplied, one after the other.
+    passes: Vec<Pass>,
+}
+
+/// Two factors in pairs, over the stage's axes and the depth.
+#[derive(Clone, Debug)]
+pub struct Pass {
+    /// Elements of rows.
+    pub row: Expr,
+    /// Elements of columns.
+    pub column: Expr,
 }
 
 impl Gemm {
     /// The unit for this product, where the CPU has it and the product suits it.
     pub(super) fn unit(&self, nest: &mut Nest<'_>) -> Option<Unit> {
-        let suits = self.op == Intrin::DotBf16
-            && nest.target.has_tiles_bf16()
-            && !self.both
-            && !self.spread
-            && self.lanes == SIDE;
+        let pairs = self.op == Intrin::DotBf16 && nest.target.has_tiles_bf16();
+        let row = pairs.then_some(&self.row)?;
+        let depth = self.stage.reduce.iter().rev().find(|a| {
+            let of_row = coefficients(&nest.func, row, &[a.var]);
+            of_row.is_some_and(|c| c[0].as_int() == Some(1))
+        })?;
+        let pass = Pass { row: row.clone(), column: self.column.clone() };
+        self.unit_of(nest, depth, vec![pass])
+    }
+
+    /// The unit for a sum of products along `depth`, where they suit it.
+    pub(super) fn unit_of(
+        &self,
+        nest: &mut Nest<'_>,
+        depth: &Axis,
+        passes: Vec<Pass>,
+    ) -> Option<Unit> {
+        let suits = !self.both && !self.spread && self.lanes == SIDE;
         let Some(Cut::Plain(rows)) = self.rows.as_ref().filter(|_| suits) else { return None };
         let whole = match &self.columns {
             Cut::Plain(axis) => axis.extent.as_int().is_some_and(|n| n % SIDE == 0),
@@ -72,18 +93,14 @@ impl Gemm {
         if !whole || some(rows) < SIDE || products < MIN_PRODUCTS {
             return None;
         }
-        let step = |a: &Axis| {
-            let extent = a.extent.as_int()?;
-            [SIDE, SIDE / 2].into_iter().find(|step| extent % step == 0)
+        let extent = depth.extent.as_int()?;
+        let step = [SIDE, SIDE / 2].into_iter().find(|step| extent % step == 0)?;
+        let even = |pass: &Pass| {
+            let of_row = coefficients(&nest.func, &pass.row, &[depth.var, rows.var])?;
+            coefficients(&nest.func, &pass.column, &[depth.var])?;
+            (of_row[0].as_int() == Some(1)).then_some(())
         };
-        let (depth, step, row_stride, column_stride) =
-            self.stage.reduce.iter().rev().find_map(|a| {
-                let of_row = coefficients(&nest.func, &self.row, &[a.var, rows.var])?;
-                let of_column = coefficients(&nest.func, &self.column, &[a.var])?;
-                let side_by_side = of_row[0].as_int() == Some(1);
-                let step = step(a).filter(|_| side_by_side)?;
-                Some((a.clone(), step, of_row[1].clone(), of_column[0].clone()))
-            })?;
+        passes.iter().try_for_each(even)?;
         let mut register = |name: &str, dtype, shape: [i64; 2]| {
             let shape = shape.map(Expr::i64).to_vec();
             nest.func.new_buffer(name, dtype, shape, Scope::Tile)
@@ -95,10 +112,9 @@ impl Gemm {
             sums: several("sum", BLOCK * BLOCK, DType::F32, [SIDE, SIDE]),
             rows: several("row", BLOCK, DType::U32, [SIDE, step]),
             columns: several("column", BLOCK, DType::U32, [step, SIDE]),
-            depth,
+            depth: depth.clone(),
             step,
-            row_stride,
-            column_stride,
+            passes,
         })
     }
 
@@ -214,22 +230,32 @@ impl Gemm {
             bound.push((unit.depth.var, Expr::from(step) * unit.step));
             bind(e, &bound)
         };
-        let mut body = vec![];
-        for r in 0..height {
-            let from = in_memory(&nest.func, &at(&self.row, r, 0), &unit.row_stride)?;
-            body.push(plain(nest, &TILE_LOAD, &[register(unit.rows[r as usize]), from]));
+        let Some(Cut::Plain(axis)) = &self.rows else { return Err(Refusal::NotAffine) };
+        let mut passes = vec![];
+        for pass in &unit.passes {
+            let stride = |e: &Expr, var: Var| {
+                let found = coefficients(&nest.func, e, &[var]).ok_or(Refusal::NotAffine)?;
+                Ok(found[0].clone())
+            };
+            let row_stride = stride(&pass.row, axis.var)?;
+            let column_stride = stride(&pass.column, unit.depth.var)?;
+            let mut body = vec![];
+            for r in 0..height {
+                let from = in_memory(&nest.func, &at(&pass.row, r, 0), &row_stride)?;
+                body.push(plain(nest, &TILE_LOAD, &[register(unit.rows[r as usize]), from]));
+            }
+            for c in 0..width {
+                let from = in_memory(&nest.func, &at(&pass.column, 0, c), &column_stride)?;
+                body.push(plain(nest, &TILE_LOAD, &[register(unit.columns[c as usize]), from]));
+            }
+            for (r, c) in all.clone() {
+                let factors = [unit.rows[r as usize], unit.columns[c as usize]].map(register);
+                body.push(plain(nest, &TILE_DOT_BF16, &[&[sum(r, c)], &factors[..]].concat()));
+            }
+            let body = Stmt::serial(step, steps.clone(), Stmt::Seq(body));
+            let others = self.stage.reduce.iter().rev().filter(|a| self.goes_over(unit, pass, a));
+            passes.push(others.fold(body, |s, a| Stmt::serial(a.var, a.extent.clone(), s)));
         }
-        for c in 0..width {
-            let from = in_memory(&nest.func, &at(&self.column, 0, c), &unit.column_stride)?;
-            body.push(plain(nest, &TILE_LOAD, &[register(unit.columns[c as usize]), from]));
-        }
-        for (r, c) in all.clone() {
-            let factors = [unit.rows[r as usize], unit.columns[c as usize]].map(register);
-            body.push(plain(nest, &TILE_DOT_BF16, &[&[sum(r, c)], &factors[..]].concat()));
-        }
-        let body = Stmt::serial(step, steps, Stmt::Seq(body));
-        let others = self.stage.reduce.iter().rev().filter(|a| a.var != unit.depth.var);
-        let body = others.fold(body, |s, a| Stmt::serial(a.var, a.extent.clone(), s));
 
         let copy = nest.local("tile", DType::F32, &[rows.width * columns.width]);
         let spill: Vec<Stmt> = all
@@ -239,10 +265,16 @@ impl Gemm {
                 plain(nest, &TILE_STORE, &[sum(r, c), to])
             })
             .collect();
-        let compute = Stmt::Seq(vec![Stmt::Seq(start), body, Stmt::Seq(spill)]);
+        let compute = Stmt::Seq(vec![Stmt::Seq(start), Stmt::Seq(passes), Stmt::Seq(spill)]);
         let compute = self.tensorized(nest, compute, &loops)?;
         let store = self.store_from(nest, Some(rows), columns, copy, ForKind::Serial);
         Ok(Stmt::Allocate { buffer: copy, body: Box::new(Stmt::Seq(vec![compute, store])) })
+    }
+
+    /// Whether a pass has a loop over an axis of the sum, beside the depth.
+    fn goes_over(&self, unit: &Unit, pass: &Pass, axis: &Axis) -> bool {
+        let used = mentions(&pass.row, axis.var) || mentions(&pass.column, axis.var);
+        axis.var != unit.depth.var && used
     }
 
     /// `stmt` with its loops as the instructions that they are.

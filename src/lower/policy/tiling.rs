@@ -158,6 +158,7 @@ impl Gemm {
         };
         let pairs = match self.op {
             Intrin::DotBf16 if unit.is_some() => "; bfloat16 pairs in matrix registers",
+            _ if unit.is_some() => "; terms of bfloat16 in matrix registers",
             Intrin::DotBf16 => "; dot products of bfloat16 pairs",
             _ => "",
         };

@@ -36,7 +36,7 @@ pub fn winograd_tile(
     };
     let (h, w) = (extent(0), extent(1));
     let rate = match precision {
-        Precision::F32 => 1,
+        Precision::F32 | Precision::F32Fast => 1,
         Precision::Bf16 => 2,
     };
     let direct = ci * co * high * wide * (h * w + PER_WORD) / rate;

@@ -1,10 +1,11 @@
 //! Text in, text out: every file of `tests/filetests/lower` holds a module and what a stage of
 //! the pipeline leaves of it.
 //!
-//! A file is Python to a reader's editor: `# after: STAGE` (and `# precision: bf16`, `# amx`), the module, a line of dashes, and the
-//! module after the stage (`bytecode` prints the executable; `schedule` and `lower` print every
-//! kernel, by name; `steps` prints how each was scheduled), or `# error: ...`. The CPU is a fixed one with AVX2. `REFLEX_BLESS=1`
-//! writes the outcomes that were observed.
+//! A file is Python to a reader's editor: `# after: STAGE` (and `# precision: bf16` or `f32-fast`,
+//! `# amx`), the module, a line of dashes, and the module after the stage (`bytecode` prints the
+//! executable; `schedule` and `lower` print every kernel, by name; `steps` prints how each was
+//! scheduled), or `# error: ...`. The CPU is a fixed one with AVX2, or what the lines ask for.
+//! `REFLEX_BLESS=1` writes the outcomes that were observed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -65,9 +66,11 @@ fn outcome(input: &str, name: &str) -> String {
     let stage = input.lines().find_map(|l| l.strip_prefix("# after: ")).expect("a stage");
     let module = parse(input, name).expect("a module");
     let keep = Keep { stage, texts: Mutex::default() };
-    let precision = match input.contains("# precision: bf16\n") {
-        true => Precision::Bf16,
-        false => Precision::F32,
+    let precision = match input.lines().find_map(|l| l.strip_prefix("# precision: ")) {
+        Some("bf16") => Precision::Bf16,
+        Some("f32-fast") => Precision::F32Fast,
+        Some(other) => panic!("{name}: precision {other}"),
+        None => Precision::F32,
     };
     let amx = input.contains("# amx\n");
     let options = Options { precision, ..Options::new(target(precision, amx)) };

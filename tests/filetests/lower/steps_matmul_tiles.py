@@ -29,5 +29,5 @@ fused_mat_mul_max
   step  matmul: tensorize -> 2 tile_dot_bf16, 3 tile_load, 2 tile_store, 2 tile_zero
   stage pairs0: map
   stage pairs1: map
-  stage matmul: gemm
+  stage matmul: gemm; not splits: element type
   stage binary: epilogue of gemm

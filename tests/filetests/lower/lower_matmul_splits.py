@@ -1,0 +1,296 @@
+# after: lower
+# amx
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((197, 64), dtype="float32"), w: R.Tensor((64, 192), dtype="float32")) -> R.Tensor((197, 192), dtype="float32"):
+        y: R.Tensor((197, 192), dtype="float32") = R.matmul(x, w)
+        return y
+# ----
+# from tvm.script import tirx as T
+
+@T.prim_func(s_tir=True)
+def mat_mul(t0: T.Buffer((T.int64(197), T.int64(64)), "float32"), t1: T.Buffer((T.int64(64), T.int64(192)), "float32"), t2: T.Buffer((T.int64(197), T.int64(192)), "float32")):
+    column_term = T.alloc_buffer((T.int64(32), T.int64(192)), "uint32")
+    row_term = T.alloc_buffer((T.int64(6304),), "uint32")
+    column_term_1 = T.alloc_buffer((T.int64(32), T.int64(192)), "uint32")
+    row_term_1 = T.alloc_buffer((T.int64(6304),), "uint32")
+    column_term_2 = T.alloc_buffer((T.int64(32), T.int64(192)), "uint32")
+    row_term_2 = T.alloc_buffer((T.int64(6304),), "uint32")
+    ranges = T.alloc_local((T.int64(4),), "int32")
+    most = T.alloc_local((T.int64(16),), "int32")
+    least = T.alloc_local((T.int64(16),), "int32")
+    for l in T.vectorized(T.int64(16)):
+        most[l] = 0
+        least[l] = 2147483647
+    for v in range(T.int64(788)):
+        for l in T.vectorized(T.int64(16)):
+            bits: T.let[T.int32] = T.reinterpret("int32", t0[v * T.int64(16) + l]) & 2147483647
+            most[l] = T.max(most[l], bits)
+            least[l] = T.min(least[l], T.Select(bits == 0, 2147483647, bits))
+    ranges[T.int64(0)] = 0
+    ranges[T.int64(1)] = 2147483647
+    for l in range(T.int64(16)):
+        ranges[T.int64(0)] = T.max(ranges[T.int64(0)], most[l])
+        ranges[T.int64(1)] = T.min(ranges[T.int64(1)], least[l])
+    most_1 = T.alloc_local((T.int64(16),), "int32")
+    least_1 = T.alloc_local((T.int64(16),), "int32")
+    for l in T.vectorized(T.int64(16)):
+        most_1[l] = 0
+        least_1[l] = 2147483647
+    for v in range(T.int64(768)):
+        for l in T.vectorized(T.int64(16)):
+            bits: T.let[T.int32] = T.reinterpret("int32", t1[v * T.int64(16) + l]) & 2147483647
+            most_1[l] = T.max(most_1[l], bits)
+            least_1[l] = T.min(least_1[l], T.Select(bits == 0, 2147483647, bits))
+    ranges[T.int64(2)] = 0
+    ranges[T.int64(3)] = 2147483647
+    for l in range(T.int64(16)):
+        ranges[T.int64(2)] = T.max(ranges[T.int64(2)], most_1[l])
+        ranges[T.int64(3)] = T.min(ranges[T.int64(3)], least_1[l])
+    if ranges[T.int64(0)] >> 23 <= 227 and ranges[T.int64(2)] >> 23 <= 227 and ranges[T.int64(1)] >> 23 >= 27 and ranges[T.int64(3)] >> 23 >= 27 and (ranges[T.int64(0)] >> 23) + (ranges[T.int64(2)] >> 23) <= 371 and (ranges[T.int64(1)] >> 23) + (ranges[T.int64(3)] >> 23) >= 174:
+        for p_0 in T.parallel(T.int64(3)):
+            for p_1_0 in range(T.int64(128)):
+                for p_1_1 in T.vectorized(T.int64(16)):
+                    row_term_2[p_0 * T.int64(2048) + p_1_0 * T.int64(16) + p_1_1] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2)]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2) + T.int64(1)]))) << T.uint32(16)
+        for p_tail_0 in range(T.int64(10)):
+            for p_tail_1 in T.vectorized(T.int64(16)):
+                row_term_2[p_tail_0 * T.int64(16) + p_tail_1 + T.int64(6144)] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12288)]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12289)]))) << T.uint32(16)
+        for c, c_0 in T.grid(T.int64(32), T.int64(12)):
+            for c_1 in T.vectorized(T.int64(16)):
+                column_term_2[c, c_0 * T.int64(16) + c_1] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[c * T.int64(2), c_0 * T.int64(16) + c_1]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[c * T.int64(2) + T.int64(1), c_0 * T.int64(16) + c_1]))) << T.uint32(16)
+        for p_0 in T.parallel(T.int64(3)):
+            for p_1_0 in range(T.int64(128)):
+                for p_1_1 in T.vectorized(T.int64(16)):
+                    row_term_1[p_0 * T.int64(2048) + p_1_0 * T.int64(16) + p_1_1] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2)] - T.Cast("float32", T.Cast("bfloat16", t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2)]))))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2) + T.int64(1)] - T.Cast("float32", T.Cast("bfloat16", t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2) + T.int64(1)]))))) << T.uint32(16)
+        for p_tail_0 in range(T.int64(10)):
+            for p_tail_1 in T.vectorized(T.int64(16)):
+                row_term_1[p_tail_0 * T.int64(16) + p_tail_1 + T.int64(6144)] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12288)] - T.Cast("float32", T.Cast("bfloat16", t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12288)]))))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12289)] - T.Cast("float32", T.Cast("bfloat16", t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12289)]))))) << T.uint32(16)
+        for c in T.parallel(T.int64(32)):
+            for c_0 in range(T.int64(12)):
+                for c_1 in T.vectorized(T.int64(16)):
+                    column_term_1[c, c_0 * T.int64(16) + c_1] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[c * T.int64(2), c_0 * T.int64(16) + c_1] - T.Cast("float32", T.Cast("bfloat16", t1[c * T.int64(2), c_0 * T.int64(16) + c_1]))))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[c * T.int64(2) + T.int64(1), c_0 * T.int64(16) + c_1] - T.Cast("float32", T.Cast("bfloat16", t1[c * T.int64(2) + T.int64(1), c_0 * T.int64(16) + c_1]))))) << T.uint32(16)
+        for p_0 in T.parallel(T.int64(3)):
+            for p_1_0 in range(T.int64(128)):
+                for p_1_1 in T.vectorized(T.int64(16)):
+                    row_term[p_0 * T.int64(2048) + p_1_0 * T.int64(16) + p_1_1] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2)] - T.Cast("float32", T.Cast("bfloat16", t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2)])) - T.Cast("float32", T.Cast("bfloat16", t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2)] - T.Cast("float32", T.Cast("bfloat16", t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2)]))))))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2) + T.int64(1)] - T.Cast("float32", T.Cast("bfloat16", t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2) + T.int64(1)])) - T.Cast("float32", T.Cast("bfloat16", t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2) + T.int64(1)] - T.Cast("float32", T.Cast("bfloat16", t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2) + T.int64(1)]))))))) << T.uint32(16)
+        for p_tail_0 in range(T.int64(10)):
+            for p_tail_1 in T.vectorized(T.int64(16)):
+                row_term[p_tail_0 * T.int64(16) + p_tail_1 + T.int64(6144)] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12288)] - T.Cast("float32", T.Cast("bfloat16", t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12288)])) - T.Cast("float32", T.Cast("bfloat16", t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12288)] - T.Cast("float32", T.Cast("bfloat16", t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12288)]))))))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12289)] - T.Cast("float32", T.Cast("bfloat16", t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12289)])) - T.Cast("float32", T.Cast("bfloat16", t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12289)] - T.Cast("float32", T.Cast("bfloat16", t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12289)]))))))) << T.uint32(16)
+        for c in T.parallel(T.int64(32)):
+            for c_0 in range(T.int64(12)):
+                for c_1 in T.vectorized(T.int64(16)):
+                    column_term[c, c_0 * T.int64(16) + c_1] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[c * T.int64(2), c_0 * T.int64(16) + c_1] - T.Cast("float32", T.Cast("bfloat16", t1[c * T.int64(2), c_0 * T.int64(16) + c_1])) - T.Cast("float32", T.Cast("bfloat16", t1[c * T.int64(2), c_0 * T.int64(16) + c_1] - T.Cast("float32", T.Cast("bfloat16", t1[c * T.int64(2), c_0 * T.int64(16) + c_1]))))))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[c * T.int64(2) + T.int64(1), c_0 * T.int64(16) + c_1] - T.Cast("float32", T.Cast("bfloat16", t1[c * T.int64(2) + T.int64(1), c_0 * T.int64(16) + c_1])) - T.Cast("float32", T.Cast("bfloat16", t1[c * T.int64(2) + T.int64(1), c_0 * T.int64(16) + c_1] - T.Cast("float32", T.Cast("bfloat16", t1[c * T.int64(2) + T.int64(1), c_0 * T.int64(16) + c_1]))))))) << T.uint32(16)
+        for t in range(T.int64(6)):
+            for t_1 in T.parallel(T.int64(6)):
+                sum = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")
+                sum_1 = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")
+                sum_2 = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")
+                sum_3 = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")
+                row = T.alloc_buffer((T.int64(16), T.int64(16)), "uint32", scope="tile")
+                row_1 = T.alloc_buffer((T.int64(16), T.int64(16)), "uint32", scope="tile")
+                column = T.alloc_buffer((T.int64(16), T.int64(16)), "uint32", scope="tile")
+                column_1 = T.alloc_buffer((T.int64(16), T.int64(16)), "uint32", scope="tile")
+                tile = T.alloc_local((T.int64(1024),))
+                T.tile_zero(sum)
+                T.tile_zero(sum_1)
+                T.tile_zero(sum_2)
+                T.tile_zero(sum_3)
+                for step in range(T.int64(2)):
+                    T.tile_load(row, row_term[t_1 * T.int64(1024) + step * T.int64(16)], T.int64(32))
+                    T.tile_load(row_1, row_term[t_1 * T.int64(1024) + step * T.int64(16) + T.int64(512)], T.int64(32))
+                    T.tile_load(column, column_term_2[step * T.int64(3072) + t * T.int64(32)], T.int64(192))
+                    T.tile_load(column_1, column_term_2[step * T.int64(3072) + t * T.int64(32) + T.int64(16)], T.int64(192))
+                    T.tile_dot_bf16(sum, row, column)
+                    T.tile_dot_bf16(sum_1, row, column_1)
+                    T.tile_dot_bf16(sum_2, row_1, column)
+                    T.tile_dot_bf16(sum_3, row_1, column_1)
+                for step in range(T.int64(2)):
+                    T.tile_load(row, row_term_1[t_1 * T.int64(1024) + step * T.int64(16)], T.int64(32))
+                    T.tile_load(row_1, row_term_1[t_1 * T.int64(1024) + step * T.int64(16) + T.int64(512)], T.int64(32))
+                    T.tile_load(column, column_term_1[step * T.int64(3072) + t * T.int64(32)], T.int64(192))
+                    T.tile_load(column_1, column_term_1[step * T.int64(3072) + t * T.int64(32) + T.int64(16)], T.int64(192))
+                    T.tile_dot_bf16(sum, row, column)
+                    T.tile_dot_bf16(sum_1, row, column_1)
+                    T.tile_dot_bf16(sum_2, row_1, column)
+                    T.tile_dot_bf16(sum_3, row_1, column_1)
+                for step in range(T.int64(2)):
+                    T.tile_load(row, row_term_2[t_1 * T.int64(1024) + step * T.int64(16)], T.int64(32))
+                    T.tile_load(row_1, row_term_2[t_1 * T.int64(1024) + step * T.int64(16) + T.int64(512)], T.int64(32))
+                    T.tile_load(column, column_term[step * T.int64(3072) + t * T.int64(32)], T.int64(192))
+                    T.tile_load(column_1, column_term[step * T.int64(3072) + t * T.int64(32) + T.int64(16)], T.int64(192))
+                    T.tile_dot_bf16(sum, row, column)
+                    T.tile_dot_bf16(sum_1, row, column_1)
+                    T.tile_dot_bf16(sum_2, row_1, column)
+                    T.tile_dot_bf16(sum_3, row_1, column_1)
+                for step in range(T.int64(2)):
+                    T.tile_load(row, row_term_1[t_1 * T.int64(1024) + step * T.int64(16)], T.int64(32))
+                    T.tile_load(row_1, row_term_1[t_1 * T.int64(1024) + step * T.int64(16) + T.int64(512)], T.int64(32))
+                    T.tile_load(column, column_term_2[step * T.int64(3072) + t * T.int64(32)], T.int64(192))
+                    T.tile_load(column_1, column_term_2[step * T.int64(3072) + t * T.int64(32) + T.int64(16)], T.int64(192))
+                    T.tile_dot_bf16(sum, row, column)
+                    T.tile_dot_bf16(sum_1, row, column_1)
+                    T.tile_dot_bf16(sum_2, row_1, column)
+                    T.tile_dot_bf16(sum_3, row_1, column_1)
+                for step in range(T.int64(2)):
+                    T.tile_load(row, row_term_2[t_1 * T.int64(1024) + step * T.int64(16)], T.int64(32))
+                    T.tile_load(row_1, row_term_2[t_1 * T.int64(1024) + step * T.int64(16) + T.int64(512)], T.int64(32))
+                    T.tile_load(column, column_term_1[step * T.int64(3072) + t * T.int64(32)], T.int64(192))
+                    T.tile_load(column_1, column_term_1[step * T.int64(3072) + t * T.int64(32) + T.int64(16)], T.int64(192))
+                    T.tile_dot_bf16(sum, row, column)
+                    T.tile_dot_bf16(sum_1, row, column_1)
+                    T.tile_dot_bf16(sum_2, row_1, column)
+                    T.tile_dot_bf16(sum_3, row_1, column_1)
+                for step in range(T.int64(2)):
+                    T.tile_load(row, row_term_2[t_1 * T.int64(1024) + step * T.int64(16)], T.int64(32))
+                    T.tile_load(row_1, row_term_2[t_1 * T.int64(1024) + step * T.int64(16) + T.int64(512)], T.int64(32))
+                    T.tile_load(column, column_term_2[step * T.int64(3072) + t * T.int64(32)], T.int64(192))
+                    T.tile_load(column_1, column_term_2[step * T.int64(3072) + t * T.int64(32) + T.int64(16)], T.int64(192))
+                    T.tile_dot_bf16(sum, row, column)
+                    T.tile_dot_bf16(sum_1, row, column_1)
+                    T.tile_dot_bf16(sum_2, row_1, column)
+                    T.tile_dot_bf16(sum_3, row_1, column_1)
+                T.tile_store(sum, tile[T.int64(0)], T.int64(32))
+                T.tile_store(sum_1, tile[T.int64(16)], T.int64(32))
+                T.tile_store(sum_2, tile[T.int64(512)], T.int64(32))
+                T.tile_store(sum_3, tile[T.int64(528)], T.int64(32))
+                for r in range(T.int64(32)):
+                    for l in T.vectorized(T.int64(16)):
+                        t2[t_1 * T.int64(32) + r, t * T.int64(32) + l] = tile[r * T.int64(32) + l]
+                    for l in T.vectorized(T.int64(16)):
+                        t2[t_1 * T.int64(32) + r, t * T.int64(32) + l + T.int64(16)] = tile[r * T.int64(32) + l + T.int64(16)]
+            acc = T.alloc_local((T.int64(160),))
+            for r in T.unroll(T.int64(5)):
+                for l in T.vectorized(T.int64(16)):
+                    acc[r * T.int64(32) + l] = T.float32(0.0)
+                for l in T.vectorized(T.int64(16)):
+                    acc[r * T.int64(32) + l + T.int64(16)] = T.float32(0.0)
+            for v_k0 in range(T.int64(64)):
+                for l in T.vectorized(T.int64(16)):
+                    b: T.let[T.float32] = t1[v_k0, t * T.int64(32) + l]
+                    b_1: T.let[T.float32] = t1[v_k0, t * T.int64(32) + l + T.int64(16)]
+                    a: T.let[T.float32] = t0[T.int64(192), v_k0]
+                    acc[l] = T.fma(a, b, acc[l])
+                    acc[l + T.int64(16)] = T.fma(a, b_1, acc[l + T.int64(16)])
+                    a_1: T.let[T.float32] = t0[T.int64(193), v_k0]
+                    acc[l + T.int64(32)] = T.fma(a_1, b, acc[l + T.int64(32)])
+                    acc[l + T.int64(48)] = T.fma(a_1, b_1, acc[l + T.int64(48)])
+                    a_2: T.let[T.float32] = t0[T.int64(194), v_k0]
+                    acc[l + T.int64(64)] = T.fma(a_2, b, acc[l + T.int64(64)])
+                    acc[l + T.int64(80)] = T.fma(a_2, b_1, acc[l + T.int64(80)])
+                    a_3: T.let[T.float32] = t0[T.int64(195), v_k0]
+                    acc[l + T.int64(96)] = T.fma(a_3, b, acc[l + T.int64(96)])
+                    acc[l + T.int64(112)] = T.fma(a_3, b_1, acc[l + T.int64(112)])
+                    a_4: T.let[T.float32] = t0[T.int64(196), v_k0]
+                    acc[l + T.int64(128)] = T.fma(a_4, b, acc[l + T.int64(128)])
+                    acc[l + T.int64(144)] = T.fma(a_4, b_1, acc[l + T.int64(144)])
+            tile = T.alloc_local((T.int64(160),))
+            for r in T.unroll(T.int64(5)):
+                for l in T.vectorized(T.int64(16)):
+                    tile[r * T.int64(32) + l] = acc[r * T.int64(32) + l]
+                for l in T.vectorized(T.int64(16)):
+                    tile[r * T.int64(32) + l + T.int64(16)] = acc[r * T.int64(32) + l + T.int64(16)]
+            for r in range(T.int64(5)):
+                for l in T.vectorized(T.int64(16)):
+                    t2[r + T.int64(192), t * T.int64(32) + l] = tile[r * T.int64(32) + l]
+                for l in T.vectorized(T.int64(16)):
+                    t2[r + T.int64(192), t * T.int64(32) + l + T.int64(16)] = tile[r * T.int64(32) + l + T.int64(16)]
+    else:
+        for t in range(T.int64(6)):
+            for t_1 in T.parallel(T.int64(16)):
+                acc = T.alloc_local((T.int64(384),))
+                for r in T.unroll(T.int64(12)):
+                    for l in T.vectorized(T.int64(16)):
+                        acc[r * T.int64(32) + l] = T.float32(0.0)
+                    for l in T.vectorized(T.int64(16)):
+                        acc[r * T.int64(32) + l + T.int64(16)] = T.float32(0.0)
+                for v_k0 in range(T.int64(64)):
+                    for l in T.vectorized(T.int64(16)):
+                        b: T.let[T.float32] = t1[v_k0, t * T.int64(32) + l]
+                        b_1: T.let[T.float32] = t1[v_k0, t * T.int64(32) + l + T.int64(16)]
+                        a: T.let[T.float32] = t0[t_1 * T.int64(12), v_k0]
+                        acc[l] = T.fma(a, b, acc[l])
+                        acc[l + T.int64(16)] = T.fma(a, b_1, acc[l + T.int64(16)])
+                        a_1: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(1), v_k0]
+                        acc[l + T.int64(32)] = T.fma(a_1, b, acc[l + T.int64(32)])
+                        acc[l + T.int64(48)] = T.fma(a_1, b_1, acc[l + T.int64(48)])
+                        a_2: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(2), v_k0]
+                        acc[l + T.int64(64)] = T.fma(a_2, b, acc[l + T.int64(64)])
+                        acc[l + T.int64(80)] = T.fma(a_2, b_1, acc[l + T.int64(80)])
+                        a_3: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(3), v_k0]
+                        acc[l + T.int64(96)] = T.fma(a_3, b, acc[l + T.int64(96)])
+                        acc[l + T.int64(112)] = T.fma(a_3, b_1, acc[l + T.int64(112)])
+                        a_4: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(4), v_k0]
+                        acc[l + T.int64(128)] = T.fma(a_4, b, acc[l + T.int64(128)])
+                        acc[l + T.int64(144)] = T.fma(a_4, b_1, acc[l + T.int64(144)])
+                        a_5: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(5), v_k0]
+                        acc[l + T.int64(160)] = T.fma(a_5, b, acc[l + T.int64(160)])
+                        acc[l + T.int64(176)] = T.fma(a_5, b_1, acc[l + T.int64(176)])
+                        a_6: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(6), v_k0]
+                        acc[l + T.int64(192)] = T.fma(a_6, b, acc[l + T.int64(192)])
+                        acc[l + T.int64(208)] = T.fma(a_6, b_1, acc[l + T.int64(208)])
+                        a_7: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(7), v_k0]
+                        acc[l + T.int64(224)] = T.fma(a_7, b, acc[l + T.int64(224)])
+                        acc[l + T.int64(240)] = T.fma(a_7, b_1, acc[l + T.int64(240)])
+                        a_8: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(8), v_k0]
+                        acc[l + T.int64(256)] = T.fma(a_8, b, acc[l + T.int64(256)])
+                        acc[l + T.int64(272)] = T.fma(a_8, b_1, acc[l + T.int64(272)])
+                        a_9: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(9), v_k0]
+                        acc[l + T.int64(288)] = T.fma(a_9, b, acc[l + T.int64(288)])
+                        acc[l + T.int64(304)] = T.fma(a_9, b_1, acc[l + T.int64(304)])
+                        a_10: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(10), v_k0]
+                        acc[l + T.int64(320)] = T.fma(a_10, b, acc[l + T.int64(320)])
+                        acc[l + T.int64(336)] = T.fma(a_10, b_1, acc[l + T.int64(336)])
+                        a_11: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(11), v_k0]
+                        acc[l + T.int64(352)] = T.fma(a_11, b, acc[l + T.int64(352)])
+                        acc[l + T.int64(368)] = T.fma(a_11, b_1, acc[l + T.int64(368)])
+                tile = T.alloc_local((T.int64(384),))
+                for r in T.unroll(T.int64(12)):
+                    for l in T.vectorized(T.int64(16)):
+                        tile[r * T.int64(32) + l] = acc[r * T.int64(32) + l]
+                    for l in T.vectorized(T.int64(16)):
+                        tile[r * T.int64(32) + l + T.int64(16)] = acc[r * T.int64(32) + l + T.int64(16)]
+                for r in range(T.int64(12)):
+                    for l in T.vectorized(T.int64(16)):
+                        t2[t_1 * T.int64(12) + r, t * T.int64(32) + l] = tile[r * T.int64(32) + l]
+                    for l in T.vectorized(T.int64(16)):
+                        t2[t_1 * T.int64(12) + r, t * T.int64(32) + l + T.int64(16)] = tile[r * T.int64(32) + l + T.int64(16)]
+            acc = T.alloc_local((T.int64(160),))
+            for r in T.unroll(T.int64(5)):
+                for l in T.vectorized(T.int64(16)):
+                    acc[r * T.int64(32) + l] = T.float32(0.0)
+                for l in T.vectorized(T.int64(16)):
+                    acc[r * T.int64(32) + l + T.int64(16)] = T.float32(0.0)
+            for v_k0 in range(T.int64(64)):
+                for l in T.vectorized(T.int64(16)):
+                    b: T.let[T.float32] = t1[v_k0, t * T.int64(32) + l]
+                    b_1: T.let[T.float32] = t1[v_k0, t * T.int64(32) + l + T.int64(16)]
+                    a: T.let[T.float32] = t0[T.int64(192), v_k0]
+                    acc[l] = T.fma(a, b, acc[l])
+                    acc[l + T.int64(16)] = T.fma(a, b_1, acc[l + T.int64(16)])
+                    a_1: T.let[T.float32] = t0[T.int64(193), v_k0]
+                    acc[l + T.int64(32)] = T.fma(a_1, b, acc[l + T.int64(32)])
+                    acc[l + T.int64(48)] = T.fma(a_1, b_1, acc[l + T.int64(48)])
+                    a_2: T.let[T.float32] = t0[T.int64(194), v_k0]
+                    acc[l + T.int64(64)] = T.fma(a_2, b, acc[l + T.int64(64)])
+                    acc[l + T.int64(80)] = T.fma(a_2, b_1, acc[l + T.int64(80)])
+                    a_3: T.let[T.float32] = t0[T.int64(195), v_k0]
+                    acc[l + T.int64(96)] = T.fma(a_3, b, acc[l + T.int64(96)])
+                    acc[l + T.int64(112)] = T.fma(a_3, b_1, acc[l + T.int64(112)])
+                    a_4: T.let[T.float32] = t0[T.int64(196), v_k0]
+                    acc[l + T.int64(128)] = T.fma(a_4, b, acc[l + T.int64(128)])
+                    acc[l + T.int64(144)] = T.fma(a_4, b_1, acc[l + T.int64(144)])
+            tile = T.alloc_local((T.int64(160),))
+            for r in T.unroll(T.int64(5)):
+                for l in T.vectorized(T.int64(16)):
+                    tile[r * T.int64(32) + l] = acc[r * T.int64(32) + l]
+                for l in T.vectorized(T.int64(16)):
+                    tile[r * T.int64(32) + l + T.int64(16)] = acc[r * T.int64(32) + l + T.int64(16)]
+            for r in range(T.int64(5)):
+                for l in T.vectorized(T.int64(16)):
+                    t2[r + T.int64(192), t * T.int64(32) + l] = tile[r * T.int64(32) + l]
+                for l in T.vectorized(T.int64(16)):
+                    t2[r + T.int64(192), t * T.int64(32) + l + T.int64(16)] = tile[r * T.int64(32) + l + T.int64(16)]

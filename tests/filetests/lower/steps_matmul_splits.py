@@ -1,0 +1,55 @@
+# after: steps
+# amx
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n", 768), dtype="float32"), w: R.Tensor((768, 384), dtype="float32"), v: R.Tensor((768, 64), dtype="float32")) -> R.Tuple(R.Tensor(("n", 384), dtype="float32"), R.Tensor(("n", 64), dtype="float32")):
+        h: R.Tensor(("n", 384), dtype="float32") = R.matmul(x, w)
+        y: R.Tensor(("n", 384), dtype="float32") = R.nn.relu(h)
+        z: R.Tensor(("n", 64), dtype="float32") = R.matmul(x, v)
+        return (y, z)
+# ----
+fused_mat_mul_max
+  step  terms: specialize p where n * 384 >= 6153, else p_else
+  step  terms: split p by 2048 -> p_0, p_1
+  step  terms: split p_1 by 16 -> p_1_0, p_1_1
+  step  terms: vectorize p_1_1
+  step  terms: parallel p_0
+  step  terms: split p_else by 16 -> p_else_0, p_else_1
+  step  terms: vectorize p_else_1
+  step  terms: parallel c
+  step  terms: split c by 16 -> c_0, c_1
+  step  terms: vectorize c_1
+  step  terms: specialize p where n * 384 >= 5714, else p_else
+  step  terms: split p by 2048 -> p_0, p_1
+  step  terms: split p_1 by 16 -> p_1_0, p_1_1
+  step  terms: vectorize p_1_1
+  step  terms: parallel p_0
+  step  terms: split p_else by 16 -> p_else_0, p_else_1
+  step  terms: vectorize p_else_1
+  step  terms: parallel c
+  step  terms: split c by 16 -> c_0, c_1
+  step  terms: vectorize c_1
+  step  terms: specialize p where n * 384 >= 5000, else p_else
+  step  terms: split p by 2048 -> p_0, p_1
+  step  terms: split p_1 by 16 -> p_1_0, p_1_1
+  step  terms: vectorize p_1_1
+  step  terms: parallel p_0
+  step  terms: split p_else by 16 -> p_else_0, p_else_1
+  step  terms: vectorize p_else_1
+  step  terms: parallel c
+  step  terms: split c by 16 -> c_0, c_1
+  step  terms: vectorize c_1
+  step  matmul: tile of 32 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of columns; terms of bfloat16 in matrix registers
+  step  matmul: tensorize -> 24 tile_dot_bf16, 24 tile_load, 4 tile_store, 4 tile_zero
+  step  matmul: tensorize -> 12 tile_dot_bf16, 18 tile_load, 2 tile_store, 2 tile_zero
+  step  matmul: tile of 8 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of columns
+  step  matmul: float32 as 3 terms of bfloat16 where exponents allow
+  stage matmul: splits
+  stage binary: epilogue of splits
+mat_mul
+  step  matmul: tile of 8 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows
+  stage matmul: gemm; not splits: too few products for each element
