@@ -40,6 +40,11 @@ impl Slot {
         Slot((index * ANY_SIZE) as i32)
     }
 
+    /// Slot number `index`, which may be below register 0.
+    pub(crate) fn offset(index: i32) -> Slot {
+        Slot(index * ANY_SIZE as i32)
+    }
+
     fn tag(self) -> i32 {
         self.0
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use reflex_vm::decode::SiteId;
+use reflex_vm::decode::{SiteId, SiteKind};
 use reflex_vm::program::Program;
 use reflex_vm::session::Session;
 use serde::Serialize;
@@ -121,7 +121,11 @@ impl CraneliftTier {
             let own = traces.iter().filter(|trace| trace.site == site);
             let arrivals = session.and_then(|session| session.arrivals(site));
             PlaceOverview {
-                place: if at.is_loop { format!("loop at {}", at.pc) } else { "entry".to_owned() },
+                place: match at.kind {
+                    SiteKind::Entry => "entry".to_owned(),
+                    SiteKind::Loop => format!("loop at {}", at.pc),
+                    SiteKind::Return => format!("return to {}", at.pc),
+                },
                 arrivals: arrivals.filter(|(seen, _)| *seen > 0),
                 recorded: tried.recorded,
                 evicted: tried.evicted,

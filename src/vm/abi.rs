@@ -190,7 +190,8 @@ pub struct Callbacks {
     pub push_call:
         unsafe extern "C" fn(session: *mut SessionAbi, pc: u32, resume: CodePtr) -> CodePtr,
     /// Runs the return at `pc`: releases the frame, gives the result to the caller and
-    /// returns the code to tail-call next, with the new `session.regs`. Never null.
+    /// returns the code to tail-call next, with the new `session.regs` and `session.pc`. Never
+    /// null.
     pub leave: unsafe extern "C" fn(session: *mut SessionAbi, pc: u32) -> CodePtr,
     /// Looks at fuel and interrupts at the operation `pc`. Returns zero to go on, or
     /// [`ERROR`].

@@ -15,6 +15,7 @@ use crate::abi::{Callbacks, CodePtr, ERROR, FRAME_BASE, FRAME_NATIVE, FrameHeade
 use crate::builtins;
 use crate::calls::{self, call_builtin, call_packed};
 use crate::decode::{FuncCode, Op};
+use crate::session::Mode;
 use crate::state::{State, header, store};
 
 /// The table that every session points to.
@@ -139,7 +140,28 @@ unsafe extern "C" fn leave(session: *mut SessionAbi, pc: u32) -> CodePtr {
         match left.flags {
             FRAME_BASE => (*state).abi.glue.exit,
             FRAME_NATIVE => (*state).abi.glue.returned,
-            _ => left.resume,
+            _ => behind(state, &left),
+        }
+    }
+}
+
+/// The code that goes on behind a call that was left: of native code that made it, or of the
+/// place where a recursive call comes back to.
+///
+/// # Safety
+/// `state` is live, and has just gone back to the frame that `left` was called from.
+unsafe fn behind(state: *mut State, left: &FrameHeader) -> CodePtr {
+    // SAFETY: by the contract; cells have an entry per site.
+    unsafe {
+        let interpreted = std::ptr::eq(left.resume, (*state).abi.glue.exit);
+        if !interpreted || (*state).mode != Mode::Tiered {
+            return left.resume;
+        }
+        let program = &*std::sync::Arc::as_ptr(&(*state).program);
+        let func = program.function((*header((*state).abi.regs)).func).unwrap_unchecked();
+        match func.return_site(left.return_pc) {
+            Some(site) => (*(*state).abi.cells.add(site.0 as usize)).load(Ordering::Acquire),
+            None => left.resume,
         }
     }
 }

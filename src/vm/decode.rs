@@ -12,24 +12,38 @@ use crate::builtins::{Builtin, Runs};
 use crate::bytecode::{Arg, Args, Instr, Reg};
 use crate::executable::{Executable, FuncKind, Function};
 use crate::liveness::Liveness;
+use crate::recursion::return_sites;
 use crate::text::instr_range;
 use crate::verify::Verified;
 
-/// A place where a tier may take over: a function entry or the target of a backward
-/// jump. Sites index the program's code cells and a session's counters.
+/// A place where a tier may take over: a function entry, the target of a backward jump, or
+/// where a recursive call comes back to. Sites index the program's code cells and a session's
+/// counters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct SiteId(pub u32);
 
 /// Where a site is. The entry of function `f` is site number `f` (for every entry of
-/// the function table, so that native callers index cells by function); loops follow.
+/// the function table, so that native callers index cells by function); loops follow, then
+/// returns.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Site {
     /// The function.
     pub func: u32,
     /// The operation; 0 for an entry.
     pub pc: u32,
-    /// Whether the site is the target of a backward jump.
-    pub is_loop: bool,
+    /// Which way control comes there.
+    pub kind: SiteKind,
+}
+
+/// How control comes to a site.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SiteKind {
+    /// By a call.
+    Entry,
+    /// By a backward jump.
+    Loop,
+    /// By the return of a call that the function's own caller may have made too.
+    Return,
 }
 
 /// Where an argument comes from, in four bytes.
@@ -205,6 +219,8 @@ pub struct FuncCode {
     pub allocations: Box<[u32]>,
     /// Number of the first of them in the program's table of recycled objects.
     pub first_allocation: u32,
+    /// The operations behind recursive calls, ascending, and the site at each.
+    pub returns: Box<[(u32, SiteId)]>,
 }
 
 impl FuncCode {
@@ -219,6 +235,16 @@ impl FuncCode {
     pub fn allocation(&self, pc: u32) -> Option<u32> {
         let at = self.allocations.binary_search(&pc).ok()?;
         Some(self.first_allocation + at as u32)
+    }
+
+    /// The site at `pc`, if a recursive call comes back to it.
+    #[inline(always)]
+    pub fn return_site(&self, pc: u32) -> Option<SiteId> {
+        if self.returns.is_empty() {
+            return None;
+        }
+        let at = self.returns.binary_search_by_key(&pc, |&(pc, _)| pc).ok()?;
+        Some(self.returns[at].1)
     }
 
     /// Index of the result slot, counted from register 0.
@@ -276,7 +302,7 @@ impl Code {
 
 /// Decodes `exec`.
 pub fn decode(exec: &Verified<Executable>) -> Code {
-    let entry = |func| Site { func, pc: 0, is_loop: false };
+    let entry = |func| Site { func, pc: 0, kind: SiteKind::Entry };
     let mut decoder = Decoder {
         exec,
         sites: (0..exec.functions.len() as u32).map(entry).collect(),
@@ -285,7 +311,9 @@ pub fn decode(exec: &Verified<Executable>) -> Code {
         by_entry: HashMap::new(),
         allocations: 0,
     };
-    let functions = (0..exec.functions.len() as u32).map(|index| decoder.function(index)).collect();
+    let mut functions: Box<[_]> =
+        (0..exec.functions.len() as u32).map(|index| decoder.function(index)).collect();
+    return_sites(&mut functions, &mut decoder.sites);
     let (sites, consts) = (decoder.sites.into(), decoder.consts.into());
     Code { functions, sites, consts, allocations: decoder.allocations }
 }
@@ -350,6 +378,7 @@ impl Decoder<'_> {
             sources: sources.into(),
             allocations,
             first_allocation,
+            returns: Box::default(),
         };
         mark_last_uses(exec, function, &mut code);
         Some(code)
@@ -371,6 +400,7 @@ impl Decoder<'_> {
             sources: [Source::new(ArgSource::Vm)].into(),
             allocations: Box::default(),
             first_allocation: 0,
+            returns: Box::default(),
         }
     }
 
@@ -419,7 +449,7 @@ impl Decoder<'_> {
     fn loop_site(&mut self, func: u32, pc: u32) -> SiteId {
         let sites = &mut self.sites;
         *self.loops.entry((func, pc)).or_insert_with(|| {
-            sites.push(Site { func, pc, is_loop: true });
+            sites.push(Site { func, pc, kind: SiteKind::Loop });
             SiteId(sites.len() as u32 - 1)
         })
     }
@@ -521,6 +551,6 @@ mod tests {
         assert_eq!(src.get(), ArgSource::LastUse(1));
         let site = SiteId(code.sites.len() as u32 - 1);
         assert_eq!(main.ops[2], Op::LoopBack { target: 0, site });
-        assert_eq!(code.sites[site.0 as usize], Site { func: 1, pc: 0, is_loop: true });
+        assert_eq!(code.sites[site.0 as usize], Site { func: 1, pc: 0, kind: SiteKind::Loop });
     }
 }

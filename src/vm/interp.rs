@@ -236,6 +236,15 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
                     }
                     reload!();
                     seen!(pc - 1);
+                    if V::COUNTING
+                        && let Some(site) = func.return_site(pc)
+                    {
+                        match State::arrive(state, site, true) {
+                            Arrival::Stay => {}
+                            Arrival::Enter(code) => return Exit::Enter(code),
+                            Arrival::Record => return Exit::Switch,
+                        }
+                    }
                 }
             }
         }

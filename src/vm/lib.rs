@@ -27,6 +27,7 @@ pub mod liveness;
 pub mod profile;
 pub mod program;
 mod quick;
+mod recursion;
 pub mod reentry;
 pub mod run_error;
 pub mod serialize;

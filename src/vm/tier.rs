@@ -142,6 +142,19 @@ pub struct Step<'a> {
     pub depth: i32,
     /// The registers of the current frame.
     pub regs: &'a [AnyView<'a>],
+    /// Of a return: where it goes, when that is a frame that the interpreter goes on in.
+    pub below: Option<Below>,
+}
+
+/// A frame that waits for a call to return.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Below {
+    /// Its function.
+    pub func: u32,
+    /// The operation after the call.
+    pub return_pc: u32,
+    /// The register for the result, or [`crate::abi::DISCARD`].
+    pub dst: u32,
 }
 
 /// What to do after a step.

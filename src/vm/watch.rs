@@ -3,11 +3,11 @@
 use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::value::AnyView;
 
-use crate::abi::DISCARD;
+use crate::abi::{DISCARD, FrameHeader};
 use crate::decode::{FuncCode, Op};
 use crate::instrument::{CallEvent, Verdict};
-use crate::state::{Recording, State, call_of, store};
-use crate::tier::{Bailout, Control, Step};
+use crate::state::{Recording, State, call_of, header, store};
+use crate::tier::{Bailout, Below, Control, Step};
 
 /// Shows an operation to the recorder; whether recording goes on.
 ///
@@ -31,7 +31,8 @@ pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
         }
         let regs = AnyView::slice_from_raw((*state).abi.regs, func.num_regs as i32);
         let depth = (*state).abi.depth as i32 - recording.depth as i32;
-        let step = Step { program, func, pc, op, depth, regs };
+        let below = if matches!(op, Op::Ret { .. }) { below(state) } else { None };
+        let step = Step { program, func, pc, op, depth, regs, below };
         match recording.recorder.step(&step) {
             Control::Continue => return true,
             Control::Finish => {}
@@ -40,6 +41,19 @@ pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
         (*state).recording = None;
         State::refresh(state);
         false
+    }
+}
+
+/// The frame that the current one returns to, unless the host or native code waits for it.
+///
+/// # Safety
+/// `state` is live with a current frame.
+unsafe fn below(state: *mut State) -> Option<Below> {
+    // SAFETY: by the contract; frames that are no base have a caller.
+    unsafe {
+        let FrameHeader { caller, resume, return_pc, dst, flags, .. } = *header((*state).abi.regs);
+        let interpreted = flags == 0 && std::ptr::eq(resume, (*state).abi.glue.exit);
+        interpreted.then(|| Below { func: (*header(caller)).func, return_pc, dst })
     }
 }
 

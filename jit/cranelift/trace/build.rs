@@ -7,6 +7,7 @@
 mod calls;
 mod contents;
 mod kernels;
+mod returns;
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -33,7 +34,7 @@ const MAX_FRAMES: usize = 4096;
 /// Most frames active at once, and most of one function among them.
 const MAX_DEPTH: usize = 8;
 const MAX_SAME: usize = 3;
-/// Most registers that are plain at once: each appears in every exit.
+/// Most registers that are plain at once, for each frame.
 const MAX_PLAIN: usize = 16;
 
 /// What is known about a register.
@@ -61,6 +62,8 @@ pub(crate) struct Start {
 pub(crate) enum Kind {
     Entry,
     Loop,
+    /// Where a recursive call comes back to.
+    Return,
     /// An exit of a trace.
     Exit,
 }
@@ -82,6 +85,9 @@ pub(crate) struct Builder {
     vars: u32,
     /// Active frames, outermost first, with the contents of their registers.
     active: Vec<(FrameId, Vec<Content>)>,
+    /// The outermost of them, counted from the first frame of the trace: frames that the trace has
+    /// returned to are below that.
+    lowest: i32,
     /// Where the next operation is expected.
     plain: usize,
     operations: usize,
@@ -103,19 +109,24 @@ impl Builder {
             if unset { Content::Known(type_index::NONE) } else { Content::Unknown }
         };
         let contents = (0..func.num_regs).map(fresh).collect();
-        Self {
+        let mut builder = Self {
             start,
             frames: vec![root],
             code: Vec::new(),
             exits: Vec::new(),
             vars: 0,
             active: vec![(FrameId(0), contents)],
+            lowest: 0,
             plain: 0,
             operations: 0,
             limit,
             plans: HashMap::new(),
             guarded: HashMap::new(),
+        };
+        if start.kind == Kind::Return {
+            builder.active[0].1 = builder.known(program, func, start.pc);
         }
+        builder
     }
 
     /// The recorded trace.
@@ -137,7 +148,7 @@ impl Builder {
 
     /// Records the operation that is about to run.
     pub(crate) fn step(&mut self, step: &Step<'_>) -> Flow {
-        let depth = self.active.len() as i32 - 1;
+        let depth = self.lowest + self.active.len() as i32 - 1;
         let here = &self.frames[self.frame().0 as usize];
         if step.depth != depth || step.func.index != here.func {
             return Flow::Stop(Bailout::LeftFunction);
@@ -240,11 +251,13 @@ impl Builder {
 
     /// How the operation takes back its object, if it does.
     fn kept(&mut self, step: &Step<'_>) -> Option<Kept> {
-        let known = self.plans.entry(step.func.index);
-        let plans = known.or_insert_with(|| {
-            Plans::of(step.program, step.func, &Facts::of(step.program, step.func))
-        });
+        let plans = self.plans(step.program, step.func);
         plans.get(step.pc).filter(|kept| kept.plan.in_traces()).cloned()
+    }
+
+    fn plans(&mut self, program: &Program, func: &FuncCode) -> &Plans {
+        let known = self.plans.entry(func.index);
+        known.or_insert_with(|| Plans::of(program, func, &Facts::of(program, func)))
     }
 
     fn give(&mut self, dst: u32, value: Plain) {
@@ -337,7 +350,7 @@ impl Builder {
 fn frame_data(
     program: &Program,
     func: &FuncCode,
-    base: u32,
+    base: i32,
     called: Option<(FrameId, u32, u32)>,
 ) -> FrameData {
     FrameData {

@@ -28,7 +28,7 @@ use super::ir::{Arg, BuiltinResult, End, ExitId, FrameId, Ins, Place, Plain, Tra
 use super::materialise::Recipes;
 use crate::assemble::{Unit, UnitFunc};
 use crate::bridge::Exits;
-use crate::emit::{Emit, Slot, trusted};
+use crate::emit::{Bits, Emit, Slot, trusted};
 use crate::force::ForcedExits;
 use crate::glue::native_signature;
 use held::HeldBits;
@@ -99,9 +99,10 @@ struct Writer<'f, 't> {
     trace: &'t Trace,
     attached: &'t Attached,
     vars: Vec<Option<Value>>,
-    exits: HashMap<(ExitId, Leave), Block>,
+    /// By exit, reason, and register 0 of the first frame where it leaves.
+    exits: HashMap<(ExitId, Leave, Value), Block>,
     /// Ways out that make nothing real; their blocks take the operation.
-    plain_exits: HashMap<(FrameId, Leave), Block>,
+    plain_exits: HashMap<(FrameId, Leave, Value), Block>,
     /// Where a loop goes back to.
     head: Block,
     /// The storage that the trace's own storages lie in, while the session does not have it.
@@ -118,14 +119,25 @@ fn internal(what: &str) -> Bailout {
 
 impl Writer<'_, '_> {
     fn whole(&mut self) -> Result<(), Bailout> {
-        self.check_room();
+        let shifts = matches!(self.trace.end, End::Shift { .. });
+        if !shifts {
+            self.check_room();
+        }
         self.take_arena();
         for ins in &self.trace.before {
             self.ins(ins)?;
         }
         self.head = self.e.b.create_block();
-        self.e.b.ins().jump(self.head, &[]);
-        self.e.b.switch_to_block(self.head);
+        if shifts {
+            let regs = self.e.b.append_block_param(self.head, types::I64);
+            self.e.b.ins().jump(self.head, &[self.e.regs.into()]);
+            self.e.b.switch_to_block(self.head);
+            self.e.regs = regs;
+            self.check_room();
+        } else {
+            self.e.b.ins().jump(self.head, &[]);
+            self.e.b.switch_to_block(self.head);
+        }
         self.count(&raw const self.attached.exits.usage.runs as usize);
         let trace = self.trace;
         for ins in &trace.code {
@@ -135,7 +147,11 @@ impl Writer<'_, '_> {
             End::Loop => {
                 self.e.b.ins().jump(self.head, &[]);
             }
-            End::Return { pc } => {
+            End::Shift { frame } => {
+                let regs = self.e.slot_address(Slot::offset(trace.frame(frame).base));
+                self.e.b.ins().jump(self.head, &[regs.into()]);
+            }
+            End::Return { pc, .. } => {
                 self.put_arena();
                 let pc = self.e.i32(i64::from(pc));
                 let params = [types::I64, types::I32];
@@ -167,14 +183,16 @@ impl Writer<'_, '_> {
     /// Leaves before anything has run when the frames of inlined calls would not fit.
     fn check_room(&mut self) {
         let trace = self.trace;
-        let inlined = trace.frames.iter().skip(1);
-        let Some(slots) = inlined.map(|frame| frame.base + frame.slots).max() else { return };
+        let inlined = trace.frames.iter().filter(|frame| frame.base > 0);
+        let Some(slots) = inlined.map(|frame| frame.base + frame.slots as i32).max() else {
+            return;
+        };
         let frames = (0..trace.frames.len() as u32).map(FrameId);
         let deepest = frames.map(|frame| trace.callers(frame).len()).max().unwrap_or(1);
-        let deeper = deepest as i64 - 1;
+        let deeper = deepest as i64 - trace.callers(FrameId(0)).len() as i64;
         let full = self.e.cold_block();
         let limit = self.e.load(types::I64, self.e.session, offset_of!(SessionAbi, stack_limit));
-        let end = self.e.slot_address(Slot::index(slots as usize));
+        let end = self.e.slot_address(Slot::offset(slots));
         let room = self.e.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, limit);
         self.e.require(room, full);
         let depth = self.e.load(types::I32, self.e.session, offset_of!(SessionAbi, depth));
@@ -187,6 +205,7 @@ impl Writer<'_, '_> {
         let next = self.e.b.create_block();
         self.e.b.ins().jump(next, &[]);
         self.e.b.switch_to_block(full);
+        self.put_arena();
         self.e.set_pc(trace.start_pc);
         self.e.return_status(RESUME);
         self.e.b.switch_to_block(next);
@@ -195,7 +214,7 @@ impl Writer<'_, '_> {
     // --- places ---
 
     fn slot(&self, place: Place) -> Slot {
-        Slot::index((self.trace.frame(place.frame).base + place.reg) as usize)
+        Slot::offset(self.trace.slot(place))
     }
 
     fn code_of(&self, frame: FrameId) -> Result<&FuncCode, Bailout> {
@@ -204,8 +223,8 @@ impl Writer<'_, '_> {
     }
 
     fn result_slot(&self, frame: FrameId) -> Result<Slot, Bailout> {
-        let base = self.trace.frame(frame).base as usize;
-        Ok(Slot::index(base + self.code_of(frame)?.result_slot()))
+        let reg = self.code_of(frame)?.result_slot() as u32;
+        Ok(self.slot(Place { frame, reg }))
     }
 
     fn var(&self, Var(var): Var) -> Result<Value, Bailout> {
@@ -263,6 +282,7 @@ impl Writer<'_, '_> {
             }
             Ins::Captured { dst, closure, index } => self.captured(*dst, *closure, *index)?,
             Ins::Charge { units, exit } => self.charge(*units, *exit),
+            Ins::Below { frame, exit } => self.below(*frame, *exit)?,
             Ins::Native { func, exit } => {
                 let (code, nothing) = (self.code_at(*func), self.e.exit_address());
                 let there = self.e.b.ins().icmp(IntCC::NotEqual, code, nothing);
@@ -273,6 +293,12 @@ impl Writer<'_, '_> {
                 let (dst, src) = (self.slot(*dst), self.slot(*src));
                 let value = self.e.load_any(src);
                 self.e.store_any(dst, value);
+            }
+            Ins::Moves(moves) => {
+                let values: Vec<_> = moves.iter().map(|&move_| self.moved(move_)).collect();
+                for (slot, value) in values {
+                    self.e.store_any(slot, value);
+                }
             }
             Ins::Store { dst, value } => self.store(*dst, *value)?,
             Ins::Release { place, tag } => {
@@ -307,11 +333,9 @@ impl Writer<'_, '_> {
                 let slot = self.slot(*place);
                 self.e.give(slot, *give);
             }
-            Ins::Enter { frame } => self.enter(*frame)?,
-            Ins::Leave { frame } => {
-                let called = self.trace.frame(*frame).called;
-                let (caller, ..) = called.ok_or_else(|| internal("the first frame is left"))?;
-                self.set_frame(caller, -1);
+            Ins::Current { frame, was } => self.make_current(*frame, *was)?,
+            Ins::Enter { .. } | Ins::Leave { .. } => {
+                return Err(internal("frames are entered and left one by one"));
             }
             Ins::Take { frame, dst } => {
                 let (from, to) = (self.result_slot(*frame)?, self.slot(*dst));
@@ -397,6 +421,12 @@ impl Writer<'_, '_> {
         self.e.require(quiet, block);
         let fuel = self.e.b.ins().iadd_imm_s(fuel, -units);
         self.e.b.ins().store(trusted(), fuel, self.e.session, fuel_at as i32);
+    }
+
+    /// The value of a move, and where it goes.
+    fn moved(&mut self, (dst, src): (Place, Place)) -> (Slot, Bits) {
+        let (dst, src) = (self.slot(dst), self.slot(src));
+        (dst, self.e.load_any(src))
     }
 
     fn copy(&mut self, dst: Place, src: Arg) -> Result<(), Bailout> {

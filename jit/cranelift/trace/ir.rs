@@ -17,7 +17,8 @@ use reflex_vm::builtins::{Builtin, Runs};
 use crate::raw::Fact;
 use crate::recycle::{Give, Kept};
 
-/// A frame of the trace: 0 is the one it was entered with, others are inlined calls.
+/// A frame of the trace: 0 is the one it was entered with, others are inlined calls, or frames
+/// below that the trace returns to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct FrameId(pub(crate) u32);
 
@@ -92,6 +93,9 @@ pub(crate) enum Ins {
     Truth { var: Var, expected: bool, exit: ExitId },
     /// Guard: the register holds a closure of this function with so many captured values.
     Closure { place: Place, func: u32, captured: u32, exit: ExitId },
+    /// Guard: the frame was called by the frame that the trace says it was, and the interpreter or
+    /// a trace waits for its return.
+    Below { frame: FrameId, exit: ExitId },
     /// Guard: there is code for this function.
     Native { func: u32, exit: ExitId },
     /// A second reference to a captured value, into an empty place.
@@ -102,6 +106,8 @@ pub(crate) enum Ins {
     Copy { dst: Place, src: Arg },
     /// Into an empty place; `src` is empty afterwards.
     Move { dst: Place, src: Place },
+    /// Several moves at once: what is a source may be a destination too.
+    Moves(Vec<(Place, Place)>),
     /// A plain value into an empty place.
     Store { dst: Place, value: Plain },
     /// Gives up what is in a place, which is empty afterwards.
@@ -141,6 +147,8 @@ pub(crate) enum Ins {
     Enter { frame: FrameId },
     /// Makes its caller the current frame again.
     Leave { frame: FrameId },
+    /// The same for several frames: `frame` becomes the current one, which was `was`.
+    Current { frame: FrameId, was: FrameId },
     /// Moves the result slot into an empty place.
     Take { frame: FrameId, dst: Place },
     /// Gives up what is in the result slot.
@@ -165,6 +173,7 @@ impl Ins {
             | Ins::Raw { exit, .. }
             | Ins::Truth { exit, .. }
             | Ins::Closure { exit, .. }
+            | Ins::Below { exit, .. }
             | Ins::Native { exit, .. }
             | Ins::Charge { exit, .. }
             | Ins::Packed { exit, .. }
@@ -176,11 +185,13 @@ impl Ins {
             | Ins::Captured { .. }
             | Ins::Copy { .. }
             | Ins::Move { .. }
+            | Ins::Moves(_)
             | Ins::Store { .. }
             | Ins::Release { .. }
             | Ins::Give { .. }
             | Ins::Enter { .. }
             | Ins::Leave { .. }
+            | Ins::Current { .. }
             | Ins::Take { .. }
             | Ins::Drop { .. }
             | Ins::Hold { .. }
@@ -190,7 +201,7 @@ impl Ins {
         }
     }
 
-    /// Places that hold something else afterwards.
+    /// Places that hold something else afterwards; not of several moves, which come last.
     pub(crate) fn writes(&self) -> [Option<Place>; 2] {
         match *self {
             Ins::Captured { dst, .. }
@@ -210,14 +221,17 @@ impl Ins {
             | Ins::Payload { .. }
             | Ins::Truth { .. }
             | Ins::Closure { .. }
+            | Ins::Below { .. }
             | Ins::Native { .. }
             | Ins::Charge { .. }
+            | Ins::Moves(_)
             | Ins::Packed { .. }
             | Ins::Invoke { .. }
             | Ins::Builtin { .. }
             | Ins::View { .. }
             | Ins::Enter { .. }
             | Ins::Leave { .. }
+            | Ins::Current { .. }
             | Ins::Hold { .. }
             | Ins::HoldAgain { .. }
             | Ins::DropHeld { .. }
@@ -245,14 +259,17 @@ impl Ins {
             | Ins::Payload { .. }
             | Ins::Truth { .. }
             | Ins::Closure { .. }
+            | Ins::Below { .. }
             | Ins::Native { .. }
             | Ins::Captured { .. }
             | Ins::Charge { .. }
             | Ins::Copy { .. }
             | Ins::Move { .. }
+            | Ins::Moves(_)
             | Ins::Store { .. }
             | Ins::Enter { .. }
             | Ins::Leave { .. }
+            | Ins::Current { .. }
             | Ins::Hold { .. }
             | Ins::HoldAgain { .. }
             | Ins::Unhold { .. }
@@ -266,8 +283,11 @@ impl Ins {
 pub(crate) enum End {
     /// Back to its start.
     Loop,
-    /// The return at this operation of the first frame.
-    Return { pc: u32 },
+    /// The same, with this frame in place of the first one: a level of a recursion deeper, or
+    /// higher.
+    Shift { frame: FrameId },
+    /// The return at this operation of a frame.
+    Return { frame: FrameId, pc: u32 },
     /// The code of the function whose frame was entered last.
     Into { func: u32 },
     /// The code at a site of the first frame, whose first operation is `pc`.
@@ -283,7 +303,7 @@ pub(crate) struct FrameData {
     pub(crate) name: String,
     pub(crate) num_regs: u32,
     /// Slots from register 0 of the trace's first frame to register 0 of this one.
-    pub(crate) base: u32,
+    pub(crate) base: i32,
     /// Slots from register 0 to the next frame's.
     pub(crate) slots: u32,
     /// The caller, the operation after the call there, and the register for the result.
@@ -297,16 +317,35 @@ pub(crate) struct Exit {
     pub(crate) frame: FrameId,
     /// Its first operation that has not run.
     pub(crate) pc: u32,
-    /// The innermost frame that is real; those inside it are made here.
+    /// The frame that the session says is current: frames inside it are made here, and frames that
+    /// it is inside of become current.
     pub(crate) entered: FrameId,
     /// Fuel that was taken ahead for operations that have not run.
     pub(crate) refund: u32,
     /// Registers that are not in their places.
     pub(crate) plain: Vec<(Place, Plain)>,
+    /// Registers whose values are where others were.
+    pub(crate) moves: Vec<(Place, Place)>,
     /// Registers that hold the same as others, which are in their places.
     pub(crate) copies: Vec<(Place, Place)>,
     /// Registers that hold objects which the trace has not made.
     pub(crate) objects: Vec<(Place, ObjectId)>,
+}
+
+impl Exit {
+    /// An exit at which every register is in its place.
+    pub(crate) fn at(frame: FrameId, pc: u32) -> Exit {
+        Exit {
+            frame,
+            pc,
+            entered: frame,
+            refund: 0,
+            plain: Vec::new(),
+            moves: Vec::new(),
+            copies: Vec::new(),
+            objects: Vec::new(),
+        }
+    }
 }
 
 /// A recorded trace.
@@ -356,6 +395,7 @@ impl Trace {
                     | Ins::Alike { .. }
                     | Ins::Truth { .. }
                     | Ins::Closure { .. }
+                    | Ins::Below { .. }
                     | Ins::Native { .. }
                     | Ins::Charge { .. }
                     | Ins::Builtin { inline: true, .. }
@@ -367,8 +407,11 @@ impl Trace {
     /// Where the interpreter goes on after an exit: the functions, outermost first, and the
     /// operation.
     pub(crate) fn name(&self, exit: &Exit) -> String {
+        let frames = self.active(exit).into_iter().map(|frame| self.frame(frame));
+        // Frames below the trace's own are not its business unless it has gone there.
+        let lowest = self.frame(exit.frame).base.min(0);
         let frames: Vec<&str> =
-            self.active(exit).into_iter().map(|frame| &*self.frame(frame).name).collect();
+            frames.filter(|frame| frame.base >= lowest).map(|frame| &*frame.name).collect();
         format!("{}@{}", frames.join(" "), exit.pc)
     }
 
@@ -404,5 +447,10 @@ impl Trace {
 
     pub(crate) fn frame(&self, FrameId(id): FrameId) -> &FrameData {
         &self.frames[id as usize]
+    }
+
+    /// Where a register is, in slots from register 0 of the first frame.
+    pub(crate) fn slot(&self, place: Place) -> i32 {
+        self.frame(place.frame).base + place.reg as i32
     }
 }

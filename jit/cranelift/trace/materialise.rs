@@ -31,7 +31,7 @@ pub(crate) struct Recipes {
 #[derive(Debug)]
 struct Needed {
     /// Slots, counted from register 0 of the trace's first frame, and what they hold.
-    slots: Vec<(usize, ObjectId)>,
+    slots: Vec<(isize, ObjectId)>,
     /// What the generated code passes, in order.
     sources: Vec<Item>,
 }
@@ -41,7 +41,7 @@ impl Recipes {
     pub(crate) fn of(program: &Program, trace: &Trace) -> Recipes {
         let exits = trace.exits.iter().map(|exit| {
             let slots = exit.objects.iter().map(|&(place, object)| {
-                ((trace.frame(place.frame).base + place.reg) as usize, object)
+                (trace.slot(place) as isize, object)
             });
             Needed { slots: slots.collect(), sources: trace.sources(exit) }
         });
@@ -68,7 +68,7 @@ impl Recipes {
         let Needed { slots, sources } = &recipes.exits[exit as usize];
         for &(slot, _) in slots {
             // SAFETY: by the contract.
-            unsafe { regs.add(slot).write(TVMFFIAny::NONE) };
+            unsafe { regs.offset(slot).write(TVMFFIAny::NONE) };
         }
         let outcome = guard(|| {
             // SAFETY: the caller keeps its reference; what is made takes others.
@@ -85,7 +85,7 @@ impl Recipes {
             for &(slot, object) in slots {
                 let value = making.object(object)?;
                 // SAFETY: by the contract.
-                unsafe { regs.add(slot).write(value.into_raw()) };
+                unsafe { regs.offset(slot).write(value.into_raw()) };
             }
             Ok(())
         });

@@ -11,6 +11,7 @@ mod merge_charges;
 mod pair_counts;
 mod share_copies;
 mod sink_frames;
+mod sink_moves;
 
 use reflex_vm::program::Program;
 
@@ -19,12 +20,13 @@ use super::ir::Trace;
 type Pass = fn(&Program, &mut Trace);
 
 /// The passes, in order.
-const PASSES: [Pass; 8] = [
+const PASSES: [Pass; 9] = [
     share_copies::share_copies,
     drop_checks::drop_checks,
     hoist_checks::hoist_checks,
     escape::escape,
     pair_counts::pair_counts,
+    sink_moves::sink_moves,
     sink_frames::sink_frames,
     merge_charges::merge_charges,
     join_moves::join_moves,

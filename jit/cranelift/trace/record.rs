@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use reflex_vm::decode::SiteId;
+use reflex_vm::decode::{SiteId, SiteKind};
 use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Control, Recorder, Step};
 
@@ -46,7 +46,11 @@ impl TraceRecorder {
         let Some((place, func)) = func else {
             return Err(Bailout::Unsupported { what: "a site without bytecode".to_owned() });
         };
-        let kind = if place.is_loop { Kind::Loop } else { Kind::Entry };
+        let kind = match place.kind {
+            SiteKind::Entry => Kind::Entry,
+            SiteKind::Loop => Kind::Loop,
+            SiteKind::Return => Kind::Return,
+        };
         let start = Start { pc: place.pc, kind };
         let builder = Some(Builder::new(program, func, start, engine.trace_limit));
         Ok(Self {

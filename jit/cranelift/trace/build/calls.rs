@@ -1,17 +1,14 @@
-//! Calls: of functions of the program, which become part of the trace, through closures, and
-//! returns from both.
+//! Calls: of functions of the program, which become part of the trace, and through closures.
 
 use reflex_runtime::abi::type_index;
 use reflex_runtime::function::Function;
-use reflex_vm::abi::DISCARD;
 use reflex_vm::builtins::Closure;
 use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Source};
 use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Step};
 
 use super::{
-    Builder, Content, Flow, Kind, MAX_DEPTH, MAX_FRAMES, MAX_PLAIN, MAX_SAME, constant, frame_data,
-    observed,
+    Builder, Content, Flow, Kind, MAX_DEPTH, MAX_FRAMES, MAX_SAME, constant, frame_data, observed,
 };
 use crate::trace::ir::{Arg, End, FrameId, Ins, Place, Plain};
 
@@ -23,13 +20,14 @@ impl Builder {
         if callee.is_foreign {
             return self.give_back(step.pc);
         }
-        let inline = self.may_inline(func);
-        if !inline && self.start.kind != Kind::Loop && func == self.frames[0].func {
-            // One way through it is not enough: it goes down and comes back.
+        let again = self.start.kind == Kind::Entry && func == self.frames[0].func;
+        let inline = self.may_inline(func) && !(again && self.is_deep());
+        if !inline && again && self.branches(step.program) {
+            // One way through it is not enough: it comes back to several places.
             return Flow::Stop(Bailout::Recursive);
         }
         let exit = self.exit(step.pc);
-        if !inline {
+        if !inline && !again {
             self.code.push(Ins::Native { func, exit });
         }
         self.code.push(Ins::Charge { units: 1, exit });
@@ -43,7 +41,21 @@ impl Builder {
         }
         self.code.push(Ins::Enter { frame });
         self.settle_all();
-        Flow::End(End::Into { func })
+        Flow::End(if again { End::Shift { frame } } else { End::Into { func } })
+    }
+
+    /// Whether as many frames again as since the last call of the first function would be too many.
+    fn is_deep(&self) -> bool {
+        let first = self.frames[0].func;
+        let same = |(frame, _): &&(FrameId, _)| self.frames[frame.0 as usize].func == first;
+        let levels = self.active.iter().filter(same).count();
+        self.active.len() + self.active.len() / levels.max(1) > MAX_DEPTH
+    }
+
+    /// Whether a function that is called now makes recursive calls at several places.
+    fn branches(&self, program: &Program) -> bool {
+        let func = |(frame, _): &(FrameId, _)| program.function(self.frames[frame.0 as usize].func);
+        self.active.iter().filter_map(func).any(|func| func.returns.len() > 1)
     }
 
     /// Writes every plain value to its place.
@@ -92,7 +104,7 @@ impl Builder {
         called: (FrameId, u32, u32),
     ) -> FrameId {
         let caller = &self.frames[called.0.0 as usize];
-        let base = caller.base + caller.slots;
+        let base = caller.base + caller.slots as i32;
         let frame = FrameId(self.frames.len() as u32);
         self.frames.push(frame_data(program, callee, base, Some(called)));
         let contents = vec![Content::Plain(Plain::NONE); callee.num_regs as usize];
@@ -104,7 +116,7 @@ impl Builder {
     /// After the parameters are passed. Keeps exits small when the frame is large.
     pub(super) fn enter(&mut self, frame: FrameId, callee: &FuncCode) -> Flow {
         self.code.push(Ins::Enter { frame });
-        if self.plain > MAX_PLAIN {
+        if self.plain > self.most_plain() {
             for reg in 0..callee.num_regs {
                 self.settle(Place { frame, reg });
             }
@@ -176,43 +188,5 @@ impl Builder {
             self.set(dst, Content::Unknown);
         }
         self.enter(frame, callee)
-    }
-
-    pub(super) fn ret(&mut self, step: &Step<'_>, result: Source) -> Flow {
-        if self.active.len() == 1 {
-            if self.start.kind == Kind::Loop {
-                return Flow::Stop(Bailout::NoLoop);
-            }
-            self.settle_frame();
-            return Flow::End(End::Return { pc: step.pc });
-        }
-        let source = self.arg(step.program, result);
-        let frame = self.frame();
-        let Some((caller, _, dst)) = self.frames[frame.0 as usize].called else {
-            return Flow::Stop(Bailout::LeftFunction);
-        };
-        for reg in 0..step.func.num_regs {
-            let place = Place { frame, reg };
-            if !matches!(source, Arg::Place(kept, _) if kept == place) {
-                self.empty(place);
-            }
-        }
-        self.code.push(Ins::Leave { frame });
-        let moved = match source {
-            Arg::Place(place, _) => Some(place),
-            _ => None,
-        };
-        if dst == DISCARD {
-            if let Some(place) = moved {
-                self.empty(place);
-            }
-        } else {
-            self.transfer(Place { frame: caller, reg: dst }, source, moved);
-        }
-        if let Some((_, contents)) = self.active.pop() {
-            let plain = |content: &&Content| matches!(content, Content::Plain(_));
-            self.plain -= contents.iter().filter(plain).count();
-        }
-        Flow::Continue
     }
 }

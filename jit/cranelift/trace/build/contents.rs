@@ -6,7 +6,7 @@ use reflex_vm::decode::{ArgRange, ArgSource, Source};
 use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Step};
 
-use super::{Builder, Content, Flow, MAX_PLAIN, constant};
+use super::{Builder, Content, Flow, MAX_PLAIN, MAX_SAME, constant};
 use crate::trace::ir::{Arg, End, Exit, ExitId, FrameId, Ins, Place, Plain, Var};
 
 impl Builder {
@@ -63,9 +63,15 @@ impl Builder {
 
     /// Keeps exits small: settles `place` when too many registers are plain.
     pub(super) fn bound(&mut self, place: Place) {
-        if self.plain > MAX_PLAIN {
+        if self.plain > self.most_plain() {
             self.settle(place);
         }
+    }
+
+    /// Most registers that are plain at once: each appears in every exit. Frames of calls are
+    /// short, and their registers mostly gone before anybody looks.
+    pub(super) fn most_plain(&self) -> usize {
+        MAX_PLAIN * self.active.len().min(MAX_SAME)
     }
 
     /// Writes a plain value to its place. Exits then need not know it.
@@ -121,8 +127,7 @@ impl Builder {
             }
         }
         let frame = self.frame();
-        let (copies, objects) = (Vec::new(), Vec::new());
-        let exit = Exit { frame, pc, entered: frame, refund: 0, plain, copies, objects };
+        let exit = Exit { plain, ..Exit::at(frame, pc) };
         if self.exits.last() != Some(&exit) {
             self.exits.push(exit);
         }

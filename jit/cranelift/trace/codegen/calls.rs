@@ -20,10 +20,10 @@ use crate::trace::ir::{Arg, BuiltinResult, ExitId, FrameId, Place, Plain};
 impl Writer<'_, '_> {
     /// Puts borrowed arguments into the frame's argument area; returns its address.
     pub(super) fn arguments(&mut self, frame: FrameId, args: &[Arg]) -> Result<Value, Bailout> {
-        let base = self.trace.frame(frame).base as usize;
-        let area = base + self.code_of(frame)?.arg_area();
+        let area = self.code_of(frame)?.arg_area() as u32;
+        let area = self.trace.slot(Place { frame, reg: area });
         for (at, arg) in args.iter().enumerate() {
-            let slot = Slot::index(area + at);
+            let slot = Slot::offset(area + at as i32);
             match *arg {
                 Arg::Place(place, tag) => {
                     let from = self.slot(place);
@@ -48,7 +48,7 @@ impl Writer<'_, '_> {
                 Arg::Object(_) => return Err(internal("an argument that is not made")),
             }
         }
-        Ok(self.e.slot_address(Slot::index(area)))
+        Ok(self.e.slot_address(Slot::offset(area)))
     }
 
     pub(super) fn check(&mut self, status: Value, exit: ExitId, leave: Leave) {
@@ -63,7 +63,7 @@ impl Writer<'_, '_> {
         let at = &trace.exits[exit.0 as usize];
         let fine = self.e.b.ins().icmp_imm_s(IntCC::Equal, status, 0);
         let made = !at.copies.is_empty() || !at.objects.is_empty() || self.arena.is_some();
-        let in_place = at.plain.is_empty() && !made;
+        let in_place = at.plain.is_empty() && at.moves.is_empty() && !made;
         if !(in_place && at.entered == at.frame && at.refund == 0) {
             let failed = self.exit(exit, leave);
             self.e.b.ins().brif(fine, next, &[], failed, &[]);
@@ -216,8 +216,8 @@ impl Writer<'_, '_> {
         let result = self.result_slot(frame)?;
         self.force(miss);
         let operands = self.operands(args)?;
-        let base = self.trace.frame(frame).base;
-        let place = |reg| Slot::index((base + reg) as usize);
+        let trace = self.trace;
+        let place = |reg| Slot::offset(trace.slot(Place { frame, reg }));
         match kept.take(&mut self.e, &operands, place, result, miss) {
             Some(Produced::Object { tag, payload }) => {
                 let to = dst.map_or(result, |dst| self.slot(dst));

@@ -7,7 +7,8 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use reflex_runtime::abi::ANY_SIZE;
 use reflex_vm::abi::{
-    ERROR, FRAME_HEADER_SIZE, FrameHeader, RESUME, SESSION_PC, SESSION_REGS, SessionAbi, callback,
+    ERROR, FRAME_CALLER, FRAME_DST, FRAME_FUNC, FRAME_HEADER_SIZE, FRAME_RESUME, FrameHeader, RESUME,
+    SESSION_PC, SESSION_REGS, SessionAbi, callback,
 };
 use reflex_vm::tier::Bailout;
 
@@ -15,16 +16,17 @@ use super::{Leave, Writer, internal};
 use crate::bridge::Exits;
 use crate::emit::{Slot, trusted};
 use crate::force::ForcedExits;
-use crate::trace::ir::{Arg, Exit, ExitId, FrameId};
+use crate::trace::ir::{ExitId, FrameId};
 use crate::trace::materialise::Recipes;
 
 impl Writer<'_, '_> {
     pub(super) fn exit(&mut self, exit: ExitId, leave: Leave) -> Block {
-        if let Some(&block) = self.exits.get(&(exit, leave)) {
+        let key = (exit, leave, self.e.regs);
+        if let Some(&block) = self.exits.get(&key) {
             return block;
         }
         let block = self.e.cold_block();
-        self.exits.insert((exit, leave), block);
+        self.exits.insert(key, block);
         block
     }
 
@@ -51,9 +53,10 @@ impl Writer<'_, '_> {
 
     pub(super) fn write_exits(&mut self) -> Result<(), Bailout> {
         let mut exits: Vec<_> = self.exits.iter().map(|(&key, &block)| (key, block)).collect();
-        exits.sort_by_key(|&((exit, leave), _)| (exit.0, leave as u8));
-        for ((exit, leave), block) in exits {
+        exits.sort_by_key(|&((exit, leave, regs), _)| (exit.0, leave as u8, regs));
+        for ((exit, leave, regs), block) in exits {
             self.e.b.switch_to_block(block);
+            self.e.regs = regs;
             let taken = self.restore(exit)?;
             let at = &self.trace.exits[exit.0 as usize];
             match leave {
@@ -67,9 +70,10 @@ impl Writer<'_, '_> {
         }
         let mut exits: Vec<_> =
             self.plain_exits.iter().map(|(&key, &block)| (key, block)).collect();
-        exits.sort_by_key(|&((frame, leave), _)| (frame, leave as u8));
-        for ((frame, leave), block) in exits {
+        exits.sort_by_key(|&((frame, leave, regs), _)| (frame, leave as u8, regs));
+        for ((frame, leave, regs), block) in exits {
             self.e.b.switch_to_block(block);
+            self.e.regs = regs;
             let pc = self.e.b.block_params(block)[0];
             self.e.b.ins().store(trusted(), pc, self.e.session, SESSION_PC as i32);
             self.fail(frame, leave, pc)?;
@@ -101,14 +105,21 @@ impl Writer<'_, '_> {
     pub(super) fn restore(&mut self, exit: ExitId) -> Result<Value, Bailout> {
         let trace = self.trace;
         let at = &trace.exits[exit.0 as usize];
+        // What is to be moved or copied may be where something else goes.
+        let mut values: Vec<_> = at.moves.iter().map(|&move_| self.moved(move_)).collect();
+        for &(place, of) in &at.copies {
+            let slot = self.slot(of);
+            self.e.retain(slot);
+            values.push(self.moved((place, of)));
+        }
         for &(place, plain) in &at.plain {
             self.store(place, plain)?;
         }
-        for &(place, of) in &at.copies {
-            self.copy(place, Arg::Place(of, None))?;
+        for (slot, value) in values {
+            self.e.store_any(slot, value);
         }
         let made = self.make_objects(exit)?;
-        self.make_frames(at)?;
+        self.make_current(at.frame, at.entered)?;
         self.put_arena();
         if at.refund > 0 {
             let fuel_at = reflex_vm::abi::SESSION_FUEL;
@@ -149,12 +160,13 @@ impl Writer<'_, '_> {
 
     /// A way out that makes nothing real; its block takes the operation that failed.
     pub(super) fn failed_exit(&mut self, frame: FrameId, leave: Leave) -> Block {
-        if let Some(&block) = self.plain_exits.get(&(frame, leave)) {
+        let key = (frame, leave, self.e.regs);
+        if let Some(&block) = self.plain_exits.get(&key) {
             return block;
         }
         let block = self.e.cold_block();
         self.e.b.append_block_param(block, types::I32);
-        self.plain_exits.insert((frame, leave), block);
+        self.plain_exits.insert(key, block);
         block
     }
 
@@ -188,7 +200,7 @@ impl Writer<'_, '_> {
 
     /// Makes `frame` the session's current one; `by` is how much deeper that is.
     pub(super) fn set_frame(&mut self, frame: FrameId, by: i64) {
-        let regs = self.e.slot_address(Slot::index(self.trace.frame(frame).base as usize));
+        let regs = self.e.slot_address(Slot::offset(self.trace.frame(frame).base));
         self.e.b.ins().store(trusted(), regs, self.e.session, SESSION_REGS as i32);
         let at = offset_of!(SessionAbi, depth);
         let depth = self.e.load(types::I32, self.e.session, at);
@@ -196,24 +208,48 @@ impl Writer<'_, '_> {
         self.e.b.ins().store(trusted(), depth, self.e.session, at as i32);
     }
 
-    /// Makes the frames real that an exit needs and the trace put off.
-    pub(super) fn make_frames(&mut self, at: &Exit) -> Result<(), Bailout> {
-        let chain = self.trace.active(at);
-        let real = chain.iter().position(|&frame| frame == at.entered);
-        let real = real.ok_or_else(|| internal("an exit outside of its frames"))?;
-        let made = &chain[real + 1..];
-        for &frame in made {
+    /// Makes `frame` the current one, with headers for frames that were put off; `was` is the one
+    /// that the session says is current.
+    pub(super) fn make_current(&mut self, frame: FrameId, was: FrameId) -> Result<(), Bailout> {
+        let (chain, old) = (self.trace.callers(frame), self.trace.callers(was));
+        let common = chain.iter().zip(&old).take_while(|(left, right)| left == right).count();
+        for &frame in &chain[common..] {
             self.header(frame)?;
         }
-        if !made.is_empty() {
-            self.set_frame(at.frame, made.len() as i64);
+        if frame != was {
+            self.set_frame(frame, chain.len() as i64 - old.len() as i64);
         }
         Ok(())
     }
 
-    pub(super) fn enter(&mut self, frame: FrameId) -> Result<(), Bailout> {
-        self.header(frame)?;
-        self.set_frame(frame, 1);
+    /// Leaves unless the frame below is the one that the trace goes on in.
+    pub(super) fn below(&mut self, frame: FrameId, exit: ExitId) -> Result<(), Bailout> {
+        let data = self.trace.frame(frame);
+        let called = data.called.ok_or_else(|| internal("nothing is known of the caller"))?;
+        let (caller, return_pc, dst) = called;
+        let block = self.exit(exit, Leave::Guard);
+        self.force(block);
+        let caller = self.trace.frame(caller);
+        let below = self.e.slot_address(Slot::offset(caller.base));
+        let resume = self.e.exit_address();
+        let words = [
+            (below, FRAME_CALLER),
+            (resume, FRAME_RESUME),
+            (self.e.i64((u64::from(data.func) | u64::from(return_pc) << 32) as i64), FRAME_FUNC),
+            (self.e.i64(i64::from(dst)), FRAME_DST),
+        ];
+        let header = |base: i32| base * ANY_SIZE as i32 - FRAME_HEADER_SIZE as i32;
+        for (word, field) in words {
+            let at = header(data.base) + field as i32;
+            let have = self.e.b.ins().load(types::I64, trusted(), self.e.regs, at);
+            let same = self.e.b.ins().icmp(IntCC::Equal, have, word);
+            self.e.require(same, block);
+        }
+        // The frame is where it should be, so that its header is one.
+        let at = header(caller.base) + FRAME_FUNC as i32;
+        let have = self.e.b.ins().load(types::I32, trusted(), self.e.regs, at);
+        let same = self.e.b.ins().icmp_imm_s(IntCC::Equal, have, i64::from(caller.func));
+        self.e.require(same, block);
         Ok(())
     }
 
@@ -222,8 +258,8 @@ impl Writer<'_, '_> {
         let data = self.trace.frame(frame);
         let called = data.called.ok_or_else(|| internal("the first frame is entered"))?;
         let (caller, return_pc, dst) = called;
-        let header = data.base as i32 * ANY_SIZE as i32 - FRAME_HEADER_SIZE as i32;
-        let caller = Slot::index(self.trace.frame(caller).base as usize);
+        let header = data.base * ANY_SIZE as i32 - FRAME_HEADER_SIZE as i32;
+        let caller = Slot::offset(self.trace.frame(caller).base);
         let (caller, resume) = (self.e.slot_address(caller), self.e.exit_address());
         let pointers =
             [(caller, offset_of!(FrameHeader, caller)), (resume, offset_of!(FrameHeader, resume))];

@@ -96,6 +96,9 @@ impl fmt::Display for Ins {
             Ins::Closure { place, func, captured, exit } => {
                 write!(f, "guard {place} is closure of {func} with {captured} else exit{}", exit.0)
             }
+            Ins::Below { frame, exit } => {
+                write!(f, "guard caller of f{} else exit{}", frame.0, exit.0)
+            }
             Ins::Native { func, exit } => {
                 write!(f, "guard code of {func} else exit{}", exit.0)
             }
@@ -105,6 +108,13 @@ impl fmt::Display for Ins {
             Ins::Charge { units, exit } => write!(f, "charge {units} else exit{}", exit.0),
             Ins::Copy { dst, src } => write!(f, "{dst} = copy {src}"),
             Ins::Move { dst, src } => write!(f, "{dst} = move {src}"),
+            Ins::Moves(moves) => {
+                for (at, (dst, src)) in moves.iter().enumerate() {
+                    let comma = if at > 0 { ", " } else { "" };
+                    write!(f, "{comma}{dst} = move {src}")?;
+                }
+                Ok(())
+            }
             Ins::Store { dst, value } => write!(f, "{dst} = {value}"),
             Ins::Release { place, tag: None } => write!(f, "release {place}"),
             Ins::Release { place, tag: Some(tag) } => {
@@ -142,6 +152,7 @@ impl fmt::Display for Ins {
             Ins::Give { place, give } => write!(f, "give {place} to k{}", give.entry),
             Ins::Enter { frame } => write!(f, "enter f{}", frame.0),
             Ins::Leave { frame } => write!(f, "leave f{}", frame.0),
+            Ins::Current { frame, was } => write!(f, "go from f{} to f{}", was.0, frame.0),
             Ins::Take { dst, .. } => write!(f, "{dst} = result"),
             Ins::Drop { .. } => f.write_str("release result"),
             Ins::Hold { held, src, tag, how } => {
@@ -162,7 +173,7 @@ impl fmt::Display for Ins {
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "trace {}@{}", self.frames[0].name, self.start_pc)?;
-        for (id, frame) in self.frames.iter().enumerate().skip(1) {
+        for (id, frame) in self.frames.iter().enumerate() {
             let Some((caller, return_pc, dst)) = frame.called else { continue };
             write!(
                 f,
@@ -188,7 +199,9 @@ impl fmt::Display for Trace {
         }
         match self.end {
             End::Loop => writeln!(f, "  loop")?,
-            End::Return { pc } => writeln!(f, "  return at {pc}")?,
+            End::Shift { frame } => writeln!(f, "  loop in f{}", frame.0)?,
+            End::Return { frame: FrameId(0), pc } => writeln!(f, "  return at {pc}")?,
+            End::Return { frame, pc } => writeln!(f, "  return from f{} at {pc}", frame.0)?,
             End::Site { site, .. } => writeln!(f, "  go to site {site}")?,
             End::Into { func } => writeln!(f, "  go into {func}")?,
             End::Exit(exit) => writeln!(f, "  go to exit{}", exit.0)?,
@@ -196,13 +209,16 @@ impl fmt::Display for Trace {
         for (id, exit) in self.exits.iter().enumerate() {
             write!(f, "exit{id}: {}", self.name(exit))?;
             if exit.entered != exit.frame {
-                write!(f, "; frames inside f{}", exit.entered.0)?;
+                write!(f, "; from f{}", exit.entered.0)?;
             }
             if exit.refund > 0 {
                 write!(f, "; refund {}", exit.refund)?;
             }
             for (place, plain) in &exit.plain {
                 write!(f, "; {place} = {plain}")?;
+            }
+            for (place, src) in &exit.moves {
+                write!(f, "; {place} = move {src}")?;
             }
             for (place, of) in &exit.copies {
                 write!(f, "; {place} = copy {of}")?;

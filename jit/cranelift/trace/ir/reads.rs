@@ -25,6 +25,7 @@ impl Ins {
             | Ins::Hold { src: place, .. }
             | Ins::Move { src: place, .. } => vec![place],
             Ins::Alike { place, other, .. } => vec![place, other],
+            Ins::Moves(moves) => moves.iter_mut().map(|(_, src)| src).collect(),
             Ins::Captured { closure: arg, .. }
             | Ins::Copy { src: arg, .. }
             | Ins::View { src: arg, .. } => place(arg).into_iter().collect(),
@@ -36,11 +37,13 @@ impl Ins {
                 place(callee).into_iter().chain(args.iter_mut().filter_map(place)).collect()
             }
             Ins::Truth { .. }
+            | Ins::Below { .. }
             | Ins::Native { .. }
             | Ins::Charge { .. }
             | Ins::Store { .. }
             | Ins::Enter { .. }
             | Ins::Leave { .. }
+            | Ins::Current { .. }
             | Ins::Take { .. }
             | Ins::HoldAgain { .. }
             | Ins::Unhold { .. }

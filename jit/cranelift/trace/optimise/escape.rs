@@ -211,14 +211,14 @@ impl<'t> Attempt<'t> {
     /// Whoever goes on finds every register in its place; a return only its result.
     fn end(&mut self, trace: &Trace) {
         let result = match trace.end {
-            End::Return { pc } => {
-                let func = self.program.function(trace.frames[0].func);
+            End::Return { frame, pc } => {
+                let func = self.program.function(trace.frame(frame).func);
                 match func.map(|func| func.ops[pc as usize]) {
                     Some(Op::Ret { result }) => Some(result.reg()),
                     _ => None,
                 }
             }
-            End::Loop | End::Into { .. } | End::Site { .. } | End::Exit(_) => None,
+            End::Loop | End::Shift { .. } | End::Into { .. } | End::Site { .. } | End::Exit(_) => None,
         };
         for (place, object) in self.held.clone() {
             match result {

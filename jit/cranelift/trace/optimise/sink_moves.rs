@@ -1,0 +1,145 @@
+//! A value that is passed on stays in its register until the other one is looked at.
+//!
+//! Calls move arguments into frames and results out of them, through many levels of a recursion.
+//! Instructions read the register where the value really is; an exit moves it where the interpreter
+//! looks for it, and so does the end of the trace. A register is written before that only when
+//! something else takes its place in memory, or that part of the stack.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reflex_vm::program::Program;
+
+use super::super::ir::{End, FrameId, Ins, Place, Trace};
+
+/// Most values that are elsewhere at once: each appears in every exit.
+const MAX: usize = 32;
+
+/// Puts off every move as far as possible.
+pub(super) fn sink_moves(_: &Program, trace: &mut Trace) {
+    let old = std::mem::take(&mut trace.code);
+    let (code, moves_at) = {
+        let mut sink = Sink {
+            trace: &*trace,
+            frame: FrameId(0),
+            at: BTreeMap::new(),
+            code: Vec::with_capacity(old.len()),
+            moves_at: Vec::with_capacity(old.len()),
+        };
+        for ins in old {
+            sink.instruction(ins);
+        }
+        if !matches!(trace.end, End::Exit(_)) {
+            sink.flush(|_, _| true);
+        }
+        sink.moves_at.push(sink.at.clone());
+        (sink.code, sink.moves_at)
+    };
+    trace.code = code;
+    trace.change_exits(|number, exit| {
+        let mut exit = exit.clone();
+        let at = &moves_at[number];
+        for (_, of) in &mut exit.copies {
+            *of = at.get(of).copied().unwrap_or(*of);
+        }
+        exit.moves = at.iter().map(|(&dst, &src)| (dst, src)).collect();
+        exit
+    });
+}
+
+struct Sink<'t> {
+    trace: &'t Trace,
+    /// The frame that the trace is in.
+    frame: FrameId,
+    /// Registers whose values are where others were.
+    at: BTreeMap<Place, Place>,
+    code: Vec<Ins>,
+    /// For each instruction of `code`: the same before it.
+    moves_at: Vec<BTreeMap<Place, Place>>,
+}
+
+impl Sink<'_> {
+    fn instruction(&mut self, mut ins: Ins) {
+        if let Ins::Move { dst, src } = ins {
+            let from = self.at.remove(&src).unwrap_or(src);
+            if from != dst {
+                self.at.insert(dst, from);
+            }
+            if self.at.len() > MAX {
+                self.flush(|_, _| true);
+            }
+            return;
+        }
+        match ins {
+            Ins::Enter { frame } => self.go_to(frame),
+            Ins::Leave { frame } => {
+                let called = self.trace.frame(frame).called;
+                self.frame = called.map_or(frame, |(caller, ..)| caller);
+            }
+            // The host runs frames of its own above the current one.
+            _ if ins.may_run_host_code() => self.go_to(self.frame),
+            _ => {}
+        }
+        let written: Vec<Place> = ins.writes().into_iter().flatten().collect();
+        let mut gone = Vec::new();
+        for place in ins.reads_mut() {
+            if written.contains(place) {
+                gone.push(*place);
+            }
+            *place = self.at.get(place).copied().unwrap_or(*place);
+        }
+        for place in gone {
+            self.at.remove(&place);
+        }
+        for place in ins.writes().into_iter().flatten() {
+            // What gives a value up leaves its place alone.
+            if !ins.reads().contains(&place) {
+                self.settle(place);
+            }
+        }
+        self.keep(ins);
+    }
+
+    fn keep(&mut self, ins: Ins) {
+        self.code.push(ins);
+        self.moves_at.push(self.at.clone());
+    }
+
+    /// Only frames that are active in `frame` keep their memory.
+    fn go_to(&mut self, frame: FrameId) {
+        self.frame = frame;
+        let active = self.trace.callers(frame);
+        self.flush(|_, src| !active.contains(&src.frame));
+    }
+
+    /// Moves what is in the memory of a register, which is about to be written.
+    fn settle(&mut self, place: Place) {
+        let trace = self.trace;
+        let slot = trace.slot(place);
+        self.flush(|_, src| trace.slot(src) == slot);
+    }
+
+    /// Makes the moves that `wanted` says, and those of what is in their way.
+    fn flush(&mut self, wanted: impl Fn(Place, Place) -> bool) {
+        let trace = self.trace;
+        let mut slots = BTreeSet::new();
+        let mut moves: BTreeMap<Place, Place> = BTreeMap::new();
+        loop {
+            let found = self.at.iter().find(|&(&dst, &src)| {
+                wanted(dst, src) || slots.contains(&trace.slot(src))
+            });
+            let Some((&dst, &src)) = found else { break };
+            self.at.remove(&dst);
+            slots.insert(trace.slot(dst));
+            moves.insert(dst, src);
+        }
+        match moves.len() {
+            0 => {}
+            1 => {
+                for (dst, src) in moves {
+                    self.keep(Ins::Move { dst, src });
+                }
+            }
+            _ => self.keep(Ins::Moves(moves.into_iter().collect())),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Calls that may come back to the function that makes them.
+//!
+//! A call is recursive when both functions are in one cycle of calls. Calls through closures are
+//! not followed: whom they call is known while running only.
+
+use crate::decode::{FuncCode, Op, Site, SiteId, SiteKind};
+
+/// Adds a site behind every recursive call.
+pub(crate) fn return_sites(functions: &mut [Option<FuncCode>], sites: &mut Vec<Site>) {
+    let cycles = cycles(functions);
+    for func in functions.iter_mut().flatten() {
+        let recursive = |op: &Op| match *op {
+            Op::CallVm { func: callee, .. } => {
+                cycles[callee as usize] == cycles[func.index as usize]
+            }
+            _ => false,
+        };
+        let calls = (0..).zip(&func.ops).filter(|(_, op)| recursive(op));
+        let behind: Vec<u32> = calls.map(|(pc, _)| pc + 1).collect();
+        func.returns = behind
+            .into_iter()
+            .map(|pc| {
+                sites.push(Site { func: func.index, pc, kind: SiteKind::Return });
+                (pc, SiteId(sites.len() as u32 - 1))
+            })
+            .collect();
+    }
+}
+
+/// The functions that a function calls.
+fn callees(func: Option<&FuncCode>) -> impl Iterator<Item = usize> {
+    let ops = func.map_or(&[][..], |func| &func.ops);
+    ops.iter().filter_map(|op| match *op {
+        Op::CallVm { func, .. } => Some(func as usize),
+        _ => None,
+    })
+}
+
+/// A number for each function: the same for those that call each other, directly or not
+/// (Tarjan's strongly connected components, without recursion of its own).
+fn cycles(functions: &[Option<FuncCode>]) -> Vec<u32> {
+    const NEW: u32 = u32::MAX;
+    let mut order = vec![NEW; functions.len()];
+    let mut lowest = vec![NEW; functions.len()];
+    let mut component = vec![NEW; functions.len()];
+    let (mut next, mut waiting) = (0, Vec::new());
+    for root in 0..functions.len() {
+        let mut path = Vec::new();
+        let mut arrived = (order[root] == NEW).then_some(root);
+        loop {
+            if let Some(at) = arrived.take() {
+                (order[at], lowest[at]) = (next, next);
+                next += 1;
+                waiting.push(at);
+                path.push((at, callees(functions[at].as_ref())));
+            }
+            let Some((at, calls)) = path.last_mut() else { break };
+            let at = *at;
+            if let Some(callee) = calls.next() {
+                if order[callee] == NEW {
+                    arrived = Some(callee);
+                } else if component[callee] == NEW {
+                    lowest[at] = lowest[at].min(order[callee]);
+                }
+                continue;
+            }
+            path.pop();
+            if lowest[at] == order[at] {
+                while let Some(member) = waiting.pop() {
+                    component[member] = order[at];
+                    if member == at {
+                        break;
+                    }
+                }
+            }
+            if let Some(&(caller, _)) = path.last() {
+                lowest[caller] = lowest[caller].min(lowest[at]);
+            }
+        }
+    }
+    component
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::builder::ExecBuilder;
+    use crate::bytecode::Reg;
+    use crate::decode::{SiteKind, decode};
+    use crate::verify::verify;
+
+    /// Where recursive calls come back to, by name of the function.
+    fn returns(calls: &[(&str, &[&str])]) -> Vec<(String, u32)> {
+        let mut b = ExecBuilder::new();
+        for (name, callees) in calls {
+            b.function(name, 0).unwrap();
+            for callee in *callees {
+                b.emit_call(callee, &[], b.r(0)).unwrap();
+            }
+            b.emit_ret(Reg::VOID).unwrap();
+            b.end_function().unwrap();
+        }
+        let exec = verify(b.finish().unwrap()).unwrap();
+        let code = decode(&exec);
+        let sites = code.sites.iter().filter(|site| site.kind == SiteKind::Return);
+        let found = sites.map(|site| (exec.functions[site.func as usize].name.clone(), site.pc));
+        found.collect()
+    }
+
+    #[test]
+    fn calls_on_a_cycle_are_recursive() {
+        let to = |name: &str, pc| (name.to_owned(), pc);
+        assert_eq!(returns(&[("a", &["a", "b"]), ("b", &[])]), [to("a", 1)]);
+        assert_eq!(returns(&[("a", &["b"]), ("b", &["c"]), ("c", &[])]), []);
+        let found = returns(&[("a", &["b", "d"]), ("b", &["d", "c"]), ("c", &["a"]), ("d", &["d"])]);
+        assert_eq!(found, [to("a", 1), to("b", 2), to("c", 1), to("d", 1)]);
+    }
+}
