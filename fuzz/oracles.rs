@@ -140,6 +140,8 @@ pub struct Tally {
     pub traces: usize,
     /// Traces that follow on exits of others.
     pub bridges: usize,
+    /// Traces that begin again a level of a recursion deeper or higher.
+    pub recursive: usize,
     /// Different exits that were taken.
     pub exits: usize,
     /// Functions compiled whole because their traces left too often.
@@ -156,6 +158,7 @@ impl Tally {
         let taken = |trace: &TraceReport| trace.exits().iter().filter(|&&taken| taken > 0).count();
         Tally {
             traces: traces.len(),
+            recursive: traces.iter().filter(|trace| trace.text.contains("loop in f")).count(),
             bridges: traces.iter().filter(|trace| trace.bridge.is_some()).count(),
             exits: traces.iter().map(taken).sum(),
             whole: tier.functions(program).len(),
@@ -169,6 +172,7 @@ impl AddAssign for Tally {
     fn add_assign(&mut self, other: Tally) {
         self.traces += other.traces;
         self.bridges += other.bridges;
+        self.recursive += other.recursive;
         self.exits += other.exits;
         self.whole += other.whole;
         self.raw += other.raw;

@@ -8,6 +8,7 @@
 mod calls;
 mod control;
 mod memory;
+mod recursion;
 mod shapes;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
@@ -129,6 +130,8 @@ struct Generator<'g, 'a> {
     b: ExecBuilder,
     /// Name and number of parameters.
     functions: Vec<(String, u32)>,
+    /// Functions that call each other in a cycle.
+    cycle: u32,
     budget: u32,
     kinds: Vec<Kind>,
     /// Number of extents, where a register holds a tensor or shape.
@@ -146,10 +149,12 @@ impl<'g, 'a> Generator<'g, 'a> {
         for index in 0..u.int_in_range(0..=3)? {
             functions.push((format!("f{index}"), u.int_in_range(0..=3)?));
         }
+        let cycle = *u.choose(&[0, 1, 1, 2, 3])?;
         Ok(Self {
             u,
             b: ExecBuilder::new(),
             functions,
+            cycle,
             budget: BUDGET,
             kinds: Vec::new(),
             ranks: Vec::new(),
@@ -160,8 +165,14 @@ impl<'g, 'a> Generator<'g, 'a> {
         for (name, _) in self.functions.clone() {
             self.b.declare_function(&name, reflex_vm::executable::FuncKind::Vm);
         }
+        for which in 0..self.cycle {
+            self.b.declare_function(&recursion::name(which), reflex_vm::executable::FuncKind::Vm);
+        }
         for (name, parameters) in self.functions.clone() {
             self.function(&name, parameters)?;
+        }
+        for which in 0..self.cycle {
+            self.recursive(which)?;
         }
         Ok(built(self.b.finish()))
     }
@@ -223,6 +234,7 @@ impl<'g, 'a> Generator<'g, 'a> {
             12 | 13 if nested => self.branch(depth),
             14..=16 if nested => self.repeat(depth),
             17 => self.closure(),
+            22 | 23 if self.cycle > 0 && depth < 2 => self.descend(),
             20 => self.capture(),
             22 => self.hand_over(),
             23 => self.replace(),

@@ -23,6 +23,7 @@ fn tiers() {
     assert!(total.exits > programs / 4, "{total:?} in {programs} programs");
     assert!(total.whole > programs / 4, "{total:?} in {programs} programs");
     assert!(total.bridges > programs / 4, "{total:?} in {programs} programs");
+    assert!(total.recursive > programs / 4, "{total:?} in {programs} programs");
     assert!(total.raw > programs / 4, "{total:?} in {programs} programs");
     assert!(total.evicted > programs / 4, "{total:?} in {programs} programs");
     println!("{programs} programs, {total:?}");

@@ -3,9 +3,9 @@
 //! Code is made on the calling thread or on the engine's own, as the tier's options say.
 //!
 //! A trace follows one way through the code. What follows on a guard that fails often becomes a
-//! trace too (`bridge`). When these are many, or a function calls itself, all ways matter, and the
-//! function at hand is compiled whole: its code is put in the cells of its entry and its loops,
-//! where it takes the place of traces. Rejected: traces alone (a tree of code for every combination
+//! trace too (`bridge`). When these are many, or a function calls itself at several places, all ways
+//! matter, and the function at hand is compiled whole: its code is put in the cells of its entry and
+//! its loops, where it takes the place of traces. Rejected: traces alone (a tree of code for every combination
 //! of branches; what is shared behind them is compiled again and again).
 
 use std::collections::{HashMap, HashSet};

@@ -111,7 +111,8 @@ mod tests {
         let to = |name: &str, pc| (name.to_owned(), pc);
         assert_eq!(returns(&[("a", &["a", "b"]), ("b", &[])]), [to("a", 1)]);
         assert_eq!(returns(&[("a", &["b"]), ("b", &["c"]), ("c", &[])]), []);
-        let found = returns(&[("a", &["b", "d"]), ("b", &["d", "c"]), ("c", &["a"]), ("d", &["d"])]);
-        assert_eq!(found, [to("a", 1), to("b", 2), to("c", 1), to("d", 1)]);
+        let found =
+            returns(&[("a", &["b", "d"]), ("b", &["d", "c"]), ("c", &["a"]), ("d", &["d"])]);
+        assert_eq!(found, [to("a", 1), to("b", 2), to("d", 1), to("c", 1)]);
     }
 }

@@ -41,6 +41,12 @@ const DOWN: &str = "
   ret   %2
 ";
 
+/// The same with another call of itself, which never runs: a function with several recursive calls
+/// is compiled whole.
+fn whole() -> String {
+    format!("{DOWN}  call  down in: i0 dst: %2\n  ret   %2\n")
+}
+
 /// Evicts what there is, then lets its loop become hot; what `look` saw is the result.
 const BOTTOM: &str = "
 @bottom() regs=3:
@@ -185,7 +191,7 @@ fn down(bottom: &str, depth: i64) -> Vec<bool> {
     });
     let (first, then) = (Arc::clone(&poke), Arc::clone(&look));
     let both: Hook = Arc::new(move || first() + then());
-    let text = format!("{}{DOWN}{bottom}", adders(1));
+    let text = format!("{}{}{bottom}", adders(1), whole());
     let loaded = load(&text, PAGE, &[("poke", poke), ("look", look), ("both", both)]);
     *later.lock().unwrap() = Some(loaded.clone());
     let (program, tier) = &loaded;
@@ -218,8 +224,13 @@ fn frames_go_on_when_the_code_of_their_function_is_gone() {
 #[test]
 fn sessions_come_and_go_while_code_does() {
     let bottom = "@bottom() regs=1:\n  call  add in: i3, i4 dst: %0\n  ret   %0\n";
-    let text = format!("{}{DOWN}{bottom}", adders(5));
-    let (program, tier) = load_with(&text, 2 * PAGE, &[], Compiling::Background);
+    for down in [DOWN.to_owned(), whole()] {
+        come_and_go(&format!("{}{down}{bottom}", adders(5)));
+    }
+}
+
+fn come_and_go(text: &str) {
+    let (program, tier) = load_with(text, 2 * PAGE, &[], Compiling::Background);
     std::thread::scope(|scope| {
         for thread in 0..3 {
             let program = &program;

@@ -421,7 +421,10 @@ impl Trace {
         let old = std::mem::take(&mut self.exits);
         let mut exits: Vec<Exit> = Vec::with_capacity(old.len());
         for id in self.before.iter_mut().filter_map(Ins::exit_mut) {
-            exits.push(old[id.0 as usize].clone());
+            let exit = &old[id.0 as usize];
+            if exits.last() != Some(exit) {
+                exits.push(exit.clone());
+            }
             *id = ExitId(exits.len() as u32 - 1);
         }
         let mut renew = |at: usize, id: &mut ExitId| {

@@ -40,9 +40,8 @@ impl Recipes {
     /// The recipes of a trace.
     pub(crate) fn of(program: &Program, trace: &Trace) -> Recipes {
         let exits = trace.exits.iter().map(|exit| {
-            let slots = exit.objects.iter().map(|&(place, object)| {
-                (trace.slot(place) as isize, object)
-            });
+            let slots =
+                exit.objects.iter().map(|&(place, object)| (trace.slot(place) as isize, object));
             Needed { slots: slots.collect(), sources: trace.sources(exit) }
         });
         Recipes { program: program.id(), objects: trace.objects.clone(), exits: exits.collect() }

@@ -38,16 +38,18 @@ impl Builder {
                 self.empty(place);
             }
         }
-        self.code.push(Ins::Leave { frame });
         let moved = match source {
             Arg::Place(place, _) => Some(place),
             _ => None,
         };
-        if dst == DISCARD {
-            if let Some(place) = moved {
-                self.empty(place);
-            }
-        } else {
+        // Whatever is given up is given up in the frame that is left.
+        match (dst, moved) {
+            (DISCARD, Some(place)) => self.empty(place),
+            (DISCARD, None) => {}
+            (dst, _) => self.empty(Place { frame: caller, reg: dst }),
+        }
+        self.code.push(Ins::Leave { frame });
+        if dst != DISCARD {
             self.transfer(Place { frame: caller, reg: dst }, source, moved);
         }
         if let Some((_, contents)) = self.active.pop() {

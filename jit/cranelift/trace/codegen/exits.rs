@@ -7,8 +7,8 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use reflex_runtime::abi::ANY_SIZE;
 use reflex_vm::abi::{
-    ERROR, FRAME_CALLER, FRAME_DST, FRAME_FUNC, FRAME_HEADER_SIZE, FRAME_RESUME, FrameHeader, RESUME,
-    SESSION_PC, SESSION_REGS, SessionAbi, callback,
+    ERROR, FRAME_CALLER, FRAME_DST, FRAME_FUNC, FRAME_HEADER_SIZE, FRAME_RESUME, FrameHeader,
+    RESUME, SESSION_PC, SESSION_REGS, SessionAbi, callback,
 };
 use reflex_vm::tier::Bailout;
 

@@ -218,7 +218,9 @@ impl<'t> Attempt<'t> {
                     _ => None,
                 }
             }
-            End::Loop | End::Shift { .. } | End::Into { .. } | End::Site { .. } | End::Exit(_) => None,
+            End::Loop | End::Shift { .. } | End::Into { .. } | End::Site { .. } | End::Exit(_) => {
+                None
+            }
         };
         for (place, object) in self.held.clone() {
             match result {

@@ -21,6 +21,7 @@ pub(super) fn sink_moves(_: &Program, trace: &mut Trace) {
         let mut sink = Sink {
             trace: &*trace,
             frame: FrameId(0),
+            left: None,
             at: BTreeMap::new(),
             code: Vec::with_capacity(old.len()),
             moves_at: Vec::with_capacity(old.len()),
@@ -28,6 +29,7 @@ pub(super) fn sink_moves(_: &Program, trace: &mut Trace) {
         for ins in old {
             sink.instruction(ins);
         }
+        sink.forget_left();
         if !matches!(trace.end, End::Exit(_)) {
             sink.flush(|_, _| true);
         }
@@ -41,7 +43,13 @@ pub(super) fn sink_moves(_: &Program, trace: &mut Trace) {
         for (_, of) in &mut exit.copies {
             *of = at.get(of).copied().unwrap_or(*of);
         }
-        exit.moves = at.iter().map(|(&dst, &src)| (dst, src)).collect();
+        // What was replaced by a plain value or a recipe was no object, and left no trace.
+        let elsewhere = |dst: &Place| {
+            exit.plain.iter().any(|(place, _)| place == dst)
+                || exit.objects.iter().any(|(place, _)| place == dst)
+        };
+        let moves = at.iter().filter(|(dst, _)| !elsewhere(dst));
+        exit.moves = moves.map(|(&dst, &src)| (dst, src)).collect();
         exit
     });
 }
@@ -50,6 +58,8 @@ struct Sink<'t> {
     trace: &'t Trace,
     /// The frame that the trace is in.
     frame: FrameId,
+    /// The one that it has just left: only its result is still to be moved.
+    left: Option<FrameId>,
     /// Registers whose values are where others were.
     at: BTreeMap<Place, Place>,
     code: Vec<Ins>,
@@ -59,8 +69,12 @@ struct Sink<'t> {
 
 impl Sink<'_> {
     fn instruction(&mut self, mut ins: Ins) {
+        if !matches!(ins, Ins::Move { src, .. } if Some(src.frame) == self.left) {
+            self.forget_left();
+        }
         if let Ins::Move { dst, src } = ins {
             let from = self.at.remove(&src).unwrap_or(src);
+            self.at.remove(&dst);
             if from != dst {
                 self.at.insert(dst, from);
             }
@@ -74,6 +88,7 @@ impl Sink<'_> {
             Ins::Leave { frame } => {
                 let called = self.trace.frame(frame).called;
                 self.frame = called.map_or(frame, |(caller, ..)| caller);
+                self.left = Some(frame);
             }
             // The host runs frames of its own above the current one.
             _ if ins.may_run_host_code() => self.go_to(self.frame),
@@ -93,10 +108,18 @@ impl Sink<'_> {
         for place in ins.writes().into_iter().flatten() {
             // What gives a value up leaves its place alone.
             if !ins.reads().contains(&place) {
+                self.at.remove(&place);
                 self.settle(place);
             }
         }
         self.keep(ins);
+    }
+
+    /// Registers of a frame that was left are gone.
+    fn forget_left(&mut self) {
+        if let Some(left) = self.left.take() {
+            self.at.retain(|dst, _| dst.frame != left);
+        }
     }
 
     fn keep(&mut self, ins: Ins) {
@@ -124,9 +147,10 @@ impl Sink<'_> {
         let mut slots = BTreeSet::new();
         let mut moves: BTreeMap<Place, Place> = BTreeMap::new();
         loop {
-            let found = self.at.iter().find(|&(&dst, &src)| {
-                wanted(dst, src) || slots.contains(&trace.slot(src))
-            });
+            let found = self
+                .at
+                .iter()
+                .find(|&(&dst, &src)| wanted(dst, src) || slots.contains(&trace.slot(src)));
             let Some((&dst, &src)) = found else { break };
             self.at.remove(&dst);
             slots.insert(trace.slot(dst));

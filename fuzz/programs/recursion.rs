@@ -1,0 +1,94 @@
+//! Functions that call themselves, or each other, to a depth that their first parameter says.
+
+use arbitrary::Result;
+use reflex_vm::bytecode::{Arg, Reg};
+
+use super::{Generator, Kind, SCRATCH, built};
+
+/// The name of such a function.
+pub(super) fn name(which: u32) -> String {
+    format!("deep{which}")
+}
+
+impl Generator<'_, '_> {
+    /// Function number `which` of the cycle of calls: `deep(n, x)` calls the next one with `n - 1`
+    /// while `n` is positive, mostly with an object of its own alive meanwhile.
+    pub(super) fn recursive(&mut self, which: u32) -> Result<()> {
+        built(self.b.function(&name(which), 2));
+        self.kinds = vec![Kind::Int, Kind::Unknown];
+        self.kinds.resize(2 + SCRATCH as usize, Kind::None);
+        self.ranks = vec![2; self.kinds.len()];
+        let [object, made] = [Reg(2), Reg(3)];
+        let [condition, result] = [Reg(6), Reg(7)];
+        if self.u.ratio(2, 3)? {
+            self.call("fuzz.object", &[], object, Kind::Object);
+        }
+        if self.u.ratio(1, 2)? {
+            self.storage(made);
+            self.tensor(made, made)?;
+        }
+        if self.u.ratio(1, 2)? {
+            self.protected(2)?;
+        }
+        let bottom = built(self.b.label());
+        self.call("fuzz.less", &[Arg::Imm(0), Arg::Reg(Reg(0))], condition, Kind::Bool);
+        built(self.b.emit_if(condition, bottom));
+        self.deeper(which + 1, result)?;
+        if self.u.ratio(1, 8)? {
+            // A second call, at another place.
+            self.deeper(which, result)?;
+        }
+        if self.u.ratio(1, 2)? {
+            self.protected(2)?;
+        }
+        if self.u.ratio(1, 2)? {
+            self.call("fuzz.record", &[Arg::Reg(object), Arg::Reg(result)], Reg::VOID, Kind::Int);
+        }
+        let back = if self.u.ratio(2, 3)? { result } else { self.register(None)? };
+        built(self.b.emit_ret(back));
+        built(self.b.place(bottom));
+        let last = self.register(None)?;
+        built(self.b.emit_ret(last));
+        for register in 2..2 + SCRATCH {
+            built(self.b.emit_call("vm.builtin.null_value", &[], self.b.r(register)));
+        }
+        built(self.b.emit_ret(Reg::VOID));
+        built(self.b.end_function());
+        Ok(())
+    }
+
+    /// Statements that leave the count alone.
+    fn protected(&mut self, statements: u32) -> Result<()> {
+        let count = Reg(4);
+        self.call("vm.builtin.copy", &[Arg::Reg(Reg(0))], count, Kind::Int);
+        self.block(2, statements)?;
+        if self.u.ratio(7, 8)? {
+            self.call("vm.builtin.copy", &[Arg::Reg(count)], Reg(0), Kind::Int);
+        }
+        Ok(())
+    }
+
+    /// Calls the next function of the cycle with a smaller count.
+    fn deeper(&mut self, which: u32, result: Reg) -> Result<()> {
+        let count = Reg(5);
+        let less = self.u.int_in_range(1..=3)?;
+        self.call("fuzz.add", &[Arg::Reg(Reg(0)), Arg::Imm(-less)], count, Kind::Int);
+        let passed = match self.u.int_in_range(0..=3)? {
+            0 => self.any_argument()?,
+            1 => Arg::Reg(Reg(3)),
+            _ => Arg::Reg(Reg(1)),
+        };
+        let dst = if self.u.ratio(1, 12)? { Reg::VOID } else { result };
+        self.call(&name(which % self.cycle), &[Arg::Reg(count), passed], dst, Kind::Unknown);
+        Ok(())
+    }
+
+    /// Calls the first of them.
+    pub(super) fn descend(&mut self) -> Result<()> {
+        let deepest = *self.u.choose(&[12, 40, 40, 200])?;
+        let args = [Arg::Imm(self.u.int_in_range(3..=deepest)?), self.any_argument()?];
+        let dst = self.destination()?;
+        self.call(&name(0), &args, dst, Kind::Unknown);
+        Ok(())
+    }
+}
