@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use reflex::{Array, Engine, ErrorKind, Feed, Level, Mode, Program};
+use reflex::{Array, Engine, ErrorKind, Feed, Level, Mode, Precision, Program};
 
 const MODEL: &str = r#"
 from tvm.script import ir as I
@@ -48,7 +48,7 @@ fn run(program: &Program) -> Vec<u8> {
 /// Assembly of the only kernel of an artifact, for a level or by its plain name.
 fn assembly(path: &Path, suffix: &str) -> String {
     let text = engine(&[]).load(path).expect("loads").as_text();
-    let at = text.find("fused").or_else(|| text.find("matmul")).expect("a kernel");
+    let at = text.find("fused").or_else(|| text.find("mat_mul")).expect("a kernel");
     let name: String =
         text[at..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
     engine(&[]).assembly(path, &format!("{name}{suffix}")).expect("a kernel of that name")
@@ -63,8 +63,49 @@ fn an_artifact_holds_kernels_for_each_level() {
     assert!(high.contains("zmm"), "{high}");
     let best = Level::ALL.into_iter().rfind(|l| l.is_of_this_cpu()).expect("a level");
     let info = Engine::info(&library).expect("readable");
-    let ends = format!("x86-64-v3 and x86-64-v4, of which {best} runs");
+    let ends = format!("x86-64-v4+bf16 and x86-64-v4+amx, of which {best} runs");
     assert!(info.kind.ends_with(&ends), "{}", info.kind);
+}
+
+/// A product whose elements are used often enough to be split into terms.
+const LARGE: &str = r#"
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((208, 64), dtype="float32"), w: R.Tensor((64, 192), dtype="float32")) -> R.Tensor((208, 192), dtype="float32"):
+        y: R.Tensor((208, 192), dtype="float32") = R.matmul(x, w)
+        return y
+"#;
+
+#[test]
+fn precisions_have_kernels_for_the_levels_that_can() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (model, library) = (folder.path().join("large.py"), folder.path().join("large.so"));
+    std::fs::write(&model, LARGE).expect("writable");
+    let compile = |precision, levels: &[Level]| {
+        let builder = Engine::builder().precision(precision).levels(levels.iter().copied());
+        let program = builder.build().expect("an engine").load(&model);
+        program.and_then(|p| p.save(&library))
+    };
+    let products = |suffix| {
+        let text = assembly(&library, suffix);
+        let count = |name| text.matches(name).count();
+        (count("tdpbf16ps"), count("vdpbf16ps"), count("vfmadd231ps"))
+    };
+    compile(Precision::Bf16, &[Level::V4Bf16, Level::V4Amx]).expect("compiles");
+    let (bf16, amx) = (products(""), products(".v4_amx"));
+    assert!(bf16.0 == 0 && bf16.1 > 0 && bf16.2 == 0, "{bf16:?}");
+    assert!(amx.0 > 0 && amx.2 == 0, "{amx:?}");
+    compile(Precision::F32, &Level::ALL).expect("compiles");
+    let counts = ["", ".v4", ".v4_bf16", ".v4_amx"].map(products);
+    for (n, (tiles, dots, multiply_adds)) in counts.into_iter().enumerate() {
+        assert!((tiles > 0) == (n == 3) && dots == 0 && multiply_adds > 0, "{counts:?}");
+    }
+    let error = compile(Precision::Bf16, &[Level::V4, Level::V4Bf16]).expect_err("refused");
+    assert!(error.to_string().contains("AVX512_BF16, which x86-64-v4 lacks"), "{error}");
 }
 
 #[test]
@@ -86,7 +127,7 @@ fn kernels_for_other_cpus_are_refused_by_what_they_need() {
     let mut bytes = std::fs::read(&library).expect("readable");
     let places: Vec<usize> =
         (0..bytes.len() - 6).filter(|at| &bytes[*at..*at + 6] == b"\"avx2\"").collect();
-    assert_eq!(places.len(), 2, "one for each level");
+    assert_eq!(places.len(), 4, "one for each level");
     places.iter().for_each(|at| bytes[at + 4] = b'9');
     std::fs::write(&library, &bytes).expect("writable");
     let error = engine(&[]).load(&library).err().expect("refused");

@@ -73,7 +73,7 @@ struct EngineArgs {
     /// Arithmetic of f32 products in a model that is compiled.
     #[arg(long, default_value = "f32", value_name = "f32|f32-fast|bf16")]
     precision: Precision,
-    /// CPU levels that a model is compiled for, such as `v3,v4` of x86-64, or whose kernels of a
+    /// CPU levels that a model is compiled for, of v3, v4, v4+bf16 and v4+amx, or whose kernels of a
     /// .so are used (default: this CPU, with all its features).
     #[arg(long, value_name = "LEVELS", value_delimiter = ',')]
     levels: Vec<Level>,

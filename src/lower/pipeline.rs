@@ -72,7 +72,7 @@ impl Options {
     pub fn of_levels(levels: &BTreeSet<Level>) -> Options {
         let cpus = levels.iter().enumerate().map(|(n, level)| Cpu {
             level: Some(*level),
-            suffix: if n == 0 { String::new() } else { format!(".{}", level.short()) },
+            suffix: if n == 0 { String::new() } else { level.suffix() },
             target: level.target(),
         });
         Options::of_cpus(cpus.collect())
@@ -146,7 +146,9 @@ pub fn run_graph(
     let fits = |cpu: &Cpu| options.precision != Precision::Bf16 || cpu.target.has_dot_bf16();
     if let Some(cpu) = options.cpus.iter().find(|cpu| !fits(cpu)) {
         let name = cpu.level.map_or_else(|| "this CPU".to_owned(), |level| level.to_string());
-        let text = format!("precision bf16 needs AVX512_BF16, which {name} lacks; use f32");
+        let text = format!(
+            "precision bf16 needs AVX512_BF16, which {name} lacks; use f32, or levels v4+bf16 and v4+amx"
+        );
         return Err(LowerError::unsupported(text));
     }
     check(&module, "import")?;

@@ -5,14 +5,18 @@ use std::str::FromStr;
 
 use crate::codegen::Target;
 
-/// A microarchitecture level of the x86-64 psABI, section 3.1.1, "processor architecture". The
-/// levels below lack fused multiply-add, which kernels are made of.
+/// A microarchitecture level of the x86-64 psABI, section 3.1.1, "processor architecture", or one
+/// with further instructions. The levels below lack fused multiply-add, which kernels are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// AVX2 and FMA: 32-byte vectors.
     V3,
     /// AVX-512: 64-byte vectors.
     V4,
+    /// [`Level::V4`] with AVX512_BF16: dot products of bfloat16.
+    V4Bf16,
+    /// [`Level::V4Bf16`] with AMX-BF16: matrix registers.
+    V4Amx,
 }
 
 /// The features of [`Level::V3`].
@@ -22,17 +26,28 @@ const V3: &[&str] = &[
 ];
 /// What [`Level::V4`] adds.
 const V4: &[&str] = &["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"];
+/// What [`Level::V4Bf16`] adds.
+const BF16: &[&str] = &["avx512bf16"];
+/// What [`Level::V4Amx`] adds.
+const AMX: &[&str] = &["amx-tile", "amx-bf16"];
 
 impl Level {
     /// Every level, the lowest first.
-    pub const ALL: [Level; 2] = [Level::V3, Level::V4];
+    pub const ALL: [Level; 4] = [Level::V3, Level::V4, Level::V4Bf16, Level::V4Amx];
 
     /// `v3`.
     pub fn short(self) -> &'static str {
         match self {
             Level::V3 => "v3",
             Level::V4 => "v4",
+            Level::V4Bf16 => "v4+bf16",
+            Level::V4Amx => "v4+amx",
         }
+    }
+
+    /// What the names of its kernels end with.
+    pub fn suffix(self) -> String {
+        format!(".{}", self.short().replace('+', "_"))
     }
 
     /// Whether this machine's CPU has it.
@@ -42,13 +57,19 @@ impl Level {
 
     /// A CPU of this level and no more, with caches that all such CPUs have.
     pub fn target(self) -> Target {
-        let (added, vector_bytes): (&[&str], _) = match self {
+        let (added, vector_bytes): (&[&[&str]], _) = match self {
             Level::V3 => (&[], 32),
-            Level::V4 => (V4, 64),
+            Level::V4 => (&[V4], 64),
+            Level::V4Bf16 => (&[V4, BF16], 64),
+            Level::V4Amx => (&[V4, BF16, AMX], 64),
         };
         Target {
             triple: "x86_64-unknown-linux-gnu".to_owned(),
-            features: V3.iter().chain(added).map(|f| (*f).to_owned()).collect(),
+            features: V3
+                .iter()
+                .chain(added.iter().copied().flatten())
+                .map(|f| (*f).to_owned())
+                .collect(),
             vector_bytes,
             l1d_bytes: 32 << 10,
             l2_bytes: 512 << 10,
@@ -65,11 +86,14 @@ impl fmt::Display for Level {
 impl FromStr for Level {
     type Err = String;
 
-    /// `x86-64-v3`, or `v3` for short.
+    /// `x86-64-v3`, or `v3` for short; `v4+amx`.
     fn from_str(text: &str) -> Result<Level, String> {
         let short = text.strip_prefix("x86-64-").unwrap_or(text);
         let found = Level::ALL.into_iter().find(|l| l.short() == short);
-        found.ok_or_else(|| format!("no CPU level {text:?}; there are x86-64-v3 and x86-64-v4"))
+        found.ok_or_else(|| {
+            let names = Level::ALL.map(Level::short).join(", ");
+            format!("no CPU level {text:?}; there are {names} of x86-64")
+        })
     }
 }
 
@@ -81,12 +105,15 @@ mod tests {
     fn levels_grow_and_read_back() {
         for pair in Level::ALL.windows(2) {
             let (low, high) = (pair[0].target(), pair[1].target());
-            assert!(low.features.is_subset(&high.features) && low.vector_bytes < high.vector_bytes);
+            assert!(high.runs(&low) && !low.runs(&high) && low.vector_bytes <= high.vector_bytes);
         }
         for level in Level::ALL {
             assert_eq!(level.to_string().parse(), Ok(level));
             assert_eq!(level.short().parse(), Ok(level));
         }
+        let tiles = Level::ALL.map(|level| level.target().has_tiles_bf16());
+        assert_eq!(tiles, [false, false, false, true]);
+        assert_eq!(Level::V4Amx.suffix(), ".v4_amx");
         assert!("v5".parse::<Level>().unwrap_err().contains("v4"));
         assert!("x86-64-".parse::<Level>().is_err() && "64-v3".parse::<Level>().is_err());
     }

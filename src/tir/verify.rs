@@ -13,9 +13,10 @@
 //! assert_eq!(faults[0].to_string(), "block `compute`: `y` holds float32, float64 is stored");
 //! ```
 
+mod tile;
+
 use std::collections::HashSet;
 
-use crate::tile::{SIDE, Tile};
 use crate::{
     Block, Buffer, DType, Expr, ExprKind, For, ForKind, Intrin, Param, PrimFunc, Region, Scope,
     Stmt, Var,
@@ -207,51 +208,6 @@ impl Verifier<'_> {
         self.require(constant || !needs, || {
             format!("`{}` in {:?} memory has no constant shape", data.name, data.scope)
         });
-    }
-
-    /// A matrix register: its rows and words.
-    fn register(&mut self, buffer: Buffer) -> Option<(i64, i64)> {
-        let data = self.func.buffers.get(buffer)?;
-        let side = |n: i64| (1..=SIDE).contains(&n);
-        let extents = match &data.shape[..] {
-            [rows, words] => rows.as_int().zip(words.as_int()),
-            _ => None,
-        };
-        let fits = extents.filter(|(rows, words)| side(*rows) && side(*words));
-        let is = data.scope == Scope::Tile && data.dtype.itemsize() == 4 && fits.is_some();
-        self.require(is, || format!("`{}` is no matrix register", data.name));
-        fits.filter(|_| is)
-    }
-
-    fn tile(&mut self, tile: &Tile) {
-        for buffer in tile.buffers() {
-            let known = self.buffers.contains(&buffer);
-            let name = self.buffer_name(buffer);
-            self.require(known, || format!("buffer `{name}` is not in scope"));
-        }
-        let extents: Vec<_> = tile.tiles().into_iter().map(|t| self.register(t)).collect();
-        if let Some(rows) = tile.rows() {
-            for e in [&rows.first, &rows.stride] {
-                self.expr(e);
-                self.require(e.dtype() == DType::I64, || format!("rows at {}", e.dtype()));
-            }
-            let word = |v: &Self, b| v.func.buffers.get(b).map(|d| d.dtype);
-            let same = word(self, rows.buffer) == word(self, tile.tiles()[0]);
-            let memory = self.func.buffers.get(rows.buffer).is_some_and(|d| d.scope != Scope::Tile);
-            let name = self.buffer_name(rows.buffer);
-            self.require(same && memory, || format!("`{name}` holds no rows of the register"));
-        }
-        if let Tile::Store { to, .. } = tile {
-            self.stored(to.buffer);
-        }
-        let dtype = |t: &Buffer| self.func.buffers.get(*t).map(|d| d.dtype);
-        let types: Vec<_> = tile.tiles().iter().filter_map(dtype).collect();
-        if let (Tile::DotBf16 { sum, a, b }, [Some(c), Some(x), Some(y)]) = (tile, &extents[..]) {
-            let fits = *c == (x.0, y.1) && x.1 == y.0;
-            let words = types == [DType::F32, DType::U32, DType::U32];
-            let apart = sum != a && sum != b;
-            self.require(fits && words && apart, || "registers that do not multiply".into());
-        }
     }
 
     fn condition(&mut self, what: &str, cond: &Expr) {
