@@ -158,7 +158,7 @@ impl Tally {
         let taken = |trace: &TraceReport| trace.exits().iter().filter(|&&taken| taken > 0).count();
         Tally {
             traces: traces.len(),
-            recursive: traces.iter().filter(|trace| trace.text.contains("loop in f")).count(),
+            recursive: traces.iter().filter(|trace| trace.is_recursive()).count(),
             bridges: traces.iter().filter(|trace| trace.bridge.is_some()).count(),
             exits: traces.iter().map(taken).sum(),
             whole: tier.functions(program).len(),

@@ -30,7 +30,7 @@ use crate::symbol::{Hole, Symbol, UNIT};
 const ALIGN: usize = 16;
 
 /// Instructions of a function of calls above which it is not optimised.
-const CALLS: usize = 1_000;
+const CALLS: usize = 400;
 /// Instructions of all kinds, ways out included, that a call comes with where there is little else.
 const PER_CALL: usize = 32;
 

@@ -15,7 +15,7 @@ use reflex_vm::abi::{CodePtr, SessionAbi};
 use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, NOBODY};
 use crate::evict::Usage;
 
 /// Most bridges of a trace, theirs included: beyond, ways through the code are too many.
@@ -111,7 +111,7 @@ impl Exits {
     /// What the bridge of an exit could not be made for.
     pub(crate) fn refuse(&self) {
         if let (Some(engine), Some(program)) = (self.engine.upgrade(), self.program.upgrade()) {
-            engine.whole(&program, self.func);
+            engine.whole(&program, self.func, NOBODY);
         }
     }
 

@@ -86,7 +86,7 @@ pub(crate) fn compile(
     let blocks = func.ops.iter().map(|_| b.create_block()).collect();
     let resume = resume.map(|id| Unit::import(b.func, id, native_signature()));
     let mut body_writer = Body {
-        e: Emit { b, session, regs },
+        e: Emit::new(b, session, regs),
         program,
         func,
         blocks,

@@ -4,10 +4,12 @@
 //! `reflex_runtime::abi` and `reflex_vm::abi` by name. Compiled functions and traces are both
 //! written in these words, so they treat values alike.
 
+use std::collections::HashMap;
+
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    AbiParam, AtomicRmwOp, Block, ExternalName, GlobalValueData, Inst, InstBuilder, MemFlagsData,
-    SigRef, Signature, Type, Value, types,
+    AbiParam, AtomicRmwOp, Block, ExternalName, GlobalValue, GlobalValueData, Inst, InstBuilder,
+    MemFlagsData, SigRef, Signature, Type, Value, types,
 };
 use cranelift_frontend::FunctionBuilder;
 use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, TVMFFIAny, type_index};
@@ -60,6 +62,8 @@ pub(crate) struct Emit<'f> {
     pub(crate) session: Value,
     /// Register 0 of the frame the code was entered with.
     pub(crate) regs: Value,
+    /// What is outside of the code and was referred to.
+    symbols: HashMap<Symbol, GlobalValue>,
 }
 
 /// Where code can be entered and what it is entered with.
@@ -76,14 +80,22 @@ impl<'f> Emit<'f> {
         self.b.ins().iconst(types::I32, value)
     }
 
+    /// A function that is entered with these.
+    pub(crate) fn new(b: FunctionBuilder<'f>, session: Value, regs: Value) -> Self {
+        Emit { b, session, regs, symbols: HashMap::new() }
+    }
+
     /// The word of something outside of the code.
     pub(crate) fn symbol(&mut self, symbol: Symbol) -> Value {
-        let name = self.b.func.declare_imported_user_function(symbol.name());
-        let global = self.b.create_global_value(GlobalValueData::Symbol {
-            name: ExternalName::user(name),
-            offset: 0.into(),
-            colocated: false,
-            tls: false,
+        let b = &mut self.b;
+        let global = *self.symbols.entry(symbol).or_insert_with(|| {
+            let name = b.func.declare_imported_user_function(symbol.name());
+            b.create_global_value(GlobalValueData::Symbol {
+                name: ExternalName::user(name),
+                offset: 0.into(),
+                colocated: false,
+                tls: false,
+            })
         });
         self.b.ins().symbol_value(types::I64, global)
     }

@@ -73,6 +73,12 @@ unsafe impl Send for Engine {}
 // SAFETY: as for Send.
 unsafe impl Sync for Engine {}
 
+/// Has the session that asks for code let go of code that was evicted, as far as it can.
+pub(crate) type LetGo<'a> = &'a dyn Fn();
+
+/// Of whoever is no session, or is in native code.
+pub(crate) const NOBODY: LetGo<'static> = &|| {};
+
 /// Code for the entry of a function, then for its loops.
 pub(crate) type Entries = Vec<(SiteId, Compiled)>;
 
@@ -99,11 +105,12 @@ impl Engine {
         program: &Arc<Program>,
         goal: Goal,
         trace: Trace,
+        let_go: LetGo<'_>,
     ) -> Result<(), Bailout> {
         let Some(worker) = &self.worker else {
             return match goal {
-                Goal::Site(site) => self.root(program, site, trace),
-                Goal::Exit(exits, exit) => self.bridge(program, &exits, exit, trace),
+                Goal::Site(site) => self.root(program, site, trace, let_go),
+                Goal::Exit(exits, exit) => self.bridge(program, (&exits, exit), trace, let_go),
             };
         };
         let work = match goal {
@@ -126,14 +133,14 @@ impl Engine {
     }
 
     /// Has a function compiled whole and installed at its entry and loops, once.
-    pub(crate) fn whole(&self, program: &Arc<Program>, func: u32) {
+    pub(crate) fn whole(&self, program: &Arc<Program>, func: u32, let_go: LetGo<'_>) {
         let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
         if !whole.insert((program.id(), SiteId(func))) {
             return;
         }
         drop(whole);
         let Some(worker) = &self.worker else {
-            return self.install_whole(program, func);
+            return self.install_whole(program, func, let_go);
         };
         let order = Order { program: Arc::downgrade(program), work: Work::Whole(func) };
         if let Err(reason) = worker.submit(order, program.id(), &self.this) {
@@ -142,11 +149,11 @@ impl Engine {
     }
 
     /// Compiles a function whole and installs it at its entry and loops.
-    pub(crate) fn install_whole(&self, program: &Arc<Program>, func: u32) {
+    pub(crate) fn install_whole(&self, program: &Arc<Program>, func: u32, let_go: LetGo<'_>) {
         let code = program.function(func).filter(|code| !code.is_foreign);
         let Some(code) = code else { return };
         let usage = Arc::<Usage>::default();
-        match self.function(program, code, Some(&usage)) {
+        match self.function(program, code, Some(&usage), let_go) {
             Ok((sites, share)) => self.settle_whole(program, func, &sites, (share, usage)),
             Err(reason) => {
                 let key = (program.id(), SiteId(func));
@@ -166,18 +173,24 @@ impl Engine {
     }
 
     /// Compiles a unit and publishes its code, for which room is made.
-    fn publish(&self, unit: Unit, program: &Program) -> Result<Published, Bailout> {
+    fn publish(
+        &self,
+        unit: Unit,
+        program: &Program,
+        let_go: LetGo<'_>,
+    ) -> Result<Published, Bailout> {
         let (assembler, room) = (&self.assembler, &self.assembler.room);
         // What will not fit need not be compiled.
-        if !room.has(1) && !self.make_room(1) {
+        if !room.has(1) && !self.make_room(1, let_go) {
             return Err(Bailout::CodeMemoryFull);
         }
         let assembled = assembler.assemble(unit).map_err(bailout)?;
         let bytes = assembled.text.len();
-        let share = room.share(bytes).or_else(|full: JitError| match self.make_room(bytes) {
-            true => room.share(bytes),
-            false => Err(full),
-        });
+        let share =
+            room.share(bytes).or_else(|full: JitError| match self.make_room(bytes, let_go) {
+                true => room.share(bytes),
+                false => Err(full),
+            });
         let placed = share.and_then(|share| assembler.place_in(share, assembled, Some(program)));
         placed.map_err(bailout)
     }
@@ -189,10 +202,11 @@ impl Engine {
         program: &Program,
         func: &FuncCode,
         usage: Option<&Arc<Usage>>,
+        let_go: LetGo<'_>,
     ) -> Result<(Entries, Arc<Share>), Bailout> {
         let unit = self.assembler.unit(format!("reflex {}", program.name(func.index)));
         let function = compile::compile(unit, program, func, usage.map(|usage| &usage.runs))?;
-        let published = self.publish(function.unit, program)?;
+        let published = self.publish(function.unit, program, let_go)?;
         let usage = usage.cloned();
         let code = Arc::new(WholeCode { published, _usage: usage.clone() });
         let report = CodeReport {
@@ -226,8 +240,9 @@ impl Engine {
         program: &Arc<Program>,
         site: SiteId,
         trace: Trace,
+        let_go: LetGo<'_>,
     ) -> Result<(), Bailout> {
-        let made = self.trace(program, site, None, trace);
+        let made = self.trace(program, (site, None), trace, let_go);
         let (code, exits, share) = made.inspect_err(|reason| {
             if *reason == Bailout::CodeMemoryFull {
                 self.tries.put_off((program.id(), site));
@@ -241,11 +256,11 @@ impl Engine {
     pub(crate) fn bridge(
         &self,
         program: &Arc<Program>,
-        exits: &Arc<Exits>,
-        exit: u32,
+        (exits, exit): (&Arc<Exits>, u32),
         trace: Trace,
+        let_go: LetGo<'_>,
     ) -> Result<(), Bailout> {
-        let made = self.trace(program, exits.site, Some((exits, exit)), trace);
+        let made = self.trace(program, (exits.site, Some((exits, exit))), trace, let_go);
         let (code, own, share) = made.inspect_err(|reason| match reason {
             Bailout::CodeMemoryFull => exits.put_off(exit, self.exit_threshold),
             _ => exits.refuse(),
@@ -257,11 +272,11 @@ impl Engine {
     pub(crate) fn trace(
         &self,
         program: &Arc<Program>,
-        site: SiteId,
-        from: Option<(&Exits, u32)>,
+        (site, from): (SiteId, Option<(&Exits, u32)>),
         mut trace: Trace,
+        let_go: LetGo<'_>,
     ) -> Result<(Compiled, Arc<Exits>, Arc<Share>), Bailout> {
-        let recorded = trace.to_string();
+        let recorded = trace.clone();
         optimise(program, &mut trace);
         let parent = from.map(|(exits, _)| exits);
         let (place, exits) = ((site, trace.frames[0].func), (trace.exits.len(), self.exit));
@@ -275,7 +290,7 @@ impl Engine {
         let label = format!("reflex trace {}@{}", trace.frames[0].name, trace.start_pc);
         let mut unit = self.assembler.unit(label);
         let entry = codegen::translate(&mut unit, program, &trace, &attached)?;
-        let published = self.publish(unit, program)?;
+        let published = self.publish(unit, program, let_go)?;
         let share = Arc::clone(&published.share);
         let (address, code_bytes) = (published.address(entry), published.size());
         let owner = Arc::new(TraceCode {
@@ -293,10 +308,8 @@ impl Engine {
             site,
             bridge: from.map(|(exits, exit)| (exits.id, exit)),
             number: exits.id,
-            recorded,
-            text: trace.to_string(),
-            guards: trace.guards(),
-            exit_names: trace.exits.iter().map(|exit| trace.name(exit)).collect(),
+            recorded: Arc::new(recorded),
+            trace: Arc::new(trace),
             code_bytes,
             taken: Arc::clone(&exits.taken),
             usage: Arc::clone(&exits.usage),

@@ -20,7 +20,7 @@ use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Compiled};
 
 use crate::bridge::Exits;
-use crate::engine::Engine;
+use crate::engine::{Engine, LetGo};
 use crate::room::Share;
 
 /// How long the engine's thread waits for sessions to leave what was given up, a few times.
@@ -163,8 +163,9 @@ impl Engine {
     }
 
     /// Gives up code until `bytes` of it would fit; whether they do now. Sessions may still be in
-    /// what was given up: the engine's thread waits for them a little.
-    pub(crate) fn make_room(&self, bytes: usize) -> bool {
+    /// what was given up: the one that asks lets go of it, the engine's thread waits for others a
+    /// little.
+    pub(crate) fn make_room(&self, bytes: usize, let_go: LetGo<'_>) -> bool {
         let room = &self.assembler.room;
         let mut residents = self.residents();
         residents.retain(|resident| resident.program.strong_count() > 0);
@@ -191,6 +192,7 @@ impl Engine {
             }
         }
         drop(residents);
+        let_go();
         for _ in 0..if self.worker.is_some() { ROUNDS } else { 1 } {
             programs.iter().for_each(|program| _ = program.reclaim());
             if room.has(bytes) {

@@ -176,17 +176,17 @@ impl TraceReport {
         let code = disassemble.zip(self.machine_code());
         let from = |(parent, exit): (u64, u32)| {
             let parent = traces.iter().find(|trace| trace.number == parent);
-            let name = parent.and_then(|parent| parent.exit_names.get(exit as usize));
-            name.map_or_else(|| "an exit".to_owned(), Clone::clone)
+            let name = parent.and_then(|parent| parent.exit_name(exit as usize));
+            name.unwrap_or_else(|| "an exit".to_owned())
         };
         TraceOverview {
             bridge_from: self.bridge.map(from),
-            guards: self.guards,
+            guards: self.guards(),
             code_bytes: self.code_bytes,
             runs: self.runs(),
             evicted: self.evicted(),
-            exits: self.exit_names.iter().cloned().zip(self.exits()).collect(),
-            text: disassemble.map(|_| self.text.clone()),
+            exits: (0..).map_while(|exit| self.exit_name(exit)).zip(self.exits()).collect(),
+            text: disassemble.map(|_| self.text()),
             assembly: code.map(|(disassemble, (address, code))| disassemble(&code, address)),
         }
     }

@@ -163,10 +163,19 @@ impl Emit<'_> {
         tensors: &[RawTensor],
         symbols: &[(usize, usize)],
     ) -> Value {
-        let mut args = Vec::with_capacity(tensors.len() + symbols.len());
-        for tensor in tensors {
-            args.push(self.raw_data(tensor));
-        }
+        let data = tensors.iter().map(|tensor| self.raw_data(tensor)).collect();
+        self.call_raw_on(callee, data, tensors, symbols)
+    }
+
+    /// [`Emit::call_raw`] on data that is known already.
+    pub(crate) fn call_raw_on(
+        &mut self,
+        callee: u32,
+        data: Vec<Value>,
+        tensors: &[RawTensor],
+        symbols: &[(usize, usize)],
+    ) -> Value {
+        let mut args = data;
         for &(at, dim) in symbols {
             args.push(match &tensors[at] {
                 RawTensor::Object(tensor) => self.tensor_extent(*tensor, dim as u32),

@@ -9,6 +9,7 @@ use reflex_vm::decode::SiteId;
 use crate::engine::{TraceCode, WholeCode};
 use crate::evict::Usage;
 use crate::lowering::Lowered;
+use crate::trace::ir::{End, Trace};
 
 /// A function that was compiled whole.
 #[derive(Clone, Debug)]
@@ -54,22 +55,42 @@ pub struct TraceReport {
     pub number: u64,
     /// The trace and the exit that this one follows on, if it is a bridge.
     pub bridge: Option<(u64, u32)>,
-    /// The trace as it was recorded, as text.
-    pub recorded: String,
-    /// The trace as it was compiled, as text.
-    pub text: String,
     /// Bytes of machine code.
     pub code_bytes: usize,
-    /// Guards it has.
-    pub guards: usize,
-    /// What the interpreter finds after each exit.
-    pub exit_names: Vec<String>,
+    /// The trace as it was recorded, and as it was compiled.
+    pub(crate) recorded: Arc<Trace>,
+    pub(crate) trace: Arc<Trace>,
     pub(crate) taken: Arc<[AtomicU64]>,
     pub(crate) usage: Arc<Usage>,
     pub(crate) code: Weak<TraceCode>,
 }
 
 impl TraceReport {
+    /// The trace as it was recorded, as text.
+    pub fn recorded(&self) -> String {
+        self.recorded.to_string()
+    }
+
+    /// The trace as it was compiled, as text.
+    pub fn text(&self) -> String {
+        self.trace.to_string()
+    }
+
+    /// Whether it is a loop that goes from frame to frame.
+    pub fn is_recursive(&self) -> bool {
+        matches!(self.trace.end, End::Shift { .. })
+    }
+
+    /// Guards it has.
+    pub fn guards(&self) -> usize {
+        self.trace.guards()
+    }
+
+    /// What the interpreter finds after an exit.
+    pub fn exit_name(&self, exit: usize) -> Option<String> {
+        Some(self.trace.name(self.trace.exits.get(exit)?))
+    }
+
     /// How often each exit was taken.
     pub fn exits(&self) -> Vec<u64> {
         self.taken.iter().map(|count| count.load(Ordering::Relaxed)).collect()

@@ -12,7 +12,7 @@ use reflex_vm::program::Program;
 use serde::{Deserialize, Serialize};
 
 /// Something outside, by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Symbol {
     /// The code of a packed function of the program.
     Code(u32),

@@ -13,7 +13,7 @@ use reflex_vm::tier::{Bailout, Compiled, Hot, Recorder, Tier};
 use crate::assemble::Assembler;
 use crate::bridge::Exits;
 use crate::compile;
-use crate::engine::Engine;
+use crate::engine::{Engine, NOBODY};
 use crate::error::JitError;
 use crate::force::ForcedExits;
 use crate::glue;
@@ -43,7 +43,7 @@ pub struct TierOptions {
     /// still does not fit stays with the interpreter.
     pub code_limit: usize,
     /// Functions and traces of more Cranelift instructions are compiled without optimising, as are
-    /// those of more than a thousand that are calls for the most part: that takes a third of the
+    /// those of more than a few hundred that are calls for the most part: that takes a third of the
     /// time. Other long code is slower for it, up to four times.
     pub optimise_limit: usize,
     /// Makes guards of traces fail, for tests.
@@ -259,7 +259,8 @@ unsafe impl Tier for CraneliftTier {
 
     fn compile(&self, program: &Program, func: &FuncCode) -> Result<Compiled, Bailout> {
         let saved = self.engine.saved_function(program.id(), func.index);
-        let sites = saved.map_or_else(|| Ok(self.engine.function(program, func, None)?.0), Ok)?;
+        let sites =
+            saved.map_or_else(|| Ok(self.engine.function(program, func, None, NOBODY)?.0), Ok)?;
         let mut sites = sites.into_iter();
         let entry = sites.next().map(|(_, compiled)| compiled);
         entry.ok_or_else(|| Bailout::Codegen { message: "a function without an entry".to_owned() })

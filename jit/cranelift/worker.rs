@@ -12,7 +12,7 @@ use reflex_vm::program::Program;
 use reflex_vm::tier::Bailout;
 
 use crate::bridge::Exits;
-use crate::engine::Engine;
+use crate::engine::{Engine, NOBODY};
 use crate::trace::ir::Trace;
 
 type Key = (u64, SiteId);
@@ -142,7 +142,7 @@ fn compile_all(
         let (Some(engine), Some(program)) = (engine.upgrade(), program.upgrade()) else { continue };
         match work {
             Work::Trace(site, trace) => {
-                let made = engine.root(&program, site, *trace);
+                let made = engine.root(&program, site, *trace, NOBODY);
                 let mut jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
                 let key = (program.id(), site);
                 match made {
@@ -151,11 +151,11 @@ fn compile_all(
                 };
             }
             Work::Bridge(exits, exit, trace) => {
-                if let Err(reason) = engine.bridge(&program, &exits, exit, *trace) {
+                if let Err(reason) = engine.bridge(&program, (&exits, exit), *trace, NOBODY) {
                     program.count(exits.site, &reason);
                 }
             }
-            Work::Whole(func) => engine.install_whole(&program, func),
+            Work::Whole(func) => engine.install_whole(&program, func, NOBODY),
         }
     }
 }

@@ -58,7 +58,8 @@
 //! every tier. On a backward jump native code subtracts one from
 //! [`SessionAbi::fuel`], and calls [`Callbacks::poll`] when the result is negative or
 //! the word at [`SessionAbi::interrupt`] is not zero. Before a packed call it calls
-//! `poll` when that word is not zero. Frames pushed by callbacks charge for themselves.
+//! `poll` when that word is not zero; of kernels that a trace calls by their raw entries one
+//! behind the other, before the first and every eighth. Frames pushed by callbacks charge for themselves.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32};
 

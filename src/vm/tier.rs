@@ -144,6 +144,8 @@ pub struct Step<'a> {
     pub regs: &'a [AnyView<'a>],
     /// Of a return: where it goes, when that is a frame that the interpreter goes on in.
     pub below: Option<Below>,
+    /// Has the session let go of code that was evicted meanwhile, unless native code called this run.
+    pub let_go: &'a dyn Fn(),
 }
 
 /// A frame that waits for a call to return.

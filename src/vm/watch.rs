@@ -32,7 +32,9 @@ pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
         let regs = AnyView::slice_from_raw((*state).abi.regs, func.num_regs as i32);
         let depth = (*state).abi.depth as i32 - recording.depth as i32;
         let below = if matches!(op, Op::Ret { .. }) { below(state) } else { None };
-        let step = Step { program, func, pc, op, depth, regs, below };
+        // The interpreter holds no address of code here, and nobody has a frame's header.
+        let let_go = || State::refresh(state);
+        let step = Step { program, func, pc, op, depth, regs, below, let_go: &let_go };
         match recording.recorder.step(&step) {
             Control::Continue => return true,
             Control::Finish => {}

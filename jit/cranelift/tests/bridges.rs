@@ -104,5 +104,5 @@ fn a_bridge_of_a_loop_goes_back_to_it() {
     let traces = tier.traces(&program);
     assert!(traces.iter().any(|trace| trace.bridge.is_some()), "no bridge");
     let back = |text: &str| text.contains("go to site");
-    assert!(traces.iter().any(|trace| back(&trace.text)), "no bridge goes back to the loop");
+    assert!(traces.iter().any(|trace| back(&trace.text())), "no bridge goes back to the loop");
 }

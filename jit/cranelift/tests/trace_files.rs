@@ -141,9 +141,10 @@ fn files_say_what_is_traced() {
         outcomes(&program, Mode::Tiered, &text, 1);
         let both = |trace: &TraceReport| {
             let evicted = if trace.evicted() { "evicted\n" } else { "" };
-            match trace.recorded == trace.text {
-                true => format!("as recorded: {}{evicted}", trace.text),
-                false => format!("recorded: {}compiled: {}{evicted}", trace.recorded, trace.text),
+            let (recorded, text) = (trace.recorded(), trace.text());
+            match recorded == text {
+                true => format!("as recorded: {text}{evicted}"),
+                false => format!("recorded: {recorded}compiled: {text}{evicted}"),
             }
         };
         let traces: String = tier.traces(&program).iter().map(both).collect();

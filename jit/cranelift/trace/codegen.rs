@@ -59,7 +59,7 @@ pub(crate) fn translate(
     b.switch_to_block(start);
     let (session, regs) = (b.block_params(start)[0], b.block_params(start)[1]);
     let mut writer = Writer {
-        e: Emit { b, session, regs },
+        e: Emit::new(b, session, regs),
         program,
         trace,
         attached,
@@ -70,6 +70,8 @@ pub(crate) fn translate(
         arena: None,
         held: vec![None; trace.held as usize],
         buffer: None,
+        addresses: HashMap::new(),
+        polled: None,
     };
     writer.whole()?;
     writer.e.b.seal_all_blocks();
@@ -111,6 +113,11 @@ struct Writer<'f, 't> {
     held: Vec<Option<HeldBits>>,
     /// Where they are put for those who want addresses.
     buffer: Option<StackSlot>,
+    /// Addresses of the data of tensors: what a register holds does not change under it.
+    addresses: HashMap<Arg, Value>,
+    /// Kernels called since somebody could last ask for attention and was looked at; `None` when that
+    /// was not since code of the host ran.
+    polled: Option<u32>,
 }
 
 fn internal(what: &str) -> Bailout {
@@ -138,10 +145,19 @@ impl Writer<'_, '_> {
             self.e.b.ins().jump(self.head, &[]);
             self.e.b.switch_to_block(self.head);
         }
+        // What was loaded before is not what the next iteration finds.
+        self.addresses.clear();
+        self.polled = None;
         self.count(&raw const self.attached.exits.usage.runs as usize);
         let trace = self.trace;
         for ins in &trace.code {
             self.ins(ins)?;
+            for place in ins.writes().into_iter().flatten() {
+                self.addresses.remove(&Arg::Place(place, None));
+            }
+            if ins.may_run_host_code() {
+                self.polled = None;
+            }
         }
         match trace.end {
             End::Loop => {

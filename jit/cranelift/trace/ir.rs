@@ -38,7 +38,7 @@ pub(crate) struct Place {
 }
 
 /// A value that is not an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Plain {
     Const { tag: i32, bits: i64 },
     Var { tag: i32, var: Var },
@@ -55,7 +55,7 @@ impl Plain {
 }
 
 /// An operand.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Arg {
     /// A register in its place, and its type where that is known.
     Place(Place, Option<i32>),

@@ -74,9 +74,11 @@ impl TraceRecorder {
     }
 
     /// The reason to stop; who wanted a bridge gets something else.
-    fn stop(&self, func: u32, reason: Bailout) -> Control {
+    fn stop(&self, step: &Step<'_>, reason: Bailout) -> Control {
         match &self.goal {
-            Goal::Site(_) if reason == Bailout::Recursive => self.engine.whole(&self.program, func),
+            Goal::Site(_) if reason == Bailout::Recursive => {
+                self.engine.whole(&self.program, step.func.index, step.let_go);
+            }
             Goal::Site(_) => {}
             Goal::Exit(exits, _) => exits.refuse(),
         }
@@ -99,13 +101,14 @@ impl Recorder for TraceRecorder {
         };
         match builder.step(step) {
             Flow::Continue => Control::Continue,
-            Flow::Stop(reason) => self.stop(step.func.index, reason),
+            Flow::Stop(reason) => self.stop(step, reason),
             Flow::End(end) => {
                 let Some(builder) = self.builder.take() else {
                     return Control::Stop(Bailout::GaveUp);
                 };
                 let goal = self.goal.clone();
-                match self.engine.complete(&self.program, goal, builder.finish(end)) {
+                let trace = builder.finish(end);
+                match self.engine.complete(&self.program, goal, trace, step.let_go) {
                     Ok(()) => Control::Finish,
                     Err(reason) => Control::Stop(reason),
                 }

@@ -1,6 +1,5 @@
 //! Calls: of packed functions, kernels, function objects and builtins.
 
-use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use reflex_runtime::abi::{ANY_PAYLOAD, FUNCTION_SAFE_CALL};
 use reflex_vm::abi::{SESSION_VM_VALUE, callback};
@@ -16,6 +15,9 @@ use crate::recycle::Kept;
 use crate::symbol::Symbol;
 use crate::trace::helpers;
 use crate::trace::ir::{Arg, BuiltinResult, ExitId, FrameId, Place, Plain};
+
+/// Kernels that are called by raw entries for one look at interrupts.
+const KERNELS_A_POLL: u32 = 8;
 
 impl Writer<'_, '_> {
     /// Puts borrowed arguments into the frame's argument area; returns its address.
@@ -61,17 +63,16 @@ impl Writer<'_, '_> {
     fn check_then(&mut self, status: Value, exit: ExitId, leave: Leave, next: Block) {
         let trace = self.trace;
         let at = &trace.exits[exit.0 as usize];
-        let fine = self.e.b.ins().icmp_imm_s(IntCC::Equal, status, 0);
         let made = !at.copies.is_empty() || !at.objects.is_empty() || self.arena.is_some();
         let in_place = at.plain.is_empty() && at.moves.is_empty() && !made;
         if !(in_place && at.entered == at.frame && at.refund == 0) {
             let failed = self.exit(exit, leave);
-            self.e.b.ins().brif(fine, next, &[], failed, &[]);
+            self.e.b.ins().brif(status, failed, &[], next, &[]);
             return;
         }
         let failed = self.failed_exit(at.frame, leave);
         let pc = self.e.i32(i64::from(at.pc));
-        self.e.b.ins().brif(fine, next, &[], failed, &[pc.into()]);
+        self.e.b.ins().brif(status, failed, &[pc.into()], next, &[]);
     }
 
     /// Looks at interrupts, as every packed call does.
@@ -114,22 +115,47 @@ impl Writer<'_, '_> {
         let program = self.program;
         let kernel = program.packed(callee).and_then(|packed| packed.raw.as_ref());
         let kernel = kernel.ok_or_else(|| internal("no such kernel"))?;
-        self.poll(exit);
-        let mut tensors = Vec::with_capacity(args.len());
-        for arg in args {
-            tensors.push(match *arg {
-                Arg::Place(place, _) => {
+        self.poll_before_kernel(exit);
+        let (mut tensors, mut data) = (Vec::with_capacity(args.len()), Vec::new());
+        for (at, arg) in args.iter().enumerate() {
+            let tensor = match *arg {
+                Arg::Place(place, _) => Arg::Place(place, None),
+                other => other,
+            };
+            let address = self.addresses.get(&tensor).copied();
+            let tells = kernel.places().iter().any(|&(of, _)| of == at);
+            let source = match (address, *arg) {
+                (Some(data), _) if !tells => RawTensor::Data { data, extents: Vec::new() },
+                (_, Arg::Place(place, _)) => {
                     let slot = self.slot(place);
                     RawTensor::Object(self.e.payload(slot))
                 }
-                Arg::Const(index) => RawTensor::Object(self.e.constant_object(index)),
-                Arg::Object(object) => self.data(object)?,
-                Arg::Plain(_) | Arg::Vm => return Err(internal("a tensor that is no object")),
-            });
+                (_, Arg::Const(index)) => RawTensor::Object(self.e.constant_object(index)),
+                (_, Arg::Object(object)) => self.data(object)?,
+                (_, Arg::Plain(_) | Arg::Vm) => {
+                    return Err(internal("a tensor that is no object"));
+                }
+            };
+            let address = address.unwrap_or_else(|| self.e.raw_data(&source));
+            self.addresses.insert(tensor, address);
+            data.push(address);
+            tensors.push(source);
         }
-        let status = self.e.call_raw(callee, &tensors, kernel.places());
+        let status = self.e.call_raw_on(callee, data, &tensors, kernel.places());
         self.check(status, exit, Leave::FailedRaw);
         Ok(())
+    }
+
+    /// Looks at interrupts before a kernel, unless few kernels have run since. They run nothing that
+    /// could ask for attention.
+    fn poll_before_kernel(&mut self, exit: ExitId) {
+        self.polled = match self.polled {
+            Some(since) if since + 1 < KERNELS_A_POLL => Some(since + 1),
+            Some(_) | None => {
+                self.poll(exit);
+                Some(0)
+            }
+        };
     }
 
     pub(super) fn invoke(
