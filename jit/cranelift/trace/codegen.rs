@@ -31,6 +31,7 @@ use crate::bridge::Exits;
 use crate::emit::{Bits, Emit, Slot, trusted};
 use crate::force::ForcedExits;
 use crate::glue::native_signature;
+use crate::raw::RawTensor;
 use held::HeldBits;
 
 /// What the generated code counts in and is disturbed by; it holds their addresses.
@@ -256,6 +257,10 @@ impl Writer<'_, '_> {
 
     fn store(&mut self, place: Place, plain: Plain) -> Result<(), Bailout> {
         let slot = self.slot(place);
+        if plain == Plain::NONE {
+            self.e.store_none(slot);
+            return Ok(());
+        }
         let (tag, payload) = self.plain_value(plain)?;
         self.e.store_plain(slot, tag, payload);
         Ok(())
@@ -286,6 +291,14 @@ impl Writer<'_, '_> {
             Ins::Payload { var, place } => {
                 let slot = self.slot(*place);
                 self.vars[var.0 as usize] = Some(self.e.payload(slot));
+            }
+            Ins::Flag { var, place } => {
+                let slot = self.slot(*place);
+                let tensor = RawTensor::Object(self.e.payload(slot));
+                let data = self.e.raw_data(&tensor);
+                let byte = self.e.b.ins().uload8(types::I64, trusted(), data, 0);
+                let truth = self.e.b.ins().icmp_imm_s(IntCC::NotEqual, byte, 0);
+                self.vars[var.0 as usize] = Some(self.e.b.ins().uextend(types::I64, truth));
             }
             Ins::Truth { var, expected, exit } => {
                 let var = self.var(*var)?;

@@ -89,6 +89,8 @@ pub(crate) enum Ins {
     Alike { place: Place, dim: u32, other: Place, at: u32, exit: ExitId },
     /// The payload of a register.
     Payload { var: Var, place: Place },
+    /// The element of a tensor that is known to be a boolean one without dimensions.
+    Flag { var: Var, place: Place },
     /// Guard: the word is zero, or is not.
     Truth { var: Var, expected: bool, exit: ExitId },
     /// Guard: the register holds a closure of this function with so many captured values.
@@ -182,6 +184,7 @@ impl Ins {
             | Ins::View { exit, .. }
             | Ins::Allocate { exit, .. } => Some(exit),
             Ins::Payload { .. }
+            | Ins::Flag { .. }
             | Ins::Captured { .. }
             | Ins::Copy { .. }
             | Ins::Move { .. }
@@ -219,6 +222,7 @@ impl Ins {
             | Ins::Alike { .. }
             | Ins::Raw { .. }
             | Ins::Payload { .. }
+            | Ins::Flag { .. }
             | Ins::Truth { .. }
             | Ins::Closure { .. }
             | Ins::Below { .. }
@@ -257,6 +261,7 @@ impl Ins {
             | Ins::Is { .. }
             | Ins::Alike { .. }
             | Ins::Payload { .. }
+            | Ins::Flag { .. }
             | Ins::Truth { .. }
             | Ins::Closure { .. }
             | Ins::Below { .. }

@@ -89,6 +89,7 @@ impl fmt::Display for Ins {
                 write!(f, "guard {place} at {dim} is as {other} at {at} else exit{exit}")
             }
             Ins::Payload { var, place } => write!(f, "v{} = payload {place}", var.0),
+            Ins::Flag { var, place } => write!(f, "v{} = flag in {place}", var.0),
             Ins::Truth { var, expected, exit } => {
                 let word = if *expected { "true" } else { "false" };
                 write!(f, "guard v{} is {word} else exit{}", var.0, exit.0)

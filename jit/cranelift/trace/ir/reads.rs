@@ -19,6 +19,7 @@ impl Ins {
             Ins::Tag { place, .. }
             | Ins::Is { place, .. }
             | Ins::Payload { place, .. }
+            | Ins::Flag { place, .. }
             | Ins::Closure { place, .. }
             | Ins::Release { place, .. }
             | Ins::Give { place, .. }

@@ -9,11 +9,12 @@ mod made;
 use std::collections::HashMap;
 
 use reflex_runtime::abi::type_index;
+use reflex_runtime::dtype::DType;
 use reflex_vm::builtins::{Builtin, match_code};
 use reflex_vm::program::Program;
 
-use super::super::ir::{Arg, FrameId, Ins, Place, Plain, Trace};
-use crate::raw::Fact;
+use super::super::ir::{Arg, BuiltinResult, FrameId, Ins, Place, Plain, Trace};
+use crate::raw::{Fact, dtype_bits};
 
 /// What has been learned of a value.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -66,8 +67,9 @@ impl Values {
 /// Drops guards and checks whose outcome is known.
 pub(super) fn drop_checks(program: &Program, trace: &mut Trace) {
     let mut values = Values::default();
-    trace.code.retain(|ins| {
+    trace.code.retain_mut(|ins| {
         let made = values.made(program, ins);
+        values.read_flag(ins);
         let drop = values.settles(ins);
         if let Some((place, known)) = made {
             values.put(place, known);
@@ -111,6 +113,21 @@ impl Values {
             self.at.remove(&place);
         }
         false
+    }
+
+    /// Reads a condition without looking at what it is, where that is known.
+    fn read_flag(&self, ins: &mut Ins) {
+        let Ins::Builtin { builtin: Builtin::ReadIfCond, args, result, .. } = ins else { return };
+        let (&[Arg::Place(place, _)], BuiltinResult::Var(_, var)) = (&args[..], *result) else {
+            return;
+        };
+        let known = self.at.get(&place).map(|&value| &self.known[value]);
+        let bool = i64::from(dtype_bits(DType::BOOL));
+        if known
+            .is_some_and(|of| of.rank == Some(0) && of.dtype == Some(bool) && of.cpu && of.dense)
+        {
+            *ins = Ins::Flag { var, place };
+        }
     }
 
     /// Whether two extents are known to be the same; they are afterwards.
