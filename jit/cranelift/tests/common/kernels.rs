@@ -1,4 +1,4 @@
-//! A kernel with both entries, which counts how it is called.
+//! Kernels with both entries; one counts how it is called.
 #![allow(dead_code, reason = "not every test asks for the counts")]
 
 use std::cell::Cell;
@@ -68,7 +68,43 @@ unsafe extern "C" fn packed(
     }
 }
 
-/// A library with the kernel `grow`, and whatever else there is.
+/// `n += 1`, `more = n % 12 != 0`, of tensors without dimensions.
+unsafe extern "C" fn raw_tick(n: *mut i64, more: *mut bool) -> i32 {
+    // SAFETY: the kernel's parameters are two tensors of one element.
+    unsafe {
+        *n += 1;
+        *more = *n % 12 != 0;
+    }
+    0
+}
+
+unsafe extern "C" fn packed_tick(
+    _: *mut c_void,
+    args: *const TVMFFIAny,
+    count: i32,
+    _: *mut TVMFFIAny,
+) -> i32 {
+    // SAFETY: the packed convention.
+    let args = unsafe { AnyView::slice_from_raw(args, count) };
+    let tensors: Option<Vec<&Tensor>> = args.iter().map(|arg| arg.downcast_ref()).collect();
+    match tensors.as_deref() {
+        Some(&[n, more])
+            if n.dtype() == DType::I64
+                && more.dtype() == DType::BOOL
+                && n.shape().is_empty()
+                && more.shape().is_empty() =>
+        {
+            // SAFETY: just checked.
+            unsafe { raw_tick(n.data_ptr().cast(), more.data_ptr().cast()) }
+        }
+        _ => {
+            Error::type_error("tick takes a number and a flag").raise();
+            -1
+        }
+    }
+}
+
+/// A library with the kernels `grow` and `tick`, and whatever else there is.
 pub struct WithKernel<L>(pub L);
 
 impl<L: Library> Library for WithKernel<L> {
@@ -76,14 +112,25 @@ impl<L: Library> Library for WithKernel<L> {
         match name {
             // SAFETY: it keeps to the packed convention and owns nothing.
             "grow" => Some(unsafe { Function::from_native(packed, ()) }),
+            // SAFETY: the same.
+            "tick" => Some(unsafe { Function::from_native(packed_tick, ()) }),
             _ => self.0.function(name),
         }
     }
 
     fn raw(&self, name: &str) -> Option<RawKernel> {
-        let extents = vec![Extent::Symbol(0), Extent::Fixed(3)];
-        let params = vec![TensorParam { dtype: DType::F32, extents }; 2];
-        // SAFETY: it takes two pointers and one extent, and does what the packed entry does.
-        (name == "grow").then(|| unsafe { RawKernel::new(raw as *const u8, params) })?
+        let (code, params) = match name {
+            "grow" => {
+                let extents = vec![Extent::Symbol(0), Extent::Fixed(3)];
+                (raw as *const u8, vec![TensorParam { dtype: DType::F32, extents }; 2])
+            }
+            "tick" => {
+                let of = |dtype| TensorParam { dtype, extents: Vec::new() };
+                (raw_tick as *const u8, vec![of(DType::I64), of(DType::BOOL)])
+            }
+            _ => return None,
+        };
+        // SAFETY: they take pointers, `grow` also one extent, and do what the packed entries do.
+        unsafe { RawKernel::new(code, params) }
     }
 }
