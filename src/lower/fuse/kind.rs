@@ -1,6 +1,6 @@
 //! What fusion needs to know of an operator: Relay's pattern kinds, and what it costs.
 
-use reflex_graph::{GatherKind, Op, PadMode, Unary};
+use reflex_graph::{Op, PadMode, Unary};
 
 /// How an operator's output elements depend on its input elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +30,12 @@ pub fn kind(op: &Op) -> Kind {
         }
         Op::Transpose(_) | Op::Slice { .. } | Op::Iota { .. } => Kind::Injective,
         Op::Pad { mode: PadMode::Constant | PadMode::Edge, .. } => Kind::Injective,
-        Op::Gather(GatherKind::Axis(_)) => Kind::Injective,
+        Op::Gather(_) => Kind::Injective,
         Op::Concat { .. } => Kind::Join,
         Op::Reduce { .. } => Kind::Reduce,
         Op::MatMul | Op::Conv(_) => Kind::Anchor,
         Op::Reshape(_) => Kind::View,
         Op::Pad { .. }
-        | Op::Gather(_)
         | Op::ArgReduce { .. }
         | Op::CumSum { .. }
         | Op::ConvTranspose { .. }

@@ -368,9 +368,18 @@ fn flatten(shape: &[Expr], index: &[Expr]) -> Expr {
 
 /// An index value counted from the end when negative, clamped into `0..extent`.
 fn wrap_index(index: Expr, extent: &Expr) -> Expr {
-    let index = index.cast(DType::I64);
-    let wrapped = Expr::select(index.clone().lt(0), index.clone() + extent.clone(), index);
-    wrapped.min(extent.clone() - 1).max(0)
+    // 32 bits stay so where that is enough: a vector gathers twice as many elements by them.
+    let narrow =
+        extent.as_int().filter(|n| index.dtype() == DType::I32 && i32::try_from(*n).is_ok());
+    let (dtype, extent) = match narrow {
+        Some(n) => (DType::I32, Expr::int(n, DType::I32)),
+        None => (DType::I64, extent.clone()),
+    };
+    let index = index.cast(dtype);
+    let zero = Expr::int(0, dtype);
+    let wrapped = index.clone().lt(zero.clone());
+    let wrapped = Expr::select(wrapped, index.clone() + extent.clone(), index);
+    wrapped.min(extent - Expr::int(1, dtype)).max(zero).cast(DType::I64)
 }
 
 /// Loops over `extents` around what `body` makes of their variables.

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use reflex_tir::{Buffer, Expr, ExprKind, Intrin, PrimFunc};
 
 use super::affine::same;
-use super::nest::Nest;
+use super::nest::{Nest, has_load};
 use super::reduce::contiguous;
 use super::stage::{Item, Stage, loads_of, replace_loads, touched_outside};
 use super::tables::is_table_product;
@@ -163,7 +163,8 @@ fn has_guard(e: &Expr) -> bool {
     found
 }
 
-/// Rough cost of one element in simple vector operations; loads are free.
+/// Rough cost of one element in simple vector operations; loads are free, but for those from
+/// places that are loaded themselves.
 pub fn cost(e: &Expr) -> usize {
     let mut total = 0;
     e.visit(&mut |e| {
@@ -174,6 +175,7 @@ pub fn cost(e: &Expr) -> usize {
                 Intrin::Pow => 40,
                 _ => 15,
             },
+            ExprKind::Load { indices, .. } if has_load(indices) => 8,
             ExprKind::Binary { op: reflex_tir::BinOp::Div, .. } => 4,
             ExprKind::Binary { .. } | ExprKind::Compare { .. } | ExprKind::Select { .. } => 1,
             _ => 0,

@@ -268,7 +268,8 @@ fn flat_loads(func: &PrimFunc, e: &Expr, vars: &[Var], groups: &[&Group]) -> Exp
     e.map_children(&mut |c| flat_loads(func, c, vars, groups))
 }
 
-fn has_load(indices: &[Expr]) -> bool {
+/// Whether a place is itself loaded.
+pub fn has_load(indices: &[Expr]) -> bool {
     let mut found = false;
     for index in indices {
         index.visit(&mut |e| found |= matches!(e.kind(), ExprKind::Load { .. }));

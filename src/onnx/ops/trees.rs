@@ -2,6 +2,7 @@
 //! tables of node attributes. A leaf is its own successor, so that short paths wait at their end.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use reflex_graph::{Binary, GatherKind, Literal, Op, ReduceKind, Unary};
 use reflex_tir::{DType, Expr};
@@ -13,6 +14,8 @@ use crate::value::Tensor;
 
 /// Deeper trees are refused: each level is a few kernels.
 const MAX_DEPTH: usize = 64;
+/// Twice a node's number has 32 bits.
+const MAX_NODES: usize = 1 << 30;
 /// Most elements of the table of leaf weights.
 const MAX_WEIGHTS: usize = 1 << 26;
 
@@ -167,19 +170,28 @@ impl Ensemble {
         }
         let trees = self.roots.len() as i64;
         let shape = [x.shape()[0].clone(), Expr::i64(trees)];
-        let features = cx.ints(&self.features);
-        let (when_true, when_false) = (cx.ints(&self.when_true), cx.ints(&self.when_false));
+        if self.tests.len() > MAX_NODES {
+            return Err(unsupported(format!("more than {MAX_NODES} nodes")));
+        }
+        let used = self.features.iter().zip(&self.tests);
+        let used = used.map(|(f, test)| if *test == Test::Leaf { 0 } else { *f });
+        let features = table(&used.collect::<Vec<_>>())?;
+        // Where a node goes when its test fails, and when it passes.
+        let successors = self.when_false.iter().zip(&self.when_true);
+        let successors = table(&successors.flat_map(|(no, yes)| [*no, *yes]).collect::<Vec<_>>())?;
         let nodes = self.thresholds.len() as i64;
         let thresholds = Tensor::literal(Literal::from_f32(vec![nodes], &self.thresholds));
         let thresholds = cx.cast(&thresholds, dtype)?;
-        let mut at = cx.broadcast(&cx.ints(&self.roots), &shape)?;
+        let mut at = cx.broadcast(&table(&self.roots)?, &shape)?;
         for _ in 0..self.depth {
             let feature = cx.take(&features, &at, 0)?;
             let value = cx.op(Op::Gather(GatherKind::Elements(1)), &[&x, &feature])?;
             let threshold = cx.take(&thresholds, &at, 0)?;
             let passed = self.passed(cx, &at, &value, &threshold)?;
-            let (yes, no) = (cx.take(&when_true, &at, 0)?, cx.take(&when_false, &at, 0)?);
-            at = cx.choose(&passed, &yes, &no)?;
+            let passed = cx.cast(&passed, DType::I32)?;
+            let twice = cx.binary(Binary::Add, &at, &at)?;
+            let successor = cx.binary(Binary::Add, &twice, &passed)?;
+            at = cx.take(&successors, &successor, 0)?;
         }
         Ok(at)
     }
@@ -212,9 +224,8 @@ impl Ensemble {
     }
 
     fn flag(&self, cx: &mut Cx, at: &Tensor, table: &[i64]) -> Result<Tensor> {
-        let table = cx.ints(table);
-        let value = cx.take(&table, at, 0)?;
-        let zero = cx.num(0.0, DType::I64)?;
+        let value = cx.take(&self::table(table)?, at, 0)?;
+        let zero = cx.num(0.0, DType::I32)?;
         cx.binary(Binary::NotEqual, &value, &zero)
     }
 
@@ -237,6 +248,17 @@ impl Leaves {
     pub fn all_positive(&self) -> bool {
         self.table.iter().all(|w| *w >= 0.0)
     }
+}
+
+/// Numbers of nodes and features in 32 bits, which vectors hold twice as many of.
+fn table(values: &[i64]) -> Result<Tensor> {
+    let narrow = |v: &i64| {
+        i32::try_from(*v).map_err(|_| unsupported("features by numbers of more than 32 bits"))
+    };
+    let values = values.iter().map(narrow).collect::<Result<Vec<i32>>>()?;
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let literal = Literal::new(DType::I32, vec![values.len() as i64], Arc::new(bytes));
+    Ok(Tensor::literal(literal.expect("four bytes each")))
 }
 
 fn test_of(mode: &str) -> Result<Test> {
