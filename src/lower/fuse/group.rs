@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use reflex_graph::{Body, Func, Node, Op, Value, dims};
+use reflex_graph::{Binding, Body, Func, Node, Op, Value, dims};
 use reflex_tir::Expr;
 
 use super::kind::{Kind, is_heavy, kind};
@@ -36,6 +36,8 @@ struct Group {
     members: Vec<usize>,
     inputs: HashSet<Value>,
     anchored: bool,
+    /// The scores of an attention, once its softmax is in the group.
+    scores: Option<Vec<Expr>>,
     /// Elements the group iterates over: the root's output, or what the reduction reads.
     domain: Vec<Expr>,
 }
@@ -45,6 +47,8 @@ struct Planner<'a> {
     body: &'a Body,
     /// Consumers of each value within the body; `None` when it is used elsewhere too.
     uses: HashMap<Value, Option<Vec<usize>>>,
+    /// The binding that defines each value.
+    defs: HashMap<Value, usize>,
     group_of: HashMap<usize, usize>,
     groups: Vec<Group>,
 }
@@ -67,7 +71,9 @@ impl<'a> Planner<'a> {
         for result in &body.results {
             uses.insert(*result, None);
         }
-        Planner { func, body, uses, group_of: HashMap::new(), groups: vec![] }
+        let outputs = |(at, b): (usize, &'a Binding)| b.outputs.iter().map(move |v| (*v, at));
+        let defs = body.bindings.iter().enumerate().flat_map(outputs).collect();
+        Planner { func, body, uses, defs, group_of: HashMap::new(), groups: vec![] }
     }
 
     fn op(&self, at: usize) -> Option<(&'a Op, &'a [Value])> {
@@ -82,12 +88,16 @@ impl<'a> Planner<'a> {
         if kind(op) == Kind::View {
             return;
         }
-        let joined = self.consumer_group(at).filter(|g| self.may_join(at, op, args, *g));
+        let joined = self.consumer_group(at).filter(|g| {
+            self.has_room(args, *g)
+                && (self.may_join(at, op, *g) || self.joins_attention(at, op, args, *g))
+        });
         let group = joined.unwrap_or_else(|| {
             self.groups.push(Group {
                 members: vec![],
                 inputs: HashSet::new(),
                 anchored: false,
+                scores: None,
                 domain: self.domain(at, op, args),
             });
             self.groups.len() - 1
@@ -96,7 +106,9 @@ impl<'a> Planner<'a> {
             self.groups[group].domain = self.domain(at, op, args);
         }
         let outputs = &self.body.bindings[at].outputs;
+        let scores = self.scores_of(at).filter(|_| joined.is_some());
         let entry = &mut self.groups[group];
+        entry.scores = entry.scores.take().or(scores);
         entry.members.push(at);
         outputs.iter().for_each(|v| {
             entry.inputs.remove(v);
@@ -115,24 +127,98 @@ impl<'a> Planner<'a> {
         groups.all(|g| g == Some(first)).then_some(first)
     }
 
-    fn may_join(&self, at: usize, op: &Op, args: &[Value], group: usize) -> bool {
+    /// Whether one more operator over these operands keeps the group within its limits.
+    fn has_room(&self, args: &[Value], group: usize) -> bool {
+        let entry = &self.groups[group];
+        let new_inputs = args.iter().filter(|v| !entry.inputs.contains(v)).count();
+        entry.members.len() < MAX_MEMBERS && entry.inputs.len() + new_inputs <= MAX_INPUTS
+    }
+
+    /// The operators that read a value whose consumers are known.
+    fn users(&self, value: Value) -> impl Iterator<Item = (&'a Op, &'a [Value])> {
+        let list = self.uses[&value].as_ref().expect("the consumers are known");
+        list.iter().filter_map(|user| self.op(*user))
+    }
+
+    /// Whether a producer takes part in an attention: the softmax of scores that the group's
+    /// product multiplies, what computes the scores, and the orders of axes that products read.
+    fn joins_attention(&self, at: usize, op: &Op, args: &[Value], group: usize) -> bool {
+        let (entry, output) = (&self.groups[group], self.body.bindings[at].outputs[0]);
+        let Some(scores) = &entry.scores else {
+            // The softmax itself, or its product where nothing but an order of axes follows.
+            let only_order = || match &entry.members[..] {
+                [one] => matches!(self.op(*one), Some((Op::Transpose(_), _))),
+                _ => false,
+            };
+            let weighs = matches!(op, Op::MatMul) && self.attends(args[0]);
+            return self.scores_of(at).is_some() || (weighs && only_order());
+        };
+        let shape = self.shape(output) == scores;
+        let before =
+            |user: &Op| kind(user) == Kind::Elementwise || matches!(user, Op::Softmax { .. });
+        match op {
+            Op::Transpose(_) => self.users(output).all(|(user, _)| matches!(user, Op::MatMul)),
+            Op::MatMul => shape && self.users(output).all(|(user, _)| before(user)),
+            _ => {
+                kind(op) == Kind::Elementwise
+                    && shape
+                    && self.users(output).all(|(user, _)| before(user))
+            }
+        }
+    }
+
+    /// The shape of the scores, when the binding is a softmax that makes an attention.
+    fn scores_of(&self, at: usize) -> Option<Vec<Expr>> {
+        let [output] = self.body.bindings[at].outputs[..] else { return None };
+        self.attends(output).then(|| self.shape(output).to_vec())
+    }
+
+    /// Whether a value is a softmax over the last axis of a product's scores, and is multiplied
+    /// from the right in one place.
+    fn attends(&self, value: Value) -> bool {
+        let Some((Op::Softmax { axis, log: false }, args)) =
+            self.defs.get(&value).and_then(|at| self.op(*at))
+        else {
+            return false;
+        };
+        let Some(Some(users)) = self.uses.get(&value) else { return false };
+        let weighs = match &users[..] {
+            [user] => {
+                matches!(self.op(*user), Some((Op::MatMul, a)) if a[0] == value && a[1] != value)
+            }
+            _ => false,
+        };
+        let rank = self.shape(value).len();
+        weighs && rank >= 2 && axis + 1 == rank && self.is_scores(args[0])
+    }
+
+    /// Whether a value, read in one place, is a product or elementwise of one of its shape.
+    fn is_scores(&self, value: Value) -> bool {
+        let once = matches!(self.uses.get(&value), Some(Some(users)) if users.len() == 1);
+        let Some((op, args)) = self.defs.get(&value).and_then(|at| self.op(*at)) else {
+            return false;
+        };
+        let alike = |v: &&Value| self.shape(**v) == self.shape(value);
+        match op {
+            Op::MatMul => once,
+            _ if kind(op) == Kind::Elementwise => {
+                once && args.iter().filter(alike).any(|v| self.is_scores(*v))
+            }
+            _ => false,
+        }
+    }
+
+    fn may_join(&self, at: usize, op: &Op, group: usize) -> bool {
         let entry = &self.groups[group];
         let output = self.body.bindings[at].outputs[0];
-        let new_inputs = args.iter().filter(|v| !entry.inputs.contains(v)).count();
-        if entry.members.len() >= MAX_MEMBERS || entry.inputs.len() + new_inputs > MAX_INPUTS {
-            return false;
-        }
-        let users = || {
-            let list = self.uses[&output].as_ref().expect("the consumers are known");
-            list.iter().filter_map(|user| self.op(*user))
-        };
         match kind(op) {
             Kind::Elementwise | Kind::Injective => {
                 let takes = |k| {
                     matches!(k, Kind::Elementwise | Kind::Injective | Kind::Join | Kind::Reduce)
                 };
                 let same_work = || self.same_count(&entry.domain, self.shape(output));
-                users().all(|(user, _)| takes(kind(user))) && (!is_heavy(op) || same_work())
+                self.users(output).all(|(user, _)| takes(kind(user)))
+                    && (!is_heavy(op) || same_work())
             }
             Kind::Anchor | Kind::Reduce => !entry.anchored && self.only_epilogue(output, group),
             Kind::Join | Kind::View | Kind::Opaque => false,

@@ -112,6 +112,15 @@ pub fn stage_operands(nest: &mut Nest<'_>, items: Vec<Item>) -> Vec<Item> {
     out
 }
 
+/// Moves copies of what no item writes to the front, out of chains of stages that depend on each
+/// other.
+pub fn copies_first(func: &PrimFunc, items: &mut [Item]) {
+    let written: Vec<Buffer> =
+        func.buffers.keys().filter(|b| items.iter().any(|i| i.writes(*b))).collect();
+    let free = |item: &Item| matches!(item, Item::Stage(s) if s.kept && !written.iter().any(|b| s.reads(*b)));
+    items.sort_by_key(|item| !free(item));
+}
+
 fn staged(nest: &mut Nest<'_>, whole: &Stage) -> Option<(Stage, Stage)> {
     let stage = &whole.squeezed();
     if tables::is_table_product(&stage.value) {

@@ -8,7 +8,7 @@ use reflex_tir::{Buffer, Expr, ExprKind, Intrin, PrimFunc};
 use super::affine::same;
 use super::nest::{Nest, has_load};
 use super::reduce::contiguous;
-use super::stage::{Item, Stage, loads_of, replace_loads, touched_outside};
+use super::stage::{Axis, Item, Stage, loads_of, replace_loads, touched_outside};
 use super::tables::is_table_product;
 
 /// Larger expressions are not made by inlining.
@@ -133,6 +133,53 @@ fn flatten_loads(func: &PrimFunc, producer: &Stage, shape: &[Expr], flat: &Expr)
         e.map_children(&mut |c| walk(func, p, shape, flat, c))
     }
     walk(func, producer, shape, flat, &producer.value)
+}
+
+/// Lets a product store where the stage that only permutes its result's axes would move it.
+pub fn store_where_moved(nest: &mut Nest<'_>, items: &mut Vec<Item>) {
+    for at in 0..items.len() {
+        let Item::Stage(product) = &items[at] else { continue };
+        let mut readers = (at + 1..items.len()).filter(|n| items[*n].reads(product.buffer));
+        let (Some(reader), None) = (readers.next(), readers.next()) else { continue };
+        let Item::Stage(mover) = &items[reader] else { continue };
+        let Some(stored) = moved(&nest.func, product, mover) else { continue };
+        let touched = touched_outside(items, at..at + 1, &HashSet::new());
+        let writers = items.iter().filter(|i| i.writes(product.buffer)).count();
+        let others = items.iter().enumerate().any(|(n, item)| {
+            n != reader && (item.reads(mover.buffer) || item.writes(mover.buffer))
+        });
+        if others || writers != 1 || !touched.contains(&product.buffer) {
+            continue;
+        }
+        nest.steps.push(format!("{}: stored where {} would move it", product.name, mover.name));
+        items[at] = Item::Stage(stored);
+        items.remove(reader);
+        return store_where_moved(nest, items);
+    }
+}
+
+/// The product stored by a stage `mover[..] = product[axes in another order]`. Elements side by
+/// side stay so.
+fn moved(func: &PrimFunc, product: &Stage, mover: &Stage) -> Option<Stage> {
+    let ExprKind::Load { buffer, indices, .. } = mover.value.kind() else { return None };
+    let plain = product.init.is_some()
+        && product.is_identity()
+        && mover.is_identity()
+        && mover.init.is_none()
+        && *buffer == product.buffer
+        && func.allocs.contains(buffer)
+        && indices.len() == mover.spatial.len()
+        && indices.last()?.as_var() == Some(mover.spatial.last()?.var);
+    let from = |axis: &Axis| indices.iter().position(|i| i.as_var() == Some(axis.var));
+    let order: Vec<usize> = mover.spatial.iter().map(from).collect::<Option<_>>()?;
+    if !plain || order.is_sorted() {
+        return None;
+    }
+    let at: Vec<Expr> = order.iter().map(|n| product.indices[*n].clone()).collect();
+    let value = replace_loads(&product.value, product.buffer, &mut |_| {
+        Expr::load(mover.buffer, at.clone(), func.buffers[mover.buffer].dtype)
+    });
+    Some(Stage { buffer: mover.buffer, indices: at, value, ..product.clone() })
 }
 
 /// Whether a reduction reads each element of the access for one result only: the index

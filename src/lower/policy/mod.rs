@@ -30,11 +30,12 @@
 //! | transpose | vectors over what is stored side by side | `map` | `steps_transpose` |
 //! | gather | rows copied in vectors | `map` | `steps_gather` |
 //! | softmax, normalisation | one loop over rows, whose stages go by `reduce` and `map` | both | `steps_softmax`, `steps_layer_norm` |
-//! | attention | two products around a softmax | `gemm`, and the rows' | `steps_attention` |
+//! | attention | two products around a softmax, in one loop over blocks of rows (`attention.rs`) | `gemm`, and the rows' | `steps_attention` |
 //! | pooling | a reduction over windows | `reduce across rows` | `steps_pool` |
 //! | recurrent cells | a product before the loop over time, stages in it | `gemm`, `reduce`, `map` | `steps_lstm` |
 
 mod affine;
+mod attention;
 mod blocks;
 mod contraction;
 mod cut;
@@ -153,8 +154,10 @@ pub fn schedule_explained(func: &PrimFunc, target: &Target) -> Scheduled {
     let mut nest = Nest { func: func.clone(), target, enough: None, steps: vec![] };
     items = blocks::split_blocks(&mut nest, items);
     fuse::inline_stages(&mut nest, &mut items, &HashSet::new());
+    fuse::store_where_moved(&mut nest, &mut items);
     items = contraction::stage_operands(&mut nest, items);
     fuse::inline_stages(&mut nest, &mut items, &HashSet::new());
+    contraction::copies_first(&nest.func, &mut items);
     let mut decisions = vec![];
     let body = emit(&mut nest, &items, &HashSet::new(), Parallel::Yes, &mut decisions);
     let mut func = nest.func;
@@ -220,6 +223,14 @@ fn emit(
                 parts.push(Stmt::serial(var, extent, body));
             }
             Item::Stage(stage) if stage.init.is_some() => {
+                if threads == Parallel::Yes
+                    && let Some((stmt, count)) =
+                        attention::attention(nest, &items, at, around, decisions)
+                {
+                    parts.push(stmt);
+                    at += count;
+                    continue;
+                }
                 let epilogue = fuse::epilogue_of(&nest.func, &items, at, around);
                 match product(nest, &stage, &items, epilogue, threads, decisions) {
                     Ok(stmt) => {

@@ -10,19 +10,19 @@ class Module:
         a: R.Tensor((1, 16, 4, 32), dtype="float32") = R.nn.attention(q, k, v)
         return a
 # ----
-fused_mat_mul_mul
-  step  matmul: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (v_i1), columns inside; no threads
-  step  binary: merge_axes i2, i3 -> m
-  step  binary: merge_axes i1, m -> m
-  step  binary: split m by 8 -> m_0, m_1
-  step  binary: vectorize m_1
-  stage matmul: gemm
-  stage binary: map
-mat_mul
-  step  matmul: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (v_i1), columns inside; no threads
-  stage matmul: gemm
-softmax
-  step  max, exp, sum, normalize: one after the other in one loop over (v_i0, v_i1, v_i2)
+fused_transpose_transpose_transpose_mat_mul_mul_3more
+  step  transpose: computed where it is read
+  step  transpose_1: computed where it is read
+  step  transpose_2: computed where it is read
+  step  binary: computed where it is read
+  step  matmul_1: stored where transpose_3 would move it
+  step  matmul: columns copied into panels
+  step  panels: merge_axes c, c -> m
+  step  panels: split lane by 8 -> lane_0, lane_1
+  step  panels: vectorize lane_1
+  step  matmul, max, exp, sum, normalize, matmul_1: in blocks of 16 rows
+  step  matmul: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
+  step  max, exp, sum, normalize: one after the other in one loop over (row)
   step  max: its row stays on the stack
   step  exp: its row stays on the stack
   step  sum: its row stays on the stack
@@ -32,20 +32,11 @@ softmax
   step  sum: 1 x 8 parts along v_k0, combined by halves
   step  normalize: split i3 by 8 -> i3_0, i3_1
   step  normalize: vectorize i3_1
+  step  matmul_1: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
+  stage panels: map
+  stage matmul: gemm
   stage max: reduce along rows
   stage exp: map
   stage sum: reduce along rows
   stage normalize: map
-transpose
-  step  transpose: split i3 by 8 -> i3_0, i3_1
-  step  transpose: vectorize i3_1
-  stage transpose: map
-transpose1
-  step  transpose: merge_axes i1, i2 -> m
-  step  transpose: split i3 by 8 -> i3_0, i3_1
-  step  transpose: vectorize i3_1
-  stage transpose: map
-transpose2
-  step  transpose: split i3 by 8 -> i3_0, i3_1
-  step  transpose: vectorize i3_1
-  stage transpose: map
+  stage matmul_1: gemm

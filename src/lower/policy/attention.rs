@@ -1,0 +1,226 @@
+//! Attention: two products around a softmax, block by block of rows.
+//!
+//! ```text
+//! for batch.., block of rows:       threads share these
+//!   scores[r, n] = sum q * k        gemm, in a scratch of the block's rows
+//!   softmax of each row             the rows' rules, in the same scratch
+//!   out[.., m, d] = sum p * v       gemm
+//! ```
+//! The matrix of scores is never whole in memory (Rabe and Staats, "Self-attention does not need
+//! O(n^2) memory", without their running maximum: a block's rows are whole). Each stage then goes
+//! by its own rule, so results are those of the stages one after the other.
+
+use std::collections::{HashMap, HashSet};
+
+use reflex_tir::{Buffer, Expr, ExprKind, Scope, Stmt, Var};
+
+use super::affine::same;
+use super::contraction::Contraction;
+use super::fuse::{cost, epilogue_of};
+use super::nest::{Nest, Parallel, UNKNOWN_EXTENT};
+use super::stage::{Axis, Item, Stage, loads_of, touched_outside};
+use super::{Decision, emit};
+
+/// Rows of a block where their number is not known or has no fitting divisor.
+const ROWS: i64 = 24;
+/// Most rows of a block.
+const MOST_ROWS: i64 = 32;
+
+/// Two products around stages of rows.
+struct Chain {
+    stages: Vec<Stage>,
+    /// What is written and read in it alone.
+    inner: HashSet<Buffer>,
+    /// Leading axes that all stages share; the last one is the row.
+    depth: usize,
+}
+
+/// The nest of the chain that begins with the product at `at`, and how many items it is.
+pub fn attention(
+    nest: &mut Nest<'_>,
+    items: &[Item],
+    at: usize,
+    around: &HashSet<Buffer>,
+    decisions: &mut Vec<Decision>,
+) -> Option<(Stmt, usize)> {
+    let chain = Chain::of(nest, items, at, around)?;
+    let rows = chain.stages[0].spatial[chain.depth - 1].extent.clone();
+    let height = rows.as_int().map_or(ROWS, block_rows);
+    let names: Vec<&str> = chain.stages.iter().map(|s| &s.name[..]).collect();
+    nest.steps.push(format!("{}: in blocks of {height} rows", names.join(", ")));
+    let shared: Vec<Axis> = chain.stages[0].spatial[..chain.depth].to_vec();
+    let (_, batch) = shared.split_last().expect("there is a row");
+    let block = Axis { var: nest.var("block"), extent: rows.clone().ceildiv(height) };
+
+    let first = Expr::from(block.var) * height;
+    let mut body = chain.block(nest, &first, &Expr::i64(height), height, decisions);
+    if rows.as_int().is_none_or(|n| n % height != 0) {
+        let steps = nest.steps.len();
+        let left = rows.clone().floormod(height);
+        let rest = chain.block(nest, &first, &left, height, &mut vec![]);
+        nest.steps.truncate(steps);
+        let cond = Expr::from(block.var).lt(rows.floordiv(height));
+        body = Stmt::If { cond, then: Box::new(body), otherwise: Some(Box::new(rest)) };
+    }
+    let extent = |a: &Axis| a.extent.as_int().unwrap_or(UNKNOWN_EXTENT);
+    let work = |s: &Stage| {
+        let axes = s.spatial[chain.depth..].iter().chain(&s.reduce);
+        axes.map(extent).fold(1 + cost(&s.value) as i64, i64::saturating_mul)
+    };
+    let work = chain.stages.iter().map(work).fold(0, i64::saturating_add);
+    let parallel = nest.parallel_for(&shared, work);
+    if parallel == Parallel::Yes {
+        nest.steps.push(format!("{}: threads share the blocks", names.join(", ")));
+    }
+    let axes: Vec<Axis> = batch.iter().cloned().chain([block]).collect();
+    Some((nest.outer(&axes, parallel, body), chain.stages.len()))
+}
+
+/// Rows of a block of `n` rows in all.
+fn block_rows(n: i64) -> i64 {
+    let divisor = (ROWS / 2..=MOST_ROWS).rev().find(|d| n % d == 0);
+    if n <= MOST_ROWS { n.max(1) } else { divisor.unwrap_or(ROWS) }
+}
+
+impl Chain {
+    fn of(nest: &Nest<'_>, items: &[Item], at: usize, around: &HashSet<Buffer>) -> Option<Chain> {
+        let is_product = |s: &Stage| Contraction::of(&nest.func, &s.squeezed()).is_ok();
+        let Item::Stage(scores) = &items[at] else { return None };
+        let depth = scores.spatial.len().checked_sub(1).filter(|d| *d > 0)?;
+        if !is_product(scores) {
+            return None;
+        }
+        let mut stages = vec![scores.clone()];
+        let mut end = at + 1;
+        loop {
+            let Item::Stage(stage) = items.get(end)? else { return None };
+            stages.push(stage.clone());
+            end += 1;
+            if is_product(stage) {
+                break;
+            }
+        }
+        if let Some(reader) = epilogue_of(&nest.func, items, end - 1, around)
+            && reader == end
+            && let Item::Stage(epilogue) = &items[reader]
+        {
+            stages.push(epilogue.clone());
+            end += 1;
+        }
+        let outside = touched_outside(items, at..end, around);
+        let written = stages[..stages.len() - 1].iter().map(|s| s.buffer);
+        let inner: HashSet<Buffer> = written.collect();
+        let private = |b: &Buffer| nest.func.allocs.contains(b) && !outside.contains(b);
+        let chain = Chain { stages, inner, depth };
+        // A product and nothing between it and the next is no attention.
+        (chain.stages.len() > 2 && chain.inner.iter().all(private) && chain.is_by_rows())
+            .then_some(chain)
+    }
+
+    /// Whether every stage has the shared axes, and reads earlier results at their index alone.
+    fn is_by_rows(&self) -> bool {
+        let shared = &self.stages[0].spatial[..self.depth];
+        let leads = |stage: &Stage, indices: &[Expr]| {
+            let at = |i: &Expr, a: &Axis| {
+                let only = a.extent.as_int() == Some(1) && i.as_int() == Some(0);
+                only || i.as_var() == Some(a.var)
+            };
+            let mut own = indices.iter().zip(&stage.spatial).take(self.depth);
+            indices.len() >= self.depth && own.all(|(i, a)| at(i, a))
+        };
+        self.stages.iter().enumerate().all(|(n, stage)| {
+            let axes = stage.spatial.len() >= self.depth
+                && stage.spatial.iter().zip(shared).all(|(a, b)| same(&a.extent, &b.extent));
+            let reads = |b: &Buffer| loads_of(&stage.value, *b).iter().all(|at| leads(stage, at));
+            let stored = !self.inner.contains(&stage.buffer) || leads(stage, &stage.indices);
+            let depends = n == 0 || self.inner.iter().any(|b| stage.reads(*b));
+            axes && stored && depends && self.inner.iter().all(reads)
+        })
+    }
+
+    /// The stages for `count` rows from `first`, in scratch of `height` rows.
+    fn block(
+        &self,
+        nest: &mut Nest<'_>,
+        first: &Expr,
+        count: &Expr,
+        height: i64,
+        decisions: &mut Vec<Decision>,
+    ) -> Stmt {
+        let mut scratch: HashMap<Buffer, Buffer> = HashMap::new();
+        for stage in &self.stages {
+            if self.inner.contains(&stage.buffer) && !scratch.contains_key(&stage.buffer) {
+                let data = nest.func.buffers[stage.buffer].clone();
+                let mut shape = vec![Expr::i64(height)];
+                shape.extend_from_slice(&data.shape[self.depth..]);
+                let new = nest.func.new_buffer(data.name, data.dtype, shape, Scope::Global);
+                scratch.insert(stage.buffer, new);
+            }
+        }
+        let mut fresh: Vec<Buffer> = scratch.values().copied().collect();
+        fresh.sort_unstable();
+        nest.func.allocs.extend(&fresh);
+        let items: Vec<Item> = self
+            .stages
+            .iter()
+            .map(|stage| Item::Stage(self.cut(nest, stage, (first, count), &scratch)))
+            .collect();
+        let body = emit(nest, &items, &HashSet::new(), Parallel::No, decisions);
+        // Allocated here, not for the function: threads have their own.
+        nest.func.allocs.retain(|b| !fresh.contains(b));
+        let mut used = HashSet::new();
+        body.visit(&mut |s| {
+            if let Stmt::Store { buffer, .. } = s {
+                used.insert(*buffer);
+            }
+        });
+        fresh.retain(|b| used.contains(b));
+        fresh
+            .into_iter()
+            .rev()
+            .fold(body, |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) })
+    }
+
+    /// A stage over some rows: `row` from 0 takes the place of the shared axes.
+    fn cut(
+        &self,
+        nest: &mut Nest<'_>,
+        stage: &Stage,
+        (first, count): (&Expr, &Expr),
+        scratch: &HashMap<Buffer, Buffer>,
+    ) -> Stage {
+        let row = nest.var("row");
+        let own: Vec<Var> = stage.spatial[..self.depth].iter().map(|a| a.var).collect();
+        let shared = &self.stages[0].spatial;
+        let place = |v: Var| match own.iter().position(|o| *o == v)? {
+            n if n + 1 == self.depth => Some(first.clone() + row),
+            n => Some(Expr::from(shared[n].var)),
+        };
+        let to_row = |indices: &[Expr]| -> Vec<Expr> {
+            let rest = indices[self.depth..].iter().map(|i| i.substitute(&place));
+            [Expr::from(row)].into_iter().chain(rest).collect()
+        };
+        fn moved(
+            e: &Expr,
+            scratch: &HashMap<Buffer, Buffer>,
+            to_row: &dyn Fn(&[Expr]) -> Vec<Expr>,
+            place: &dyn Fn(Var) -> Option<Expr>,
+        ) -> Expr {
+            match e.kind() {
+                ExprKind::Load { buffer, indices, dtype } if scratch.contains_key(buffer) => {
+                    Expr::load(scratch[buffer], to_row(indices), *dtype)
+                }
+                ExprKind::Var { var, .. } => place(*var).unwrap_or_else(|| e.clone()),
+                _ => e.map_children(&mut |c| moved(c, scratch, to_row, place)),
+            }
+        }
+        let value = moved(&stage.value, scratch, &to_row, &place);
+        let (buffer, indices) = match scratch.get(&stage.buffer) {
+            Some(new) => (*new, to_row(&stage.indices)),
+            None => (stage.buffer, stage.indices.iter().map(|i| i.substitute(&place)).collect()),
+        };
+        let row = Axis { var: row, extent: count.clone() };
+        let spatial = [row].into_iter().chain(stage.spatial[self.depth..].iter().cloned());
+        Stage { spatial: spatial.collect(), value, buffer, indices, ..stage.clone() }
+    }
+}
