@@ -16,7 +16,7 @@ use reflex_tir::{Buffer, Expr, ExprKind, Scope, Stmt, Var};
 
 use super::affine::same;
 use super::contraction::Contraction;
-use super::fuse::{cost, epilogue_of};
+use super::fuse::{cost, epilogue_of, is_place};
 use super::nest::{Nest, Parallel, UNKNOWN_EXTENT};
 use super::stage::{Axis, Item, Stage, loads_of, touched_outside};
 use super::{Decision, emit};
@@ -121,12 +121,8 @@ impl Chain {
     fn is_by_rows(&self) -> bool {
         let shared = &self.stages[0].spatial[..self.depth];
         let leads = |stage: &Stage, indices: &[Expr]| {
-            let at = |i: &Expr, a: &Axis| {
-                let only = a.extent.as_int() == Some(1) && i.as_int() == Some(0);
-                only || i.as_var() == Some(a.var)
-            };
             let mut own = indices.iter().zip(&stage.spatial).take(self.depth);
-            indices.len() >= self.depth && own.all(|(i, a)| at(i, a))
+            indices.len() >= self.depth && own.all(is_place)
         };
         self.stages.iter().enumerate().all(|(n, stage)| {
             let axes = stage.spatial.len() >= self.depth

@@ -248,6 +248,12 @@ pub fn buffers_of(e: &Expr) -> HashSet<Buffer> {
     found
 }
 
+/// Whether an index is an axis' own place: its variable, or 0 where there is no other.
+pub fn is_place((index, axis): (&Expr, &Axis)) -> bool {
+    let only = axis.extent.as_int() == Some(1) && index.as_int() == Some(0);
+    only || index.as_var() == Some(axis.var)
+}
+
 /// The position of the elementwise stage that may be computed where the stage at `at` stores:
 /// the only reader of its result, at the same index, free of what is computed in between.
 pub fn epilogue_of(
@@ -274,10 +280,8 @@ pub fn epilogue_of(
     if !aligned {
         return None;
     }
-    let vars = next.spatial_vars();
     let in_place = loads_of(&next.value, result).iter().all(|indices| {
-        indices.len() == vars.len()
-            && indices.iter().zip(&vars).all(|(i, v)| i.as_var() == Some(*v))
+        indices.len() == next.spatial.len() && indices.iter().zip(&next.spatial).all(is_place)
     });
     let sources = buffers_of(&next.value);
     let free = !items[at + 1..reader].iter().any(|i| {
@@ -325,7 +329,7 @@ fn shared_depth(members: &[&Stage], stage: &Stage, depth: usize) -> Option<usize
         for indices in loads_of(&stage.value, member.buffer) {
             depends = true;
             let own = indices.iter().zip(&stage.spatial);
-            depth = depth.min(own.take_while(|(i, a)| i.as_var() == Some(a.var)).count());
+            depth = depth.min(own.take_while(|at| is_place(*at)).count());
         }
         // Writing what an earlier member reads or writes would need the same care.
         if member.buffer == stage.buffer || member.reads(stage.buffer) {

@@ -18,10 +18,6 @@ fused_conv_max
   step  phases: vectorize p_tail
   step  phases: vectorize p
   step  conv: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0, v_k1, v_k2; outer loops over (v_i2), columns inside; threads share the outermost loop
-  step  binary: merge_axes i2, i3 -> m
-  step  binary: merge_axes i1, m -> m
-  step  binary: split m by 8 -> m_0, m_1
-  step  binary: vectorize m_1
   stage phases: map
   stage conv: gemm
-  stage binary: map
+  stage binary: epilogue of gemm
