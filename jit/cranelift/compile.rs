@@ -10,31 +10,31 @@
 //! stretches reach); native frames for VM frames (recursion would use the native stack, and an
 //! exit would have to unwind it).
 
+mod builtins;
 mod checked;
+mod entries;
 mod packed;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{AbiParam, Block, FuncRef, InstBuilder, Signature, Value, types};
+use cranelift_codegen::ir::{Block, FuncRef, InstBuilder, Value};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch};
 use reflex_runtime::abi::type_index;
-use reflex_vm::abi::{DISCARD, ERROR, SESSION_PC, callback};
-use reflex_vm::builtins::Builtin;
-use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op, SiteId, Source};
+use reflex_vm::abi::{DISCARD, ERROR, callback};
+use reflex_vm::decode::{ArgSource, FuncCode, Op, SiteId, Source};
 use reflex_vm::program::Program;
 use reflex_vm::tier::Bailout;
 
 use self::checked::Checked;
+use self::entries::{Point, behind_calls, body_signature, loops, thunk};
 use crate::assemble::{Unit, UnitFunc};
-use crate::constants::Constants;
-use crate::emit::{Emit, Slot, plain_bits, trusted};
+use crate::emit::{Emit, Slot};
 use crate::facts::{self, Facts, Holds};
-use crate::fast::{Fast, Operand, Produced};
 use crate::glue::native_signature;
-use crate::lowering::{Lowered, Lowering};
-use crate::recycle::{Kept, Plans};
+use crate::lowering::Lowered;
+use crate::recycle::Plans;
 
 /// Most operations of a function that is compiled as one body.
 const MAX_OPS: usize = 20_000;
@@ -117,74 +117,6 @@ pub(crate) fn compile(
     Ok(CompiledFunction { unit, entry, loops, lowered })
 }
 
-/// The operations behind calls of VM functions. The verifier makes sure that there is one.
-fn behind_calls(func: &FuncCode) -> Vec<usize> {
-    let is_call = |op: &Op| matches!(op, Op::CallVm { .. } | Op::InvokeClosure { .. });
-    let calls = func.ops.iter().enumerate().filter(|(_, op)| is_call(op));
-    calls.map(|(pc, _)| pc + 1).collect()
-}
-
-/// The loops of a function: site and first operation, each once.
-fn loops(func: &FuncCode) -> Vec<(SiteId, usize)> {
-    let mut loops: Vec<(SiteId, usize)> = func
-        .ops
-        .iter()
-        .filter_map(|op| match *op {
-            Op::LoopBack { target, site } => Some((site, target as usize)),
-            _ => None,
-        })
-        .collect();
-    loops.sort_unstable();
-    loops.dedup();
-    loops
-}
-
-fn body_signature() -> Signature {
-    let mut signature = native_signature();
-    signature.params.push(AbiParam::new(types::I32));
-    signature
-}
-
-/// Where a body is entered.
-enum Point {
-    /// At its first operation.
-    Start,
-    /// At the operation that the session is at: behind a call, or at a loop.
-    Current,
-}
-
-/// A function that enters the body at a point, and counts that.
-fn thunk(
-    unit: &mut Unit,
-    context: &mut FunctionBuilderContext,
-    id: UnitFunc,
-    (body, point): (UnitFunc, Point),
-    runs: Option<&AtomicU64>,
-) {
-    let mut function = unit.function(id, native_signature());
-    let body = Unit::import(&mut function, body, body_signature());
-    let mut b = FunctionBuilder::new(&mut function, context);
-    let block = b.create_block();
-    b.append_block_params_for_function_params(block);
-    b.switch_to_block(block);
-    if let Some(runs) = runs {
-        let counter = b.ins().iconst(types::I64, runs.as_ptr() as i64);
-        let count = b.ins().load(types::I64, trusted(), counter, 0);
-        let count = b.ins().iadd_imm_s(count, 1);
-        b.ins().store(trusted(), count, counter, 0);
-    }
-    let (session, regs) = (b.block_params(block)[0], b.block_params(block)[1]);
-    let pc = match point {
-        Point::Start => b.ins().iconst(types::I32, 0),
-        Point::Current => b.ins().load(types::I32, trusted(), session, SESSION_PC as i32),
-    };
-    let args = [session, regs, pc];
-    b.ins().return_call(body, &args);
-    b.seal_all_blocks();
-    b.finalize(unit.frontend);
-    unit.define(id, function);
-}
-
 /// Writes the body, one block per operation.
 pub(crate) struct Body<'f, 'p> {
     pub(crate) e: Emit<'f>,
@@ -254,115 +186,6 @@ impl Body<'_, '_> {
             Some(true) => self.e.release_object(slot),
             Some(false) => {}
             None => self.e.release(slot),
-        }
-    }
-
-    fn operands(&self, args: ArgRange) -> Vec<Operand> {
-        self.func
-            .args(args)
-            .iter()
-            .map(|source| match source.get() {
-                ArgSource::Reg(index) | ArgSource::LastUse(index) => {
-                    let slot = Slot::index(index as usize);
-                    match self.heap_entries(index) {
-                        Some(entries) => Operand::Heap(slot, entries),
-                        None => Operand::Slot(slot, self.tag(index)),
-                    }
-                }
-                ArgSource::Const(index) => {
-                    let constant = self.program.consts()[index as usize].as_raw();
-                    plain_bits(constant)
-                        .map_or(Operand::Const(index), |(tag, bits)| Operand::Imm { tag, bits })
-                }
-                ArgSource::Vm => Operand::Vm,
-            })
-            .collect()
-    }
-
-    /// The type of what a register holds, when the code tells.
-    fn tag(&self, reg: u32) -> Option<i32> {
-        match self.holds(reg) {
-            Holds::Tag(tag) => Some(tag),
-            Holds::Made(pc) => match self.func.ops[pc as usize] {
-                Op::Builtin { builtin, .. } => facts::result_tag(builtin),
-                _ => None,
-            },
-            Holds::Any | Holds::Plain => None,
-        }
-    }
-
-    /// How many entries the shape heap in a register has, when the code tells.
-    fn heap_entries(&self, reg: u32) -> Option<i64> {
-        let Holds::Made(pc) = self.holds(reg) else { return None };
-        let Op::Builtin { builtin: Builtin::AllocShapeHeap, args, .. } = self.func.ops[pc as usize]
-        else {
-            return None;
-        };
-        Constants { program: self.program, func: self.func, args }.int(1)
-    }
-
-    fn builtin(&mut self, pc: u32, builtin: Builtin, args: ArgRange, dst: u32) {
-        let operands = self.operands(args);
-        let (slow, next) = (self.e.cold_block(), self.e.b.create_block());
-        let kept = self.plans.get(pc).filter(|_| dst != DISCARD);
-        let produced = match kept {
-            Some(kept) => self.take(kept, &operands, slow),
-            None => Fast { e: &mut self.e, slow }.builtin(builtin, &operands),
-        };
-        let how = match (&produced, kept) {
-            (None, _) => Lowering::Called,
-            (Some(_), Some(_)) => Lowering::TakenBack,
-            (Some(_), None) => Lowering::Written,
-        };
-        self.lowered.push(Lowered { pc, builtin, how });
-        match produced {
-            Some(produced) => {
-                self.store(produced, dst);
-                self.e.b.ins().jump(next, &[]);
-                self.e.b.switch_to_block(slow);
-            }
-            None => {
-                self.e.b.ins().jump(slow, &[]);
-                self.e.b.switch_to_block(slow);
-            }
-        }
-        self.e.call_or_fail(callback::EXECUTE, pc);
-        self.e.b.ins().jump(next, &[]);
-        self.e.b.switch_to_block(next);
-    }
-
-    /// The object that an allocation left behind, or to `miss`.
-    fn take(&mut self, kept: &Kept, operands: &[Operand], miss: Block) -> Option<Produced> {
-        // The result slot is free between calls.
-        let scratch = Slot::index(self.func.result_slot());
-        kept.take(&mut self.e, operands, |reg| Slot::index(reg as usize), scratch, miss)
-    }
-
-    fn store(&mut self, produced: Produced, dst: u32) {
-        if dst == DISCARD {
-            // The result slot is free between calls.
-            let slot = Slot::index(self.func.result_slot());
-            match produced {
-                Produced::None | Produced::Plain { .. } => {}
-                Produced::Object { tag, payload } => {
-                    self.e.store_plain(slot, tag, payload);
-                    self.e.release_object(slot);
-                }
-                Produced::Owned(value) => {
-                    self.e.store_any(slot, value);
-                    self.e.release(slot);
-                }
-            }
-            return;
-        }
-        let slot = Slot::index(dst as usize);
-        self.release(dst);
-        match produced {
-            Produced::None => self.e.store_none(slot),
-            Produced::Plain { tag, payload } | Produced::Object { tag, payload } => {
-                self.e.store_plain(slot, tag, payload);
-            }
-            Produced::Owned(value) => self.e.store_any(slot, value),
         }
     }
 

@@ -11,6 +11,7 @@
 //! Traces take objects back that somebody sees; others they do not make (`trace::optimise::escape`).
 
 mod take;
+mod view;
 
 use std::collections::HashMap;
 

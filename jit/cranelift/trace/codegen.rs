@@ -8,6 +8,7 @@ mod arena;
 mod calls;
 mod exits;
 mod held;
+mod values;
 
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -16,14 +17,12 @@ use std::sync::Arc;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, StackSlot, Value, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, type_index};
-use reflex_vm::abi::{RESUME, SESSION_CELLS, SESSION_CONSTS, SessionAbi, callback};
+use reflex_vm::abi::{RESUME, SESSION_CELLS, SessionAbi, callback};
 use reflex_vm::builtins::Builtin;
-use reflex_vm::decode::{ArgSource, FuncCode};
+use reflex_vm::decode::FuncCode;
 use reflex_vm::program::Program;
 use reflex_vm::tier::Bailout;
 
-use super::helpers;
 use super::ir::{Arg, BuiltinResult, End, ExitId, FrameId, Ins, Place, Plain, Trace, Var};
 use super::materialise::Recipes;
 use crate::assemble::{Unit, UnitFunc};
@@ -387,50 +386,6 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    fn closure(&mut self, place: Place, func: u32, captured: u32, exit: ExitId) {
-        let slot = self.slot(place);
-        let value = self.e.slot_address(slot);
-        let program = self.e.i64(self.program.id() as i64);
-        let func = self.e.i32(i64::from(func));
-        let captured = self.e.i32(i64::from(captured));
-        let call = self.e.call_helper(
-            helpers::closure_matches as *const () as usize,
-            &[types::I64, types::I64, types::I32, types::I32],
-            Some(types::I32),
-            &[value, program, func, captured],
-        );
-        let matches = self.e.b.inst_results(call)[0];
-        self.guard(matches, exit);
-    }
-
-    fn captured(&mut self, dst: Place, closure: Arg, index: u32) -> Result<(), Bailout> {
-        let value = match closure {
-            Arg::Place(place, _) => {
-                let slot = self.slot(place);
-                self.e.slot_address(slot)
-            }
-            Arg::Const(constant) => self.constant_address(constant),
-            Arg::Plain(_) | Arg::Vm | Arg::Object(_) => {
-                return Err(internal("a closure that is no object"));
-            }
-        };
-        let out = self.slot(dst);
-        let out = self.e.slot_address(out);
-        let index = self.e.i32(i64::from(index));
-        self.e.call_helper(
-            helpers::captured_value as *const () as usize,
-            &[types::I64, types::I32, types::I64],
-            None,
-            &[value, index, out],
-        );
-        Ok(())
-    }
-
-    fn constant_address(&mut self, index: u32) -> Value {
-        let consts = self.e.load(types::I64, self.e.session, SESSION_CONSTS);
-        self.e.b.ins().iadd_imm_s(consts, index as i64 * ANY_SIZE as i64)
-    }
-
     /// The code in the cell of a site; the entries of functions come first.
     fn code_at(&mut self, site: u32) -> Value {
         let cells = self.e.load(types::I64, self.e.session, SESSION_CELLS);
@@ -456,41 +411,5 @@ impl Writer<'_, '_> {
     fn moved(&mut self, (dst, src): (Place, Place)) -> (Slot, Bits) {
         let (dst, src) = (self.slot(dst), self.slot(src));
         (dst, self.e.load_any(src))
-    }
-
-    fn copy(&mut self, dst: Place, src: Arg) -> Result<(), Bailout> {
-        let to = self.slot(dst);
-        match src {
-            Arg::Place(place, tag) => {
-                let from = self.slot(place);
-                match tag {
-                    Some(tag) if tag >= type_index::STATIC_OBJECT_BEGIN => {
-                        let object = self.e.payload(from);
-                        self.e.retain_object(object);
-                    }
-                    Some(_) => {}
-                    None => self.e.retain(from),
-                }
-                let value = self.e.load_any(from);
-                self.e.store_any(to, value);
-            }
-            Arg::Const(index) => {
-                let constant = &self.program.consts()[index as usize];
-                let at = self.constant_address(index);
-                if constant.type_index() >= type_index::STATIC_OBJECT_BEGIN {
-                    let object = self.e.load(types::I64, at, ANY_PAYLOAD);
-                    self.e.retain_object(object);
-                }
-                let value = self.e.any_at(at, 0);
-                self.e.store_any(to, value);
-            }
-            Arg::Vm => {
-                let value = self.e.source(ArgSource::Vm);
-                self.e.store_any(to, value);
-            }
-            Arg::Plain(plain) => self.store(dst, plain)?,
-            Arg::Object(_) => return Err(internal("a copy of an object that is not made")),
-        }
-        Ok(())
     }
 }

@@ -5,6 +5,7 @@
 //! values move; which registers are plain at an exit is written down with the exit. Everything
 //! prints as text ([`Trace`]'s `Display`), which is what tests read.
 
+mod effects;
 mod object;
 mod print;
 mod reads;
@@ -12,7 +13,7 @@ mod reads;
 pub(crate) use object::{Held, Hold, Item, Object, ObjectId};
 use reflex_runtime::abi::type_index;
 use reflex_runtime::dtype::DType;
-use reflex_vm::builtins::{Builtin, Runs};
+use reflex_vm::builtins::Builtin;
 
 use crate::raw::Fact;
 use crate::recycle::{Give, Kept};
@@ -163,124 +164,6 @@ pub(crate) enum Ins {
     Unhold { dst: Place, held: Held },
     /// Gives up such a value.
     DropHeld { held: Held },
-}
-
-impl Ins {
-    /// Where the instruction may leave.
-    pub(crate) fn exit_mut(&mut self) -> Option<&mut ExitId> {
-        match self {
-            Ins::Tag { exit, .. }
-            | Ins::Is { exit, .. }
-            | Ins::Alike { exit, .. }
-            | Ins::Raw { exit, .. }
-            | Ins::Truth { exit, .. }
-            | Ins::Closure { exit, .. }
-            | Ins::Below { exit, .. }
-            | Ins::Native { exit, .. }
-            | Ins::Charge { exit, .. }
-            | Ins::Packed { exit, .. }
-            | Ins::Invoke { exit, .. }
-            | Ins::Builtin { exit, .. }
-            | Ins::View { exit, .. }
-            | Ins::Allocate { exit, .. } => Some(exit),
-            Ins::Payload { .. }
-            | Ins::Flag { .. }
-            | Ins::Captured { .. }
-            | Ins::Copy { .. }
-            | Ins::Move { .. }
-            | Ins::Moves(_)
-            | Ins::Store { .. }
-            | Ins::Release { .. }
-            | Ins::Give { .. }
-            | Ins::Enter { .. }
-            | Ins::Leave { .. }
-            | Ins::Current { .. }
-            | Ins::Take { .. }
-            | Ins::Drop { .. }
-            | Ins::Hold { .. }
-            | Ins::HoldAgain { .. }
-            | Ins::Unhold { .. }
-            | Ins::DropHeld { .. } => None,
-        }
-    }
-
-    /// Places that hold something else afterwards; not of several moves, which come last.
-    pub(crate) fn writes(&self) -> [Option<Place>; 2] {
-        match *self {
-            Ins::Captured { dst, .. }
-            | Ins::Copy { dst, .. }
-            | Ins::Store { dst, .. }
-            | Ins::Unhold { dst, .. }
-            | Ins::Take { dst, .. } => [Some(dst), None],
-            Ins::Move { dst, src } => [Some(dst), Some(src)],
-            Ins::Allocate { dst, .. } => [dst, None],
-            Ins::Release { place, .. }
-            | Ins::Give { place, .. }
-            | Ins::Hold { src: place, how: Hold::Move, .. } => [Some(place), None],
-            Ins::Tag { .. }
-            | Ins::Is { .. }
-            | Ins::Alike { .. }
-            | Ins::Raw { .. }
-            | Ins::Payload { .. }
-            | Ins::Flag { .. }
-            | Ins::Truth { .. }
-            | Ins::Closure { .. }
-            | Ins::Below { .. }
-            | Ins::Native { .. }
-            | Ins::Charge { .. }
-            | Ins::Moves(_)
-            | Ins::Packed { .. }
-            | Ins::Invoke { .. }
-            | Ins::Builtin { .. }
-            | Ins::View { .. }
-            | Ins::Enter { .. }
-            | Ins::Leave { .. }
-            | Ins::Current { .. }
-            | Ins::Hold { .. }
-            | Ins::HoldAgain { .. }
-            | Ins::DropHeld { .. }
-            | Ins::Drop { .. } => [None, None],
-        }
-    }
-
-    /// Whether code may run that could enter the session: host functions, and destructors of what
-    /// they made.
-    pub(crate) fn may_run_host_code(&self) -> bool {
-        match self {
-            Ins::Packed { .. } | Ins::Invoke { .. } | Ins::Drop { .. } | Ins::DropHeld { .. } => {
-                true
-            }
-            Ins::Builtin { builtin, .. } => builtin.runs() == Runs::Host,
-            // Numbers of a shape die silently.
-            Ins::Release { tag, .. } => *tag != Some(type_index::SHAPE),
-            // What is given was made here, of memory alone.
-            Ins::Give { .. } | Ins::Allocate { .. } | Ins::View { .. } => false,
-            // By the contract of raw entries.
-            Ins::Raw { .. } => false,
-            Ins::Tag { .. }
-            | Ins::Is { .. }
-            | Ins::Alike { .. }
-            | Ins::Payload { .. }
-            | Ins::Flag { .. }
-            | Ins::Truth { .. }
-            | Ins::Closure { .. }
-            | Ins::Below { .. }
-            | Ins::Native { .. }
-            | Ins::Captured { .. }
-            | Ins::Charge { .. }
-            | Ins::Copy { .. }
-            | Ins::Move { .. }
-            | Ins::Moves(_)
-            | Ins::Store { .. }
-            | Ins::Enter { .. }
-            | Ins::Leave { .. }
-            | Ins::Current { .. }
-            | Ins::Hold { .. }
-            | Ins::HoldAgain { .. }
-            | Ins::Unhold { .. }
-            | Ins::Take { .. } => false,
-        }
-    }
 }
 
 /// How a trace ends.
