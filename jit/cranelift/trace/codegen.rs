@@ -291,6 +291,19 @@ impl Writer<'_, '_> {
                 let slot = self.slot(*place);
                 self.vars[var.0 as usize] = Some(self.e.payload(slot));
             }
+            Ins::Let { var, value } => {
+                self.vars[var.0 as usize] = Some(self.plain_value(*value)?.1);
+            }
+            Ins::Extent { var, place, dim } => {
+                let slot = self.slot(*place);
+                let tensor = self.e.payload(slot);
+                self.vars[var.0 as usize] = Some(self.e.tensor_extent(tensor, *dim));
+            }
+            Ins::Same { left, right, exit } => {
+                let (left, right) = (self.plain_value(*left)?.1, self.plain_value(*right)?.1);
+                let same = self.e.b.ins().icmp(IntCC::Equal, left, right);
+                self.guard(same, *exit);
+            }
             Ins::Flag { var, place } => {
                 let slot = self.slot(*place);
                 let tensor = RawTensor::Object(self.e.payload(slot));

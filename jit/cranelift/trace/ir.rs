@@ -90,6 +90,12 @@ pub(crate) enum Ins {
     Alike { place: Place, dim: u32, other: Place, at: u32, exit: ExitId },
     /// The payload of a register.
     Payload { var: Var, place: Place },
+    /// A plain value.
+    Let { var: Var, value: Plain },
+    /// An extent of the tensor in a register, which has that dimension.
+    Extent { var: Var, place: Place, dim: u32 },
+    /// Guard: two numbers are the same.
+    Same { left: Plain, right: Plain, exit: ExitId },
     /// The element of a tensor that is known to be a boolean one without dimensions.
     Flag { var: Var, place: Place },
     /// Guard: the word is zero, or is not.
@@ -281,6 +287,7 @@ impl Trace {
                 Ins::Tag { .. }
                     | Ins::Is { .. }
                     | Ins::Alike { .. }
+                    | Ins::Same { .. }
                     | Ins::Truth { .. }
                     | Ins::Closure { .. }
                     | Ins::Below { .. }

@@ -10,6 +10,7 @@ use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::guard;
 use reflex_runtime::object::ObjectRef;
+use reflex_runtime::shape::Shape;
 use reflex_runtime::storage::Storage;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
@@ -131,6 +132,11 @@ impl Making<'_> {
                 let tensor = tensor.ok_or_else(|| internal("a view of no tensor"))?;
                 tensor.view(0, shape, *dtype)?.into()
             }
+            Object::Shape { extents } => Shape::new(&self.numbers(extents)?).into(),
+            Object::Heap { entries } => {
+                let entries = self.numbers(entries)?;
+                Tensor::from_slice(&[entries.len() as i64], &entries)?.into()
+            }
             Object::Tuple { items } => Array::new(self.items(items)?).into(),
             Object::Closure { func, captured } => {
                 let captured = Array::new(self.items(captured)?);
@@ -143,6 +149,11 @@ impl Making<'_> {
 
     fn items(&mut self, items: &[Item]) -> Result<Vec<Any>, Error> {
         items.iter().map(|item| self.item(*item)).collect()
+    }
+
+    fn numbers(&mut self, items: &[Item]) -> Result<Vec<i64>, Error> {
+        let number = |value: Any| value.view().as_int().ok_or_else(|| internal("no number"));
+        items.iter().map(|item| self.item(*item).and_then(number)).collect()
     }
 
     fn item(&mut self, item: Item) -> Result<Any, Error> {

@@ -20,11 +20,13 @@ use super::ir::Trace;
 type Pass = fn(&Program, &mut Trace);
 
 /// The passes, in order.
-const PASSES: [Pass; 9] = [
+const PASSES: [Pass; 10] = [
     share_copies::share_copies,
     drop_checks::drop_checks,
     hoist_checks::hoist_checks,
     escape::escape,
+    // Of numbers of shapes, this left checks of its own.
+    drop_checks::drop_checks,
     pair_counts::pair_counts,
     sink_moves::sink_moves,
     sink_frames::sink_frames,

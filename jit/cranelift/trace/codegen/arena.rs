@@ -89,9 +89,11 @@ impl Writer<'_, '_> {
                 let data = self.e.raw_data(&tensor);
                 Ok(RawTensor::Data { data, extents: shape.clone() })
             }
-            Object::Storage { .. } | Object::Tuple { .. } | Object::Closure { .. } => {
-                Err(internal("an argument that is no tensor"))
-            }
+            Object::Storage { .. }
+            | Object::Tuple { .. }
+            | Object::Closure { .. }
+            | Object::Shape { .. }
+            | Object::Heap { .. } => Err(internal("an argument that is no tensor")),
         }
     }
 }

@@ -12,6 +12,7 @@ impl Ins {
             Ins::Tag { exit, .. }
             | Ins::Is { exit, .. }
             | Ins::Alike { exit, .. }
+            | Ins::Same { exit, .. }
             | Ins::Raw { exit, .. }
             | Ins::Truth { exit, .. }
             | Ins::Closure { exit, .. }
@@ -24,6 +25,8 @@ impl Ins {
             | Ins::View { exit, .. }
             | Ins::Allocate { exit, .. } => Some(exit),
             Ins::Payload { .. }
+            | Ins::Let { .. }
+            | Ins::Extent { .. }
             | Ins::Flag { .. }
             | Ins::Captured { .. }
             | Ins::Copy { .. }
@@ -62,6 +65,9 @@ impl Ins {
             | Ins::Alike { .. }
             | Ins::Raw { .. }
             | Ins::Payload { .. }
+            | Ins::Let { .. }
+            | Ins::Extent { .. }
+            | Ins::Same { .. }
             | Ins::Flag { .. }
             | Ins::Truth { .. }
             | Ins::Closure { .. }
@@ -101,6 +107,9 @@ impl Ins {
             | Ins::Is { .. }
             | Ins::Alike { .. }
             | Ins::Payload { .. }
+            | Ins::Let { .. }
+            | Ins::Extent { .. }
+            | Ins::Same { .. }
             | Ins::Flag { .. }
             | Ins::Truth { .. }
             | Ins::Closure { .. }

@@ -38,13 +38,20 @@ pub(crate) enum Object {
     Tuple { items: Vec<Item> },
     /// A closure of a function of the program.
     Closure { func: u32, captured: Vec<Item> },
+    /// A shape.
+    Shape { extents: Vec<Item> },
+    /// A shape heap, as it is now: what is stored in it makes another object of it.
+    Heap { entries: Vec<Item> },
 }
 
 impl Object {
-    /// What a tuple, closure or view refers to.
+    /// What a tuple, closure or view refers to, and the numbers of a shape or heap.
     pub(crate) fn items(&self) -> &[Item] {
         match self {
-            Object::Tuple { items } | Object::Closure { captured: items, .. } => items,
+            Object::Tuple { items }
+            | Object::Closure { captured: items, .. }
+            | Object::Shape { extents: items }
+            | Object::Heap { entries: items } => items,
             Object::View { of, .. } => std::slice::from_ref(of),
             Object::Storage { .. } | Object::Tensor { .. } => &[],
         }
@@ -122,6 +129,8 @@ impl fmt::Display for Object {
             }
             Object::Tuple { .. } => f.write_str("tuple (")?,
             Object::Closure { func, .. } => write!(f, "closure of {func} (")?,
+            Object::Shape { .. } => f.write_str("shape (")?,
+            Object::Heap { .. } => f.write_str("shape heap (")?,
         }
         for (at, item) in self.items().iter().enumerate() {
             if at > 0 {

@@ -89,6 +89,11 @@ impl fmt::Display for Ins {
                 write!(f, "guard {place} at {dim} is as {other} at {at} else exit{exit}")
             }
             Ins::Payload { var, place } => write!(f, "v{} = payload {place}", var.0),
+            Ins::Let { var, value } => write!(f, "v{} = {value}", var.0),
+            Ins::Extent { var, place, dim } => write!(f, "v{} = extent {dim} of {place}", var.0),
+            Ins::Same { left, right, exit } => {
+                write!(f, "guard {left} is {right} else exit{}", exit.0)
+            }
             Ins::Flag { var, place } => write!(f, "v{} = flag in {place}", var.0),
             Ins::Truth { var, expected, exit } => {
                 let word = if *expected { "true" } else { "false" };

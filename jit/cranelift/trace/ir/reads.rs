@@ -19,6 +19,7 @@ impl Ins {
             Ins::Tag { place, .. }
             | Ins::Is { place, .. }
             | Ins::Payload { place, .. }
+            | Ins::Extent { place, .. }
             | Ins::Flag { place, .. }
             | Ins::Closure { place, .. }
             | Ins::Release { place, .. }
@@ -38,6 +39,8 @@ impl Ins {
                 place(callee).into_iter().chain(args.iter_mut().filter_map(place)).collect()
             }
             Ins::Truth { .. }
+            | Ins::Let { .. }
+            | Ins::Same { .. }
             | Ins::Below { .. }
             | Ins::Native { .. }
             | Ins::Charge { .. }

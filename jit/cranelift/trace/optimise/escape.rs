@@ -2,7 +2,7 @@
 //!
 //! A storage or tensor that the trace allocates, gives up and shows to nothing but raw kernels has
 //! no use but the address of its data, which is planned (`arena`); a tuple or closure that is only
-//! taken apart has no use but its items. Such an object becomes a recipe: registers that hold it are
+//! taken apart has no use but its items, a shape or shape heap none but its numbers. Such an object becomes a recipe: registers that hold it are
 //! written down with each exit, which makes it when it is taken. An object that reaches a packed
 //! call, a result, the next iteration or other code is made as before, and so is the storage under
 //! it. A storage that an exit makes keeps the arena, and the session gets another.
@@ -11,6 +11,7 @@
 
 mod items;
 mod memory;
+mod shapes;
 mod uses;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -30,15 +31,15 @@ const MAX_HELD: usize = 64;
 pub(super) fn escape(program: &Program, trace: &mut Trace) {
     let mut seen = HashSet::new();
     for _ in 0..TRIES {
-        let mut attempt = Attempt::new(program, &seen);
+        let mut attempt = Attempt::new(program, &seen, trace.vars);
         for (at, ins) in trace.code.iter().enumerate() {
             attempt.instruction(at, ins);
         }
         attempt.end(trace);
-        let Attempt { newly, objects, code, held_at, arena, values, .. } = attempt;
+        let Attempt { newly, objects, code, held_at, arena, values, vars, .. } = attempt;
         if newly.is_empty() {
             (trace.code, trace.objects, trace.arena) = (code, objects, arena.bytes);
-            trace.held = values;
+            (trace.held, trace.vars) = (values, vars);
             let held =
                 |at: usize, exit: &Exit| Exit { objects: held_at[at].clone(), ..exit.clone() };
             return trace.change_exits(held);
@@ -61,8 +62,9 @@ struct Attempt<'t> {
     held: BTreeMap<Place, ObjectId>,
     /// What is meant to be in result slots.
     results: HashMap<FrameId, Item>,
-    /// Values in machine registers so far.
+    /// Values in machine registers so far, and variables.
     values: u32,
+    vars: u32,
     arena: Arena,
     code: Vec<Ins>,
     /// For each instruction of `code`, and the end: what is held before it.
@@ -70,7 +72,7 @@ struct Attempt<'t> {
 }
 
 impl<'t> Attempt<'t> {
-    fn new(program: &'t Program, seen: &'t HashSet<usize>) -> Self {
+    fn new(program: &'t Program, seen: &'t HashSet<usize>, vars: u32) -> Self {
         Self {
             program,
             seen,
@@ -81,6 +83,7 @@ impl<'t> Attempt<'t> {
             held: BTreeMap::new(),
             results: HashMap::new(),
             values: 0,
+            vars,
             arena: Arena::default(),
             code: Vec::new(),
             held_at: Vec::new(),
@@ -124,8 +127,9 @@ impl<'t> Attempt<'t> {
                 let id = self.start(at, Object::View { of, shape, dtype: *dtype });
                 self.results.insert(*frame, Item::Object(id));
             }
-            Ins::Builtin { frame, builtin, args, .. } => {
-                return self.made(at, (*frame, *builtin), args)
+            Ins::Builtin { frame, builtin, args, result, exit, .. } => {
+                return self.numbers(*builtin, args, *result, *exit)
+                    || self.made(at, (*frame, *builtin), args)
                     || self.taken_apart((*frame, *builtin), args);
             }
             Ins::Closure { place, func, captured, .. } => {
@@ -200,6 +204,7 @@ impl<'t> Attempt<'t> {
         match *self.object(id) {
             Object::Storage { at, .. } => self.arena.free(at),
             Object::Tensor { on, .. } => self.give_up(on),
+            Object::Shape { .. } | Object::Heap { .. } => {}
             Object::View { .. } | Object::Tuple { .. } | Object::Closure { .. } => {
                 for item in self.object(id).items().to_vec() {
                     self.give_up_item(item);

@@ -110,7 +110,9 @@ impl Attempt<'_> {
             Object::Storage { .. }
             | Object::Tensor { .. }
             | Object::View { .. }
-            | Object::Tuple { .. } => false,
+            | Object::Tuple { .. }
+            | Object::Shape { .. }
+            | Object::Heap { .. } => false,
         }
     }
 

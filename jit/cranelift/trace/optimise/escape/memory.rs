@@ -1,4 +1,4 @@
-//! Storages and tensors.
+//! What allocations make.
 
 use reflex_runtime::abi::type_index;
 use reflex_runtime::dtype::DType;
@@ -7,7 +7,7 @@ use reflex_runtime::tensor::byte_size;
 use reflex_vm::builtins::Builtin;
 
 use super::super::super::ir::{Arg, Object, Plain};
-use super::Attempt;
+use super::{Attempt, shapes};
 use crate::recycle::Plan;
 
 impl Attempt<'_> {
@@ -39,6 +39,12 @@ impl Attempt<'_> {
                 let offset = usize::try_from(bits).ok()?;
                 let end = offset.checked_add(byte_size(&shape, dtype).ok()?)?;
                 (end <= bytes).then_some(Object::Tensor { on, offset, shape, dtype })
+            }
+            (Builtin::AllocShapeHeap, Plan::Heap { entries }, _) => {
+                Some(Object::Heap { entries: vec![shapes::number(0); *entries] })
+            }
+            (Builtin::MakeShape, Plan::Shape, [heap, _, pairs @ ..]) => {
+                Some(Object::Shape { extents: self.extents_made(*heap, pairs)? })
             }
             _ => None,
         }

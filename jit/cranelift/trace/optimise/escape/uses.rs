@@ -55,7 +55,7 @@ impl Attempt<'_> {
     fn tensor(&mut self, arg: Arg) -> Arg {
         let Arg::Place(place, _) = arg else { return arg };
         match self.held.get(&place) {
-            Some(&object) if self.tag(object) == type_index::TENSOR => Arg::Object(object),
+            Some(&object) if self.is_tensor(object) => Arg::Object(object),
             Some(_) => {
                 self.show(place);
                 arg
@@ -64,12 +64,20 @@ impl Attempt<'_> {
         }
     }
 
+    fn is_tensor(&self, object: ObjectId) -> bool {
+        matches!(self.object(object), Object::Tensor { .. } | Object::View { .. })
+    }
+
     fn extent(&self, place: Place, dim: u32) -> Option<i64> {
         match &self.objects[self.held.get(&place)?.0 as usize] {
             Object::Tensor { shape, .. } | Object::View { shape, .. } => {
                 shape.get(dim as usize).copied()
             }
-            Object::Storage { .. } | Object::Tuple { .. } | Object::Closure { .. } => None,
+            Object::Storage { .. }
+            | Object::Tuple { .. }
+            | Object::Closure { .. }
+            | Object::Shape { .. }
+            | Object::Heap { .. } => None,
         }
     }
 
@@ -80,7 +88,7 @@ impl Attempt<'_> {
         while let Some(object) = work.pop() {
             self.newly.push(self.origins[object.0 as usize]);
             match self.object(object) {
-                Object::Storage { .. } => {}
+                Object::Storage { .. } | Object::Shape { .. } | Object::Heap { .. } => {}
                 Object::Tensor { on, .. } => work.push(*on),
                 Object::View { .. } | Object::Tuple { .. } | Object::Closure { .. } => {
                     work.extend(self.object(object).items().iter().filter_map(|item| match item {
@@ -96,7 +104,8 @@ impl Attempt<'_> {
     pub(super) fn tag(&self, object: ObjectId) -> i32 {
         match self.object(object) {
             Object::Storage { .. } => Storage::type_index(),
-            Object::Tensor { .. } | Object::View { .. } => type_index::TENSOR,
+            Object::Tensor { .. } | Object::View { .. } | Object::Heap { .. } => type_index::TENSOR,
+            Object::Shape { .. } => type_index::SHAPE,
             Object::Tuple { .. } => type_index::ARRAY,
             // No guard asks for a closure by its type.
             Object::Closure { .. } => type_index::OBJECT,
