@@ -55,10 +55,13 @@ impl Attempt<'_> {
                 self.match_numbers(&[Item::Plain(*value)], *heap, pair, exit)
             }
             (Builtin::MakePrimValue, [heap, pair @ ..], BuiltinResult::Var(_, var)) => {
-                self.extents_made(*heap, pair).and_then(|made| match made[..] {
-                    [Item::Plain(value)] => Some(self.keep(Ins::Let { var, value })),
+                match self.extents_made(*heap, pair).as_deref() {
+                    Some(&[Item::Plain(value)]) => {
+                        self.keep(Ins::Let { var, value });
+                        Some(())
+                    }
                     _ => None,
-                })
+                }
             }
             (Builtin::CheckShapeInfo, [Arg::Place(place, _), rank, _context], _) => {
                 let shape = self.held.get(place).map(|&object| self.object(object));
