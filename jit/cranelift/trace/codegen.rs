@@ -301,8 +301,8 @@ impl Writer<'_, '_> {
             }
             Ins::Same { left, right, exit } => {
                 let (left, right) = (self.plain_value(*left)?.1, self.plain_value(*right)?.1);
-                let same = self.e.b.ins().icmp(IntCC::Equal, left, right);
-                self.guard(same, *exit);
+                let equal = self.e.b.ins().icmp(IntCC::Equal, left, right);
+                self.guard(equal, *exit);
             }
             Ins::Flag { var, place } => {
                 let slot = self.slot(*place);
