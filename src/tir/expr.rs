@@ -130,6 +130,10 @@ pub enum Intrin {
     /// each. Both additions are fused multiply-adds rounded to nearest even; operands that are
     /// subnormal count as zero, and results that would be are zero with their sign.
     DotBf16,
+    /// `pair_bf16(a, b)`: two float32 rounded to bfloat16, to nearest even, in a uint32, `a` in its
+    /// lower half: what `vcvtne2ps2bf16` computes. A subnormal operand is zero with its sign, NaN
+    /// becomes quiet.
+    PairBf16,
 }
 
 /// The node of an [`Expr`].
@@ -275,6 +279,7 @@ impl Expr {
         let dtype = match op {
             Intrin::IfThenElse => args[1].dtype(),
             Intrin::DotBf16 => DType::F32,
+            Intrin::PairBf16 => DType::U32,
             Intrin::IsNan | Intrin::IsInf => DType::BOOL,
             _ => args[0].dtype(),
         };

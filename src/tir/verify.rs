@@ -371,6 +371,10 @@ impl Verifier<'_> {
             return self.fault(format!("{op:?} of {} operands", args.len()));
         }
         let types: Vec<DType> = args.iter().map(Expr::dtype).collect();
+        if op == Intrin::PairBf16 {
+            let fits = types == [DType::F32; 2] && dtype == DType::U32;
+            return self.require(fits, || format!("a pair of {types:?}, called {dtype}"));
+        }
         if op == Intrin::DotBf16 {
             let fits = types == [DType::U32, DType::U32, DType::F32] && dtype == DType::F32;
             return self.require(fits, || format!("{op:?} of {types:?} giving {dtype}"));
@@ -434,6 +438,7 @@ fn signature(op: Intrin) -> Signature {
         Intrin::Fma => of(3, Domain::Float, Returns::Operand),
         // Two pairs and a sum: checked where it is called.
         Intrin::DotBf16 => of(3, Domain::Any, Returns::Operand),
+        Intrin::PairBf16 => of(2, Domain::Float, Returns::Operand),
         Intrin::Pow => of(2, Domain::Float, Returns::Operand),
         Intrin::Abs => of(1, Domain::Any, Returns::Operand),
         Intrin::IsNan | Intrin::IsInf => of(1, Domain::Float, Returns::Bool),

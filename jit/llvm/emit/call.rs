@@ -29,6 +29,7 @@ impl<'c> Emitter<'_, 'c> {
                 self.ir.binary(InstructionOpcode::Xor, args[0], ones)
             }
             Intrin::DotBf16 => self.dot_bf16(args),
+            Intrin::PairBf16 => self.pair_bf16(args),
             _ if !dtype.is_float() => self.int_call(op, args, dtype),
             _ => self.float_call(op, args, dtype),
         }
@@ -126,6 +127,7 @@ impl<'c> Emitter<'_, 'c> {
             Intrin::IfThenElse
             | Intrin::Reinterpret
             | Intrin::DotBf16
+            | Intrin::PairBf16
             | Intrin::Shl
             | Intrin::Shr
             | Intrin::BitAnd

@@ -44,6 +44,11 @@ impl<'c> Emitter<'_, 'c> {
                 Ok(Value::of(self.reinterpret(operand, args[0].dtype(), *dtype)?))
             }
             ExprKind::Call { op, args, .. } => {
+                if *op == Intrin::PairBf16
+                    && let Some(pairs) = self.adjacent_pairs(args)?
+                {
+                    return Ok(pairs);
+                }
                 let values = args.iter().map(|a| self.expr(a)).collect::<Result<Vec<_>>>()?;
                 let operands = self.same_shape(&values)?;
                 Ok(Value::of(self.call(*op, &operands, args[0].dtype())?))

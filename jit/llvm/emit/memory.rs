@@ -105,7 +105,7 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     /// Row-major element offset; a single index into another rank than 1 is one already.
-    fn offset(&mut self, buffer: Buffer, indices: &[Expr]) -> Result<Value<'c>> {
+    pub(super) fn offset(&mut self, buffer: Buffer, indices: &[Expr]) -> Result<Value<'c>> {
         let shape = &self.func.buffers[buffer].shape;
         if let [flat] = indices
             && shape.len() != 1
@@ -152,7 +152,7 @@ impl<'c> Emitter<'_, 'c> {
         })
     }
 
-    fn element(
+    pub(super) fn element(
         &self,
         base: PointerValue<'c>,
         offset: IntValue<'c>,
@@ -250,7 +250,7 @@ impl<'c> Emitter<'_, 'c> {
         Ok(all.into())
     }
 
-    fn plain_load(
+    pub(super) fn plain_load(
         &self,
         ty: BasicTypeEnum<'c>,
         at: PointerValue<'c>,

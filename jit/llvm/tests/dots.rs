@@ -52,6 +52,60 @@ fn targets() -> [Target; 3] {
     [Target::host(), plain, bare]
 }
 
+/// `y[i] = pair_bf16(x[2 i], x[2 i + 1])` and `z[i] = pair_bf16(x[i], x[n + i])` in vectors of
+/// `lanes`.
+fn pairs(n: i64, lanes: i64) -> PrimFunc {
+    let mut f = FuncBuilder::new("pairs");
+    let x = f.input("x", DType::F32, vec![(2 * n).into()]);
+    let y = f.declare_output("y", DType::U32, vec![n.into()]);
+    let z = f.declare_output("z", DType::U32, vec![n.into()]);
+    let (o, i) = (f.func_mut().new_var("o"), f.func_mut().new_var("i"));
+    let at = Expr::var(o) * lanes + i;
+    let pair = |f: &FuncBuilder, low: Expr, high: Expr| {
+        Expr::call(Intrin::PairBf16, vec![f.at(x, &[low]), f.at(x, &[high])])
+    };
+    let adjacent = pair(&f, at.clone() * 2, at.clone() * 2 + 1);
+    let apart = pair(&f, at.clone(), at.clone() + n);
+    let stores = vec![Stmt::store(y, vec![at.clone()], adjacent), Stmt::store(z, vec![at], apart)];
+    let vectors = Stmt::loop_of(ForKind::Vectorized, i, lanes.into(), Stmt::Seq(stores));
+    f.push(Stmt::serial(o, (n / lanes).into(), vectors));
+    f.finish()
+}
+
+#[test]
+fn pairs_are_rounded_alike_on_every_cpu() {
+    let targets = targets();
+    for lanes in [1, 4, 8, 13, 16, 32] {
+        property(6, |u| {
+            let n = 416;
+            let mut bits = Bits::new(u.arbitrary()?);
+            let mut tensor = Tensor::zeros(DType::F32, &[2 * n]);
+            // Halves of float32 at and about the middle between two bfloat16.
+            let mut word = || match bits.within(0, 3) {
+                0 => bits.sum(),
+                1 => bits.half() << 16 | 0x8000,
+                2 => bits.half() << 16 | bits.within(0x7ffe, 0x8002),
+                _ => bits.word(),
+            };
+            tensor.bytes = (0..2 * n).flat_map(|_| word().to_le_bytes()).collect();
+            let out = || Arg::Tensor(Tensor::zeros(DType::U32, &[n]));
+            let args = [Arg::Tensor(tensor), out(), out()];
+            for target in &targets {
+                check_for(&pairs(n, lanes), &args, target);
+            }
+            Ok(())
+        });
+    }
+    let host = Target::host();
+    if host.has_dot_bf16() {
+        let kernel = Kernel::new(&pairs(64, 16), OptLevel::O3);
+        let asm = kernel.raw_asm();
+        assert_eq!(asm.matches("vcvtne2ps2bf16").count(), 2, "{asm}");
+        // Adjacent halves come in order: one permutation, for those apart.
+        assert_eq!(asm.matches("vperm").count() + asm.matches("vpunpck").count(), 1, "{asm}");
+    }
+}
+
 #[test]
 fn every_cpu_gives_the_evaluators_bits() {
     let targets = targets();

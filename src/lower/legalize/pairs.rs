@@ -1,8 +1,8 @@
 //! Factors rounded to bfloat16, two in a word: what [`Intrin::DotBf16`] multiplies.
 //!
 //! Elements `2k` and `2k + 1` along the axis that a product sums over become the lower and the
-//! upper half of a uint32; past an odd end there is a zero. Rounding is to nearest even, and
-//! keeps subnormal numbers (the product takes them for zero).
+//! upper half of a uint32; past an odd end there is a zero. Rounding is to nearest even; subnormal
+//! numbers become zero, which the product takes them for ([`Intrin::PairBf16`]).
 
 use half::bf16;
 use reflex_graph::{Literal, TensorType};
@@ -24,9 +24,7 @@ pub fn pair(k: &Expr, extent: &Expr, element: &dyn Fn(Expr) -> Expr) -> Expr {
         _ => high.clone().lt(extent.clone()),
     };
     let upper = Expr::if_then_else(inside, element(high), Expr::float(0.0, DType::F32));
-    let sixteen = Expr::int(16, DType::U32);
-    let upper = Expr::call(Intrin::Shl, vec![half(upper), sixteen]);
-    Expr::call(Intrin::BitOr, vec![half(element(low)), upper])
+    Expr::call(Intrin::PairBf16, vec![element(low), upper])
 }
 
 /// A tensor operand with its elements along `axis` in pairs.
@@ -41,11 +39,6 @@ pub fn paired(cx: &mut Cx<'_>, operand: usize, axis: usize) -> Buffer {
             read(f, &at)
         })
     })
-}
-
-/// Bits of a float32 rounded to bfloat16, in a uint32.
-fn half(x: Expr) -> Expr {
-    x.cast(DType::BF16).reinterpret(DType::U16).cast(DType::U32)
 }
 
 /// Whether a matrix product of operands that are not packed is computed from pairs.
@@ -84,7 +77,9 @@ pub fn packed(packing: &Packing, value: &Literal) -> Option<Vec<u8>> {
                 return 0;
             }
             let from = (channel * taps + tap) * row_stride + column * col_stride;
-            bf16::from_f32(f32::from_le_bytes(words[matrix * k * n + from])).to_bits()
+            let x = f32::from_le_bytes(words[matrix * k * n + from]);
+            let normal = if x.is_subnormal() { 0_f32.copysign(x) } else { x };
+            bf16::from_f32(normal).to_bits()
         };
         let (low, high) = (half(channel).to_le_bytes(), half(channel + 1).to_le_bytes());
         *word = [low[0], low[1], high[0], high[1]];

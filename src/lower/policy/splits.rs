@@ -262,15 +262,13 @@ fn fill(buffer: Buffer, spatial: Vec<Axis>, value: Expr) -> Stage {
 
 /// Two elements' terms in a word, the first one's in its lower half.
 fn pair(low: &Expr, high: &Expr, term: i64) -> Expr {
-    let bits = |x: &Expr| {
-        let rounded = (0..term).fold(x.clone(), |rest, _| {
+    let rest = |x: &Expr| {
+        (0..term).fold(x.clone(), |rest, _| {
             let first = rest.clone().cast(DType::BF16).cast(DType::F32);
             rest - first
-        });
-        rounded.cast(DType::BF16).reinterpret(DType::U16).cast(DType::U32)
+        })
     };
-    let upper = Expr::call(Intrin::Shl, vec![bits(high), Expr::int(16, DType::U32)]);
-    Expr::call(Intrin::BitOr, vec![bits(low), upper])
+    Expr::call(Intrin::PairBf16, vec![rest(low), rest(high)])
 }
 
 /// Stores the largest absolute value of a buffer's elements, and the smallest but zero, as bits.

@@ -233,6 +233,11 @@ pub fn intrinsic(op: Intrin, args: &[Value], from: DType, to: DType) -> Answer {
         (Intrin::DotBf16, [Value::Int(a), Value::Int(b), Value::F32(c)]) => {
             Ok(Value::F32(dot_bf16(*a as u32, *b as u32, *c)))
         }
+        (Intrin::PairBf16, [Value::F32(low), Value::F32(high)]) => {
+            let [low, high] =
+                [*low, *high].map(|x| bf16::from_f32(without_subnormals(x)).to_bits());
+            Value::int(i64::from(u32::from(high) << 16 | u32::from(low)), to)
+        }
         (Intrin::Abs, [Value::Int(x)]) => Value::int(x.wrapping_abs(), to),
         (Intrin::Abs, [a]) => in_own_type!((*a,), |x| x.abs()),
         (Intrin::IsNan, [a]) => Ok(Value::Int(i64::from(a.as_f64().is_nan()))),
@@ -340,6 +345,7 @@ fn unary(op: Intrin) -> Option<fn(f64) -> f64> {
         Intrin::IfThenElse
         | Intrin::Fma
         | Intrin::DotBf16
+        | Intrin::PairBf16
         | Intrin::Pow
         | Intrin::Abs
         | Intrin::IsNan

@@ -23,7 +23,7 @@ pub fn lower_math(func: &PrimFunc) -> PrimFunc {
     expand(func, Kind::Functions)
 }
 
-/// Expands [`Intrin::DotBf16`], for CPUs that have no such instruction. The results are the same
+/// Expands [`Intrin::DotBf16`] and [`Intrin::PairBf16`], for CPUs without such instructions. The results are the same
 /// bits.
 pub fn lower_dots(func: &PrimFunc) -> PrimFunc {
     expand(func, Kind::Dots)
@@ -94,6 +94,16 @@ impl LowerMath<'_> {
         if (self.kind, *op) == (Kind::Dots, Intrin::DotBf16) {
             let operands = [0, 1, 2].map(|n| self.expr(&args[n]));
             return self.dot_bf16(operands);
+        }
+        if (self.kind, *op) == (Kind::Dots, Intrin::PairBf16) {
+            let [low, high] = [0, 1].map(|n| {
+                let x = self.expr(&args[n]);
+                let x = self.bind_guarded("x", x);
+                let normal = self.without_subnormal(x);
+                normal.cast(DType::BF16).reinterpret(DType::U16).cast(DType::U32)
+            });
+            let high = shift(Intrin::Shl, high, 16);
+            return Expr::call(Intrin::BitOr, vec![low, high]);
         }
         if self.kind == Kind::Dots || ![DType::F32, DType::F16, DType::BF16].contains(dtype) {
             return e.map_children(&mut |e| self.expr(e));

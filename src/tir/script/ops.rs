@@ -39,6 +39,7 @@ pub(super) const CALLS: &[(&str, Intrin)] = &[
     ("bitwise_xor", Intrin::BitXor),
     ("bitwise_not", Intrin::BitNot),
     ("dot_bf16", Intrin::DotBf16),
+    ("pair_bf16", Intrin::PairBf16),
 ];
 
 /// The name an intrinsic is printed by.

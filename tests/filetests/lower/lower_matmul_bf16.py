@@ -18,14 +18,14 @@ def mat_mul(t0: T.Buffer((T.int64(4), T.int64(33)), "float32"), t1: T.Buffer((T.
     t3 = T.alloc_buffer((T.int64(4), T.int64(17)), "uint32")
     for i0 in range(T.int64(4)):
         for i1 in T.vectorized(T.int64(16)):
-            t3[i0, i1] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[i0, i1 * T.int64(2)]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[i0, i1 * T.int64(2) + T.int64(1)]))) << T.uint32(16)
-        t3[i0, T.int64(16)] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[i0, T.int64(32)]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", T.float32(0.0)))) << T.uint32(16)
+            t3[i0, i1] = T.pair_bf16(t0[i0, i1 * T.int64(2)], t0[i0, i1 * T.int64(2) + T.int64(1)])
+        t3[i0, T.int64(16)] = T.pair_bf16(t0[i0, T.int64(32)], T.float32(0.0))
     for i0, i1_0 in T.grid(T.int64(16), T.int64(2)):
         for i1_1 in T.vectorized(T.int64(16)):
-            t4[i0, i1_0 * T.int64(16) + i1_1] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[i0 * T.int64(2), i1_0 * T.int64(16) + i1_1]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[i0 * T.int64(2) + T.int64(1), i1_0 * T.int64(16) + i1_1]))) << T.uint32(16)
+            t4[i0, i1_0 * T.int64(16) + i1_1] = T.pair_bf16(t1[i0 * T.int64(2), i1_0 * T.int64(16) + i1_1], t1[i0 * T.int64(2) + T.int64(1), i1_0 * T.int64(16) + i1_1])
     for i1_0 in range(T.int64(2)):
         for i1_1 in T.vectorized(T.int64(16)):
-            t4[T.int64(16), i1_0 * T.int64(16) + i1_1] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[T.int64(32), i1_0 * T.int64(16) + i1_1]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", T.float32(0.0)))) << T.uint32(16)
+            t4[T.int64(16), i1_0 * T.int64(16) + i1_1] = T.pair_bf16(t1[T.int64(32), i1_0 * T.int64(16) + i1_1], T.float32(0.0))
     acc = T.alloc_local((T.int64(128),))
     for r in T.unroll(T.int64(4)):
         for l in T.vectorized(T.int64(16)):

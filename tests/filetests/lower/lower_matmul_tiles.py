@@ -20,10 +20,10 @@ def fused_mat_mul_max(t0: T.Buffer((T.int64(51), T.int64(64)), "float32"), t1: T
     t3 = T.alloc_buffer((T.int64(51), T.int64(32)), "uint32")
     for m_0 in range(T.int64(102)):
         for m_1 in T.vectorized(T.int64(16)):
-            t3[m_0 * T.int64(16) + m_1] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[m_0 * T.int64(32) + m_1 * T.int64(2)]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t0[m_0 * T.int64(32) + m_1 * T.int64(2) + T.int64(1)]))) << T.uint32(16)
+            t3[m_0 * T.int64(16) + m_1] = T.pair_bf16(t0[m_0 * T.int64(32) + m_1 * T.int64(2)], t0[m_0 * T.int64(32) + m_1 * T.int64(2) + T.int64(1)])
     for i0, i1_0 in T.grid(T.int64(32), T.int64(3)):
         for i1_1 in T.vectorized(T.int64(16)):
-            t4[i0, i1_0 * T.int64(16) + i1_1] = T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[i0 * T.int64(2), i1_0 * T.int64(16) + i1_1]))) | T.Cast("uint32", T.reinterpret("uint16", T.Cast("bfloat16", t1[i0 * T.int64(2) + T.int64(1), i1_0 * T.int64(16) + i1_1]))) << T.uint32(16)
+            t4[i0, i1_0 * T.int64(16) + i1_1] = T.pair_bf16(t1[i0 * T.int64(2), i1_0 * T.int64(16) + i1_1], t1[i0 * T.int64(2) + T.int64(1), i1_0 * T.int64(16) + i1_1])
     sum = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")
     sum_1 = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")
     sum_2 = T.alloc_buffer((T.int64(16), T.int64(16)), scope="tile")
