@@ -165,11 +165,7 @@ impl Chain {
         // Allocated here, not for the function: threads have their own.
         nest.func.allocs.retain(|b| !fresh.contains(b));
         let mut used = HashSet::new();
-        body.visit(&mut |s| {
-            if let Stmt::Store { buffer, .. } = s {
-                used.insert(*buffer);
-            }
-        });
+        body.visit(&mut |s| used.extend(s.written()));
         fresh.retain(|b| used.contains(b));
         fresh
             .into_iter()

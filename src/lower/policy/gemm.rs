@@ -53,7 +53,10 @@ pub fn gemm(
     let (stage, epilogue, splits) = split_panels(nest, stage, epilogue)?;
     let (stage, epilogue) = merged_with(nest, &stage, epilogue.as_ref());
     let kernel = Gemm::new(nest, stage, epilogue, &splits)?;
-    if let Some(unit) = kernel.unit(nest) {
+    // Loops over other stages have blocks of rows by their extents, known or not; sums in order do
+    // not depend on them.
+    let unit = if threads == Parallel::Yes { kernel.unit(nest) } else { None };
+    if let Some(unit) = unit {
         match kernel.nest(nest, Some(&unit), threads) {
             Ok(stmt) => return Ok(unit.allocated(&stmt)),
             Err(why) => {

@@ -306,7 +306,9 @@ fn product_rules(
         Err(Refusal::NoTable) => {}
         Err(why) => refused.push(("tables", why)),
     }
-    if nest.target.has_tiles_bf16() {
+    // Inside of a loop over other stages, threads may share that loop: terms have no memory of
+    // their own there.
+    if nest.target.has_tiles_bf16() && threads == Parallel::Yes {
         match splits::splits(nest, stage, epilogue, threads) {
             Ok(stmt) => return Ok(("splits", refused, stmt)),
             Err(why) => refused.push(("splits", why)),
