@@ -56,10 +56,20 @@ pub(crate) fn log(line: String) -> i64 {
     })
 }
 
+/// Tuples in tuples that are described: a recursion may double them at each of its levels.
+const NESTED: usize = 6;
+
 /// A value as text: contents, never addresses.
 pub fn describe(value: AnyView<'_>) -> String {
+    nested(value, NESTED)
+}
+
+fn nested(value: AnyView<'_>, levels: usize) -> String {
     if let Some(items) = value.downcast_ref::<Array>() {
-        let items: Vec<_> = items.iter().map(|item| describe(item.view())).collect();
+        let Some(deeper) = levels.checked_sub(1) else {
+            return format!("({} items)", items.len());
+        };
+        let items: Vec<_> = items.iter().map(|item| nested(item.view(), deeper)).collect();
         return format!("({})", items.join(", "));
     }
     if let Some(shape) = value.downcast_ref::<Shape>() {
