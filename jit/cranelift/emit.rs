@@ -151,8 +151,15 @@ impl<'f> Emit<'f> {
         self.b.ins().store(trusted(), payload, self.regs, slot.payload());
     }
 
-    /// None, in one store: both words are zero, and each is read from it without waiting.
+    /// None, a word at a time: what follows in whole functions reads and writes single words.
     pub(crate) fn store_none(&mut self, slot: Slot) {
+        let zero = self.i64(0);
+        self.store_plain(slot, type_index::NONE, zero);
+    }
+
+    /// None in one store, for registers that traces and frames copy whole next: a copy would wait
+    /// for two (measured in `benches/record/dispatch.md`).
+    pub(crate) fn store_none_whole(&mut self, slot: Slot) {
         let zero = self.i64(0);
         let none = self.b.ins().splat(types::I64X2, zero);
         self.b.ins().store(trusted(), none, self.regs, slot.tag());

@@ -155,7 +155,7 @@ impl<'p> Body<'_, 'p> {
         }
         for at in given..target.num_regs as usize {
             let to = self.callee_slot(at);
-            self.e.store_none(to);
+            self.e.store_none_whole(to);
         }
     }
 
@@ -171,7 +171,7 @@ impl<'p> Body<'_, 'p> {
                 let from = Slot::index(reg as usize);
                 let value = self.e.load_any(from);
                 self.e.store_any(to, value);
-                self.e.store_none(from);
+                self.e.store_none_whole(from);
             }
             ArgSource::Const(index) => self.pass_constant(index, to),
             ArgSource::Vm => {

@@ -257,7 +257,7 @@ impl Writer<'_, '_> {
     fn store(&mut self, place: Place, plain: Plain) -> Result<(), Bailout> {
         let slot = self.slot(place);
         if plain == Plain::NONE {
-            self.e.store_none(slot);
+            self.e.store_none_whole(slot);
             return Ok(());
         }
         let (tag, payload) = self.plain_value(plain)?;

@@ -89,7 +89,7 @@ impl Writer<'_, '_> {
     /// Address of the result slot, which holds None.
     pub(super) fn fresh_result(&mut self, frame: FrameId) -> Result<Value, Bailout> {
         let slot = self.result_slot(frame)?;
-        self.e.store_none(slot);
+        self.e.store_none_whole(slot);
         Ok(self.e.slot_address(slot))
     }
 

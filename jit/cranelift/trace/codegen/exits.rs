@@ -89,7 +89,7 @@ impl Writer<'_, '_> {
         }
         let result = self.result_slot(frame)?;
         if leave == Leave::FailedRaw {
-            self.e.store_none(result);
+            self.e.store_none_whole(result);
         }
         let result = self.e.slot_address(result);
         let params = [types::I64, types::I32, types::I64];
