@@ -153,15 +153,13 @@ impl<'a> Planner<'a> {
             let weighs = matches!(op, Op::MatMul) && self.attends(args[0]);
             return self.scores_of(at).is_some() || (weighs && only_order());
         };
-        let shape = self.shape(output) == scores;
         let before =
             |user: &Op| kind(user) == Kind::Elementwise || matches!(user, Op::Softmax { .. });
         match op {
             Op::Transpose(_) => self.users(output).all(|(user, _)| matches!(user, Op::MatMul)),
-            Op::MatMul => shape && self.users(output).all(|(user, _)| before(user)),
             _ => {
-                kind(op) == Kind::Elementwise
-                    && shape
+                (matches!(op, Op::MatMul) || kind(op) == Kind::Elementwise)
+                    && self.shape(output) == scores
                     && self.users(output).all(|(user, _)| before(user))
             }
         }

@@ -12,13 +12,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use reflex_tir::{Buffer, Expr, ExprKind, Scope, Stmt, Var};
+use reflex_tir::{Buffer, Expr, Scope, Stmt, Var};
 
 use super::affine::same;
 use super::contraction::Contraction;
 use super::fuse::{cost, epilogue_of, is_place};
 use super::nest::{Nest, Parallel, UNKNOWN_EXTENT};
-use super::stage::{Axis, Item, Stage, loads_of, touched_outside};
+use super::stage::{Axis, Item, Stage, loads_of, replace_loads, touched_outside};
 use super::{Decision, emit};
 
 /// Rows of a block where their number is not known or has no fitting divisor.
@@ -188,29 +188,18 @@ impl Chain {
             n if n + 1 == self.depth => Some(first.clone() + row),
             n => Some(Expr::from(shared[n].var)),
         };
-        let to_row = |indices: &[Expr]| -> Vec<Expr> {
-            let rest = indices[self.depth..].iter().map(|i| i.substitute(&place));
-            [Expr::from(row)].into_iter().chain(rest).collect()
-        };
-        fn moved(
-            e: &Expr,
-            scratch: &HashMap<Buffer, Buffer>,
-            to_row: &dyn Fn(&[Expr]) -> Vec<Expr>,
-            place: &dyn Fn(Var) -> Option<Expr>,
-        ) -> Expr {
-            match e.kind() {
-                ExprKind::Load { buffer, indices, dtype } if scratch.contains_key(buffer) => {
-                    Expr::load(scratch[buffer], to_row(indices), *dtype)
-                }
-                ExprKind::Var { var, .. } => place(*var).unwrap_or_else(|| e.clone()),
-                _ => e.map_children(&mut |c| moved(c, scratch, to_row, place)),
-            }
-        }
-        let value = moved(&stage.value, scratch, &to_row, &place);
+        // Places in scratch: the row, and what follows the shared axes.
+        let to_row = |indices: &[Expr]| [&[Expr::from(row)], &indices[self.depth..]].concat();
+        let value = scratch.iter().fold(stage.value.clone(), |value, (old, new)| {
+            let dtype = nest.func.buffers[*new].dtype;
+            replace_loads(&value, *old, &mut |at| Expr::load(*new, to_row(at), dtype))
+        });
         let (buffer, indices) = match scratch.get(&stage.buffer) {
             Some(new) => (*new, to_row(&stage.indices)),
-            None => (stage.buffer, stage.indices.iter().map(|i| i.substitute(&place)).collect()),
+            None => (stage.buffer, stage.indices.clone()),
         };
+        let value = value.substitute(&place);
+        let indices = indices.iter().map(|i| i.substitute(&place)).collect();
         let row = Axis { var: row, extent: count.clone() };
         let spatial = [row].into_iter().chain(stage.spatial[self.depth..].iter().cloned());
         Stage { spatial: spatial.collect(), value, buffer, indices, ..stage.clone() }

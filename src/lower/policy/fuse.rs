@@ -143,12 +143,11 @@ pub fn store_where_moved(nest: &mut Nest<'_>, items: &mut Vec<Item>) {
         let (Some(reader), None) = (readers.next(), readers.next()) else { continue };
         let Item::Stage(mover) = &items[reader] else { continue };
         let Some(stored) = moved(&nest.func, product, mover) else { continue };
-        let touched = touched_outside(items, at..at + 1, &HashSet::new());
         let writers = items.iter().filter(|i| i.writes(product.buffer)).count();
         let others = items.iter().enumerate().any(|(n, item)| {
             n != reader && (item.reads(mover.buffer) || item.writes(mover.buffer))
         });
-        if others || writers != 1 || !touched.contains(&product.buffer) {
+        if others || writers != 1 {
             continue;
         }
         nest.steps.push(format!("{}: stored where {} would move it", product.name, mover.name));
