@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use ort::environment::Environment;
 use ort::session::SessionInputValue;
 use ort::value::DynValue;
-use reflex::npz::{Array, Feed};
-use reflex::{DType, Engine, Mode, Prepared};
+use reflex::npz::{Array, Case, Feed};
+use reflex::{DType, Engine, Mode, Precision, Prepared};
 use rten::{NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -170,11 +170,35 @@ pub struct Reflex {
 }
 
 impl Reflex {
-    pub fn open(model: &Path, feeds: &[Feed], threads: usize, mode: Mode) -> Result<Reflex> {
-        let program = Engine::builder().threads(threads).build()?.load(model)?;
+    pub fn open(
+        model: &Path,
+        feeds: &[Feed],
+        threads: usize,
+        (mode, precision): (Mode, Precision),
+    ) -> Result<Reflex> {
+        let engine = Engine::builder().threads(threads).precision(precision).build()?;
+        let program = engine.load(model)?;
         let prepare = |f| program.prepare("main", f);
         let feeds = feeds.iter().map(prepare).collect::<reflex::Result<_>>()?;
         Ok(Reflex { session: program.session(mode)?, feeds })
+    }
+
+    /// The root mean square of what float32 outputs differ by from those of `cases`, whose inputs
+    /// the feeds are, as a part of that of the values; `None` where all are zero or of other types.
+    pub fn error(&mut self, cases: &[Case]) -> Result<Option<f64>> {
+        let (mut error, mut size) = (0.0, 0.0);
+        for (feed, case) in self.feeds.iter().zip(cases) {
+            for (name, got) in self.session.call(feed)?.arrays()? {
+                let want = case.outputs.get(&name).ok_or("an output without a reference")?;
+                if want.dtype == DType::F32 {
+                    let pairs = got.to_f64().into_iter().zip(want.to_f64());
+                    let squares = pairs.map(|(g, w)| ((g - w) * (g - w), w * w));
+                    let sums = squares.fold((0.0, 0.0), |(e, s), (de, ds)| (e + de, s + ds));
+                    (error, size) = (error + sums.0, size + sums.1);
+                }
+            }
+        }
+        Ok((size > 0.0).then(|| (error / size).sqrt()))
     }
 }
 
@@ -194,26 +218,42 @@ pub struct OpenVino {
     child: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
+    pub about: About,
+}
+
+/// What OpenVINO says about a compiled model.
+#[derive(Clone, serde::Deserialize)]
+pub struct About {
+    /// What it multiplies in.
+    pub precision: String,
+    /// As [`Reflex::error`].
+    pub error: Option<f64>,
 }
 
 impl OpenVino {
-    /// `python` has the openvino package.
-    pub fn open(python: &Path, model: &Path, cases: &Path, threads: usize) -> Result<OpenVino> {
+    /// `python` has the openvino package; `precision` is `f32` or `default`.
+    pub fn open(
+        python: &Path,
+        (model, cases): (&Path, &Path),
+        threads: usize,
+        precision: &str,
+    ) -> Result<OpenVino> {
         let mut child = Command::new(python)
             .arg("benches/peers/openvino_rounds.py")
             .args([model, cases])
-            .args([&threads.to_string(), "f32"])
+            .args([&threads.to_string(), precision])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
         let to = child.stdin.take().ok_or("no pipe")?;
         let from = BufReader::new(child.stdout.take().ok_or("no pipe")?);
-        let mut peer = OpenVino { child, to, from };
-        match peer.line()?.as_str() {
-            "ready" => Ok(peer),
-            other => Err(format!("OpenVINO did not load the model: {other:?}").into()),
-        }
+        let about = About { precision: String::new(), error: None };
+        let mut peer = OpenVino { child, to, from, about };
+        let line = peer.line()?;
+        peer.about = serde_json::from_str(&line)
+            .map_err(|_| format!("OpenVINO did not load the model: {line:?}"))?;
+        Ok(peer)
     }
 
     fn line(&mut self) -> Result<String> {

@@ -1,20 +1,23 @@
-//! Reflex beside other engines: latency, peak memory, time to start, as Markdown tables.
+//! Reflex beside other engines: latency, peak memory, time to start, as Markdown tables; with
+//! `--precision bf16`, latency and errors in bfloat16 ([`bf16`]).
 //!
 //! Latency: the engines take turns in rounds of calls, so that the machine's drift hits all alike
 //! while each has its own data in the caches. A pause before each round lets the others' threads
 //! go to sleep (ONNX Runtime's spin for a while after a call). The first round settles tiers and
 //! caches and is not counted.
 
+mod bf16;
 mod engines;
+mod lanes;
 mod start;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use engines::{OpenVino, Ort, Peer, Reflex, Result, Rten};
-use reflex::Mode;
+use engines::{OpenVino, Ort, Reflex, Result, Rten};
+use lanes::{Lane, ROUNDS, boxed};
 use reflex::npz::{self, Feed};
-use reflex::stats::{Comparison, Tail};
+use reflex::stats::Comparison;
+use reflex::{Mode, Precision};
 
 struct Options {
     data: PathBuf,
@@ -23,6 +26,7 @@ struct Options {
     models: Vec<String>,
     min_time: f64,
     mode: Mode,
+    precision: Precision,
     /// Python with OpenVINO; without it, OpenVINO is left out.
     openvino: Option<PathBuf>,
     rten: bool,
@@ -32,10 +36,6 @@ struct Options {
     memory: Option<[String; 3]>,
 }
 
-const ROUND: Duration = Duration::from_millis(60);
-const PAUSE: Duration = Duration::from_millis(15);
-const ROUNDS: usize = 7;
-
 fn main() -> Result<()> {
     let options = parse()?;
     if let Some([engine, model, cases]) = &options.memory {
@@ -43,6 +43,9 @@ fn main() -> Result<()> {
         return start::memory_child(engine, Path::new(model), &feeds, threads, options.mode);
     }
     let cases = cases(&options)?;
+    if options.precision == Precision::Bf16 {
+        return bf16::table(&cases, &options);
+    }
     println!(
         "p50 in microseconds of a call, of the mean call of a pass over its shapes where a case \
          has several; Reflex in mode {}. Ratio: Reflex over ONNX Runtime, with a 95% \
@@ -107,6 +110,7 @@ fn parse() -> Result<Options> {
         models: vec![],
         min_time: 2.0,
         mode: Mode::default(),
+        precision: Precision::default(),
         openvino: None,
         rten: false,
         processes: true,
@@ -125,6 +129,7 @@ fn parse() -> Result<Options> {
             "--models" => options.models = value()?.split(',').map(String::from).collect(),
             "--min-time" => options.min_time = value()?.parse()?,
             "--mode" => options.mode = value()?.parse()?,
+            "--precision" => options.precision = value()?.parse()?,
             "--openvino" => options.openvino = Some(value()?.into()),
             "--rten" => options.rten = true,
             "--latency-only" => options.processes = false,
@@ -157,53 +162,6 @@ fn feeds(cases: &Path) -> Result<Vec<Feed>> {
     Ok(npz::read_cases(cases)?.into_iter().map(|c| c.inputs).collect())
 }
 
-/// An engine that measures a case, or why it does not.
-struct Lane {
-    peer: Result<Box<dyn Peer>>,
-    /// Feeds of the case.
-    feeds: usize,
-    /// Mean microseconds of a call in each pass over the feeds.
-    sample: Vec<f64>,
-    medians: Vec<f64>,
-}
-
-impl Lane {
-    fn new(peer: Result<Box<dyn Peer>>, feeds: usize) -> Lane {
-        Lane { peer, feeds, sample: vec![], medians: vec![] }
-    }
-
-    /// A round; an engine that fails is out.
-    fn round(&mut self, counted: bool) {
-        let Ok(peer) = &mut self.peer else { return };
-        std::thread::sleep(PAUSE);
-        match peer.round(ROUND) {
-            Ok(calls) if counted => {
-                // Calls of several shapes have several medians; a pass over all of them has one.
-                let passes = calls.chunks_exact(self.feeds);
-                let sample: Vec<f64> =
-                    passes.map(|pass| pass.iter().sum::<f64>() / pass.len() as f64).collect();
-                self.medians.extend(Tail::of(&sample).map(|t| t.p50_us));
-                self.sample.extend(sample);
-            }
-            Ok(_) => {}
-            Err(error) => self.peer = Err(error),
-        }
-    }
-
-    fn tail(&self) -> Option<Tail> {
-        self.peer.as_ref().ok()?;
-        Tail::of(&self.sample)
-    }
-
-    fn cell(&self) -> String {
-        self.tail().map_or("-".to_string(), |t| format!("{:.1}", t.p50_us))
-    }
-}
-
-fn boxed<T: Peer + 'static>(peer: Result<T>) -> Result<Box<dyn Peer>> {
-    peer.map(|p| Box::new(p) as Box<dyn Peer>)
-}
-
 /// A row's cells, and Reflex over ONNX Runtime and over the fastest other.
 fn row(
     model: &Path,
@@ -213,32 +171,23 @@ fn row(
 ) -> Result<(String, f64, f64)> {
     let feeds = feeds(cases)?;
     let openvino = match &options.openvino {
-        Some(python) => boxed(OpenVino::open(python, model, cases, threads)),
+        Some(python) => boxed(OpenVino::open(python, (model, cases), threads, "f32")),
         None => Err("left out".into()),
     };
     let rten = match options.rten {
         true => boxed(Rten::open(model, &feeds, threads)),
         false => Err("left out".into()),
     };
+    let ours = Reflex::open(model, &feeds, threads, (options.mode, options.precision));
     let mut lanes = [
         Lane::new(boxed(Ort::open(model, &feeds, threads)), feeds.len()),
         Lane::new(openvino, feeds.len()),
         Lane::new(rten, feeds.len()),
-        Lane::new(boxed(Reflex::open(model, &feeds, threads, options.mode)), feeds.len()),
+        Lane::new(boxed(ours), feeds.len()),
     ];
-    let start = Instant::now();
-    for round in 0.. {
-        lanes.iter_mut().for_each(|lane| lane.round(round > 0));
-        let enough = lanes.iter().all(|l| l.peer.is_err() || l.sample.len() * feeds.len() >= 30);
-        if enough && round >= ROUNDS && start.elapsed().as_secs_f64() > options.min_time {
-            break;
-        }
-    }
+    lanes::take_turns(&mut lanes, options.min_time);
     let [ort, openvino, rten, ours] = lanes;
-    if let Err(error) = ours.peer {
-        return Err(error);
-    }
-    let tail = ours.tail().ok_or("no sample")?;
+    let tail = ours.measured()?;
     let others = [&ort, &openvino, &rten].into_iter().filter_map(Lane::tail);
     let fastest = others.map(|t| t.p50_us).fold(f64::INFINITY, f64::min);
     let best = tail.p50_us / fastest;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use reflex::Mode;
 use reflex::npz::Feed;
+use reflex::{Mode, Precision};
 
 use crate::engines::{Native, Ort, Reflex, Result};
 
@@ -37,7 +37,7 @@ pub fn memory_child(
 ) -> Result<()> {
     let mut run: Box<dyn Native> = match engine {
         "ort" => Box::new(Ort::open(model, feeds, threads)?),
-        _ => Box::new(Reflex::open(model, feeds, threads, mode)?),
+        _ => Box::new(Reflex::open(model, feeds, threads, (mode, Precision::F32))?),
     };
     for k in 0..5 * feeds.len() {
         run.run(k % feeds.len())?;

@@ -1,0 +1,80 @@
+//! Engines in turns: rounds of calls of each, one after the other.
+
+use std::time::{Duration, Instant};
+
+use reflex::stats::Tail;
+
+use crate::engines::{Peer, Result};
+
+const ROUND: Duration = Duration::from_millis(60);
+const PAUSE: Duration = Duration::from_millis(15);
+/// Counted rounds, at least.
+pub const ROUNDS: usize = 7;
+
+/// An engine that measures a case, or why it does not.
+pub struct Lane {
+    pub peer: Result<Box<dyn Peer>>,
+    /// Feeds of the case.
+    feeds: usize,
+    /// Mean microseconds of a call in each pass over the feeds.
+    sample: Vec<f64>,
+    /// One median a round.
+    pub medians: Vec<f64>,
+}
+
+impl Lane {
+    pub fn new(peer: Result<Box<dyn Peer>>, feeds: usize) -> Lane {
+        Lane { peer, feeds, sample: vec![], medians: vec![] }
+    }
+
+    /// A round; an engine that fails is out.
+    fn round(&mut self, counted: bool) {
+        let Ok(peer) = &mut self.peer else { return };
+        std::thread::sleep(PAUSE);
+        match peer.round(ROUND) {
+            Ok(calls) if counted => {
+                // Calls of several shapes have several medians; a pass over all of them has one.
+                let passes = calls.chunks_exact(self.feeds);
+                let sample: Vec<f64> =
+                    passes.map(|pass| pass.iter().sum::<f64>() / pass.len() as f64).collect();
+                self.medians.extend(Tail::of(&sample).map(|t| t.p50_us));
+                self.sample.extend(sample);
+            }
+            Ok(_) => {}
+            Err(error) => self.peer = Err(error),
+        }
+    }
+
+    /// Of all counted rounds, or why there are none.
+    pub fn measured(&self) -> Result<Tail> {
+        match &self.peer {
+            Ok(_) => Ok(Tail::of(&self.sample).ok_or("no sample")?),
+            Err(error) => Err(error.to_string().into()),
+        }
+    }
+
+    pub fn tail(&self) -> Option<Tail> {
+        self.measured().ok()
+    }
+
+    pub fn cell(&self) -> String {
+        self.tail().map_or("-".to_string(), |t| format!("{:.1}", t.p50_us))
+    }
+}
+
+/// An engine as a lane takes it.
+pub fn boxed<T: Peer + 'static>(peer: Result<T>) -> Result<Box<dyn Peer>> {
+    peer.map(|p| Box::new(p) as Box<dyn Peer>)
+}
+
+/// Rounds of all, for at least `min_time` seconds and until each that works has 30 calls.
+pub fn take_turns(lanes: &mut [Lane], min_time: f64) {
+    let start = Instant::now();
+    for round in 0.. {
+        lanes.iter_mut().for_each(|lane| lane.round(round > 0));
+        let enough = lanes.iter().all(|l| l.peer.is_err() || l.sample.len() * l.feeds >= 30);
+        if enough && round >= ROUNDS && start.elapsed().as_secs_f64() > min_time {
+            return;
+        }
+    }
+}
