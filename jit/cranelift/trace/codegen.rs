@@ -8,6 +8,7 @@ mod arena;
 mod calls;
 mod exits;
 mod held;
+mod instructions;
 mod values;
 
 use std::collections::HashMap;
@@ -15,22 +16,20 @@ use std::mem::offset_of;
 use std::sync::Arc;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{Block, InstBuilder, StackSlot, Value, types};
+use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, StackSlot, Value, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use reflex_vm::abi::{RESUME, SESSION_CELLS, SessionAbi, callback};
-use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::FuncCode;
 use reflex_vm::program::Program;
 use reflex_vm::tier::Bailout;
 
-use super::ir::{Arg, BuiltinResult, End, ExitId, FrameId, Ins, Place, Plain, Trace, Var};
+use super::ir::{Arg, End, ExitId, FrameId, Place, Plain, Trace, Var};
 use super::materialise::Recipes;
 use crate::assemble::{Unit, UnitFunc};
 use crate::bridge::Exits;
-use crate::emit::{Bits, Emit, Slot, trusted};
+use crate::emit::{Emit, Slot, trusted};
 use crate::force::ForcedExits;
 use crate::glue::native_signature;
-use crate::raw::RawTensor;
 use held::HeldBits;
 
 /// What the generated code counts in and is disturbed by; it holds their addresses.
@@ -128,23 +127,13 @@ impl Writer<'_, '_> {
     fn whole(&mut self) -> Result<(), Bailout> {
         let shifts = matches!(self.trace.end, End::Shift { .. });
         if !shifts {
-            self.check_room();
+            self.check_room(false)?;
         }
         self.take_arena();
         for ins in &self.trace.before {
             self.ins(ins)?;
         }
-        self.head = self.e.b.create_block();
-        if shifts {
-            let regs = self.e.b.append_block_param(self.head, types::I64);
-            self.e.b.ins().jump(self.head, &[self.e.regs.into()]);
-            self.e.b.switch_to_block(self.head);
-            self.e.regs = regs;
-            self.check_room();
-        } else {
-            self.e.b.ins().jump(self.head, &[]);
-            self.e.b.switch_to_block(self.head);
-        }
+        self.begin_round(shifts)?;
         // What was loaded before is not what the next iteration finds.
         self.addresses.clear();
         self.polled = None;
@@ -160,12 +149,10 @@ impl Writer<'_, '_> {
             }
         }
         match trace.end {
-            End::Loop => {
-                self.e.b.ins().jump(self.head, &[]);
-            }
+            End::Loop => self.next_round(None)?,
             End::Shift { frame } => {
                 let regs = self.e.slot_address(Slot::offset(trace.frame(frame).base));
-                self.e.b.ins().jump(self.head, &[regs.into()]);
+                self.next_round(Some(regs))?;
             }
             End::Return { pc, .. } => {
                 self.put_arena();
@@ -196,12 +183,52 @@ impl Writer<'_, '_> {
         self.write_exits()
     }
 
-    /// Leaves before anything has run when the frames of inlined calls would not fit.
-    fn check_room(&mut self) {
+    /// Begins the block that a loop goes back to; `shifts` when each round has another first frame.
+    fn begin_round(&mut self, shifts: bool) -> Result<(), Bailout> {
+        let trace = self.trace;
+        self.head = self.e.b.create_block();
+        let mut first = Vec::new();
+        if shifts {
+            first.push(self.e.regs.into());
+        }
+        for carried in &trace.carried {
+            let value = carried.first.map(|first| self.var(first)).transpose()?;
+            first.extend(value.map(BlockArg::from));
+        }
+        self.e.b.ins().jump(self.head, &first);
+        let regs = shifts.then(|| self.e.b.append_block_param(self.head, types::I64));
+        for carried in &trace.carried {
+            if let Plain::Var { var, .. } = carried.inside {
+                let value = self.e.b.append_block_param(self.head, types::I64);
+                self.vars[var.0 as usize] = Some(value);
+            }
+        }
+        self.e.b.switch_to_block(self.head);
+        if let Some(regs) = regs {
+            self.e.regs = regs;
+            self.check_room(true)?;
+        }
+        Ok(())
+    }
+
+    /// Goes back to it, with another first frame's registers.
+    fn next_round(&mut self, regs: Option<Value>) -> Result<(), Bailout> {
+        let trace = self.trace;
+        let mut again: Vec<BlockArg> = regs.into_iter().map(BlockArg::from).collect();
+        for carried in trace.carried.iter().filter(|carried| carried.first.is_some()) {
+            again.push(self.plain_value(carried.again)?.1.into());
+        }
+        self.e.b.ins().jump(self.head, &again);
+        Ok(())
+    }
+
+    /// Leaves before anything of a round has run when the frames of inlined calls would not fit;
+    /// `shifts` as above.
+    fn check_room(&mut self, shifts: bool) -> Result<(), Bailout> {
         let trace = self.trace;
         let inlined = trace.frames.iter().filter(|frame| frame.base > 0);
         let Some(slots) = inlined.map(|frame| frame.base + frame.slots as i32).max() else {
-            return;
+            return Ok(());
         };
         let frames = (0..trace.frames.len() as u32).map(FrameId);
         let deepest = frames.map(|frame| trace.callers(frame).len()).max().unwrap_or(1);
@@ -221,10 +248,16 @@ impl Writer<'_, '_> {
         let next = self.e.b.create_block();
         self.e.b.ins().jump(next, &[]);
         self.e.b.switch_to_block(full);
+        if shifts {
+            for carried in &trace.carried {
+                self.store(carried.place, carried.inside)?;
+            }
+        }
         self.put_arena();
         self.e.set_pc(trace.start_pc);
         self.e.return_status(RESUME);
         self.e.b.switch_to_block(next);
+        Ok(())
     }
 
     // --- places ---
@@ -254,175 +287,10 @@ impl Writer<'_, '_> {
         })
     }
 
-    fn store(&mut self, place: Place, plain: Plain) -> Result<(), Bailout> {
-        let slot = self.slot(place);
-        if plain == Plain::NONE {
-            self.e.store_none_whole(slot);
-            return Ok(());
-        }
-        let (tag, payload) = self.plain_value(plain)?;
-        self.e.store_plain(slot, tag, payload);
-        Ok(())
-    }
-
-    fn ins(&mut self, ins: &Ins) -> Result<(), Bailout> {
-        match ins {
-            Ins::Tag { place, tag, exit } => {
-                let slot = self.slot(*place);
-                let fits = self.e.has_tag(slot, *tag);
-                self.guard(fits, *exit);
-            }
-            Ins::Is { place, fact, exit } => {
-                let slot = self.slot(*place);
-                let tensor = self.e.payload(slot);
-                let block = self.exit(*exit, Leave::Guard);
-                self.force(block);
-                self.e.require_fact(tensor, *fact, block);
-            }
-            Ins::Alike { place, dim, other, at, exit } => {
-                let (slot, other) = (self.slot(*place), self.slot(*other));
-                let (tensor, other) = (self.e.payload(slot), self.e.payload(other));
-                let (have, want) =
-                    (self.e.tensor_extent(tensor, *dim), self.e.tensor_extent(other, *at));
-                let same = self.e.b.ins().icmp(IntCC::Equal, have, want);
-                self.guard(same, *exit);
-            }
-            Ins::Payload { var, place } => {
-                let slot = self.slot(*place);
-                self.vars[var.0 as usize] = Some(self.e.payload(slot));
-            }
-            Ins::Let { var, value } => {
-                self.vars[var.0 as usize] = Some(self.plain_value(*value)?.1);
-            }
-            Ins::Extent { var, place, dim } => {
-                let slot = self.slot(*place);
-                let tensor = self.e.payload(slot);
-                self.vars[var.0 as usize] = Some(self.e.tensor_extent(tensor, *dim));
-            }
-            Ins::Same { left, right, exit } => {
-                let (left, right) = (self.plain_value(*left)?.1, self.plain_value(*right)?.1);
-                let equal = self.e.b.ins().icmp(IntCC::Equal, left, right);
-                self.guard(equal, *exit);
-            }
-            Ins::Flag { var, place } => {
-                let slot = self.slot(*place);
-                let tensor = RawTensor::Object(self.e.payload(slot));
-                let data = self.e.raw_data(&tensor);
-                let byte = self.e.b.ins().uload8(types::I64, trusted(), data, 0);
-                let truth = self.e.b.ins().icmp_imm_s(IntCC::NotEqual, byte, 0);
-                self.vars[var.0 as usize] = Some(self.e.b.ins().uextend(types::I64, truth));
-            }
-            Ins::Truth { var, expected, exit } => {
-                let var = self.var(*var)?;
-                let how = if *expected { IntCC::NotEqual } else { IntCC::Equal };
-                let as_before = self.e.b.ins().icmp_imm_s(how, var, 0);
-                self.guard(as_before, *exit);
-            }
-            Ins::Closure { place, func, captured, exit } => {
-                self.closure(*place, *func, *captured, *exit);
-            }
-            Ins::Captured { dst, closure, index } => self.captured(*dst, *closure, *index)?,
-            Ins::Charge { units, exit } => self.charge(*units, *exit),
-            Ins::Below { frame, exit } => self.below(*frame, *exit)?,
-            Ins::Native { func, exit } => {
-                let (code, nothing) = (self.code_at(*func), self.e.exit_address());
-                let there = self.e.b.ins().icmp(IntCC::NotEqual, code, nothing);
-                self.guard(there, *exit);
-            }
-            Ins::Copy { dst, src } => self.copy(*dst, *src)?,
-            Ins::Move { dst, src } => {
-                let (dst, src) = (self.slot(*dst), self.slot(*src));
-                let value = self.e.load_any(src);
-                self.e.store_any(dst, value);
-            }
-            Ins::Moves(moves) => {
-                let values: Vec<_> = moves.iter().map(|&move_| self.moved(move_)).collect();
-                for (slot, value) in values {
-                    self.e.store_any(slot, value);
-                }
-            }
-            Ins::Store { dst, value } => self.store(*dst, *value)?,
-            Ins::Release { place, tag } => {
-                let slot = self.slot(*place);
-                match tag {
-                    Some(_) => self.e.release_object(slot),
-                    None => self.e.release(slot),
-                }
-            }
-            Ins::Packed { frame, callee, args, exit } => {
-                self.packed(*frame, *callee, args, *exit)?;
-            }
-            Ins::Raw { callee, args, exit, .. } => self.raw(*callee, args, *exit)?,
-            Ins::Invoke { frame, callee, args, exit } => {
-                self.invoke(*frame, *callee, args, *exit)?;
-            }
-            Ins::Builtin { frame, builtin, inline, args, result, exit } => {
-                let produced = if *inline { self.inline(*builtin, args, *exit)? } else { None };
-                match produced {
-                    Some(produced) => self.keep(*frame, produced, *result)?,
-                    None => self.builtin(*frame, *builtin, args, *result, *exit)?,
-                }
-            }
-            Ins::View { frame, src, shape, exit, .. } => {
-                let args = [*src, Arg::Const(*shape)];
-                self.builtin(*frame, Builtin::Reshape, &args, BuiltinResult::Slot, *exit)?;
-            }
-            Ins::Allocate { frame, builtin, kept, args, dst, exit } => {
-                self.allocate((*frame, *builtin), kept, args, *dst, *exit)?;
-            }
-            Ins::Give { place, give } => {
-                let slot = self.slot(*place);
-                self.e.give(slot, *give);
-            }
-            Ins::Current { frame, was } => self.make_current(*frame, *was)?,
-            Ins::Enter { .. } | Ins::Leave { .. } => {
-                return Err(internal("frames are entered and left one by one"));
-            }
-            Ins::Take { frame, dst } => {
-                let (from, to) = (self.result_slot(*frame)?, self.slot(*dst));
-                let value = self.e.load_any(from);
-                self.e.store_any(to, value);
-            }
-            Ins::Drop { frame } => {
-                let slot = self.result_slot(*frame)?;
-                self.e.release(slot);
-            }
-            Ins::Hold { held, src, tag, how } => self.hold(*held, (*src, *tag), *how),
-            Ins::HoldAgain { held, of } => self.hold_again(*held, *of)?,
-            Ins::Unhold { dst, held } => {
-                let held = self.held(*held)?;
-                let slot = self.slot(*dst);
-                self.e.store_any(slot, held.value);
-            }
-            Ins::DropHeld { held } => self.drop_held(*held)?,
-        }
-        Ok(())
-    }
-
     /// The code in the cell of a site; the entries of functions come first.
     fn code_at(&mut self, site: u32) -> Value {
         let cells = self.e.load(types::I64, self.e.session, SESSION_CELLS);
         let cell = self.e.b.ins().iadd_imm_s(cells, i64::from(site) * size_of::<usize>() as i64);
         self.e.b.ins().atomic_load(types::I64, trusted(), cell)
-    }
-
-    fn charge(&mut self, units: u32, exit: ExitId) {
-        let fuel_at = reflex_vm::abi::SESSION_FUEL;
-        let units = i64::from(units);
-        let fuel = self.e.load(types::I64, self.e.session, fuel_at);
-        let some = self.e.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, fuel, units);
-        self.guard(some, exit);
-        let wanted = self.e.interrupted();
-        let quiet = self.e.b.ins().icmp_imm_s(IntCC::Equal, wanted, 0);
-        let block = self.exit(exit, Leave::Guard);
-        self.e.require(quiet, block);
-        let fuel = self.e.b.ins().iadd_imm_s(fuel, -units);
-        self.e.b.ins().store(trusted(), fuel, self.e.session, fuel_at as i32);
-    }
-
-    /// The value of a move, and where it goes.
-    fn moved(&mut self, (dst, src): (Place, Place)) -> (Slot, Bits) {
-        let (dst, src) = (self.slot(dst), self.slot(src));
-        (dst, self.e.load_any(src))
     }
 }

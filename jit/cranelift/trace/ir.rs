@@ -242,6 +242,18 @@ impl Exit {
     }
 }
 
+/// A register that each round of a loop begins with and that is not in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Carried {
+    pub(crate) place: Place,
+    /// What it holds at the beginning of a round.
+    pub(crate) inside: Plain,
+    /// Where that is a variable: what it is in the first round.
+    pub(crate) first: Option<Var>,
+    /// What it holds at the end of a round.
+    pub(crate) again: Plain,
+}
+
 /// A recorded trace.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Trace {
@@ -249,6 +261,8 @@ pub(crate) struct Trace {
     pub(crate) frames: Vec<FrameData>,
     /// Guards of a loop that hold in every iteration or in none: run once, before it.
     pub(crate) before: Vec<Ins>,
+    /// Registers that every round of a loop begins with and that are not in their places.
+    pub(crate) carried: Vec<Carried>,
     pub(crate) code: Vec<Ins>,
     pub(crate) exits: Vec<Exit>,
     pub(crate) end: End,

@@ -12,6 +12,7 @@ mod pair_counts;
 mod share_copies;
 mod sink_frames;
 mod sink_moves;
+mod sink_stores;
 
 use reflex_vm::program::Program;
 
@@ -20,13 +21,14 @@ use super::ir::Trace;
 type Pass = fn(&Program, &mut Trace);
 
 /// The passes, in order.
-const PASSES: [Pass; 10] = [
+const PASSES: [Pass; 11] = [
     share_copies::share_copies,
     drop_checks::drop_checks,
     hoist_checks::hoist_checks,
     escape::escape,
     // Of numbers of shapes, this left checks of its own.
     drop_checks::drop_checks,
+    sink_stores::sink_stores,
     pair_counts::pair_counts,
     sink_moves::sink_moves,
     sink_frames::sink_frames,

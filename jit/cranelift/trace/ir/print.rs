@@ -5,7 +5,7 @@ use std::fmt;
 use reflex_runtime::abi::type_index;
 use reflex_vm::abi::DISCARD;
 
-use super::{Arg, BuiltinResult, End, FrameId, Hold, Ins, Place, Plain, Trace};
+use super::{Arg, BuiltinResult, Carried, End, FrameId, Hold, Ins, Place, Plain, Trace};
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -199,6 +199,13 @@ impl fmt::Display for Trace {
         }
         if !self.before.is_empty() {
             writeln!(f, "  loop begins")?;
+        }
+        for Carried { place, inside, first, again } in &self.carried {
+            write!(f, "  with {place} = {inside}")?;
+            if let Some(first) = first {
+                write!(f, ", at first v{}, then {again}", first.0)?;
+            }
+            writeln!(f)?;
         }
         for ins in &self.code {
             writeln!(f, "  {ins}")?;

@@ -1,0 +1,178 @@
+//! Instructions of a trace, one by one; what takes more than a few lines has a file of its own.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, types};
+use reflex_vm::builtins::Builtin;
+use reflex_vm::tier::Bailout;
+
+use super::{Leave, Writer, internal};
+use crate::emit::{Bits, Slot, trusted};
+use crate::raw::RawTensor;
+use crate::trace::ir::{Arg, BuiltinResult, ExitId, Ins, Place, Plain};
+
+impl Writer<'_, '_> {
+    pub(super) fn store(&mut self, place: Place, plain: Plain) -> Result<(), Bailout> {
+        let slot = self.slot(place);
+        if plain == Plain::NONE {
+            self.e.store_none_whole(slot);
+            return Ok(());
+        }
+        let (tag, payload) = self.plain_value(plain)?;
+        self.e.store_plain(slot, tag, payload);
+        Ok(())
+    }
+
+    pub(super) fn ins(&mut self, ins: &Ins) -> Result<(), Bailout> {
+        match ins {
+            Ins::Tag { place, tag, exit } => {
+                let slot = self.slot(*place);
+                let fits = self.e.has_tag(slot, *tag);
+                self.guard(fits, *exit);
+            }
+            Ins::Is { place, fact, exit } => {
+                let slot = self.slot(*place);
+                let tensor = self.e.payload(slot);
+                let block = self.exit(*exit, Leave::Guard);
+                self.force(block);
+                self.e.require_fact(tensor, *fact, block);
+            }
+            Ins::Alike { place, dim, other, at, exit } => {
+                let (slot, other) = (self.slot(*place), self.slot(*other));
+                let (tensor, other) = (self.e.payload(slot), self.e.payload(other));
+                let (have, want) =
+                    (self.e.tensor_extent(tensor, *dim), self.e.tensor_extent(other, *at));
+                let same = self.e.b.ins().icmp(IntCC::Equal, have, want);
+                self.guard(same, *exit);
+            }
+            Ins::Payload { var, place } => {
+                let slot = self.slot(*place);
+                self.vars[var.0 as usize] = Some(self.e.payload(slot));
+            }
+            Ins::Let { var, value } => {
+                self.vars[var.0 as usize] = Some(self.plain_value(*value)?.1);
+            }
+            Ins::Extent { var, place, dim } => {
+                let slot = self.slot(*place);
+                let tensor = self.e.payload(slot);
+                self.vars[var.0 as usize] = Some(self.e.tensor_extent(tensor, *dim));
+            }
+            Ins::Same { left, right, exit } => {
+                let (left, right) = (self.plain_value(*left)?.1, self.plain_value(*right)?.1);
+                let equal = self.e.b.ins().icmp(IntCC::Equal, left, right);
+                self.guard(equal, *exit);
+            }
+            Ins::Flag { var, place } => {
+                let slot = self.slot(*place);
+                let tensor = RawTensor::Object(self.e.payload(slot));
+                let data = self.e.raw_data(&tensor);
+                let byte = self.e.b.ins().uload8(types::I64, trusted(), data, 0);
+                let truth = self.e.b.ins().icmp_imm_s(IntCC::NotEqual, byte, 0);
+                self.vars[var.0 as usize] = Some(self.e.b.ins().uextend(types::I64, truth));
+            }
+            Ins::Truth { var, expected, exit } => {
+                let var = self.var(*var)?;
+                let how = if *expected { IntCC::NotEqual } else { IntCC::Equal };
+                let as_before = self.e.b.ins().icmp_imm_s(how, var, 0);
+                self.guard(as_before, *exit);
+            }
+            Ins::Closure { place, func, captured, exit } => {
+                self.closure(*place, *func, *captured, *exit);
+            }
+            Ins::Captured { dst, closure, index } => self.captured(*dst, *closure, *index)?,
+            Ins::Charge { units, exit } => self.charge(*units, *exit),
+            Ins::Below { frame, exit } => self.below(*frame, *exit)?,
+            Ins::Native { func, exit } => {
+                let (code, nothing) = (self.code_at(*func), self.e.exit_address());
+                let there = self.e.b.ins().icmp(IntCC::NotEqual, code, nothing);
+                self.guard(there, *exit);
+            }
+            Ins::Copy { dst, src } => self.copy(*dst, *src)?,
+            Ins::Move { dst, src } => {
+                let (dst, src) = (self.slot(*dst), self.slot(*src));
+                let value = self.e.load_any(src);
+                self.e.store_any(dst, value);
+            }
+            Ins::Moves(moves) => {
+                let values: Vec<_> = moves.iter().map(|&move_| self.moved(move_)).collect();
+                for (slot, value) in values {
+                    self.e.store_any(slot, value);
+                }
+            }
+            Ins::Store { dst, value } => self.store(*dst, *value)?,
+            Ins::Release { place, tag } => {
+                let slot = self.slot(*place);
+                match tag {
+                    Some(_) => self.e.release_object(slot),
+                    None => self.e.release(slot),
+                }
+            }
+            Ins::Packed { frame, callee, args, exit } => {
+                self.packed(*frame, *callee, args, *exit)?;
+            }
+            Ins::Raw { callee, args, exit, .. } => self.raw(*callee, args, *exit)?,
+            Ins::Invoke { frame, callee, args, exit } => {
+                self.invoke(*frame, *callee, args, *exit)?;
+            }
+            Ins::Builtin { frame, builtin, inline, args, result, exit } => {
+                let produced = if *inline { self.inline(*builtin, args, *exit)? } else { None };
+                match produced {
+                    Some(produced) => self.keep(*frame, produced, *result)?,
+                    None => self.builtin(*frame, *builtin, args, *result, *exit)?,
+                }
+            }
+            Ins::View { frame, src, shape, exit, .. } => {
+                let args = [*src, Arg::Const(*shape)];
+                self.builtin(*frame, Builtin::Reshape, &args, BuiltinResult::Slot, *exit)?;
+            }
+            Ins::Allocate { frame, builtin, kept, args, dst, exit } => {
+                self.allocate((*frame, *builtin), kept, args, *dst, *exit)?;
+            }
+            Ins::Give { place, give } => {
+                let slot = self.slot(*place);
+                self.e.give(slot, *give);
+            }
+            Ins::Current { frame, was } => self.make_current(*frame, *was)?,
+            Ins::Enter { .. } | Ins::Leave { .. } => {
+                return Err(internal("frames are entered and left one by one"));
+            }
+            Ins::Take { frame, dst } => {
+                let (from, to) = (self.result_slot(*frame)?, self.slot(*dst));
+                let value = self.e.load_any(from);
+                self.e.store_any(to, value);
+            }
+            Ins::Drop { frame } => {
+                let slot = self.result_slot(*frame)?;
+                self.e.release(slot);
+            }
+            Ins::Hold { held, src, tag, how } => self.hold(*held, (*src, *tag), *how),
+            Ins::HoldAgain { held, of } => self.hold_again(*held, *of)?,
+            Ins::Unhold { dst, held } => {
+                let held = self.held(*held)?;
+                let slot = self.slot(*dst);
+                self.e.store_any(slot, held.value);
+            }
+            Ins::DropHeld { held } => self.drop_held(*held)?,
+        }
+        Ok(())
+    }
+
+    fn charge(&mut self, units: u32, exit: ExitId) {
+        let fuel_at = reflex_vm::abi::SESSION_FUEL;
+        let units = i64::from(units);
+        let fuel = self.e.load(types::I64, self.e.session, fuel_at);
+        let some = self.e.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, fuel, units);
+        self.guard(some, exit);
+        let wanted = self.e.interrupted();
+        let quiet = self.e.b.ins().icmp_imm_s(IntCC::Equal, wanted, 0);
+        let block = self.exit(exit, Leave::Guard);
+        self.e.require(quiet, block);
+        let fuel = self.e.b.ins().iadd_imm_s(fuel, -units);
+        self.e.b.ins().store(trusted(), fuel, self.e.session, fuel_at as i32);
+    }
+
+    /// The value of a move, and where it goes.
+    pub(super) fn moved(&mut self, (dst, src): (Place, Place)) -> (Slot, Bits) {
+        let (dst, src) = (self.slot(dst), self.slot(src));
+        (dst, self.e.load_any(src))
+    }
+}
