@@ -77,7 +77,7 @@ pub(crate) enum RawTensor {
     /// A tensor object.
     Object(Value),
     /// Data of a tensor that there is no object of.
-    Data { data: Value, extents: Vec<i64> },
+    Data { data: Value, extents: Vec<Value> },
 }
 
 impl Emit<'_> {
@@ -179,7 +179,7 @@ impl Emit<'_> {
         for &(at, dim) in symbols {
             args.push(match &tensors[at] {
                 RawTensor::Object(tensor) => self.tensor_extent(*tensor, dim as u32),
-                RawTensor::Data { extents, .. } => self.i64(extents[dim]),
+                RawTensor::Data { extents, .. } => extents[dim],
             });
         }
         let mut signature = Signature::new(Assembler::C);

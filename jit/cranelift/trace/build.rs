@@ -9,6 +9,7 @@ mod calls;
 mod contents;
 mod kernels;
 mod returns;
+mod views;
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;

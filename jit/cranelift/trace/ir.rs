@@ -48,6 +48,16 @@ pub(crate) enum Plain {
 impl Plain {
     pub(crate) const NONE: Plain = Plain::Const { tag: type_index::NONE, bits: 0 };
 
+    /// A number that is known.
+    pub(crate) fn int(bits: i64) -> Plain {
+        Plain::Const { tag: type_index::INT, bits }
+    }
+
+    /// The number that a variable holds.
+    pub(crate) fn number(var: Var) -> Plain {
+        Plain::Var { tag: type_index::INT, var }
+    }
+
     pub(crate) fn tag(self) -> i32 {
         match self {
             Plain::Const { tag, .. } | Plain::Var { tag, .. } => tag,
@@ -94,6 +104,13 @@ pub(crate) enum Ins {
     Let { var: Var, value: Plain },
     /// An extent of the tensor in a register, which has that dimension.
     Extent { var: Var, place: Place, dim: u32 },
+    /// Guard: the shape in a register has so many numbers.
+    Dims { place: Place, rank: u32, exit: ExitId },
+    /// A number of the shape in a register, which has that many.
+    Number { var: Var, place: Place, at: u32 },
+    /// Guard: a tensor of extents `have`, none of which is negative, has as many elements as one of
+    /// extents `want`, or more.
+    Fits { have: Vec<Plain>, want: Vec<Plain>, exit: ExitId },
     /// Guard: two numbers are the same.
     Same { left: Plain, right: Plain, exit: ExitId },
     /// The element of a tensor that is known to be a boolean one without dimensions.
@@ -136,9 +153,9 @@ pub(crate) enum Ins {
         result: BuiltinResult,
         exit: ExitId,
     },
-    /// Makes a view of a tensor that is known to allow it: of the shape that is a constant. The
-    /// result is in the frame's result slot.
-    View { frame: FrameId, src: Arg, shape: u32, dtype: DType, exit: ExitId },
+    /// Makes a view of a tensor that is known to allow it: of a shape, whose extents are these.
+    /// The result is in the frame's result slot.
+    View { frame: FrameId, src: Arg, shape: Arg, extents: Vec<Plain>, dtype: DType, exit: ExitId },
     /// Takes the object that an allocation left behind, or runs the builtin. The result is in the
     /// place `dst`, which was empty, or in the frame's result slot.
     Allocate {
@@ -301,6 +318,8 @@ impl Trace {
                 Ins::Tag { .. }
                     | Ins::Is { .. }
                     | Ins::Alike { .. }
+                    | Ins::Dims { .. }
+                    | Ins::Fits { .. }
                     | Ins::Same { .. }
                     | Ins::Truth { .. }
                     | Ins::Closure { .. }

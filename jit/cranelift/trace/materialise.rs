@@ -126,11 +126,11 @@ impl Making<'_> {
                 let storage = storage.ok_or_else(|| internal("a tensor on no storage"))?;
                 Tensor::on_storage(storage, *offset, shape, *dtype)?.into()
             }
-            Object::View { of, shape, dtype } => {
-                let tensor = self.item(*of)?;
+            Object::View { items, dtype } => {
+                let tensor = self.item(items[0])?;
                 let tensor = tensor.downcast_ref::<Tensor>();
                 let tensor = tensor.ok_or_else(|| internal("a view of no tensor"))?;
-                tensor.view(0, shape, *dtype)?.into()
+                tensor.view(0, &self.numbers(&items[1..])?, *dtype)?.into()
             }
             Object::Shape { extents } => Shape::new(&self.numbers(extents)?).into(),
             Object::Heap { entries } => {

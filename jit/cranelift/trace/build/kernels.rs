@@ -1,13 +1,12 @@
-//! Calls of kernels by their raw entries, and views of tensors, behind guards for what the packed entry would check.
+//! Calls of kernels by their raw entries, behind guards for what the packed entry would check.
 
 use reflex_runtime::abi::type_index;
-use reflex_runtime::shape::Shape;
-use reflex_runtime::tensor::{Tensor, byte_size};
+use reflex_runtime::tensor::Tensor;
 use reflex_vm::decode::ArgRange;
-use reflex_vm::kernel::{Extent, RawKernel, TensorParam};
+use reflex_vm::kernel::{Extent, RawKernel};
 use reflex_vm::tier::Step;
 
-use super::{Builder, Content, observed};
+use super::{Builder, observed};
 use crate::raw::{Fact, facts};
 use crate::trace::ir::{Arg, ExitId, Ins, Place};
 
@@ -42,44 +41,8 @@ impl Builder {
         Some(())
     }
 
-    /// Records a view of a constant shape of a tensor that allows it as it is now, behind guards
-    /// that it does; `None` when there is no such view, and then nothing is recorded.
-    pub(super) fn view(&mut self, step: &Step<'_>, range: ArgRange, dst: u32) -> Option<()> {
-        let seen = observed(step, step.func.args(range));
-        let tensor: &Tensor = seen.first()?.as_ref()?.downcast_ref()?;
-        let args = self.args(step, range);
-        let [src, Arg::Const(shape)] = args[..] else { return None };
-        let dtype = tensor.dtype();
-        let extents: Vec<Extent> = tensor.shape().iter().copied().map(Extent::Fixed).collect();
-        let param = TensorParam { dtype, extents };
-        let wanted = step.program.consts()[shape as usize].view();
-        let bytes = byte_size(wanted.downcast_ref::<Shape>()?, dtype).ok()?;
-        if !param.takes(tensor) || bytes > tensor.nbytes() {
-            return None;
-        }
-        let exit = self.exit(step.pc);
-        match src {
-            Arg::Place(place, _) => {
-                self.establish(place, type_index::TENSOR, exit);
-                for fact in facts(&param) {
-                    self.ask(place, fact, exit);
-                }
-            }
-            Arg::Const(_) => {}
-            Arg::Plain(_) | Arg::Vm | Arg::Object(_) => return None,
-        }
-        let src = match src {
-            Arg::Place(place, _) => self.register_arg(place),
-            other => other,
-        };
-        let frame = self.frame();
-        self.code.push(Ins::View { frame, src, shape, dtype, exit });
-        self.take(dst, Content::Known(type_index::TENSOR));
-        Some(())
-    }
-
     /// A guard for a fact, unless it has been asked for.
-    fn ask(&mut self, place: Place, fact: Fact, exit: ExitId) {
+    pub(super) fn ask(&mut self, place: Place, fact: Fact, exit: ExitId) {
         let guarded = self.guarded.entry(place).or_default();
         if !guarded.contains(&fact) {
             guarded.push(fact);

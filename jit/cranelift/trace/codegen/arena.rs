@@ -2,7 +2,7 @@
 //! left. Meanwhile other runs of the session, below host code that the trace calls, have another.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, types};
+use cranelift_codegen::ir::{InstBuilder, Value, types};
 use reflex_runtime::abi::{ANY_PAYLOAD, BOTH_ONE, STORAGE_BYTES, STORAGE_DATA};
 use reflex_vm::abi::{RESUME, SESSION_VM_VALUE};
 use reflex_vm::tier::Bailout;
@@ -70,24 +70,24 @@ impl Writer<'_, '_> {
     pub(super) fn data(&mut self, id: ObjectId) -> Result<RawTensor, Bailout> {
         let trace = self.trace;
         match trace.object(id) {
-            Object::Tensor { on, offset, shape, .. } => {
+            Object::Tensor { on, offset, .. } => {
                 let Object::Storage { at, .. } = trace.object(*on) else {
                     return Err(internal("a tensor on no storage"));
                 };
                 let arena = self.arena.ok_or_else(|| internal("a storage without an arena"))?;
                 let data = self.e.load(types::I64, arena, STORAGE_DATA);
                 let data = self.e.b.ins().iadd_imm_s(data, (at + offset) as i64);
-                Ok(RawTensor::Data { data, extents: shape.clone() })
+                Ok(RawTensor::Data { data, extents: self.extents(id)? })
             }
-            Object::View { of, shape, .. } => {
-                let tensor = match *of {
+            Object::View { items, .. } => {
+                let tensor = match items[0] {
                     Item::Object(object) => self.data(object)?,
                     Item::Held(held) => RawTensor::Object(self.held(held)?.value.payload),
                     Item::Const(index) => RawTensor::Object(self.e.constant_object(index)),
                     Item::Plain(_) => return Err(internal("a view of no object")),
                 };
                 let data = self.e.raw_data(&tensor);
-                Ok(RawTensor::Data { data, extents: shape.clone() })
+                Ok(RawTensor::Data { data, extents: self.extents(id)? })
             }
             Object::Storage { .. }
             | Object::Tuple { .. }
@@ -95,5 +95,11 @@ impl Writer<'_, '_> {
             | Object::Shape { .. }
             | Object::Heap { .. } => Err(internal("an argument that is no tensor")),
         }
+    }
+
+    fn extents(&mut self, id: ObjectId) -> Result<Vec<Value>, Bailout> {
+        let extents = self.trace.object(id).extents();
+        let extents = extents.ok_or_else(|| internal("a tensor without extents"))?;
+        extents.into_iter().map(|extent| Ok(self.plain_value(extent)?.1)).collect()
     }
 }

@@ -2,13 +2,14 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, types};
+use reflex_runtime::abi::{SHAPE_DATA, SHAPE_SIZE};
 use reflex_vm::builtins::Builtin;
 use reflex_vm::tier::Bailout;
 
 use super::{Leave, Writer, internal};
 use crate::emit::{Bits, Slot, trusted};
 use crate::raw::RawTensor;
-use crate::trace::ir::{Arg, BuiltinResult, ExitId, Ins, Place, Plain};
+use crate::trace::ir::{BuiltinResult, ExitId, Ins, Place, Plain};
 
 impl Writer<'_, '_> {
     pub(super) fn store(&mut self, place: Place, plain: Plain) -> Result<(), Bailout> {
@@ -56,6 +57,21 @@ impl Writer<'_, '_> {
                 let tensor = self.e.payload(slot);
                 self.vars[var.0 as usize] = Some(self.e.tensor_extent(tensor, *dim));
             }
+            Ins::Dims { place, rank, exit } => {
+                let slot = self.slot(*place);
+                let shape = self.e.payload(slot);
+                let count = self.e.load(types::I64, shape, SHAPE_SIZE);
+                let same = self.e.b.ins().icmp_imm_s(IntCC::Equal, count, i64::from(*rank));
+                self.guard(same, *exit);
+            }
+            Ins::Number { var, place, at } => {
+                let slot = self.slot(*place);
+                let shape = self.e.payload(slot);
+                let numbers = self.e.load(types::I64, shape, SHAPE_DATA);
+                let number = self.e.load(types::I64, numbers, 8 * *at as usize);
+                self.vars[var.0 as usize] = Some(number);
+            }
+            Ins::Fits { have, want, exit } => self.fits(have, want, *exit)?,
             Ins::Same { left, right, exit } => {
                 let (left, right) = (self.plain_value(*left)?.1, self.plain_value(*right)?.1);
                 let equal = self.e.b.ins().icmp(IntCC::Equal, left, right);
@@ -121,7 +137,7 @@ impl Writer<'_, '_> {
                 }
             }
             Ins::View { frame, src, shape, exit, .. } => {
-                let args = [*src, Arg::Const(*shape)];
+                let args = [*src, *shape];
                 self.builtin(*frame, Builtin::Reshape, &args, BuiltinResult::Slot, *exit)?;
             }
             Ins::Allocate { frame, builtin, kept, args, dst, exit } => {
@@ -153,6 +169,31 @@ impl Writer<'_, '_> {
             }
             Ins::DropHeld { held } => self.drop_held(*held)?,
         }
+        Ok(())
+    }
+
+    /// Leaves unless as many elements as extents `want` say, none of which may be negative, are
+    /// among those of a tensor of extents `have`.
+    fn fits(&mut self, have: &[Plain], want: &[Plain], exit: ExitId) -> Result<(), Bailout> {
+        let block = self.exit(exit, Leave::Guard);
+        self.force(block);
+        let mut there = self.e.i64(1);
+        for &extent in have {
+            let extent = self.plain_value(extent)?.1;
+            there = self.e.b.ins().imul(there, extent);
+        }
+        let mut count = self.e.i64(1);
+        for &extent in want {
+            let extent = self.plain_value(extent)?.1;
+            let counts = self.e.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, extent, 0);
+            self.e.require(counts, block);
+            let over = self.e.b.ins().umulhi(count, extent);
+            let all = self.e.b.ins().icmp_imm_s(IntCC::Equal, over, 0);
+            self.e.require(all, block);
+            count = self.e.b.ins().imul(count, extent);
+        }
+        let inside = self.e.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, count, there);
+        self.e.require(inside, block);
         Ok(())
     }
 

@@ -12,6 +12,8 @@ impl Ins {
             Ins::Tag { exit, .. }
             | Ins::Is { exit, .. }
             | Ins::Alike { exit, .. }
+            | Ins::Dims { exit, .. }
+            | Ins::Fits { exit, .. }
             | Ins::Same { exit, .. }
             | Ins::Raw { exit, .. }
             | Ins::Truth { exit, .. }
@@ -27,6 +29,7 @@ impl Ins {
             Ins::Payload { .. }
             | Ins::Let { .. }
             | Ins::Extent { .. }
+            | Ins::Number { .. }
             | Ins::Flag { .. }
             | Ins::Captured { .. }
             | Ins::Copy { .. }
@@ -67,6 +70,9 @@ impl Ins {
             | Ins::Payload { .. }
             | Ins::Let { .. }
             | Ins::Extent { .. }
+            | Ins::Dims { .. }
+            | Ins::Number { .. }
+            | Ins::Fits { .. }
             | Ins::Same { .. }
             | Ins::Flag { .. }
             | Ins::Truth { .. }
@@ -109,6 +115,9 @@ impl Ins {
             | Ins::Payload { .. }
             | Ins::Let { .. }
             | Ins::Extent { .. }
+            | Ins::Dims { .. }
+            | Ins::Number { .. }
+            | Ins::Fits { .. }
             | Ins::Same { .. }
             | Ins::Flag { .. }
             | Ins::Truth { .. }

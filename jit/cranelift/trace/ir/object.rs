@@ -4,6 +4,7 @@ use std::fmt;
 
 use reflex_runtime::dtype::DType;
 
+use super::print::List;
 use super::{Exit, Plain, Trace};
 
 /// An object that the trace does not make unless it leaves.
@@ -32,8 +33,8 @@ pub(crate) enum Object {
     Storage { at: usize, bytes: usize },
     /// A compact tensor in a storage.
     Tensor { on: ObjectId, offset: usize, shape: Vec<i64>, dtype: DType },
-    /// A compact tensor of another one's data.
-    View { of: Item, shape: Vec<i64>, dtype: DType },
+    /// A compact tensor of another one's data: that tensor, and the extents.
+    View { items: Vec<Item>, dtype: DType },
     /// A tuple.
     Tuple { items: Vec<Item> },
     /// A closure of a function of the program.
@@ -45,15 +46,32 @@ pub(crate) enum Object {
 }
 
 impl Object {
-    /// What a tuple, closure or view refers to, and the numbers of a shape or heap.
+    /// What a tuple, closure or view refers to, and the numbers of a view, shape or heap.
     pub(crate) fn items(&self) -> &[Item] {
         match self {
             Object::Tuple { items }
             | Object::Closure { captured: items, .. }
             | Object::Shape { extents: items }
+            | Object::View { items, .. }
             | Object::Heap { entries: items } => items,
-            Object::View { of, .. } => std::slice::from_ref(of),
             Object::Storage { .. } | Object::Tensor { .. } => &[],
+        }
+    }
+
+    /// The extents of a tensor, or the numbers of a shape.
+    pub(crate) fn extents(&self) -> Option<Vec<Plain>> {
+        let plain = |item: &Item| match item {
+            Item::Plain(plain) => Some(*plain),
+            Item::Held(_) | Item::Const(_) | Item::Object(_) => None,
+        };
+        match self {
+            Object::Tensor { shape, .. } => Some(shape.iter().copied().map(Plain::int).collect()),
+            Object::View { items, .. } => items[1..].iter().map(plain).collect(),
+            Object::Shape { extents } => extents.iter().map(plain).collect(),
+            Object::Storage { .. }
+            | Object::Tuple { .. }
+            | Object::Closure { .. }
+            | Object::Heap { .. } => None,
         }
     }
 }
@@ -124,20 +142,15 @@ impl fmt::Display for Object {
             Object::Tensor { on, offset, shape, dtype } => {
                 return write!(f, "{dtype} tensor {shape:?} at {offset} in {on}");
             }
-            Object::View { of, shape, dtype } => {
-                return write!(f, "{dtype} view {shape:?} of {of}");
+            Object::View { items, dtype } => {
+                let extents = List(&items[1..]);
+                return write!(f, "{dtype} view [{extents}] of {}", items[0]);
             }
             Object::Tuple { .. } => f.write_str("tuple (")?,
             Object::Closure { func, .. } => write!(f, "closure of {func} (")?,
             Object::Shape { .. } => f.write_str("shape (")?,
             Object::Heap { .. } => f.write_str("shape heap (")?,
         }
-        for (at, item) in self.items().iter().enumerate() {
-            if at > 0 {
-                f.write_str(", ")?;
-            }
-            write!(f, "{item}")?;
-        }
-        f.write_str(")")
+        write!(f, "{})", List(self.items()))
     }
 }

@@ -63,9 +63,10 @@ impl fmt::Display for Arg {
     }
 }
 
-struct Args<'a>(&'a [Arg]);
+/// Things with commas between them.
+pub(super) struct List<'a, T>(pub(super) &'a [T]);
 
-impl fmt::Display for Args<'_> {
+impl<T: fmt::Display> fmt::Display for List<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, arg) in self.0.iter().enumerate() {
             if at > 0 {
@@ -91,6 +92,13 @@ impl fmt::Display for Ins {
             Ins::Payload { var, place } => write!(f, "v{} = payload {place}", var.0),
             Ins::Let { var, value } => write!(f, "v{} = {value}", var.0),
             Ins::Extent { var, place, dim } => write!(f, "v{} = extent {dim} of {place}", var.0),
+            Ins::Dims { place, rank, exit } => {
+                write!(f, "guard {place} has {rank} numbers else exit{}", exit.0)
+            }
+            Ins::Number { var, place, at } => write!(f, "v{} = number {at} of {place}", var.0),
+            Ins::Fits { have, want, exit } => {
+                write!(f, "guard [{}] holds [{}] else exit{}", List(have), List(want), exit.0)
+            }
             Ins::Same { left, right, exit } => {
                 write!(f, "guard {left} is {right} else exit{}", exit.0)
             }
@@ -127,13 +135,13 @@ impl fmt::Display for Ins {
                 write!(f, "release {place}:{}", TagName(*tag))
             }
             Ins::Packed { callee, args, exit, .. } => {
-                write!(f, "result = call f[{callee}] ({}) at exit{}", Args(args), exit.0)
+                write!(f, "result = call f[{callee}] ({}) at exit{}", List(args), exit.0)
             }
             Ins::Raw { callee, args, exit, .. } => {
-                write!(f, "call raw f[{callee}] ({}) at exit{}", Args(args), exit.0)
+                write!(f, "call raw f[{callee}] ({}) at exit{}", List(args), exit.0)
             }
             Ins::Invoke { callee, args, exit, .. } => {
-                write!(f, "result = invoke {callee} ({}) at exit{}", Args(args), exit.0)
+                write!(f, "result = invoke {callee} ({}) at exit{}", List(args), exit.0)
             }
             Ins::Builtin { builtin, inline, args, result, exit, .. } => {
                 match result {
@@ -142,10 +150,10 @@ impl fmt::Display for Ins {
                     BuiltinResult::Slot => f.write_str("result = ")?,
                 }
                 let word = if *inline { "inline " } else { "" };
-                write!(f, "{word}{} ({}) at exit{}", builtin.name(), Args(args), exit.0)
+                write!(f, "{word}{} ({}) at exit{}", builtin.name(), List(args), exit.0)
             }
             Ins::View { src, shape, exit, .. } => {
-                write!(f, "result = view {src} as c[{shape}] at exit{}", exit.0)
+                write!(f, "result = view {src} as {shape} at exit{}", exit.0)
             }
             Ins::Allocate { builtin, kept, args, dst, exit, .. } => {
                 let (entry, name) = (kept.entry, builtin.name());
@@ -153,7 +161,7 @@ impl fmt::Display for Ins {
                     Some(dst) => write!(f, "{dst} = ")?,
                     None => f.write_str("result = ")?,
                 }
-                write!(f, "take k{entry} or {name} ({}) at exit{}", Args(args), exit.0)
+                write!(f, "take k{entry} or {name} ({}) at exit{}", List(args), exit.0)
             }
             Ins::Give { place, give } => write!(f, "give {place} to k{}", give.entry),
             Ins::Enter { frame } => write!(f, "enter f{}", frame.0),

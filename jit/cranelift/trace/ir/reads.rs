@@ -20,6 +20,8 @@ impl Ins {
             | Ins::Is { place, .. }
             | Ins::Payload { place, .. }
             | Ins::Extent { place, .. }
+            | Ins::Dims { place, .. }
+            | Ins::Number { place, .. }
             | Ins::Flag { place, .. }
             | Ins::Closure { place, .. }
             | Ins::Release { place, .. }
@@ -28,9 +30,10 @@ impl Ins {
             | Ins::Move { src: place, .. } => vec![place],
             Ins::Alike { place, other, .. } => vec![place, other],
             Ins::Moves(moves) => moves.iter_mut().map(|(_, src)| src).collect(),
-            Ins::Captured { closure: arg, .. }
-            | Ins::Copy { src: arg, .. }
-            | Ins::View { src: arg, .. } => place(arg).into_iter().collect(),
+            Ins::Captured { closure: arg, .. } | Ins::Copy { src: arg, .. } => {
+                place(arg).into_iter().collect()
+            }
+            Ins::View { src, shape, .. } => place(src).into_iter().chain(place(shape)).collect(),
             Ins::Packed { args, .. }
             | Ins::Raw { args, .. }
             | Ins::Builtin { args, .. }
@@ -41,6 +44,7 @@ impl Ins {
             Ins::Truth { .. }
             | Ins::Let { .. }
             | Ins::Same { .. }
+            | Ins::Fits { .. }
             | Ins::Below { .. }
             | Ins::Native { .. }
             | Ins::Charge { .. }

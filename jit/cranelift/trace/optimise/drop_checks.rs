@@ -70,6 +70,7 @@ pub(super) fn drop_checks(program: &Program, trace: &mut Trace) {
     trace.code.retain_mut(|ins| {
         let made = values.made(program, ins);
         values.read_flag(ins);
+        values.read_number(ins);
         let drop = values.settles(ins);
         if let Some((place, known)) = made {
             values.put(place, known);
@@ -93,6 +94,9 @@ impl Values {
                 return self.learn(*place, |known| known.tag = Some(*tag));
             }
             Ins::Is { place, fact, .. } => return self.fact(*place, *fact),
+            Ins::Dims { place, rank, .. } => {
+                return self.learn(*place, |known| known.rank = Some(i64::from(*rank)));
+            }
             Ins::Alike { place, dim, other, at, .. } => {
                 return self.alike((*place, *dim), (*other, *at));
             }
@@ -127,6 +131,17 @@ impl Values {
             .is_some_and(|of| of.rank == Some(0) && of.dtype == Some(bool) && of.cpu && of.dense)
         {
             *ins = Ins::Flag { var, place };
+        }
+    }
+
+    /// A number that is known is not read.
+    fn read_number(&self, ins: &mut Ins) {
+        let (Ins::Extent { var, place, dim: at } | Ins::Number { var, place, at }) = *ins else {
+            return;
+        };
+        let known = self.at.get(&place).map(|&value| &self.known[value]);
+        if let Some(&is) = known.and_then(|known| known.extents.get(&(at as usize))) {
+            *ins = Ins::Let { var, value: Plain::int(is) };
         }
     }
 

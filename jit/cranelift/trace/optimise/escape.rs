@@ -9,6 +9,7 @@
 //!
 //! Whether an object escapes is found by trying: what turns out to be seen is made in the next try.
 
+mod extents;
 mod items;
 mod memory;
 mod shapes;
@@ -19,7 +20,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use reflex_vm::decode::Op;
 use reflex_vm::program::Program;
 
-use super::super::ir::{Arg, End, Exit, FrameId, Ins, Item, Object, ObjectId, Place, Plain, Trace};
+use super::super::ir::{
+    Arg, End, Exit, FrameId, Ins, Item, Object, ObjectId, Place, Plain, Trace, Var,
+};
 use super::arena::Arena;
 
 /// Most tries.
@@ -65,6 +68,8 @@ struct Attempt<'t> {
     /// Values in machine registers so far, and variables.
     values: u32,
     vars: u32,
+    /// Values of variables that are known to be others, or constants.
+    lets: HashMap<Var, Plain>,
     arena: Arena,
     code: Vec<Ins>,
     /// For each instruction of `code`, and the end: what is held before it.
@@ -84,6 +89,7 @@ impl<'t> Attempt<'t> {
             results: HashMap::new(),
             values: 0,
             vars,
+            lets: HashMap::new(),
             arena: Arena::default(),
             code: Vec::new(),
             held_at: Vec::new(),
@@ -120,11 +126,14 @@ impl<'t> Attempt<'t> {
                     None => drop(self.results.insert(*frame, Item::Object(id))),
                 }
             }
-            Ins::View { frame, src, shape, dtype, .. } => {
-                let shape = self.shape(Arg::Const(*shape));
-                let (true, Some(shape)) = (self.may_start(at), shape) else { return false };
+            Ins::View { frame, src, extents, dtype, .. } => {
+                if !self.may_start(at) {
+                    return false;
+                }
                 let Some(of) = self.new_item(*src) else { return false };
-                let id = self.start(at, Object::View { of, shape, dtype: *dtype });
+                let extents = extents.iter().map(|&extent| Item::Plain(self.plain(extent)));
+                let items = std::iter::once(of).chain(extents).collect();
+                let id = self.start(at, Object::View { items, dtype: *dtype });
                 self.results.insert(*frame, Item::Object(id));
             }
             Ins::Builtin { frame, builtin, args, result, exit, .. } => {
@@ -163,9 +172,16 @@ impl<'t> Attempt<'t> {
             Ins::Tag { place, tag, .. } => {
                 return self.held.get(place).is_some_and(|&object| self.tag(object) == *tag);
             }
-            Ins::Is { place, fact, .. } => {
-                return self.held.get(place).is_some_and(|&object| self.holds(object, *fact));
+            Ins::Is { place, fact, exit } => {
+                let Some(&object) = self.held.get(place) else { return false };
+                return self.holds(object, *fact, *exit);
             }
+            Ins::Dims { .. }
+            | Ins::Extent { .. }
+            | Ins::Number { .. }
+            | Ins::Fits { .. }
+            | Ins::Alike { .. }
+            | Ins::Let { .. } => return self.extents_read(ins),
             _ => return false,
         }
         true

@@ -27,11 +27,12 @@ impl Values {
             Ins::Builtin { frame, builtin, args, result: BuiltinResult::Slot, .. } => {
                 Some((Left::Result(*frame), self.value(program, *builtin, args)))
             }
-            Ins::View { frame, src, shape, dtype, .. } => {
+            Ins::View { frame, src, shape, extents, dtype, .. } => {
                 let cpu = self.known(Some(src)).is_none_or(|from| from.cpu);
                 let dtype = Some(i64::from(dtype_bits(*dtype)));
-                let known = self.tensor(program, Some(&Arg::Const(*shape)));
-                Some((Left::Result(*frame), Some(Known { cpu, dtype, ..known })))
+                let rank = Some(extents.len() as i64);
+                let known = self.tensor(program, Some(shape));
+                Some((Left::Result(*frame), Some(Known { cpu, dtype, rank, ..known })))
             }
             Ins::Packed { frame, .. } | Ins::Invoke { frame, .. } => {
                 Some((Left::Result(*frame), None))

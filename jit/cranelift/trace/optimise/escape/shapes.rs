@@ -15,7 +15,7 @@ use crate::raw::Fact;
 
 /// A number that is known.
 pub(super) fn number(bits: i64) -> Item {
-    Item::Plain(Plain::Const { tag: type_index::INT, bits })
+    Item::Plain(Plain::int(bits))
 }
 
 fn constant(arg: &Arg) -> Option<i64> {
@@ -111,8 +111,8 @@ impl Attempt<'_> {
         let Arg::Place(place, tag) = x else { return None };
         let extents = match self.held.get(&place).map(|&object| self.object(object)) {
             Some(Object::Shape { extents }) => Extents::Known(extents.clone()),
-            Some(Object::Tensor { shape, .. } | Object::View { shape, .. }) => {
-                Extents::Known(shape.iter().map(|&extent| number(extent)).collect())
+            Some(object @ (Object::Tensor { .. } | Object::View { .. })) => {
+                Extents::Known(object.extents()?.into_iter().map(Item::Plain).collect())
             }
             Some(_) => return None,
             None if tag == Some(type_index::TENSOR) && self.heap(heap).is_some() => {
@@ -134,7 +134,7 @@ impl Attempt<'_> {
                         let var = Var(self.vars);
                         self.vars += 1;
                         self.keep(Ins::Extent { var, place, dim });
-                        Item::Plain(Plain::Var { tag: type_index::INT, var })
+                        Item::Plain(Plain::number(var))
                     });
                 }
                 found

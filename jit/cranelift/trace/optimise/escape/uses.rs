@@ -4,23 +4,31 @@ use reflex_runtime::abi::type_index;
 use reflex_runtime::object::ObjectType;
 use reflex_runtime::storage::Storage;
 
-use super::super::super::ir::{Arg, Ins, Item, Object, ObjectId, Place};
+use super::super::super::ir::{Arg, ExitId, Ins, Item, Object, ObjectId, Place, Plain};
 use super::Attempt;
 use crate::raw::{Fact, dtype_bits};
 
 impl Attempt<'_> {
-    /// Whether a fact is known of an object.
-    pub(super) fn holds(&self, object: ObjectId, fact: Fact) -> bool {
-        let (Object::Tensor { shape, dtype, .. } | Object::View { shape, dtype, .. }) =
-            self.object(object)
-        else {
+    /// Whether a fact is known of an object; of extents that are variables, it is guarded.
+    pub(super) fn holds(&mut self, object: ObjectId, fact: Fact, exit: ExitId) -> bool {
+        let object = self.object(object);
+        let (Object::Tensor { dtype, .. } | Object::View { dtype, .. }) = object else {
             return false;
         };
+        let Some(extents) = object.extents() else { return false };
         match fact {
-            Fact::Rank(rank) => shape.len() == rank as usize,
+            Fact::Rank(rank) => extents.len() == rank as usize,
             Fact::Type(bits) => dtype_bits(*dtype) == bits,
-            Fact::Extent { dim, is } => shape.get(dim as usize) == Some(&is),
-            Fact::Counts { dim } => shape.get(dim as usize).is_some_and(|&extent| extent >= 0),
+            Fact::Extent { dim, is } => {
+                let have = extents.get(dim as usize);
+                have.is_some_and(|&have| self.same(have, Plain::int(is), exit))
+            }
+            Fact::Counts { dim } => match extents.get(dim as usize) {
+                Some(Plain::Const { bits, .. }) => *bits >= 0,
+                // A view with such extents was seen to fit.
+                Some(Plain::Var { .. }) => true,
+                None => false,
+            },
             Fact::Cpu | Fact::Dense { .. } => true,
         }
     }
@@ -28,23 +36,9 @@ impl Attempt<'_> {
     /// An instruction that stays, with objects in place of registers. What cannot do without the
     /// registers shows their objects.
     pub(super) fn replaced(&mut self, ins: &Ins) -> Ins {
-        match ins {
-            Ins::Raw { frame, callee, args, exit } => {
-                let args = args.iter().map(|&arg| self.tensor(arg)).collect();
-                return Ins::Raw { frame: *frame, callee: *callee, args, exit: *exit };
-            }
-            Ins::Alike { place, dim, other, at, exit } => {
-                for ((place, dim), (other, at)) in
-                    [((*place, *dim), (*other, *at)), ((*other, *at), (*place, *dim))]
-                {
-                    if !self.held.contains_key(&place)
-                        && let Some(is) = self.extent(other, at)
-                    {
-                        return Ins::Is { place, fact: Fact::Extent { dim, is }, exit: *exit };
-                    }
-                }
-            }
-            _ => {}
+        if let Ins::Raw { frame, callee, args, exit } = ins {
+            let args = args.iter().map(|&arg| self.tensor(arg)).collect();
+            return Ins::Raw { frame: *frame, callee: *callee, args, exit: *exit };
         }
         for place in ins.reads() {
             self.show(place);
@@ -66,19 +60,6 @@ impl Attempt<'_> {
 
     fn is_tensor(&self, object: ObjectId) -> bool {
         matches!(self.object(object), Object::Tensor { .. } | Object::View { .. })
-    }
-
-    fn extent(&self, place: Place, dim: u32) -> Option<i64> {
-        match &self.objects[self.held.get(&place)?.0 as usize] {
-            Object::Tensor { shape, .. } | Object::View { shape, .. } => {
-                shape.get(dim as usize).copied()
-            }
-            Object::Storage { .. }
-            | Object::Tuple { .. }
-            | Object::Closure { .. }
-            | Object::Shape { .. }
-            | Object::Heap { .. } => None,
-        }
     }
 
     /// Notes that somebody sees what a register holds.
