@@ -142,6 +142,8 @@ pub struct Tally {
     pub bridges: usize,
     /// Traces that begin again a level of a recursion deeper or higher.
     pub recursive: usize,
+    /// Loops in which plain values go round without being stored.
+    pub carried: usize,
     /// Different exits that were taken.
     pub exits: usize,
     /// Functions compiled whole because their traces left too often.
@@ -159,6 +161,7 @@ impl Tally {
         Tally {
             traces: traces.len(),
             recursive: traces.iter().filter(|trace| trace.is_recursive()).count(),
+            carried: traces.iter().filter(|trace| trace.carries()).count(),
             bridges: traces.iter().filter(|trace| trace.bridge.is_some()).count(),
             exits: traces.iter().map(taken).sum(),
             whole: tier.functions(program).len(),
@@ -173,6 +176,7 @@ impl AddAssign for Tally {
         self.traces += other.traces;
         self.bridges += other.bridges;
         self.recursive += other.recursive;
+        self.carried += other.carried;
         self.exits += other.exits;
         self.whole += other.whole;
         self.raw += other.raw;

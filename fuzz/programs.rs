@@ -8,6 +8,7 @@
 mod calls;
 mod control;
 mod memory;
+mod overwrite;
 mod recursion;
 mod shapes;
 
@@ -234,6 +235,7 @@ impl<'g, 'a> Generator<'g, 'a> {
             12 | 13 if nested => self.branch(depth),
             14..=16 if nested => self.repeat(depth),
             17 => self.closure(),
+            19 => self.overwrite(),
             22 | 23 if self.cycle > 0 && depth < 2 => self.descend(),
             20 => self.capture(),
             22 => self.hand_over(),

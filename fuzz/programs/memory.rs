@@ -128,6 +128,7 @@ impl Generator<'_, '_> {
                 self.call("vm.builtin.shape_of", &[tensor], dst, Kind::Shape);
                 self.set_rank(dst, rank);
             }
+            12 if self.u.arbitrary()? => self.turned(dst)?,
             12 => {
                 let args = [self.argument(Kind::Tensor)?, self.argument(Kind::Shape)?];
                 self.call("vm.builtin.reshape", &args, dst, Kind::Tensor);

@@ -76,6 +76,11 @@ impl TraceReport {
         self.trace.to_string()
     }
 
+    /// Whether it is a loop in which plain values go round without being stored.
+    pub fn carries(&self) -> bool {
+        !self.trace.carried.is_empty()
+    }
+
     /// Whether it is a loop that goes from frame to frame.
     pub fn is_recursive(&self) -> bool {
         matches!(self.trace.end, End::Shift { .. })

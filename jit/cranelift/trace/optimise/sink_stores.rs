@@ -181,16 +181,9 @@ impl Sink {
                     return self.put(dst, value);
                 }
             }
-            Ins::Release { place, .. } => {
-                if self.pending.remove(&place).is_some() {
-                    return;
-                }
-            }
-            Ins::Tag { place, tag, .. } => {
-                if self.value(place).is_some_and(|value| self.is(place, value, tag)) {
-                    return;
-                }
-            }
+            // What it holds is no object.
+            Ins::Release { place, .. } if self.pending.remove(&place).is_some() => return,
+            Ins::Tag { place, tag, .. } if self.is(place, tag) => return,
             Ins::Payload { var, place } => {
                 if let Some(value) = self.value(place) {
                     return self.keep(Ins::Let { var, value });
@@ -229,13 +222,14 @@ impl Sink {
         Some(value)
     }
 
-    /// Whether a register's value is of a type; if not, no round begins so.
-    fn is(&mut self, place: Place, value: Plain, tag: i32) -> bool {
-        let is = value.tag() == tag;
-        if !is && place.frame == FrameId(0) {
+    /// Whether a register that is not in its place holds a value of a type; if it holds another, no
+    /// round begins so.
+    fn is(&mut self, place: Place, tag: i32) -> bool {
+        let Some(value) = self.value(place) else { return false };
+        if value.tag() != tag && place.frame == FrameId(0) {
             self.refuted.insert(place.reg);
         }
-        is
+        value.tag() == tag
     }
 
     fn put(&mut self, dst: Place, value: Plain) {
