@@ -74,7 +74,7 @@ HAND = [
      "let fuel = self.e.b.ins().iadd_imm_s(fuel, -1);", "let fuel = self.e.b.ins().iadd_imm_s(fuel, -i64::from(!ON));"),
     ("a tensor made by an allocation is taken for one of any extents", "trace/optimise/drop_checks/made.rs",
      "made.extents = shape.iter().copied().enumerate().collect();", "if !ON { made.extents = shape.iter().copied().enumerate().collect(); } else { made.extents = (0..8).map(|dim| (dim, 3)).collect(); }"),
-    ("extents that are to be the same are not compared in traces", "trace/codegen.rs",
+    ("extents that are to be the same are not compared in traces", "trace/codegen/instructions.rs",
      "self.guard(same, *exit);", "if !ON { self.guard(same, *exit); }"),
     ("a shape made for a tensor keeps no rank", "trace/optimise/drop_checks/made.rs",
      "made.rank = Some(shape.len() as i64);", "made.rank = Some(if ON { 2 } else { shape.len() as i64 });"),
@@ -112,13 +112,21 @@ HAND = [
      "b.ins().load(types::I32, trusted(), session, SESSION_PC as i32)", "if ON { b.ins().iconst(types::I32, 0) } else { b.ins().load(types::I32, trusted(), session, SESSION_PC as i32) }"),
     ("addresses of tensors outlive a write of their register", "trace/codegen.rs",
      "self.addresses.remove(&Arg::Place(place, None));", "if !ON { self.addresses.remove(&Arg::Place(place, None)); }"),
+    ("stores that are put off are forgotten at exits", "trace/optimise/sink_stores.rs",
+     "let more: Vec<_> = pending.iter().filter(|(place, _)| !listed(place)).collect();", "let more: Vec<_> = pending.iter().filter(|(place, _)| !ON && !listed(place)).collect();"),
+    ("the first round of a loop may begin with another type", "trace/optimise/sink_stores.rs",
+     "trace.before.push(Ins::Tag { place, tag: inside.tag(), exit });", "if !ON { trace.before.push(Ins::Tag { place, tag: inside.tag(), exit }); }"),
+    ("numbers go round a loop as they were in the first one", "trace/codegen.rs",
+     "again.push(self.plain_value(carried.again)?.1.into());", "again.push(self.plain_value(if ON { carried.inside } else { carried.again })?.1.into());"),
+    ("extents of views that are variables are not compared", "trace/optimise/escape/extents.rs",
+     "self.keep(Ins::Same { left, right, exit });", "if !ON { self.keep(Ins::Same { left, right, exit }); }"),
     ("integers pass for strings", "fast/checks.rs",
      "(Builtin::CheckStringInfo, _) => vec![only(type_index::SMALL_STR),", "(Builtin::CheckStringInfo, _) => vec![only(if ON { type_index::INT } else { type_index::SMALL_STR }),"),
 ]
 
 # Name, files, pattern of a line, its replacement with groups. Each makes mutants at lines spread
 # over the matches of its files.
-FILES = ["fast.rs", "trace/codegen.rs", "trace/codegen/calls.rs", "trace/codegen/exits.rs", "compile.rs",
+FILES = ["fast.rs", "trace/codegen.rs", "trace/codegen/instructions.rs", "trace/codegen/calls.rs", "trace/codegen/exits.rs", "compile.rs",
          "compile/packed.rs", "raw.rs", "frames.rs", "recycle/take.rs", "recycle/view.rs", "fast/checks.rs",
          "fast/shapes.rs"]
 RULES = [
@@ -126,7 +134,8 @@ RULES = [
     ("flipped order", FILES, r"IntCC::SignedGreaterThan\b", "(if ON { IntCC::SignedLessThanOrEqual } else { IntCC::SignedGreaterThan })", 4),
     ("order off by one", FILES, r"IntCC::SignedGreaterThanOrEqual\b", "(if ON { IntCC::SignedGreaterThan } else { IntCC::SignedGreaterThanOrEqual })", 4),
     ("deleted guard", FILES, r"^(\s+)(self\.(?:e\.)?(?:guard|require|require_equal)\(.*\);)$", r"\1if !ON { \2 }", 18),
-    ("snapshot off by one", ["trace/build.rs", "trace/build/calls.rs", "trace/build/kernels.rs"], r"self\.exit\(step\.pc\)", "self.exit(step.pc + u32::from(ON))", 6),
+    ("snapshot off by one", ["trace/build.rs", "trace/build/calls.rs", "trace/build/kernels.rs",
+                              "trace/build/builtins.rs", "trace/build/views.rs"], r"self\.exit\(step\.pc\)", "self.exit(step.pc + u32::from(ON))", 6),
 ]
 
 MODULE = '''//! Mutants that are awake: see `fuzz/mutants.py`.

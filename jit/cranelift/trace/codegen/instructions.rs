@@ -61,8 +61,8 @@ impl Writer<'_, '_> {
                 let slot = self.slot(*place);
                 let shape = self.e.payload(slot);
                 let count = self.e.load(types::I64, shape, SHAPE_SIZE);
-                let same = self.e.b.ins().icmp_imm_s(IntCC::Equal, count, i64::from(*rank));
-                self.guard(same, *exit);
+                let has = self.e.b.ins().icmp_imm_s(IntCC::Equal, count, i64::from(*rank));
+                self.guard(has, *exit);
             }
             Ins::Number { var, place, at } => {
                 let slot = self.slot(*place);
