@@ -45,6 +45,18 @@ pub enum Scope {
     Tile,
 }
 
+impl Scope {
+    /// What it is called in names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scope::Global => "global",
+            Scope::Shared => "shared",
+            Scope::Local => "local",
+            Scope::Tile => "tile",
+        }
+    }
+}
+
 /// A typed, compact, row-major buffer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct BufferData {

@@ -268,7 +268,7 @@ type Tried = (String, std::result::Result<(), Refused>);
 
 fn on_loop(u: &mut Unstructured<'_>, s: &mut Schedule, at: Var, around: &[Var]) -> Result<Tried> {
     let factor = u.int_in_range(1..=6i64)?;
-    Ok(match u.int_in_range(0..=12)? {
+    Ok(match u.int_in_range(0..=13)? {
         0 | 1 => (format!("split {at} {factor}"), s.split(at, factor).map(|_| ())),
         2 => (format!("split_parts {at} {factor}"), s.split_parts(at, factor).map(|_| ())),
         3 if around.len() > 1 => {
@@ -300,6 +300,12 @@ fn on_loop(u: &mut Unstructured<'_>, s: &mut Schedule, at: Var, around: &[Var]) 
             let pair = [around[first], around[first + 1]];
             (format!("merge_axes {pair:?}"), s.merge_axes(pair[0], pair[1], "m").map(|_| ()))
         }
+        13 => {
+            let loops = loops_of(s.func());
+            let after = loops.iter().position(|l| *l == at).map_or(0, |n| n + 1);
+            let other = *u.choose(&loops[after.min(loops.len() - 1)..])?;
+            (format!("join_loops {at} {other}"), s.join_loops(at, other))
+        }
         11 | 12 => {
             let extents = abi::scalar_vars(s.func());
             let extent = match extents.is_empty() {
@@ -325,7 +331,7 @@ fn on_block(
 ) -> Result<Tried> {
     let scope = *u.choose(&[Scope::Global, Scope::Local])?;
     let reads = s.get_block(block).map_or(vec![], |b| b.reads.clone());
-    Ok(match u.int_in_range(0..=11)? {
+    Ok(match u.int_in_range(0..=13)? {
         0 => (format!("compute_at {block} {at}"), s.compute_at(block, at)),
         1 => (format!("reverse_compute_at {block} {at}"), s.reverse_compute_at(block, at)),
         2 => (format!("cache_write {block}"), s.cache_write(block, scope).map(|_| ())),
@@ -355,9 +361,22 @@ fn on_block(
             (format!("pad_einsum {block} {multiples:?}"), done)
         }
         10 => turn_layout(u, s, block)?,
+        11 => (format!("store_at {block} {at} {scope:?}"), s.store_at(block, at, scope)),
+        12 if !around.is_empty() => {
+            let at = *u.choose(around)?;
+            let done = s.cache_write_at(block, at, scope).map(|_| ());
+            (format!("cache_write_at {block} {at} {scope:?}"), done)
+        }
         _ if !around.is_empty() && keeps_bits_in_parts(s, block) => {
-            let (at, axis) = (*u.choose(around)?, u.int_in_range(0..=1usize)?);
-            (format!("rfactor {block} {at} {axis}"), s.rfactor(block, at, axis).map(|_| ()))
+            let at = *u.choose(around)?;
+            let done = s.rfactor(block, at).map(|_| ());
+            let parts = s.get_loops(block).unwrap_or_default().last().copied();
+            match parts.filter(|_| done.is_ok()) {
+                Some(l) if u.ratio(1, 2)? && s.combine_halves(block, l).is_ok() => {
+                    (format!("combine_halves {block} {at}"), done)
+                }
+                _ => (format!("rfactor {block} {at}"), done),
+            }
         }
         _ => (format!("annotate {block}"), s.annotate_block(block, "note", "1")),
     })

@@ -3,7 +3,7 @@
 //! Rewrites rebuild only through constructors that fold constants, so a substitution never
 //! leaves `0 + x` behind. Nothing here checks meaning; that is the verifier's business.
 
-use crate::{Block, BlockIter, Buffer, Expr, For, Region, Stmt, Var};
+use crate::{Block, BlockIter, Buffer, Expr, ExprKind, For, Region, Stmt, Var};
 
 impl Stmt {
     /// The statements directly inside, in execution order (a block's init before its body).
@@ -144,6 +144,33 @@ impl Stmt {
             Stmt::Allocate { .. } | Stmt::Seq(_) => self.clone(),
         };
         own.map_children(&mut |s| s.map_exprs(f))
+    }
+
+    /// Turns every load from and store to `from` into one of `to` at mapped indices.
+    pub fn map_accesses(
+        &self,
+        (from, to): (Buffer, Buffer),
+        map: &dyn Fn(&[Expr]) -> Vec<Expr>,
+    ) -> Stmt {
+        type Map<'m> = &'m dyn Fn(&[Expr]) -> Vec<Expr>;
+        fn loads(e: &Expr, from: Buffer, to: Buffer, map: Map<'_>) -> Expr {
+            let e = e.map_children(&mut |c| loads(c, from, to, map));
+            match e.kind() {
+                ExprKind::Load { buffer, indices, dtype } if *buffer == from => {
+                    Expr::load(to, map(indices), *dtype)
+                }
+                _ => e,
+            }
+        }
+        fn stores(s: &Stmt, from: Buffer, to: Buffer, map: Map<'_>) -> Stmt {
+            match s {
+                Stmt::Store { buffer, indices, value } if *buffer == from => {
+                    Stmt::store(to, map(indices), value.clone())
+                }
+                _ => s.map_children(&mut |s| stores(s, from, to, map)),
+            }
+        }
+        stores(&self.map_exprs(&mut |e| loads(e, from, to, map)), from, to, map)
     }
 
     /// Replaces variables in every expression; binders are not renamed.

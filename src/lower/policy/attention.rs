@@ -162,11 +162,11 @@ impl Chain {
             .map(|stage| Item::Stage(self.cut(nest, stage, (first, count), &scratch)))
             .collect();
         let body = emit(nest, &items, &HashSet::new(), Parallel::No, decisions);
-        // Allocated here, not for the function: threads have their own.
-        nest.func.allocs.retain(|b| !fresh.contains(b));
+        // Allocated here, not for the function: threads have their own. Some are, in their rows.
         let mut used = HashSet::new();
         body.visit(&mut |s| used.extend(s.written()));
-        fresh.retain(|b| used.contains(b));
+        fresh.retain(|b| used.contains(b) && nest.func.allocs.contains(b));
+        nest.func.allocs.retain(|b| !fresh.contains(b));
         fresh
             .into_iter()
             .rev()

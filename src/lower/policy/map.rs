@@ -21,8 +21,8 @@ pub fn map(nest: &mut Nest<'_>, stage: &Stage, threads: Parallel) -> Result<Stmt
     }
     let lanes = nest.lanes(widest(&nest.func, &stage));
     let work = 2 + cost(&stage.value) as i64;
-    scheduled(nest, &stage, |nest, s, loops| {
-        let loops = merge_neighbours(s, loops);
+    scheduled(nest, std::slice::from_ref(&stage), |nest, s, parts| {
+        let loops = merge_neighbours(s, &parts[0].loops);
         let (inner, outer) = loops.split_last().expect("a stage with axes");
         if threads == Parallel::No {
             return vectors(s, *inner, lanes);

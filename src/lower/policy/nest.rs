@@ -107,26 +107,6 @@ impl Nest<'_> {
         }
     }
 
-    /// Covers `0..extent` with vectors: `body(first, lanes, bound)` is one vector of `lanes`
-    /// elements from `first`; with a bound, only those below it are there.
-    pub fn vectors(&mut self, extent: &Expr, lanes: i64, body: &mut VectorBody<'_>) -> Stmt {
-        let whole = extent.clone().floordiv(lanes);
-        let main = self.repeat(ForKind::Serial, "v", whole.clone(), |nest, v| {
-            body(nest, v * lanes, lanes, None)
-        });
-        let rest = match extent.as_int() {
-            Some(n) if n % lanes == 0 => return main,
-            Some(n) => body(self, whole * lanes, n % lanes, None),
-            None => {
-                let first = whole * lanes;
-                let some = first.clone().lt(extent.clone());
-                let tail = body(self, first, lanes, Some(extent.clone()));
-                Stmt::If { cond: some, then: Box::new(tail), otherwise: None }
-            }
-        };
-        Stmt::Seq(vec![main, rest])
-    }
-
     /// One vector loop over `body(lane)`.
     pub fn lanes_of(&mut self, lanes: i64, body: impl FnOnce(&mut Self, Expr) -> Stmt) -> Stmt {
         self.repeat(ForKind::Vectorized, "l", lanes, body)
@@ -144,9 +124,6 @@ impl Nest<'_> {
         })
     }
 }
-
-/// A vector: first element, lanes, and the bound below which they exist.
-pub type VectorBody<'b> = dyn FnMut(&mut Nest<'_>, Expr, i64, Option<Expr>) -> Stmt + 'b;
 
 /// Whether a nest's outermost loop runs on threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

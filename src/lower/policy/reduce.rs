@@ -1,45 +1,98 @@
-//! Reductions. Along contiguous axes: accumulators per lane, combined by a fixed tree (which
+//! Reductions. Along contiguous axes: partial results per lane, combined by halves (which
 //! reassociates the sum). Across rows: one accumulator per result in vectors over the results
 //! (which keeps the order).
+//!
+//! ```text
+//! along:  parts[lanes] = 0; for k by lanes: parts += x[k..]; halves of parts added; y = the two left
+//! across: for j by lanes: sums[lanes] = 0; for k: sums += x[k, j..]; y[j..] = sums
+//! ```
 
-use reflex_tir::{BinOp, Buffer, Expr, ExprKind, ForKind, Intrin, PrimFunc, Stmt};
+use reflex_tir::schedule::{Refused, Schedule};
+use reflex_tir::{Expr, IterKind, PrimFunc, Scope, Stmt, Var};
 
 use super::Refusal;
 use super::affine::Linear;
 use super::fuse::cost;
 use super::nest::{Nest, Parallel, merged, note_accesses, widest};
-use super::stage::{Axis, Stage, replace_loads};
+use super::stage::{Stage, replace_loads};
+use super::steps::{Part, merge_neighbours, registers, scheduled, share};
 
 /// Lanes along the reduced elements: the sum is reassociated.
-pub const ALONG_ROWS: &str = "reduce along rows";
+const ALONG_ROWS: &str = "reduce along rows";
 /// Lanes across the results: the order is kept.
-pub const ACROSS_ROWS: &str = "reduce across rows";
+const ACROSS_ROWS: &str = "reduce across rows";
+
+/// Vectors of accumulators at once.
+const VECTORS: i64 = 4;
+
+/// Which way lanes go, and how many there are.
+#[derive(Clone, Copy, Debug)]
+pub struct Lanes {
+    /// The rule.
+    pub rule: &'static str,
+    count: i64,
+}
+
+impl Lanes {
+    /// The ways to take a reduction, the first one first.
+    pub fn of(nest: &mut Nest<'_>, stage: &Stage) -> Result<Vec<Lanes>, Refusal> {
+        if stage.reduce.is_empty() {
+            return Err(Refusal::NothingToReduce);
+        }
+        let stage = merged(nest, stage);
+        let count = nest.lanes(widest(&nest.func, &stage));
+        let along = along_rows(nest, &stage, count).then_some(ALONG_ROWS);
+        let across = (!stage.spatial.is_empty()).then_some(ACROSS_ROWS);
+        let ways: Vec<Lanes> =
+            [along, across].into_iter().flatten().map(|rule| Lanes { rule, count }).collect();
+        if ways.is_empty() { Err(Refusal::NotContiguous) } else { Ok(ways) }
+    }
+
+    /// Does it to a block in loops with merged axes.
+    pub fn apply(self, s: &mut Schedule, (block, loops): (&str, &[Var])) -> Result<(), Refused> {
+        match self.rule {
+            ALONG_ROWS => along(s, block, loops, self.count),
+            _ => across(s, block, loops, self.count),
+        }
+    }
+}
 
 /// The nest of a reduction, and which of the two it is.
 pub fn reduce(
     nest: &mut Nest<'_>,
     stage: &Stage,
     threads: Parallel,
+    refused: &mut Vec<(&'static str, Refusal)>,
 ) -> Result<(&'static str, Stmt), Refusal> {
     let stage = stage.squeezed();
-    if stage.reduce.is_empty() {
-        return Err(Refusal::NothingToReduce);
-    }
-    let stage = merged(nest, &stage);
-    let lanes = nest.lanes(widest(&nest.func, &stage));
-    if along_rows(nest, &stage, lanes) {
-        if let Some(update) = Update::of(&stage) {
-            let stmt = lane_accumulators(nest, &stage, &update, lanes, threads);
-            return Ok((ALONG_ROWS, stmt));
+    let mut last = Refusal::NotContiguous;
+    for way in Lanes::of(nest, &stage)? {
+        let done = scheduled(nest, std::slice::from_ref(&stage), |nest, s, parts| {
+            let (loops, spatial) = merged_loops(s, &parts[0]);
+            let outer = if way.rule == ALONG_ROWS { spatial } else { spatial - 1 };
+            if threads == Parallel::Yes {
+                share(nest, s, (&loops, &loops[..outer]), 1 + cost(&stage.value) as i64)?;
+            }
+            way.apply(s, (&parts[0].block, &loops))
+        });
+        match done {
+            Ok(stmt) => return Ok((way.rule, stmt)),
+            Err(why) => {
+                refused.push((way.rule, why));
+                last = why;
+            }
         }
-        if stage.spatial.is_empty() {
-            return Err(Refusal::NotAssociative);
-        }
     }
-    match stage.spatial.is_empty() {
-        true => Err(Refusal::NotContiguous),
-        false => Ok((ACROSS_ROWS, result_vectors(nest, &stage, lanes, threads))),
-    }
+    Err(last)
+}
+
+/// The loops of a nest merged where they can be, and how many choose a result.
+pub fn merged_loops(s: &mut Schedule, part: &Part) -> (Vec<Var>, usize) {
+    let (spatial, reduce) = part.loops.split_at(part.spatial);
+    let reduce = merge_neighbours(s, reduce);
+    let spatial = merge_neighbours(s, spatial);
+    let count = spatial.len();
+    ([spatial, reduce].concat(), count)
 }
 
 /// Whether lanes go along the last reduction axis rather than the last spatial one.
@@ -69,231 +122,86 @@ pub fn contiguous(func: &PrimFunc, stage: &Stage) -> (usize, usize) {
     (count(stage.spatial.len().checked_sub(1)), count(vars.len().checked_sub(1)))
 }
 
-/// A reduction step that may be applied to partial results in any order.
-struct Update {
-    /// How partial results combine.
-    op: Combine,
-}
-
-enum Combine {
-    Binary(BinOp),
-    And,
-    Or,
-}
-
-impl Update {
-    fn of(stage: &Stage) -> Option<Update> {
-        let is_self =
-            |e: &Expr| matches!(e.kind(), ExprKind::Load { buffer, .. } if *buffer == stage.buffer);
-        let init = stage.init.as_ref()?;
-        let zero = |e: &Expr| match e.kind() {
-            ExprKind::Float { bits, .. } => f64::from_bits(*bits) == 0.0,
-            _ => e.as_int() == Some(0),
-        };
-        let one = |e: &Expr| match e.kind() {
-            ExprKind::Float { bits, .. } => f64::from_bits(*bits) == 1.0,
-            _ => e.as_int() == Some(1),
-        };
-        let op = match stage.value.kind() {
-            ExprKind::Call { op: Intrin::Fma, args, .. } if is_self(&args[2]) && zero(init) => {
-                Combine::Binary(BinOp::Add)
-            }
-            ExprKind::Binary { op, a, .. } if is_self(a) => match op {
-                BinOp::Add if zero(init) => Combine::Binary(*op),
-                BinOp::Mul if one(init) => Combine::Binary(*op),
-                BinOp::Min | BinOp::Max => Combine::Binary(*op),
-                _ => return None,
-            },
-            ExprKind::And(a, _) if is_self(a) => Combine::And,
-            ExprKind::Or(a, _) if is_self(a) => Combine::Or,
-            _ => return None,
-        };
-        Some(Update { op })
-    }
-
-    fn combine(&self, a: Expr, b: Expr) -> Expr {
-        match self.op {
-            Combine::Binary(op) => Expr::binary(op, a, b),
-            Combine::And => a.and(b),
-            Combine::Or => a.or(b),
-        }
-    }
-}
-
 /// The largest power of two that is at most `n`.
 fn power_below(n: i64) -> i64 {
     1 << (63 - n.max(1).leading_zeros())
 }
 
-fn lane_accumulators(
-    nest: &mut Nest<'_>,
-    stage: &Stage,
-    update: &Update,
-    lanes: i64,
-    threads: Parallel,
-) -> Stmt {
-    let (inner, between) = stage.reduce.split_last().expect("a reduction");
-    let length = inner.extent.as_int().unwrap_or(i64::MAX);
+/// Parts along the last axis, in up to four vectors, combined by halves.
+fn along(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(), Refused> {
+    let inner = *loops.last().expect("a reduction");
+    let length = s.extent(inner)?.unwrap_or(i64::MAX);
     let lanes = lanes.min(power_below(length));
-    let copies = (length / lanes / 2).clamp(1, 4);
-    let dtype = nest.func.buffers[stage.buffer].dtype;
-    let (axis, name) = (&nest.func.vars[inner.var].name, &stage.name);
-    let step = format!("{name}: {copies} x {lanes} parts along {axis}, combined by halves");
-    nest.steps.push(step);
-    let acc = nest.local("acc", dtype, &[copies * lanes]);
-    let at = |nest: &Nest<'_>, i: Expr| nest.func.load(acc, vec![i]);
-    let init = stage.init.clone().expect("a reduction has an init");
-    let start = nest.repeat(ForKind::Unrolled, "u", copies, |nest, u| {
-        nest.lanes_of(lanes, |_, l| Stmt::store(acc, vec![u * lanes + l], init.clone()))
-    });
-    let body = accumulate(nest, stage, inner, acc, copies, lanes);
-    let body = between.iter().rev().fold(body, |s, a| Stmt::serial(a.var, a.extent.clone(), s));
-    let mut steps = vec![start, body];
-    for u in 1..copies {
-        steps.push(nest.lanes_of(lanes, |nest, l| {
-            let other = at(nest, l.clone() + u * lanes);
-            Stmt::store(acc, vec![l.clone()], update.combine(at(nest, l), other))
-        }));
+    let parts = lanes * power_below(length / lanes / 2).clamp(1, VECTORS);
+    let part = if length == parts { inner } else { s.split(inner, parts)?.1 };
+    let partial = s.rfactor(block, part)?;
+    s.set_scope(&partial, Scope::Local)?;
+    let depth = s.get_loops(block)?.len() - 1;
+    let top = s.get_loops(&partial)?[depth];
+    let start = s.decompose_reduction(&partial, top)?;
+    for name in [&start, &partial] {
+        registers(s, *s.get_loops(name)?.last().expect("the parts"), lanes)?;
     }
-    let mut half = lanes / 2;
-    while half > 0 {
-        steps.push(nest.lanes_of(half, |nest, l| {
-            let other = at(nest, l.clone() + half);
-            Stmt::store(acc, vec![l.clone()], update.combine(at(nest, l), other))
-        }));
-        half /= 2;
+    let mut at = Some(*s.get_loops(block)?.last().expect("the parts"));
+    while let Some(all) = at.take() {
+        if let Some((_, half)) = s.combine_halves(block, all)? {
+            registers(s, half, lanes)?;
+            at = s.get_loops(block)?.last().copied();
+        }
     }
-    let total = at(nest, Expr::i64(0));
-    steps.push(Stmt::store(stage.buffer, stage.indices.clone(), total));
-    let row = Stmt::Allocate { buffer: acc, body: Box::new(Stmt::Seq(steps)) };
-    finish(nest, stage, &stage.spatial, threads, row)
+    Ok(())
 }
 
-/// `acc[lane] = step(acc[lane], element)` over the inner axis.
-fn accumulate(
-    nest: &mut Nest<'_>,
-    stage: &Stage,
-    inner: &Axis,
-    acc: Buffer,
-    copies: i64,
-    lanes: i64,
-) -> Stmt {
-    let step = |nest: &mut Nest<'_>, slot: Expr, index: Expr, bound: Option<Expr>| {
-        let old = nest.func.load(acc, vec![slot.clone()]);
-        let value = stage.value.substitute(&|v| (v == inner.var).then(|| index.clone()));
-        let new = replace_loads(&value, stage.buffer, &mut |_| old.clone());
-        let new = match bound {
-            Some(bound) => Expr::if_then_else(index.lt(bound), new, old),
-            None => new,
-        };
-        Stmt::store(acc, vec![slot], new)
+/// Accumulators of results that lie side by side, in up to four vectors.
+fn across(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(), Refused> {
+    let reduce = s.get_block(block)?.iters.iter().filter(|i| i.kind == IterKind::Reduce).count();
+    let (spatial, reduce) = loops.split_at(loops.len() - reduce);
+    let inner = *spatial.last().expect("a spatial axis");
+    let width = match s.extent(inner)? {
+        Some(n) if n < lanes => n,
+        Some(n) => (n / lanes).min(VECTORS) * lanes,
+        None => lanes,
     };
-    let block = copies * lanes;
-    let whole = inner.extent.clone().floordiv(block);
-    let main = nest.repeat(ForKind::Serial, "c", whole.clone(), |nest, c| {
-        nest.repeat(ForKind::Unrolled, "u", copies, |nest, u| {
-            nest.lanes_of(lanes, |nest, l| {
-                let slot = u * lanes + l;
-                step(nest, slot.clone(), c * block + slot, None)
-            })
-        })
-    });
-    let done = whole * block;
-    let rest = inner.extent.clone() - done.clone();
-    let tail = nest.vectors(&rest, lanes, &mut |nest, first, count, bound| {
-        let bound = bound.map(|_| inner.extent.clone());
-        nest.lanes_of(count, |nest, l| step(nest, l.clone(), done.clone() + first + l, bound))
-    });
-    Stmt::Seq(vec![main, tail])
+    match s.extent(inner)? {
+        Some(n) if n % width != 0 => {
+            let (main, rest) = s.partition(inner, (n / width * width).into())?;
+            let name = block_below(s, rest)?;
+            let loops = s.get_loops(&name)?;
+            results(s, &name, (rest, &loops[loops.len() - reduce.len()..]), (n % width, lanes))?;
+            results(s, block, (main, reduce), (width, lanes))
+        }
+        _ => results(s, block, (inner, reduce), (width, lanes)),
+    }
 }
 
-fn result_vectors(nest: &mut Nest<'_>, stage: &Stage, lanes: i64, threads: Parallel) -> Stmt {
-    let (inner, outer) = stage.spatial.split_last().expect("a spatial axis");
-    let vectors = inner.extent.as_int().map_or(1, |n| (n / lanes).clamp(1, 4));
-    let (axis, name) = (&nest.func.vars[inner.var].name, &stage.name);
-    let step = format!("{name}: {vectors} x {lanes} results along {axis} at a time, each in order");
-    nest.steps.push(step);
-    let row = nest.vectors(&inner.extent, vectors * lanes, &mut |nest, first, count, bound| {
-        result_block(nest, stage, inner, first, count, lanes, bound)
-    });
-    finish(nest, stage, outer, threads, row)
-}
-
-/// `count` results from `first`, in vectors of at most `lanes`.
-fn result_block(
-    nest: &mut Nest<'_>,
-    stage: &Stage,
-    inner: &Axis,
-    first: Expr,
-    count: i64,
-    lanes: i64,
-    bound: Option<Expr>,
-) -> Stmt {
-    let dtype = nest.func.buffers[stage.buffer].dtype;
-    let acc = nest.local("acc", dtype, &[count]);
-    let pieces: Vec<(i64, i64)> =
-        (0..count).step_by(lanes as usize).map(|at| (at, lanes.min(count - at))).collect();
-    let each = |nest: &mut Nest<'_>, f: &dyn Fn(&Nest<'_>, Expr, Expr) -> Stmt| {
-        let parts = pieces.iter().map(|(at, width)| {
-            nest.lanes_of(*width, |nest, l| {
-                let slot = l + *at;
-                f(nest, slot.clone(), first.clone() + slot)
-            })
-        });
-        Stmt::Seq(parts.collect())
-    };
-    let init = stage.init.clone().expect("a reduction has an init");
-    let start = each(nest, &|_, slot, _| Stmt::store(acc, vec![slot], init.clone()));
-    let step = each(nest, &|nest, slot, index| {
-        let old = nest.func.load(acc, vec![slot.clone()]);
-        let value = stage.value.substitute(&|v| (v == inner.var).then(|| index.clone()));
-        let new = replace_loads(&value, stage.buffer, &mut |_| old.clone());
-        let new = match &bound {
-            Some(bound) => Expr::if_then_else(index.lt(bound.clone()), new, old),
-            None => new,
-        };
-        Stmt::store(acc, vec![slot], new)
-    });
-    let store = each(nest, &|nest, slot, index| {
-        let at: Vec<Expr> = stage
-            .indices
-            .iter()
-            .map(|e| e.substitute(&|v| (v == inner.var).then(|| index.clone())))
-            .collect();
-        let store = Stmt::store(stage.buffer, at, nest.func.load(acc, vec![slot]));
-        match &bound {
-            Some(bound) => {
-                let cond = index.lt(bound.clone());
-                Stmt::If { cond, then: Box::new(store), otherwise: None }
-            }
-            None => store,
+/// The block in a loop.
+fn block_below(s: &Schedule, at: Var) -> Result<String, Refused> {
+    let mut name = String::new();
+    s.get_loop(at)?.body.visit(&mut |stmt| {
+        if let Stmt::Block(b) = stmt {
+            name.clone_from(&b.name);
         }
     });
-    let steps =
-        stage.reduce.iter().rev().fold(step, |s, a| Stmt::serial(a.var, a.extent.clone(), s));
-    Stmt::Allocate { buffer: acc, body: Box::new(Stmt::Seq(vec![start, steps, store])) }
+    Ok(name)
 }
 
-fn finish(
-    nest: &mut Nest<'_>,
-    stage: &Stage,
-    outer: &[Axis],
-    threads: Parallel,
-    row: Stmt,
-) -> Stmt {
-    let all: Vec<Axis> = stage.spatial.iter().chain(&stage.reduce).cloned().collect();
-    let parallel = match threads {
-        Parallel::Yes if !outer.is_empty() => {
-            nest.parallel_for(&all, 1 + cost(&stage.value) as i64)
-        }
-        _ => Parallel::No,
+/// `width` results along `at` at a time, whose sums are kept in vectors of `lanes`.
+fn results(
+    s: &mut Schedule,
+    block: &str,
+    (at, reduce): (Var, &[Var]),
+    (width, lanes): (i64, i64),
+) -> Result<(), Refused> {
+    let (outer, lane) = match s.extent(at)? {
+        Some(n) if n == width => (None, at),
+        _ => s.split(at, width).map(|(outer, lane)| (Some(outer), lane))?,
     };
-    let parallel = match outer.iter().find(|a| a.extent.as_int() != Some(1)) {
-        Some(_) => parallel,
-        None => Parallel::No,
-    };
-    if parallel == Parallel::Yes {
-        nest.steps.push(format!("{}: threads share its outer loops", stage.name));
+    let order: Vec<Var> = outer.iter().chain(reduce).copied().chain([lane]).collect();
+    s.reorder(&order)?;
+    let stored = s.cache_write_at(block, reduce[0], Scope::Local)?;
+    let start = s.decompose_reduction(block, reduce[0])?;
+    for name in [&start, block, &stored] {
+        registers(s, *s.get_loops(name)?.last().expect("the lanes"), lanes)?;
     }
-    nest.outer(outer, parallel, row)
+    Ok(())
 }

@@ -3,12 +3,15 @@
 
 use std::collections::HashSet;
 
-use reflex_tir::{Buffer, DType, Expr, ExprKind, Scope, Stmt, Var};
+use reflex_tir::schedule::Schedule;
+use reflex_tir::{Buffer, DType, Expr, Scope, Stmt};
 
 use super::contraction::Contraction;
 use super::fuse::{cost, row_group};
-use super::nest::{Nest, Parallel, UNKNOWN_EXTENT};
-use super::stage::{Axis, Item, Stage, touched_outside};
+use super::nest::{Nest, Parallel, UNKNOWN_EXTENT, widest};
+use super::reduce::{Lanes, merged_loops};
+use super::stage::{Axis, Item, Stage, replace_loads, touched_outside};
+use super::steps::{Part, note_steps, scheduled, share, vectors};
 use super::{Decision, Refusal, map, reduce};
 
 /// Longest row kept on the stack, bytes.
@@ -31,15 +34,16 @@ pub fn rows(
         _ => false,
     });
     let eligible = &items[..products.unwrap_or(items.len()).max(1)];
-    match row_group(&nest.func, eligible) {
-        Some((count, depth)) => {
-            let outside = touched_outside(all, at..at + count, around);
-            (group(nest, &items[..count], depth, threads, &outside, decisions), count)
+    if let Some((count, depth)) = row_group(&nest.func, eligible) {
+        let outside = touched_outside(all, at..at + count, around);
+        let group = Group::of(nest, &items[..count], depth, &outside);
+        if let Ok(stmt) = group.nest(nest, threads, decisions) {
+            return (stmt, count);
         }
-        None => match &items[0] {
-            Item::Stage(stage) => (single(nest, stage, threads, refused, decisions), 1),
-            _ => (Stmt::nop(), 1),
-        },
+    }
+    match &items[0] {
+        Item::Stage(stage) => (single(nest, stage, threads, refused, decisions), 1),
+        _ => (Stmt::nop(), 1),
     }
 }
 
@@ -52,126 +56,170 @@ fn single(
 ) -> Stmt {
     let mut refused: Vec<Refused> = refused.into_iter().collect();
     let stage_name = stage.name.clone();
-    let took = |rule, refused| decisions.push(Decision { stage: stage_name, rule, refused });
     let (tried, taken) = match stage.squeezed().init {
         None => ("map", map::map(nest, stage, threads).map(|stmt| ("map", stmt))),
-        Some(_) => ("reduce", reduce::reduce(nest, stage, threads)),
+        Some(_) => ("reduce", reduce::reduce(nest, stage, threads, &mut refused)),
     };
-    match taken {
-        Ok((rule, stmt)) => {
-            took(rule, refused);
-            stmt
-        }
-        Err(why) => {
-            refused.push((tried, why));
-            took("naive", refused);
-            stage.naive()
-        }
-    }
+    let (rule, stmt) = taken.unwrap_or_else(|why| {
+        refused.push((tried, why));
+        ("naive", stage.naive())
+    });
+    decisions.push(Decision { stage: stage_name, rule, refused });
+    stmt
 }
 
-/// One pass over the shared leading axes.
-fn group(
-    nest: &mut Nest<'_>,
-    group: &[Item],
+/// Stages that run row by row.
+struct Group {
+    stages: Vec<Stage>,
+    /// Leading axes that all share, without those of extent 1.
     depth: usize,
-    threads: Parallel,
-    outside: &HashSet<Buffer>,
-    decisions: &mut Vec<Decision>,
-) -> Stmt {
-    let mut stages: Vec<Stage> = group
-        .iter()
-        .filter_map(|i| match i {
+    /// The stages whose results nothing else uses.
+    private: Vec<bool>,
+}
+
+impl Group {
+    fn of(nest: &mut Nest<'_>, items: &[Item], depth: usize, outside: &HashSet<Buffer>) -> Group {
+        let members = items.iter().filter_map(|i| match i {
             Item::Stage(s) => Some(s.clone()),
             _ => None,
-        })
-        .collect();
-    let shared: Vec<Axis> = stages[0].spatial[..depth].to_vec();
-    for stage in &mut stages {
-        *stage = under(stage, &shared, depth);
-    }
-    let list = |names: Vec<&str>| names.join(", ");
-    let members = list(stages.iter().map(|s| &s.name[..]).collect());
-    let axes = list(shared.iter().map(|a| &nest.func.vars[a.var].name[..]).collect());
-    nest.steps.push(format!("{members}: one after the other in one loop over ({axes})"));
-    let mut locals = vec![];
-    for n in 0..stages.len() {
-        let buffer = stages[n].buffer;
-        if nest.func.allocs.contains(&buffer) && !outside.contains(&buffer) {
-            let name = stages[n].name.clone();
-            if let Some(row) = row_buffer(nest, buffer, depth) {
-                for stage in &mut stages {
-                    *stage = with_row(stage, buffer, row, depth);
-                }
-                locals.push(row);
-                nest.steps.push(format!("{name}: its row stays on the stack"));
-            } else if let Some(out) = stored_over(nest, &stages, n) {
-                for stage in &mut stages {
-                    *stage = with_buffer(stage, buffer, out);
-                }
+        });
+        let mut stages: Vec<Stage> = members.collect();
+        let private = |nest: &Nest<'_>, b| nest.func.allocs.contains(&b) && !outside.contains(&b);
+        for n in 0..stages.len() {
+            let (name, buffer) = (stages[n].name.clone(), stages[n].buffer);
+            if private(nest, buffer)
+                && !is_row(nest, buffer, depth)
+                && let Some(out) = stored_over(nest, &stages, n)
+            {
+                let dtype = nest.func.buffers[out].dtype;
+                stages = stages.iter().map(|s| with_buffer(s, (buffer, out), dtype)).collect();
                 nest.steps.push(format!("{name}: its rows are kept where the last result goes"));
             }
         }
+        let rows = |s: &Stage| private(nest, s.buffer) && is_row(nest, s.buffer, depth);
+        let private = stages.iter().map(rows).collect();
+        let axes = &stages[0].spatial[..depth];
+        let depth = axes.iter().filter(|a| a.extent.as_int() != Some(1)).count();
+        let stages = stages.iter().map(Stage::squeezed).collect();
+        Group { stages, depth, private }
     }
-    let mut work = 0;
-    let mut parts = vec![];
-    for stage in &stages {
-        let axes = stage.spatial.iter().chain(&stage.reduce);
-        let elements: i64 = axes.map(|a| a.extent.as_int().unwrap_or(UNKNOWN_EXTENT)).product();
-        work += elements * (1 + cost(&stage.value) as i64);
-        parts.push(single(nest, stage, Parallel::No, None, decisions));
-    }
-    let body = locals
-        .iter()
-        .fold(Stmt::Seq(parts), |body, row| Stmt::Allocate { buffer: *row, body: Box::new(body) });
-    let parallel = match threads {
-        Parallel::Yes => nest.parallel_for(&shared, work),
-        Parallel::No => Parallel::No,
-    };
-    if parallel == Parallel::Yes {
-        nest.steps.push(format!("{members}: threads share the loop"));
-    }
-    nest.outer(&shared, parallel, body)
-}
 
-/// The stage inside loops over `shared`, which replace its leading axes.
-fn under(stage: &Stage, shared: &[Axis], depth: usize) -> Stage {
-    let own: Vec<Var> = stage.spatial[..depth].iter().map(|a| a.var).collect();
-    let mut stage =
-        stage.substitute(&|v| own.iter().position(|o| *o == v).map(|n| Expr::from(shared[n].var)));
-    stage.spatial.drain(..depth);
-    stage
-}
-
-/// A stack buffer for one row of `buffer`, where rows have a known and modest size.
-fn row_buffer(nest: &mut Nest<'_>, buffer: Buffer, depth: usize) -> Option<Buffer> {
-    let data = nest.func.buffers[buffer].clone();
-    let shape = data.shape[depth..].to_vec();
-    let count = shape.iter().try_fold(1i64, |n, e| n.checked_mul(e.as_int()?))?;
-    let small = count * data.dtype.itemsize() as i64 <= ROW_BYTES;
-    let name = data.name.clone();
-    let dtype: DType = data.dtype;
-    small.then(|| nest.func.new_buffer(name, dtype, shape, Scope::Local))
-}
-
-/// The stage with accesses of `buffer` turned to its row.
-fn with_row(stage: &Stage, buffer: Buffer, row: Buffer, depth: usize) -> Stage {
-    fn walk(e: &Expr, buffer: Buffer, row: Buffer, depth: usize) -> Expr {
-        let e = e.map_children(&mut |c| walk(c, buffer, row, depth));
-        match e.kind() {
-            ExprKind::Load { buffer: b, indices, dtype } if *b == buffer => {
-                Expr::load(row, indices[depth..].to_vec(), *dtype)
+    /// One pass over the shared axes; each stage inside by its own rule.
+    fn nest(
+        &self,
+        nest: &mut Nest<'_>,
+        threads: Parallel,
+        decisions: &mut Vec<Decision>,
+    ) -> Result<Stmt, Refusal> {
+        let ways: Vec<Way> = self.stages.iter().map(|s| self.way(nest, s)).collect();
+        let names = self.stages.iter().map(|s| &s.name[..]).collect::<Vec<_>>().join(", ");
+        let mut decided = vec![];
+        let stmt = scheduled(nest, &self.stages, |nest, s, parts| {
+            for level in 0..self.depth {
+                for part in &parts[1..] {
+                    s.join_loops(parts[0].loops[level], part.loops[level])?;
+                }
             }
-            _ => e,
+            let shared = &parts[0].loops[..self.depth];
+            for (part, _) in parts.iter().zip(&self.private).filter(|(_, private)| **private) {
+                match shared.last() {
+                    Some(row) => s.store_at(&part.block, *row, Scope::Local)?,
+                    None => s.set_scope(&part.block, Scope::Local)?,
+                }
+            }
+            if threads == Parallel::Yes {
+                share(nest, s, (shared, shared), self.work())?;
+            }
+            note_steps(nest, s, 0, &names);
+            for ((stage, part), way) in self.stages.iter().zip(parts).zip(ways) {
+                let inner = Part {
+                    block: part.block.clone(),
+                    loops: part.loops[self.depth..].to_vec(),
+                    spatial: part.spatial - self.depth,
+                };
+                decided.push(way.apply(nest, s, (stage, &inner)));
+            }
+            Ok(())
+        })?;
+        decisions.append(&mut decided);
+        Ok(stmt)
+    }
+
+    /// How a stage runs inside of the shared loops.
+    fn way(&self, nest: &mut Nest<'_>, stage: &Stage) -> Way {
+        let mut inner = stage.clone();
+        inner.spatial.drain(..self.depth);
+        match inner.init {
+            None => Way::Map(nest.lanes(widest(&nest.func, &inner))),
+            Some(_) => Way::Reduce(Lanes::of(nest, &inner)),
         }
     }
-    let mut stage = stage.clone();
-    stage.value = walk(&stage.value, buffer, row, depth);
-    if stage.buffer == buffer {
-        stage.buffer = row;
-        stage.indices.drain(..depth);
+
+    fn work(&self) -> i64 {
+        let extent = |a: &Axis| a.extent.as_int().unwrap_or(UNKNOWN_EXTENT);
+        let work = |s: &Stage| {
+            let axes = s.spatial[self.depth..].iter().chain(&s.reduce);
+            axes.map(extent).fold(1 + cost(&s.value) as i64, i64::saturating_mul)
+        };
+        self.stages.iter().map(work).fold(0, i64::saturating_add)
     }
-    stage
+}
+
+/// A rule for a stage inside of shared loops.
+enum Way {
+    /// Vectors of so many lanes.
+    Map(i64),
+    Reduce(Result<Vec<Lanes>, Refusal>),
+}
+
+impl Way {
+    /// Does it; a stage that no rule takes stays as it is.
+    fn apply(
+        self,
+        nest: &mut Nest<'_>,
+        s: &mut Schedule,
+        (stage, part): (&Stage, &Part),
+    ) -> Decision {
+        let mut refused = vec![];
+        let ways = match self {
+            Way::Map(lanes) => vec![("map", Ok(lanes))],
+            Way::Reduce(Ok(ways)) => ways.into_iter().map(|way| (way.rule, Err(way))).collect(),
+            Way::Reduce(Err(why)) => {
+                refused.push(("reduce", why));
+                vec![]
+            }
+        };
+        for (rule, way) in ways {
+            let (before, from) = (s.clone(), s.steps().len());
+            let (loops, spatial) = merged_loops(s, part);
+            let done = match way {
+                Ok(_) if spatial == 0 => Ok(()),
+                Ok(lanes) => vectors(s, loops[spatial - 1], lanes),
+                Err(way) => way.apply(s, (&part.block, &loops)),
+            };
+            let name = &stage.name;
+            match done {
+                Ok(()) => {
+                    note_steps(nest, s, from, name);
+                    return Decision { stage: name.clone(), rule, refused };
+                }
+                Err(why) => {
+                    nest.steps.push(format!("{name}: {why}"));
+                    refused.push((rule, Refusal::Primitive(why.primitive)));
+                    *s = before;
+                }
+            }
+        }
+        Decision { stage: stage.name.clone(), rule: "naive", refused }
+    }
+}
+
+/// Whether one row of `buffer` has a known and modest size.
+fn is_row(nest: &Nest<'_>, buffer: Buffer, depth: usize) -> bool {
+    let data = &nest.func.buffers[buffer];
+    let mut row = data.shape[depth..].iter();
+    let count = row.try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
+    count.is_some_and(|count| count * data.dtype.itemsize() as i64 <= ROW_BYTES)
 }
 
 /// The output that can hold the result of stage `n` meanwhile: only its writer reads that
@@ -190,20 +238,9 @@ fn stored_over(nest: &Nest<'_>, stages: &[Stage], n: usize) -> Option<Buffer> {
         .then_some(writer.buffer)
 }
 
-fn with_buffer(stage: &Stage, from: Buffer, to: Buffer) -> Stage {
-    fn walk(e: &Expr, from: Buffer, to: Buffer) -> Expr {
-        let e = e.map_children(&mut |c| walk(c, from, to));
-        match e.kind() {
-            ExprKind::Load { buffer, indices, dtype } if *buffer == from => {
-                Expr::load(to, indices.clone(), *dtype)
-            }
-            _ => e,
-        }
-    }
-    let mut stage = stage.clone();
-    stage.value = walk(&stage.value, from, to);
-    if stage.buffer == from {
-        stage.buffer = to;
-    }
-    stage
+/// The stage with another buffer of the same kind in place of `from`.
+fn with_buffer(stage: &Stage, (from, to): (Buffer, Buffer), dtype: DType) -> Stage {
+    let value = replace_loads(&stage.value, from, &mut |at| Expr::load(to, at.to_vec(), dtype));
+    let buffer = if stage.buffer == from { to } else { stage.buffer };
+    Stage { value, buffer, ..stage.clone() }
 }

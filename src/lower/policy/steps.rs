@@ -1,41 +1,83 @@
-//! Stages under schedule primitives: a rule takes a stage's plainest nest and says step by step
-//! what becomes of it; the primitives do it, checked, and say what they did.
+//! Stages under schedule primitives: a rule takes the plainest nests of one or more stages and says
+//! step by step what becomes of them; the primitives do it, checked, and say what they did.
 
 use std::collections::BTreeMap;
 
-use reflex_tir::schedule::{Refused, Schedule};
-use reflex_tir::{Block, BlockIter, Expr, IterKind, PrimFunc, Stmt, Var};
+use reflex_tir::schedule::{Refused, Schedule, refresh_regions};
+use reflex_tir::{Block, BlockIter, Expr, IterKind, PrimFunc, Scope, Stmt, Var};
 
 use super::Refusal;
 use super::nest::{Nest, Parallel};
 use super::stage::{Axis, Stage, without_blocks};
 
-/// What `rule` makes of a stage's plainest nest, without blocks. It gets the loops, outermost
-/// first, those of a reduction last; the block is called like the stage. The function is the
-/// schedule's meanwhile.
+/// The nest of a stage.
+pub struct Part {
+    /// Its block.
+    pub block: String,
+    /// Its loops, outermost first, those of a reduction last.
+    pub loops: Vec<Var>,
+    /// How many of these choose a result.
+    pub spatial: usize,
+}
+
+/// What `rule` makes of the plainest nests of stages, one after the other, without blocks. Steps
+/// that it does not note itself are noted as the first stage's. The function is the schedule's
+/// meanwhile; where the rule refuses, nothing changes.
 pub fn scheduled(
     nest: &mut Nest<'_>,
-    stage: &Stage,
-    rule: impl FnOnce(&mut Nest<'_>, &mut Schedule, &[Var]) -> Result<(), Refused>,
+    stages: &[Stage],
+    rule: impl FnOnce(&mut Nest<'_>, &mut Schedule, &[Part]) -> Result<(), Refused>,
 ) -> Result<Stmt, Refusal> {
     let mut func = std::mem::replace(&mut nest.func, PrimFunc::new(""));
-    let (body, loops) = plainest(&mut func, stage);
-    func.body = body;
-    let mut s = Schedule::new(func);
-    let done = rule(nest, &mut s, &loops);
-    let steps = s.steps().iter().map(|step| format!("{}: {step}", stage.name));
-    match &done {
-        Ok(()) => nest.steps.extend(steps),
-        Err(refused) => nest.steps.push(format!("{}: {refused}", stage.name)),
+    func.body = Stmt::nop();
+    let before = func.clone();
+    let (mut parts, mut nests): (Vec<Part>, _) = (vec![], vec![]);
+    for stage in stages {
+        let taken = parts.iter().any(|p| p.block == stage.name);
+        let name =
+            if taken { format!("{}_{}", stage.name, parts.len()) } else { stage.name.clone() };
+        let (stmt, part) = plainest(&mut func, stage, name);
+        nests.push(stmt);
+        parts.push(part);
     }
-    nest.func = s.into_func();
-    let body = std::mem::replace(&mut nest.func.body, Stmt::nop());
-    done.map_err(|refused| Refusal::Primitive(refused.primitive))?;
-    Ok(without_blocks(&body))
+    func.body = if nests.len() == 1 { nests.remove(0) } else { Stmt::Seq(nests) };
+    let mut s = Schedule::new(func);
+    let noted = nest.steps.len();
+    match rule(nest, &mut s, &parts) {
+        Ok(()) => {
+            if nest.steps.len() == noted {
+                note_steps(nest, &s, 0, &stages[0].name);
+            }
+            nest.func = s.into_func();
+            let body = std::mem::replace(&mut nest.func.body, Stmt::nop());
+            Ok(with_locals(&mut nest.func, without_blocks(&body)))
+        }
+        Err(refused) => {
+            nest.steps.truncate(noted);
+            nest.steps.push(format!("{}: {refused}", stages[0].name));
+            nest.func = before;
+            Err(Refusal::Primitive(refused.primitive))
+        }
+    }
+}
+
+/// Notes the steps of `s` from the `from`th on as those of a stage.
+pub fn note_steps(nest: &mut Nest<'_>, s: &Schedule, from: usize, stage: &str) {
+    nest.steps.extend(s.steps()[from..].iter().map(|step| format!("{stage}: {step}")));
+}
+
+/// Intermediates that a rule gave to the stack are allocated around `body`.
+fn with_locals(func: &mut PrimFunc, body: Stmt) -> Stmt {
+    let local = |b: &_| func.buffers[*b].scope == Scope::Local;
+    let (locals, rest) = func.allocs.iter().partition(|b| local(*b));
+    func.allocs = rest;
+    let locals: Vec<_> = locals;
+    let around = |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) };
+    locals.into_iter().fold(body, around)
 }
 
 /// Serial loops around one block.
-fn plainest(func: &mut PrimFunc, stage: &Stage) -> (Stmt, Vec<Var>) {
+fn plainest(func: &mut PrimFunc, stage: &Stage, name: String) -> (Stmt, Part) {
     let (mut loops, mut iters) = (vec![], vec![]);
     let mut add = |func: &mut PrimFunc, axis: &Axis, kind| {
         let name = func.vars[axis.var].name.trim_start_matches("v_").to_owned();
@@ -47,8 +89,8 @@ fn plainest(func: &mut PrimFunc, stage: &Stage) -> (Stmt, Vec<Var>) {
     stage.spatial.iter().for_each(|axis| add(func, axis, IterKind::Spatial));
     stage.reduce.iter().for_each(|axis| add(func, axis, IterKind::Reduce));
     let store = |e: &Expr| Stmt::store(stage.buffer, stage.indices.clone(), e.clone());
-    let block = Stmt::Block(Box::new(Block {
-        name: stage.name.clone(),
+    let mut block = Block {
+        name: name.clone(),
         iters,
         predicate: Expr::bool(true),
         reads: vec![],
@@ -57,10 +99,12 @@ fn plainest(func: &mut PrimFunc, stage: &Stage) -> (Stmt, Vec<Var>) {
         allocs: vec![],
         annotations: BTreeMap::new(),
         body: store(&stage.value),
-    }));
+    };
+    refresh_regions(func, &mut block);
     let vars = loops.iter().map(|(var, _)| *var).collect();
+    let block = Stmt::Block(Box::new(block));
     let nest = loops.into_iter().rev().fold(block, |body, (var, n)| Stmt::serial(var, n, body));
-    (nest, vars)
+    (nest, Part { block: name, loops: vars, spatial: stage.spatial.len() })
 }
 
 /// Neighbouring loops merged wherever every access allows it, innermost first.
@@ -96,6 +140,29 @@ pub fn vectors(s: &mut Schedule, at: Var, lanes: i64) -> Result<(), Refused> {
     };
     let (_, lane) = s.split(main, lanes)?;
     s.vectorize(lane)
+}
+
+/// A loop of a constant extent in vectors of `lanes`, all written out, with a narrower one for what
+/// is left over.
+pub fn registers(s: &mut Schedule, at: Var, lanes: i64) -> Result<(), Refused> {
+    let n = s.extent(at)?.unwrap_or(1);
+    let mut main = at;
+    if n > lanes && n % lanes != 0 {
+        let (whole, tail) = s.partition(at, (n / lanes * lanes).into())?;
+        if n % lanes > 1 {
+            s.vectorize(tail)?;
+        }
+        main = whole;
+    }
+    match n / lanes {
+        0 | 1 if n > 1 => s.vectorize(main),
+        0 | 1 => Ok(()),
+        _ => {
+            let (copies, lane) = s.split(main, lanes)?;
+            s.vectorize(lane)?;
+            s.unroll(copies)
+        }
+    }
 }
 
 /// Where `cost` for each element of `loops` is enough for threads, gives them the first of the

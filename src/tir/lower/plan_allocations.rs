@@ -144,7 +144,8 @@ fn allocate(func: &mut PrimFunc, buffer: Buffer, body: &Stmt, facts: &Analyzer) 
     if !fits_stack(func, buffer) {
         func.buffers[buffer].scope = Scope::Global;
     }
-    let body = if starts.is_empty() { body.clone() } else { shift_accesses(body, buffer, &shift) };
+    let body =
+        if starts.is_empty() { body.clone() } else { body.map_accesses((buffer, buffer), &shift) };
     Stmt::Allocate { buffer, body: Box::new(body) }
 }
 
@@ -153,28 +154,6 @@ fn fits_stack(func: &PrimFunc, buffer: Buffer) -> bool {
     let item = data.dtype.itemsize() as i64;
     let bytes = data.shape.iter().try_fold(item, |n, e| n.checked_mul(e.as_int()?));
     data.scope != Scope::Local || bytes.is_some_and(|n| n <= STACK_LIMIT)
-}
-
-fn shift_accesses(s: &Stmt, buffer: Buffer, shift: &dyn Fn(&[Expr]) -> Vec<Expr>) -> Stmt {
-    fn loads(e: &Expr, buffer: Buffer, shift: &dyn Fn(&[Expr]) -> Vec<Expr>) -> Expr {
-        let e = e.map_children(&mut |e| loads(e, buffer, shift));
-        match e.kind() {
-            ExprKind::Load { buffer: b, indices, dtype } if *b == buffer => {
-                Expr::load(buffer, shift(indices), *dtype)
-            }
-            _ => e,
-        }
-    }
-    fn stores(s: &Stmt, buffer: Buffer, shift: &dyn Fn(&[Expr]) -> Vec<Expr>) -> Stmt {
-        match s {
-            Stmt::Store { buffer: b, indices, value } if *b == buffer => {
-                Stmt::store(buffer, shift(indices), value.clone())
-            }
-            _ => s.map_children(&mut |s| stores(s, buffer, shift)),
-        }
-    }
-    let s = s.map_exprs(&mut |e| loads(e, buffer, shift));
-    stores(&s, buffer, shift)
 }
 
 /// Indices `base + span` of one access, over everything bound inside the walk.

@@ -4,7 +4,7 @@
 //! two accesses to one buffer of which one writes, equal index tuples imply equal loop values.
 //! That is shown by decoding: a part of the tuple that is the same function of the loop in both
 //! accesses is separated from what other loops add (mixed-radix digits), and the loop variable
-//! is recovered from those parts.
+//! is recovered from those parts. Tuples that are never equal need no such thing.
 
 use std::collections::{HashMap, HashSet};
 
@@ -130,6 +130,31 @@ pub(super) fn independent(
     Ok(())
 }
 
+/// Whether different iterations of loop `var` over `first` and over `second` never touch the same
+/// element where one of them writes it; else what conflicts.
+pub(super) fn joinable(
+    func: &PrimFunc,
+    facts: &Analyzer,
+    (first, second): (&Stmt, &Stmt),
+    var: Var,
+) -> Result<(), String> {
+    let mut facts = facts.clone();
+    let (mut a, b) = (collect(first, &mut facts), collect(second, &mut facts));
+    a.bound.extend(b.bound);
+    let decoder = Decoder { facts, var, free: &a.bound };
+    for x in a.list.iter().filter(|x| !a.private.contains(&x.buffer)) {
+        let meets = |y: &&Access| y.buffer == x.buffer && (x.writes || y.writes);
+        let apart = |y: &Access| decoder.disjoint(x, y);
+        if !b.list.iter().filter(meets).all(apart) {
+            let (loop_name, buffer) = (&func.vars[var].name, &func.buffers[x.buffer].name);
+            return Err(format!(
+                "an iteration of `{loop_name}` may touch what another one made of `{buffer}`"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Whether the values of `exprs` determine that of loop `var`, when the variables in `free` may
 /// differ too.
 pub(super) fn determines(facts: &Analyzer, exprs: &[Expr], var: Var, free: &HashSet<Var>) -> bool {
@@ -163,9 +188,18 @@ impl Decoder<'_> {
             return false;
         }
         let pairs = a.indices.iter().zip(&b.indices);
+        if pairs.clone().any(|(x, y)| self.are_apart(x, y)) {
+            return true;
+        }
         let known: Vec<Poly> =
             pairs.filter_map(|(x, y)| self.common(self.digits(x)?, self.digits(y)?)).collect();
         self.recovers(known)
+    }
+
+    /// Whether all values of one are below all values of the other.
+    fn are_apart(&self, x: &Expr, y: &Expr) -> bool {
+        let (x, y) = (self.facts.bounds(x), self.facts.bounds(y));
+        x.max < y.min || y.max < x.min
     }
 
     fn is_fixed(&self, e: &Expr) -> bool {

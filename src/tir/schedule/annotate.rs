@@ -39,6 +39,13 @@ impl Schedule {
             let why = format!("`{}` is a parameter", self.func.buffers[buffer].name);
             return Err(self.refuse("set_scope", &block.name, why));
         }
+        let data = &self.func.buffers[buffer];
+        let fixed = data.shape.iter().all(|n| n.as_int().is_some());
+        if scope != Scope::Global && !fixed && !self.func.allocs.contains(&buffer) {
+            // Where it is allocated already, nothing makes it smaller.
+            let why = format!("`{}` has no constant shape", data.name);
+            return Err(self.refuse("set_scope", &block.name, why));
+        }
         self.func.buffers[buffer].scope = scope;
         let name = self.func.buffers[buffer].name.clone();
         self.note(format!("set_scope {name} {scope:?}"));

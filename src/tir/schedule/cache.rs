@@ -88,13 +88,7 @@ impl Schedule {
 
     fn cache_of(&mut self, buffer: Buffer, scope: Scope) -> Buffer {
         let mut data = self.func.buffers[buffer].clone();
-        let suffix = match scope {
-            Scope::Global => "global",
-            Scope::Shared => "shared",
-            Scope::Local => "local",
-            Scope::Tile => "tile",
-        };
-        data.name = format!("{}_{suffix}", data.name);
+        data.name = format!("{}_{}", data.name, scope.name());
         data.scope = scope;
         let cache = self.func.buffers.push(data);
         self.func.allocs.push(cache);

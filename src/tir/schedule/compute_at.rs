@@ -44,7 +44,7 @@ impl Schedule {
             let body = sequence([nest.clone(), l.body.clone()]);
             Stmt::For(Box::new(For { body, ..l.clone() }))
         });
-        self.commit("compute_at", name, moved)?;
+        self.commit("compute_at", name, moved, &[])?;
         self.note(format!("compute_at {name} {}", self.name(at)));
         Ok(())
     }

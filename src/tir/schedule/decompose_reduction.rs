@@ -29,10 +29,11 @@ impl Schedule {
             .ok_or_else(|| refuse("something other than loops lies between"))?;
         let reduces = |v: Var| iters_of(&block, true).any(|i| tree::mentions(&i.value, v));
         let places = |v: Var| iters_of(&block, false).any(|i| tree::mentions(&i.value, v));
-        let above =
-            path[..from].iter().filter_map(|s| if let Stmt::For(l) = s { Some(l) } else { None });
-        if let Some(l) = above.into_iter().find(|l| reduces(l.var)) {
-            let outer = &self.func.vars[l.var].name;
+        let above = path[..from].iter();
+        let above: Vec<Var> =
+            above.filter_map(|s| if let Stmt::For(l) = s { Some(l.var) } else { None }).collect();
+        if let Some(v) = above.iter().find(|v| reduces(**v)) {
+            let outer = self.name(*v);
             return Err(refuse(&format!("the loop `{outer}` of the reduction lies outside")));
         }
         self.require_one_instance_each(&block, &loops, &self.facts(&path))?;
@@ -72,7 +73,7 @@ impl Schedule {
         let body =
             tree::replace_block(&self.func.body, name, |_| Stmt::Block(Box::new(rest.clone())));
         let body = splice_before(&body, at, &nest);
-        self.commit("decompose_reduction", name, body)?;
+        self.commit("decompose_reduction", name, body, &above)?;
         self.note(format!("decompose_reduction {name} {} -> {new_name}", self.name(at)));
         Ok(new_name)
     }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::{Schedule, access, tree};
 use crate::arith::Analyzer;
-use crate::{Block, BlockIter, Buffer, Expr, ExprKind, For, IterKind, Stmt, Var};
+use crate::{Block, BlockIter, Buffer, Expr, ExprKind, IterKind, Stmt, Var};
 
 /// What was shown of a block: it stores here.
 #[derive(Clone, Debug)]
@@ -49,12 +49,19 @@ impl Schedule {
         })
     }
 
-    /// Whether iterations of `l` are independent because they are other instances of one block
-    /// that is known to be injective, or of copies of it.
-    pub(super) fn runs_other_instances(&self, l: &For, facts: &Analyzer) -> bool {
-        let mut below = Below { facts: facts.clone(), loops: HashSet::new(), blocks: vec![] };
+    /// Whether iterations of loop `var` over `body` are independent because they are other instances
+    /// of one block that is known to be injective, or of copies of it. Loops in `moving` are not
+    /// fixed meanwhile, nor are those in `body`.
+    pub(super) fn runs_other_instances(
+        &self,
+        (body, var): (&Stmt, Var),
+        facts: &Analyzer,
+        moving: &[Var],
+    ) -> bool {
+        let loops = moving.iter().copied().collect();
+        let mut below = Below { facts: facts.clone(), loops, blocks: vec![] };
         let Some((first, copies)) = below
-            .collect(&l.body)
+            .collect(body)
             .and_then(|()| below.blocks.split_first())
             .filter(|(first, copies)| {
                 self.is_injective(first)
@@ -63,8 +70,7 @@ impl Schedule {
         else {
             return false;
         };
-        let reduces =
-            |i: &BlockIter| i.kind != IterKind::Spatial && tree::mentions(&i.value, l.var);
+        let reduces = |i: &BlockIter| i.kind != IterKind::Spatial && tree::mentions(&i.value, var);
         if below.blocks.iter().any(|b| b.iters.iter().any(reduces)) {
             return false;
         }
@@ -73,7 +79,7 @@ impl Schedule {
             i.kind == IterKind::Spatial && copies.iter().all(|c| c.iters[*n].value == i.value)
         });
         let values: Vec<Expr> = shared.map(|(_, i)| i.value.clone()).collect();
-        access::determines(&below.facts, &values, l.var, &below.loops)
+        access::determines(&below.facts, &values, var, &below.loops)
     }
 }
 
@@ -121,6 +127,11 @@ fn equal(mut a: impl ExactSizeIterator<Item = Expr>, b: &[Expr]) -> bool {
         x == *y || Analyzer::new().simplify(&(x - y.clone())).as_int() == Some(0)
     };
     a.len() == b.len() && a.by_ref().zip(b).all(same)
+}
+
+/// Whether an instance of `block` stores to one element and reads no other of that buffer.
+pub(super) fn stores_own_element(block: &Block) -> bool {
+    only_element(block).is_some()
 }
 
 /// The only element an instance of `block` stores to and, of that buffer, loads from.

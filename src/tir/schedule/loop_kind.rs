@@ -85,7 +85,7 @@ impl Schedule {
             }
         }
         let facts = self.facts(&path);
-        if self.runs_other_instances(l, &facts) {
+        if self.runs_other_instances((&l.body, at), &facts, &[]) {
             return Ok(());
         }
         access::independent(&self.func, &facts, &l.body, at, &[])

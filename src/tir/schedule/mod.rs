@@ -4,7 +4,8 @@
 //! both stay valid until a primitive that says it replaces them. A primitive documents what it
 //! makes of what, refuses with a [`Refused`] when it cannot show that every output keeps its
 //! bits, and decides nothing: policies choose. Floating-point reductions keep their order through
-//! every primitive but [`Schedule::rfactor`], which writes the new order into the tir.
+//! every primitive but [`Schedule::rfactor`] and [`Schedule::combine_halves`], which write the new
+//! order into the tir.
 //!
 //! ```
 //! use reflex_tir::{DType, builder::FuncBuilder, schedule::Schedule};
@@ -24,11 +25,14 @@ mod access;
 mod annotate;
 mod blockize;
 mod cache;
+mod cache_write_at;
+mod chain;
 mod compute_at;
 mod compute_inline;
 mod decompose_reduction;
 mod fuse;
 mod injective;
+mod join_loops;
 mod loop_kind;
 mod merge_axes;
 mod nest;
@@ -42,6 +46,7 @@ mod rfactor;
 mod specialize;
 mod split;
 mod storage_align;
+mod store_at;
 mod tensorize;
 mod tile;
 mod trace;
@@ -51,7 +56,7 @@ mod tree;
 pub use self::pad_einsum::Padded;
 use std::collections::{HashMap, HashSet};
 
-pub(crate) use self::regions::refresh_regions;
+pub use self::regions::refresh_regions;
 pub use self::transform_layout::{IndexMap, packer};
 use crate::arith::Analyzer;
 use crate::{Block, Buffer, Expr, For, Param, PrimFunc, Stmt, Var};

@@ -158,12 +158,14 @@ impl Schedule {
         std::iter::once(name.to_string()).chain(numbered).find(free).expect("endless supply")
     }
 
-    /// Commits `body` if every loop that is to run concurrently still may.
+    /// Commits `body` if every loop that is to run concurrently still may. An iteration of the
+    /// loops in `same` touches what it did before.
     pub(super) fn commit(
         &mut self,
         primitive: &'static str,
         at: &str,
         body: Stmt,
+        same: &[Var],
     ) -> Result<(), Refused> {
         let before = std::mem::replace(&mut self.func.body, body);
         let mut concurrent = vec![];
@@ -177,7 +179,7 @@ impl Schedule {
                 }
             }
         });
-        for var in concurrent {
+        for var in concurrent.into_iter().filter(|v| !same.contains(v)) {
             if let Err(refused) = self.require_independent(primitive, var) {
                 self.func.body = before;
                 return Err(self.refuse(primitive, at, refused.why));

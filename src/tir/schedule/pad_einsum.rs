@@ -1,8 +1,8 @@
 //! Rounding the axes of a sum of products up, so that whole tiles cover them.
 
+use super::chain::alone;
 use super::compute_at::conjuncts;
 use super::nest::sequence;
-use super::rfactor::chain;
 use super::{Refused, Schedule};
 use crate::{BinOp, Block, Buffer, Expr, ExprKind, Intrin, IterKind, PrimFunc, Scope, Stmt, Var};
 
@@ -62,7 +62,7 @@ impl Schedule {
             }
         }
         let top = self.top_statement(name).expect("the block was found").clone();
-        if chain(&top, name).is_none() {
+        if !alone(&top, name) {
             return Err(refuse(self, "it does not have its loops alone".into()));
         }
 

@@ -68,7 +68,7 @@ impl Schedule {
 }
 
 /// Computes the regions that `block` reads and writes from its body.
-pub(crate) fn refresh_regions(func: &PrimFunc, block: &mut Block) {
+pub fn refresh_regions(func: &PrimFunc, block: &mut Block) {
     let mut facts = super::shape_facts(func);
     for iter in &block.iters {
         facts.bind(iter.var, Expr::i64(0), iter.extent.clone());

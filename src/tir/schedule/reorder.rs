@@ -37,7 +37,10 @@ impl Schedule {
         let mut facts = self.facts(&above);
         band.iter().for_each(|l| facts.bind_loop(l));
         let all: Vec<Var> = band.iter().map(|l| l.var).collect();
-        let carries = |v: &Var| access::independent(&self.func, &facts, body, *v, &all).err();
+        let carries = |v: &Var| match self.runs_other_instances((body, *v), &facts, &all) {
+            true => None,
+            false => access::independent(&self.func, &facts, body, *v, &all).err(),
+        };
         let carried: Vec<(Var, String)> =
             all.iter().filter_map(|v| Some((*v, carries(v)?))).collect();
         let kept = permuted.iter().filter(|v| carried.iter().any(|(c, _)| c == *v));

@@ -56,7 +56,7 @@ impl Schedule {
             let body = sequence([l.body.clone(), nest.clone()]);
             Stmt::For(Box::new(For { body, ..l.clone() }))
         });
-        self.commit("reverse_compute_at", name, moved)?;
+        self.commit("reverse_compute_at", name, moved, &[])?;
         self.note(format!("reverse_compute_at {name} {}", self.name(at)));
         Ok(())
     }

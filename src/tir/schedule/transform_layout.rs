@@ -6,9 +6,7 @@ use super::regions::delinearise;
 use super::{Refused, Schedule, access, shape_facts};
 use crate::arith::Analyzer;
 use crate::builder::FuncBuilder;
-use crate::{
-    Block, BlockIter, Buffer, DType, Expr, ExprKind, IterKind, PrimFunc, Region, Stmt, Var,
-};
+use crate::{Block, BlockIter, Buffer, DType, Expr, IterKind, PrimFunc, Region, Stmt, Var};
 
 /// Where an element goes: new indices from old ones.
 pub type IndexMap<'a> = &'a dyn Fn(&[Expr]) -> Vec<Expr>;
@@ -35,8 +33,7 @@ impl Schedule {
             [position] if data.shape.len() != 1 => map(&delinearise(position, &data.shape)),
             _ => map(at),
         };
-        let body = rewrite_stores(&self.func.body, buffer, &place);
-        let body = body.map_exprs(&mut |e| rewrite_loads(e, buffer, &place));
+        let body = self.func.body.map_accesses((buffer, buffer), &place);
         let body = shape_facts(&self.func).simplify_below(&body);
         let size = |shape: &[Expr]| shape.iter().fold(Expr::i64(1), |n, d| n * d.clone());
         let facts = shape_facts(&self.func);
@@ -79,25 +76,6 @@ fn check(
     match old.iter().position(|v| !access::determines(&facts, &image, *v, &free)) {
         Some(at) => Err(format!("two elements that differ in dimension {at} may collide")),
         None => Ok(()),
-    }
-}
-
-fn rewrite_loads(e: &Expr, of: Buffer, map: IndexMap<'_>) -> Expr {
-    let e = e.map_children(&mut |c| rewrite_loads(c, of, map));
-    match e.kind() {
-        ExprKind::Load { buffer, indices, dtype } if *buffer == of => {
-            Expr::load(of, map(indices), *dtype)
-        }
-        _ => e,
-    }
-}
-
-fn rewrite_stores(stmt: &Stmt, of: Buffer, map: IndexMap<'_>) -> Stmt {
-    match stmt {
-        Stmt::Store { buffer, indices, value } if *buffer == of => {
-            Stmt::store(of, map(indices), value.clone())
-        }
-        _ => stmt.map_children(&mut |s| rewrite_stores(s, of, map)),
     }
 }
 

@@ -89,6 +89,10 @@ fn run(name: &str, o: &mut Operands<'_>) -> Result<(), Refused> {
             let loops = o.loops()?;
             o.schedule.fuse_all(&loops)?;
         }
+        "join_loops" => {
+            let (first, second) = (o.one_loop()?, o.one_loop()?);
+            o.schedule.join_loops(first, second)?;
+        }
         "reorder" => {
             let loops = o.loops()?;
             o.schedule.reorder(&loops)?;
@@ -157,8 +161,20 @@ fn run_on_block(name: &str, o: &mut Operands<'_>) -> Result<(), Refused> {
             o.schedule.decompose_reduction(block, at).map(|_| ())
         }
         "rfactor" => {
-            let (at, axis) = (o.one_loop()?, o.number());
-            o.schedule.rfactor(block, at, axis as usize).map(|_| ())
+            let at = o.one_loop()?;
+            o.schedule.rfactor(block, at).map(|_| ())
+        }
+        "combine_halves" => {
+            let at = o.one_loop()?;
+            o.schedule.combine_halves(block, at).map(|_| ())
+        }
+        "cache_write_at" => {
+            let (at, scope) = (o.one_loop()?, o.scope());
+            o.schedule.cache_write_at(block, at, scope).map(|_| ())
+        }
+        "store_at" => {
+            let (at, scope) = (o.one_loop()?, o.scope());
+            o.schedule.store_at(block, at, scope)
         }
         "annotate_block" => {
             let (key, value) = (o.word(), o.word());

@@ -27,7 +27,7 @@ fn random_schedules_preserve_every_bit() {
         Ok(())
     });
     println!("applied: {applied:?}");
-    assert!(applied.len() >= 26, "some primitive was never applied: {applied:?}");
+    assert!(applied.len() >= 30, "some primitive was never applied: {applied:?}");
 }
 
 /// Runs loops of the given kinds backwards, which independent iterations must survive.
@@ -140,7 +140,7 @@ fn a_reduction_can_be_done_in_lanes() {
     for block in ["max", "sum"] {
         let k = s.get_loops(block).unwrap()[1];
         let (_, lane) = s.split(k, 8).unwrap();
-        let rf = s.rfactor(block, lane, 1).unwrap();
+        let rf = s.rfactor(block, lane).unwrap();
         let [_, o, l] = s.get_loops(&rf).unwrap()[..] else { unreachable!() };
         s.reorder(&[o, l]).unwrap();
         s.vectorize(l).unwrap();
@@ -158,7 +158,7 @@ fn a_reduction_can_be_done_in_lanes() {
     });
     let mut s = Schedule::new(matmul(4.into(), 4.into(), 4.into()));
     let i = s.get_loops("matmul").unwrap()[0];
-    assert!(s.rfactor("matmul", i, 0).unwrap_err().why.contains("does not reduce"));
+    assert!(s.rfactor("matmul", i).unwrap_err().why.contains("does not reduce"));
 }
 
 #[test]

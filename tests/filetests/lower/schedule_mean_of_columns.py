@@ -19,34 +19,19 @@ class Module:
 n = TypeVar("n")
 @T.prim_func(s_tir=True)
 def fused_sum_mul(t0: T.Buffer((n, T.int64(5), T.int64(32)), "float32"), t2: T.Buffer((n, T.int64(32)), "float32")):
-    for v_i0 in range(n):
+    for i0 in range(n):
         t1 = T.alloc_local((T.int64(32),))
-        acc = T.alloc_local((T.int64(32),))
-        for l in T.vectorized(T.int64(8)):
-            acc[l] = T.float32(0.0)
-        for l in T.vectorized(T.int64(8)):
-            acc[l + T.int64(8)] = T.float32(0.0)
-        for l in T.vectorized(T.int64(8)):
-            acc[l + T.int64(16)] = T.float32(0.0)
-        for l in T.vectorized(T.int64(8)):
-            acc[l + T.int64(24)] = T.float32(0.0)
-        for v_k0 in range(T.int64(5)):
-            for l in T.vectorized(T.int64(8)):
-                acc[l] = acc[l] + t0[v_i0, v_k0, l]
-            for l in T.vectorized(T.int64(8)):
-                acc[l + T.int64(8)] = acc[l + T.int64(8)] + t0[v_i0, v_k0, l + T.int64(8)]
-            for l in T.vectorized(T.int64(8)):
-                acc[l + T.int64(16)] = acc[l + T.int64(16)] + t0[v_i0, v_k0, l + T.int64(16)]
-            for l in T.vectorized(T.int64(8)):
-                acc[l + T.int64(24)] = acc[l + T.int64(24)] + t0[v_i0, v_k0, l + T.int64(24)]
-        for l in T.vectorized(T.int64(8)):
-            t1[l] = acc[l]
-        for l in T.vectorized(T.int64(8)):
-            t1[l + T.int64(8)] = acc[l + T.int64(8)]
-        for l in T.vectorized(T.int64(8)):
-            t1[l + T.int64(16)] = acc[l + T.int64(16)]
-        for l in T.vectorized(T.int64(8)):
-            t1[l + T.int64(24)] = acc[l + T.int64(24)]
+        t1_local = T.alloc_local((T.int64(32),))
+        for i1_0 in T.unroll(T.int64(4)):
+            for i1_1 in T.vectorized(T.int64(8)):
+                t1_local[i1_0 * T.int64(8) + i1_1] = T.float32(0.0)
+        for k0 in range(T.int64(5)):
+            for i1_0 in T.unroll(T.int64(4)):
+                for i1_1 in T.vectorized(T.int64(8)):
+                    t1_local[i1_0 * T.int64(8) + i1_1] = t1_local[i1_0 * T.int64(8) + i1_1] + t0[i0, k0, i1_0 * T.int64(8) + i1_1]
+        for i1_0 in T.unroll(T.int64(4)):
+            for i1_1 in T.vectorized(T.int64(8)):
+                t1[i1_0 * T.int64(8) + i1_1] = t1_local[i1_0 * T.int64(8) + i1_1]
         for i1_0 in range(T.int64(4)):
             for i1_1 in T.vectorized(T.int64(8)):
-                t2[v_i0, i1_0 * T.int64(8) + i1_1] = t1[i1_0 * T.int64(8) + i1_1] * T.float32(0.20000000298023224)
+                t2[i0, i1_0 * T.int64(8) + i1_1] = t1[i1_0 * T.int64(8) + i1_1] * T.float32(0.20000000298023224)

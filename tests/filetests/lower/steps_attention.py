@@ -22,14 +22,36 @@ fused_transpose_transpose_transpose_mat_mul_mul_3more
   step  panels: vectorize lane_1
   step  matmul, max, exp, sum, normalize, matmul_1: in blocks of 16 rows
   step  matmul: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
-  step  max, exp, sum, normalize: one after the other in one loop over (row)
-  step  max: its row stays on the stack
-  step  exp: its row stays on the stack
-  step  sum: its row stays on the stack
-  step  max: 1 x 8 parts along v_k0, combined by halves
+  step  max, exp, sum, normalize: join_loops row, row
+  step  max, exp, sum, normalize: join_loops row, row
+  step  max, exp, sum, normalize: join_loops row, row
+  step  max, exp, sum, normalize: store_at max row Local
+  step  max, exp, sum, normalize: store_at exp row Local
+  step  max, exp, sum, normalize: store_at sum row Local
+  step  max: split k0 by 8 -> k0_0, k0_1
+  step  max: rfactor max k0_1 -> max_rf
+  step  max: set_scope t9_rf Local
+  step  max: decompose_reduction max_rf k0_0 -> max_rf_init
+  step  max: vectorize k0_1
+  step  max: vectorize k0_1
+  step  max: combine_halves max k0_1 -> max_half
+  step  max: vectorize k0_1
+  step  max: combine_halves max k0_1 -> max_half_1
+  step  max: vectorize k0_1
+  step  max: combine_halves max k0_1
   step  exp: split i3 by 8 -> i3_0, i3_1
   step  exp: vectorize i3_1
-  step  sum: 1 x 8 parts along v_k0, combined by halves
+  step  sum: split k0 by 8 -> k0_0, k0_1
+  step  sum: rfactor sum k0_1 -> sum_rf
+  step  sum: set_scope t11_rf Local
+  step  sum: decompose_reduction sum_rf k0_0 -> sum_rf_init
+  step  sum: vectorize k0_1
+  step  sum: vectorize k0_1
+  step  sum: combine_halves sum k0_1 -> sum_half
+  step  sum: vectorize k0_1
+  step  sum: combine_halves sum k0_1 -> sum_half_1
+  step  sum: vectorize k0_1
+  step  sum: combine_halves sum k0_1
   step  normalize: split i3 by 8 -> i3_0, i3_1
   step  normalize: vectorize i3_1
   step  matmul_1: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads

@@ -13,12 +13,54 @@ class Module:
 # ----
 layer_norm
   step  rstd: computed where it is read
-  step  sum, mean, squares, normalize: one after the other in one loop over (v_i0)
-  step  sum: its row stays on the stack
-  step  mean: its row stays on the stack
-  step  squares: its row stays on the stack
-  step  sum: 4 x 8 parts along v_k0, combined by halves
-  step  squares: 4 x 8 parts along v_k0, combined by halves
+  step  sum, mean, squares, normalize: join_loops i0, i0
+  step  sum, mean, squares, normalize: join_loops i0, i0
+  step  sum, mean, squares, normalize: join_loops i0, i0
+  step  sum, mean, squares, normalize: store_at sum i0 Local
+  step  sum, mean, squares, normalize: store_at mean i0 Local
+  step  sum, mean, squares, normalize: store_at squares i0 Local
+  step  sum: split k0 by 32 -> k0_0, k0_1
+  step  sum: rfactor sum k0_1 -> sum_rf
+  step  sum: set_scope t4_rf Local
+  step  sum: decompose_reduction sum_rf k0_0 -> sum_rf_init
+  step  sum: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  sum: vectorize k0_1_1
+  step  sum: unroll k0_1_0
+  step  sum: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  sum: vectorize k0_1_1
+  step  sum: unroll k0_1_0
+  step  sum: combine_halves sum k0_1 -> sum_half
+  step  sum: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  sum: vectorize k0_1_1
+  step  sum: unroll k0_1_0
+  step  sum: combine_halves sum k0_1 -> sum_half_1
+  step  sum: vectorize k0_1
+  step  sum: combine_halves sum k0_1 -> sum_half_2
+  step  sum: vectorize k0_1
+  step  sum: combine_halves sum k0_1 -> sum_half_3
+  step  sum: vectorize k0_1
+  step  sum: combine_halves sum k0_1
+  step  squares: split k0 by 32 -> k0_0, k0_1
+  step  squares: rfactor squares k0_1 -> squares_rf
+  step  squares: set_scope t6_rf Local
+  step  squares: decompose_reduction squares_rf k0_0 -> squares_rf_init
+  step  squares: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  squares: vectorize k0_1_1
+  step  squares: unroll k0_1_0
+  step  squares: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  squares: vectorize k0_1_1
+  step  squares: unroll k0_1_0
+  step  squares: combine_halves squares k0_1 -> squares_half
+  step  squares: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  squares: vectorize k0_1_1
+  step  squares: unroll k0_1_0
+  step  squares: combine_halves squares k0_1 -> squares_half_1
+  step  squares: vectorize k0_1
+  step  squares: combine_halves squares k0_1 -> squares_half_2
+  step  squares: vectorize k0_1
+  step  squares: combine_halves squares k0_1 -> squares_half_3
+  step  squares: vectorize k0_1
+  step  squares: combine_halves squares k0_1
   step  normalize: partition i1 at 96 -> i1, i1_tail
   step  normalize: vectorize i1_tail
   step  normalize: split i1 by 8 -> i1_0, i1_1

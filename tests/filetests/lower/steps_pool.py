@@ -11,5 +11,18 @@ class Module:
         return a
 # ----
 pool
-  step  pool: 1 x 8 results along v_i3 at a time, each in order
+  step  pool: merge_axes i1, i2 -> m
+  step  pool: partition i3 at 8 -> i3, i3_tail
+  step  pool: reorder k0, k1, i3_tail
+  step  pool: cache_write_at pool_tail k0 Local -> t1_local
+  step  pool: decompose_reduction pool_tail k0 -> pool_tail_init
+  step  pool: vectorize i3_tail
+  step  pool: vectorize i3_tail
+  step  pool: vectorize i3_tail
+  step  pool: reorder k0, k1, i3
+  step  pool: cache_write_at pool k0 Local -> t1_local_1
+  step  pool: decompose_reduction pool k0 -> pool_init
+  step  pool: vectorize i3
+  step  pool: vectorize i3
+  step  pool: vectorize i3
   stage pool: reduce across rows; not gemm: not a sum of products

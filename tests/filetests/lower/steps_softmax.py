@@ -11,16 +11,58 @@ class Module:
         return a
 # ----
 softmax
-  step  max, exp, sum, normalize: one after the other in one loop over (v_i0)
-  step  max: its row stays on the stack
-  step  exp: its row stays on the stack
-  step  sum: its row stays on the stack
-  step  max: 4 x 8 parts along v_k0, combined by halves
+  step  max, exp, sum, normalize: join_loops i0, i0
+  step  max, exp, sum, normalize: join_loops i0, i0
+  step  max, exp, sum, normalize: join_loops i0, i0
+  step  max, exp, sum, normalize: store_at max i0 Local
+  step  max, exp, sum, normalize: store_at exp i0 Local
+  step  max, exp, sum, normalize: store_at sum i0 Local
+  step  max: split k0 by 32 -> k0_0, k0_1
+  step  max: rfactor max k0_1 -> max_rf
+  step  max: set_scope t2_rf Local
+  step  max: decompose_reduction max_rf k0_0 -> max_rf_init
+  step  max: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  max: vectorize k0_1_1
+  step  max: unroll k0_1_0
+  step  max: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  max: vectorize k0_1_1
+  step  max: unroll k0_1_0
+  step  max: combine_halves max k0_1 -> max_half
+  step  max: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  max: vectorize k0_1_1
+  step  max: unroll k0_1_0
+  step  max: combine_halves max k0_1 -> max_half_1
+  step  max: vectorize k0_1
+  step  max: combine_halves max k0_1 -> max_half_2
+  step  max: vectorize k0_1
+  step  max: combine_halves max k0_1 -> max_half_3
+  step  max: vectorize k0_1
+  step  max: combine_halves max k0_1
   step  exp: partition i1 at 96 -> i1, i1_tail
   step  exp: vectorize i1_tail
   step  exp: split i1 by 8 -> i1_0, i1_1
   step  exp: vectorize i1_1
-  step  sum: 4 x 8 parts along v_k0, combined by halves
+  step  sum: split k0 by 32 -> k0_0, k0_1
+  step  sum: rfactor sum k0_1 -> sum_rf
+  step  sum: set_scope t4_rf Local
+  step  sum: decompose_reduction sum_rf k0_0 -> sum_rf_init
+  step  sum: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  sum: vectorize k0_1_1
+  step  sum: unroll k0_1_0
+  step  sum: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  sum: vectorize k0_1_1
+  step  sum: unroll k0_1_0
+  step  sum: combine_halves sum k0_1 -> sum_half
+  step  sum: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  sum: vectorize k0_1_1
+  step  sum: unroll k0_1_0
+  step  sum: combine_halves sum k0_1 -> sum_half_1
+  step  sum: vectorize k0_1
+  step  sum: combine_halves sum k0_1 -> sum_half_2
+  step  sum: vectorize k0_1
+  step  sum: combine_halves sum k0_1 -> sum_half_3
+  step  sum: vectorize k0_1
+  step  sum: combine_halves sum k0_1
   step  normalize: partition i1 at 96 -> i1, i1_tail
   step  normalize: vectorize i1_tail
   step  normalize: split i1 by 8 -> i1_0, i1_1

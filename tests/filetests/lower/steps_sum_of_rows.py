@@ -12,5 +12,25 @@ class Module:
         return a
 # ----
 sum
-  step  reduce: 4 x 8 parts along v_k0, combined by halves
+  step  reduce: split k0 by 32 -> k0_0, k0_1
+  step  reduce: rfactor reduce k0_1 -> reduce_rf
+  step  reduce: set_scope t1_rf Local
+  step  reduce: decompose_reduction reduce_rf k0_0 -> reduce_rf_init
+  step  reduce: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  reduce: vectorize k0_1_1
+  step  reduce: unroll k0_1_0
+  step  reduce: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  reduce: vectorize k0_1_1
+  step  reduce: unroll k0_1_0
+  step  reduce: combine_halves reduce k0_1 -> reduce_half
+  step  reduce: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  reduce: vectorize k0_1_1
+  step  reduce: unroll k0_1_0
+  step  reduce: combine_halves reduce k0_1 -> reduce_half_1
+  step  reduce: vectorize k0_1
+  step  reduce: combine_halves reduce k0_1 -> reduce_half_2
+  step  reduce: vectorize k0_1
+  step  reduce: combine_halves reduce k0_1 -> reduce_half_3
+  step  reduce: vectorize k0_1
+  step  reduce: combine_halves reduce k0_1
   stage reduce: reduce along rows; not gemm: not a sum of products

@@ -1,0 +1,110 @@
+//! Results kept in a buffer of their own below a loop.
+
+use super::chain::{Chain, loads, nested, of_kind, reload};
+use super::injective::stores_own_element;
+use super::{Refused, Schedule, tree};
+use crate::{Block, BlockIter, Expr, For, IterKind, Scope, Stmt, Var};
+
+impl Schedule {
+    /// `for k { for j { X[at(j)] += f(j, k) } }`, at `k`, becomes
+    /// `for k { for j { X_c[j] += f(j, k) } }; for j { X[at(j)] = X_c[j] }`: the elements that the
+    /// nest below and with the loop writes are kept in a new buffer in `scope`, with an element for
+    /// each iteration of the loops that choose one, and a new block stores them when the nest is
+    /// done. Where the guard of a reduction says no more than that an iterator is in its domain,
+    /// elements past the end keep their initial value instead of being left out: all of the buffer
+    /// is written.
+    ///
+    /// Needs a nest around nothing but a block of one store, which runs over the whole reduction
+    /// and stores elsewhere in every instance. Returns the name of the new block.
+    pub fn cache_write_at(&mut self, name: &str, at: Var, scope: Scope) -> Result<String, Refused> {
+        let chain = self.chain("cache_write_at", name, at)?;
+        let refuse = |s: &Schedule, why: &str| s.refuse("cache_write_at", name, why);
+        let Stmt::Store { buffer, indices, value } = &chain.block.body else {
+            return Err(refuse(self, "the block's body is not one store"));
+        };
+        if chain.block.init.is_none() && (loads(value, *buffer) || !chain.reducing().is_empty()) {
+            return Err(refuse(self, "it goes on from what the buffer held before"));
+        }
+        if !stores_own_element(&chain.block) {
+            return Err(refuse(self, "it reads other elements of its result"));
+        }
+        let placing = chain.placing();
+        let fixed = placing.iter().all(|l| l.extent.as_int().is_some());
+        if scope != Scope::Global && !fixed {
+            return Err(refuse(self, "what it keeps has no constant size"));
+        }
+        let cache = self.buffer_over(*buffer, scope.name(), &placing, scope);
+        let places = self.iterators(&placing, IterKind::Spatial);
+        let index: Vec<Expr> = places.iter().map(|i| i.var.into()).collect();
+        let copy = self.unique_block(&self.func.buffers[cache].name.clone());
+        let mut writing = Block {
+            name: copy.clone(),
+            iters: of_kind(&chain.block, false).chain(&places).cloned().collect(),
+            predicate: chain.placed.iter().cloned().fold(Expr::bool(true), Expr::and),
+            init: None,
+            body: Stmt::store(*buffer, indices.clone(), self.func.load(cache, index.clone())),
+            ..chain.block.clone()
+        };
+        self.refresh_regions(&mut writing);
+        if self.is_injective(&chain.block) || self.show_injective(&chain.block) {
+            self.note_injective(&writing);
+        }
+        let writing = self.fresh_copy(&nested(&placing, Stmt::Block(Box::new(writing))), "");
+
+        let mut kept = chain.block.clone();
+        kept.iters.extend(places);
+        let swap = |e: &Expr| reload(e, *buffer, cache, &index);
+        kept.body = Stmt::store(cache, index.clone(), swap(value));
+        kept.init = kept.init.map(|init| match init {
+            Stmt::Store { value, .. } => Stmt::store(cache, index.clone(), swap(&value)),
+            other => other,
+        });
+        if kept.init.is_some() {
+            self.guard_values(&chain, &mut kept)?;
+        }
+        self.refresh_regions(&mut kept);
+        let kept = nested(&chain.loops, Stmt::Block(Box::new(kept)));
+        let body = Box::new(Stmt::Seq(vec![kept, writing]));
+        let both = Stmt::Allocate { buffer: cache, body };
+        self.func.body = tree::replace_loop(&self.func.body, at, |_| both.clone());
+        self.note(format!("cache_write_at {name} {} {scope:?} -> {copy}", self.name(at)));
+        Ok(copy)
+    }
+
+    /// Turns guards that an iterator is in its domain into a choice of the value stored, the
+    /// iterator into those of the loops that make it up.
+    fn guard_values(&mut self, chain: &Chain, block: &mut Block) -> Result<(), Refused> {
+        let path = self.path_to_block("cache_write_at", &chain.block.name)?;
+        let around: Vec<For> = path
+            .iter()
+            .filter_map(|s| if let Stmt::For(l) = s { Some(l.as_ref().clone()) } else { None })
+            .collect();
+        let mut left = chain.reduced.clone();
+        for guard in &chain.placed {
+            let of_domain = |i: &&BlockIter| *guard == i.value.clone().lt(i.extent.clone());
+            let iter = of_kind(&chain.block, false).find(of_domain);
+            let used: Vec<For> =
+                around.iter().filter(|l| tree::mentions(guard, l.var)).cloned().collect();
+            let Some(iter) = iter.filter(|_| used.iter().all(|l| l.min.as_int() == Some(0))) else {
+                left.push(guard.clone());
+                continue;
+            };
+            let own = self.iterators(&used, IterKind::Spatial);
+            let to_own =
+                |v: Var| own.iter().find(|i| i.value.as_var() == Some(v)).map(|i| i.var.into());
+            let value = iter.value.substitute(&to_own);
+            let inside = value.clone().lt(iter.extent.clone());
+            let bind = |v: Var| (v == iter.var).then(|| value.clone());
+            let Stmt::Store { buffer, indices, value: new } = block.body.substitute(&bind) else {
+                unreachable!("checked to be one store");
+            };
+            let old = self.func.load(buffer, indices.clone());
+            block.body = Stmt::store(buffer, indices, Expr::if_then_else(inside, new, old));
+            block.init = block.init.as_ref().map(|init| init.substitute(&bind));
+            let at = block.iters.iter().position(|i| i.var == iter.var).expect("its own");
+            block.iters.splice(at..=at, own);
+        }
+        block.predicate = left.into_iter().fold(Expr::bool(true), Expr::and);
+        Ok(())
+    }
+}

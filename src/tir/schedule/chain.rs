@@ -1,0 +1,193 @@
+//! A block and the loops that it alone fills, told apart by what each is for.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::compute_at::conjuncts;
+use super::{Refused, Schedule, access, tree};
+use crate::arith::Analyzer;
+use crate::{
+    Block, BlockIter, Buffer, BufferData, Expr, ExprKind, For, ForKind, IterKind, Scope, Stmt, Var,
+};
+
+/// Loops from 0 around nothing but one block: each chooses an element of the result, or runs over
+/// its reduction, all of which is among them.
+pub(super) struct Chain {
+    /// Outermost first.
+    pub loops: Vec<For>,
+    pub block: Block,
+    /// What is known inside.
+    pub facts: Analyzer,
+    /// The block's predicate as far as it is about the reduction, and the rest.
+    pub reduced: Vec<Expr>,
+    pub placed: Vec<Expr>,
+}
+
+impl Chain {
+    pub fn reduces(&self, l: &For) -> bool {
+        of_kind(&self.block, true).any(|i| tree::mentions(&i.value, l.var))
+    }
+
+    /// The loops that choose an element.
+    pub fn placing(&self) -> Vec<For> {
+        self.loops.iter().filter(|l| !self.reduces(l)).cloned().collect()
+    }
+
+    /// The loops of the reduction.
+    pub fn reducing(&self) -> Vec<For> {
+        self.loops.iter().filter(|l| self.reduces(l)).cloned().collect()
+    }
+}
+
+pub(super) fn of_kind(block: &Block, reduce: bool) -> impl Iterator<Item = &BlockIter> {
+    block.iters.iter().filter(move |i| (i.kind != IterKind::Spatial) == reduce)
+}
+
+impl Schedule {
+    /// The loops from `at` down to the block, where they are such a chain. Other values of those
+    /// that choose an element choose other elements.
+    pub(super) fn chain(
+        &self,
+        primitive: &'static str,
+        name: &str,
+        at: Var,
+    ) -> Result<Chain, Refused> {
+        let refuse = |why: &str| self.refuse(primitive, name, why);
+        let path = self.path_to_block(primitive, name)?;
+        let block = self.get_block(name)?.clone();
+        let Some(from) = path.iter().position(|s| matches!(s, Stmt::For(l) if l.var == at)) else {
+            return Err(refuse("the loop is not around it"));
+        };
+        let loops: Option<Vec<For>> = path[from..path.len() - 1]
+            .iter()
+            .map(|s| if let Stmt::For(l) = s { Some(l.as_ref().clone()) } else { None })
+            .collect();
+        let loops = loops.ok_or_else(|| refuse("it does not have its loops alone"))?;
+        let plain = |l: &For| {
+            let moves = loops.iter().any(|outer| tree::mentions(&l.extent, outer.var));
+            l.kind == ForKind::Serial && l.min.as_int() == Some(0) && !moves
+        };
+        if !loops.iter().all(plain) {
+            return Err(refuse("a loop around it is not serial over a fixed range from 0"));
+        }
+        let above: Vec<Var> = path[..from]
+            .iter()
+            .filter_map(|s| if let Stmt::For(l) = s { Some(l.var) } else { None })
+            .collect();
+        let reduces = |v: Var| of_kind(&block, true).any(|i| tree::mentions(&i.value, v));
+        let places = |v: Var| of_kind(&block, false).any(|i| tree::mentions(&i.value, v));
+        let name_of = |v: Var| &self.func.vars[v].name;
+        if let Some(v) = above.iter().find(|v| reduces(**v)) {
+            return Err(refuse(&format!(
+                "the loop `{}` of the reduction lies outside",
+                name_of(*v)
+            )));
+        }
+        if let Some(l) = loops.iter().find(|l| reduces(l.var) == places(l.var)) {
+            let why = if reduces(l.var) { "both places and reduces" } else { "repeats instances" };
+            return Err(refuse(&format!("the loop `{}` {why}", name_of(l.var))));
+        }
+        let facts = self.facts(&path[..path.len() - 1]);
+        if !self.starts_at_zero(&block, loops.iter(), &facts) {
+            return Err(refuse("the reduction is not shown to start where its init runs"));
+        }
+        let in_reduction =
+            |c: &Expr| loops.iter().any(|l| reduces(l.var) && tree::mentions(c, l.var));
+        let (reduced, placed): (Vec<Expr>, Vec<Expr>) =
+            conjuncts(&block.predicate).into_iter().partition(in_reduction);
+        let all = above.iter().copied().chain(loops.iter().map(|l| l.var));
+        let others: Vec<Var> = all.filter(|v| !reduces(*v)).collect();
+        let of_others = |c: &Expr| others.iter().any(|v| tree::mentions(c, *v));
+        if reduced.iter().any(of_others) {
+            return Err(refuse("its guard mixes the reduction with the placing"));
+        }
+        let chain = Chain { loops, block, facts, reduced, placed };
+        self.require_own_elements(primitive, &chain)?;
+        Ok(chain)
+    }
+
+    fn require_own_elements(&self, primitive: &'static str, chain: &Chain) -> Result<(), Refused> {
+        let block = &chain.block;
+        let free: HashSet<Var> = chain.loops.iter().map(|l| l.var).collect();
+        let values: Vec<Expr> = of_kind(block, false).map(|i| i.value.clone()).collect();
+        let bound = |v: Var| block.iters.iter().find(|i| i.var == v).map(|i| i.value.clone());
+        let places: Vec<Expr> = match &block.body {
+            Stmt::Store { indices, .. } => indices.iter().map(|e| e.substitute(&bound)).collect(),
+            _ => vec![],
+        };
+        let injective = self.is_injective(block) || self.show_injective(block);
+        let tells = |l: &For, by: &[Expr]| access::determines(&chain.facts, by, l.var, &free);
+        let own = |l: &&For| tells(l, &places) || injective && tells(l, &values);
+        match chain.placing().iter().find(|l| !own(l)) {
+            Some(l) => {
+                let l = &self.func.vars[l.var].name;
+                let why =
+                    format!("iterations of `{l}` are not shown to store to elements of their own");
+                Err(self.refuse(primitive, &block.name, why))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// An iterator for each loop, which is its value.
+    pub(super) fn iterators(&mut self, loops: &[For], kind: IterKind) -> Vec<BlockIter> {
+        let iters = loops.iter().map(|l| {
+            let name = format!("v_{}", self.func.vars[l.var].name);
+            let var = self.func.new_var(name);
+            BlockIter { var, extent: l.extent.clone(), kind, value: l.var.into() }
+        });
+        iters.collect()
+    }
+
+    /// A buffer like `like` with an element for each iteration of the loops; the caller allocates it.
+    pub(super) fn buffer_over(
+        &mut self,
+        like: Buffer,
+        suffix: &str,
+        loops: &[For],
+        scope: Scope,
+    ) -> Buffer {
+        let data = &self.func.buffers[like];
+        let shape = loops.iter().map(|l| l.extent.clone()).collect();
+        let (name, dtype) = (format!("{}_{suffix}", data.name), data.dtype);
+        self.func.buffers.push(BufferData { name, dtype, shape, scope })
+    }
+}
+
+/// Whether `top` is nothing but loops around the block.
+pub(super) fn alone(top: &Stmt, name: &str) -> bool {
+    match top {
+        Stmt::For(l) => alone(&l.body, name),
+        Stmt::Block(b) => b.name == name,
+        _ => false,
+    }
+}
+
+/// `e` with loads of `from` replaced by one of `to` at `at`.
+pub(super) fn reload(e: &Expr, from: Buffer, to: Buffer, at: &[Expr]) -> Expr {
+    match e.kind() {
+        ExprKind::Load { buffer, dtype, .. } if *buffer == from => {
+            Expr::load(to, at.to_vec(), *dtype)
+        }
+        _ => e.map_children(&mut |c| reload(c, from, to, at)),
+    }
+}
+
+/// Whether `e` loads from `buffer`.
+pub(super) fn loads(e: &Expr, buffer: Buffer) -> bool {
+    let mut found = false;
+    e.visit(&mut |e| {
+        found |= matches!(e.kind(), ExprKind::Load { buffer: b, .. } if *b == buffer);
+    });
+    found
+}
+
+/// The loops, outermost first, around `body`.
+pub(super) fn nested(loops: &[For], body: Stmt) -> Stmt {
+    loops.iter().rev().fold(body, |body, l| Stmt::For(Box::new(For { body, ..l.clone() })))
+}
+
+/// A loop from 0 without annotations.
+pub(super) fn plain_loop(var: Var, extent: Expr) -> For {
+    let (min, annotations) = (Expr::i64(0), BTreeMap::new());
+    For { var, min, extent, kind: ForKind::Serial, annotations, body: Stmt::nop() }
+}
