@@ -2,9 +2,9 @@
 //!
 //! [`schedule`] reads a naive kernel's blocks as stages, merges what should be computed
 //! together, and gives each stage to the first rule that takes it. A rule that does not take a
-//! stage says why; the last rule takes all. What comes out has no blocks. `map` is made of the
-//! primitives of `reflex_tir::schedule` (`steps.rs`), which check every step; the other rules
-//! write their nests themselves.
+//! stage says why; the last rule takes all. What comes out has no blocks. `map`, both kinds of
+//! `reduce` and loops over rows are made of the primitives of `reflex_tir::schedule` (`steps.rs`),
+//! which check every step; the rules for products write their nests themselves.
 //!
 //! | rule | stages | results |
 //! |---|---|---|
@@ -122,9 +122,6 @@ pub enum Refusal {
     /// Both factors change along the contiguous axis.
     #[error("both factors change along the rows of results")]
     NotSeparable,
-    /// Partial results do not combine.
-    #[error("partial results do not combine")]
-    NotAssociative,
     /// No factor is a table of constants.
     #[error("no table of constants")]
     NoTable,

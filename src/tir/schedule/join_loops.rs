@@ -1,7 +1,7 @@
 //! Making two loops, one after the other, one.
 
 use super::nest::sequence;
-use super::{Refused, Schedule, access};
+use super::{Refused, Schedule, access, tree};
 use crate::{For, ForKind, Stmt, Var};
 
 impl Schedule {
@@ -34,7 +34,8 @@ impl Schedule {
         facts.bind_loop(&a);
         access::joinable(&self.func, &facts, (&a.body, &body), first)
             .map_err(|why| refuse(self, why))?;
-        let joined = Stmt::For(Box::new(For { body: sequence([a.body.clone(), body]), ..a }));
+        let both = sequence([a.body.clone(), body]);
+        let joined = Stmt::For(Box::new(For { body: both, ..a.clone() }));
         self.func.body = self.func.body.replace(&mut |s| match s {
             Stmt::Seq(list) if list.iter().any(|s| is(s, second)) => {
                 let kept = list.iter().filter(|s| !is(s, second));
@@ -42,7 +43,10 @@ impl Schedule {
             }
             _ => None,
         });
-        self.note(format!("join_loops {}", self.names(&[first, second])));
+        let of = |body: &Stmt| tree::blocks(body).first().map_or(String::new(), |b| b.name.clone());
+        let (into, from) = (of(&a.body), of(&b.body));
+        let (i, j) = (self.name(first), self.name(second));
+        self.note(format!("join_loops {i} of {into}, {j} of {from}"));
         Ok(())
     }
 }

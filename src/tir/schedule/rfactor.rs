@@ -54,7 +54,7 @@ impl Schedule {
         let op = combiner(&chain.block).map_err(|why| refuse(self, &why))?;
         let Stmt::Store { buffer, .. } = &chain.block.body else { unreachable!("it combines") };
         let placing = chain.placing();
-        let dims = [&placing[..], &[factor.clone()]].concat();
+        let dims = [&placing[..], std::slice::from_ref(&factor)].concat();
         let fixed = dims.iter().all(|l| l.extent.as_int().is_some());
         let scope = if fixed { self.func.buffers[*buffer].scope } else { Scope::Global };
         let partial = self.buffer_over(*buffer, "rf", &dims, scope);
@@ -244,7 +244,7 @@ impl Schedule {
         let place = rest.iters.iter_mut().find(|i| i.var == part.var).expect("the parts");
         place.extent = h.into();
         self.refresh_regions(&mut rest);
-        let first = nested(&[half.clone()], Stmt::Block(Box::new(halving)));
+        let first = nested(std::slice::from_ref(&half), Stmt::Block(Box::new(halving)));
         let second = nested(&[plain_loop(only.var, h.into())], Stmt::Block(Box::new(rest)));
         let both = Stmt::Seq(vec![first, second]);
         self.func.body = tree::replace_loop(&self.func.body, at, |_| both.clone());

@@ -22,9 +22,9 @@ fused_transpose_transpose_transpose_mat_mul_mul_3more
   step  panels: vectorize lane
   step  matmul, max, exp, sum, normalize, matmul_1: in blocks of 16 rows
   step  matmul: tile of 8 rows by 1 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; no threads
-  step  max, exp, sum, normalize: join_loops row, row
-  step  max, exp, sum, normalize: join_loops row, row
-  step  max, exp, sum, normalize: join_loops row, row
+  step  max, exp, sum, normalize: join_loops row of max, row of exp
+  step  max, exp, sum, normalize: join_loops row of max, row of sum
+  step  max, exp, sum, normalize: join_loops row of max, row of normalize
   step  max, exp, sum, normalize: store_at max row Local
   step  max, exp, sum, normalize: store_at exp row Local
   step  max, exp, sum, normalize: store_at sum row Local

@@ -13,9 +13,9 @@ class Module:
 # ----
 layer_norm
   step  rstd: computed where it is read
-  step  sum, mean, squares, normalize: join_loops i0, i0
-  step  sum, mean, squares, normalize: join_loops i0, i0
-  step  sum, mean, squares, normalize: join_loops i0, i0
+  step  sum, mean, squares, normalize: join_loops i0 of sum, i0 of mean
+  step  sum, mean, squares, normalize: join_loops i0 of sum, i0 of squares
+  step  sum, mean, squares, normalize: join_loops i0 of sum, i0 of normalize
   step  sum, mean, squares, normalize: store_at sum i0 Local
   step  sum, mean, squares, normalize: store_at mean i0 Local
   step  sum, mean, squares, normalize: store_at squares i0 Local

@@ -11,9 +11,9 @@ class Module:
         return a
 # ----
 softmax
-  step  max, exp, sum, normalize: join_loops i0, i0
-  step  max, exp, sum, normalize: join_loops i0, i0
-  step  max, exp, sum, normalize: join_loops i0, i0
+  step  max, exp, sum, normalize: join_loops i0 of max, i0 of exp
+  step  max, exp, sum, normalize: join_loops i0 of max, i0 of sum
+  step  max, exp, sum, normalize: join_loops i0 of max, i0 of normalize
   step  max, exp, sum, normalize: store_at max i0 Local
   step  max, exp, sum, normalize: store_at exp i0 Local
   step  max, exp, sum, normalize: store_at sum i0 Local
