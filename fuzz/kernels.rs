@@ -173,14 +173,17 @@ pub fn tensor(extents: &[i64], dtype: DType) -> Any {
     tensor.into()
 }
 
-/// A tensor of `(2, m)` whose rows do not lie one behind the other.
-pub fn strided(m: i64) -> Any {
+/// A tensor of `(2, m)` whose rows do not lie one behind the other, or one of two elements apart.
+pub fn strided(m: i64, matrix: bool) -> Any {
     let whole = Tensor::try_from(tensor(&[4, m], DType::F32)).expect("it is a tensor");
     let managed = whole.to_dlpack();
     // SAFETY: nobody else looks at the tensor, and the rows lie within it.
     unsafe {
         let dl = &mut (*managed.as_ptr()).dl_tensor;
         (*dl.shape, *dl.strides) = (2, 2 * m);
+        if !matrix {
+            dl.ndim = 1;
+        }
         Tensor::from_dlpack(managed).expect("it is a tensor").into()
     }
 }

@@ -1,7 +1,7 @@
 //! Oracles, named by the sentence they assert.
 
 use std::ops::AddAssign;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use reflex_cranelift::{Compiling, CraneliftTier, ForcedExits, TierOptions, TraceReport};
 use reflex_runtime::array::Array;
@@ -9,6 +9,7 @@ use reflex_runtime::dtype::DType;
 use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
+use reflex_vm::executable::FuncKind;
 use reflex_vm::program::Program;
 use reflex_vm::session::{Mode, Options, Session};
 use reflex_vm::verify::verify;
@@ -76,6 +77,9 @@ fn in_ways(case: &ProgramCase, ways: &[Way]) -> Tally {
             }
         };
         compare(case, &format!("{way:?}"), &expected, &found);
+        if let (Some(tier), true) = (&tier, ways.len() > 1) {
+            tells(case, tier, &program);
+        }
         if let (Some(tier), Way::Traced { .. }) = (tier, way) {
             tally += Tally::of(&tier, &program);
         }
@@ -84,9 +88,22 @@ fn in_ways(case: &ProgramCase, ways: &[Way]) -> Tally {
     tally
 }
 
+/// What a tier tells of a program has each of its functions, and each of the guards of its traces.
+fn tells(case: &ProgramCase, tier: &CraneliftTier, program: &Program) {
+    let overview = tier.overview(program, None, None).to_string();
+    for function in case.executable.functions.iter().filter(|it| it.kind == FuncKind::Vm) {
+        assert!(overview.contains(&function.name), "{} is not in:\n{overview}", function.name);
+    }
+    for trace in tier.traces(program) {
+        let (recorded, text) = (trace.recorded(), trace.text());
+        let lines = text.lines().count();
+        assert!(lines > trace.guards(), "recorded:\n{recorded}\nas compiled:\n{text}");
+    }
+}
+
 fn options(case: &ProgramCase, way: Way) -> TierOptions {
     // Most programs are translated as long functions are, in a third of the time.
-    let optimise_limit = if case.guard_seed & 7 == 0 { usize::MAX } else { 0 };
+    let optimise_limit = if case.guard_seed & 63 == 0 { usize::MAX } else { 0 };
     let usual = TierOptions { optimise_limit, ..TierOptions::default() };
     let Way::Traced { one_in, exit_threshold, little } = way else { return usual };
     TierOptions {
@@ -186,7 +203,7 @@ impl AddAssign for Tally {
 
 /// The program with machine code that another program of the same bytecode kept.
 fn saved(case: &ProgramCase) -> Arc<Program> {
-    let (from, tier) = load(case, Some(TierOptions::default()));
+    let (from, tier) = load(case, Some(options(case, Way::Saved)));
     let tier = tier.expect("the program has a tier");
     let (image, functions) = tier.image(&from).expect("code can be kept");
     let (program, _) = load(case, None);
@@ -200,12 +217,14 @@ fn saved(case: &ProgramCase) -> Arc<Program> {
     program
 }
 
+/// What programs call, which is made once.
+static HOST: LazyLock<Host> = LazyLock::new(|| Host(host::library()));
+
 type Loaded = (Arc<Program>, Option<Arc<CraneliftTier>>);
 
 fn load(case: &ProgramCase, options: Option<TierOptions>) -> Loaded {
     let executable = verify(case.executable.clone()).expect("the generator makes valid programs");
-    let program =
-        Program::load(executable, &[&Host(host::library())]).expect("every function exists");
+    let program = Program::load(executable, &[&*HOST]).expect("every function exists");
     let tier = options.map(|options| {
         let tier = CraneliftTier::with_options(options).expect("generated code runs here");
         let tier = Arc::new(tier);
@@ -260,7 +279,7 @@ fn input(input: Input) -> Any {
         Input::Bool(value) => value.into(),
         Input::Tensor(which) => kernels::tensor(extents(which), DType::F32),
         Input::Whole(which) => kernels::tensor(extents(which), DType::I32),
-        Input::Strided(which) => kernels::strided(3 + i64::from(which % 3)),
+        Input::Strided(which) => kernels::strided(3 + i64::from(which % 3), which & 4 == 0),
         Input::Flag(value) => {
             let bytes = [u8::from(value)];
             Tensor::from_bytes(&[], DType::BOOL, &bytes).expect("a small tensor fits").into()

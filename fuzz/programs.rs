@@ -8,6 +8,7 @@
 mod calls;
 mod control;
 mod memory;
+mod objects;
 mod overwrite;
 mod recursion;
 mod shapes;
@@ -21,6 +22,8 @@ use reflex_vm::executable::Executable;
 const SCRATCH: u32 = 6;
 /// Statements in one program.
 const BUDGET: u32 = 60;
+/// Bytes that a function is made of, more or less.
+const BYTES: u32 = 40;
 /// Nesting of loops and branches.
 const DEPTH: u32 = 3;
 
@@ -67,10 +70,11 @@ pub enum Input {
 impl Input {
     /// The same with other extents, elements or strides, where it has some.
     fn varied(self, how: u8) -> Input {
-        match (self, how % 3) {
+        match (self, how % 4) {
             // Every second shape has as many dimensions.
             (Input::Tensor(which), 0) => Input::Tensor(which.wrapping_add(2)),
             (Input::Tensor(which), 1) => Input::Strided(which),
+            (Input::Tensor(which), 2) => Input::Tensor(which.wrapping_add(1)),
             (Input::Tensor(which), _) => Input::Whole(which),
             (Input::Shape(which), _) => Input::Shape(which.wrapping_add(2)),
             (Input::Strided(which) | Input::Whole(which), _) => Input::Tensor(which),
@@ -91,8 +95,10 @@ impl<'a> Arbitrary<'a> for ProgramCase {
         let mut calls = Vec::new();
         // Half of the programs get matrices, which kernels take.
         let matrix = Input::Tensor(2 * u.int_in_range(0..=1)?);
-        let base: [Input; 2] = if u.arbitrary()? { [matrix; 2] } else { u.arbitrary()? };
-        for _ in 0..u.int_in_range(1..=6)? {
+        let matrices = u.arbitrary()?;
+        let base: [Input; 2] = if matrices { [matrix; 2] } else { u.arbitrary()? };
+        // Calls take hardly any time beside what is compiled for them.
+        for _ in 0..u.int_in_range(1..=10)? {
             // Mostly the same arguments, so that code gets hot and guards hold; sometimes others,
             // so that they fail; or alike but for what only some code looks at.
             let [mut left, mut right] = base;
@@ -105,7 +111,7 @@ impl<'a> Arbitrary<'a> for ProgramCase {
             }
             calls.push([left, right]);
         }
-        let executable = Generator::new(u)?.program()?;
+        let executable = Generator::new(u, matrices)?.program()?;
         Ok(Self { executable, calls, fuel, guard_seed, threshold, code_limit })
     }
 }
@@ -137,6 +143,11 @@ struct Generator<'g, 'a> {
     kinds: Vec<Kind>,
     /// Number of extents, where a register holds a tensor or shape.
     ranks: Vec<i64>,
+    /// Whether a register is written anywhere in the function.
+    written: Vec<bool>,
+    /// Whether the host mostly passes matrices to `main`.
+    matrices: bool,
+    in_main: bool,
 }
 
 /// The generator only makes what the builder accepts.
@@ -145,12 +156,14 @@ fn built<T>(result: std::result::Result<T, BuildError>) -> T {
 }
 
 impl<'g, 'a> Generator<'g, 'a> {
-    fn new(u: &'g mut Unstructured<'a>) -> Result<Self> {
+    fn new(u: &'g mut Unstructured<'a>, matrices: bool) -> Result<Self> {
         let mut functions = vec![("main".to_owned(), 2)];
-        for index in 0..u.int_in_range(0..=3)? {
+        // Not more than there are bytes for.
+        let room = u.len() as u32 / BYTES;
+        for index in 0..u.int_in_range(0..=room.min(3))? {
             functions.push((format!("f{index}"), u.int_in_range(0..=3)?));
         }
-        let cycle = *u.choose(&[0, 1, 1, 2, 3])?;
+        let cycle = (*u.choose(&[0, 1, 1, 2, 3])?).min(1 + room);
         Ok(Self {
             u,
             b: ExecBuilder::new(),
@@ -159,6 +172,9 @@ impl<'g, 'a> Generator<'g, 'a> {
             budget: BUDGET,
             kinds: Vec::new(),
             ranks: Vec::new(),
+            written: Vec::new(),
+            matrices,
+            in_main: false,
         })
     }
 
@@ -179,22 +195,39 @@ impl<'g, 'a> Generator<'g, 'a> {
     }
 
     fn function(&mut self, name: &str, parameters: u32) -> Result<()> {
-        built(self.b.function(name, parameters));
-        self.kinds = vec![Kind::Unknown; parameters as usize];
-        // The builder wants every register defined somewhere; some are read before that.
-        self.kinds.resize((parameters + SCRATCH) as usize, Kind::None);
-        self.ranks = vec![2; self.kinds.len()];
+        self.open(name, vec![Kind::Unknown; parameters as usize]);
         self.begin(parameters)?;
         let share = (self.budget / 2).max(8);
         self.block(0, share)?;
         let result = self.register(None)?;
         built(self.b.emit_ret(result));
-        for register in parameters..parameters + SCRATCH {
-            built(self.b.emit_call("vm.builtin.null_value", &[], self.b.r(register)));
-        }
-        built(self.b.emit_ret(Reg::VOID));
-        built(self.b.end_function());
+        self.close();
         Ok(())
+    }
+
+    /// Begins a function with parameters of these kinds.
+    fn open(&mut self, name: &str, mut kinds: Vec<Kind>) {
+        built(self.b.function(name, kinds.len() as u32));
+        self.in_main = name == "main";
+        self.written = vec![true; kinds.len()];
+        kinds.resize(kinds.len() + SCRATCH as usize, Kind::None);
+        self.written.resize(kinds.len(), false);
+        self.ranks = vec![2; kinds.len()];
+        self.kinds = kinds;
+    }
+
+    /// Ends a function behind its last return. The builder wants every register defined somewhere;
+    /// some are read before that.
+    fn close(&mut self) {
+        let missing: Vec<usize> = (0..self.written.len()).filter(|&at| !self.written[at]).collect();
+        for &register in &missing {
+            let register = self.b.r(register as u32);
+            built(self.b.emit_call("vm.builtin.null_value", &[], register));
+        }
+        if !missing.is_empty() {
+            built(self.b.emit_ret(Reg::VOID));
+        }
+        built(self.b.end_function());
     }
 
     /// Some functions tell what they were given, or let go of it at once and tell that.
@@ -227,7 +260,7 @@ impl<'g, 'a> Generator<'g, 'a> {
 
     fn statement(&mut self, depth: u32) -> Result<()> {
         let nested = depth < DEPTH;
-        match self.u.int_in_range(0..=23)? {
+        match self.u.int_in_range(0..=26)? {
             0 | 1 => self.host_call(),
             2 => self.kernel(),
             3..=9 => self.builtin(),
@@ -239,7 +272,8 @@ impl<'g, 'a> Generator<'g, 'a> {
             22 | 23 if self.cycle > 0 && depth < 2 => self.descend(),
             20 => self.capture(),
             22 => self.hand_over(),
-            23 => self.replace(),
+            // What is no matrix fails there.
+            23..=26 if self.in_main && self.matrices || self.u.ratio(1, 8)? => self.objects(),
             21 if nested => self.grow(),
             18 if depth > 0 => {
                 let result = self.register(None)?;
@@ -254,6 +288,7 @@ impl<'g, 'a> Generator<'g, 'a> {
     fn call(&mut self, callee: &str, args: &[Arg], dst: Reg, kind: Kind) {
         if let Some(index) = dst.index() {
             self.kinds[index as usize] = kind;
+            self.written[index as usize] = true;
             built(self.b.emit_call(callee, args, self.b.r(index)));
         } else {
             built(self.b.emit_call(callee, args, Reg::VOID));

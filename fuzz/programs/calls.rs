@@ -128,30 +128,26 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// An object whose only register gives it to a function.
+    /// An object whose only register gives it to a function, or gets the result instead; the host
+    /// may run code above before the result is looked at.
     pub(super) fn hand_over(&mut self) -> Result<()> {
         let (name, parameters) = self.u.choose(&self.functions)?.clone();
         let dst = Reg(self.u.int_in_range(0..=self.kinds.len() as i64 - 1)?);
         self.call("fuzz.object", &[], dst, Kind::Object);
+        let given = self.u.arbitrary()?;
         let mut args = Vec::new();
         for at in 0..parameters {
-            args.push(if at == 0 { Arg::Reg(dst) } else { Arg::Imm(at.into()) });
+            args.push(if at == 0 && given { Arg::Reg(dst) } else { Arg::Imm(at.into()) });
         }
         self.call(&name, &args, dst, Kind::Unknown);
-        Ok(())
-    }
-
-    /// A kernel takes what a register holds, then what a builtin put there instead.
-    pub(super) fn replace(&mut self) -> Result<()> {
-        let last = self.kinds.len() as i64 - 1;
-        let (first, second) = (Arg::Reg(Reg(0)), Arg::Reg(Reg(1)));
-        let (reg, pair) = (Reg(last - 4), Reg(last - 5));
-        self.call("vm.builtin.copy", &[first], reg, Kind::Unknown);
-        self.call("fuzz.each", &[Arg::Reg(reg), first], Reg::VOID, Kind::None);
-        self.call("vm.builtin.make_tuple", &[second, first], pair, Kind::Tuple);
-        let item = Arg::Imm(self.u.int_in_range(0..=1)?);
-        self.call("vm.builtin.tuple_getitem", &[Arg::Reg(pair), item], reg, Kind::Unknown);
-        self.call("fuzz.each", &[Arg::Reg(reg), first], Reg::VOID, Kind::None);
+        if self.u.ratio(1, 3)? {
+            let closure = Reg(self.kinds.len() as i64 - 4);
+            self.make_closure(closure)?;
+            let args = [self.b.vm_state(), Arg::Reg(closure), Arg::Imm(1)];
+            self.call("fuzz.call_back", &args, Reg::VOID, Kind::Unknown);
+        }
+        self.call("fuzz.record", &[Arg::Reg(dst)], Reg::VOID, Kind::Int);
+        self.call("fuzz.alive", &[], Reg::VOID, Kind::Int);
         Ok(())
     }
 }

@@ -49,7 +49,7 @@ impl Generator<'_, '_> {
     }
 
     /// Goes back to `start`, where registers held `before`, until the counter is zero.
-    fn count_down(
+    pub(super) fn count_down(
         &mut self,
         (counter, condition): (Reg, Reg),
         start: Label,

@@ -22,15 +22,27 @@ impl Generator<'_, '_> {
     }
 
     pub(super) fn storage(&mut self, dst: Reg) {
+        self.storage_of(64, dst);
+    }
+
+    /// A storage of so many numbers.
+    pub(super) fn storage_of(&mut self, count: i64, dst: Reg) {
         let dtype = self.b.dtype(DType::F32);
         let scope = self.b.string("global");
-        let args = [self.b.vm_state(), self.b.shape(&[64]), Arg::Imm(-1), dtype, scope];
+        let args = [self.b.vm_state(), self.b.shape(&[count]), Arg::Imm(-1), dtype, scope];
         self.call("vm.builtin.alloc_storage", &args, dst, Kind::Storage);
     }
 
     pub(super) fn tensor(&mut self, storage: Reg, dst: Reg) -> Result<()> {
-        let offset = Arg::Imm(64 * self.u.int_in_range(0..=2)?);
+        let offset = 64 * self.u.int_in_range(0..=2)?;
         let shape = *self.u.choose(&SHAPES)?;
+        self.tensor_at(storage, offset, shape, dst);
+        Ok(())
+    }
+
+    /// A tensor of such a shape at an offset in a storage.
+    pub(super) fn tensor_at(&mut self, storage: Reg, offset: i64, shape: &[i64], dst: Reg) {
+        let offset = Arg::Imm(offset);
         let args = [Arg::Reg(storage), offset, self.b.shape(shape), self.b.dtype(DType::F32)];
         self.call("vm.builtin.alloc_tensor", &args, dst, Kind::Tensor);
         self.set_rank(dst, shape.len() as i64);
@@ -39,7 +51,6 @@ impl Generator<'_, '_> {
             let name = ["fuzz.set0", "fuzz.set1", "fuzz.set2"][shape.len()];
             self.call(name, &[Arg::Reg(dst)], Reg::VOID, Kind::None);
         }
-        Ok(())
     }
 
     /// A storage and a tensor of extents that are known only while running.
@@ -62,7 +73,20 @@ impl Generator<'_, '_> {
     /// Builtins that no other statement makes.
     pub(super) fn rare(&mut self, dst: Reg) -> Result<()> {
         let context = self.b.string("ErrorContext(rare) ");
-        match self.u.int_in_range(0..=5)? {
+        match self.u.int_in_range(0..=8)? {
+            6 => {
+                let name = *self.u.choose(&["fuzz.record", "fuzz.record", "fuzz.each"])?;
+                let args = [self.b.f(name), self.any_argument()?, self.argument(Kind::Shape)?];
+                self.call("vm.builtin.call_tir_dyn", &args, dst, Kind::Int);
+            }
+            7 => {
+                let args = [self.argument(Kind::Tensor)?, Arg::Imm(1), Arg::Imm(0)];
+                self.call("vm.builtin.to_device", &args, dst, Kind::Tensor);
+            }
+            8 => {
+                let arg = self.argument(Kind::Heap)?;
+                self.call("vm.builtin.tensor_to_shape", &[arg], dst, Kind::Shape);
+            }
             0 => {
                 let tensor = self.argument(Kind::Tensor)?;
                 let rank = self.rank_of(tensor)?;
@@ -97,7 +121,7 @@ impl Generator<'_, '_> {
 
     pub(super) fn builtin(&mut self) -> Result<()> {
         let dst = self.destination()?;
-        match self.u.int_in_range(0..=19)? {
+        match self.u.int_in_range(0..=21)? {
             0 => self.call("vm.builtin.null_value", &[], dst, Kind::None),
             1 => {
                 let arg = self.any_argument()?;
@@ -140,7 +164,7 @@ impl Generator<'_, '_> {
                 self.tensor(storage, dst)?;
             }
             16 => self.dynamic(dst)?,
-            17 => self.rare(dst)?,
+            17..=19 => self.rare(dst)?,
             _ => self.scalar(dst)?,
         }
         Ok(())

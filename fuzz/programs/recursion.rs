@@ -3,7 +3,7 @@
 use arbitrary::Result;
 use reflex_vm::bytecode::{Arg, Reg};
 
-use super::{Generator, Kind, SCRATCH, built};
+use super::{Generator, Kind, built};
 
 /// The name of such a function.
 pub(super) fn name(which: u32) -> String {
@@ -14,10 +14,7 @@ impl Generator<'_, '_> {
     /// Function number `which` of the cycle of calls: `deep(n, x)` calls the next one with `n - 1`
     /// while `n` is positive, mostly with an object of its own alive meanwhile.
     pub(super) fn recursive(&mut self, which: u32) -> Result<()> {
-        built(self.b.function(&name(which), 2));
-        self.kinds = vec![Kind::Int, Kind::Unknown];
-        self.kinds.resize(2 + SCRATCH as usize, Kind::None);
-        self.ranks = vec![2; self.kinds.len()];
+        self.open(&name(which), vec![Kind::Int, Kind::Unknown]);
         let [object, made] = [Reg(2), Reg(3)];
         let [condition, result] = [Reg(6), Reg(7)];
         if self.u.ratio(2, 3)? {
@@ -49,11 +46,7 @@ impl Generator<'_, '_> {
         built(self.b.place(bottom));
         let last = self.register(None)?;
         built(self.b.emit_ret(last));
-        for register in 2..2 + SCRATCH {
-            built(self.b.emit_call("vm.builtin.null_value", &[], self.b.r(register)));
-        }
-        built(self.b.emit_ret(Reg::VOID));
-        built(self.b.end_function());
+        self.close();
         Ok(())
     }
 

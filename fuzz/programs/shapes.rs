@@ -48,13 +48,24 @@ impl Generator<'_, '_> {
 
     pub(super) fn check(&mut self) -> Result<()> {
         let context = self.b.string("ErrorContext(check) ");
-        match self.u.int_in_range(0..=2)? {
+        match self.u.int_in_range(0..=3)? {
+            3 => {
+                let text = *self.u.choose(&["short", "text beyond seven bytes"])?;
+                let mut value = self.b.string(text);
+                if self.u.ratio(1, 3)? {
+                    value = self.any_argument()?;
+                }
+                // Of what is in a register machine code tells the type.
+                let reg = Reg(self.u.int_in_range(0..=self.kinds.len() as i64 - 1)?);
+                self.call("vm.builtin.copy", &[value], reg, Kind::Unknown);
+                let args = [Arg::Reg(reg), context];
+                self.call("vm.builtin.check_string_info", &args, Reg::VOID, Kind::None);
+            }
             0 => {
                 let dtype = *self.u.choose(&[DType::F32, DType::F32, DType::F32, DType::I64])?;
                 let tensor = self.argument(Kind::Tensor)?;
                 let rank = if self.u.ratio(1, 3)? { -1 } else { self.rank_of(tensor)? };
-                let args = [tensor, Arg::Imm(rank), self.b.dtype(dtype), context];
-                self.call("vm.builtin.check_tensor_info", &args, Reg::VOID, Kind::None);
+                self.check_tensor(tensor, rank, Some(dtype));
             }
             1 => {
                 let shape = self.argument(Kind::Shape)?;
@@ -65,6 +76,36 @@ impl Generator<'_, '_> {
             _ => {
                 let args = [self.argument(Kind::Tuple)?, Arg::Imm(2), context];
                 self.call("vm.builtin.check_tuple_info", &args, Reg::VOID, Kind::None);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_tensor(&mut self, tensor: Arg, rank: i64, dtype: Option<DType>) {
+        let mut args = vec![tensor, Arg::Imm(rank)];
+        args.extend(dtype.map(|dtype| self.b.dtype(dtype)));
+        args.push(self.b.string("ErrorContext(check) "));
+        self.call("vm.builtin.check_tensor_info", &args, Reg::VOID, Kind::None);
+    }
+
+    /// Checks of one value, each of which may make sure of what the next one asks.
+    pub(super) fn inspect(&mut self) -> Result<()> {
+        let value = Arg::Reg(Reg(self.u.int_in_range(0..=1)?));
+        for _ in 0..self.u.int_in_range(2..=4)? {
+            match self.u.int_in_range(0..=5)? {
+                0 => self.check_tensor(value, -1, None),
+                1 => self.check_tensor(value, 2, None),
+                2 | 3 => self.check_tensor(value, 2, Some(DType::F32)),
+                4 => {
+                    let (code, extent) = (self.u.int_in_range(0..=1)? * 2, Arg::Imm(2));
+                    let context = self.b.string("ErrorContext(inspect) ");
+                    let pairs = [Arg::Imm(0), extent, Arg::Imm(code), extent];
+                    // Code 0 asks for this extent, code 2 for none.
+                    let args = [value, self.b.void_arg(), extent];
+                    let args = [&args[..], &pairs, &[context]].concat();
+                    self.call("vm.builtin.match_shape", &args, Reg::VOID, Kind::None);
+                }
+                _ => self.call("fuzz.each", &[value, value], Reg::VOID, Kind::None),
             }
         }
         Ok(())

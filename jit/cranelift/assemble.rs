@@ -7,8 +7,8 @@
 //! Rejected: `cranelift-jit` (it keeps all code of a module until the module goes, and patches
 //! what it has published; here each unit is freed on its own and never touched again).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use cranelift_codegen::Context;
 use cranelift_codegen::binemit::Reloc;
@@ -185,7 +185,7 @@ impl Assembler {
     /// An assembler whose code takes at most `limit` bytes at any time, and which optimises
     /// functions of at most so many instructions.
     pub(crate) fn new(limit: usize, optimise_limit: usize) -> Result<Self, JitError> {
-        let (isa, quick) = (target("speed", "backtracking")?, target("none", "single_pass")?);
+        let (isa, quick) = targets()?;
         let (space, room) = (CodeSpace::shared()?, Room::new(limit));
         let translated = AtomicUsize::new(0);
         Ok(Self { isa, quick, optimise_limit, space, room, translated })
@@ -289,6 +289,16 @@ impl Assembler {
         let announced = announce(&*self.isa, &label, code.text(), &generated)?;
         Ok(Published { _announced: announced, code, share, len: text.len(), offsets })
     }
+}
+
+/// The processor at hand, to optimise for and to compile quickly for: made once.
+fn targets() -> Result<(OwnedTargetIsa, OwnedTargetIsa), JitError> {
+    static TARGETS: OnceLock<(OwnedTargetIsa, OwnedTargetIsa)> = OnceLock::new();
+    if let Some(targets) = TARGETS.get() {
+        return Ok(targets.clone());
+    }
+    let fresh = (target("speed", "backtracking")?, target("none", "single_pass")?);
+    Ok(TARGETS.get_or_init(|| fresh).clone())
 }
 
 /// The processor at hand, with so much optimisation and that way of allocating registers.

@@ -1,0 +1,207 @@
+//! Statements about what objects share: data, items, registers.
+
+use arbitrary::Result;
+use reflex_runtime::dtype::DType;
+use reflex_vm::bytecode::{Arg, Reg};
+
+use super::{Generator, Kind, SHAPES, built};
+
+impl Generator<'_, '_> {
+    /// Several statements that only together say something of an object.
+    pub(super) fn objects(&mut self) -> Result<()> {
+        match self.u.int_in_range(0..=7)? {
+            0 => self.look(),
+            1 => self.inspect(),
+            2 => self.replace(),
+            3 => self.pack(),
+            4 => self.lay(),
+            5 => self.share(),
+            6 => self.rotate(),
+            _ => self.again(),
+        }
+    }
+
+    /// Something that machine code makes sure of, and may find not to hold.
+    fn guarded(&mut self, scratch: Reg) {
+        let (one, int) = (Arg::Imm(1), self.b.dtype(DType::I64));
+        self.call("fuzz.add", &[one, one], scratch, Kind::Int);
+        let context = self.b.string("ErrorContext(guarded) ");
+        let args = [Arg::Reg(scratch), int, context];
+        self.call("vm.builtin.check_prim_value_info", &args, Reg::VOID, Kind::None);
+    }
+
+    /// A register that no loop counts with.
+    fn spare(&self, which: i64) -> Reg {
+        Reg(self.kinds.len() as i64 - 4 - which)
+    }
+
+    /// A view of what the host passed, or its shape, which is given up at once.
+    fn look(&mut self) -> Result<()> {
+        let dst = self.u.int_in_range(0..=2).map(|which| self.spare(which))?;
+        let of = Arg::Reg(Reg(self.u.int_in_range(0..=1)?));
+        if self.u.ratio(3, 4)? {
+            let shape = *self.u.choose(&[SHAPES[0], SHAPES[2], &[5, 2], &[6], &[3, 1, 2]])?;
+            let args = [of, self.b.shape(shape)];
+            self.call("vm.builtin.reshape", &args, dst, Kind::Tensor);
+        } else {
+            self.call("vm.builtin.shape_of", &[of], dst, Kind::Shape);
+        }
+        self.call("fuzz.record", &[Arg::Reg(dst)], Reg::VOID, Kind::Int);
+        self.call("vm.builtin.null_value", &[], dst, Kind::None);
+        Ok(())
+    }
+
+    /// A kernel takes what a register holds, then what was put there instead, while both are alive.
+    fn replace(&mut self) -> Result<()> {
+        let (first, second) = (Arg::Reg(Reg(0)), Arg::Reg(Reg(1)));
+        let (reg, other) = (self.spare(0), self.spare(1));
+        let copied = self.u.arbitrary()?;
+        self.call("fuzz.each", &[first, second], Reg::VOID, Kind::None);
+        if copied {
+            let cpu = [Arg::Imm(1), Arg::Imm(0)];
+            self.call("vm.builtin.to_device", &[first, cpu[0], cpu[1]], reg, Kind::Tensor);
+            self.call("vm.builtin.copy", &[Arg::Reg(reg)], other, Kind::Tensor);
+            self.call("fuzz.each", &[Arg::Reg(reg), first], Reg::VOID, Kind::None);
+            self.call("vm.builtin.to_device", &[second, cpu[0], cpu[1]], reg, Kind::Tensor);
+        } else {
+            self.call("vm.builtin.copy", &[first], reg, Kind::Unknown);
+            self.call("fuzz.each", &[Arg::Reg(reg), first], Reg::VOID, Kind::None);
+            self.call("vm.builtin.make_tuple", &[second, first], other, Kind::Tuple);
+            let args = [Arg::Reg(other), Arg::Imm(self.u.int_in_range(0..=1)?)];
+            self.call("vm.builtin.tuple_getitem", &args, reg, Kind::Unknown);
+        }
+        self.call("fuzz.each", &[Arg::Reg(reg), first], Reg::VOID, Kind::None);
+        self.call("fuzz.record", &[first, second], Reg::VOID, Kind::Int);
+        Ok(())
+    }
+
+    /// An object goes into a tuple, its register gets something else, and it is taken out again.
+    fn pack(&mut self) -> Result<()> {
+        let (item, tuple) = (self.spare(0), self.spare(1));
+        if self.u.arbitrary()? {
+            self.call("fuzz.object", &[], item, Kind::Object);
+        } else {
+            self.call("vm.builtin.shape_of", &[Arg::Reg(Reg(0))], item, Kind::Shape);
+        }
+        let twice = Arg::Reg(if self.u.arbitrary()? { item } else { Reg(0) });
+        self.call("vm.builtin.make_tuple", &[Arg::Reg(item), twice], tuple, Kind::Tuple);
+        if self.u.arbitrary()? {
+            self.call("vm.builtin.null_value", &[], item, Kind::None);
+        } else {
+            self.call("vm.builtin.copy", &[Arg::Imm(7)], item, Kind::Int);
+        }
+        if self.u.arbitrary()? {
+            self.guarded(self.spare(2));
+        }
+        let args = [Arg::Reg(tuple), Arg::Imm(self.u.int_in_range(0..=1)?)];
+        let out = if self.u.arbitrary()? { item } else { tuple };
+        self.call("vm.builtin.tuple_getitem", &args, out, Kind::Unknown);
+        if self.u.arbitrary()? {
+            self.call("vm.builtin.null_value", &[], tuple, Kind::None);
+        }
+        self.call("fuzz.record", &[Arg::Reg(out)], Reg::VOID, Kind::Int);
+        self.call("fuzz.alive", &[], Reg::VOID, Kind::Int);
+        Ok(())
+    }
+
+    /// A tensor outlives the register of its storage, other storages come and go, and a kernel reads
+    /// it: nobody may have had its memory meanwhile.
+    fn lay(&mut self) -> Result<()> {
+        let (storage, kept, other) = (self.spare(0), self.spare(1), self.spare(2));
+        let matrix = SHAPES[if self.u.arbitrary()? { 0 } else { 2 }];
+        let sizes = [16, 32, 48, 64];
+        for at in 0..self.u.int_in_range(0..=2)? {
+            // Leaves gaps of all sizes.
+            let dst = if at == 0 { kept } else { other };
+            let size = *self.u.choose(&sizes)?;
+            self.storage_of(size, dst);
+        }
+        let size = *self.u.choose(&sizes)?;
+        self.storage_of(size, storage);
+        self.tensor_at(storage, 0, matrix, kept);
+        for _ in 0..self.u.int_in_range(1..=3)? {
+            let size = *self.u.choose(&sizes)?;
+            self.storage_of(size, storage);
+            if self.u.arbitrary()? {
+                self.tensor_at(storage, 0, matrix, other);
+                self.call("fuzz.each", &[Arg::Reg(other), Arg::Reg(other)], Reg::VOID, Kind::None);
+            }
+        }
+        // What the host passed shows what was read.
+        self.call("fuzz.each", &[Arg::Reg(kept), Arg::Reg(Reg(1))], Reg::VOID, Kind::None);
+        self.call("fuzz.record", &[Arg::Reg(Reg(1))], Reg::VOID, Kind::Int);
+        for register in [storage, kept, other] {
+            self.call("vm.builtin.null_value", &[], register, Kind::None);
+        }
+        Ok(())
+    }
+
+    /// A shape heap, or an object made from one, that two registers or a tuple hold; what is written
+    /// through one is seen through the other, and what is made anew is seen by neither.
+    fn share(&mut self) -> Result<()> {
+        let (heap, other, made) = (self.spare(0), self.spare(1), self.spare(2));
+        self.heap(heap);
+        let entry = self.u.int_in_range(0..=3)?;
+        let packed = self.u.arbitrary()?;
+        if packed {
+            self.call("vm.builtin.make_tuple", &[Arg::Reg(heap); 2], other, Kind::Tuple);
+        } else {
+            self.call("vm.builtin.copy", &[Arg::Reg(heap)], other, Kind::Heap);
+        }
+        let context = self.b.string("ErrorContext(share) ");
+        let args = [Arg::Imm(40), Arg::Reg(heap), Arg::Imm(1), Arg::Imm(entry), context];
+        self.call("vm.builtin.match_prim_value", &args, Reg::VOID, Kind::None);
+        if packed {
+            let args = [Arg::Reg(other), Arg::Imm(0)];
+            self.call("vm.builtin.tuple_getitem", &args, other, Kind::Heap);
+        }
+        let args = [Arg::Reg(other), Arg::Imm(1), Arg::Imm(entry)];
+        self.call("vm.builtin.make_prim_value", &args, made, Kind::Int);
+        self.call("fuzz.record", &[Arg::Reg(made)], Reg::VOID, Kind::Int);
+        Ok(())
+    }
+
+    /// What the host passed changes places, so that the next round of a loop finds the other value.
+    fn rotate(&mut self) -> Result<()> {
+        let (first, second, kept) = (Reg(0), Reg(1), self.spare(0));
+        for (from, to) in [(first, kept), (second, first), (kept, second)] {
+            self.call("vm.builtin.copy", &[Arg::Reg(from)], to, Kind::Unknown);
+        }
+        self.call("vm.builtin.null_value", &[], kept, Kind::None);
+        Ok(())
+    }
+
+    /// One operation makes an object twice, and the first one is held when the second one is made.
+    fn again(&mut self) -> Result<()> {
+        let (reg, kept, counter) = (self.spare(0), self.spare(1), self.spare(2));
+        let times = Arg::Imm(self.u.int_in_range(2..=6)?);
+        self.call("vm.builtin.copy", &[times], counter, Kind::Int);
+        let start = built(self.b.label());
+        built(self.b.place(start));
+        let before = self.kinds.clone();
+        match self.u.int_in_range(0..=2)? {
+            0 => {
+                self.call("vm.builtin.shape_of", &[Arg::Reg(Reg(0))], reg, Kind::Shape);
+            }
+            1 => {
+                let args = [Arg::Reg(counter), Arg::Imm(5)];
+                self.call("vm.builtin.make_tuple", &args, reg, Kind::Tuple);
+            }
+            _ => {
+                self.storage(reg);
+                self.tensor_at(reg, 0, SHAPES[0], reg);
+                // Elements tell the rounds apart.
+                self.call("fuzz.each", &[Arg::Reg(reg), Arg::Reg(reg)], Reg::VOID, Kind::None);
+            }
+        }
+        if self.u.arbitrary()? {
+            // From the second round on, what the round before has made.
+            self.call("fuzz.record", &[Arg::Reg(kept)], Reg::VOID, Kind::Int);
+        }
+        self.call("vm.builtin.copy", &[Arg::Reg(reg)], kept, Kind::Unknown);
+        self.call("vm.builtin.null_value", &[], reg, Kind::None);
+        self.count_down((counter, reg), start, &before)?;
+        self.call("fuzz.record", &[Arg::Reg(kept)], Reg::VOID, Kind::Int);
+        Ok(())
+    }
+}
