@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use reflex_runtime::mapped::Mapped;
 use reflex_tir::DType;
 
 /// A constant tensor, compact and row-major, little-endian. Cloning shares the bytes.
@@ -11,6 +12,8 @@ pub struct Literal {
     dtype: DType,
     shape: Vec<i64>,
     data: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    /// The file that the bytes are in, when they are not in memory of their own.
+    file: Option<Mapped>,
 }
 
 impl Literal {
@@ -25,7 +28,19 @@ impl Literal {
             count = count.checked_mul(usize::try_from(*dim).ok()?)?;
         }
         let fits = dtype.bytes_for(count) == Some((*data).as_ref().len());
-        fits.then_some(Literal { dtype, shape, data })
+        fits.then_some(Literal { dtype, shape, data, file: None })
+    }
+
+    /// The same tensor, whose bytes are in a file.
+    pub fn in_file(self, file: Mapped) -> Literal {
+        Literal { file: Some(file), ..self }
+    }
+
+    /// Tells that the bytes will hardly be read again. Those of a file leave memory, until then.
+    pub fn release(&self) {
+        if let Some(file) = &self.file {
+            file.release(self.bytes());
+        }
     }
 
     /// A tensor of int64 values of the given shape.
@@ -85,7 +100,8 @@ impl Literal {
 
     /// The same bytes under another shape of the same count.
     pub fn reshaped(&self, shape: Vec<i64>) -> Option<Literal> {
-        Literal::new(self.dtype, shape, self.data.clone())
+        let other = Literal::new(self.dtype, shape, self.data.clone())?;
+        Some(Literal { file: self.file.clone(), ..other })
     }
 
     /// The values as i64, for integer and bool tensors.

@@ -194,6 +194,7 @@ fn align_constants(module: &mut Module) {
             continue;
         }
         let copy = Arc::new(AlignedBytes::copy_of(bytes));
+        literal.release();
         let moved = Literal::new(literal.dtype(), literal.shape().to_vec(), copy);
         *literal = moved.expect("the same bytes under the same type");
     }

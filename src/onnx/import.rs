@@ -17,7 +17,7 @@ use crate::ops;
 use crate::proto::{
     DimensionValue, FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto,
 };
-use crate::tensor::{ExternalFiles, dtype, literal};
+use crate::tensor::{Files, dtype, literal};
 use crate::value::{Tensor, Val};
 
 /// Functions that call each other deeper than this are taken for recursive.
@@ -27,7 +27,7 @@ const MAX_DEPTH: usize = 32;
 pub(crate) struct Cx<'m> {
     /// The function being built.
     pub b: FuncBuilder<'m>,
-    files: ExternalFiles,
+    files: Files,
     functions: HashMap<(String, String, String), &'m FunctionProto>,
     opsets: HashMap<String, i64>,
     symbols: HashMap<String, Expr>,
@@ -58,7 +58,7 @@ pub(crate) fn import_model(model: &Model) -> Result<Module> {
     let key = |f: &FunctionProto| (domain(&f.domain), f.name.clone(), f.overload.clone());
     let mut cx = Cx {
         b: FuncBuilder::new(&mut module, "main"),
-        files: ExternalFiles::new(model.folder.clone()),
+        files: Files::new(model.file.clone(), model.folder.clone()),
         functions: functions.map(|f| (key(f), f)).collect(),
         opsets: model.opsets()?,
         symbols: HashMap::new(),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use prost::Message;
 use prost::bytes::Bytes;
+use reflex_runtime::mapped::Mapped;
 
 use crate::error::{Result, invalid, malformed, unsupported};
 use crate::import::domain;
@@ -21,6 +22,8 @@ pub(crate) struct Model {
     pub proto: ModelProto,
     /// Where external data may be.
     pub folder: Option<PathBuf>,
+    /// The model's own file, where it is not decoded from bytes.
+    pub file: Option<Mapped>,
 }
 
 /// An operator without an import.
@@ -52,14 +55,16 @@ impl Model {
     /// Reads a file.
     pub fn open(path: &Path) -> Result<Model> {
         let folder = path.parent().map(Path::to_path_buf);
-        Model::decode(map_file(path)?, folder)
+        let file = map_file(path)?;
+        let model = Model::decode(Bytes::from_owner(file.clone()), folder)?;
+        Ok(Model { file: Some(file), ..model })
     }
 
     /// Decodes bytes.
     pub fn decode(bytes: Bytes, folder: Option<PathBuf>) -> Result<Model> {
         let proto = ModelProto::decode(bytes)
             .map_err(|e| malformed(format!("not an ONNX model, or damaged: {e}")))?;
-        let model = Model { proto, folder };
+        let model = Model { proto, folder, file: None };
         model.graph()?;
         model.opsets()?;
         Ok(model)

@@ -16,30 +16,30 @@ use reflex_runtime::mapped::Mapped;
 use crate::error::{ImportError, ImportErrorKind, Result, invalid, malformed, unsupported};
 use crate::proto::{LOCATION_EXTERNAL, TensorProto, data_type};
 
-/// Files that external tensors live in, each mapped once.
+/// Files that a model's tensors live in, each mapped once.
 #[derive(Debug, Default)]
-pub(crate) struct ExternalFiles {
+pub(crate) struct Files {
+    /// The model's own, where it was not decoded from bytes.
+    model: Option<Mapped>,
     folder: Option<PathBuf>,
-    files: HashMap<PathBuf, Bytes>,
+    external: HashMap<PathBuf, Mapped>,
 }
 
 /// Reads a tensor file as ONNX's backend tests have them (`input_0.pb`).
 pub fn read_tensor_pb(path: &Path) -> std::result::Result<Literal, ImportError> {
     let decode = || {
-        let bytes = map_file(path)?;
+        let file = map_file(path)?;
+        let bytes = Bytes::from_owner(file.clone());
         let proto = TensorProto::decode(bytes).map_err(|e| malformed(e.to_string()))?;
         let folder = path.parent().map(Path::to_path_buf);
-        literal(&proto, &mut ExternalFiles::new(folder))
+        literal(&proto, &mut Files::new(Some(file), folder))
     };
     decode().map_err(|e: ImportError| e.at(path.display()))
 }
 
-/// Maps a file as shareable bytes.
-pub(crate) fn map_file(path: &Path) -> Result<Bytes> {
-    match Mapped::open(path) {
-        Ok(mapped) => Ok(Bytes::from_owner(mapped)),
-        Err(error) => Err(ImportError::new(ImportErrorKind::Io, error.to_string())),
-    }
+/// Maps a file.
+pub(crate) fn map_file(path: &Path) -> Result<Mapped> {
+    Mapped::open(path).map_err(|e| ImportError::new(ImportErrorKind::Io, e.to_string()))
 }
 
 /// The element type of an ONNX type code.
@@ -79,11 +79,11 @@ pub(crate) fn dtype(code: i32) -> Result<DType> {
 }
 
 /// Converts a tensor, sharing its bytes where they are laid out as ours.
-pub(crate) fn literal(tensor: &TensorProto, files: &mut ExternalFiles) -> Result<Literal> {
+pub(crate) fn literal(tensor: &TensorProto, files: &mut Files) -> Result<Literal> {
     convert(tensor, files).map_err(|e| e.at(format_args!("tensor `{}`", tensor.name)))
 }
 
-fn convert(tensor: &TensorProto, files: &mut ExternalFiles) -> Result<Literal> {
+fn convert(tensor: &TensorProto, files: &mut Files) -> Result<Literal> {
     let dtype = dtype(tensor.data_type)?;
     let mut count = 1usize;
     for dim in &tensor.dims {
@@ -91,16 +91,21 @@ fn convert(tensor: &TensorProto, files: &mut ExternalFiles) -> Result<Literal> {
         count = count.checked_mul(dim).ok_or_else(|| malformed("extents overflow"))?;
     }
     let size = dtype.bytes_for(count).ok_or_else(|| malformed("extents overflow"))?;
-    let bytes = if tensor.data_location == LOCATION_EXTERNAL {
-        files.slice(tensor, size)?
+    let (bytes, file) = if tensor.data_location == LOCATION_EXTERNAL {
+        let (bytes, file) = files.slice(tensor, size)?;
+        (bytes, Some(file))
     } else if let Some(raw) = &tensor.raw_data {
-        raw.clone()
+        (raw.clone(), files.model.clone())
     } else {
-        typed(tensor, dtype, count)?
+        (typed(tensor, dtype, count)?, None)
     };
     let found = bytes.len();
-    Literal::new(dtype, tensor.dims.clone(), Arc::new(bytes)).ok_or_else(|| {
+    let literal = Literal::new(dtype, tensor.dims.clone(), Arc::new(bytes)).ok_or_else(|| {
         malformed(format!("{dtype}{:?} takes {size} bytes, {found} are there", tensor.dims))
+    })?;
+    Ok(match file {
+        Some(file) => literal.in_file(file),
+        None => literal,
     })
 }
 
@@ -146,13 +151,13 @@ fn typed(tensor: &TensorProto, dtype: DType, count: usize) -> Result<Bytes> {
     }
 }
 
-impl ExternalFiles {
+impl Files {
     /// Files below `folder`; without one, external data is refused.
-    pub(crate) fn new(folder: Option<PathBuf>) -> ExternalFiles {
-        ExternalFiles { folder, files: HashMap::new() }
+    pub(crate) fn new(model: Option<Mapped>, folder: Option<PathBuf>) -> Files {
+        Files { model, folder, external: HashMap::new() }
     }
 
-    fn slice(&mut self, tensor: &TensorProto, size: usize) -> Result<Bytes> {
+    fn slice(&mut self, tensor: &TensorProto, size: usize) -> Result<(Bytes, Mapped)> {
         let entry = |key: &str| tensor.external_data.iter().find(|e| e.key == key);
         let number = |key: &str| match entry(key) {
             None => Ok(None),
@@ -168,20 +173,20 @@ impl ExternalFiles {
             return Err(malformed(format!("external data: {length} bytes, {size} are needed")));
         }
         let file = self.open(&location.value)?;
-        let end = offset.checked_add(size).filter(|end| *end <= file.len());
+        let have = file.as_ref().len();
+        let end = offset.checked_add(size).filter(|end| *end <= have);
         let end = end.ok_or_else(|| {
-            let have = file.len();
             malformed(format!(
                 "external data: `{}` has {have} bytes, {size} at {offset} are needed",
                 location.value
             ))
         })?;
-        Ok(file.slice(offset..end))
+        Ok((Bytes::from_owner(file.clone()).slice(offset..end), file))
     }
 
     /// Opens a file by its path relative to the model's folder. Neither `..` nor a link may
     /// lead out of the folder.
-    fn open(&mut self, location: &str) -> Result<Bytes> {
+    fn open(&mut self, location: &str) -> Result<Mapped> {
         let Some(folder) = &self.folder else {
             return Err(invalid("external data in a model that is not a file"));
         };
@@ -191,8 +196,8 @@ impl ExternalFiles {
             return Err(outside());
         }
         let path = folder.join(relative);
-        if let Some(bytes) = self.files.get(&path) {
-            return Ok(bytes.clone());
+        if let Some(file) = self.external.get(&path) {
+            return Ok(file.clone());
         }
         let io = |error: std::io::Error| {
             let message = format!("external data: `{}`: {error}", path.display());
@@ -204,9 +209,9 @@ impl ExternalFiles {
         if !real.starts_with(root.canonicalize().map_err(io)?) {
             return Err(outside());
         }
-        let bytes = map_file(&real).map_err(|e| e.at(format_args!("`{}`", path.display())))?;
-        self.files.insert(path, bytes.clone());
-        Ok(bytes)
+        let file = map_file(&real).map_err(|e| e.at(format_args!("`{}`", path.display())))?;
+        self.external.insert(path, file.clone());
+        Ok(file)
     }
 }
 
@@ -232,7 +237,7 @@ mod tests {
     #[test]
     fn external_data_stays_in_the_folder() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf();
-        let mut files = ExternalFiles::new(Some(folder));
+        let mut files = Files::new(None, Some(folder));
         let read = literal(&external("tensor.rs"), &mut files).unwrap();
         assert_eq!(read.bytes(), b" `Te");
         for escape in ["../graph/lib.rs", "/etc/passwd", "./../onnx/tensor.rs"] {
@@ -244,7 +249,7 @@ mod tests {
 
     #[test]
     fn absurd_sizes_are_refused_before_allocation() {
-        let mut files = ExternalFiles::default();
+        let mut files = Files::default();
         let mut tensor = TensorProto {
             dims: vec![i64::MAX, i64::MAX],
             data_type: data_type::FLOAT,
@@ -265,7 +270,7 @@ mod tests {
             int32_data: vec![0x3c00, 0x4000],
             ..Default::default()
         };
-        let read = literal(&tensor, &mut ExternalFiles::default()).unwrap();
+        let read = literal(&tensor, &mut Files::default()).unwrap();
         assert_eq!(read.bytes(), [0x00, 0x3c, 0x00, 0x40]);
     }
 }

@@ -88,11 +88,11 @@ backend! {
     fn TVMBackendFreeWorkspace(_device_type: c_int, _device_id: c_int, data: *mut c_void) -> c_int {
         status(|| {
             if let Some(data) = NonNull::new(data.cast::<u8>()) {
-                // SAFETY: `allocate_workspace` put the block's size before its data.
+                // SAFETY: `allocate_workspace` put the block's sizes before its data.
                 unsafe {
                     let data = data.sub(ALIGNMENT);
-                    let size = data.cast::<usize>().read();
-                    CPU.release(Block { data, size });
+                    let [size, held] = data.cast::<[usize; 2]>().read();
+                    CPU.release(Block { data, size, held });
                 }
             }
             Ok(())
@@ -167,9 +167,9 @@ fn allocate_workspace(device: DLDevice, bytes: u64) -> Result<NonNull<u8>, Error
     }
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(ALIGNMENT);
     let block = CPU.allocate(bytes)?;
-    // SAFETY: the block has room for its size, in front of aligned data.
+    // SAFETY: the block has room for its sizes, in front of aligned data.
     unsafe {
-        block.data.cast::<usize>().write(block.size);
+        block.data.cast::<[usize; 2]>().write([block.size, block.held]);
         Ok(block.data.add(ALIGNMENT))
     }
 }

@@ -5,12 +5,13 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
-use memmap2::Mmap;
+use memmap2::{Mmap, UncheckedAdvice};
 
-/// A file's bytes, private and read-only.
-#[derive(Debug)]
-pub struct Mapped(Option<Mmap>);
+/// A file's bytes, private and read-only. Cloning shares them.
+#[derive(Clone, Debug)]
+pub struct Mapped(Option<Arc<Mmap>>);
 
 impl Mapped {
     /// Maps a regular file. The file must not be truncated while the bytes are in use: as with
@@ -27,13 +28,30 @@ impl Mapped {
         // SAFETY: the map is private and read-only, it is handed out only as `&[u8]` bounded by
         // `self`, and it keeps the file's pages alive on its own. What remains is the file being
         // changed by someone else, which the documentation above excludes.
-        unsafe { Mmap::map(&file) }.map(|map| Mapped(Some(map)))
+        unsafe { Mmap::map(&file) }.map(|map| Mapped(Some(Arc::new(map))))
+    }
+
+    /// Gives pages of the file back to the system, where `bytes` are its own: they no longer count
+    /// as this process's memory, and are read from the file again when they are used.
+    pub fn release(&self, bytes: &[u8]) {
+        let Some(map) = &self.0 else { return };
+        let (of_map, range) = (map.as_ptr_range(), bytes.as_ptr_range());
+        if bytes.is_empty() || range.start < of_map.start || range.end > of_map.end {
+            return;
+        }
+        let offset = range.start.addr() - of_map.start.addr();
+        // SAFETY: the map is private, backed by a file and never written, so what is dropped is a
+        // clean copy of the file's pages: the next read gives the same bytes.
+        let outcome =
+            unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, offset, bytes.len()) };
+        // A hint: a system that does not take it keeps the pages.
+        drop(outcome);
     }
 }
 
 impl AsRef<[u8]> for Mapped {
     fn as_ref(&self) -> &[u8] {
-        self.0.as_deref().unwrap_or_default()
+        self.0.as_deref().map(AsRef::as_ref).unwrap_or_default()
     }
 }
 
@@ -46,6 +64,9 @@ mod tests {
     fn maps_regular_files_only() {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("mapped.rs");
         let mapped = Mapped::open(&source).unwrap();
+        assert_eq!(mapped.as_ref(), std::fs::read(&source).unwrap());
+        mapped.release(&mapped.as_ref()[1..]);
+        mapped.release(b"bytes of somebody else");
         assert_eq!(mapped.as_ref(), std::fs::read(&source).unwrap());
         assert!(Mapped::open(Path::new(env!("CARGO_MANIFEST_DIR"))).is_err());
         assert!(Mapped::open(&source.join("nowhere")).is_err());

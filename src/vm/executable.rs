@@ -137,11 +137,7 @@ impl AlignedBytes {
     /// A copy of `bytes`.
     pub fn copy_of(bytes: &[u8]) -> AlignedBytes {
         let len = bytes.len();
-        if len >= MAPPED
-            && let Ok(mut map) = MmapMut::map_anon(len)
-        {
-            // A hint: a system without large pages takes longer.
-            let _ = map.advise(Advice::HugePage);
+        if let Some(mut map) = mapping(len) {
             map.copy_from_slice(bytes);
             return AlignedBytes { lines: Lines::Mapped(map), len };
         }
@@ -158,6 +154,20 @@ impl AlignedBytes {
         }
         AlignedBytes { lines: Lines::Heap(lines), len }
     }
+
+    /// So many bytes of 0.
+    pub fn zeroed(len: usize) -> AlignedBytes {
+        let heap = || Lines::Heap(vec![Line([0; 64]); len.div_ceil(size_of::<Line>())]);
+        AlignedBytes { lines: mapping(len).map_or_else(heap, Lines::Mapped), len }
+    }
+}
+
+/// A mapping for bytes that are to have their own.
+fn mapping(len: usize) -> Option<MmapMut> {
+    let map = (len >= MAPPED).then(|| MmapMut::map_anon(len))?.ok()?;
+    // A hint: a system without large pages takes longer.
+    let _ = map.advise(Advice::HugePage);
+    Some(map)
 }
 
 impl AsRef<[u8]> for AlignedBytes {
@@ -167,6 +177,18 @@ impl AsRef<[u8]> for AlignedBytes {
             // allocation (`Line` is 64 bytes without padding), borrowed as long as `self`.
             Lines::Heap(lines) => unsafe {
                 std::slice::from_raw_parts(lines.as_ptr().cast(), self.len)
+            },
+            Lines::Mapped(map) => map,
+        }
+    }
+}
+
+impl AsMut<[u8]> for AlignedBytes {
+    fn as_mut(&mut self) -> &mut [u8] {
+        match &mut self.lines {
+            // SAFETY: as for `as_ref`, borrowed alone.
+            Lines::Heap(lines) => unsafe {
+                std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), self.len)
             },
             Lines::Mapped(map) => map,
         }

@@ -55,6 +55,7 @@ pub(crate) fn release_constants(module: &mut Module) {
 
 /// Drops the data of a constant that nothing reads any more.
 pub(crate) fn release(module: &mut Module, constant: Const) {
+    module.consts[constant].release();
     module.consts[constant] = Literal::from_i64(vec![0], &[]);
 }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use reflex_graph::{ConvAttrs, Literal, Op, TensorType};
 use reflex_tir::{DType, Expr};
+use reflex_vm::executable::AlignedBytes;
 
 use super::{flatten, pairs, winograd};
 use crate::pipeline::Precision;
@@ -198,8 +199,8 @@ pub fn pack(packing: &Packing, value: &Literal) -> Option<Literal> {
         Matrix::NByK | Matrix::NByRest | Matrix::Tiles(_) => (1, k),
     };
     let panels = n.div_ceil(width);
-    let mut bytes = vec![0u8; batch * panels * k * width * size];
-    for (at, line) in bytes.chunks_exact_mut(width * size).enumerate() {
+    let mut bytes = AlignedBytes::zeroed(batch * panels * k * width * size);
+    for (at, line) in bytes.as_mut().chunks_exact_mut(width * size).enumerate() {
         let (outer, row) = (at / k, at % k);
         let (matrix, panel) = (outer / panels, outer % panels);
         let first = panel * width;

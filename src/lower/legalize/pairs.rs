@@ -7,6 +7,7 @@
 use half::bf16;
 use reflex_graph::{Literal, TensorType};
 use reflex_tir::{Buffer, DType, Expr, Intrin};
+use reflex_vm::executable::AlignedBytes;
 
 use super::packing::Matrix;
 use super::{Cx, Packing};
@@ -55,7 +56,7 @@ pub fn suit_matmul(precision: Precision, a: &TensorType, b: &TensorType) -> bool
 }
 
 /// The bytes of a constant's packed form.
-pub fn packed(packing: &Packing, value: &Literal) -> Option<Vec<u8>> {
+pub fn packed(packing: &Packing, value: &Literal) -> Option<AlignedBytes> {
     let (batch, k, n) = packing.matrix.extents(&packing.shape)?;
     let [batch, k, n, taps, width] =
         [batch, k, n, packing.taps(), packing.width].map(|extent| extent as usize);
@@ -66,8 +67,8 @@ pub fn packed(packing: &Packing, value: &Literal) -> Option<Vec<u8>> {
     let words = value.bytes().as_chunks::<4>().0;
     let (channels, panels) = (k / taps, n.div_ceil(width));
     let rows = channels.div_ceil(2) * taps;
-    let mut out = vec![0u8; batch * panels * rows * width * 4];
-    for (at, word) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+    let mut out = AlignedBytes::zeroed(batch * panels * rows * width * 4);
+    for (at, word) in out.as_mut().as_chunks_mut::<4>().0.iter_mut().enumerate() {
         let (line, lane) = (at / width, at % width);
         let (outer, row) = (line / rows, line % rows);
         let (matrix, column) = (outer / panels, outer % panels * width + lane);

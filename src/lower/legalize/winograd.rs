@@ -16,6 +16,7 @@
 use reflex_graph::{ConvAttrs, Literal, TensorType};
 use reflex_tir::builder::Reducer;
 use reflex_tir::{DType, Expr};
+use reflex_vm::executable::AlignedBytes;
 
 use super::conv::{add_bias, padded_by};
 use super::{Cx, Packing, flatten, sum_of_products};
@@ -187,14 +188,15 @@ pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs, m: [i64; 2]) {
 }
 
 /// `G w Gᵀ` of every window of `[n, k, h, w]`, as `[places, ceil(n / width), k, width]`.
-pub fn pack(packing: &Packing, m: [i64; 2], value: &Literal) -> Option<Vec<u8>> {
+pub fn pack(packing: &Packing, m: [i64; 2], value: &Literal) -> Option<AlignedBytes> {
     let [n, k, ref taps @ ..] = packing.shape[..] else { return None };
     let (n, k, width) = (n as usize, k as usize, packing.width as usize);
     let [high, wide] = sides(m, taps).map(|side| side.tables().weights);
     let (rows, columns) = (high[0].len(), wide[0].len());
     let panels = n.div_ceil(width);
     let words = value.bytes().as_chunks::<4>().0;
-    let mut out = vec![0u8; high.len() * wide.len() * panels * k * width * 4];
+    let mut packed = AlignedBytes::zeroed(high.len() * wide.len() * panels * k * width * 4);
+    let out = packed.as_mut();
     for (at, window) in words.chunks_exact(rows * columns).enumerate() {
         let (row, depth) = (at / k, at % k);
         let w = |i: usize, j: usize| f64::from(f32::from_le_bytes(window[i * columns + j]));
@@ -209,5 +211,5 @@ pub fn pack(packing: &Packing, m: [i64; 2], value: &Literal) -> Option<Vec<u8>> 
             }
         }
     }
-    Some(out)
+    Some(packed)
 }

@@ -2,7 +2,8 @@
 //!
 //! CPU blocks are aligned to [`ALIGNMENT`] and come from thread-local caches with
 //! four size classes per doubling, so a steady state takes no lock and makes no
-//! system call. Caches are emptied before they and what is in use together exceed twice
+//! system call. Where a class has no free block, a somewhat larger one does, so that kernels
+//! with scratch memory of many sizes work in the same few blocks. Caches are emptied before they and what is in use together exceed twice
 //! what was ever in use at once, which lets them follow a program whose sizes change.
 //! Fresh memory is zeroed and stays initialised for ever after:
 //! reading a tensor nobody wrote gives stale values, not undefined behaviour.
@@ -24,6 +25,10 @@ const CLASSES_PER_DOUBLING: usize = 4;
 /// Largest block: one class under the address space of a process.
 const MAX_BLOCK: usize = 1 << 47;
 const CLASSES: usize = 48 * CLASSES_PER_DOUBLING;
+/// From this size on a request may get a block of a larger class,
+const SHARED: usize = 4096;
+/// which is at most so many classes up: four times the size.
+const REACH: usize = 2 * CLASSES_PER_DOUBLING;
 
 /// Memory on some device.
 #[derive(Debug)]
@@ -32,6 +37,8 @@ pub struct Block {
     pub data: NonNull<u8>,
     /// Usable bytes; at least what was asked for.
     pub size: usize,
+    /// Bytes that it takes; more than usable ones when it was made for a larger request.
+    pub held: usize,
 }
 
 // SAFETY: a block is exclusive ownership of plain memory.
@@ -170,28 +177,29 @@ impl DeviceAllocator for Cpu {
         let cached = match self.kind {
             AllocatorKind::Naive => None,
             AllocatorKind::Pooled => {
-                CACHE.try_with(|cache| cache.borrow_mut().take(class)).ok().flatten()
+                CACHE.try_with(|cache| cache.borrow_mut().find(class)).ok().flatten()
             }
         };
-        let Some(data) = cached.or_else(|| obtain(class.size)) else {
+        let fresh = || Some((obtain(class.size)?, class.size));
+        let Some((data, held)) = cached.or_else(fresh) else {
             LIVE.fetch_sub(class.size, Ordering::Relaxed);
             return Err(exhausted(bytes));
         };
         if live > PEAK_LIVE.load(Ordering::Relaxed) {
             PEAK_LIVE.fetch_max(live, Ordering::Relaxed);
         }
-        Ok(Block { data, size: class.size })
+        Ok(Block { data, size: class.size, held })
     }
 
     #[inline]
     unsafe fn release(&self, block: Block) {
         LIVE.fetch_sub(block.size, Ordering::Relaxed);
-        let class = Class::of(block.size);
+        let class = Class::of(block.held);
         let kept = self.kind == AllocatorKind::Pooled
             && CACHE.try_with(|cache| cache.borrow_mut().keep(class, block.data)).unwrap_or(false);
         if !kept {
             // SAFETY: the block is unused, and was obtained with its class's size.
-            unsafe { give_back(block.data, block.size) };
+            unsafe { give_back(block.data, block.held) };
         }
     }
 
@@ -258,6 +266,23 @@ thread_local! {
 }
 
 impl Cache {
+    /// A free block of the class, or of the next one that has any, with its size.
+    #[inline]
+    fn find(&mut self, class: Class) -> Option<(NonNull<u8>, usize)> {
+        match self.take(class) {
+            Some(data) => Some((data, class.size)),
+            None if class.size < SHARED => None,
+            None => self.find_larger(class),
+        }
+    }
+
+    fn find_larger(&mut self, class: Class) -> Option<(NonNull<u8>, usize)> {
+        let larger = class.index + 1..CLASSES.min(class.index + 1 + REACH);
+        let index = larger.into_iter().find(|index| self.heads[*index].is_some())?;
+        let size = size_of_class(index);
+        Some((self.take(Class { index, size })?, size))
+    }
+
     #[inline]
     fn take(&mut self, class: Class) -> Option<NonNull<u8>> {
         let block = self.heads[class.index]?;
@@ -390,7 +415,7 @@ impl OwnedBlock {
 
 impl Drop for OwnedBlock {
     fn drop(&mut self) {
-        let block = Block { data: self.block.data, size: self.block.size };
+        let block = Block { ..self.block };
         // SAFETY: the block came from this allocator, and its owner is gone.
         unsafe { self.allocator.release(block) };
     }
@@ -425,6 +450,21 @@ mod tests {
             drop(block);
             assert_eq!(OwnedBlock::new(&CPU, bytes - 1).unwrap().data(), data);
         }
+        CPU.trim();
+    }
+
+    #[test]
+    fn larger_blocks_serve_where_none_fits() {
+        let large = OwnedBlock::new(&CPU, 48 << 10).unwrap();
+        let data = large.data();
+        drop(large);
+        let block = OwnedBlock::new(&CPU, 20 << 10).unwrap();
+        assert_eq!((block.data(), block.size()), (data, 20 << 10));
+        drop(block);
+        let again = OwnedBlock::new(&CPU, 48 << 10).unwrap();
+        assert_eq!(again.data(), data);
+        drop(again);
+        assert_ne!(OwnedBlock::new(&CPU, 10 << 10).unwrap().data(), data, "four times at most");
         CPU.trim();
     }
 
