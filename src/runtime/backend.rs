@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 
 use crate::abi::{DLDevice, ParallelLambda, TVMFFIAny, TVMFFIObject, TVMParallelGroupEnv};
-use crate::alloc::device::{ALIGNMENT, Block, CPU, DeviceAllocator};
+use crate::alloc::workspace;
 use crate::error::Error;
 use crate::exports::status;
 use crate::function::guard;
@@ -88,12 +88,8 @@ backend! {
     fn TVMBackendFreeWorkspace(_device_type: c_int, _device_id: c_int, data: *mut c_void) -> c_int {
         status(|| {
             if let Some(data) = NonNull::new(data.cast::<u8>()) {
-                // SAFETY: `allocate_workspace` put the block's sizes before its data.
-                unsafe {
-                    let data = data.sub(ALIGNMENT);
-                    let [size, held] = data.cast::<[usize; 2]>().read();
-                    CPU.release(Block { data, size, held });
-                }
+                // SAFETY: generated code gives back what it was given, once.
+                unsafe { workspace::release(data) };
             }
             Ok(())
         })
@@ -165,18 +161,13 @@ fn allocate_workspace(device: DLDevice, bytes: u64) -> Result<NonNull<u8>, Error
     if device.device_type != DLDevice::KIND_CPU {
         return Err(Error::value_error(format!("no workspace on {device:?}")));
     }
-    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(ALIGNMENT);
-    let block = CPU.allocate(bytes)?;
-    // SAFETY: the block has room for its sizes, in front of aligned data.
-    unsafe {
-        block.data.cast::<[usize; 2]>().write([block.size, block.held]);
-        Ok(block.data.add(ALIGNMENT))
-    }
+    workspace::allocate(usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::alloc::device::ALIGNMENT;
     use crate::shape::Shape;
     use crate::value::AnyView;
 

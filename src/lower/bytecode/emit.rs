@@ -327,7 +327,7 @@ impl<'a> Emitter<'a> {
                 self.b.emit_call("vm.builtin.null_value", &[], storage)?;
                 Ok(tensor)
             }
-            (Place::Shared(id), _) => {
+            (Place::Shared(id, last), _) => {
                 let storage = match self.storages.get(&id) {
                     Some(storage) => *storage,
                     None => {
@@ -337,7 +337,11 @@ impl<'a> Emitter<'a> {
                         storage
                     }
                 };
-                self.alloc_tensor(storage, zero, shape, ty.dtype)
+                let tensor = self.alloc_tensor(storage, zero, shape, ty.dtype)?;
+                if last {
+                    self.b.emit_call("vm.builtin.null_value", &[], storage)?;
+                }
+                Ok(tensor)
             }
         }
     }

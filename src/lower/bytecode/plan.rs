@@ -18,8 +18,9 @@ const ALIGN: i64 = 64;
 pub enum Place {
     /// At an offset of the function's arena.
     Arena(i64),
-    /// In a storage that others use before or after; the first user allocates it.
-    Shared(usize),
+    /// In a storage that others use before or after; the first user allocates it, and the last one
+    /// (`true`) alone keeps it alive.
+    Shared(usize, bool),
     /// Alone.
     Own,
 }
@@ -121,7 +122,7 @@ type Symbolic = (usize, Expr, Value, u32, u32);
 /// Storages of equal symbolic size in one body, each used by values one after the other.
 fn share(values: Vec<Symbolic>, plan: &mut Plan) {
     let mut pools: HashMap<(usize, Expr), Vec<(usize, u32)>> = HashMap::new();
-    let mut count = 0;
+    let mut users: Vec<Vec<Value>> = vec![];
     for (body, size, value, first, last) in values {
         let pool = pools.entry((body, size)).or_default();
         let free = pool.iter_mut().find(|(_, busy_until)| *busy_until < first);
@@ -131,12 +132,17 @@ fn share(values: Vec<Symbolic>, plan: &mut Plan) {
                 *id
             }
             None => {
-                pool.push((count, last));
-                count += 1;
-                count - 1
+                pool.push((users.len(), last));
+                users.push(vec![]);
+                users.len() - 1
             }
         };
-        plan.places.insert(value, Place::Shared(id));
+        users[id].push(value);
+    }
+    for (id, users) in users.iter().enumerate() {
+        for (n, user) in users.iter().enumerate() {
+            plan.places.insert(*user, Place::Shared(id, n + 1 == users.len()));
+        }
     }
 }
 

@@ -2,8 +2,7 @@
 //!
 //! CPU blocks are aligned to [`ALIGNMENT`] and come from thread-local caches with
 //! four size classes per doubling, so a steady state takes no lock and makes no
-//! system call. Where a class has no free block, a somewhat larger one does, so that kernels
-//! with scratch memory of many sizes work in the same few blocks. Caches are emptied before they and what is in use together exceed twice
+//! system call. Where a class has no free block, a somewhat larger one does. Caches are emptied before they and what is in use together exceed twice
 //! what was ever in use at once, which lets them follow a program whose sizes change.
 //! Fresh memory is zeroed and stays initialised for ever after:
 //! reading a tensor nobody wrote gives stale values, not undefined behaviour.
@@ -27,8 +26,8 @@ const MAX_BLOCK: usize = 1 << 47;
 const CLASSES: usize = 48 * CLASSES_PER_DOUBLING;
 /// From this size on a request may get a block of a larger class,
 const SHARED: usize = 4096;
-/// which is at most so many classes up: four times the size.
-const REACH: usize = 2 * CLASSES_PER_DOUBLING;
+/// which is at most so many classes up: sixteen times the size.
+const REACH: usize = 4 * CLASSES_PER_DOUBLING;
 
 /// Memory on some device.
 #[derive(Debug)]
@@ -165,15 +164,8 @@ impl DeviceAllocator for Cpu {
 
     #[inline]
     fn allocate(&self, bytes: usize) -> Result<Block, Error> {
-        if bytes > MAX_BLOCK {
-            return Err(exhausted(bytes));
-        }
-        let class = Class::of(bytes);
-        let live = LIVE.fetch_add(class.size, Ordering::Relaxed) + class.size;
-        if live > MEMORY_LIMIT.load(Ordering::Relaxed) {
-            LIVE.fetch_sub(class.size, Ordering::Relaxed);
-            return Err(over_limit(bytes));
-        }
+        let used = Use::of(bytes)?;
+        let class = used.0;
         let cached = match self.kind {
             AllocatorKind::Naive => None,
             AllocatorKind::Pooled => {
@@ -181,14 +173,10 @@ impl DeviceAllocator for Cpu {
             }
         };
         let fresh = || Some((obtain(class.size)?, class.size));
-        let Some((data, held)) = cached.or_else(fresh) else {
-            LIVE.fetch_sub(class.size, Ordering::Relaxed);
-            return Err(exhausted(bytes));
-        };
-        if live > PEAK_LIVE.load(Ordering::Relaxed) {
-            PEAK_LIVE.fetch_max(live, Ordering::Relaxed);
+        match cached.or_else(fresh) {
+            Some((data, held)) => Ok(Block { data, size: class.size, held }),
+            None => Err(used.exhausted()),
         }
-        Ok(Block { data, size: class.size, held })
     }
 
     #[inline]
@@ -204,6 +192,7 @@ impl DeviceAllocator for Cpu {
     }
 
     fn trim(&self) {
+        super::workspace::trim();
         // A thread that is shutting down has emptied its cache already.
         let _ = CACHE.try_with(|cache| cache.borrow_mut().clear());
     }
@@ -228,6 +217,49 @@ fn over_limit(bytes: usize) -> Error {
     let limit = MEMORY_LIMIT.load(Ordering::Relaxed);
     let what = format!("{bytes} more bytes of tensor data exceed the limit of {limit} bytes");
     Error::new("MemoryError", what)
+}
+
+/// Bytes that count as in use, until it ends.
+#[derive(Debug)]
+pub(super) struct Use(Class);
+
+impl Use {
+    /// Counts a request, unless it exceeds the limit.
+    #[inline]
+    pub(super) fn of(bytes: usize) -> Result<Use, Error> {
+        if bytes > MAX_BLOCK {
+            return Err(exhausted(bytes));
+        }
+        let class = Class::of(bytes);
+        let live = LIVE.fetch_add(class.size, Ordering::Relaxed) + class.size;
+        if live > MEMORY_LIMIT.load(Ordering::Relaxed) {
+            LIVE.fetch_sub(class.size, Ordering::Relaxed);
+            return Err(over_limit(bytes));
+        }
+        if live > PEAK_LIVE.load(Ordering::Relaxed) {
+            PEAK_LIVE.fetch_max(live, Ordering::Relaxed);
+        }
+        Ok(Use(class))
+    }
+
+    /// What the request was rounded up to.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.size
+    }
+
+    /// The request is over.
+    #[inline]
+    pub(super) fn end(self) {
+        LIVE.fetch_sub(self.0.size, Ordering::Relaxed);
+    }
+
+    /// The request is over, because there is no memory.
+    #[cold]
+    pub(super) fn exhausted(self) -> Error {
+        let error = exhausted(self.bytes());
+        self.end();
+        error
+    }
 }
 
 /// A size that blocks are rounded up to, with its list's number.
@@ -343,7 +375,7 @@ fn layout(size: usize) -> Layout {
 
 /// Zeroed memory from the system.
 #[cold]
-fn obtain(size: usize) -> Option<NonNull<u8>> {
+pub(super) fn obtain(size: usize) -> Option<NonNull<u8>> {
     let data = if size < MAPPED {
         // SAFETY: the size is a class's, so not zero.
         NonNull::new(unsafe { alloc_zeroed(layout(size)) })?
@@ -366,7 +398,7 @@ fn map(size: usize) -> Option<NonNull<u8>> {
 /// # Safety
 /// `data` came from `obtain(size)` and is used no more.
 #[cold]
-unsafe fn give_back(data: NonNull<u8>, size: usize) {
+pub(super) unsafe fn give_back(data: NonNull<u8>, size: usize) {
     RESIDENT.fetch_sub(size, Ordering::Relaxed);
     if size < MAPPED {
         // SAFETY: allocated with this layout, by the caller's contract.
@@ -455,16 +487,16 @@ mod tests {
 
     #[test]
     fn larger_blocks_serve_where_none_fits() {
-        let large = OwnedBlock::new(&CPU, 48 << 10).unwrap();
+        let large = OwnedBlock::new(&CPU, 320 << 10).unwrap();
         let data = large.data();
         drop(large);
         let block = OwnedBlock::new(&CPU, 20 << 10).unwrap();
         assert_eq!((block.data(), block.size()), (data, 20 << 10));
         drop(block);
-        let again = OwnedBlock::new(&CPU, 48 << 10).unwrap();
+        let again = OwnedBlock::new(&CPU, 320 << 10).unwrap();
         assert_eq!(again.data(), data);
         drop(again);
-        assert_ne!(OwnedBlock::new(&CPU, 10 << 10).unwrap().data(), data, "four times at most");
+        assert_ne!(OwnedBlock::new(&CPU, 16 << 10).unwrap().data(), data, "sixteen times at most");
         CPU.trim();
     }
 

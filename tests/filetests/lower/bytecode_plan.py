@@ -26,9 +26,11 @@ class Module:
   call  mat_mul          in: %0, %1, %5   dst: %void
   call  vm.builtin.alloc_storage in: %vm, %3, i0, c[0], c[3] dst: %6
   call  vm.builtin.alloc_tensor in: %6, i0, %3, c[0] dst: %7
+  call  vm.builtin.null_value in:              dst: %6
   call  mat_mul          in: %5, %1, %7   dst: %void
   call  vm.builtin.null_value in:              dst: %5
   call  vm.builtin.alloc_tensor in: %4, i0, %3, c[0] dst: %8
+  call  vm.builtin.null_value in:              dst: %4
   call  mat_mul          in: %7, %1, %8   dst: %void
   call  vm.builtin.null_value in:              dst: %7
   call  vm.builtin.alloc_storage in: %vm, %3, i0, c[0], c[3] dst: %9
