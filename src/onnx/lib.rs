@@ -34,8 +34,16 @@ pub use tensor::read_tensor_pb;
 /// Its parameters are the graph's inputs and its results the graph's outputs, by name and in
 /// order. Free dimensions are symbolic; equal `dim_param` names share one symbol.
 pub fn import(path: &Path) -> Result<Module, ImportError> {
-    let import = || import::import_model(&model::Model::open(path)?);
-    import().map_err(|e| e.at(path.display()))
+    let import = || {
+        let model = model::Model::open(path)?;
+        let module = import::import_model(&model)?;
+        // What describes the graph is not read again; weights have hardly been read yet.
+        if let Some(file) = &model.file {
+            file.release(file.as_ref());
+        }
+        Ok(module)
+    };
+    import().map_err(|e: ImportError| e.at(path.display()))
 }
 
 /// Imports a model from memory; `base_dir` is where its external data may be.
