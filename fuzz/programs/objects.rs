@@ -9,7 +9,7 @@ use super::{Generator, Kind, SHAPES, built};
 impl Generator<'_, '_> {
     /// Several statements that only together say something of an object.
     pub(super) fn objects(&mut self) -> Result<()> {
-        match self.u.int_in_range(0..=7)? {
+        match self.u.int_in_range(0..=8)? {
             0 => self.look(),
             1 => self.inspect(),
             2 => self.replace(),
@@ -17,6 +17,7 @@ impl Generator<'_, '_> {
             4 => self.lay(),
             5 => self.share(),
             6 => self.rotate(),
+            7 => self.turned(self.spare(0)),
             _ => self.again(),
         }
     }
@@ -31,7 +32,7 @@ impl Generator<'_, '_> {
     }
 
     /// A register that no loop counts with.
-    fn spare(&self, which: i64) -> Reg {
+    pub(super) fn spare(&self, which: i64) -> Reg {
         Reg(self.kinds.len() as i64 - 4 - which)
     }
 

@@ -47,8 +47,7 @@ impl Generator<'_, '_> {
     /// A view of a matrix with its extents in another order, or of fewer rows, and kernels on it.
     pub(super) fn turned(&mut self, dst: Reg) -> Result<()> {
         let tensor = self.argument(Kind::Tensor)?;
-        let last = self.kinds.len() as i64 - 1;
-        let (heap, shape) = (Reg(last), Reg(last - 1));
+        let (heap, shape) = (self.spare(1), self.spare(2));
         let args = [self.b.vm_state(), Arg::Imm(2)];
         self.call("vm.builtin.alloc_shape_heap", &args, heap, Kind::Heap);
         let context = self.b.string("ErrorContext(turned) ");

@@ -3,7 +3,7 @@
 use reflex_runtime::abi::type_index;
 use reflex_runtime::value::AnyView;
 use reflex_vm::builtins::Closure;
-use reflex_vm::decode::{ArgRange, ArgSource, FuncCode};
+use reflex_vm::decode::{ArgRange, ArgSource, ConstEntry, FuncCode};
 use reflex_vm::program::Program;
 
 /// The arguments of a call.
@@ -34,6 +34,15 @@ impl<'p> Constants<'p> {
         let closure = Closure::of(&constant)?;
         let own = closure.program == self.program.id() && closure.captured.is_empty();
         own.then_some(closure.func)
+    }
+
+    /// The packed function that an argument is.
+    pub(crate) fn packed(&self, at: usize) -> Option<u32> {
+        let ArgSource::Const(index) = self.func.args(self.args).get(at)?.get() else { return None };
+        match *self.program.code().consts.get(index as usize)? {
+            ConstEntry::Func(func) => self.program.packed(func).map(|_| func),
+            ConstEntry::None | ConstEntry::Int(_) | ConstEntry::Pool(_) => None,
+        }
     }
 
     /// The register that an argument is in.

@@ -59,6 +59,9 @@ impl Body<'_, '_> {
     }
 
     pub(super) fn builtin(&mut self, pc: u32, builtin: Builtin, args: ArgRange, dst: u32) {
+        if builtin == Builtin::CallTirDyn && self.call_with_extents(pc, args, dst) {
+            return;
+        }
         let operands = self.operands(args);
         let (slow, next) = (self.e.cold_block(), self.e.b.create_block());
         let kept = self.plans.get(pc).filter(|_| dst != DISCARD);

@@ -57,14 +57,26 @@ impl Body<'_, '_> {
             };
             self.e.store_any(Slot::index(area + index), value);
         }
+        let area = self.e.slot_address(Slot::index(area));
+        self.run_packed(pc, (callee, area, args.len as usize), dst);
+        self.e.b.ins().jump(next, &[]);
+        self.e.b.switch_to_block(next);
+    }
+
+    /// Calls a packed function with so many arguments in memory, or leaves with its error.
+    pub(super) fn run_packed(
+        &mut self,
+        pc: u32,
+        (callee, area, count): (u32, Value, usize),
+        dst: u32,
+    ) {
         let result_slot = Slot::index(self.func.result_slot());
         // The callee finds None there, whatever an earlier call left.
         self.e.store_none(result_slot);
         let code = self.e.symbol(Symbol::Code(callee));
         let this = self.e.symbol(Symbol::This(callee));
-        let area = self.e.slot_address(Slot::index(area));
         let result = self.e.slot_address(result_slot);
-        let status = self.e.call_packed(code, this, area, args.len as usize, result);
+        let status = self.e.call_packed(code, this, area, count, result);
         let failed = self.e.cold_block();
         let fine = self.e.b.ins().icmp_imm_s(IntCC::Equal, status, 0);
         self.e.require(fine, failed);
@@ -75,6 +87,7 @@ impl Body<'_, '_> {
             let value = self.e.load_any(result_slot);
             self.e.store_any(Slot::index(dst as usize), value);
         }
+        let next = self.e.b.create_block();
         self.e.b.ins().jump(next, &[]);
         self.e.b.switch_to_block(failed);
         self.failed(pc);
