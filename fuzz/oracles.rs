@@ -77,7 +77,8 @@ fn in_ways(case: &ProgramCase, ways: &[Way]) -> Tally {
             }
         };
         compare(case, &format!("{way:?}"), &expected, &found);
-        if let (Some(tier), true) = (&tier, ways.len() > 1) {
+        let usual = !matches!(way, Way::Traced { one_in: 1.., .. });
+        if let (Some(tier), true) = (&tier, usual && ways.len() > 1) {
             tells(case, tier, &program);
         }
         if let (Some(tier), Way::Traced { .. }) = (tier, way) {
