@@ -9,6 +9,7 @@ mod group;
 mod kind;
 mod layout;
 mod merge;
+mod round;
 
 use std::collections::{HashMap, HashSet};
 
@@ -112,8 +113,14 @@ impl Pass {
                 self.body(module, func, consts, nested)?;
             }
         }
+        let mut layouts = layout::choose(func, body, consts, self.precision, &HashSet::new());
+        let rounded = round::store_rounded(func, body, &layouts, &|func, op, args, sums| {
+            self.packings(func, consts, (op, args), args, Some(sums))
+        });
+        if !rounded.is_empty() {
+            layouts = layout::choose(func, body, consts, self.precision, &rounded);
+        }
         let groups = group::groups(func, body);
-        let layouts = layout::choose(func, body, consts, self.precision);
         let mut replaced: HashMap<usize, Vec<Binding>> = HashMap::new();
         let mut gone = HashSet::new();
         for members in &groups {

@@ -132,7 +132,7 @@ pub enum Intrin {
     DotBf16,
     /// `pair_bf16(a, b)`: two float32 rounded to bfloat16, to nearest even, in a uint32, `a` in its
     /// lower half: what `vcvtne2ps2bf16` computes. A subnormal operand is zero with its sign, NaN
-    /// becomes quiet.
+    /// becomes quiet. Two bfloat16 are put side by side as they are.
     PairBf16,
 }
 

@@ -372,7 +372,8 @@ impl Verifier<'_> {
         }
         let types: Vec<DType> = args.iter().map(Expr::dtype).collect();
         if op == Intrin::PairBf16 {
-            let fits = types == [DType::F32; 2] && dtype == DType::U32;
+            let halves = types == [DType::F32; 2] || types == [DType::BF16; 2];
+            let fits = halves && dtype == DType::U32;
             return self.require(fits, || format!("a pair of {types:?}, called {dtype}"));
         }
         if op == Intrin::DotBf16 {

@@ -29,6 +29,7 @@ impl<'c> Emitter<'_, 'c> {
                 self.ir.binary(InstructionOpcode::Xor, args[0], ones)
             }
             Intrin::DotBf16 => self.dot_bf16(args),
+            Intrin::PairBf16 if dtype == DType::BF16 => self.joined(args),
             Intrin::PairBf16 => self.pair_bf16(args),
             _ if !dtype.is_float() => self.int_call(op, args, dtype),
             _ => self.float_call(op, args, dtype),

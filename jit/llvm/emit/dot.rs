@@ -2,7 +2,7 @@
 
 use inkwell::intrinsics::Intrinsic;
 use inkwell::types::BasicTypeEnum;
-use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, VectorValue};
+use inkwell::values::{BasicMetadataValueEnum, BasicValueEnum, InstructionOpcode, VectorValue};
 use reflex_tir::arith::Analyzer;
 use reflex_tir::{Buffer, DType, Expr, ExprKind};
 
@@ -38,9 +38,25 @@ impl<'c> Emitter<'_, 'c> {
         self.by_registers([*low, *high], word, &|halves| self.register_pair(halves))
     }
 
+    /// Pairs of two bfloat16, which are computed in float32.
+    pub(super) fn joined(&self, args: &[Basic<'c>]) -> Result<Basic<'c>> {
+        let [low, high] = args else {
+            return Err(CodegenError::new("a pair has two halves"));
+        };
+        let (ir, word) = (&self.ir, self.ir.context.i32_type());
+        let low = ir.convert(InstructionOpcode::BitCast, *low, word)?;
+        let low = ir.binary(InstructionOpcode::LShr, low, ir.int_like(low, word, 16))?;
+        let high = ir.convert(InstructionOpcode::BitCast, *high, word)?;
+        let high = ir.binary(InstructionOpcode::And, high, ir.int_like(high, word, 0xffff_0000))?;
+        ir.binary(InstructionOpcode::Or, low, high)
+    }
+
     /// Pairs of elements side by side in memory: one load of both halves, which the instruction
-    /// leaves in order. `None` where they are not.
+    /// leaves in order; of bfloat16, the pairs themselves. `None` where they are not.
     pub(super) fn adjacent_pairs(&mut self, args: &[Expr]) -> Result<Option<Value<'c>>> {
+        if args.first().is_some_and(|a| a.dtype() == DType::BF16) {
+            return self.adjacent_words(args);
+        }
         let Some(lanes) = self.lanes.filter(|l| l.mask.is_none()).map(|l| l.count) else {
             return Ok(None);
         };
@@ -66,6 +82,25 @@ impl<'c> Emitter<'_, 'c> {
         let words = self.ir.context.i32_type().vec_type(lanes);
         let words = self.ir.builder.build_bit_cast(halves, words, "")?;
         Ok(Some(Value::of(words)))
+    }
+
+    /// Two bfloat16 side by side in memory, in one lane or every lane, as words.
+    fn adjacent_words(&mut self, args: &[Expr]) -> Result<Option<Value<'c>>> {
+        let [low, high] = args else { return Ok(None) };
+        let whole = self.lanes.is_none_or(|l| l.mask.is_none());
+        let Some((buffer, indices)) = next_to(low, high).filter(|_| whole) else {
+            return Ok(None);
+        };
+        let word = self.ir.context.i32_type();
+        let (first, ty) = match (self.offset(buffer, indices)?, self.lanes) {
+            (Value::One(first), _) => (first.into_int_value(), word.into()),
+            (Value::Ramp { base, stride: 2 }, Some(lanes)) => {
+                (base, word.vec_type(lanes.count).into())
+            }
+            _ => return Ok(None),
+        };
+        let at = self.element(self.base(buffer)?, first, DType::BF16)?;
+        Ok(Some(Value::of(self.plain_load(ty, at, DType::BF16)?)))
     }
 
     /// `f` of vectors of one length, in vectors of 4, 8 or 16 lanes.
@@ -158,7 +193,7 @@ impl<'c> Emitter<'_, 'c> {
 /// The first of two elements that are loaded from neighbouring places.
 fn next_to<'e>(low: &'e Expr, high: &Expr) -> Option<(Buffer, &'e [Expr])> {
     let (
-        ExprKind::Load { buffer, indices: i, dtype: DType::F32 },
+        ExprKind::Load { buffer, indices: i, dtype: DType::F32 | DType::BF16 },
         ExprKind::Load { buffer: same, indices: j, .. },
     ) = (low.kind(), high.kind())
     else {

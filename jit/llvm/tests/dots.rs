@@ -53,10 +53,10 @@ fn targets() -> [Target; 3] {
 }
 
 /// `y[i] = pair_bf16(x[2 i], x[2 i + 1])` and `z[i] = pair_bf16(x[i], x[n + i])` in vectors of
-/// `lanes`.
-fn pairs(n: i64, lanes: i64) -> PrimFunc {
+/// `lanes`, of elements of a type.
+fn pairs(dtype: DType, n: i64, lanes: i64) -> PrimFunc {
     let mut f = FuncBuilder::new("pairs");
-    let x = f.input("x", DType::F32, vec![(2 * n).into()]);
+    let x = f.input("x", dtype, vec![(2 * n).into()]);
     let y = f.declare_output("y", DType::U32, vec![n.into()]);
     let z = f.declare_output("z", DType::U32, vec![n.into()]);
     let (o, i) = (f.func_mut().new_var("o"), f.func_mut().new_var("i"));
@@ -91,18 +91,69 @@ fn pairs_are_rounded_alike_on_every_cpu() {
             let out = || Arg::Tensor(Tensor::zeros(DType::U32, &[n]));
             let args = [Arg::Tensor(tensor), out(), out()];
             for target in &targets {
-                check_for(&pairs(n, lanes), &args, target);
+                check_for(&pairs(DType::F32, n, lanes), &args, target);
             }
             Ok(())
         });
     }
     let host = Target::host();
     if host.has_dot_bf16() {
-        let kernel = Kernel::new(&pairs(64, 16), OptLevel::O3);
+        let kernel = Kernel::new(&pairs(DType::F32, 64, 16), OptLevel::O3);
         let asm = kernel.raw_asm();
         assert_eq!(asm.matches("vcvtne2ps2bf16").count(), 2, "{asm}");
         // Adjacent halves come in order: one permutation, for those apart.
         assert_eq!(asm.matches("vperm").count() + asm.matches("vpunpck").count(), 1, "{asm}");
+    }
+}
+
+#[test]
+fn pairs_of_bfloat16_are_side_by_side_in_memory() {
+    for lanes in [1, 4, 8, 13, 16, 32] {
+        property(6, |u| {
+            let (n, mut bits) = (416, Bits::new(u.arbitrary()?));
+            let mut tensor = Tensor::zeros(DType::BF16, &[2 * n]);
+            tensor.bytes = (0..n).flat_map(|_| bits.word().to_le_bytes()).collect();
+            let out = || Arg::Tensor(Tensor::zeros(DType::U32, &[n]));
+            let args = [Arg::Tensor(tensor), out(), out()];
+            for target in &targets() {
+                check_for(&pairs(DType::BF16, n, lanes), &args, target);
+            }
+            Ok(())
+        });
+    }
+    let func = pairs(DType::BF16, 16, 16);
+    assert_eq!(print(&parse(&print(&func)).unwrap()), print(&func));
+}
+
+/// `y[i] = dot_bf16(pair_bf16(x[0], x[1]), b[i], c[i])`.
+#[test]
+fn a_broadcast_pair_of_bfloat16_is_an_operand_in_memory() {
+    let mut f = FuncBuilder::new("broadcast");
+    let x = f.input("x", DType::BF16, vec![2.into()]);
+    let b = f.input("b", DType::U32, vec![16.into()]);
+    let c = f.input("c", DType::F32, vec![16.into()]);
+    let y = f.declare_output("y", DType::F32, vec![16.into()]);
+    let i = f.func_mut().new_var("i");
+    let at = [Expr::var(i)];
+    let halves = [0, 1].map(|n| f.at(x, &[n.into()])).to_vec();
+    let operands = vec![Expr::call(Intrin::PairBf16, halves), f.at(b, &at), f.at(c, &at)];
+    let store = Stmt::store(y, at.to_vec(), Expr::call(Intrin::DotBf16, operands));
+    f.push(Stmt::loop_of(ForKind::Vectorized, i, 16.into(), store));
+    let func = f.finish();
+    let mut args = arguments(&mut Bits::new(7), 16);
+    args[0] = Arg::Tensor(Tensor::zeros(DType::BF16, &[2]));
+    if let Arg::Tensor(x) = &mut args[0] {
+        x.bytes = vec![0x80, 0x3f, 0x20, 0xc0];
+    }
+    for target in targets() {
+        check_for(&func, &args, &target);
+    }
+    if Target::host().has_dot_bf16() {
+        let kernel = Kernel::new(&func, OptLevel::O3);
+        let asm = kernel.raw_asm();
+        let line = asm.lines().find(|l| l.contains("vdpbf16ps")).expect("the instruction");
+        assert!(asm.contains("vbroadcastss\t(%") || line.contains("1to16"), "{asm}");
+        assert!(!asm.contains("movz") && !asm.contains("vpgather"), "{asm}");
     }
 }
 

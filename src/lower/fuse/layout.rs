@@ -71,14 +71,15 @@ enum Part<'a> {
     Join(&'a [Value]),
 }
 
-/// Chooses the layouts of a body.
+/// Chooses the layouts of a body, some of whose images are `rounded` to bfloat16.
 pub fn choose(
     func: &Func,
     body: &Body,
     consts: &HashMap<Value, Const>,
     precision: Precision,
+    rounded: &HashSet<Value>,
 ) -> Layouts {
-    let cx = Cx { func, body, consts, precision };
+    let cx = Cx { func, body, consts, precision, rounded };
     let Some(block) = cx.block() else { return Layouts::default() };
     let mut values = cx.candidates(block);
     loop {
@@ -110,6 +111,7 @@ struct Cx<'a> {
     body: &'a Body,
     consts: &'a HashMap<Value, Const>,
     precision: Precision,
+    rounded: &'a HashSet<Value>,
 }
 
 impl<'a> Cx<'a> {
@@ -120,7 +122,8 @@ impl<'a> Cx<'a> {
     /// The known number of channels of an image, or of a comparison of images.
     fn channels(&self, value: Value) -> Option<i64> {
         let ty = self.func.values[value].ty.as_tensor()?;
-        let image = ty.shape.len() == 4 && matches!(ty.dtype, DType::F32 | DType::BOOL);
+        let element = matches!(ty.dtype, DType::F32 | DType::BOOL) || self.rounded.contains(&value);
+        let image = ty.shape.len() == 4 && element;
         image.then(|| ty.shape[1].as_int()).flatten()
     }
 
@@ -185,7 +188,7 @@ impl<'a> Cx<'a> {
                 1 => Part::Dense,
                 _ => Part::Carrier(vec![args[0]]),
             },
-            Op::Unary(_) | Op::Binary(_) | Op::Where => {
+            Op::Unary(_) | Op::Binary(_) | Op::Where | Op::Cast(_) => {
                 let wide = |v: &&Value| !self.is_vector(**v);
                 let whole: Vec<Value> = args.iter().filter(wide).copied().collect();
                 if whole.is_empty() || !whole.iter().all(|v| alike(&v)) {

@@ -2,7 +2,8 @@
 //!
 //! Elements `2k` and `2k + 1` along the axis that a product sums over become the lower and the
 //! upper half of a uint32; past an odd end there is a zero. Rounding is to nearest even; subnormal
-//! numbers become zero, which the product takes them for ([`Intrin::PairBf16`]).
+//! numbers become zero, which the product takes them for ([`Intrin::PairBf16`]). Elements that were
+//! stored rounded ([`crate::fuse`]) are pairs in memory already.
 
 use half::bf16;
 use reflex_graph::{Literal, TensorType};
@@ -24,8 +25,9 @@ pub fn pair(k: &Expr, extent: &Expr, element: &dyn Fn(Expr) -> Expr) -> Expr {
         Some(n) if n % 2 == 0 => Expr::bool(true),
         _ => high.clone().lt(extent.clone()),
     };
-    let upper = Expr::if_then_else(inside, element(high), Expr::float(0.0, DType::F32));
-    Expr::call(Intrin::PairBf16, vec![element(low), upper])
+    let low = element(low);
+    let upper = Expr::if_then_else(inside, element(high), Expr::constant(0.0, low.dtype()));
+    Expr::call(Intrin::PairBf16, vec![low, upper])
 }
 
 /// A tensor operand with its elements along `axis` in pairs.

@@ -3,7 +3,8 @@
 
 use std::collections::HashSet;
 
-use reflex_tir::{Buffer, Expr, ExprKind, Intrin, PrimFunc};
+use reflex_tir::codegen::Target;
+use reflex_tir::{Buffer, DType, Expr, ExprKind, Intrin, PrimFunc};
 
 use super::affine::same;
 use super::nest::{Nest, has_load};
@@ -26,6 +27,7 @@ pub fn inline_stages(nest: &mut Nest<'_>, items: &mut Vec<Item>, around: &HashSe
     let mut at = 0;
     while at < items.len() {
         let private = !matches!(&items[at], Item::Stage(s) if around.contains(&s.buffer));
+        let private = private && !loaded_into_registers(nest.target, &items[at]);
         match private.then(|| inlined(&nest.func, items, at)).flatten() {
             Some(rest) => {
                 if let Item::Stage(stage) = &items[at] {
@@ -37,6 +39,14 @@ pub fn inline_stages(nest: &mut Nest<'_>, items: &mut Vec<Item>, around: &HashSe
             None => at += 1,
         }
     }
+}
+
+/// Whether a stage takes pairs from a tensor of bfloat16 for matrix registers, which load words.
+fn loaded_into_registers(target: &Target, item: &Item) -> bool {
+    let Item::Stage(stage) = item else { return false };
+    let pairs = matches!(stage.value.kind(),
+        ExprKind::Call { op: Intrin::PairBf16, args, .. } if args[0].dtype() == DType::BF16);
+    pairs && target.has_tiles_bf16()
 }
 
 /// The items after `at` with the stage at `at` substituted, if it may be.
@@ -197,6 +207,9 @@ fn is_move(e: &Expr) -> bool {
     match e.kind() {
         ExprKind::Load { .. } | ExprKind::Int { .. } | ExprKind::Float { .. } => true,
         ExprKind::Cast { value, .. } => is_move(value),
+        ExprKind::Call { op: Intrin::PairBf16, args, .. } => {
+            args.iter().all(|a| a.dtype() == DType::BF16 && is_move(a))
+        }
         _ => false,
     }
 }
@@ -215,7 +228,9 @@ pub fn cost(e: &Expr) -> usize {
     let mut total = 0;
     e.visit(&mut |e| {
         total += match e.kind() {
-            ExprKind::Call { op, .. } => match op {
+            ExprKind::Call { op, args, .. } => match op {
+                // Two elements side by side: a load.
+                Intrin::PairBf16 if args[0].dtype() == DType::BF16 => 0,
                 Intrin::IfThenElse | Intrin::Fma | Intrin::Abs | Intrin::Floor => 1,
                 Intrin::Sqrt | Intrin::Round | Intrin::Ceil | Intrin::Trunc => 4,
                 Intrin::Pow => 40,

@@ -7,7 +7,7 @@ mod harness;
 use common::{Case, assert_close, cases, noise, run, tensor_type};
 use harness::run_with;
 use reflex_graph::builder::FuncBuilder;
-use reflex_graph::{ConvAttrs, FuncData, Literal, Module, Op, TensorType};
+use reflex_graph::{Binary, ConvAttrs, FuncData, Literal, Module, Op, TensorType};
 use reflex_lower::legalize::{Legalized, pack, packings};
 use reflex_lower::pipeline::{Options, Precision, Quiet, run_graph};
 use reflex_lower::policy::schedule_explained;
@@ -256,6 +256,83 @@ fn networks_in_blocks_stay_near_float32() {
         });
         // All but the convolution of each channel alone.
         assert_eq!(kernels.filter(|n| *n > 0).count(), 5, "{channels}");
+    }
+}
+
+/// Convolutions with and without padding, strides and blocks that are no multiple of a vector, each
+/// after a rectifier; the last but one result is also added to. With `kept`, every intermediate is
+/// a result, so that none is stored rounded.
+fn chain(channels: i64, kept: bool) -> Module {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let shape = [1, 3, 19, 23].map(reflex_tir::Expr::i64).to_vec();
+    let mut x = b.param("x", TensorType::new(DType::F32, shape));
+    let zero = b.constant(Literal::from_f32(vec![1], &[0.0]));
+    let layers = [
+        (attrs(3, 2, 1), [channels, 3, 3, 3]),
+        (attrs(1, 1, 1), [channels, channels, 1, 1]),
+        (attrs(1, 2, 1), [48, channels, 1, 1]),
+        (attrs(3, 2, 1), [channels, 48, 3, 3]),
+        (attrs(3, 1, channels), [channels, 1, 3, 3]),
+        (attrs(1, 1, 1), [channels, channels, 1, 1]),
+    ];
+    let mut results = vec![];
+    for (n, (attrs, shape)) in layers.into_iter().enumerate() {
+        let w = b.constant(small(&noise(&shape, 50 + n as u64)));
+        let sum = b.emit1(Op::Conv(attrs), &[x, w]).unwrap();
+        x = b.emit1(Op::Binary(Binary::Max), &[sum, zero]).unwrap();
+        results.push(x);
+    }
+    let last = results.pop().expect("layers");
+    let y = b.emit1(Op::Binary(Binary::Add), &[last, last]).unwrap();
+    results.insert(0, y);
+    results.truncate(if kept { 6 } else { 1 });
+    let names = (0..results.len()).map(|n| format!("y{n}")).collect();
+    b.finish(results, names);
+    module
+}
+
+#[test]
+fn tensors_that_only_convolutions_read_are_stored_rounded_and_no_bit_changes() {
+    let with_tiles = || {
+        let mut options = options();
+        let features = &mut options.cpus[0].target.features;
+        features.extend(["amx-tile", "amx-bf16"].map(str::to_owned));
+        options
+    };
+    for channels in [32, 24] {
+        let kernels = |kept| {
+            let compiled = run_graph(chain(channels, kept), &options(), &Quiet).unwrap();
+            let prim = |f: FuncData| match f {
+                FuncData::Prim(f) => Some(f),
+                FuncData::Graph(_) => None,
+            };
+            compiled.funcs.into_iter().filter_map(|(_, f)| prim(f)).collect::<Vec<_>>()
+        };
+        let stores = |f: &&PrimFunc| {
+            let last = f.buffer_params().last().expect("an output");
+            f.buffers[last].dtype == DType::BF16
+        };
+        let rounded = |kept| kernels(kept).iter().filter(stores).count();
+        // All that the four convolutions over all channels read but for the first one's image.
+        assert_eq!((rounded(false), rounded(true)), (4, 0), "{channels}");
+        // Without padding the pairs are in memory; matrix registers load them from words.
+        let read_in_place = |options: &Options| {
+            let of = |f: &PrimFunc| schedule_explained(f, &options.cpus[0].target).steps;
+            let step = |s: &String| s == "pairs: computed where it is read";
+            kernels(false).iter().filter(|f| of(f).iter().any(step)).count()
+        };
+        assert_eq!((read_in_place(&options()), read_in_place(&with_tiles())), (3, 0), "{channels}");
+        let x = [noise(&[1, 3, 19, 23], 60)];
+        let of = |options: &Options, kept| {
+            floats(&run_with(options, &chain(channels, kept), &x).unwrap()[0])
+        };
+        let want = of(&options(), true);
+        assert_eq!(of(&options(), false), want, "{channels}");
+        let size = want.iter().fold(0.0_f64, |most, w| most.max(w.abs()));
+        for (got, want) in of(&with_tiles(), false).iter().zip(want) {
+            assert!((got - want).abs() <= 2e-6 * size, "{channels}: {got} {want}");
+        }
     }
 }
 

@@ -238,6 +238,9 @@ pub fn intrinsic(op: Intrin, args: &[Value], from: DType, to: DType) -> Answer {
                 [*low, *high].map(|x| bf16::from_f32(without_subnormals(x)).to_bits());
             Value::int(i64::from(u32::from(high) << 16 | u32::from(low)), to)
         }
+        (Intrin::PairBf16, [Value::Bf16(low), Value::Bf16(high)]) => {
+            Value::int(i64::from(u32::from(high.to_bits()) << 16 | u32::from(low.to_bits())), to)
+        }
         (Intrin::Abs, [Value::Int(x)]) => Value::int(x.wrapping_abs(), to),
         (Intrin::Abs, [a]) => in_own_type!((*a,), |x| x.abs()),
         (Intrin::IsNan, [a]) => Ok(Value::Int(i64::from(a.as_f64().is_nan()))),

@@ -98,9 +98,14 @@ impl LowerMath<'_> {
         if (self.kind, *op) == (Kind::Dots, Intrin::PairBf16) {
             let [low, high] = [0, 1].map(|n| {
                 let x = self.expr(&args[n]);
-                let x = self.bind_guarded("x", x);
-                let normal = self.without_subnormal(x);
-                normal.cast(DType::BF16).reinterpret(DType::U16).cast(DType::U32)
+                let half = match x.dtype() {
+                    DType::BF16 => x,
+                    _ => {
+                        let x = self.bind_guarded("x", x);
+                        self.without_subnormal(x).cast(DType::BF16)
+                    }
+                };
+                half.reinterpret(DType::U16).cast(DType::U32)
             });
             let high = shift(Intrin::Shl, high, 16);
             return Expr::call(Intrin::BitOr, vec![low, high]);
