@@ -130,6 +130,7 @@ fn power_below(n: i64) -> i64 {
 /// Parts along the last axis, in up to four vectors, combined by halves.
 fn along(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(), Refused> {
     let inner = *loops.last().expect("a reduction");
+    let extent: Expr = s.get_loop(inner)?.extent.clone();
     let length = s.extent(inner)?.unwrap_or(i64::MAX);
     let lanes = lanes.min(power_below(length));
     let parts = lanes * power_below(length / lanes / 2).clamp(1, VECTORS);
@@ -139,10 +140,12 @@ fn along(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(),
     let depth = s.get_loops(block)?.len() - 1;
     let top = s.get_loops(&partial)?[depth];
     let start = s.decompose_reduction(&partial, top)?;
-    for name in [&start, &partial] {
-        registers(s, *s.get_loops(name)?.last().expect("the parts"), lanes)?;
+    registers(s, innermost(s, &start)?, lanes)?;
+    if length % parts != 0 {
+        left_over(s, &partial, extent.floordiv(parts), (parts, lanes))?;
     }
-    let mut at = Some(*s.get_loops(block)?.last().expect("the parts"));
+    registers(s, innermost(s, &partial)?, lanes)?;
+    let mut at = Some(innermost(s, block)?);
     while let Some(all) = at.take() {
         if let Some((_, half)) = s.combine_halves(block, all)? {
             registers(s, half, lanes)?;
@@ -150,6 +153,41 @@ fn along(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// What whole parts leave, apart: vectors without a guard but for the last one.
+fn left_over(
+    s: &mut Schedule,
+    block: &str,
+    whole: Expr,
+    (parts, lanes): (i64, i64),
+) -> Result<(), Refused> {
+    let loops = s.get_loops(block)?;
+    let steps = loops[loops.len() - 2];
+    let (_, rest) = s.partition(steps, whole)?;
+    let name = block_below(s, rest)?;
+    let part = innermost(s, &name)?;
+    if s.extent(rest)? == Some(1) {
+        let (at, _) = s.resolve_guard(&name, part)?;
+        return registers(s, at, lanes);
+    }
+    let vector = if parts == lanes { part } else { s.split(part, lanes)?.1 };
+    let (all, some) = s.resolve_guard(&name, vector)?;
+    for at in [Some(all), some].into_iter().flatten() {
+        s.vectorize(at)?;
+    }
+    match parts == lanes {
+        true => Ok(()),
+        false => {
+            let loops = s.get_loops(&name)?;
+            s.unroll(loops[loops.len() - 2])
+        }
+    }
+}
+
+/// The innermost loop around a block.
+fn innermost(s: &Schedule, block: &str) -> Result<Var, Refused> {
+    Ok(*s.get_loops(block)?.last().expect("a block in loops"))
 }
 
 /// Accumulators of results that lie side by side, in up to four vectors.

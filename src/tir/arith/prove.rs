@@ -91,6 +91,9 @@ impl Analyzer {
         // the relaxation of a quotient brings back the symbol inside.
         let bounded = innermost(true);
         if bounded.is_none() {
+            if let Some(less) = self.without_quotients(poly) {
+                return self.renormalise(&less);
+            }
             for (factors, c, atom) in candidates.clone() {
                 if let Some(bound) = self.quotient_bound(factors, c, atom) {
                     let cleared = poly.add_scaled(&monomial(factors), -c)?;
@@ -111,6 +114,31 @@ impl Analyzer {
             others.iter().try_fold(self.poly(end)?, |p, f| p.mul(&Poly::atom(f.clone())))?;
         let cleared = poly.add_scaled(&monomial(factors), -c)?;
         self.renormalise(&cleared.add_scaled(&replaced, c)?)
+    }
+
+    /// For `c * (x // m) - c * (y // m)` with `x >= y`: no less without both.
+    fn without_quotients(&self, poly: &Poly) -> Option<Poly> {
+        let quotient = |factors: &[Expr]| match factors {
+            [atom] => match atom.kind() {
+                ExprKind::Binary { op: BinOp::FloorDiv, a, b } => {
+                    Some((a.clone(), b.as_int().filter(|m| *m > 0)?))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        for (more, c) in poly.terms.iter().filter(|(_, c)| *c > 0) {
+            let Some((x, m)) = quotient(more) else { continue };
+            for (less, _) in poly.terms.iter().filter(|(_, d)| c.checked_neg() == Some(*d)) {
+                let Some((y, _)) = quotient(less).filter(|(_, by)| *by == m) else { continue };
+                let apart = self.poly(&x)?.add_scaled(&self.poly(&y)?, -1)?;
+                if self.poly_interval(&apart).min >= 0 {
+                    let rest = poly.add_scaled(&monomial(more), -c)?;
+                    return rest.add_scaled(&monomial(less), *c);
+                }
+            }
+        }
+        None
     }
 
     /// For `c * (x // m)` with `m` dividing `c`: `x - m + 1 <= m * (x // m) <= x`.

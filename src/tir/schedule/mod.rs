@@ -41,6 +41,7 @@ mod parallel_where;
 mod partition;
 mod regions;
 mod reorder;
+mod resolve_guard;
 mod reverse_compute_at;
 mod rfactor;
 mod specialize;

@@ -175,6 +175,8 @@ fn what_schedules_need_is_proved() {
     let mut tail = Analyzer::new();
     tail.bind(v[1], 0.into(), e(0).ceildiv(8));
     tail.bind(v[2], 0.into(), 8.into());
+    assert!(facts.prove(&e(0).floordiv(8).le(e(0).ceildiv(8))), "whole tiles are among all tiles");
+    assert!(!facts.prove(&e(0).ceildiv(8).le(e(0).floordiv(8))), "there may be one more");
     assert!(!tail.prove(&(e(1) * 8 + e(2)).lt(e(0))), "the last tile may be cut");
     assert_eq!(facts.simplify(&(e(1) * e(3) + e(4)).floordiv(e(3))), e(1));
     assert_eq!(facts.simplify(&(e(1) * e(3) + e(4)).floormod(e(3))), e(4));

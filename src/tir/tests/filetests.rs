@@ -168,6 +168,10 @@ fn run_on_block(name: &str, o: &mut Operands<'_>) -> Result<(), Refused> {
             let at = o.one_loop()?;
             o.schedule.combine_halves(block, at).map(|_| ())
         }
+        "resolve_guard" => {
+            let at = o.one_loop()?;
+            o.schedule.resolve_guard(block, at).map(|_| ())
+        }
         "cache_write_at" => {
             let (at, scope) = (o.one_loop()?, o.scope());
             o.schedule.cache_write_at(block, at, scope).map(|_| ())

@@ -158,6 +158,47 @@ fn sums_are_kept_by_position_where_axes_were_merged() {
 }
 
 #[test]
+fn guards_of_accumulators_are_decided_outside_of_their_loop() {
+    for length in [Some(37), None] {
+        let before = match length {
+            Some(n) => rows(n.into(), Expr::float(-9.0, F), &|a, b| a.max(b)),
+            None => {
+                let mut f = FuncBuilder::new("long");
+                let n = f.symbol("n");
+                let x = f.input("x", F, vec![n.clone()]);
+                let init = Expr::float(-9.0, F);
+                let most = Reducer { init, combine: &|a, b| a.max(b) };
+                f.reduce_output("sum", "y", F, vec![], &[n], most, |f, _, k| f.at(x, k));
+                f.finish()
+            }
+        };
+        let mut s = Schedule::new(before.clone());
+        let k = *s.get_loops("sum").unwrap().last().unwrap();
+        let n = s.get_loop(k).unwrap().extent.clone();
+        let (steps, part) = s.split(k, 8).unwrap();
+        let rf = s.rfactor("sum", part).unwrap();
+        let refused = s.resolve_guard(&rf, part).unwrap_err();
+        assert!(refused.why.contains("choose between"), "{refused}");
+        s.decompose_reduction(&rf, steps).unwrap();
+        s.partition(steps, n.floordiv(8)).unwrap();
+        let tail = *s.get_loops("sum_rf_tail").unwrap().last().unwrap();
+        let lanes = if length.is_some() { tail } else { s.split(tail, 4).unwrap().1 };
+        let (whole, rest) = s.resolve_guard("sum_rf_tail", lanes).unwrap();
+        assert_eq!(s.extent(whole).unwrap(), Some(length.map_or(4, |n| n % 8)));
+        assert_eq!(rest.is_none(), length.is_some());
+        for at in [Some(whole), rest].into_iter().flatten() {
+            s.vectorize(at).unwrap();
+        }
+        property(30, |u| {
+            let symbol = u.int_in_range(1..=30)?;
+            let args = arguments(u, &before, symbol)?;
+            assert_same(&before, s.func(), &args, &String::new);
+            Ok(())
+        });
+    }
+}
+
+#[test]
 fn what_cannot_be_kept_below_a_loop_is_refused() {
     let mut s = Schedule::new(matmul(4.into(), 8.into(), 6.into()));
     let [i, _, k] = s.get_loops("matmul").unwrap()[..] else { unreachable!() };

@@ -26,6 +26,9 @@ layer_norm
   step  sum: split k0_1 by 8 -> k0_1_0, k0_1_1
   step  sum: vectorize k0_1_1
   step  sum: unroll k0_1_0
+  step  sum: partition k0_0 at 3 -> k0_0, k0_0_tail
+  step  sum: resolve_guard sum_rf_tail k0_1: 4
+  step  sum: vectorize k0_1
   step  sum: split k0_1 by 8 -> k0_1_0, k0_1_1
   step  sum: vectorize k0_1_1
   step  sum: unroll k0_1_0
@@ -47,6 +50,9 @@ layer_norm
   step  squares: split k0_1 by 8 -> k0_1_0, k0_1_1
   step  squares: vectorize k0_1_1
   step  squares: unroll k0_1_0
+  step  squares: partition k0_0 at 3 -> k0_0, k0_0_tail
+  step  squares: resolve_guard squares_rf_tail k0_1: 4
+  step  squares: vectorize k0_1
   step  squares: split k0_1 by 8 -> k0_1_0, k0_1_1
   step  squares: vectorize k0_1_1
   step  squares: unroll k0_1_0

@@ -21,6 +21,9 @@ fused_add_max
   step  reduce: split k0_1 by 8 -> k0_1_0, k0_1_1
   step  reduce: vectorize k0_1_1
   step  reduce: unroll k0_1_0
+  step  reduce: partition k0_0 at 3 -> k0_0, k0_0_tail
+  step  reduce: resolve_guard reduce_rf_tail k0_1: 4
+  step  reduce: vectorize k0_1
   step  reduce: split k0_1 by 8 -> k0_1_0, k0_1_1
   step  reduce: vectorize k0_1_1
   step  reduce: unroll k0_1_0

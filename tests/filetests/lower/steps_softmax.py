@@ -24,6 +24,9 @@ softmax
   step  max: split k0_1 by 8 -> k0_1_0, k0_1_1
   step  max: vectorize k0_1_1
   step  max: unroll k0_1_0
+  step  max: partition k0_0 at 3 -> k0_0, k0_0_tail
+  step  max: resolve_guard max_rf_tail k0_1: 4
+  step  max: vectorize k0_1
   step  max: split k0_1 by 8 -> k0_1_0, k0_1_1
   step  max: vectorize k0_1_1
   step  max: unroll k0_1_0
@@ -49,6 +52,9 @@ softmax
   step  sum: split k0_1 by 8 -> k0_1_0, k0_1_1
   step  sum: vectorize k0_1_1
   step  sum: unroll k0_1_0
+  step  sum: partition k0_0 at 3 -> k0_0, k0_0_tail
+  step  sum: resolve_guard sum_rf_tail k0_1: 4
+  step  sum: vectorize k0_1
   step  sum: split k0_1 by 8 -> k0_1_0, k0_1_1
   step  sum: vectorize k0_1_1
   step  sum: unroll k0_1_0

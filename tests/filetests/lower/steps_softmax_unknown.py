@@ -1,0 +1,82 @@
+# after: steps
+from typing import TypeVar
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+n = TypeVar("n")
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((40, n), dtype="float32")) -> R.Tensor((40, n), dtype="float32"):
+        a: R.Tensor((40, n), dtype="float32") = R.nn.softmax(x, axis=-1)
+        return a
+# ----
+softmax
+  step  exp: its rows are kept where the last result goes
+  step  max, exp, sum, normalize: join_loops i0 of max, i0 of exp
+  step  max, exp, sum, normalize: join_loops i0 of max, i0 of sum
+  step  max, exp, sum, normalize: join_loops i0 of max, i0 of normalize
+  step  max, exp, sum, normalize: store_at max i0 Local
+  step  max, exp, sum, normalize: store_at sum i0 Local
+  step  max: split k0 by 32 -> k0_0, k0_1
+  step  max: rfactor max k0_1 -> max_rf
+  step  max: set_scope t2_rf Local
+  step  max: decompose_reduction max_rf k0_0 -> max_rf_init
+  step  max: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  max: vectorize k0_1_1
+  step  max: unroll k0_1_0
+  step  max: partition k0_0 at n // 32 -> k0_0, k0_0_tail
+  step  max: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  max: resolve_guard max_rf_tail k0_1_1: ((n - ((n // 32) * 32)) - (k0_0_tail * 32)) - (k0_1_0 * 8)
+  step  max: vectorize k0_1_1
+  step  max: vectorize k0_1_1
+  step  max: unroll k0_1_0
+  step  max: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  max: vectorize k0_1_1
+  step  max: unroll k0_1_0
+  step  max: combine_halves max k0_1 -> max_half
+  step  max: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  max: vectorize k0_1_1
+  step  max: unroll k0_1_0
+  step  max: combine_halves max k0_1 -> max_half_1
+  step  max: vectorize k0_1
+  step  max: combine_halves max k0_1 -> max_half_2
+  step  max: vectorize k0_1
+  step  max: combine_halves max k0_1 -> max_half_3
+  step  max: vectorize k0_1
+  step  max: combine_halves max k0_1
+  step  exp: split i1 by 8 -> i1_0, i1_1
+  step  exp: vectorize i1_1
+  step  sum: split k0 by 32 -> k0_0, k0_1
+  step  sum: rfactor sum k0_1 -> sum_rf
+  step  sum: set_scope t4_rf Local
+  step  sum: decompose_reduction sum_rf k0_0 -> sum_rf_init
+  step  sum: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  sum: vectorize k0_1_1
+  step  sum: unroll k0_1_0
+  step  sum: partition k0_0 at n // 32 -> k0_0, k0_0_tail
+  step  sum: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  sum: resolve_guard sum_rf_tail k0_1_1: ((n - ((n // 32) * 32)) - (k0_0_tail * 32)) - (k0_1_0 * 8)
+  step  sum: vectorize k0_1_1
+  step  sum: vectorize k0_1_1
+  step  sum: unroll k0_1_0
+  step  sum: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  sum: vectorize k0_1_1
+  step  sum: unroll k0_1_0
+  step  sum: combine_halves sum k0_1 -> sum_half
+  step  sum: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  sum: vectorize k0_1_1
+  step  sum: unroll k0_1_0
+  step  sum: combine_halves sum k0_1 -> sum_half_1
+  step  sum: vectorize k0_1
+  step  sum: combine_halves sum k0_1 -> sum_half_2
+  step  sum: vectorize k0_1
+  step  sum: combine_halves sum k0_1 -> sum_half_3
+  step  sum: vectorize k0_1
+  step  sum: combine_halves sum k0_1
+  step  normalize: split i1 by 8 -> i1_0, i1_1
+  step  normalize: vectorize i1_1
+  stage max: reduce along rows
+  stage exp: map
+  stage sum: reduce along rows
+  stage normalize: map
