@@ -105,6 +105,33 @@ fn recursion() -> String {
     text
 }
 
+/// The same, and the function is called through a closure that it passes on.
+fn closures() -> String {
+    let call = "  call  vm.builtin.invoke_closure in: %vm, %4, %0, %1, %2, %3, %4 dst: %6\n";
+    let mut text = format!("{CONSTS}@main(n, i, c, x, y) regs=7:\n");
+    text += "  call  set_n in: %0, %1 dst: %void\n";
+    text += "  call  vm.builtin.make_closure in: f[loop] dst: %5\n";
+    text += "  call  loop in: %1, %2, %3, %4, %5 dst: %6\n  ret   %6\n";
+    text += "@loop(i, c, x, y, f) regs=7:\n";
+    text += "  call  dec in: %0, %1 dst: %void\n  call  add1 in: %2, %3 dst: %void\n";
+    text += "  call  vm.builtin.read_if_cond in: %1 dst: %5\n  If    %5, 3\n";
+    text += call;
+    text + "  goto  2\n  call  vm.builtin.copy in: %3 dst: %6\n  ret   %6\n"
+}
+
+/// Levels of [`tree`].
+const LEVELS: i64 = 9;
+
+/// A function that calls itself twice while its number is positive: 1,023 calls, each with a packed
+/// call that asks for that, every second one with one that counts down.
+fn tree() -> String {
+    format!(
+        "{CONSTS}@main(n) regs=2:\n  call  tree in: %0 dst: %1\n  ret   %1\n@tree(n) regs=4:\n  \
+         call  positive in: %0 dst: %1\n  If    %1, 5\n  call  less_one in: %0 dst: %2\n  \
+         call  tree in: %2 dst: %3\n  call  tree in: %2 dst: %3\n  ret   %3\n  ret   %0\n"
+    )
+}
+
 /// The same loop with a backward jump.
 fn jump() -> String {
     format!(
@@ -204,7 +231,9 @@ fn dispatch(c: &mut Criterion) {
     let state = [number(STEPS as i64), number(0), flag, float(), float()];
     let step: [(&str, &[usize]); 2] = [("dec", &[1, 2]), ("add1", &[3, 4])];
     workload(c, "recursion", &recursion(), &state, &step);
+    workload(c, "closures", &closures(), &state, &step);
     workload(c, "loop", &jump(), &state, &step);
+    workload(c, "tree", &tree(), &[Any::from(LEVELS)], &[]);
 }
 
 /// What C declares of `reflex.h`, as far as a call needs it.

@@ -134,32 +134,80 @@ fn thread_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Times of the first calls of a fresh program, each by the thread's own clock.
-fn first_calls(text: &str, mode: Mode, count: usize) -> Vec<f64> {
+/// What one call took, in microseconds.
+#[derive(Clone, Copy)]
+struct Took {
+    /// By the thread's own clock.
+    own: f64,
+    /// By everybody's.
+    wall: f64,
+}
+
+/// The first calls of a fresh program.
+fn first_calls(text: &str, mode: Mode) -> Vec<Took> {
     let (program, _) = load(text, TierOptions::default());
     let mut session = session(&program, mode);
     let (main, args) = (program.find("main").expect("defined"), [float(), float()]);
     let views = AnyView::slice(&args);
-    let mut times = Vec::with_capacity(count);
-    for _ in 0..count {
-        let start = thread_time();
+    let mut times = Vec::with_capacity(CALLS_EACH);
+    for _ in 0..CALLS_EACH {
+        let (own, wall) = (thread_time(), Instant::now());
         session.call_func(main, views).expect("runs");
-        times.push(us(thread_time() - start));
+        let wall = us(wall.elapsed());
+        times.push(Took { own: us(thread_time() - own), wall });
     }
     times
 }
 
-/// How much longer the second of two series of calls took than the first, wherever that was most.
-fn at_worst(first: &[f64], second: &[f64]) -> f64 {
-    let (mut sums, mut ratio) = ((0.0, 0.0), 0.0_f64);
-    for (number, (a, b)) in first.iter().zip(second).enumerate() {
-        sums = (sums.0 + a, sums.1 + b);
-        // The first calls touch memory for the first time, in either mode.
-        if number >= 20 {
-            ratio = ratio.max(sums.1 / sums.0);
-        }
-    }
-    ratio
+/// Calls of each fresh program.
+const CALLS_EACH: usize = 2000;
+/// Rounds: in each, a run of the interpreter, one that tiers up, and one more of the interpreter.
+const ROUNDS: usize = 61;
+/// Resamples of a bootstrap interval.
+const RESAMPLES: usize = 1000;
+
+/// Numbers of calls after which sums are compared. The first calls touch memory for the first time,
+/// in either mode.
+fn looks() -> Vec<usize> {
+    std::iter::successors(Some(20), |at: &usize| Some(at + at / 8 + 1))
+        .take_while(|&at| at < CALLS_EACH)
+        .chain([CALLS_EACH])
+        .collect()
+}
+
+/// For each look: by how much the sum of the second series was longer.
+fn ratios(first: &[Took], second: &[Took], clock: fn(&Took) -> f64) -> Vec<f64> {
+    let sums = |series: &[Took]| {
+        let all = series.iter().scan(0.0, |sum, took| {
+            *sum += clock(took);
+            Some(*sum)
+        });
+        all.collect::<Vec<f64>>()
+    };
+    let (first, second) = (sums(first), sums(second));
+    looks().into_iter().map(|at| second[at - 1] / first[at - 1]).collect()
+}
+
+/// The median over rounds at the look where that is most.
+fn at_worst(rounds: &[&Vec<f64>]) -> f64 {
+    let looks = rounds.first().map_or(0, |round| round.len());
+    (0..looks).map(|at| median(rounds.iter().map(|round| round[at]).collect())).fold(0.0, f64::max)
+}
+
+/// The same with the interval that 95 of 100 resamples of the rounds are in.
+fn with_interval(rounds: &[Vec<f64>]) -> String {
+    let mut state = 1_u64;
+    let mut draw = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        &rounds[(state >> 33) as usize % rounds.len()]
+    };
+    let mut all: Vec<f64> = (0..RESAMPLES)
+        .map(|_| at_worst(&(0..rounds.len()).map(|_| draw()).collect::<Vec<_>>()))
+        .collect();
+    all.sort_by(f64::total_cmp);
+    let (low, high) = (all[RESAMPLES / 40], all[RESAMPLES - 1 - RESAMPLES / 40]);
+    format!("{:.3} [{low:.3}, {high:.3}]", at_worst(&rounds.iter().collect::<Vec<_>>()))
 }
 
 /// How a run that tiers up compares with the interpreter at its worst, and its longest call, with
@@ -175,21 +223,43 @@ fn tiering_up(busy: usize) {
             });
         }
         let text = calls(1000);
-        let (mut worst, mut control, mut longest) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..15 {
-            let bytecode = first_calls(&text, Mode::Bytecode, 2000);
-            let tiered = first_calls(&text, Mode::Tiered, 2000);
-            worst.push(at_worst(&bytecode, &tiered));
-            control.push(at_worst(&bytecode, &first_calls(&text, Mode::Bytecode, 2000)));
-            let usual = median(bytecode);
-            longest.push(tiered.iter().fold(0.0, |a: f64, b| a.max(*b)) - usual);
+        let clocks: [(&str, fn(&Took) -> f64); 2] =
+            [("the thread's own clock", |took| took.own), ("the wall's clock", |took| took.wall)];
+        let mut found = [(); 2].map(|()| (Vec::new(), Vec::new()));
+        let (mut longest, mut longest_wall) = (Vec::new(), [Vec::new(), Vec::new()]);
+        for round in 0..ROUNDS {
+            // Who comes first takes turns.
+            let mut runs = [const { Vec::new() }; 3];
+            for at in 0..runs.len() {
+                let which = (at + round) % runs.len();
+                let mode = if which == 1 { Mode::Tiered } else { Mode::Bytecode };
+                runs[which] = first_calls(&text, mode);
+            }
+            let [bytecode, tiered, again] = &runs;
+            for ((_, clock), (worst, control)) in clocks.iter().zip(&mut found) {
+                worst.push(ratios(bytecode, tiered, *clock));
+                control.push(ratios(bytecode, again, *clock));
+            }
+            let most =
+                |run: &[Took], clock: fn(&Took) -> f64| run.iter().map(clock).fold(0.0, f64::max);
+            let usual = median(bytecode.iter().map(|took| took.own).collect());
+            longest.push(most(tiered, clocks[0].1) - usual);
+            longest_wall[0].push(most(tiered, clocks[1].1));
+            longest_wall[1].push(most(bytecode, clocks[1].1));
         }
         stop.store(true, Ordering::Relaxed);
+        println!("tiering up beside {busy} busy threads, {ROUNDS} rounds:");
+        for ((name, _), (worst, control)) in clocks.iter().zip(&found) {
+            println!(
+                "  by {name}: at worst {} times the interpreter so far; the interpreter itself {}",
+                with_interval(worst),
+                with_interval(control)
+            );
+        }
+        let [tiered, bytecode] = longest_wall.map(median);
         println!(
-            "tiering up beside {busy} busy threads: at worst {:.3} times the interpreter so far, as \
-             the interpreter itself is {:.3} times; longest pause of a call {:.0} us (median of 15 runs), {:.0} us (longest of all)",
-            median(worst),
-            median(control),
+            "  longest pause of a call: {:.0} us (median of runs), {:.0} us (of all); longest call \
+             by the wall's clock {tiered:.0} us, of the interpreter {bytecode:.0} us (medians)",
             median(longest.clone()),
             longest.iter().fold(0.0, |a: f64, b| a.max(*b)),
         );

@@ -139,6 +139,8 @@ struct Generator<'g, 'a> {
     functions: Vec<(String, u32)>,
     /// Functions that call each other in a cycle.
     cycle: u32,
+    /// Whether they are passed on to themselves, and called through that.
+    closures: bool,
     budget: u32,
     kinds: Vec<Kind>,
     /// Number of extents, where a register holds a tensor or shape.
@@ -164,11 +166,13 @@ impl<'g, 'a> Generator<'g, 'a> {
             functions.push((format!("f{index}"), u.int_in_range(0..=3)?));
         }
         let cycle = (*u.choose(&[0, 1, 1, 2, 3])?).min(1 + room);
+        let closures = u.ratio(1, 3)?;
         Ok(Self {
             u,
             b: ExecBuilder::new(),
             functions,
             cycle,
+            closures,
             budget: BUDGET,
             kinds: Vec::new(),
             ranks: Vec::new(),

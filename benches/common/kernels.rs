@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::function::Function;
-use reflex_runtime::value::AnyView;
+use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::kernel::{Extent, RawKernel, TensorParam};
 use reflex_vm::program::Library;
 
@@ -89,6 +89,36 @@ unsafe extern "C" fn set_n(
     unsafe { set_n_raw(data(args, count, 0), data(args, count, 1)) }
 }
 
+/// Whether a number is positive.
+unsafe extern "C" fn positive(
+    _: *mut std::ffi::c_void,
+    args: *const TVMFFIAny,
+    count: i32,
+    result: *mut TVMFFIAny,
+) -> i32 {
+    // SAFETY: the programs below pass an integer, and the caller a slot that holds nothing.
+    unsafe {
+        let n = AnyView::slice_from_raw(args, count)[0].as_int().expect("a number");
+        result.write(Any::from(n > 0).into_raw());
+    }
+    0
+}
+
+/// A number less one.
+unsafe extern "C" fn less_one(
+    _: *mut std::ffi::c_void,
+    args: *const TVMFFIAny,
+    count: i32,
+    result: *mut TVMFFIAny,
+) -> i32 {
+    // SAFETY: as above.
+    unsafe {
+        let n = AnyView::slice_from_raw(args, count)[0].as_int().expect("a number");
+        result.write(Any::from(n - 1).into_raw());
+    }
+    0
+}
+
 /// Finds the kernels.
 pub struct Kernels;
 
@@ -98,6 +128,8 @@ impl Library for Kernels {
             "add1" => add1,
             "dec" => dec,
             "set_n" => set_n,
+            "positive" => positive,
+            "less_one" => less_one,
             _ => return None,
         };
         // SAFETY: the kernels follow the packed calling convention and own nothing.

@@ -1,4 +1,5 @@
-//! Functions that call themselves, or each other, to a depth that their first parameter says.
+//! Functions that call themselves, or each other, to a depth that their first parameter says, by name
+//! or through closures.
 
 use arbitrary::Result;
 use reflex_vm::bytecode::{Arg, Reg};
@@ -72,15 +73,36 @@ impl Generator<'_, '_> {
             _ => Arg::Reg(Reg(1)),
         };
         let dst = if self.u.ratio(1, 12)? { Reg::VOID } else { result };
-        self.call(&name(which % self.cycle), &[Arg::Reg(count), passed], dst, Kind::Unknown);
+        let next = name(which % self.cycle);
+        if self.closures && self.u.ratio(7, 8)? {
+            // What was passed on is a closure of the first of them.
+            let own = Arg::Reg(Reg(1));
+            let args = [self.b.vm_state(), own, Arg::Reg(count), own];
+            self.call("vm.builtin.invoke_closure", &args, dst, Kind::Unknown);
+        } else if self.u.ratio(1, 6)? {
+            let args = [self.b.f(&next), passed];
+            self.call("vm.builtin.make_closure", &args, result, Kind::Closure);
+            let args = [self.b.vm_state(), Arg::Reg(result), Arg::Reg(count)];
+            self.call("vm.builtin.invoke_closure", &args, dst, Kind::Unknown);
+        } else {
+            self.call(&next, &[Arg::Reg(count), passed], dst, Kind::Unknown);
+        }
         Ok(())
     }
 
     /// Calls the first of them.
     pub(super) fn descend(&mut self) -> Result<()> {
         let deepest = *self.u.choose(&[12, 40, 40, 200])?;
-        let args = [Arg::Imm(self.u.int_in_range(3..=deepest)?), self.any_argument()?];
+        let count = Arg::Imm(self.u.int_in_range(3..=deepest)?);
         let dst = self.destination()?;
+        if self.closures && self.u.ratio(7, 8)? {
+            let own = Reg(self.kinds.len() as i64 - 1);
+            let args = [self.b.f(&name(0))];
+            self.call("vm.builtin.make_closure", &args, own, Kind::Closure);
+            self.call(&name(0), &[count, Arg::Reg(own)], dst, Kind::Unknown);
+            return Ok(());
+        }
+        let args = [count, self.any_argument()?];
         self.call(&name(0), &args, dst, Kind::Unknown);
         Ok(())
     }

@@ -258,6 +258,10 @@ pub const FRAME_FLAGS: usize = 28;
 /// Offset of [`FrameHeader::caller`] in the header.
 pub const FRAME_CALLER: usize = 0;
 
+/// Offset of the identity of its program in a closure of a program.
+pub const CLOSURE_PROGRAM: usize = 48;
+/// Offset of the index of its function in a closure of a program.
+pub const CLOSURE_FUNC: usize = 56;
 /// Offset of the array of captured values in a closure of a program
 /// ([`crate::builtins::Closure`]).
 pub const CLOSURE_CAPTURED: usize = 64;

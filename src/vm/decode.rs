@@ -313,7 +313,11 @@ pub fn decode(exec: &Verified<Executable>) -> Code {
     };
     let mut functions: Box<[_]> =
         (0..exec.functions.len() as u32).map(|index| decoder.function(index)).collect();
-    return_sites(&mut functions, &mut decoder.sites);
+    let values = decoder.consts.iter().filter_map(|entry| match entry {
+        ConstEntry::Func(index) => Some(*index),
+        _ => None,
+    });
+    return_sites(&mut functions, &values.collect::<Vec<_>>(), &mut decoder.sites);
     let (sites, consts) = (decoder.sites.into(), decoder.consts.into());
     Code { functions, sites, consts, allocations: decoder.allocations }
 }

@@ -1,18 +1,22 @@
 //! Calls that may come back to the function that makes them.
 //!
-//! A call is recursive when both functions are in one cycle of calls. Calls through closures are
-//! not followed: whom they call is known while running only.
+//! A call is recursive when both functions are in one cycle of calls. A call through a closure may
+//! be one of any function that the program passes on as a value.
 
 use crate::decode::{FuncCode, Op, Site, SiteId, SiteKind};
 
-/// Adds a site behind every recursive call.
-pub(crate) fn return_sites(functions: &mut [Option<FuncCode>], sites: &mut Vec<Site>) {
-    let cycles = cycles(functions);
+/// Adds a site behind every recursive call; `values` are the functions that are passed on.
+pub(crate) fn return_sites(
+    functions: &mut [Option<FuncCode>],
+    values: &[u32],
+    sites: &mut Vec<Site>,
+) {
+    let cycles = cycles(functions, values);
     for func in functions.iter_mut().flatten() {
+        let own = cycles[func.index as usize];
         let recursive = |op: &Op| match *op {
-            Op::CallVm { func: callee, .. } => {
-                cycles[callee as usize] == cycles[func.index as usize]
-            }
+            Op::CallVm { func: callee, .. } => cycles[callee as usize] == own,
+            Op::InvokeClosure { .. } => cycles.last() == Some(&own),
             _ => false,
         };
         let calls = (0..).zip(&func.ops).filter(|(_, op)| recursive(op));
@@ -27,24 +31,27 @@ pub(crate) fn return_sites(functions: &mut [Option<FuncCode>], sites: &mut Vec<S
     }
 }
 
-/// The functions that a function calls.
-fn callees(func: Option<&FuncCode>) -> impl Iterator<Item = usize> {
-    let ops = func.map_or(&[][..], |func| &func.ops);
-    ops.iter().filter_map(|op| match *op {
-        Op::CallVm { func, .. } => Some(func as usize),
-        _ => None,
-    })
-}
-
-/// A number for each function: the same for those that call each other, directly or not
-/// (Tarjan's strongly connected components, without recursion of its own).
-fn cycles(functions: &[Option<FuncCode>]) -> Vec<u32> {
+/// A number for each function, and one for whatever a closure calls: the same for those that call
+/// each other, directly or not (Tarjan's strongly connected components, without recursion of its
+/// own).
+fn cycles(functions: &[Option<FuncCode>], values: &[u32]) -> Vec<u32> {
     const NEW: u32 = u32::MAX;
-    let mut order = vec![NEW; functions.len()];
-    let mut lowest = vec![NEW; functions.len()];
-    let mut component = vec![NEW; functions.len()];
+    let closures = functions.len();
+    let callees = |at: usize| {
+        let ops = functions.get(at).and_then(Option::as_ref).map_or(&[][..], |func| &func.ops);
+        let called = ops.iter().filter_map(move |op| match *op {
+            Op::CallVm { func, .. } => Some(func as usize),
+            Op::InvokeClosure { .. } => Some(closures),
+            _ => None,
+        });
+        let values = if at == closures { values } else { &[] };
+        called.chain(values.iter().map(|&func| func as usize))
+    };
+    let mut order = vec![NEW; closures + 1];
+    let mut lowest = vec![NEW; closures + 1];
+    let mut component = vec![NEW; closures + 1];
     let (mut next, mut waiting) = (0, Vec::new());
-    for root in 0..functions.len() {
+    for root in 0..=closures {
         let mut path = Vec::new();
         let mut arrived = (order[root] == NEW).then_some(root);
         loop {
@@ -52,7 +59,7 @@ fn cycles(functions: &[Option<FuncCode>]) -> Vec<u32> {
                 (order[at], lowest[at]) = (next, next);
                 next += 1;
                 waiting.push(at);
-                path.push((at, callees(functions[at].as_ref())));
+                path.push((at, callees(at)));
             }
             let Some((at, calls)) = path.last_mut() else { break };
             let at = *at;
@@ -86,15 +93,30 @@ mod tests {
     use crate::builder::ExecBuilder;
     use crate::bytecode::Reg;
     use crate::decode::{SiteKind, decode};
+    use crate::executable::FuncKind;
     use crate::verify::verify;
 
-    /// Where recursive calls come back to, by name of the function.
+    /// Where recursive calls come back to, by name of the function; `&f` passes a function on, and
+    /// `&` calls what it was given.
     fn returns(calls: &[(&str, &[&str])]) -> Vec<(String, u32)> {
         let mut b = ExecBuilder::new();
+        for (name, _) in calls {
+            b.declare_function(name, FuncKind::Vm);
+        }
         for (name, callees) in calls {
             b.function(name, 0).unwrap();
             for callee in *callees {
-                b.emit_call(callee, &[], b.r(0)).unwrap();
+                match callee.strip_prefix('&') {
+                    Some("") => {
+                        let args = [b.vm_state(), b.r(0)];
+                        b.emit_call("vm.builtin.invoke_closure", &args, b.r(0)).unwrap();
+                    }
+                    Some(value) => {
+                        let args = [b.f(value)];
+                        b.emit_call("vm.builtin.make_closure", &args, b.r(0)).unwrap();
+                    }
+                    None => b.emit_call(callee, &[], b.r(0)).unwrap(),
+                }
             }
             b.emit_ret(Reg::VOID).unwrap();
             b.end_function().unwrap();
@@ -114,5 +136,14 @@ mod tests {
         let found =
             returns(&[("a", &["b", "d"]), ("b", &["d", "c"]), ("c", &["a"]), ("d", &["d"])]);
         assert_eq!(found, [to("a", 1), to("b", 2), to("d", 1), to("c", 1)]);
+    }
+
+    #[test]
+    fn calls_through_closures_may_be_recursive() {
+        let to = |name: &str, pc| (name.to_owned(), pc);
+        assert_eq!(returns(&[("a", &["&a", "&"])]), [to("a", 2)]);
+        // What is passed on calls nothing that comes back.
+        assert_eq!(returns(&[("a", &["&b", "&"]), ("b", &[])]), []);
+        assert_eq!(returns(&[("a", &["b", "&a"]), ("b", &["&"])]), [to("a", 1), to("b", 1)]);
     }
 }

@@ -11,7 +11,7 @@ use reflex_runtime::function::guard;
 use reflex_runtime::object;
 use reflex_runtime::shape::Shape;
 use reflex_runtime::value::{Any, AnyView};
-use reflex_vm::builtins::{Builtin, Closure, Context};
+use reflex_vm::builtins::{Builtin, Context};
 
 /// Runs builtin number `builtin` of the table in the packed convention; `vm` is the value of
 /// `%vm`.
@@ -39,44 +39,6 @@ pub(crate) unsafe extern "C" fn run_builtin(
             -1
         }
     }
-}
-
-/// Whether a value is a closure of function `func` of program `program` that captured `captured`
-/// values.
-///
-/// # Safety
-/// `value` is a valid value.
-pub(crate) unsafe extern "C" fn closure_matches(
-    value: *const TVMFFIAny,
-    program: u64,
-    func: u32,
-    captured: u32,
-) -> c_int {
-    // SAFETY: by the contract; the view is used here only.
-    let view = unsafe { AnyView::from_raw(*value) };
-    let matches = Closure::of(&view).is_some_and(|closure| {
-        closure.program == program
-            && closure.func == func
-            && closure.captured.len() == captured as usize
-    });
-    c_int::from(matches)
-}
-
-/// Writes a second reference to captured value number `index` of a closure.
-///
-/// # Safety
-/// `value` is a closure with more than `index` captured values; `out` holds nothing.
-pub(crate) unsafe extern "C" fn captured_value(
-    value: *const TVMFFIAny,
-    index: u32,
-    out: *mut TVMFFIAny,
-) {
-    // SAFETY: by the contract; the view is used here only.
-    let view = unsafe { AnyView::from_raw(*value) };
-    let captured = Closure::of(&view).and_then(|closure| closure.captured.get(index as usize));
-    let copy = captured.map_or(TVMFFIAny::NONE, |value| value.clone().into_raw());
-    // SAFETY: by the contract.
-    unsafe { out.write(copy) };
 }
 
 /// A new arena of `bytes` for the session with the `%vm` value `vm`, in place of the one at `at`,

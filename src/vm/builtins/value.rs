@@ -7,7 +7,7 @@ use reflex_runtime::object::{self, ObjectRef, RustObject};
 use reflex_runtime::shape::Shape;
 use reflex_runtime::value::{Any, AnyView};
 
-use crate::abi::CLOSURE_CAPTURED;
+use crate::abi::{CLOSURE_CAPTURED, CLOSURE_FUNC, CLOSURE_PROGRAM};
 use crate::reentry;
 
 use super::{Context, arity, exactly, int};
@@ -26,6 +26,8 @@ pub struct Closure {
 
 const _: () = {
     let value = object::value_offset::<Closure>();
+    assert!(CLOSURE_PROGRAM == value + std::mem::offset_of!(Closure, program));
+    assert!(CLOSURE_FUNC == value + std::mem::offset_of!(Closure, func));
     assert!(CLOSURE_CAPTURED == value + std::mem::offset_of!(Closure, captured));
 };
 

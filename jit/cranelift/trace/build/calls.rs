@@ -3,7 +3,7 @@
 use reflex_runtime::abi::type_index;
 use reflex_runtime::function::Function;
 use reflex_vm::builtins::Closure;
-use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Source};
+use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op, Source};
 use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Step};
 
@@ -20,6 +20,23 @@ impl Builder {
         if callee.is_foreign {
             return self.give_back(step.pc);
         }
+        self.call(step, callee, dst, |builder, caller, frame| {
+            for (at, &source) in step.func.args(args).iter().enumerate() {
+                builder.pass(step.program, caller, source, Place { frame, reg: at as u32 });
+            }
+        })
+    }
+
+    /// A call of a function of the program, which becomes part of the trace, or its end; `pass` writes
+    /// the parameters of the new frame.
+    fn call(
+        &mut self,
+        step: &Step<'_>,
+        callee: &FuncCode,
+        dst: u32,
+        pass: impl FnOnce(&mut Self, FrameId, FrameId),
+    ) -> Flow {
+        let func = callee.index;
         let again = self.start.kind == Kind::Entry && func == self.frames[0].func;
         let inline = self.may_inline(func) && !(again && self.is_deep());
         if !inline && again && self.branches(step.program) {
@@ -33,9 +50,7 @@ impl Builder {
         self.code.push(Ins::Charge { units: 1, exit });
         let caller = self.frame();
         let frame = self.open(step.program, callee, (caller, step.pc + 1, dst));
-        for (at, &source) in step.func.args(args).iter().enumerate() {
-            self.pass(step.program, caller, source, Place { frame, reg: at as u32 });
-        }
+        pass(self, caller, frame);
         if inline {
             return self.enter(frame, callee);
         }
@@ -52,10 +67,26 @@ impl Builder {
         self.active.len() + self.active.len() / levels.max(1) > MAX_DEPTH
     }
 
-    /// Whether a function that is called now makes recursive calls at several places.
+    /// Whether a function that is called now makes recursive calls at several places: through
+    /// closures, at places where one was seen.
     fn branches(&self, program: &Program) -> bool {
+        let called = |func: u32, pc: u32| {
+            self.active.iter().any(|(frame, _)| {
+                let called = self.frames[frame.0 as usize].called;
+                called.is_some_and(|(caller, return_pc, _)| {
+                    (self.frames[caller.0 as usize].func, return_pc) == (func, pc)
+                })
+            })
+        };
+        let counts = |func: &FuncCode, pc: u32| match func.ops[pc as usize - 1] {
+            Op::InvokeClosure { .. } => called(func.index, pc),
+            _ => true,
+        };
         let func = |(frame, _): &(FrameId, _)| program.function(self.frames[frame.0 as usize].func);
-        self.active.iter().filter_map(func).any(|func| func.returns.len() > 1)
+        self.active
+            .iter()
+            .filter_map(func)
+            .any(|func| func.returns.iter().filter(|&&(pc, _)| counts(func, pc)).count() > 1)
     }
 
     /// Writes every plain value to its place.
@@ -147,14 +178,14 @@ impl Builder {
             return Flow::Continue;
         }
         match (Closure::of(&seen), arg) {
-            (Some(closure), Arg::Place(..) | Arg::Const(_)) if self.may_inline(closure.func) => {
-                self.inline_closure(step, closure, arg, values, dst)
+            (Some(closure), Arg::Place(..) | Arg::Const(_)) => {
+                self.call_closure(step, closure, arg, values, dst)
             }
             _ => self.give_back(step.pc),
         }
     }
 
-    pub(super) fn inline_closure(
+    fn call_closure(
         &mut self,
         step: &Step<'_>,
         closure: &Closure,
@@ -176,17 +207,15 @@ impl Builder {
         if let Arg::Place(place, _) = arg {
             self.code.push(Ins::Closure { place, func: closure.func, captured, exit });
         }
-        self.code.push(Ins::Charge { units: 1, exit });
-        let caller = self.frame();
-        let frame = self.open(program, callee, (caller, step.pc + 1, dst));
-        for (at, &source) in values.iter().enumerate() {
-            self.pass(program, caller, source, Place { frame, reg: at as u32 });
-        }
-        for index in 0..captured {
-            let dst = Place { frame, reg: values.len() as u32 + index };
-            self.code.push(Ins::Captured { dst, closure: arg, index });
-            self.set(dst, Content::Unknown);
-        }
-        self.enter(frame, callee)
+        self.call(step, callee, dst, |builder, caller, frame| {
+            for (at, &source) in values.iter().enumerate() {
+                builder.pass(program, caller, source, Place { frame, reg: at as u32 });
+            }
+            for index in 0..captured {
+                let dst = Place { frame, reg: values.len() as u32 + index };
+                builder.code.push(Ins::Captured { dst, closure: arg, index });
+                builder.set(dst, Content::Unknown);
+            }
+        })
     }
 }

@@ -1,52 +1,61 @@
 //! Values that are copied, and closures.
 
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
-use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, type_index};
-use reflex_vm::abi::SESSION_CONSTS;
+use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, ARRAY_DATA, ARRAY_SIZE, type_index};
+use reflex_vm::abi::{CLOSURE_CAPTURED, CLOSURE_FUNC, CLOSURE_PROGRAM, SESSION_CONSTS};
 use reflex_vm::decode::ArgSource;
 use reflex_vm::tier::Bailout;
 
-use super::{Writer, internal};
-use crate::trace::helpers;
+use super::{Leave, Writer, internal};
+use crate::symbol::Symbol;
 use crate::trace::ir::{Arg, ExitId, Place};
 
 impl Writer<'_, '_> {
+    /// Leaves unless a register holds a closure of this function of the program with so many
+    /// captured values.
     pub(super) fn closure(&mut self, place: Place, func: u32, captured: u32, exit: ExitId) {
         let slot = self.slot(place);
-        let value = self.e.slot_address(slot);
-        let program = self.e.i64(self.program.id() as i64);
-        let func = self.e.i32(i64::from(func));
-        let captured = self.e.i32(i64::from(captured));
-        let call = self.e.call_helper(
-            helpers::closure_matches as *const () as usize,
-            &[types::I64, types::I64, types::I32, types::I32],
-            Some(types::I32),
-            &[value, program, func, captured],
-        );
-        let matches = self.e.b.inst_results(call)[0];
-        self.guard(matches, exit);
+        let block = self.exit(exit, Leave::Guard);
+        self.force(block);
+        let tag = self.e.tag(slot);
+        let wanted = self.e.symbol(Symbol::ClosureType);
+        let wanted = self.e.b.ins().ireduce(types::I32, wanted);
+        let is = self.e.b.ins().icmp(IntCC::Equal, tag, wanted);
+        self.e.require(is, block);
+        let closure = self.e.payload(slot);
+        let program = self.e.load(types::I64, closure, CLOSURE_PROGRAM);
+        let own = self.e.i64(self.program.id() as i64);
+        let own = self.e.b.ins().icmp(IntCC::Equal, program, own);
+        self.e.require(own, block);
+        let have = self.e.load(types::I32, closure, CLOSURE_FUNC);
+        let same = self.e.b.ins().icmp_imm_s(IntCC::Equal, have, i64::from(func));
+        self.e.require(same, block);
+        let array = self.e.load(types::I64, closure, CLOSURE_CAPTURED);
+        let count = self.e.load(types::I64, array, ARRAY_SIZE);
+        let all = self.e.b.ins().icmp_imm_s(IntCC::Equal, count, i64::from(captured));
+        self.e.require(all, block);
     }
 
+    /// A second reference to a value that a closure captured.
     pub(super) fn captured(&mut self, dst: Place, closure: Arg, index: u32) -> Result<(), Bailout> {
-        let value = match closure {
+        let closure = match closure {
             Arg::Place(place, _) => {
                 let slot = self.slot(place);
-                self.e.slot_address(slot)
+                self.e.payload(slot)
             }
-            Arg::Const(constant) => self.constant_address(constant),
+            Arg::Const(constant) => self.e.constant_object(constant),
             Arg::Plain(_) | Arg::Vm | Arg::Object(_) => {
                 return Err(internal("a closure that is no object"));
             }
         };
-        let out = self.slot(dst);
-        let out = self.e.slot_address(out);
-        let index = self.e.i32(i64::from(index));
-        self.e.call_helper(
-            helpers::captured_value as *const () as usize,
-            &[types::I64, types::I32, types::I64],
-            None,
-            &[value, index, out],
-        );
+        let array = self.e.load(types::I64, closure, CLOSURE_CAPTURED);
+        let items = self.e.load(types::I64, array, ARRAY_DATA);
+        let at = index as usize * ANY_SIZE;
+        self.e.retain_at(items, at);
+        let value = self.e.any_at(items, at);
+        let to = self.slot(dst);
+        self.e.store_any(to, value);
         Ok(())
     }
 

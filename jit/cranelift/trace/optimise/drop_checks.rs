@@ -24,6 +24,8 @@ struct Known {
     rank: Option<i64>,
     dtype: Option<i64>,
     extents: HashMap<usize, i64>,
+    /// The function of a closure, and how many values it captured.
+    closure: Option<(u32, u32)>,
     /// It lies in the host's memory, or is a storage that does.
     cpu: bool,
     /// It has data, in row-major order.
@@ -94,6 +96,9 @@ impl Values {
                 return self.learn(*place, |known| known.tag = Some(*tag));
             }
             Ins::Is { place, fact, .. } => return self.fact(*place, *fact),
+            Ins::Closure { place, func, captured, .. } => {
+                return self.learn(*place, |known| known.closure = Some((*func, *captured)));
+            }
             Ins::Dims { place, rank, .. } => {
                 return self.learn(*place, |known| known.rank = Some(i64::from(*rank)));
             }

@@ -66,9 +66,10 @@ fn follow(origins: &mut Origins, ins: &Ins) {
 /// A check of values that `first` knows the registers of at the loop's start, made there.
 fn hoisted(ins: &mut Ins, first: impl Fn(&Place) -> Option<Place>) -> Option<Ins> {
     let fits = match ins {
-        Ins::Tag { place, .. } | Ins::Is { place, .. } | Ins::Dims { place, .. } => {
-            first(place).is_some()
-        }
+        Ins::Tag { place, .. }
+        | Ins::Is { place, .. }
+        | Ins::Dims { place, .. }
+        | Ins::Closure { place, .. } => first(place).is_some(),
         Ins::Alike { place, other, .. } => first(place).is_some() && first(other).is_some(),
         Ins::Builtin { builtin, inline: true, args, .. } => {
             matches!(args.first(), Some(Arg::Place(place, Some(_))) if first(place).is_some())
