@@ -170,7 +170,7 @@ impl Builder {
                 }
                 let (args, exit) = (self.args(step, args), self.exit(pc));
                 let frame = self.frame();
-                self.code.push(Ins::Packed { frame, callee, args, exit });
+                self.code.push(Ins::Packed { frame, callee, args, dst: None, exit });
                 self.take(dst, Content::Unknown);
             }
             Op::Builtin { builtin, args, dst } => self.builtin(step, builtin, args, dst),

@@ -70,6 +70,7 @@ pub(crate) fn translate(
         held: vec![None; trace.held as usize],
         buffer: None,
         addresses: HashMap::new(),
+        results: HashMap::new(),
         polled: None,
     };
     writer.whole()?;
@@ -114,6 +115,8 @@ struct Writer<'f, 't> {
     buffer: Option<StackSlot>,
     /// Addresses of the data of tensors: what a register holds does not change under it.
     addresses: HashMap<Arg, Value>,
+    /// Registers that calls write themselves, by the exits of the calls.
+    results: HashMap<ExitId, Place>,
     /// Kernels called since somebody could last ask for attention and was looked at; `None` when that
     /// was not since code of the host ran.
     polled: Option<u32>,

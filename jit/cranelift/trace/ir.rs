@@ -87,6 +87,8 @@ pub(crate) enum BuiltinResult {
     Var(i32, Var),
     /// An owned value in the frame's result slot.
     Slot,
+    /// An owned value in this place, which was empty.
+    Place(Place),
 }
 
 /// An instruction. `exit` is where to go when a guard fails, and what to restore on an error.
@@ -138,12 +140,13 @@ pub(crate) enum Ins {
     Store { dst: Place, value: Plain },
     /// Gives up what is in a place, which is empty afterwards.
     Release { place: Place, tag: Option<i32> },
-    /// Calls a packed function; the result is in the frame's result slot.
-    Packed { frame: FrameId, callee: u32, args: Vec<Arg>, exit: ExitId },
+    /// Calls a packed function; the result is in the place `dst`, which was empty, or in the frame's
+    /// result slot.
+    Packed { frame: FrameId, callee: u32, args: Vec<Arg>, dst: Option<Place>, exit: ExitId },
     /// Calls a kernel without its checks; there is no result.
     Raw { frame: FrameId, callee: u32, args: Vec<Arg>, exit: ExitId },
-    /// Calls a function object; the result is in the frame's result slot.
-    Invoke { frame: FrameId, callee: Arg, args: Vec<Arg>, exit: ExitId },
+    /// Calls a function object; the result is where a packed function's is.
+    Invoke { frame: FrameId, callee: Arg, args: Vec<Arg>, dst: Option<Place>, exit: ExitId },
     /// Runs a builtin. Written out, it leaves by `exit` when its usual case does not hold.
     Builtin {
         frame: FrameId,

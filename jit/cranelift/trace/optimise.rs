@@ -7,6 +7,7 @@ mod drop_checks;
 mod escape;
 mod hoist_checks;
 mod join_moves;
+mod join_results;
 mod merge_charges;
 mod pair_counts;
 mod share_copies;
@@ -21,7 +22,7 @@ use super::ir::Trace;
 type Pass = fn(&Program, &mut Trace);
 
 /// The passes, in order.
-const PASSES: [Pass; 11] = [
+const PASSES: [Pass; 12] = [
     share_copies::share_copies,
     drop_checks::drop_checks,
     hoist_checks::hoist_checks,
@@ -34,6 +35,7 @@ const PASSES: [Pass; 11] = [
     sink_frames::sink_frames,
     merge_charges::merge_charges,
     join_moves::join_moves,
+    join_results::join_results,
 ];
 
 /// Runs every pass.

@@ -70,7 +70,9 @@ impl Builder {
         match result {
             BuiltinResult::Nothing => self.give(dst, Plain::NONE),
             BuiltinResult::Var(tag, var) => self.give(dst, Plain::Var { tag, var }),
-            BuiltinResult::Slot => self.take(dst, tag.map_or(Content::Unknown, Content::Known)),
+            BuiltinResult::Slot | BuiltinResult::Place(_) => {
+                self.take(dst, tag.map_or(Content::Unknown, Content::Known))
+            }
         }
     }
 

@@ -173,7 +173,7 @@ impl Builder {
             let callee = self.arg(step.program, *callee);
             let args = values.iter().map(|&value| self.arg(step.program, value)).collect();
             let frame = self.frame();
-            self.code.push(Ins::Invoke { frame, callee, args, exit });
+            self.code.push(Ins::Invoke { frame, callee, args, dst: None, exit });
             self.take(dst, Content::Unknown);
             return Flow::Continue;
         }

@@ -64,6 +64,7 @@ impl Writer<'_, '_> {
         let trace = self.trace;
         let at = &trace.exits[exit.0 as usize];
         let made = !at.copies.is_empty() || !at.objects.is_empty() || self.arena.is_some();
+        let made = made || self.results.contains_key(&exit);
         let in_place = at.plain.is_empty() && at.moves.is_empty() && !made;
         if !(in_place && at.entered == at.frame && at.refund == 0) {
             let failed = self.exit(exit, leave);
@@ -86,16 +87,28 @@ impl Writer<'_, '_> {
         self.e.b.switch_to_block(next);
     }
 
-    /// Address of the result slot, which holds None.
-    pub(super) fn fresh_result(&mut self, frame: FrameId) -> Result<Value, Bailout> {
-        let slot = self.result_slot(frame)?;
+    /// Address of the register or result slot that the call at an exit writes, which holds None.
+    fn fresh_result(
+        &mut self,
+        (frame, dst): (FrameId, Option<Place>),
+        exit: ExitId,
+    ) -> Result<Value, Bailout> {
+        let slot = match dst {
+            Some(dst) => self.slot(dst),
+            None => self.result_slot(frame)?,
+        };
+        if let Some(dst) = dst
+            && self.results.insert(exit, dst).is_some_and(|other| other != dst)
+        {
+            return Err(internal("two calls at an exit"));
+        }
         self.e.store_none_whole(slot);
         Ok(self.e.slot_address(slot))
     }
 
     pub(super) fn packed(
         &mut self,
-        frame: FrameId,
+        (frame, dst): (FrameId, Option<Place>),
         callee: u32,
         args: &[Arg],
         exit: ExitId,
@@ -103,7 +116,7 @@ impl Writer<'_, '_> {
         self.program.packed(callee).ok_or_else(|| internal("no such function"))?;
         self.poll(exit);
         let area = self.arguments(frame, args)?;
-        let result = self.fresh_result(frame)?;
+        let result = self.fresh_result((frame, dst), exit)?;
         let code = self.e.symbol(Symbol::Code(callee));
         let this = self.e.symbol(Symbol::This(callee));
         let status = self.e.call_packed(code, this, area, args.len(), result);
@@ -160,7 +173,7 @@ impl Writer<'_, '_> {
 
     pub(super) fn invoke(
         &mut self,
-        frame: FrameId,
+        (frame, dst): (FrameId, Option<Place>),
         callee: Arg,
         args: &[Arg],
         exit: ExitId,
@@ -176,7 +189,7 @@ impl Writer<'_, '_> {
             }
         };
         let area = self.arguments(frame, args)?;
-        let result = self.fresh_result(frame)?;
+        let result = self.fresh_result((frame, dst), exit)?;
         let code = self.e.load(types::I64, function, FUNCTION_SAFE_CALL);
         let status = self.e.call_packed(code, function, area, args.len(), result);
         self.check(status, exit, Leave::Failed);
@@ -194,7 +207,11 @@ impl Writer<'_, '_> {
         let index = Builtin::ALL.iter().position(|&row| row == builtin);
         let index = index.ok_or_else(|| internal("a builtin that is not in the table"))?;
         let area = self.arguments(frame, args)?;
-        let slot = self.fresh_result(frame)?;
+        let dst = match result {
+            BuiltinResult::Place(dst) => Some(dst),
+            BuiltinResult::Nothing | BuiltinResult::Var(..) | BuiltinResult::Slot => None,
+        };
+        let slot = self.fresh_result((frame, dst), exit)?;
         let vm = self.e.load(types::I64, self.e.session, SESSION_VM_VALUE + ANY_PAYLOAD);
         let (index, count) = (self.e.i64(index as i64), self.e.i32(args.len() as i64));
         let call = self.e.call_helper(
@@ -280,6 +297,15 @@ impl Writer<'_, '_> {
         Ok(produced)
     }
 
+    fn result_of(&self, frame: FrameId, result: BuiltinResult) -> Result<Slot, Bailout> {
+        match result {
+            BuiltinResult::Place(dst) => Ok(self.slot(dst)),
+            BuiltinResult::Nothing | BuiltinResult::Var(..) | BuiltinResult::Slot => {
+                self.result_slot(frame)
+            }
+        }
+    }
+
     /// Leaves what a written-out builtin produced where the trace expects it.
     pub(super) fn keep(
         &mut self,
@@ -293,13 +319,13 @@ impl Writer<'_, '_> {
                 self.vars[var.0 as usize] = Some(payload);
                 Ok(())
             }
-            (Produced::Object { tag, payload }, BuiltinResult::Slot) => {
-                let slot = self.result_slot(frame)?;
+            (Produced::Object { tag, payload }, BuiltinResult::Slot | BuiltinResult::Place(_)) => {
+                let slot = self.result_of(frame, result)?;
                 self.e.store_plain(slot, tag, payload);
                 Ok(())
             }
-            (Produced::Owned(value), BuiltinResult::Slot) => {
-                let slot = self.result_slot(frame)?;
+            (Produced::Owned(value), BuiltinResult::Slot | BuiltinResult::Place(_)) => {
+                let slot = self.result_of(frame, result)?;
                 self.e.store_any(slot, value);
                 Ok(())
             }

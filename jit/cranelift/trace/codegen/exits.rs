@@ -57,8 +57,17 @@ impl Writer<'_, '_> {
         for ((exit, leave, regs), block) in exits {
             self.e.b.switch_to_block(block);
             self.e.regs = regs;
-            let taken = self.restore(exit)?;
             let at = &self.trace.exits[exit.0 as usize];
+            if leave == Leave::Failed
+                && let Some(dst) = self.results.get(&exit).copied()
+            {
+                // A callee may leave a value even when it fails; the register was empty.
+                let (from, to) = (self.slot(dst), self.result_slot(at.frame)?);
+                let value = self.e.load_any(from);
+                self.e.store_any(to, value);
+                self.e.store_none_whole(from);
+            }
+            let taken = self.restore(exit)?;
             match leave {
                 Leave::Guard => self.leave(exit, taken),
                 Leave::End => self.e.return_status(RESUME),

@@ -122,12 +122,12 @@ impl Writer<'_, '_> {
                     None => self.e.release(slot),
                 }
             }
-            Ins::Packed { frame, callee, args, exit } => {
-                self.packed(*frame, *callee, args, *exit)?;
+            Ins::Packed { frame, callee, args, dst, exit } => {
+                self.packed((*frame, *dst), *callee, args, *exit)?;
             }
             Ins::Raw { callee, args, exit, .. } => self.raw(*callee, args, *exit)?,
-            Ins::Invoke { frame, callee, args, exit } => {
-                self.invoke(*frame, *callee, args, *exit)?;
+            Ins::Invoke { frame, callee, args, dst, exit } => {
+                self.invoke((*frame, *dst), *callee, args, *exit)?;
             }
             Ins::Builtin { frame, builtin, inline, args, result, exit } => {
                 let produced = if *inline { self.inline(*builtin, args, *exit)? } else { None };

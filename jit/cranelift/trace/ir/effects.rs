@@ -3,7 +3,7 @@
 use reflex_runtime::abi::type_index;
 use reflex_vm::builtins::Runs;
 
-use super::{ExitId, Hold, Ins, Place};
+use super::{BuiltinResult, ExitId, Hold, Ins, Place};
 
 impl Ins {
     /// Where the instruction may leave.
@@ -59,7 +59,10 @@ impl Ins {
             | Ins::Unhold { dst, .. }
             | Ins::Take { dst, .. } => [Some(dst), None],
             Ins::Move { dst, src } => [Some(dst), Some(src)],
-            Ins::Allocate { dst, .. } => [dst, None],
+            Ins::Allocate { dst, .. } | Ins::Packed { dst, .. } | Ins::Invoke { dst, .. } => {
+                [dst, None]
+            }
+            Ins::Builtin { result: BuiltinResult::Place(dst), .. } => [Some(dst), None],
             Ins::Release { place, .. }
             | Ins::Give { place, .. }
             | Ins::Hold { src: place, how: Hold::Move, .. } => [Some(place), None],
@@ -81,8 +84,6 @@ impl Ins {
             | Ins::Native { .. }
             | Ins::Charge { .. }
             | Ins::Moves(_)
-            | Ins::Packed { .. }
-            | Ins::Invoke { .. }
             | Ins::Builtin { .. }
             | Ins::View { .. }
             | Ins::Enter { .. }

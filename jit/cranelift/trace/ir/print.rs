@@ -78,6 +78,18 @@ impl<T: fmt::Display> fmt::Display for List<'_, T> {
     }
 }
 
+/// Where a result is: in a register, or in the result slot.
+struct Result(Option<Place>);
+
+impl fmt::Display for Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(place) => write!(f, "{place}"),
+            None => f.write_str("result"),
+        }
+    }
+}
+
 impl fmt::Display for Ins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -134,20 +146,23 @@ impl fmt::Display for Ins {
             Ins::Release { place, tag: Some(tag) } => {
                 write!(f, "release {place}:{}", TagName(*tag))
             }
-            Ins::Packed { callee, args, exit, .. } => {
-                write!(f, "result = call f[{callee}] ({}) at exit{}", List(args), exit.0)
+            Ins::Packed { callee, args, dst, exit, .. } => {
+                let (to, args) = (Result(*dst), List(args));
+                write!(f, "{to} = call f[{callee}] ({args}) at exit{}", exit.0)
             }
             Ins::Raw { callee, args, exit, .. } => {
                 write!(f, "call raw f[{callee}] ({}) at exit{}", List(args), exit.0)
             }
-            Ins::Invoke { callee, args, exit, .. } => {
-                write!(f, "result = invoke {callee} ({}) at exit{}", List(args), exit.0)
+            Ins::Invoke { callee, args, dst, exit, .. } => {
+                let (to, args) = (Result(*dst), List(args));
+                write!(f, "{to} = invoke {callee} ({args}) at exit{}", exit.0)
             }
             Ins::Builtin { builtin, inline, args, result, exit, .. } => {
                 match result {
                     BuiltinResult::Nothing => {}
                     BuiltinResult::Var(_, var) => write!(f, "v{} = ", var.0)?,
-                    BuiltinResult::Slot => f.write_str("result = ")?,
+                    BuiltinResult::Slot => write!(f, "{} = ", Result(None))?,
+                    BuiltinResult::Place(dst) => write!(f, "{dst} = ")?,
                 }
                 let word = if *inline { "inline " } else { "" };
                 write!(f, "{word}{} ({}) at exit{}", builtin.name(), List(args), exit.0)
@@ -157,11 +172,8 @@ impl fmt::Display for Ins {
             }
             Ins::Allocate { builtin, kept, args, dst, exit, .. } => {
                 let (entry, name) = (kept.entry, builtin.name());
-                match dst {
-                    Some(dst) => write!(f, "{dst} = ")?,
-                    None => f.write_str("result = ")?,
-                }
-                write!(f, "take k{entry} or {name} ({}) at exit{}", List(args), exit.0)
+                let (to, args) = (Result(*dst), List(args));
+                write!(f, "{to} = take k{entry} or {name} ({args}) at exit{}", exit.0)
             }
             Ins::Give { place, give } => write!(f, "give {place} to k{}", give.entry),
             Ins::Enter { frame } => write!(f, "enter f{}", frame.0),
