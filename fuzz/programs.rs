@@ -264,7 +264,7 @@ impl<'g, 'a> Generator<'g, 'a> {
 
     fn statement(&mut self, depth: u32) -> Result<()> {
         let nested = depth < DEPTH;
-        match self.u.int_in_range(0..=26)? {
+        match self.u.int_in_range(0..=29)? {
             0 | 1 => self.host_call(),
             2 => self.kernel(),
             3..=9 => self.builtin(),
@@ -275,9 +275,9 @@ impl<'g, 'a> Generator<'g, 'a> {
             19 => self.overwrite(),
             22 | 23 if self.cycle > 0 && depth < 2 => self.descend(),
             20 => self.capture(),
-            22 => self.hand_over(),
+            24 => self.hand_over(),
             // What is no matrix fails there.
-            23..=26 if self.in_main && self.matrices || self.u.ratio(1, 8)? => self.objects(),
+            25..=29 if self.in_main && self.matrices || self.u.ratio(1, 8)? => self.objects(),
             21 if nested => self.grow(),
             18 if depth > 0 => {
                 let result = self.register(None)?;
