@@ -210,6 +210,9 @@ fn with_interval(rounds: &[Vec<f64>]) -> String {
     format!("{:.3} [{low:.3}, {high:.3}]", at_worst(&rounds.iter().collect::<Vec<_>>()))
 }
 
+/// Microseconds of a call by one of the clocks.
+type Clock = fn(&Took) -> f64;
+
 /// How a run that tiers up compares with the interpreter at its worst, and its longest call, with
 /// `busy` threads beside it.
 fn tiering_up(busy: usize) {
@@ -223,7 +226,7 @@ fn tiering_up(busy: usize) {
             });
         }
         let text = calls(1000);
-        let clocks: [(&str, fn(&Took) -> f64); 2] =
+        let clocks: [(&str, Clock); 2] =
             [("the thread's own clock", |took| took.own), ("the wall's clock", |took| took.wall)];
         let mut found = [(); 2].map(|()| (Vec::new(), Vec::new()));
         let (mut longest, mut longest_wall) = (Vec::new(), [Vec::new(), Vec::new()]);
@@ -240,8 +243,7 @@ fn tiering_up(busy: usize) {
                 worst.push(ratios(bytecode, tiered, *clock));
                 control.push(ratios(bytecode, again, *clock));
             }
-            let most =
-                |run: &[Took], clock: fn(&Took) -> f64| run.iter().map(clock).fold(0.0, f64::max);
+            let most = |run: &[Took], clock: Clock| run.iter().map(clock).fold(0.0, f64::max);
             let usual = median(bytecode.iter().map(|took| took.own).collect());
             longest.push(most(tiered, clocks[0].1) - usual);
             longest_wall[0].push(most(tiered, clocks[1].1));
