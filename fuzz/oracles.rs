@@ -4,6 +4,7 @@ use std::ops::AddAssign;
 use std::sync::{Arc, LazyLock};
 
 use reflex_cranelift::{Compiling, CraneliftTier, ForcedExits, TierOptions, TraceReport};
+use reflex_runtime::abi::type_index;
 use reflex_runtime::array::Array;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::shape::Shape;
@@ -266,10 +267,12 @@ fn run(case: &ProgramCase, program: &Arc<Program>, mode: Mode) -> Vec<String> {
     seen
 }
 
-/// Reference counts of the program's constants.
+/// Reference counts of the program's constants; not of the host's functions, which programs on other
+/// threads share.
 fn constant_counts(program: &Program) -> Vec<u32> {
+    let own = |value: &&Any| value.type_index() != type_index::FUNCTION;
     let count = |value: &Any| value.object_ref().map_or(0, |object| object.strong_count());
-    program.consts().iter().map(count).collect()
+    program.consts().iter().filter(own).map(count).collect()
 }
 
 fn input(input: Input) -> Any {
