@@ -9,7 +9,9 @@ use reflex_tir::generate::{arguments, bindings, loops_of, steps};
 use reflex_tir::lower::{self, PASSES};
 use reflex_tir::schedule::Schedule;
 use reflex_tir::verify::{Form, verify};
-use reflex_tir::{Block, BlockIter, Buffer, DType, Expr, ForKind, IterKind, PrimFunc, Scope, Stmt};
+use reflex_tir::{
+    Block, BlockIter, Buffer, DType, Expr, ForKind, IterKind, PrimFunc, Scope, Stmt, Var,
+};
 
 /// Evaluates after every pass. `lower_math` is left out: it may change the last bits.
 fn assert_each_pass_preserves(func: &PrimFunc, args: &[Arg], what: &dyn Fn() -> String) {
@@ -96,21 +98,41 @@ fn accumulators_shrink_to_the_tile() {
     assert_eq!(count(&lowered, |s| matches!(s, Stmt::If { .. })), 0);
 }
 
-#[test]
-fn guards_stay_in_the_tail_only() {
+/// A matrix product of symbolically many rows, six at a time.
+fn rows_by_six(change: impl FnOnce(&mut Schedule, Var)) -> PrimFunc {
     let mut s = Schedule::new(matmul_symbolic(32, 7));
     let [i, j, k] = s.get_loops("matmul").unwrap()[..] else { unreachable!() };
     let (io, ii) = s.split(i, 6).unwrap();
     s.reorder(&[io, j, k, ii]).unwrap();
-    let lowered = lower::lower(s.func());
+    change(&mut s, ii);
+    lower::lower(s.func())
+}
+
+fn is_guard(s: &Stmt) -> bool {
+    matches!(s, Stmt::If { .. })
+}
+
+#[test]
+fn guards_stay_in_the_tail_only() {
+    let lowered = rows_by_six(|s, rows| s.unroll(rows).unwrap());
     let Stmt::Seq(parts) = &lowered.body else { panic!("{lowered:#?}") };
     let guards = |s: &Stmt| {
         let mut found = 0;
-        s.visit(&mut |s| found += usize::from(matches!(s, Stmt::If { .. })));
+        s.visit(&mut |s| found += usize::from(is_guard(s)));
         found
     };
     assert_eq!(guards(&parts[0]), 0, "{lowered:#?}");
     assert!(guards(&parts[1]) > 0, "{lowered:#?}");
+}
+
+#[test]
+fn serial_loops_of_the_tail_end_early_instead() {
+    let lowered = rows_by_six(|_, _| ());
+    assert!(matches!(&lowered.body, Stmt::Seq(parts) if parts.len() == 2), "{lowered:#?}");
+    assert_eq!(count(&lowered, is_guard), 0, "{lowered:#?}");
+    let unknown = |s: &Stmt| matches!(s, Stmt::For(l) if l.extent.as_int().is_none());
+    // The loop over sixes, and the rows of the tail.
+    assert!(count(&lowered, unknown) >= 2, "{lowered:#?}");
 }
 
 #[test]
