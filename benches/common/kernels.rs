@@ -89,6 +89,23 @@ unsafe extern "C" fn set_n(
     unsafe { set_n_raw(data(args, count, 0), data(args, count, 1)) }
 }
 
+/// Answers a call with what `answer` makes of its number.
+///
+/// # Safety
+/// `args` are `count` arguments, the first an integer, and `result` a slot that holds nothing.
+unsafe fn of_number(
+    (args, count): (*const TVMFFIAny, i32),
+    result: *mut TVMFFIAny,
+    answer: impl FnOnce(i64) -> Any,
+) -> i32 {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let n = AnyView::slice_from_raw(args, count)[0].as_int().expect("a number");
+        result.write(answer(n).into_raw());
+    }
+    0
+}
+
 /// Whether a number is positive.
 unsafe extern "C" fn positive(
     _: *mut std::ffi::c_void,
@@ -97,11 +114,7 @@ unsafe extern "C" fn positive(
     result: *mut TVMFFIAny,
 ) -> i32 {
     // SAFETY: the programs below pass an integer, and the caller a slot that holds nothing.
-    unsafe {
-        let n = AnyView::slice_from_raw(args, count)[0].as_int().expect("a number");
-        result.write(Any::from(n > 0).into_raw());
-    }
-    0
+    unsafe { of_number((args, count), result, |n| Any::from(n > 0)) }
 }
 
 /// A number less one.
@@ -111,12 +124,8 @@ unsafe extern "C" fn less_one(
     count: i32,
     result: *mut TVMFFIAny,
 ) -> i32 {
-    // SAFETY: as above.
-    unsafe {
-        let n = AnyView::slice_from_raw(args, count)[0].as_int().expect("a number");
-        result.write(Any::from(n - 1).into_raw());
-    }
-    0
+    // SAFETY: as for `positive`.
+    unsafe { of_number((args, count), result, |n| Any::from(n - 1)) }
 }
 
 /// Finds the kernels.

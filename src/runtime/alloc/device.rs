@@ -145,10 +145,16 @@ static MEMORY_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// What each thread may keep however little was in use at once.
 const SMALL_CACHE: usize = 1 << 20;
 
-/// Bounds what each thread keeps for reuse, which with what is in use is also at most twice
-/// the peak of what was in use; takes effect as blocks are released.
+/// Bounds what each thread keeps for reuse of tensors' memory, and of kernels' scratch memory. The
+/// former with what is in use is also at most twice the peak of what was in use. Takes effect as
+/// blocks are released.
 pub fn set_cache_limit(bytes: usize) {
     CACHE_LIMIT.store(bytes, Ordering::Relaxed);
+}
+
+/// What [`set_cache_limit`] set.
+pub(super) fn cache_limit() -> usize {
+    CACHE_LIMIT.load(Ordering::Relaxed)
 }
 
 /// Bounds what is in use at once over all threads: beyond it, allocations fail with a

@@ -2,12 +2,12 @@
 //!
 //! As in TVM's `WorkspacePool`, a request gets the smallest free block that it fits, and where
 //! there is none the largest gives way to one that does. A thread so holds as many blocks as its
-//! kernels had at once, whatever number of sizes they ask for.
+//! kernels had at once, whatever number of sizes they ask for, and no more than the cache's limit.
 
 use std::cell::RefCell;
 use std::ptr::NonNull;
 
-use super::device::{ALIGNMENT, Use, give_back, obtain};
+use super::device::{ALIGNMENT, Use, cache_limit, give_back, obtain};
 use crate::error::Error;
 
 /// What is written before the data of a block, which is [`ALIGNMENT`] bytes further on.
@@ -41,16 +41,22 @@ impl Free {
         None
     }
 
-    fn put(&mut self, size: usize, block: NonNull<u8>) {
+    /// Keeps a block, unless all would then exceed the limit.
+    fn put(&mut self, size: usize, block: NonNull<u8>) -> bool {
+        let held: usize = self.0.iter().map(|(size, _)| *size).sum();
+        if held + size > cache_limit() {
+            return false;
+        }
         let at = self.0.partition_point(|(other, _)| *other < size);
         self.0.insert(at, (size, block));
+        true
     }
 }
 
 impl Drop for Free {
     fn drop(&mut self) {
         for (size, block) in self.0.drain(..) {
-            // SAFETY: as in `take`.
+            // SAFETY: free blocks came from `obtain` with their sizes, and nothing uses them.
             unsafe { give_back(block, size) };
         }
     }
@@ -80,7 +86,7 @@ pub(crate) unsafe fn release(data: NonNull<u8>) {
         (block, block.cast::<Header>().read())
     };
     used.end();
-    if FREE.try_with(|free| free.borrow_mut().put(size, block)).is_err() {
+    if !FREE.try_with(|free| free.borrow_mut().put(size, block)).unwrap_or(false) {
         // SAFETY: the block is unused, and came from `obtain` with its size.
         unsafe { give_back(block, size) };
     }
@@ -118,5 +124,14 @@ mod tests {
         let sizes: Vec<usize> = held();
         assert!(sizes.is_empty());
         assert_eq!(allocate(usize::MAX).unwrap_err().kind(), "MemoryError");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "too much memory for Miri")]
+    fn what_exceeds_the_limit_is_not_kept() {
+        let data = allocate(cache_limit() + 1).unwrap();
+        // SAFETY: it is ours, and given back once.
+        unsafe { release(data) };
+        FREE.with(|free| assert!(free.borrow().0.is_empty()));
     }
 }
