@@ -3,7 +3,19 @@
 //! Rewrites rebuild only through constructors that fold constants, so a substitution never
 //! leaves `0 + x` behind. Nothing here checks meaning; that is the verifier's business.
 
-use crate::{Block, BlockIter, Buffer, Expr, ExprKind, For, Region, Stmt, Var};
+use crate::{Block, BlockIter, Buffer, DType, Expr, ExprKind, For, Region, Stmt, Var};
+
+impl Expr {
+    /// Every load from `buffer` replaced by `f` of its indices, in which loads are replaced already,
+    /// and its type.
+    pub fn replace_loads(&self, buffer: Buffer, f: &mut dyn FnMut(&[Expr], DType) -> Expr) -> Expr {
+        let e = self.map_children(&mut |c| c.replace_loads(buffer, f));
+        match e.kind() {
+            ExprKind::Load { buffer: of, indices, dtype } if *of == buffer => f(indices, *dtype),
+            _ => e,
+        }
+    }
+}
 
 impl Stmt {
     /// The statements directly inside, in execution order (a block's init before its body).
@@ -153,15 +165,6 @@ impl Stmt {
         map: &dyn Fn(&[Expr]) -> Vec<Expr>,
     ) -> Stmt {
         type Map<'m> = &'m dyn Fn(&[Expr]) -> Vec<Expr>;
-        fn loads(e: &Expr, from: Buffer, to: Buffer, map: Map<'_>) -> Expr {
-            let e = e.map_children(&mut |c| loads(c, from, to, map));
-            match e.kind() {
-                ExprKind::Load { buffer, indices, dtype } if *buffer == from => {
-                    Expr::load(to, map(indices), *dtype)
-                }
-                _ => e,
-            }
-        }
         fn stores(s: &Stmt, from: Buffer, to: Buffer, map: Map<'_>) -> Stmt {
             match s {
                 Stmt::Store { buffer, indices, value } if *buffer == from => {
@@ -170,7 +173,9 @@ impl Stmt {
                 _ => s.map_children(&mut |s| stores(s, from, to, map)),
             }
         }
-        stores(&self.map_exprs(&mut |e| loads(e, from, to, map)), from, to, map)
+        let mut load =
+            |e: &Expr| e.replace_loads(from, &mut |at, dtype| Expr::load(to, map(at), dtype));
+        stores(&self.map_exprs(&mut load), from, to, map)
     }
 
     /// Replaces variables in every expression; binders are not renamed.

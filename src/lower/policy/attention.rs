@@ -18,7 +18,7 @@ use super::affine::same;
 use super::contraction::Contraction;
 use super::fuse::{cost, epilogue_of, is_place};
 use super::nest::{Nest, Parallel, UNKNOWN_EXTENT};
-use super::stage::{Axis, Item, Stage, loads_of, replace_loads, touched_outside};
+use super::stage::{Axis, Item, Stage, loads_of, touched_outside};
 use super::{Decision, emit};
 
 /// Rows of a block where their number is not known or has no fitting divisor.
@@ -191,8 +191,7 @@ impl Chain {
         // Places in scratch: the row, and what follows the shared axes.
         let to_row = |indices: &[Expr]| [&[Expr::from(row)], &indices[self.depth..]].concat();
         let value = scratch.iter().fold(stage.value.clone(), |value, (old, new)| {
-            let dtype = nest.func.buffers[*new].dtype;
-            replace_loads(&value, *old, &mut |at| Expr::load(*new, to_row(at), dtype))
+            value.replace_loads(*old, &mut |at, dtype| Expr::load(*new, to_row(at), dtype))
         });
         let (buffer, indices) = match scratch.get(&stage.buffer) {
             Some(new) => (*new, to_row(&stage.indices)),

@@ -9,7 +9,7 @@ use reflex_tir::{Buffer, DType, Expr, ExprKind, Intrin, PrimFunc};
 use super::affine::same;
 use super::nest::{Nest, has_load};
 use super::reduce::contiguous;
-use super::stage::{Axis, Item, Stage, loads_of, replace_loads, touched_outside};
+use super::stage::{Axis, Item, Stage, loads_of, touched_outside};
 use super::tables::is_table_product;
 
 /// Larger expressions are not made by inlining.
@@ -92,9 +92,9 @@ fn inline_into(func: &PrimFunc, producer: &Stage, reader: &Stage, readers: usize
         return None;
     }
     let shape = &func.buffers[producer.buffer].shape;
-    let value = replace_loads(&reader.value, producer.buffer, &mut |indices| {
-        produced(func, producer, shape, indices)
-    });
+    let value = reader
+        .value
+        .replace_loads(producer.buffer, &mut |indices, _| produced(func, producer, shape, indices));
     let inlined = Stage { value, ..reader.clone() };
     // A tile is taken in vectors: a copy that makes them of what lies apart stays.
     let scattered = is_table_product(&reader.value)
@@ -185,7 +185,7 @@ fn moved(func: &PrimFunc, product: &Stage, mover: &Stage) -> Option<Stage> {
         return None;
     }
     let at: Vec<Expr> = order.iter().map(|n| product.indices[*n].clone()).collect();
-    let value = replace_loads(&product.value, product.buffer, &mut |_| {
+    let value = product.value.replace_loads(product.buffer, &mut |_, _| {
         Expr::load(mover.buffer, at.clone(), func.buffers[mover.buffer].dtype)
     });
     Some(Stage { buffer: mover.buffer, indices: at, value, ..product.clone() })

@@ -19,7 +19,7 @@ use super::affine::{linear, mentions};
 use super::contraction::Contraction;
 use super::cut::{Cut, Tile};
 use super::nest::{Nest, Parallel, merged_with};
-use super::stage::{Axis, Stage, replace_loads};
+use super::stage::{Axis, Stage};
 
 /// Everything a tile needs.
 pub(super) struct Gemm {
@@ -402,7 +402,7 @@ impl Gemm {
         self.each(nest, height, vectors, kind, &mut |nest, r, c, slot| {
             let result = nest.func.load(from, vec![slot]);
             let value = match &self.epilogue {
-                Some(e) => replace_loads(&e.value, self.stage.buffer, &mut |_| result.clone()),
+                Some(e) => e.value.replace_loads(self.stage.buffer, &mut |_, _| result.clone()),
                 None => result,
             };
             let bound = self.at(rows, columns, &r, &c);

@@ -14,7 +14,7 @@ use super::Refusal;
 use super::affine::Linear;
 use super::fuse::cost;
 use super::nest::{Nest, Parallel, merged, note_accesses, widest};
-use super::stage::{Stage, replace_loads};
+use super::stage::Stage;
 use super::steps::{Part, merge_neighbours, registers, scheduled, share};
 
 /// Lanes along the reduced elements: the sum is reassociated.
@@ -108,7 +108,7 @@ fn along_rows(nest: &Nest<'_>, stage: &Stage, lanes: i64) -> bool {
 pub fn contiguous(func: &PrimFunc, stage: &Stage) -> (usize, usize) {
     let vars: Vec<_> = stage.spatial.iter().chain(&stage.reduce).map(|a| a.var).collect();
     let (mut accesses, mut pinned) = (vec![], vec![false; vars.len()]);
-    let element = replace_loads(&stage.value, stage.buffer, &mut |_| {
+    let element = stage.value.replace_loads(stage.buffer, &mut |_, _| {
         Expr::constant(0.0, func.buffers[stage.buffer].dtype)
     });
     note_accesses(func, &element, &vars, &mut accesses, &mut pinned);

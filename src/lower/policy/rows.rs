@@ -4,13 +4,13 @@
 use std::collections::HashSet;
 
 use reflex_tir::schedule::Schedule;
-use reflex_tir::{Buffer, DType, Expr, Scope, Stmt};
+use reflex_tir::{Buffer, Expr, Scope, Stmt};
 
 use super::contraction::Contraction;
 use super::fuse::{cost, row_group};
 use super::nest::{Nest, Parallel, UNKNOWN_EXTENT, widest};
 use super::reduce::{Lanes, merged_loops};
-use super::stage::{Axis, Item, Stage, replace_loads, touched_outside};
+use super::stage::{Axis, Item, Stage, touched_outside};
 use super::steps::{Part, note_steps, scheduled, share, vectors};
 use super::{Decision, Refusal, map, reduce};
 
@@ -91,8 +91,7 @@ impl Group {
                 && !is_row(nest, buffer, depth)
                 && let Some(out) = stored_over(nest, &stages, n)
             {
-                let dtype = nest.func.buffers[out].dtype;
-                stages = stages.iter().map(|s| with_buffer(s, (buffer, out), dtype)).collect();
+                stages = stages.iter().map(|s| with_buffer(s, (buffer, out))).collect();
                 nest.steps.push(format!("{name}: its rows are kept where the last result goes"));
             }
         }
@@ -239,8 +238,9 @@ fn stored_over(nest: &Nest<'_>, stages: &[Stage], n: usize) -> Option<Buffer> {
 }
 
 /// The stage with another buffer of the same kind in place of `from`.
-fn with_buffer(stage: &Stage, (from, to): (Buffer, Buffer), dtype: DType) -> Stage {
-    let value = replace_loads(&stage.value, from, &mut |at| Expr::load(to, at.to_vec(), dtype));
+fn with_buffer(stage: &Stage, (from, to): (Buffer, Buffer)) -> Stage {
+    let value =
+        stage.value.replace_loads(from, &mut |at, dtype| Expr::load(to, at.to_vec(), dtype));
     let buffer = if stage.buffer == from { to } else { stage.buffer };
     Stage { value, buffer, ..stage.clone() }
 }

@@ -211,7 +211,7 @@ impl Stage {
         if stage.reduce.is_empty()
             && let Some(init) = stage.init.take()
         {
-            stage.value = replace_loads(&stage.value, stage.buffer, &mut |_| init.clone());
+            stage.value = stage.value.replace_loads(stage.buffer, &mut |_, _| init.clone());
         }
         stage
     }
@@ -308,15 +308,4 @@ pub fn loads_of(e: &Expr, buffer: Buffer) -> Vec<Vec<Expr>> {
         }
     });
     found
-}
-
-/// `e` with loads from `buffer` replaced by `f(indices)`.
-pub fn replace_loads(e: &Expr, buffer: Buffer, f: &mut dyn FnMut(&[Expr]) -> Expr) -> Expr {
-    match e.kind() {
-        ExprKind::Load { buffer: b, indices, .. } if *b == buffer => {
-            let indices: Vec<Expr> = indices.iter().map(|i| replace_loads(i, buffer, f)).collect();
-            f(&indices)
-        }
-        _ => e.map_children(&mut |c| replace_loads(c, buffer, f)),
-    }
 }

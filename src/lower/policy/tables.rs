@@ -17,7 +17,7 @@ use super::Refusal;
 use super::affine::{linear, mentions};
 use super::gemm::{Split, aligned, bind, float, split_panels};
 use super::nest::{Nest, Parallel};
-use super::stage::{Axis, Stage, replace_loads};
+use super::stage::{Axis, Stage};
 
 /// Longest side of a table.
 const MOST: i64 = 8;
@@ -242,7 +242,7 @@ impl Tables {
     fn store(&self, i: &Expr, j: &Expr, lane: &Expr, result: Expr) -> Stmt {
         let last = self.epilogue.as_ref().unwrap_or(&self.stage);
         let value = match &self.epilogue {
-            Some(e) => replace_loads(&e.value, self.stage.buffer, &mut |_| result.clone()),
+            Some(e) => e.value.replace_loads(self.stage.buffer, &mut |_, _| result.clone()),
             None => result,
         };
         let mut bound = self.at(i, j);

@@ -1,6 +1,7 @@
 //! Results kept in a buffer of their own below a loop.
 
-use super::chain::{Chain, loads, nested, of_kind, reload};
+use super::chain::{Chain, nested, of_kind};
+use super::compute_inline::loads;
 use super::injective::stores_own_element;
 use super::{Refused, Schedule, tree};
 use crate::{Block, BlockIter, Expr, For, IterKind, Scope, Stmt, Var};
@@ -22,7 +23,9 @@ impl Schedule {
         let Stmt::Store { buffer, indices, value } = &chain.block.body else {
             return Err(refuse(self, "the block's body is not one store"));
         };
-        if chain.block.init.is_none() && (loads(value, *buffer) || !chain.reducing().is_empty()) {
+        if chain.block.init.is_none()
+            && (loads(value).contains(buffer) || !chain.reducing().is_empty())
+        {
             return Err(refuse(self, "it goes on from what the buffer held before"));
         }
         if !stores_own_element(&chain.block) {
@@ -53,7 +56,8 @@ impl Schedule {
 
         let mut kept = chain.block.clone();
         kept.iters.extend(places);
-        let swap = |e: &Expr| reload(e, *buffer, cache, &index);
+        let here = self.func.load(cache, index.clone());
+        let swap = |e: &Expr| e.replace_loads(*buffer, &mut |_, _| here.clone());
         kept.body = Stmt::store(cache, index.clone(), swap(value));
         kept.init = kept.init.map(|init| match init {
             Stmt::Store { value, .. } => Stmt::store(cache, index.clone(), swap(&value)),

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::compute_at::conjuncts;
 use super::{Refused, Schedule, access, tree};
 use crate::arith::Analyzer;
-use crate::{
-    Block, BlockIter, Buffer, BufferData, Expr, ExprKind, For, ForKind, IterKind, Scope, Stmt, Var,
-};
+use crate::{Block, BlockIter, Buffer, BufferData, Expr, For, ForKind, IterKind, Scope, Stmt, Var};
 
 /// Loops from 0 around nothing but one block: each chooses an element of the result, or runs over
 /// its reduction, all of which is among them.
@@ -160,25 +158,6 @@ pub(super) fn alone(top: &Stmt, name: &str) -> bool {
         Stmt::Block(b) => b.name == name,
         _ => false,
     }
-}
-
-/// `e` with loads of `from` replaced by one of `to` at `at`.
-pub(super) fn reload(e: &Expr, from: Buffer, to: Buffer, at: &[Expr]) -> Expr {
-    match e.kind() {
-        ExprKind::Load { buffer, dtype, .. } if *buffer == from => {
-            Expr::load(to, at.to_vec(), *dtype)
-        }
-        _ => e.map_children(&mut |c| reload(c, from, to, at)),
-    }
-}
-
-/// Whether `e` loads from `buffer`.
-pub(super) fn loads(e: &Expr, buffer: Buffer) -> bool {
-    let mut found = false;
-    e.visit(&mut |e| {
-        found |= matches!(e.kind(), ExprKind::Load { buffer: b, .. } if *b == buffer);
-    });
-    found
 }
 
 /// The loops, outermost first, around `body`.

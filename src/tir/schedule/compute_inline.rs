@@ -264,7 +264,8 @@ fn elementwise(
     }
 }
 
-fn loads(value: &Expr) -> Vec<Buffer> {
+/// The buffers that `value` loads from.
+pub(super) fn loads(value: &Expr) -> Vec<Buffer> {
     let mut found = vec![];
     value.visit(&mut |e| {
         if let ExprKind::Load { buffer, .. } = e.kind()
@@ -277,18 +278,14 @@ fn loads(value: &Expr) -> Vec<Buffer> {
 }
 
 fn inline(e: &Expr, def: &Elementwise, shape: &[Expr]) -> Expr {
-    let e = e.map_children(&mut |c| inline(c, def, shape));
-    match e.kind() {
-        ExprKind::Load { buffer, indices, .. } if *buffer == def.buffer => {
-            let indices = match &indices[..] {
-                [position] if shape.len() != 1 => &delinearise(position, shape),
-                _ => indices,
-            };
-            let at = |v: Var| def.at.iter().position(|x| *x == v).map(|n| indices[n].clone());
-            def.value.substitute(&at)
-        }
-        _ => e,
-    }
+    e.replace_loads(def.buffer, &mut |indices, _| {
+        let indices = match indices {
+            [position] if shape.len() != 1 => &delinearise(position, shape)[..],
+            _ => indices,
+        };
+        let at = |v: Var| def.at.iter().position(|x| *x == v).map(|n| indices[n].clone());
+        def.value.substitute(&at)
+    })
 }
 
 fn replace_load(e: &Expr, buffer: Buffer, at: &[Expr], with: &Expr) -> Expr {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::chain::{Chain, loads, nested, of_kind, plain_loop, reload};
+use super::chain::{Chain, nested, of_kind, plain_loop};
+use super::compute_inline::loads;
 use super::{Refused, Schedule, tree};
 use crate::{
     BinOp, Block, BlockIter, Buffer, Expr, ExprKind, For, Intrin, IterKind, Scope, Stmt, Var,
@@ -102,7 +103,7 @@ impl Schedule {
         };
         let index: Vec<Expr> = places.iter().chain([&part]).map(|i| i.var.into()).collect();
         let old = self.func.load(partial, index.clone());
-        let step = reload(&value.substitute(&of_iter), *buffer, partial, &index);
+        let step = value.substitute(&of_iter).replace_loads(*buffer, &mut |_, _| old.clone());
         let guards = chain.reduced.iter().map(|c| c.substitute(&of_loop)).reduce(Expr::and);
         let step = match guards {
             Some(cond) => Expr::if_then_else(cond, step, old),
@@ -301,7 +302,7 @@ fn combiner(block: &Block) -> Result<Combine, String> {
         }
         _ => return Err("its body is not `X = X op value`".into()),
     };
-    if others.iter().any(|e| loads(e, *buffer)) {
+    if others.iter().any(|e| loads(e).contains(buffer)) {
         return Err("it reads other elements of its result".into());
     }
     let is = |x: f64| *init == Expr::constant(x, init.dtype());
