@@ -12,6 +12,7 @@
 
 mod builtins;
 mod checked;
+mod closures;
 mod dynamic;
 mod entries;
 mod packed;

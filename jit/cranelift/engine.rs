@@ -126,6 +126,16 @@ impl Engine {
         self.worker.as_ref().and_then(|worker| worker.take(key))
     }
 
+    /// Whether a trace was handed to the worker, which has not said what became of it.
+    pub(crate) fn is_being_compiled(&self, key: (u64, SiteId)) -> bool {
+        self.worker.as_ref().is_some_and(|worker| worker.is_pending(key))
+    }
+
+    /// Why a trace was not compiled, where nobody has asked since.
+    pub(crate) fn untold(&self, key: (u64, SiteId)) -> Option<Bailout> {
+        self.worker.as_ref().and_then(|worker| worker.untold(key))
+    }
+
     /// Whether a function is or will be compiled whole.
     pub(crate) fn is_whole(&self, program: &Program, func: u32) -> bool {
         let whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);

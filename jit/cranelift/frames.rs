@@ -6,25 +6,21 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
-use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, ARRAY_DATA, type_index};
+use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, type_index};
 use reflex_vm::abi::{
-    CLOSURE_CAPTURED, DISCARD, ERROR, FRAME_BASE, FRAME_CALLER, FRAME_DST, FRAME_FLAGS, FRAME_FUNC,
+    DISCARD, ERROR, FRAME_BASE, FRAME_CALLER, FRAME_DST, FRAME_FLAGS, FRAME_FUNC,
     FRAME_HEADER_SIZE, FRAME_NATIVE, FRAME_RESUME, FRAME_RETURN_PC, RETURNED, SESSION_CELLS,
     SESSION_CONSTS, SESSION_DEPTH, SESSION_DEPTH_LIMIT, SESSION_FUEL, SESSION_NATIVE_CALLS,
     SESSION_PC, SESSION_REGS, SESSION_STACK_LIMIT, callback,
 };
-use reflex_vm::builtins::Builtin;
-use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op, Source};
+use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Source};
 
 use crate::compile::Body;
-use crate::constants::Constants;
 use crate::emit::{Slot, plain_bits, trusted};
-use crate::facts::Holds;
 use crate::glue::native_signature;
-use crate::lowering::{Lowered, Lowering};
 
 /// Most registers of a callee whose frame is written out; clearing more is a loop's work.
-const MAX_REGS: u32 = 32;
+pub(crate) const MAX_REGS: u32 = 32;
 
 /// Offset of a header field from register 0 of its frame.
 fn header(field: usize) -> i32 {
@@ -45,46 +41,8 @@ impl<'p> Body<'_, 'p> {
         self.call_by_callback(pc, dst);
     }
 
-    /// Calls through a value: as a VM function where the code tells which closure it is.
-    pub(crate) fn invoke(&mut self, pc: usize, args: ArgRange, dst: u32) {
-        let known = self.closure(args);
-        let how = if known.is_some() { Lowering::Written } else { Lowering::Called };
-        self.lowered.push(Lowered { pc: pc as u32, builtin: Builtin::InvokeClosure, how });
-        let Some((target, closure, captured)) = known else {
-            return self.call_by_callback(pc, dst);
-        };
-        let rare = self.e.cold_block();
-        self.require_room(target, rare);
-        let slot = Slot::index(closure as usize);
-        let closure = self.e.payload(slot);
-        let array = self.e.load(types::I64, closure, CLOSURE_CAPTURED);
-        let items = self.e.load(types::I64, array, ARRAY_DATA);
-        self.fill_frame(target, &self.func.args(args)[2..], Some((items, captured)));
-        self.open(pc, target.index, dst);
-        self.e.b.switch_to_block(rare);
-        self.call_by_callback(pc, dst);
-    }
-
-    /// The function of the closure that is called, its register, and how many values it captured; if
-    /// it was made here, of a function that takes so many arguments.
-    fn closure(&self, args: ArgRange) -> Option<(&'p FuncCode, u32, usize)> {
-        let sources = self.func.args(args);
-        let closure = sources.get(1)?.reg()?;
-        let Holds::Made(made) = self.holds(closure) else { return None };
-        let Op::Builtin { builtin: Builtin::MakeClosure, args, .. } = self.func.ops[made as usize]
-        else {
-            return None;
-        };
-        let made = Constants { program: self.program, func: self.func, args };
-        let target = self.program.function(made.function(0)?)?;
-        let captured = args.len as usize - 1;
-        let fits = sources.len() - 2 + captured == target.num_args as usize;
-        let usual = !target.is_foreign && target.num_regs <= MAX_REGS;
-        (fits && usual).then_some((target, closure, captured))
-    }
-
     /// Makes the frame of `callee` the current one, whose registers are written, and goes on there.
-    fn open(&mut self, pc: usize, callee: u32, dst: u32) {
+    pub(crate) fn open(&mut self, pc: usize, callee: u32, dst: u32) {
         let resume = self.continuation();
         let new = self.e.slot_address(self.callee_slot(0));
         let words = [
@@ -104,7 +62,7 @@ impl<'p> Body<'_, 'p> {
 
     /// Goes to `rare` unless a frame of `target` fits, there is fuel, and nobody wants attention;
     /// takes the fuel and counts the frame.
-    fn require_room(&mut self, target: &FuncCode, rare: Block) {
+    pub(crate) fn require_room(&mut self, target: &FuncCode, rare: Block) {
         let session = self.e.session;
         let end = self.e.slot_address(self.callee_slot(target.frame_slots as usize));
         let limit = self.e.load(types::I64, session, SESSION_STACK_LIMIT);
@@ -133,7 +91,7 @@ impl<'p> Body<'_, 'p> {
 
     /// Writes the registers of a frame above the current one: arguments, then the values at an
     /// address, so many of them.
-    fn fill_frame(
+    pub(crate) fn fill_frame(
         &mut self,
         target: &FuncCode,
         sources: &[Source],

@@ -40,7 +40,7 @@ pub use force::ForcedExits;
 pub use image::Unfit;
 pub use lowering::{Lowered, Lowering};
 pub use overview::{
-    Disassemble, FunctionOverview, Overview, PlaceOverview, TraceOverview, WholeOverview,
+    Disassemble, FunctionOverview, Overview, PlaceOverview, TraceOverview, Waits, WholeOverview,
 };
 pub use report::{CodeReport, TraceReport};
 pub use tier::{Compiling, CraneliftTier, TierOptions};

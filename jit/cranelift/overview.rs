@@ -65,6 +65,8 @@ pub struct PlaceOverview {
     pub place: String,
     /// Arrivals that a session counted since the tier was last asked, and how many make it hot.
     pub arrivals: Option<(u32, u32)>,
+    /// What is still to come.
+    pub waits_for: Option<Waits>,
     /// Recordings begun.
     pub recorded: u32,
     /// Pieces of its code that made room for others.
@@ -73,6 +75,16 @@ pub struct PlaceOverview {
     pub traces: Vec<TraceOverview>,
     /// How often each reason not to compile was given.
     pub not_compiled: BTreeMap<&'static str, u64>,
+}
+
+/// What a hot place waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Waits {
+    /// To have been hot for long enough to be recorded.
+    Recording,
+    /// The code of what was recorded.
+    Compilation,
 }
 
 /// A trace.
@@ -117,6 +129,11 @@ impl CraneliftTier {
             reasons.entry(site).or_default().insert(name, count);
         }
         let place = |(at, site): (&reflex_vm::decode::Site, SiteId)| {
+            let key = (program.id(), site);
+            let mut not_compiled = reasons.get(&site).cloned().unwrap_or_default();
+            if let Some(untold) = self.engine.untold(key) {
+                *not_compiled.entry(untold.name()).or_default() += 1;
+            }
             let tried = tried.get(&site).copied().unwrap_or_default();
             let own = traces.iter().filter(|trace| trace.site == site);
             let arrivals = session.and_then(|session| session.arrivals(site));
@@ -127,10 +144,11 @@ impl CraneliftTier {
                     SiteKind::Return => format!("return to {}", at.pc),
                 },
                 arrivals: arrivals.filter(|(seen, _)| *seen > 0),
+                waits_for: self.waits_for(key),
                 recorded: tried.recorded,
                 evicted: tried.evicted,
                 traces: own.map(|trace| trace.overview(&traces, disassemble)).collect(),
-                not_compiled: reasons.get(&site).cloned().unwrap_or_default(),
+                not_compiled,
             }
         };
         let sites = || program.code().sites.iter().zip((0..).map(SiteId));
@@ -234,6 +252,11 @@ impl fmt::Display for PlaceOverview {
         let what = &self.place;
         if let Some((seen, threshold)) = self.arrivals {
             writeln!(f, "  {what}: counted {seen} of {threshold} arrivals")?;
+        }
+        match self.waits_for {
+            Some(Waits::Recording) => writeln!(f, "  {what}: hot, recorded if it stays so")?,
+            Some(Waits::Compilation) => writeln!(f, "  {what}: being compiled")?,
+            None => {}
         }
         if self.recorded > 0 {
             writeln!(f, "  {what}: recorded {} times", self.recorded)?;

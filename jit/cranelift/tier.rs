@@ -18,6 +18,7 @@ use crate::error::JitError;
 use crate::force::ForcedExits;
 use crate::glue;
 use crate::image::{self, Unfit};
+use crate::overview::Waits;
 use crate::report::{CodeReport, TraceReport};
 use crate::trace::record::TraceRecorder;
 use crate::tries::{Due, Tries};
@@ -198,6 +199,15 @@ impl CraneliftTier {
         settled
     }
 
+    /// What a place waits for.
+    pub(crate) fn waits_for(&self, place: (u64, SiteId)) -> Option<Waits> {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.contains_key(&place) {
+            return Some(Waits::Recording);
+        }
+        self.engine.is_being_compiled(place).then_some(Waits::Compilation)
+    }
+
     /// Waits until everything that was asked for has been compiled, or refused.
     pub fn wait(&self) {
         if let Some(worker) = &self.engine.worker {
@@ -286,12 +296,12 @@ unsafe impl Tier for CraneliftTier {
             self.put_off.fetch_add(1, Ordering::Relaxed);
             return Hot::Later;
         }
-        match self.engine.tries.due((program.id(), site), self.max_attempts) {
-            Due::Now => {}
+        let chance = match self.engine.tries.due((program.id(), site), self.max_attempts) {
+            Due::Now(chance) => chance,
             Due::Later => return Hot::Later,
             Due::Never => return Hot::Never(Bailout::GaveUp),
-        }
-        match TraceRecorder::new(Arc::clone(&self.engine), program, site) {
+        };
+        match TraceRecorder::new(Arc::clone(&self.engine), program, site, chance) {
             Ok(recorder) => Hot::Record(Box::new(recorder)),
             Err(reason) => Hot::Never(reason),
         }

@@ -33,10 +33,18 @@ pub(crate) struct Tried {
 /// What to do about a hot place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
-    Now,
+    Now(Chance),
     Later,
     /// It was tried too often.
     Never,
+}
+
+/// Whether a recording of a place may be followed by others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chance {
+    /// It may give up for the sake of a better one.
+    Another,
+    Last,
 }
 
 #[derive(Debug, Default)]
@@ -61,7 +69,7 @@ impl Tries {
         }
         tried.attempts += 1;
         tried.recorded += 1;
-        Due::Now
+        Due::Now(if tried.attempts < most { Chance::Another } else { Chance::Last })
     }
 
     /// The code of a place was evicted, or there was no room for it: the wait is twice as long.
@@ -104,7 +112,7 @@ mod tests {
         let mut compiled_at = Vec::new();
         while hot < 1000 {
             hot += 1;
-            if tries.due(key, 3) == Due::Now {
+            if matches!(tries.due(key, 3), Due::Now(_)) {
                 compiled_at.push(hot);
                 tries.put_off(key);
             }
@@ -116,7 +124,8 @@ mod tests {
     fn what_fails_for_other_reasons_is_left_alone() {
         let (tries, key) = (Tries::default(), (1, SiteId(0)));
         let due: Vec<Due> = (0..4).map(|_| tries.due(key, 3)).collect();
-        assert_eq!(due, [Due::Now, Due::Now, Due::Now, Due::Never]);
+        let now = Due::Now(Chance::Another);
+        assert_eq!(due, [now, now, Due::Now(Chance::Last), Due::Never]);
         assert_eq!(tries.sums(), (3, 0));
     }
 }

@@ -111,6 +111,19 @@ impl Worker {
         }
     }
 
+    /// Whether a trace is waiting, or being compiled.
+    pub(crate) fn is_pending(&self, key: Key) -> bool {
+        matches!(self.lock().get(&key), Some(Job::Pending))
+    }
+
+    /// Why a trace failed that nobody has asked for since.
+    pub(crate) fn untold(&self, key: Key) -> Option<Bailout> {
+        match self.lock().get(&key)? {
+            Job::Pending => None,
+            Job::Failed(reason) => Some(reason.clone()),
+        }
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Job>> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -17,6 +17,8 @@ use super::plot;
 /// Most calls measured a mode: enough for the 99.9th percentile.
 const MAX_CALLS: usize = 20_000;
 const MIN_CALLS: usize = 30;
+/// Calls whose median is the length of the control.
+const CALIBRATION: usize = 15;
 /// Bins of the histogram in the terminal, and in the SVG file.
 const BINS: usize = 16;
 const SVG_BINS: usize = 120;
@@ -119,9 +121,14 @@ struct Spin {
 impl Spin {
     /// A loop that takes about as long as a call of `lane`.
     fn like(lane: &mut Lane, feeds: &[Prepared]) -> Result<Spin> {
-        let start = Instant::now();
-        lane.call(&feeds[0])?;
-        let aim = start.elapsed().as_secs_f64();
+        let mut calls = Vec::with_capacity(CALIBRATION);
+        for _ in 0..CALIBRATION {
+            let start = Instant::now();
+            lane.call(&feeds[0])?;
+            calls.push(start.elapsed().as_secs_f64());
+        }
+        // The first calls find caches that another lane has filled.
+        let aim = *calls.select_nth_unstable_by(CALIBRATION / 2, f64::total_cmp).1;
         let mut spin = Spin { steps: 1000 };
         let measured = (0..5).map(|_| spin.measure()).fold(f64::INFINITY, f64::min) / 1e6;
         spin.steps = ((aim / measured * 1000.0) as u64).max(1);

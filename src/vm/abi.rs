@@ -146,6 +146,8 @@ pub struct SessionAbi {
     /// An exit that native code has just left by and wants recorded from, by a number that the
     /// tier gave it; zero is none. See [`crate::tier::Tier::exit`].
     pub hot_exit: u64,
+    /// The program's identity, which its closures have ([`CLOSURE_PROGRAM`]).
+    pub program: u64,
 }
 
 /// The shape of machine code, in Cranelift's `tail` convention.

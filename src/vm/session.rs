@@ -156,6 +156,7 @@ impl Session {
             glue: if tier.is_some() { program.glue() } else { Glue::NONE },
             recycled: recycled.entries(),
             hot_exit: 0,
+            program: program.id(),
         };
         let state = Box::new(State {
             abi,

@@ -435,7 +435,9 @@ impl State {
             let left = &mut (&mut *counters)[site.0 as usize];
             match tier.hot(&(*state).program, site) {
                 Hot::Record(recorder) => {
-                    *left = tier.threshold().max(1);
+                    // Should it fail, the next one begins elsewhere: what is reached so many times
+                    // in each run that this divides the threshold is offered at its end every time.
+                    *left = tier.threshold().max(1).saturating_add(1);
                     let depth = (*state).abi.depth;
                     (*state).recording = Some(Recording { recorder, site, depth });
                     Arrival::Record

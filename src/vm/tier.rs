@@ -43,8 +43,6 @@ pub enum Bailout {
     },
     /// Recording left the function it started in.
     LeftFunction,
-    /// Recording went too deep into calls.
-    TooDeep,
     /// The function calls itself, and is compiled whole instead.
     Recursive,
     /// What the code was to follow on has been evicted meanwhile.
@@ -55,8 +53,6 @@ pub enum Bailout {
     RunFailed,
     /// The site was tried too often and is left to the interpreter.
     GaveUp,
-    /// The tier does not do this kind of compilation.
-    NotOffered,
 }
 
 impl Bailout {
@@ -68,13 +64,11 @@ impl Bailout {
             Bailout::CodeMemoryFull => "code-memory-full",
             Bailout::Codegen { .. } => "codegen",
             Bailout::LeftFunction => "left-function",
-            Bailout::TooDeep => "too-deep",
             Bailout::Recursive => "recursive",
             Bailout::Evicted => "evicted",
             Bailout::NoLoop => "no-loop",
             Bailout::RunFailed => "run-failed",
             Bailout::GaveUp => "gave-up",
-            Bailout::NotOffered => "not-offered",
         }
     }
 }
@@ -157,6 +151,14 @@ pub struct Below {
     pub return_pc: u32,
     /// The register for the result, or [`crate::abi::DISCARD`].
     pub dst: u32,
+    /// How many of the frames below, this one included, wait for that call; not more than
+    /// [`Below::MOST`] are looked at.
+    pub waiting: u32,
+}
+
+impl Below {
+    /// Most frames that are looked at.
+    pub const MOST: u32 = 16;
 }
 
 /// What to do after a step.

@@ -53,9 +53,23 @@ pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
 unsafe fn below(state: *mut State) -> Option<Below> {
     // SAFETY: by the contract; frames that are no base have a caller.
     unsafe {
-        let FrameHeader { caller, resume, return_pc, dst, flags, .. } = *header((*state).abi.regs);
-        let interpreted = flags == 0 && std::ptr::eq(resume, (*state).abi.glue.exit);
-        interpreted.then(|| Below { func: (*header(caller)).func, return_pc, dst })
+        let exit = (*state).abi.glue.exit;
+        let goes_on = |at: &FrameHeader| at.flags == 0 && std::ptr::eq(at.resume, exit);
+        let here = *header((*state).abi.regs);
+        if !goes_on(&here) {
+            return None;
+        }
+        let place = |at: &FrameHeader| ((*header(at.caller)).func, at.return_pc);
+        let (func, return_pc) = place(&here);
+        let (mut at, mut waiting) = (here, 0);
+        for _ in 0..Below::MOST {
+            waiting += u32::from(place(&at) == (func, return_pc));
+            at = *header(at.caller);
+            if !goes_on(&at) {
+                break;
+            }
+        }
+        Some(Below { func, return_pc, dst: here.dst, waiting })
     }
 }
 

@@ -119,7 +119,8 @@ fn steady(mode: Mode) -> (usize, Arc<CraneliftTier>, Arc<Program>) {
     let id = session.set_input("main", vec![input.into()]).unwrap();
     let output = Tensor::zeros(&[1], DType::F32).unwrap();
     session.bind_outputs(id, vec![output.clone()]);
-    for _ in 0..20 {
+    // Exits that are taken this often get bridges.
+    for _ in 0..2 * TierOptions::default().exit_threshold {
         session.run_bound(id).unwrap();
     }
     let before = ALLOCATIONS.get();

@@ -26,6 +26,7 @@ use crate::emit::plain_bits;
 use crate::facts::Facts;
 use crate::raw::Fact;
 use crate::recycle::{Give, Plans};
+use crate::tries::Chance;
 
 /// Most frames of one trace.
 const MAX_FRAMES: usize = 4096;
@@ -53,6 +54,7 @@ enum Content {
 pub(crate) struct Start {
     pub(crate) pc: u32,
     pub(crate) kind: Kind,
+    pub(crate) chance: Chance,
 }
 
 /// What a recording begins with.

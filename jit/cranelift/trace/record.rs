@@ -14,6 +14,7 @@ use reflex_vm::tier::{Bailout, Control, Recorder, Step};
 use super::build::{Builder, Flow, Kind, Start};
 use crate::bridge::Exits;
 use crate::engine::Engine;
+use crate::tries::Chance;
 
 /// Where the code of a trace is to run.
 #[derive(Clone)]
@@ -40,6 +41,7 @@ impl TraceRecorder {
         engine: Arc<Engine>,
         program: &Arc<Program>,
         site: SiteId,
+        chance: Chance,
     ) -> Result<Self, Bailout> {
         let place = program.code().sites.get(site.0 as usize);
         let func = place.and_then(|place| Some((place, program.function(place.func)?)));
@@ -51,7 +53,7 @@ impl TraceRecorder {
             SiteKind::Loop => Kind::Loop,
             SiteKind::Return => Kind::Return,
         };
-        let start = Start { pc: place.pc, kind };
+        let start = Start { pc: place.pc, kind, chance };
         let builder = Some(Builder::new(program, func, start, engine.trace_limit));
         Ok(Self {
             engine,
@@ -89,7 +91,7 @@ impl TraceRecorder {
 impl Recorder for TraceRecorder {
     fn step(&mut self, step: &Step<'_>) -> Control {
         let begin = || {
-            let start = Start { pc: step.pc, kind: Kind::Exit };
+            let start = Start { pc: step.pc, kind: Kind::Exit, chance: Chance::Last };
             Builder::new(step.program, step.func, start, self.engine.trace_limit)
         };
         if matches!(self.goal, Goal::Exit(..)) && !self.begun {

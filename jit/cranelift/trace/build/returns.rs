@@ -12,6 +12,7 @@ use reflex_vm::tier::{Bailout, Below, Step};
 use super::{Builder, Content, Flow, Kind, MAX_DEPTH, MAX_SAME, frame_data};
 use crate::facts::{Facts, Holds, moved};
 use crate::trace::ir::{Arg, End, FrameId, Ins, Place};
+use crate::tries::Chance;
 
 impl Builder {
     pub(super) fn ret(&mut self, step: &Step<'_>, result: Source) -> Flow {
@@ -21,6 +22,9 @@ impl Builder {
                 return Flow::Stop(Bailout::NoLoop);
             }
             let Some(below) = step.below.filter(|&below| self.goes_on(step.program, below)) else {
+                if self.start.chance == Chance::Another && self.is_end_of_recursion(step) {
+                    return Flow::Stop(Bailout::NoLoop);
+                }
                 self.settle_frame();
                 return Flow::End(End::Return { frame: self.frame(), pc: step.pc });
             };
@@ -65,9 +69,19 @@ impl Builder {
 
     /// Whether the trace follows a return to a frame below its own.
     fn goes_on(&self, program: &Program, below: Below) -> bool {
-        let func = program.function(below.func);
-        let recursive = func.is_some_and(|func| func.return_site(below.return_pc).is_some());
-        self.start.kind == Kind::Return && recursive && self.lowest > -(2 * MAX_DEPTH as i32)
+        let may = self.start.kind == Kind::Return && self.lowest > -(2 * MAX_DEPTH as i32);
+        may && is_recursive(program, below)
+    }
+
+    /// Whether the return that ends the trace is of the innermost level of a recursion, which is more
+    /// than a trace would follow, or of the outermost one: all other levels go another way.
+    fn is_end_of_recursion(&self, step: &Step<'_>) -> bool {
+        let inner = step.below.filter(|&below| is_recursive(step.program, below));
+        match self.start.kind {
+            Kind::Entry => inner.is_some_and(|below| below.waiting >= MAX_SAME as u32),
+            Kind::Return => inner.is_none(),
+            Kind::Loop | Kind::Exit => false,
+        }
     }
 
     /// Whether the trace begins again in the frame below.
@@ -142,4 +156,10 @@ impl Builder {
         };
         (0..func.num_regs).map(content).collect()
     }
+}
+
+/// Whether a frame waits for a recursive call.
+fn is_recursive(program: &Program, below: Below) -> bool {
+    let func = program.function(below.func);
+    func.is_some_and(|func| func.return_site(below.return_pc).is_some())
 }

@@ -1,0 +1,204 @@
+//! What is not compiled has a named reason, is counted where it happened, and is not tried for ever.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reflex_cranelift::{Compiling, CraneliftTier, TierOptions, Waits};
+use reflex_runtime::error::Error;
+use reflex_runtime::function::{self, Function};
+use reflex_runtime::value::Any;
+use reflex_vm::listing;
+use reflex_vm::program::Program;
+use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::tier::Tier;
+use reflex_vm::verify::verify;
+
+/// Recordings of one place.
+const ATTEMPTS: u32 = 2;
+
+fn options() -> TierOptions {
+    TierOptions {
+        threshold: 2,
+        attempts: ATTEMPTS,
+        settle: Duration::ZERO,
+        compiling: Compiling::AtOnce,
+        ..TierOptions::default()
+    }
+}
+
+fn load(text: &str, options: TierOptions) -> (Arc<Program>, Arc<CraneliftTier>) {
+    let int = |f: fn(i64, i64) -> i64| {
+        Function::new(move |args| {
+            Ok(Any::from(f(function::arg(args, 0)?, function::arg(args, 1)?)))
+        })
+    };
+    let fail = Function::new(|_| Err(Error::value_error("on purpose")));
+    let library: HashMap<String, Function> =
+        [("add", int(i64::wrapping_add)), ("lt", int(|a, b| i64::from(a < b))), ("fail", fail)]
+            .map(|(name, function)| (name.to_owned(), function))
+            .into();
+    let program = verify(listing::parse(text).unwrap()).unwrap();
+    let program = Arc::new(Program::load(program, &[&library]).unwrap());
+    let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
+    program.attach(Arc::clone(&tier) as Arc<dyn Tier>);
+    (program, tier)
+}
+
+fn session(program: &Arc<Program>) -> Session {
+    Session::new(program, Options { mode: Mode::Tiered, ..Options::default() }).unwrap()
+}
+
+/// Calls `main` so often, and gives the reasons that were counted.
+fn reasons(text: &str, arg: i64, times: usize) -> Vec<(&'static str, u64)> {
+    let (program, _) = load(text, options());
+    let mut session = session(&program);
+    for _ in 0..times {
+        // Some of the programs fail, which is what they are for.
+        let _ = session.call("main", &[Any::from(arg)]);
+    }
+    program.bailouts().into_iter().collect()
+}
+
+#[test]
+fn a_run_that_fails_is_recorded_a_few_times_only() {
+    let text = "@main(n) regs=2:\n  call  fail in: %0 dst: %1\n  ret   %1\n";
+    // Whatever it does later: who was given up once is not offered again.
+    let expected = [("gave-up", 1), ("run-failed", u64::from(ATTEMPTS))];
+    assert_eq!(reasons(text, 1, 100), expected);
+}
+
+#[test]
+fn a_loop_that_does_not_come_back_is_no_trace() {
+    // The loop ends at the arrival that makes it hot, each time.
+    let text = "
+@main(n) regs=3:
+  call  add in: %0, i1 dst: %0
+  call  lt in: %0, i2 dst: %1
+  If    %1, 2
+  goto  -3
+  ret   %0
+";
+    let found: HashMap<_, _> = reasons(text, 0, 200).into_iter().collect();
+    assert_eq!(found.get("no-loop"), Some(&u64::from(ATTEMPTS)), "{found:?}");
+    assert_eq!(found.get("gave-up"), Some(&1), "{found:?}");
+}
+
+#[test]
+fn a_tree_of_calls_is_compiled_whole_instead() {
+    let text = "
+@main(n) regs=3:
+  call  lt in: i0, %0 dst: %1
+  If    %1, 5
+  call  add in: %0, i-1 dst: %1
+  call  main in: %1 dst: %2
+  call  main in: %1 dst: %2
+  ret   %2
+  ret   %0
+";
+    let (program, tier) = load(text, options());
+    let mut session = session(&program);
+    for _ in 0..20 {
+        assert_eq!(session.call("main", &[Any::from(4_i64)]).unwrap().view().as_int(), Some(0));
+    }
+    assert!(program.bailouts().contains_key("recursive"), "{:?}", program.bailouts());
+    let whole = tier.functions(&program);
+    assert!(whole.len() == 1 && whole[0].runs() > Some(0), "{whole:?}");
+}
+
+#[test]
+fn a_function_that_is_too_long_stays_with_the_interpreter() {
+    let mut text = "@main(n) regs=2:\n".to_owned();
+    for _ in 0..20_000 {
+        text += "  call  vm.builtin.copy in: %0 dst: %1\n";
+    }
+    let _ = writeln!(text, "  ret   %1");
+    let (program, _) = load(&text, options());
+    let refused = program.compile_all();
+    assert!(matches!(&refused[..], [(_, reason)] if reason.name() == "too-long"), "{refused:?}");
+    let mut session =
+        Session::new(&program, Options { mode: Mode::Compiled, ..Options::default() }).unwrap();
+    assert_eq!(session.call("main", &[Any::from(7_i64)]).unwrap().view().as_int(), Some(7));
+}
+
+#[test]
+fn what_a_place_waits_for_is_told() {
+    let text = "@main(n) regs=2:\n  call  add in: %0, i1 dst: %1\n  ret   %1\n";
+    let waits = |settle, wait: bool| {
+        let options = TierOptions { settle, compiling: Compiling::Background, ..options() };
+        let (program, tier) = load(text, options);
+        let mut session = session(&program);
+        for _ in 0..3 {
+            session.call("main", &[Any::from(1_i64)]).unwrap();
+        }
+        if wait {
+            tier.wait();
+        }
+        let overview = tier.overview(&program, Some(&session), None);
+        let text = overview.to_string();
+        (overview.functions[0].places[0].waits_for, text)
+    };
+    let (hot, text) = waits(Duration::from_secs(3600), false);
+    assert_eq!(hot, Some(Waits::Recording));
+    assert!(text.contains("  entry: hot, recorded if it stays so"), "{text}");
+    let (done, text) = waits(Duration::ZERO, true);
+    assert_eq!(done, None);
+    assert!(text.contains("  entry: trace with"), "{text}");
+}
+
+/// Back jumps of each run, and levels of each recursion, at which everything gets hot at its end.
+const THRESHOLD: u32 = 10;
+
+#[test]
+fn a_loop_that_gets_hot_at_its_end_is_recorded_from_elsewhere() {
+    let text = "
+@main(n) regs=3:
+  call  add in: i0, i0 dst: %1
+  call  add in: %1, i1 dst: %1
+  call  lt in: %1, %0 dst: %2
+  If    %2, 2
+  goto  -3
+  ret   %1
+";
+    for rounds in [2, 5, 10] {
+        let (program, tier) = load(text, TierOptions { threshold: THRESHOLD, ..options() });
+        let mut session = session(&program);
+        for _ in 0..100 {
+            let result = session.call("main", &[Any::from(rounds + 1_i64)]).unwrap();
+            assert_eq!(result.view().as_int(), Some(rounds + 1));
+        }
+        let traces = tier.traces(&program);
+        let is_loop = |text: &str| text.lines().any(|line| line.trim() == "loop");
+        assert!(
+            traces.iter().any(|trace| is_loop(&trace.recorded())),
+            "{rounds} rounds: {:?}",
+            program.bailouts()
+        );
+    }
+}
+
+#[test]
+fn a_recursion_that_gets_hot_at_its_end_is_recorded_from_elsewhere() {
+    let text = "
+@down(n) regs=3:
+  call  lt in: i0, %0 dst: %1
+  If    %1, 4
+  call  add in: %0, i-1 dst: %1
+  call  down in: %1 dst: %2
+  ret   %2
+  ret   %0
+@main(n) regs=2:
+  call  down in: %0 dst: %1
+  ret   %1
+";
+    let (program, tier) = load(text, TierOptions { threshold: THRESHOLD, ..options() });
+    let mut session = session(&program);
+    // So many levels that the innermost is the one that gets hot, and the outermost return.
+    let depth = i64::from(2 * THRESHOLD - 1);
+    for _ in 0..20 {
+        assert_eq!(session.call("main", &[Any::from(depth)]).unwrap().view().as_int(), Some(0));
+    }
+    let loops = tier.traces(&program).iter().filter(|trace| trace.is_recursive()).count();
+    assert_eq!(loops, 2, "down and up: {}", tier.overview(&program, None, None));
+}
