@@ -106,7 +106,12 @@ fn tells(case: &ProgramCase, tier: &CraneliftTier, program: &Program) {
 fn options(case: &ProgramCase, way: Way) -> TierOptions {
     // Most programs are translated as long functions are, in a third of the time.
     let optimise_limit = if case.guard_seed & 63 == 0 { usize::MAX } else { 0 };
-    let usual = TierOptions { optimise_limit, ..TierOptions::default() };
+    // In one of eight, functions are several bodies.
+    let body_limit = match case.guard_seed >> 16 & 7 {
+        0 => 1 + (case.guard_seed >> 19 & 7) as usize,
+        _ => usize::MAX,
+    };
+    let usual = TierOptions { optimise_limit, body_limit, ..TierOptions::default() };
     let Way::Traced { one_in, exit_threshold, little } = way else { return usual };
     TierOptions {
         threshold: case.threshold,

@@ -143,6 +143,7 @@ impl TierPolicy {
             compiling: self.compile,
             force: None,
             optimise_limit: usual.optimise_limit,
+            body_limit: usual.body_limit,
         }
     }
 

@@ -25,6 +25,7 @@ use crate::announce::{Audience, Generated, announce};
 use crate::error::JitError;
 use crate::room::{Room, Share};
 use crate::symbol::{Hole, Symbol, UNIT};
+use crate::tier::TierOptions;
 
 /// Alignment of functions within a unit.
 const ALIGN: usize = 16;
@@ -47,6 +48,8 @@ fn is_calls(function: &ir::Function) -> bool {
 pub(crate) struct Unit {
     /// What function builders need to know of the target.
     pub(crate) frontend: TargetFrontendConfig,
+    /// Most operations of a VM function that are one function here.
+    pub(crate) body_limit: usize,
     /// What debuggers call it.
     label: String,
     functions: Vec<Option<ir::Function>>,
@@ -174,6 +177,8 @@ pub(crate) struct Assembler {
     quick: OwnedTargetIsa,
     /// Instructions of a function above which it is.
     optimise_limit: usize,
+    /// Most operations of a VM function that are one function.
+    body_limit: usize,
     space: Arc<CodeSpace>,
     /// How much published code there is, and may be.
     pub(crate) room: Arc<Room>,
@@ -182,19 +187,19 @@ pub(crate) struct Assembler {
 }
 
 impl Assembler {
-    /// An assembler whose code takes at most `limit` bytes at any time, and which optimises
-    /// functions of at most so many instructions.
-    pub(crate) fn new(limit: usize, optimise_limit: usize) -> Result<Self, JitError> {
+    /// An assembler with the limits of a tier.
+    pub(crate) fn new(options: &TierOptions) -> Result<Self, JitError> {
         let (isa, quick) = targets()?;
-        let (space, room) = (CodeSpace::shared()?, Room::new(limit));
+        let (space, room) = (CodeSpace::shared()?, Room::new(options.code_limit));
+        let TierOptions { optimise_limit, body_limit, .. } = *options;
         let translated = AtomicUsize::new(0);
-        Ok(Self { isa, quick, optimise_limit, space, room, translated })
+        Ok(Self { isa, quick, optimise_limit, body_limit, space, room, translated })
     }
 
     /// An empty unit for this target; debuggers know its functions by `label`.
     pub(crate) fn unit(&self, label: impl Into<String>) -> Unit {
         let (frontend, label) = (self.isa.frontend_config(), label.into());
-        Unit { frontend, label, functions: Vec::new() }
+        Unit { frontend, body_limit: self.body_limit, label, functions: Vec::new() }
     }
 
     /// The convention that VM code is compiled in.

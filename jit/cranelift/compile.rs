@@ -1,6 +1,6 @@
 //! Compiled mode: whole VM functions to machine code, ahead of time.
 //!
-//! A function becomes one body that works on its frame directly. The body keeps no state of its
+//! A function becomes a body, a long one several, that works on its frame directly. The body keeps no state of its
 //! own between operations: registers live in the frame, so any call may leave the body and come
 //! back. A VM function is called by a native call while few of them are nested, and by a jump
 //! beyond; then the call returns to a *continuation*: a short function that enters the body again
@@ -16,30 +16,29 @@ mod closures;
 mod dynamic;
 mod entries;
 mod packed;
+mod parts;
 
-use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{Block, FuncRef, InstBuilder, Value};
-use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Switch};
+use cranelift_codegen::ir::{FuncRef, InstBuilder};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use reflex_runtime::abi::type_index;
 use reflex_vm::abi::{DISCARD, ERROR, callback};
+use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::{ArgSource, FuncCode, Op, SiteId, Source};
 use reflex_vm::program::Program;
 use reflex_vm::tier::Bailout;
 
 use self::checked::Checked;
 use self::entries::{Point, behind_calls, body_signature, loops, thunk};
+use self::parts::{Blocks, Parts};
 use crate::assemble::{Unit, UnitFunc};
 use crate::emit::{Emit, Slot};
 use crate::facts::{self, Facts, Holds};
 use crate::glue::native_signature;
-use crate::lowering::Lowered;
+use crate::lowering::{Lowered, Lowering};
 use crate::recycle::Plans;
-
-/// Most operations of a function that is compiled as one body.
-const MAX_OPS: usize = 20_000;
 
 /// A unit that holds one VM function, and its entry.
 pub(crate) struct CompiledFunction {
@@ -59,64 +58,61 @@ pub(crate) fn compile(
     func: &FuncCode,
     runs: Option<&AtomicU64>,
 ) -> Result<CompiledFunction, Bailout> {
-    if func.ops.len() > MAX_OPS {
-        return Err(Bailout::TooLong { ops: func.ops.len() });
-    }
     let mut context = FunctionBuilderContext::new();
     let entry = unit.declare();
-    let body = unit.declare();
+    let most = unit.body_limit;
+    let parts = Parts::declare(&mut unit, func, most);
     let (behind, loops) = (behind_calls(func), loops(func));
-    thunk(&mut unit, &mut context, entry, (body, Point::Start), runs);
+    thunk(&mut unit, &mut context, entry, (parts.first(), Point::Start), runs);
     let mut at_pc = |wanted: bool, runs| {
         wanted.then(|| {
             let id = unit.declare();
-            thunk(&mut unit, &mut context, id, (body, Point::Current), runs);
+            thunk(&mut unit, &mut context, id, (parts.first(), Point::Current), runs);
             id
         })
     };
     let resume = at_pc(!behind.is_empty(), None);
     let at_loop = at_pc(!loops.is_empty(), runs);
+    let points = behind.into_iter().chain(loops.iter().map(|&(_, pc)| pc));
+    let entered = parts.entered(func, points);
     let facts = Facts::of(program, func);
     let plans = Plans::of(program, func, &facts);
-    let mut function = unit.function(body, body_signature());
-    let mut b = FunctionBuilder::new(&mut function, &mut context);
-    let start = b.create_block();
-    b.append_block_params_for_function_params(start);
-    b.switch_to_block(start);
-    let (session, regs, pc) =
-        (b.block_params(start)[0], b.block_params(start)[1], b.block_params(start)[2]);
-    let blocks = func.ops.iter().map(|_| b.create_block()).collect();
-    let resume = resume.map(|id| Unit::import(b.func, id, native_signature()));
-    let mut body_writer = Body {
-        e: Emit::new(b, session, regs),
-        program,
-        func,
-        blocks,
-        resume,
-        state: Vec::new(),
-        plans: &plans,
-        checked: Checked::default(),
-        lowered: Vec::new(),
-    };
-    body_writer.dispatch(pc, behind.into_iter().chain(loops.iter().map(|&(_, pc)| pc)));
-    let mut reached = true;
-    for (pc, op) in func.ops.iter().enumerate() {
-        facts.enter(pc, reached, &mut body_writer.state);
-        if facts.meets(pc) || !reached {
-            body_writer.checked = Checked::default();
-        }
-        body_writer.op(pc);
-        facts::apply(program, func, pc, &mut body_writer.state);
-        body_writer.checked.follow(program, func, pc);
-        reached = facts::falls_through(op);
+    let mut known = Known { reached: true, ..Known::default() };
+    for (id, range) in parts.iter() {
+        let mut function = unit.function(id, body_signature());
+        let mut b = FunctionBuilder::new(&mut function, &mut context);
+        let start = b.create_block();
+        b.append_block_params_for_function_params(start);
+        b.switch_to_block(start);
+        let (session, regs, pc) =
+            (b.block_params(start)[0], b.block_params(start)[1], b.block_params(start)[2]);
+        let blocks = Blocks::new(&mut b, &range);
+        let resume = resume.map(|id| Unit::import(b.func, id, native_signature()));
+        let e = Emit::new(b, session, regs);
+        let mut body = Body { e, program, func, blocks, resume, plans: &plans, known };
+        body.dispatch(&parts, pc, &entered);
+        range.for_each(|pc| body.next(&facts, pc));
+        body.leave_part(&parts);
+        let Body { e: Emit { mut b, .. }, known: after, .. } = body;
+        b.seal_all_blocks();
+        b.finalize(unit.frontend);
+        unit.define(id, function);
+        known = after;
     }
-    let Body { e, lowered, .. } = body_writer;
-    let Emit { mut b, .. } = e;
-    b.seal_all_blocks();
-    b.finalize(unit.frontend);
-    unit.define(body, function);
     let loops = loops.into_iter().filter_map(|(site, _)| Some((site, at_loop?))).collect();
-    Ok(CompiledFunction { unit, entry, loops, lowered })
+    Ok(CompiledFunction { unit, entry, loops, lowered: known.lowered })
+}
+
+/// What is known at the operation being written, and was done so far.
+#[derive(Default)]
+struct Known {
+    /// What registers can hold.
+    state: Vec<Holds>,
+    /// What the operations before made sure of, in this stretch of code.
+    checked: Checked,
+    /// Whether the operation can be reached from the one before.
+    reached: bool,
+    lowered: Vec<Lowered>,
 }
 
 /// Writes the body, one block per operation.
@@ -124,29 +120,35 @@ pub(crate) struct Body<'f, 'p> {
     pub(crate) e: Emit<'f>,
     pub(crate) program: &'p Program,
     pub(crate) func: &'p FuncCode,
-    pub(crate) blocks: Vec<Block>,
+    blocks: Blocks,
     /// Where callees go on when they do not return to native code, if there are calls.
     pub(crate) resume: Option<FuncRef>,
-    /// What registers can hold at the operation being written.
-    state: Vec<Holds>,
     plans: &'p Plans,
-    /// What the operations before made sure of, in this stretch of code.
-    checked: Checked,
-    pub(crate) lowered: Vec<Lowered>,
+    known: Known,
 }
 
 impl Body<'_, '_> {
-    /// Goes to the operation `pc`: the first one, or one of `points`.
-    fn dispatch(&mut self, pc: Value, points: impl Iterator<Item = usize>) {
-        let mut switch = Switch::new();
-        for point in points.filter(|&point| point > 0).collect::<BTreeSet<_>>() {
-            switch.set_entry(point as u128, self.blocks[point]);
+    /// Writes the operation at `pc`, which follows on the one before.
+    fn next(&mut self, facts: &Facts, pc: usize) {
+        let (program, func) = (self.program, self.func);
+        facts.enter(pc, self.known.reached, &mut self.known.state);
+        if facts.meets(pc) || !self.known.reached {
+            self.known.checked = Checked::default();
         }
-        switch.emit(&mut self.e.b, pc, self.blocks[0]);
+        self.op(pc);
+        facts::apply(program, func, pc, &mut self.known.state);
+        self.known.checked.follow(program, func, pc);
+        self.known.reached = facts::falls_through(&func.ops[pc]);
+    }
+
+    /// Notes how a builtin became machine code.
+    pub(crate) fn note(&mut self, pc: u32, builtin: Builtin, how: Lowering) {
+        self.known.lowered.push(Lowered { pc, builtin, how });
     }
 
     fn op(&mut self, pc: usize) {
-        self.e.b.switch_to_block(self.blocks[pc]);
+        let block = self.block(pc);
+        self.e.b.switch_to_block(block);
         let at = pc as u32;
         match self.func.ops[pc] {
             Op::CallPacked { callee, args, dst } => self.call_packed(at, callee, args, dst),
@@ -161,19 +163,21 @@ impl Body<'_, '_> {
                 }
             }
             Op::Goto { target } => {
-                self.e.b.ins().jump(self.blocks[target as usize], &[]);
+                let block = self.block(target as usize);
+                self.e.b.ins().jump(block, &[]);
                 return;
             }
             Op::LoopBack { target, .. } => return self.loop_back(at, target),
             Op::Branch { cond, otherwise } => return self.branch(pc, cond, otherwise),
             Op::Ret { result } => return self.leave(pc, result),
         }
-        self.e.b.ins().jump(self.blocks[pc + 1], &[]);
+        let next = self.block(pc + 1);
+        self.e.b.ins().jump(next, &[]);
     }
 
     /// What register `reg` can hold here.
     pub(crate) fn holds(&self, reg: u32) -> Holds {
-        self.state.get(reg as usize).copied().unwrap_or(Holds::Any)
+        self.known.state.get(reg as usize).copied().unwrap_or(Holds::Any)
     }
 
     /// Gives up what a register holds; it keeps its bits.
@@ -244,7 +248,7 @@ impl Body<'_, '_> {
         let wanted = self.e.b.ins().icmp_imm_s(IntCC::NotEqual, wanted, 0);
         let either = self.e.b.ins().bor(spent, wanted);
         let poll = self.e.cold_block();
-        let target = self.blocks[target as usize];
+        let target = self.block(target as usize);
         self.e.b.ins().brif(either, poll, &[], target, &[]);
         self.e.b.switch_to_block(poll);
         self.e.call_or_fail(callback::POLL, pc);
@@ -253,7 +257,7 @@ impl Body<'_, '_> {
 
     fn branch(&mut self, pc: usize, cond: u32, otherwise: u32) {
         let slot = Slot::index(cond as usize);
-        let (then, otherwise) = (self.blocks[pc + 1], self.blocks[otherwise as usize]);
+        let (then, otherwise) = (self.block(pc + 1), self.block(otherwise as usize));
         let tag = self.e.tag(slot);
         let above = self.e.b.ins().iadd_imm_s(tag, -i64::from(type_index::INT));
         let last = i64::from(type_index::BOOL - type_index::INT);

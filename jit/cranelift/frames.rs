@@ -180,7 +180,7 @@ impl<'p> Body<'_, 'p> {
         self.e.b.ins().store(trusted(), left, session, SESSION_NATIVE_CALLS as i32);
         let returned = self.e.b.ins().icmp_imm_s(IntCC::Equal, status, i64::from(RETURNED));
         let stopped = self.e.cold_block();
-        let next = self.blocks[pc + 1];
+        let next = self.block(pc + 1);
         self.e.b.ins().brif(returned, next, &[], stopped, &[]);
 
         self.e.b.switch_to_block(stopped);
@@ -227,7 +227,8 @@ impl<'p> Body<'_, 'p> {
         let entered = self.e.b.create_block();
         let resume = self.continuation();
         let done = self.e.b.ins().icmp(IntCC::Equal, code, resume);
-        self.e.b.ins().brif(done, self.blocks[pc + 1], &[], entered, &[]);
+        let next = self.block(pc + 1);
+        self.e.b.ins().brif(done, next, &[], entered, &[]);
         self.e.b.switch_to_block(entered);
         let new = self.e.slot_address(self.callee_slot(0));
         self.enter(pc, code, dst, new);

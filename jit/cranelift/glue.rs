@@ -14,6 +14,7 @@ use reflex_vm::abi::{CodePtr, Glue, RESUME, RETURNED, SessionAbi};
 
 use crate::assemble::{Assembled, Assembler, Published, Unit, UnitFunc};
 use crate::error::JitError;
+use crate::tier::TierOptions;
 
 /// Signature of [`reflex_vm::abi::Native`].
 pub(crate) fn native_signature() -> Signature {
@@ -44,7 +45,7 @@ pub(crate) fn adopt(text: &[u8], offsets: [u32; FUNCTIONS]) -> Result<(), JitErr
     if GLUE.get().is_none() {
         let at = offsets.map(|offset| offset as usize).to_vec();
         let code = Assembled::of_parts("reflex", text.to_vec(), Vec::new(), at);
-        let fresh = Kept::new(Assembler::new(usize::MAX, usize::MAX)?.place(code, None)?, offsets)?;
+        let fresh = Kept::new(assembler()?.place(code, None)?, offsets)?;
         GLUE.get_or_init(|| fresh);
     }
     Ok(())
@@ -54,9 +55,13 @@ fn kept() -> Result<&'static Kept, JitError> {
     if let Some(kept) = GLUE.get() {
         return Ok(kept);
     }
-    // It belongs to no tier, so no tier's limit counts it.
-    let fresh = build(&Assembler::new(usize::MAX, usize::MAX)?)?;
+    let fresh = build(&assembler()?)?;
     Ok(GLUE.get_or_init(|| fresh))
+}
+
+/// What makes it: it belongs to no tier, so no tier's limit counts it.
+fn assembler() -> Result<Assembler, JitError> {
+    Assembler::new(&TierOptions { code_limit: usize::MAX, ..TierOptions::default() })
 }
 
 /// The type of [`Glue::enter`].

@@ -47,6 +47,8 @@ pub struct TierOptions {
     /// those of more than a few hundred that are calls for the most part: that takes a third of the
     /// time. Other long code is slower for it, up to four times.
     pub optimise_limit: usize,
+    /// Functions of more operations become several machine functions that go over to each other.
+    pub body_limit: usize,
     /// Makes guards of traces fail, for tests.
     pub force: Option<Arc<ForcedExits>>,
     /// When traces are compiled.
@@ -73,6 +75,7 @@ impl Default for TierOptions {
             trace_limit: 20_000,
             code_limit: 64 << 20,
             optimise_limit: 1_000_000,
+            body_limit: 20_000,
             force: None,
             compiling: Compiling::default(),
         }
@@ -100,7 +103,7 @@ impl CraneliftTier {
 
     /// A tier for this process.
     pub fn with_options(options: TierOptions) -> Result<Self, JitError> {
-        Self::over(Assembler::new(options.code_limit, options.optimise_limit)?, options)
+        Self::over(Assembler::new(&options)?, options)
     }
 
     /// A tier that begins with the code of an image which [`CraneliftTier::image`] made. An image
@@ -111,7 +114,7 @@ impl CraneliftTier {
         program: &Program,
         image: &[u8],
     ) -> Result<(Self, Result<(), Unfit>), JitError> {
-        let assembler = Assembler::new(options.code_limit, options.optimise_limit)?;
+        let assembler = Assembler::new(&options)?;
         let placed = image::place(&assembler, program, image);
         let tier = Self::over(assembler, options)?;
         let fits = placed.map(|saved| {

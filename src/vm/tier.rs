@@ -24,11 +24,6 @@ use crate::program::Program;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Bailout {
-    /// The function or trace has more operations than the tier takes.
-    TooLong {
-        /// How many.
-        ops: usize,
-    },
     /// An operation that the tier does not translate.
     Unsupported {
         /// What it is.
@@ -59,7 +54,6 @@ impl Bailout {
     /// A short name to count by.
     pub fn name(&self) -> &'static str {
         match self {
-            Bailout::TooLong { .. } => "too-long",
             Bailout::Unsupported { .. } => "unsupported",
             Bailout::CodeMemoryFull => "code-memory-full",
             Bailout::Codegen { .. } => "codegen",
@@ -76,7 +70,6 @@ impl Bailout {
 impl fmt::Display for Bailout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Bailout::TooLong { ops } => write!(f, "too long: {ops} operations"),
             Bailout::Unsupported { what } => write!(f, "unsupported: {what}"),
             Bailout::Codegen { message } => write!(f, "code generator: {message}"),
             other => f.write_str(other.name()),

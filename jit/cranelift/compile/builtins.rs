@@ -10,7 +10,7 @@ use crate::constants::Constants;
 use crate::emit::{Slot, plain_bits};
 use crate::facts::{self, Holds};
 use crate::fast::{Fast, Operand, Produced};
-use crate::lowering::{Lowered, Lowering};
+use crate::lowering::Lowering;
 use crate::recycle::Kept;
 
 impl Body<'_, '_> {
@@ -74,7 +74,7 @@ impl Body<'_, '_> {
             (Some(_), Some(_)) => Lowering::TakenBack,
             (Some(_), None) => Lowering::Written,
         };
-        self.lowered.push(Lowered { pc, builtin, how });
+        self.note(pc, builtin, how);
         match produced {
             Some(produced) => {
                 self.store(produced, dst);

@@ -18,7 +18,7 @@ use crate::constants::Constants;
 use crate::emit::Slot;
 use crate::facts::Holds;
 use crate::frames::MAX_REGS;
-use crate::lowering::{Lowered, Lowering};
+use crate::lowering::Lowering;
 use crate::symbol::Symbol;
 
 /// Most functions that one call asks for.
@@ -36,7 +36,7 @@ impl<'p> Body<'_, 'p> {
             None => self.possible_targets(args),
         };
         let how = if targets.is_empty() { Lowering::Called } else { Lowering::Written };
-        self.lowered.push(Lowered { pc: pc as u32, builtin: Builtin::InvokeClosure, how });
+        self.note(pc as u32, Builtin::InvokeClosure, how);
         if targets.is_empty() {
             return self.call_by_callback(pc, dst);
         }

@@ -10,7 +10,7 @@ use super::Body;
 use crate::constants::Constants;
 use crate::emit::{Bits, Slot, trusted};
 use crate::facts::Holds;
-use crate::lowering::{Lowered, Lowering};
+use crate::lowering::Lowering;
 
 /// Most arguments that are written for one call.
 const MAX_ARGS: usize = 32;
@@ -28,7 +28,7 @@ impl Body<'_, '_> {
         if count > MAX_ARGS {
             return false;
         }
-        self.lowered.push(Lowered { pc, builtin: Builtin::CallTirDyn, how: Lowering::Written });
+        self.note(pc, Builtin::CallTirDyn, Lowering::Written);
         let mut all: Vec<Bits> = Vec::with_capacity(count);
         all.extend(passed.iter().map(|source| self.e.source(source.get())));
         let int = self.e.i64(i64::from(type_index::INT));

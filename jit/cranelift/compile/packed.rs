@@ -189,7 +189,7 @@ impl Body<'_, '_> {
             match made.as_ref().and_then(|made| made.tells(fact)) {
                 Some(true) => {}
                 Some(false) => return None,
-                None if self.checked.holds(reg, fact) => {}
+                None if self.known.checked.holds(reg, fact) => {}
                 None => self.e.require_fact(tensor, fact, otherwise),
             }
         }

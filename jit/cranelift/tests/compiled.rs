@@ -75,6 +75,12 @@ fn agreed(build: impl Fn(&mut ExecBuilder), args: &[Any], fuel: Option<u64>) -> 
     assert_eq!(compiled.compile_all(), []);
     let expected = outcome(&compiled, Mode::Bytecode, args, fuel, &log);
     assert_eq!(expected, outcome(&compiled, Mode::Compiled, args, fuel, &log));
+    for body_limit in [1, 3] {
+        let options = TierOptions { body_limit, ..TierOptions::default() };
+        let parts = program(&build, &log, options);
+        assert_eq!(parts.compile_all(), []);
+        assert_eq!(expected, outcome(&parts, Mode::Compiled, args, fuel, &log));
+    }
     for one_in in [0, 1, 3, 20] {
         let force = Some(Arc::new(ForcedExits::new(7, one_in)));
         let traced = program(
@@ -268,6 +274,25 @@ fn a_tier_says_what_it_did() {
     }
     let text = tier.overview(&program, None, None).to_string();
     assert!(text.contains("loop at 1: bridge from main@5 with"), "{text}");
+}
+
+#[test]
+fn a_long_function_is_several_bodies() {
+    let log = Log::default();
+    let translated = |body_limit| {
+        let options = TierOptions { body_limit, ..TierOptions::default() };
+        let mut b = ExecBuilder::new();
+        sum_by_loop(&mut b);
+        let exec = verify(b.finish().unwrap()).unwrap();
+        let program = Program::load(exec, &[&library(&log)]).unwrap();
+        let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
+        program.attach(Arc::clone(&tier) as Arc<dyn reflex_vm::tier::Tier>);
+        assert_eq!(program.compile_all(), []);
+        tier.translated()
+    };
+    // Eight operations: one body, three, eight; and what enters them.
+    let [whole, three, eight] = [20_000, 3, 1].map(translated);
+    assert_eq!((three - whole, eight - whole), (2, 7));
 }
 
 #[test]

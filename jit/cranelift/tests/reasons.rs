@@ -1,7 +1,6 @@
 //! What is not compiled has a named reason, is counted where it happened, and is not tried for ever.
 
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -105,21 +104,6 @@ fn a_tree_of_calls_is_compiled_whole_instead() {
     assert!(program.bailouts().contains_key("recursive"), "{:?}", program.bailouts());
     let whole = tier.functions(&program);
     assert!(whole.len() == 1 && whole[0].runs() > Some(0), "{whole:?}");
-}
-
-#[test]
-fn a_function_that_is_too_long_stays_with_the_interpreter() {
-    let mut text = "@main(n) regs=2:\n".to_owned();
-    for _ in 0..20_000 {
-        text += "  call  vm.builtin.copy in: %0 dst: %1\n";
-    }
-    let _ = writeln!(text, "  ret   %1");
-    let (program, _) = load(&text, options());
-    let refused = program.compile_all();
-    assert!(matches!(&refused[..], [(_, reason)] if reason.name() == "too-long"), "{refused:?}");
-    let mut session =
-        Session::new(&program, Options { mode: Mode::Compiled, ..Options::default() }).unwrap();
-    assert_eq!(session.call("main", &[Any::from(7_i64)]).unwrap().view().as_int(), Some(7));
 }
 
 #[test]
