@@ -1,8 +1,8 @@
 //! Compiled mode: whole VM functions to machine code, ahead of time.
 //!
-//! A function becomes a body, a long one several, that works on its frame directly. The body keeps no state of its
-//! own between operations: registers live in the frame, so any call may leave the body and come
-//! back. A VM function is called by a native call while few of them are nested, and by a jump
+//! A function becomes a body that works on its frame directly; a long one becomes several (`parts`).
+//! A body keeps no state of its own between operations: registers live in the frame, so any call may
+//! leave the body and come back. A VM function is called by a native call while few of them are nested, and by a jump
 //! beyond; then the call returns to a *continuation*: a short function that enters the body again
 //! at the operation behind the call. Recursion therefore grows the register stack only (`frames`).
 //!
