@@ -16,7 +16,7 @@ use reflex_vm::executable::AlignedBytes;
 
 use crate::bytecode::{self, Bytecode};
 use crate::graph::{
-    eliminate_dead_code, fold_constants, hoist_invariants, lower_loops, simplify,
+    eliminate_dead_code, fold_constants, hoist_invariants, lower_loops, pull_strides, simplify,
     split_transposed_conv,
 };
 use crate::{LowerError, fuse, policy};
@@ -91,6 +91,7 @@ pub const GRAPH: &[GraphPass] = &[
     ("split_transposed_conv", |m, _| split_transposed_conv(m)),
     ("fold_constants", |m, _| fold_constants(m)),
     ("simplify", |m, _| simplify(m)),
+    ("pull_strides", |m, _| pull_strides(m)),
     ("lower_loops", |m, _| lower_loops(m)),
     ("hoist_invariants", |m, _| hoist_invariants(m)),
     ("eliminate_dead_code", |m, _| eliminate_dead_code(m)),

@@ -207,6 +207,13 @@ impl<'a> Cx<'a> {
             {
                 Part::Carrier(vec![args[0]])
             }
+            Op::Slice { begin, stride, .. }
+                if spatial_only(begin)
+                    && stride[..2] == [1, 1]
+                    && self.shape(args[0])[..2] == self.shape(output)[..2] =>
+            {
+                Part::Carrier(vec![args[0]])
+            }
             Op::Concat { axis: 1 } => Part::Join(args),
             _ => return None,
         })
