@@ -210,6 +210,7 @@ impl<'a> Planner<'a> {
         let entry = &self.groups[group];
         let output = self.body.bindings[at].outputs[0];
         match kind(op) {
+            Kind::Elementwise if self.joined(output) && self.ends_product(output) => false,
             Kind::Elementwise | Kind::Injective => {
                 let takes = |k| {
                     matches!(k, Kind::Elementwise | Kind::Injective | Kind::Join | Kind::Reduce)
@@ -220,6 +221,34 @@ impl<'a> Planner<'a> {
             }
             Kind::Anchor | Kind::Reduce => !entry.anchored && self.only_epilogue(output, group),
             Kind::Join | Kind::View | Kind::Opaque => false,
+        }
+    }
+
+    /// Whether a value is read by an operator that lays it beside others.
+    fn joined(&self, value: Value) -> bool {
+        self.users(value).any(|(user, _)| kind(user) == Kind::Join)
+    }
+
+    /// Whether a value is computed element by element from a product that nothing else reads: it is
+    /// then stored by the product's kernel, at no cost.
+    fn ends_product(&self, value: Value) -> bool {
+        let Some((op, args)) = self.defs.get(&value).and_then(|at| self.op(*at)) else {
+            return false;
+        };
+        let shape = self.shape(value);
+        match kind(op) {
+            Kind::Anchor => {
+                let after = |user: &usize| {
+                    self.op(*user).is_some_and(|(op, _)| kind(op) == Kind::Elementwise)
+                };
+                self.uses
+                    .get(&value)
+                    .is_some_and(|u| u.as_ref().is_some_and(|u| u.iter().all(after)))
+            }
+            Kind::Elementwise => {
+                args.iter().any(|v| self.shape(*v) == shape && self.ends_product(*v))
+            }
+            _ => false,
         }
     }
 

@@ -39,15 +39,26 @@ fn extents(attrs: &PoolAttrs) -> Vec<Expr> {
 
 fn max(cx: &mut Cx<'_>, attrs: &PoolAttrs, indices: bool) {
     let (x, out, read) = (cx.args[0].clone(), cx.outs[0].clone(), cx.reader(0));
-    let init = lowest(x.dtype);
-    let element = |f: &FuncBuilder, i: &[Expr], k: &[Expr]| {
-        let (at, inside) = window(attrs, &x.shape, i, k);
-        Expr::if_then_else(inside, read(f, &at), init.clone())
+    let element = |dtype: DType| {
+        let (shape, read) = (&x.shape, &read);
+        move |f: &FuncBuilder, i: &[Expr], k: &[Expr]| {
+            let (at, inside) = window(attrs, shape, i, k);
+            Expr::if_then_else(inside, read(f, &at).cast(dtype), lowest(dtype))
+        }
     };
     let combine = |a, b| Expr::binary(BinOp::Max, a, b);
-    let reducer = Reducer { init: init.clone(), combine: &combine };
-    let axes = extents(attrs);
-    let y = cx.f.reduce_output("pool", "y", x.dtype, out.shape.clone(), &axes, reducer, element);
+    let reducer = |dtype| Reducer { init: lowest(dtype), combine: &combine };
+    let (axes, work) = (extents(attrs), compute_type(x.dtype));
+    if !indices && work != x.dtype {
+        // The largest one so far stays as wide as registers compute.
+        let shape = out.shape.clone();
+        let largest =
+            cx.f.reduce_stage("pool", "max", work, shape, &axes, reducer(work), element(work));
+        cx.f.output("round", "y", out.dtype, out.shape, |f, i| f.at(largest, i).cast(out.dtype));
+        return;
+    }
+    let (shape, given) = (out.shape.clone(), x.dtype);
+    let y = cx.f.reduce_output("pool", "y", given, shape, &axes, reducer(given), element(given));
     if !indices {
         return;
     }
@@ -56,7 +67,7 @@ fn max(cx: &mut Cx<'_>, attrs: &PoolAttrs, indices: bool) {
     let reducer = Reducer { init: none.clone(), combine: &first };
     cx.f.reduce_output("where", "at", DType::I64, out.shape, &axes, reducer, |f, i, k| {
         let (at, inside) = window(attrs, &x.shape, i, k);
-        let value = Expr::if_then_else(inside.clone(), read(f, &at), init.clone());
+        let value = element(given)(f, i, k);
         let hit = inside.and(value.equal(f.at(y, i)));
         Expr::select(hit, flatten(&x.shape, &at), none.clone())
     });

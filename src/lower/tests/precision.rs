@@ -7,7 +7,9 @@ mod harness;
 use common::{Case, assert_close, cases, noise, run, tensor_type};
 use harness::run_with;
 use reflex_graph::builder::FuncBuilder;
-use reflex_graph::{Binary, ConvAttrs, FuncData, Literal, Module, Op, TensorType};
+use reflex_graph::{
+    Binary, ConvAttrs, FuncData, Literal, Module, Op, PoolAttrs, PoolKind, TensorType,
+};
 use reflex_lower::legalize::{Legalized, pack, packings};
 use reflex_lower::pipeline::{Options, Precision, Quiet, run_graph};
 use reflex_lower::policy::schedule_explained;
@@ -333,6 +335,67 @@ fn tensors_that_only_convolutions_read_are_stored_rounded_and_no_bit_changes() {
         for (got, want) in of(&with_tiles(), false).iter().zip(want) {
             assert!((got - want).abs() <= 2e-6 * size, "{channels}: {got} {want}");
         }
+    }
+}
+
+/// A convolution, the largest of windows, and two convolutions of one image laid side by side for
+/// two more. With `kept`, every intermediate is a result.
+fn fire(channels: i64, kept: bool) -> Module {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let shape = [1, 3, 19, 23].map(reflex_tir::Expr::i64).to_vec();
+    let x = b.param("x", TensorType::new(DType::F32, shape));
+    let zero = b.constant(Literal::from_f32(vec![1], &[0.0]));
+    let mut results = vec![];
+    let mut conv = |b: &mut FuncBuilder<'_>, x, attrs: ConvAttrs, shape: [i64; 4]| {
+        let w = b.constant(small(&noise(&shape, 80 + results.len() as u64)));
+        let y = b.emit1(Op::Conv(attrs), &[x, w]).unwrap();
+        let y = b.emit1(Op::Binary(Binary::Max), &[y, zero]).unwrap();
+        results.push(y);
+        y
+    };
+    let image = conv(&mut b, x, attrs(3, 2, 1), [channels, 3, 3, 3]);
+    let pool = PoolAttrs {
+        kind: PoolKind::Max { indices: false },
+        kernel: vec![3, 3],
+        strides: vec![2, 1],
+        pads_begin: vec![1, 0],
+        pads_end: vec![0, 1],
+        dilations: vec![1, 1],
+        ceil: false,
+    };
+    let pooled = b.emit1(Op::Pool(pool), &[image]).unwrap();
+    let narrow = conv(&mut b, pooled, attrs(1, 1, 1), [16, channels, 1, 1]);
+    let left = conv(&mut b, narrow, attrs(1, 1, 1), [channels, 16, 1, 1]);
+    let right = conv(&mut b, narrow, attrs(3, 1, 1), [channels, 16, 3, 3]);
+    let both = b.emit1(Op::Concat { axis: 1 }, &[left, right]).unwrap();
+    let last = conv(&mut b, both, attrs(1, 1, 1), [16, 2 * channels, 1, 1]);
+    results.extend([pooled, both]);
+    let results = if kept { results } else { vec![last] };
+    let names = (0..results.len()).map(|n| format!("y{n}")).collect();
+    b.finish(results, names);
+    module
+}
+
+#[test]
+fn what_only_chooses_elements_passes_rounded_ones_on_and_no_bit_changes() {
+    for channels in [32, 24] {
+        let stored = |kept| {
+            let compiled = run_graph(fire(channels, kept), &options(), &Quiet).unwrap();
+            let rounded = |f: &FuncData| match f {
+                FuncData::Prim(f) => {
+                    let last = f.buffer_params().last().expect("an output");
+                    f.buffers[last].dtype == DType::BF16
+                }
+                FuncData::Graph(_) => false,
+            };
+            compiled.funcs.values().filter(|f| rounded(f)).count()
+        };
+        // Of the convolutions all but the last; the pool and what joins the two.
+        assert_eq!((stored(false), stored(true)), (6, 0), "{channels}");
+        let x = [noise(&[1, 3, 19, 23], 90)];
+        let of = |kept| run_with(&options(), &fire(channels, kept), &x).unwrap();
+        assert_eq!(floats(&of(false)[0]), floats(&of(true)[4]), "{channels}");
     }
 }
 
