@@ -13,12 +13,14 @@ use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::reentry;
+use reflex_vm::session::Canceller;
 
 use crate::kernels;
 
 thread_local! {
     static LOG: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     static LIVE: Cell<i64> = const { Cell::new(0) };
+    static CANCELLER: RefCell<Option<Canceller>> = const { RefCell::new(None) };
 }
 
 /// An object that counts itself while it lives.
@@ -113,12 +115,28 @@ fn fail_on_odd(args: &[AnyView<'_>]) -> Result<Any, Error> {
 }
 
 fn object(_: &[AnyView<'_>]) -> Result<Any, Error> {
+    Ok(token())
+}
+
+/// An object that counts.
+pub(crate) fn token() -> Any {
     let token = Token::new();
     let call = move |args: &[AnyView<'_>]| {
         let _keep = &token;
         Ok(log(format!("object called with {}", describe_all(args))).into())
     };
-    Ok(Function::new(call).into())
+    Function::new(call).into()
+}
+
+/// Says which session of this thread `fuzz.cancel` stops.
+pub fn cancels(session: Canceller) {
+    CANCELLER.set(Some(session));
+}
+
+/// Stops the run, as another thread might. The next operation that looks finds it.
+fn cancel(_: &[AnyView<'_>]) -> Result<Any, Error> {
+    CANCELLER.with_borrow(|session| session.as_ref().map(Canceller::cancel));
+    Ok(log("cancel".to_owned()).into())
 }
 
 /// How many objects are alive: whether a program has let go of its own.
@@ -175,6 +193,8 @@ pub fn library() -> HashMap<String, Function> {
         ("fuzz.alive", Function::new(alive)),
         ("fuzz.size", Function::new(size)),
         ("fuzz.call_back", Function::new(call_back)),
+        ("fuzz.cancel", Function::new(cancel)),
+        ("fuzz.fail_leaving", kernels::fail_leaving()),
     ]
     .map(|(name, function)| (name.to_owned(), function))
     .into()

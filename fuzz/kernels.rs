@@ -4,7 +4,9 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::ffi::c_void;
 
+use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
@@ -186,6 +188,52 @@ pub fn strided(m: i64, matrix: bool) -> Any {
         }
         Tensor::from_dlpack(managed).expect("it is a tensor").into()
     }
+}
+
+/// A tensor of `(2, m)` with a row before it in its memory.
+pub fn inner(m: i64) -> Any {
+    let whole = Tensor::try_from(tensor(&[3, m], DType::F32)).expect("it is a tensor");
+    let managed = whole.to_dlpack();
+    // SAFETY: nobody else looks at the tensor, and the rows lie within it.
+    unsafe {
+        let dl = &mut (*managed.as_ptr()).dl_tensor;
+        (*dl.shape, dl.byte_offset) = (2, 4 * m as u64);
+        Tensor::from_dlpack(managed).expect("it is a tensor").into()
+    }
+}
+
+/// A shape heap of four entries, a smaller one, or something that is none: a vector of floats, a
+/// matrix.
+pub fn entries(which: u8) -> Any {
+    let numbers = [2_i64, 3, 2, 5, 4, 1];
+    let made = match which % 4 {
+        0 => Tensor::from_slice(&[4], &numbers[..4]),
+        1 => Tensor::from_slice(&[1], &numbers[..1]),
+        2 => Tensor::from_slice(&[8], &[0.5_f32; 8]),
+        _ => Tensor::from_slice(&[3, 2], &numbers),
+    };
+    made.expect("a small tensor fits").into()
+}
+
+/// A function that makes an object, and leaves it now and then although it fails.
+pub fn fail_leaving() -> Function {
+    unsafe extern "C" fn call(
+        _: *mut c_void,
+        _: *const TVMFFIAny,
+        _: i32,
+        result: *mut TVMFFIAny,
+    ) -> i32 {
+        let lines = host::log("fail_leaving".to_owned());
+        // SAFETY: the caller passes a slot that holds nothing, and takes what it finds there.
+        unsafe { result.write(host::token().into_raw()) };
+        if lines % 5 != 4 {
+            return 0;
+        }
+        Error::value_error("it left something").raise();
+        -1
+    }
+    // SAFETY: it follows the convention, and does not look at its first argument.
+    unsafe { Function::from_native(call, ()) }
 }
 
 /// Addresses of the elements of a tensor in the host's memory, in row-major order.

@@ -11,7 +11,9 @@ mod memory;
 mod objects;
 mod overwrite;
 mod recursion;
+mod rounds;
 mod shapes;
+mod themes;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use reflex_vm::builder::{BuildError, ExecBuilder};
@@ -26,6 +28,9 @@ const BUDGET: u32 = 60;
 const BYTES: u32 = 40;
 /// Nesting of loops and branches.
 const DEPTH: u32 = 3;
+/// Functions of one parameter that only some programs have: the first one gives its caller something
+/// that it made, the second one tells what it was given.
+const HELPERS: [&str; 2] = ["this", "that"];
 
 /// A program and how to call it.
 #[derive(Debug)]
@@ -65,26 +70,84 @@ pub enum Input {
     Shape(u8),
     /// A tuple of two integers.
     Pair(i8, i8),
+    /// A tuple of up to three integers.
+    Items(u8),
+    /// A number that a program may take for an extent, from [`EXTENTS`].
+    Extent(u8),
+    /// A vector of integers that may be a shape heap, or something that is none.
+    Entries(u8),
+    /// A float tensor of two dimensions that does not lie at the start of its memory.
+    Inner(u8),
 }
 
 impl Input {
     /// The same with other extents, elements or strides, where it has some.
     fn varied(self, how: u8) -> Input {
-        match (self, how % 4) {
+        match (self, how % 8) {
             // Every second shape has as many dimensions.
-            (Input::Tensor(which), 0) => Input::Tensor(which.wrapping_add(2)),
-            (Input::Tensor(which), 1) => Input::Strided(which),
-            (Input::Tensor(which), 2) => Input::Tensor(which.wrapping_add(1)),
-            (Input::Tensor(which), _) => Input::Whole(which),
-            (Input::Shape(which), _) => Input::Shape(which.wrapping_add(2)),
-            (Input::Strided(which) | Input::Whole(which), _) => Input::Tensor(which),
-            (other, _) => other,
+            (Input::Tensor(which), 0..=2) => Input::Tensor(which.wrapping_add(2)),
+            (Input::Tensor(_), 3) => Input::Strided(how >> 3),
+            (Input::Tensor(which), 4) => Input::Tensor(which.wrapping_add(1)),
+            (Input::Tensor(which), 5) => Input::Whole(which),
+            (Input::Tensor(which), _) => Input::Inner(which),
+            (Input::Shape(which), 0) => Input::Shape(which.wrapping_add(2)),
+            (Input::Shape(which), _) => Input::Shape(which.wrapping_add(1)),
+            (Input::Strided(which) | Input::Whole(which) | Input::Inner(which), _) => {
+                Input::Tensor(which)
+            }
+            (Input::Flag(flag), _) => Input::Flag(!flag),
+            (Input::Pair(..), _) => Input::Items(how),
+            (Input::Items(count), _) => Input::Items(count.wrapping_add(1)),
+            (Input::Extent(which), _) => Input::Extent(which.wrapping_add(how | 1)),
+            (Input::Entries(which), _) => Input::Entries(which.wrapping_add(how | 1)),
+            (other @ (Input::None | Input::Int(_) | Input::Bool(_)), _) => other,
         }
     }
 }
 
 /// The extents that inputs, constants and checks share, so that checks often pass.
 pub const SHAPES: [&[i64]; 4] = [&[2, 3], &[3], &[2, 5], &[]];
+
+/// Numbers that a host may pass for extents, of which two make a view of a small matrix or none.
+pub const EXTENTS: [i64; 8] = [2, 3, 0, -1, 1, 6, 1 << 32, 4];
+
+/// What the host mostly passes to `main`, which some statements are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Theme {
+    Any,
+    /// Two matrices of the same extents.
+    Matrices,
+    /// A matrix and a vector of as many elements as its rows.
+    Rows,
+    /// Shapes.
+    Shapes,
+    /// What may be a shape heap.
+    Entries,
+    /// Tuples.
+    Tuples,
+    /// Numbers that are extents.
+    Extents,
+    /// A tensor that may not lie at the start of its memory, and a condition.
+    Origins,
+}
+
+impl Theme {
+    /// A theme, and arguments of `main`.
+    fn choose(u: &mut Unstructured<'_>) -> Result<(Theme, [Input; 2])> {
+        let which = 2 * u.int_in_range(0..=1)?;
+        Ok(match u.int_in_range(0..=15)? {
+            // Half of the programs get matrices, which kernels take.
+            0..=6 => (Theme::Matrices, [Input::Tensor(which); 2]),
+            7 => (Theme::Rows, [Input::Tensor(0), Input::Tensor(1)]),
+            8 => (Theme::Shapes, [Input::Shape(which), Input::Tensor(which)]),
+            9 => (Theme::Entries, [Input::Entries(0), Input::Entries(0)]),
+            10 => (Theme::Tuples, [Input::Pair(1, 2), Input::Items(2)]),
+            11 => (Theme::Extents, [Input::Extent(0), Input::Extent(which)]),
+            12 => (Theme::Origins, [Input::Tensor(which), Input::Flag(true)]),
+            _ => (Theme::Any, u.arbitrary()?),
+        })
+    }
+}
 
 impl<'a> Arbitrary<'a> for ProgramCase {
     fn arbitrary(u: &mut Unstructured<'a>) -> Result<Self> {
@@ -93,25 +156,22 @@ impl<'a> Arbitrary<'a> for ProgramCase {
         let threshold = *u.choose(&[2, 2, 1, 3])?;
         let code_limit = *u.choose(&[1 << 12, 3 << 12, 9 << 12])?;
         let mut calls = Vec::new();
-        // Half of the programs get matrices, which kernels take.
-        let matrix = Input::Tensor(2 * u.int_in_range(0..=1)?);
-        let matrices = u.arbitrary()?;
-        let base: [Input; 2] = if matrices { [matrix; 2] } else { u.arbitrary()? };
+        let (theme, base) = Theme::choose(u)?;
         // Calls take hardly any time beside what is compiled for them.
-        for _ in 0..u.int_in_range(1..=10)? {
+        for _ in 0..u.int_in_range(2..=12)? {
             // Mostly the same arguments, so that code gets hot and guards hold; sometimes others,
             // so that they fail; or alike but for what only some code looks at.
             let [mut left, mut right] = base;
             match u.int_in_range(0..=7)? {
                 0 => [left, right] = u.arbitrary()?,
                 1 => (left, right) = (left.varied(0), right.varied(0)),
-                2 => left = left.varied(u.arbitrary()?),
-                3 => right = right.varied(u.arbitrary()?),
+                2 | 3 => left = left.varied(u.arbitrary()?),
+                4 | 5 => right = right.varied(u.arbitrary()?),
                 _ => {}
             }
             calls.push([left, right]);
         }
-        let executable = Generator::new(u, matrices)?.program()?;
+        let executable = Generator::new(u, theme)?.program()?;
         Ok(Self { executable, calls, fuel, guard_seed, threshold, code_limit })
     }
 }
@@ -147,8 +207,7 @@ struct Generator<'g, 'a> {
     ranks: Vec<i64>,
     /// Whether a register is written anywhere in the function.
     written: Vec<bool>,
-    /// Whether the host mostly passes matrices to `main`.
-    matrices: bool,
+    theme: Theme,
     in_main: bool,
 }
 
@@ -158,13 +217,15 @@ fn built<T>(result: std::result::Result<T, BuildError>) -> T {
 }
 
 impl<'g, 'a> Generator<'g, 'a> {
-    fn new(u: &'g mut Unstructured<'a>, matrices: bool) -> Result<Self> {
+    fn new(u: &'g mut Unstructured<'a>, theme: Theme) -> Result<Self> {
         let mut functions = vec![("main".to_owned(), 2)];
         // Not more than there are bytes for.
         let room = u.len() as u32 / BYTES;
         for index in 0..u.int_in_range(0..=room.min(3))? {
             functions.push((format!("f{index}"), u.int_in_range(0..=3)?));
         }
+        let helpers = u.ratio(1, 3)?;
+        functions.extend(HELPERS.iter().filter(|_| helpers).map(|&name| (name.to_owned(), 1)));
         let cycle = (*u.choose(&[0, 1, 1, 2, 3])?).min(1 + room);
         let closures = u.ratio(1, 3)?;
         Ok(Self {
@@ -177,7 +238,7 @@ impl<'g, 'a> Generator<'g, 'a> {
             kinds: Vec::new(),
             ranks: Vec::new(),
             written: Vec::new(),
-            matrices,
+            theme,
             in_main: false,
         })
     }
@@ -190,7 +251,10 @@ impl<'g, 'a> Generator<'g, 'a> {
             self.b.declare_function(&recursion::name(which), reflex_vm::executable::FuncKind::Vm);
         }
         for (name, parameters) in self.functions.clone() {
-            self.function(&name, parameters)?;
+            match HELPERS.iter().position(|helper| *helper == name) {
+                Some(which) => self.helper(which)?,
+                None => self.function(&name, parameters)?,
+            }
         }
         for which in 0..self.cycle {
             self.recursive(which)?;
@@ -201,6 +265,9 @@ impl<'g, 'a> Generator<'g, 'a> {
     fn function(&mut self, name: &str, parameters: u32) -> Result<()> {
         self.open(name, vec![Kind::Unknown; parameters as usize]);
         self.begin(parameters)?;
+        if self.in_main && self.theme != Theme::Any && self.u.ratio(1, 2)? {
+            self.themed()?;
+        }
         let share = (self.budget / 2).max(8);
         self.block(0, share)?;
         let result = self.register(None)?;
@@ -276,8 +343,9 @@ impl<'g, 'a> Generator<'g, 'a> {
             22 | 23 if self.cycle > 0 && depth < 2 => self.descend(),
             20 => self.capture(),
             24 => self.hand_over(),
-            // What is no matrix fails there.
-            25..=29 if self.in_main && self.matrices || self.u.ratio(1, 8)? => self.objects(),
+            // Elsewhere most of it fails.
+            25..=29 if self.in_main && self.theme != Theme::Any => self.themed(),
+            25..=29 if self.u.ratio(1, 8)? => self.objects(),
             21 if nested => self.grow(),
             18 if depth > 0 => {
                 let result = self.register(None)?;

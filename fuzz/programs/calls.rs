@@ -3,23 +3,28 @@
 use arbitrary::Result;
 use reflex_vm::bytecode::{Arg, Reg};
 
-use super::{Generator, Kind, SCRATCH};
+use super::{Generator, HELPERS, Kind, SCRATCH, built};
 
 impl Generator<'_, '_> {
     pub(super) fn host_call(&mut self) -> Result<()> {
         let dst = self.destination()?;
-        match self.u.int_in_range(0..=7)? {
-            0 => {
+        match self.u.int_in_range(0..=15)? {
+            0 | 8 => {
                 let arg = self.argument(Kind::Int)?;
                 self.call("fuzz.fail_on_odd", &[arg], dst, Kind::Int);
             }
-            1 => self.call("fuzz.object", &[], dst, Kind::Object),
-            7 => self.call("fuzz.alive", &[], dst, Kind::Int),
-            2 => {
+            9 => self.call("fuzz.fail_leaving", &[], dst, Kind::Object),
+            10 => {
+                self.call("fuzz.cancel", &[], Reg::VOID, Kind::Int);
+                self.vm_call()?;
+            }
+            1 | 11 => self.call("fuzz.object", &[], dst, Kind::Object),
+            7 | 12 => self.call("fuzz.alive", &[], dst, Kind::Int),
+            2 | 13 => {
                 let args = [self.argument(Kind::Tensor)?, self.argument(Kind::Int)?];
                 self.call("fuzz.fill", &args, dst, Kind::None);
             }
-            3 => {
+            3 | 14 => {
                 let arg = self.argument(Kind::Tensor)?;
                 self.call("fuzz.size", &[arg], dst, Kind::Int);
             }
@@ -131,8 +136,17 @@ impl Generator<'_, '_> {
     /// An object whose only register gives it to a function, or gets the result instead; the host
     /// may run code above before the result is looked at.
     pub(super) fn hand_over(&mut self) -> Result<()> {
-        let (name, parameters) = self.u.choose(&self.functions)?.clone();
+        let helpers = self.functions.len() > 2 && self.u.arbitrary()?;
+        let (name, parameters) = match self.functions.iter().find(|(name, _)| name == HELPERS[0]) {
+            Some(helper) if helpers => helper.clone(),
+            _ => self.u.choose(&self.functions)?.clone(),
+        };
         let dst = Reg(self.u.int_in_range(0..=self.kinds.len() as i64 - 1)?);
+        let closure = Reg(self.kinds.len() as i64 - 4);
+        let back = self.u.ratio(1, 2)?;
+        if back {
+            self.make_closure(closure)?;
+        }
         self.call("fuzz.object", &[], dst, Kind::Object);
         let given = self.u.arbitrary()?;
         let mut args = Vec::new();
@@ -140,14 +154,28 @@ impl Generator<'_, '_> {
             args.push(if at == 0 && given { Arg::Reg(dst) } else { Arg::Imm(at.into()) });
         }
         self.call(&name, &args, dst, Kind::Unknown);
-        if self.u.ratio(1, 3)? {
-            let closure = Reg(self.kinds.len() as i64 - 4);
-            self.make_closure(closure)?;
+        if back {
             let args = [self.b.vm_state(), Arg::Reg(closure), Arg::Imm(1)];
             self.call("fuzz.call_back", &args, Reg::VOID, Kind::Unknown);
         }
         self.call("fuzz.record", &[Arg::Reg(dst)], Reg::VOID, Kind::Int);
         self.call("fuzz.alive", &[], Reg::VOID, Kind::Int);
+        Ok(())
+    }
+
+    /// Function number `which` of the helpers.
+    pub(super) fn helper(&mut self, which: usize) -> Result<()> {
+        self.open(HELPERS[which], vec![Kind::Unknown]);
+        let (given, made) = (Reg(0), Reg(1));
+        if which > 0 {
+            self.call("fuzz.record", &[Arg::Reg(given)], made, Kind::Int);
+        } else if self.u.arbitrary()? {
+            self.call("fuzz.object", &[], made, Kind::Object);
+        } else {
+            self.call("vm.builtin.make_tuple", &[Arg::Reg(given), Arg::Imm(3)], made, Kind::Tuple);
+        }
+        built(self.b.emit_ret(made));
+        self.close();
         Ok(())
     }
 }

@@ -33,6 +33,11 @@ impl Generator<'_, '_> {
         self.call("vm.builtin.alloc_storage", &args, dst, Kind::Storage);
     }
 
+    /// The element type of most tensors.
+    pub(super) fn float32(&mut self) -> Arg {
+        self.b.dtype(DType::F32)
+    }
+
     pub(super) fn tensor(&mut self, storage: Reg, dst: Reg) -> Result<()> {
         let offset = 64 * self.u.int_in_range(0..=2)?;
         let shape = *self.u.choose(&SHAPES)?;

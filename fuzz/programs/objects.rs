@@ -9,7 +9,9 @@ use super::{Generator, Kind, SHAPES, built};
 impl Generator<'_, '_> {
     /// Several statements that only together say something of an object.
     pub(super) fn objects(&mut self) -> Result<()> {
-        match self.u.int_in_range(0..=8)? {
+        match self.u.int_in_range(0..=10)? {
+            9 => self.agree(),
+            10 => self.rounds(),
             0 => self.look(),
             1 => self.inspect(),
             2 => self.replace(),
@@ -41,7 +43,16 @@ impl Generator<'_, '_> {
         let dst = self.u.int_in_range(0..=2).map(|which| self.spare(which))?;
         let of = Arg::Reg(Reg(self.u.int_in_range(0..=1)?));
         if self.u.ratio(3, 4)? {
-            let shape = *self.u.choose(&[SHAPES[0], SHAPES[2], &[5, 2], &[6], &[3, 1, 2]])?;
+            let shape = *self.u.choose(&[
+                SHAPES[0],
+                SHAPES[2],
+                &[5, 2],
+                &[6],
+                &[3, 1, 2],
+                &[2],
+                &[1, 2],
+                &[],
+            ])?;
             let args = [of, self.b.shape(shape)];
             self.call("vm.builtin.reshape", &args, dst, Kind::Tensor);
         } else {
@@ -52,26 +63,32 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// A kernel takes what a register holds, then what was put there instead, while both are alive.
+    /// A kernel takes what a register holds, then what was put there instead, while both are alive. It
+    /// may be the first to look at the other one.
     fn replace(&mut self) -> Result<()> {
         let (first, second) = (Arg::Reg(Reg(0)), Arg::Reg(Reg(1)));
         let (reg, other) = (self.spare(0), self.spare(1));
-        let copied = self.u.arbitrary()?;
-        self.call("fuzz.each", &[first, second], Reg::VOID, Kind::None);
-        if copied {
-            let cpu = [Arg::Imm(1), Arg::Imm(0)];
-            self.call("vm.builtin.to_device", &[first, cpu[0], cpu[1]], reg, Kind::Tensor);
-            self.call("vm.builtin.copy", &[Arg::Reg(reg)], other, Kind::Tensor);
-            self.call("fuzz.each", &[Arg::Reg(reg), first], Reg::VOID, Kind::None);
-            self.call("vm.builtin.to_device", &[second, cpu[0], cpu[1]], reg, Kind::Tensor);
-        } else {
-            self.call("vm.builtin.copy", &[first], reg, Kind::Unknown);
-            self.call("fuzz.each", &[Arg::Reg(reg), first], Reg::VOID, Kind::None);
-            self.call("vm.builtin.make_tuple", &[second, first], other, Kind::Tuple);
-            let args = [Arg::Reg(other), Arg::Imm(self.u.int_in_range(0..=1)?)];
-            self.call("vm.builtin.tuple_getitem", &args, reg, Kind::Unknown);
+        if self.u.ratio(1, 4)? {
+            self.call("fuzz.each", &[first, second], Reg::VOID, Kind::None);
         }
+        self.call("vm.builtin.copy", &[first], reg, Kind::Unknown);
         self.call("fuzz.each", &[Arg::Reg(reg), first], Reg::VOID, Kind::None);
+        match self.u.int_in_range(0..=3)? {
+            0 => {
+                let args = [second, Arg::Imm(1), Arg::Imm(0)];
+                self.call("vm.builtin.to_device", &args, reg, Kind::Tensor);
+            }
+            1 => self.call("vm.builtin.copy", &[second], reg, Kind::Unknown),
+            how => {
+                self.call("vm.builtin.make_tuple", &[second, first], other, Kind::Tuple);
+                if how == 2 {
+                    self.call("fuzz.record", &[Arg::Reg(other)], Reg::VOID, Kind::Int);
+                }
+                let args = [Arg::Reg(other), Arg::Imm(self.u.int_in_range(0..=1)?)];
+                self.call("vm.builtin.tuple_getitem", &args, reg, Kind::Unknown);
+            }
+        }
+        self.call("fuzz.each", &[Arg::Reg(reg); 2], Reg::VOID, Kind::None);
         self.call("fuzz.record", &[first, second], Reg::VOID, Kind::Int);
         Ok(())
     }
@@ -79,10 +96,10 @@ impl Generator<'_, '_> {
     /// An object goes into a tuple, its register gets something else, and it is taken out again.
     fn pack(&mut self) -> Result<()> {
         let (item, tuple) = (self.spare(0), self.spare(1));
-        if self.u.arbitrary()? {
-            self.call("fuzz.object", &[], item, Kind::Object);
-        } else {
-            self.call("vm.builtin.shape_of", &[Arg::Reg(Reg(0))], item, Kind::Shape);
+        match self.u.int_in_range(0..=3)? {
+            0 => self.call("fuzz.object", &[], item, Kind::Object),
+            1 => self.call("vm.builtin.shape_of", &[Arg::Reg(Reg(0))], item, Kind::Shape),
+            _ => return self.pack_numbers(),
         }
         let twice = Arg::Reg(if self.u.arbitrary()? { item } else { Reg(0) });
         self.call("vm.builtin.make_tuple", &[Arg::Reg(item), twice], tuple, Kind::Tuple);
@@ -102,6 +119,45 @@ impl Generator<'_, '_> {
         }
         self.call("fuzz.record", &[Arg::Reg(out)], Reg::VOID, Kind::Int);
         self.call("fuzz.alive", &[], Reg::VOID, Kind::Int);
+        Ok(())
+    }
+
+    /// The same with a shape that nothing else refers to, of which the host learns in some runs only.
+    fn pack_numbers(&mut self) -> Result<()> {
+        let (item, tuple, condition) = (self.spare(0), self.spare(1), self.spare(-1));
+        // Lines that have been logged.
+        self.call("fuzz.alive", &[], condition, Kind::Int);
+        let most = Arg::Imm(self.u.int_in_range(2..=9)?);
+        self.call("fuzz.less", &[Arg::Reg(condition), most], condition, Kind::Bool);
+        self.heap(item);
+        self.call("vm.builtin.tensor_to_shape", &[Arg::Reg(item)], item, Kind::Shape);
+        let args = [Arg::Reg(item), Arg::Imm(8)];
+        self.call("vm.builtin.make_tuple", &args, tuple, Kind::Tuple);
+        self.call("vm.builtin.null_value", &[], item, Kind::None);
+        let end = built(self.b.label());
+        built(self.b.emit_if(condition, end));
+        self.call("fuzz.record", &[Arg::Reg(tuple)], Reg::VOID, Kind::Int);
+        built(self.b.place(end));
+        self.call("vm.builtin.null_value", &[], tuple, Kind::None);
+        Ok(())
+    }
+
+    /// Two matrices have to agree in an extent, or in both.
+    fn agree(&mut self) -> Result<()> {
+        let (heap, made) = (self.spare(0), self.spare(1));
+        let args = [self.b.vm_state(), Arg::Imm(2)];
+        self.call("vm.builtin.alloc_shape_heap", &args, heap, Kind::Heap);
+        let context = self.b.string("ErrorContext(agree) ");
+        let codes = *self.u.choose(&[[3, 3], [2, 3], [2, 3], [3, 2]])?;
+        for (at, codes) in [(0, [1, 1]), (1, codes)] {
+            let pairs = [codes[0], 0, codes[1], 1].map(Arg::Imm);
+            let args = [&[Arg::Reg(Reg(at)), Arg::Reg(heap), Arg::Imm(2)][..], &pairs, &[context]];
+            self.call("vm.builtin.match_shape", &args.concat(), Reg::VOID, Kind::None);
+        }
+        let pairs = [1, 0, 1, 1].map(Arg::Imm);
+        let args = [&[Arg::Reg(heap), Arg::Imm(2)][..], &pairs].concat();
+        self.call("vm.builtin.make_shape", &args, made, Kind::Shape);
+        self.call("fuzz.record", &[Arg::Reg(made)], Reg::VOID, Kind::Int);
         Ok(())
     }
 
@@ -169,40 +225,6 @@ impl Generator<'_, '_> {
             self.call("vm.builtin.copy", &[Arg::Reg(from)], to, Kind::Unknown);
         }
         self.call("vm.builtin.null_value", &[], kept, Kind::None);
-        Ok(())
-    }
-
-    /// One operation makes an object twice, and the first one is held when the second one is made.
-    fn again(&mut self) -> Result<()> {
-        let (reg, kept, counter) = (self.spare(0), self.spare(1), self.spare(2));
-        let times = Arg::Imm(self.u.int_in_range(2..=6)?);
-        self.call("vm.builtin.copy", &[times], counter, Kind::Int);
-        let start = built(self.b.label());
-        built(self.b.place(start));
-        let before = self.kinds.clone();
-        match self.u.int_in_range(0..=2)? {
-            0 => {
-                self.call("vm.builtin.shape_of", &[Arg::Reg(Reg(0))], reg, Kind::Shape);
-            }
-            1 => {
-                let args = [Arg::Reg(counter), Arg::Imm(5)];
-                self.call("vm.builtin.make_tuple", &args, reg, Kind::Tuple);
-            }
-            _ => {
-                self.storage(reg);
-                self.tensor_at(reg, 0, SHAPES[0], reg);
-                // Elements tell the rounds apart.
-                self.call("fuzz.each", &[Arg::Reg(reg), Arg::Reg(reg)], Reg::VOID, Kind::None);
-            }
-        }
-        if self.u.arbitrary()? {
-            // From the second round on, what the round before has made.
-            self.call("fuzz.record", &[Arg::Reg(kept)], Reg::VOID, Kind::Int);
-        }
-        self.call("vm.builtin.copy", &[Arg::Reg(reg)], kept, Kind::Unknown);
-        self.call("vm.builtin.null_value", &[], reg, Kind::None);
-        self.count_down((counter, reg), start, &before)?;
-        self.call("fuzz.record", &[Arg::Reg(kept)], Reg::VOID, Kind::Int);
         Ok(())
     }
 }

@@ -44,9 +44,12 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// A view of a matrix with its extents in another order, or of fewer rows, and kernels on it.
+    /// A view of a matrix with its extents, in this order or another, or of fewer rows, and kernels on
+    /// it.
     pub(super) fn turned(&mut self, dst: Reg) -> Result<()> {
         let tensor = self.argument(Kind::Tensor)?;
+        // What the host passed, perhaps; mostly of the same extents.
+        let partner = if self.in_main { Arg::Reg(Reg(1)) } else { tensor };
         let (heap, shape) = (self.spare(1), self.spare(2));
         let args = [self.b.vm_state(), Arg::Imm(2)];
         self.call("vm.builtin.alloc_shape_heap", &args, heap, Kind::Heap);
@@ -55,9 +58,9 @@ impl Generator<'_, '_> {
         args.extend([1, 0, 1, 1].map(Arg::Imm));
         args.push(context);
         self.call("vm.builtin.match_shape", &args, Reg::VOID, Kind::None);
-        let first = if self.u.ratio(2, 3)? { [1, 1] } else { [0, 2] };
+        let pairs = *self.u.choose(&[[1, 1, 1, 0], [0, 2, 1, 0], [1, 0, 1, 1], [1, 0, 1, 1]])?;
         let mut args = vec![Arg::Reg(heap), Arg::Imm(2)];
-        args.extend(first.into_iter().chain([1, 0]).map(Arg::Imm));
+        args.extend(pairs.map(Arg::Imm));
         self.call("vm.builtin.make_shape", &args, shape, Kind::Shape);
         self.set_rank(shape, 2);
         self.call("vm.builtin.reshape", &[tensor, Arg::Reg(shape)], dst, Kind::Tensor);
@@ -65,8 +68,10 @@ impl Generator<'_, '_> {
         if dst == Reg::VOID {
             return Ok(());
         }
-        match self.u.int_in_range(0..=3)? {
+        match self.u.int_in_range(0..=5)? {
             0 => self.call("fuzz.record", &[Arg::Reg(dst)], Reg::VOID, Kind::Int),
+            4 => self.call("fuzz.each", &[Arg::Reg(dst), partner], Reg::VOID, Kind::None),
+            5 => self.call("fuzz.each", &[partner, Arg::Reg(dst)], Reg::VOID, Kind::None),
             1 => self.call("fuzz.each", &[Arg::Reg(dst), Arg::Reg(dst)], Reg::VOID, Kind::None),
             2 => {
                 // Back again: a view of a view.

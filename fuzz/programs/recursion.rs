@@ -92,7 +92,7 @@ impl Generator<'_, '_> {
 
     /// Calls the first of them.
     pub(super) fn descend(&mut self) -> Result<()> {
-        let deepest = *self.u.choose(&[12, 40, 40, 200])?;
+        let deepest = *self.u.choose(&[12, 40, 40, 400])?;
         let count = Arg::Imm(self.u.int_in_range(3..=deepest)?);
         let dst = self.destination()?;
         if self.closures && self.u.ratio(7, 8)? {

@@ -81,7 +81,7 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    fn check_tensor(&mut self, tensor: Arg, rank: i64, dtype: Option<DType>) {
+    pub(super) fn check_tensor(&mut self, tensor: Arg, rank: i64, dtype: Option<DType>) {
         let mut args = vec![tensor, Arg::Imm(rank)];
         args.extend(dtype.map(|dtype| self.b.dtype(dtype)));
         args.push(self.b.string("ErrorContext(check) "));

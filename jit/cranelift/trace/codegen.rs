@@ -144,7 +144,8 @@ impl Writer<'_, '_> {
         let trace = self.trace;
         for ins in &trace.code {
             self.ins(ins)?;
-            for place in ins.writes().into_iter().flatten() {
+            let written = ins.writes().into_iter().flatten();
+            for place in written.chain(ins.moved().iter().map(|&(dst, _)| dst)) {
                 self.addresses.remove(&Arg::Place(place, None));
             }
             if ins.may_run_host_code() {

@@ -50,7 +50,16 @@ impl Ins {
         }
     }
 
-    /// Places that hold something else afterwards; not of several moves, which come last.
+    /// The moves of an instruction that makes several at once.
+    pub(crate) fn moved(&self) -> &[(Place, Place)] {
+        match self {
+            Ins::Moves(moves) => moves,
+            _ => &[],
+        }
+    }
+
+    /// Places that hold something else afterwards; not of several moves (see [`Ins::moved`]), which
+    /// come last.
     pub(crate) fn writes(&self) -> [Option<Place>; 2] {
         match *self {
             Ins::Captured { dst, .. }

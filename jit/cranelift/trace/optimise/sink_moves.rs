@@ -94,23 +94,24 @@ impl Sink<'_> {
             _ if ins.may_run_host_code() => self.go_to(self.frame),
             _ => {}
         }
-        let written: Vec<Place> = ins.writes().into_iter().flatten().collect();
+        let (read, written) = (ins.reads(), ins.writes());
+        for place in written.into_iter().flatten() {
+            // What gives a value up leaves its place alone.
+            if !read.contains(&place) {
+                self.at.remove(&place);
+                self.settle(place);
+            }
+        }
+        // That may have moved what the instruction looks at.
         let mut gone = Vec::new();
         for place in ins.reads_mut() {
-            if written.contains(place) {
+            if written.contains(&Some(*place)) {
                 gone.push(*place);
             }
             *place = self.at.get(place).copied().unwrap_or(*place);
         }
         for place in gone {
             self.at.remove(&place);
-        }
-        for place in ins.writes().into_iter().flatten() {
-            // What gives a value up leaves its place alone.
-            if !ins.reads().contains(&place) {
-                self.at.remove(&place);
-                self.settle(place);
-            }
         }
         self.keep(ins);
     }
