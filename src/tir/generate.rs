@@ -268,7 +268,7 @@ type Tried = (String, std::result::Result<(), Refused>);
 
 fn on_loop(u: &mut Unstructured<'_>, s: &mut Schedule, at: Var, around: &[Var]) -> Result<Tried> {
     let factor = u.int_in_range(1..=6i64)?;
-    Ok(match u.int_in_range(0..=13)? {
+    Ok(match u.int_in_range(0..=14)? {
         0 | 1 => (format!("split {at} {factor}"), s.split(at, factor).map(|_| ())),
         2 => (format!("split_parts {at} {factor}"), s.split_parts(at, factor).map(|_| ())),
         3 if around.len() > 1 => {
@@ -306,6 +306,7 @@ fn on_loop(u: &mut Unstructured<'_>, s: &mut Schedule, at: Var, around: &[Var]) 
             let other = *u.choose(&loops[after.min(loops.len() - 1)..])?;
             (format!("join_loops {at} {other}"), s.join_loops(at, other))
         }
+        14 => (format!("distribute_loops {at}"), s.distribute_loops(at)),
         11 | 12 => {
             let extents = abi::scalar_vars(s.func());
             let extent = match extents.is_empty() {
@@ -331,7 +332,7 @@ fn on_block(
 ) -> Result<Tried> {
     let scope = *u.choose(&[Scope::Global, Scope::Local])?;
     let reads = s.get_block(block).map_or(vec![], |b| b.reads.clone());
-    Ok(match u.int_in_range(0..=13)? {
+    Ok(match u.int_in_range(0..=15)? {
         0 => (format!("compute_at {block} {at}"), s.compute_at(block, at)),
         1 => (format!("reverse_compute_at {block} {at}"), s.reverse_compute_at(block, at)),
         2 => (format!("cache_write {block}"), s.cache_write(block, scope).map(|_| ())),
@@ -366,6 +367,15 @@ fn on_block(
             let at = *u.choose(around)?;
             let done = s.cache_write_at(block, at, scope).map(|_| ());
             (format!("cache_write_at {block} {at} {scope:?}"), done)
+        }
+        13 if !around.is_empty() => {
+            let at = *u.choose(around)?;
+            (format!("write_out {block} {at}"), s.write_out(block, at))
+        }
+        14 if !around.is_empty() && !reads.is_empty() => {
+            let (at, b) = (*u.choose(around)?, u.choose(&reads)?.buffer);
+            let done = s.cache_read_at(block, b, at, scope).map(|_| ());
+            (format!("cache_read_at {block} {b} {at} {scope:?}"), done)
         }
         _ if !around.is_empty() && keeps_bits_in_parts(s, block) => {
             let at = *u.choose(around)?;

@@ -1,7 +1,8 @@
 //! Axes cut into tiles, with what is left at their end.
 
-use reflex_tir::{BinOp, Expr, ExprKind, ForKind, Stmt, Var};
+use reflex_tir::{Expr, ForKind, Stmt, Var};
 
+use super::Refusal;
 use super::nest::Nest;
 use super::stage::Axis;
 
@@ -76,24 +77,24 @@ impl Tile {
         &self,
         nest: &mut Nest<'_>,
         width: i64,
-        body: &mut dyn FnMut(&mut Nest<'_>, Tile) -> Stmt,
-    ) -> Stmt {
+        body: &mut Body<'_>,
+    ) -> Result<Stmt, Refusal> {
         let whole = self.width / width;
         if let Bound::Full = self.bound
             && self.width % width == 0
         {
-            return nest.repeat(ForKind::Serial, "part", whole, |nest, part| {
+            return nest.try_repeat(ForKind::Serial, "part", whole, |nest, part| {
                 body(nest, self.part(part * width, width))
             });
         }
         let firsts = (0..self.width).step_by(width as usize);
         let each = firsts
             .map(|first| body(nest, self.part(Expr::i64(first), width.min(self.width - first))));
-        Stmt::Seq(each.collect())
+        Ok(Stmt::Seq(each.collect::<Result<_, _>>()?))
     }
 }
 
-type Body<'a> = dyn FnMut(&mut Nest<'_>, Tile) -> Stmt + 'a;
+type Body<'a> = dyn FnMut(&mut Nest<'_>, Tile) -> Result<Stmt, Refusal> + 'a;
 
 impl Cut {
     /// Elements; the number of blocks where it is blocks.
@@ -127,36 +128,35 @@ impl Cut {
         }
     }
 
-    /// Its variables for element `lane` of a tile.
-    pub fn bind(&self, tile: &Tile, lane: &Expr) -> Vec<(Var, Expr)> {
+    /// Its variables for a lane of a vector of `lanes` of a tile.
+    pub fn bind(&self, tile: &Tile, [vector, lane]: [&Expr; 2], lanes: i64) -> Vec<(Var, Expr)> {
+        let element = vector.clone() * lanes + lane.clone();
         match self {
-            Cut::Plain(axis) => vec![(axis.var, tile.place.clone() + lane.clone())],
+            Cut::Plain(axis) => vec![(axis.var, tile.place.clone() + element)],
             Cut::Panels { panel, lane: var, .. } => {
-                vec![(*panel, tile.place.clone()), (*var, tile.first.clone() + lane.clone())]
+                vec![(*panel, tile.place.clone()), (*var, tile.first.clone() + element)]
             }
-            Cut::Blocks { block, lane: var, width } => {
-                let (first, rest) = split_constant(lane);
-                let place = tile.place.clone() + first / width;
-                vec![(block.var, place), (var.var, rest + first % width)]
+            Cut::Blocks { block, lane: var, .. } => {
+                vec![(block.var, tile.place.clone() + vector.clone()), (var.var, lane.clone())]
             }
         }
     }
 
-    /// Whether element `lane` (`constant + vector lane`) exists; `None` when its whole vector
-    /// surely does.
-    pub fn inside(&self, tile: &Tile, lane: &Expr, lanes: i64) -> Option<Expr> {
+    /// Whether a lane of a vector exists; `None` where all of the tile surely does.
+    pub fn inside(&self, tile: &Tile, [vector, lane]: [&Expr; 2], lanes: i64) -> Option<Expr> {
+        let element = vector.clone() * lanes + lane.clone();
         match &tile.bound {
             Bound::Full => None,
             Bound::First(count) => {
-                let first = constant_part(lane);
-                (first + lanes > *count).then(|| lane.clone().lt(*count))
+                let vectors = (tile.width + lanes - 1) / lanes;
+                (vectors * lanes > *count).then(|| element.lt(*count))
             }
             Bound::Below(end) => {
                 let first = match self {
                     Cut::Plain(_) | Cut::Blocks { .. } => tile.place.clone(),
                     Cut::Panels { width, .. } => tile.place.clone() * *width + tile.first.clone(),
                 };
-                Some((first + lane.clone()).lt(end.clone()))
+                Some((first + element).lt(end.clone()))
             }
         }
     }
@@ -169,12 +169,12 @@ impl Cut {
         width: i64,
         grain: i64,
         body: &mut Body<'_>,
-    ) -> Stmt {
-        let main = self.whole(nest, kind, width, body);
-        match self.rest(nest, width, grain, body) {
+    ) -> Result<Stmt, Refusal> {
+        let main = self.whole(nest, kind, width, body)?;
+        Ok(match self.rest(nest, width, grain, body)? {
             None => main,
             Some(rest) => Stmt::Seq(vec![main, rest]),
-        }
+        })
     }
 
     /// The whole tiles.
@@ -184,14 +184,14 @@ impl Cut {
         kind: ForKind,
         width: i64,
         body: &mut Body<'_>,
-    ) -> Stmt {
+    ) -> Result<Stmt, Refusal> {
         let (step, count) = match self {
             Cut::Plain(_) => (width, width),
             Cut::Panels { .. } => (1, width),
             Cut::Blocks { width: lanes, .. } => (width / lanes, width / lanes),
         };
         let whole = self.extent().clone().floordiv(count);
-        nest.repeat(kind, "t", whole, |nest, t| {
+        nest.try_repeat(kind, "t", whole, |nest, t| {
             body(nest, Tile::new(if step == 1 { t } else { t * step }, width, Bound::Full))
         })
     }
@@ -204,7 +204,7 @@ impl Cut {
         width: i64,
         grain: i64,
         body: &mut Body<'_>,
-    ) -> Option<Stmt> {
+    ) -> Result<Option<Stmt>, Refusal> {
         if let Cut::Blocks { block, width: lanes, .. } = self {
             return rest_of_blocks(nest, block, width / lanes, *lanes, body);
         }
@@ -213,37 +213,38 @@ impl Cut {
             Cut::Plain(_) => tile * width,
             Cut::Panels { .. } | Cut::Blocks { .. } => tile,
         };
-        Some(match (self.extent().as_int(), self) {
-            (Some(n), _) if n % width == 0 => return None,
+        let rest = match (self.extent().as_int(), self) {
+            (Some(n), _) if n % width == 0 => return Ok(None),
             (Some(n), _) => {
                 let left = n % width;
                 let bound = if grain == 1 { Bound::Full } else { Bound::First(left) };
                 let width = if grain == 1 { left } else { (left + grain - 1) / grain * grain };
-                body(nest, Tile::new(place(whole), width, bound))
+                body(nest, Tile::new(place(whole), width, bound))?
             }
             (None, Cut::Panels { extent, .. }) => {
                 let tile = Tile::new(place(whole), width, Bound::Below(extent.clone()));
                 let cond = extent.clone().floormod(width).gt(0);
-                Stmt::If { cond, then: Box::new(body(nest, tile)), otherwise: None }
+                Stmt::If { cond, then: Box::new(body(nest, tile)?), otherwise: None }
             }
-            (None, Cut::Blocks { .. }) => return None,
-            (None, Cut::Plain(_)) if width == 1 => return None,
+            (None, Cut::Blocks { .. }) => return Ok(None),
+            (None, Cut::Plain(_)) if width == 1 => return Ok(None),
             (None, Cut::Plain(axis)) if grain == 1 => {
                 let first = whole * width;
                 let left = axis.extent.clone() - first.clone();
-                nest.repeat(ForKind::Serial, "t", left, |nest, t| {
+                nest.try_repeat(ForKind::Serial, "t", left, |nest, t| {
                     body(nest, Tile::new(first.clone() + t, 1, Bound::Full))
-                })
+                })?
             }
             (None, Cut::Plain(axis)) => {
                 let first = whole * width;
                 let left = axis.extent.clone() - first.clone();
-                nest.repeat(ForKind::Serial, "t", left.ceildiv(grain), |nest, t| {
+                nest.try_repeat(ForKind::Serial, "t", left.ceildiv(grain), |nest, t| {
                     let bound = Bound::Below(axis.extent.clone());
                     body(nest, Tile::new(first.clone() + t * grain, grain, bound))
-                })
+                })?
             }
-        })
+        };
+        Ok(Some(rest))
     }
 }
 
@@ -254,35 +255,18 @@ fn rest_of_blocks(
     count: i64,
     lanes: i64,
     body: &mut Body<'_>,
-) -> Option<Stmt> {
+) -> Result<Option<Stmt>, Refusal> {
     let full = |place, count: i64| Tile::new(place, count * lanes, Bound::Full);
     let first = block.extent.clone().floordiv(count) * count;
     match block.extent.as_int() {
-        Some(n) if n % count == 0 => None,
-        Some(n) => Some(body(nest, full(first, n % count))),
+        Some(n) if n % count == 0 => Ok(None),
+        Some(n) => body(nest, full(first, n % count)).map(Some),
         None => {
             let left = block.extent.clone() - first.clone();
-            Some(nest.repeat(ForKind::Serial, "t", left, |nest, t| {
+            nest.try_repeat(ForKind::Serial, "t", left, |nest, t| {
                 body(nest, full(first.clone() + t, 1))
-            }))
+            })
+            .map(Some)
         }
-    }
-}
-
-/// The constant added to a vector lane.
-fn constant_part(lane: &Expr) -> i64 {
-    split_constant(lane).0
-}
-
-/// A vector lane as a constant and what it is added to.
-fn split_constant(lane: &Expr) -> (i64, Expr) {
-    match lane.kind() {
-        ExprKind::Binary { op: BinOp::Add, a, b } if b.as_int().is_some() => {
-            (b.as_int().unwrap_or(0), a.clone())
-        }
-        _ => match lane.as_int() {
-            Some(n) => (n, Expr::i64(0)),
-            None => (0, lane.clone()),
-        },
     }
 }

@@ -4,7 +4,7 @@
 //! ```text
 //! for outer..                       batches, groups, rows of a window
 //!   for column tile                 panels, or runs of the inner axis
-//!     for row tile
+//!     for row tile                  `registers.rs`, by primitives
 //!       acc = 0                     on the stack, constant indices: registers
 //!       for k..: for r: for v: acc[r][v] = fma(row[r, k], column[k, v], acc[r][v])
 //!       out[r][v] = epilogue(acc[r][v])
@@ -12,12 +12,12 @@
 //! The order over k is the stage's own, so results equal the naive nest's bit for bit. What is
 //! left of the rows gets smaller tiles, never a branch inside the k loop.
 
-use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, ForKind, Intrin, Stmt, Var};
+use reflex_tir::{BinOp, DType, Expr, ExprKind, Intrin, Stmt, Var};
 
 use super::Refusal;
 use super::affine::{linear, mentions};
 use super::contraction::Contraction;
-use super::cut::{Cut, Tile};
+use super::cut::Cut;
 use super::nest::{Nest, Parallel, merged_with};
 use super::stage::{Axis, Stage};
 
@@ -236,194 +236,11 @@ impl Gemm {
         };
         Ok(kernel)
     }
-
-    /// Binds the tile's axes to a row and a column of it.
-    pub(super) fn at(
-        &self,
-        rows: Option<&Tile>,
-        columns: &Tile,
-        r: &Expr,
-        c: &Expr,
-    ) -> Vec<(Var, Expr)> {
-        let mut bound = self.columns.bind(columns, c);
-        if let (Some(cut), Some(tile)) = (&self.rows, rows) {
-            bound.extend(cut.bind(tile, r));
-        }
-        bound
-    }
-
-    pub(super) fn tile(&self, nest: &mut Nest<'_>, rows: Option<&Tile>, columns: &Tile) -> Stmt {
-        let height = rows.map_or(1, |t| t.width);
-        let vectors = (columns.width + self.lanes - 1) / self.lanes;
-        let size = height * vectors * self.lanes;
-        let acc = nest.local("acc", DType::F32, &[size]);
-        let zero = Expr::float(0.0, DType::F32);
-        let start = self.each(nest, height, vectors, ForKind::Unrolled, &mut |_, _, _, slot| {
-            Stmt::store(acc, vec![slot], zero.clone())
-        });
-        let step = self.step(nest, rows, columns, acc);
-        let depth = self
-            .stage
-            .reduce
-            .iter()
-            .rev()
-            .fold(step, |s, k| Stmt::serial(k.var, k.extent.clone(), s));
-        let finish = self.write_out(nest, rows, columns, acc);
-        Stmt::Allocate { buffer: acc, body: Box::new(Stmt::Seq(vec![start, depth, finish])) }
-    }
-
-    /// One step in depth: the vectors of columns, then per row its factor and a multiply-add
-    /// for each of them. All are named, so that code generation sees each load once.
-    fn step(&self, nest: &mut Nest<'_>, rows: Option<&Tile>, columns: &Tile, acc: Buffer) -> Stmt {
-        let height = rows.map_or(1, |t| t.width);
-        let vectors = (columns.width + self.lanes - 1) / self.lanes;
-        nest.lanes_of(self.lanes, |nest, l| {
-            let lane = |v: i64| l.clone() + v * self.lanes;
-            let slot = |r: i64, v: i64| vec![lane(v) + r * vectors * self.lanes];
-            let sum = |nest: &Nest<'_>, a: Var, b: Var, r: i64, v: i64| {
-                let old = nest.func.load(acc, slot(r, v));
-                let sum = Expr::call(self.op, vec![named(nest, a), named(nest, b), old]);
-                Stmt::store(acc, slot(r, v), sum)
-            };
-            if self.spread {
-                let a = nest.var_of("a", self.row.dtype());
-                let sums = (0..height * vectors).map(|n| {
-                    let (r, v) = (n / vectors, n % vectors);
-                    let b = nest.var_of("b", self.column.dtype());
-                    let value = self.column_at(rows, columns, r, &lane(v));
-                    let body = Box::new(sum(nest, a, b, r, v));
-                    Stmt::Let { var: b, value, body }
-                });
-                let body = Box::new(Stmt::Seq(sums.collect()));
-                let value = self.row_at(rows, columns, 0, &Expr::i64(0));
-                return Stmt::Let { var: a, value, body };
-            }
-            let factors: Vec<(Var, Expr)> = (0..vectors)
-                .map(|v| {
-                    (
-                        nest.var_of("b", self.column.dtype()),
-                        self.column_at(rows, columns, 0, &lane(v)),
-                    )
-                })
-                .collect();
-            let shared = if self.both { 0..vectors } else { 0..1 };
-            let each_row =
-                (0..height).flat_map(|r| shared.clone().map(move |v| (r, v))).map(|(r, own)| {
-                    let a = nest.var_of("a", self.row.dtype());
-                    let of_own = |(_, v): &(&(Var, Expr), i64)| !self.both || *v == own;
-                    let sums = factors.iter().zip(0..).filter(of_own);
-                    let sums = sums.map(|((b, _), v)| sum(nest, a, *b, r, v));
-                    let body = Box::new(Stmt::Seq(sums.collect()));
-                    let at = if self.both { lane(own) } else { Expr::i64(0) };
-                    Stmt::Let { var: a, value: self.row_at(rows, columns, r, &at), body }
-                });
-            let body = Stmt::Seq(each_row.collect());
-            factors.into_iter().rev().fold(body, |body, (var, value)| Stmt::Let {
-                var,
-                value,
-                body: Box::new(body),
-            })
-        })
-    }
-
-    /// The row operand in a row of the tile, at a lane where it is a vector.
-    fn row_at(&self, rows: Option<&Tile>, columns: &Tile, r: i64, lane: &Expr) -> Expr {
-        let bound = self.at(rows, columns, &Expr::i64(r), lane);
-        bind(&self.row, &bound)
-    }
-
-    /// The column operand at a lane; 0 where it does not exist.
-    fn column_at(&self, rows: Option<&Tile>, columns: &Tile, r: i64, lane: &Expr) -> Expr {
-        let value = bind(&self.column, &self.at(rows, columns, &Expr::i64(r), lane));
-        match self.columns.inside(columns, lane, self.lanes) {
-            Some(inside) if !self.columns.is_filled_up() => {
-                Expr::if_then_else(inside, value, Expr::constant(0.0, self.column.dtype()))
-            }
-            _ => value,
-        }
-    }
-
-    /// `f(row, column, accumulator slot)` for every element, a vector of columns at a time.
-    fn each(
-        &self,
-        nest: &mut Nest<'_>,
-        height: i64,
-        vectors: i64,
-        kind: ForKind,
-        f: &mut dyn FnMut(&mut Nest<'_>, Expr, Expr, Expr) -> Stmt,
-    ) -> Stmt {
-        let lanes = self.lanes;
-        nest.repeat(kind, "r", height, |nest, r| {
-            let parts = (0..vectors).map(|v| {
-                nest.lanes_of(lanes, |nest, l| {
-                    let c = l + v * lanes;
-                    let slot = r.clone() * (vectors * lanes) + c.clone();
-                    f(nest, r.clone(), c, slot)
-                })
-            });
-            Stmt::Seq(parts.collect())
-        })
-    }
-
-    /// Stores the results. Tall tiles go through a copy on the stack, so that the epilogue is
-    /// written once instead of once per row.
-    fn write_out(
-        &self,
-        nest: &mut Nest<'_>,
-        rows: Option<&Tile>,
-        columns: &Tile,
-        acc: Buffer,
-    ) -> Stmt {
-        let height = rows.map_or(1, |t| t.width);
-        let vectors = (columns.width + self.lanes - 1) / self.lanes;
-        let size = height * vectors * self.lanes;
-        if height * vectors <= 4 {
-            return self.store_from(nest, rows, columns, acc, ForKind::Unrolled);
-        }
-        let copy = nest.local("tile", DType::F32, &[size]);
-        let spill = self.each(nest, height, vectors, ForKind::Unrolled, &mut |nest, _, _, slot| {
-            Stmt::store(copy, vec![slot.clone()], nest.func.load(acc, vec![slot]))
-        });
-        let store = self.store_from(nest, rows, columns, copy, ForKind::Serial);
-        Stmt::Allocate { buffer: copy, body: Box::new(Stmt::Seq(vec![spill, store])) }
-    }
-
-    pub(super) fn store_from(
-        &self,
-        nest: &mut Nest<'_>,
-        rows: Option<&Tile>,
-        columns: &Tile,
-        from: Buffer,
-        kind: ForKind,
-    ) -> Stmt {
-        let height = rows.map_or(1, |t| t.width);
-        let vectors = (columns.width + self.lanes - 1) / self.lanes;
-        let last = self.epilogue.as_ref().unwrap_or(&self.stage);
-        self.each(nest, height, vectors, kind, &mut |nest, r, c, slot| {
-            let result = nest.func.load(from, vec![slot]);
-            let value = match &self.epilogue {
-                Some(e) => e.value.replace_loads(self.stage.buffer, &mut |_, _| result.clone()),
-                None => result,
-            };
-            let bound = self.at(rows, columns, &r, &c);
-            let indices = last.indices.iter().map(|i| bind(i, &bound)).collect();
-            let store = Stmt::store(last.buffer, indices, bind(&value, &bound));
-            match self.columns.inside(columns, &c, self.lanes) {
-                Some(cond) => Stmt::If { cond, then: Box::new(store), otherwise: None },
-                None => store,
-            }
-        })
-    }
 }
 
 /// `e` for given values of variables.
 pub(super) fn bind(e: &Expr, bound: &[(Var, Expr)]) -> Expr {
     e.substitute(&|v| bound.iter().find(|(b, _)| *b == v).map(|(_, e)| e.clone()))
-}
-
-/// A variable as an expression of its type.
-fn named(nest: &Nest<'_>, var: Var) -> Expr {
-    Expr::new(ExprKind::Var { var, dtype: nest.func.vars[var].dtype })
 }
 
 /// A float32 variable as an expression.

@@ -3,8 +3,9 @@
 //! [`schedule`] reads a naive kernel's blocks as stages, merges what should be computed
 //! together, and gives each stage to the first rule that takes it. A rule that does not take a
 //! stage says why; the last rule takes all. What comes out has no blocks. `map`, both kinds of
-//! `reduce` and loops over rows are made of the primitives of `reflex_tir::schedule` (`steps.rs`),
-//! which check every step; the rules for products write their nests themselves.
+//! `reduce`, loops over rows and tiles of products in vector registers are made of the primitives of
+//! `reflex_tir::schedule` (`steps.rs`), which check every step; the rules for products write the loops
+//! around tiles themselves.
 //!
 //! | rule | stages | results |
 //! |---|---|---|
@@ -44,6 +45,7 @@ mod gemm;
 mod map;
 mod nest;
 mod reduce;
+mod registers;
 mod rows;
 mod splits;
 mod stage;

@@ -5,6 +5,7 @@ use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, PrimFunc, Scope, Stmt, 
 
 use reflex_tir::arith::Analyzer;
 
+use super::Refusal;
 use super::affine::{Linear, linear, same};
 use super::stage::{Axis, Stage};
 
@@ -75,6 +76,24 @@ impl Nest<'_> {
             ForKind::Parallel => self.parallel_loop(var, extent, body),
             kind => Stmt::loop_of(kind, var, extent, body),
         }
+    }
+
+    /// [`repeat`](Self::repeat) of a body that may be refused.
+    pub fn try_repeat(
+        &mut self,
+        kind: ForKind,
+        name: &str,
+        extent: impl Into<Expr>,
+        body: impl FnOnce(&mut Self, Expr) -> Result<Stmt, Refusal>,
+    ) -> Result<Stmt, Refusal> {
+        let mut refused = None;
+        let stmt = self.repeat(kind, name, extent, |nest, i| {
+            body(nest, i).unwrap_or_else(|why| {
+                refused = Some(why);
+                Stmt::nop()
+            })
+        });
+        refused.map_or(Ok(stmt), Err)
     }
 
     /// A loop that threads share; one task does all of it where that is [not enough](Self::enough).

@@ -21,40 +21,58 @@ pub struct Part {
 }
 
 /// What `rule` makes of the plainest nests of stages, one after the other, without blocks. Steps
-/// that it does not note itself are noted as the first stage's. The function is the schedule's
-/// meanwhile; where the rule refuses, nothing changes.
+/// that it does not note itself are noted as the first stage's.
 pub fn scheduled(
     nest: &mut Nest<'_>,
     stages: &[Stage],
     rule: impl FnOnce(&mut Nest<'_>, &mut Schedule, &[Part]) -> Result<(), Refused>,
 ) -> Result<Stmt, Refusal> {
+    let plain = |func: &mut PrimFunc| {
+        let (mut parts, mut nests): (Vec<Part>, _) = (vec![], vec![]);
+        for stage in stages {
+            let taken = parts.iter().any(|p| p.block == stage.name);
+            let name =
+                if taken { format!("{}_{}", stage.name, parts.len()) } else { stage.name.clone() };
+            let (stmt, part) = plainest(func, stage, name);
+            nests.push(stmt);
+            parts.push(part);
+        }
+        (if nests.len() == 1 { nests.remove(0) } else { Stmt::Seq(nests) }, parts)
+    };
+    scheduled_nest(nest, &stages[0].name, plain, |nest, s, parts: Vec<Part>| {
+        let noted = nest.steps.len();
+        rule(nest, s, &parts)?;
+        if nest.steps.len() == noted {
+            note_steps(nest, s, 0, &stages[0].name);
+        }
+        Ok(())
+    })
+}
+
+/// What `rule` makes of a nest, without blocks. The function is the schedule's meanwhile; where the
+/// rule refuses, nothing changes.
+pub fn scheduled_nest<T>(
+    nest: &mut Nest<'_>,
+    name: &str,
+    plain: impl FnOnce(&mut PrimFunc) -> (Stmt, T),
+    rule: impl FnOnce(&mut Nest<'_>, &mut Schedule, T) -> Result<(), Refused>,
+) -> Result<Stmt, Refusal> {
     let mut func = std::mem::replace(&mut nest.func, PrimFunc::new(""));
     func.body = Stmt::nop();
     let before = func.clone();
-    let (mut parts, mut nests): (Vec<Part>, _) = (vec![], vec![]);
-    for stage in stages {
-        let taken = parts.iter().any(|p| p.block == stage.name);
-        let name =
-            if taken { format!("{}_{}", stage.name, parts.len()) } else { stage.name.clone() };
-        let (stmt, part) = plainest(&mut func, stage, name);
-        nests.push(stmt);
-        parts.push(part);
-    }
-    func.body = if nests.len() == 1 { nests.remove(0) } else { Stmt::Seq(nests) };
+    let (body, parts) = plain(&mut func);
+    func.body = body;
     let mut s = Schedule::new(func);
     let noted = nest.steps.len();
-    match rule(nest, &mut s, &parts) {
+    match rule(nest, &mut s, parts) {
         Ok(()) => {
-            if nest.steps.len() == noted {
-                note_steps(nest, &s, 0, &stages[0].name);
-            }
             nest.func = s.into_func();
             let body = std::mem::replace(&mut nest.func.body, Stmt::nop());
             Ok(with_locals(&mut nest.func, without_blocks(&body)))
         }
         Err(refused) => {
             nest.steps.truncate(noted);
-            nest.steps.push(format!("{}: {refused}", stages[0].name));
+            nest.steps.push(format!("{name}: {refused}"));
             nest.func = before;
             Err(Refusal::Primitive(refused.primitive))
         }
@@ -89,22 +107,34 @@ fn plainest(func: &mut PrimFunc, stage: &Stage, name: String) -> (Stmt, Part) {
     stage.spatial.iter().for_each(|axis| add(func, axis, IterKind::Spatial));
     stage.reduce.iter().for_each(|axis| add(func, axis, IterKind::Reduce));
     let store = |e: &Expr| Stmt::store(stage.buffer, stage.indices.clone(), e.clone());
+    let init = stage.init.as_ref().map(store);
+    let block = Stmt::Block(Box::new(block(func, &name, iters, init, store(&stage.value))));
+    let vars = loops.iter().map(|(var, _)| *var).collect();
+    let nest = loops.into_iter().rev().fold(block, |body, (var, n)| Stmt::serial(var, n, body));
+    (nest, Part { block: name, loops: vars, spatial: stage.spatial.len() })
+}
+
+/// A block without a guard.
+pub fn block(
+    func: &PrimFunc,
+    name: &str,
+    iters: Vec<BlockIter>,
+    init: Option<Stmt>,
+    body: Stmt,
+) -> Block {
     let mut block = Block {
-        name: name.clone(),
+        name: name.to_owned(),
         iters,
         predicate: Expr::bool(true),
         reads: vec![],
         writes: vec![],
-        init: stage.init.as_ref().map(store),
+        init,
         allocs: vec![],
         annotations: BTreeMap::new(),
-        body: store(&stage.value),
+        body,
     };
     refresh_regions(func, &mut block);
-    let vars = loops.iter().map(|(var, _)| *var).collect();
-    let block = Stmt::Block(Box::new(block));
-    let nest = loops.into_iter().rev().fold(block, |body, (var, n)| Stmt::serial(var, n, body));
-    (nest, Part { block: name, loops: vars, spatial: stage.spatial.len() })
+    block
 }
 
 /// Neighbouring loops merged wherever every access allows it, innermost first.

@@ -127,17 +127,12 @@ impl Gemm {
         kind: &ForKind,
     ) -> Result<Stmt, Refusal> {
         let Some(Cut::Plain(rows)) = &self.rows else { return Err(Refusal::NotAffine) };
-        let mut failed = None;
-        let main = columns.parts(nest, TILE.min(columns.width), &mut |nest, part| {
-            self.whole_rows(nest, unit, rows, &part, kind).unwrap_or_else(|why| {
-                failed = Some(why);
-                Stmt::nop()
-            })
-        });
-        let rest = columns.parts(nest, TILE.min(columns.width), &mut |nest, part| {
-            self.left_rows(nest, rows, &part)
-        });
-        failed.map_or(Ok(Stmt::Seq(vec![main, rest])), Err)
+        let width = TILE.min(columns.width);
+        let main = columns
+            .parts(nest, width, &mut |nest, part| self.whole_rows(nest, unit, rows, &part, kind))?;
+        let rest =
+            columns.parts(nest, width, &mut |nest, part| self.left_rows(nest, rows, &part))?;
+        Ok(Stmt::Seq(vec![main, rest]))
     }
 
     /// The rows of whole registers.
@@ -151,17 +146,10 @@ impl Gemm {
     ) -> Result<Stmt, Refusal> {
         let tile =
             |place: Expr, width| Tile { place, first: Expr::i64(0), width, bound: Bound::Full };
-        let mut failed = None;
         let whole = rows.extent.clone().floordiv(TILE);
-        let main = nest.repeat(kind.clone(), "t", whole.clone(), |nest, t| {
-            self.unit_tile(nest, unit, &tile(t * TILE, TILE), columns).unwrap_or_else(|why| {
-                failed = Some(why);
-                Stmt::nop()
-            })
-        });
-        if let Some(why) = failed {
-            return Err(why);
-        }
+        let main = nest.try_repeat(kind.clone(), "t", whole.clone(), |nest, t| {
+            self.unit_tile(nest, unit, &tile(t * TILE, TILE), columns)
+        })?;
         let some = rows.extent.clone().floormod(TILE).ge(SIDE);
         if some.as_int() == Some(0) {
             return Ok(main);
@@ -175,7 +163,7 @@ impl Gemm {
     }
 
     /// The rows that fill no register, by vectors.
-    fn left_rows(&self, nest: &mut Nest<'_>, rows: &Axis, columns: &Tile) -> Stmt {
+    fn left_rows(&self, nest: &mut Nest<'_>, rows: &Axis, columns: &Tile) -> Result<Stmt, Refusal> {
         let first = rows.extent.clone().floordiv(SIDE) * SIDE;
         let left = rows.extent.clone().floormod(SIDE);
         let vectors = (columns.width + self.lanes - 1) / self.lanes;
@@ -188,19 +176,20 @@ impl Gemm {
                 let rows = tile(first.clone() + at, most.min(left - at));
                 self.tile(nest, Some(&rows), columns)
             });
-            return Stmt::Seq(parts.collect());
+            return Ok(Stmt::Seq(parts.collect::<Result<_, _>>()?));
         }
         let few = 4;
-        let fours = nest.repeat(ForKind::Serial, "t", left.clone().floordiv(few), |nest, t| {
-            let rows = tile(first.clone() + t * few, few);
-            self.tile(nest, Some(&rows), columns)
-        });
+        let fours =
+            nest.try_repeat(ForKind::Serial, "t", left.clone().floordiv(few), |nest, t| {
+                let rows = tile(first.clone() + t * few, few);
+                self.tile(nest, Some(&rows), columns)
+            })?;
         let done = first + left.clone().floordiv(few) * few;
-        let singles = nest.repeat(ForKind::Serial, "t", left.floormod(few), |nest, t| {
+        let singles = nest.try_repeat(ForKind::Serial, "t", left.floormod(few), |nest, t| {
             let rows = tile(done.clone() + t, 1);
             self.tile(nest, Some(&rows), columns)
-        });
-        Stmt::Seq(vec![fours, singles])
+        })?;
+        Ok(Stmt::Seq(vec![fours, singles]))
     }
 
     /// One or two registers of rows by one or two of columns.
@@ -226,7 +215,8 @@ impl Gemm {
         let steps = unit.depth.extent.clone().floordiv(unit.step);
         let step = nest.var("step");
         let at = |e: &Expr, r: i64, c: i64| {
-            let mut bound = self.at(Some(rows), columns, &(r * SIDE).into(), &(c * SIDE).into());
+            let lane = [&c.into(), &Expr::i64(0)];
+            let mut bound = self.at(Some(rows), columns, &(r * SIDE).into(), lane);
             bound.push((unit.depth.var, Expr::from(step) * unit.step));
             bind(e, &bound)
         };
@@ -267,7 +257,7 @@ impl Gemm {
             .collect();
         let compute = Stmt::Seq(vec![Stmt::Seq(start), Stmt::Seq(passes), Stmt::Seq(spill)]);
         let compute = self.tensorized(nest, compute, &loops)?;
-        let store = self.store_from(nest, Some(rows), columns, copy, ForKind::Serial);
+        let store = self.store_from(nest, Some(rows), columns, copy)?;
         Ok(Stmt::Allocate { buffer: copy, body: Box::new(Stmt::Seq(vec![compute, store])) })
     }
 

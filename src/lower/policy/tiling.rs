@@ -52,30 +52,21 @@ impl Gemm {
         };
         let by_column = kind(Level::Columns);
         let width = self.columns.width().unwrap_or(vectors * self.lanes);
-        let mut failed = None;
-        let mut rows = |nest: &mut Nest<'_>, columns: &Tile| match unit {
+        let rows = |nest: &mut Nest<'_>, columns: &Tile| match unit {
             None => self.row_tiles(nest, columns, (height, vectors), kind(Level::Rows)),
-            Some(unit) => {
-                let rows = self.unit_rows(nest, unit, columns, &kind(Level::Rows));
-                rows.unwrap_or_else(|why| {
-                    failed = Some(why);
-                    Stmt::nop()
-                })
-            }
+            Some(unit) => self.unit_rows(nest, unit, columns, &kind(Level::Rows)),
         };
-        let stmt = if columns_first {
+        if columns_first {
+            return self.columns.tiles(nest, by_column, width, self.lanes, &mut |nest, columns| {
+                let rows = rows(nest, &columns)?;
+                Ok(nest.outer(&self.outer, outer, rows))
+            });
+        }
+        let body =
             self.columns.tiles(nest, by_column, width, self.lanes, &mut |nest, columns| {
-                let rows = rows(nest, &columns);
-                nest.outer(&self.outer, outer, rows)
-            })
-        } else {
-            let body =
-                self.columns.tiles(nest, by_column, width, self.lanes, &mut |nest, columns| {
-                    rows(nest, &columns)
-                });
-            nest.outer(&self.outer, outer, body)
-        };
-        failed.map_or(Ok(stmt), Err)
+                rows(nest, &columns)
+            })?;
+        Ok(nest.outer(&self.outer, outer, body))
     }
 
     /// All rows of a tile of columns. Where that is a panel made for wider vectors, its parts one
@@ -86,7 +77,7 @@ impl Gemm {
         columns: &Tile,
         (height, vectors): (i64, i64),
         kind: ForKind,
-    ) -> Stmt {
+    ) -> Result<Stmt, Refusal> {
         let width = vectors * self.lanes;
         let by_parts = |nest: &mut Nest<'_>, rows: Option<&Tile>| {
             let sums = rows.map_or(1, |r| r.width) * columns.width / self.lanes;
@@ -107,11 +98,12 @@ impl Gemm {
             rows.whole(nest, kind.clone(), height, &mut |nest, rows| {
                 self.tile(nest, Some(&rows), &part)
             })
-        });
-        match rows.rest(nest, height, 1, &mut |nest, rows| by_parts(nest, Some(&rows))) {
+        })?;
+        let rest = rows.rest(nest, height, 1, &mut |nest, rows| by_parts(nest, Some(&rows)))?;
+        Ok(match rest {
             None => main,
             Some(rest) => Stmt::Seq(vec![main, rest]),
-        }
+        })
     }
 
     /// The loop with enough iterations to share, outermost first; else the longest.

@@ -79,10 +79,7 @@ impl Schedule {
     /// iterator into those of the loops that make it up.
     fn guard_values(&mut self, chain: &Chain, block: &mut Block) -> Result<(), Refused> {
         let path = self.path_to_block("cache_write_at", &chain.block.name)?;
-        let around: Vec<For> = path
-            .iter()
-            .filter_map(|s| if let Stmt::For(l) = s { Some(l.as_ref().clone()) } else { None })
-            .collect();
+        let around: Vec<For> = tree::loops_of(&path).cloned().collect();
         let mut left = chain.reduced.clone();
         for guard in &chain.placed {
             let of_domain = |i: &&BlockIter| *guard == i.value.clone().lt(i.extent.clone());

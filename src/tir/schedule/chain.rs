@@ -67,10 +67,7 @@ impl Schedule {
         if !loops.iter().all(plain) {
             return Err(refuse("a loop around it is not serial over a fixed range from 0"));
         }
-        let above: Vec<Var> = path[..from]
-            .iter()
-            .filter_map(|s| if let Stmt::For(l) = s { Some(l.var) } else { None })
-            .collect();
+        let above: Vec<Var> = tree::loops_of(&path[..from]).map(|l| l.var).collect();
         let reduces = |v: Var| of_kind(&block, true).any(|i| tree::mentions(&i.value, v));
         let places = |v: Var| of_kind(&block, false).any(|i| tree::mentions(&i.value, v));
         let name_of = |v: Var| &self.func.vars[v].name;
@@ -101,6 +98,27 @@ impl Schedule {
         let chain = Chain { loops, block, facts, reduced, placed };
         self.require_own_elements(primitive, &chain)?;
         Ok(chain)
+    }
+
+    /// The loops from `at` inwards that lie directly around each other, all serial from 0 and of
+    /// constant extents, and what is in them.
+    pub(super) fn constant_nest(
+        &self,
+        primitive: &'static str,
+        at: Var,
+    ) -> Result<(Vec<For>, &Stmt), Refused> {
+        let path = self.path_to_loop(primitive, at)?;
+        let (mut loops, mut inner) = (vec![], path[path.len() - 1]);
+        while let Stmt::For(l) = inner {
+            let plain = l.kind == ForKind::Serial && l.min.as_int() == Some(0);
+            if !plain || l.extent.as_int().is_none_or(|n| n < 1) {
+                let why = "its loops are not serial ones from 0 of constant extents";
+                return Err(self.refuse_loop(primitive, at, why));
+            }
+            loops.push(l.as_ref().clone());
+            inner = &l.body;
+        }
+        Ok((loops, inner))
     }
 
     fn require_own_elements(&self, primitive: &'static str, chain: &Chain) -> Result<(), Refused> {

@@ -29,9 +29,7 @@ impl Schedule {
             .ok_or_else(|| refuse("something other than loops lies between"))?;
         let reduces = |v: Var| iters_of(&block, true).any(|i| tree::mentions(&i.value, v));
         let places = |v: Var| iters_of(&block, false).any(|i| tree::mentions(&i.value, v));
-        let above = path[..from].iter();
-        let above: Vec<Var> =
-            above.filter_map(|s| if let Stmt::For(l) = s { Some(l.var) } else { None }).collect();
+        let above: Vec<Var> = tree::loops_of(&path[..from]).map(|l| l.var).collect();
         if let Some(v) = above.iter().find(|v| reduces(**v)) {
             let outer = self.name(*v);
             return Err(refuse(&format!("the loop `{outer}` of the reduction lies outside")));

@@ -1,7 +1,7 @@
 //! Making two loops, one after the other, one.
 
 use super::nest::sequence;
-use super::{Refused, Schedule, access, tree};
+use super::{Refused, Schedule, access};
 use crate::{For, ForKind, Stmt, Var};
 
 impl Schedule {
@@ -43,10 +43,7 @@ impl Schedule {
             }
             _ => None,
         });
-        let of = |body: &Stmt| tree::blocks(body).first().map_or(String::new(), |b| b.name.clone());
-        let (into, from) = (of(&a.body), of(&b.body));
-        let (i, j) = (self.name(first), self.name(second));
-        self.note(format!("join_loops {i} of {into}, {j} of {from}"));
+        self.note(format!("join_loops {}", self.names(&[first, second])));
         Ok(())
     }
 }

@@ -25,11 +25,13 @@ mod access;
 mod annotate;
 mod blockize;
 mod cache;
+mod cache_read_at;
 mod cache_write_at;
 mod chain;
 mod compute_at;
 mod compute_inline;
 mod decompose_reduction;
+mod distribute_loops;
 mod fuse;
 mod injective;
 mod join_loops;
@@ -53,6 +55,7 @@ mod tile;
 mod trace;
 mod transform_layout;
 mod tree;
+mod write_out;
 
 pub use self::pad_einsum::Padded;
 use std::collections::{HashMap, HashSet};
@@ -84,12 +87,16 @@ pub struct Schedule {
     injective: HashMap<String, injective::Store>,
     /// What was done.
     steps: Vec<String>,
+    /// What loops are called in steps, where a name alone does not say which one is meant.
+    labels: HashMap<Var, String>,
 }
 
 impl Schedule {
     /// Starts from `func`.
     pub fn new(func: PrimFunc) -> Schedule {
-        Schedule { func, padded: HashSet::new(), injective: HashMap::new(), steps: vec![] }
+        let labels = trace::labels(&func);
+        let (padded, injective) = (HashSet::new(), HashMap::new());
+        Schedule { func, padded, injective, steps: vec![], labels }
     }
 
     /// The function as scheduled so far.

@@ -30,7 +30,7 @@ impl Schedule {
             return Err(refuse(self, "the condition is not one over extents of the function"));
         }
         self.require_independent("parallel_where", at)?;
-        let name = self.name(at).to_string();
+        let name = self.func.vars[at].name.clone();
         let (task, within) = (self.func.new_var("task"), self.func.new_var(name));
         let tasks = Expr::select(cond.clone(), l.extent.clone(), Expr::i64(1));
         let each = Expr::select(cond.clone(), Expr::i64(1), l.extent.clone());

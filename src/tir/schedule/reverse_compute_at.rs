@@ -112,10 +112,7 @@ impl Schedule {
         if writes.iter().any(|w| w.indices != first.indices) {
             return Err("the loop writes the intermediate in several places".into());
         }
-        let outside: Vec<Var> = path
-            .iter()
-            .filter_map(|s| if let Stmt::For(l) = s { Some(l.var) } else { None })
-            .collect();
+        let outside: Vec<Var> = tree::loops_of(path).map(|l| l.var).collect();
         let mut free = accesses.bound.clone();
         free.extend(&outside);
         let name = |v: &Var| &self.func.vars[*v].name;

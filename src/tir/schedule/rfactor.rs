@@ -216,7 +216,7 @@ impl Schedule {
             self.note(format!("combine_halves {name} {}", self.name(at)));
             return Ok(None);
         }
-        let half = plain_loop(self.func.new_var(self.name(at).to_string()), h.into());
+        let half = plain_loop(self.func.new_var(self.func.vars[at].name.clone()), h.into());
         let mut own = self.iterators(std::slice::from_ref(&half), IterKind::Spatial);
         let lane = Expr::from(own[0].var);
         let ((to, first), (_, second)) = (element(self, lane.clone()), element(self, lane + h));

@@ -57,10 +57,7 @@ impl Schedule {
         let dropped: Vec<bool> = (0..shape.len()).map(same).collect();
         let own: Vec<Expr> =
             first.iter().zip(&dropped).filter(|(_, d)| **d).map(|(e, _)| e.clone()).collect();
-        let around: HashSet<Var> = path
-            .iter()
-            .filter_map(|s| if let Stmt::For(l) = s { Some(l.var) } else { None })
-            .collect();
+        let around: HashSet<Var> = tree::loops_of(&path).map(|l| l.var).collect();
         if let Some(v) = around.iter().find(|v| !access::determines(&facts, &own, **v, &around)) {
             let why = format!("iterations of `{}` share elements of its result", self.name(*v));
             return Err(refuse(self, why));

@@ -23,6 +23,11 @@ fn path<'a>(root: &'a Stmt, is: &dyn Fn(&Stmt) -> bool) -> Option<Vec<&'a Stmt>>
     })
 }
 
+/// The loops of a path, outermost first.
+pub(super) fn loops_of<'p>(path: &'p [&Stmt]) -> impl DoubleEndedIterator<Item = &'p For> {
+    path.iter().filter_map(|s| if let Stmt::For(l) = s { Some(&**l) } else { None })
+}
+
 /// `root` with the loop of `var` replaced.
 pub(super) fn replace_loop(root: &Stmt, var: Var, f: impl Fn(&For) -> Stmt) -> Stmt {
     root.replace(&mut |s| match s {

@@ -93,6 +93,10 @@ fn run(name: &str, o: &mut Operands<'_>) -> Result<(), Refused> {
             let (first, second) = (o.one_loop()?, o.one_loop()?);
             o.schedule.join_loops(first, second)?;
         }
+        "distribute_loops" => {
+            let at = o.one_loop()?;
+            o.schedule.distribute_loops(at)?;
+        }
         "reorder" => {
             let loops = o.loops()?;
             o.schedule.reorder(&loops)?;
@@ -147,6 +151,18 @@ fn run_on_block(name: &str, o: &mut Operands<'_>) -> Result<(), Refused> {
         "cache_read" => {
             let (buffer, scope) = (o.buffer(), o.scope());
             o.schedule.cache_read(block, buffer, scope).map(|_| ())
+        }
+        "cache_read_at" => {
+            let wanted = o.word();
+            let reads = o.schedule.get_block(block)?.reads.iter().map(|r| r.buffer);
+            let named = |b: &reflex_tir::Buffer| o.schedule.func().buffers[*b].name == wanted;
+            let buffer = { reads }.find(named).expect("a buffer that it reads");
+            let (at, scope) = (o.one_loop()?, o.scope());
+            o.schedule.cache_read_at(block, buffer, at, scope).map(|_| ())
+        }
+        "write_out" => {
+            let at = o.one_loop()?;
+            o.schedule.write_out(block, at)
         }
         "cache_write" => {
             let scope = o.scope();

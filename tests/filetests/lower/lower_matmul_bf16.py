@@ -26,36 +26,33 @@ def mat_mul(t0: T.Buffer((T.int64(4), T.int64(33)), "float32"), t1: T.Buffer((T.
     for i1_0 in range(T.int64(2)):
         for i1_1 in T.vectorized(T.int64(16)):
             t4[T.int64(16), i1_0 * T.int64(16) + i1_1] = T.pair_bf16(t1[T.int64(32), i1_0 * T.int64(16) + i1_1], T.float32(0.0))
-    acc = T.alloc_local((T.int64(128),))
+    acc = T.alloc_local((T.int64(4), T.int64(2), T.int64(16)))
     for r in T.unroll(T.int64(4)):
+        for v in T.unroll(T.int64(2)):
+            for l in T.vectorized(T.int64(16)):
+                acc[r, v, l] = T.float32(0.0)
+    for k0 in range(T.int64(17)):
         for l in T.vectorized(T.int64(16)):
-            acc[r * T.int64(32) + l] = T.float32(0.0)
-        for l in T.vectorized(T.int64(16)):
-            acc[r * T.int64(32) + l + T.int64(16)] = T.float32(0.0)
-    for v_k0 in range(T.int64(17)):
-        for l in T.vectorized(T.int64(16)):
-            b: T.let[T.uint32] = t4[v_k0, l]
-            b_1: T.let[T.uint32] = t4[v_k0, l + T.int64(16)]
-            a: T.let[T.uint32] = t3[T.int64(0), v_k0]
-            acc[l] = T.dot_bf16(a, b, acc[l])
-            acc[l + T.int64(16)] = T.dot_bf16(a, b_1, acc[l + T.int64(16)])
-            a_1: T.let[T.uint32] = t3[T.int64(1), v_k0]
-            acc[l + T.int64(32)] = T.dot_bf16(a_1, b, acc[l + T.int64(32)])
-            acc[l + T.int64(48)] = T.dot_bf16(a_1, b_1, acc[l + T.int64(48)])
-            a_2: T.let[T.uint32] = t3[T.int64(2), v_k0]
-            acc[l + T.int64(64)] = T.dot_bf16(a_2, b, acc[l + T.int64(64)])
-            acc[l + T.int64(80)] = T.dot_bf16(a_2, b_1, acc[l + T.int64(80)])
-            a_3: T.let[T.uint32] = t3[T.int64(3), v_k0]
-            acc[l + T.int64(96)] = T.dot_bf16(a_3, b, acc[l + T.int64(96)])
-            acc[l + T.int64(112)] = T.dot_bf16(a_3, b_1, acc[l + T.int64(112)])
-    tile = T.alloc_local((T.int64(128),))
+            x: T.let[T.uint32] = t4[k0, l]
+            x_1: T.let[T.uint32] = t4[k0, l + T.int64(16)]
+            x_2: T.let[T.uint32] = t3[T.int64(0), k0]
+            acc[T.int64(0), T.int64(0), l] = T.dot_bf16(x_2, x, acc[T.int64(0), T.int64(0), l])
+            acc[T.int64(0), T.int64(1), l] = T.dot_bf16(x_2, x_1, acc[T.int64(0), T.int64(1), l])
+            x_3: T.let[T.uint32] = t3[T.int64(1), k0]
+            acc[T.int64(1), T.int64(0), l] = T.dot_bf16(x_3, x, acc[T.int64(1), T.int64(0), l])
+            acc[T.int64(1), T.int64(1), l] = T.dot_bf16(x_3, x_1, acc[T.int64(1), T.int64(1), l])
+            x_4: T.let[T.uint32] = t3[T.int64(2), k0]
+            acc[T.int64(2), T.int64(0), l] = T.dot_bf16(x_4, x, acc[T.int64(2), T.int64(0), l])
+            acc[T.int64(2), T.int64(1), l] = T.dot_bf16(x_4, x_1, acc[T.int64(2), T.int64(1), l])
+            x_5: T.let[T.uint32] = t3[T.int64(3), k0]
+            acc[T.int64(3), T.int64(0), l] = T.dot_bf16(x_5, x, acc[T.int64(3), T.int64(0), l])
+            acc[T.int64(3), T.int64(1), l] = T.dot_bf16(x_5, x_1, acc[T.int64(3), T.int64(1), l])
+    acc_local = T.alloc_local((T.int64(4), T.int64(2), T.int64(16)))
     for r in T.unroll(T.int64(4)):
-        for l in T.vectorized(T.int64(16)):
-            tile[r * T.int64(32) + l] = acc[r * T.int64(32) + l]
-        for l in T.vectorized(T.int64(16)):
-            tile[r * T.int64(32) + l + T.int64(16)] = acc[r * T.int64(32) + l + T.int64(16)]
+        for v in T.unroll(T.int64(2)):
+            for l in T.vectorized(T.int64(16)):
+                acc_local[r, v, l] = acc[r, v, l]
     for r in range(T.int64(4)):
         for l in T.vectorized(T.int64(16)):
-            t2[r, l] = tile[r * T.int64(32) + l]
-        for l in T.vectorized(T.int64(16)):
-            t2[r, l + T.int64(16)] = tile[r * T.int64(32) + l + T.int64(16)]
+            t2[r, l] = acc_local[r, T.int64(0), l]
+            t2[r, l + T.int64(16)] = acc_local[r, T.int64(1), l]

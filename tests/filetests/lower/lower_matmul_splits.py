@@ -146,137 +146,127 @@ def mat_mul(t0: T.Buffer((T.int64(197), T.int64(64)), "float32"), t1: T.Buffer((
                 for r in range(T.int64(32)):
                     for l in T.vectorized(T.int64(16)):
                         t2[t_1 * T.int64(32) + r, t * T.int64(32) + l] = tile[r * T.int64(32) + l]
-                    for l in T.vectorized(T.int64(16)):
                         t2[t_1 * T.int64(32) + r, t * T.int64(32) + l + T.int64(16)] = tile[r * T.int64(32) + l + T.int64(16)]
-            acc = T.alloc_local((T.int64(160),))
+            acc = T.alloc_local((T.int64(5), T.int64(2), T.int64(16)))
             for r in T.unroll(T.int64(5)):
+                for v in T.unroll(T.int64(2)):
+                    for l in T.vectorized(T.int64(16)):
+                        acc[r, v, l] = T.float32(0.0)
+            for k0 in range(T.int64(64)):
                 for l in T.vectorized(T.int64(16)):
-                    acc[r * T.int64(32) + l] = T.float32(0.0)
-                for l in T.vectorized(T.int64(16)):
-                    acc[r * T.int64(32) + l + T.int64(16)] = T.float32(0.0)
-            for v_k0 in range(T.int64(64)):
-                for l in T.vectorized(T.int64(16)):
-                    b: T.let[T.float32] = t1[v_k0, t * T.int64(32) + l]
-                    b_1: T.let[T.float32] = t1[v_k0, t * T.int64(32) + l + T.int64(16)]
-                    a: T.let[T.float32] = t0[T.int64(192), v_k0]
-                    acc[l] = T.fma(a, b, acc[l])
-                    acc[l + T.int64(16)] = T.fma(a, b_1, acc[l + T.int64(16)])
-                    a_1: T.let[T.float32] = t0[T.int64(193), v_k0]
-                    acc[l + T.int64(32)] = T.fma(a_1, b, acc[l + T.int64(32)])
-                    acc[l + T.int64(48)] = T.fma(a_1, b_1, acc[l + T.int64(48)])
-                    a_2: T.let[T.float32] = t0[T.int64(194), v_k0]
-                    acc[l + T.int64(64)] = T.fma(a_2, b, acc[l + T.int64(64)])
-                    acc[l + T.int64(80)] = T.fma(a_2, b_1, acc[l + T.int64(80)])
-                    a_3: T.let[T.float32] = t0[T.int64(195), v_k0]
-                    acc[l + T.int64(96)] = T.fma(a_3, b, acc[l + T.int64(96)])
-                    acc[l + T.int64(112)] = T.fma(a_3, b_1, acc[l + T.int64(112)])
-                    a_4: T.let[T.float32] = t0[T.int64(196), v_k0]
-                    acc[l + T.int64(128)] = T.fma(a_4, b, acc[l + T.int64(128)])
-                    acc[l + T.int64(144)] = T.fma(a_4, b_1, acc[l + T.int64(144)])
-            tile = T.alloc_local((T.int64(160),))
+                    x: T.let[T.float32] = t1[k0, t * T.int64(32) + l]
+                    x_1: T.let[T.float32] = t1[k0, t * T.int64(32) + l + T.int64(16)]
+                    x_2: T.let[T.float32] = t0[T.int64(192), k0]
+                    acc[T.int64(0), T.int64(0), l] = T.fma(x_2, x, acc[T.int64(0), T.int64(0), l])
+                    acc[T.int64(0), T.int64(1), l] = T.fma(x_2, x_1, acc[T.int64(0), T.int64(1), l])
+                    x_3: T.let[T.float32] = t0[T.int64(193), k0]
+                    acc[T.int64(1), T.int64(0), l] = T.fma(x_3, x, acc[T.int64(1), T.int64(0), l])
+                    acc[T.int64(1), T.int64(1), l] = T.fma(x_3, x_1, acc[T.int64(1), T.int64(1), l])
+                    x_4: T.let[T.float32] = t0[T.int64(194), k0]
+                    acc[T.int64(2), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(2), T.int64(0), l])
+                    acc[T.int64(2), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(2), T.int64(1), l])
+                    x_5: T.let[T.float32] = t0[T.int64(195), k0]
+                    acc[T.int64(3), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(3), T.int64(0), l])
+                    acc[T.int64(3), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(3), T.int64(1), l])
+                    x_6: T.let[T.float32] = t0[T.int64(196), k0]
+                    acc[T.int64(4), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(4), T.int64(0), l])
+                    acc[T.int64(4), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(4), T.int64(1), l])
+            acc_local = T.alloc_local((T.int64(5), T.int64(2), T.int64(16)))
             for r in T.unroll(T.int64(5)):
-                for l in T.vectorized(T.int64(16)):
-                    tile[r * T.int64(32) + l] = acc[r * T.int64(32) + l]
-                for l in T.vectorized(T.int64(16)):
-                    tile[r * T.int64(32) + l + T.int64(16)] = acc[r * T.int64(32) + l + T.int64(16)]
+                for v in T.unroll(T.int64(2)):
+                    for l in T.vectorized(T.int64(16)):
+                        acc_local[r, v, l] = acc[r, v, l]
             for r in range(T.int64(5)):
                 for l in T.vectorized(T.int64(16)):
-                    t2[r + T.int64(192), t * T.int64(32) + l] = tile[r * T.int64(32) + l]
-                for l in T.vectorized(T.int64(16)):
-                    t2[r + T.int64(192), t * T.int64(32) + l + T.int64(16)] = tile[r * T.int64(32) + l + T.int64(16)]
+                    t2[r + T.int64(192), t * T.int64(32) + l] = acc_local[r, T.int64(0), l]
+                    t2[r + T.int64(192), t * T.int64(32) + l + T.int64(16)] = acc_local[r, T.int64(1), l]
     else:
         for t in range(T.int64(6)):
             for t_1 in T.parallel(T.int64(16)):
-                acc = T.alloc_local((T.int64(384),))
+                acc = T.alloc_local((T.int64(12), T.int64(2), T.int64(16)))
                 for r in T.unroll(T.int64(12)):
+                    for v in T.unroll(T.int64(2)):
+                        for l in T.vectorized(T.int64(16)):
+                            acc[r, v, l] = T.float32(0.0)
+                for k0 in range(T.int64(64)):
                     for l in T.vectorized(T.int64(16)):
-                        acc[r * T.int64(32) + l] = T.float32(0.0)
-                    for l in T.vectorized(T.int64(16)):
-                        acc[r * T.int64(32) + l + T.int64(16)] = T.float32(0.0)
-                for v_k0 in range(T.int64(64)):
-                    for l in T.vectorized(T.int64(16)):
-                        b: T.let[T.float32] = t1[v_k0, t * T.int64(32) + l]
-                        b_1: T.let[T.float32] = t1[v_k0, t * T.int64(32) + l + T.int64(16)]
-                        a: T.let[T.float32] = t0[t_1 * T.int64(12), v_k0]
-                        acc[l] = T.fma(a, b, acc[l])
-                        acc[l + T.int64(16)] = T.fma(a, b_1, acc[l + T.int64(16)])
-                        a_1: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(1), v_k0]
-                        acc[l + T.int64(32)] = T.fma(a_1, b, acc[l + T.int64(32)])
-                        acc[l + T.int64(48)] = T.fma(a_1, b_1, acc[l + T.int64(48)])
-                        a_2: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(2), v_k0]
-                        acc[l + T.int64(64)] = T.fma(a_2, b, acc[l + T.int64(64)])
-                        acc[l + T.int64(80)] = T.fma(a_2, b_1, acc[l + T.int64(80)])
-                        a_3: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(3), v_k0]
-                        acc[l + T.int64(96)] = T.fma(a_3, b, acc[l + T.int64(96)])
-                        acc[l + T.int64(112)] = T.fma(a_3, b_1, acc[l + T.int64(112)])
-                        a_4: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(4), v_k0]
-                        acc[l + T.int64(128)] = T.fma(a_4, b, acc[l + T.int64(128)])
-                        acc[l + T.int64(144)] = T.fma(a_4, b_1, acc[l + T.int64(144)])
-                        a_5: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(5), v_k0]
-                        acc[l + T.int64(160)] = T.fma(a_5, b, acc[l + T.int64(160)])
-                        acc[l + T.int64(176)] = T.fma(a_5, b_1, acc[l + T.int64(176)])
-                        a_6: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(6), v_k0]
-                        acc[l + T.int64(192)] = T.fma(a_6, b, acc[l + T.int64(192)])
-                        acc[l + T.int64(208)] = T.fma(a_6, b_1, acc[l + T.int64(208)])
-                        a_7: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(7), v_k0]
-                        acc[l + T.int64(224)] = T.fma(a_7, b, acc[l + T.int64(224)])
-                        acc[l + T.int64(240)] = T.fma(a_7, b_1, acc[l + T.int64(240)])
-                        a_8: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(8), v_k0]
-                        acc[l + T.int64(256)] = T.fma(a_8, b, acc[l + T.int64(256)])
-                        acc[l + T.int64(272)] = T.fma(a_8, b_1, acc[l + T.int64(272)])
-                        a_9: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(9), v_k0]
-                        acc[l + T.int64(288)] = T.fma(a_9, b, acc[l + T.int64(288)])
-                        acc[l + T.int64(304)] = T.fma(a_9, b_1, acc[l + T.int64(304)])
-                        a_10: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(10), v_k0]
-                        acc[l + T.int64(320)] = T.fma(a_10, b, acc[l + T.int64(320)])
-                        acc[l + T.int64(336)] = T.fma(a_10, b_1, acc[l + T.int64(336)])
-                        a_11: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(11), v_k0]
-                        acc[l + T.int64(352)] = T.fma(a_11, b, acc[l + T.int64(352)])
-                        acc[l + T.int64(368)] = T.fma(a_11, b_1, acc[l + T.int64(368)])
-                tile = T.alloc_local((T.int64(384),))
+                        x: T.let[T.float32] = t1[k0, t * T.int64(32) + l]
+                        x_1: T.let[T.float32] = t1[k0, t * T.int64(32) + l + T.int64(16)]
+                        x_2: T.let[T.float32] = t0[t_1 * T.int64(12), k0]
+                        acc[T.int64(0), T.int64(0), l] = T.fma(x_2, x, acc[T.int64(0), T.int64(0), l])
+                        acc[T.int64(0), T.int64(1), l] = T.fma(x_2, x_1, acc[T.int64(0), T.int64(1), l])
+                        x_3: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(1), k0]
+                        acc[T.int64(1), T.int64(0), l] = T.fma(x_3, x, acc[T.int64(1), T.int64(0), l])
+                        acc[T.int64(1), T.int64(1), l] = T.fma(x_3, x_1, acc[T.int64(1), T.int64(1), l])
+                        x_4: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(2), k0]
+                        acc[T.int64(2), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(2), T.int64(0), l])
+                        acc[T.int64(2), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(2), T.int64(1), l])
+                        x_5: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(3), k0]
+                        acc[T.int64(3), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(3), T.int64(0), l])
+                        acc[T.int64(3), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(3), T.int64(1), l])
+                        x_6: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(4), k0]
+                        acc[T.int64(4), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(4), T.int64(0), l])
+                        acc[T.int64(4), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(4), T.int64(1), l])
+                        x_7: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(5), k0]
+                        acc[T.int64(5), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(5), T.int64(0), l])
+                        acc[T.int64(5), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(5), T.int64(1), l])
+                        x_8: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(6), k0]
+                        acc[T.int64(6), T.int64(0), l] = T.fma(x_8, x, acc[T.int64(6), T.int64(0), l])
+                        acc[T.int64(6), T.int64(1), l] = T.fma(x_8, x_1, acc[T.int64(6), T.int64(1), l])
+                        x_9: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(7), k0]
+                        acc[T.int64(7), T.int64(0), l] = T.fma(x_9, x, acc[T.int64(7), T.int64(0), l])
+                        acc[T.int64(7), T.int64(1), l] = T.fma(x_9, x_1, acc[T.int64(7), T.int64(1), l])
+                        x_10: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(8), k0]
+                        acc[T.int64(8), T.int64(0), l] = T.fma(x_10, x, acc[T.int64(8), T.int64(0), l])
+                        acc[T.int64(8), T.int64(1), l] = T.fma(x_10, x_1, acc[T.int64(8), T.int64(1), l])
+                        x_11: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(9), k0]
+                        acc[T.int64(9), T.int64(0), l] = T.fma(x_11, x, acc[T.int64(9), T.int64(0), l])
+                        acc[T.int64(9), T.int64(1), l] = T.fma(x_11, x_1, acc[T.int64(9), T.int64(1), l])
+                        x_12: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(10), k0]
+                        acc[T.int64(10), T.int64(0), l] = T.fma(x_12, x, acc[T.int64(10), T.int64(0), l])
+                        acc[T.int64(10), T.int64(1), l] = T.fma(x_12, x_1, acc[T.int64(10), T.int64(1), l])
+                        x_13: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(11), k0]
+                        acc[T.int64(11), T.int64(0), l] = T.fma(x_13, x, acc[T.int64(11), T.int64(0), l])
+                        acc[T.int64(11), T.int64(1), l] = T.fma(x_13, x_1, acc[T.int64(11), T.int64(1), l])
+                acc_local = T.alloc_local((T.int64(12), T.int64(2), T.int64(16)))
                 for r in T.unroll(T.int64(12)):
-                    for l in T.vectorized(T.int64(16)):
-                        tile[r * T.int64(32) + l] = acc[r * T.int64(32) + l]
-                    for l in T.vectorized(T.int64(16)):
-                        tile[r * T.int64(32) + l + T.int64(16)] = acc[r * T.int64(32) + l + T.int64(16)]
+                    for v in T.unroll(T.int64(2)):
+                        for l in T.vectorized(T.int64(16)):
+                            acc_local[r, v, l] = acc[r, v, l]
                 for r in range(T.int64(12)):
                     for l in T.vectorized(T.int64(16)):
-                        t2[t_1 * T.int64(12) + r, t * T.int64(32) + l] = tile[r * T.int64(32) + l]
+                        t2[t_1 * T.int64(12) + r, t * T.int64(32) + l] = acc_local[r, T.int64(0), l]
+                        t2[t_1 * T.int64(12) + r, t * T.int64(32) + l + T.int64(16)] = acc_local[r, T.int64(1), l]
+            acc = T.alloc_local((T.int64(5), T.int64(2), T.int64(16)))
+            for r in T.unroll(T.int64(5)):
+                for v in T.unroll(T.int64(2)):
                     for l in T.vectorized(T.int64(16)):
-                        t2[t_1 * T.int64(12) + r, t * T.int64(32) + l + T.int64(16)] = tile[r * T.int64(32) + l + T.int64(16)]
-            acc = T.alloc_local((T.int64(160),))
+                        acc[r, v, l] = T.float32(0.0)
+            for k0 in range(T.int64(64)):
+                for l in T.vectorized(T.int64(16)):
+                    x: T.let[T.float32] = t1[k0, t * T.int64(32) + l]
+                    x_1: T.let[T.float32] = t1[k0, t * T.int64(32) + l + T.int64(16)]
+                    x_2: T.let[T.float32] = t0[T.int64(192), k0]
+                    acc[T.int64(0), T.int64(0), l] = T.fma(x_2, x, acc[T.int64(0), T.int64(0), l])
+                    acc[T.int64(0), T.int64(1), l] = T.fma(x_2, x_1, acc[T.int64(0), T.int64(1), l])
+                    x_3: T.let[T.float32] = t0[T.int64(193), k0]
+                    acc[T.int64(1), T.int64(0), l] = T.fma(x_3, x, acc[T.int64(1), T.int64(0), l])
+                    acc[T.int64(1), T.int64(1), l] = T.fma(x_3, x_1, acc[T.int64(1), T.int64(1), l])
+                    x_4: T.let[T.float32] = t0[T.int64(194), k0]
+                    acc[T.int64(2), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(2), T.int64(0), l])
+                    acc[T.int64(2), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(2), T.int64(1), l])
+                    x_5: T.let[T.float32] = t0[T.int64(195), k0]
+                    acc[T.int64(3), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(3), T.int64(0), l])
+                    acc[T.int64(3), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(3), T.int64(1), l])
+                    x_6: T.let[T.float32] = t0[T.int64(196), k0]
+                    acc[T.int64(4), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(4), T.int64(0), l])
+                    acc[T.int64(4), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(4), T.int64(1), l])
+            acc_local = T.alloc_local((T.int64(5), T.int64(2), T.int64(16)))
             for r in T.unroll(T.int64(5)):
-                for l in T.vectorized(T.int64(16)):
-                    acc[r * T.int64(32) + l] = T.float32(0.0)
-                for l in T.vectorized(T.int64(16)):
-                    acc[r * T.int64(32) + l + T.int64(16)] = T.float32(0.0)
-            for v_k0 in range(T.int64(64)):
-                for l in T.vectorized(T.int64(16)):
-                    b: T.let[T.float32] = t1[v_k0, t * T.int64(32) + l]
-                    b_1: T.let[T.float32] = t1[v_k0, t * T.int64(32) + l + T.int64(16)]
-                    a: T.let[T.float32] = t0[T.int64(192), v_k0]
-                    acc[l] = T.fma(a, b, acc[l])
-                    acc[l + T.int64(16)] = T.fma(a, b_1, acc[l + T.int64(16)])
-                    a_1: T.let[T.float32] = t0[T.int64(193), v_k0]
-                    acc[l + T.int64(32)] = T.fma(a_1, b, acc[l + T.int64(32)])
-                    acc[l + T.int64(48)] = T.fma(a_1, b_1, acc[l + T.int64(48)])
-                    a_2: T.let[T.float32] = t0[T.int64(194), v_k0]
-                    acc[l + T.int64(64)] = T.fma(a_2, b, acc[l + T.int64(64)])
-                    acc[l + T.int64(80)] = T.fma(a_2, b_1, acc[l + T.int64(80)])
-                    a_3: T.let[T.float32] = t0[T.int64(195), v_k0]
-                    acc[l + T.int64(96)] = T.fma(a_3, b, acc[l + T.int64(96)])
-                    acc[l + T.int64(112)] = T.fma(a_3, b_1, acc[l + T.int64(112)])
-                    a_4: T.let[T.float32] = t0[T.int64(196), v_k0]
-                    acc[l + T.int64(128)] = T.fma(a_4, b, acc[l + T.int64(128)])
-                    acc[l + T.int64(144)] = T.fma(a_4, b_1, acc[l + T.int64(144)])
-            tile = T.alloc_local((T.int64(160),))
-            for r in T.unroll(T.int64(5)):
-                for l in T.vectorized(T.int64(16)):
-                    tile[r * T.int64(32) + l] = acc[r * T.int64(32) + l]
-                for l in T.vectorized(T.int64(16)):
-                    tile[r * T.int64(32) + l + T.int64(16)] = acc[r * T.int64(32) + l + T.int64(16)]
+                for v in T.unroll(T.int64(2)):
+                    for l in T.vectorized(T.int64(16)):
+                        acc_local[r, v, l] = acc[r, v, l]
             for r in range(T.int64(5)):
                 for l in T.vectorized(T.int64(16)):
-                    t2[r + T.int64(192), t * T.int64(32) + l] = tile[r * T.int64(32) + l]
-                for l in T.vectorized(T.int64(16)):
-                    t2[r + T.int64(192), t * T.int64(32) + l + T.int64(16)] = tile[r * T.int64(32) + l + T.int64(16)]
+                    t2[r + T.int64(192), t * T.int64(32) + l] = acc_local[r, T.int64(0), l]
+                    t2[r + T.int64(192), t * T.int64(32) + l + T.int64(16)] = acc_local[r, T.int64(1), l]

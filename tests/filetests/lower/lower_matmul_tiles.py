@@ -53,7 +53,6 @@ def fused_mat_mul_max(t0: T.Buffer((T.int64(51), T.int64(64)), "float32"), t1: T
     for r in range(T.int64(32)):
         for l in T.vectorized(T.int64(16)):
             t5[r, l] = T.max(tile[r * T.int64(32) + l], T.float32(0.0))
-        for l in T.vectorized(T.int64(16)):
             t5[r, l + T.int64(16)] = T.max(tile[r * T.int64(32) + l + T.int64(16)], T.float32(0.0))
     tile_1 = T.alloc_local((T.int64(512),))
     T.tile_zero(sum)
@@ -69,39 +68,35 @@ def fused_mat_mul_max(t0: T.Buffer((T.int64(51), T.int64(64)), "float32"), t1: T
     for r in range(T.int64(16)):
         for l in T.vectorized(T.int64(16)):
             t5[r + T.int64(32), l] = T.max(tile_1[r * T.int64(32) + l], T.float32(0.0))
-        for l in T.vectorized(T.int64(16)):
             t5[r + T.int64(32), l + T.int64(16)] = T.max(tile_1[r * T.int64(32) + l + T.int64(16)], T.float32(0.0))
-    acc = T.alloc_local((T.int64(96),))
+    acc = T.alloc_local((T.int64(3), T.int64(2), T.int64(16)))
     for r in T.unroll(T.int64(3)):
+        for v in T.unroll(T.int64(2)):
+            for l in T.vectorized(T.int64(16)):
+                acc[r, v, l] = T.float32(0.0)
+    for k0 in range(T.int64(32)):
         for l in T.vectorized(T.int64(16)):
-            acc[r * T.int64(32) + l] = T.float32(0.0)
-        for l in T.vectorized(T.int64(16)):
-            acc[r * T.int64(32) + l + T.int64(16)] = T.float32(0.0)
-    for v_k0 in range(T.int64(32)):
-        for l in T.vectorized(T.int64(16)):
-            b: T.let[T.uint32] = t4[v_k0, l]
-            b_1: T.let[T.uint32] = t4[v_k0, l + T.int64(16)]
-            a: T.let[T.uint32] = t3[T.int64(48), v_k0]
-            acc[l] = T.dot_bf16(a, b, acc[l])
-            acc[l + T.int64(16)] = T.dot_bf16(a, b_1, acc[l + T.int64(16)])
-            a_1: T.let[T.uint32] = t3[T.int64(49), v_k0]
-            acc[l + T.int64(32)] = T.dot_bf16(a_1, b, acc[l + T.int64(32)])
-            acc[l + T.int64(48)] = T.dot_bf16(a_1, b_1, acc[l + T.int64(48)])
-            a_2: T.let[T.uint32] = t3[T.int64(50), v_k0]
-            acc[l + T.int64(64)] = T.dot_bf16(a_2, b, acc[l + T.int64(64)])
-            acc[l + T.int64(80)] = T.dot_bf16(a_2, b_1, acc[l + T.int64(80)])
-    tile_2 = T.alloc_local((T.int64(96),))
+            x: T.let[T.uint32] = t4[k0, l]
+            x_1: T.let[T.uint32] = t4[k0, l + T.int64(16)]
+            x_2: T.let[T.uint32] = t3[T.int64(48), k0]
+            acc[T.int64(0), T.int64(0), l] = T.dot_bf16(x_2, x, acc[T.int64(0), T.int64(0), l])
+            acc[T.int64(0), T.int64(1), l] = T.dot_bf16(x_2, x_1, acc[T.int64(0), T.int64(1), l])
+            x_3: T.let[T.uint32] = t3[T.int64(49), k0]
+            acc[T.int64(1), T.int64(0), l] = T.dot_bf16(x_3, x, acc[T.int64(1), T.int64(0), l])
+            acc[T.int64(1), T.int64(1), l] = T.dot_bf16(x_3, x_1, acc[T.int64(1), T.int64(1), l])
+            x_4: T.let[T.uint32] = t3[T.int64(50), k0]
+            acc[T.int64(2), T.int64(0), l] = T.dot_bf16(x_4, x, acc[T.int64(2), T.int64(0), l])
+            acc[T.int64(2), T.int64(1), l] = T.dot_bf16(x_4, x_1, acc[T.int64(2), T.int64(1), l])
+    acc_local = T.alloc_local((T.int64(3), T.int64(2), T.int64(16)))
     for r in T.unroll(T.int64(3)):
-        for l in T.vectorized(T.int64(16)):
-            tile_2[r * T.int64(32) + l] = acc[r * T.int64(32) + l]
-        for l in T.vectorized(T.int64(16)):
-            tile_2[r * T.int64(32) + l + T.int64(16)] = acc[r * T.int64(32) + l + T.int64(16)]
+        for v in T.unroll(T.int64(2)):
+            for l in T.vectorized(T.int64(16)):
+                acc_local[r, v, l] = acc[r, v, l]
     for r in range(T.int64(3)):
         for l in T.vectorized(T.int64(16)):
-            t5[r + T.int64(48), l] = T.max(tile_2[r * T.int64(32) + l], T.float32(0.0))
-        for l in T.vectorized(T.int64(16)):
-            t5[r + T.int64(48), l + T.int64(16)] = T.max(tile_2[r * T.int64(32) + l + T.int64(16)], T.float32(0.0))
-    tile_3 = T.alloc_local((T.int64(512),))
+            t5[r + T.int64(48), l] = T.max(acc_local[r, T.int64(0), l], T.float32(0.0))
+            t5[r + T.int64(48), l + T.int64(16)] = T.max(acc_local[r, T.int64(1), l], T.float32(0.0))
+    tile_2 = T.alloc_local((T.int64(512),))
     T.tile_zero(sum)
     T.tile_zero(sum_2)
     for step in range(T.int64(2)):
@@ -110,34 +105,34 @@ def fused_mat_mul_max(t0: T.Buffer((T.int64(51), T.int64(64)), "float32"), t1: T
         T.tile_load(column, t4[step * T.int64(768) + T.int64(32)], T.int64(48))
         T.tile_dot_bf16(sum, row, column)
         T.tile_dot_bf16(sum_2, row_1, column)
-    T.tile_store(sum, tile_3[T.int64(0)], T.int64(16))
-    T.tile_store(sum_2, tile_3[T.int64(256)], T.int64(16))
+    T.tile_store(sum, tile_2[T.int64(0)], T.int64(16))
+    T.tile_store(sum_2, tile_2[T.int64(256)], T.int64(16))
     for r in range(T.int64(32)):
         for l in T.vectorized(T.int64(16)):
-            t5[r, l + T.int64(32)] = T.max(tile_3[r * T.int64(16) + l], T.float32(0.0))
-    tile_4 = T.alloc_local((T.int64(256),))
+            t5[r, l + T.int64(32)] = T.max(tile_2[r * T.int64(16) + l], T.float32(0.0))
+    tile_3 = T.alloc_local((T.int64(256),))
     T.tile_zero(sum)
     for step in range(T.int64(2)):
         T.tile_load(row, t3[step * T.int64(16) + T.int64(1024)], T.int64(32))
         T.tile_load(column, t4[step * T.int64(768) + T.int64(32)], T.int64(48))
         T.tile_dot_bf16(sum, row, column)
-    T.tile_store(sum, tile_4[T.int64(0)], T.int64(16))
+    T.tile_store(sum, tile_3[T.int64(0)], T.int64(16))
     for r in range(T.int64(16)):
         for l in T.vectorized(T.int64(16)):
-            t5[r + T.int64(32), l + T.int64(32)] = T.max(tile_4[r * T.int64(16) + l], T.float32(0.0))
-    acc_1 = T.alloc_local((T.int64(48),))
+            t5[r + T.int64(32), l + T.int64(32)] = T.max(tile_3[r * T.int64(16) + l], T.float32(0.0))
+    acc_1 = T.alloc_local((T.int64(3), T.int64(1), T.int64(16)))
     for r in T.unroll(T.int64(3)):
         for l in T.vectorized(T.int64(16)):
-            acc_1[r * T.int64(16) + l] = T.float32(0.0)
-    for v_k0 in range(T.int64(32)):
+            acc_1[r, T.int64(0), l] = T.float32(0.0)
+    for k0 in range(T.int64(32)):
         for l in T.vectorized(T.int64(16)):
-            b: T.let[T.uint32] = t4[v_k0, l + T.int64(32)]
-            a: T.let[T.uint32] = t3[T.int64(48), v_k0]
-            acc_1[l] = T.dot_bf16(a, b, acc_1[l])
-            a_1: T.let[T.uint32] = t3[T.int64(49), v_k0]
-            acc_1[l + T.int64(16)] = T.dot_bf16(a_1, b, acc_1[l + T.int64(16)])
-            a_2: T.let[T.uint32] = t3[T.int64(50), v_k0]
-            acc_1[l + T.int64(32)] = T.dot_bf16(a_2, b, acc_1[l + T.int64(32)])
+            x: T.let[T.uint32] = t4[k0, l + T.int64(32)]
+            x_1: T.let[T.uint32] = t3[T.int64(48), k0]
+            acc_1[T.int64(0), T.int64(0), l] = T.dot_bf16(x_1, x, acc_1[T.int64(0), T.int64(0), l])
+            x_2: T.let[T.uint32] = t3[T.int64(49), k0]
+            acc_1[T.int64(1), T.int64(0), l] = T.dot_bf16(x_2, x, acc_1[T.int64(1), T.int64(0), l])
+            x_3: T.let[T.uint32] = t3[T.int64(50), k0]
+            acc_1[T.int64(2), T.int64(0), l] = T.dot_bf16(x_3, x, acc_1[T.int64(2), T.int64(0), l])
     for r in T.unroll(T.int64(3)):
         for l in T.vectorized(T.int64(16)):
-            t5[r + T.int64(48), l + T.int64(32)] = T.max(acc_1[r * T.int64(16) + l], T.float32(0.0))
+            t5[r + T.int64(48), l + T.int64(32)] = T.max(acc_1[r, T.int64(0), l], T.float32(0.0))

@@ -17,44 +17,76 @@ fused_transpose_transpose_transpose_mat_mul_mul_3more
   step  binary: computed where it is read
   step  matmul_1: stored where transpose_3 would move it
   step  matmul: columns copied into panels
-  step  panels: merge_axes c, c -> m
+  step  panels: merge_axes c of panels, c of panels #2 -> m
   step  panels: split lane by 8 -> lane_0, lane_1
   step  panels: vectorize lane_1
   step  matmul, max, exp, sum, normalize, matmul_1: in blocks of 16 rows
   step  matmul: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
+  step  matmul, 4 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  matmul, 4 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
+  step  matmul, 4 rows by 2 vectors: decompose_reduction matmul k0 -> matmul_init
+  step  matmul, 4 rows by 2 vectors: unroll r of matmul_init
+  step  matmul, 4 rows by 2 vectors: unroll v of matmul_init
+  step  matmul, 4 rows by 2 vectors: vectorize l of matmul_init
+  step  matmul, 4 rows by 2 vectors: reorder l, r, v of matmul
+  step  matmul, 4 rows by 2 vectors: vectorize l of matmul
+  step  matmul, 4 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 4 rows by 2 vectors: cache_read_at matmul_store acc r of matmul_store Local -> acc_local
+  step  matmul, 4 rows by 2 vectors: unroll r of acc_local
+  step  matmul, 4 rows by 2 vectors: unroll v of acc_local
+  step  matmul, 4 rows by 2 vectors: vectorize l of acc_local
+  step  matmul, 4 rows by 2 vectors: reorder l, v of matmul_store
+  step  matmul, 4 rows by 2 vectors: vectorize l of matmul_store
+  step  matmul, 4 rows by 2 vectors: write_out matmul_store v of matmul_store
   step  max, exp, sum, normalize: join_loops row of max, row of exp
   step  max, exp, sum, normalize: join_loops row of max, row of sum
   step  max, exp, sum, normalize: join_loops row of max, row of normalize
   step  max, exp, sum, normalize: store_at max row Local
   step  max, exp, sum, normalize: store_at exp row Local
   step  max, exp, sum, normalize: store_at sum row Local
-  step  max: split k0 by 8 -> k0_0, k0_1
+  step  max: split k0 of max by 8 -> k0_0, k0_1
   step  max: rfactor max k0_1 -> max_rf
   step  max: set_scope t9_rf Local
   step  max: decompose_reduction max_rf k0_0 -> max_rf_init
-  step  max: vectorize k0_1
-  step  max: vectorize k0_1
-  step  max: combine_halves max k0_1 -> max_half
-  step  max: vectorize k0_1
-  step  max: combine_halves max k0_1 -> max_half_1
-  step  max: vectorize k0_1
-  step  max: combine_halves max k0_1
-  step  exp: split i3 by 8 -> i3_0, i3_1
+  step  max: vectorize k0_1 of max_rf_init
+  step  max: vectorize k0_1 of max_rf
+  step  max: combine_halves max k0_1 of max -> max_half
+  step  max: vectorize k0_1 of max_half
+  step  max: combine_halves max k0_1 of max -> max_half_1
+  step  max: vectorize k0_1 of max_half_1
+  step  max: combine_halves max k0_1 of max
+  step  exp: split i3 of exp by 8 -> i3_0, i3_1
   step  exp: vectorize i3_1
   step  sum: split k0 by 8 -> k0_0, k0_1
-  step  sum: rfactor sum k0_1 -> sum_rf
+  step  sum: rfactor sum k0_1 of sum -> sum_rf
   step  sum: set_scope t11_rf Local
-  step  sum: decompose_reduction sum_rf k0_0 -> sum_rf_init
-  step  sum: vectorize k0_1
-  step  sum: vectorize k0_1
-  step  sum: combine_halves sum k0_1 -> sum_half
-  step  sum: vectorize k0_1
-  step  sum: combine_halves sum k0_1 -> sum_half_1
-  step  sum: vectorize k0_1
-  step  sum: combine_halves sum k0_1
+  step  sum: decompose_reduction sum_rf k0_0 of sum_rf -> sum_rf_init
+  step  sum: vectorize k0_1 of sum_rf_init
+  step  sum: vectorize k0_1 of sum_rf
+  step  sum: combine_halves sum k0_1 of sum -> sum_half
+  step  sum: vectorize k0_1 of sum_half
+  step  sum: combine_halves sum k0_1 of sum -> sum_half_1
+  step  sum: vectorize k0_1 of sum_half_1
+  step  sum: combine_halves sum k0_1 of sum
   step  normalize: split i3 by 8 -> i3_0, i3_1
-  step  normalize: vectorize i3_1
+  step  normalize: vectorize i3_1 of normalize
   step  matmul_1: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
+  step  matmul_1, 4 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  matmul_1, 4 rows by 2 vectors: reorder k0, r of matmul_1, v of matmul_1, l of matmul_1
+  step  matmul_1, 4 rows by 2 vectors: decompose_reduction matmul_1 k0 -> matmul_1_init
+  step  matmul_1, 4 rows by 2 vectors: unroll r of matmul_1_init
+  step  matmul_1, 4 rows by 2 vectors: unroll v of matmul_1_init
+  step  matmul_1, 4 rows by 2 vectors: vectorize l of matmul_1_init
+  step  matmul_1, 4 rows by 2 vectors: reorder l, r, v of matmul_1
+  step  matmul_1, 4 rows by 2 vectors: vectorize l of matmul_1
+  step  matmul_1, 4 rows by 2 vectors: write_out matmul_1 r, v of matmul_1
+  step  matmul_1, 4 rows by 2 vectors: cache_read_at matmul_1_store acc r of matmul_1_store Local -> acc_local
+  step  matmul_1, 4 rows by 2 vectors: unroll r of acc_local
+  step  matmul_1, 4 rows by 2 vectors: unroll v of acc_local
+  step  matmul_1, 4 rows by 2 vectors: vectorize l of acc_local
+  step  matmul_1, 4 rows by 2 vectors: reorder l, v of matmul_1_store
+  step  matmul_1, 4 rows by 2 vectors: vectorize l of matmul_1_store
+  step  matmul_1, 4 rows by 2 vectors: write_out matmul_1_store v of matmul_1_store
   stage panels: map
   stage matmul: gemm
   stage max: reduce along rows

@@ -18,43 +18,75 @@ fused_transpose_transpose_transpose_mat_mul_mul_3more
   step  binary: computed where it is read
   step  matmul_1: stored where transpose_3 would move it
   step  matmul: columns copied into panels
-  step  panels: merge_axes c, c -> m
+  step  panels: merge_axes c of panels, c of panels #2 -> m
   step  panels: vectorize lane
   step  matmul, max, exp, sum, normalize, matmul_1: in blocks of 16 rows
   step  matmul: tile of 8 rows by 1 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; no threads
+  step  matmul, 8 rows by 1 vectors: distribute_loops r, v, l over 2
+  step  matmul, 8 rows by 1 vectors: reorder k0, r of matmul, v of matmul, l of matmul
+  step  matmul, 8 rows by 1 vectors: decompose_reduction matmul k0 -> matmul_init
+  step  matmul, 8 rows by 1 vectors: unroll r of matmul_init
+  step  matmul, 8 rows by 1 vectors: unroll v of matmul_init
+  step  matmul, 8 rows by 1 vectors: vectorize l of matmul_init
+  step  matmul, 8 rows by 1 vectors: reorder l, r, v of matmul
+  step  matmul, 8 rows by 1 vectors: vectorize l of matmul
+  step  matmul, 8 rows by 1 vectors: write_out matmul r, v of matmul
+  step  matmul, 8 rows by 1 vectors: cache_read_at matmul_store acc r of matmul_store Local -> acc_local
+  step  matmul, 8 rows by 1 vectors: unroll r of acc_local
+  step  matmul, 8 rows by 1 vectors: unroll v of acc_local
+  step  matmul, 8 rows by 1 vectors: vectorize l of acc_local
+  step  matmul, 8 rows by 1 vectors: reorder l, v of matmul_store
+  step  matmul, 8 rows by 1 vectors: vectorize l of matmul_store
+  step  matmul, 8 rows by 1 vectors: write_out matmul_store v of matmul_store
   step  max, exp, sum, normalize: join_loops row of max, row of exp
   step  max, exp, sum, normalize: join_loops row of max, row of sum
   step  max, exp, sum, normalize: join_loops row of max, row of normalize
   step  max, exp, sum, normalize: store_at max row Local
   step  max, exp, sum, normalize: store_at exp row Local
   step  max, exp, sum, normalize: store_at sum row Local
-  step  max: rfactor max k0 -> max_rf
+  step  max: rfactor max k0 of max -> max_rf
   step  max: set_scope t9_rf Local
-  step  max: decompose_reduction max_rf k0 -> max_rf_init
-  step  max: vectorize k0
-  step  max: vectorize k0
-  step  max: combine_halves max k0 -> max_half
-  step  max: vectorize k0
-  step  max: combine_halves max k0 -> max_half_1
-  step  max: vectorize k0
-  step  max: combine_halves max k0 -> max_half_2
-  step  max: vectorize k0
-  step  max: combine_halves max k0
-  step  exp: vectorize i3
-  step  sum: rfactor sum k0 -> sum_rf
+  step  max: decompose_reduction max_rf k0 of max_rf -> max_rf_init
+  step  max: vectorize k0 of max_rf_init
+  step  max: vectorize k0 of max_rf
+  step  max: combine_halves max k0 of max -> max_half
+  step  max: vectorize k0 of max_half
+  step  max: combine_halves max k0 of max -> max_half_1
+  step  max: vectorize k0 of max_half_1
+  step  max: combine_halves max k0 of max -> max_half_2
+  step  max: vectorize k0 of max_half_2
+  step  max: combine_halves max k0 of max
+  step  exp: vectorize i3 of exp
+  step  sum: rfactor sum k0 of sum -> sum_rf
   step  sum: set_scope t11_rf Local
-  step  sum: decompose_reduction sum_rf k0 -> sum_rf_init
-  step  sum: vectorize k0
-  step  sum: vectorize k0
-  step  sum: combine_halves sum k0 -> sum_half
-  step  sum: vectorize k0
-  step  sum: combine_halves sum k0 -> sum_half_1
-  step  sum: vectorize k0
-  step  sum: combine_halves sum k0 -> sum_half_2
-  step  sum: vectorize k0
-  step  sum: combine_halves sum k0
-  step  normalize: vectorize i3
+  step  sum: decompose_reduction sum_rf k0 of sum_rf -> sum_rf_init
+  step  sum: vectorize k0 of sum_rf_init
+  step  sum: vectorize k0 of sum_rf
+  step  sum: combine_halves sum k0 of sum -> sum_half
+  step  sum: vectorize k0 of sum_half
+  step  sum: combine_halves sum k0 of sum -> sum_half_1
+  step  sum: vectorize k0 of sum_half_1
+  step  sum: combine_halves sum k0 of sum -> sum_half_2
+  step  sum: vectorize k0 of sum_half_2
+  step  sum: combine_halves sum k0 of sum
+  step  normalize: vectorize i3 of normalize
   step  matmul_1: tile of 8 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; no threads
+  step  matmul_1, 8 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  matmul_1, 8 rows by 2 vectors: reorder k0, r of matmul_1, v of matmul_1, l of matmul_1
+  step  matmul_1, 8 rows by 2 vectors: decompose_reduction matmul_1 k0 -> matmul_1_init
+  step  matmul_1, 8 rows by 2 vectors: unroll r of matmul_1_init
+  step  matmul_1, 8 rows by 2 vectors: unroll v of matmul_1_init
+  step  matmul_1, 8 rows by 2 vectors: vectorize l of matmul_1_init
+  step  matmul_1, 8 rows by 2 vectors: reorder l, r, v of matmul_1
+  step  matmul_1, 8 rows by 2 vectors: vectorize l of matmul_1
+  step  matmul_1, 8 rows by 2 vectors: write_out matmul_1 r, v of matmul_1
+  step  matmul_1, 8 rows by 2 vectors: cache_read_at matmul_1_store acc r of matmul_1_store Local -> acc_local
+  step  matmul_1, 8 rows by 2 vectors: unroll r of acc_local
+  step  matmul_1, 8 rows by 2 vectors: unroll v of acc_local
+  step  matmul_1, 8 rows by 2 vectors: vectorize l of acc_local
+  step  matmul_1, 8 rows by 2 vectors: reorder l, v of matmul_1_store
+  step  matmul_1, 8 rows by 2 vectors: vectorize l of matmul_1_store
+  step  matmul_1, 8 rows by 2 vectors: write_out matmul_1_store v of matmul_1_store
   stage panels: map
   stage matmul: gemm
   stage max: reduce along rows

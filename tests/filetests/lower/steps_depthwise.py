@@ -16,5 +16,21 @@ conv
   step  pad: split i3 by 8 -> i3_0, i3_1
   step  pad: vectorize i3_1
   step  conv: tile of 2 rows by 3 vectors of 8 lanes, depth over v_k1, v_k2; outer loops over (v_i1), columns inside; no threads
+  step  conv, 2 rows by 3 vectors: distribute_loops r, v, l over 2
+  step  conv, 2 rows by 3 vectors: reorder k1, k2, r of conv, v of conv, l of conv
+  step  conv, 2 rows by 3 vectors: decompose_reduction conv k1 -> conv_init
+  step  conv, 2 rows by 3 vectors: unroll r of conv_init
+  step  conv, 2 rows by 3 vectors: unroll v of conv_init
+  step  conv, 2 rows by 3 vectors: vectorize l of conv_init
+  step  conv, 2 rows by 3 vectors: reorder l, r, v of conv
+  step  conv, 2 rows by 3 vectors: vectorize l of conv
+  step  conv, 2 rows by 3 vectors: write_out conv r, v of conv
+  step  conv, 2 rows by 3 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
+  step  conv, 2 rows by 3 vectors: unroll r of acc_local
+  step  conv, 2 rows by 3 vectors: unroll v of acc_local
+  step  conv, 2 rows by 3 vectors: vectorize l of acc_local
+  step  conv, 2 rows by 3 vectors: reorder l, v of conv_store
+  step  conv, 2 rows by 3 vectors: vectorize l of conv_store
+  step  conv, 2 rows by 3 vectors: write_out conv_store v of conv_store
   stage pad: map
   stage conv: gemm

@@ -17,6 +17,22 @@ rnn
   step  panels: split lane by 8 -> lane_0, lane_1
   step  panels: vectorize lane_1
   step  input: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
+  step  input, 4 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  input, 4 rows by 2 vectors: reorder k0, r of input, v of input, l of input
+  step  input, 4 rows by 2 vectors: decompose_reduction input k0 -> input_init
+  step  input, 4 rows by 2 vectors: unroll r of input_init
+  step  input, 4 rows by 2 vectors: unroll v of input_init
+  step  input, 4 rows by 2 vectors: vectorize l of input_init
+  step  input, 4 rows by 2 vectors: reorder l, r, v of input
+  step  input, 4 rows by 2 vectors: vectorize l of input
+  step  input, 4 rows by 2 vectors: write_out input r, v of input
+  step  input, 4 rows by 2 vectors: cache_read_at input_store acc r of input_store Local -> acc_local
+  step  input, 4 rows by 2 vectors: unroll r of acc_local
+  step  input, 4 rows by 2 vectors: unroll v of acc_local
+  step  input, 4 rows by 2 vectors: vectorize l of acc_local
+  step  input, 4 rows by 2 vectors: reorder l, v of input_store
+  step  input, 4 rows by 2 vectors: vectorize l of input_store
+  step  input, 4 rows by 2 vectors: write_out input_store v of input_store
   step  start: split i1 by 8 -> i1_0, i1_1
   step  start: vectorize i1_1
   step  start_1: split i1 by 8 -> i1_0, i1_1
@@ -25,19 +41,19 @@ rnn
   step  recurrent: rfactor recurrent k0_1 -> recurrent_rf
   step  recurrent: set_scope t12_rf Local
   step  recurrent: decompose_reduction recurrent_rf k0_0 -> recurrent_rf_init
-  step  recurrent: split k0_1 by 8 -> k0_1_0, k0_1_1
+  step  recurrent: split k0_1 of recurrent_rf_init by 8 -> k0_1_0, k0_1_1
   step  recurrent: vectorize k0_1_1
   step  recurrent: unroll k0_1_0
-  step  recurrent: split k0_1 by 8 -> k0_1_0, k0_1_1
-  step  recurrent: vectorize k0_1_1
-  step  recurrent: unroll k0_1_0
+  step  recurrent: split k0_1 of recurrent_rf by 8 -> k0_1_0, k0_1_1
+  step  recurrent: vectorize k0_1_1 of recurrent_rf
+  step  recurrent: unroll k0_1_0 of recurrent_rf
   step  recurrent: combine_halves recurrent k0_1 -> recurrent_half
-  step  recurrent: vectorize k0_1
-  step  recurrent: combine_halves recurrent k0_1 -> recurrent_half_1
-  step  recurrent: vectorize k0_1
-  step  recurrent: combine_halves recurrent k0_1 -> recurrent_half_2
-  step  recurrent: vectorize k0_1
-  step  recurrent: combine_halves recurrent k0_1
+  step  recurrent: vectorize k0_1 of recurrent_half
+  step  recurrent: combine_halves recurrent k0_1 of recurrent -> recurrent_half_1
+  step  recurrent: vectorize k0_1 of recurrent_half_1
+  step  recurrent: combine_halves recurrent k0_1 of recurrent -> recurrent_half_2
+  step  recurrent: vectorize k0_1 of recurrent_half_2
+  step  recurrent: combine_halves recurrent k0_1 of recurrent
   step  cell: split i1 by 8 -> i1_0, i1_1
   step  cell: vectorize i1_1
   step  hidden: split i1 by 8 -> i1_0, i1_1

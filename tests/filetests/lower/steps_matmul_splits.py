@@ -20,8 +20,8 @@ fused_mat_mul_max
   step  terms: parallel p_0
   step  terms: split p_else by 16 -> p_else_0, p_else_1
   step  terms: vectorize p_else_1
-  step  terms: parallel c
-  step  terms: split c by 16 -> c_0, c_1
+  step  terms: parallel c of terms
+  step  terms: split c of terms #2 by 16 -> c_0, c_1
   step  terms: vectorize c_1
   step  terms: specialize p where n * 384 >= 16000, else p_else
   step  terms: split p by 2048 -> p_0, p_1
@@ -30,8 +30,8 @@ fused_mat_mul_max
   step  terms: parallel p_0
   step  terms: split p_else by 16 -> p_else_0, p_else_1
   step  terms: vectorize p_else_1
-  step  terms: parallel c
-  step  terms: split c by 16 -> c_0, c_1
+  step  terms: parallel c of terms
+  step  terms: split c of terms #2 by 16 -> c_0, c_1
   step  terms: vectorize c_1
   step  terms: specialize p where n * 384 >= 11428, else p_else
   step  terms: split p by 2048 -> p_0, p_1
@@ -40,16 +40,90 @@ fused_mat_mul_max
   step  terms: parallel p_0
   step  terms: split p_else by 16 -> p_else_0, p_else_1
   step  terms: vectorize p_else_1
-  step  terms: parallel c
-  step  terms: split c by 16 -> c_0, c_1
+  step  terms: parallel c of terms
+  step  terms: split c of terms #2 by 16 -> c_0, c_1
   step  terms: vectorize c_1
   step  matmul: tile of 32 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of columns; terms of bfloat16 in matrix registers
   step  matmul: tensorize -> 24 tile_dot_bf16, 24 tile_load, 4 tile_store, 4 tile_zero
   step  matmul: tensorize -> 12 tile_dot_bf16, 18 tile_load, 2 tile_store, 2 tile_zero
+  step  matmul, 4 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  matmul, 4 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
+  step  matmul, 4 rows by 2 vectors: decompose_reduction matmul k0 -> matmul_init
+  step  matmul, 4 rows by 2 vectors: unroll r of matmul_init
+  step  matmul, 4 rows by 2 vectors: unroll v of matmul_init
+  step  matmul, 4 rows by 2 vectors: vectorize l of matmul_init
+  step  matmul, 4 rows by 2 vectors: reorder l, r, v of matmul
+  step  matmul, 4 rows by 2 vectors: vectorize l of matmul
+  step  matmul, 4 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 4 rows by 2 vectors: cache_read_at matmul_store acc r of matmul_store Local -> acc_local
+  step  matmul, 4 rows by 2 vectors: unroll r of acc_local
+  step  matmul, 4 rows by 2 vectors: unroll v of acc_local
+  step  matmul, 4 rows by 2 vectors: vectorize l of acc_local
+  step  matmul, 4 rows by 2 vectors: reorder l, v of matmul_store
+  step  matmul, 4 rows by 2 vectors: vectorize l of matmul_store
+  step  matmul, 4 rows by 2 vectors: write_out matmul_store v of matmul_store
+  step  matmul, 1 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  matmul, 1 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
+  step  matmul, 1 rows by 2 vectors: decompose_reduction matmul k0 -> matmul_init
+  step  matmul, 1 rows by 2 vectors: unroll r of matmul_init
+  step  matmul, 1 rows by 2 vectors: unroll v of matmul_init
+  step  matmul, 1 rows by 2 vectors: vectorize l of matmul_init
+  step  matmul, 1 rows by 2 vectors: reorder l, r, v of matmul
+  step  matmul, 1 rows by 2 vectors: vectorize l of matmul
+  step  matmul, 1 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 1 rows by 2 vectors: unroll r of matmul_store
+  step  matmul, 1 rows by 2 vectors: reorder l, v of matmul_store
+  step  matmul, 1 rows by 2 vectors: vectorize l of matmul_store
+  step  matmul, 1 rows by 2 vectors: write_out matmul_store v of matmul_store
   step  matmul: tile of 8 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of columns
+  step  matmul, 8 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  matmul, 8 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
+  step  matmul, 8 rows by 2 vectors: decompose_reduction matmul k0 -> matmul_init
+  step  matmul, 8 rows by 2 vectors: unroll r of matmul_init
+  step  matmul, 8 rows by 2 vectors: unroll v of matmul_init
+  step  matmul, 8 rows by 2 vectors: vectorize l of matmul_init
+  step  matmul, 8 rows by 2 vectors: reorder l, r, v of matmul
+  step  matmul, 8 rows by 2 vectors: vectorize l of matmul
+  step  matmul, 8 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 8 rows by 2 vectors: cache_read_at matmul_store acc r of matmul_store Local -> acc_local
+  step  matmul, 8 rows by 2 vectors: unroll r of acc_local
+  step  matmul, 8 rows by 2 vectors: unroll v of acc_local
+  step  matmul, 8 rows by 2 vectors: vectorize l of acc_local
+  step  matmul, 8 rows by 2 vectors: reorder l, v of matmul_store
+  step  matmul, 8 rows by 2 vectors: vectorize l of matmul_store
+  step  matmul, 8 rows by 2 vectors: write_out matmul_store v of matmul_store
   step  matmul: float32 as 3 terms of bfloat16 where exponents allow
   stage matmul: splits
   stage binary: epilogue of splits
 mat_mul
   step  matmul: tile of 8 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows
+  step  matmul, 8 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  matmul, 8 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
+  step  matmul, 8 rows by 2 vectors: decompose_reduction matmul k0 -> matmul_init
+  step  matmul, 8 rows by 2 vectors: unroll r of matmul_init
+  step  matmul, 8 rows by 2 vectors: unroll v of matmul_init
+  step  matmul, 8 rows by 2 vectors: vectorize l of matmul_init
+  step  matmul, 8 rows by 2 vectors: reorder l, r, v of matmul
+  step  matmul, 8 rows by 2 vectors: vectorize l of matmul
+  step  matmul, 8 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 8 rows by 2 vectors: cache_read_at matmul_store acc r of matmul_store Local -> acc_local
+  step  matmul, 8 rows by 2 vectors: unroll r of acc_local
+  step  matmul, 8 rows by 2 vectors: unroll v of acc_local
+  step  matmul, 8 rows by 2 vectors: vectorize l of acc_local
+  step  matmul, 8 rows by 2 vectors: reorder l, v of matmul_store
+  step  matmul, 8 rows by 2 vectors: vectorize l of matmul_store
+  step  matmul, 8 rows by 2 vectors: write_out matmul_store v of matmul_store
+  step  matmul, 1 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  matmul, 1 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
+  step  matmul, 1 rows by 2 vectors: decompose_reduction matmul k0 -> matmul_init
+  step  matmul, 1 rows by 2 vectors: unroll r of matmul_init
+  step  matmul, 1 rows by 2 vectors: unroll v of matmul_init
+  step  matmul, 1 rows by 2 vectors: vectorize l of matmul_init
+  step  matmul, 1 rows by 2 vectors: reorder l, r, v of matmul
+  step  matmul, 1 rows by 2 vectors: vectorize l of matmul
+  step  matmul, 1 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 1 rows by 2 vectors: unroll r of matmul_store
+  step  matmul, 1 rows by 2 vectors: reorder l, v of matmul_store
+  step  matmul, 1 rows by 2 vectors: vectorize l of matmul_store
+  step  matmul, 1 rows by 2 vectors: write_out matmul_store v of matmul_store
   stage matmul: gemm; not splits: too few products for each element

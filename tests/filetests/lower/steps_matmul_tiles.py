@@ -27,6 +27,35 @@ fused_mat_mul_max
   step  matmul: tile of 32 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of columns; bfloat16 pairs in matrix registers
   step  matmul: tensorize -> 4 tile_dot_bf16, 4 tile_load, 4 tile_store, 4 tile_zero
   step  matmul: tensorize -> 2 tile_dot_bf16, 3 tile_load, 2 tile_store, 2 tile_zero
+  step  matmul, 4 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  matmul, 4 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
+  step  matmul, 4 rows by 2 vectors: decompose_reduction matmul k0 -> matmul_init
+  step  matmul, 4 rows by 2 vectors: unroll r of matmul_init
+  step  matmul, 4 rows by 2 vectors: unroll v of matmul_init
+  step  matmul, 4 rows by 2 vectors: vectorize l of matmul_init
+  step  matmul, 4 rows by 2 vectors: reorder l, r, v of matmul
+  step  matmul, 4 rows by 2 vectors: vectorize l of matmul
+  step  matmul, 4 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 4 rows by 2 vectors: cache_read_at matmul_store acc r of matmul_store Local -> acc_local
+  step  matmul, 4 rows by 2 vectors: unroll r of acc_local
+  step  matmul, 4 rows by 2 vectors: unroll v of acc_local
+  step  matmul, 4 rows by 2 vectors: vectorize l of acc_local
+  step  matmul, 4 rows by 2 vectors: reorder l, v of matmul_store
+  step  matmul, 4 rows by 2 vectors: vectorize l of matmul_store
+  step  matmul, 4 rows by 2 vectors: write_out matmul_store v of matmul_store
+  step  matmul, 1 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  matmul, 1 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
+  step  matmul, 1 rows by 2 vectors: decompose_reduction matmul k0 -> matmul_init
+  step  matmul, 1 rows by 2 vectors: unroll r of matmul_init
+  step  matmul, 1 rows by 2 vectors: unroll v of matmul_init
+  step  matmul, 1 rows by 2 vectors: vectorize l of matmul_init
+  step  matmul, 1 rows by 2 vectors: reorder l, r, v of matmul
+  step  matmul, 1 rows by 2 vectors: vectorize l of matmul
+  step  matmul, 1 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 1 rows by 2 vectors: unroll r of matmul_store
+  step  matmul, 1 rows by 2 vectors: reorder l, v of matmul_store
+  step  matmul, 1 rows by 2 vectors: vectorize l of matmul_store
+  step  matmul, 1 rows by 2 vectors: write_out matmul_store v of matmul_store
   stage pairs0: map
   stage pairs1: map
   stage matmul: gemm; not splits: element type

@@ -14,15 +14,15 @@ pool
   step  pool: merge_axes i1, i2 -> m
   step  pool: partition i3 at 8 -> i3, i3_tail
   step  pool: reorder k0, k1, i3_tail
-  step  pool: cache_write_at pool_tail k0 Local -> t1_local
-  step  pool: decompose_reduction pool_tail k0 -> pool_tail_init
-  step  pool: vectorize i3_tail
-  step  pool: vectorize i3_tail
-  step  pool: vectorize i3_tail
-  step  pool: reorder k0, k1, i3
-  step  pool: cache_write_at pool k0 Local -> t1_local_1
-  step  pool: decompose_reduction pool k0 -> pool_init
-  step  pool: vectorize i3
-  step  pool: vectorize i3
-  step  pool: vectorize i3
+  step  pool: cache_write_at pool_tail k0 of pool_tail Local -> t1_local
+  step  pool: decompose_reduction pool_tail k0 of pool_tail -> pool_tail_init
+  step  pool: vectorize i3_tail of pool_tail_init
+  step  pool: vectorize i3_tail of pool_tail
+  step  pool: vectorize i3_tail of t1_local
+  step  pool: reorder k0 of pool, k1 of pool, i3
+  step  pool: cache_write_at pool k0 of pool Local -> t1_local_1
+  step  pool: decompose_reduction pool k0 of pool -> pool_init
+  step  pool: vectorize i3 of pool_init
+  step  pool: vectorize i3 of pool
+  step  pool: vectorize i3 of t1_local_1
   stage pool: reduce across rows; not gemm: not a sum of products

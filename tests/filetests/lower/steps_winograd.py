@@ -17,6 +17,22 @@ conv
   step  conv: v_i1 taken apart by 16
   step  bias: v_i1 taken apart by 16
   step  conv: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (co), columns inside; no threads
+  step  conv, 4 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  conv, 4 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
+  step  conv, 4 rows by 2 vectors: decompose_reduction conv k0 -> conv_init
+  step  conv, 4 rows by 2 vectors: unroll r of conv_init
+  step  conv, 4 rows by 2 vectors: unroll v of conv_init
+  step  conv, 4 rows by 2 vectors: vectorize l of conv_init
+  step  conv, 4 rows by 2 vectors: reorder l, r, v of conv
+  step  conv, 4 rows by 2 vectors: vectorize l of conv
+  step  conv, 4 rows by 2 vectors: write_out conv r, v of conv
+  step  conv, 4 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
+  step  conv, 4 rows by 2 vectors: unroll r of acc_local
+  step  conv, 4 rows by 2 vectors: unroll v of acc_local
+  step  conv, 4 rows by 2 vectors: vectorize l of acc_local
+  step  conv, 4 rows by 2 vectors: reorder l, v of conv_store
+  step  conv, 4 rows by 2 vectors: vectorize l of conv_store
+  step  conv, 4 rows by 2 vectors: write_out conv_store v of conv_store
   stage conv: gemm
   stage bias: epilogue of gemm
 fused_conv_max
@@ -28,6 +44,22 @@ fused_conv_max
   step  pad: vectorize ci_1
   step  input_tiles: tables of 6x6 and 6x6 unrolled, vectors of 16 lanes
   step  products: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (m), columns inside; threads share the outermost loop
+  step  products, 4 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  products, 4 rows by 2 vectors: reorder k0, r of products, v of products, l of products
+  step  products, 4 rows by 2 vectors: decompose_reduction products k0 -> products_init
+  step  products, 4 rows by 2 vectors: unroll r of products_init
+  step  products, 4 rows by 2 vectors: unroll v of products_init
+  step  products, 4 rows by 2 vectors: vectorize l of products_init
+  step  products, 4 rows by 2 vectors: reorder l, r, v of products
+  step  products, 4 rows by 2 vectors: vectorize l of products
+  step  products, 4 rows by 2 vectors: write_out products r, v of products
+  step  products, 4 rows by 2 vectors: cache_read_at products_store acc r of products_store Local -> acc_local
+  step  products, 4 rows by 2 vectors: unroll r of acc_local
+  step  products, 4 rows by 2 vectors: unroll v of acc_local
+  step  products, 4 rows by 2 vectors: vectorize l of acc_local
+  step  products, 4 rows by 2 vectors: reorder l, v of products_store
+  step  products, 4 rows by 2 vectors: vectorize l of products_store
+  step  products, 4 rows by 2 vectors: write_out products_store v of products_store
   step  output_tiles: tables of 4x6 and 4x6 unrolled, vectors of 16 lanes
   step  bias: merge_axes i2, i3 -> m
   step  bias: split m by 8 -> m_0, m_1

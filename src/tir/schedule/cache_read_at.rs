@@ -1,0 +1,130 @@
+//! A copy of what a nest reads, made before it.
+
+use super::chain::nested;
+use super::write_out::visit_evaluated;
+use super::{Refused, Schedule, tree};
+use crate::{Block, Buffer, Expr, ExprKind, For, IterKind, Param, Scope, Stmt, Var};
+
+impl Schedule {
+    /// `for i { for j { Y[i, j] = f(X[at(i, j)]) } }`, at `i`, becomes
+    /// `for i { for j { X_c[i, j] = X[at(i, j)] } }; for i { for j { Y[i, j] = f(X_c[i, j]) } }`: the
+    /// elements of `buffer` that the nest reads are copied first to a new buffer in `scope`, with an
+    /// element for each iteration of the loops.
+    ///
+    /// Needs serial loops from 0 of constant extents from the loop down to a block of one store, which
+    /// always reads the buffer, at one place, and does not write it. Where that place has an element,
+    /// written by then, in every iteration, a guard of the block is none of the copy. Returns the name of the new
+    /// block.
+    pub fn cache_read_at(
+        &mut self,
+        name: &str,
+        buffer: Buffer,
+        at: Var,
+        scope: Scope,
+    ) -> Result<String, Refused> {
+        let refuse = |s: &Schedule, why: &str| s.refuse("cache_read_at", name, why);
+        let path = self.path_to_loop("cache_read_at", at)?;
+        let mut facts = self.facts(&path);
+        let (loops, inner) = self.constant_nest("cache_read_at", at)?;
+        let Stmt::Block(block) = inner else {
+            return Err(refuse(self, "it does not have the loops alone"));
+        };
+        if block.name != name {
+            return Err(refuse(self, "the loop is not around it"));
+        }
+        loops.iter().for_each(|l| facts.bind_loop(l));
+        let block = block.as_ref().clone();
+        if block.init.is_some() {
+            return Err(refuse(self, "it has an init"));
+        }
+        if Schedule::block_writes(&block, buffer) {
+            return Err(refuse(self, "it writes the buffer"));
+        }
+        let Stmt::Store { value, .. } = &block.body else {
+            return Err(refuse(self, "the block's body is not one store"));
+        };
+        let (mut places, mut always): (Vec<Vec<Expr>>, usize) = (vec![], 0);
+        let of_buffer = |e: &Expr| match e.kind() {
+            ExprKind::Load { buffer: b, indices, .. } if *b == buffer => Some(indices.clone()),
+            _ => None,
+        };
+        value.visit(&mut |e| places.extend(of_buffer(e)));
+        visit_evaluated(value, &mut |e| always += usize::from(of_buffer(e).is_some()));
+        let count = places.len();
+        places.dedup();
+        let ([place], true) = (&places[..], always == count) else {
+            return Err(refuse(self, "it does not always read the buffer at one place"));
+        };
+        let bound = |v: Var| block.iters.iter().find(|i| i.var == v).map(|i| i.value.clone());
+        let place: Vec<Expr> = place.iter().map(|e| e.substitute(&bound)).collect();
+        let shape = &self.func.buffers[buffer].shape;
+        let exists = |(at, n): (&Expr, &Expr)| {
+            facts.prove(&at.clone().ge(0)) && facts.prove(&at.clone().lt(n.clone()))
+        };
+        let whole = place.len() == shape.len()
+            && place.iter().zip(shape).all(exists)
+            && self.is_written_before(buffer, name);
+        let cache = self.buffer_over(buffer, scope.name(), &loops, scope);
+        let copy = self.unique_block(&self.func.buffers[cache].name.clone());
+        let mut copying = block.clone();
+        copying.name.clone_from(&copy);
+        copying.annotations.clear();
+        if whole {
+            copying.predicate = Expr::bool(true);
+        }
+        copying.iters = self.iterators(&loops, IterKind::Spatial);
+        let of_loop = |v: Var| {
+            let own = copying.iters.iter().find(|i| i.value.as_var() == Some(v))?;
+            Some(own.var.into())
+        };
+        let from = place.iter().map(|e| e.substitute(&of_loop)).collect();
+        let to = copying.iters.iter().map(|i| i.var.into()).collect();
+        copying.body = Stmt::store(cache, to, self.func.load(buffer, from));
+        self.refresh_regions(&mut copying);
+        let copied = nested(&loops, Stmt::Block(Box::new(copying)));
+        let copied = self.fresh_copy(&copied, "");
+
+        let mut reading = block;
+        let own = self.iterators(&loops, IterKind::Spatial);
+        let index: Vec<Expr> = own.iter().map(|i| i.var.into()).collect();
+        reading.iters.extend(own);
+        reading.body = reading.body.map_accesses((buffer, cache), &|_| index.clone());
+        self.refresh_regions(&mut reading);
+        let reading = nested(&loops, Stmt::Block(Box::new(reading)));
+        let body = Box::new(Stmt::Seq(vec![copied, reading]));
+        let both = Stmt::Allocate { buffer: cache, body };
+        self.func.body = tree::replace_loop(&self.func.body, at, |_| both.clone());
+        let read = self.func.buffers[buffer].name.clone();
+        self.note(format!("cache_read_at {name} {read} {} {scope:?} -> {copy}", self.name(at)));
+        Ok(copy)
+    }
+
+    /// Whether all elements of a buffer are shown to have a value before a block runs: it is an
+    /// input, or a block without a guard before it writes each at its own iterators.
+    fn is_written_before(&self, buffer: Buffer, name: &str) -> bool {
+        let shape = &self.func.buffers[buffer].shape;
+        let whole = |b: &Block| {
+            let Stmt::Store { buffer: to, indices, .. } = &b.body else { return false };
+            let Ok(path) = self.path_to_block("cache_read_at", &b.name) else { return false };
+            let loops: Vec<&For> = tree::loops_of(&path).collect();
+            let mut used = vec![];
+            let mut all = |(at, n): (&Expr, &Expr)| {
+                let iter = b.iters.iter().find(|i| at.as_var() == Some(i.var));
+                let l = iter.and_then(|i| loops.iter().find(|l| i.value.as_var() == Some(l.var)));
+                l.is_some_and(|l| {
+                    let fresh = !used.contains(&l.var);
+                    used.push(l.var);
+                    fresh && l.min.as_int() == Some(0) && l.extent == *n
+                })
+            };
+            *to == buffer
+                && b.predicate.as_int() == Some(1)
+                && indices.len() == shape.len()
+                && indices.iter().zip(shape).all(&mut all)
+                && !path.iter().any(|s| matches!(s, Stmt::If { .. } | Stmt::While { .. }))
+        };
+        let mut before = tree::blocks(&self.func.body).into_iter().take_while(|b| b.name != name);
+        let inputs = self.func.params.len() - self.func.num_outputs;
+        self.func.params[..inputs].contains(&Param::Buffer(buffer)) || before.any(whole)
+    }
+}
