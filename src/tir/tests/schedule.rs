@@ -336,7 +336,7 @@ fn axes_that_are_stepped_through_as_one_are_merged() {
         s.steps(),
         [
             "compute_inline scale",
-            "merge_axes i0, i1 -> m",
+            "merge_axes i0, i1 of exp -> m",
             "split m by 8 -> m_0, m_1",
             "vectorize m_1",
             "parallel m_0"
