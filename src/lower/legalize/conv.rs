@@ -39,8 +39,8 @@ pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
     });
 }
 
-/// A convolution over all channels whose weights hold two input channels in a word: the input is
-/// copied into such pairs, with its padding.
+/// A convolution whose weights hold two input channels in a word: the input is copied into such
+/// pairs, with its padding.
 fn conv_of_pairs(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
     let (x, w) = (cx.args[0].clone(), cx.args[1].clone());
     let extents = padded_extents(&x, attrs);
@@ -53,10 +53,12 @@ fn conv_of_pairs(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
             pairs::pair(&i[1], &channels, &|c| read(f, &[&[i[0].clone(), c], &at[2..]].concat()));
         Expr::if_then_else(inside, value, Expr::int(0, DType::U32))
     });
-    let weights = cx.reader(1);
-    let reduced = [&[channels.ceildiv(2)], &w.shape[2..]].concat();
+    let (weights, groups) = (cx.reader(1), attrs.groups);
+    let per_group = cx.outs[0].shape[1].clone().floordiv(groups);
+    let depth = w.shape[1].clone().ceildiv(2);
+    let reduced = [std::slice::from_ref(&depth), &w.shape[2..]].concat();
     accumulate(cx, &reduced, |f, i, k| {
-        let mut at = vec![i[0].clone(), k[0].clone()];
+        let mut at = vec![i[0].clone(), channel(groups, &i[1], &per_group, &k[0], &depth)];
         for d in 0..i.len() - 2 {
             at.push(i[d + 2].clone() * attrs.strides[d] + k[d + 1].clone() * attrs.dilations[d]);
         }

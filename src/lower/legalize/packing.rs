@@ -93,6 +93,13 @@ pub fn packings(
             };
             packed.into_iter().collect()
         }
+        // Each group's output channels are a panel.
+        Op::Conv(attrs) if rounded && pairs::suit_groups(attrs, &types[1]) => {
+            pack(1, Matrix::NByRest, &|n| n / attrs.groups)
+                .map(|p| Packing { role: Role::Rows, ..p })
+                .into_iter()
+                .collect()
+        }
         Op::Rnn(_) => {
             [1, 2].into_iter().filter_map(|n| pack(n, Matrix::NByK, &panel_width)).collect()
         }
@@ -107,15 +114,9 @@ fn windows_apart(attrs: &ConvAttrs, types: &[TensorType]) -> bool {
     matches!(attrs.strides[..], [stride] if stride > 8) && channels >= LAYOUT_LANES
 }
 
-/// Whether the products of `op` are those of bfloat16 pairs: of recurrent cells, and of
-/// convolutions of each channel alone, they are not.
+/// Whether the products of `op` are those of bfloat16 pairs: of recurrent cells they are not.
 fn in_pairs(op: &Op, precision: Precision) -> bool {
-    let suits = match op {
-        Op::MatMul => true,
-        Op::Conv(attrs) => attrs.groups == 1,
-        _ => false,
-    };
-    suits && precision == Precision::Bf16
+    matches!(op, Op::MatMul | Op::Conv(_)) && precision == Precision::Bf16
 }
 
 /// The packings of a convolution that computes its results in blocks of channels.
@@ -126,7 +127,8 @@ pub fn block_packings(
     block: i64,
     precision: Precision,
 ) -> Vec<Packing> {
-    let pairs = in_pairs(op, precision);
+    let all = matches!(op, Op::Conv(attrs) if attrs.groups == 1);
+    let pairs = all && in_pairs(op, precision);
     let packing = packing(1, Matrix::NByRest, types, is_constant, &|_| block);
     packing.map(|p| Packing { pairs, ..p }).into_iter().collect()
 }

@@ -6,7 +6,7 @@
 //! stored rounded ([`crate::fuse`]) are pairs in memory already.
 
 use half::bf16;
-use reflex_graph::{Literal, TensorType};
+use reflex_graph::{ConvAttrs, Literal, TensorType};
 use reflex_tir::{Buffer, DType, Expr, Intrin};
 use reflex_vm::executable::AlignedBytes;
 
@@ -55,6 +55,14 @@ pub fn suit_matmul(precision: Precision, a: &TensorType, b: &TensorType) -> bool
         && long(rows, 2)
         && long(depth, MIN_DEPTH)
         && long(columns, LAYOUT_LANES)
+}
+
+/// Whether a convolution of groups of channels is computed from pairs: each group has whole ones,
+/// and enough of them for the copy of its input to be worth it.
+pub fn suit_groups(attrs: &ConvAttrs, weights: &TensorType) -> bool {
+    let channels = |n: &Expr| n.as_int().is_some_and(|n| n >= MIN_DEPTH && n % 2 == 0);
+    let outputs = weights.shape[0].as_int().unwrap_or(0) / attrs.groups;
+    attrs.groups > 1 && channels(&weights.shape[1]) && outputs > 1
 }
 
 /// The bytes of a constant's packed form.

@@ -176,10 +176,13 @@ fn matrix_registers_reassociate_sums_and_no_more() {
 
 #[test]
 fn products_of_pairs_take_the_macro_kernel() {
+    let grouped = |case: &Case| matches!(&case.op, Op::Conv(attrs) if attrs.groups > 1);
+    assert_eq!(products().iter().filter(|(case, _)| grouped(case)).count(), 4);
     for (case, packed) in products() {
         let (kernel, _) = rounded(&case, packed);
         let scheduled = schedule_explained(&kernel.func, &Level::V4.target());
         let rule = scheduled.decisions.iter().any(|d| d.rule == "gemm");
+        let rule = rule && scheduled.to_string().contains("dot products of bfloat16 pairs");
         assert!(rule, "{} {packed}: {scheduled}", case.name);
     }
 }
