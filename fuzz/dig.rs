@@ -1,4 +1,5 @@
-//! Runs oracles over tiers on random programs for a while: `dig SECONDS [SEED]`, of processor time.
+//! Runs oracles over tiers on random programs for a while: `dig SECONDS [SEED [EVERY]]`, of processor
+//! time; one program in EVERY (1,024) runs on several threads too.
 //!
 //! Without libFuzzer, so on any toolchain, under sanitizers, and for mutants. An oracle that does
 //! not hold panics; what a number of programs did is printed at the end. The same seed makes the
@@ -10,13 +11,14 @@ use reflex_fuzz::oracles;
 /// Most bytes that programs are made from: most programs are small, for they are many, and a mistake
 /// shows in few operations.
 const SIZES: [u64; 4] = [100, 200, 300, 800];
-/// One program in so many runs in every way, and one in so many also on several threads.
+/// One program in so many runs in every way, and one in so many also on several threads by default.
 const EVERY: u64 = 256;
 const THREADS: u64 = 1024;
 
 fn main() {
     let mut args = std::env::args().skip(1).map(|arg| arg.parse::<u64>().expect("a number"));
     let (seconds, mut state) = (args.next().unwrap_or(60), args.next().unwrap_or(1));
+    let on_threads = args.next().unwrap_or(THREADS).max(1);
     let mut programs = 0;
     let mut total = oracles::Tally::default();
     let mut bytes = Vec::new();
@@ -29,7 +31,7 @@ fn main() {
         let Ok(case) = Unstructured::new(&bytes).arbitrary() else { continue };
         let every = programs % EVERY == 0;
         total += if every { oracles::tiers(&case) } else { oracles::one_tier(&case) };
-        if programs % THREADS == 0 {
+        if programs % on_threads == 0 {
             total += oracles::threads(&case);
         }
         programs += 1;

@@ -10,5 +10,7 @@ pub mod kernels;
 pub mod mutate;
 pub mod oracles;
 pub mod programs;
+#[cfg(feature = "compiler")]
 pub mod schedules;
+#[cfg(feature = "compiler")]
 pub mod scripts;
