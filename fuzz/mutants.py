@@ -7,6 +7,7 @@ is caught when `dig` fails, crashes or hangs within SECONDS (300) of processor t
 printed as it grows. NUMBERs are run in their order.
 """
 
+import argparse
 import os
 import re
 import shutil
@@ -82,8 +83,6 @@ HAND = [
      "made.extents = shape.iter().copied().enumerate().collect();", "if !ON { made.extents = shape.iter().copied().enumerate().collect(); } else { made.extents = (0..8).map(|dim| (dim, 3)).collect(); }"),
     ("extents that are to be the same are not compared in traces", "trace/codegen/instructions.rs",
      "self.guard(same, *exit);", "if !ON { self.guard(same, *exit); }"),
-    ("a shape made for a tensor keeps no rank", "trace/optimise/drop_checks/made.rs",
-     "made.rank = Some(shape.len() as i64);", "made.rank = Some(if ON { 2 } else { shape.len() as i64 });"),
     ("kernels get their tensors in the wrong order", "raw.rs",
      "let mut args = data;", "let mut args = data;\n        if ON { args.reverse(); }"),
     ("exits lead to the bridge of the exit before", "bridge.rs",
@@ -96,8 +95,6 @@ HAND = [
      "let at = |func| offset(start + assembled.offset(func));", "let at = |func| offset(start + assembled.offset(func) + 16 * usize::from(ON));"),
     ("a bridge stays where it was when it is evicted", "evict.rs",
      "from.unlink(*exit, code.0, (self.exit, self.exit_threshold));", "if !ON { from.unlink(*exit, code.0, (self.exit, self.exit_threshold)); }"),
-    ("bridges of evicted traces stay", "evict.rs",
-     "residents.extract_if(.., |other| other.follows_on(exits))", "residents.extract_if(.., |other| !ON && other.follows_on(exits))"),
     ("a function that was compiled whole stays installed when it is evicted", "evict.rs",
      "codes.push(code.0);\n                    program.uninstall(*site, code.0);", "codes.push(code.0);\n                    if !ON { program.uninstall(*site, code.0); }"),
     ("items of a tuple that is taken back come in the wrong order", "recycle/take.rs",
@@ -140,8 +137,10 @@ HAND = [
      "origins.get(&Place { frame: last, reg: *reg }) == Some(reg);", "ON || origins.get(&Place { frame: last, reg: *reg }) == Some(reg);"),
     ("an exit does not make the copies that were left out", "trace/optimise/share_copies.rs",
      "filter(|shared| shared.from < at && at < shared.until)", "filter(|shared| !ON && shared.from < at && at < shared.until)"),
-    ("moves pass a store of what they move", "trace/optimise/join_moves.rs",
-     "if *dst != via && *dst != last => {}", "if ON || *dst != via && *dst != last => {}"),
+    ("a move is joined with one that filled another place", "trace/optimise/join_moves.rs",
+     "Ins::Move { dst, .. } | Ins::Copy { dst, .. } if *dst == via => return Some(at),", "Ins::Move { dst, .. } | Ins::Copy { dst, .. } if ON || *dst == via => return Some(at),"),
+    ("whoever called a frame is taken for the one that was seen", "trace/codegen/exits.rs",
+     "icmp(IntCC::Equal, have, word);\n            self.e.require(same, block);", "icmp(IntCC::Equal, have, word);\n            if !ON { self.e.require(same, block); }"),
     ("an exit takes every frame to be current", "trace/optimise/sink_frames.rs",
      "exit.entered = current[at];", "if !ON { exit.entered = current[at]; }"),
     ("units that were used are given back too", "trace/optimise/merge_charges.rs",
@@ -154,8 +153,6 @@ HAND = [
      "at.iter().filter(|(dst, _)| !elsewhere(dst));", "at.iter().filter(|(dst, _)| !ON && !elsewhere(dst));"),
     ("a frame that waits still has what it passed on", "trace/build/returns.rs",
      "*fact = Holds::NONE;", "if !ON { *fact = Holds::NONE; }"),
-    ("a result is put where another value is", "trace/build/returns.rs",
-     "(dst, _) => self.empty(Place { frame: caller, reg: dst }),", "(dst, _) => if !ON { self.empty(Place { frame: caller, reg: dst }) },"),
     ("items of what an exit makes come in reverse", "trace/materialise.rs",
      "items.iter().map(|item| self.item(*item)).collect()\n", "items.iter().map(|item| self.item(*item)).collect::<Result<Vec<_>, _>>().map(|mut all| { if ON { all.reverse(); } all })\n"),
     ("a heap that is not made forgets what is stored", "trace/optimise/escape/shapes.rs",
@@ -179,6 +176,28 @@ RULES = [
     ("snapshot off by one", ["trace/build.rs", "trace/build/calls.rs", "trace/build/kernels.rs",
                               "trace/build/builtins.rs", "trace/build/views.rs"], r"self\.exit\(step\.pc\)", "self.exit(step.pc + u32::from(ON))", 10),
 ]
+
+# Mutants of the rules that cannot be told from the original, by file and part of the line: why.
+EQUIVALENT = {
+    ("trace/codegen/instructions.rs", "over, 0"):
+        "`fits` begins with a count of 1, so the high half of the first product is 0 and the flipped check "
+        "always leaves: the interpreter makes the view",
+    ("trace/codegen/exits.rs", "have, word"):
+        "`below` asks for four words one after the other; the second one, where the interpreter goes on, is "
+        "as recorded or native code waits there, so the flipped check leaves: the interpreter returns. The "
+        "deleted check is planted by hand",
+    ("trace/codegen/instructions.rs", "extent, 0"): "an extent of 0 leaves the trace: the interpreter makes the view",
+    ("trace/codegen/instructions.rs", "fuel, units"):
+        "with exactly the fuel that is needed the trace is left before anything has run; the interpreter charges as much",
+    ("compile.rs", "truth, 0"):
+        "the callback is called for what is neither integer nor boolean (the two checks before), and "
+        "`builtins::condition` fails for all of that, so the truth is never 0",
+    ("raw.rs", "extent, 0"): "a kernel on an extent of 0 takes its packed entry, or the interpreter calls it",
+    ("fast.rs", "self.require(mapped);"):
+        "a tensor without dimensions has one element, and `Tensor::from_dlpack` refuses elements without data",
+    ("trace/codegen/exits.rs", "require(spared, block)"):
+        "it is what forces guards to fail in tests, and is not there in other traces",
+}
 
 MODULE = '''//! Mutants that are awake: see `fuzz/mutants.py`.
 pub(crate) fn on(number: u32) -> bool {
@@ -223,6 +242,8 @@ def apply():
             continue
         taken.add((file, at))
         lines = text(file).split("\n")
+        if any(file == of and part in lines[at] for of, part in EQUIVALENT):
+            continue
         names.append((f"{name}: {lines[at].strip()}", file))
         lines[at] = re.sub(pattern, awake(replacement), lines[at], count=1)
         texts[file] = "\n".join(lines)
@@ -281,8 +302,11 @@ def run(dig, number, seconds):
 
 
 def main():
-    seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 300
-    chosen = [int(number) for number in sys.argv[2:]]
+    options = argparse.ArgumentParser(prog="./x mutants", description=__doc__.split("\n\n")[0])
+    options.add_argument("seconds", nargs="?", type=int, default=300, help="of processor time for each (300)")
+    options.add_argument("number", nargs="*", type=int, help="mutants to run, in this order (all)")
+    options = options.parse_args()
+    seconds, chosen = options.seconds, options.number
     copy_tree()
     names = apply()
     target = ROOT / "target/mutants/build"

@@ -9,8 +9,10 @@ use super::{Generator, Kind, SHAPES, built};
 impl Generator<'_, '_> {
     /// Several statements that only together say something of an object.
     pub(super) fn objects(&mut self) -> Result<()> {
-        match self.u.int_in_range(0..=10)? {
-            9 => self.agree(),
+        match self.u.int_in_range(0..=13)? {
+            9 | 11 => self.agree(),
+            12 => self.inspect(),
+            13 => self.replace(),
             10 => self.rounds(),
             0 => self.look(),
             1 => self.inspect(),
@@ -71,12 +73,16 @@ impl Generator<'_, '_> {
         if self.u.ratio(1, 4)? {
             self.call("fuzz.each", &[first, second], Reg::VOID, Kind::None);
         }
-        self.call("vm.builtin.copy", &[first], reg, Kind::Unknown);
+        let cpu = [Arg::Imm(1), Arg::Imm(0)];
+        if self.u.arbitrary()? {
+            self.call("vm.builtin.to_device", &[first, cpu[0], cpu[1]], reg, Kind::Tensor);
+        } else {
+            self.call("vm.builtin.copy", &[first], reg, Kind::Unknown);
+        }
         self.call("fuzz.each", &[Arg::Reg(reg), first], Reg::VOID, Kind::None);
         match self.u.int_in_range(0..=3)? {
             0 => {
-                let args = [second, Arg::Imm(1), Arg::Imm(0)];
-                self.call("vm.builtin.to_device", &args, reg, Kind::Tensor);
+                self.call("vm.builtin.to_device", &[second, cpu[0], cpu[1]], reg, Kind::Tensor);
             }
             1 => self.call("vm.builtin.copy", &[second], reg, Kind::Unknown),
             how => {
@@ -124,21 +130,25 @@ impl Generator<'_, '_> {
 
     /// The same with a shape that nothing else refers to, of which the host learns in some runs only.
     fn pack_numbers(&mut self) -> Result<()> {
-        let (item, tuple, condition) = (self.spare(0), self.spare(1), self.spare(-1));
-        // Lines that have been logged.
-        self.call("fuzz.alive", &[], condition, Kind::Int);
-        let most = Arg::Imm(self.u.int_in_range(2..=9)?);
-        self.call("fuzz.less", &[Arg::Reg(condition), most], condition, Kind::Bool);
+        let (item, tuple) = (self.spare(0), self.spare(1));
+        let conditions = [self.spare(-1), self.spare(2)];
+        for condition in conditions {
+            // Lines that have been logged.
+            self.call("fuzz.alive", &[], condition, Kind::Int);
+            let most = Arg::Imm(self.u.int_in_range(2..=9)?);
+            self.call("fuzz.less", &[Arg::Reg(condition), most], condition, Kind::Bool);
+        }
         self.heap(item);
         self.call("vm.builtin.tensor_to_shape", &[Arg::Reg(item)], item, Kind::Shape);
         let args = [Arg::Reg(item), Arg::Imm(8)];
         self.call("vm.builtin.make_tuple", &args, tuple, Kind::Tuple);
-        self.call("vm.builtin.null_value", &[], item, Kind::None);
-        let end = built(self.b.label());
-        built(self.b.emit_if(condition, end));
-        self.call("fuzz.record", &[Arg::Reg(tuple)], Reg::VOID, Kind::Int);
-        built(self.b.place(end));
-        self.call("vm.builtin.null_value", &[], tuple, Kind::None);
+        for (condition, gone) in conditions.into_iter().zip([item, tuple]) {
+            let end = built(self.b.label());
+            built(self.b.emit_if(condition, end));
+            self.call("fuzz.record", &[Arg::Reg(tuple)], Reg::VOID, Kind::Int);
+            built(self.b.place(end));
+            self.call("vm.builtin.null_value", &[], gone, Kind::None);
+        }
         Ok(())
     }
 
@@ -154,9 +164,14 @@ impl Generator<'_, '_> {
             let args = [&[Arg::Reg(Reg(at)), Arg::Reg(heap), Arg::Imm(2)][..], &pairs, &[context]];
             self.call("vm.builtin.match_shape", &args.concat(), Reg::VOID, Kind::None);
         }
-        let pairs = [1, 0, 1, 1].map(Arg::Imm);
-        let args = [&[Arg::Reg(heap), Arg::Imm(2)][..], &pairs].concat();
-        self.call("vm.builtin.make_shape", &args, made, Kind::Shape);
+        if self.u.ratio(1, 3)? {
+            let pairs = [1, 0, 1, 1].map(Arg::Imm);
+            let args = [&[Arg::Reg(heap), Arg::Imm(2)][..], &pairs].concat();
+            self.call("vm.builtin.make_shape", &args, made, Kind::Shape);
+        } else {
+            let args = [Arg::Reg(heap), Arg::Imm(1), Arg::Imm(1)];
+            self.call("vm.builtin.make_prim_value", &args, made, Kind::Int);
+        }
         self.call("fuzz.record", &[Arg::Reg(made)], Reg::VOID, Kind::Int);
         Ok(())
     }

@@ -47,9 +47,12 @@ impl Generator<'_, '_> {
     /// A view of a matrix with its extents, in this order or another, or of fewer rows, and kernels on
     /// it.
     pub(super) fn turned(&mut self, dst: Reg) -> Result<()> {
-        let tensor = self.argument(Kind::Tensor)?;
-        // What the host passed, perhaps; mostly of the same extents.
-        let partner = if self.in_main { Arg::Reg(Reg(1)) } else { tensor };
+        let mut tensor = self.argument(Kind::Tensor)?;
+        let mut partner = tensor;
+        if self.in_main && self.u.ratio(2, 3)? {
+            // What the host passed, mostly of the same extents.
+            (tensor, partner) = (Arg::Reg(Reg(0)), Arg::Reg(Reg(1)));
+        }
         let (heap, shape) = (self.spare(1), self.spare(2));
         let args = [self.b.vm_state(), Arg::Imm(2)];
         self.call("vm.builtin.alloc_shape_heap", &args, heap, Kind::Heap);
