@@ -183,9 +183,9 @@ EQUIVALENT = {
         "`fits` begins with a count of 1, so the high half of the first product is 0 and the flipped check "
         "always leaves: the interpreter makes the view",
     ("trace/codegen/exits.rs", "have, word"):
-        "`below` asks for four words one after the other; the second one, where the interpreter goes on, is "
-        "as recorded or native code waits there, so the flipped check leaves: the interpreter returns. The "
-        "deleted check is planted by hand",
+        "`below` asks for four words one after the other, all of which would have to differ, and then for the "
+        "function in the caller's header, which is not where the trace looks when the first one differs: always "
+        "leaves, and the interpreter returns. The deleted check is planted by hand",
     ("trace/codegen/instructions.rs", "extent, 0"): "an extent of 0 leaves the trace: the interpreter makes the view",
     ("trace/codegen/instructions.rs", "fuel, units"):
         "with exactly the fuel that is needed the trace is left before anything has run; the interpreter charges as much",
