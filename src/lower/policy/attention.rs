@@ -19,7 +19,7 @@ use super::contraction::Contraction;
 use super::fuse::{cost, epilogue_of, is_place};
 use super::nest::{Nest, Parallel, UNKNOWN_EXTENT};
 use super::stage::{Axis, Item, Stage, loads_of, touched_outside};
-use super::{Decision, emit};
+use super::{Decision, emit, in_scratch};
 
 /// Rows of a block where their number is not known or has no fitting divisor.
 const ROWS: i64 = 24;
@@ -153,24 +153,14 @@ impl Chain {
                 scratch.insert(stage.buffer, new);
             }
         }
-        let mut fresh: Vec<Buffer> = scratch.values().copied().collect();
-        fresh.sort_unstable();
-        nest.func.allocs.extend(&fresh);
         let items: Vec<Item> = self
             .stages
             .iter()
             .map(|stage| Item::Stage(self.cut(nest, stage, (first, count), &scratch)))
             .collect();
-        let body = emit(nest, &items, &HashSet::new(), Parallel::No, decisions);
-        // Allocated here, not for the function: threads have their own. Some are, in their rows.
-        let mut used = HashSet::new();
-        body.visit(&mut |s| used.extend(s.written()));
-        fresh.retain(|b| used.contains(b) && nest.func.allocs.contains(b));
-        nest.func.allocs.retain(|b| !fresh.contains(b));
-        fresh
-            .into_iter()
-            .rev()
-            .fold(body, |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) })
+        let mut fresh: Vec<Buffer> = scratch.values().copied().collect();
+        fresh.sort_unstable();
+        in_scratch(nest, fresh, |nest| emit(nest, &items, &HashSet::new(), Parallel::No, decisions))
     }
 
     /// A stage over some rows: `row` from 0 takes the place of the shared axes.

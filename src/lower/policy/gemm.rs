@@ -89,6 +89,13 @@ pub(super) struct Split {
     pub(super) extent: Expr,
 }
 
+impl Split {
+    /// Whether the last panel is surely filled.
+    pub(super) fn is_whole(&self) -> bool {
+        self.extent.as_int().is_some_and(|n| n % self.width == 0)
+    }
+}
+
 pub(super) type Splitted = (Stage, Option<Stage>, Vec<Split>);
 
 pub(super) fn split_panels(
@@ -208,9 +215,7 @@ impl Gemm {
         };
         // A panel that did not become part of a tile is an outer axis, which must be exact.
         let inside = |v: Var| columns.has(v) || rows.as_ref().is_some_and(|r| r.has(v));
-        let ragged = splits
-            .iter()
-            .any(|s| !inside(s.panel) && s.extent.as_int().is_none_or(|n| n % s.width != 0));
+        let ragged = splits.iter().any(|s| !inside(s.panel) && !s.is_whole());
         if ragged || !contiguous(nest, &column, inner.var, &columns, lanes) {
             return Err(Refusal::NotContiguous);
         }

@@ -24,7 +24,7 @@
 //! |---|---|---|---|
 //! | matrix product | the product; copies of its columns in panels where they are strided | `gemm`, `map` | `steps_matmul`, `steps_panel_parts`, `steps_matmul_tiles` |
 //! | convolution | windows split by phase, in rows or in blocks; the product; what follows in its store | `map`, `gemm` | `steps_conv` |
-//! | convolution by tiles | two transforms, one product per place | `tables`, `gemm` | `steps_winograd` |
+//! | convolution by tiles | two transforms, one product per place, in one loop over strips of the image (`strips.rs`) where they fit the cache | `tables`, `gemm`, `map` | `steps_winograd` |
 //! | depthwise convolution | padding; products of vectors by vectors or by broadcast weights | `map`, `gemm` | `steps_depthwise` |
 //! | reduction | lanes along what is reduced, or across it | `reduce along rows`, `reduce across rows` | `steps_sum_of_rows`, `steps_sum_of_columns` |
 //! | elementwise, broadcast | merged axes, vectors, tasks | `map` | `steps_elementwise`, `steps_broadcast` |
@@ -50,6 +50,7 @@ mod rows;
 mod splits;
 mod stage;
 mod steps;
+mod strips;
 mod tables;
 mod tiles;
 mod tiling;
@@ -214,6 +215,13 @@ fn emit(
     let mut parts = vec![];
     let mut at = 0;
     while at < items.len() {
+        if threads == Parallel::Yes
+            && let Some((stmt, count)) = joined(nest, &items, at, around, decisions)
+        {
+            parts.push(stmt);
+            at += count;
+            continue;
+        }
         match items[at].clone() {
             Item::Opaque(stmt) => parts.push(stmt),
             Item::Loop { var, extent, items: inner } => {
@@ -222,14 +230,6 @@ fn emit(
                 parts.push(Stmt::serial(var, extent, body));
             }
             Item::Stage(stage) if stage.init.is_some() => {
-                if threads == Parallel::Yes
-                    && let Some((stmt, count)) =
-                        attention::attention(nest, &items, at, around, decisions)
-                {
-                    parts.push(stmt);
-                    at += count;
-                    continue;
-                }
                 let epilogue = fuse::epilogue_of(&nest.func, &items, at, around);
                 match product(nest, &stage, &items, epilogue, threads, decisions) {
                     Ok(stmt) => {
@@ -263,6 +263,36 @@ fn emit(
         at += 1;
     }
     Stmt::Seq(parts)
+}
+
+/// Stages from `at` on that share a loop which threads share, and how many items they are.
+fn joined(
+    nest: &mut Nest<'_>,
+    items: &[Item],
+    at: usize,
+    around: &HashSet<Buffer>,
+    decisions: &mut Vec<Decision>,
+) -> Option<(Stmt, usize)> {
+    attention::attention(nest, items, at, around, decisions)
+        .or_else(|| strips::strips(nest, items, at, around, decisions))
+}
+
+/// What `body` writes, with those of `buffers` that it uses allocated around it and not for the
+/// function: threads have their own.
+fn in_scratch(
+    nest: &mut Nest<'_>,
+    buffers: Vec<Buffer>,
+    body: impl FnOnce(&mut Nest<'_>) -> Stmt,
+) -> Stmt {
+    nest.func.allocs.extend(&buffers);
+    let body = body(nest);
+    let mut used = HashSet::new();
+    body.visit(&mut |s| used.extend(s.written()));
+    // Some may be in memory of their own by now.
+    let own = |b: &Buffer| used.contains(b) && nest.func.allocs.contains(b);
+    let own: Vec<Buffer> = buffers.into_iter().filter(own).collect();
+    nest.func.allocs.retain(|b| !own.contains(b));
+    own.into_iter().rev().fold(body, |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) })
 }
 
 fn product(

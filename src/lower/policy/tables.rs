@@ -33,7 +33,7 @@ struct Side {
 }
 
 /// What a tile needs.
-struct Tables {
+pub(super) struct Tables {
     stage: Stage,
     epilogue: Option<Stage>,
     left: Side,
@@ -111,7 +111,8 @@ fn table_of(e: &Expr, row: &Axis, column: &Axis) -> Result<Table, Refusal> {
 }
 
 impl Tables {
-    fn new(
+    /// The stage and its epilogue over the same variables, taken apart by panels.
+    pub(super) fn new(
         nest: &Nest<'_>,
         stage: Stage,
         epilogue: Option<Stage>,
@@ -158,7 +159,7 @@ impl Tables {
         Ok(Tables { stage, epilogue, left, right, source, lane, outer, splits })
     }
 
-    fn nest(&self, nest: &mut Nest<'_>, threads: Parallel) -> Stmt {
+    pub(super) fn nest(&self, nest: &mut Nest<'_>, threads: Parallel) -> Stmt {
         let (height, width) = self.results();
         let cost = (height * width) as i64 * self.lane.extent.as_int().unwrap_or(1);
         let parallel = match threads {
@@ -228,8 +229,7 @@ impl Tables {
 
     /// The axes whose last tile may be cut off.
     fn ragged(&self) -> Vec<&Split> {
-        let whole = |s: &Split| s.extent.as_int().is_some_and(|n| n % s.width == 0);
-        self.splits.iter().filter(|s| !whole(s)).collect()
+        self.splits.iter().filter(|s| !s.is_whole()).collect()
     }
 
     fn at(&self, i: &Expr, j: &Expr) -> Vec<(Var, Expr)> {

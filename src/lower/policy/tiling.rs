@@ -1,7 +1,7 @@
 //! Which tiles the macro-kernel runs over, in which order, and which loop the threads share.
 
 use reflex_tir::codegen::Target;
-use reflex_tir::{ForKind, Intrin, Stmt};
+use reflex_tir::{Expr, ForKind, Intrin, Stmt};
 
 use super::cut::{Cut, Tile};
 use super::gemm::Gemm;
@@ -36,7 +36,7 @@ impl Gemm {
         let axes = [&self.stage.spatial[..], &self.stage.reduce].concat();
         let shared = match threads {
             Parallel::Yes if nest.parallel_for(&axes, 1) == Parallel::Yes => {
-                self.shared(height, vectors)
+                self.shared(nest.target, height, vectors)
             }
             _ => None,
         };
@@ -107,7 +107,7 @@ impl Gemm {
     }
 
     /// The loop with enough iterations to share, outermost first; else the longest.
-    fn shared(&self, height: i64, vectors: i64) -> Option<Level> {
+    fn shared(&self, target: &Target, height: i64, vectors: i64) -> Option<Level> {
         let known = self.outer.iter().filter_map(|a| a.extent.as_int()).max();
         // A lone unknown extent is a batch, most often of one.
         let outer = known.filter(|n| *n > 1).or(match self.outer.len() {
@@ -126,9 +126,28 @@ impl Gemm {
         let rows = self.rows.as_ref().map_or(1, |rows| tiles(rows, height));
         let levels =
             [(Level::Outer, outer.unwrap_or(1)), (Level::Columns, columns), (Level::Rows, rows)];
+        // A cache that all columns do not fit into keeps a thread's share of them.
+        if outer.unwrap_or(1) == 1
+            && columns > 1
+            && self.column_bytes() > target.l2_bytes as i64 / 2
+        {
+            return Some(Level::Columns);
+        }
         let enough = levels.iter().find(|(_, n)| *n >= ENOUGH_TASKS);
         let longest = || levels.iter().rev().max_by_key(|(_, n)| *n).filter(|(_, n)| *n > 1);
         enough.or_else(longest).map(|(level, _)| *level)
+    }
+
+    /// Bytes of the factors of all columns.
+    fn column_bytes(&self) -> i64 {
+        let extent = |e: &Expr| e.as_int().unwrap_or(UNKNOWN_EXTENT);
+        let columns = match &self.columns {
+            Cut::Blocks { block, width, .. } => extent(&block.extent).saturating_mul(*width),
+            cut => extent(cut.extent()),
+        };
+        let depth =
+            self.stage.reduce.iter().map(|a| extent(&a.extent)).fold(4, i64::saturating_mul);
+        columns.saturating_mul(depth)
     }
 
     fn note(
@@ -225,10 +244,8 @@ impl Gemm {
     /// Whether all columns of a tile are done before the next tile of columns: their factors
     /// would not stay in the cache from one row of results to the next.
     fn columns_first(&self, target: &Target) -> bool {
-        let Cut::Blocks { block, .. } = &self.columns else { return false };
-        let extent = |a: &Axis| a.extent.as_int().unwrap_or(UNKNOWN_EXTENT);
-        let depth = self.stage.reduce.iter().map(extent).fold(1, i64::saturating_mul);
-        let bytes = depth.saturating_mul(extent(block)).saturating_mul(self.lanes * 4);
-        !self.both && bytes > target.l2_bytes as i64 / 2
+        matches!(self.columns, Cut::Blocks { .. })
+            && !self.both
+            && self.column_bytes() > target.l2_bytes as i64 / 2
     }
 }

@@ -103,6 +103,45 @@ fn convolutions_by_tiles_answer_as_the_graph_does() {
     }
 }
 
+/// Steps of the compiled module's kernels that divide an image in strips.
+fn in_strips(module: &Module) -> usize {
+    let mut options = Options::new(Target::host());
+    options.cpus[0].target.features.retain(|f| !f.starts_with("amx"));
+    let module = run_graph(module.clone(), &options, &Quiet).unwrap();
+    let kernels = module.funcs.values().filter_map(|f| match f {
+        FuncData::Prim(f) => Some(f),
+        FuncData::Graph(_) => None,
+    });
+    kernels
+        .flat_map(|f| schedule_explained(f, &options.cpus[0].target).steps)
+        .filter(|step| step.contains("in strips of"))
+        .count()
+}
+
+#[test]
+fn strips_of_an_image_answer_as_the_graph_does() {
+    // Rows and columns of tiles that are cut off, several images, what is known and what is not,
+    // windows in one direction.
+    let cases = [
+        (16, [Some(1), Some(26), Some(50)], [3, 3]),
+        (16, [Some(2), Some(16), Some(52)], [3, 3]),
+        (16, [None, Some(26), Some(50)], [3, 3]),
+        (16, [None; 3], [3, 3]),
+        (48, [None, Some(22), Some(20)], [3, 1]),
+        (48, [None, Some(8), Some(62)], [1, 3]),
+    ];
+    for (channels, dims, [r, s]) in cases {
+        let weights = [scaled(&[channels, 4, 1, 1], 1), scaled(&[channels, channels, r, s], 2)];
+        let [first, second] = &weights;
+        let module = network([4, channels, channels], [first, second], dims, true);
+        if Target::host().vector_bytes >= 32 {
+            assert_eq!(in_strips(&module), 1, "{dims:?} {r} {s}");
+        }
+        let shape = [dims[0].unwrap_or(2), 4, dims[1].unwrap_or(11), dims[2].unwrap_or(21)];
+        agree(&module, &[f32s(&shape, 3)]);
+    }
+}
+
 /// Between tensors that are plain: read and written otherwise, an image is copied into blocks.
 #[test]
 fn plain_images_are_copied_into_blocks() {

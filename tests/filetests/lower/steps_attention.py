@@ -87,6 +87,7 @@ fused_transpose_transpose_transpose_mat_mul_mul_3more
   step  matmul_1, 4 rows by 2 vectors: reorder l, v of matmul_1_store
   step  matmul_1, 4 rows by 2 vectors: vectorize l of matmul_1_store
   step  matmul_1, 4 rows by 2 vectors: write_out matmul_1_store v of matmul_1_store
+  step  matmul, max, exp, sum, normalize, matmul_1: threads share the blocks
   stage panels: map
   stage matmul: gemm
   stage max: reduce along rows

@@ -14,6 +14,7 @@ class Module:
 fused_conv_max
   step  conv: columns copied into phases
   step  pad: computed where it is read
+  step  phases: parallel p of phases
   step  phases: partition p of phases #4 at 8 -> p of phases #4, p_tail
   step  phases: vectorize p_tail
   step  phases: vectorize p of phases #4

@@ -11,6 +11,7 @@ class Module:
         return a
 # ----
 conv
+  step  pad: parallel i1
   step  pad: partition i3 at 16 -> i3, i3_tail
   step  pad: vectorize i3_tail
   step  pad: split i3 by 8 -> i3_0, i3_1

@@ -13,7 +13,7 @@ class Module:
         return b
 # ----
 fused_mat_mul_max
-  step  matmul: tile of 6 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
+  step  matmul: tile of 6 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows
   step  matmul, 6 rows by 2 vectors: distribute_loops r, v, l over 2
   step  matmul, 6 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
   step  matmul, 6 rows by 2 vectors: decompose_reduction matmul k0 -> matmul_init

@@ -15,7 +15,7 @@ class Module:
 # ----
 fused_mat_mul_max
   step  pairs0: merge_axes i0, i1 -> m
-  step  pairs0: specialize m where n * 32 >= 20000, else m_else
+  step  pairs0: specialize m where n * 32 >= 7500, else m_else
   step  pairs0: split m by 2048 -> m_0, m_1
   step  pairs0: split m_1 by 16 -> m_1_0, m_1_1
   step  pairs0: vectorize m_1_1
@@ -24,7 +24,7 @@ fused_mat_mul_max
   step  pairs0: vectorize m_else_1
   step  pairs1: split i1 by 16 -> i1_0, i1_1
   step  pairs1: vectorize i1_1
-  step  matmul: tile of 8 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; no threads; dot products of bfloat16 pairs
+  step  matmul: tile of 8 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows; dot products of bfloat16 pairs
   step  matmul, 8 rows by 2 vectors: distribute_loops r, v, l over 2
   step  matmul, 8 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
   step  matmul, 8 rows by 2 vectors: decompose_reduction matmul k0 -> matmul_init
