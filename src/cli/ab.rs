@@ -1,5 +1,8 @@
 //! `reflex bench --ab A,B`: two modes in turns, their ratio with an interval, and a spin loop
 //! beside them as the machine's own jitter.
+//!
+//! Modes are measured in rounds, each with sessions opened anew, the other one first: where their
+//! code and data lie makes a per cent or two of difference, also between a mode and itself.
 
 use std::hint::{black_box, spin_loop};
 use std::path::Path;
@@ -7,16 +10,18 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use reflex::stats::{Comparison, Histogram, Tail};
-use reflex::{Error, Prepared, Result};
+use reflex::{Error, Mode, Prepared, Result};
 use serde::Serialize;
 
 use super::bench::Lane;
 use super::output::println;
-use super::plot;
+use super::{plot, progress};
 
-/// Most calls measured a mode: enough for the 99.9th percentile.
-const MAX_CALLS: usize = 20_000;
-const MIN_CALLS: usize = 30;
+/// Pairs of sessions.
+const ROUNDS: usize = 10;
+/// Most calls measured a mode and round: enough, together, for the 99.9th percentile.
+const MAX_CALLS: usize = 2000;
+const MIN_CALLS: usize = 5;
 /// Calls whose median is the length of the control.
 const CALIBRATION: usize = 15;
 /// Bins of the histogram in the terminal, and in the SVG file.
@@ -39,38 +44,55 @@ struct Side {
     tail: Tail,
 }
 
-/// Measures two warm lanes against each other and reports.
+/// Measures two modes against each other, in lanes that `open` makes warm, and reports.
 pub fn run(
-    mut lanes: [Lane; 2],
+    modes: [Mode; 2],
+    mut open: impl FnMut(Mode) -> Result<Lane>,
     feeds: &[Prepared],
     min_time: f64,
     svg: Option<&Path>,
     json: bool,
 ) -> Result<ExitCode> {
-    let mut control = Spin::like(&mut lanes[0], feeds)?;
+    let budget = Duration::from_secs_f64(min_time.max(0.0)) * 3 / ROUNDS as u32;
+    let progress = progress::bar();
+    let mut rounds: Vec<[Vec<f64>; 2]> = vec![];
     let mut spins = vec![];
-    let budget = Duration::from_secs_f64(min_time.max(0.0)) * 3;
-    let start = Instant::now();
-    for k in 0..MAX_CALLS {
-        // The order changes, so that neither always runs on what the other left in the caches.
-        let first = k % 2;
-        for side in [first, 1 - first] {
-            lanes[side].measure(&feeds[k % feeds.len()])?;
+    let mut control = None;
+    for round in 0..ROUNDS {
+        progress.report("rounds of fresh sessions", round, ROUNDS);
+        let first = round % 2;
+        let (one, other) = (open(modes[first])?, open(modes[1 - first])?);
+        let mut lanes = if first == 0 { [one, other] } else { [other, one] };
+        let control = match &mut control {
+            Some(control) => control,
+            None => control.insert(Spin::like(&mut lanes[0], feeds)?),
+        };
+        let start = Instant::now();
+        for k in 0..MAX_CALLS {
+            // The order changes, so that neither always runs on what the other left in the caches.
+            let first = k % 2;
+            for side in [first, 1 - first] {
+                lanes[side].measure(&feeds[k % feeds.len()])?;
+            }
+            spins.push(control.measure());
+            if k + 1 >= MIN_CALLS && start.elapsed() >= budget {
+                break;
+            }
         }
-        spins.push(control.measure());
-        if k + 1 >= MIN_CALLS && start.elapsed() >= budget {
-            break;
-        }
+        rounds.push(lanes.map(|lane| lane.sample));
     }
-    let [a, b] = &lanes;
-    let samples: [&[f64]; 3] = [&a.sample, &b.sample, &spins];
-    let names = [a.mode.to_string(), b.mode.to_string(), "spin loop".to_string()];
+    progress.report("rounds of fresh sessions", ROUNDS, ROUNDS);
+    let all = |side: usize| rounds.iter().flat_map(|r| r[side].iter().copied()).collect();
+    let samples: [Vec<f64>; 3] = [all(0), all(1), spins];
+    let samples = samples.each_ref().map(|s| &s[..]);
+    let names = [modes[0].to_string(), modes[1].to_string(), "spin loop".to_string()];
     let none = || Error::input("no calls were measured");
     let side = |k: usize| -> Result<Side> {
         let tail = Tail::of(samples[k]).ok_or_else(none)?;
         Ok(Side { name: names[k].clone(), tail })
     };
-    let comparison = Comparison::of(samples[0], samples[1], 0).ok_or_else(none)?;
+    let views: Vec<[&[f64]; 2]> = rounds.iter().map(|[a, b]| [&a[..], &b[..]]).collect();
+    let comparison = Comparison::of_rounds(&views, 0).ok_or_else(none)?;
     let report = Report { a: side(0)?, b: side(1)?, control: side(2)?, comparison };
     if let Some(path) = svg {
         let histogram = Histogram::of(&samples[..2], SVG_BINS).ok_or_else(none)?;

@@ -78,20 +78,18 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     };
     let feeds: Vec<Prepared> =
         feeds.iter().map(|f| program.prepare("main", f)).collect::<Result<_>>()?;
-    let modes = match args.ab.as_slice() {
-        [] => &args.modes,
-        [_, _] => &args.ab,
-        _ => return Err(Error::input("--ab takes two modes, as in --ab bytecode,tiered")),
+    let open = |mode: Mode| {
+        Lane::open(&program, mode, load_ms, &feeds).map_err(|e| e.at(args.model.display()))
     };
-    let mut lanes = modes
-        .iter()
-        .map(|mode| Lane::open(&program, *mode, load_ms, &feeds))
-        .collect::<Result<Vec<Lane>>>()
-        .map_err(|e| e.at(args.model.display()))?;
-    if !args.ab.is_empty() {
-        let lanes = lanes.try_into().unwrap_or_else(|_| unreachable!("two modes make two lanes"));
-        return ab::run(lanes, &feeds, args.min_time, args.svg.as_deref(), args.json);
+    match args.ab[..] {
+        [] => {}
+        [a, b] => {
+            let svg = args.svg.as_deref();
+            return ab::run([a, b], open, &feeds, args.min_time, svg, args.json);
+        }
+        _ => return Err(Error::input("--ab takes two modes, as in --ab bytecode,tiered")),
     }
+    let mut lanes = args.modes.iter().map(|mode| open(*mode)).collect::<Result<Vec<Lane>>>()?;
     measure(&mut lanes, &feeds, args.min_time)?;
     report(lanes, args.json);
     Ok(ExitCode::SUCCESS)

@@ -60,38 +60,59 @@ impl Comparison {
     /// (Politis and Romano 1992) of length `cbrt(n)`: latencies drift together, so neighbours are
     /// not independent, and a bootstrap of single calls would give intervals too narrow.
     pub fn of(a: &[f64], b: &[f64], seed: u64) -> Option<Comparison> {
-        let n = a.len().min(b.len());
-        if n == 0 {
-            return None;
-        }
-        let ratio = |a: &mut [f64], b: &mut [f64]| median(b) / median(a);
-        let block = (n as f64).cbrt().ceil() as usize;
+        Comparison::of_rounds(&[[a, b]], seed)
+    }
+
+    /// Compares samples that were taken in rounds, each with both sides set up anew: where code and
+    /// data lie differs from one set-up to the next, and so do medians, by more than the calls of
+    /// one show. The ratio is the geometric mean of the rounds' ratios; rounds without a pair do not
+    /// count, and `None` is returned when there is no other.
+    ///
+    /// Of several rounds the bootstrap draws one fewer than there are, with replacement, which
+    /// makes up for how few they are (Rao and Wu 1988), then blocks within each, as [`of`](Self::of)
+    /// does.
+    pub fn of_rounds(rounds: &[[&[f64]; 2]], seed: u64) -> Option<Comparison> {
+        let pairs = |[a, b]: &[&[f64]; 2]| a.len().min(b.len());
+        let rounds: Vec<[&[f64]; 2]> = rounds.iter().filter(|r| pairs(r) > 0).copied().collect();
+        let whole = |[a, b]: &[&[f64]; 2]| {
+            let n = a.len().min(b.len());
+            (median(&mut b[..n].to_vec()) / median(&mut a[..n].to_vec())).ln()
+        };
+        let ratio = rounds.iter().map(whole).sum::<f64>() / rounds.len() as f64;
         let mut state = seed;
-        let (mut x, mut y) = (Vec::with_capacity(n + block), Vec::with_capacity(n + block));
+        let (mut x, mut y) = (vec![], vec![]);
+        let drawn = (rounds.len().checked_sub(1)?).max(1);
         let mut ratios: Vec<f64> = (0..RESAMPLES)
             .map(|_| {
-                x.clear();
-                y.clear();
-                while x.len() < n {
-                    let start = (split_mix(&mut state) % n as u64) as usize;
-                    let pairs = (start..start + block).map(|i| i % n);
-                    pairs.take(n - x.len()).for_each(|i| {
-                        x.push(a[i]);
-                        y.push(b[i]);
-                    });
-                }
-                ratio(&mut x, &mut y)
+                let one = (0..drawn).map(|_| {
+                    let k = (split_mix(&mut state) % rounds.len() as u64) as usize;
+                    resample(rounds[k], &mut state, (&mut x, &mut y));
+                    (median(&mut y) / median(&mut x)).ln()
+                });
+                one.sum::<f64>() / drawn as f64
             })
             .collect();
         ratios.sort_by(f64::total_cmp);
         let tail = (1.0 - CONFIDENCE) / 2.0;
-        let at = |q: f64| ratios[((q * RESAMPLES as f64) as usize).min(RESAMPLES - 1)];
-        Some(Comparison {
-            ratio: ratio(&mut a[..n].to_vec(), &mut b[..n].to_vec()),
-            low: at(tail),
-            high: at(1.0 - tail),
-            confidence: CONFIDENCE,
-        })
+        let at = |q: f64| ratios[((q * RESAMPLES as f64) as usize).min(RESAMPLES - 1)].exp();
+        let (low, high) = (at(tail), at(1.0 - tail));
+        Some(Comparison { ratio: ratio.exp(), low, high, confidence: CONFIDENCE })
+    }
+}
+
+/// As many pairs as there are, in blocks of neighbours drawn with replacement.
+fn resample([a, b]: [&[f64]; 2], state: &mut u64, (x, y): (&mut Vec<f64>, &mut Vec<f64>)) {
+    let n = a.len().min(b.len());
+    let block = (n as f64).cbrt().ceil() as usize;
+    x.clear();
+    y.clear();
+    while x.len() < n {
+        let start = (split_mix(state) % n as u64) as usize;
+        let pairs = (start..start + block).map(|i| i % n);
+        pairs.take(n - x.len()).for_each(|i| {
+            x.push(a[i]);
+            y.push(b[i]);
+        });
     }
 }
 
@@ -150,6 +171,31 @@ mod tests {
             let held = held(truth, drift);
             assert!(held >= 53, "{held} of {TRIALS} hold {truth} at drift {drift}");
         }
+    }
+
+    #[test]
+    fn intervals_of_rounds_hold_the_ratio_between_set_ups() {
+        // Each set-up shifts each side by up to 3% either way: far more than its calls differ by.
+        let truth = 1.01;
+        let hold = |trial: u64| {
+            let mut state = trial * 104_729 + 5;
+            let rounds: Vec<[Vec<f64>; 2]> = (0..10)
+                .map(|round| {
+                    let mut shift = || 0.97 + 0.06 * uniform(&mut state);
+                    let level = [10.0 * shift(), 10.0 * truth * shift()];
+                    pair(trial * 7919 + round, 40, level, 0.02)
+                })
+                .collect();
+            let views: Vec<[&[f64]; 2]> = rounds.iter().map(|[a, b]| [&a[..], &b[..]]).collect();
+            let all = Comparison::of_rounds(&views, trial).expect("samples");
+            let one = Comparison::of(views[0][0], views[0][1], trial).expect("samples");
+            [all, one].map(|c| c.low <= truth && truth <= c.high)
+        };
+        let held: Vec<[bool; 2]> = (0..TRIALS).map(hold).collect();
+        let [all, one] = [0, 1].map(|n| held.iter().filter(|h| h[n]).count());
+        assert!(all >= 53, "{all} of {TRIALS} hold");
+        assert!(one < 40, "{one} of {TRIALS} of a single set-up hold: shifts too small to tell");
+        assert_eq!(Comparison::of_rounds(&[[&[], &[]]], 1), None);
     }
 
     #[test]
