@@ -8,9 +8,10 @@
 use arbitrary::Unstructured;
 use reflex_fuzz::oracles;
 
-/// Most bytes that programs are made from: most programs are small, for they are many, and a mistake
-/// shows in few operations.
-const SIZES: [u64; 4] = [100, 200, 300, 800];
+/// Most bytes that programs are made from beyond those that arguments and a few statements take: most
+/// programs are small, for they are many, and a mistake shows in few operations.
+const SIZES: [u64; 4] = [50, 100, 200, 800];
+const LEAST: u64 = 64;
 /// One program in so many runs in every way, and one in so many also on several threads by default.
 const EVERY: u64 = 256;
 const THREADS: u64 = 1024;
@@ -25,7 +26,7 @@ fn main() {
     // Programs take milliseconds, and so does the clock.
     while programs % 16 != 0 || processor_seconds() < seconds as f64 {
         let most = SIZES[random(&mut state) as usize % SIZES.len()];
-        let size = 1 + random(&mut state) % (1 + random(&mut state) % most);
+        let size = LEAST + random(&mut state) % (1 + random(&mut state) % most);
         bytes.clear();
         bytes.extend((0..size).map(|_| random(&mut state) as u8));
         let Ok(case) = Unstructured::new(&bytes).arbitrary() else { continue };

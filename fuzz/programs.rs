@@ -13,6 +13,7 @@ mod overwrite;
 mod recursion;
 mod rounds;
 mod shapes;
+mod small;
 mod themes;
 
 use arbitrary::{Arbitrary, Result, Unstructured};
@@ -29,7 +30,7 @@ const BYTES: u32 = 40;
 /// Nesting of loops and branches.
 const DEPTH: u32 = 3;
 /// Functions of one parameter that only some programs have: the first one gives its caller something
-/// that it made, the second one tells what it was given.
+/// that it made, the second one tells what it was given, or lets go of it.
 const HELPERS: [&str; 2] = ["this", "that"];
 
 /// A program and how to call it.
@@ -83,14 +84,14 @@ pub enum Input {
 impl Input {
     /// The same with other extents, elements or strides, where it has some.
     fn varied(self, how: u8) -> Input {
-        match (self, how % 8) {
+        match (self, how % 16) {
             // Every second shape has as many dimensions.
-            (Input::Tensor(which), 0..=2) => Input::Tensor(which.wrapping_add(2)),
-            (Input::Tensor(_), 3) => Input::Strided(how >> 3),
-            (Input::Tensor(which), 4) => Input::Tensor(which.wrapping_add(1)),
-            (Input::Tensor(which), 5) => Input::Whole(which),
+            (Input::Tensor(which), 0..=4) => Input::Tensor(which.wrapping_add(2)),
+            (Input::Tensor(_), 5..=7) => Input::Strided(how >> 4),
+            (Input::Tensor(which), 8 | 9) => Input::Tensor(which.wrapping_add(1)),
+            (Input::Tensor(which), 10..=12) => Input::Whole(which),
             (Input::Tensor(which), _) => Input::Inner(which),
-            (Input::Shape(which), 0) => Input::Shape(which.wrapping_add(2)),
+            (Input::Shape(which), 0 | 1) => Input::Shape(which.wrapping_add(2)),
             (Input::Shape(which), _) => Input::Shape(which.wrapping_add(1)),
             (Input::Strided(which) | Input::Whole(which) | Input::Inner(which), _) => {
                 Input::Tensor(which)
@@ -132,19 +133,19 @@ enum Theme {
 }
 
 impl Theme {
-    /// A theme, and arguments of `main`.
-    fn choose(u: &mut Unstructured<'_>) -> Result<(Theme, [Input; 2])> {
+    /// A theme, and arguments of `main`. Small programs have one.
+    fn choose(u: &mut Unstructured<'_>, small: bool) -> Result<(Theme, [Input; 2])> {
         let which = 2 * u.int_in_range(0..=1)?;
-        Ok(match u.int_in_range(0..=15)? {
-            // Half of the programs get matrices, which kernels take.
-            0..=6 => (Theme::Matrices, [Input::Tensor(which); 2]),
-            7 => (Theme::Rows, [Input::Tensor(0), Input::Tensor(1)]),
-            8 => (Theme::Shapes, [Input::Shape(which), Input::Tensor(which)]),
-            9 => (Theme::Entries, [Input::Entries(0), Input::Entries(0)]),
-            10 => (Theme::Tuples, [Input::Pair(1, 2), Input::Items(2)]),
-            11 => (Theme::Extents, [Input::Extent(0), Input::Extent(which)]),
-            12 => (Theme::Origins, [Input::Tensor(which), Input::Flag(true)]),
-            _ => (Theme::Any, u.arbitrary()?),
+        Ok(match u.int_in_range(0..=31)? {
+            0 | 1 => (Theme::Rows, [Input::Tensor(0), Input::Tensor(1)]),
+            2 => (Theme::Shapes, [Input::Shape(which), Input::Tensor(which)]),
+            3 => (Theme::Entries, [Input::Entries(0), Input::Entries(0)]),
+            4 => (Theme::Tuples, [Input::Pair(1, 2), Input::Items(2)]),
+            5 | 6 => (Theme::Extents, [Input::Extent(0), Input::Extent(which)]),
+            7 => (Theme::Origins, [Input::Tensor(which), Input::Flag(true)]),
+            8..=17 if !small => (Theme::Any, u.arbitrary()?),
+            // Most of the programs get matrices, which kernels take.
+            _ => (Theme::Matrices, [Input::Tensor(which); 2]),
         })
     }
 }
@@ -156,7 +157,8 @@ impl<'a> Arbitrary<'a> for ProgramCase {
         let threshold = *u.choose(&[2, 2, 1, 3])?;
         let code_limit = *u.choose(&[1 << 12, 3 << 12, 9 << 12])?;
         let mut calls = Vec::new();
-        let (theme, base) = Theme::choose(u)?;
+        let small = u.ratio(2, 3)?;
+        let (theme, base) = Theme::choose(u, small)?;
         // Calls take hardly any time beside what is compiled for them.
         for _ in 0..u.int_in_range(2..=12)? {
             // Mostly the same arguments, so that code gets hot and guards hold; sometimes others,
@@ -171,7 +173,7 @@ impl<'a> Arbitrary<'a> for ProgramCase {
             }
             calls.push([left, right]);
         }
-        let executable = Generator::new(u, theme)?.program()?;
+        let executable = Generator::new(u, theme, small)?.program()?;
         Ok(Self { executable, calls, fuel, guard_seed, threshold, code_limit })
     }
 }
@@ -208,6 +210,8 @@ struct Generator<'g, 'a> {
     /// Whether a register is written anywhere in the function.
     written: Vec<bool>,
     theme: Theme,
+    /// Whether the program is a few scenes.
+    small: bool,
     in_main: bool,
 }
 
@@ -217,16 +221,18 @@ fn built<T>(result: std::result::Result<T, BuildError>) -> T {
 }
 
 impl<'g, 'a> Generator<'g, 'a> {
-    fn new(u: &'g mut Unstructured<'a>, theme: Theme) -> Result<Self> {
+    fn new(u: &'g mut Unstructured<'a>, theme: Theme, small: bool) -> Result<Self> {
         let mut functions = vec![("main".to_owned(), 2)];
         // Not more than there are bytes for.
-        let room = u.len() as u32 / BYTES;
+        let room = if small { 2 } else { u.len() as u32 / BYTES };
         for index in 0..u.int_in_range(0..=room.min(3))? {
-            functions.push((format!("f{index}"), u.int_in_range(0..=3)?));
+            let parameters = if small { *u.choose(&[1, 2, 3, 3])? } else { u.int_in_range(0..=3)? };
+            functions.push((format!("f{index}"), parameters));
         }
         let helpers = u.ratio(1, 3)?;
         functions.extend(HELPERS.iter().filter(|_| helpers).map(|&name| (name.to_owned(), 1)));
-        let cycle = (*u.choose(&[0, 1, 1, 2, 3])?).min(1 + room);
+        let cycles = if small { [0, 0, 0, 0, 1] } else { [0, 1, 1, 2, 3] };
+        let cycle = (*u.choose(&cycles)?).min(1 + room);
         let closures = u.ratio(1, 3)?;
         Ok(Self {
             u,
@@ -239,6 +245,7 @@ impl<'g, 'a> Generator<'g, 'a> {
             ranks: Vec::new(),
             written: Vec::new(),
             theme,
+            small,
             in_main: false,
         })
     }
@@ -265,11 +272,12 @@ impl<'g, 'a> Generator<'g, 'a> {
     fn function(&mut self, name: &str, parameters: u32) -> Result<()> {
         self.open(name, vec![Kind::Unknown; parameters as usize]);
         self.begin(parameters)?;
-        if self.in_main && self.theme != Theme::Any && self.u.ratio(1, 2)? {
-            self.themed()?;
+        if self.small {
+            self.scenes()?;
+        } else {
+            let share = (self.budget / 2).max(8);
+            self.block(0, share)?;
         }
-        let share = (self.budget / 2).max(8);
-        self.block(0, share)?;
         let result = self.register(None)?;
         built(self.b.emit_ret(result));
         self.close();
@@ -307,7 +315,8 @@ impl<'g, 'a> Generator<'g, 'a> {
             return Ok(());
         }
         let given: Vec<Arg> = (0..parameters).map(|at| Arg::Reg(Reg(at.into()))).collect();
-        match self.u.int_in_range(0..=7)? {
+        let most = if self.small && !self.in_main { 3 } else { 7 };
+        match self.u.int_in_range(0..=most)? {
             0 | 1 => self.call("fuzz.record", &given, Reg::VOID, Kind::Int),
             2 => {
                 self.call("vm.builtin.null_value", &[], Reg(0), Kind::None);

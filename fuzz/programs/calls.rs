@@ -9,7 +9,8 @@ impl Generator<'_, '_> {
     pub(super) fn host_call(&mut self) -> Result<()> {
         let dst = self.destination()?;
         match self.u.int_in_range(0..=15)? {
-            0 | 8 => {
+            // Not the first one, which is what there is when bytes run out.
+            6 | 8 => {
                 let arg = self.argument(Kind::Int)?;
                 self.call("fuzz.fail_on_odd", &[arg], dst, Kind::Int);
             }
@@ -133,11 +134,12 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// An object whose only register gives it to a function, or gets the result instead; the host
-    /// may run code above before the result is looked at.
+    /// An object whose only register gives it to a function, or gets the result instead, if anything
+    /// does; the host may run code above before the result is looked at.
     pub(super) fn hand_over(&mut self) -> Result<()> {
         let helpers = self.functions.len() > 2 && self.u.arbitrary()?;
-        let (name, parameters) = match self.functions.iter().find(|(name, _)| name == HELPERS[0]) {
+        let helper = HELPERS[self.u.int_in_range(0..=1)?];
+        let (name, parameters) = match self.functions.iter().find(|(name, _)| name == helper) {
             Some(helper) if helpers => helper.clone(),
             _ => self.u.choose(&self.functions)?.clone(),
         };
@@ -153,12 +155,16 @@ impl Generator<'_, '_> {
         for at in 0..parameters {
             args.push(if at == 0 && given { Arg::Reg(dst) } else { Arg::Imm(at.into()) });
         }
-        self.call(&name, &args, dst, Kind::Unknown);
+        // It is moved when the register is neither written by the call nor read again.
+        let result = if self.u.ratio(1, 3)? { Reg::VOID } else { dst };
+        self.call(&name, &args, result, Kind::Unknown);
         if back {
             let args = [self.b.vm_state(), Arg::Reg(closure), Arg::Imm(1)];
             self.call("fuzz.call_back", &args, Reg::VOID, Kind::Unknown);
         }
-        self.call("fuzz.record", &[Arg::Reg(dst)], Reg::VOID, Kind::Int);
+        if result == dst {
+            self.call("fuzz.record", &[Arg::Reg(dst)], Reg::VOID, Kind::Int);
+        }
         self.call("fuzz.alive", &[], Reg::VOID, Kind::Int);
         Ok(())
     }
@@ -167,8 +173,11 @@ impl Generator<'_, '_> {
     pub(super) fn helper(&mut self, which: usize) -> Result<()> {
         self.open(HELPERS[which], vec![Kind::Unknown]);
         let (given, made) = (Reg(0), Reg(1));
-        if which > 0 {
+        if which > 0 && self.u.arbitrary()? {
             self.call("fuzz.record", &[Arg::Reg(given)], made, Kind::Int);
+        } else if which > 0 {
+            self.call("vm.builtin.null_value", &[], given, Kind::None);
+            self.call("fuzz.alive", &[], made, Kind::Int);
         } else if self.u.arbitrary()? {
             self.call("fuzz.object", &[], made, Kind::Object);
         } else {

@@ -9,7 +9,9 @@ use super::{Generator, Kind, SHAPES, built};
 impl Generator<'_, '_> {
     /// Several statements that only together say something of an object.
     pub(super) fn objects(&mut self) -> Result<()> {
-        match self.u.int_in_range(0..=13)? {
+        match self.u.int_in_range(0..=15)? {
+            14 => self.turned(self.spare(0)),
+            15 => self.pack_numbers(),
             9 | 11 => self.agree(),
             12 => self.inspect(),
             13 => self.replace(),
@@ -80,7 +82,7 @@ impl Generator<'_, '_> {
             self.call("vm.builtin.copy", &[first], reg, Kind::Unknown);
         }
         self.call("fuzz.each", &[Arg::Reg(reg), first], Reg::VOID, Kind::None);
-        match self.u.int_in_range(0..=3)? {
+        match self.u.int_in_range(0..=5)? {
             0 => {
                 self.call("vm.builtin.to_device", &[second, cpu[0], cpu[1]], reg, Kind::Tensor);
             }
@@ -132,12 +134,18 @@ impl Generator<'_, '_> {
     fn pack_numbers(&mut self) -> Result<()> {
         let (item, tuple) = (self.spare(0), self.spare(1));
         let conditions = [self.spare(-1), self.spare(2)];
-        for condition in conditions {
-            // Lines that have been logged.
-            self.call("fuzz.alive", &[], condition, Kind::Int);
-            let most = Arg::Imm(self.u.int_in_range(2..=9)?);
-            self.call("fuzz.less", &[Arg::Reg(condition), most], condition, Kind::Bool);
+        // Mostly neither holds, and never both.
+        let mut sizes = conditions;
+        for (at, size) in sizes.into_iter().enumerate() {
+            self.call("fuzz.size", &[Arg::Reg(Reg(at as i64))], size, Kind::Int);
         }
+        if self.u.arbitrary()? {
+            sizes.reverse();
+        }
+        let [left, right] = sizes.map(Arg::Reg);
+        self.call("fuzz.less", &[left, right], item, Kind::Bool);
+        self.call("fuzz.less", &[right, left], conditions[1], Kind::Bool);
+        self.call("vm.builtin.copy", &[Arg::Reg(item)], conditions[0], Kind::Bool);
         self.heap(item);
         self.call("vm.builtin.tensor_to_shape", &[Arg::Reg(item)], item, Kind::Shape);
         let args = [Arg::Reg(item), Arg::Imm(8)];
@@ -145,6 +153,12 @@ impl Generator<'_, '_> {
         for (condition, gone) in conditions.into_iter().zip([item, tuple]) {
             let end = built(self.b.label());
             built(self.b.emit_if(condition, end));
+            if gone == tuple {
+                // Would get the memory of the shape if nothing held that.
+                let args = [self.b.vm_state(), Arg::Imm(4)];
+                self.call("vm.builtin.alloc_shape_heap", &args, item, Kind::Heap);
+                self.call("vm.builtin.tensor_to_shape", &[Arg::Reg(item)], item, Kind::Shape);
+            }
             self.call("fuzz.record", &[Arg::Reg(tuple)], Reg::VOID, Kind::Int);
             built(self.b.place(end));
             self.call("vm.builtin.null_value", &[], gone, Kind::None);

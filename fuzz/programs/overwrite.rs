@@ -71,10 +71,10 @@ impl Generator<'_, '_> {
         if dst == Reg::VOID {
             return Ok(());
         }
-        match self.u.int_in_range(0..=5)? {
+        match self.u.int_in_range(0..=7)? {
             0 => self.call("fuzz.record", &[Arg::Reg(dst)], Reg::VOID, Kind::Int),
-            4 => self.call("fuzz.each", &[Arg::Reg(dst), partner], Reg::VOID, Kind::None),
-            5 => self.call("fuzz.each", &[partner, Arg::Reg(dst)], Reg::VOID, Kind::None),
+            4 | 6 => self.call("fuzz.each", &[Arg::Reg(dst), partner], Reg::VOID, Kind::None),
+            5 | 7 => self.call("fuzz.each", &[partner, Arg::Reg(dst)], Reg::VOID, Kind::None),
             1 => self.call("fuzz.each", &[Arg::Reg(dst), Arg::Reg(dst)], Reg::VOID, Kind::None),
             2 => {
                 // Back again: a view of a view.

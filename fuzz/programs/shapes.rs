@@ -91,6 +91,9 @@ impl Generator<'_, '_> {
     /// Checks of one value, each of which may make sure of what the next one asks.
     pub(super) fn inspect(&mut self) -> Result<()> {
         let value = Arg::Reg(Reg(self.u.int_in_range(0..=1)?));
+        if self.u.ratio(1, 3)? {
+            self.check_tensor(value, 2, None);
+        }
         for _ in 0..self.u.int_in_range(2..=4)? {
             match self.u.int_in_range(0..=5)? {
                 0 => self.check_tensor(value, -1, None),

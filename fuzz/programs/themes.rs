@@ -9,7 +9,7 @@ use super::{Generator, Kind, SHAPES, Theme};
 impl Generator<'_, '_> {
     /// Statements about the program's theme.
     pub(super) fn themed(&mut self) -> Result<()> {
-        if self.u.ratio(1, 4)? {
+        if self.theme != Theme::Matrices && self.u.ratio(1, 6)? {
             return self.rounds();
         }
         match self.theme {
