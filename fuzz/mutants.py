@@ -189,9 +189,6 @@ EQUIVALENT = {
     ("trace/codegen/instructions.rs", "extent, 0"): "an extent of 0 leaves the trace: the interpreter makes the view",
     ("trace/codegen/instructions.rs", "fuel, units"):
         "with exactly the fuel that is needed the trace is left before anything has run; the interpreter charges as much",
-    ("compile.rs", "truth, 0"):
-        "the callback is called for what is neither integer nor boolean (the two checks before), and "
-        "`builtins::condition` fails for all of that, so the truth is never 0",
     ("raw.rs", "extent, 0"): "a kernel on an extent of 0 takes its packed entry, or the interpreter calls it",
     ("fast.rs", "self.require(mapped);"):
         "a tensor without dimensions has one element, and `Tensor::from_dlpack` refuses elements without data",

@@ -258,11 +258,12 @@ impl<'p> Body<'_, 'p> {
             self.release(reg);
         }
         let caller = self.e.b.ins().load(types::I64, trusted(), self.e.regs, header(FRAME_CALLER));
+        // Destructors may call back: what runs then lies above the frame that is left.
+        self.give(kept, caller);
         self.e.b.ins().store(trusted(), caller, self.e.session, SESSION_REGS as i32);
         let depth = self.e.load(types::I32, self.e.session, SESSION_DEPTH);
         let depth = self.e.b.ins().iadd_imm_s(depth, -1);
         self.e.b.ins().store(trusted(), depth, self.e.session, SESSION_DEPTH as i32);
-        self.give(kept, caller);
         self.go_back(caller);
         self.e.b.switch_to_block(rare);
         self.leave_by_callback(pc);

@@ -77,8 +77,10 @@ impl State {
         let mut outermost: Vec<FrameInfo> = Vec::new();
         let mut depth = 0;
         // SAFETY: frames are linked by their headers down to a base frame; registers are
-        // valid owned values.
+        // valid owned values, given up while their frame is the current one.
         unsafe {
+            // Destructors may call back, and such runs have errors of their own.
+            let error = (*state).error.take();
             let mut pc = (*state).abi.pc;
             loop {
                 let regs = (*state).abi.regs;
@@ -106,7 +108,6 @@ impl State {
                 }
             }
             let missing = || Error::runtime_error("a tier failed without saying why");
-            let error = (*state).error.take();
             let error = error.unwrap_or_else(|| RunError::new(Reason::Failed, missing()));
             innermost.extend(outermost);
             error.at(innermost, depth)

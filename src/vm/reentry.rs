@@ -1,9 +1,9 @@
 //! Runs on the running thread: host calls, and calls back into a session from the
 //! native code it called.
 //!
-//! A packed function that was given `%vm` may call functions of the program. Such a
-//! run gets a base frame on top of the frames in progress, and native stack; how much
-//! of that nested runs may use is bounded.
+//! A packed function that was given `%vm` may call functions of the program, and so may the
+//! destructor of an object that kept it. Such a run gets a base frame on top of the frames in
+//! progress, and native stack; how much of that nested runs may use is bounded.
 
 use std::cell::Cell;
 
@@ -64,8 +64,8 @@ fn stack_low() -> usize {
 /// Calls `func` from the host or a callback, and stores its result in `result`.
 ///
 /// # Safety
-/// `state` is live and not executing, or executing a packed call of this thread; `parts`
-/// together number the parameters of `func`, a function of its program.
+/// `state` is live and not executing, or executing a packed call or a destructor of this
+/// thread, with nothing in use above the current frame; `parts` together number the parameters of `func`, a function of its program.
 pub unsafe fn run_base(
     state: *mut State,
     func: &FuncCode,
@@ -84,7 +84,8 @@ pub unsafe fn run_base(
         return Err(RunError::new(Reason::StackOverflow, error));
     }
     // SAFETY: the state is live and ours until the run ends. The base frame is complete
-    // before the run, and gone after it; what the outer operation holds is below it.
+    // before the run, and gone after it; what the outer operation holds is below it, or taken
+    // out of the state before (the recording, and results and errors where frames are left).
     unsafe {
         let abi = &raw mut (*state).abi;
         let (depth, pc) = ((*abi).depth, (*abi).pc);
@@ -190,8 +191,10 @@ pub fn call_back(
     let Some(closure) = Closure::of(callee) else {
         return Err(callee.mismatch("ffi.Function"));
     };
-    // SAFETY: `running` says that the state is live and executes on this thread, and the
-    // only way from a run into this function is a packed call.
+    // SAFETY: `running` says that the state is live and executes on this thread. The ways from
+    // a run into this function are packed calls and destructors of what operations give up;
+    // both begin when the frames in progress are linked and nothing above the current one is
+    // in use: returns and unwinding make the caller current when all that they give up is gone.
     unsafe {
         check_closure(state, closure, args.len())?;
         let program = &*std::sync::Arc::as_ptr(&(*state).program);

@@ -376,11 +376,10 @@ impl State {
         unsafe {
             let regs = (*state).abi.regs;
             let left = *header(regs);
-            let mut unused = TVMFFIAny::NONE;
-            let slot = if left.flags & FRAME_BASE != 0 {
-                (&raw mut (*state).result).cast()
-            } else if left.dst == DISCARD {
-                &raw mut unused
+            let base = left.flags & FRAME_BASE != 0;
+            let mut aside = TVMFFIAny::NONE;
+            let slot = if base || left.dst == DISCARD {
+                &raw mut aside
             } else {
                 left.caller.add(left.dst as usize)
             };
@@ -390,7 +389,12 @@ impl State {
                 release(*regs.add(at));
             }
             release(old);
-            release(unused);
+            // Destructors may have called back, and such runs have results of their own.
+            if base {
+                (*state).result = Any::from_raw(aside);
+            } else {
+                release(aside);
+            }
             (*state).abi.depth -= 1;
             (*state).abi.regs = left.caller;
             (*state).abi.pc = left.return_pc;
