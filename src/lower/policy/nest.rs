@@ -10,7 +10,7 @@ use super::affine::{Linear, linear, same};
 use super::stage::{Axis, Stage};
 
 /// Work (cost of an element times elements) below which threads are not worth waking.
-pub const PARALLEL_WORK: i64 = 150_000;
+pub const PARALLEL_WORK: i64 = 100_000;
 
 /// What an extent that is known only when the kernel runs counts as where code is chosen. Whether
 /// threads are woken is decided when it runs.

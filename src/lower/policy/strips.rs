@@ -73,7 +73,8 @@ pub fn strips(
     let batch = &strips.input.spatial[0];
     let tile_rows = strips.axis().extent.clone();
     let strip = Axis { var: nest.var("strip"), extent: tile_rows.floordiv(height) };
-    let axes = [batch.clone(), strip];
+    // Threads share the first loop, of unknown ones: a batch is most often of one image.
+    let axes = [strip, batch.clone()];
     let names = [&strips.input.name[..], &strips.products.name, &strips.output.name].join(", ");
     let divided = strips.divided(nest, &axes, height)?;
     nest.steps.push(format!("{names}: in strips of {height} rows of tiles"));
@@ -141,7 +142,8 @@ impl<'a> Strips<'a> {
     }
 
     /// Rows of tiles in a strip: so few that its buffers stay in the cache, enough for the weights
-    /// to be worth loading for each strip. A number of rows that is not known is divided in ones.
+    /// to be worth loading for each strip. A number of rows that is not known is divided in ones;
+    /// rows may then be short, so weights have to be small.
     fn height(&self, nest: &Nest<'_>) -> Option<i64> {
         let cache = nest.target.l2_bytes as i64;
         let beside = |stage: &Stage| {
@@ -158,13 +160,18 @@ impl<'a> Strips<'a> {
         let results = all(&self.products.spatial[1..]) / all(&rows);
         let weights = results.saturating_mul(all(&self.products.reduce)).saturating_mul(4);
         let tile_rows = self.axis().extent.as_int();
+        let tiles_known = rows.iter().all(|a| a.extent.as_int().is_some());
         let tiles = all(&rows) / tile_rows.unwrap_or(UNKNOWN_TILES);
         let fits = |height: &i64| {
             let bytes = row_bytes.saturating_mul(*height);
+            let most = match tiles_known {
+                true => (cache / 2).max(2 * bytes),
+                false => cache / 8,
+            };
             tile_rows.is_none_or(|n| n % height == 0)
                 && height * tiles >= TILES
                 && bytes <= cache / 2
-                && weights <= (cache / 2).max(2 * bytes)
+                && weights <= most
         };
         (1..=tile_rows.map_or(1, |n| n / 2)).find(fits)
     }
@@ -184,7 +191,7 @@ impl<'a> Strips<'a> {
     fn divided(
         &self,
         nest: &mut Nest<'_>,
-        [batch, strip]: &[Axis; 2],
+        [strip, batch]: &[Axis; 2],
         height: i64,
     ) -> Option<Divided> {
         let first = Expr::from(strip.var) * height;

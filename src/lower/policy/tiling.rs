@@ -126,10 +126,10 @@ impl Gemm {
         let rows = self.rows.as_ref().map_or(1, |rows| tiles(rows, height));
         let levels =
             [(Level::Outer, outer.unwrap_or(1)), (Level::Columns, columns), (Level::Rows, rows)];
-        // A cache that all columns do not fit into keeps a thread's share of them.
+        // Factors that would fill much of every thread's cache: each keeps those of its columns.
         if outer.unwrap_or(1) == 1
-            && columns > 1
-            && self.column_bytes() > target.l2_bytes as i64 / 2
+            && columns >= ENOUGH_TASKS / 2
+            && self.column_bytes() > target.l2_bytes as i64 / 4
         {
             return Some(Level::Columns);
         }

@@ -52,12 +52,17 @@ def mat_mul(t0: T.Buffer((T.int64(197), T.int64(64)), "float32"), t1: T.Buffer((
         ranges[T.int64(2)] = T.max(ranges[T.int64(2)], most_1[l])
         ranges[T.int64(3)] = T.min(ranges[T.int64(3)], least_1[l])
     if ranges[T.int64(0)] >> 23 <= 227 and ranges[T.int64(2)] >> 23 <= 227 and ranges[T.int64(1)] >> 23 >= 27 and ranges[T.int64(3)] >> 23 >= 27 and (ranges[T.int64(0)] >> 23) + (ranges[T.int64(2)] >> 23) <= 371 and (ranges[T.int64(1)] >> 23) + (ranges[T.int64(3)] >> 23) >= 174:
-        for p_0 in range(T.int64(394)):
-            for p_1 in T.vectorized(T.int64(16)):
-                row_term_1[p_0 * T.int64(16) + p_1] = T.pair_bf16(t0[p_0 * T.int64(32) + p_1 * T.int64(2)], t0[p_0 * T.int64(32) + p_1 * T.int64(2) + T.int64(1)])
-        for c, c_0 in T.grid(T.int64(32), T.int64(12)):
-            for c_1 in T.vectorized(T.int64(16)):
-                column_term_1[c, c_0 * T.int64(16) + c_1] = T.pair_bf16(t1[c * T.int64(2), c_0 * T.int64(16) + c_1], t1[c * T.int64(2) + T.int64(1), c_0 * T.int64(16) + c_1])
+        for p_0 in T.parallel(T.int64(3)):
+            for p_1_0 in range(T.int64(128)):
+                for p_1_1 in T.vectorized(T.int64(16)):
+                    row_term_1[p_0 * T.int64(2048) + p_1_0 * T.int64(16) + p_1_1] = T.pair_bf16(t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2)], t0[p_0 * T.int64(4096) + p_1_0 * T.int64(32) + p_1_1 * T.int64(2) + T.int64(1)])
+        for p_tail_0 in range(T.int64(10)):
+            for p_tail_1 in T.vectorized(T.int64(16)):
+                row_term_1[p_tail_0 * T.int64(16) + p_tail_1 + T.int64(6144)] = T.pair_bf16(t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12288)], t0[p_tail_0 * T.int64(32) + p_tail_1 * T.int64(2) + T.int64(12289)])
+        for c in T.parallel(T.int64(32)):
+            for c_0 in range(T.int64(12)):
+                for c_1 in T.vectorized(T.int64(16)):
+                    column_term_1[c, c_0 * T.int64(16) + c_1] = T.pair_bf16(t1[c * T.int64(2), c_0 * T.int64(16) + c_1], t1[c * T.int64(2) + T.int64(1), c_0 * T.int64(16) + c_1])
         for p_0 in T.parallel(T.int64(3)):
             for p_1_0 in range(T.int64(128)):
                 for p_1_1 in T.vectorized(T.int64(16)):

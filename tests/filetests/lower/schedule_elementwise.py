@@ -17,7 +17,7 @@ class Module:
 n = TypeVar("n")
 @T.prim_func(s_tir=True)
 def max(t0: T.Buffer((n, T.int64(100)), "float32"), t1: T.Buffer((n, T.int64(100)), "float32")):
-    if n * T.int64(100) >= T.int64(50000):
+    if n * T.int64(100) >= T.int64(33333):
         for m_0 in T.parallel((n * T.int64(25) + T.int64(255)) // T.int64(256)):
             for m_1_0 in range(T.int64(128)):
                 for m_1_1 in T.vectorized(T.int64(8)):

@@ -16,7 +16,7 @@ conv
   step  pad: vectorize i3_tail
   step  pad: split i3 by 8 -> i3_0, i3_1
   step  pad: vectorize i3_1
-  step  conv: tile of 2 rows by 3 vectors of 8 lanes, depth over v_k1, v_k2; outer loops over (v_i1), columns inside; no threads
+  step  conv: tile of 2 rows by 3 vectors of 8 lanes, depth over v_k1, v_k2; outer loops over (v_i1), columns inside; threads share the outermost loop
   step  conv, 2 rows by 3 vectors: distribute_loops r, v, l over 2
   step  conv, 2 rows by 3 vectors: reorder k1, k2, r of conv, v of conv, l of conv
   step  conv, 2 rows by 3 vectors: decompose_reduction conv k1 -> conv_init

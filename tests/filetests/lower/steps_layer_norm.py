@@ -19,7 +19,7 @@ layer_norm
   step  sum, mean, squares, normalize: store_at sum i0 Local
   step  sum, mean, squares, normalize: store_at mean i0 Local
   step  sum, mean, squares, normalize: store_at squares i0 Local
-  step  sum, mean, squares, normalize: parallel i0 where n * 2505 >= 150000 -> task, i0
+  step  sum, mean, squares, normalize: parallel i0 where n * 2505 >= 100000 -> task, i0
   step  sum: split k0 of sum by 32 -> k0_0, k0_1
   step  sum: rfactor sum k0_1 -> sum_rf
   step  sum: set_scope t4_rf Local

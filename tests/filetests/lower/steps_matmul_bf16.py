@@ -15,7 +15,7 @@ class Module:
 # ----
 fused_mat_mul_max
   step  pairs0: merge_axes i0, i1 -> m
-  step  pairs0: specialize m where n * 32 >= 7500, else m_else
+  step  pairs0: specialize m where n * 32 >= 5000, else m_else
   step  pairs0: split m by 2048 -> m_0, m_1
   step  pairs0: split m_1 by 16 -> m_1_0, m_1_1
   step  pairs0: vectorize m_1_1

@@ -13,7 +13,7 @@ class Module:
         return (y, z)
 # ----
 fused_mat_mul_max
-  step  terms: specialize p where n * 384 >= 7500, else p_else
+  step  terms: specialize p where n * 384 >= 5000, else p_else
   step  terms: split p by 2048 -> p_0, p_1
   step  terms: split p_1 by 16 -> p_1_0, p_1_1
   step  terms: vectorize p_1_1
@@ -23,7 +23,7 @@ fused_mat_mul_max
   step  terms: parallel c of terms
   step  terms: split c of terms #2 by 16 -> c_0, c_1
   step  terms: vectorize c_1
-  step  terms: specialize p where n * 384 >= 6000, else p_else
+  step  terms: specialize p where n * 384 >= 4000, else p_else
   step  terms: split p by 2048 -> p_0, p_1
   step  terms: split p_1 by 16 -> p_1_0, p_1_1
   step  terms: vectorize p_1_1
@@ -33,7 +33,7 @@ fused_mat_mul_max
   step  terms: parallel c of terms
   step  terms: split c of terms #2 by 16 -> c_0, c_1
   step  terms: vectorize c_1
-  step  terms: specialize p where n * 384 >= 4285, else p_else
+  step  terms: specialize p where n * 384 >= 2857, else p_else
   step  terms: split p by 2048 -> p_0, p_1
   step  terms: split p_1 by 16 -> p_1_0, p_1_1
   step  terms: vectorize p_1_1

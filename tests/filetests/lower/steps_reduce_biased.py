@@ -14,7 +14,7 @@ class Module:
 # ----
 fused_add_max
   step  binary: computed where it is read
-  step  reduce: parallel i1 where n * 2400 >= 150000 -> task, i1
+  step  reduce: parallel i1 where n * 2400 >= 100000 -> task, i1
   step  reduce: split k0 by 32 -> k0_0, k0_1
   step  reduce: rfactor reduce k0_1 -> reduce_rf
   step  reduce: set_scope t3_rf Local

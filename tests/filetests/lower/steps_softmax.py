@@ -17,6 +17,7 @@ softmax
   step  max, exp, sum, normalize: store_at max i0 Local
   step  max, exp, sum, normalize: store_at exp i0 Local
   step  max, exp, sum, normalize: store_at sum i0 Local
+  step  max, exp, sum, normalize: parallel i0
   step  max: split k0 of max by 32 -> k0_0, k0_1
   step  max: rfactor max k0_1 -> max_rf
   step  max: set_scope t2_rf Local

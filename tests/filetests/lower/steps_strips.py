@@ -68,8 +68,13 @@ fused_conv_max
   step  bias: vectorize m_1
   step  binary: merge_axes i2, i3 -> m
   step  binary: merge_axes i1, m -> m
-  step  binary: split m by 8 -> m_0, m_1
-  step  binary: vectorize m_1
+  step  binary: partition m at 48128 -> m, m_tail
+  step  binary: split m by 1024 -> m_0, m_1
+  step  binary: split m_1 by 8 -> m_1_0, m_1_1
+  step  binary: vectorize m_1_1
+  step  binary: parallel m_0
+  step  binary: split m_tail by 8 -> m_tail_0, m_tail_1
+  step  binary: vectorize m_tail_1
   stage pad: map
   stage input_tiles: tables
   stage products: gemm

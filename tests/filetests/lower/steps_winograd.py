@@ -16,7 +16,7 @@ class Module:
 conv
   step  conv: v_i1 taken apart by 16
   step  bias: v_i1 taken apart by 16
-  step  conv: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (co), columns inside; no threads
+  step  conv: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (co), columns inside; threads share tiles of rows
   step  conv, 4 rows by 2 vectors: distribute_loops r, v, l over 2
   step  conv, 4 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
   step  conv, 4 rows by 2 vectors: decompose_reduction conv k0 -> conv_init
@@ -40,6 +40,7 @@ fused_conv_max
   step  input_tiles: v_i5 taken apart by 16
   step  output_tiles: v_i1 taken apart by 16
   step  bias: v_i1 taken apart by 16
+  step  pad: parallel i2
   step  pad: split ci by 8 -> ci_0, ci_1
   step  pad: vectorize ci_1
   step  input_tiles: tables of 6x6 and 6x6 unrolled, vectors of 16 lanes

@@ -19,7 +19,7 @@ conv
   step  output_tiles: v_i1 taken apart by 16
   step  bias: v_i1 taken apart by 16
   step  pad: merge_axes i0, co -> m
-  step  pad: parallel i2 where n * 5120 >= 150000 -> task, i2
+  step  pad: parallel i2 where n * 5120 >= 100000 -> task, i2
   step  pad: split ci by 8 -> ci_0, ci_1
   step  pad: vectorize ci_1
   step  input_tiles: tables of 8x8 unrolled, vectors of 16 lanes
@@ -68,7 +68,7 @@ conv
   stage output_tiles: tables
   stage bias: map
 transpose
-  step  transpose: parallel i1 where n * 2560 >= 150000 -> task, i1
+  step  transpose: parallel i1 where n * 2560 >= 100000 -> task, i1
   step  transpose: split i2 by 8 -> i2_0, i2_1
   step  transpose: vectorize i2_1
   stage transpose: map
