@@ -9,21 +9,18 @@ use super::{Generator, Kind, SHAPES, built};
 impl Generator<'_, '_> {
     /// Several statements that only together say something of an object.
     pub(super) fn objects(&mut self) -> Result<()> {
-        match self.u.int_in_range(0..=15)? {
-            14 => self.turned(self.spare(0)),
-            15 => self.pack_numbers(),
-            9 | 11 => self.agree(),
-            12 => self.inspect(),
-            13 => self.replace(),
-            10 => self.rounds(),
-            0 => self.look(),
-            1 => self.inspect(),
-            2 => self.replace(),
-            3 => self.pack(),
-            4 => self.lay(),
-            5 => self.share(),
-            6 => self.rotate(),
-            7 => self.turned(self.spare(0)),
+        match self.u.int_in_range(0..=16)? {
+            0 | 1 => self.look(),
+            2 | 3 => self.inspect(),
+            4 | 5 => self.replace(),
+            6 => self.pack(),
+            7 => self.pack_numbers(),
+            8 => self.lay(),
+            9 => self.share(),
+            10 => self.rotate(),
+            11 | 12 => self.turned(self.spare(0)),
+            13 | 14 => self.agree(),
+            15 => self.rounds(),
             _ => self.again(),
         }
     }

@@ -30,6 +30,8 @@ impl Generator<'_, '_> {
             4 => self.overwrite(),
             5 if self.cycle > 0 => self.descend(),
             5 => self.closure(),
+            6 => self.check(),
+            7 => self.builtin(),
             _ => self.themed(),
         }
     }
