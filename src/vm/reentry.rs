@@ -64,8 +64,9 @@ fn stack_low() -> usize {
 /// Calls `func` from the host or a callback, and stores its result in `result`.
 ///
 /// # Safety
-/// `state` is live and not executing, or executing a packed call or a destructor of this
-/// thread, with nothing in use above the current frame; `parts` together number the parameters of `func`, a function of its program.
+/// `state` is live and not executing, or executing a packed call or a destructor of this thread,
+/// with nothing in use above the current frame; `parts` together number the parameters of `func`,
+/// a function of its program.
 pub unsafe fn run_base(
     state: *mut State,
     func: &FuncCode,
