@@ -175,13 +175,14 @@ mod tests {
 
     #[test]
     fn intervals_of_rounds_hold_the_ratio_between_set_ups() {
-        // Each set-up shifts each side by up to 3% either way: far more than its calls differ by.
+        // Each set-up shifts each side by up to 6% either way: far more than the medians of its calls
+        // are uncertain.
         let truth = 1.01;
         let hold = |trial: u64| {
             let mut state = trial * 104_729 + 5;
             let rounds: Vec<[Vec<f64>; 2]> = (0..10)
                 .map(|round| {
-                    let mut shift = || 0.97 + 0.06 * uniform(&mut state);
+                    let mut shift = || 0.94 + 0.12 * uniform(&mut state);
                     let level = [10.0 * shift(), 10.0 * truth * shift()];
                     pair(trial * 7919 + round, 40, level, 0.02)
                 })
