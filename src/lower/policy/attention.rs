@@ -17,7 +17,7 @@ use reflex_tir::{Buffer, Expr, Scope, Stmt, Var};
 use super::affine::same;
 use super::contraction::Contraction;
 use super::fuse::{cost, epilogue_of, is_place};
-use super::nest::{Nest, Parallel, UNKNOWN_EXTENT};
+use super::nest::{Nest, Parallel, likely};
 use super::stage::{Axis, Item, Stage, loads_of, touched_outside};
 use super::{Decision, emit, in_scratch};
 
@@ -62,7 +62,7 @@ pub fn attention(
         let cond = Expr::from(block.var).lt(rows.floordiv(height));
         body = Stmt::If { cond, then: Box::new(body), otherwise: Some(Box::new(rest)) };
     }
-    let extent = |a: &Axis| a.extent.as_int().unwrap_or(UNKNOWN_EXTENT);
+    let extent = |a: &Axis| likely(&a.extent);
     let work = |s: &Stage| {
         let axes = s.spatial[chain.depth..].iter().chain(&s.reduce);
         axes.map(extent).fold(1 + cost(&s.value) as i64, i64::saturating_mul)

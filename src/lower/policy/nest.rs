@@ -16,6 +16,11 @@ pub const PARALLEL_WORK: i64 = 100_000;
 /// threads are woken is decided when it runs.
 pub const UNKNOWN_EXTENT: i64 = 64;
 
+/// `extent`, or what an unknown one counts as.
+pub fn likely(extent: &Expr) -> i64 {
+    extent.as_int().unwrap_or(UNKNOWN_EXTENT)
+}
+
 /// A kernel under construction.
 pub struct Nest<'a> {
     /// The function: variables and buffers are added to it.
@@ -112,9 +117,9 @@ impl Nest<'_> {
     /// Whether `cost` for each of `axes` can be enough for threads; what it takes when it runs is
     /// noted for the loops written from here on.
     pub fn parallel_for(&mut self, axes: &[Axis], cost: i64) -> Parallel {
-        let extent = |a: &Axis| a.extent.as_int().unwrap_or(UNKNOWN_EXTENT);
-        let work = axes.iter().map(extent).fold(cost.max(1), i64::saturating_mul);
-        let some = axes.iter().map(extent).any(|n| n > 1);
+        let extents = || axes.iter().map(|a| likely(&a.extent));
+        let work = extents().fold(cost.max(1), i64::saturating_mul);
+        let some = extents().any(|n| n > 1);
         let known = axes.iter().all(|a| a.extent.as_int().is_some());
         self.enough = (!known).then(|| {
             let work = axes.iter().fold(Expr::i64(cost.max(1)), |w, a| w * a.extent.clone());

@@ -8,7 +8,7 @@ use reflex_tir::{Buffer, Expr, Scope, Stmt};
 
 use super::contraction::Contraction;
 use super::fuse::{cost, row_group};
-use super::nest::{Nest, Parallel, UNKNOWN_EXTENT, widest};
+use super::nest::{Nest, Parallel, likely, widest};
 use super::reduce::{Lanes, merged_loops};
 use super::stage::{Axis, Item, Stage, touched_outside};
 use super::steps::{Part, note_steps, scheduled, share, vectors};
@@ -155,7 +155,7 @@ impl Group {
     }
 
     fn work(&self) -> i64 {
-        let extent = |a: &Axis| a.extent.as_int().unwrap_or(UNKNOWN_EXTENT);
+        let extent = |a: &Axis| likely(&a.extent);
         let work = |s: &Stage| {
             let axes = s.spatial[self.depth..].iter().chain(&s.reduce);
             axes.map(extent).fold(1 + cost(&s.value) as i64, i64::saturating_mul)

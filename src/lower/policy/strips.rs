@@ -13,9 +13,9 @@
 
 use std::collections::HashSet;
 
-use reflex_tir::{Buffer, Expr, ExprKind, Scope, Stmt, Var};
+use reflex_tir::{BinOp, Buffer, Expr, ExprKind, Scope, Stmt, Var};
 
-use super::affine::{coefficient, mentions};
+use super::affine::{coefficient, mentions, same};
 use super::contraction::Contraction;
 use super::fuse::epilogue_of;
 use super::gemm::{aligned, split_panels};
@@ -79,10 +79,13 @@ pub fn strips(
     let divided = strips.divided(nest, &axes, height)?;
     nest.steps.push(format!("{names}: in strips of {height} rows of tiles"));
     let body = divided.nest(nest, decisions);
-    let rules = [(strips.output, "tables")].into_iter();
-    for (stage, rule) in rules.chain(strips.epilogue.map(|e| (e, "epilogue of tables"))) {
-        decisions.push(Decision { stage: stage.name.clone(), rule, refused: vec![] });
-    }
+    let last = [(strips.output, "tables")].into_iter();
+    let last = last.chain(strips.epilogue.map(|e| (e, "epilogue of tables")));
+    decisions.extend(last.map(|(stage, rule)| Decision {
+        stage: stage.name.clone(),
+        rule,
+        refused: vec![],
+    }));
     let work = strips.work(height);
     let parallel = nest.parallel_for(&axes, work);
     if parallel == Parallel::Yes {
@@ -271,9 +274,7 @@ fn row_position(input: &Stage, products: &Stage, output: &Stage) -> Option<usize
         stage.spatial.iter().find(|a| a.var == var && a.extent.as_int() != Some(1)).map(|a| a.var)
     };
     let row = |e: &Expr| match e.kind() {
-        ExprKind::Binary { op: reflex_tir::BinOp::FloorDiv, a, b } if b.as_int().is_some() => {
-            axis(output, a)
-        }
+        ExprKind::Binary { op: BinOp::FloorDiv, a, b } if b.as_int().is_some() => axis(output, a),
         _ => axis(output, e),
     };
     let batch = |s: &Stage| s.indices[0].as_var() == s.spatial.first().map(|a| a.var);
@@ -306,7 +307,7 @@ impl<'a> Pad<'a> {
             _ => return None,
         };
         let zero = |v: Var| (v == row || input.reduce.iter().any(|k| k.var == v)).then(|| 0.into());
-        let from_start = super::affine::same(&index.substitute(&zero), &Expr::i64(0));
+        let from_start = same(&index.substitute(&zero), &Expr::i64(0));
         let batch = stage.indices[0].as_var() == stage.spatial.first().map(|a| a.var);
         let own = stage.indices[position].as_var()?;
         let known = stage.spatial.iter().any(|a| a.var == own);

@@ -27,7 +27,7 @@ use super::Refusal;
 use super::affine::{linear, mentions};
 use super::cut::{Bound, Cut, Tile};
 use super::gemm::{Gemm, bind};
-use super::nest::{Nest, UNKNOWN_EXTENT};
+use super::nest::{Nest, likely};
 use super::stage::Axis;
 
 /// Products of pairs below which configuring the unit, some 80 ns, is not worth it.
@@ -87,10 +87,9 @@ impl Gemm {
             Cut::Panels { width, .. } => width % SIDE == 0,
             Cut::Blocks { width, .. } => *width == SIDE,
         };
-        let some = |a: &Axis| a.extent.as_int().unwrap_or(UNKNOWN_EXTENT);
         let axes = self.stage.spatial.iter().chain(&self.stage.reduce);
-        let products = axes.map(some).fold(1, i64::saturating_mul);
-        if !whole || some(rows) < SIDE || products < MIN_PRODUCTS {
+        let products = axes.map(|a| likely(&a.extent)).fold(1, i64::saturating_mul);
+        if !whole || likely(&rows.extent) < SIDE || products < MIN_PRODUCTS {
             return None;
         }
         let extent = depth.extent.as_int()?;

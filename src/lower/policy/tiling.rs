@@ -1,11 +1,11 @@
 //! Which tiles the macro-kernel runs over, in which order, and which loop the threads share.
 
 use reflex_tir::codegen::Target;
-use reflex_tir::{Expr, ForKind, Intrin, Stmt};
+use reflex_tir::{ForKind, Intrin, Stmt};
 
 use super::cut::{Cut, Tile};
 use super::gemm::Gemm;
-use super::nest::{Nest, Parallel, UNKNOWN_EXTENT};
+use super::nest::{Nest, Parallel, UNKNOWN_EXTENT, likely};
 use super::stage::Axis;
 use super::tiles::{TILE, Unit};
 use super::{Refusal, even_part};
@@ -140,13 +140,12 @@ impl Gemm {
 
     /// Bytes of the factors of all columns.
     fn column_bytes(&self) -> i64 {
-        let extent = |e: &Expr| e.as_int().unwrap_or(UNKNOWN_EXTENT);
         let columns = match &self.columns {
-            Cut::Blocks { block, width, .. } => extent(&block.extent).saturating_mul(*width),
-            cut => extent(cut.extent()),
+            Cut::Blocks { block, width, .. } => likely(&block.extent).saturating_mul(*width),
+            cut => likely(cut.extent()),
         };
         let depth =
-            self.stage.reduce.iter().map(|a| extent(&a.extent)).fold(4, i64::saturating_mul);
+            self.stage.reduce.iter().map(|a| likely(&a.extent)).fold(4, i64::saturating_mul);
         columns.saturating_mul(depth)
     }
 

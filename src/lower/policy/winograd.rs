@@ -3,7 +3,7 @@
 use reflex_graph::ConvAttrs;
 use reflex_tir::Expr;
 
-use super::nest::UNKNOWN_EXTENT;
+use super::nest::likely;
 use crate::pipeline::Precision;
 
 /// Multiply-adds in the time in which a word comes from memory, where nothing hides it.
@@ -31,8 +31,7 @@ pub fn winograd_tile(
     };
     let (true, 1, &[high, wide]) = (step, attrs.groups, taps) else { return None };
     let extent = |d: usize| {
-        let known = x[d + 2].as_int().unwrap_or(UNKNOWN_EXTENT);
-        (known + attrs.pads_begin[d] + attrs.pads_end[d] - (taps[d] - 1)).max(0)
+        (likely(&x[d + 2]) + attrs.pads_begin[d] + attrs.pads_end[d] - (taps[d] - 1)).max(0)
     };
     let (h, w) = (extent(0), extent(1));
     let rate = match precision {

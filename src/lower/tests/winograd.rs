@@ -6,7 +6,7 @@ use harness::{agree, f32s, run};
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{Binary, ConvAttrs, FuncData, Literal, Module, Op, TensorType, Unary};
 use reflex_lower::pipeline::{Options, Quiet, run_graph};
-use reflex_lower::policy::schedule_explained;
+use reflex_lower::policy::{Scheduled, schedule_explained};
 use reflex_tir::codegen::Target;
 use reflex_tir::{DType, Expr};
 
@@ -62,18 +62,25 @@ fn floats(l: &Literal) -> Vec<f32> {
     l.bytes().as_chunks().0.iter().map(|c| f32::from_le_bytes(*c)).collect()
 }
 
-/// How many stages of the compiled module's kernels the rule for tables takes.
-fn by_tiles(module: &Module) -> usize {
-    let options = Options::new(Target::host());
+/// How the compiled module's kernels are scheduled for this CPU's vectors, a cache of one MiB and
+/// no matrix registers, whatever this CPU has of these.
+fn scheduled(module: &Module) -> Vec<Scheduled> {
+    let mut options = Options::new(Target::host());
+    let target = &mut options.cpus[0].target;
+    target.features.retain(|f| !f.starts_with("amx"));
+    target.l2_bytes = 1 << 20;
     let module = run_graph(module.clone(), &options, &Quiet).unwrap();
     let kernels = module.funcs.values().filter_map(|f| match f {
         FuncData::Prim(f) => Some(f),
         FuncData::Graph(_) => None,
     });
-    kernels
-        .flat_map(|f| schedule_explained(f, &options.cpus[0].target).decisions)
-        .filter(|d| d.rule == "tables")
-        .count()
+    kernels.map(|f| schedule_explained(f, &options.cpus[0].target)).collect()
+}
+
+/// How many stages of the module's kernels the rule for tables takes.
+fn by_tiles(module: &Module) -> usize {
+    let kernels = scheduled(module).into_iter();
+    kernels.flat_map(|k| k.decisions).filter(|d| d.rule == "tables").count()
 }
 
 #[test]
@@ -103,19 +110,10 @@ fn convolutions_by_tiles_answer_as_the_graph_does() {
     }
 }
 
-/// Steps of the compiled module's kernels that divide an image in strips.
+/// Steps of the module's kernels that divide an image in strips.
 fn in_strips(module: &Module) -> usize {
-    let mut options = Options::new(Target::host());
-    options.cpus[0].target.features.retain(|f| !f.starts_with("amx"));
-    let module = run_graph(module.clone(), &options, &Quiet).unwrap();
-    let kernels = module.funcs.values().filter_map(|f| match f {
-        FuncData::Prim(f) => Some(f),
-        FuncData::Graph(_) => None,
-    });
-    kernels
-        .flat_map(|f| schedule_explained(f, &options.cpus[0].target).steps)
-        .filter(|step| step.contains("in strips of"))
-        .count()
+    let kernels = scheduled(module).into_iter();
+    kernels.flat_map(|k| k.steps).filter(|step| step.contains("in strips of")).count()
 }
 
 #[test]
