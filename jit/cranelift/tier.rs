@@ -295,6 +295,10 @@ unsafe impl Tier for CraneliftTier {
             return Hot::Later;
         }
         let func = func.and_then(|func| program.function(func));
+        if func.is_some_and(|func| func.is_foreign) {
+            let what = "native code of TVM's compiled mode".to_owned();
+            return Hot::Never(Bailout::Unsupported { what });
+        }
         if !self.has_settled((program.id(), site), func.map_or(0, |func| func.ops.len())) {
             self.put_off.fetch_add(1, Ordering::Relaxed);
             return Hot::Later;

@@ -9,6 +9,8 @@
 //!
 //! Not here: several iterations of a loop as one body.
 
+use reflex_vm::tier::Bailout;
+
 pub(crate) mod build;
 pub(crate) mod codegen;
 mod helpers;
@@ -16,3 +18,8 @@ pub(crate) mod ir;
 pub(crate) mod materialise;
 pub(crate) mod optimise;
 pub(crate) mod record;
+
+/// A mistake of ours in a trace, which is then not compiled.
+fn internal(what: &str) -> Bailout {
+    Bailout::Codegen { message: format!("trace: {what}") }
+}

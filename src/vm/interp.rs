@@ -268,7 +268,7 @@ pub unsafe fn drive(state: *mut State) -> Result<(), ()> {
                 Exit::Enter(code) => {
                     // Native code runs unseen, so a recording cannot go on.
                     if let Some(recording) = (*state).recording.take() {
-                        (*state).program.count(recording.site, &Bailout::LeftFunction);
+                        (*state).program.count(recording.site, &Bailout::NoLoop);
                     }
                     let Some(enter) = (*state).abi.glue.enter else { return Err(()) };
                     (*state).abi.hot_exit = 0;

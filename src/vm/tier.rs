@@ -24,25 +24,23 @@ use crate::program::Program;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Bailout {
-    /// An operation that the tier does not translate.
+    /// Code that the tier does not translate.
     Unsupported {
         /// What it is.
         what: String,
     },
     /// No memory for code is left, or the system refuses executable pages.
     CodeMemoryFull,
-    /// The code generator failed.
+    /// The code generator failed, or the system gives it no thread.
     Codegen {
         /// Its words.
         message: String,
     },
-    /// Recording left the function it started in.
-    LeftFunction,
     /// The function calls itself, and is compiled whole instead.
     Recursive,
     /// What the code was to follow on has been evicted meanwhile.
     Evicted,
-    /// Recording met another loop, or never came back to its start.
+    /// Recording met another loop, or native code, or never came back to its start.
     NoLoop,
     /// An error ended the run while recording.
     RunFailed,
@@ -57,7 +55,6 @@ impl Bailout {
             Bailout::Unsupported { .. } => "unsupported",
             Bailout::CodeMemoryFull => "code-memory-full",
             Bailout::Codegen { .. } => "codegen",
-            Bailout::LeftFunction => "left-function",
             Bailout::Recursive => "recursive",
             Bailout::Evicted => "evicted",
             Bailout::NoLoop => "no-loop",

@@ -7,7 +7,7 @@ use crate::abi::{DISCARD, FrameHeader};
 use crate::decode::{FuncCode, Op};
 use crate::instrument::{CallEvent, Verdict};
 use crate::state::{Recording, State, call_of, header, store};
-use crate::tier::{Bailout, Below, Control, Step};
+use crate::tier::{Below, Control, Step};
 
 /// Shows an operation to the recorder; whether recording goes on.
 ///
@@ -23,12 +23,6 @@ pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
         let Some(recording) = (*recording).as_mut() else {
             return false;
         };
-        if func.is_foreign {
-            let what = "native code of TVM's compiled mode".to_owned();
-            program.count(recording.site, &Bailout::Unsupported { what });
-            (*state).recording = None;
-            return false;
-        }
         let regs = AnyView::slice_from_raw((*state).abi.regs, func.num_regs as i32);
         let depth = (*state).abi.depth as i32 - recording.depth as i32;
         let below = if matches!(op, Op::Ret { .. }) { below(state) } else { None };

@@ -150,6 +150,33 @@ fn the_coldest_trace_makes_room() {
     assert_eq!(tier.evictions(program), 2);
 }
 
+/// Adds to `n` one, or a hundred where `n` is not less than 5.
+const BRANCH: &str = "
+@main(n) regs=3:
+  call  lt in: %0, i5 dst: %1
+  If    %1, 3
+  call  add in: %0, i1 dst: %2
+  ret   %2
+  call  add in: %0, i100 dst: %2
+  ret   %2
+";
+
+#[test]
+fn a_bridge_of_a_trace_that_makes_room_for_it_is_given_up() {
+    let loaded = load(&format!("{}{BRANCH}", adders(1)), 2 * PAGE, &[]);
+    let (program, tier) = &loaded;
+    let mut session = session(program);
+    (0..8).for_each(|_| assert_eq!(call(&mut session, "main", 1), 2));
+    add(&mut session, 0, 100);
+    let places = [program.find("f0").unwrap(), program.find("main").unwrap()];
+    assert_eq!(traced(&loaded), places);
+    // The trace of `main` is the coldest code when its exit wants a bridge.
+    (0..8).for_each(|_| assert_eq!(call(&mut session, "main", 7), 107));
+    assert_eq!(program.bailouts(), [("evicted", 1)].into());
+    let text = tier.overview(program, None, None).to_string();
+    assert!(text.contains("  entry: not compiled: evicted 1\n"), "{text}");
+}
+
 #[test]
 fn what_does_not_fit_together_changes_places_ever_more_rarely() {
     let loaded = load(&adders(3), PAGE, &[]);

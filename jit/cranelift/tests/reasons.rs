@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reflex_cranelift::{Compiling, CraneliftTier, TierOptions, Waits};
+use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{self, Function};
 use reflex_runtime::value::Any;
@@ -34,10 +35,14 @@ fn load(text: &str, options: TierOptions) -> (Arc<Program>, Arc<CraneliftTier>) 
         })
     };
     let fail = Function::new(|_| Err(Error::value_error("on purpose")));
-    let library: HashMap<String, Function> =
-        [("add", int(i64::wrapping_add)), ("lt", int(|a, b| i64::from(a < b))), ("fail", fail)]
-            .map(|(name, function)| (name.to_owned(), function))
-            .into();
+    let library: HashMap<String, Function> = [
+        ("add", int(i64::wrapping_add)),
+        ("lt", int(|a, b| i64::from(a < b))),
+        ("fail", fail),
+        ("__vmtir__native", native()),
+    ]
+    .map(|(name, function)| (name.to_owned(), function))
+    .into();
     let program = verify(listing::parse(text).unwrap()).unwrap();
     let program = Arc::new(Program::load(program, &[&library]).unwrap());
     let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
@@ -47,6 +52,20 @@ fn load(text: &str, options: TierOptions) -> (Arc<Program>, Arc<CraneliftTier>) 
 
 fn session(program: &Arc<Program>) -> Session {
     Session::new(program, Options { mode: Mode::Tiered, ..Options::default() }).unwrap()
+}
+
+/// Native code of TVM's compiled mode, which gives back its argument.
+fn native() -> Function {
+    Function::new(|args| {
+        let regs = args[1].as_raw();
+        // SAFETY: it is given the registers of its frame, of which the second is for its result and
+        // holds nothing; the first is a number.
+        unsafe {
+            let regs = regs.payload.ptr.cast::<TVMFFIAny>();
+            *regs.add(1) = *regs;
+        }
+        Ok(Any::NONE)
+    })
 }
 
 /// Calls `main` so often, and gives the reasons that were counted.
@@ -104,6 +123,43 @@ fn a_tree_of_calls_is_compiled_whole_instead() {
     assert!(program.bailouts().contains_key("recursive"), "{:?}", program.bailouts());
     let whole = tier.functions(&program);
     assert!(whole.len() == 1 && whole[0].runs() > Some(0), "{whole:?}");
+}
+
+#[test]
+fn native_code_of_tvm_is_not_recorded() {
+    let text = "
+@native(n) regs=2 vm_tir_func;
+@main(n) regs=2:
+  call  native in: %0 dst: %1
+  ret   %1
+";
+    let (program, tier) = load(text, options());
+    let mut session = session(&program);
+    for at in 0..20_i64 {
+        assert_eq!(session.call("main", &[Any::from(at)]).unwrap().view().as_int(), Some(at));
+    }
+    let expected = [("no-loop", u64::from(ATTEMPTS)), ("unsupported", 1), ("gave-up", 1)];
+    assert_eq!(program.bailouts(), expected.into());
+    let text = tier.overview(&program, None, None).to_string();
+    assert!(text.contains("native: 2 operations\n  entry: not compiled: unsupported 1"), "{text}");
+}
+
+#[test]
+fn a_run_that_calls_what_it_may_not_is_recorded_up_to_there() {
+    let closure = |add: &str| {
+        let mut text =
+            format!("@main(n) regs=3:\n  call  vm.builtin.make_closure in: {add} dst: %1\n");
+        text += "  call  vm.builtin.invoke_closure in: %vm, %1, %0, i1 dst: %2\n  ret   %2\n";
+        text + "@one(n) regs=1:\n  ret   %0\n"
+    };
+    // A function that takes one argument is given two.
+    let (program, tier) = load(&closure("f[one]"), options());
+    let mut session = session(&program);
+    for _ in 0..20 {
+        assert!(session.call("main", &[Any::from(1_i64)]).is_err());
+    }
+    assert!(program.bailouts().is_empty(), "{:?}", program.bailouts());
+    assert!(tier.traces(&program).iter().any(|trace| trace.runs() > 0));
 }
 
 #[test]

@@ -21,6 +21,7 @@ use reflex_vm::decode::{ArgSource, FuncCode, Op, SiteId, Source};
 use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Step};
 
+use super::internal;
 use super::ir::{Arg, End, Exit, FrameData, FrameId, Ins, Place, Plain, Trace};
 use crate::emit::plain_bits;
 use crate::facts::Facts;
@@ -152,7 +153,7 @@ impl Builder {
         let depth = self.lowest + self.active.len() as i32 - 1;
         let here = &self.frames[self.frame().0 as usize];
         if step.depth != depth || step.func.index != here.func {
-            return Flow::Stop(Bailout::LeftFunction);
+            return Flow::Stop(internal("an operation of another frame"));
         }
         if self.code.len() > self.limit {
             return self.give_back(step.pc);

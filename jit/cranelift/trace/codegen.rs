@@ -23,6 +23,7 @@ use reflex_vm::decode::FuncCode;
 use reflex_vm::program::Program;
 use reflex_vm::tier::Bailout;
 
+use super::internal;
 use super::ir::{Arg, End, ExitId, FrameId, Place, Plain, Trace, Var};
 use super::materialise::Recipes;
 use crate::assemble::{Unit, UnitFunc};
@@ -120,10 +121,6 @@ struct Writer<'f, 't> {
     /// Kernels called since somebody could last ask for attention and was looked at; `None` when that
     /// was not since code of the host ran.
     polled: Option<u32>,
-}
-
-fn internal(what: &str) -> Bailout {
-    Bailout::Codegen { message: format!("trace IR: {what}") }
 }
 
 impl Writer<'_, '_> {

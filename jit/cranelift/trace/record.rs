@@ -12,6 +12,7 @@ use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Control, Recorder, Step};
 
 use super::build::{Builder, Flow, Kind, Start};
+use super::internal;
 use crate::bridge::Exits;
 use crate::engine::Engine;
 use crate::tries::Chance;
@@ -46,7 +47,7 @@ impl TraceRecorder {
         let place = program.code().sites.get(site.0 as usize);
         let func = place.and_then(|place| Some((place, program.function(place.func)?)));
         let Some((place, func)) = func else {
-            return Err(Bailout::Unsupported { what: "a site without bytecode".to_owned() });
+            return Err(internal("a site of no function"));
         };
         let kind = match place.kind {
             SiteKind::Entry => Kind::Entry,

@@ -8,14 +8,15 @@ use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Step};
 
 use super::{
-    Builder, Content, Flow, Kind, MAX_DEPTH, MAX_FRAMES, MAX_SAME, constant, frame_data, observed,
+    Builder, Content, Flow, Kind, MAX_DEPTH, MAX_FRAMES, MAX_SAME, constant, frame_data, internal,
+    observed,
 };
 use crate::trace::ir::{Arg, End, FrameId, Ins, Place, Plain};
 
 impl Builder {
     pub(super) fn call_vm(&mut self, step: &Step<'_>, func: u32, args: ArgRange, dst: u32) -> Flow {
         let Some(callee) = step.program.function(func) else {
-            return Flow::Stop(Bailout::LeftFunction);
+            return Flow::Stop(internal("a call of no function"));
         };
         if callee.is_foreign {
             return self.give_back(step.pc);
@@ -158,7 +159,7 @@ impl Builder {
     pub(super) fn invoke(&mut self, step: &Step<'_>, range: ArgRange, dst: u32) -> Flow {
         let sources = step.func.args(range);
         let [_, callee, values @ ..] = sources else {
-            return Flow::Stop(Bailout::Unsupported { what: "a call of nothing".to_owned() });
+            return Flow::Stop(internal("a call of nothing"));
         };
         let seen = observed(step, std::slice::from_ref(callee));
         let Some(seen) = seen[0] else {
@@ -195,14 +196,12 @@ impl Builder {
     ) -> Flow {
         let program = step.program;
         let captured = closure.captured.len() as u32;
-        let Some(callee) = program.function(closure.func) else {
-            return Flow::Stop(Bailout::LeftFunction);
-        };
-        let fits = values.len() + captured as usize == callee.num_args as usize;
-        if closure.program != program.id() || !fits || callee.is_foreign {
+        let own = program.function(closure.func).filter(|_| closure.program == program.id());
+        let given = values.len() as u32 + captured;
+        let Some(callee) = own.filter(|own| given == own.num_args && !own.is_foreign) else {
             // The run is about to fail, or to enter code that cannot be seen.
             return self.give_back(step.pc);
-        }
+        };
         let exit = self.exit(step.pc);
         if let Arg::Place(place, _) = arg {
             self.code.push(Ins::Closure { place, func: closure.func, captured, exit });

@@ -9,7 +9,7 @@ use reflex_vm::decode::{FuncCode, Source};
 use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Below, Step};
 
-use super::{Builder, Content, Flow, Kind, MAX_DEPTH, MAX_SAME, frame_data};
+use super::{Builder, Content, Flow, Kind, MAX_DEPTH, MAX_SAME, frame_data, internal};
 use crate::facts::{Facts, Holds, moved};
 use crate::trace::ir::{Arg, End, FrameId, Ins, Place};
 use crate::tries::Chance;
@@ -34,7 +34,7 @@ impl Builder {
         let source = self.arg(step.program, result);
         let frame = self.frame();
         let Some((caller, _, dst)) = self.frames[frame.0 as usize].called else {
-            return Flow::Stop(Bailout::LeftFunction);
+            return Flow::Stop(internal("a return from the first frame"));
         };
         for reg in 0..step.func.num_regs {
             let place = Place { frame, reg };
