@@ -24,7 +24,7 @@ pub enum TierCode {
     /// Only how much there is.
     #[default]
     Hide,
-    /// Traces as text, code as assembly.
+    /// Traces as text, also after each pass over them, code as assembly.
     Show,
 }
 

@@ -102,6 +102,12 @@ pub struct TraceOverview {
     pub evicted: bool,
     /// Its exits: what the interpreter finds there, and how often they were taken.
     pub exits: Vec<(String, u64)>,
+    /// What was recorded, when code was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<String>,
+    /// The passes that changed it, in order, and what each left, when code was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub passes: Vec<(&'static str, String)>,
     /// What it does, when code was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
@@ -147,7 +153,7 @@ impl CraneliftTier {
                 waits_for: self.waits_for(key),
                 recorded: tried.recorded,
                 evicted: tried.evicted,
-                traces: own.map(|trace| trace.overview(&traces, disassemble)).collect(),
+                traces: own.map(|trace| trace.overview(program, &traces, disassemble)).collect(),
                 not_compiled,
             }
         };
@@ -188,6 +194,7 @@ impl TraceReport {
     /// `traces` are those of the program.
     fn overview(
         &self,
+        program: &Program,
         traces: &[TraceReport],
         disassemble: Option<Disassemble<'_>>,
     ) -> TraceOverview {
@@ -204,6 +211,8 @@ impl TraceReport {
             runs: self.runs(),
             evicted: self.evicted(),
             exits: (0..).map_while(|exit| self.exit_name(exit)).zip(self.exits()).collect(),
+            recorded: disassemble.map(|_| self.recorded()),
+            passes: disassemble.map(|_| self.stages(program)).unwrap_or_default(),
             text: disassemble.map(|_| self.text()),
             assembly: code.map(|(disassemble, (address, code))| disassemble(&code, address)),
         }
@@ -270,6 +279,10 @@ impl fmt::Display for PlaceOverview {
                 writeln!(f, "    left {count} times at {name}")?;
             }
             indented(f, trace.text.as_deref())?;
+            if !trace.passes.is_empty() {
+                let names: Vec<&str> = trace.passes.iter().map(|(name, _)| *name).collect();
+                writeln!(f, "    passes that changed it: {}", names.join(", "))?;
+            }
             indented(f, trace.assembly.as_deref())?;
         }
         if !self.not_compiled.is_empty() {

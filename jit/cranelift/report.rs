@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use reflex_vm::decode::SiteId;
+use reflex_vm::program::Program;
 
 use crate::engine::{TraceCode, WholeCode};
 use crate::evict::Usage;
 use crate::lowering::Lowered;
 use crate::trace::ir::{End, Trace};
+use crate::trace::optimise::stages;
 
 /// A function that was compiled whole.
 #[derive(Clone, Debug)]
@@ -74,6 +76,11 @@ impl TraceReport {
     /// The trace as it was compiled, as text.
     pub fn text(&self) -> String {
         self.trace.to_string()
+    }
+
+    /// The trace as each pass over it left it that changed something, as text.
+    pub fn stages(&self, program: &Program) -> Vec<(&'static str, String)> {
+        stages(program, Trace::clone(&self.recorded))
     }
 
     /// Whether it is a loop in which plain values go round without being stored.

@@ -50,7 +50,8 @@ struct What {
     /// What the tiers make of the program while it runs: traces, guards, exits, evictions, reasons.
     #[arg(long)]
     tiers: bool,
-    /// The same with traces as text, and with all machine code as assembly.
+    /// The same with traces as text, and with all machine code as assembly; in JSON also each trace as
+    /// it was recorded, and after each pass that changed it.
     #[arg(long)]
     tiers_code: bool,
     /// TVMScript: a script as it was read, a model as it was imported.

@@ -4,13 +4,14 @@
 //! and the traces that these runs leave behind, on lines that start with `|`: as recorded, and as
 //! compiled where a pass changed something, and whether they made room for others: a line
 //! `; at most 8192 bytes of code` sets a limit. In a file of `tests/filetests/compiled` such lines say
-//! how the builtins of each function became machine code. `REFLEX_BLESS=1` writes what was observed.
+//! how the builtins of each function became machine code; in one of `tests/filetests/passes`, which is
+//! called as a pass over traces is, they show each trace before and after that pass. `REFLEX_BLESS=1` writes what was observed.
 //! The files of `tests/filetests/vm` must have the same outcomes in compiled mode and traced.
 
 #[path = "common/kernels.rs"]
 mod kernels;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -125,6 +126,14 @@ fn files(folder: &str) -> Vec<PathBuf> {
     paths
 }
 
+/// The modules in a folder of the crate.
+fn sources(folder: &str) -> impl Iterator<Item = String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let modules = paths.filter(|path| path.extension().is_some_and(|end| end == "rs"));
+    modules.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+}
+
 #[test]
 fn files_say_what_is_traced() {
     for path in files("trace") {
@@ -150,6 +159,39 @@ fn files_say_what_is_traced() {
         let traces: String = tier.traces(&program).iter().map(both).collect();
         check(&path, &text, &traces);
     }
+}
+
+/// Options for traces of what runs a second time.
+fn eager() -> TierOptions {
+    TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() }
+}
+
+#[test]
+fn files_say_what_each_pass_does() {
+    let mut shown = BTreeSet::new();
+    for path in files("passes") {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let (program, tier) = load(&text, eager()).expect("a valid program");
+        outcomes(&program, Mode::Tiered, &text, 1);
+        let pass = path.file_stem().unwrap().to_str().unwrap();
+        let mut observed = String::new();
+        for trace in tier.traces(&program) {
+            let mut before = trace.recorded();
+            for (name, after) in trace.stages(&program) {
+                if name == pass {
+                    observed += &format!("before: {before}after: {after}");
+                }
+                before = after;
+            }
+            assert_eq!(before, trace.text());
+        }
+        assert!(!observed.is_empty(), "{pass} changes no trace");
+        check(&path, &text, &observed);
+        shown.insert(pass.to_owned());
+    }
+    // Where storages lie is planned by `escape`.
+    let passes = sources("trace/optimise").filter(|name| name != "arena");
+    assert_eq!(shown, passes.collect(), "each pass has its file");
 }
 
 /// The lines of a file that start with `|` are what was observed.
@@ -193,9 +235,7 @@ fn the_files_of_the_vm_hold_in_every_tier() {
         assert_eq!(program.compile_all(), []);
         let expected = outcomes(&program, Mode::Bytecode, &text, 4);
         assert_eq!(expected, outcomes(&program, Mode::Compiled, &text, 4), "{}", path.display());
-        let options =
-            TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
-        let Some((program, _)) = load(&text, options) else { continue };
+        let Some((program, _)) = load(&text, eager()) else { continue };
         assert_eq!(expected, outcomes(&program, Mode::Tiered, &text, 4), "{}", path.display());
     }
 }

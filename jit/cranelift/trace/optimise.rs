@@ -22,25 +22,40 @@ use super::ir::Trace;
 type Pass = fn(&Program, &mut Trace);
 
 /// The passes, in order.
-const PASSES: [Pass; 12] = [
-    share_copies::share_copies,
-    drop_checks::drop_checks,
-    hoist_checks::hoist_checks,
-    escape::escape,
+const PASSES: [(&str, Pass); 12] = [
+    ("share_copies", share_copies::share_copies),
+    ("drop_checks", drop_checks::drop_checks),
+    ("hoist_checks", hoist_checks::hoist_checks),
+    ("escape", escape::escape),
     // Of numbers of shapes, this left checks of its own.
-    drop_checks::drop_checks,
-    sink_stores::sink_stores,
-    pair_counts::pair_counts,
-    sink_moves::sink_moves,
-    sink_frames::sink_frames,
-    merge_charges::merge_charges,
-    join_moves::join_moves,
-    join_results::join_results,
+    ("drop_checks", drop_checks::drop_checks),
+    ("sink_stores", sink_stores::sink_stores),
+    ("pair_counts", pair_counts::pair_counts),
+    ("sink_moves", sink_moves::sink_moves),
+    ("sink_frames", sink_frames::sink_frames),
+    ("merge_charges", merge_charges::merge_charges),
+    ("join_moves", join_moves::join_moves),
+    ("join_results", join_results::join_results),
 ];
 
 /// Runs every pass.
 pub(crate) fn optimise(program: &Program, trace: &mut Trace) {
-    for pass in PASSES {
+    for (_, pass) in PASSES {
         pass(program, trace);
     }
+}
+
+/// The trace as each pass leaves it that changes something, as text.
+pub(crate) fn stages(program: &Program, mut trace: Trace) -> Vec<(&'static str, String)> {
+    let mut last = trace.to_string();
+    let mut stages = Vec::new();
+    for (name, pass) in PASSES {
+        pass(program, &mut trace);
+        let text = trace.to_string();
+        if text != last {
+            last.clone_from(&text);
+            stages.push((name, text));
+        }
+    }
+    stages
 }
