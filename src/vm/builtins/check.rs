@@ -196,3 +196,35 @@ pub fn on_cpu(tensor: &DLTensor) -> Result<(), Error> {
         tensor.device.device_type, tensor.device.device_id
     )))
 }
+
+/// Refuses tensors whose elements the host cannot read: those that are elsewhere, or nowhere.
+pub fn readable(tensor: &DLTensor) -> Result<(), Error> {
+    on_cpu(tensor)?;
+    if tensor.data.is_null() && !extents(tensor).contains(&0) {
+        return Err(Error::value_error("a tensor of elements without data"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use reflex_runtime::abi::DLDevice;
+
+    use super::*;
+
+    #[test]
+    fn only_tensors_without_elements_may_come_without_data() {
+        for (mut shape, refused) in [([2, 0], false), ([2, 3], true)] {
+            let tensor = DLTensor {
+                data: std::ptr::null_mut(),
+                device: DLDevice::CPU,
+                ndim: 2,
+                dtype: DType::F32,
+                shape: shape.as_mut_ptr(),
+                strides: std::ptr::null_mut(),
+                byte_offset: 0,
+            };
+            assert_eq!(readable(&tensor).is_err(), refused);
+        }
+    }
+}

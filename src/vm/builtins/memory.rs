@@ -120,7 +120,7 @@ pub fn ensure_zero_offset(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error
 /// A compact copy with data of its own.
 fn copy_of(tensor: &Tensor) -> Result<Any, Error> {
     let DLTensor { dtype, .. } = *tensor.dl();
-    super::check::on_cpu(tensor.dl())?;
+    super::check::readable(tensor.dl())?;
     if !tensor.is_compact() {
         return Err(Error::value_error(format!(
             "a tensor with strides {:?} cannot be copied; make it compact first",

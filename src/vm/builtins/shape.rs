@@ -7,7 +7,7 @@ use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 
-use super::check::{context, extents, on_cpu};
+use super::check::{context, extents, on_cpu, readable};
 use super::memory::check_vm;
 use super::{Context, arity, exactly, int};
 
@@ -245,7 +245,7 @@ pub fn tensor_to_shape(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     let Some(tensor) = args[0].as_dltensor() else {
         return Err(args[0].mismatch("ffi.Tensor"));
     };
-    on_cpu(tensor)?;
+    readable(tensor)?;
     let &[len] = extents(tensor) else {
         let message = format!("{TO_SHAPE} expects a vector, got {} dimensions", tensor.ndim);
         return Err(Error::new("InternalError", message));
