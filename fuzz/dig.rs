@@ -2,11 +2,12 @@
 //! time; one program in EVERY (1,024) runs on several threads too.
 //!
 //! Without libFuzzer, so on any toolchain, under sanitizers, and for mutants. An oracle that does
-//! not hold panics; what a number of programs did is printed at the end. The same seed makes the
-//! same programs.
+//! not hold panics, and so does memory of tensors that is there when a program is gone; what a number
+//! of programs did is printed at the end. The same seed makes the same programs.
 
 use arbitrary::Unstructured;
 use reflex_fuzz::oracles;
+use reflex_runtime::alloc::device::{CPU, DeviceAllocator};
 
 /// Most bytes that programs are made from beyond those that arguments and a few statements take: most
 /// programs are small, for they are many, and a mistake shows in few operations.
@@ -23,6 +24,8 @@ fn main() {
     let mut programs = 0;
     let mut total = oracles::Tally::default();
     let mut bytes = Vec::new();
+    let live = || CPU.statistics().live;
+    let before = live();
     // Programs take milliseconds, and so does the clock.
     while programs % 16 != 0 || processor_seconds() < seconds as f64 {
         let most = SIZES[random(&mut state) as usize % SIZES.len()];
@@ -35,6 +38,7 @@ fn main() {
         if programs % on_threads == 0 {
             total += oracles::threads(&case);
         }
+        assert_eq!(live(), before, "bytes of tensors that nobody gave up, in program {programs}");
         programs += 1;
     }
     let rate = programs as f64 / processor_seconds();

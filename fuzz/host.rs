@@ -12,6 +12,7 @@ use reflex_runtime::function::{Function, arg};
 use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
+use reflex_vm::builtins::Closure;
 use reflex_vm::reentry;
 use reflex_vm::session::Canceller;
 
@@ -91,10 +92,11 @@ fn nested(value: AnyView<'_>, levels: usize) -> String {
     }
 }
 
-/// Shape, type and elements of a tensor.
+/// Shape, type, device and elements of a tensor.
 fn tensor(value: AnyView<'_>) -> String {
     let Some(tensor) = value.downcast_ref::<Tensor>() else { return "tensor".to_owned() };
-    format!("tensor{:?}{}:{:08x}", tensor.shape(), tensor.dtype(), kernels::digest(tensor))
+    let (shape, dtype, on) = (tensor.shape(), tensor.dtype(), tensor.device().device_type);
+    format!("tensor{shape:?}{dtype}@{on}:{:08x}", kernels::digest(tensor))
 }
 
 fn describe_all(args: &[AnyView<'_>]) -> String {
@@ -133,8 +135,14 @@ pub fn cancels(session: Canceller) {
     CANCELLER.set(Some(session));
 }
 
-/// Stops the run, as another thread might. The next operation that looks finds it.
-fn cancel(_: &[AnyView<'_>]) -> Result<Any, Error> {
+/// Stops the run, as another thread might, unless it is given nothing or a matrix. The next operation
+/// that looks finds it.
+fn cancel(args: &[AnyView<'_>]) -> Result<Any, Error> {
+    let matrix = |x: &Tensor| x.shape().len() == 2;
+    let spares = |x: &AnyView<'_>| x.is_none() || x.downcast_ref().is_some_and(matrix);
+    if args.first().is_some_and(spares) {
+        return Ok(log("no cancel".to_owned()).into());
+    }
     CANCELLER.with_borrow(|session| session.as_ref().map(Canceller::cancel));
     Ok(log("cancel".to_owned()).into())
 }
@@ -170,10 +178,29 @@ fn call_back(args: &[AnyView<'_>]) -> Result<Any, Error> {
     reentry::call_back(vm, callee, rest)
 }
 
+/// The second argument where the first one is nothing, 0 or false, the third one elsewhere.
+fn pick(args: &[AnyView<'_>]) -> Result<Any, Error> {
+    let nothing = |x: &AnyView<'_>| x.is_none() || x.as_int() == Some(0);
+    let at = if args.first().is_none_or(nothing) { 1 } else { 2 };
+    Ok(args.get(at).map_or(Any::NONE, AnyView::to_owned))
+}
+
 fn size(args: &[AnyView<'_>]) -> Result<Any, Error> {
     let tensor = args.first().and_then(|x| x.downcast_ref::<Tensor>());
     let tensor = tensor.ok_or_else(|| Error::type_error("fuzz.size of something else"))?;
     Ok((tensor.element_count() as i64).into())
+}
+
+/// A function that tells what it is called with.
+pub fn teller() -> Any {
+    Function::new(record).into()
+}
+
+/// A closure of a program that is not the one that gets it, with so many captured values.
+pub fn stranger(func: u32, captured: usize) -> Any {
+    let captured = Array::new(vec![Any::from(3_i64); captured]);
+    // No program has this number.
+    Closure { program: u64::MAX, func, captured }.into_value()
 }
 
 /// The functions that generated programs call.
@@ -192,6 +219,7 @@ pub fn library() -> HashMap<String, Function> {
         ("fuzz.set", Function::new(set)),
         ("fuzz.alive", Function::new(alive)),
         ("fuzz.size", Function::new(size)),
+        ("fuzz.pick", Function::new(pick)),
         ("fuzz.call_back", Function::new(call_back)),
         ("fuzz.cancel", Function::new(cancel)),
         ("fuzz.fail_leaving", kernels::fail_leaving()),

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::c_void;
 
-use reflex_runtime::abi::TVMFFIAny;
+use reflex_runtime::abi::{DLDevice, DLTensor, TENSOR_DLTENSOR, TVMFFIAny};
 use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
@@ -29,6 +29,9 @@ pub fn raw_calls() -> usize {
 
 /// What the program's functions come from: functions by name, and the kernels.
 pub struct Host(pub HashMap<String, Function>);
+
+/// The kind of a device that is not here, as DLPack numbers it.
+const CUDA: i32 = 2;
 
 const KERNELS: [&str; 5] = ["fuzz.each", "fuzz.rows", "fuzz.set0", "fuzz.set1", "fuzz.set2"];
 
@@ -175,16 +178,29 @@ pub fn tensor(extents: &[i64], dtype: DType) -> Any {
     tensor.into()
 }
 
-/// A tensor of `(2, m)` whose rows do not lie one behind the other, or one of two elements apart.
-pub fn strided(m: i64, matrix: bool) -> Any {
+/// How the elements of a tensor lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Two rows apart.
+    Rows,
+    /// Two columns, one behind the other.
+    Columns,
+    /// Two elements apart.
+    Elements,
+}
+
+/// A tensor of `(2, m)` whose rows do not lie one behind the other, or one of two elements.
+pub fn strided(m: i64, layout: Layout) -> Any {
     let whole = Tensor::try_from(tensor(&[4, m], DType::F32)).expect("it is a tensor");
     let managed = whole.to_dlpack();
     // SAFETY: nobody else looks at the tensor, and the rows lie within it.
     unsafe {
         let dl = &mut (*managed.as_ptr()).dl_tensor;
         (*dl.shape, *dl.strides) = (2, 2 * m);
-        if !matrix {
-            dl.ndim = 1;
+        match layout {
+            Layout::Rows => {}
+            Layout::Columns => (*dl.strides, *dl.strides.add(1)) = (1, 2),
+            Layout::Elements => dl.ndim = 1,
         }
         Tensor::from_dlpack(managed).expect("it is a tensor").into()
     }
@@ -202,17 +218,53 @@ pub fn inner(m: i64) -> Any {
     }
 }
 
+/// A tensor of two rows as others make them: without strides, on another device, or of no columns and
+/// without data.
+pub fn foreign(which: u8) -> Any {
+    let columns = if which % 3 == 2 { 0 } else { 3 };
+    described(tensor(&[2, columns], DType::F32), |dl| match which % 3 {
+        0 => dl.strides = std::ptr::null_mut(),
+        1 => dl.device.device_type = CUDA,
+        _ => dl.data = std::ptr::null_mut(),
+    })
+}
+
 /// A shape heap of four entries, a smaller one, or something that is none: a vector of floats, a
-/// matrix.
+/// matrix, one on another device, one without data.
 pub fn entries(which: u8) -> Any {
     let numbers = [2_i64, 3, 2, 5, 4, 1];
-    let made = match which % 4 {
-        0 => Tensor::from_slice(&[4], &numbers[..4]),
+    let made = match which % 6 {
         1 => Tensor::from_slice(&[1], &numbers[..1]),
         2 => Tensor::from_slice(&[8], &[0.5_f32; 8]),
-        _ => Tensor::from_slice(&[3, 2], &numbers),
+        3 => Tensor::from_slice(&[3, 2], &numbers),
+        _ => Tensor::from_slice(&[4], &numbers[..4]),
     };
-    made.expect("a small tensor fits").into()
+    described(made.expect("a small tensor fits").into(), |dl| match which % 6 {
+        4 => dl.device.device_type = CUDA,
+        5 => dl.data = std::ptr::null_mut(),
+        _ => {}
+    })
+}
+
+/// A condition that holds or not, or none: one on another device, one without data, two of them.
+pub fn flag(which: u8) -> Any {
+    let made = match which % 5 {
+        4 => Tensor::from_bytes(&[2], DType::BOOL, &[1, 1]),
+        which => Tensor::from_bytes(&[], DType::BOOL, &[u8::from(which == 1)]),
+    };
+    described(made.expect("a small tensor fits").into(), |dl| match which % 5 {
+        2 => dl.device.device_type = CUDA,
+        3 => dl.data = std::ptr::null_mut(),
+        _ => {}
+    })
+}
+
+/// A tensor that says something else of itself.
+fn described(tensor: Any, tell: impl FnOnce(&mut DLTensor)) -> Any {
+    let object = tensor.object_ref().expect("a tensor is an object").as_ptr();
+    // SAFETY: the description lies there in every tensor, and nobody else looks at this one.
+    tell(unsafe { &mut *object.byte_add(TENSOR_DLTENSOR).cast::<DLTensor>() });
+    tensor
 }
 
 /// A function that makes an object, and leaves it now and then although it fails.
@@ -236,8 +288,14 @@ pub fn fail_leaving() -> Function {
     unsafe { Function::from_native(call, ()) }
 }
 
-/// Addresses of the elements of a tensor in the host's memory, in row-major order.
+/// Addresses of the elements of a tensor in row-major order; none when they are not in the host's
+/// memory.
 fn elements(tensor: &Tensor) -> Vec<*mut u8> {
+    // None may be of many rows.
+    let none = tensor.element_count() == 0 || tensor.dl().data.is_null();
+    if none || tensor.device() != DLDevice::CPU {
+        return Vec::new();
+    }
     let bytes = tensor.dtype().bytes_for(1).unwrap_or(0) as i64;
     let (mut offsets, mut usual) = (vec![0], 1);
     for (dim, &extent) in tensor.shape().iter().enumerate().rev() {

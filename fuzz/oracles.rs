@@ -8,7 +8,6 @@ use reflex_runtime::abi::type_index;
 use reflex_runtime::array::Array;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::shape::Shape;
-use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 use reflex_vm::executable::FuncKind;
 use reflex_vm::program::Program;
@@ -16,7 +15,7 @@ use reflex_vm::session::{Mode, Options, Session};
 use reflex_vm::verify::verify;
 
 use crate::host;
-use crate::kernels::{self, Host};
+use crate::kernels::{self, Host, Layout};
 use crate::programs::{EXTENTS, Input, ProgramCase, SHAPES};
 
 /// Frames a session may have; of one program in four it is the register stack that ends first.
@@ -297,11 +296,18 @@ fn input(input: Input) -> Any {
         Input::Bool(value) => value.into(),
         Input::Tensor(which) => kernels::tensor(extents(which), DType::F32),
         Input::Whole(which) => kernels::tensor(extents(which), DType::I32),
-        Input::Strided(which) => kernels::strided(3 + i64::from(which % 3), which & 4 == 0),
-        Input::Flag(value) => {
-            let bytes = [u8::from(value)];
-            Tensor::from_bytes(&[], DType::BOOL, &bytes).expect("a small tensor fits").into()
+        Input::Strided(which) => {
+            let layout = [Layout::Rows, Layout::Rows, Layout::Columns, Layout::Elements];
+            kernels::strided(3 + i64::from(which % 3), layout[usize::from(which >> 2 & 3)])
         }
+        Input::Tall(which) => kernels::tensor(&[3, 2 + i64::from(which & 1)], DType::F32),
+        Input::Flag(which) => kernels::flag(which),
+        Input::Foreign(which) => kernels::foreign(which),
+        Input::Half(value) => (f64::from(value) / 2.0).into(),
+        Input::Text(false) => "short".into(),
+        Input::Text(true) => "text beyond seven bytes".into(),
+        Input::Teller => host::teller(),
+        Input::Stranger(which) => host::stranger(u32::from(which & 1), usize::from(which >> 1 & 1)),
         Input::Shape(which) => Shape::new(extents(which)).into(),
         Input::Pair(left, right) => {
             Array::new([i64::from(left).into(), i64::from(right).into()]).into()

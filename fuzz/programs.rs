@@ -21,6 +21,8 @@ use reflex_vm::builder::{BuildError, ExecBuilder};
 use reflex_vm::bytecode::{Arg, Reg};
 use reflex_vm::executable::Executable;
 
+use recursion::LADDER;
+
 /// Registers a function works with, beside its parameters.
 const SCRATCH: u32 = 6;
 /// Statements in one program.
@@ -30,8 +32,9 @@ const BYTES: u32 = 40;
 /// Nesting of loops and branches.
 const DEPTH: u32 = 3;
 /// Functions of one parameter that only some programs have: the first one gives its caller something
-/// that it made, the second one tells what it was given, or lets go of it.
-const HELPERS: [&str; 2] = ["this", "that"];
+/// that it made, the second one tells what it was given, or lets go of it; the others call the second
+/// one at the same place, and do different things with what it says.
+const HELPERS: [&str; 4] = ["this", "that", "left", "right"];
 
 /// A program and how to call it.
 #[derive(Debug)]
@@ -63,10 +66,10 @@ pub enum Input {
     Tensor(u8),
     /// An integer tensor of a shape from the same set.
     Whole(u8),
-    /// A float tensor of two dimensions whose rows do not lie one behind the other.
+    /// A float tensor of two dimensions whose rows do not lie one behind the other, or of one.
     Strided(u8),
-    /// A boolean tensor without dimensions, which is a condition.
-    Flag(bool),
+    /// A boolean tensor without dimensions, which is a condition, or may not be read.
+    Flag(u8),
     /// A shape from the same set.
     Shape(u8),
     /// A tuple of two integers.
@@ -79,6 +82,18 @@ pub enum Input {
     Entries(u8),
     /// A float tensor of two dimensions that does not lie at the start of its memory.
     Inner(u8),
+    /// A float tensor of two dimensions without strides, on another device, or without data.
+    Foreign(u8),
+    /// A float tensor of three rows.
+    Tall(u8),
+    /// Half of a small integer.
+    Half(i8),
+    /// A string that lies in a value or beside it.
+    Text(bool),
+    /// A function of the host.
+    Teller,
+    /// A closure of another program.
+    Stranger(u8),
 }
 
 impl Input {
@@ -87,21 +102,49 @@ impl Input {
         match (self, how % 16) {
             // Every second shape has as many dimensions.
             (Input::Tensor(which), 0..=4) => Input::Tensor(which.wrapping_add(2)),
-            (Input::Tensor(_), 5..=7) => Input::Strided(how >> 4),
+            (Input::Tensor(_), 5 | 6) => Input::Strided(how >> 4),
+            (Input::Tensor(_), 7) => Input::Foreign(how >> 4),
             (Input::Tensor(which), 8 | 9) => Input::Tensor(which.wrapping_add(1)),
             (Input::Tensor(which), 10..=12) => Input::Whole(which),
+            (Input::Tensor(which), 13) => Input::Tall(which),
             (Input::Tensor(which), _) => Input::Inner(which),
             (Input::Shape(which), 0 | 1) => Input::Shape(which.wrapping_add(2)),
             (Input::Shape(which), _) => Input::Shape(which.wrapping_add(1)),
-            (Input::Strided(which) | Input::Whole(which) | Input::Inner(which), _) => {
-                Input::Tensor(which)
-            }
-            (Input::Flag(flag), _) => Input::Flag(!flag),
+            (
+                Input::Strided(which)
+                | Input::Whole(which)
+                | Input::Inner(which)
+                | Input::Tall(which),
+                _,
+            ) => Input::Tensor(which),
+            (Input::Flag(which), _) => Input::Flag(which.wrapping_add(1 + how % 4)),
+            (Input::Foreign(which), 0..=4) => Input::Foreign(which.wrapping_add(how | 1)),
+            (Input::Foreign(_), _) => Input::Tensor(0),
             (Input::Pair(..), _) => Input::Items(how),
             (Input::Items(count), _) => Input::Items(count.wrapping_add(1)),
+            // Of two of them nobody can tell how many elements there are.
+            (Input::Extent(_), 0) => Input::Extent(6),
             (Input::Extent(which), _) => Input::Extent(which.wrapping_add(how | 1)),
-            (Input::Entries(which), _) => Input::Entries(which.wrapping_add(how | 1)),
-            (other @ (Input::None | Input::Int(_) | Input::Bool(_)), _) => other,
+            (Input::Entries(which), _) => Input::Entries(which.wrapping_add(1 + how % 5)),
+            (
+                Input::None
+                | Input::Int(_)
+                | Input::Bool(_)
+                | Input::Half(_)
+                | Input::Text(_)
+                | Input::Teller
+                | Input::Stranger(_),
+                which,
+            ) => [
+                Input::None,
+                Input::Int(2),
+                Input::Bool(true),
+                Input::Half(1),
+                Input::Text(false),
+                Input::Text(true),
+                Input::Teller,
+                Input::Stranger(how >> 3),
+            ][usize::from(which % 8)],
         }
     }
 }
@@ -130,20 +173,31 @@ enum Theme {
     Extents,
     /// A tensor that may not lie at the start of its memory, and a condition.
     Origins,
+    /// Values of any type.
+    Types,
 }
 
 impl Theme {
     /// A theme, and arguments of `main`. Small programs have one.
     fn choose(u: &mut Unstructured<'_>, small: bool) -> Result<(Theme, [Input; 2])> {
         let which = 2 * u.int_in_range(0..=1)?;
-        Ok(match u.int_in_range(0..=31)? {
+        Ok(match u.int_in_range(0..=35)? {
             0 | 1 => (Theme::Rows, [Input::Tensor(0), Input::Tensor(1)]),
-            2 => (Theme::Shapes, [Input::Shape(which), Input::Tensor(which)]),
-            3 => (Theme::Entries, [Input::Entries(0), Input::Entries(0)]),
-            4 => (Theme::Tuples, [Input::Pair(1, 2), Input::Items(2)]),
-            5 | 6 => (Theme::Extents, [Input::Extent(0), Input::Extent(which)]),
-            7 => (Theme::Origins, [Input::Tensor(which), Input::Flag(true)]),
-            8..=17 if !small => (Theme::Any, u.arbitrary()?),
+            2 | 3 => (Theme::Shapes, [Input::Shape(u.int_in_range(0..=2)?), Input::Tensor(which)]),
+            4 | 5 => (Theme::Entries, [Input::Entries(0), Input::Entries(0)]),
+            6 => (Theme::Tuples, [Input::Pair(1, 2), Input::Items(2)]),
+            7 | 8 => (Theme::Extents, [Input::Extent(0), Input::Extent(which)]),
+            9 => (Theme::Origins, [Input::Tensor(which), Input::Flag(1)]),
+            10..=12 => {
+                let any = match u.int_in_range(0..=2)? {
+                    0 => Input::Stranger(u.arbitrary()?),
+                    _ => Input::Int(1).varied(u.arbitrary()?),
+                };
+                let first = if u.arbitrary()? { Input::None } else { any };
+                (Theme::Types, [first, any])
+            }
+            13 => (Theme::Matrices, [Input::Foreign(u.arbitrary()?); 2]),
+            14..=22 if !small => (Theme::Any, u.arbitrary()?),
             // Most of the programs get matrices, which kernels take.
             _ => (Theme::Matrices, [Input::Tensor(which); 2]),
         })
@@ -203,6 +257,8 @@ struct Generator<'g, 'a> {
     cycle: u32,
     /// Whether they are passed on to themselves, and called through that.
     closures: bool,
+    /// Whether there are three more of another kind.
+    ladder: bool,
     budget: u32,
     kinds: Vec<Kind>,
     /// Number of extents, where a register holds a tensor or shape.
@@ -234,12 +290,14 @@ impl<'g, 'a> Generator<'g, 'a> {
         let cycles = if small { [0, 0, 0, 0, 1] } else { [0, 1, 1, 2, 3] };
         let cycle = (*u.choose(&cycles)?).min(1 + room);
         let closures = u.ratio(1, 3)?;
+        let ladder = cycle > 0 && u.ratio(1, 4)?;
         Ok(Self {
             u,
             b: ExecBuilder::new(),
             functions,
             cycle,
             closures,
+            ladder,
             budget: BUDGET,
             kinds: Vec::new(),
             ranks: Vec::new(),
@@ -257,6 +315,9 @@ impl<'g, 'a> Generator<'g, 'a> {
         for which in 0..self.cycle {
             self.b.declare_function(&recursion::name(which), reflex_vm::executable::FuncKind::Vm);
         }
+        for name in LADDER.iter().filter(|_| self.ladder) {
+            self.b.declare_function(name, reflex_vm::executable::FuncKind::Vm);
+        }
         for (name, parameters) in self.functions.clone() {
             match HELPERS.iter().position(|helper| *helper == name) {
                 Some(which) => self.helper(which)?,
@@ -265,6 +326,9 @@ impl<'g, 'a> Generator<'g, 'a> {
         }
         for which in 0..self.cycle {
             self.recursive(which)?;
+        }
+        for which in 0..if self.ladder { LADDER.len() } else { 0 } {
+            self.ladder(which)?;
         }
         Ok(built(self.b.finish()))
     }

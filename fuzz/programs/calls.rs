@@ -16,7 +16,9 @@ impl Generator<'_, '_> {
             }
             9 => self.call("fuzz.fail_leaving", &[], dst, Kind::Object),
             10 => {
-                self.call("fuzz.cancel", &[], Reg::VOID, Kind::Int);
+                let given = self.in_main.then_some(Arg::Reg(Reg(0)));
+                let args: Vec<Arg> = given.into_iter().collect();
+                self.call("fuzz.cancel", &args, Reg::VOID, Kind::Int);
                 self.vm_call()?;
             }
             1 | 11 => self.call("fuzz.object", &[], dst, Kind::Object),
@@ -138,7 +140,7 @@ impl Generator<'_, '_> {
     /// does; the host may run code above before the result is looked at.
     pub(super) fn hand_over(&mut self) -> Result<()> {
         let helpers = self.functions.len() > 2 && self.u.arbitrary()?;
-        let helper = HELPERS[self.u.int_in_range(0..=1)?];
+        let helper = *self.u.choose(&HELPERS)?;
         let (name, parameters) = match self.functions.iter().find(|(name, _)| name == helper) {
             Some(helper) if helpers => helper.clone(),
             _ => self.u.choose(&self.functions)?.clone(),
@@ -173,7 +175,11 @@ impl Generator<'_, '_> {
     pub(super) fn helper(&mut self, which: usize) -> Result<()> {
         self.open(HELPERS[which], vec![Kind::Unknown]);
         let (given, made) = (Reg(0), Reg(1));
-        if which > 0 && self.u.arbitrary()? {
+        if which > 1 {
+            self.call(HELPERS[1], &[Arg::Reg(given)], made, Kind::Unknown);
+            let args = [Arg::Imm(which as i64), Arg::Reg(made)];
+            self.call("fuzz.record", &args, made, Kind::Int);
+        } else if which > 0 && self.u.arbitrary()? {
             self.call("fuzz.record", &[Arg::Reg(given)], made, Kind::Int);
         } else if which > 0 {
             self.call("vm.builtin.null_value", &[], given, Kind::None);

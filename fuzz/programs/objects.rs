@@ -4,12 +4,12 @@ use arbitrary::Result;
 use reflex_runtime::dtype::DType;
 use reflex_vm::bytecode::{Arg, Reg};
 
-use super::{Generator, Kind, SHAPES, built};
+use super::{Generator, HELPERS, Kind, SHAPES, built};
 
 impl Generator<'_, '_> {
     /// Several statements that only together say something of an object.
     pub(super) fn objects(&mut self) -> Result<()> {
-        match self.u.int_in_range(0..=16)? {
+        match self.u.int_in_range(0..=20)? {
             0 | 1 => self.look(),
             2 | 3 => self.inspect(),
             4 | 5 => self.replace(),
@@ -21,6 +21,10 @@ impl Generator<'_, '_> {
             11 | 12 => self.turned(self.spare(0)),
             13 | 14 => self.agree(),
             15 => self.rounds(),
+            17 => self.outlive(),
+            18 => self.stop(),
+            19 => self.twins(),
+            20 => self.beside(),
             _ => self.again(),
         }
     }
@@ -216,6 +220,72 @@ impl Generator<'_, '_> {
         for register in [storage, kept, other] {
             self.call("vm.builtin.null_value", &[], register, Kind::None);
         }
+        Ok(())
+    }
+
+    /// A tensor outlives the storage that it may have shared with another one, and the next tensor is
+    /// written.
+    fn outlive(&mut self) -> Result<()> {
+        let (storage, kept, made) = (self.spare(0), self.spare(1), self.spare(2));
+        let (given, turn) = (self.given()?, self.spare(-1));
+        self.storage(storage);
+        let turns = self.u.arbitrary()?;
+        let (other, end) = (built(self.b.label()), built(self.b.label()));
+        if turns {
+            // In every second round.
+            let args = [Arg::Reg(turn), Arg::Imm(1), Arg::Imm(0)];
+            self.call("fuzz.pick", &args, turn, Kind::Int);
+            built(self.b.emit_if(turn, other));
+        }
+        self.tensor_at(storage, 0, SHAPES[0], made);
+        self.call("fuzz.each", &[given, Arg::Reg(made)], Reg::VOID, Kind::None);
+        if turns {
+            built(self.b.emit_goto(end));
+        }
+        built(self.b.place(other));
+        self.call("fuzz.record", &[Arg::Reg(kept)], Reg::VOID, Kind::Int);
+        self.tensor_at(storage, 0, SHAPES[0], kept);
+        built(self.b.place(end));
+        for register in [made, storage] {
+            self.call("vm.builtin.null_value", &[], register, Kind::None);
+        }
+        Ok(())
+    }
+
+    /// Two tensors in one storage, of which one is read when the other one was written.
+    fn beside(&mut self) -> Result<()> {
+        let [storage, left, right] = [0, 1, 2].map(|which| self.spare(which));
+        let [first, second] = [0, 1].map(|at| Arg::Reg(Reg(at)));
+        self.storage(storage);
+        self.tensor_at(storage, 0, SHAPES[0], left);
+        self.tensor_at(storage, 64, SHAPES[0], right);
+        // Fresh ones have the same elements.
+        self.call("fuzz.each", &[first, Arg::Reg(left)], Reg::VOID, Kind::None);
+        self.call("fuzz.each", &[Arg::Reg(left), Arg::Reg(right)], Reg::VOID, Kind::None);
+        self.call("fuzz.each", &[Arg::Reg(left), second], Reg::VOID, Kind::None);
+        self.call("fuzz.record", &[second], Reg::VOID, Kind::Int);
+        for register in [storage, left, right] {
+            self.call("vm.builtin.null_value", &[], register, Kind::None);
+        }
+        Ok(())
+    }
+
+    /// A call of a function, before which the run may have been stopped.
+    fn stop(&mut self) -> Result<()> {
+        let given = self.given()?;
+        self.call("fuzz.cancel", &[given], Reg::VOID, Kind::Int);
+        self.vm_call()
+    }
+
+    /// Calls of two functions that are alike up to what they do with what a third one says.
+    fn twins(&mut self) -> Result<()> {
+        let dst = self.spare(0);
+        for twin in &HELPERS[2..] {
+            if self.functions.iter().any(|(name, _)| name == twin) {
+                self.call(twin, &[Arg::Imm(1)], dst, Kind::Int);
+            }
+        }
+        self.call("fuzz.record", &[Arg::Reg(dst)], Reg::VOID, Kind::Int);
         Ok(())
     }
 

@@ -6,6 +6,10 @@ use reflex_vm::bytecode::{Arg, Reg};
 
 use super::{Generator, Kind, built};
 
+/// A recursion in which two functions that are alike up to what they say call the first one: when it
+/// returns, only the frame below tells which of them waits.
+pub(super) const LADDER: [&str; 3] = ["rung", "up", "down"];
+
 /// The name of such a function.
 pub(super) fn name(which: u32) -> String {
     format!("deep{which}")
@@ -47,6 +51,35 @@ impl Generator<'_, '_> {
         built(self.b.place(bottom));
         let last = self.register(None)?;
         built(self.b.emit_ret(last));
+        self.close();
+        Ok(())
+    }
+
+    /// Function number `which` of the ladder; all take a count.
+    pub(super) fn ladder(&mut self, which: usize) -> Result<()> {
+        self.open(LADDER[which], vec![Kind::Int]);
+        let [count, condition, less, result] = [0, 1, 2, 3].map(Reg);
+        if which > 0 {
+            self.call(LADDER[0], &[Arg::Reg(count)], result, Kind::Unknown);
+            let args = [Arg::Imm(which as i64), Arg::Reg(result)];
+            self.call("fuzz.record", &args, result, Kind::Int);
+        } else {
+            let (down, bottom) = (built(self.b.label()), built(self.b.label()));
+            self.call("fuzz.less", &[Arg::Imm(0), Arg::Reg(count)], condition, Kind::Bool);
+            built(self.b.emit_if(condition, bottom));
+            self.call("fuzz.add", &[Arg::Reg(count), Arg::Imm(-1)], less, Kind::Int);
+            let turn = Arg::Imm(self.u.int_in_range(1..=30)?);
+            self.call("fuzz.less", &[Arg::Reg(count), turn], condition, Kind::Bool);
+            built(self.b.emit_if(condition, down));
+            self.call(LADDER[1], &[Arg::Reg(less)], result, Kind::Int);
+            built(self.b.emit_ret(result));
+            built(self.b.place(down));
+            self.call(LADDER[2], &[Arg::Reg(less)], result, Kind::Int);
+            built(self.b.emit_ret(result));
+            built(self.b.place(bottom));
+            self.call("vm.builtin.null_value", &[], result, Kind::None);
+        }
+        built(self.b.emit_ret(result));
         self.close();
         Ok(())
     }
@@ -95,6 +128,10 @@ impl Generator<'_, '_> {
         let deepest = *self.u.choose(&[12, 40, 40, 400])?;
         let count = Arg::Imm(self.u.int_in_range(3..=deepest)?);
         let dst = self.destination()?;
+        if self.ladder && self.u.arbitrary()? {
+            self.call(LADDER[0], &[count], dst, Kind::Unknown);
+            return Ok(());
+        }
         if self.closures && self.u.ratio(7, 8)? {
             let own = Reg(self.kinds.len() as i64 - 1);
             let args = [self.b.f(&name(0))];

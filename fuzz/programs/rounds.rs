@@ -128,6 +128,10 @@ impl Generator<'_, '_> {
                 let args = [value, self.b.void_arg(), Arg::Imm(0), Arg::Imm(2), context];
                 self.call("vm.builtin.match_prim_value", &args, Reg::VOID, Kind::None);
             }
+            Theme::Types => {
+                let args = [value, context];
+                self.call("vm.builtin.check_string_info", &args, Reg::VOID, Kind::None);
+            }
             Theme::Any | Theme::Matrices | Theme::Rows | Theme::Origins => {
                 return self.checked(value);
             }

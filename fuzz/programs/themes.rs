@@ -2,6 +2,7 @@
 //! not hold in the next.
 
 use arbitrary::Result;
+use reflex_runtime::dtype::DType;
 use reflex_vm::bytecode::{Arg, Reg};
 
 use super::{Generator, Kind, SHAPES, Theme};
@@ -20,6 +21,7 @@ impl Generator<'_, '_> {
             Theme::Tuples => self.items(),
             Theme::Extents => self.measured(),
             Theme::Origins => self.origin(),
+            Theme::Types => self.typed(),
         }
     }
 
@@ -37,6 +39,13 @@ impl Generator<'_, '_> {
     /// A tensor of a shape that the host passed, and kernels that take matrices.
     fn laid_out(&mut self) -> Result<()> {
         let (storage, tensor) = (self.spare(0), self.spare(1));
+        if self.u.ratio(1, 3)? {
+            // A view of that shape.
+            let args = [Arg::Reg(Reg(1)), Arg::Reg(Reg(0))];
+            self.call("vm.builtin.reshape", &args, tensor, Kind::Tensor);
+            self.call("fuzz.record", &[Arg::Reg(tensor)], Reg::VOID, Kind::Int);
+            return Ok(());
+        }
         self.storage(storage);
         let args = [Arg::Reg(storage), Arg::Imm(0), Arg::Reg(Reg(0)), self.float32()];
         self.call("vm.builtin.alloc_tensor", &args, tensor, Kind::Tensor);
@@ -95,6 +104,73 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
+    /// Checks of the type of what the host passed, which the code does not tell, and a call of it.
+    fn typed(&mut self) -> Result<()> {
+        if self.u.arbitrary()? {
+            return self.either();
+        }
+        let value = self.given()?;
+        let context = self.b.string("ErrorContext(typed) ");
+        for _ in 0..self.u.int_in_range(1..=2)? {
+            match self.u.int_in_range(0..=5)? {
+                0 | 1 => {
+                    let args = [value, context];
+                    self.call("vm.builtin.check_string_info", &args, Reg::VOID, Kind::None);
+                }
+                2 | 3 => {
+                    let dtype = *self.u.choose(&[DType::I64, DType::BOOL, DType::F32])?;
+                    let args = [value, self.b.dtype(dtype), context];
+                    self.call("vm.builtin.check_prim_value_info", &args, Reg::VOID, Kind::None);
+                }
+                4 => {
+                    let args = [value, context];
+                    self.call("vm.builtin.check_func_info", &args, Reg::VOID, Kind::None);
+                }
+                _ => {
+                    let args = [self.b.vm_state(), value, Arg::Imm(1)];
+                    let result = self.spare(0);
+                    self.call("vm.builtin.invoke_closure", &args, result, Kind::Unknown);
+                }
+            }
+        }
+        self.call("fuzz.record", &[value], Reg::VOID, Kind::Int);
+        Ok(())
+    }
+
+    /// A call of a closure or, as the host says, of something else: what it passed, a closure that
+    /// captured less, or one of another function.
+    fn either(&mut self) -> Result<()> {
+        let (name, parameters) = self.u.choose(&self.functions)?.clone();
+        let (usual, other) = (self.spare(0), self.spare(1));
+        let captured = parameters.saturating_sub(1);
+        self.closure_of(&name, captured, usual);
+        match self.u.int_in_range(0..=3)? {
+            0 | 1 => self.call("vm.builtin.copy", &[Arg::Reg(Reg(1))], other, Kind::Unknown),
+            2 => self.closure_of(&name, captured.saturating_sub(1), other),
+            _ => {
+                let (name, parameters) = self.u.choose(&self.functions)?.clone();
+                self.closure_of(&name, parameters.saturating_sub(1), other);
+            }
+        }
+        let args = [Arg::Reg(Reg(0)), Arg::Reg(usual), Arg::Reg(other)];
+        self.call("fuzz.pick", &args, usual, Kind::Closure);
+        if self.u.ratio(1, 4)? {
+            let given = self.given()?;
+            self.call("fuzz.cancel", &[given], Reg::VOID, Kind::Int);
+        }
+        let args = [self.b.vm_state(), Arg::Reg(usual), Arg::Imm(1)];
+        self.call("vm.builtin.invoke_closure", &args, other, Kind::Unknown);
+        self.call("fuzz.record", &[Arg::Reg(other)], Reg::VOID, Kind::Int);
+        Ok(())
+    }
+
+    /// A closure of a function with so many captured values, which are numbers.
+    fn closure_of(&mut self, name: &str, captured: u32, dst: Reg) {
+        let mut args = vec![self.b.f(name)];
+        args.extend((0..captured).map(|which| Arg::Imm(which.into())));
+        self.call("vm.builtin.make_closure", &args, dst, Kind::Closure);
+    }
+
     /// A view of extents that the host passed.
     fn measured(&mut self) -> Result<()> {
         let (heap, shape, tensor) = (self.spare(0), self.spare(1), self.spare(2));
@@ -112,7 +188,11 @@ impl Generator<'_, '_> {
         self.storage(tensor);
         self.tensor_at(tensor, 0, SHAPES[0], tensor);
         let args = [Arg::Reg(tensor), Arg::Reg(shape)];
-        self.call("vm.builtin.reshape", &args, tensor, Kind::Tensor);
+        if self.u.ratio(1, 3)? {
+            self.two_rows((heap, shape), tensor);
+        } else {
+            self.call("vm.builtin.reshape", &args, tensor, Kind::Tensor);
+        }
         if self.u.arbitrary()? {
             self.call("fuzz.each", &[Arg::Reg(tensor); 2], Reg::VOID, Kind::None);
         }
@@ -120,6 +200,21 @@ impl Generator<'_, '_> {
             self.call("fuzz.record", &[Arg::Reg(tensor)], Reg::VOID, Kind::Int);
         }
         Ok(())
+    }
+
+    /// A view of such a shape, which is to have two rows, and one of as many elements as they have.
+    fn two_rows(&mut self, (heap, shape): (Reg, Reg), tensor: Reg) {
+        let row = self.spare(-1);
+        self.storage(row);
+        self.tensor_at(row, 0, SHAPES[0], row);
+        let args = [Arg::Reg(tensor), Arg::Reg(shape)];
+        self.call("vm.builtin.reshape", &args, tensor, Kind::Tensor);
+        let args = [Arg::Reg(heap), Arg::Imm(1), Arg::Imm(1), Arg::Imm(1)];
+        self.call("vm.builtin.make_shape", &args, shape, Kind::Shape);
+        self.call("vm.builtin.reshape", &[Arg::Reg(row), Arg::Reg(shape)], row, Kind::Tensor);
+        let args = [Arg::Reg(tensor), Arg::Reg(row)];
+        self.call("fuzz.rows", &args, Reg::VOID, Kind::None);
+        self.call("fuzz.record", &[Arg::Reg(row)], Reg::VOID, Kind::Int);
     }
 
     /// A tensor that lies at the start of its memory, which is a copy or the tensor itself, is
@@ -130,6 +225,10 @@ impl Generator<'_, '_> {
             self.call("vm.builtin.read_if_cond", &[Arg::Reg(Reg(1))], dst, Kind::Bool);
             self.call("fuzz.record", &[Arg::Reg(dst)], Reg::VOID, Kind::Int);
             return Ok(());
+        }
+        if self.u.ratio(1, 4)? {
+            // Nobody takes it.
+            self.call("vm.builtin.ensure_zero_offset", &[given], Reg::VOID, Kind::Tensor);
         }
         self.call("vm.builtin.ensure_zero_offset", &[given], dst, Kind::Tensor);
         if self.u.arbitrary()? {
