@@ -2,7 +2,7 @@
 //! Python process (it has no other packaged interface), and Reflex.
 
 use std::error::Error;
-use std::hint::black_box;
+use std::hint::{black_box, spin_loop};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -46,6 +46,44 @@ impl<T: Native> Peer for T {
             }
         }
         Ok(sample)
+    }
+}
+
+/// Steps that do nothing, a fixed number of them: the spread of its calls is the machine's.
+pub struct Spin {
+    steps: u64,
+    feeds: usize,
+}
+
+impl Spin {
+    /// Calls that take so many microseconds.
+    pub fn like(micros: f64, feeds: usize) -> Spin {
+        let spin = Spin { steps: 1000, feeds };
+        let time = || {
+            let start = Instant::now();
+            spin.spin();
+            start.elapsed().as_nanos() as f64 / 1e3
+        };
+        let measured = (0..20).map(|_| time()).fold(f64::INFINITY, f64::min);
+        Spin { steps: (micros / measured * 1000.0).max(1.0) as u64, feeds }
+    }
+
+    fn spin(&self) {
+        for step in 0..self.steps {
+            black_box(step);
+            spin_loop();
+        }
+    }
+}
+
+impl Native for Spin {
+    fn feeds(&self) -> usize {
+        self.feeds
+    }
+
+    fn run(&mut self, _: usize) -> Result<()> {
+        self.spin();
+        Ok(())
     }
 }
 

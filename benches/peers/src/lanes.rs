@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use reflex::stats::Tail;
 
-use crate::engines::{Peer, Result};
+use crate::engines::{Peer, Result, Spin};
 
 const ROUND: Duration = Duration::from_millis(60);
 const PAUSE: Duration = Duration::from_millis(15);
@@ -60,6 +60,13 @@ impl Lane {
     pub fn cell(&self) -> String {
         self.tail().map_or("-".to_string(), |t| format!("{:.1}", t.p50_us))
     }
+}
+
+/// A spin loop whose calls are as long as those of `peer`, which is warm then.
+pub fn spin_like(peer: &mut impl Peer, feeds: usize) -> Result<Lane> {
+    peer.round(ROUND)?;
+    let calls = Tail::of(&peer.round(ROUND)?).ok_or("no sample")?;
+    Ok(Lane::new(boxed(Ok(Spin::like(calls.p50_us, feeds))), feeds))
 }
 
 /// An engine as a lane takes it.

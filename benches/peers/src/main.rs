@@ -49,34 +49,42 @@ fn main() -> Result<()> {
     println!(
         "p50 in microseconds of a call, of the mean call of a pass over its shapes where a case \
          has several; Reflex in mode {}. Ratio: Reflex over ONNX Runtime, with a 95% \
-         bootstrap interval over the medians of rounds. Best: Reflex over the fastest other.\n",
+         bootstrap interval over the medians of rounds. Best: Reflex over the fastest other. Tail: \
+         p99 over p50, of Reflex and of a spin loop as long that takes turns with it.\n",
         options.mode
     );
     println!(
-        "| model / case | threads | ONNX Runtime | OpenVINO f32 | rten | Reflex | Reflex p99 \
+        "| model / case | threads | ONNX Runtime | OpenVINO f32 | rten | Reflex | tail | of spin \
          | ratio | best | peak MB ONNX Runtime | Reflex |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|"
+         |---|---|---|---|---|---|---|---|---|---|---|---|"
     );
-    let mut ratios: Vec<(usize, f64, f64)> = vec![];
+    let mut rows: Vec<(usize, Ratios)> = vec![];
     for (name, model, cases) in &cases {
         for &threads in &options.threads {
             match row(model, cases, threads, &options) {
-                Ok((text, ratio, best)) => {
+                Ok((text, ratios)) => {
                     println!("| {name} | {threads} | {text} |");
-                    ratios.push((threads, ratio, best));
+                    rows.push((threads, ratios));
                 }
                 Err(error) => println!("| {name} | {threads} | {error} |"),
             }
         }
     }
     for &threads in &options.threads {
-        let of = |pick: fn(&(usize, f64, f64)) -> f64| {
-            let logs: Vec<f64> =
-                ratios.iter().filter(|r| r.0 == threads).map(|r| pick(r).ln()).collect();
-            (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
+        let rows: Vec<&Ratios> =
+            rows.iter().filter(|(t, _)| *t == threads).map(|(_, r)| r).collect();
+        let mean = |pick: fn(&Ratios) -> f64| {
+            let logs: f64 = rows.iter().map(|r| pick(r).ln()).sum();
+            (logs / rows.len().max(1) as f64).exp()
         };
-        let (ratio, best) = (of(|r| r.1), of(|r| r.2));
-        println!("\nGeometric means, {threads} threads: ratio {ratio:.3}, best {best:.3}");
+        println!(
+            "\nGeometric means, {threads} threads: ratio {:.3}, best {:.3}. Tails of {} of {} rows \
+             are at most 1.2 times those of the spin loop.",
+            mean(|r| r.ort),
+            mean(|r| r.best),
+            rows.iter().filter(|r| r.tail <= 1.2).count(),
+            rows.len()
+        );
     }
     if options.processes { starts(&cases, &options) } else { Ok(()) }
 }
@@ -162,13 +170,18 @@ fn feeds(cases: &Path) -> Result<Vec<Feed>> {
     Ok(npz::read_cases(cases)?.into_iter().map(|c| c.inputs).collect())
 }
 
-/// A row's cells, and Reflex over ONNX Runtime and over the fastest other.
-fn row(
-    model: &Path,
-    cases: &Path,
-    threads: usize,
-    options: &Options,
-) -> Result<(String, f64, f64)> {
+/// Reflex over something, in one row.
+struct Ratios {
+    /// p50 over ONNX Runtime's.
+    ort: f64,
+    /// p50 over the fastest other's.
+    best: f64,
+    /// p99 over p50, over that of the spin loop.
+    tail: f64,
+}
+
+/// A row's cells.
+fn row(model: &Path, cases: &Path, threads: usize, options: &Options) -> Result<(String, Ratios)> {
     let feeds = feeds(cases)?;
     let openvino = match &options.openvino {
         Some(python) => boxed(OpenVino::open(python, (model, cases), threads, "f32")),
@@ -178,16 +191,19 @@ fn row(
         true => boxed(Rten::open(model, &feeds, threads)),
         false => Err("left out".into()),
     };
-    let ours = Reflex::open(model, &feeds, threads, (options.mode, options.precision));
+    let mut ours = Reflex::open(model, &feeds, threads, (options.mode, options.precision))?;
+    let spin = lanes::spin_like(&mut ours, feeds.len())?;
     let mut lanes = [
         Lane::new(boxed(Ort::open(model, &feeds, threads)), feeds.len()),
         Lane::new(openvino, feeds.len()),
         Lane::new(rten, feeds.len()),
-        Lane::new(boxed(ours), feeds.len()),
+        Lane::new(boxed(Ok(ours)), feeds.len()),
+        spin,
     ];
     lanes::take_turns(&mut lanes, options.min_time);
-    let [ort, openvino, rten, ours] = lanes;
-    let tail = ours.measured()?;
+    let [ort, openvino, rten, ours, spin] = lanes;
+    let (tail, spun) = (ours.measured()?, spin.measured()?);
+    let [ours_tail, spin_tail] = [&tail, &spun].map(|t| t.p99_us / t.p50_us);
     let others = [&ort, &openvino, &rten].into_iter().filter_map(Lane::tail);
     let fastest = others.map(|t| t.p50_us).fold(f64::INFINITY, f64::min);
     let best = tail.p50_us / fastest;
@@ -199,17 +215,18 @@ fn row(
         false => Ok("-".to_string()),
     };
     let text = format!(
-        "{} | {} | {} | {:.1} | {:.1} | {:.3} [{:.3}, {:.3}] | {best:.3} | {} | {}",
+        "{} | {} | {} | {:.1} | {:.2} | {:.2} | {:.3} [{:.3}, {:.3}] | {best:.3} | {} | {}",
         ort.cell(),
         openvino.cell(),
         rten.cell(),
         tail.p50_us,
-        tail.p99_us,
+        ours_tail,
+        spin_tail,
         versus.ratio,
         versus.low,
         versus.high,
         peak("ort")?,
         peak("reflex")?
     );
-    Ok((text, versus.ratio, best))
+    Ok((text, Ratios { ort: versus.ratio, best, tail: ours_tail / spin_tail }))
 }
