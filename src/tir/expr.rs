@@ -459,12 +459,24 @@ impl Expr {
         }
     }
 
-    /// Rebuilds the node with `f` applied to each direct operand, folding constants again.
+    /// Whether both are one node in memory.
+    fn is(&self, other: &Expr) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The node with `f` applied to each direct operand, folding constants again; the node itself
+    /// where `f` gives back every operand.
     pub fn map_children(&self, f: &mut dyn FnMut(&Expr) -> Expr) -> Expr {
         match self.kind() {
             ExprKind::Int { .. } | ExprKind::Float { .. } | ExprKind::Var { .. } => self.clone(),
-            ExprKind::Binary { op, a, b } => Expr::binary(*op, f(a), f(b)),
-            ExprKind::Compare { op, a, b } => Expr::compare(*op, f(a), f(b)),
+            ExprKind::Binary { op, a, b } => match (f(a), f(b)) {
+                (x, y) if x.is(a) && y.is(b) => self.clone(),
+                (x, y) => Expr::binary(*op, x, y),
+            },
+            ExprKind::Compare { op, a, b } => match (f(a), f(b)) {
+                (x, y) if x.is(a) && y.is(b) => self.clone(),
+                (x, y) => Expr::compare(*op, x, y),
+            },
             ExprKind::And(a, b) => f(a).and(f(b)),
             ExprKind::Or(a, b) => f(a).or(f(b)),
             ExprKind::Not(a) => f(a).logical_not(),
@@ -473,16 +485,22 @@ impl Expr {
             }
             ExprKind::Cast { dtype, value } => f(value).cast(*dtype),
             ExprKind::Load { buffer, indices, dtype } => {
-                Expr::load(*buffer, indices.iter().map(f).collect(), *dtype)
+                let at: Vec<Expr> = indices.iter().map(f).collect();
+                match at.iter().zip(indices).all(|(x, y)| x.is(y)) {
+                    true => self.clone(),
+                    false => Expr::load(*buffer, at, *dtype),
+                }
             }
             ExprKind::Call { op: Intrin::IfThenElse, args, .. } => {
                 Expr::if_then_else(f(&args[0]), f(&args[1]), f(&args[2]))
             }
-            ExprKind::Call { op, args, dtype } => Expr::new(ExprKind::Call {
-                op: *op,
-                args: args.iter().map(f).collect(),
-                dtype: *dtype,
-            }),
+            ExprKind::Call { op, args, dtype } => {
+                let mapped: Vec<Expr> = args.iter().map(f).collect();
+                match mapped.iter().zip(args).all(|(x, y)| x.is(y)) {
+                    true => self.clone(),
+                    false => Expr::new(ExprKind::Call { op: *op, args: mapped, dtype: *dtype }),
+                }
+            }
         }
     }
 

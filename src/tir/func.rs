@@ -132,6 +132,20 @@ pub struct For {
     pub body: Stmt,
 }
 
+impl For {
+    /// The loop around another body, without a copy of its own.
+    pub fn with_body(&self, body: Stmt) -> For {
+        For {
+            var: self.var,
+            min: self.min.clone(),
+            extent: self.extent.clone(),
+            kind: self.kind.clone(),
+            annotations: self.annotations.clone(),
+            body,
+        }
+    }
+}
+
 /// Kind of a block iterator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum IterKind {
@@ -186,6 +200,23 @@ pub struct Block {
     pub annotations: BTreeMap<String, String>,
     /// Body, over the iterators.
     pub body: Stmt,
+}
+
+impl Block {
+    /// The block with another init and body, without a copy of its own.
+    pub fn with_body(&self, init: Option<Stmt>, body: Stmt) -> Block {
+        Block {
+            name: self.name.clone(),
+            iters: self.iters.clone(),
+            predicate: self.predicate.clone(),
+            reads: self.reads.clone(),
+            writes: self.writes.clone(),
+            init,
+            allocs: self.allocs.clone(),
+            annotations: self.annotations.clone(),
+            body,
+        }
+    }
 }
 
 /// Statements.

@@ -37,10 +37,10 @@ impl Stmt {
     /// Rebuilds the node with `f` applied to each statement directly inside.
     pub fn map_children(&self, f: &mut dyn FnMut(&Stmt) -> Stmt) -> Stmt {
         match self {
-            Stmt::For(l) => Stmt::For(Box::new(For { body: f(&l.body), ..l.as_ref().clone() })),
+            Stmt::For(l) => Stmt::For(Box::new(l.with_body(f(&l.body)))),
             Stmt::Block(b) => {
                 let init = b.init.as_ref().map(&mut *f);
-                Stmt::Block(Box::new(Block { init, body: f(&b.body), ..b.as_ref().clone() }))
+                Stmt::Block(Box::new(b.with_body(init, f(&b.body))))
             }
             Stmt::Store { .. } | Stmt::Tile(_) => self.clone(),
             Stmt::If { cond, then, otherwise } => Stmt::If {
@@ -125,37 +125,33 @@ impl Stmt {
     /// Applies `f` to each whole expression of this statement and every one below, block
     /// regions included. `f` gets roots, not inner nodes.
     pub fn map_exprs(&self, f: &mut dyn FnMut(&Expr) -> Expr) -> Stmt {
-        let own = match self {
+        match self {
             Stmt::For(l) => {
                 let (min, extent) = (f(&l.min), f(&l.extent));
                 let (kind, annotations) = (l.kind.clone(), l.annotations.clone());
                 let body = l.body.map_exprs(f);
-                return Stmt::For(Box::new(For {
-                    var: l.var,
-                    min,
-                    extent,
-                    kind,
-                    annotations,
-                    body,
-                }));
+                Stmt::For(Box::new(For { var: l.var, min, extent, kind, annotations, body }))
             }
-            Stmt::Block(b) => return Stmt::Block(Box::new(map_block(b, f))),
+            Stmt::Block(b) => Stmt::Block(Box::new(map_block(b, f))),
             Stmt::Store { buffer, indices, value } => Stmt::Store {
                 buffer: *buffer,
                 indices: indices.iter().map(&mut *f).collect(),
                 value: f(value),
             },
-            Stmt::If { cond, then, otherwise } => {
-                Stmt::If { cond: f(cond), then: then.clone(), otherwise: otherwise.clone() }
+            Stmt::If { cond, then, otherwise } => Stmt::If {
+                cond: f(cond),
+                then: Box::new(then.map_exprs(f)),
+                otherwise: otherwise.as_ref().map(|s| Box::new(s.map_exprs(f))),
+            },
+            Stmt::While { cond, body } => {
+                Stmt::While { cond: f(cond), body: Box::new(body.map_exprs(f)) }
             }
-            Stmt::While { cond, body } => Stmt::While { cond: f(cond), body: body.clone() },
             Stmt::Let { var, value, body } => {
-                Stmt::Let { var: *var, value: f(value), body: body.clone() }
+                Stmt::Let { var: *var, value: f(value), body: Box::new(body.map_exprs(f)) }
             }
             Stmt::Tile(t) => Stmt::Tile(t.map(&mut |b| b, f)),
-            Stmt::Allocate { .. } | Stmt::Seq(_) => self.clone(),
-        };
-        own.map_children(&mut |s| s.map_exprs(f))
+            Stmt::Allocate { .. } | Stmt::Seq(_) => self.map_children(&mut |s| s.map_exprs(f)),
+        }
     }
 
     /// Turns every load from and store to `from` into one of `to` at mapped indices.

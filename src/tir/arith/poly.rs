@@ -1,6 +1,8 @@
 //! Integer polynomials over opaque atoms: the normal form of index arithmetic.
 
-use crate::Expr;
+use std::cmp::Ordering;
+
+use crate::{Expr, ExprKind};
 
 /// `sum(coefficient * product(factors)) + constant`.
 ///
@@ -19,6 +21,22 @@ pub(crate) fn gcd(a: i64, b: i64) -> i64 {
         (a, b) = (b, a % b);
     }
     i64::try_from(a).unwrap_or(1)
+}
+
+/// The order of the texts of two expressions, which are not written for most.
+fn by_text(a: &Expr, b: &Expr) -> Ordering {
+    match (a.kind(), b.kind()) {
+        _ if a == b => Ordering::Equal,
+        (ExprKind::Binary { op, a, b }, ExprKind::Binary { op: other, a: c, b: d })
+            if op == other =>
+        {
+            by_text(a, c).then_with(|| by_text(b, d))
+        }
+        // "v1" comes behind "Add(".
+        (ExprKind::Binary { .. }, ExprKind::Var { .. }) => Ordering::Less,
+        (ExprKind::Var { .. }, ExprKind::Binary { .. }) => Ordering::Greater,
+        _ => format!("{a:?}").cmp(&format!("{b:?}")),
+    }
 }
 
 impl Poly {
@@ -64,7 +82,7 @@ impl Poly {
             for (g, d) in &other.terms {
                 let mut factors = [&f[..], &g[..]].concat();
                 // Any fixed order serves; the text of an expression is stable.
-                factors.sort_by_cached_key(|e| format!("{e:?}"));
+                factors.sort_by(by_text);
                 product.add_term(factors, c.checked_mul(*d)?)?;
             }
         }
@@ -137,6 +155,36 @@ impl Poly {
             c if c < 0 && self.terms.iter().any(|(_, c)| *c > 0) && c != i64::MIN => sum - (-c),
             i64::MIN if self.terms.iter().any(|(_, c)| *c > 0) => sum + i64::MIN,
             _ => sum,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by_text;
+    use crate::{DType, Expr, PrimFunc, Scope};
+
+    #[test]
+    fn order_is_that_of_texts() {
+        let mut f = PrimFunc::new("f");
+        let vars: Vec<Expr> = (0..12).map(|n| Expr::from(f.new_var(format!("x{n}")))).collect();
+        let buffer = f.new_buffer("b", DType::I64, vec![8.into()], Scope::Global);
+        let [a, b, c] = [&vars[1], &vars[10], &vars[11]].map(Clone::clone);
+        let mut all: Vec<Expr> = vars.clone();
+        all.extend([Expr::i64(1), Expr::i64(12), Expr::i64(-3)]);
+        for (x, y) in [(&a, &b), (&b, &a), (&a, &c), (&a, &vars[2])] {
+            all.push(x.clone() + y.clone());
+            all.push((x.clone() + 1).floordiv(2) * y.clone());
+            all.push((x.clone() + 10).floordiv(2) * y.clone());
+            all.push(x.clone().floormod(y.clone()).min(c.clone()));
+            all.push(Expr::load(buffer, vec![x.clone()], DType::I64) + y.clone());
+            all.push(Expr::load(buffer, vec![x.clone(), y.clone()], DType::I64));
+        }
+        for x in &all {
+            for y in &all {
+                let texts = format!("{x:?}").cmp(&format!("{y:?}"));
+                assert_eq!(by_text(x, y), texts, "{x:?} and {y:?}");
+            }
         }
     }
 }

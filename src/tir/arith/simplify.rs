@@ -7,10 +7,15 @@ use crate::{BinOp, CmpOp, DType, Expr, ExprKind};
 impl Analyzer {
     /// An expression equal to `expr` wherever the known ranges hold.
     pub fn simplify(&self, expr: &Expr) -> Expr {
+        if let ExprKind::Int { .. } | ExprKind::Float { .. } | ExprKind::Var { .. } = expr.kind() {
+            return expr.clone();
+        }
         if expr.dtype() == DType::I64
             && let Some(poly) = self.poly(expr)
         {
-            return poly.to_expr();
+            let simpler = poly.to_expr();
+            // What is there already is shared.
+            return if simpler == *expr { expr.clone() } else { simpler };
         }
         self.rebuild(expr)
     }

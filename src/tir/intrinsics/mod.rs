@@ -129,7 +129,7 @@ impl Copy<'_> {
                 let (min, extent) = (self.expr(&l.min), self.expr(&l.extent));
                 let var = self.binder(l.var);
                 let body = self.stmt(&l.body);
-                Stmt::For(Box::new(For { var, min, extent, body, ..l.as_ref().clone() }))
+                Stmt::For(Box::new(For { var, min, extent, ..l.with_body(body) }))
             }
             Stmt::Let { var, value, body } => {
                 let value = self.expr(value);

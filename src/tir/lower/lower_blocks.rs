@@ -58,9 +58,14 @@ impl LowerBlocks<'_> {
             Stmt::Seq(list) => {
                 let mut all = vec![];
                 let mut pending = vec![];
+                let of_each: Vec<BTreeSet<Buffer>> = list.iter().map(buffers).collect();
                 for (i, s) in list.iter().enumerate() {
-                    let others = list.iter().enumerate().filter(|(j, _)| *j != i);
-                    let used = others.flat_map(|(_, s)| buffers(s)).collect();
+                    if let Stmt::Store { .. } = s {
+                        all.push(s.clone());
+                        continue;
+                    }
+                    let others = of_each.iter().enumerate().filter(|(j, _)| *j != i);
+                    let used = others.flat_map(|(_, used)| used).copied().collect();
                     let (s, moved) = self.within(Step::Siblings(used), s);
                     all.push(s);
                     pending.extend(moved);
@@ -93,7 +98,7 @@ impl LowerBlocks<'_> {
     fn for_loop(&mut self, l: &For) -> (Stmt, Vec<Pending>) {
         let bounds = [&l.min, &l.extent].into_iter().flat_map(vars).collect();
         let (body, moved) = self.within(Step::Loop(l.var, l.min.clone(), bounds), &l.body);
-        let new = Stmt::For(Box::new(For { body, ..l.clone() }));
+        let new = Stmt::For(Box::new(l.with_body(body)));
         let (mut before, mut pending) = (vec![], vec![]);
         for Pending { init, mut over } in moved {
             if !over.remove(&l.var) {
@@ -113,7 +118,7 @@ impl LowerBlocks<'_> {
         let data = self.func.vars[l.var].clone();
         let var = self.func.vars.push(data);
         let body = body.substitute(&|v| (v == l.var).then(|| var.into()));
-        Stmt::For(Box::new(For { var, body, ..l.clone() }))
+        Stmt::For(Box::new(For { var, ..l.with_body(body) }))
     }
 
     fn block(&mut self, b: &Block) -> (Stmt, Vec<Pending>) {

@@ -46,25 +46,29 @@ fn expand(func: &PrimFunc, kind: Kind) -> PrimFunc {
 fn stmt(func: &mut PrimFunc, s: &Stmt, kind: Kind) -> Stmt {
     let mut pass = LowerMath { func, kind, lets: vec![], guards: vec![] };
     let own = match s {
-        Stmt::Store { buffer, indices, value } => {
-            Stmt::store(*buffer, indices.clone(), pass.expr(value))
-        }
-        Stmt::Let { var, value, body } => {
-            let value = pass.expr(value);
-            Stmt::Let { var: *var, value, body: body.clone() }
-        }
-        Stmt::If { cond, then, otherwise } => {
-            let cond = pass.expr(cond);
-            Stmt::If { cond, then: then.clone(), otherwise: otherwise.clone() }
-        }
+        Stmt::Store { value, .. } | Stmt::Let { value, .. } => Some(pass.expr(value)),
+        Stmt::If { cond, .. } => Some(pass.expr(cond)),
         // Evaluated again in every iteration: nothing can move in front.
-        Stmt::While { .. } => s.clone(),
+        Stmt::While { .. } => None,
         Stmt::For(_) | Stmt::Block(_) | Stmt::Allocate { .. } | Stmt::Tile(_) | Stmt::Seq(_) => {
-            s.clone()
+            None
         }
     };
     let lets = pass.lets;
-    let own = own.map_children(&mut |s| stmt(func, s, kind));
+    let mut below = |s: &Stmt| stmt(func, s, kind);
+    let own = match (s, own) {
+        (Stmt::Store { buffer, indices, .. }, Some(value)) => {
+            Stmt::store(*buffer, indices.clone(), value)
+        }
+        (Stmt::Let { var, body, .. }, Some(value)) => {
+            Stmt::Let { var: *var, value, body: Box::new(below(body)) }
+        }
+        (Stmt::If { then, otherwise, .. }, Some(cond)) => {
+            let (then, otherwise) = (below(then), otherwise.as_ref().map(|s| Box::new(below(s))));
+            Stmt::If { cond, then: Box::new(then), otherwise }
+        }
+        _ => s.map_children(&mut below),
+    };
     lets.into_iter().rev().fold(own, |body, (var, value)| Stmt::Let {
         var,
         value,

@@ -26,12 +26,21 @@ const MAX_COPIED: usize = 3000;
 pub fn partition_loops(func: &PrimFunc) -> PrimFunc {
     let mut func = func.clone();
     let (body, facts) = (func.body.clone(), parameter_facts(&func));
-    func.body = Partition { func: &mut func }.stmt(&body, &facts);
-    simplify(&func)
+    let mut pass = Partition { func: &mut func, found: false };
+    let body = pass.stmt(&body, &facts);
+    match pass.found {
+        true => {
+            func.body = body;
+            simplify(&func)
+        }
+        false => func,
+    }
 }
 
 struct Partition<'f> {
     func: &'f mut PrimFunc,
+    /// Whether a loop was split.
+    found: bool,
 }
 
 impl Partition<'_> {
@@ -41,6 +50,7 @@ impl Partition<'_> {
             ForKind::Serial | ForKind::Parallel => self.partition(l, facts),
             ForKind::Vectorized | ForKind::Unrolled | ForKind::ThreadBinding(_) => None,
         };
+        self.found |= parts.is_some();
         match parts {
             Some(parts) => Stmt::Seq(parts.iter().map(|l| self.inside(l, facts)).collect()),
             None => self.inside(l, facts),
@@ -52,7 +62,7 @@ impl Partition<'_> {
         let mut facts = facts.clone();
         facts.bind_loop(l);
         let body = self.stmt(&l.body, &facts);
-        Stmt::For(Box::new(For { body, ..l.clone() }))
+        Stmt::For(Box::new(l.with_body(body)))
     }
 
     /// The loops that replace `l`, or `None` when nothing is gained.
@@ -74,7 +84,7 @@ impl Partition<'_> {
         let main = l.body.map_exprs(&mut |e| assume(e, &known));
         let starts_there = facts.prove(&from.clone().equal(start.clone()));
         if starts_there && facts.prove(&to.clone().ge(end.clone())) {
-            return Some(vec![For { body: main, ..l.clone() }]);
+            return Some(vec![l.with_body(main)]);
         }
         if starts_there && l.kind == ForKind::Serial {
             let split = facts.simplify(&to.max(start.clone()));
@@ -82,7 +92,7 @@ impl Partition<'_> {
             let Stmt::For(tail) = rename::copy(self.func, &Stmt::For(Box::new(tail))) else {
                 unreachable!("a copy of a loop is a loop");
             };
-            return Some(vec![For { extent: split - start, body: main, ..l.clone() }, *tail]);
+            return Some(vec![For { extent: split - start, ..l.with_body(main) }, *tail]);
         }
         let at = Expr::var(l.var);
         let above = self.side(l, &to, end - to.clone(), facts);
@@ -96,7 +106,7 @@ impl Partition<'_> {
         };
         let cond = at.clone().ge(from).and(at.lt(to));
         let (then, otherwise) = (Box::new(main), Some(Box::new(outside)));
-        Some(vec![For { body: Stmt::If { cond, then, otherwise }, ..l.clone() }])
+        Some(vec![l.with_body(Stmt::If { cond, then, otherwise })])
     }
 
     /// A copy of the body for the `count` values from `first`; one value is filled in.

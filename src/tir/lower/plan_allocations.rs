@@ -105,7 +105,7 @@ fn place(
         Stmt::For(l) if l.var == *next => {
             facts.bind_loop(l);
             let body = place(func, buffer, &l.body, rest, facts);
-            Stmt::For(Box::new(For { body, ..l.as_ref().clone() }))
+            Stmt::For(Box::new(l.with_body(body)))
         }
         _ => s.map_children(&mut |s| match s {
             s if buffers(s).contains(&buffer) => place(func, buffer, s, loops, facts.clone()),

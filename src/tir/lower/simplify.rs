@@ -94,6 +94,6 @@ fn for_loop(l: &For, facts: &Analyzer) -> Stmt {
     inner.bind(l.var, min.clone(), extent.clone());
     match stmt(&l.body, &inner) {
         Stmt::Seq(list) if list.is_empty() => Stmt::nop(),
-        body => Stmt::For(Box::new(For { min, extent, body, ..l.clone() })),
+        body => Stmt::For(Box::new(For { min, extent, ..l.with_body(body) })),
     }
 }

@@ -180,7 +180,7 @@ pub(super) fn alone(top: &Stmt, name: &str) -> bool {
 
 /// The loops, outermost first, around `body`.
 pub(super) fn nested(loops: &[For], body: Stmt) -> Stmt {
-    loops.iter().rev().fold(body, |body, l| Stmt::For(Box::new(For { body, ..l.clone() })))
+    loops.iter().rev().fold(body, |body, l| Stmt::For(Box::new(l.with_body(body))))
 }
 
 /// A loop from 0 without annotations.

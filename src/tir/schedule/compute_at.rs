@@ -2,7 +2,7 @@
 
 use super::nest::sequence;
 use super::{Refused, Schedule, tree};
-use crate::{Block, Buffer, Expr, For, IterKind, Stmt, Var};
+use crate::{Block, Buffer, Expr, IterKind, Stmt, Var};
 
 impl Schedule {
     /// `for i { X[i] = f(i) }; for j { ...X[j]... }` becomes
@@ -42,7 +42,7 @@ impl Schedule {
         let removed = tree::remove(&self.func.body, &|s| is_block(s, name));
         let moved = tree::replace_loop(&removed.unwrap_or_else(Stmt::nop), at, |l| {
             let body = sequence([nest.clone(), l.body.clone()]);
-            Stmt::For(Box::new(For { body, ..l.clone() }))
+            Stmt::For(Box::new(l.with_body(body)))
         });
         self.commit("compute_at", name, moved, &[])?;
         self.note(format!("compute_at {name} {}", self.name(at)));

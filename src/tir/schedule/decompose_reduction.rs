@@ -61,9 +61,10 @@ impl Schedule {
             ..block.clone()
         };
         self.refresh_regions(&mut opening);
-        let nest = kept.iter().rev().fold(Stmt::Block(Box::new(opening)), |body, l| {
-            Stmt::For(Box::new(For { body, ..(*l).clone() }))
-        });
+        let nest = kept
+            .iter()
+            .rev()
+            .fold(Stmt::Block(Box::new(opening)), |body, l| Stmt::For(Box::new(l.with_body(body))));
         let nest = self.fresh_copy(&nest, "");
         let mut rest = block;
         rest.init = None;

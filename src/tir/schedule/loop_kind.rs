@@ -60,9 +60,11 @@ impl Schedule {
         let Some(extent) = self.extent(at)? else {
             return Err(self.refuse_loop(primitive, at, "the extent is not constant"));
         };
-        self.func.body = tree::replace_loop(&self.func.body, at, |l| {
-            Stmt::For(Box::new(For { extent: extent.into(), ..l.clone() }))
-        });
+        if self.get_loop(at)?.extent.as_int().is_none() {
+            self.func.body = tree::replace_loop(&self.func.body, at, |l| {
+                Stmt::For(Box::new(For { extent: extent.into(), ..l.clone() }))
+            });
+        }
         Ok(())
     }
 

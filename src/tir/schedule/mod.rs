@@ -156,6 +156,9 @@ impl Schedule {
     pub fn extent(&self, var: Var) -> Result<Option<i64>, Refused> {
         let path = self.path_to_loop("extent", var)?;
         let extent = &self.get_loop(var)?.extent;
+        if let Some(n) = extent.as_int() {
+            return Ok(Some(n));
+        }
         Ok(self.facts(&path[..path.len() - 1]).simplify(extent).as_int())
     }
 

@@ -51,7 +51,7 @@ impl Schedule {
         let nest = permuted
             .iter()
             .rev()
-            .fold(body.clone(), |body, v| Stmt::For(Box::new(For { body, ..(*of(*v)).clone() })));
+            .fold(body.clone(), |body, v| Stmt::For(Box::new(of(*v).with_body(body))));
         let top = band[0].var;
         self.func.body = tree::replace_loop(&self.func.body, top, |_| nest.clone());
         self.note(format!("reorder {}", self.names(order)));

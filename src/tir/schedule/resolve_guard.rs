@@ -39,7 +39,7 @@ impl Schedule {
         let free = Stmt::Block(Box::new(kept));
         let free_loop = |n: i64| {
             let (extent, body) = (Expr::i64(n), free.clone());
-            Stmt::For(Box::new(For { extent, body, ..l.clone() }))
+            Stmt::For(Box::new(For { extent, ..l.with_body(body) }))
         };
         let text = self.text(&left);
         if bounds.max <= 0 {

@@ -6,7 +6,7 @@ use super::compute_at::is_block;
 use super::nest::{Ranges, sequence};
 use super::{Refused, Schedule, access, tree};
 use crate::arith::Analyzer;
-use crate::{Block, Buffer, Expr, ExprKind, For, Stmt, Var};
+use crate::{Block, Buffer, Expr, ExprKind, Stmt, Var};
 
 impl Schedule {
     /// `for i { X[i] = f(i) }; for j { Y[j] = g(X[j]) }` becomes
@@ -54,7 +54,7 @@ impl Schedule {
         let removed = tree::remove(&self.func.body, &|s| is_block(s, name));
         let moved = tree::replace_loop(&removed.unwrap_or_else(Stmt::nop), at, |l| {
             let body = sequence([l.body.clone(), nest.clone()]);
-            Stmt::For(Box::new(For { body, ..l.clone() }))
+            Stmt::For(Box::new(l.with_body(body)))
         });
         self.commit("reverse_compute_at", name, moved, &[])?;
         self.note(format!("reverse_compute_at {name} {}", self.name(at)));

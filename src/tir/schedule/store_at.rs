@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{Refused, Schedule, access, tree};
-use crate::{BufferData, Expr, ExprKind, For, Scope, Stmt, Var};
+use crate::{BufferData, Expr, ExprKind, Scope, Stmt, Var};
 
 impl Schedule {
     /// An intermediate `X[i, j]` that is used in one iteration of loop `i` alone becomes `X'[j]` in
@@ -76,7 +76,7 @@ impl Schedule {
         let body = self.refreshed(&body.map_accesses((buffer, row), &keep), buffer);
         let body = Stmt::Allocate { buffer: row, body: Box::new(body) };
         self.func.body = tree::replace_loop(&self.func.body, at, |l| {
-            Stmt::For(Box::new(For { body: body.clone(), ..l.clone() }))
+            Stmt::For(Box::new(l.with_body(body.clone())))
         });
         self.note(format!("store_at {name} {} {scope:?}", self.name(at)));
         Ok(())

@@ -98,11 +98,11 @@ pub(super) fn remove(root: &Stmt, is: &dyn Fn(&Stmt) -> bool) -> Option<Stmt> {
         }
         Stmt::For(l) => {
             let body = remove(&l.body, is)?;
-            Some(Stmt::For(Box::new(For { body, ..l.as_ref().clone() })))
+            Some(Stmt::For(Box::new(l.with_body(body))))
         }
         Stmt::Block(b) => {
             let body = remove(&b.body, is).unwrap_or_else(Stmt::nop);
-            Some(Stmt::Block(Box::new(Block { body, ..b.as_ref().clone() })))
+            Some(Stmt::Block(Box::new(b.with_body(b.init.clone(), body))))
         }
         Stmt::Store { .. }
         | Stmt::Tile(_)
