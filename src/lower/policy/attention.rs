@@ -10,7 +10,7 @@
 //! O(n^2) memory", without their running maximum: a block's rows are whole). Each stage then goes
 //! by its own rule, so results are those of the stages one after the other.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use reflex_tir::{Buffer, Expr, Scope, Stmt, Var};
 
@@ -85,7 +85,7 @@ fn block_rows(n: i64) -> i64 {
 impl Chain {
     fn of(nest: &Nest<'_>, items: &[Item], at: usize, around: &HashSet<Buffer>) -> Option<Chain> {
         let is_product = |s: &Stage| Contraction::of(&nest.func, &s.squeezed()).is_ok();
-        let Item::Stage(scores) = &items[at] else { return None };
+        let scores = items[at].stage()?;
         let depth = scores.spatial.len().checked_sub(1).filter(|d| *d > 0)?;
         if !is_product(scores) {
             return None;
@@ -93,7 +93,7 @@ impl Chain {
         let mut stages = vec![scores.clone()];
         let mut end = at + 1;
         loop {
-            let Item::Stage(stage) = items.get(end)? else { return None };
+            let stage = items.get(end)?.stage()?;
             stages.push(stage.clone());
             end += 1;
             if is_product(stage) {
@@ -102,7 +102,7 @@ impl Chain {
         }
         if let Some(reader) = epilogue_of(&nest.func, items, end - 1, around)
             && reader == end
-            && let Item::Stage(epilogue) = &items[reader]
+            && let Some(epilogue) = items[reader].stage()
         {
             stages.push(epilogue.clone());
             end += 1;
@@ -143,14 +143,15 @@ impl Chain {
         height: i64,
         decisions: &mut Vec<Decision>,
     ) -> Stmt {
-        let mut scratch: HashMap<Buffer, Buffer> = HashMap::new();
+        let mut scratch: Vec<(Buffer, Buffer)> = vec![];
         for stage in &self.stages {
-            if self.inner.contains(&stage.buffer) && !scratch.contains_key(&stage.buffer) {
+            let known = scratch.iter().any(|(old, _)| *old == stage.buffer);
+            if self.inner.contains(&stage.buffer) && !known {
                 let data = nest.func.buffers[stage.buffer].clone();
                 let mut shape = vec![Expr::i64(height)];
                 shape.extend_from_slice(&data.shape[self.depth..]);
                 let new = nest.func.new_buffer(data.name, data.dtype, shape, Scope::Global);
-                scratch.insert(stage.buffer, new);
+                scratch.push((stage.buffer, new));
             }
         }
         let items: Vec<Item> = self
@@ -158,8 +159,7 @@ impl Chain {
             .iter()
             .map(|stage| Item::Stage(self.cut(nest, stage, (first, count), &scratch)))
             .collect();
-        let mut fresh: Vec<Buffer> = scratch.values().copied().collect();
-        fresh.sort_unstable();
+        let fresh = scratch.iter().map(|(_, new)| *new).collect();
         in_scratch(nest, fresh, |nest| emit(nest, &items, &HashSet::new(), Parallel::No, decisions))
     }
 
@@ -169,7 +169,7 @@ impl Chain {
         nest: &mut Nest<'_>,
         stage: &Stage,
         (first, count): (&Expr, &Expr),
-        scratch: &HashMap<Buffer, Buffer>,
+        scratch: &[(Buffer, Buffer)],
     ) -> Stage {
         let row = nest.var("row");
         let own: Vec<Var> = stage.spatial[..self.depth].iter().map(|a| a.var).collect();
@@ -179,18 +179,9 @@ impl Chain {
             n => Some(Expr::from(shared[n].var)),
         };
         // Places in scratch: the row, and what follows the shared axes.
-        let to_row = |indices: &[Expr]| [&[Expr::from(row)], &indices[self.depth..]].concat();
-        let value = scratch.iter().fold(stage.value.clone(), |value, (old, new)| {
-            value.replace_loads(*old, &mut |at, dtype| Expr::load(*new, to_row(at), dtype))
-        });
-        let (buffer, indices) = match scratch.get(&stage.buffer) {
-            Some(new) => (*new, to_row(&stage.indices)),
-            None => (stage.buffer, stage.indices.clone()),
-        };
-        let value = value.substitute(&place);
-        let indices = indices.iter().map(|i| i.substitute(&place)).collect();
+        let to_row = |_: usize, at: &[Expr]| [&[Expr::from(row)], &at[self.depth..]].concat();
         let row = Axis { var: row, extent: count.clone() };
         let spatial = [row].into_iter().chain(stage.spatial[self.depth..].iter().cloned());
-        Stage { spatial: spatial.collect(), value, buffer, indices, ..stage.clone() }
+        stage.cut(spatial.collect(), &place, scratch, &to_row)
     }
 }

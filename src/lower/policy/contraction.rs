@@ -5,7 +5,7 @@
 //! first copied: split by phase for a strided window, into panels for a transposed matrix, and
 //! into one row per window element where rows of results are short.
 
-use reflex_tir::{Buffer, DType, Expr, ExprKind, Intrin, PrimFunc, Scope, Var};
+use reflex_tir::{Buffer, DType, Expr, ExprKind, Intrin, PrimFunc, Var};
 
 use super::Refusal;
 use super::affine::{coefficient, linear, mentions};
@@ -170,13 +170,6 @@ fn is_split(indices: &[Expr], var: Var) -> bool {
     })
 }
 
-/// A buffer for a copy of the column operand.
-fn scratch(nest: &mut Nest<'_>, column: &Expr, name: &str, shape: Vec<Expr>) -> Buffer {
-    let buffer = nest.func.new_buffer(name, column.dtype(), shape, Scope::Global);
-    nest.func.allocs.push(buffer);
-    buffer
-}
-
 /// `T[.., p, i] = S[.., i * step + p]`: a window with stride `step` then walks `T` by 1.
 fn phases(nest: &mut Nest<'_>, product: &Contraction, step: i64) -> (Stage, Expr) {
     let ExprKind::Load { buffer, indices, dtype } = product.column.kind() else {
@@ -186,7 +179,7 @@ fn phases(nest: &mut Nest<'_>, product: &Contraction, step: i64) -> (Stage, Expr
     let last = source.len() - 1;
     let mut shape = source[..last].to_vec();
     shape.extend([Expr::i64(step), source[last].clone().ceildiv(step)]);
-    let copy = scratch(nest, &product.column, "phases", shape.clone());
+    let copy = nest.scratch("phases", product.column.dtype(), shape.clone());
     let spatial: Vec<Axis> =
         shape.into_iter().map(|extent| Axis { var: nest.var("p"), extent }).collect();
     let at: Vec<Expr> = spatial.iter().map(|a| a.var.into()).collect();
@@ -199,16 +192,7 @@ fn phases(nest: &mut Nest<'_>, product: &Contraction, step: i64) -> (Stage, Expr
     };
     let value = Expr::load(*buffer, from, *dtype);
     let value = Expr::if_then_else(inside, value, Expr::constant(0.0, *dtype));
-    let fill = Stage {
-        name: "phases".into(),
-        spatial,
-        reduce: vec![],
-        buffer: copy,
-        indices: at,
-        init: None,
-        value,
-        kept: true,
-    };
+    let fill = Stage::fill("phases", copy, spatial, value);
     // index = inner * step + rest, rest >= 0
     let inner: Expr = product.inner.var.into();
     let rest = indices[last].substitute(&|v| (v == product.inner.var).then(|| Expr::i64(0)));
@@ -242,7 +226,7 @@ fn panels(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction) -> Option<(
     let count = inner.extent.clone().ceildiv(width);
     let shape =
         [extents(&outer), vec![count.clone()], extents(&reduce), vec![Expr::i64(width)]].concat();
-    let buffer = scratch(nest, &product.column, "panels", shape);
+    let buffer = nest.scratch("panels", product.column.dtype(), shape);
     let (panel, lane) = (nest.var("panel"), nest.var("lane"));
     let copy_of = |nest: &mut Nest<'_>, list: &[Axis]| -> Vec<Axis> {
         list.iter().map(|a| Axis { var: nest.var("c"), extent: a.extent.clone() }).collect()
@@ -271,16 +255,7 @@ fn panels(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction) -> Option<(
         vec![Axis { var: lane, extent: Expr::i64(width) }],
     ]
     .concat();
-    let fill = Stage {
-        name: "panels".into(),
-        indices: spatial.iter().map(|a| a.var.into()).collect(),
-        spatial,
-        reduce: vec![],
-        buffer,
-        init: None,
-        value,
-        kept: true,
-    };
+    let fill = Stage::fill("panels", buffer, spatial, value);
     let j: Expr = inner.var.into();
     let vars = |list: &[Axis]| list.iter().map(|a| Expr::from(a.var)).collect::<Vec<_>>();
     let at =
@@ -324,22 +299,13 @@ fn window_rows(
     let outer: Vec<Axis> = outer.into_iter().filter(|a| a.var != above.var).collect();
     let axes = [outer, reduce, vec![above.clone(), product.inner.clone()]].concat();
     let shape = axes.iter().map(|a| a.extent.clone()).collect();
-    let buffer = scratch(nest, &product.column, "windows", shape);
+    let buffer = nest.scratch("windows", product.column.dtype(), shape);
     let copies: Vec<Axis> =
         axes.iter().map(|a| Axis { var: nest.var("w"), extent: a.extent.clone() }).collect();
     let value = product
         .column
         .substitute(&|v| axes.iter().position(|a| a.var == v).map(|n| Expr::from(copies[n].var)));
-    let fill = Stage {
-        name: "windows".into(),
-        indices: copies.iter().map(|a| a.var.into()).collect(),
-        spatial: copies,
-        reduce: vec![],
-        buffer,
-        init: None,
-        value,
-        kept: true,
-    };
+    let fill = Stage::fill("windows", buffer, copies, value);
     let at = axes.iter().map(|a| a.var.into()).collect();
     Some((fill, Expr::load(buffer, at, product.column.dtype())))
 }

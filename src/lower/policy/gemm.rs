@@ -48,11 +48,7 @@ pub fn gemm(
     epilogue: Option<&Stage>,
     threads: Parallel,
 ) -> Result<Stmt, Refusal> {
-    let (stage, epilogue) = aligned(stage, epilogue);
-    Contraction::of(&nest.func, &stage)?;
-    let (stage, epilogue, splits) = split_panels(nest, stage, epilogue)?;
-    let (stage, epilogue) = merged_with(nest, &stage, epilogue.as_ref());
-    let kernel = Gemm::new(nest, stage, epilogue, &splits)?;
+    let kernel = Gemm::of(nest, stage, epilogue)?;
     // Loops over other stages have blocks of rows by their extents, known or not; sums in order do
     // not depend on them.
     let unit = if threads == Parallel::Yes { kernel.unit(nest) } else { None };
@@ -159,7 +155,21 @@ fn undivided(e: &Expr, var: Var, width: i64, panel: Var, lane: Var) -> Expr {
 }
 
 impl Gemm {
-    pub(super) fn new(
+    /// The macro-kernel of a contraction, with panels as axes of their own and neighbouring axes
+    /// merged; `epilogue` is computed from each result and stored instead.
+    pub(super) fn of(
+        nest: &mut Nest<'_>,
+        stage: &Stage,
+        epilogue: Option<&Stage>,
+    ) -> Result<Gemm, Refusal> {
+        let (stage, epilogue) = aligned(stage, epilogue);
+        Contraction::of(&nest.func, &stage)?;
+        let (stage, epilogue, splits) = split_panels(nest, stage, epilogue)?;
+        let (stage, epilogue) = merged_with(nest, &stage, epilogue.as_ref());
+        Gemm::new(nest, stage, epilogue, &splits)
+    }
+
+    fn new(
         nest: &Nest<'_>,
         stage: Stage,
         epilogue: Option<Stage>,

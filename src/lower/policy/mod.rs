@@ -303,10 +303,7 @@ fn product(
     threads: Parallel,
     decisions: &mut Vec<Decision>,
 ) -> Result<Stmt, Refusal> {
-    let epilogue = epilogue.and_then(|n| match &items[n] {
-        Item::Stage(s) => Some(s),
-        _ => None,
-    });
+    let epilogue = epilogue.and_then(|n| items[n].stage());
     let (rule, refused, stmt) = product_rules(nest, stage, epilogue, threads)?;
     decisions.push(Decision { stage: stage.name.clone(), rule, refused });
     if let Some(epilogue) = epilogue {

@@ -61,6 +61,13 @@ impl Nest<'_> {
         self.func.new_buffer(name, dtype, shape, Scope::Local)
     }
 
+    /// A fresh intermediate of the function.
+    pub fn scratch(&mut self, name: &str, dtype: DType, shape: Vec<Expr>) -> Buffer {
+        let buffer = self.func.new_buffer(name, dtype, shape, Scope::Global);
+        self.func.allocs.push(buffer);
+        buffer
+    }
+
     /// `for var in 0..extent`, of a kind; no loop where the extent is 1.
     pub fn repeat(
         &mut self,

@@ -17,14 +17,13 @@
 //! float32's own nest, so such inputs give what they give on other CPUs.
 
 use reflex_tir::arith::Analyzer;
-use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, ForKind, Intrin, Scope, Stmt, Var};
+use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, ForKind, Intrin, Stmt, Var};
 
 use super::affine::{linear, mentions, same};
-use super::contraction::Contraction;
 use super::cut::Cut;
-use super::gemm::{Gemm, aligned, split_panels};
+use super::gemm::Gemm;
 use super::map::map;
-use super::nest::{Nest, Parallel, merged_with};
+use super::nest::{Nest, Parallel};
 use super::stage::{Axis, Stage};
 use super::tiles::Pass;
 use super::{PRODUCTS, Refusal};
@@ -57,13 +56,10 @@ pub fn splits(
     epilogue: Option<&Stage>,
     threads: Parallel,
 ) -> Result<Stmt, Refusal> {
-    let (stage, epilogue) = aligned(stage, epilogue);
-    if Contraction::of(&nest.func, &stage)?.op != Intrin::Fma {
+    let kernel = Gemm::of(nest, stage, epilogue)?;
+    if kernel.op != Intrin::Fma {
         return Err(Refusal::ElementType);
     }
-    let (stage, epilogue, parts) = split_panels(nest, stage, epilogue)?;
-    let (stage, epilogue) = merged_with(nest, &stage, epilogue.as_ref());
-    let kernel = Gemm::new(nest, stage, epilogue, &parts)?;
     let terms = if nest.func.attrs.contains_key(PRODUCTS) { 2 } else { 3 };
     let operands = Operands::of(nest, &kernel)?;
     let worth = operands.worth(&kernel, terms);
@@ -198,7 +194,7 @@ impl Operands {
         let shape = &nest.func.buffers[self.row].shape;
         let count = shape.iter().fold(Expr::i64(1), |n, e| n * e.clone());
         let words = facts.simplify(&count.floordiv(2));
-        let buffer = scratch(nest, "row_term", vec![words.clone()]);
+        let buffer = nest.scratch("row_term", DType::U32, vec![words.clone()]);
         let p = Axis { var: nest.var("p"), extent: words };
         let element = |half: i64| {
             let at = Expr::var(p.var) * 2 + half;
@@ -207,7 +203,7 @@ impl Operands {
         // A buffer of one dimension has the same index.
         let value = pair(&element(0), &element(1), term);
         let read = Expr::load(buffer, vec![place], DType::U32);
-        Ok((fill(buffer, vec![p], value), read))
+        Ok((Stage::fill("terms", buffer, vec![p], value), read))
     }
 
     /// The stage that fills a term of the column operand over its own axes, lanes innermost, and
@@ -225,7 +221,7 @@ impl Operands {
         let axes: Vec<Axis> =
             outer.into_iter().chain(reduce).chain([&self.depth]).chain(last).cloned().collect();
         let shape = axes.iter().map(|a| a.extent.clone()).collect();
-        let buffer = scratch(nest, "column_term", shape);
+        let buffer = nest.scratch("column_term", DType::U32, shape);
         let copies: Vec<Axis> =
             axes.iter().map(|a| Axis { var: nest.var("c"), extent: a.extent.clone() }).collect();
         let element = |half: i64| {
@@ -237,26 +233,7 @@ impl Operands {
         };
         let value = pair(&element(0), &element(1), term);
         let at = axes.iter().map(|a| a.var.into()).collect();
-        (fill(buffer, copies, value), Expr::load(buffer, at, DType::U32))
-    }
-}
-
-fn scratch(nest: &mut Nest<'_>, name: &str, shape: Vec<Expr>) -> Buffer {
-    let buffer = nest.func.new_buffer(name, DType::U32, shape, Scope::Global);
-    nest.func.allocs.push(buffer);
-    buffer
-}
-
-fn fill(buffer: Buffer, spatial: Vec<Axis>, value: Expr) -> Stage {
-    Stage {
-        name: "terms".into(),
-        indices: spatial.iter().map(|a| a.var.into()).collect(),
-        spatial,
-        reduce: vec![],
-        buffer,
-        init: None,
-        value,
-        kept: true,
+        (Stage::fill("terms", buffer, copies, value), Expr::load(buffer, at, DType::U32))
     }
 }
 

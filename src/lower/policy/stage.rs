@@ -181,6 +181,46 @@ impl Stage {
         self.spatial.iter().map(|a| a.var).collect()
     }
 
+    /// An element of `buffer` for each of `spatial`, made on purpose.
+    pub fn fill(name: &str, buffer: Buffer, spatial: Vec<Axis>, value: Expr) -> Stage {
+        Stage {
+            name: name.into(),
+            indices: spatial.iter().map(|a| a.var.into()).collect(),
+            spatial,
+            reduce: vec![],
+            buffer,
+            init: None,
+            value,
+            kept: true,
+        }
+    }
+
+    /// A part of the stage: over `spatial`, with its variables at `place`. Of what it touches of the
+    /// first ones of `moved`, the elements are in the second ones, `within` these.
+    pub fn cut(
+        &self,
+        spatial: Vec<Axis>,
+        place: &dyn Fn(Var) -> Option<Expr>,
+        moved: &[(Buffer, Buffer)],
+        within: &dyn Fn(usize, &[Expr]) -> Vec<Expr>,
+    ) -> Stage {
+        let each = moved.iter().enumerate();
+        let value = each.fold(self.value.clone(), |value, (n, (from, to))| {
+            value.replace_loads(*from, &mut |at, dtype| Expr::load(*to, within(n, at), dtype))
+        });
+        let (buffer, indices) = match moved.iter().position(|(from, _)| *from == self.buffer) {
+            Some(n) => (moved[n].1, within(n, &self.indices)),
+            None => (self.buffer, self.indices.clone()),
+        };
+        Stage {
+            spatial,
+            value: value.substitute(place),
+            buffer,
+            indices: indices.iter().map(|i| i.substitute(place)).collect(),
+            ..self.clone()
+        }
+    }
+
     /// The stage with variables replaced in every expression (not in the axes' variables).
     pub fn substitute(&self, f: &dyn Fn(Var) -> Option<Expr>) -> Stage {
         let all = |list: &[Expr]| list.iter().map(|e| e.substitute(f)).collect::<Vec<_>>();
@@ -232,6 +272,14 @@ impl Stage {
 }
 
 impl Item {
+    /// The stage, if it is one.
+    pub fn stage(&self) -> Option<&Stage> {
+        match self {
+            Item::Stage(stage) => Some(stage),
+            Item::Loop { .. } | Item::Opaque(_) => None,
+        }
+    }
+
     /// Whether any part reads `buffer`.
     pub fn reads(&self, buffer: Buffer) -> bool {
         match self {

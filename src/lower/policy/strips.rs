@@ -105,10 +105,7 @@ impl<'a> Strips<'a> {
         at: usize,
         around: &HashSet<Buffer>,
     ) -> Option<(Strips<'a>, usize)> {
-        let stage = |n: usize| match items.get(n) {
-            Some(Item::Stage(s)) => Some(s),
-            _ => None,
-        };
+        let stage = |n: usize| items.get(n).and_then(Item::stage);
         let padded = stage(at).filter(|s| s.init.is_none());
         let first = at + usize::from(padded.is_some());
         let (input, products, output) = (stage(first)?, stage(first + 1)?, stage(first + 2)?);
@@ -335,20 +332,12 @@ struct Place {
 impl Place {
     fn cut(&self, stage: &Stage, moved: &[Moved]) -> Stage {
         let to_row = |v: Var| (v == self.axis).then(|| Expr::from(self.row));
-        let within = |at: &[Expr], position: usize| {
+        let within = |n: usize, at: &[Expr]| {
             let mut at = at.to_vec();
             at[0] = Expr::i64(0);
-            at[position] = at[position].substitute(&to_row);
+            let row = &mut at[moved[n].position];
+            *row = row.substitute(&to_row);
             at
-        };
-        let value = moved.iter().fold(stage.value.clone(), |value, m| {
-            value.replace_loads(m.from, &mut |at, dtype| {
-                Expr::load(m.to, within(at, m.position), dtype)
-            })
-        });
-        let (buffer, indices) = match moved.iter().find(|m| m.from == stage.buffer) {
-            Some(m) => (m.to, within(&stage.indices, m.position)),
-            None => (stage.buffer, stage.indices.clone()),
         };
         let whole = |v: Var| match v {
             v if v == self.axis => Some(self.origin.clone() + self.row),
@@ -360,12 +349,7 @@ impl Place {
             false => a.clone(),
         };
         let own = stage.spatial.iter().filter(|a| a.var != self.image);
-        Stage {
-            spatial: own.map(axis).collect(),
-            value: value.substitute(&whole),
-            buffer,
-            indices: indices.iter().map(|i| i.substitute(&whole)).collect(),
-            ..stage.clone()
-        }
+        let buffers: Vec<(Buffer, Buffer)> = moved.iter().map(|m| (m.from, m.to)).collect();
+        stage.cut(own.map(axis).collect(), &whole, &buffers, &within)
     }
 }
