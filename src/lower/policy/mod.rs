@@ -25,7 +25,7 @@
 //! | matrix product | the product; copies of its columns in panels where they are strided | `gemm`, `map` | `steps_matmul`, `steps_panel_parts`, `steps_matmul_tiles` |
 //! | convolution | windows split by phase, in rows or in blocks; the product; what follows in its store | `map`, `gemm` | `steps_conv` |
 //! | convolution by tiles | two transforms, one product per place, in one loop over strips of the image (`strips.rs`) where they fit the cache | `tables`, `gemm`, `map` | `steps_winograd` |
-//! | depthwise convolution | padding; products of vectors by vectors or by broadcast weights | `map`, `gemm` | `steps_depthwise` |
+//! | depthwise convolution | padding; products of vectors by vectors, plane by plane (`planes.rs`), or by broadcast weights | `map`, `gemm` | `steps_depthwise`, `steps_planes` |
 //! | reduction | lanes along what is reduced, or across it | `reduce along rows`, `reduce across rows` | `steps_sum_of_rows`, `steps_sum_of_columns` |
 //! | elementwise, broadcast | merged axes, vectors, tasks | `map` | `steps_elementwise`, `steps_broadcast` |
 //! | transpose | vectors over what is stored side by side | `map` | `steps_transpose` |
@@ -44,6 +44,7 @@ mod fuse;
 mod gemm;
 mod map;
 mod nest;
+mod planes;
 mod reduce;
 mod registers;
 mod rows;
@@ -275,6 +276,7 @@ fn joined(
 ) -> Option<(Stmt, usize)> {
     attention::attention(nest, items, at, around, decisions)
         .or_else(|| strips::strips(nest, items, at, around, decisions))
+        .or_else(|| planes::planes(nest, items, at, around, decisions))
 }
 
 /// What `body` writes, with those of `buffers` that it uses allocated around it and not for the

@@ -207,7 +207,10 @@ impl Gemm {
             Some(n) => vectors.min((n + self.lanes - 1) / self.lanes),
             None => vectors,
         };
-        let most = if self.spread { 8 / vectors } else { (registers / vectors).min(12) };
+        let most = match self.spread {
+            true => 8 / vectors,
+            false => (registers / vectors).min(if self.both { 14 } else { 12 }),
+        };
         let height = match (panel_rows, rows) {
             (Some(height), _) => height,
             (None, Some(rows)) => even_part(rows, most.max(1)),

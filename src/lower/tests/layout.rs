@@ -112,7 +112,8 @@ impl Net<'_, '_> {
         let bias = self.r.below(2) == 0;
         match self.r.below(11) {
             0..=2 => {
-                let (channels, kernel) = (self.r.pick(&[16, 24, 32, 48, 5]), self.r.pick(&[1, 3]));
+                let (channels, kernel) =
+                    (self.r.pick(&[16, 24, 32, 48, 64, 5]), self.r.pick(&[1, 3]));
                 self.conv(x, channels, kernel, 1, bias)
             }
             3 | 4 => self.conv(x, x.channels, 3, x.channels, bias),

@@ -1,0 +1,150 @@
+//! Convolutions of each channel alone, plane by plane.
+//!
+//! ```text
+//! for block of channels, batch..:   threads share these
+//!   padded plane                    map, in scratch
+//!   sums, stored                    gemm
+//! ```
+//! A block's padded plane is made where it is read: it stays in the cache of its core, and threads
+//! meet once. Each stage goes by its own rule, so results are those of the stages one after the
+//! other.
+
+use std::collections::HashSet;
+
+use reflex_tir::{Buffer, Expr, Scope, Stmt, Var};
+
+use super::affine::same;
+use super::contraction::Contraction;
+use super::fuse::{epilogue_of, is_place};
+use super::gemm::{Gemm, aligned};
+use super::nest::{Nest, Parallel, merged_with};
+use super::stage::{Axis, Item, Stage, loads_of, touched_outside};
+use super::{Decision, emit, in_scratch};
+
+/// Fewest blocks of channels: threads share them.
+const BLOCKS: i64 = 4;
+
+/// Axes before those of a plane: the batch, and the block of channels.
+const OUTER: usize = 2;
+
+/// The stages of a convolution.
+struct Planes<'a> {
+    pad: &'a Stage,
+    product: &'a Stage,
+    epilogue: Option<&'a Stage>,
+}
+
+/// The nest of the convolution that begins at `at` with its padding, and how many items it is.
+pub fn planes(
+    nest: &mut Nest<'_>,
+    items: &[Item],
+    at: usize,
+    around: &HashSet<Buffer>,
+    decisions: &mut Vec<Decision>,
+) -> Option<(Stmt, usize)> {
+    let planes = Planes::of(nest, items, at, around)?;
+    let (pad, product) = (planes.pad, planes.product);
+    let names = format!("{}, {}", pad.name, product.name);
+    let mut axes = product.spatial[..OUTER].to_vec();
+    let data = nest.func.buffers[pad.buffer].clone();
+    let shape = data.shape[OUTER..].to_vec();
+    let scratch = nest.func.new_buffer(data.name, data.dtype, shape, Scope::Global);
+    let padded = Item::Stage(planes.padded(scratch));
+    let kernel = planes.kernel(nest, scratch)?;
+    let mut refused = None;
+    let body = in_scratch(nest, vec![scratch], |nest| {
+        let padded = emit(nest, &[padded], &HashSet::new(), Parallel::No, decisions);
+        let sums = kernel.nest(nest, None, Parallel::No).unwrap_or_else(|why| {
+            refused = Some(why);
+            Stmt::nop()
+        });
+        Stmt::Seq(vec![padded, sums])
+    });
+    if refused.is_some() {
+        decisions.pop();
+        return None;
+    }
+    nest.steps.push(format!("{names}: in planes of a block of channels"));
+    let rules = [(product, "gemm")].into_iter();
+    for (stage, rule) in rules.chain(planes.epilogue.map(|e| (e, "epilogue of gemm"))) {
+        decisions.push(Decision { stage: stage.name.clone(), rule, refused: vec![] });
+    }
+    let parallel = nest.parallel_for(&[&product.spatial[..], &product.reduce].concat(), 1);
+    if parallel == Parallel::Yes {
+        nest.steps.push(format!("{names}: threads share the planes"));
+    }
+    // Threads share the first loop: a batch is most often of one.
+    axes.reverse();
+    Some((nest.outer(&axes, parallel, body), 2 + usize::from(planes.epilogue.is_some())))
+}
+
+impl<'a> Planes<'a> {
+    fn of(
+        nest: &Nest<'_>,
+        items: &'a [Item],
+        at: usize,
+        around: &HashSet<Buffer>,
+    ) -> Option<Planes<'a>> {
+        let stage = |n: usize| match items.get(n) {
+            Some(Item::Stage(s)) => Some(s),
+            _ => None,
+        };
+        let (pad, product) = (stage(at)?, stage(at + 1)?);
+        let each_alone = Contraction::of(&nest.func, &product.squeezed()).is_ok_and(|c| c.both);
+        let in_planes = |s: &Stage| s.is_identity() && s.spatial.len() == OUTER + 3;
+        let plain = pad.init.is_none() && in_planes(pad) && in_planes(product);
+        if !each_alone || !plain || product.spatial[1].extent.as_int().is_none_or(|n| n < BLOCKS) {
+            return None;
+        }
+        let epilogue = match epilogue_of(&nest.func, items, at + 1, around) {
+            Some(reader) if reader == at + 2 => Some(stage(reader)?),
+            Some(_) => return None,
+            None => None,
+        };
+        let shared = |(a, b): (&Axis, &Axis)| same(&a.extent, &b.extent);
+        let alike = pad.spatial.iter().zip(&product.spatial).take(OUTER).all(shared);
+        let own_plane = |at: &Vec<Expr>| at.iter().zip(&product.spatial).take(OUTER).all(is_place);
+        let mut loads = loads_of(&product.value, pad.buffer).into_iter();
+        let end = at + 2 + usize::from(epilogue.is_some());
+        let elsewhere = epilogue.is_some_and(|e| e.reads(pad.buffer))
+            || pad.reads(pad.buffer)
+            || touched_outside(items, at..end, around).contains(&pad.buffer);
+        let private = nest.func.allocs.contains(&pad.buffer) && !elsewhere;
+        (alike && private && loads.len() > 0 && loads.all(|at| own_plane(&at))).then_some(Planes {
+            pad,
+            product,
+            epilogue,
+        })
+    }
+
+    /// The padding of one plane.
+    fn padded(&self, scratch: Buffer) -> Stage {
+        let axes = self.pad.spatial.iter().zip(&self.product.spatial).take(OUTER);
+        let axes: Vec<(Var, Var)> = axes.map(|(own, shared)| (own.var, shared.var)).collect();
+        let whole = self.pad.substitute(&|v| {
+            axes.iter().find(|(own, _)| *own == v).map(|(_, shared)| Expr::from(*shared))
+        });
+        Stage {
+            spatial: whole.spatial[OUTER..].to_vec(),
+            buffer: scratch,
+            indices: whole.indices[OUTER..].to_vec(),
+            ..whole
+        }
+    }
+
+    /// The sums of one plane.
+    fn kernel(&self, nest: &mut Nest<'_>, scratch: Buffer) -> Option<Gemm> {
+        let outer: Vec<Var> = self.product.spatial[..OUTER].iter().map(|a| a.var).collect();
+        let plane = |mut stage: Stage| {
+            stage.spatial.retain(|a| !outer.contains(&a.var));
+            stage.value = stage.value.replace_loads(self.pad.buffer, &mut |at, dtype| {
+                Expr::load(scratch, at[OUTER..].to_vec(), dtype)
+            });
+            stage
+        };
+        let (stage, epilogue) = aligned(self.product, self.epilogue);
+        let (stage, epilogue) = (plane(stage), epilogue.map(plane));
+        let (stage, epilogue) = merged_with(nest, &stage, epilogue.as_ref());
+        Gemm::new(nest, stage, epilogue, &[]).ok()
+    }
+}
