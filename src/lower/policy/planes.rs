@@ -17,7 +17,7 @@ use super::affine::same;
 use super::contraction::Contraction;
 use super::fuse::{epilogue_of, is_place};
 use super::gemm::{Gemm, aligned};
-use super::nest::{Nest, Parallel, merged_with};
+use super::nest::{Nest, Parallel};
 use super::stage::{Axis, Item, Stage, loads_of, touched_outside};
 use super::{Decision, emit, in_scratch};
 
@@ -51,17 +51,16 @@ pub fn planes(
     let scratch = nest.func.new_buffer(data.name, data.dtype, shape, Scope::Global);
     let padded = Item::Stage(planes.padded(scratch));
     let kernel = planes.kernel(nest, scratch)?;
-    let mut refused = None;
+    let (steps, mut refused) = (nest.steps.len(), false);
     let body = in_scratch(nest, vec![scratch], |nest| {
         let padded = emit(nest, &[padded], &HashSet::new(), Parallel::No, decisions);
-        let sums = kernel.nest(nest, None, Parallel::No).unwrap_or_else(|why| {
-            refused = Some(why);
-            Stmt::nop()
-        });
-        Stmt::Seq(vec![padded, sums])
+        let sums = kernel.nest(nest, None, Parallel::No);
+        refused = sums.is_err();
+        Stmt::Seq([padded].into_iter().chain(sums).collect())
     });
-    if refused.is_some() {
+    if refused {
         decisions.pop();
+        nest.steps.truncate(steps);
         return None;
     }
     nest.steps.push(format!("{names}: in planes of a block of channels"));
@@ -85,10 +84,7 @@ impl<'a> Planes<'a> {
         at: usize,
         around: &HashSet<Buffer>,
     ) -> Option<Planes<'a>> {
-        let stage = |n: usize| match items.get(n) {
-            Some(Item::Stage(s)) => Some(s),
-            _ => None,
-        };
+        let stage = |n: usize| items.get(n).and_then(Item::stage);
         let (pad, product) = (stage(at)?, stage(at + 1)?);
         let each_alone = Contraction::of(&nest.func, &product.squeezed()).is_ok_and(|c| c.both);
         let in_planes = |s: &Stage| s.is_identity() && s.spatial.len() == OUTER + 3;
@@ -121,30 +117,21 @@ impl<'a> Planes<'a> {
     fn padded(&self, scratch: Buffer) -> Stage {
         let axes = self.pad.spatial.iter().zip(&self.product.spatial).take(OUTER);
         let axes: Vec<(Var, Var)> = axes.map(|(own, shared)| (own.var, shared.var)).collect();
-        let whole = self.pad.substitute(&|v| {
-            axes.iter().find(|(own, _)| *own == v).map(|(_, shared)| Expr::from(*shared))
-        });
-        Stage {
-            spatial: whole.spatial[OUTER..].to_vec(),
-            buffer: scratch,
-            indices: whole.indices[OUTER..].to_vec(),
-            ..whole
-        }
+        let shared =
+            |v: Var| axes.iter().find(|(own, _)| *own == v).map(|(_, shared)| Expr::from(*shared));
+        let (inner, moved) = (self.pad.spatial[OUTER..].to_vec(), [(self.pad.buffer, scratch)]);
+        self.pad.cut(inner, &shared, &moved, &|_, at| at[OUTER..].to_vec())
     }
 
     /// The sums of one plane.
     fn kernel(&self, nest: &mut Nest<'_>, scratch: Buffer) -> Option<Gemm> {
         let outer: Vec<Var> = self.product.spatial[..OUTER].iter().map(|a| a.var).collect();
-        let plane = |mut stage: Stage| {
-            stage.spatial.retain(|a| !outer.contains(&a.var));
-            stage.value = stage.value.replace_loads(self.pad.buffer, &mut |at, dtype| {
-                Expr::load(scratch, at[OUTER..].to_vec(), dtype)
-            });
-            stage
+        let plane = |stage: Stage| {
+            let axes = stage.spatial.iter().filter(|a| !outer.contains(&a.var)).cloned().collect();
+            let moved = [(self.pad.buffer, scratch)];
+            stage.cut(axes, &|_| None, &moved, &|_, at| at[OUTER..].to_vec())
         };
         let (stage, epilogue) = aligned(self.product, self.epilogue);
-        let (stage, epilogue) = (plane(stage), epilogue.map(plane));
-        let (stage, epilogue) = merged_with(nest, &stage, epilogue.as_ref());
-        Gemm::new(nest, stage, epilogue, &[]).ok()
+        Gemm::of(nest, &plane(stage), epilogue.map(plane).as_ref()).ok()
     }
 }
