@@ -9,7 +9,7 @@ use super::{Generator, HELPERS, Kind, SHAPES, built};
 impl Generator<'_, '_> {
     /// Several statements that only together say something of an object.
     pub(super) fn objects(&mut self) -> Result<()> {
-        match self.u.int_in_range(0..=20)? {
+        match self.u.int_in_range(0..=21)? {
             0 | 1 => self.look(),
             2 | 3 => self.inspect(),
             4 | 5 => self.replace(),
@@ -25,6 +25,7 @@ impl Generator<'_, '_> {
             18 => self.stop(),
             19 => self.twins(),
             20 => self.beside(),
+            21 => self.taken_out(),
             _ => self.again(),
         }
     }
@@ -265,6 +266,29 @@ impl Generator<'_, '_> {
         self.call("fuzz.each", &[Arg::Reg(left), second], Reg::VOID, Kind::None);
         self.call("fuzz.record", &[second], Reg::VOID, Kind::Int);
         for register in [storage, left, right] {
+            self.call("vm.builtin.null_value", &[], register, Kind::None);
+        }
+        Ok(())
+    }
+
+    /// A tensor that only a tuple holds is taken out, and the tuple is given up: the next tensor does not
+    /// get its memory.
+    fn taken_out(&mut self) -> Result<()> {
+        let [tensor, tuple, out] = [0, 1, 2].map(|which| self.spare(which));
+        let (first, second) = (Arg::Reg(Reg(0)), Arg::Reg(Reg(1)));
+        self.storage(tensor);
+        self.tensor_at(tensor, 0, SHAPES[0], tensor);
+        self.call("fuzz.each", &[first, Arg::Reg(tensor)], Reg::VOID, Kind::None);
+        self.call("vm.builtin.make_tuple", &[Arg::Reg(tensor)], tuple, Kind::Tuple);
+        self.call("vm.builtin.null_value", &[], tensor, Kind::None);
+        let args = [Arg::Reg(tuple), Arg::Imm(0)];
+        self.call("vm.builtin.tuple_getitem", &args, out, Kind::Unknown);
+        self.call("vm.builtin.null_value", &[], tuple, Kind::None);
+        self.storage(tensor);
+        self.tensor_at(tensor, 0, SHAPES[0], tensor);
+        self.call("fuzz.each", &[Arg::Reg(out), second], Reg::VOID, Kind::None);
+        self.call("fuzz.record", &[second], Reg::VOID, Kind::Int);
+        for register in [tensor, out] {
             self.call("vm.builtin.null_value", &[], register, Kind::None);
         }
         Ok(())
