@@ -16,7 +16,7 @@ use reflex_vm::verify::verify;
 
 use crate::host;
 use crate::kernels::{self, Host, Layout};
-use crate::programs::{EXTENTS, Input, ProgramCase, SHAPES};
+use crate::programs::{EXTENTS, Input, LONGER, ProgramCase, SHAPES};
 
 /// Frames a session may have; of one program in four it is the register stack that ends first.
 const DEPTH_LIMIT: u32 = 150;
@@ -307,8 +307,9 @@ fn input(input: Input) -> Any {
         Input::Text(false) => "short".into(),
         Input::Text(true) => "text beyond seven bytes".into(),
         Input::Teller => host::teller(),
-        Input::Stranger(which) => host::stranger(u32::from(which & 1), usize::from(which >> 1 & 1)),
+        Input::Stranger(which) => host::stranger(u32::from(which & 3 > 0), usize::from(which >> 2) % 3),
         Input::Shape(which) => Shape::new(extents(which)).into(),
+        Input::Longer => Shape::new(LONGER).into(),
         Input::Pair(left, right) => {
             Array::new([i64::from(left).into(), i64::from(right).into()]).into()
         }

@@ -72,6 +72,8 @@ pub enum Input {
     Flag(u8),
     /// A shape from the same set.
     Shape(u8),
+    /// A shape that is longer than its like.
+    Longer,
     /// A tuple of two integers.
     Pair(i8, i8),
     /// A tuple of up to three integers.
@@ -109,6 +111,7 @@ impl Input {
             (Input::Tensor(which), 13) => Input::Tall(which),
             (Input::Tensor(which), _) => Input::Inner(which),
             (Input::Shape(which), 0 | 1) => Input::Shape(which.wrapping_add(2)),
+            (Input::Shape(_), 2..=6) => Input::Longer,
             (Input::Shape(which), _) => Input::Shape(which.wrapping_add(1)),
             (
                 Input::Strided(which)
@@ -117,6 +120,7 @@ impl Input {
                 | Input::Tall(which),
                 _,
             ) => Input::Tensor(which),
+            (Input::Longer, _) => Input::Shape(0),
             (Input::Flag(which), _) => Input::Flag(which.wrapping_add(1 + how % 4)),
             (Input::Foreign(which), 0..=4) => Input::Foreign(which.wrapping_add(how | 1)),
             (Input::Foreign(_), _) => Input::Tensor(0),
@@ -151,6 +155,9 @@ impl Input {
 
 /// The extents that inputs, constants and checks share, so that checks often pass.
 pub const SHAPES: [&[i64]; 4] = [&[2, 3], &[3], &[2, 5], &[]];
+
+/// A shape that begins as one of them and goes on, which hosts pass too.
+pub const LONGER: &[i64] = &[2, 3, 2];
 
 /// Numbers that a host may pass for extents, of which two make a view of a small matrix or none.
 pub const EXTENTS: [i64; 8] = [2, 3, 0, -1, 1, 6, 1 << 32, 4];

@@ -149,6 +149,22 @@ fn runs_are_profiled() {
     refused(&reflex(dir.path(), &["run", "add.onnx", "--trace", "calls.json"]), &["--profile"]);
 }
 
+/// `--warm-up` calls until what is hot is compiled, and answers what one call would.
+#[test]
+fn runs_are_warmed_up() {
+    let dir = folder();
+    let run =
+        |args: &[&str]| json(&reflex(dir.path(), &[&["run", "add.onnx", "--json"], args].concat()));
+    let cold = run(&[]);
+    assert!(cold.get("warm_up_calls").is_none(), "{cold}");
+    let warm = run(&["--warm-up", "--tier", "threshold=5"]);
+    assert!(warm["warm_up_calls"].as_u64() > Some(5), "{warm}");
+    assert_eq!(warm["outputs"], cold["outputs"]);
+    assert_eq!(run(&["--warm-up", "--tier", "off"])["warm_up_calls"], 1);
+    let both = ["run", "add.onnx", "--warm-up", "--profile"];
+    refused(&reflex(dir.path(), &both), &["--warm-up", "--profile"]);
+}
+
 #[test]
 fn bad_arguments_are_refused_by_name() {
     let dir = folder();
@@ -265,6 +281,9 @@ fn inspect_shows_what_tiers_do() {
     let trace = &traced["traces"][0];
     assert!(trace["assembly"].as_str().is_some_and(|code| code.contains("ret")), "{trace}");
     assert!(trace["exits"].as_array().is_some_and(|exits| !exits.is_empty()), "{trace}");
+    let texts = |key: &str| trace[key].as_array().map_or(0, Vec::len);
+    assert!(trace["recorded"].as_str().is_some_and(|text| text.contains("main@0")), "{trace}");
+    assert!(texts("passes") > 0, "{trace}");
     assert!(trace["runs"].as_u64() > Some(30) && trace["code_bytes"].as_u64() > Some(0), "{trace}");
     assert_eq!((&traced["recorded"], &traced["evicted"]), (&1.into(), &0.into()));
     assert!(

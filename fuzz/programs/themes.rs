@@ -40,10 +40,16 @@ impl Generator<'_, '_> {
     fn laid_out(&mut self) -> Result<()> {
         let (storage, tensor) = (self.spare(0), self.spare(1));
         if self.u.ratio(1, 3)? {
-            // A view of that shape.
+            // A view of that shape, which is made only when somebody else than a kernel sees it.
             let args = [Arg::Reg(Reg(1)), Arg::Reg(Reg(0))];
             self.call("vm.builtin.reshape", &args, tensor, Kind::Tensor);
-            self.call("fuzz.record", &[Arg::Reg(tensor)], Reg::VOID, Kind::Int);
+            if self.u.arbitrary()? {
+                self.call("fuzz.record", &[Arg::Reg(tensor)], Reg::VOID, Kind::Int);
+            } else {
+                let args = [Arg::Reg(tensor), Arg::Reg(tensor)];
+                self.call("fuzz.each", &args, Reg::VOID, Kind::None);
+                self.call("vm.builtin.null_value", &[], tensor, Kind::None);
+            }
             return Ok(());
         }
         self.storage(storage);
@@ -140,7 +146,12 @@ impl Generator<'_, '_> {
     /// A call of a closure or, as the host says, of something else: what it passed, a closure that
     /// captured less, or one of another function.
     fn either(&mut self) -> Result<()> {
-        let (name, parameters) = self.u.choose(&self.functions)?.clone();
+        // Closures of other programs mostly say that they are of the first function behind `main`.
+        let like = self.functions.get(1).filter(|_| self.theme == Theme::Types).cloned();
+        let (name, parameters) = match like {
+            Some(like) if self.u.arbitrary()? => like,
+            _ => self.u.choose(&self.functions)?.clone(),
+        };
         let (usual, other) = (self.spare(0), self.spare(1));
         let captured = parameters.saturating_sub(1);
         self.closure_of(&name, captured, usual);

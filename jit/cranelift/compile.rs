@@ -217,7 +217,11 @@ impl Body<'_, '_> {
             ArgSource::Reg(reg) => {
                 let from = Slot::index(reg as usize);
                 self.retain(reg);
-                self.release(dst);
+                match self.holds(dst) {
+                    // What was copied here before has most likely other holders.
+                    Holds::Any => self.e.release_shared(to),
+                    _ => self.release(dst),
+                }
                 let value = self.e.load_any(from);
                 self.e.store_any(to, value);
             }

@@ -225,6 +225,32 @@ impl<'f> Emit<'f> {
         self.call_back(callback::RELEASE, &[types::I64], None, &[address]);
     }
 
+    /// Releases a slot of any type whose object most likely has other holders: one of several references
+    /// is given up here, the last one and one that others change meanwhile by the runtime.
+    pub(crate) fn release_shared(&mut self, slot: Slot) {
+        let tag = self.tag(slot);
+        let (object, shared) = (self.b.create_block(), self.b.create_block());
+        let (last, next) = (self.cold_block(), self.b.create_block());
+        let is_object = self.is_object(tag);
+        self.b.ins().brif(is_object, object, &[], next, &[]);
+        self.b.switch_to_block(object);
+        let counts = self.payload(slot);
+        // The combined count is the first field of the header, the strong one its lower half.
+        let have = self.b.ins().atomic_load(types::I64, trusted(), counts);
+        let strong = self.b.ins().ireduce(types::I32, have);
+        let several = self.b.ins().icmp_imm_s(IntCC::NotEqual, strong, 1);
+        self.b.ins().brif(several, shared, &[], last, &[]);
+        self.b.switch_to_block(shared);
+        let less = self.b.ins().iadd_imm_s(have, -(reflex_runtime::abi::STRONG_ONE as i64));
+        let found = self.b.ins().atomic_cas(trusted(), counts, have, less);
+        let done = self.b.ins().icmp(IntCC::Equal, found, have);
+        self.b.ins().brif(done, next, &[], last, &[]);
+        self.b.switch_to_block(last);
+        self.release_object(slot);
+        self.b.ins().jump(next, &[]);
+        self.b.switch_to_block(next);
+    }
+
     pub(crate) fn is_object(&mut self, tag: Value) -> Value {
         let first = i64::from(type_index::STATIC_OBJECT_BEGIN);
         self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, tag, first)

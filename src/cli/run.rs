@@ -28,12 +28,25 @@ pub struct RunArgs {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+    /// Run first until nothing more is being compiled, for these inputs' extents too.
+    #[arg(long, conflicts_with = "profile")]
+    warm_up: bool,
     /// Time every call in the interpreter, and print a table of callees to standard error.
     #[arg(long)]
     profile: bool,
     /// Write the time line of the calls to a file that Perfetto opens.
     #[arg(long, value_name = "FILE", requires = "profile")]
     trace: Option<PathBuf>,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Ran {
+    mode: String,
+    /// How often the function was called before the call whose outputs these are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warm_up_calls: Option<usize>,
+    outputs: Vec<Output>,
 }
 
 #[derive(Serialize)]
@@ -56,11 +69,16 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     let feed = args.inputs.feed(&program, &args.func)?;
     let prepared = program.prepare(&args.func, &feed)?;
     let mut session = program.session(args.model.mode)?;
+    let at = |e: Error| e.at(args.model.model.display());
+    let warm_up_calls = match args.warm_up {
+        true => Some(session.warm_up(&prepared).map_err(at)?),
+        false => None,
+    };
     let outputs = match args.profile {
         true => profiled(&mut session, &prepared, args.trace.as_ref()),
         false => session.call(&prepared),
     };
-    let outputs = outputs.map_err(|e| e.at(args.model.model.display()))?;
+    let outputs = outputs.map_err(at)?;
     let mut rows = vec![];
     for (name, array) in outputs.arrays()? {
         let file = match &args.out {
@@ -71,8 +89,12 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         rows.push(Output { name, dtype: array.dtype.to_string(), shape: array.shape, head, file });
     }
     if args.json {
-        println!("{}", serde_json::json!({ "mode": args.model.mode.to_string(), "outputs": rows }));
+        let ran = Ran { mode: args.model.mode.to_string(), warm_up_calls, outputs: rows };
+        println!("{}", serde_json::to_string(&ran).expect("plain data"));
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(calls) = warm_up_calls {
+        eprintln!("warmed up in {calls} calls");
     }
     for row in rows {
         let more = if row.shape.iter().product::<i64>() > HEAD as i64 { ", ..." } else { "" };
