@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use reflex::{Array, Engine, Feed, Mode, Program, Session, TierPolicy};
+use reflex::{Array, DType, Engine, Feed, Mode, Program, Session, TierPolicy};
 
 const MODEL: &str = r#"
 from typing import TypeVar
@@ -154,4 +154,48 @@ fn sessions_of_several_threads_share_what_is_made() {
     program.session(Mode::Tiered).and_then(|mut s| s.warm_up(&prepared)).expect("runs");
     let found = lines(&program);
     assert!(found.len() == 1 && found[0].contains("in use"), "{found:?}");
+}
+
+const BRANCHES: &str = r#"
+from typing import TypeVar
+from tvm.script import ir as I
+from tvm.script import relax as R
+
+n = TypeVar("n")
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((n, 24), dtype="float32"), c: R.Tensor((), dtype="bool")) -> R.Tensor((24,), dtype="float32"):
+        if c:
+            y_then: R.Tensor((24,), dtype="float32") = R.sum(x, axis=[0])
+            y: R.Tensor((24,), dtype="float32") = y_then
+        else:
+            y_else: R.Tensor((24,), dtype="float32") = R.reshape(x, R.shape([24]))
+            y: R.Tensor((24,), dtype="float32") = y_else
+        z: R.Tensor((24,), dtype="float32") = R.negative(y)
+        return z
+"#;
+
+#[test]
+fn a_branch_for_other_extents_still_fails() {
+    let model = model(BRANCHES);
+    let program = load(&model.path, SOON);
+    let mut general = program.session(Mode::Bytecode).expect("a session");
+    let mut session = program.session(Mode::Tiered).expect("a session");
+    let call = |session: &mut Session, n: i64, sums: bool| {
+        let c =
+            Array { dtype: DType::BOOL, ..Array::of(&[], &[u8::from(sums)]).expect("one element") };
+        let feed = Feed::from([("x".to_owned(), noise(&[n, 24], 3)), ("c".to_owned(), c)]);
+        let prepared = program.prepare("main", &feed).expect("fits");
+        session.call(&prepared).and_then(|o| o.arrays()).map(|o| o[0].1.data.clone()).ok()
+    };
+    for n in [2, 1] {
+        for sums in [true, true, true, false, true, false] {
+            let expected = call(&mut general, n, sums);
+            assert_eq!(expected.is_some(), sums || n == 1);
+            assert_eq!(call(&mut session, n, sums), expected, "n = {n}");
+        }
+    }
+    let found = lines(&program);
+    assert!(found.len() == 2 && found.iter().all(|l| l.contains("in use")), "{found:?}");
 }

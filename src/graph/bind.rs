@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
+use cranelift_entity::PrimaryMap;
 use reflex_tir::{Expr, Var};
 
-use crate::dims::simplify;
-use crate::{Body, Func, Type};
+use crate::dims::{equal, product, simplify};
+use crate::{Binding, Body, Func, Node, Op, Type, Value, ValueData};
 
 impl Func {
     /// What the extents of the arguments say of the symbolic dimensions: one list per parameter,
@@ -19,7 +20,8 @@ impl Func {
     }
 
     /// Writes the extent for each of these symbolic dimensions wherever it is mentioned. What
-    /// the function checks of its arguments then checks for these extents.
+    /// the function checks of its arguments then checks for these extents. A reshape to another
+    /// number of elements, as in a branch for other extents, becomes a check that fails.
     pub fn bind_dims(&mut self, extents: &HashMap<Var, i64>) {
         let bind = |e: &mut Expr| {
             *e = simplify(&e.substitute(&|v| extents.get(&v).map(|extent| Expr::i64(*extent))));
@@ -27,7 +29,7 @@ impl Func {
         for value in self.values.values_mut() {
             bind_type(&mut value.ty, &bind);
         }
-        bind_body(&mut self.body, &bind);
+        bind_body(&self.values, &mut self.body, &bind);
     }
 }
 
@@ -40,9 +42,20 @@ fn bind_type(ty: &mut Type, bind: &dyn Fn(&mut Expr)) {
     }
 }
 
-fn bind_body(body: &mut Body, bind: &dyn Fn(&mut Expr)) {
+fn bind_body(values: &PrimaryMap<Value, ValueData>, body: &mut Body, bind: &dyn Fn(&mut Expr)) {
     for binding in &mut body.bindings {
         binding.node.dims_mut(&mut |e| bind(e));
-        binding.node.bodies_mut().into_iter().for_each(|body| bind_body(body, bind));
+        if let Some(x) = never_fits(values, binding) {
+            binding.node = Node::MatchCast(x);
+        }
+        binding.node.bodies_mut().into_iter().for_each(|body| bind_body(values, body, bind));
     }
+}
+
+/// The operand of a reshape that can only fail when it runs.
+fn never_fits(values: &PrimaryMap<Value, ValueData>, binding: &Binding) -> Option<Value> {
+    let Node::Op { op: Op::Reshape(shape), args } = &binding.node else { return None };
+    let [x] = args[..] else { return None };
+    let before = product(&values[x].ty.as_tensor()?.shape);
+    (equal(&before, &product(shape)) == Some(false)).then_some(x)
 }
