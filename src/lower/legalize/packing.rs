@@ -86,8 +86,10 @@ pub fn packings(
             let count = positions(attrs, types);
             let packed = match one_position {
                 true => pack(1, Matrix::NByRest, &panel_width),
-                false if windows_apart(attrs, types) => pack(1, Matrix::NByRest, &panel_width)
-                    .map(|p| Packing { role: Role::Channels, ..p }),
+                false if channels_along(attrs, types, count) => {
+                    pack(1, Matrix::NByRest, &panel_width)
+                        .map(|p| Packing { role: Role::Channels, ..p })
+                }
                 false => pack(1, Matrix::NByRest, &|n| conv_rows(n, count))
                     .map(|p| Packing { role: Role::Rows, ..p }),
             };
@@ -107,11 +109,13 @@ pub fn packings(
     }
 }
 
-/// Whether the windows of a 1-D convolution begin so far apart that its positions, as columns,
-/// would be copied one by one; its channels are the columns then.
-fn windows_apart(attrs: &ConvAttrs, types: &[TensorType]) -> bool {
+/// Whether the columns of a 1-D convolution are its channels: its windows begin so far apart that
+/// its positions would be copied one by one, or these are so few (`count`) that they fill less than
+/// a vector, and the channels more.
+fn channels_along(attrs: &ConvAttrs, types: &[TensorType], count: Option<i64>) -> bool {
     let channels = types[1].shape[0].as_int().unwrap_or(0);
-    matches!(attrs.strides[..], [stride] if stride > 8) && channels >= LAYOUT_LANES
+    let apart = |stride| stride > 8 || count.is_some_and(|n| n <= LAYOUT_LANES / 2);
+    matches!(attrs.strides[..], [stride] if apart(stride)) && channels >= LAYOUT_LANES
 }
 
 /// Whether the products of `op` are those of bfloat16 pairs: of recurrent cells they are not.

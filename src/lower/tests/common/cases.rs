@@ -233,6 +233,13 @@ fn convolutions(list: &mut List) {
         groups: 1,
     };
     let apart = ConvAttrs { strides: vec![16], ..one.clone() };
+    // Few positions, on one image and on two.
+    let few = ConvAttrs { strides: vec![1], dilations: vec![2], ..one.clone() };
+    for (images, attrs) in [(1, &few), (2, &few), (1, &one), (2, &one)] {
+        let args = [noise(&[images, 3, 7], 18), noise(&[37, 3, 3], 19), noise(&[37], 20)];
+        add(list, "conv1d", Op::Conv(attrs.clone()), &args);
+        add(list, "conv1d", Op::Conv(attrs.clone()), &args[..2]);
+    }
     add(list, "conv1d", Op::Conv(one), &[noise(&[2, 3, 40], 18), noise(&[5, 3, 4], 19)]);
     let args = [noise(&[2, 1, 120], 18), noise(&[20, 1, 32], 19), noise(&[20], 20)];
     add(list, "conv1d", Op::Conv(apart), &args);
