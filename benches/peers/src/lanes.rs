@@ -62,11 +62,11 @@ impl Lane {
     }
 }
 
-/// A spin loop whose calls are as long as those of `peer`, which is warm then.
-pub fn spin_like(peer: &mut impl Peer, feeds: usize) -> Result<Lane> {
+/// A spin loop on so many threads, whose calls are as long as those of `peer`, which is warm then.
+pub fn spin_like(peer: &mut impl Peer, feeds: usize, threads: usize) -> Result<Lane> {
     peer.round(ROUND)?;
     let calls = Tail::of(&peer.round(ROUND)?).ok_or("no sample")?;
-    Ok(Lane::new(boxed(Ok(Spin::like(calls.p50_us, feeds))), feeds))
+    Ok(Lane::new(boxed(Ok(Spin::like(calls.p50_us, feeds, threads))), feeds))
 }
 
 /// An engine as a lane takes it.

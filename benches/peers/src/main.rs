@@ -50,7 +50,7 @@ fn main() -> Result<()> {
         "p50 in microseconds of a call, of the mean call of a pass over its shapes where a case \
          has several; Reflex in mode {}. Ratio: Reflex over ONNX Runtime, with a 95% \
          bootstrap interval over the medians of rounds. Best: Reflex over the fastest other. Tail: \
-         p99 over p50, of Reflex and of a spin loop as long that takes turns with it.\n",
+         p99 over p50, of Reflex and of a spin loop as long on as many threads that takes turns with it.\n",
         options.mode
     );
     println!(
@@ -192,7 +192,7 @@ fn row(model: &Path, cases: &Path, threads: usize, options: &Options) -> Result<
         false => Err("left out".into()),
     };
     let mut ours = Reflex::open(model, &feeds, threads, (options.mode, options.precision))?;
-    let spin = lanes::spin_like(&mut ours, feeds.len())?;
+    let spin = lanes::spin_like(&mut ours, feeds.len(), threads)?;
     let mut lanes = [
         Lane::new(boxed(Ort::open(model, &feeds, threads)), feeds.len()),
         Lane::new(openvino, feeds.len()),
