@@ -61,6 +61,7 @@ fn row(
     let openvino = OpenVino::open(python, (model, file), threads, "default");
     let about: Option<About> = openvino.as_ref().ok().map(|o| o.about.clone());
     let mut ours = Reflex::open(model, &feeds, threads, (options.mode, options.precision))?;
+    ours.warm_up()?;
     let error = ours.error(&cases)?;
     let mut lanes = [
         Lane::new(boxed(Ort::open(model, &feeds, threads)), feeds.len()),

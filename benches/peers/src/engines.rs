@@ -14,7 +14,7 @@ use ort::environment::Environment;
 use ort::session::SessionInputValue;
 use ort::value::DynValue;
 use reflex::npz::{Array, Case, Feed};
-use reflex::{DType, Engine, Mode, Precision, Prepared};
+use reflex::{DType, Engine, Mode, Precision, Prepared, TierPolicy};
 use rten::{NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -251,6 +251,16 @@ impl Reflex {
         let prepare = |f| program.prepare("main", f);
         let feeds = feeds.iter().map(prepare).collect::<reflex::Result<_>>()?;
         Ok(Reflex { session: program.session(mode)?, feeds })
+    }
+
+    /// Compiles what is hot, for the feeds' extents too unless they are more than are kept.
+    pub fn warm_up(&mut self) -> Result<()> {
+        if self.feeds.len() <= TierPolicy::default().shapes {
+            for feed in &self.feeds {
+                self.session.warm_up(feed)?;
+            }
+        }
+        Ok(())
     }
 
     /// The root mean square of what float32 outputs differ by from those of `cases`, whose inputs

@@ -3,8 +3,8 @@
 //!
 //! Latency: the engines take turns in rounds of calls, so that the machine's drift hits all alike
 //! while each has its own data in the caches. A pause before each round lets the others' threads
-//! go to sleep (ONNX Runtime's spin for a while after a call). The first round settles tiers and
-//! caches and is not counted.
+//! go to sleep (ONNX Runtime's spin for a while after a call). Reflex is warmed up before, and the
+//! first round is not counted.
 
 mod bf16;
 mod engines;
@@ -192,6 +192,7 @@ fn row(model: &Path, cases: &Path, threads: usize, options: &Options) -> Result<
         false => Err("left out".into()),
     };
     let mut ours = Reflex::open(model, &feeds, threads, (options.mode, options.precision))?;
+    ours.warm_up()?;
     let spin = lanes::spin_like(&mut ours, feeds.len(), threads)?;
     let mut lanes = [
         Lane::new(boxed(Ort::open(model, &feeds, threads)), feeds.len()),
