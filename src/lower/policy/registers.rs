@@ -18,7 +18,7 @@ use super::gemm::{Gemm, bind};
 use super::nest::Nest;
 use super::steps::{block, scheduled_nest};
 
-/// Most vectors of a tile whose stores are written out one by one.
+/// Most vectors of a tile whose epilogues are written out one by one.
 const FEW: i64 = 4;
 
 /// Rows, vectors and lanes of a tile, and its loops.
@@ -91,8 +91,9 @@ impl Gemm {
             let store = self.stored_as();
             let at = s.get_loops(&store)?[0];
             let [height, vectors, _] = extents;
-            if height * vectors > FEW {
-                // The epilogue once for all rows: from a copy, which needs no constant indices.
+            if height * vectors > FEW && self.epilogue.is_some() {
+                // The epilogue once for all rows: from a copy, which needs no constant indices. Sums
+                // that are stored as they are need none.
                 let copy = s.cache_read_at(&store, acc, at, Scope::Local)?;
                 spread(s, &copy)?;
             } else {

@@ -47,12 +47,7 @@ def mat_mul(t0: T.Buffer((T.int64(4), T.int64(33)), "float32"), t1: T.Buffer((T.
             x_5: T.let[T.uint32] = t3[T.int64(3), k0]
             acc[T.int64(3), T.int64(0), l] = T.dot_bf16(x_5, x, acc[T.int64(3), T.int64(0), l])
             acc[T.int64(3), T.int64(1), l] = T.dot_bf16(x_5, x_1, acc[T.int64(3), T.int64(1), l])
-    acc_local = T.alloc_local((T.int64(4), T.int64(2), T.int64(16)))
     for r in T.unroll(T.int64(4)):
-        for v in T.unroll(T.int64(2)):
-            for l in T.vectorized(T.int64(16)):
-                acc_local[r, v, l] = acc[r, v, l]
-    for r in range(T.int64(4)):
         for l in T.vectorized(T.int64(16)):
-            t2[r, l] = acc_local[r, T.int64(0), l]
-            t2[r, l + T.int64(16)] = acc_local[r, T.int64(1), l]
+            t2[r, l] = acc[r, T.int64(0), l]
+            t2[r, l + T.int64(16)] = acc[r, T.int64(1), l]

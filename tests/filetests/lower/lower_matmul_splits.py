@@ -186,15 +186,10 @@ def mat_mul(t0: T.Buffer((T.int64(197), T.int64(64)), "float32"), t1: T.Buffer((
                     x_6: T.let[T.float32] = t0[T.int64(196), k0]
                     acc[T.int64(4), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(4), T.int64(0), l])
                     acc[T.int64(4), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(4), T.int64(1), l])
-            acc_local = T.alloc_local((T.int64(5), T.int64(2), T.int64(16)))
             for r in T.unroll(T.int64(5)):
-                for v in T.unroll(T.int64(2)):
-                    for l in T.vectorized(T.int64(16)):
-                        acc_local[r, v, l] = acc[r, v, l]
-            for r in range(T.int64(5)):
                 for l in T.vectorized(T.int64(16)):
-                    t2[r + T.int64(192), t * T.int64(32) + l] = acc_local[r, T.int64(0), l]
-                    t2[r + T.int64(192), t * T.int64(32) + l + T.int64(16)] = acc_local[r, T.int64(1), l]
+                    t2[r + T.int64(192), t * T.int64(32) + l] = acc[r, T.int64(0), l]
+                    t2[r + T.int64(192), t * T.int64(32) + l + T.int64(16)] = acc[r, T.int64(1), l]
     else:
         for t in range(T.int64(6)):
             for t_1 in T.parallel(T.int64(16)):
@@ -243,15 +238,10 @@ def mat_mul(t0: T.Buffer((T.int64(197), T.int64(64)), "float32"), t1: T.Buffer((
                         x_13: T.let[T.float32] = t0[t_1 * T.int64(12) + T.int64(11), k0]
                         acc[T.int64(11), T.int64(0), l] = T.fma(x_13, x, acc[T.int64(11), T.int64(0), l])
                         acc[T.int64(11), T.int64(1), l] = T.fma(x_13, x_1, acc[T.int64(11), T.int64(1), l])
-                acc_local = T.alloc_local((T.int64(12), T.int64(2), T.int64(16)))
                 for r in T.unroll(T.int64(12)):
-                    for v in T.unroll(T.int64(2)):
-                        for l in T.vectorized(T.int64(16)):
-                            acc_local[r, v, l] = acc[r, v, l]
-                for r in range(T.int64(12)):
                     for l in T.vectorized(T.int64(16)):
-                        t2[t_1 * T.int64(12) + r, t * T.int64(32) + l] = acc_local[r, T.int64(0), l]
-                        t2[t_1 * T.int64(12) + r, t * T.int64(32) + l + T.int64(16)] = acc_local[r, T.int64(1), l]
+                        t2[t_1 * T.int64(12) + r, t * T.int64(32) + l] = acc[r, T.int64(0), l]
+                        t2[t_1 * T.int64(12) + r, t * T.int64(32) + l + T.int64(16)] = acc[r, T.int64(1), l]
             acc = T.alloc_local((T.int64(5), T.int64(2), T.int64(16)))
             for r in T.unroll(T.int64(5)):
                 for v in T.unroll(T.int64(2)):
@@ -276,12 +266,7 @@ def mat_mul(t0: T.Buffer((T.int64(197), T.int64(64)), "float32"), t1: T.Buffer((
                     x_6: T.let[T.float32] = t0[T.int64(196), k0]
                     acc[T.int64(4), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(4), T.int64(0), l])
                     acc[T.int64(4), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(4), T.int64(1), l])
-            acc_local = T.alloc_local((T.int64(5), T.int64(2), T.int64(16)))
             for r in T.unroll(T.int64(5)):
-                for v in T.unroll(T.int64(2)):
-                    for l in T.vectorized(T.int64(16)):
-                        acc_local[r, v, l] = acc[r, v, l]
-            for r in range(T.int64(5)):
                 for l in T.vectorized(T.int64(16)):
-                    t2[r + T.int64(192), t * T.int64(32) + l] = acc_local[r, T.int64(0), l]
-                    t2[r + T.int64(192), t * T.int64(32) + l + T.int64(16)] = acc_local[r, T.int64(1), l]
+                    t2[r + T.int64(192), t * T.int64(32) + l] = acc[r, T.int64(0), l]
+                    t2[r + T.int64(192), t * T.int64(32) + l + T.int64(16)] = acc[r, T.int64(1), l]

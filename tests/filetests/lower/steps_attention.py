@@ -31,10 +31,7 @@ fused_transpose_transpose_transpose_mat_mul_mul_3more
   step  matmul, 4 rows by 2 vectors: reorder l, r, v of matmul
   step  matmul, 4 rows by 2 vectors: vectorize l of matmul
   step  matmul, 4 rows by 2 vectors: write_out matmul r, v of matmul
-  step  matmul, 4 rows by 2 vectors: cache_read_at matmul_store acc r of matmul_store Local -> acc_local
-  step  matmul, 4 rows by 2 vectors: unroll r of acc_local
-  step  matmul, 4 rows by 2 vectors: unroll v of acc_local
-  step  matmul, 4 rows by 2 vectors: vectorize l of acc_local
+  step  matmul, 4 rows by 2 vectors: unroll r of matmul_store
   step  matmul, 4 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 4 rows by 2 vectors: vectorize l of matmul_store
   step  matmul, 4 rows by 2 vectors: write_out matmul_store v of matmul_store
@@ -80,10 +77,7 @@ fused_transpose_transpose_transpose_mat_mul_mul_3more
   step  matmul_1, 4 rows by 2 vectors: reorder l, r, v of matmul_1
   step  matmul_1, 4 rows by 2 vectors: vectorize l of matmul_1
   step  matmul_1, 4 rows by 2 vectors: write_out matmul_1 r, v of matmul_1
-  step  matmul_1, 4 rows by 2 vectors: cache_read_at matmul_1_store acc r of matmul_1_store Local -> acc_local
-  step  matmul_1, 4 rows by 2 vectors: unroll r of acc_local
-  step  matmul_1, 4 rows by 2 vectors: unroll v of acc_local
-  step  matmul_1, 4 rows by 2 vectors: vectorize l of acc_local
+  step  matmul_1, 4 rows by 2 vectors: unroll r of matmul_1_store
   step  matmul_1, 4 rows by 2 vectors: reorder l, v of matmul_1_store
   step  matmul_1, 4 rows by 2 vectors: vectorize l of matmul_1_store
   step  matmul_1, 4 rows by 2 vectors: write_out matmul_1_store v of matmul_1_store

@@ -26,10 +26,7 @@ rnn
   step  input, 4 rows by 2 vectors: reorder l, r, v of input
   step  input, 4 rows by 2 vectors: vectorize l of input
   step  input, 4 rows by 2 vectors: write_out input r, v of input
-  step  input, 4 rows by 2 vectors: cache_read_at input_store acc r of input_store Local -> acc_local
-  step  input, 4 rows by 2 vectors: unroll r of acc_local
-  step  input, 4 rows by 2 vectors: unroll v of acc_local
-  step  input, 4 rows by 2 vectors: vectorize l of acc_local
+  step  input, 4 rows by 2 vectors: unroll r of input_store
   step  input, 4 rows by 2 vectors: reorder l, v of input_store
   step  input, 4 rows by 2 vectors: vectorize l of input_store
   step  input, 4 rows by 2 vectors: write_out input_store v of input_store

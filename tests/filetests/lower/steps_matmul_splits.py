@@ -106,10 +106,7 @@ mat_mul
   step  matmul, 8 rows by 2 vectors: reorder l, r, v of matmul
   step  matmul, 8 rows by 2 vectors: vectorize l of matmul
   step  matmul, 8 rows by 2 vectors: write_out matmul r, v of matmul
-  step  matmul, 8 rows by 2 vectors: cache_read_at matmul_store acc r of matmul_store Local -> acc_local
-  step  matmul, 8 rows by 2 vectors: unroll r of acc_local
-  step  matmul, 8 rows by 2 vectors: unroll v of acc_local
-  step  matmul, 8 rows by 2 vectors: vectorize l of acc_local
+  step  matmul, 8 rows by 2 vectors: unroll r of matmul_store
   step  matmul, 8 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 8 rows by 2 vectors: vectorize l of matmul_store
   step  matmul, 8 rows by 2 vectors: write_out matmul_store v of matmul_store

@@ -51,10 +51,7 @@ conv1
   step  conv, 6 rows by 2 vectors: reorder l, r, v of conv
   step  conv, 6 rows by 2 vectors: vectorize l of conv
   step  conv, 6 rows by 2 vectors: write_out conv r, v of conv
-  step  conv, 6 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
-  step  conv, 6 rows by 2 vectors: unroll r of acc_local
-  step  conv, 6 rows by 2 vectors: unroll v of acc_local
-  step  conv, 6 rows by 2 vectors: vectorize l of acc_local
+  step  conv, 6 rows by 2 vectors: unroll r of conv_store
   step  conv, 6 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 6 rows by 2 vectors: vectorize l of conv_store
   step  conv, 6 rows by 2 vectors: write_out conv_store v of conv_store

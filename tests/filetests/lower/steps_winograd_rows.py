@@ -33,10 +33,7 @@ conv
   step  products, 6 rows by 2 vectors: reorder l, r, v of products
   step  products, 6 rows by 2 vectors: vectorize l of products
   step  products, 6 rows by 2 vectors: write_out products r, v of products
-  step  products, 6 rows by 2 vectors: cache_read_at products_store acc r of products_store Local -> acc_local
-  step  products, 6 rows by 2 vectors: unroll r of acc_local
-  step  products, 6 rows by 2 vectors: unroll v of acc_local
-  step  products, 6 rows by 2 vectors: vectorize l of acc_local
+  step  products, 6 rows by 2 vectors: unroll r of products_store
   step  products, 6 rows by 2 vectors: reorder l, v of products_store
   step  products, 6 rows by 2 vectors: vectorize l of products_store
   step  products, 6 rows by 2 vectors: write_out products_store v of products_store
@@ -49,10 +46,7 @@ conv
   step  products, 3 rows by 2 vectors: reorder l, r, v of products
   step  products, 3 rows by 2 vectors: vectorize l of products
   step  products, 3 rows by 2 vectors: write_out products r, v of products
-  step  products, 3 rows by 2 vectors: cache_read_at products_store acc r of products_store Local -> acc_local
-  step  products, 3 rows by 2 vectors: unroll r of acc_local
-  step  products, 3 rows by 2 vectors: unroll v of acc_local
-  step  products, 3 rows by 2 vectors: vectorize l of acc_local
+  step  products, 3 rows by 2 vectors: unroll r of products_store
   step  products, 3 rows by 2 vectors: reorder l, v of products_store
   step  products, 3 rows by 2 vectors: vectorize l of products_store
   step  products, 3 rows by 2 vectors: write_out products_store v of products_store
