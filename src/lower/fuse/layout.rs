@@ -13,7 +13,7 @@ use reflex_graph::{Body, Const, ConvAttrs, Func, Node, Op, PadMode, PoolKind, Va
 use reflex_tir::{DType, Expr};
 
 use crate::pipeline::Precision;
-use crate::policy::{LAYOUT_LANES, winograd_tile};
+use crate::policy::{LAYOUT_LANES, phases_tile, winograd_tile};
 
 /// Images of fewer channels stay plain.
 const MIN_CHANNELS: i64 = 16;
@@ -167,11 +167,13 @@ impl<'a> Cx<'a> {
         constant && (attrs.groups == 1 || self.depthwise(attrs, args))
     }
 
-    /// Whether minimal filtering is worth it; an image that is plain is copied into blocks then.
+    /// Whether minimal filtering is worth it; an image that is plain is copied into blocks, or
+    /// phases, then.
     fn takes_tiles(&self, attrs: &ConvAttrs, args: &[Value], block: i64) -> bool {
         let whole = self.channels(args[0]).is_some_and(|c| c % block == 0);
         let (x, w) = (self.shape(args[0]), self.shape(args[1]));
         whole && winograd_tile(attrs, x, w, self.precision).is_some()
+            || phases_tile(attrs, x, w, self.precision).is_some()
     }
 
     fn depthwise(&self, attrs: &ConvAttrs, args: &[Value]) -> bool {

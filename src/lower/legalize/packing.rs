@@ -15,9 +15,10 @@ use reflex_graph::{ConvAttrs, Literal, Op, TensorType};
 use reflex_tir::{DType, Expr};
 use reflex_vm::executable::AlignedBytes;
 
-use super::{flatten, pairs, winograd};
+use super::winograd::{self, PHASES};
+use super::{flatten, pairs};
 use crate::pipeline::Precision;
-use crate::policy::{LAYOUT_LANES, conv_rows, panel_width, winograd_tile};
+use crate::policy::{LAYOUT_LANES, conv_rows, panel_width, phases_tile, winograd_tile};
 
 /// How a constant operand is stored for its kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +59,8 @@ pub enum Matrix {
     NByRest,
     /// `[n, k, h, w]`, whose windows become tiles for so many results on each side.
     Tiles([i64; 2]),
+    /// `[n, k, h, w]`, whose windows of stride 2 become tiles by phases of the image.
+    Phases([i64; 2]),
 }
 
 /// The packings that `op` wants for those operands that are constant. Only float32 is packed.
@@ -137,8 +140,8 @@ pub fn block_packings(
     packing.map(|p| Packing { pairs, ..p }).into_iter().collect()
 }
 
-/// The packings of a convolution that computes its results in blocks of channels, where its image
-/// fills blocks too and minimal filtering is worth it. It multiplies in float32 in any precision:
+/// The packings of a convolution that computes its results in blocks of channels, where minimal
+/// filtering is worth it and its image fills blocks too, or is taken by phases. It multiplies in float32 in any precision:
 /// the transforms enlarge errors.
 pub fn tile_packings(
     op: &Op,
@@ -148,12 +151,13 @@ pub fn tile_packings(
     precision: Precision,
 ) -> Vec<Packing> {
     let Op::Conv(attrs) = op else { return vec![] };
-    if types[0].shape[1].as_int().is_none_or(|c| c % block != 0) {
-        return vec![];
-    }
     let (x, w) = (&types[0].shape, &types[1].shape);
-    let Some(m) = winograd_tile(attrs, x, w, precision) else { return vec![] };
-    packing(1, Matrix::Tiles(m), types, is_constant, &panel_width).into_iter().collect()
+    let in_blocks = types[0].shape[1].as_int().is_some_and(|c| c % block == 0);
+    let tiles = || winograd_tile(attrs, x, w, precision).filter(|_| in_blocks).map(Matrix::Tiles);
+    let phases = || phases_tile(attrs, x, w, precision).map(Matrix::Phases);
+    let matrix = tiles().or_else(phases);
+    let packing = matrix.and_then(|m| packing(1, m, types, is_constant, &panel_width));
+    packing.into_iter().collect()
 }
 
 fn packing(
@@ -190,7 +194,7 @@ pub fn pack(packing: &Packing, value: &Literal) -> Option<Literal> {
         return None;
     }
     let shape: Option<Vec<i64>> = packing.packed_shape().iter().map(Expr::as_int).collect();
-    if let Matrix::Tiles(m) = packing.matrix {
+    if let Matrix::Tiles(m) | Matrix::Phases(m) = packing.matrix {
         return Literal::new(value.dtype(), shape?, Arc::new(winograd::pack(packing, m, value)?));
     }
     if packing.pairs {
@@ -202,7 +206,7 @@ pub fn pack(packing: &Packing, value: &Literal) -> Option<Literal> {
     let size = value.dtype().itemsize();
     let (row_stride, col_stride) = match packing.matrix {
         Matrix::KByN => (n, 1),
-        Matrix::NByK | Matrix::NByRest | Matrix::Tiles(_) => (1, k),
+        Matrix::NByK | Matrix::NByRest | Matrix::Tiles(_) | Matrix::Phases(_) => (1, k),
     };
     let panels = n.div_ceil(width);
     let mut bytes = AlignedBytes::zeroed(batch * panels * k * width * size);
@@ -241,7 +245,7 @@ impl Packing {
     pub(super) fn taps(&self) -> i64 {
         match self.matrix {
             Matrix::NByRest => self.shape.iter().skip(2).product(),
-            Matrix::KByN | Matrix::NByK | Matrix::Tiles(_) => 1,
+            Matrix::KByN | Matrix::NByK | Matrix::Tiles(_) | Matrix::Phases(_) => 1,
         }
     }
 
@@ -259,9 +263,9 @@ impl Packing {
             Matrix::KByN => (&index[..last - 1], index[last - 1].clone(), &index[last]),
             Matrix::NByK => (&index[..last - 1], index[last].clone(), &index[last - 1]),
             Matrix::NByRest => (&index[..0], flatten(&dims[1..], &index[1..]), &index[0]),
-            Matrix::Tiles(_) => (&index[..1], index[2].clone(), &index[1]),
+            Matrix::Tiles(_) | Matrix::Phases(_) => (&index[..1], index[2].clone(), &index[1]),
         };
-        if let Matrix::Tiles(_) = self.matrix {
+        if let Matrix::Tiles(_) | Matrix::Phases(_) = self.matrix {
             let lane = n.clone().floormod(self.width);
             return vec![batch[0].clone(), n.clone().floordiv(self.width), k, lane];
         }
@@ -278,7 +282,7 @@ impl Matrix {
     /// (batch, k, n) of a tensor; `None` when its rank is too low.
     pub(super) fn extents(self, shape: &[i64]) -> Option<(i64, i64, i64)> {
         let split = match self {
-            Matrix::NByRest | Matrix::Tiles(_) => 1,
+            Matrix::NByRest | Matrix::Tiles(_) | Matrix::Phases(_) => 1,
             Matrix::KByN | Matrix::NByK => shape.len().checked_sub(2)?,
         };
         let product = |dims: &[i64]| dims.iter().product::<i64>();
@@ -287,6 +291,10 @@ impl Matrix {
             (Matrix::NByK, (batch, [n, k])) => (product(batch), *k, *n),
             (Matrix::NByRest, ([n], rest)) => (1, product(rest), *n),
             (Matrix::Tiles([i, j]), ([n], [k, h, w])) => ((i + h - 1) * (j + w - 1), *k, *n),
+            (Matrix::Phases([i, j]), ([n], [k, h, w])) => {
+                let side = |m: i64, taps: i64| m + (taps + 1) / 2 - 1;
+                (side(i, *h) * side(j, *w), *k * PHASES, *n)
+            }
             _ => return None,
         })
     }

@@ -8,18 +8,28 @@
 //! product for each of the places in a tile, and a transform back. A table of constants is an
 //! expression that selects by its indices; [`crate::policy`] unrolls it.
 //!
+//! Windows of stride 2 become windows of stride 1 by the four phases of the image, its rows and its
+//! columns of even and of odd number, as channels of their own: `X[n, c, 2 y + p, 2 x + q]` times
+//! `W[o, c, 2 i + p, 2 j + q]`, where a row or column that the window lacks is zero.
+//!
 //! Sums are taken in another order than in the plain convolution. The error, as a part of the sum
 //! of absolute products, stays under `2^-20`, some four times that of a float32 sum in order (a
 //! test measures both). What else differs: an infinity in the input reaches results of its tiles as
 //! NaN, beyond those whose windows hold it, and results near the largest float may overflow.
 
 use reflex_graph::{ConvAttrs, Literal, TensorType};
-use reflex_tir::builder::Reducer;
-use reflex_tir::{DType, Expr};
+use reflex_tir::builder::{FuncBuilder, Reducer};
+use reflex_tir::{Buffer, DType, Expr};
 use reflex_vm::executable::AlignedBytes;
 
 use super::conv::{add_bias, padded_by};
+use super::packing::Matrix;
 use super::{Cx, Packing, flatten, sum_of_products};
+
+/// Phases of an image in each direction, where windows are of stride 2.
+const STEP: i64 = 2;
+/// Phases of an image.
+pub const PHASES: i64 = STEP * STEP;
 
 type Table = Vec<Vec<f64>>;
 
@@ -108,26 +118,80 @@ fn entry(table: &[Vec<f64>], row: &Expr, column: &Expr) -> Expr {
     chosen(rows.collect(), row)
 }
 
+/// The part of a window's elements that is in one phase, or that and the one it lacks.
+fn half(taps: i64) -> i64 {
+    (taps + STEP - 1) / STEP
+}
+
 /// A convolution whose weights are packed as tiles of `m` results.
 pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs, m: [i64; 2]) {
+    let sides = sides(m, &taps(cx));
+    let depth = cx.args[0].shape[1].clone();
+    let padded = padded_by(cx, &attrs.pads_begin, &reach(cx, sides));
+    by_tiles(cx, sides, depth, &|f, [n, c, y, x]| f.at(padded, &[n, c, y, x]));
+}
+
+/// A convolution of stride 2 whose weights are packed by phases, as tiles of `m` results.
+pub fn conv_by_phases(cx: &mut Cx<'_>, attrs: &ConvAttrs, m: [i64; 2]) {
+    let sides = sides(m, &taps(cx).map(half));
+    let depth = cx.args[0].shape[1].clone() * PHASES;
+    let phases = phases(cx, attrs, &reach(cx, sides));
+    by_tiles(cx, sides, depth, &|f, [n, c, y, x]| f.at(phases, &[n, y, x, c]));
+}
+
+/// Extents of the window.
+fn taps(cx: &Cx<'_>) -> [i64; 2] {
+    [2, 3].map(|d| cx.args[1].shape[d].as_int().expect("packed weights are of known extents"))
+}
+
+/// Tiles in one direction: places where there is no window.
+fn tiles(cx: &Cx<'_>, sides: [Side; 2]) -> [Expr; 2] {
+    let extent = |d: usize| cx.outs[0].shape[d + 2].clone();
+    [0, 1].map(|d| if sides[d].len() > 1 { extent(d).ceildiv(sides[d].m) } else { extent(d) })
+}
+
+/// Whole tiles and what their windows reach past them.
+fn reach(cx: &Cx<'_>, sides: [Side; 2]) -> [Expr; 2] {
+    let tiles = tiles(cx, sides);
+    [0, 1].map(|d| tiles[d].clone() * sides[d].m + (sides[d].taps - 1))
+}
+
+/// The padded image by phases, `[n, y, x, (c, row's phase, column's phase)]`: a vector holds all of
+/// a place.
+fn phases(cx: &mut Cx<'_>, attrs: &ConvAttrs, reach: &[Expr; 2]) -> Buffer {
+    let x = cx.args[0].clone();
+    let shape = [&x.shape[..1], reach, &[x.shape[1].clone() * PHASES]].concat();
+    let read = cx.reader(0);
+    cx.f.stage("phases", "phases", DType::F32, shape, |f, i| {
+        let channel = &i[3];
+        let phase = [channel.clone().floordiv(STEP).floormod(STEP), channel.clone().floormod(STEP)];
+        let mut at = vec![i[0].clone(), channel.clone().floordiv(PHASES)];
+        let mut inside = Expr::bool(true);
+        for (d, phase) in phase.into_iter().enumerate() {
+            let from = i[d + 1].clone() * STEP + phase - attrs.pads_begin[d];
+            inside = inside.and(from.clone().ge(0)).and(from.clone().lt(x.shape[d + 2].clone()));
+            at.push(from);
+        }
+        Expr::if_then_else(inside, read(f, &at), Expr::float(0.0, DType::F32))
+    })
+}
+
+/// The three stages over an image of `depth` channels whose element `[n, c, y, x]` is `image`.
+fn by_tiles(
+    cx: &mut Cx<'_>,
+    sides: [Side; 2],
+    depth: Expr,
+    image: &dyn Fn(&FuncBuilder, [Expr; 4]) -> Expr,
+) {
     let TensorType { shape, .. } = cx.outs[0].clone();
     let (batch, channels) = (shape[0].clone(), shape[1].clone());
-    let depth = cx.args[0].shape[1].clone();
-    let taps: Vec<i64> = cx.args[1].shape[2..].iter().filter_map(Expr::as_int).collect();
-    let sides = sides(m, &taps);
     let tables = sides.map(Side::tables);
     let tiled: Vec<usize> = (0..2).filter(|d| sides[*d].len() > 1).collect();
     // The axis of a direction among those of a tile.
     let axis = |d: usize| tiled.iter().position(|t| *t == d);
-    let tiles = [0, 1].map(|d| match axis(d) {
-        Some(_) => shape[d + 2].clone().ceildiv(sides[d].m),
-        None => shape[d + 2].clone(),
-    });
+    let tiles = tiles(cx, sides);
     let window: Vec<Expr> = tiled.iter().map(|d| Expr::i64(sides[*d].len())).collect();
     let reducer = || Reducer { init: Expr::float(0.0, DType::F32), combine: &sum_of_products };
-    // Whole tiles and what their windows reach past them.
-    let reach = [0, 1].map(|d| tiles[d].clone() * sides[d].m + (sides[d].taps - 1));
-    let padded = padded_by(cx, &attrs.pads_begin, &reach);
     let places = [&[batch], &window[..], &tiles].concat();
     let of = |channels: &Expr| [&places[..], std::slice::from_ref(channels)].concat();
     let first = 1 + window.len();
@@ -146,7 +210,7 @@ pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs, m: [i64; 2]) {
                 Some(n) => i[first + d].clone() * sides[d].m + k[n].clone(),
                 None => i[first + d].clone(),
             };
-            let x = f.at(padded, &[i[0].clone(), i[first + 2].clone(), at(0), at(1)]);
+            let x = image(f, [i[0].clone(), i[first + 2].clone(), at(0), at(1)]);
             let entries = tiled.iter().enumerate();
             product(&mut entries.map(|(n, d)| entry(&tables[*d].input, &i[1 + n], &k[n])), x)
         },
@@ -187,22 +251,32 @@ pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs, m: [i64; 2]) {
     add_bias(cx, sum, &<[Expr]>::to_vec);
 }
 
-/// `G w Gᵀ` of every window of `[n, k, h, w]`, as `[places, ceil(n / width), k, width]`.
+/// `G w Gᵀ` of every window of `[n, k, h, w]`, as `[places, ceil(n / width), k, width]`; by phases,
+/// `k` counts them with the channels.
 pub fn pack(packing: &Packing, m: [i64; 2], value: &Literal) -> Option<AlignedBytes> {
-    let [n, k, ref taps @ ..] = packing.shape[..] else { return None };
-    let (n, k, width) = (n as usize, k as usize, packing.width as usize);
-    let [high, wide] = sides(m, taps).map(|side| side.tables().weights);
+    let [n, k, h, w] = packing.shape[..] else { return None };
+    let step = if matches!(packing.matrix, Matrix::Phases(_)) { STEP } else { 1 };
+    let taps = [h, w].map(|taps| (taps + step - 1) / step);
+    let [n, k, h, w, step] = [n, k * step * step, h, w, step].map(|v| v as usize);
+    let width = packing.width as usize;
+    let [high, wide] = sides(m, &taps).map(|side| side.tables().weights);
     let (rows, columns) = (high[0].len(), wide[0].len());
     let panels = n.div_ceil(width);
     let words = value.bytes().as_chunks::<4>().0;
     let mut packed = AlignedBytes::zeroed(high.len() * wide.len() * panels * k * width * 4);
     let out = packed.as_mut();
-    for (at, window) in words.chunks_exact(rows * columns).enumerate() {
+    for at in 0..n * k {
         let (row, depth) = (at / k, at % k);
-        let w = |i: usize, j: usize| f64::from(f32::from_le_bytes(window[i * columns + j]));
+        let (window, phase) = (at / (step * step), at % (step * step));
+        let element = |i: usize, j: usize| {
+            let (i, j) = (i * step + phase / step, j * step + phase % step);
+            let inside = i < h && j < w;
+            inside.then(|| f64::from(f32::from_le_bytes(words[(window * h + i) * w + j])))
+        };
+        let element = |i: usize, j: usize| element(i, j).unwrap_or(0.0);
         for (a, left) in high.iter().enumerate() {
             let left: Vec<f64> =
-                (0..columns).map(|j| (0..rows).map(|i| left[i] * w(i, j)).sum()).collect();
+                (0..columns).map(|j| (0..rows).map(|i| left[i] * element(i, j)).sum()).collect();
             for (b, right) in wide.iter().enumerate() {
                 let sum: f64 = left.iter().zip(right).map(|(l, g)| l * g).sum();
                 let place = (a * wide.len() + b) * panels + row / width;
