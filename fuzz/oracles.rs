@@ -307,7 +307,9 @@ fn input(input: Input) -> Any {
         Input::Text(false) => "short".into(),
         Input::Text(true) => "text beyond seven bytes".into(),
         Input::Teller => host::teller(),
-        Input::Stranger(which) => host::stranger(u32::from(which & 3 > 0), usize::from(which >> 2) % 3),
+        Input::Stranger(which) => {
+            host::stranger(u32::from(which & 3 > 0), usize::from(which >> 2) % 3)
+        }
         Input::Shape(which) => Shape::new(extents(which)).into(),
         Input::Longer => Shape::new(LONGER).into(),
         Input::Pair(left, right) => {
