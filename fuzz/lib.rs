@@ -5,6 +5,13 @@
 #![deny(unsafe_code)]
 
 pub mod blobs;
+#[cfg(feature = "compiler")]
+pub mod graphs;
+/// What tests of the pipeline run graphs with.
+#[cfg(feature = "compiler")]
+#[allow(unsafe_code)]
+#[path = "../src/lower/tests/harness/mod.rs"]
+mod harness;
 pub mod host;
 pub mod kernels;
 pub mod mutate;

@@ -6,6 +6,7 @@
 mod property;
 
 use property::property;
+use reflex_fuzz::graphs::{self, GraphCase};
 use reflex_fuzz::oracles::{self, Tally};
 use reflex_fuzz::schedules::{self, ScheduleCase};
 
@@ -51,4 +52,20 @@ fn schedules() {
     });
     assert!(applied > functions / 2, "{applied} steps on {functions} functions");
     println!("{functions} functions, {applied} steps");
+}
+
+#[test]
+fn graphs() {
+    let (mut functions, mut branches, mut loops) = (0, 0, 0);
+    property(150, |u| {
+        let case: GraphCase = u.arbitrary()?;
+        graphs::graphs(&case);
+        functions += 1;
+        branches += case.bodies[0];
+        loops += case.bodies[1];
+        Ok(())
+    });
+    assert!(branches > functions / 2, "{branches} branches in {functions} graphs");
+    assert!(loops > functions / 4, "{loops} loops in {functions} graphs");
+    println!("{functions} graphs, {branches} branches, {loops} loops");
 }
