@@ -89,8 +89,9 @@ fn in_blocks(
     let values = inputs.iter().map(|n| member.args[*n]).chain(member.outputs.iter().copied());
     let mut blocks: Vec<(Buffer, i64)> =
         params.iter().zip(values).filter_map(|(b, v)| Some((*b, layouts.of(v)?))).collect();
-    // Tiles are taken from blocks.
-    let tiles = member.packings.iter().any(|p| matches!(p.matrix, Matrix::Tiles(_)));
+    // Tiles are taken from blocks, but for those by phases.
+    let tiles = |p: &Packing| matches!(p.matrix, Matrix::Tiles { step: 1, .. });
+    let tiles = member.packings.iter().any(tiles);
     let sums = member.sums.filter(|_| tiles);
     let source = member.args.first().and_then(|v| layouts.of(*v)).or(sums);
     let result = member.outputs.first().and_then(|v| layouts.of(*v));

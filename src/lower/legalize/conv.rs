@@ -10,12 +10,10 @@ use super::{Cx, Role, Source, compute_type, pairs, sum_of_products, winograd};
 
 /// `Conv`.
 pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
-    if let Source::Buffer(_, Some(packing)) = &cx.operands[1] {
-        match packing.matrix {
-            Matrix::Tiles(m) => return winograd::conv(cx, attrs, m),
-            Matrix::Phases(m) => return winograd::conv_by_phases(cx, attrs, m),
-            Matrix::KByN | Matrix::NByK | Matrix::NByRest => {}
-        }
+    if let Source::Buffer(_, Some(packing)) = &cx.operands[1]
+        && let Matrix::Tiles { results, step } = packing.matrix
+    {
+        return winograd::conv(cx, attrs, results, step);
     }
     if matches!(&cx.operands[1], Source::Buffer(_, Some(p)) if p.pairs) {
         return conv_of_pairs(cx, attrs);

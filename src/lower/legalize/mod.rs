@@ -40,7 +40,7 @@ use reflex_tir::{
 use crate::pipeline::Precision;
 
 pub use packing::{Matrix, Packing, Role, block_packings, pack, packings, tile_packings};
-pub use winograd::PHASES;
+pub use winograd::{STEP, phase_taps};
 
 /// An operand: its type, and its value when it is a constant.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@ use reflex_graph::{ConvAttrs, Literal, Op, TensorType};
 use reflex_tir::{DType, Expr};
 use reflex_vm::executable::AlignedBytes;
 
-use super::winograd::{self, PHASES};
+use super::winograd::{self, STEP, phase_taps};
 use super::{flatten, pairs};
 use crate::pipeline::Precision;
 use crate::policy::{LAYOUT_LANES, conv_rows, panel_width, phases_tile, winograd_tile};
@@ -57,10 +57,13 @@ pub enum Matrix {
     NByK,
     /// `[n, k...]`: everything after the first axis is `k`.
     NByRest,
-    /// `[n, k, h, w]`, whose windows become tiles for so many results on each side.
-    Tiles([i64; 2]),
-    /// `[n, k, h, w]`, whose windows of stride 2 become tiles by phases of the image.
-    Phases([i64; 2]),
+    /// `[n, k, h, w]`, whose windows of stride `step` become tiles.
+    Tiles {
+        /// Results of a tile on each side.
+        results: [i64; 2],
+        /// Phases of the image on each side.
+        step: i64,
+    },
 }
 
 /// The packings that `op` wants for those operands that are constant. Only float32 is packed.
@@ -141,8 +144,8 @@ pub fn block_packings(
 }
 
 /// The packings of a convolution that computes its results in blocks of channels, where minimal
-/// filtering is worth it and its image fills blocks too, or is taken by phases. It multiplies in float32 in any precision:
-/// the transforms enlarge errors.
+/// filtering is worth it and its image fills blocks too, or is taken by phases. It multiplies in
+/// float32 in any precision: the transforms enlarge errors.
 pub fn tile_packings(
     op: &Op,
     types: &[TensorType],
@@ -153,9 +156,9 @@ pub fn tile_packings(
     let Op::Conv(attrs) = op else { return vec![] };
     let (x, w) = (&types[0].shape, &types[1].shape);
     let in_blocks = types[0].shape[1].as_int().is_some_and(|c| c % block == 0);
-    let tiles = || winograd_tile(attrs, x, w, precision).filter(|_| in_blocks).map(Matrix::Tiles);
-    let phases = || phases_tile(attrs, x, w, precision).map(Matrix::Phases);
-    let matrix = tiles().or_else(phases);
+    let of = |step| move |results| Matrix::Tiles { results, step };
+    let tiles = winograd_tile(attrs, x, w, precision).filter(|_| in_blocks).map(of(1));
+    let matrix = tiles.or_else(|| phases_tile(attrs, x, w, precision).map(of(STEP)));
     let packing = matrix.and_then(|m| packing(1, m, types, is_constant, &panel_width));
     packing.into_iter().collect()
 }
@@ -194,8 +197,9 @@ pub fn pack(packing: &Packing, value: &Literal) -> Option<Literal> {
         return None;
     }
     let shape: Option<Vec<i64>> = packing.packed_shape().iter().map(Expr::as_int).collect();
-    if let Matrix::Tiles(m) | Matrix::Phases(m) = packing.matrix {
-        return Literal::new(value.dtype(), shape?, Arc::new(winograd::pack(packing, m, value)?));
+    if let Matrix::Tiles { results, step } = packing.matrix {
+        let packed = winograd::pack(packing, results, step, value)?;
+        return Literal::new(value.dtype(), shape?, Arc::new(packed));
     }
     if packing.pairs {
         let bytes = pairs::packed(packing, value)?;
@@ -206,7 +210,7 @@ pub fn pack(packing: &Packing, value: &Literal) -> Option<Literal> {
     let size = value.dtype().itemsize();
     let (row_stride, col_stride) = match packing.matrix {
         Matrix::KByN => (n, 1),
-        Matrix::NByK | Matrix::NByRest | Matrix::Tiles(_) | Matrix::Phases(_) => (1, k),
+        Matrix::NByK | Matrix::NByRest | Matrix::Tiles { .. } => (1, k),
     };
     let panels = n.div_ceil(width);
     let mut bytes = AlignedBytes::zeroed(batch * panels * k * width * size);
@@ -245,7 +249,7 @@ impl Packing {
     pub(super) fn taps(&self) -> i64 {
         match self.matrix {
             Matrix::NByRest => self.shape.iter().skip(2).product(),
-            Matrix::KByN | Matrix::NByK | Matrix::Tiles(_) | Matrix::Phases(_) => 1,
+            Matrix::KByN | Matrix::NByK | Matrix::Tiles { .. } => 1,
         }
     }
 
@@ -263,9 +267,9 @@ impl Packing {
             Matrix::KByN => (&index[..last - 1], index[last - 1].clone(), &index[last]),
             Matrix::NByK => (&index[..last - 1], index[last].clone(), &index[last - 1]),
             Matrix::NByRest => (&index[..0], flatten(&dims[1..], &index[1..]), &index[0]),
-            Matrix::Tiles(_) | Matrix::Phases(_) => (&index[..1], index[2].clone(), &index[1]),
+            Matrix::Tiles { .. } => (&index[..1], index[2].clone(), &index[1]),
         };
-        if let Matrix::Tiles(_) | Matrix::Phases(_) = self.matrix {
+        if let Matrix::Tiles { .. } = self.matrix {
             let lane = n.clone().floormod(self.width);
             return vec![batch[0].clone(), n.clone().floordiv(self.width), k, lane];
         }
@@ -282,7 +286,7 @@ impl Matrix {
     /// (batch, k, n) of a tensor; `None` when its rank is too low.
     pub(super) fn extents(self, shape: &[i64]) -> Option<(i64, i64, i64)> {
         let split = match self {
-            Matrix::NByRest | Matrix::Tiles(_) | Matrix::Phases(_) => 1,
+            Matrix::NByRest | Matrix::Tiles { .. } => 1,
             Matrix::KByN | Matrix::NByK => shape.len().checked_sub(2)?,
         };
         let product = |dims: &[i64]| dims.iter().product::<i64>();
@@ -290,10 +294,9 @@ impl Matrix {
             (Matrix::KByN, (batch, [k, n])) => (product(batch), *k, *n),
             (Matrix::NByK, (batch, [n, k])) => (product(batch), *k, *n),
             (Matrix::NByRest, ([n], rest)) => (1, product(rest), *n),
-            (Matrix::Tiles([i, j]), ([n], [k, h, w])) => ((i + h - 1) * (j + w - 1), *k, *n),
-            (Matrix::Phases([i, j]), ([n], [k, h, w])) => {
-                let side = |m: i64, taps: i64| m + (taps + 1) / 2 - 1;
-                (side(i, *h) * side(j, *w), *k * PHASES, *n)
+            (Matrix::Tiles { results: [i, j], step }, ([n], [k, h, w])) => {
+                let side = |m: i64, taps: i64| m + phase_taps(taps, step) - 1;
+                (side(i, *h) * side(j, *w), k * step * step, *n)
             }
             _ => return None,
         })

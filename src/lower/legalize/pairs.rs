@@ -72,7 +72,7 @@ pub fn packed(packing: &Packing, value: &Literal) -> Option<AlignedBytes> {
         [batch, k, n, packing.taps(), packing.width].map(|extent| extent as usize);
     let (row_stride, col_stride) = match packing.matrix {
         Matrix::KByN => (n, 1),
-        Matrix::NByK | Matrix::NByRest | Matrix::Tiles(_) | Matrix::Phases(_) => (1, k),
+        Matrix::NByK | Matrix::NByRest | Matrix::Tiles { .. } => (1, k),
     };
     let words = value.bytes().as_chunks::<4>().0;
     let (channels, panels) = (k / taps, n.div_ceil(width));

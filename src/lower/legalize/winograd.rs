@@ -23,13 +23,12 @@ use reflex_tir::{Buffer, DType, Expr};
 use reflex_vm::executable::AlignedBytes;
 
 use super::conv::{add_bias, padded_by};
-use super::packing::Matrix;
 use super::{Cx, Packing, flatten, sum_of_products};
 
 /// Phases of an image in each direction, where windows are of stride 2.
-const STEP: i64 = 2;
+pub const STEP: i64 = 2;
 /// Phases of an image.
-pub const PHASES: i64 = STEP * STEP;
+const PHASES: i64 = STEP * STEP;
 
 type Table = Vec<Vec<f64>>;
 
@@ -118,30 +117,23 @@ fn entry(table: &[Vec<f64>], row: &Expr, column: &Expr) -> Expr {
     chosen(rows.collect(), row)
 }
 
-/// The part of a window's elements that is in one phase, or that and the one it lacks.
-fn half(taps: i64) -> i64 {
-    (taps + STEP - 1) / STEP
+/// Elements of a window of `taps` that are in one of `step` phases; a phase may lack the last one.
+pub fn phase_taps(taps: i64, step: i64) -> i64 {
+    (taps + step - 1) / step
 }
 
-/// A convolution whose weights are packed as tiles of `m` results.
-pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs, m: [i64; 2]) {
-    let sides = sides(m, &taps(cx));
-    let depth = cx.args[0].shape[1].clone();
-    let padded = padded_by(cx, &attrs.pads_begin, &reach(cx, sides));
-    by_tiles(cx, sides, depth, &|f, [n, c, y, x]| f.at(padded, &[n, c, y, x]));
-}
-
-/// A convolution of stride 2 whose weights are packed by phases, as tiles of `m` results.
-pub fn conv_by_phases(cx: &mut Cx<'_>, attrs: &ConvAttrs, m: [i64; 2]) {
-    let sides = sides(m, &taps(cx).map(half));
-    let depth = cx.args[0].shape[1].clone() * PHASES;
-    let phases = phases(cx, attrs, &reach(cx, sides));
-    by_tiles(cx, sides, depth, &|f, [n, c, y, x]| f.at(phases, &[n, y, x, c]));
-}
-
-/// Extents of the window.
-fn taps(cx: &Cx<'_>) -> [i64; 2] {
-    [2, 3].map(|d| cx.args[1].shape[d].as_int().expect("packed weights are of known extents"))
+/// A convolution of stride `step`, which is 1 or [`STEP`], whose weights are packed as tiles of `m`
+/// results.
+pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs, m: [i64; 2], step: i64) {
+    let taps = [2, 3].map(|d| cx.args[1].shape[d].as_int().expect("packed weights are known"));
+    let sides = sides(m, &taps.map(|taps| phase_taps(taps, step)));
+    let (depth, reach) = (cx.args[0].shape[1].clone(), reach(cx, sides));
+    if step == 1 {
+        let padded = padded_by(cx, &attrs.pads_begin, &reach);
+        return by_tiles(cx, sides, depth, &|f, [n, c, y, x]| f.at(padded, &[n, c, y, x]));
+    }
+    let phases = phases(cx, attrs, &reach);
+    by_tiles(cx, sides, depth * PHASES, &|f, [n, c, y, x]| f.at(phases, &[n, y, x, c]));
 }
 
 /// Tiles in one direction: places where there is no window.
@@ -253,10 +245,9 @@ fn by_tiles(
 
 /// `G w Gᵀ` of every window of `[n, k, h, w]`, as `[places, ceil(n / width), k, width]`; by phases,
 /// `k` counts them with the channels.
-pub fn pack(packing: &Packing, m: [i64; 2], value: &Literal) -> Option<AlignedBytes> {
+pub fn pack(packing: &Packing, m: [i64; 2], step: i64, value: &Literal) -> Option<AlignedBytes> {
     let [n, k, h, w] = packing.shape[..] else { return None };
-    let step = if matches!(packing.matrix, Matrix::Phases(_)) { STEP } else { 1 };
-    let taps = [h, w].map(|taps| (taps + step - 1) / step);
+    let taps = [h, w].map(|taps| phase_taps(taps, step));
     let [n, k, h, w, step] = [n, k * step * step, h, w, step].map(|v| v as usize);
     let width = packing.width as usize;
     let [high, wide] = sides(m, &taps).map(|side| side.tables().weights);

@@ -5,7 +5,7 @@ use reflex_tir::Expr;
 
 use super::LAYOUT_LANES;
 use super::nest::likely;
-use crate::legalize::PHASES;
+use crate::legalize::{STEP, phase_taps};
 use crate::pipeline::Precision;
 
 /// Multiply-adds in the time in which a word comes from memory, where nothing hides it.
@@ -18,7 +18,7 @@ const PER_ELEMENT: i64 = 2;
 const LONGEST: [i64; 2] = [8, 6];
 
 /// Most channels of an image by phases: one vector holds all four of each.
-const MOST_CHANNELS: i64 = LAYOUT_LANES / PHASES;
+const MOST_CHANNELS: i64 = LAYOUT_LANES / (STEP * STEP);
 
 /// Results on each side of a tile, where a convolution of windows of 3 or 5 in one direction or
 /// both is worth computing by tiles; a side without a window has one. `x` and `w` are the extents
@@ -46,13 +46,13 @@ pub fn phases_tile(
     w: &[Expr],
     precision: Precision,
 ) -> Option<[i64; 2]> {
-    let whole = Sizes::of(attrs, x, w, 2)?;
+    let whole = Sizes::of(attrs, x, w, STEP)?;
     let [co, ci, high, wide] = whole.weights;
     if high == 1 || wide == 1 || !(1..=MOST_CHANNELS).contains(&ci) {
         return None;
     }
-    let taps = [high, wide].map(|taps| (taps + 1) / 2);
-    let phases = Sizes { weights: [co, ci * PHASES, taps[0], taps[1]], ..whole };
+    let [high, wide] = [high, wide].map(|taps| phase_taps(taps, STEP));
+    let phases = Sizes { weights: [co, ci * STEP * STEP, high, wide], ..whole };
     let best = phases.best()?;
     (phases.by_tiles(best) * 5 < whole.direct(precision) * 4).then_some(best)
 }
