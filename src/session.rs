@@ -162,6 +162,21 @@ impl Session {
         Ok(calls)
     }
 
+    /// [`Session::warm_up`] of calls that take turns. Where these are more than programs for extents are
+    /// kept, which would drive each other out, none is made. Returns how many calls there were.
+    pub fn warm_up_all(&mut self, calls: &[Prepared]) -> Result<usize> {
+        let few = self.extents.as_ref().is_none_or(|extents| calls.len() <= extents.most());
+        let mut made = 0;
+        for call in calls {
+            let args = AnyView::slice(&call.args);
+            made += match few {
+                true => self.warm_up_func(call.func, args)?,
+                false => self.warm(call.func, args)?,
+            };
+        }
+        Ok(made)
+    }
+
     fn warm(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<usize> {
         let call = |vm: &mut vm::Session| vm.call_func(func, args).map(drop);
         let tier = self.tier.clone().filter(|_| self.vm.mode() == vm::Mode::Tiered);

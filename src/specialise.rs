@@ -104,6 +104,11 @@ impl Specialiser {
         }
     }
 
+    /// For how many extents programs are kept.
+    pub(crate) fn most(&self) -> usize {
+        self.policy.shapes
+    }
+
     /// Another one for the same module, which has made nothing yet.
     pub(crate) fn fresh(&self) -> Specialiser {
         Specialiser::new(self.engine.clone(), self.policy.clone(), self.module.clone())
@@ -134,7 +139,7 @@ impl Specialiser {
             dropped: AtomicBool::new(false),
             outcome: OnceLock::new(),
         });
-        if variants.len() >= self.policy.shapes {
+        if variants.len() >= self.most() {
             let oldest =
                 (0..variants.len()).min_by_key(|i| variants[*i].used.load(Ordering::Relaxed));
             let gone = variants.swap_remove(oldest?);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use reflex::npz::{self, Feed};
 use reflex::stats::Latency;
-use reflex::{Error, Mode, Prepared, Program, Result, Session, TierPolicy};
+use reflex::{Error, Mode, Prepared, Program, Result, Session};
 use serde::Serialize;
 
 use super::EngineArgs;
@@ -123,15 +123,9 @@ impl Lane {
         Ok(())
     }
 
-    /// Every feed once, and a fifth of a second: caches, tiers and clocks settle. Programs for the
-    /// feeds' extents are made first, unless more feeds than the tiers keep programs for would
-    /// drive each other out.
+    /// What is hot is compiled; then every feed once, and a fifth of a second: caches and clocks settle.
     fn warm_up(&mut self, feeds: &[Prepared]) -> Result<()> {
-        if self.mode == Mode::Tiered && feeds.len() <= TierPolicy::default().shapes {
-            for feed in feeds {
-                self.session.warm_up(feed)?;
-            }
-        }
+        self.session.warm_up_all(feeds)?;
         let start = Instant::now();
         for k in 0.. {
             if k >= feeds.len() && start.elapsed() > Duration::from_millis(200) {

@@ -57,6 +57,11 @@ impl Extents {
         Extents { specialiser, general, canceller, allocator, dynamic, known: Vec::new() }
     }
 
+    /// For how many extents programs are kept.
+    pub(super) fn most(&self) -> usize {
+        self.specialiser.most()
+    }
+
     /// A session of a program for extents, cancelled with the general one.
     pub(crate) fn open(&self, special: &Special) -> Result<Session> {
         let options = SessionOptions::new(Mode::Compiled).allocator(self.allocator);

@@ -14,7 +14,7 @@ use ort::environment::Environment;
 use ort::session::SessionInputValue;
 use ort::value::DynValue;
 use reflex::npz::{Array, Case, Feed};
-use reflex::{DType, Engine, Mode, Precision, Prepared, TierPolicy};
+use reflex::{DType, Engine, Mode, Precision, Prepared};
 use rten::{NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -253,13 +253,9 @@ impl Reflex {
         Ok(Reflex { session: program.session(mode)?, feeds })
     }
 
-    /// Compiles what is hot, for the feeds' extents too unless they are more than are kept.
+    /// Compiles what is hot.
     pub fn warm_up(&mut self) -> Result<()> {
-        if self.feeds.len() <= TierPolicy::default().shapes {
-            for feed in &self.feeds {
-                self.session.warm_up(feed)?;
-            }
-        }
+        self.session.warm_up_all(&self.feeds)?;
         Ok(())
     }
 
