@@ -17,7 +17,14 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ("reflex-llvm", &["reflex-tir", "reflex-runtime", "reflex-codemem"]),
     (
         "reflex-fuzz",
-        &["reflex-cranelift", "reflex-vm", "reflex-graph", "reflex-tir", "reflex-runtime"],
+        &[
+            "reflex-cranelift",
+            "reflex-vm",
+            "reflex-lower",
+            "reflex-graph",
+            "reflex-tir",
+            "reflex-runtime",
+        ],
     ),
     (
         "reflex",
