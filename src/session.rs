@@ -162,8 +162,9 @@ impl Session {
         Ok(calls)
     }
 
-    /// [`Session::warm_up`] of calls that take turns. Where these are more than programs for extents are
-    /// kept, which would drive each other out, none is made. Returns how many calls there were.
+    /// [`Session::warm_up`] of calls that take turns. Where these are more than programs for
+    /// extents are kept, which would drive each other out, none is made. Returns how many calls
+    /// there were.
     pub fn warm_up_all(&mut self, calls: &[Prepared]) -> Result<usize> {
         let few = self.extents.as_ref().is_none_or(|extents| calls.len() <= extents.most());
         let mut made = 0;

@@ -123,7 +123,8 @@ impl Lane {
         Ok(())
     }
 
-    /// What is hot is compiled; then every feed once, and a fifth of a second: caches and clocks settle.
+    /// What is hot is compiled; then every feed once, and a fifth of a second: caches and clocks
+    /// settle.
     fn warm_up(&mut self, feeds: &[Prepared]) -> Result<()> {
         self.session.warm_up_all(feeds)?;
         let start = Instant::now();
