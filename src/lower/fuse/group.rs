@@ -10,11 +10,13 @@ use std::collections::{HashMap, HashSet};
 use reflex_graph::{Binding, Body, Func, Node, Op, Value, dims};
 use reflex_tir::Expr;
 
-use super::kind::{Kind, is_heavy, kind};
+use super::kind::{Kind, is_cheap, is_heavy, kind};
 
 /// Most operators in a kernel.
 const MAX_MEMBERS: usize = 32;
-/// Most different tensors a kernel reads.
+/// Most where all are cheap and read elements at known places: their loops are one.
+const MAX_CHEAP: usize = 256;
+/// Most different tensors a kernel reads, but for constants of one element.
 const MAX_INPUTS: usize = 24;
 
 /// Groups of binding numbers, each ascending; the last one of a group is its root. Bindings
@@ -36,6 +38,8 @@ struct Group {
     members: Vec<usize>,
     inputs: HashSet<Value>,
     anchored: bool,
+    /// All members are cheap, but for a last one that lays them side by side.
+    cheap: bool,
     /// The scores of an attention, once its softmax is in the group.
     scores: Option<Vec<Expr>>,
     /// Elements the group iterates over: the root's output, or what the reduction reads.
@@ -89,7 +93,7 @@ impl<'a> Planner<'a> {
             return;
         }
         let joined = self.consumer_group(at).filter(|g| {
-            self.has_room(args, *g)
+            self.has_room(op, args, *g)
                 && (self.may_join(at, op, *g) || self.joins_attention(at, op, args, *g))
         });
         let group = joined.unwrap_or_else(|| {
@@ -97,6 +101,7 @@ impl<'a> Planner<'a> {
                 members: vec![],
                 inputs: HashSet::new(),
                 anchored: false,
+                cheap: true,
                 scores: None,
                 domain: self.domain(at, op, args),
             });
@@ -107,13 +112,15 @@ impl<'a> Planner<'a> {
         }
         let outputs = &self.body.bindings[at].outputs;
         let scores = self.scores_of(at).filter(|_| joined.is_some());
+        let read: Vec<Value> = self.read(op, args).collect();
         let entry = &mut self.groups[group];
         entry.scores = entry.scores.take().or(scores);
         entry.members.push(at);
         outputs.iter().for_each(|v| {
             entry.inputs.remove(v);
         });
-        entry.inputs.extend(args.iter().copied());
+        entry.inputs.extend(read);
+        entry.cheap &= is_cheap(op) || (entry.members.len() == 1 && kind(op) == Kind::Join);
         entry.anchored |= matches!(kind(op), Kind::Anchor | Kind::Reduce);
         self.group_of.insert(at, group);
     }
@@ -128,10 +135,24 @@ impl<'a> Planner<'a> {
     }
 
     /// Whether one more operator over these operands keeps the group within its limits.
-    fn has_room(&self, args: &[Value], group: usize) -> bool {
+    fn has_room(&self, op: &Op, args: &[Value], group: usize) -> bool {
         let entry = &self.groups[group];
-        let new_inputs = args.iter().filter(|v| !entry.inputs.contains(v)).count();
-        entry.members.len() < MAX_MEMBERS && entry.inputs.len() + new_inputs <= MAX_INPUTS
+        let new_inputs = self.read(op, args).filter(|v| !entry.inputs.contains(v)).count();
+        let most = if entry.cheap && is_cheap(op) { MAX_CHEAP } else { MAX_MEMBERS };
+        entry.members.len() < most && entry.inputs.len() + new_inputs <= MAX_INPUTS
+    }
+
+    /// The tensors that an operator's kernel reads: operands but for constants that become part
+    /// of an expression.
+    fn read<'b>(&'b self, op: &Op, args: &'b [Value]) -> impl Iterator<Item = Value> + use<'a, 'b> {
+        let elementwise = kind(op) == Kind::Elementwise;
+        let immediate = move |v: &Value| {
+            let is_const = |at: &usize| matches!(self.body.bindings[*at].node, Node::Const(_));
+            elementwise
+                && self.defs.get(v).is_some_and(is_const)
+                && self.shape(*v).iter().all(|n| n.as_int() == Some(1))
+        };
+        args.iter().copied().filter(move |v| !immediate(v))
     }
 
     /// The operators that read a value whose consumers are known.

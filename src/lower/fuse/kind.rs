@@ -73,3 +73,9 @@ pub fn is_heavy(op: &Op) -> bool {
         _ => false,
     }
 }
+
+/// Whether an operator is a few instructions on elements at known places.
+pub fn is_cheap(op: &Op) -> bool {
+    let at_known_places = kind(op) == Kind::Elementwise || matches!(op, Op::Slice { .. });
+    at_known_places && !is_heavy(op)
+}

@@ -57,14 +57,13 @@ fn tree_regressor(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let targets = usize::try_from(call.int("n_targets", 1)?).map_err(|_| invalid("n_targets"))?;
     let names = ["target_ids", "target_nodeids", "target_treeids", "target_weights"];
     let leaves = ensemble.leaves(call, names, targets)?;
-    let reached = ensemble.walk(cx, call.input(0)?)?;
     let kind = match call.text("aggregate_function", "SUM")? {
         "SUM" | "AVERAGE" => ReduceKind::Sum,
         "MIN" => ReduceKind::Min,
         "MAX" => ReduceKind::Max,
         other => return Err(invalid(format!("aggregate_function `{other}`"))),
     };
-    let mut scores = leaves.reduced(cx, &reached, kind)?;
+    let mut scores = ensemble.scores(cx, call.input(0)?, (&leaves, 0..targets), kind)?;
     if call.text("aggregate_function", "SUM")? == "AVERAGE" {
         scores = cx.binary_num(Binary::Div, &scores, ensemble.trees() as f64)?;
     }
@@ -88,8 +87,8 @@ fn tree_classifier(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
         return Err(invalid("a class without a label"));
     }
     let leaves = ensemble.leaves(call, names, columns)?;
-    let reached = ensemble.walk(cx, call.input(0)?)?;
-    let scores = leaves.reduced(cx, &reached, ReduceKind::Sum)?;
+    let wanted = if binary { columns - 1..columns } else { 0..columns };
+    let scores = ensemble.scores(cx, call.input(0)?, (&leaves, wanted), ReduceKind::Sum)?;
     if !binary {
         let scores = with_base(cx, call, scores, columns)?;
         let best = Op::ArgReduce {
@@ -102,16 +101,14 @@ fn tree_classifier(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
         let label = cx.take(&cx.ints(labels), &best, 0)?;
         return all(vec![label, transformed(cx, call, scores)?]);
     }
-    let last = columns as i64 - 1;
-    let score = cx.slice(&scores, 1, &last.into(), &1.into())?;
-    let score = with_base(cx, call, score, 1)?;
+    let score = with_base(cx, call, scores, 1)?;
     let frequencies = leaves.all_positive();
     let limit = if frequencies { 0.5 } else { 0.0 };
     let limit = cx.num(limit, DType::F32)?;
     let positive = cx.binary(Binary::Greater, &score, &limit)?;
-    let positive = cx.squeeze(&positive, &[1])?;
     let choices = [cx.num(labels[1] as f64, DType::I64)?, cx.num(labels[0] as f64, DType::I64)?];
     let label = cx.choose(&positive, &choices[0], &choices[1])?;
+    let label = cx.squeeze(&label, &[1])?;
     let other = match frequencies {
         true => {
             let whole = cx.num(1.0, DType::F32)?;

@@ -8,6 +8,7 @@
 mod activation;
 mod arithmetic;
 mod attention;
+mod choices;
 mod control;
 pub(crate) mod function;
 mod index;

@@ -1,12 +1,16 @@
-//! Tree ensembles: every row of the input walks all trees at once, one level a step, over
-//! tables of node attributes. A leaf is its own successor, so that short paths wait at their end.
+//! Tree ensembles. Where there are few tests, all of them are made and each chooses between what
+//! its two sides give ([`super::choices`]): no row waits for an address. Otherwise every row of the
+//! input walks all trees at once, one level a step, over tables of node attributes; a leaf is its
+//! own successor, so that short paths wait at their end.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use reflex_graph::{Binary, GatherKind, Literal, Op, ReduceKind, Unary};
 use reflex_tir::{DType, Expr};
 
+use super::choices::Choices;
 use crate::call::Call;
 use crate::error::{Result, invalid, unsupported};
 use crate::import::Cx;
@@ -22,20 +26,20 @@ const MAX_WEIGHTS: usize = 1 << 26;
 /// Trees as tables over all nodes.
 pub(super) struct Ensemble {
     position: HashMap<(i64, i64), usize>,
-    features: Vec<i64>,
-    thresholds: Vec<f32>,
-    tests: Vec<Test>,
-    when_true: Vec<i64>,
-    when_false: Vec<i64>,
-    /// Nodes at which NaN counts as true.
-    nan_true: Vec<i64>,
-    roots: Vec<i64>,
-    depth: usize,
+    pub features: Vec<i64>,
+    pub thresholds: Vec<f32>,
+    pub tests: Vec<Test>,
+    pub when_true: Vec<i64>,
+    pub when_false: Vec<i64>,
+    /// Nodes at which NaN counts as true; or empty.
+    pub nan_true: Vec<i64>,
+    pub roots: Vec<i64>,
+    pub depth: usize,
 }
 
 /// What a node does with its feature.
 #[derive(Clone, Copy, PartialEq)]
-enum Test {
+pub(super) enum Test {
     Leaf,
     Compare(Binary),
 }
@@ -43,7 +47,8 @@ enum Test {
 /// Weights of leaves, one column a target or class.
 pub(super) struct Leaves {
     table: Vec<f32>,
-    columns: usize,
+    /// Columns of the table.
+    pub columns: usize,
 }
 
 impl Ensemble {
@@ -154,8 +159,30 @@ impl Ensemble {
         Ok(Leaves { table, columns })
     }
 
-    /// The leaves that the rows of `x` reach, `[rows, trees]`.
-    pub fn walk(&self, cx: &mut Cx, x: &Tensor) -> Result<Tensor> {
+    /// The weights of the leaves that the rows of `x` reach, over the trees, for some of the
+    /// columns: `[rows, columns]`.
+    pub fn scores(
+        &self,
+        cx: &mut Cx,
+        x: &Tensor,
+        (leaves, columns): (&Leaves, Range<usize>),
+        kind: ReduceKind,
+    ) -> Result<Tensor> {
+        let x = self.features_of(cx, x)?;
+        // A feature of a row of unknown width is taken by a checked index.
+        let width = x.shape()[1].as_int();
+        let choices = width.and_then(|_| Choices::of(self, leaves, columns.clone()));
+        if let Some(choices) = choices {
+            return choices.scores(cx, self, &x, kind);
+        }
+        let reached = self.walk(cx, &x)?;
+        let scores = leaves.reduced(cx, &reached, kind)?;
+        let count = Expr::i64(columns.len() as i64);
+        cx.slice(&scores, 1, &Expr::i64(columns.start as i64), &count)
+    }
+
+    /// The rows as numbers that thresholds are compared with; an error where they do not fit.
+    fn features_of(&self, cx: &mut Cx, x: &Tensor) -> Result<Tensor> {
         if x.rank() != 2 {
             return Err(invalid(format!("rows of features expected, not {}", x.ty)));
         }
@@ -168,6 +195,11 @@ impl Ensemble {
         if self.features.iter().zip(&self.tests).any(out_of_range) {
             return Err(invalid("a feature that the input does not have"));
         }
+        Ok(x)
+    }
+
+    /// The leaves that the rows of `x` reach, `[rows, trees]`.
+    fn walk(&self, cx: &mut Cx, x: &Tensor) -> Result<Tensor> {
         let trees = self.roots.len() as i64;
         let shape = [x.shape()[0].clone(), Expr::i64(trees)];
         if self.tests.len() > MAX_NODES {
@@ -181,11 +213,11 @@ impl Ensemble {
         let successors = table(&successors.flat_map(|(no, yes)| [*no, *yes]).collect::<Vec<_>>())?;
         let nodes = self.thresholds.len() as i64;
         let thresholds = Tensor::literal(Literal::from_f32(vec![nodes], &self.thresholds));
-        let thresholds = cx.cast(&thresholds, dtype)?;
+        let thresholds = cx.cast(&thresholds, x.dtype())?;
         let mut at = cx.broadcast(&table(&self.roots)?, &shape)?;
         for _ in 0..self.depth {
             let feature = cx.take(&features, &at, 0)?;
-            let value = cx.op(Op::Gather(GatherKind::Elements(1)), &[&x, &feature])?;
+            let value = cx.op(Op::Gather(GatherKind::Elements(1)), &[x, &feature])?;
             let threshold = cx.take(&thresholds, &at, 0)?;
             let passed = self.passed(cx, &at, &value, &threshold)?;
             let passed = cx.cast(&passed, DType::I32)?;
@@ -236,8 +268,13 @@ impl Ensemble {
 }
 
 impl Leaves {
+    /// The weight of a leaf in a column.
+    pub fn weight(&self, leaf: usize, column: usize) -> f32 {
+        self.table[leaf * self.columns + column]
+    }
+
     /// The weights of the leaves `at`, over the trees, `[rows, columns]`.
-    pub fn reduced(&self, cx: &mut Cx, at: &Tensor, kind: ReduceKind) -> Result<Tensor> {
+    fn reduced(&self, cx: &mut Cx, at: &Tensor, kind: ReduceKind) -> Result<Tensor> {
         let nodes = (self.table.len() / self.columns) as i64;
         let table = Literal::from_f32(vec![nodes, self.columns as i64], &self.table);
         let weights = cx.take(&Tensor::literal(table), at, 0)?;

@@ -123,14 +123,27 @@ fn weights(nodes: &[Node], prefix: &str, classes: usize) -> Vec<AttributeProto> 
     ]
 }
 
-fn import(op: &str, outputs: &[&str], attribute: Vec<AttributeProto>) -> Result<Module, String> {
+/// Both ways to compute an ensemble: rows of unknown width are walked.
+fn import_ways(
+    op: &str,
+    outputs: &[&str],
+    attribute: &[AttributeProto],
+) -> Result<[Module; 2], String> {
+    let known = DimensionValue::DimValue(FEATURES as i64);
+    let chosen = import(op, outputs, attribute.to_vec(), known)?;
+    let walked = import(op, outputs, attribute.to_vec(), DimensionValue::DimParam("m".into()))?;
+    Ok([chosen, walked])
+}
+
+fn import(
+    op: &str,
+    outputs: &[&str],
+    attribute: Vec<AttributeProto>,
+    width: DimensionValue,
+) -> Result<Module, String> {
     let dim = |value| DimensionProto { value: Some(value) };
-    let shape = TensorShapeProto {
-        dim: vec![
-            dim(DimensionValue::DimParam("n".into())),
-            dim(DimensionValue::DimValue(FEATURES as i64)),
-        ],
-    };
+    let shape =
+        TensorShapeProto { dim: vec![dim(DimensionValue::DimParam("n".into())), dim(width)] };
     let tensor = TensorTypeProto { elem_type: data_type::FLOAT, shape: Some(shape) };
     let ty = TypeProto { tensor_type: Some(tensor), ..Default::default() };
     let node = NodeProto {
@@ -188,21 +201,24 @@ fn ensembles_reach_the_leaves_that_a_walker_reaches() {
         let targets =
             AttributeProto { i: CLASSES as i64, ..attribute("n_targets", attribute_type::INT) };
         attributes.push(targets);
-        let module = import("TreeEnsembleRegressor", &["y"], attributes).unwrap();
-        assert_eq!(f32s(&run(&module, &rows)[0]), wanted.concat(), "seed {seed}");
+        for module in import_ways("TreeEnsembleRegressor", &["y"], &attributes).unwrap() {
+            assert_eq!(f32s(&run(&module, &rows)[0]), wanted.concat(), "seed {seed}");
+        }
 
         let mut attributes = structure(&nodes);
         attributes.extend(weights(&nodes, "class", CLASSES));
         attributes.push(ints("classlabels_int64s", vec![7, 5, 9]));
-        let module = import("TreeEnsembleClassifier", &["label", "scores"], attributes).unwrap();
-        let found = run(&module, &rows);
-        assert_eq!(f32s(&found[1]), wanted.concat(), "seed {seed}");
         let best = |row: &Vec<f32>| {
             let top = row.iter().copied().fold(f32::MIN, f32::max);
             [7, 5, 9][row.iter().position(|s| *s == top).unwrap()]
         };
         let labels: Vec<i64> = wanted.iter().map(best).collect();
-        assert_eq!(found[0].to_i64().unwrap(), labels, "seed {seed}");
+        let outputs = ["label", "scores"];
+        for module in import_ways("TreeEnsembleClassifier", &outputs, &attributes).unwrap() {
+            let found = run(&module, &rows);
+            assert_eq!(f32s(&found[1]), wanted.concat(), "seed {seed}");
+            assert_eq!(found[0].to_i64().unwrap(), labels, "seed {seed}");
+        }
     }
 }
 
@@ -217,14 +233,71 @@ fn weights_for_one_class_speak_for_the_second_label() {
         let mut attributes = structure(&nodes);
         attributes.extend(weights(&nodes, "class", 1));
         attributes.push(ints("classlabels_int64s", vec![4, 6]));
-        let module = import("TreeEnsembleClassifier", &["label", "scores"], attributes).unwrap();
-        let found = run(&module, &rows);
         let score: Vec<f32> = rows.chunks(FEATURES).map(|r| walk(&nodes, r)[0]).collect();
         let labels: Vec<i64> = score.iter().map(|s| if *s > limit { 6 } else { 4 }).collect();
-        assert_eq!(found[0].to_i64().unwrap(), labels);
         let both = |s: &f32| [if scale == 0.0 { 1.0 - s } else { -s }, *s];
-        assert_eq!(f32s(&found[1]), score.iter().flat_map(both).collect::<Vec<f32>>());
+        let both: Vec<f32> = score.iter().flat_map(both).collect();
+        let outputs = ["label", "scores"];
+        for module in import_ways("TreeEnsembleClassifier", &outputs, &attributes).unwrap() {
+            let found = run(&module, &rows);
+            assert_eq!(found[0].to_i64().unwrap(), labels);
+            assert_eq!(f32s(&found[1]), both);
+        }
     }
+}
+
+/// What a regressor makes of trees, by both ways, for one target and three.
+#[test]
+fn aggregates_are_alike_where_trees_are_walked_and_where_all_tests_are_made() {
+    for (seed, kind) in (10..34).zip(["SUM", "AVERAGE", "MIN", "MAX"].iter().cycle()) {
+        let (nodes, rows) = forest(seed);
+        let targets = 1 + 2 * (seed as usize % 2);
+        let mut attributes = structure(&nodes);
+        attributes.extend(weights(&nodes, "target", targets));
+        let count = attribute("n_targets", attribute_type::INT);
+        attributes.push(AttributeProto { i: targets as i64, ..count });
+        let how = attribute("aggregate_function", attribute_type::STRING);
+        attributes.push(AttributeProto { s: Bytes::from_static(kind.as_bytes()), ..how });
+        let ways = import_ways("TreeEnsembleRegressor", &["y"], &attributes).unwrap();
+        let [chosen, walked] = ways.map(|module| f32s(&run(&module, &rows)[0]));
+        assert_eq!(chosen, walked, "seed {seed} {kind}");
+    }
+}
+
+/// A full tree of some depth, by one test; the number of its root.
+fn full(nodes: &mut Vec<Node>, depth: u64) -> i64 {
+    let (at, id) = (nodes.len(), nodes.len() as i64);
+    nodes.push(Node { id, test: "LEAF", weights: vec![id as f32], ..Node::default() });
+    if depth > 0 {
+        let (yes, no) = (full(nodes, depth - 1), full(nodes, depth - 1));
+        let feature = id % FEATURES as i64;
+        nodes[at] = Node {
+            id,
+            test: "BRANCH_LEQ",
+            feature,
+            threshold: id as f32,
+            yes,
+            no,
+            ..Node::default()
+        };
+    }
+    id
+}
+
+#[test]
+fn shallow_trees_make_all_tests_and_deep_ones_are_walked() {
+    let text = |depth: u64| {
+        let mut nodes = vec![];
+        full(&mut nodes, depth);
+        let mut attributes = structure(&nodes);
+        attributes.extend(weights(&nodes, "target", 1));
+        let known = DimensionValue::DimValue(FEATURES as i64);
+        let module = import("TreeEnsembleRegressor", &["y"], attributes, known).unwrap();
+        reflex_graph::print::module(&module)
+    };
+    let (shallow, deep) = (text(4), text(8));
+    assert!(shallow.contains("R.where") && !shallow.contains("R.take"), "{shallow}");
+    assert!(!deep.contains("R.where") && deep.contains("R.take"), "{deep}");
 }
 
 #[test]
@@ -234,6 +307,6 @@ fn nodes_that_are_no_trees_are_refused() {
     nodes[inner].no = 0;
     let mut attributes = structure(&nodes);
     attributes.extend(weights(&nodes, "target", 1));
-    let message = import("TreeEnsembleRegressor", &["y"], attributes).unwrap_err();
+    let message = import_ways("TreeEnsembleRegressor", &["y"], &attributes).unwrap_err();
     assert!(message.contains("no trees"), "{message}");
 }
