@@ -251,6 +251,13 @@ impl Gemm {
         };
         Ok(kernel)
     }
+
+    /// How many elements of a factor, or copies of them, results are made of.
+    pub(super) fn elements(&self, factor: &Expr) -> Expr {
+        let axes = self.stage.spatial.iter().chain(&self.stage.reduce);
+        let own = axes.filter(|a| mentions(factor, a.var));
+        own.fold(Expr::i64(1), |n, a| n * a.extent.clone())
+    }
 }
 
 /// `e` for given values of variables.

@@ -24,6 +24,7 @@
 //! |---|---|---|---|
 //! | matrix product | the product; copies of its columns in panels where they are strided | `gemm`, `map` | `steps_matmul`, `steps_panel_parts`, `steps_matmul_tiles` |
 //! | convolution | windows split by phase, in rows or in blocks; the product; what follows in its store | `map`, `gemm` | `steps_conv`, `steps_conv_few_positions` |
+//! | convolution in blocks of channels, where there are matrix registers | terms of both factors in pairs of blocks, windows side by side; their products | `splits`, `map` | `steps_conv_splits` |
 //! | convolution by tiles | two transforms, one product per place, in one loop over strips of the image (`strips.rs`) where they fit the cache | `tables`, `gemm`, `map` | `steps_winograd` |
 //! | convolution of stride 2 by tiles | the image by phases, then as above | `map`, `tables`, `gemm` | `steps_phases` |
 //! | depthwise convolution | padding; products of vectors by vectors, plane by plane (`planes.rs`), or by broadcast weights | `map`, `gemm` | `steps_depthwise`, `steps_planes` |
@@ -54,6 +55,7 @@ mod stage;
 mod steps;
 mod strips;
 mod tables;
+mod terms;
 mod tiles;
 mod tiling;
 mod winograd;
@@ -133,6 +135,9 @@ pub enum Refusal {
     /// Too few products for each element that would be split into terms.
     #[error("too few products for each element")]
     TooSmall,
+    /// Terms of neither factor would stay in the cache.
+    #[error("terms of neither factor stay in the cache")]
+    OutOfCache,
     /// A schedule primitive did not take a step of the rule.
     #[error("refused by the primitive {0}")]
     Primitive(&'static str),

@@ -105,19 +105,20 @@ impl Gemm {
         })
     }
 
-    /// Stores the results of a tile from a buffer that holds its rows.
+    /// Stores the results of a tile from a buffer that holds its rows, the first one at a place.
     pub(super) fn store_from(
         &self,
         nest: &mut Nest<'_>,
         rows: Option<&Tile>,
         columns: &Tile,
-        from: Buffer,
+        (from, first): (Buffer, &Expr),
     ) -> Result<Stmt, Refusal> {
         let extents = self.extents(rows, columns);
         let plain = |func: &mut PrimFunc| {
             let shape = Shape::new(func, extents);
             let [_, vectors, lanes] = extents;
             let store = self.store(func, (rows, columns), &shape, |func, [r, v, l]| {
+                let r = first.clone() + r;
                 func.load(from, vec![r * (vectors * lanes) + v * lanes + l])
             });
             (shape.around(store), ())

@@ -14,18 +14,15 @@
 //! two terms and three products, which miss a product by 2^-15 at most. The registers know no
 //! subnormal numbers; where all products are multiples of the smallest normal number, every sum is,
 //! so there are none to miss. Anything else (an infinity, NaN, exponents far apart) takes
-//! float32's own nest, so such inputs give what they give on other CPUs.
+//! float32's own nest, so such inputs give what they give on other CPUs. Where terms are is in `terms`.
 
 use reflex_tir::arith::Analyzer;
-use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, ForKind, Intrin, Stmt, Var};
+use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, ForKind, Intrin, Stmt};
 
-use super::affine::{linear, mentions, same};
-use super::cut::Cut;
 use super::gemm::Gemm;
-use super::map::map;
 use super::nest::{Nest, Parallel};
 use super::stage::{Axis, Stage};
-use super::tiles::Pass;
+use super::terms::{ByTerms, Operands};
 use super::{PRODUCTS, Refusal};
 
 /// Biased exponents of float32.
@@ -40,7 +37,7 @@ const LOWEST_PRODUCT: i64 = -80;
 const HIGHEST_SUM: i64 = 126;
 
 /// An extent that is known only when the kernel runs, at its largest.
-const MANY: i64 = 1 << 20;
+const MANY: i64 = 1 << 12;
 
 /// How often each element that is split has to be used, by products of terms. A unit of vectors
 /// does 32 products of float32 in a cycle and the matrix registers some 300 of bfloat16; an element
@@ -56,23 +53,8 @@ pub fn splits(
     epilogue: Option<&Stage>,
     threads: Parallel,
 ) -> Result<Stmt, Refusal> {
-    let kernel = Gemm::of(nest, stage, epilogue)?;
-    if kernel.op != Intrin::Fma {
-        return Err(Refusal::ElementType);
-    }
-    let terms = if nest.func.attrs.contains_key(PRODUCTS) { 2 } else { 3 };
-    let operands = Operands::of(nest, &kernel)?;
-    let worth = operands.worth(&kernel, terms);
-    // Many rows use an element of the columns more often, never less.
-    let most = worth.substitute(&|_| Some(Expr::i64(MANY)));
-    if Analyzer::new().simplify(&most).as_int() == Some(0) {
-        return Err(Refusal::TooSmall);
-    }
-    let (fills, passes) = operands.terms(nest, &kernel, terms, threads)?;
-    let depth = operands.depth.clone();
-    let unit = kernel.unit_of(nest, &depth, passes).ok_or(Refusal::NotContiguous)?;
-    let products = kernel.nest(nest, Some(&unit), threads)?;
-    let products = unit.allocated(&products);
+    let Plan { kernel, operands, by, terms, worth } = Plan::of(nest, stage, epilogue)?;
+    let by_terms = by.nests(nest, &kernel, threads)?;
     let plain = kernel.nest(nest, None, threads)?;
     let name = &kernel.stage.name;
     nest.steps.push(format!("{name}: float32 as {terms} terms of bfloat16 where exponents allow"));
@@ -81,7 +63,6 @@ pub fn splits(
     let [a, b] = [operands.row, operands.column];
     let scans = Stmt::Seq(vec![scan(nest, a, ranges, 0), scan(nest, b, ranges, 2)]);
     let cond = in_range(nest, ranges, &kernel.stage.reduce)?;
-    let by_terms = Stmt::Seq(fills.into_iter().chain([products]).collect());
     let either =
         Stmt::If { cond, then: Box::new(by_terms), otherwise: Some(Box::new(plain.clone())) };
     let looked = Stmt::Allocate { buffer: ranges, body: Box::new(Stmt::Seq(vec![scans, either])) };
@@ -91,161 +72,55 @@ pub fn splits(
     })
 }
 
-/// What is split.
-struct Operands {
-    row: Buffer,
-    column: Buffer,
-    /// The axis that pairs lie along, and its half: the pairs.
-    along: Var,
-    depth: Axis,
-    rows: Axis,
+/// Whether the products of a stage become those of terms, at some extents at least.
+pub fn suit(nest: &Nest<'_>, stage: &Stage) -> bool {
+    let (func, target) = (nest.func.clone(), nest.target);
+    let mut nest = Nest { func, target, enough: None, steps: vec![] };
+    Plan::of(&mut nest, stage, None).is_ok()
 }
 
-impl Operands {
-    fn of(nest: &mut Nest<'_>, kernel: &Gemm) -> Result<Operands, Refusal> {
-        let Some(Cut::Plain(rows)) = &kernel.rows else { return Err(Refusal::NotContiguous) };
-        let load = |e: &Expr| match e.kind() {
-            ExprKind::Load { buffer, indices, dtype: DType::F32 } => Ok((*buffer, indices.clone())),
-            _ => Err(Refusal::NotContiguous),
-        };
-        let ((row, at), (column, _)) = (load(&kernel.row)?, load(&kernel.column)?);
-        let along = kernel.stage.reduce.iter().rev().find(|a| {
-            let linear = linear(&nest.func, row, &at, &[a.var]);
-            linear.is_some_and(|l| l.coefficients[0].as_int() == Some(1))
-        });
-        let along = along.ok_or(Refusal::NotContiguous)?.clone();
-        let extent = along.extent.as_int().ok_or(Refusal::NotAffine)?;
-        // Whole registers: half of one has the rate of vectors.
-        if extent % 32 != 0 || kernel.both || kernel.spread {
-            return Err(Refusal::NotContiguous);
-        }
-        let depth = Axis { var: nest.var("k"), extent: (extent / 2).into() };
-        let rows = rows.clone();
-        Ok(Operands { row, column, along: along.var, depth, rows })
-    }
+/// Products, and those of terms for them.
+struct Plan {
+    kernel: Gemm,
+    operands: Operands,
+    by: ByTerms,
+    terms: i64,
+    /// Where these are faster.
+    worth: Expr,
+}
 
-    /// Whether it is faster: every element has to be used often enough, and few rows may be left
-    /// over. The same for extents that are known and those that are not.
-    fn worth(&self, kernel: &Gemm, terms: i64) -> Expr {
-        let count = |axes: &mut dyn Iterator<Item = &Axis>| {
-            axes.fold(Expr::i64(1), |n, a| n * a.extent.clone())
-        };
-        let axes = || kernel.stage.spatial.iter().chain(&kernel.stage.reduce);
-        let of = |e: &Expr| count(&mut axes().filter(|a| mentions(e, a.var)));
-        let elements = of(&kernel.row) + of(&kernel.column);
-        let often = count(&mut axes()).ge(elements * least_uses(terms));
-        let rows = self.rows.extent.clone();
-        let whole = rows.clone().floordiv(16) * 64;
+impl Plan {
+    fn of(nest: &mut Nest<'_>, stage: &Stage, epilogue: Option<&Stage>) -> Result<Plan, Refusal> {
+        let kernel = Gemm::of(nest, stage, epilogue)?;
+        if kernel.op != Intrin::Fma {
+            return Err(Refusal::ElementType);
+        }
+        let terms = if nest.func.attrs.contains_key(PRODUCTS) { 2 } else { 3 };
+        let operands = Operands::of(nest, &kernel)?;
+        let by = operands.by_terms(nest, &kernel, terms)?;
+        let worth = worth(&operands, &kernel, &by, terms);
         let facts = Analyzer::new();
-        facts.simplify(&often.and(whole.ge(rows * 3)))
-    }
-
-    /// The terms of both operands, and the products of them, small ones first.
-    fn terms(
-        &self,
-        nest: &mut Nest<'_>,
-        kernel: &Gemm,
-        terms: i64,
-        threads: Parallel,
-    ) -> Result<(Vec<Stmt>, Vec<Pass>), Refusal> {
-        let (mut fills, mut rows, mut columns) = (vec![], vec![], vec![]);
-        for term in 0..terms {
-            let (fill, row) = self.row_term(nest, kernel, term)?;
-            fills.push(map(nest, &fill, threads)?);
-            let (fill, column) = self.column_term(nest, kernel, term);
-            fills.push(map(nest, &fill, threads)?);
-            rows.push(row);
-            columns.push(column);
+        // Many rows use an element of the columns more often, never less.
+        let most = worth.substitute(&|_| Some(Expr::i64(MANY)));
+        if facts.simplify(&most).as_int() == Some(0) {
+            return Err(Refusal::TooSmall);
         }
-        let order = (0..terms).rev().flat_map(|sum| (0..=sum).map(move |b| (sum - b, b)));
-        let pass = |(a, b): (i64, i64)| Pass {
-            row: rows[a as usize].clone(),
-            column: columns[b as usize].clone(),
-        };
-        Ok((fills, order.map(pass).collect()))
-    }
-
-    /// The stage that fills a term of the row operand's whole buffer, and how it is read: at half
-    /// of every distance.
-    fn row_term(
-        &self,
-        nest: &mut Nest<'_>,
-        kernel: &Gemm,
-        term: i64,
-    ) -> Result<(Stage, Expr), Refusal> {
-        let ExprKind::Load { indices, .. } = kernel.row.kind() else {
-            return Err(Refusal::NotContiguous);
-        };
-        let axes: Vec<&Axis> = kernel.stage.spatial.iter().chain(&kernel.stage.reduce).collect();
-        let vars: Vec<Var> = axes.iter().map(|a| a.var).collect();
-        let at = linear(&nest.func, self.row, indices, &vars).ok_or(Refusal::NotAffine)?;
-        let facts = Analyzer::new();
-        let half = |e: &Expr| {
-            let half = facts.simplify(&e.clone().floordiv(2));
-            same(&(half.clone() * 2), e).then_some(half).ok_or(Refusal::NotContiguous)
-        };
-        let mut place = half(&at.rest)?;
-        for (var, coefficient) in vars.iter().zip(&at.coefficients) {
-            place = match *var == self.along {
-                true => place + self.depth.var,
-                false => place + Expr::var(*var) * half(coefficient)?,
-            };
+        let worth = facts.simplify(&worth.and(by.fits.clone()));
+        if worth.as_int() == Some(0) {
+            return Err(Refusal::OutOfCache);
         }
-        let shape = &nest.func.buffers[self.row].shape;
-        let count = shape.iter().fold(Expr::i64(1), |n, e| n * e.clone());
-        let words = facts.simplify(&count.floordiv(2));
-        let buffer = nest.scratch("row_term", DType::U32, vec![words.clone()]);
-        let p = Axis { var: nest.var("p"), extent: words };
-        let element = |half: i64| {
-            let at = Expr::var(p.var) * 2 + half;
-            Expr::load(self.row, vec![at], DType::F32)
-        };
-        // A buffer of one dimension has the same index.
-        let value = pair(&element(0), &element(1), term);
-        let read = Expr::load(buffer, vec![place], DType::U32);
-        Ok((Stage::fill("terms", buffer, vec![p], value), read))
-    }
-
-    /// The stage that fills a term of the column operand over its own axes, lanes innermost, and
-    /// how it is read.
-    fn column_term(&self, nest: &mut Nest<'_>, kernel: &Gemm, term: i64) -> (Stage, Expr) {
-        let lane = match &kernel.columns {
-            Cut::Plain(axis) => axis.var,
-            Cut::Panels { lane, .. } => *lane,
-            Cut::Blocks { lane, .. } => lane.var,
-        };
-        let own = |a: &&Axis| mentions(&kernel.column, a.var);
-        let spatial = kernel.stage.spatial.iter().filter(own);
-        let (last, outer): (Vec<&Axis>, Vec<&Axis>) = spatial.partition(|a| a.var == lane);
-        let reduce = kernel.stage.reduce.iter().filter(own).filter(|a| a.var != self.along);
-        let axes: Vec<Axis> =
-            outer.into_iter().chain(reduce).chain([&self.depth]).chain(last).cloned().collect();
-        let shape = axes.iter().map(|a| a.extent.clone()).collect();
-        let buffer = nest.scratch("column_term", DType::U32, shape);
-        let copies: Vec<Axis> =
-            axes.iter().map(|a| Axis { var: nest.var("c"), extent: a.extent.clone() }).collect();
-        let element = |half: i64| {
-            kernel.column.substitute(&|v| {
-                let own = if v == self.along { self.depth.var } else { v };
-                let copy: Expr = copies[axes.iter().position(|a| a.var == own)?].var.into();
-                Some(if v == self.along { copy * 2 + half } else { copy })
-            })
-        };
-        let value = pair(&element(0), &element(1), term);
-        let at = axes.iter().map(|a| a.var.into()).collect();
-        (Stage::fill("terms", buffer, copies, value), Expr::load(buffer, at, DType::U32))
+        Ok(Plan { kernel, operands, by, terms, worth })
     }
 }
 
-/// Two elements' terms in a word, the first one's in its lower half.
-fn pair(low: &Expr, high: &Expr, term: i64) -> Expr {
-    let rest = |x: &Expr| {
-        (0..term).fold(x.clone(), |rest, _| {
-            let first = rest.clone().cast(DType::BF16).cast(DType::F32);
-            rest - first
-        })
-    };
-    Expr::call(Intrin::PairBf16, vec![rest(low), rest(high)])
+/// Whether it is faster: every element has to be used often enough, and few products may be of what
+/// fills registers up. The same for extents that are known and those that are not.
+fn worth(operands: &Operands, kernel: &Gemm, by: &ByTerms, terms: i64) -> Expr {
+    let elements = kernel.elements(&kernel.row) + kernel.elements(&kernel.column);
+    let axes = kernel.stage.spatial.iter().chain(&kernel.stage.reduce);
+    let products = axes.fold(Expr::i64(1), |n, a| n * a.extent.clone());
+    let often = products.ge(elements * least_uses(terms));
+    Analyzer::new().simplify(&often.and(operands.fills_registers(kernel, by)))
 }
 
 /// Stores the largest absolute value of a buffer's elements, and the smallest but zero, as bits.

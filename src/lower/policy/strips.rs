@@ -22,7 +22,7 @@ use super::gemm::{aligned, split_panels};
 use super::nest::{Nest, Parallel, UNKNOWN_EXTENT};
 use super::stage::{Axis, Item, Stage, loads_of, touched_outside};
 use super::tables::{Tables, is_table_product};
-use super::{Decision, emit, in_scratch};
+use super::{Decision, emit, in_scratch, splits};
 
 /// Fewest tiles of a strip: so often is a weight used once it is loaded.
 const TILES: i64 = 12;
@@ -64,11 +64,11 @@ pub fn strips(
     around: &HashSet<Buffer>,
     decisions: &mut Vec<Decision>,
 ) -> Option<(Stmt, usize)> {
+    let (strips, count) = Strips::of(nest, items, at, around)?;
     // Products in matrix registers are not divided: their terms have no memory of their own.
-    if nest.target.has_tiles_bf16() {
+    if nest.target.has_tiles_bf16() && splits::suit(nest, strips.products) {
         return None;
     }
-    let (strips, count) = Strips::of(nest, items, at, around)?;
     let height = strips.height(nest)?;
     let batch = &strips.input.spatial[0];
     let tile_rows = strips.axis().extent.clone();

@@ -8,7 +8,8 @@
 //!     sums = 0
 //!     for depth (16 pairs): load rows, columns; sums[r][c] += rows[r] * columns[c]
 //!     tile = sums; out = epilogue(tile)
-//!   rows left over (less than 16): the vectors of the macro-kernel
+//!   rows left over (less than 16): the vectors of the macro-kernel, or a tile of which so many
+//!                                  rows are stored
 //! ```
 //! The registers add in another order than the naive nest
 //! ([`Tile::DotBf16`](reflex_tir::tile::Tile::DotBf16)): results are those of the stage reassociated.
@@ -49,6 +50,19 @@ pub struct Unit {
     step: i64,
     /// What is multiplied, one after the other.
     passes: Vec<Pass>,
+    left: Left,
+    /// Whether all tiles of the same rows come before the next rows: the factors of all columns stay
+    /// in the cache, those of all rows do not.
+    pub(super) rows_first: bool,
+}
+
+/// How rows that fill no register are multiplied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// By vectors.
+    Vectors,
+    /// In a tile like the others: there is memory behind the last row, with anything in it.
+    FilledUp,
 }
 
 /// Two factors in pairs, over the stage's axes and the depth.
@@ -64,13 +78,19 @@ impl Gemm {
     /// The unit for this product, where the CPU has it and the product suits it.
     pub(super) fn unit(&self, nest: &mut Nest<'_>) -> Option<Unit> {
         let pairs = self.op == Intrin::DotBf16 && nest.target.has_tiles_bf16();
-        let row = pairs.then_some(&self.row)?;
-        let depth = self.stage.reduce.iter().rev().find(|a| {
-            let of_row = coefficients(&nest.func, row, &[a.var]);
+        let depth = self.depth(nest).filter(|_| pairs)?;
+        let pass = Pass { row: self.row.clone(), column: self.column.clone() };
+        self.unit_of(nest, &depth, vec![pass], Left::Vectors)
+    }
+
+    /// The axis of the sum along which elements of rows lie side by side.
+    pub(super) fn depth(&self, nest: &Nest<'_>) -> Option<Axis> {
+        let mut axes = self.stage.reduce.iter().rev();
+        let depth = axes.find(|a| {
+            let of_row = coefficients(&nest.func, &self.row, &[a.var]);
             of_row.is_some_and(|c| c[0].as_int() == Some(1))
-        })?;
-        let pass = Pass { row: row.clone(), column: self.column.clone() };
-        self.unit_of(nest, depth, vec![pass])
+        });
+        depth.cloned()
     }
 
     /// The unit for a sum of products along `depth`, where they suit it.
@@ -79,6 +99,7 @@ impl Gemm {
         nest: &mut Nest<'_>,
         depth: &Axis,
         passes: Vec<Pass>,
+        left: Left,
     ) -> Option<Unit> {
         let suits = !self.both && !self.spread && self.lanes == SIDE;
         let Some(Cut::Plain(rows)) = self.rows.as_ref().filter(|_| suits) else { return None };
@@ -89,7 +110,8 @@ impl Gemm {
         };
         let axes = self.stage.spatial.iter().chain(&self.stage.reduce);
         let products = axes.map(|a| likely(&a.extent)).fold(1, i64::saturating_mul);
-        if !whole || likely(&rows.extent) < SIDE || products < MIN_PRODUCTS {
+        let short = likely(&rows.extent) < SIDE && left == Left::Vectors;
+        if !whole || short || products < MIN_PRODUCTS {
             return None;
         }
         let extent = depth.extent.as_int()?;
@@ -114,6 +136,8 @@ impl Gemm {
             depth: depth.clone(),
             step,
             passes,
+            left,
+            rows_first: false,
         })
     }
 
@@ -127,38 +151,36 @@ impl Gemm {
     ) -> Result<Stmt, Refusal> {
         let Some(Cut::Plain(rows)) = &self.rows else { return Err(Refusal::NotAffine) };
         let width = TILE.min(columns.width);
-        let main = columns
-            .parts(nest, width, &mut |nest, part| self.whole_rows(nest, unit, rows, &part, kind))?;
-        let rest =
-            columns.parts(nest, width, &mut |nest, part| self.left_rows(nest, rows, &part))?;
+        let main = columns.parts(nest, width, &mut |nest, part| {
+            whole_rows(nest, rows, kind, &mut |nest, rows, stored| {
+                self.unit_tile(nest, unit, rows, &part, stored)
+            })
+        })?;
+        let rest = columns.parts(nest, width, &mut |nest, part| match unit.left {
+            Left::Vectors => self.left_rows(nest, rows, &part),
+            Left::FilledUp => filled_rows(nest, rows, &mut |nest, rows, stored| {
+                self.unit_tile(nest, unit, rows, &part, stored)
+            }),
+        })?;
         Ok(Stmt::Seq(vec![main, rest]))
     }
 
-    /// The rows of whole registers.
-    fn whole_rows(
+    /// All tiles, those of the same rows one after the other.
+    pub(super) fn unit_by_rows(
         &self,
         nest: &mut Nest<'_>,
         unit: &Unit,
-        rows: &Axis,
-        columns: &Tile,
         kind: &ForKind,
     ) -> Result<Stmt, Refusal> {
-        let tile =
-            |place: Expr, width| Tile { place, first: Expr::i64(0), width, bound: Bound::Full };
-        let whole = rows.extent.clone().floordiv(TILE);
-        let main = nest.try_repeat(kind.clone(), "t", whole.clone(), |nest, t| {
-            self.unit_tile(nest, unit, &tile(t * TILE, TILE), columns)
-        })?;
-        let some = rows.extent.clone().floormod(TILE).ge(SIDE);
-        if some.as_int() == Some(0) {
-            return Ok(main);
-        }
-        let half = self.unit_tile(nest, unit, &tile(whole * TILE, SIDE), columns)?;
-        let half = match some.as_int() {
-            Some(_) => half,
-            None => Stmt::If { cond: some, then: Box::new(half), otherwise: None },
+        let Some(Cut::Plain(rows)) = &self.rows else { return Err(Refusal::NotAffine) };
+        let mut each = |nest: &mut Nest<'_>, rows: &Tile, stored: &Expr| {
+            self.columns.tiles(nest, ForKind::Serial, TILE, SIDE, &mut |nest, columns| {
+                self.unit_tile(nest, unit, rows, &columns, stored)
+            })
         };
-        Ok(Stmt::Seq(vec![main, half]))
+        let main = whole_rows(nest, rows, kind, &mut each)?;
+        let rest = filled_rows(nest, rows, &mut each)?;
+        Ok(Stmt::Seq(vec![main, rest]))
     }
 
     /// The rows that fill no register, by vectors.
@@ -167,8 +189,6 @@ impl Gemm {
         let left = rows.extent.clone().floormod(SIDE);
         let vectors = (columns.width + self.lanes - 1) / self.lanes;
         let most = (self.registers / vectors).min(SIDE);
-        let tile =
-            |place: Expr, width| Tile { place, first: Expr::i64(0), width, bound: Bound::Full };
         if let Some(left) = left.as_int() {
             let firsts = (0..left).step_by(most as usize);
             let parts = firsts.map(|at| {
@@ -191,13 +211,15 @@ impl Gemm {
         Ok(Stmt::Seq(vec![fours, singles]))
     }
 
-    /// One or two registers of rows by one or two of columns.
+    /// One or two registers of rows by one or two of columns, of which the first so many rows are
+    /// `stored`.
     fn unit_tile(
         &self,
         nest: &mut Nest<'_>,
         unit: &Unit,
         rows: &Tile,
         columns: &Tile,
+        stored: &Expr,
     ) -> Result<Stmt, Refusal> {
         let mut loops: Vec<(Var, &'static Intrinsic)> = vec![];
         let mut plain = |nest: &mut Nest<'_>, of: &'static Intrinsic, operands: &[Rows]| {
@@ -256,7 +278,16 @@ impl Gemm {
             .collect();
         let compute = Stmt::Seq(vec![Stmt::Seq(start), Stmt::Seq(passes), Stmt::Seq(spill)]);
         let compute = self.tensorized(nest, compute, &loops)?;
-        let store = self.store_from(nest, Some(rows), columns, copy)?;
+        let store = match stored.as_int() {
+            Some(count) => {
+                let rows = tile(rows.place.clone(), count);
+                self.store_from(nest, Some(&rows), columns, (copy, &0.into()))?
+            }
+            None => nest.try_repeat(ForKind::Serial, "t", stored.clone(), |nest, t| {
+                let row = tile(rows.place.clone() + t.clone(), 1);
+                self.store_from(nest, Some(&row), columns, (copy, &t))
+            })?,
+        };
         Ok(Stmt::Allocate { buffer: copy, body: Box::new(Stmt::Seq(vec![compute, store])) })
     }
 
@@ -293,25 +324,110 @@ impl Gemm {
 }
 
 impl Unit {
+    /// Whether what it multiplies are terms.
+    pub(super) fn of_terms(&self) -> bool {
+        self.passes.len() > 1
+    }
+
     /// `stmt` with the registers allocated around whatever threads do not share.
     pub(super) fn allocated(&self, stmt: &Stmt) -> Stmt {
-        let (mut shared, mut used) = (false, false);
-        stmt.visit(&mut |s| {
-            shared |= matches!(s, Stmt::For(l) if l.kind == ForKind::Parallel);
-            used |= matches!(s, Stmt::Tile(_));
-        });
-        match (used, shared) {
-            (false, _) => stmt.clone(),
-            (true, true) => stmt.map_children(&mut |s| self.allocated(s)),
-            (true, false) => {
-                let all = self.sums.iter().chain(&self.rows).chain(&self.columns);
-                all.rev().fold(stmt.clone(), |body, buffer| Stmt::Allocate {
-                    buffer: *buffer,
-                    body: Box::new(body),
-                })
+        match (uses_tiles(stmt), stmt) {
+            ((false, _), _) => stmt.clone(),
+            ((true, false), _) => self.around(stmt.clone()),
+            ((true, true), Stmt::Seq(_)) => {
+                // Neighbours share a configuration.
+                let (mut parts, mut own) = (vec![], vec![]);
+                for part in flat(stmt) {
+                    if uses_tiles(part) == (true, false) {
+                        own.push(part.clone());
+                        continue;
+                    }
+                    parts.extend(self.around_all(std::mem::take(&mut own)));
+                    parts.push(self.allocated(part));
+                }
+                parts.extend(self.around_all(own));
+                Stmt::Seq(parts)
             }
+            ((true, true), _) => stmt.map_children(&mut |s| self.allocated(s)),
         }
     }
+
+    fn around_all(&self, mut list: Vec<Stmt>) -> Option<Stmt> {
+        let last = list.pop()?;
+        Some(self.around(match list.is_empty() {
+            true => last,
+            false => Stmt::Seq(list.into_iter().chain([last]).collect()),
+        }))
+    }
+
+    fn around(&self, stmt: Stmt) -> Stmt {
+        let all = self.sums.iter().chain(&self.rows).chain(&self.columns);
+        all.rev()
+            .fold(stmt, |body, buffer| Stmt::Allocate { buffer: *buffer, body: Box::new(body) })
+    }
+}
+
+/// Whether there are registers in a statement, and loops that threads share.
+fn uses_tiles(stmt: &Stmt) -> (bool, bool) {
+    let (mut used, mut shared) = (false, false);
+    stmt.visit(&mut |s| {
+        shared |= matches!(s, Stmt::For(l) if l.kind == ForKind::Parallel);
+        used |= matches!(s, Stmt::Tile(_));
+    });
+    (used, shared)
+}
+
+/// A sequence's statements, and those of sequences in it.
+fn flat(stmt: &Stmt) -> Vec<&Stmt> {
+    match stmt {
+        Stmt::Seq(list) => list.iter().flat_map(flat).collect(),
+        other => vec![other],
+    }
+}
+
+/// What is done with a tile of rows, of which the first so many are stored.
+type Rowed<'a> = dyn FnMut(&mut Nest<'_>, &Tile, &Expr) -> Result<Stmt, Refusal> + 'a;
+
+/// The rows of whole registers.
+fn whole_rows(
+    nest: &mut Nest<'_>,
+    rows: &Axis,
+    kind: &ForKind,
+    each: &mut Rowed<'_>,
+) -> Result<Stmt, Refusal> {
+    let whole = rows.extent.clone().floordiv(TILE);
+    let main = nest.try_repeat(kind.clone(), "t", whole.clone(), |nest, t| {
+        each(nest, &tile(t * TILE, TILE), &TILE.into())
+    })?;
+    let some = rows.extent.clone().floormod(TILE).ge(SIDE);
+    if some.as_int() == Some(0) {
+        return Ok(main);
+    }
+    let half = each(nest, &tile(whole * TILE, SIDE), &SIDE.into())?;
+    let half = match some.as_int() {
+        Some(_) => half,
+        None => Stmt::If { cond: some, then: Box::new(half), otherwise: None },
+    };
+    Ok(Stmt::Seq(vec![main, half]))
+}
+
+/// The rows that fill no register, in one whose last ones are not stored.
+fn filled_rows(nest: &mut Nest<'_>, rows: &Axis, each: &mut Rowed<'_>) -> Result<Stmt, Refusal> {
+    let left = rows.extent.clone().floormod(SIDE);
+    if left.as_int() == Some(0) {
+        return Ok(Stmt::nop());
+    }
+    let first = rows.extent.clone().floordiv(SIDE) * SIDE;
+    let stmt = each(nest, &tile(first, SIDE), &left)?;
+    Ok(match left.as_int() {
+        Some(_) => stmt,
+        None => Stmt::If { cond: left.gt(0), then: Box::new(stmt), otherwise: None },
+    })
+}
+
+/// So many rows.
+fn tile(place: Expr, width: i64) -> Tile {
+    Tile { place, first: Expr::i64(0), width, bound: Bound::Full }
 }
 
 /// A whole register as an operand.

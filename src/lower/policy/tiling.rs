@@ -34,13 +34,15 @@ impl Gemm {
             None => self.tile_size(),
         };
         let axes = [&self.stage.spatial[..], &self.stage.reduce].concat();
+        let rows_first = unit.filter(|u| u.rows_first);
         let shared = match threads {
-            Parallel::Yes if nest.parallel_for(&axes, 1) == Parallel::Yes => {
-                self.shared(nest.target, height, vectors)
-            }
+            Parallel::Yes if nest.parallel_for(&axes, 1) == Parallel::Yes => match rows_first {
+                Some(_) => Some(Level::Rows),
+                None => self.shared(nest.target, height, vectors),
+            },
             _ => None,
         };
-        let columns_first = self.columns_first(nest.target);
+        let columns_first = self.columns_first(nest.target) && rows_first.is_none();
         self.note(nest, (height, vectors), shared, (columns_first, unit));
         let kind = |level| match shared == Some(level) {
             true => ForKind::Parallel,
@@ -50,6 +52,10 @@ impl Gemm {
             Some(Level::Outer) => Parallel::Yes,
             _ => Parallel::No,
         };
+        if let Some(unit) = rows_first {
+            let body = self.unit_by_rows(nest, unit, &kind(Level::Rows))?;
+            return Ok(nest.outer(&self.outer, outer, body));
+        }
         let by_column = kind(Level::Columns);
         let width = self.columns.width().unwrap_or(vectors * self.lanes);
         let rows = |nest: &mut Nest<'_>, columns: &Tile| match unit {
@@ -167,12 +173,16 @@ impl Gemm {
             Some(Level::Rows) => "threads share tiles of rows",
         };
         let pairs = match self.op {
-            Intrin::DotBf16 if unit.is_some() => "; bfloat16 pairs in matrix registers",
-            _ if unit.is_some() => "; terms of bfloat16 in matrix registers",
+            _ if unit.is_some_and(Unit::of_terms) => "; terms of bfloat16 in matrix registers",
+            _ if unit.is_some() => "; bfloat16 pairs in matrix registers",
             Intrin::DotBf16 => "; dot products of bfloat16 pairs",
             _ => "",
         };
-        let order = if columns_first { "columns first" } else { "columns inside" };
+        let order = match columns_first {
+            true => "columns first",
+            false if unit.is_some_and(|u| u.rows_first) => "rows first",
+            false => "columns inside",
+        };
         let text = format!(
             "{}: tile of {height} rows by {vectors} vectors of {} lanes, depth over {}; \
              outer loops over ({}), {order}; {threads}{pairs}",
