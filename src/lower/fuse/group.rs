@@ -2,10 +2,11 @@
 //!
 //! Bindings are visited last to first. A producer joins the group of its consumers when all
 //! of its uses are in that one group and the kinds allow it, so no value is computed twice
-//! and nothing can depend on itself. Within a group, everything that depends on a product or
-//! reduction is element by element and of its shape: an epilogue.
+//! (but for slices, which cheap groups read where they lie) and nothing can depend on itself.
+//! Within a group, everything that depends on a product or reduction is element by element and
+//! of its shape: an epilogue.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use reflex_graph::{Binding, Body, Func, Node, Op, Value, dims};
 use reflex_tir::Expr;
@@ -15,7 +16,7 @@ use super::kind::{Kind, is_cheap, is_heavy, kind};
 /// Most operators in a kernel.
 const MAX_MEMBERS: usize = 32;
 /// Most where all are cheap and read elements at known places: their loops are one.
-const MAX_CHEAP: usize = 256;
+const MAX_CHEAP: usize = 512;
 /// Most different tensors a kernel reads, but for constants of one element.
 const MAX_INPUTS: usize = 24;
 
@@ -53,6 +54,8 @@ struct Planner<'a> {
     uses: HashMap<Value, Option<Vec<usize>>>,
     /// The binding that defines each value.
     defs: HashMap<Value, usize>,
+    /// By binding, the operators of its expression, as far as they are cheap and read there alone.
+    sizes: Vec<usize>,
     group_of: HashMap<usize, usize>,
     groups: Vec<Group>,
 }
@@ -77,7 +80,21 @@ impl<'a> Planner<'a> {
         }
         let outputs = |(at, b): (usize, &'a Binding)| b.outputs.iter().map(move |v| (*v, at));
         let defs = body.bindings.iter().enumerate().flat_map(outputs).collect();
-        Planner { func, body, uses, defs, group_of: HashMap::new(), groups: vec![] }
+        let sizes = Vec::with_capacity(body.bindings.len());
+        let (group_of, groups) = (HashMap::new(), vec![]);
+        let mut planner = Planner { func, body, uses, defs, sizes, group_of, groups };
+        for at in 0..body.bindings.len() {
+            let size = planner.size(at);
+            planner.sizes.push(size);
+        }
+        planner
+    }
+
+    fn size(&self, at: usize) -> usize {
+        let Some((_, args)) = self.op(at).filter(|(op, _)| is_cheap(op)) else { return 0 };
+        let alone = |v: &&Value| matches!(self.uses.get(*v), Some(Some(users)) if users.len() == 1);
+        let defined = args.iter().filter(alone).filter_map(|v| self.defs.get(v));
+        1 + defined.map(|at| self.sizes[*at]).sum::<usize>()
     }
 
     fn op(&self, at: usize) -> Option<(&'a Op, &'a [Value])> {
@@ -89,11 +106,11 @@ impl<'a> Planner<'a> {
 
     fn place(&mut self, at: usize) {
         let Some((op, args)) = self.op(at) else { return };
-        if kind(op) == Kind::View {
+        if kind(op) == Kind::View || self.read_in_place(at, op, args) {
             return;
         }
         let joined = self.consumer_group(at).filter(|g| {
-            self.has_room(op, args, *g)
+            self.has_room(at, *g)
                 && (self.may_join(at, op, *g) || self.joins_attention(at, op, args, *g))
         });
         let group = joined.unwrap_or_else(|| {
@@ -125,6 +142,27 @@ impl<'a> Planner<'a> {
         self.group_of.insert(at, group);
     }
 
+    /// Lets a slice that several cheap groups read be a member of each, which reads where it lies.
+    fn read_in_place(&mut self, at: usize, op: &Op, args: &[Value]) -> bool {
+        let [output] = self.body.bindings[at].outputs[..] else { return false };
+        let users = self.uses.get(&output).and_then(Option::as_ref);
+        let (Op::Slice { .. }, Some(users)) = (op, users) else { return false };
+        let groups = users.iter().map(|user| self.group_of.get(user).copied());
+        let Some(groups) = groups.collect::<Option<BTreeSet<usize>>>() else { return false };
+        let fits =
+            |g: &usize| self.groups[*g].cheap && self.has_room(at, *g) && self.may_join(at, op, *g);
+        if groups.len() < 2 || !groups.iter().all(fits) {
+            return false;
+        }
+        for group in groups {
+            let entry = &mut self.groups[group];
+            entry.members.push(at);
+            entry.inputs.remove(&output);
+            entry.inputs.insert(args[0]);
+        }
+        true
+    }
+
     /// The one group that all uses of the binding's only output are in.
     fn consumer_group(&self, at: usize) -> Option<usize> {
         let [output] = self.body.bindings[at].outputs[..] else { return None };
@@ -134,12 +172,21 @@ impl<'a> Planner<'a> {
         groups.all(|g| g == Some(first)).then_some(first)
     }
 
-    /// Whether one more operator over these operands keeps the group within its limits.
-    fn has_room(&self, op: &Op, args: &[Value], group: usize) -> bool {
+    /// Whether one more operator keeps the group within its limits. A cheap expression that fits a
+    /// kernel comes whole or not at all, so that larger ones are cut where one value crosses.
+    fn has_room(&self, at: usize, group: usize) -> bool {
+        let Some((op, args)) = self.op(at) else { return false };
         let entry = &self.groups[group];
         let new_inputs = self.read(op, args).filter(|v| !entry.inputs.contains(v)).count();
-        let most = if entry.cheap && is_cheap(op) { MAX_CHEAP } else { MAX_MEMBERS };
-        entry.members.len() < most && entry.inputs.len() + new_inputs <= MAX_INPUTS
+        let room = match entry.cheap && is_cheap(op) {
+            true if matches!(op, Op::Slice { .. }) => true,
+            true if self.sizes[at] <= MAX_CHEAP => {
+                entry.members.len() + self.sizes[at] <= MAX_CHEAP
+            }
+            true => entry.members.len() < MAX_CHEAP,
+            false => entry.members.len() < MAX_MEMBERS,
+        };
+        room && entry.inputs.len() + new_inputs <= MAX_INPUTS
     }
 
     /// The tensors that an operator's kernel reads: operands but for constants that become part

@@ -65,6 +65,41 @@ fn epilogues_join_their_product() {
     assert!(kernels.contains(&"fused_mat_mul_add_tanh_add".to_string()), "{kernels:?}");
 }
 
+/// A sum by halves of chains of choices by the columns of `x`.
+fn choices(b: &mut FuncBuilder<'_>, columns: &[Value], terms: &[usize]) -> Value {
+    if let [term] = terms {
+        let mut value = b.constant(f32s(&[], *term as u64));
+        for n in 0..5 {
+            let limit = b.constant(f32s(&[], (7 * term + n) as u64));
+            let passed = binary(b, Binary::LessEqual, columns[(term + n) % columns.len()], limit);
+            let other = b.constant(f32s(&[], (term + n + 1) as u64));
+            value = b.emit1(Op::Where, &[passed, value, other]).unwrap();
+        }
+        return value;
+    }
+    let (low, high) = terms.split_at(terms.len() / 2);
+    let (low, high) = (choices(b, columns, low), choices(b, columns, high));
+    binary(b, Binary::Add, low, high)
+}
+
+#[test]
+fn sums_of_many_choices_are_cut_into_full_kernels() {
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let n = Expr::var(b.sym("n"));
+    let x = b.param("x", f32_type(vec![n.clone(), 3.into()]));
+    let column = |b: &mut FuncBuilder<'_>, at: i64| {
+        let (begin, extent) = (vec![0.into(), at.into()], vec![n.clone(), 1.into()]);
+        b.emit1(Op::Slice { begin, extent, stride: vec![1, 1] }, &[x]).unwrap()
+    };
+    let columns = [0, 1, 2].map(|at| column(&mut b, at));
+    let y = choices(&mut b, &columns, &(0..128).collect::<Vec<usize>>());
+    b.finish(vec![y], vec!["y".into()]);
+    // 128 times 10 operators and 127 sums: four parts of 351, one of them with the sums of all.
+    assert_eq!(harness::kernels(&module).len(), 4);
+    agree(&module, &[f32s(&[5, 3], 7)]);
+}
+
 #[test]
 fn wrong_arguments_are_refused_by_name() {
     let mut module = Module::default();

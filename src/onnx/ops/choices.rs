@@ -13,8 +13,8 @@ use crate::error::Result;
 use crate::import::Cx;
 use crate::value::Tensor;
 
-/// Most tests of an ensemble: all are in one kernel.
-const MOST: usize = 100;
+/// Most tests of an ensemble: each is some instructions of a kernel.
+const MOST: usize = 1024;
 /// Most tests for each level that a row would walk, over all trees: a level takes as long as these.
 const PER_LEVEL: usize = 16;
 
@@ -70,8 +70,7 @@ impl Choices {
         (tests <= MOST).then_some(Choices(choices))
     }
 
-    /// What the rows of `x` get from all trees, `[rows, columns]`. Trees come in order, as a
-    /// reduction over them adds.
+    /// What the rows of `x` get from all trees, `[rows, columns]`.
     pub fn scores(
         &self,
         cx: &mut Cx,
@@ -88,15 +87,7 @@ impl Choices {
         let mut rows = Rows { ensemble, x, columns: HashMap::new(), passed: HashMap::new() };
         let mut columns = vec![];
         for trees in &self.0 {
-            let mut score: Option<Tensor> = None;
-            for tree in trees {
-                let value = rows.chosen(cx, tree)?;
-                score = Some(match score {
-                    Some(others) => cx.binary(combine, &others, &value)?,
-                    None => value,
-                });
-            }
-            let score = score.unwrap_or_else(|| number(0.0));
+            let score = rows.sum(cx, combine, trees)?;
             columns.push(cx.broadcast(&score, &shape)?);
         }
         cx.concat(&columns, 1)
@@ -114,6 +105,19 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
+    /// Trees combined by halves: each half is an expression of its own, which may fill a kernel.
+    fn sum(&mut self, cx: &mut Cx, combine: Binary, trees: &[Choice]) -> Result<Tensor> {
+        match trees {
+            [] => Ok(number(0.0)),
+            [one] => self.chosen(cx, one),
+            _ => {
+                let (low, high) = trees.split_at(trees.len() / 2);
+                let (low, high) = (self.sum(cx, combine, low)?, self.sum(cx, combine, high)?);
+                cx.binary(combine, &low, &high)
+            }
+        }
+    }
+
     fn chosen(&mut self, cx: &mut Cx, choice: &Choice) -> Result<Tensor> {
         match choice {
             Choice::Weight(weight) => Ok(number(*weight)),
