@@ -5,9 +5,10 @@
 mod amx;
 mod common;
 
-use common::Kernel;
+use common::{Kernel, assert_same};
+use reflex_tir::DType;
 use reflex_tir::codegen::{OptLevel, Target};
-use reflex_tir::eval::{Arg, Tensor};
+use reflex_tir::eval::{Arg, Tensor, eval};
 use reflex_tir::level::Level;
 use reflex_tir::script::parse;
 
@@ -53,9 +54,7 @@ struct Conv {
 impl Conv {
     /// The kernels of a file that use matrix registers: with windows of stride 2, and without.
     fn of(file: &str, target: &Target) -> [Conv; 2] {
-        let (_, kernels) = file.split_once("# ----\n").unwrap();
-        let texts = kernels.split_inclusive("\n\n").filter(|t| t.contains("tile_dot_bf16"));
-        let mut all: Vec<Conv> = texts.map(|text| Conv::compiled(text, target)).collect();
+        let mut all: Vec<Conv> = by_tiles(file).map(|text| Conv::compiled(text, target)).collect();
         all.sort_by_key(|c| std::cmp::Reverse(c.taps));
         let Ok(both) = all.try_into() else { panic!("two kernels by terms") };
         both
@@ -320,4 +319,45 @@ fn what_terms_cannot_do_is_float32s_own() {
             Factors { of: conv, x: vec![-0.0; conv.image_len()], w: vec![1.0; conv.weights_len()] };
         assert!(same(&zeros.run(), &zeros.in_order()));
     }
+}
+
+/// Nothing is read that was not written, and words of two blocks side by side give the same bits.
+#[test]
+fn the_evaluator_takes_every_kernel() {
+    let Some(target) = target() else { return };
+    let terms = include_str!("../../../tests/filetests/lower/lower_conv_fast.py");
+    let words = include_str!("../../../tests/filetests/lower/lower_conv_words.py");
+    let mut number = numbers(59, -3, 3);
+    let kernels = [terms, words].into_iter().flat_map(by_tiles).collect::<Vec<_>>();
+    assert_eq!(kernels.len(), 4);
+    for text in kernels {
+        let func = parse(text).unwrap();
+        let mut args = vec![];
+        for b in func.buffer_params() {
+            let data = &func.buffers[b];
+            let shape: Vec<i64> = data.shape.iter().map(|e| e.as_int().unwrap()).collect();
+            let mut tensor = Tensor::zeros(data.dtype, &shape);
+            // Halves of words are rounded; the last tensor is the result.
+            let mut bytes = |n: usize| match data.dtype {
+                DType::F32 => number(n).to_le_bytes(),
+                _ => (number(n).to_bits() & 0xffff_0000 | number(n).to_bits() >> 16).to_le_bytes(),
+            };
+            tensor.bytes = (0..tensor.bytes.len() / 4).flat_map(&mut bytes).collect();
+            args.push(Arg::Tensor(tensor));
+        }
+        let mut want = args.clone();
+        eval(&func, &mut want).unwrap();
+        // Sums of terms are held against exact ones above.
+        if text.contains("row_term") {
+            continue;
+        }
+        Kernel::for_target(&func, OptLevel::O3, &target).run(&mut args).unwrap();
+        assert_same(&func, "bits", &want, &args);
+    }
+}
+
+/// The kernels of a text test that use matrix registers.
+fn by_tiles(file: &str) -> impl Iterator<Item = &str> {
+    let (_, kernels) = file.split_once("# ----\n").unwrap();
+    kernels.split_inclusive("\n\n").filter(|t| t.contains("tile_dot_bf16"))
 }

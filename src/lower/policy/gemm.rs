@@ -19,6 +19,7 @@ use super::affine::{linear, mentions};
 use super::contraction::Contraction;
 use super::cut::Cut;
 use super::nest::{Nest, Parallel, merged_with};
+use super::splits;
 use super::stage::{Axis, Stage};
 
 /// Everything a tile needs.
@@ -49,6 +50,20 @@ pub fn gemm(
     threads: Parallel,
 ) -> Result<Stmt, Refusal> {
     let kernel = Gemm::of(nest, stage, epilogue)?;
+    if threads == Parallel::Yes
+        && let Some((worth, words)) = splits::words(nest, &kernel, threads)
+    {
+        if worth.as_int().is_some() {
+            return Ok(words);
+        }
+        let otherwise = Some(Box::new(as_it_is(nest, &kernel, threads)?));
+        return Ok(Stmt::If { cond: worth, then: Box::new(words), otherwise });
+    }
+    as_it_is(nest, &kernel, threads)
+}
+
+/// The nest of a contraction whose factors stay where they are.
+fn as_it_is(nest: &mut Nest<'_>, kernel: &Gemm, threads: Parallel) -> Result<Stmt, Refusal> {
     // Loops over other stages have blocks of rows by their extents, known or not; sums in order do
     // not depend on them.
     let unit = if threads == Parallel::Yes { kernel.unit(nest) } else { None };

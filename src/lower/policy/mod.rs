@@ -24,7 +24,7 @@
 //! |---|---|---|---|
 //! | matrix product | the product; copies of its columns in panels where they are strided | `gemm`, `map` | `steps_matmul`, `steps_panel_parts`, `steps_matmul_tiles` |
 //! | convolution | windows split by phase, in rows or in blocks; the product; what follows in its store | `map`, `gemm` | `steps_conv`, `steps_conv_few_positions` |
-//! | convolution in blocks of channels, where there are matrix registers | terms of both factors in pairs of blocks, windows side by side; their products | `splits`, `map` | `steps_conv_splits` |
+//! | convolution in blocks of channels, where there are matrix registers | terms of both factors in pairs of blocks, windows side by side; their products | `splits`, `gemm`, `map` | `steps_conv_splits`, `steps_conv_words` |
 //! | convolution by tiles | two transforms, one product per place, in one loop over strips of the image (`strips.rs`) where they fit the cache | `tables`, `gemm`, `map` | `steps_winograd` |
 //! | convolution of stride 2 by tiles | the image by phases, then as above | `map`, `tables`, `gemm` | `steps_phases` |
 //! | depthwise convolution | padding; products of vectors by vectors, plane by plane (`planes.rs`), or by broadcast weights | `map`, `gemm` | `steps_depthwise`, `steps_planes` |

@@ -46,6 +46,33 @@ fn least_uses(terms: i64) -> i64 {
     if terms == 3 { 96 } else { 48 }
 }
 
+/// How often each word that is copied beside another block's has to be used. Half registers do some
+/// 75 products of pairs in a cycle, and whole ones 150, vectors fewer than either; a copy takes a
+/// third of a cycle.
+const WORD_USES: i64 = 48;
+
+/// The nest of a contraction of pairs in blocks, whose words are laid side by side so that they fill
+/// matrix registers, and where that is faster.
+pub fn words(nest: &mut Nest<'_>, kernel: &Gemm, threads: Parallel) -> Option<(Expr, Stmt)> {
+    if kernel.op != Intrin::DotBf16 || !nest.target.has_tiles_bf16() {
+        return None;
+    }
+    let operands = Operands::of_words(nest, kernel).ok()?;
+    let by = operands.by_terms(nest, kernel, 1).ok()?;
+    let axes = kernel.stage.spatial.iter().chain(&kernel.stage.reduce);
+    let products = axes.fold(Expr::i64(1), |n, a| n * a.extent.clone());
+    let often = products.ge(kernel.elements(&kernel.row) * WORD_USES);
+    let worth = often.and(operands.fills_registers(kernel, &by)).and(by.fits.clone());
+    let worth = Analyzer::new().simplify(&worth);
+    if worth.as_int() == Some(0) {
+        return None;
+    }
+    let stmt = by.nests(nest, kernel, threads).ok()?;
+    let name = &kernel.stage.name;
+    nest.steps.push(format!("{name}: words of two blocks side by side"));
+    Some((worth, stmt))
+}
+
 /// The nest of a contraction of float32 by terms where that is faster.
 pub fn splits(
     nest: &mut Nest<'_>,

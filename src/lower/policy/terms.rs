@@ -9,6 +9,9 @@
 //! row terms      [pair of blocks, window.., position.., lane]
 //! column terms   [block of results, pair of blocks, window.., lane, lane of results]
 //! ```
+//! Pairs that are words already, in precision `bf16`, are laid side by side in the same way, a half row
+//! of a register from either block; their columns stay where they are.
+//!
 //! A place in a window has its own copy of the positions that it multiplies, so rows of results of an
 //! image are one run of rows whatever its windows and strides: registers are filled but for the end.
 
@@ -35,6 +38,8 @@ enum Pairs {
     Neighbours { along: Var, words: Axis },
     /// The same lane of two blocks; half as many pairs.
     Blocks { blocks: Axis, pairs: Axis, lane: Axis },
+    /// Words that are pairs already: those of a block fill half a register's row, those of two all.
+    Words { blocks: Axis, pairs: Axis, lane: Axis, words: Axis },
 }
 
 /// The factors of a product of float32 that becomes one of terms.
@@ -90,6 +95,34 @@ impl Operands {
         Ok(Operands { row, column, pairs })
     }
 
+    /// The factors of `kernel`, where they are words whose blocks fill half of a register.
+    pub fn of_words(nest: &mut Nest<'_>, kernel: &Gemm) -> Result<Operands, Refusal> {
+        let load = |e: &Expr| match e.kind() {
+            ExprKind::Load { buffer, indices, dtype: DType::U32 } => Ok((*buffer, indices.clone())),
+            _ => Err(Refusal::ElementType),
+        };
+        let ((row, _), (column, at)) = (load(&kernel.row)?, load(&kernel.column)?);
+        let lane = kernel.depth(nest).ok_or(Refusal::NotContiguous)?;
+        let reduce = &kernel.stage.reduce;
+        let place = reduce.iter().position(|a| a.var == lane.var).filter(|at| *at > 0);
+        let blocks = reduce[place.ok_or(Refusal::NotContiguous)? - 1].clone();
+        let half = lane.extent.as_int() == Some(SIDE / 2);
+        let count = blocks.extent.as_int().filter(|n| n % 2 == 0 && half && !kernel.both);
+        let count = count.ok_or(Refusal::NotContiguous)?;
+        // Columns are read where they are.
+        let steps = linear(&nest.func, column, &at, &[blocks.var, lane.var]);
+        let [of_block, of_lane] = &steps.ok_or(Refusal::NotAffine)?.coefficients[..] else {
+            return Err(Refusal::NotAffine);
+        };
+        let run_on = same(of_block, &(of_lane.clone() * (SIDE / 2)));
+        if !run_on || !matches!(kernel.columns, Cut::Blocks { .. }) {
+            return Err(Refusal::NotContiguous);
+        }
+        let pairs = Axis { var: nest.var("pair"), extent: (count / 2).into() };
+        let words = Axis { var: nest.var("k"), extent: SIDE.into() };
+        Ok(Operands { row, column, pairs: Pairs::Words { blocks, pairs, lane, words } })
+    }
+
     /// The products of terms for those of `kernel`.
     pub fn by_terms(
         &self,
@@ -98,12 +131,19 @@ impl Operands {
         terms: i64,
     ) -> Result<ByTerms, Refusal> {
         let (mut fills, mut rows, mut columns) = (vec![], vec![], vec![]);
+        if let Pairs::Words { .. } = &self.pairs {
+            let (fill, row) = self.row_words(nest, kernel)?;
+            fills.push(fill);
+            rows.push(row);
+            columns.push(self.column_words(kernel));
+            return self.products(nest, kernel, (fills, rows, columns));
+        }
         for term in 0..terms {
             let (fill, row) = match &self.pairs {
                 Pairs::Neighbours { along, words } => {
                     self.whole_row_term(nest, kernel, (*along, words.var), term)?
                 }
-                Pairs::Blocks { .. } => self.row_term(nest, kernel, term)?,
+                Pairs::Blocks { .. } | Pairs::Words { .. } => self.row_term(nest, kernel, term)?,
             };
             fills.push(fill);
             let (fill, column) = self.column_term(nest, kernel, term);
@@ -111,18 +151,28 @@ impl Operands {
             rows.push(row);
             columns.push(column);
         }
-        let order = (0..terms).rev().flat_map(|sum| (0..=sum).map(move |b| (sum - b, b)));
-        let order = order.map(|(a, b)| (a as usize, b as usize));
         if let Pairs::Neighbours { words, .. } = &self.pairs {
             let pass =
                 |(a, b): (usize, usize)| Pass { row: rows[a].clone(), column: columns[b].clone() };
-            let unit = kernel.unit_of(nest, words, order.map(pass).collect(), Left::Vectors);
+            let passes = order(terms).map(pass).collect();
+            let unit = kernel.unit_of(nest, words, passes, Left::Vectors);
             let unit = unit.ok_or(Refusal::NotContiguous)?;
             return Ok(ByTerms { fills, kernel: None, unit, fits: Expr::bool(true) });
         }
+        self.products(nest, kernel, (fills, rows, columns))
+    }
+
+    /// The products of what `fills` have made, as a kernel of its own.
+    fn products(
+        &self,
+        nest: &mut Nest<'_>,
+        kernel: &Gemm,
+        (fills, rows, columns): (Vec<Stage>, Vec<Expr>, Vec<Expr>),
+    ) -> Result<ByTerms, Refusal> {
         let ExprKind::Call { args, .. } = kernel.stage.value.kind() else {
             return Err(Refusal::NoProduct);
         };
+        let terms = rows.len() as i64;
         let factors = vec![rows[0].clone(), columns[0].clone(), args[2].clone()];
         let value = Expr::call(Intrin::DotBf16, factors);
         let reduce = self.summed(kernel, &kernel.row);
@@ -134,10 +184,15 @@ impl Operands {
             column: of_buffer(&products.column, &columns[b]),
         };
         let depth = products.depth(nest).ok_or(Refusal::NotContiguous)?;
-        let unit = products.unit_of(nest, &depth, order.map(pass).collect(), Left::FilledUp);
+        let passes = order(terms).map(pass).collect();
+        let unit = products.unit_of(nest, &depth, passes, Left::FilledUp);
         let mut unit = unit.ok_or(Refusal::NotContiguous)?;
+        let bytes = match &self.pairs {
+            Pairs::Words { .. } => 4,
+            Pairs::Neighbours { .. } | Pairs::Blocks { .. } => 2 * terms,
+        };
         let [row_bytes, column_bytes] =
-            [&kernel.row, &kernel.column].map(|factor| kernel.elements(factor) * (2 * terms));
+            [&kernel.row, &kernel.column].map(|factor| kernel.elements(factor) * bytes);
         let few_columns = column_bytes.as_int().is_some_and(|n| n <= CACHED);
         let few_rows = Analyzer::new().simplify(&row_bytes.le(CACHED));
         unit.rows_first = few_columns && few_rows.as_int() != Some(1);
@@ -153,10 +208,14 @@ impl Operands {
             Pairs::Neighbours { along, words } => {
                 own.filter(|a| a.var != *along).chain([words]).cloned().collect()
             }
-            Pairs::Blocks { blocks, pairs, lane } => {
+            Pairs::Blocks { blocks, pairs, lane } | Pairs::Words { blocks, pairs, lane, .. } => {
                 let outer = own.filter(|a| a.var != lane.var);
                 let outer = outer.map(|a| if a.var == blocks.var { pairs } else { a });
-                outer.chain([lane]).cloned().collect()
+                let last = match &self.pairs {
+                    Pairs::Words { words, .. } => words,
+                    _ => lane,
+                };
+                outer.chain([last]).cloned().collect()
             }
         }
     }
@@ -211,6 +270,17 @@ impl Operands {
         kernel: &Gemm,
         term: i64,
     ) -> Result<(Stage, Expr), Refusal> {
+        let (axes, shape) = self.row_layout(nest, kernel)?;
+        Ok(self.filled(nest, &kernel.row, ("row_term", axes, shape), term))
+    }
+
+    /// The axes of the row operand's words, positions side by side for each place in the window, and
+    /// the extents of a buffer for them.
+    fn row_layout(
+        &self,
+        nest: &Nest<'_>,
+        kernel: &Gemm,
+    ) -> Result<(Vec<Axis>, Vec<Expr>), Refusal> {
         let mut axes = self.summed(kernel, &kernel.row);
         let lane = axes.pop().ok_or(Refusal::NotContiguous)?;
         let mut shape: Vec<Expr> = axes.iter().map(|a| a.extent.clone()).collect();
@@ -220,7 +290,45 @@ impl Operands {
         axes.extend(rows);
         shape.push(lane.extent.clone());
         axes.push(lane);
-        Ok(self.filled(nest, &kernel.row, ("row_term", axes, shape), term))
+        Ok((axes, shape))
+    }
+
+    /// The stage that lays words of two blocks side by side, and how they are read.
+    fn row_words(&self, nest: &mut Nest<'_>, kernel: &Gemm) -> Result<(Stage, Expr), Refusal> {
+        let Pairs::Words { blocks, pairs, lane, .. } = &self.pairs else {
+            return Err(Refusal::NotContiguous);
+        };
+        let (mut axes, shape) = self.row_layout(nest, kernel)?;
+        let read = axes.iter().map(|a| a.var.into()).collect();
+        axes.pop();
+        let (mut copies, inside) = copied(nest, &axes, &shape);
+        let buffer = nest.scratch("row_words", DType::U32, shape);
+        let read = Expr::load(buffer, read, DType::U32);
+        let half = Axis { var: nest.var("half"), extent: 2.into() };
+        let within = Axis { var: nest.var("c"), extent: lane.extent.clone() };
+        let of = |v: Var| axes.iter().position(|a| a.var == v).map(|n| Expr::from(copies[n].var));
+        let value = kernel.row.substitute(&|v| match v {
+            v if v == blocks.var => Some(of(pairs.var)? * 2 + half.var),
+            v if v == lane.var => Some(within.var.into()),
+            v => of(v),
+        });
+        let value = Expr::if_then_else(inside, value, Expr::int(0, DType::U32));
+        let mut indices: Vec<Expr> = copies.iter().map(|a| a.var.into()).collect();
+        indices.push(Expr::from(half.var) * (SIDE / 2) + within.var);
+        copies.extend([half, within]);
+        Ok((Stage { indices, ..Stage::fill("words", buffer, copies, value) }, read))
+    }
+
+    /// How words of columns are read, of two blocks one after the other.
+    fn column_words(&self, kernel: &Gemm) -> Expr {
+        let Pairs::Words { blocks, pairs, lane, words } = &self.pairs else {
+            return kernel.column.clone();
+        };
+        kernel.column.substitute(&|v| match v {
+            v if v == blocks.var => Some(Expr::from(pairs.var) * 2),
+            v if v == lane.var => Some(words.var.into()),
+            _ => None,
+        })
     }
 
     /// The stage that fills a term of the column operand over its own axes, lanes innermost, and
@@ -248,13 +356,13 @@ impl Operands {
         (name, axes, shape): (&str, Vec<Axis>, Vec<Expr>),
         term: i64,
     ) -> (Stage, Expr) {
+        let (copies, inside) = copied(nest, &axes, &shape);
         let buffer = nest.scratch(name, DType::U32, shape);
-        let copies: Vec<Axis> =
-            axes.iter().map(|a| Axis { var: nest.var("c"), extent: a.extent.clone() }).collect();
         let value = self.word_of(factor, term).substitute(&|v| {
             let at = axes.iter().position(|a| a.var == v)?;
             Some(copies[at].var.into())
         });
+        let value = Expr::if_then_else(inside, value, Expr::int(0, DType::U32));
         let at = axes.iter().map(|a| a.var.into()).collect();
         (Stage::fill("terms", buffer, copies, value), Expr::load(buffer, at, DType::U32))
     }
@@ -263,7 +371,9 @@ impl Operands {
     fn word_of(&self, factor: &Expr, term: i64) -> Expr {
         let (axis, words) = match &self.pairs {
             Pairs::Neighbours { along, words } => (*along, words.var),
-            Pairs::Blocks { blocks, pairs, .. } => (blocks.var, pairs.var),
+            Pairs::Blocks { blocks, pairs, .. } | Pairs::Words { blocks, pairs, .. } => {
+                (blocks.var, pairs.var)
+            }
         };
         let element =
             |half: i64| factor.substitute(&|v| (v == axis).then(|| Expr::from(words) * 2 + half));
@@ -283,7 +393,7 @@ impl Operands {
         let rows = rows.map_or(Expr::i64(1), |cut| cut.extent().clone());
         match &self.pairs {
             Pairs::Neighbours { .. } => (rows.clone().floordiv(SIDE) * (SIDE * 4)).ge(rows * 3),
-            Pairs::Blocks { blocks, pairs, .. } => {
+            Pairs::Blocks { blocks, pairs, .. } | Pairs::Words { blocks, pairs, .. } => {
                 let filled = rows.clone().ceildiv(SIDE) * SIDE * pairs.extent.clone() * 2;
                 (rows * blocks.extent.clone() * 4).ge(filled * 3)
             }
@@ -308,6 +418,25 @@ impl ByTerms {
         nests.push(self.unit.allocated(&products));
         Ok(Stmt::Seq(nests))
     }
+}
+
+/// Which terms are multiplied, small products first.
+fn order(terms: i64) -> impl Iterator<Item = (usize, usize)> {
+    let pairs = (0..terms).rev().flat_map(|sum| (0..=sum).map(move |b| (sum - b, b)));
+    pairs.map(|(a, b)| (a as usize, b as usize))
+}
+
+/// Axes that fill a buffer of `shape`, and where there is an element of `axes`: elsewhere are zeros.
+fn copied(nest: &mut Nest<'_>, axes: &[Axis], shape: &[Expr]) -> (Vec<Axis>, Expr) {
+    let mut inside = Expr::bool(true);
+    let each = axes.iter().zip(shape).map(|(axis, extent)| {
+        let copy = Axis { var: nest.var("c"), extent: extent.clone() };
+        if axis.extent != *extent {
+            inside = inside.clone().and(Expr::from(copy.var).lt(axis.extent.clone()));
+        }
+        copy
+    });
+    (each.collect(), inside)
 }
 
 /// The extents of a row term's positions, with room behind the last one for the rows that fill a

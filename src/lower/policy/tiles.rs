@@ -61,7 +61,7 @@ pub struct Unit {
 pub enum Left {
     /// By vectors.
     Vectors,
-    /// In a tile like the others: there is memory behind the last row, with anything in it.
+    /// In a tile like the others: there are zeros behind the last row.
     FilledUp,
 }
 

@@ -305,7 +305,7 @@ fn tensors_that_only_convolutions_read_are_stored_rounded_and_no_bit_changes() {
         features.extend(["amx-tile", "amx-bf16"].map(str::to_owned));
         options
     };
-    for channels in [32, 24] {
+    for channels in [32, 24, 64] {
         let kernels = |kept| {
             let compiled = run_graph(chain(channels, kept), &options(), &Quiet).unwrap();
             let prim = |f: FuncData| match f {
@@ -328,6 +328,13 @@ fn tensors_that_only_convolutions_read_are_stored_rounded_and_no_bit_changes() {
             kernels(false).iter().filter(|f| of(f).iter().any(step)).count()
         };
         assert_eq!((read_in_place(&options()), read_in_place(&with_tiles())), (3, 0), "{channels}");
+        // Where results are many enough, words of two blocks fill registers, windows or not.
+        let whole = |f: &&PrimFunc| {
+            let steps = schedule_explained(f, &with_tiles().cpus[0].target).steps;
+            steps.iter().any(|s| s == "conv: words of two blocks side by side")
+        };
+        let whole = kernels(false).iter().filter(whole).count();
+        assert_eq!(whole, if channels == 64 { 2 } else { 0 }, "{channels}");
         let x = [noise(&[1, 3, 19, 23], 60)];
         let of = |options: &Options, kept| {
             floats(&run_with(options, &chain(channels, kept), &x).unwrap()[0])

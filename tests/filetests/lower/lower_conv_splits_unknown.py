@@ -167,26 +167,41 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), h, w, T.int64(16)), "float32"), 
             ranges[T.int64(2)] = T.max(ranges[T.int64(2)], most_1[l])
             ranges[T.int64(3)] = T.min(ranges[T.int64(3)], least_1[l])
         if ranges[T.int64(0)] >> 23 <= 227 and ranges[T.int64(2)] >> 23 <= 227 and ranges[T.int64(1)] >> 23 >= 27 and ranges[T.int64(3)] >> 23 >= 27 and (ranges[T.int64(0)] >> 23) + (ranges[T.int64(2)] >> 23) <= 369 and (ranges[T.int64(1)] >> 23) + (ranges[T.int64(3)] >> 23) >= 174:
-            for task in T.parallel(T.Select((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(3600) >= T.int64(100000), T.int64(3), T.int64(1))):
-                for c, c_1, c_2, c_3 in T.grid(T.Select((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(3600) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(3), (h + T.int64(1)) // T.int64(2), (w + T.int64(1)) // T.int64(2)):
-                    for c_4 in T.vectorized(T.int64(16)):
-                        row_term_2[T.int64(0), task + c, c_1, c_2, c_3, c_4] = T.pair_bf16(t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4], t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])
+            for task in T.parallel(T.Select((w + T.int64(1)) // T.int64(2) * T.int64(62640) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(4176) >= T.int64(100000), T.int64(3), T.int64(1))):
+                for c, c_1 in T.grid(T.Select((w + T.int64(1)) // T.int64(2) * T.int64(62640) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(4176) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(3)):
+                    for c_2, c_3 in T.grid((h + T.int64(1)) // T.int64(2), (w + T.int64(1)) // T.int64(2)):
+                        for c_4 in T.vectorized(T.int64(16)):
+                            row_term_2[T.int64(0), task + c, c_1, c_2, c_3, c_4] = T.pair_bf16(t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4], t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])
+                    for c_2 in range((h + T.int64(1)) // T.int64(2), (h + T.int64(1)) // T.int64(2) + T.int64(15)):
+                        for c_3 in range((w + T.int64(1)) // T.int64(2)):
+                            for c_4 in T.vectorized(T.int64(16)):
+                                row_term_2[T.int64(0), task + c, c_1, c_2, c_3, c_4] = T.uint32(0)
             for c in T.parallel(T.int64(12)):
                 for m, c_1 in T.grid(T.int64(9), T.int64(16)):
                     for c_2 in T.vectorized(T.int64(16)):
                         column_term_2[m * T.int64(256) + c * T.int64(2304) + c_1 * T.int64(16) + c_2] = T.pair_bf16(t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2], t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2 + T.int64(2304)])
-            for task in T.parallel(T.Select((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(5040) >= T.int64(100000), T.int64(3), T.int64(1))):
-                for c, c_1, c_2, c_3 in T.grid(T.Select((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(5040) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(3), (h + T.int64(1)) // T.int64(2), (w + T.int64(1)) // T.int64(2)):
-                    for c_4 in T.vectorized(T.int64(16)):
-                        row_term_1[T.int64(0), task + c, c_1, c_2, c_3, c_4] = T.pair_bf16(t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])), t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])))
+            for task in T.parallel(T.Select((w + T.int64(1)) // T.int64(2) * T.int64(84240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(5616) >= T.int64(100000), T.int64(3), T.int64(1))):
+                for c, c_1 in T.grid(T.Select((w + T.int64(1)) // T.int64(2) * T.int64(84240) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(5616) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(3)):
+                    for c_2, c_3 in T.grid((h + T.int64(1)) // T.int64(2), (w + T.int64(1)) // T.int64(2)):
+                        for c_4 in T.vectorized(T.int64(16)):
+                            row_term_1[T.int64(0), task + c, c_1, c_2, c_3, c_4] = T.pair_bf16(t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])), t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])))
+                    for c_2 in range((h + T.int64(1)) // T.int64(2), (h + T.int64(1)) // T.int64(2) + T.int64(15)):
+                        for c_3 in range((w + T.int64(1)) // T.int64(2)):
+                            for c_4 in T.vectorized(T.int64(16)):
+                                row_term_1[T.int64(0), task + c, c_1, c_2, c_3, c_4] = T.uint32(0)
             for c in T.parallel(T.int64(12)):
                 for m, c_1 in T.grid(T.int64(9), T.int64(16)):
                     for c_2 in T.vectorized(T.int64(16)):
                         column_term_1[m * T.int64(256) + c * T.int64(2304) + c_1 * T.int64(16) + c_2] = T.pair_bf16(t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2] - T.Cast("float32", T.Cast("bfloat16", t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2])), t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2 + T.int64(2304)] - T.Cast("float32", T.Cast("bfloat16", t1[m * T.int64(16) + c * T.int64(4608) + c_1 * T.int64(144) + c_2 + T.int64(2304)])))
-            for task in T.parallel(T.Select((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(7920) >= T.int64(100000), T.int64(3), T.int64(1))):
-                for c, c_1, c_2, c_3 in T.grid(T.Select((h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(7920) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(3), (h + T.int64(1)) // T.int64(2), (w + T.int64(1)) // T.int64(2)):
-                    for c_4 in T.vectorized(T.int64(16)):
-                        row_term[T.int64(0), task + c, c_1, c_2, c_3, c_4] = T.pair_bf16(t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])) - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])))), t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])) - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])))))
+            for task in T.parallel(T.Select((w + T.int64(1)) // T.int64(2) * T.int64(127440) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(8496) >= T.int64(100000), T.int64(3), T.int64(1))):
+                for c, c_1 in T.grid(T.Select((w + T.int64(1)) // T.int64(2) * T.int64(127440) + (h + T.int64(1)) // T.int64(2) * ((w + T.int64(1)) // T.int64(2)) * T.int64(8496) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(3)):
+                    for c_2, c_3 in T.grid((h + T.int64(1)) // T.int64(2), (w + T.int64(1)) // T.int64(2)):
+                        for c_4 in T.vectorized(T.int64(16)):
+                            row_term[T.int64(0), task + c, c_1, c_2, c_3, c_4] = T.pair_bf16(t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])) - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(0), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])))), t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])) - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4] - T.Cast("float32", T.Cast("bfloat16", t3[T.int64(0), T.int64(1), c_2 * T.int64(2) + task + c, c_3 * T.int64(2) + c_1, c_4])))))
+                    for c_2 in range((h + T.int64(1)) // T.int64(2), (h + T.int64(1)) // T.int64(2) + T.int64(15)):
+                        for c_3 in range((w + T.int64(1)) // T.int64(2)):
+                            for c_4 in T.vectorized(T.int64(16)):
+                                row_term[T.int64(0), task + c, c_1, c_2, c_3, c_4] = T.uint32(0)
             for c in T.parallel(T.int64(12)):
                 for m, c_1 in T.grid(T.int64(9), T.int64(16)):
                     for c_2 in T.vectorized(T.int64(16)):
@@ -669,14 +684,22 @@ def conv3(t0: T.Buffer((n, T.int64(5), i, j, T.int64(16)), "float32"), t1: T.Buf
             ranges[T.int64(2)] = T.max(ranges[T.int64(2)], most_1[l])
             ranges[T.int64(3)] = T.min(ranges[T.int64(3)], least_1[l])
         if ranges[T.int64(0)] >> 23 <= 227 and ranges[T.int64(2)] >> 23 <= 227 and ranges[T.int64(1)] >> 23 >= 27 and ranges[T.int64(3)] >> 23 >= 27 and (ranges[T.int64(0)] >> 23) + (ranges[T.int64(2)] >> 23) <= 371 and (ranges[T.int64(1)] >> 23) + (ranges[T.int64(3)] >> 23) >= 174:
-            for task in T.parallel(T.Select(n * i * j * T.int64(2112) >= T.int64(100000), T.int64(3), T.int64(1))):
-                for c, c_1, m_0 in T.grid(T.min(T.Select(n * i * j * T.int64(2112) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(2) - task), n, i * j):
-                    for m_1 in T.vectorized(T.int64(16)):
-                        row_term_2[m_0 * T.int64(16) + m_1 + n * task * T.int64(240) + n * c * T.int64(240) + c_1 * T.int64(240) + n * i * j * task * T.int64(16) + n * i * j * c * T.int64(16) + i * j * c_1 * T.int64(16)] = T.pair_bf16(t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * j * task * T.int64(32) + i * j * c * T.int64(32)], t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * j * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32)])
-                for c in range(T.min(T.Select(n * i * j * T.int64(2112) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(2) - task), T.Select(n * i * j * T.int64(2112) >= T.int64(100000), T.int64(1), T.int64(3))):
-                    for c_1, m_0 in T.grid(n, i * j):
-                        for m_1 in T.vectorized(T.int64(16)):
-                            row_term_2[m_0 * T.int64(16) + m_1 + n * task * T.int64(240) + n * c * T.int64(240) + c_1 * T.int64(240) + n * i * j * task * T.int64(16) + n * i * j * c * T.int64(16) + i * j * c_1 * T.int64(16)] = T.pair_bf16(t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * j * task * T.int64(32) + i * j * c * T.int64(32)], T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * j * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32)], T.float32(0.0)))
+            for task in T.parallel(T.Select(n * T.int64(33840) + n * i * j * T.int64(2256) >= T.int64(100000), T.int64(3), T.int64(1))):
+                for c, c_1 in T.grid(T.min(T.Select(n * T.int64(33840) + n * i * j * T.int64(2256) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(2) - task), n):
+                    for c_2 in range(i * j):
+                        for c_3 in T.vectorized(T.int64(16)):
+                            row_term_2[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3], t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3])
+                    for c_2 in range(i * j, i * j + T.int64(15)):
+                        for c_3 in T.vectorized(T.int64(16)):
+                            row_term_2[task + c, c_1, c_2, c_3] = T.uint32(0)
+                for c in range(T.min(T.Select(n * T.int64(33840) + n * i * j * T.int64(2256) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(2) - task), T.Select(n * T.int64(33840) + n * i * j * T.int64(2256) >= T.int64(100000), T.int64(1), T.int64(3))):
+                    for c_1 in range(n):
+                        for c_2 in range(i * j):
+                            for c_3 in T.vectorized(T.int64(16)):
+                                row_term_2[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3], T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3], T.float32(0.0)))
+                        for c_2 in range(i * j, i * j + T.int64(15)):
+                            for c_3 in T.vectorized(T.int64(16)):
+                                row_term_2[task + c, c_1, c_2, c_3] = T.uint32(0)
             for c in T.parallel(T.int64(12)):
                 for c_1, m_0 in T.grid(T.int64(2), T.int64(16)):
                     for m_1 in T.vectorized(T.int64(16)):
@@ -684,14 +707,22 @@ def conv3(t0: T.Buffer((n, T.int64(5), i, j, T.int64(16)), "float32"), t1: T.Buf
                 for m_0 in range(T.int64(16)):
                     for m_1 in T.vectorized(T.int64(16)):
                         column_term_2[m_0 * T.int64(16) + m_1 + c * T.int64(768) + T.int64(512)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + T.int64(1024)], T.float32(0.0))
-            for task in T.parallel(T.Select(n * i * j * T.int64(3504) >= T.int64(100000), T.int64(3), T.int64(1))):
-                for c, c_1, m_0 in T.grid(T.min(T.Select(n * i * j * T.int64(3504) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(2) - task), n, i * j):
-                    for m_1 in T.vectorized(T.int64(16)):
-                        row_term_1[m_0 * T.int64(16) + m_1 + n * task * T.int64(240) + n * c * T.int64(240) + c_1 * T.int64(240) + n * i * task * j * T.int64(16) + n * i * c * j * T.int64(16) + i * j * c_1 * T.int64(16)] = T.pair_bf16(t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * task * j * T.int64(32) + i * c * j * T.int64(32)] - T.Cast("float32", T.Cast("bfloat16", t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * task * j * T.int64(32) + i * c * j * T.int64(32)])), t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32)] - T.Cast("float32", T.Cast("bfloat16", t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32)])))
-                for c in range(T.min(T.Select(n * i * j * T.int64(3504) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(2) - task), T.Select(n * i * j * T.int64(3504) >= T.int64(100000), T.int64(1), T.int64(3))):
-                    for c_1, m_0 in T.grid(n, i * j):
-                        for m_1 in T.vectorized(T.int64(16)):
-                            row_term_1[m_0 * T.int64(16) + m_1 + n * task * T.int64(240) + n * c * T.int64(240) + c_1 * T.int64(240) + n * i * task * j * T.int64(16) + n * i * j * c * T.int64(16) + i * j * c_1 * T.int64(16)] = T.pair_bf16(t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * task * j * T.int64(32) + i * j * c * T.int64(32)] - T.Cast("float32", T.Cast("bfloat16", t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * task * j * T.int64(32) + i * j * c * T.int64(32)])), T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32)], T.float32(0.0)) - T.Cast("float32", T.Cast("bfloat16", T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32)], T.float32(0.0)))))
+            for task in T.parallel(T.Select(n * T.int64(54720) + n * i * j * T.int64(3648) >= T.int64(100000), T.int64(3), T.int64(1))):
+                for c, c_1 in T.grid(T.min(T.Select(n * T.int64(54720) + n * i * j * T.int64(3648) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(2) - task), n):
+                    for c_2 in range(i * j):
+                        for c_3 in T.vectorized(T.int64(16)):
+                            row_term_1[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * c * j * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * c * j * T.int64(32) + c_3])), t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * j * task * T.int64(32) + i * c * j * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * j * task * T.int64(32) + i * c * j * T.int64(32) + c_3])))
+                    for c_2 in range(i * j, i * j + T.int64(15)):
+                        for c_3 in T.vectorized(T.int64(16)):
+                            row_term_1[task + c, c_1, c_2, c_3] = T.uint32(0)
+                for c in range(T.min(T.Select(n * T.int64(54720) + n * i * j * T.int64(3648) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(2) - task), T.Select(n * T.int64(54720) + n * i * j * T.int64(3648) >= T.int64(100000), T.int64(1), T.int64(3))):
+                    for c_1 in range(n):
+                        for c_2 in range(i * j):
+                            for c_3 in T.vectorized(T.int64(16)):
+                                row_term_1[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3])), T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3], T.float32(0.0)) - T.Cast("float32", T.Cast("bfloat16", T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * j * task * T.int64(32) + i * j * c * T.int64(32) + c_3], T.float32(0.0)))))
+                        for c_2 in range(i * j, i * j + T.int64(15)):
+                            for c_3 in T.vectorized(T.int64(16)):
+                                row_term_1[task + c, c_1, c_2, c_3] = T.uint32(0)
             for c in T.parallel(T.int64(12)):
                 for c_1, m_0 in T.grid(T.int64(2), T.int64(16)):
                     for m_1 in T.vectorized(T.int64(16)):
@@ -699,14 +730,22 @@ def conv3(t0: T.Buffer((n, T.int64(5), i, j, T.int64(16)), "float32"), t1: T.Buf
                 for m_0 in range(T.int64(16)):
                     for m_1 in T.vectorized(T.int64(16)):
                         column_term_1[m_0 * T.int64(16) + m_1 + c * T.int64(768) + T.int64(512)] = T.pair_bf16(t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + T.int64(1024)] - T.Cast("float32", T.Cast("bfloat16", t1[m_0 * T.int64(16) + m_1 + c * T.int64(1280) + T.int64(1024)])), T.float32(0.0) - T.Cast("float32", T.Cast("bfloat16", T.float32(0.0))))
-            for task in T.parallel(T.Select(n * i * j * T.int64(6288) >= T.int64(100000), T.int64(3), T.int64(1))):
-                for c, c_1, m_0 in T.grid(T.min(T.Select(n * i * j * T.int64(6288) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(2) - task), n, i * j):
-                    for m_1 in T.vectorized(T.int64(16)):
-                        row_term[m_0 * T.int64(16) + m_1 + n * task * T.int64(240) + n * c * T.int64(240) + c_1 * T.int64(240) + n * i * task * j * T.int64(16) + n * i * c * j * T.int64(16) + i * c_1 * j * T.int64(16)] = T.pair_bf16(t0[m_0 * T.int64(16) + m_1 + i * c_1 * j * T.int64(80) + i * task * j * T.int64(32) + i * c * j * T.int64(32)] - T.Cast("float32", T.Cast("bfloat16", t0[m_0 * T.int64(16) + m_1 + i * c_1 * j * T.int64(80) + i * task * j * T.int64(32) + i * c * j * T.int64(32)])) - T.Cast("float32", T.Cast("bfloat16", t0[m_0 * T.int64(16) + m_1 + i * c_1 * j * T.int64(80) + i * task * j * T.int64(32) + i * c * j * T.int64(32)] - T.Cast("float32", T.Cast("bfloat16", t0[m_0 * T.int64(16) + m_1 + i * c_1 * j * T.int64(80) + i * task * j * T.int64(32) + i * c * j * T.int64(32)])))), t0[m_0 * T.int64(16) + m_1 + i * c_1 * j * T.int64(80) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32)] - T.Cast("float32", T.Cast("bfloat16", t0[m_0 * T.int64(16) + m_1 + i * c_1 * j * T.int64(80) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32)])) - T.Cast("float32", T.Cast("bfloat16", t0[m_0 * T.int64(16) + m_1 + i * c_1 * j * T.int64(80) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32)] - T.Cast("float32", T.Cast("bfloat16", t0[m_0 * T.int64(16) + m_1 + i * c_1 * j * T.int64(80) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32)])))))
-                for c in range(T.min(T.Select(n * i * j * T.int64(6288) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(2) - task), T.Select(n * i * j * T.int64(6288) >= T.int64(100000), T.int64(1), T.int64(3))):
-                    for c_1, m_0 in T.grid(n, i * j):
-                        for m_1 in T.vectorized(T.int64(16)):
-                            row_term[m_0 * T.int64(16) + m_1 + n * task * T.int64(240) + n * c * T.int64(240) + c_1 * T.int64(240) + n * i * task * j * T.int64(16) + n * i * j * c * T.int64(16) + i * j * c_1 * T.int64(16)] = T.pair_bf16(t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * task * j * T.int64(32) + i * j * c * T.int64(32)] - T.Cast("float32", T.Cast("bfloat16", t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * task * j * T.int64(32) + i * j * c * T.int64(32)])) - T.Cast("float32", T.Cast("bfloat16", t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * task * j * T.int64(32) + i * j * c * T.int64(32)] - T.Cast("float32", T.Cast("bfloat16", t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * task * j * T.int64(32) + i * j * c * T.int64(32)])))), T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32)], T.float32(0.0)) - T.Cast("float32", T.Cast("bfloat16", T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32)], T.float32(0.0)))) - T.Cast("float32", T.Cast("bfloat16", T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32)], T.float32(0.0)) - T.Cast("float32", T.Cast("bfloat16", T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[m_0 * T.int64(16) + m_1 + i * j * c_1 * T.int64(80) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32)], T.float32(0.0)))))))
+            for task in T.parallel(T.Select(n * T.int64(96480) + n * i * j * T.int64(6432) >= T.int64(100000), T.int64(3), T.int64(1))):
+                for c, c_1 in T.grid(T.min(T.Select(n * T.int64(96480) + n * i * j * T.int64(6432) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(2) - task), n):
+                    for c_2 in range(i * j):
+                        for c_3 in T.vectorized(T.int64(16)):
+                            row_term[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * c_1 * j * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * c_1 * j * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32) + c_3])) - T.Cast("float32", T.Cast("bfloat16", t0[i * c_1 * j * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * c_1 * j * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32) + c_3])))), t0[i * c_1 * j * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * c_1 * j * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32) + c_3])) - T.Cast("float32", T.Cast("bfloat16", t0[i * c_1 * j * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * c_1 * j * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * c * j * T.int64(32) + c_3])))))
+                    for c_2 in range(i * j, i * j + T.int64(15)):
+                        for c_3 in T.vectorized(T.int64(16)):
+                            row_term[task + c, c_1, c_2, c_3] = T.uint32(0)
+                for c in range(T.min(T.Select(n * T.int64(96480) + n * i * j * T.int64(6432) >= T.int64(100000), T.int64(1), T.int64(3)), T.int64(2) - task), T.Select(n * T.int64(96480) + n * i * j * T.int64(6432) >= T.int64(100000), T.int64(1), T.int64(3))):
+                    for c_1 in range(n):
+                        for c_2 in range(i * j):
+                            for c_3 in T.vectorized(T.int64(16)):
+                                row_term[task + c, c_1, c_2, c_3] = T.pair_bf16(t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3])) - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3] - T.Cast("float32", T.Cast("bfloat16", t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3])))), T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3], T.float32(0.0)) - T.Cast("float32", T.Cast("bfloat16", T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3], T.float32(0.0)))) - T.Cast("float32", T.Cast("bfloat16", T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3], T.float32(0.0)) - T.Cast("float32", T.Cast("bfloat16", T.if_then_else(task * T.int64(2) + c * T.int64(2) + T.int64(1) < T.int64(5), t0[i * j * c_1 * T.int64(80) + c_2 * T.int64(16) + i * j * T.int64(16) + i * task * j * T.int64(32) + i * j * c * T.int64(32) + c_3], T.float32(0.0)))))))
+                        for c_2 in range(i * j, i * j + T.int64(15)):
+                            for c_3 in T.vectorized(T.int64(16)):
+                                row_term[task + c, c_1, c_2, c_3] = T.uint32(0)
             for c in T.parallel(T.int64(12)):
                 for c_1, m_0 in T.grid(T.int64(2), T.int64(16)):
                     for m_1 in T.vectorized(T.int64(16)):

@@ -139,26 +139,20 @@ conv3
   step  conv: v_i1 taken apart by 16
   step  conv: v_k0 taken apart by 16
   step  bias: v_i1 taken apart by 16
-  step  terms: merge_axes c of terms #2, c of terms #3 -> m
-  step  terms: parallel c of terms
-  step  terms: split m by 16 -> m_0, m_1
-  step  terms: vectorize m_1
+  step  terms: parallel c of terms #2
+  step  terms: vectorize c of terms #3
   step  terms: merge_axes c of terms #3, c of terms #4 -> m
   step  terms: parallel c of terms
   step  terms: split m by 16 -> m_0, m_1
   step  terms: vectorize m_1
-  step  terms: merge_axes c of terms #2, c of terms #3 -> m
-  step  terms: parallel c of terms
-  step  terms: split m by 16 -> m_0, m_1
-  step  terms: vectorize m_1
+  step  terms: parallel c of terms #2
+  step  terms: vectorize c of terms #3
   step  terms: merge_axes c of terms #3, c of terms #4 -> m
   step  terms: parallel c of terms
   step  terms: split m by 16 -> m_0, m_1
   step  terms: vectorize m_1
-  step  terms: merge_axes c of terms #2, c of terms #3 -> m
-  step  terms: parallel c of terms
-  step  terms: split m by 16 -> m_0, m_1
-  step  terms: vectorize m_1
+  step  terms: parallel c of terms #2
+  step  terms: vectorize c of terms #3
   step  terms: merge_axes c of terms #3, c of terms #4 -> m
   step  terms: parallel c of terms
   step  terms: split m by 16 -> m_0, m_1
