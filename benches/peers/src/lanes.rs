@@ -8,8 +8,14 @@ use crate::engines::{Peer, Result, Spin};
 
 const ROUND: Duration = Duration::from_millis(60);
 const PAUSE: Duration = Duration::from_millis(15);
+/// A round where only two take turns and neither keeps threads busy after its calls.
+const TURN: Duration = Duration::from_millis(20);
 /// Counted rounds, at least.
 pub const ROUNDS: usize = 7;
+/// Passes of which a tail is taken at least, and for how long, unless so many take [`LONGEST`].
+const PASSES: usize = 500;
+const SHORTEST: Duration = Duration::from_secs(2);
+const LONGEST: Duration = Duration::from_secs(20);
 
 /// An engine that measures a case, or why it does not.
 pub struct Lane {
@@ -33,16 +39,20 @@ impl Lane {
         std::thread::sleep(PAUSE);
         match peer.round(ROUND) {
             Ok(calls) if counted => {
-                // Calls of several shapes have several medians; a pass over all of them has one.
-                let passes = calls.chunks_exact(self.feeds);
-                let sample: Vec<f64> =
-                    passes.map(|pass| pass.iter().sum::<f64>() / pass.len() as f64).collect();
+                let sample = self.passes(&calls);
                 self.medians.extend(Tail::of(&sample).map(|t| t.p50_us));
                 self.sample.extend(sample);
             }
             Ok(_) => {}
             Err(error) => self.peer = Err(error),
         }
+    }
+
+    /// The mean call of each pass over the feeds: calls of several shapes have several medians, a
+    /// pass over all of them has one.
+    fn passes(&self, calls: &[f64]) -> Vec<f64> {
+        let passes = calls.chunks_exact(self.feeds);
+        passes.map(|pass| pass.iter().sum::<f64>() / pass.len() as f64).collect()
     }
 
     /// Of all counted rounds, or why there are none.
@@ -67,6 +77,27 @@ pub fn spin_like(peer: &mut impl Peer, feeds: usize, threads: usize) -> Result<L
     peer.round(ROUND)?;
     let calls = Tail::of(&peer.round(ROUND)?).ok_or("no sample")?;
     Ok(Lane::new(boxed(Ok(Spin::like(calls.p50_us, feeds, threads))), feeds))
+}
+
+/// p99 over p50 of two that take turns, so that what the machine does hits both alike.
+pub fn tails(mut lanes: [&mut Lane; 2]) -> Result<[f64; 2]> {
+    let mut samples = [vec![], vec![]];
+    let start = Instant::now();
+    let few = |samples: &[Vec<f64>; 2]| samples.iter().any(|sample| sample.len() < PASSES);
+    while start.elapsed() < if few(&samples) { LONGEST } else { SHORTEST } {
+        for (lane, sample) in lanes.iter_mut().zip(&mut samples) {
+            let calls = match &mut lane.peer {
+                Ok(peer) => peer.round(TURN)?,
+                Err(error) => return Err(error.to_string().into()),
+            };
+            sample.extend(lane.passes(&calls));
+        }
+    }
+    let tail = |sample: &Vec<f64>| Tail::of(sample).map(|t| t.p99_us / t.p50_us);
+    let [Some(first), Some(second)] = [0, 1].map(|k| tail(&samples[k])) else {
+        return Err("no sample".into());
+    };
+    Ok([first, second])
 }
 
 /// An engine as a lane takes it.

@@ -10,8 +10,8 @@ use reflex::{Mode, Precision};
 
 use crate::engines::{Native, Ort, Reflex, Result};
 
-/// Peak resident memory in MB of a process that loads the model with one engine and calls it
-/// five times a feed.
+/// Peak resident memory in MB of a process that loads the model with one engine, warms up and calls
+/// it five times a feed.
 pub fn peak_of(
     engine: &str,
     model: &Path,
@@ -37,7 +37,11 @@ pub fn memory_child(
 ) -> Result<()> {
     let mut run: Box<dyn Native> = match engine {
         "ort" => Box::new(Ort::open(model, feeds, threads)?),
-        _ => Box::new(Reflex::open(model, feeds, threads, (mode, Precision::F32))?),
+        _ => {
+            let mut ours = Reflex::open(model, feeds, threads, (mode, Precision::F32))?;
+            ours.warm_up()?;
+            Box::new(ours)
+        }
     };
     for k in 0..5 * feeds.len() {
         run.run(k % feeds.len())?;
