@@ -19,6 +19,7 @@ pub mod intrinsics;
 pub mod level;
 pub mod lower;
 pub mod operations;
+pub mod round;
 pub mod schedule;
 pub mod script;
 pub mod tile;

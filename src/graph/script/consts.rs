@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use half::{bf16, f16};
-use reflex_tir::DType;
-use reflex_tir::Expr;
+use reflex_tir::{DType, Expr, round};
 use ruff_python_ast::{self as ast, Expr as Py};
 use ruff_text_size::{Ranged, TextSize};
 
@@ -122,8 +120,8 @@ fn push(dtype: DType, number: Number, out: &mut Vec<u8>) -> bool {
     match dtype {
         DType::F64 => out.extend(as_float.to_le_bytes()),
         DType::F32 => out.extend((as_float as f32).to_le_bytes()),
-        DType::F16 => out.extend(f16::from_f64(as_float).to_le_bytes()),
-        DType::BF16 => out.extend(bf16::from_f64(as_float).to_le_bytes()),
+        DType::F16 => out.extend(round::to_f16(as_float).to_le_bytes()),
+        DType::BF16 => out.extend(round::to_bf16(as_float).to_le_bytes()),
         DType::BOOL => out.push(u8::from(as_float != 0.0)),
         _ => {
             let value = match number {

@@ -9,7 +9,7 @@ use half::{bf16, f16};
 use reflex_runtime::dtype::code;
 
 use super::Reason;
-use crate::{BinOp, CmpOp, DType, Intrin};
+use crate::{BinOp, CmpOp, DType, Intrin, round};
 
 /// A scalar. Integers are kept sign- or zero-extended by their own type (u64 by bit pattern).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,8 +34,8 @@ impl Value {
         Ok(match dtype {
             DType::F32 => Value::F32(x as f32),
             DType::F64 => Value::F64(x),
-            DType::F16 => Value::F16(f16::from_f64(x)),
-            DType::BF16 => Value::Bf16(bf16::from_f64(x)),
+            DType::F16 => Value::F16(round::to_f16(x)),
+            DType::BF16 => Value::Bf16(round::to_bf16(x)),
             _ => return Err(Reason::Type(format!("{dtype} is not evaluated"))),
         })
     }
