@@ -35,7 +35,7 @@ const MAX_FRAMES: usize = 4096;
 const MAX_DEPTH: usize = 8;
 const MAX_SAME: usize = 3;
 /// Most registers that are plain at once, for each frame.
-const MAX_PLAIN: usize = 16;
+const MAX_PLAIN: usize = 6;
 
 /// What is known about a register.
 #[derive(Clone, Copy, Debug, PartialEq)]

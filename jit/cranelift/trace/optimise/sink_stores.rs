@@ -15,6 +15,9 @@ use super::super::ir::{Arg, Carried, End, Exit, ExitId, FrameId, Ins, Place, Pla
 /// Most values that are not stored at once: each appears in every exit.
 const MAX: usize = 32;
 
+/// Most exits that a store is put off over: it costs what it saves in each of them.
+const FAR: usize = 4;
+
 /// Registers of the first frame that a round begins with, and what they hold.
 type Begins = BTreeMap<u32, Plain>;
 
@@ -114,6 +117,9 @@ struct Sink {
     left: Option<FrameId>,
     /// Registers that are not in their places.
     pending: BTreeMap<Place, Plain>,
+    /// How many exits came before the store of each was put off.
+    since: BTreeMap<Place, usize>,
+    exits: usize,
     /// The same at the end, before what must be stored was.
     ends: BTreeMap<Place, Plain>,
     /// Registers whose values at the start were looked at, and that were of another type.
@@ -132,6 +138,8 @@ impl Sink {
             next: next_round(trace),
             left: None,
             pending: begins.iter().map(|(&reg, &value)| (root(reg), value)).collect(),
+            since: BTreeMap::new(),
+            exits: 0,
             begins,
             ends: BTreeMap::new(),
             read: BTreeSet::new(),
@@ -234,6 +242,7 @@ impl Sink {
 
     fn put(&mut self, dst: Place, value: Plain) {
         self.pending.insert(dst, value);
+        self.since.insert(dst, self.exits);
         if self.pending.len() > MAX {
             self.flush(|_| true);
         }
@@ -255,7 +264,14 @@ impl Sink {
         }
     }
 
-    fn keep(&mut self, ins: Ins) {
+    fn keep(&mut self, mut ins: Ins) {
+        if ins.exit_mut().is_some() {
+            self.exits += 1;
+            let far = |since: &usize| self.exits - since > FAR;
+            let old = |at: &Place| self.since.get(at).is_some_and(far);
+            let old: Vec<Place> = self.pending.keys().copied().filter(old).collect();
+            self.flush(|at| old.contains(&at));
+        }
         self.code.push(ins);
         self.pending_at.push(self.pending.clone());
     }
