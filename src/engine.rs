@@ -14,7 +14,6 @@ use reflex_lower::pipeline;
 use reflex_runtime::library::Library;
 use reflex_tir::codegen::{Codegen, Target};
 use reflex_tir::level::Level;
-use reflex_vm::executable::Executable;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::check_device;
@@ -214,25 +213,20 @@ impl Engine {
             let quiet = Engine { progress: Progress::silent(), levels, ..self.clone() };
             Arc::new(Specialiser::new(quiet, self.tier.clone(), Arc::new(again)))
         });
-        self.build(imported, specialiser, |_| ())
+        self.build(imported, specialiser)
     }
 
     /// Compiles a module built in Rust.
     pub fn compile(&self, module: Module) -> Result<Program> {
-        self.build(module, None, |_| ())
+        self.build(module, None)
     }
 
     /// Compiles a module that is much like that of `program`, whose constants it shares.
     pub(crate) fn compile_like(&self, module: Module, program: &Program) -> Result<Program> {
-        self.build(module, None, |executable| program.share_constants(executable))
+        self.build(Module { known: program.constants(), ..module }, None)
     }
 
-    fn build(
-        &self,
-        module: Module,
-        specialiser: Option<Arc<Specialiser>>,
-        edit: impl FnOnce(&mut Executable),
-    ) -> Result<Program> {
+    fn build(&self, module: Module, specialiser: Option<Arc<Specialiser>>) -> Result<Program> {
         let signatures = Signature::of_module(&module);
         let failed = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Compile, e.to_string());
         let process;
@@ -249,8 +243,7 @@ impl Engine {
         let observer = &pipeline::Quiet;
         let tools = Tools { codegen, cache: cache.as_ref(), observer, progress: &progress };
         let options = self.options();
-        let mut compiled = compile::compile(module, &options, &tools).map_err(|e| failed(&e))?;
-        edit(&mut compiled.executable);
+        let compiled = compile::compile(module, &options, &tools).map_err(|e| failed(&e))?;
         let policy = (self.threads, &self.tier);
         Program::from_compiled(compiled, signatures, &self.target, policy, specialiser)
     }

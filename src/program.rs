@@ -1,10 +1,11 @@
 //! A loaded model, shared by the threads that run it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use reflex_cranelift::{CraneliftTier, Disassemble, TierOptions, Unfit};
+use reflex_graph::{Known, Literal};
 use reflex_lower::compile::Compiled;
 use reflex_lower::pipeline::Cpu;
 use reflex_runtime::alloc::device::AllocatorKind;
@@ -12,7 +13,7 @@ use reflex_runtime::library::Library;
 use reflex_runtime::value::Any;
 use reflex_tir::codegen::{Object, Target};
 use reflex_tir::level::Level;
-use reflex_vm::executable::{Constant, Executable, FuncKind, TensorConst};
+use reflex_vm::executable::{Constant, Executable, FuncKind};
 use reflex_vm::session::{self as vm, Canceller};
 use reflex_vm::tier::Bailout;
 use reflex_vm::verify::{self, Verified};
@@ -214,21 +215,17 @@ impl Program {
         self.0.vm.find(func)
     }
 
-    /// Uses this program's memory for the tensors of `executable` that are equal to its own.
-    pub(crate) fn share_constants(&self, executable: &mut Executable) {
-        let mut known: HashMap<_, Vec<&TensorConst>> = HashMap::new();
-        for constant in &self.0.vm.executable().constants {
-            if let Constant::Tensor(tensor) = constant {
-                known.entry((tensor.dtype, tensor.shape.clone())).or_default().push(tensor);
+    /// Its constants, for a program that shares their memory.
+    pub(crate) fn constants(&self) -> Known {
+        let constants = self.0.vm.executable().constants.iter();
+        let literal = |constant: &Constant| match constant {
+            Constant::Tensor(tensor) => {
+                let data = Arc::new(tensor.data.clone());
+                Literal::new(tensor.dtype, tensor.shape.to_vec(), data)
             }
-        }
-        for constant in &mut executable.constants {
-            let Constant::Tensor(new) = constant else { continue };
-            let alike = known.get(&(new.dtype, new.shape.clone())).into_iter().flatten();
-            if let Some(old) = alike.into_iter().find(|old| old.data == new.data) {
-                new.data = old.data.clone();
-            }
-        }
+            _ => None,
+        };
+        constants.filter_map(literal).collect()
     }
 
     /// What a tiered session needs to run programs for extents.

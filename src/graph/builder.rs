@@ -140,20 +140,21 @@ impl<'m> FuncBuilder<'m> {
     /// A constant; equal small ones share a value.
     pub fn constant(&mut self, literal: Literal) -> Value {
         let small = literal.bytes().len() <= INTERN_LIMIT;
-        let key = (literal.dtype(), literal.shape().to_vec(), literal.bytes().to_vec());
-        if small && let Some(value) = self.interned.get(&key) {
+        let key =
+            small.then(|| (literal.dtype(), literal.shape().to_vec(), literal.bytes().to_vec()));
+        if let Some(value) = key.as_ref().and_then(|key| self.interned.get(key)) {
             return *value;
         }
         let shape = literal.shape().iter().map(|d| Expr::i64(*d)).collect();
         let ty = TensorType::new(literal.dtype(), shape);
-        let id = self.module.consts.push(literal);
+        let id = self.module.add_const(literal);
         let value = self.func.new_value("", Type::Tensor(ty));
         // The outermost body dominates everything, also while a nested one is open.
         let binding =
             Binding { outputs: vec![value], node: Node::Const(id), source: String::new() };
         self.scopes[0].body.bindings.push(binding);
         self.constants[value] = Some(id);
-        if small {
+        if let Some(key) = key {
             self.interned.insert(key, value);
         }
         value

@@ -3,6 +3,7 @@
 use cranelift_entity::{PrimaryMap, entity_impl};
 use reflex_tir::{DType, Expr, PrimFunc, Var, VarData};
 
+use crate::known::Known;
 use crate::{Literal, Op};
 
 /// A value of one function: a parameter, a constant or a binding's output.
@@ -27,6 +28,15 @@ pub struct Module {
     pub funcs: PrimaryMap<FuncId, FuncData>,
     /// Every constant.
     pub consts: PrimaryMap<Const, Literal>,
+    /// Constants whose memory those share that are added.
+    pub known: Known,
+}
+
+impl Module {
+    /// Adds a constant.
+    pub fn add_const(&mut self, literal: Literal) -> Const {
+        self.consts.push(self.known.shared(literal))
+    }
 }
 
 /// A graph function or a kernel.

@@ -11,6 +11,7 @@ pub mod dims;
 mod eval;
 pub mod infer;
 mod ir;
+mod known;
 mod literal;
 mod op;
 pub mod print;
@@ -23,6 +24,7 @@ pub use ir::{
     Binding, Body, Const, Datum, Func, FuncData, FuncId, Loop, Module, Node, TensorType, Type,
     Value, ValueData,
 };
+pub use known::Known;
 pub use literal::Literal;
 pub use op::{
     ArgReduceKind, Binary, ConvAttrs, GatherKind, Op, PadMode, PoolAttrs, PoolKind, ReduceKind,

@@ -241,7 +241,8 @@ impl Pass {
         }
         let literal: Literal = pack(packing, &module.consts[constant])
             .ok_or_else(|| LowerError::internal("a weight does not fit its packing"))?;
-        let new = module.consts.push(literal);
+        module.consts[constant].release();
+        let new = module.add_const(literal);
         self.packed.insert(key, new);
         Ok(new)
     }

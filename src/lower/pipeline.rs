@@ -187,9 +187,10 @@ pub fn run_bytecode(
 }
 
 /// Moves constants to addresses that programs use in place, one at a time: a copy of all at
-/// load would be in memory beside them.
+/// load would be in memory beside them. Those that are known share theirs.
 fn align_constants(module: &mut Module) {
     for literal in module.consts.values_mut() {
+        *literal = module.known.shared(literal.clone());
         let bytes = literal.bytes();
         if bytes.as_ptr().addr().is_multiple_of(64) {
             continue;

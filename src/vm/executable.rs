@@ -99,6 +99,12 @@ impl ConstData {
     }
 }
 
+impl AsRef<[u8]> for ConstData {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
 impl fmt::Debug for ConstData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes", self.range.len())

@@ -73,7 +73,7 @@ pub(crate) fn new_constant(
     literal: Literal,
 ) -> Binding {
     let value = func.new_value(name, type_of(&literal));
-    let id = module.consts.push(literal);
+    let id = module.add_const(literal);
     Binding { outputs: vec![value], node: Node::Const(id), source: String::new() }
 }
 

@@ -53,7 +53,7 @@ impl Folder<'_> {
                 Some(literals) => {
                     for (value, literal) in binding.outputs.iter().zip(literals) {
                         func.values[*value].ty = type_of(&literal);
-                        let id = self.module.consts.push(literal);
+                        let id = self.module.add_const(literal);
                         self.known.insert(*value, id);
                         body.bindings.push(Binding {
                             outputs: vec![*value],
