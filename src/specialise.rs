@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use reflex_cranelift::Compiling;
 use reflex_graph::{FuncData, Module, Node};
+use reflex_runtime::alloc::heap;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 
@@ -223,6 +224,7 @@ impl Specialiser {
         bind(&mut module, name, extents)?;
         let program =
             self.engine.compile_like(module, &order.general).map_err(|e| e.to_string())?;
+        heap::trim();
         let func = program.number(name).ok_or("the new program lacks it")?;
         let built = start.elapsed();
         let (general, special) = self.trial(order, &program, func)?;
@@ -294,6 +296,7 @@ impl Order {
         let made =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.specialiser.make(self)));
         let made = made.unwrap_or_else(|_| Err("its compilation panicked".to_owned()));
+        heap::trim();
         // Only the order of a variant sets its outcome, and there is one.
         let _ = self.variant.outcome.set(made);
     }

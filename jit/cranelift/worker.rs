@@ -4,9 +4,10 @@
 //! its tier. What is made is installed as soon as it is there.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 
+use reflex_runtime::alloc::heap;
 use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
 use reflex_vm::tier::Bailout;
@@ -142,6 +143,10 @@ impl std::fmt::Debug for Worker {
     }
 }
 
+/// Bytes of code from which on the memory that it took to make them is worth giving back: some
+/// hundred times as much.
+const MUCH_CODE: usize = 64 << 10;
+
 /// The thread: until the tier is gone.
 fn compile_all(
     queue: &Receiver<(Order, Ticket)>,
@@ -150,9 +155,12 @@ fn compile_all(
 ) {
     // SAFETY: a system call on the calling thread only; a refusal leaves its priority as it was.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
-    while let Ok((Order { program, work }, _ticket)) = queue.recv() {
+    // Bytes of code since memory was given back.
+    let mut made = 0;
+    while let Ok((Order { program, work }, _ticket)) = next(queue, &mut made) {
         // Whoever asked may be gone.
         let (Some(engine), Some(program)) = (engine.upgrade(), program.upgrade()) else { continue };
+        let before = engine.assembler.room.live();
         match work {
             Work::Trace(site, trace) => {
                 let made = engine.root(&program, site, *trace, NOBODY);
@@ -170,5 +178,18 @@ fn compile_all(
             }
             Work::Whole(func) => engine.install_whole(&program, func, NOBODY),
         }
+        made += engine.assembler.room.live().saturating_sub(before);
     }
+}
+
+/// The next order. Before it is waited for, memory goes back to the system if much was used: the
+/// allocator keeps what a thread has freed for that thread.
+fn next(queue: &Receiver<(Order, Ticket)>, made: &mut usize) -> Result<(Order, Ticket), RecvError> {
+    if let Ok(order) = queue.try_recv() {
+        return Ok(order);
+    }
+    if std::mem::take(made) >= MUCH_CODE {
+        heap::trim();
+    }
+    queue.recv()
 }

@@ -1,5 +1,6 @@
 //! Memory: a pool for object headers, and allocators for tensor data.
 
 pub mod device;
+pub mod heap;
 pub mod pool;
 pub(crate) mod workspace;
