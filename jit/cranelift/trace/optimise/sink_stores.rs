@@ -21,7 +21,7 @@ const FAR: usize = 4;
 /// Registers of the first frame that a round begins with, and what they hold.
 type Begins = BTreeMap<u32, Plain>;
 
-/// Puts off every store of a plain value as far as possible.
+/// Puts off every store of a plain value, over a few exits at most.
 pub(super) fn sink_stores(_: &Program, trace: &mut Trace) {
     let first = Sink::through(trace, Begins::new());
     let begins = candidates(trace, &first);
