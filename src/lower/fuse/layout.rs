@@ -182,7 +182,7 @@ impl<'a> Cx<'a> {
             && w.first().and_then(Expr::as_int) == Some(attrs.groups)
     }
 
-    fn part(&self, op: &'a Op, args: &'a [Value], output: Value) -> Option<Part<'a>> {
+    fn part(&self, op: &'a Op, args: &'a [Value], output: Value, block: i64) -> Option<Part<'a>> {
         let spatial_only = |list: &[Expr]| list[..2].iter().all(|e| e.as_int() == Some(0));
         let alike = |v: &&Value| self.shape(**v) == self.shape(output);
         Some(match op {
@@ -209,10 +209,12 @@ impl<'a> Cx<'a> {
             {
                 Part::Carrier(vec![args[0]])
             }
+            // Whole blocks of channels, or all of them.
             Op::Slice { begin, stride, .. }
-                if spatial_only(begin)
+                if begin[0].as_int() == Some(0)
+                    && begin[1].as_int().is_some_and(|first| first % block == 0)
                     && stride[..2] == [1, 1]
-                    && self.shape(args[0])[..2] == self.shape(output)[..2] =>
+                    && self.shape(args[0])[..1] == self.shape(output)[..1] =>
             {
                 Part::Carrier(vec![args[0]])
             }
@@ -233,7 +235,7 @@ impl<'a> Cx<'a> {
             if let [output] = self.body.bindings[at].outputs[..]
                 && self.suits(output, block)
                 && !self.is_vector(output)
-                && self.part(op, args, output).is_some()
+                && self.part(op, args, output, block).is_some()
             {
                 found.insert(output, at);
             }
@@ -269,7 +271,7 @@ impl<'a> Cx<'a> {
             }
             // Few results leave lanes idle; long rows of plain images do not.
             Op::Conv(_) if !self.convolution(op, args) || !self.suits(output, block) => false,
-            _ => self.part(op, args, output).is_some(),
+            _ => self.part(op, args, output, block).is_some(),
         }
     }
 
@@ -280,7 +282,7 @@ impl<'a> Cx<'a> {
         let mut read_as_plain = HashSet::new();
         for (at, op, args) in self.ops() {
             let [output] = self.body.bindings[at].outputs[..] else { continue };
-            let carried = match self.part(op, args, output) {
+            let carried = match self.part(op, args, output, block) {
                 Some(Part::Carrier(from)) => from,
                 Some(Part::Join(parts)) => parts.to_vec(),
                 Some(Part::Dense) | None => vec![],
@@ -291,7 +293,7 @@ impl<'a> Cx<'a> {
         }
         let stays = |(output, at): (&Value, &usize)| {
             let Node::Op { op, args } = &self.body.bindings[*at].node else { return None };
-            let fits = match self.part(op, args, *output)? {
+            let fits = match self.part(op, args, *output, block)? {
                 Part::Dense => true,
                 Part::Carrier(from) => from.iter().all(blocked),
                 Part::Join(parts) => {

@@ -46,12 +46,15 @@ pub fn store_rounded(
         match op {
             // Its operands that are read otherwise too are rounded as they are copied.
             Op::Concat { .. } => {
+                let mut copies = vec![];
                 for arg in args.iter_mut().filter(|v| !rounded.contains(*v)) {
-                    let (value, cast) = cast(func, *arg, &source);
+                    let (copy, cast) = cast(func, *arg, &source);
                     body.bindings.push(cast);
-                    *arg = value;
+                    copies.push(copy);
+                    *arg = copy;
                 }
                 retype(func, value);
+                rounded.extend(copies);
                 rounded.insert(value);
             }
             op if passes_on(op) && rounded.contains(&args[0]) => {

@@ -24,7 +24,7 @@ pub fn split_blocks(nest: &mut Nest<'_>, items: Vec<Item>) -> Vec<Item> {
 }
 
 fn split_stage(nest: &mut Nest<'_>, mut stage: Stage) -> Stage {
-    let mut any = single_block(nest, &mut stage);
+    let mut any = single_block(nest, &mut stage) || in_one_block(&stage);
     while let Some((axis, block)) = next_split(nest, &stage) {
         any = true;
         let name = &nest.func.vars[axis.var].name;
@@ -57,6 +57,11 @@ fn single_block(nest: &mut Nest<'_>, stage: &mut Stage) -> bool {
         (only(nest, buffer, indices) && indices[4] == channel).then(|| block.into())
     });
     true
+}
+
+/// Whether a stage stores to one block of a tensor of several, as parts of a concatenation do.
+fn in_one_block(stage: &Stage) -> bool {
+    matches!(&stage.indices[..], [_, block, _, _, _] if block.as_int().is_some())
 }
 
 /// `e` with the block index of those loads replaced that `f` gives one for.

@@ -99,6 +99,19 @@ impl Net<'_, '_> {
         Image { value: self.op(Op::Binary(Binary::Mul), &[x.value, gate]), ..x }
     }
 
+    /// Some of its channels: in whole blocks, or not.
+    fn part(&mut self, x: Image) -> Image {
+        let extent = [x.channels.min(16), (x.channels / 2).max(1)];
+        let (channels, begin) = (self.r.pick(&extent), self.r.pick(&[0, x.channels / 2]));
+        let begin = begin.min(x.channels - channels);
+        let shape = self.b.tensor(x.value).shape.clone();
+        let mut extents = shape;
+        extents[1] = Expr::i64(channels);
+        let begins = vec![Expr::i64(0), Expr::i64(begin), Expr::i64(0), Expr::i64(0)];
+        let slice = Op::Slice { begin: begins, extent: extents, stride: vec![1; 4] };
+        Image { value: self.op(slice, &[x.value]), channels, ..x }
+    }
+
     fn step(&mut self) -> Image {
         let recent = self.images.len().saturating_sub(3);
         let x = self.r.pick(&self.images[recent..]);
@@ -110,7 +123,7 @@ impl Net<'_, '_> {
             .collect();
         let y = self.r.pick(&alike);
         let bias = self.r.below(2) == 0;
-        match self.r.below(11) {
+        match self.r.below(12) {
             0..=2 => {
                 let (channels, kernel) =
                     (self.r.pick(&[16, 24, 32, 48, 64, 5]), self.r.pick(&[1, 3]));
@@ -128,6 +141,7 @@ impl Net<'_, '_> {
                 let value = self.op(Op::Concat { axis: 1 }, &[x.value, y.value]);
                 Image { value, channels: 2 * x.channels, ..x }
             }
+            10 => self.part(x),
             _ => self.gated(x),
         }
     }
