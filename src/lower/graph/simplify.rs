@@ -2,9 +2,11 @@
 //! views and transposes, equal subexpressions, and constants per channel folded into weights.
 //!
 //! Rewrites never make work and never move it into a loop. Rules that look at one binding are
-//! in [`rules`], those that look at a product and its only consumer in [`absorb`].
+//! in [`rules`], those that look at a product and its only consumer in [`absorb`], divisions by
+//! constants in [`reciprocal`].
 
 mod absorb;
+mod reciprocal;
 mod rules;
 
 use std::collections::HashMap;
@@ -28,6 +30,7 @@ pub fn simplify(module: &mut Module) -> Result<(), LowerError> {
             let mut pass = Pass { module, consts, renames: HashMap::new(), changed: false };
             pass.body(func, &mut body, &HashMap::new());
             changed |= pass.changed;
+            changed |= reciprocal::multiply_by_reciprocals(module, func, &mut body);
             changed |= absorb::absorb(module, func, &mut body)?;
             func.body = body;
             Ok(())

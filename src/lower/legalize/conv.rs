@@ -19,24 +19,64 @@ pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
         return conv_of_pairs(cx, attrs);
     }
     let (x, w) = (cx.args[0].clone(), cx.args[1].clone());
-    let padded = padded(cx, attrs);
+    let covered = covered(cx, attrs);
+    let padded = match &covered[..] {
+        [] => padded(cx, attrs),
+        covered => padded(cx, &without_padding(attrs, covered)),
+    };
+    let is_covered = |d: usize| covered.get(d) == Some(&true);
     let (weights, groups) = (cx.reader(1), attrs.groups);
     let per_group = cx.outs[0].shape[1].clone().floordiv(groups);
-    let reduced = w.shape[1..].to_vec();
+    let extent = |d: usize| if is_covered(d) { &x.shape[d + 2] } else { &w.shape[d + 2] };
+    let reduced = (0..attrs.strides.len()).map(|d| extent(d).clone());
+    let reduced: Vec<Expr> = w.shape[1..2].iter().cloned().chain(reduced).collect();
     let read = cx.reader(0);
     let work = compute_type(x.dtype);
     accumulate(cx, &reduced, |f, i, k| {
         let mut at = vec![i[0].clone(), channel(groups, &i[1], &per_group, &k[0], &w.shape[1])];
+        let mut w_at = vec![i[1].clone(), k[0].clone()];
         for d in 0..i.len() - 2 {
-            at.push(i[d + 2].clone() * attrs.strides[d] + k[d + 1].clone() * attrs.dilations[d]);
+            let (first, place) = (i[d + 2].clone() * attrs.strides[d], k[d + 1].clone());
+            if is_covered(d) {
+                w_at.push(place.clone() + attrs.pads_begin[d] - first);
+                at.push(place);
+            } else {
+                at.push(first + place.clone() * attrs.dilations[d]);
+                w_at.push(place);
+            }
         }
         let value = match padded {
             Some(buffer) => f.at(buffer, &at),
             None => read(f, &at),
         };
-        let w_at = [&i[1..2], k].concat();
         weights(f, &w_at).cast(work) * value.cast(work)
     });
+}
+
+/// The spatial axes along which every window of a convolution of each channel alone, in blocks of
+/// channels, covers the whole image: its sum is over the places of the image, and never over padding.
+/// Empty where there is none.
+fn covered(cx: &Cx<'_>, attrs: &ConvAttrs) -> Vec<bool> {
+    let (x, w, out) = (&cx.args[0].shape, &cx.args[1].shape, &cx.outs[0].shape);
+    let each_alone = [&x[1], &w[0]].map(Expr::as_int) == [Some(attrs.groups); 2];
+    let blocks = matches!(&cx.operands[1], Source::Buffer(_, Some(p)) if p.role == Role::Columns);
+    let covers = |d: usize| {
+        let extents = [&x[d + 2], &w[d + 2], &out[d + 2]].map(Expr::as_int);
+        let [Some(image), Some(window), Some(results)] = extents else { return false };
+        let (begin, last) = (attrs.pads_begin[d], (results - 1) * attrs.strides[d]);
+        attrs.dilations[d] == 1 && image < window && begin >= last && image + begin <= window
+    };
+    let covered: Vec<bool> = (0..attrs.strides.len()).map(covers).collect();
+    if each_alone && blocks && covered.contains(&true) { covered } else { vec![] }
+}
+
+/// `attrs` without padding along the axes that are `covered`.
+fn without_padding(attrs: &ConvAttrs, covered: &[bool]) -> ConvAttrs {
+    let mut attrs = attrs.clone();
+    for pads in [&mut attrs.pads_begin, &mut attrs.pads_end] {
+        pads.iter_mut().zip(covered).filter(|(_, covered)| **covered).for_each(|(p, _)| *p = 0);
+    }
+    attrs
 }
 
 /// A convolution whose weights hold two input channels in a word: the input is copied into such

@@ -54,10 +54,11 @@ impl Contraction {
             (true, false) => (&args[1], &args[0]),
             (false, true) => (&args[0], &args[1]),
             _ if !short(&inner) => return Err(Refusal::NotSeparable),
-            _ => match (has_rows(stage, &args[0], &args[1]), has_rows(stage, &args[1], &args[0])) {
-                (true, false) => (&args[0], &args[1]),
-                (false, true) => (&args[1], &args[0]),
-                _ => return Err(Refusal::NotSeparable),
+            // Where each has rows that the other has not, those of the inner axis.
+            _ => match (rows_end(stage, &args[0], &args[1]), rows_end(stage, &args[1], &args[0])) {
+                (None, None) => return Err(Refusal::NotSeparable),
+                (first, second) if first > second => (&args[0], &args[1]),
+                _ => (&args[1], &args[0]),
             },
         };
         let both = vectors == (true, true);
@@ -79,9 +80,9 @@ fn short(axis: &Axis) -> bool {
     matches!(axis.extent.as_int(), Some(8 | 16))
 }
 
-/// Whether `row` has an axis of results that `column` has not.
-fn has_rows(stage: &Stage, row: &Expr, column: &Expr) -> bool {
-    stage.spatial.iter().any(|a| mentions(row, a.var) && !mentions(column, a.var))
+/// The last axis of results that `row` has and `column` has not.
+fn rows_end(stage: &Stage, row: &Expr, column: &Expr) -> Option<usize> {
+    stage.spatial.iter().rposition(|a| mentions(row, a.var) && !mentions(column, a.var))
 }
 
 fn unit_step(func: &PrimFunc, e: &Expr, var: Var) -> bool {

@@ -127,13 +127,15 @@ fn power_below(n: i64) -> i64 {
     1 << (63 - n.max(1).leading_zeros())
 }
 
-/// Parts along the last axis, in up to four vectors, combined by halves.
+/// Parts along the last axis, in up to four vectors, combined by halves. Fewer parts where the axis is
+/// known to be short are no other sum: each has at most two elements then, which are the halves of twice
+/// as many parts. So results are the same bits whether the extent is known or not.
 fn along(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(), Refused> {
     let inner = *loops.last().expect("a reduction");
     let extent: Expr = s.get_loop(inner)?.extent.clone();
     let length = s.extent(inner)?.unwrap_or(i64::MAX);
     let lanes = lanes.min(power_below(length));
-    let parts = lanes * power_below(length / lanes / 2).clamp(1, VECTORS);
+    let parts = lanes * power_below(length / lanes).clamp(1, VECTORS);
     let part = if length == parts { inner } else { s.split(inner, parts)?.1 };
     let partial = s.rfactor(block, part)?;
     s.set_scope(&partial, Scope::Local)?;

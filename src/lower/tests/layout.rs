@@ -200,3 +200,45 @@ fn networks_answer_as_the_graph_does() {
     }
     assert!(Target::host().vector_bytes < 32 || blocked > 15, "{blocked}");
 }
+
+/// A convolution of each channel alone, between two of all channels, over an image of given extents.
+fn low_image(extents: [i64; 2], strides: [i64; 2], kernel: [i64; 2]) -> Module {
+    let mut random = Random(7);
+    let mut module = Module::default();
+    let mut b = FuncBuilder::new(&mut module, "main");
+    let mut shape = vec![Expr::var(b.sym("n")), Expr::i64(3)];
+    shape.extend(extents.map(Expr::i64));
+    let x = b.param("x", TensorType::new(DType::F32, shape));
+    let mut net = Net { b, r: &mut random, images: vec![] };
+    let image = Image { value: x, channels: 3, height: extents[0] };
+    let wide = net.conv(image, 64, 1, 1, true);
+    let pads = kernel.map(|k| k / 2).to_vec();
+    let attrs = ConvAttrs {
+        strides: strides.to_vec(),
+        pads_begin: pads.clone(),
+        pads_end: pads,
+        dilations: vec![1; 2],
+        groups: 64,
+    };
+    let weights = net.weights(&[64, 1, kernel[0], kernel[1]]);
+    let value = net.op(Op::Conv(attrs), &[wide.value, weights]);
+    let alone = Image { value, ..wide };
+    let last = net.conv(alone, 32, 1, 1, false);
+    net.b.finish(vec![last.value], vec!["y".into()]);
+    module
+}
+
+#[test]
+fn windows_may_cover_the_image() {
+    // Rows, columns, or both; last, windows that do not cover it.
+    let mut blocked = 0;
+    let low = [[2, 9], [3, 7], [9, 2], [3, 3], [1, 5], [2, 1], [4, 9]];
+    for extents in low {
+        for (strides, kernel) in [([1, 1], [5, 5]), ([2, 1], [5, 5]), ([1, 2], [7, 5])] {
+            let module = low_image(extents, strides, kernel);
+            blocked += in_blocks(&module);
+            agree(&module, &[f32s(&[2, 3, extents[0], extents[1]], 3)]);
+        }
+    }
+    assert!(Target::host().vector_bytes < 32 || blocked > 30, "{blocked}");
+}

@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 
 use common::{Case, assert_close, cases, run};
 use cranelift_entity::PrimaryMap;
-use reflex_graph::{Literal, TensorType};
+use reflex_graph::{Literal, Op, ReduceKind, TensorType};
 use reflex_lower::legalize::{Legalized, Operand, legalize, pack, packings};
 use reflex_lower::pipeline::Precision;
 use reflex_lower::policy::{Refusal, Scheduled, schedule_explained};
+use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::codegen::Target;
 use reflex_tir::{DType, Expr, Stmt, Var, VarData};
 
@@ -107,6 +108,42 @@ fn schedules_of_symbolic_extents_keep_meaning() {
         seen += 1;
     }
     assert!(seen > 150, "{seen}");
+}
+
+#[test]
+fn sums_along_rows_do_not_depend_on_what_is_known() {
+    for n in 8..200 {
+        let x = common::noise(&[3, n], 7);
+        let op = Op::Reduce { kind: ReduceKind::Sum, axes: vec![1], keep_dims: false };
+        let case = Case { name: format!("sum of {n}"), op, args: vec![x] };
+        let want = case.expected();
+        let unknown = symbolic(&case, &want).unwrap();
+        for bytes in [64, 32, 16] {
+            let sums = [&case.legalized(&[]), &unknown].map(|kernel| {
+                let scheduled = schedule_explained(&kernel.func, &target(bytes));
+                assert!(!exact(&scheduled), "{}: {scheduled}", case.name);
+                run(&scheduled.func, &case.args, &want)[0].bytes().to_vec()
+            });
+            assert_eq!(sums[0], sums[1], "{}, vectors of {bytes} bytes", case.name);
+        }
+    }
+}
+
+/// An extent that is a quotient of a scalar parameter is known not to be negative either.
+#[test]
+fn sums_over_parts_of_unknown_extents_are_in_vectors() {
+    let mut b = FuncBuilder::new("sum");
+    let n = b.scalar("n");
+    let half = ((n + 1).floordiv(2) + 1).floordiv(2);
+    let x = b.input("x", DType::F32, vec![Expr::i64(3), half.clone(), half.clone()]);
+    let zero = Expr::constant(0.0, DType::F32);
+    let reducer = Reducer { init: zero, combine: &|a, b| a + b };
+    let reduced = [half.clone(), half];
+    b.reduce_output("sum", "y", DType::F32, vec![Expr::i64(3)], &reduced, reducer, |f, i, k| {
+        f.at(x, &[i, k].concat())
+    });
+    let scheduled = schedule_explained(&b.finish(), &target(64));
+    assert!(!exact(&scheduled), "{scheduled}");
 }
 
 #[test]

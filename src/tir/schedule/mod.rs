@@ -63,7 +63,7 @@ use std::collections::{HashMap, HashSet};
 pub use self::regions::refresh_regions;
 pub use self::transform_layout::{IndexMap, packer};
 use crate::arith::Analyzer;
-use crate::{Block, Buffer, Expr, For, Param, PrimFunc, Stmt, Var};
+use crate::{BinOp, Block, Buffer, Expr, ExprKind, For, Param, PrimFunc, Stmt, Var};
 
 /// A primitive that could not be applied: which, to what, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -218,7 +218,7 @@ impl Schedule {
     }
 }
 
-/// Dimensions of parameters are not negative.
+/// Dimensions of parameters are not negative, whole or made of other variables.
 pub(crate) fn shape_facts(func: &PrimFunc) -> Analyzer {
     let mut facts = Analyzer::new();
     for var in crate::abi::scalar_vars(func) {
@@ -226,5 +226,28 @@ pub(crate) fn shape_facts(func: &PrimFunc) -> Analyzer {
             facts.at_least(var, 0);
         }
     }
+    for extent in func.buffer_params().flat_map(|b| &func.buffers[b].shape) {
+        if let Some((var, min)) = least(extent, 0) {
+            facts.at_least(var, min);
+        }
+    }
     facts
+}
+
+/// The only variable of `e` and the least value for which `e >= min`, where `e` grows with it.
+fn least(e: &Expr, min: i64) -> Option<(Var, i64)> {
+    let ExprKind::Binary { op, a, b } = e.kind() else { return Some((e.as_var()?, min)) };
+    let (of, c) = match (op, a.as_int(), b.as_int()) {
+        (_, None, Some(c)) => (a, c),
+        (BinOp::Add | BinOp::Mul, Some(c), None) => (b, c),
+        _ => return None,
+    };
+    let min = match op {
+        BinOp::Add => min.checked_sub(c)?,
+        BinOp::Sub => min.checked_add(c)?,
+        BinOp::Mul if c > 0 => min.div_euclid(c) + i64::from(min.rem_euclid(c) != 0),
+        BinOp::FloorDiv if c > 0 => min.checked_mul(c)?,
+        _ => return None,
+    };
+    least(of, min)
 }

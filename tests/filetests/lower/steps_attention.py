@@ -41,30 +41,40 @@ fused_transpose_transpose_transpose_mat_mul_mul_3more
   step  max, exp, sum, normalize: store_at max row Local
   step  max, exp, sum, normalize: store_at exp row Local
   step  max, exp, sum, normalize: store_at sum row Local
-  step  max: split k0 of max by 8 -> k0_0, k0_1
-  step  max: rfactor max k0_1 -> max_rf
+  step  max: rfactor max k0 of max -> max_rf
   step  max: set_scope t9_rf Local
-  step  max: decompose_reduction max_rf k0_0 -> max_rf_init
-  step  max: vectorize k0_1 of max_rf_init
+  step  max: decompose_reduction max_rf k0 of max_rf -> max_rf_init
+  step  max: split k0 of max_rf_init by 8 -> k0_0, k0_1
+  step  max: vectorize k0_1
+  step  max: unroll k0_0
+  step  max: split k0 of max_rf by 8 -> k0_0, k0_1
   step  max: vectorize k0_1 of max_rf
-  step  max: combine_halves max k0_1 of max -> max_half
-  step  max: vectorize k0_1 of max_half
-  step  max: combine_halves max k0_1 of max -> max_half_1
-  step  max: vectorize k0_1 of max_half_1
-  step  max: combine_halves max k0_1 of max
+  step  max: unroll k0_0 of max_rf
+  step  max: combine_halves max k0 of max -> max_half
+  step  max: vectorize k0 of max_half
+  step  max: combine_halves max k0 of max -> max_half_1
+  step  max: vectorize k0 of max_half_1
+  step  max: combine_halves max k0 of max -> max_half_2
+  step  max: vectorize k0 of max_half_2
+  step  max: combine_halves max k0 of max
   step  exp: split i3 of exp by 8 -> i3_0, i3_1
   step  exp: vectorize i3_1
-  step  sum: split k0 by 8 -> k0_0, k0_1
-  step  sum: rfactor sum k0_1 of sum -> sum_rf
+  step  sum: rfactor sum k0 of sum -> sum_rf
   step  sum: set_scope t11_rf Local
-  step  sum: decompose_reduction sum_rf k0_0 of sum_rf -> sum_rf_init
+  step  sum: decompose_reduction sum_rf k0 of sum_rf -> sum_rf_init
+  step  sum: split k0 of sum_rf_init by 8 -> k0_0, k0_1
   step  sum: vectorize k0_1 of sum_rf_init
+  step  sum: unroll k0_0 of sum_rf_init
+  step  sum: split k0 of sum_rf by 8 -> k0_0, k0_1
   step  sum: vectorize k0_1 of sum_rf
-  step  sum: combine_halves sum k0_1 of sum -> sum_half
-  step  sum: vectorize k0_1 of sum_half
-  step  sum: combine_halves sum k0_1 of sum -> sum_half_1
-  step  sum: vectorize k0_1 of sum_half_1
-  step  sum: combine_halves sum k0_1 of sum
+  step  sum: unroll k0_0 of sum_rf
+  step  sum: combine_halves sum k0 of sum -> sum_half
+  step  sum: vectorize k0 of sum_half
+  step  sum: combine_halves sum k0 of sum -> sum_half_1
+  step  sum: vectorize k0 of sum_half_1
+  step  sum: combine_halves sum k0 of sum -> sum_half_2
+  step  sum: vectorize k0 of sum_half_2
+  step  sum: combine_halves sum k0 of sum
   step  normalize: split i3 by 8 -> i3_0, i3_1
   step  normalize: vectorize i3_1 of normalize
   step  matmul_1: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads

@@ -34,23 +34,26 @@ rnn
   step  start: vectorize i1_1
   step  start_1: split i1 by 8 -> i1_0, i1_1
   step  start_1: vectorize i1_1
-  step  recurrent: split k0 by 16 -> k0_0, k0_1
-  step  recurrent: rfactor recurrent k0_1 -> recurrent_rf
+  step  recurrent: rfactor recurrent k0 -> recurrent_rf
   step  recurrent: set_scope t12_rf Local
-  step  recurrent: decompose_reduction recurrent_rf k0_0 -> recurrent_rf_init
-  step  recurrent: split k0_1 of recurrent_rf_init by 8 -> k0_1_0, k0_1_1
-  step  recurrent: vectorize k0_1_1
-  step  recurrent: unroll k0_1_0
-  step  recurrent: split k0_1 of recurrent_rf by 8 -> k0_1_0, k0_1_1
-  step  recurrent: vectorize k0_1_1 of recurrent_rf
-  step  recurrent: unroll k0_1_0 of recurrent_rf
-  step  recurrent: combine_halves recurrent k0_1 -> recurrent_half
+  step  recurrent: decompose_reduction recurrent_rf k0 of recurrent_rf -> recurrent_rf_init
+  step  recurrent: split k0 of recurrent_rf_init by 8 -> k0_0, k0_1
+  step  recurrent: vectorize k0_1
+  step  recurrent: unroll k0_0
+  step  recurrent: split k0 of recurrent_rf by 8 -> k0_0, k0_1
+  step  recurrent: vectorize k0_1 of recurrent_rf
+  step  recurrent: unroll k0_0 of recurrent_rf
+  step  recurrent: combine_halves recurrent k0 -> recurrent_half
+  step  recurrent: split k0 of recurrent_half by 8 -> k0_0, k0_1
   step  recurrent: vectorize k0_1 of recurrent_half
-  step  recurrent: combine_halves recurrent k0_1 of recurrent -> recurrent_half_1
-  step  recurrent: vectorize k0_1 of recurrent_half_1
-  step  recurrent: combine_halves recurrent k0_1 of recurrent -> recurrent_half_2
-  step  recurrent: vectorize k0_1 of recurrent_half_2
-  step  recurrent: combine_halves recurrent k0_1 of recurrent
+  step  recurrent: unroll k0_0 of recurrent_half
+  step  recurrent: combine_halves recurrent k0 -> recurrent_half_1
+  step  recurrent: vectorize k0 of recurrent_half_1
+  step  recurrent: combine_halves recurrent k0 of recurrent -> recurrent_half_2
+  step  recurrent: vectorize k0 of recurrent_half_2
+  step  recurrent: combine_halves recurrent k0 of recurrent -> recurrent_half_3
+  step  recurrent: vectorize k0 of recurrent_half_3
+  step  recurrent: combine_halves recurrent k0 of recurrent
   step  cell: split i1 by 8 -> i1_0, i1_1
   step  cell: vectorize i1_1
   step  hidden: split i1 by 8 -> i1_0, i1_1
