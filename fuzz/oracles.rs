@@ -116,8 +116,14 @@ fn options(case: &ProgramCase, way: Way) -> TierOptions {
     };
     let usual = TierOptions { optimise_limit, body_limit, ..TierOptions::default() };
     let Way::Traced { one_in, exit_threshold, little } = way else { return usual };
+    // In one of eight, most runs are too long for a trace.
+    let trace_limit = match case.guard_seed >> 22 & 7 {
+        0 => (case.guard_seed >> 25 & 31) as usize,
+        _ => usual.trace_limit,
+    };
     TierOptions {
         threshold: case.threshold,
+        trace_limit,
         code_limit: if little { case.code_limit } else { usual.code_limit },
         exit_threshold,
         force: (one_in > 0).then(|| Arc::new(ForcedExits::new(case.guard_seed, one_in))),

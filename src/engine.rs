@@ -11,13 +11,14 @@ use reflex_lower::cache::{self, Cache};
 use reflex_lower::codegen_process::ProcessCodegen;
 use reflex_lower::compile::{self, Tools};
 use reflex_lower::pipeline;
+use reflex_runtime::alloc::heap;
 use reflex_runtime::library::Library;
 use reflex_tir::codegen::{Codegen, Target};
 use reflex_tir::level::Level;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::check_device;
-use crate::program::Program;
+use crate::program::{Program, Purpose};
 use crate::specialise::Specialiser;
 use crate::{ModelInfo, Precision, Progress, Signature, TierPolicy, artifact, disassemble, dump};
 
@@ -213,20 +214,20 @@ impl Engine {
             let quiet = Engine { progress: Progress::silent(), levels, ..self.clone() };
             Arc::new(Specialiser::new(quiet, self.tier.clone(), Arc::new(again)))
         });
-        self.build(imported, specialiser)
+        self.build(imported, Purpose::General(specialiser))
     }
 
     /// Compiles a module built in Rust.
     pub fn compile(&self, module: Module) -> Result<Program> {
-        self.build(module, None)
+        self.build(module, Purpose::General(None))
     }
 
     /// Compiles a module that is much like that of `program`, whose constants it shares.
     pub(crate) fn compile_like(&self, module: Module, program: &Program) -> Result<Program> {
-        self.build(Module { known: program.constants(), ..module }, None)
+        self.build(Module { known: program.constants(), ..module }, Purpose::Extents)
     }
 
-    fn build(&self, module: Module, specialiser: Option<Arc<Specialiser>>) -> Result<Program> {
+    fn build(&self, module: Module, purpose: Purpose) -> Result<Program> {
         let signatures = Signature::of_module(&module);
         let failed = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Compile, e.to_string());
         let process;
@@ -245,7 +246,9 @@ impl Engine {
         let options = self.options();
         let compiled = compile::compile(module, &options, &tools).map_err(|e| failed(&e))?;
         let policy = (self.threads, &self.tier);
-        Program::from_compiled(compiled, signatures, &self.target, policy, specialiser)
+        let program = Program::from_compiled(compiled, signatures, &self.target, policy, purpose);
+        heap::trim();
+        program
     }
 
     fn options(&self) -> pipeline::Options {

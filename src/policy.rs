@@ -38,7 +38,7 @@ pub enum SavedCode {
 /// | `settle` | microseconds per operation of its function that a place stays hot before it is recorded, where code is made in the background |
 /// | `exits` | failures of a guard after which its function is compiled whole |
 /// | `attempts` | recordings of one place before it is left to the interpreter |
-/// | `ops` | most instructions of a trace |
+/// | `ops` | most instructions of a trace; a function whose run is longer is compiled whole |
 /// | `code` | most bytes of machine code, the least used of which makes room; `K`, `M` and `G` may follow |
 /// | `compile` | `background`, or `sync`: on the calling thread |
 /// | `saved` | `use` or `ignore` the machine code of a compiled library |
@@ -71,7 +71,7 @@ pub struct TierPolicy {
     pub exits: u32,
     /// Recordings of one place before it is left to the interpreter.
     pub attempts: u32,
-    /// Most instructions of a trace.
+    /// Most instructions of a trace; a function whose run is longer is compiled whole.
     pub ops: usize,
     /// Most bytes of machine code at any time; what ran the least makes room.
     pub code: usize,

@@ -40,7 +40,7 @@ struct Inner {
     /// Where the VM found the packed functions.
     library: Arc<dyn program::Library + Send + Sync>,
     signatures: Arc<BTreeMap<String, Signature>>,
-    /// Kernels as objects, when this process compiled them, by CPU, the lowest first.
+    /// Kernels as objects, when this process compiled them for all calls, by CPU, the lowest first.
     objects: Option<Arc<Objects>>,
     /// Why this CPU cannot run the kernels.
     unfit: Option<String>,
@@ -82,6 +82,14 @@ struct Parts {
     specialiser: Option<Arc<Specialiser>>,
 }
 
+/// What a program is compiled for.
+pub(crate) enum Purpose {
+    /// All calls, and to be saved; extents get programs of their own if there is a specialiser.
+    General(Option<Arc<Specialiser>>),
+    /// Calls with certain extents.
+    Extents,
+}
+
 /// Arguments of a call, checked against the function's signature and ready to use again.
 pub struct Prepared {
     pub(crate) func: u32,
@@ -94,17 +102,21 @@ impl Program {
         signatures: BTreeMap<String, Signature>,
         host: &Target,
         (threads, policy): (usize, &TierPolicy),
-        specialiser: Option<Arc<Specialiser>>,
+        purpose: Purpose,
     ) -> Result<Program> {
         let best = c.kernels.iter().rposition(|(cpu, _)| host.runs(&cpu.target));
         let (cpu, objects) = &c.kernels[best.unwrap_or(0)];
         let kernels = Arc::new(Kernels::load(objects, &cpu.suffix)?);
+        let (specialiser, keeps_objects) = match purpose {
+            Purpose::General(specialiser) => (specialiser, true),
+            Purpose::Extents => (None, false),
+        };
         Program::new(Parts {
             exec: verified(c.executable)?,
             library: kernels,
             signatures: Arc::new(signatures),
             unfit: unfit(&cpu.target.features, host),
-            objects: Some(c.kernels.into()),
+            objects: keeps_objects.then(|| c.kernels.into()),
             code: None,
             threads,
             policy: policy.clone(),

@@ -224,7 +224,6 @@ impl Specialiser {
         bind(&mut module, name, extents)?;
         let program =
             self.engine.compile_like(module, &order.general).map_err(|e| e.to_string())?;
-        heap::trim();
         let func = program.number(name).ok_or("the new program lacks it")?;
         let built = start.elapsed();
         let (general, special) = self.trial(order, &program, func)?;

@@ -38,7 +38,8 @@ pub struct TierOptions {
     pub exit_threshold: u32,
     /// Recordings of one site before it is left to the interpreter.
     pub attempts: u32,
-    /// Most instructions of a trace; a longer run ends in an exit.
+    /// Most instructions of a trace. A function whose run is longer is compiled whole instead, and a
+    /// bridge ends in an exit.
     pub trace_limit: usize,
     /// Most bytes of machine code at any time. What ran the least makes room for what is hot; what
     /// still does not fit stays with the interpreter.
@@ -72,10 +73,10 @@ impl Default for TierOptions {
             settle: Duration::from_micros(15),
             exit_threshold: 512,
             attempts: 3,
-            trace_limit: 20_000,
+            trace_limit: 1000,
             code_limit: 64 << 20,
             optimise_limit: 1_000_000,
-            body_limit: 20_000,
+            body_limit: 128,
             force: None,
             compiling: Compiling::default(),
         }

@@ -38,6 +38,8 @@ pub enum Bailout {
     },
     /// The function calls itself, and is compiled whole instead.
     Recursive,
+    /// The run was longer than traces may be; the function is compiled whole instead.
+    TooLong,
     /// What the code was to follow on has been evicted meanwhile.
     Evicted,
     /// Recording met another loop, or native code, or never came back to its start.
@@ -56,6 +58,7 @@ impl Bailout {
             Bailout::CodeMemoryFull => "code-memory-full",
             Bailout::Codegen { .. } => "codegen",
             Bailout::Recursive => "recursive",
+            Bailout::TooLong => "too-long",
             Bailout::Evicted => "evicted",
             Bailout::NoLoop => "no-loop",
             Bailout::RunFailed => "run-failed",

@@ -126,6 +126,25 @@ fn a_tree_of_calls_is_compiled_whole_instead() {
 }
 
 #[test]
+fn a_function_with_a_long_run_is_compiled_whole_instead() {
+    let calls = "  call  add in: %0, i1 dst: %0\n".repeat(40);
+    let text = format!("\n@main(n) regs=1:\n{calls}  ret   %0\n");
+    let run = |trace_limit| {
+        let (program, tier) = load(&text, TierOptions { trace_limit, ..options() });
+        let mut session = session(&program);
+        for _ in 0..20 {
+            let sum = session.call("main", &[Any::from(2_i64)]).unwrap();
+            assert_eq!(sum.view().as_int(), Some(42));
+        }
+        let whole = tier.functions(&program);
+        assert!(whole.iter().all(|function| function.runs() > Some(0)), "{whole:?}");
+        (tier.traces(&program).len(), whole.len(), program.bailouts().get("too-long").copied())
+    };
+    assert_eq!(run(1000), (1, 0, None));
+    assert_eq!(run(20), (0, 1, Some(1)));
+}
+
+#[test]
 fn native_code_of_tvm_is_not_recorded() {
     let text = "
 @native(n) regs=2 vm_tir_func;

@@ -92,7 +92,7 @@ pub(crate) struct Builder {
     /// Where the next operation is expected.
     plain: usize,
     operations: usize,
-    /// Most instructions; a longer run ends in an exit.
+    /// Most instructions.
     limit: usize,
     /// The allocations whose objects are kept, by function.
     plans: HashMap<u32, Plans>,
@@ -156,7 +156,10 @@ impl Builder {
             return Flow::Stop(internal("an operation of another frame"));
         }
         if self.code.len() > self.limit {
-            return self.give_back(step.pc);
+            return match self.start.kind {
+                Kind::Exit => self.give_back(step.pc),
+                Kind::Entry | Kind::Loop | Kind::Return => Flow::Stop(Bailout::TooLong),
+            };
         }
         let flow = self.operation(step);
         self.operations += 1;

@@ -78,12 +78,16 @@ impl TraceRecorder {
 
     /// The reason to stop; who wanted a bridge gets something else.
     fn stop(&self, step: &Step<'_>, reason: Bailout) -> Control {
-        match &self.goal {
-            Goal::Site(_) if reason == Bailout::Recursive => {
+        match (&self.goal, &reason) {
+            (Goal::Site(_), Bailout::Recursive) => {
                 self.engine.whole(&self.program, step.func.index, step.let_go);
             }
-            Goal::Site(_) => {}
-            Goal::Exit(exits, _) => exits.refuse(),
+            (Goal::Site(site), Bailout::TooLong) => {
+                let func = self.program.code().sites[site.0 as usize].func;
+                self.engine.whole(&self.program, func, step.let_go);
+            }
+            (Goal::Site(_), _) => {}
+            (Goal::Exit(exits, _), _) => exits.refuse(),
         }
         Control::Stop(reason)
     }

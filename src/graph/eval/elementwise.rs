@@ -1,11 +1,12 @@
 //! Unary, binary, select and cast, in chunks so that long tensors stay in cache.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use reflex_tir::DType;
 
-use super::movement::broadcast;
-use super::nums::{CHUNK, Num, Nums, decode_range, encode};
+use super::movement::{broadcast, broadcast_range};
+use super::nums::{CHUNK, Num, Nums, decode_bytes, decode_range, encode};
 use super::{EvalError, Result, count, literal};
 use crate::{Binary, Literal, Unary};
 
@@ -25,6 +26,14 @@ pub(super) fn broadcast_shape(a: &[i64], b: &[i64]) -> Result<Vec<i64>> {
 
 fn expanded<'a>(x: &'a Literal, shape: &[i64]) -> Result<Cow<'a, Literal>> {
     Ok(if x.shape() == shape { Cow::Borrowed(x) } else { Cow::Owned(broadcast(x, shape)?) })
+}
+
+/// The elements `range` of `x` broadcast to `shape`, which it fits.
+fn decode_broadcast(x: &Literal, shape: &[i64], range: Range<usize>) -> Result<Nums> {
+    if x.shape() == shape {
+        return decode_range(x, range);
+    }
+    decode_bytes(x.dtype(), &broadcast_range(x, shape, range)?)
 }
 
 fn chunks(total: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
@@ -119,11 +128,11 @@ pub(super) fn binary(f: Binary, a: &Literal, b: &Literal) -> Result<Literal> {
     }
     let shape = broadcast_shape(a.shape(), b.shape())?;
     let total = count(&shape)?;
-    let (a, b) = (expanded(a, &shape)?, expanded(b, &shape)?);
     let out_type = if is_comparison(f) { DType::BOOL } else { a.dtype() };
     let mut out = Vec::with_capacity(total * out_type.itemsize());
     for range in chunks(total) {
-        let y = match (decode_range(&a, range.clone())?, decode_range(&b, range)?) {
+        let x = decode_broadcast(a, &shape, range.clone())?;
+        let y = match (x, decode_broadcast(b, &shape, range)?) {
             (Nums::Float(x), Nums::Float(y)) if is_comparison(f) => {
                 Nums::Int(x.iter().zip(&y).map(|(x, y)| compare(f, x, y) as i128).collect())
             }

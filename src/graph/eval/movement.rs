@@ -1,9 +1,11 @@
 //! Operators that only move elements; they work on bytes and so on every element type of
 //! whole bytes.
 
+use std::ops::Range;
+
 use reflex_tir::DType;
 
-use super::walk::{broadcast_strides, gather_strided, strides};
+use super::walk::{broadcast_strides, gather_strided, strides, walk_range};
 use super::{EvalError, Result, count, literal, need_axis};
 use crate::{Literal, PadMode};
 
@@ -42,6 +44,14 @@ pub(super) fn broadcast(x: &Literal, shape: &[i64]) -> Result<Literal> {
     let steps = broadcast_strides(x.shape(), shape.len());
     let bytes = gather_strided(x.bytes(), item(x)?, shape, &steps, 0);
     literal(x.dtype(), shape.to_vec(), bytes)
+}
+
+/// The bytes of elements `range` of `x` broadcast to `shape`, which it fits.
+pub(super) fn broadcast_range(x: &Literal, shape: &[i64], range: Range<usize>) -> Result<Vec<u8>> {
+    let (item, steps) = (item(x)?, broadcast_strides(x.shape(), shape.len()));
+    let mut bytes = Vec::with_capacity(range.len() * item);
+    walk_range(shape, &steps, range, |at| bytes.extend_from_slice(&x.bytes()[at * item..][..item]));
+    Ok(bytes)
 }
 
 pub(super) fn concat(parts: &[&Literal], axis: usize) -> Result<Literal> {

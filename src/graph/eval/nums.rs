@@ -98,8 +98,12 @@ fn read<const N: usize, T>(bytes: &[u8], f: impl Fn([u8; N]) -> T) -> Vec<T> {
 /// The elements of `range`.
 pub(super) fn decode_range(l: &Literal, range: Range<usize>) -> Result<Nums> {
     let item = l.dtype().itemsize();
-    let b = &l.bytes()[range.start * item..range.end * item];
-    Ok(match l.dtype() {
+    decode_bytes(l.dtype(), &l.bytes()[range.start * item..range.end * item])
+}
+
+/// The elements that are all of `b`.
+pub(super) fn decode_bytes(dtype: DType, b: &[u8]) -> Result<Nums> {
+    Ok(match dtype {
         DType::F32 => Nums::Float(read(b, |c| f32::from_le_bytes(c) as f64)),
         DType::F64 => Nums::Float(read(b, f64::from_le_bytes)),
         DType::F16 => Nums::Float(read(b, |c| f16::from_le_bytes(c).to_f64())),

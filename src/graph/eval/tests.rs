@@ -28,6 +28,22 @@ fn exprs(values: &[i64]) -> Vec<Expr> {
 }
 
 #[test]
+fn long_operands_are_broadcast_in_chunks() {
+    let (rows, columns) = (3, 5000);
+    let x = i64s(&[rows, 1, columns], &(0..rows * columns).collect::<Vec<_>>());
+    let y = i64s(&[2, 1], &[10, 20]);
+    let wide = exprs(&[rows, 2, columns]);
+    let [to_x, to_y] = [&x, &y].map(|l| run(Op::Broadcast(wide.clone()), &[l]));
+    for f in [Binary::Add, Binary::Less] {
+        let expected = run(Op::Binary(f), &[&to_x, &to_y]);
+        assert_eq!(run(Op::Binary(f), &[&x, &y]), expected);
+        assert_eq!(run(Op::Binary(f), &[&x, &to_y]), expected);
+    }
+    let empty = run(Op::Binary(Binary::Add), &[&i64s(&[0, 3], &[]), &i64s(&[3], &[1, 2, 3])]);
+    assert_eq!(empty, i64s(&[0, 3], &[]));
+}
+
+#[test]
 fn movement_follows_numpy() {
     let x = i64s(&[2, 3], &[0, 1, 2, 3, 4, 5]);
     assert_eq!(run(Op::Transpose(vec![1, 0]), &[&x]), i64s(&[3, 2], &[0, 3, 1, 4, 2, 5]));

@@ -1,5 +1,7 @@
 //! Index arithmetic over row-major tensors.
 
+use std::ops::Range;
+
 /// Row-major strides, in elements.
 pub(super) fn strides(shape: &[i64]) -> Vec<i64> {
     let mut out = vec![1; shape.len()];
@@ -42,6 +44,29 @@ pub(super) fn walk<const N: usize>(
                 *offset += if done { -set[axis] * (shape[axis] - 1) } else { set[axis] };
             }
             if !done {
+                break;
+            }
+            index[axis] = 0;
+        }
+    }
+}
+
+/// Calls `f` with the offset of each of the elements `range` of `shape`, counted in row-major order.
+pub(super) fn walk_range(
+    shape: &[i64],
+    strides: &[i64],
+    range: Range<usize>,
+    mut f: impl FnMut(usize),
+) {
+    let (mut index, mut left) = (vec![0i64; shape.len()], range.start as i64);
+    for axis in (0..shape.len()).rev() {
+        (index[axis], left) = (left % shape[axis], left / shape[axis]);
+    }
+    for _ in range {
+        f(index.iter().zip(strides).map(|(i, s)| i * s).sum::<i64>() as usize);
+        for axis in (0..shape.len()).rev() {
+            index[axis] += 1;
+            if index[axis] < shape[axis] {
                 break;
             }
             index[axis] = 0;

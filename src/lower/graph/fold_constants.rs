@@ -1,13 +1,14 @@
 //! Computes at compile time what depends on constants alone.
 //!
 //! Growth is bounded: a result much larger than its operands (a constant spread over a big
-//! shape) is folded only up to a size that weights have, and only so much of it in all.
+//! shape) is folded only up to a size that weights have, and only so much of it in all. A result is
+//! given up as soon as whatever read it is folded: a chain of them holds two.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use reflex_graph::{Binding, Body, Const, Func, Literal, Module, Node, Value, eval_op};
 
-use super::edit::{constants, each_func, renamed, type_of};
+use super::edit::{constants, each_func, release, renamed, type_of};
 use crate::LowerError;
 
 /// Largest result of smaller operands that is folded, in bytes.
@@ -20,9 +21,16 @@ pub fn fold_constants(module: &mut Module) -> Result<(), LowerError> {
     let mut budget = BUDGET;
     each_func(module, |module, func| {
         let known = constants(&func.body);
-        let mut folder = Folder { module, known, renames: HashMap::new(), budget: &mut budget };
+        let mut uses = HashMap::new();
+        func.body.uses(&mut |value| *uses.entry(value).or_insert(0) += 1);
+        let renames = HashMap::new();
+        let (made, budget) = (HashMap::new(), &mut budget);
+        let mut folder = Folder { module, known, renames, uses, made, budget };
         let mut body = std::mem::take(&mut func.body);
         folder.body(func, &mut body);
+        let unread: HashSet<Value> =
+            folder.made.into_iter().filter_map(|(value, kept)| (!kept).then_some(value)).collect();
+        drop_bindings(&mut body, &unread);
         func.body = body;
         Ok(())
     })
@@ -32,6 +40,10 @@ struct Folder<'a> {
     module: &'a mut Module,
     known: HashMap<Value, Const>,
     renames: HashMap<Value, Value>,
+    /// How often each value is read by what is not folded.
+    uses: HashMap<Value, usize>,
+    /// Results of folding, and whether anything reads them.
+    made: HashMap<Value, bool>,
     budget: &'a mut usize,
 }
 
@@ -43,7 +55,11 @@ impl Folder<'_> {
                 let mut taken = taken;
                 self.body(func, &mut taken);
                 body.bindings.append(&mut taken.bindings);
-                self.renames.extend(binding.outputs.iter().copied().zip(taken.results));
+                for (output, result) in binding.outputs.iter().zip(taken.results) {
+                    let reads = self.uses.get(output).copied().unwrap_or(0);
+                    *self.uses.entry(result).or_insert(0) += reads;
+                    self.renames.insert(*output, result);
+                }
                 continue;
             }
             for nested in binding.node.bodies_mut() {
@@ -55,17 +71,37 @@ impl Folder<'_> {
                         func.values[*value].ty = type_of(&literal);
                         let id = self.module.add_const(literal);
                         self.known.insert(*value, id);
+                        self.made.insert(*value, true);
                         body.bindings.push(Binding {
                             outputs: vec![*value],
                             node: Node::Const(id),
                             source: binding.source.clone(),
                         });
                     }
+                    binding.node.operands(&mut |value| self.give_up(value));
                 }
                 None => body.bindings.push(binding),
             }
         }
         body.results.iter_mut().for_each(|v| *v = renamed(&self.renames, *v));
+    }
+
+    /// One that read `value` is folded.
+    fn give_up(&mut self, value: Value) {
+        let Some(uses) = self.uses.get_mut(&value) else { return };
+        *uses = uses.saturating_sub(1);
+        if *uses > 0 {
+            return;
+        }
+        let constant = self.known[&value];
+        match self.made.get_mut(&value) {
+            Some(kept) => {
+                *kept = false;
+                release(self.module, constant);
+            }
+            // Others may name it.
+            None => self.module.consts[constant].release(),
+        }
     }
 
     /// The side that a constant condition takes.
@@ -94,6 +130,14 @@ impl Folder<'_> {
         *self.budget -= bytes.saturating_sub(given).min(*self.budget);
         Some(results)
     }
+}
+
+/// Drops the bindings of these values.
+fn drop_bindings(body: &mut Body, values: &HashSet<Value>) {
+    body.bindings.retain_mut(|binding| {
+        binding.node.bodies_mut().into_iter().for_each(|nested| drop_bindings(nested, values));
+        !binding.outputs.iter().any(|value| values.contains(value))
+    });
 }
 
 /// Bytes of all outputs; `None` when an extent is symbolic.
@@ -133,6 +177,10 @@ mod tests {
         let Node::Op { args, .. } = &f.body.bindings.last().unwrap().node else { unreachable!() };
         let c = constants(&f.body)[&args[1]];
         assert_eq!(module.consts[c], Literal::from_f32(vec![3], &[2.0; 3]));
+        // The row, which was only read by what is folded, is gone.
+        assert_eq!(f.body.bindings.len(), 3);
+        let sizes: Vec<usize> = module.consts.values().map(|l| l.bytes().len()).collect();
+        assert_eq!(sizes, [4, 0, 12]);
     }
 
     #[test]
