@@ -21,15 +21,30 @@ impl Func {
 
     /// Writes the extent for each of these symbolic dimensions wherever it is mentioned. What
     /// the function checks of its arguments then checks for these extents. A reshape to another
-    /// number of elements, as in a branch for other extents, becomes a check that fails.
+    /// number of elements, as in a branch for other extents, becomes a check that fails. Ways to
+    /// compute that round differently are chosen by the shapes from before, so that results stay
+    /// the same bits.
     pub fn bind_dims(&mut self, extents: &HashMap<Var, i64>) {
         let bind = |e: &mut Expr| {
             *e = simplify(&e.substitute(&|v| extents.get(&v).map(|extent| Expr::i64(*extent))));
         };
-        for value in self.values.values_mut() {
+        for (id, value) in &mut self.values {
+            let before = value.ty.as_tensor().map(|t| t.shape.clone());
             bind_type(&mut value.ty, &bind);
+            let after = value.ty.as_tensor().map(|t| &t.shape);
+            if let Some(shape) = before.filter(|shape| Some(shape) != after) {
+                self.unbound.entry(id).or_insert(shape);
+            }
         }
         bind_body(&self.values, &mut self.body, &bind);
+    }
+}
+
+impl Func {
+    /// The shape that ways to compute are chosen by, where they round differently.
+    pub fn shape_to_plan_for(&self, value: Value) -> &[Expr] {
+        let bound = || self.values[value].ty.as_tensor().map_or(&[][..], |t| &t.shape);
+        self.unbound.get(&value).map_or_else(bound, Vec::as_slice)
     }
 }
 

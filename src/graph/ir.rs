@@ -1,5 +1,7 @@
 //! Modules, functions, bindings and types.
 
+use std::collections::HashMap;
+
 use cranelift_entity::{PrimaryMap, entity_impl};
 use reflex_tir::{DType, Expr, PrimFunc, Var, VarData};
 
@@ -64,6 +66,8 @@ pub struct Func {
     pub result_names: Vec<String>,
     /// Body.
     pub body: Body,
+    /// Shapes that values had before [`Func::bind_dims`], where they had others.
+    pub unbound: HashMap<Value, Vec<Expr>>,
 }
 
 /// Name and type of a value.
@@ -270,6 +274,7 @@ impl Func {
             values: PrimaryMap::new(),
             params: vec![],
             result_names: vec![],
+            unbound: HashMap::new(),
             body: Body::default(),
         }
     }

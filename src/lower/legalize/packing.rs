@@ -145,16 +145,16 @@ pub fn block_packings(
 
 /// The packings of a convolution that computes its results in blocks of channels, where minimal
 /// filtering is worth it and its image fills blocks too, or is taken by phases. It multiplies in
-/// float32 in any precision: the transforms enlarge errors.
+/// float32 in any precision: the transforms enlarge errors. `image` is the shape that this is
+/// chosen by.
 pub fn tile_packings(
     op: &Op,
-    types: &[TensorType],
+    (image, types): (&[Expr], &[TensorType]),
     is_constant: &dyn Fn(usize) -> bool,
-    block: i64,
-    precision: Precision,
+    (block, precision): (i64, Precision),
 ) -> Vec<Packing> {
     let Op::Conv(attrs) = op else { return vec![] };
-    let (x, w) = (&types[0].shape, &types[1].shape);
+    let (x, w) = (image, &types[1].shape);
     let in_blocks = types[0].shape[1].as_int().is_some_and(|c| c % block == 0);
     let of = |step| move |results| Matrix::Tiles { results, step };
     let tiles = winograd_tile(attrs, x, w, precision).filter(|_| in_blocks).map(of(1));

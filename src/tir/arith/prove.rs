@@ -121,7 +121,8 @@ impl Analyzer {
         let quotient = |factors: &[Expr]| match factors {
             [atom] => match atom.kind() {
                 ExprKind::Binary { op: BinOp::FloorDiv, a, b } => {
-                    Some((a.clone(), b.as_int().filter(|m| *m > 0)?))
+                    let by = b.as_int().filter(|m| *m > 0)?;
+                    Some(self.one_quotient(a, by).unwrap_or_else(|| (a.clone(), by)))
                 }
                 _ => None,
             },
@@ -139,6 +140,16 @@ impl Analyzer {
             }
         }
         None
+    }
+
+    /// `(x // n + k) // m` is `(x + k * n) // (m * n)`: from the dividend and `m`.
+    fn one_quotient(&self, dividend: &Expr, m: i64) -> Option<(Expr, i64)> {
+        let sum = self.poly(dividend)?;
+        let [(factors, 1)] = &sum.terms[..] else { return None };
+        let [atom] = &factors[..] else { return None };
+        let ExprKind::Binary { op: BinOp::FloorDiv, a, b } = atom.kind() else { return None };
+        let n = b.as_int().filter(|n| *n > 0)?;
+        Some((a.clone() + sum.constant.checked_mul(n)?, m.checked_mul(n)?))
     }
 
     /// For `c * (x // m)` with `m` dividing `c`: `x - m + 1 <= m * (x // m) <= x`.

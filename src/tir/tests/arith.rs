@@ -184,3 +184,18 @@ fn what_schedules_need_is_proved() {
     assert_eq!(facts.simplify(&(e(0) * 16 + 8).floormod(8)), Expr::i64(0));
     assert_eq!(facts.simplify(&e(0).floordiv(4).floordiv(8)), e(0).floordiv(32));
 }
+
+#[test]
+fn whole_parts_of_quotients_are_among_all_parts() {
+    let mut f = PrimFunc::new("f");
+    let [x, y] = ["x", "y"].map(|name| f.new_var(name));
+    let mut facts = Analyzer::new();
+    [x, y].into_iter().for_each(|var| facts.at_least(var, 0));
+    let [rows, columns] = [x, y].map(|var| (Expr::var(var) + 1).floordiv(2));
+    for all in [rows.clone(), (rows.clone() + 1).floordiv(2), rows * columns] {
+        let (whole, parts) = (all.clone().floordiv(64), (all + 63).floordiv(64));
+        assert!(facts.prove(&whole.clone().ge(0)));
+        assert!(facts.prove(&whole.clone().le(parts.clone())));
+        assert!(!facts.prove(&parts.le(whole)));
+    }
+}
