@@ -79,11 +79,11 @@ pub fn spin_like(peer: &mut impl Peer, feeds: usize, threads: usize) -> Result<L
     Ok(Lane::new(boxed(Ok(Spin::like(calls.p50_us, feeds, threads))), feeds))
 }
 
-/// p99 over p50 of two that take turns, so that what the machine does hits both alike.
-pub fn tails(mut lanes: [&mut Lane; 2]) -> Result<[f64; 2]> {
-    let mut samples = [vec![], vec![]];
+/// p99 over p50 of those that take turns, so that what the machine does hits all alike.
+pub fn tails<const N: usize>(mut lanes: [&mut Lane; N]) -> Result<[f64; N]> {
+    let mut samples = [const { vec![] }; N];
     let start = Instant::now();
-    let few = |samples: &[Vec<f64>; 2]| samples.iter().any(|sample| sample.len() < PASSES);
+    let few = |samples: &[Vec<f64>; N]| samples.iter().any(|sample| sample.len() < PASSES);
     while start.elapsed() < if few(&samples) { LONGEST } else { SHORTEST } {
         for (lane, sample) in lanes.iter_mut().zip(&mut samples) {
             let calls = match &mut lane.peer {
@@ -93,11 +93,11 @@ pub fn tails(mut lanes: [&mut Lane; 2]) -> Result<[f64; 2]> {
             sample.extend(lane.passes(&calls));
         }
     }
-    let tail = |sample: &Vec<f64>| Tail::of(sample).map(|t| t.p99_us / t.p50_us);
-    let [Some(first), Some(second)] = [0, 1].map(|k| tail(&samples[k])) else {
-        return Err("no sample".into());
-    };
-    Ok([first, second])
+    let mut tails = [0.0; N];
+    for (tail, sample) in tails.iter_mut().zip(&samples) {
+        *tail = Tail::of(sample).map(|t| t.p99_us / t.p50_us).ok_or("no sample")?;
+    }
+    Ok(tails)
 }
 
 /// An engine as a lane takes it.

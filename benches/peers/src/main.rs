@@ -51,13 +51,13 @@ fn main() -> Result<()> {
          has several; Reflex in mode {}. Ratio: Reflex over ONNX Runtime, with a 95% \
          bootstrap interval over the medians of rounds. Best: Reflex over the fastest other. Tail: \
          p99 over p50 of 500 calls, of Reflex and of a spin loop as long on as many threads that \
-         takes turns with it alone.\n",
+         takes turns with it alone; of ONNX Runtime by itself, whose threads spin after its calls.\n",
         options.mode
     );
     println!(
         "| model / case | threads | ONNX Runtime | OpenVINO f32 | rten | Reflex | tail | of spin \
-         | ratio | best | peak MB ONNX Runtime | Reflex |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|"
+         | of ONNX Runtime | ratio | best | peak MB ONNX Runtime | Reflex |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|"
     );
     let mut rows: Vec<(usize, Ratios)> = vec![];
     for (name, model, cases) in &cases {
@@ -202,8 +202,9 @@ fn row(model: &Path, cases: &Path, threads: usize, options: &Options) -> Result<
         Lane::new(boxed(Ok(ours)), feeds.len()),
     ];
     lanes::take_turns(&mut lanes, options.min_time);
-    let [ort, openvino, rten, mut ours] = lanes;
+    let [mut ort, openvino, rten, mut ours] = lanes;
     let [ours_tail, spin_tail] = lanes::tails([&mut ours, &mut spin])?;
+    let [ort_tail] = lanes::tails([&mut ort])?;
     let tail = ours.measured()?;
     let others = [&ort, &openvino, &rten].into_iter().filter_map(Lane::tail);
     let fastest = others.map(|t| t.p50_us).fold(f64::INFINITY, f64::min);
@@ -216,13 +217,14 @@ fn row(model: &Path, cases: &Path, threads: usize, options: &Options) -> Result<
         false => Ok("-".to_string()),
     };
     let text = format!(
-        "{} | {} | {} | {:.1} | {:.2} | {:.2} | {:.3} [{:.3}, {:.3}] | {best:.3} | {} | {}",
+        "{} | {} | {} | {:.1} | {:.2} | {:.2} | {:.2} | {:.3} [{:.3}, {:.3}] | {best:.3} | {} | {}",
         ort.cell(),
         openvino.cell(),
         rten.cell(),
         tail.p50_us,
         ours_tail,
         spin_tail,
+        ort_tail,
         versus.ratio,
         versus.low,
         versus.high,
