@@ -122,7 +122,11 @@ impl Analyzer {
             [atom] => match atom.kind() {
                 ExprKind::Binary { op: BinOp::FloorDiv, a, b } => {
                     let by = b.as_int().filter(|m| *m > 0)?;
-                    Some(self.one_quotient(a, by).unwrap_or_else(|| (a.clone(), by)))
+                    let mut found = (a.clone(), by);
+                    while let Some(of_it) = self.one_quotient(&found.0, found.1) {
+                        found = of_it;
+                    }
+                    Some(found)
                 }
                 _ => None,
             },
