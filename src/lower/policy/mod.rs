@@ -204,10 +204,13 @@ pub fn conv_rows(n: i64, positions: Option<i64>) -> i64 {
 }
 
 /// The largest divisor of `n` above half of `most`, so that no rows are left over and one tile
-/// does for all; `most` where there is none.
+/// does for all; where there is none, the height of as many tiles as alike as can be, for one of a
+/// row or two alone would wait for its sums.
 fn even_part(n: i64, most: i64) -> i64 {
     let divides = |d: &i64| n % d == 0 && d * 2 > most;
-    (1..=most).rev().find(divides).unwrap_or(most).min(n.max(1))
+    let parts = |n: i64, each: i64| (n + each - 1) / each;
+    let alike = || parts(n, parts(n, most).max(1));
+    (1..=most).rev().find(divides).unwrap_or_else(alike).clamp(1, n.max(1))
 }
 
 /// The nests of `items`, in order.

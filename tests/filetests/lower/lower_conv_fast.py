@@ -249,8 +249,8 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int6
         for v_i2 in T.parallel(T.int64(14)):
             for t in range(T.int64(3)):
                 for t_1 in range(T.int64(2)):
-                    acc = T.alloc_local((T.int64(6), T.int64(4), T.int64(16)))
-                    for r in T.unroll(T.int64(6)):
+                    acc = T.alloc_local((T.int64(5), T.int64(4), T.int64(16)))
+                    for r in T.unroll(T.int64(5)):
                         for v in T.unroll(T.int64(4)):
                             for l in T.vectorized(T.int64(16)):
                                 acc[r, v, l] = T.float32(0.0)
@@ -260,44 +260,39 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int6
                             x_1: T.let[T.float32] = t1[t * T.int64(4) + T.int64(1), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l]
                             x_2: T.let[T.float32] = t1[t * T.int64(4) + T.int64(2), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l]
                             x_3: T.let[T.float32] = t1[t * T.int64(4) + T.int64(3), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l]
-                            x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, t_1 * T.int64(12) + k2, ci]
+                            x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, t_1 * T.int64(10) + k2, ci]
                             acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                             acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
                             acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
                             acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
-                            x_5: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, t_1 * T.int64(12) + k2 + T.int64(2), ci]
+                            x_5: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, t_1 * T.int64(10) + k2 + T.int64(2), ci]
                             acc[T.int64(1), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(1), T.int64(0), l])
                             acc[T.int64(1), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(1), T.int64(1), l])
                             acc[T.int64(1), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(1), T.int64(2), l])
                             acc[T.int64(1), T.int64(3), l] = T.fma(x_5, x_3, acc[T.int64(1), T.int64(3), l])
-                            x_6: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, t_1 * T.int64(12) + k2 + T.int64(4), ci]
+                            x_6: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, t_1 * T.int64(10) + k2 + T.int64(4), ci]
                             acc[T.int64(2), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(2), T.int64(0), l])
                             acc[T.int64(2), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(2), T.int64(1), l])
                             acc[T.int64(2), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(2), T.int64(2), l])
                             acc[T.int64(2), T.int64(3), l] = T.fma(x_6, x_3, acc[T.int64(2), T.int64(3), l])
-                            x_7: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, t_1 * T.int64(12) + k2 + T.int64(6), ci]
+                            x_7: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, t_1 * T.int64(10) + k2 + T.int64(6), ci]
                             acc[T.int64(3), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(3), T.int64(0), l])
                             acc[T.int64(3), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(3), T.int64(1), l])
                             acc[T.int64(3), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(3), T.int64(2), l])
                             acc[T.int64(3), T.int64(3), l] = T.fma(x_7, x_3, acc[T.int64(3), T.int64(3), l])
-                            x_8: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, t_1 * T.int64(12) + k2 + T.int64(8), ci]
+                            x_8: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, t_1 * T.int64(10) + k2 + T.int64(8), ci]
                             acc[T.int64(4), T.int64(0), l] = T.fma(x_8, x, acc[T.int64(4), T.int64(0), l])
                             acc[T.int64(4), T.int64(1), l] = T.fma(x_8, x_1, acc[T.int64(4), T.int64(1), l])
                             acc[T.int64(4), T.int64(2), l] = T.fma(x_8, x_2, acc[T.int64(4), T.int64(2), l])
                             acc[T.int64(4), T.int64(3), l] = T.fma(x_8, x_3, acc[T.int64(4), T.int64(3), l])
-                            x_9: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, t_1 * T.int64(12) + k2 + T.int64(10), ci]
-                            acc[T.int64(5), T.int64(0), l] = T.fma(x_9, x, acc[T.int64(5), T.int64(0), l])
-                            acc[T.int64(5), T.int64(1), l] = T.fma(x_9, x_1, acc[T.int64(5), T.int64(1), l])
-                            acc[T.int64(5), T.int64(2), l] = T.fma(x_9, x_2, acc[T.int64(5), T.int64(2), l])
-                            acc[T.int64(5), T.int64(3), l] = T.fma(x_9, x_3, acc[T.int64(5), T.int64(3), l])
-                    for r in T.unroll(T.int64(6)):
+                    for r in T.unroll(T.int64(5)):
                         for l in T.vectorized(T.int64(16)):
-                            t4[T.int64(0), t * T.int64(4), v_i2, t_1 * T.int64(6) + r, l] = acc[r, T.int64(0), l]
-                            t4[T.int64(0), t * T.int64(4) + T.int64(1), v_i2, t_1 * T.int64(6) + r, l] = acc[r, T.int64(1), l]
-                            t4[T.int64(0), t * T.int64(4) + T.int64(2), v_i2, t_1 * T.int64(6) + r, l] = acc[r, T.int64(2), l]
-                            t4[T.int64(0), t * T.int64(4) + T.int64(3), v_i2, t_1 * T.int64(6) + r, l] = acc[r, T.int64(3), l]
-                acc = T.alloc_local((T.int64(2), T.int64(4), T.int64(16)))
-                for r in T.unroll(T.int64(2)):
+                            t4[T.int64(0), t * T.int64(4), v_i2, t_1 * T.int64(5) + r, l] = acc[r, T.int64(0), l]
+                            t4[T.int64(0), t * T.int64(4) + T.int64(1), v_i2, t_1 * T.int64(5) + r, l] = acc[r, T.int64(1), l]
+                            t4[T.int64(0), t * T.int64(4) + T.int64(2), v_i2, t_1 * T.int64(5) + r, l] = acc[r, T.int64(2), l]
+                            t4[T.int64(0), t * T.int64(4) + T.int64(3), v_i2, t_1 * T.int64(5) + r, l] = acc[r, T.int64(3), l]
+                acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
+                for r in T.unroll(T.int64(4)):
                     for v in T.unroll(T.int64(4)):
                         for l in T.vectorized(T.int64(16)):
                             acc[r, v, l] = T.float32(0.0)
@@ -307,22 +302,32 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int6
                         x_1: T.let[T.float32] = t1[t * T.int64(4) + T.int64(1), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l]
                         x_2: T.let[T.float32] = t1[t * T.int64(4) + T.int64(2), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l]
                         x_3: T.let[T.float32] = t1[t * T.int64(4) + T.int64(3), co * T.int64(144) + ci * T.int64(9) + k1 * T.int64(3) + k2, l]
-                        x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, k2 + T.int64(24), ci]
+                        x_4: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, k2 + T.int64(20), ci]
                         acc[T.int64(0), T.int64(0), l] = T.fma(x_4, x, acc[T.int64(0), T.int64(0), l])
                         acc[T.int64(0), T.int64(1), l] = T.fma(x_4, x_1, acc[T.int64(0), T.int64(1), l])
                         acc[T.int64(0), T.int64(2), l] = T.fma(x_4, x_2, acc[T.int64(0), T.int64(2), l])
                         acc[T.int64(0), T.int64(3), l] = T.fma(x_4, x_3, acc[T.int64(0), T.int64(3), l])
-                        x_5: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, k2 + T.int64(26), ci]
+                        x_5: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, k2 + T.int64(22), ci]
                         acc[T.int64(1), T.int64(0), l] = T.fma(x_5, x, acc[T.int64(1), T.int64(0), l])
                         acc[T.int64(1), T.int64(1), l] = T.fma(x_5, x_1, acc[T.int64(1), T.int64(1), l])
                         acc[T.int64(1), T.int64(2), l] = T.fma(x_5, x_2, acc[T.int64(1), T.int64(2), l])
                         acc[T.int64(1), T.int64(3), l] = T.fma(x_5, x_3, acc[T.int64(1), T.int64(3), l])
-                for r in T.unroll(T.int64(2)):
+                        x_6: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, k2 + T.int64(24), ci]
+                        acc[T.int64(2), T.int64(0), l] = T.fma(x_6, x, acc[T.int64(2), T.int64(0), l])
+                        acc[T.int64(2), T.int64(1), l] = T.fma(x_6, x_1, acc[T.int64(2), T.int64(1), l])
+                        acc[T.int64(2), T.int64(2), l] = T.fma(x_6, x_2, acc[T.int64(2), T.int64(2), l])
+                        acc[T.int64(2), T.int64(3), l] = T.fma(x_6, x_3, acc[T.int64(2), T.int64(3), l])
+                        x_7: T.let[T.float32] = t3[T.int64(0), co, v_i2 * T.int64(2) + k1, k2 + T.int64(26), ci]
+                        acc[T.int64(3), T.int64(0), l] = T.fma(x_7, x, acc[T.int64(3), T.int64(0), l])
+                        acc[T.int64(3), T.int64(1), l] = T.fma(x_7, x_1, acc[T.int64(3), T.int64(1), l])
+                        acc[T.int64(3), T.int64(2), l] = T.fma(x_7, x_2, acc[T.int64(3), T.int64(2), l])
+                        acc[T.int64(3), T.int64(3), l] = T.fma(x_7, x_3, acc[T.int64(3), T.int64(3), l])
+                for r in T.unroll(T.int64(4)):
                     for l in T.vectorized(T.int64(16)):
-                        t4[T.int64(0), t * T.int64(4), v_i2, r + T.int64(12), l] = acc[r, T.int64(0), l]
-                        t4[T.int64(0), t * T.int64(4) + T.int64(1), v_i2, r + T.int64(12), l] = acc[r, T.int64(1), l]
-                        t4[T.int64(0), t * T.int64(4) + T.int64(2), v_i2, r + T.int64(12), l] = acc[r, T.int64(2), l]
-                        t4[T.int64(0), t * T.int64(4) + T.int64(3), v_i2, r + T.int64(12), l] = acc[r, T.int64(3), l]
+                        t4[T.int64(0), t * T.int64(4), v_i2, r + T.int64(10), l] = acc[r, T.int64(0), l]
+                        t4[T.int64(0), t * T.int64(4) + T.int64(1), v_i2, r + T.int64(10), l] = acc[r, T.int64(1), l]
+                        t4[T.int64(0), t * T.int64(4) + T.int64(2), v_i2, r + T.int64(10), l] = acc[r, T.int64(2), l]
+                        t4[T.int64(0), t * T.int64(4) + T.int64(3), v_i2, r + T.int64(10), l] = acc[r, T.int64(3), l]
     for co, ci in T.grid(T.int64(12), T.int64(16)):
         for m_0 in range(T.int64(12)):
             for m_1 in T.vectorized(T.int64(16)):

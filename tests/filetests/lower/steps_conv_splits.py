@@ -64,33 +64,33 @@ conv1
   step  conv: tile of 32 rows by 2 vectors of 16 lanes, depth over m, ci; outer loops over (), columns inside; threads share tiles of rows; terms of bfloat16 in matrix registers
   step  conv: tensorize -> 24 tile_dot_bf16, 24 tile_load, 4 tile_store, 4 tile_zero
   step  conv: tensorize -> 12 tile_dot_bf16, 18 tile_load, 2 tile_store, 2 tile_zero
-  step  conv: tile of 6 rows by 4 vectors of 16 lanes, depth over co, ci, v_k1, v_k2; outer loops over (v_i2), columns inside; threads share the outermost loop
-  step  conv, 6 rows by 4 vectors: distribute_loops r, v, l over 2
-  step  conv, 6 rows by 4 vectors: reorder co, ci, k1, k2, r of conv, v of conv, l of conv
-  step  conv, 6 rows by 4 vectors: decompose_reduction conv co -> conv_init
-  step  conv, 6 rows by 4 vectors: unroll r of conv_init
-  step  conv, 6 rows by 4 vectors: unroll v of conv_init
-  step  conv, 6 rows by 4 vectors: vectorize l of conv_init
-  step  conv, 6 rows by 4 vectors: reorder l, r, v of conv
-  step  conv, 6 rows by 4 vectors: vectorize l of conv
-  step  conv, 6 rows by 4 vectors: write_out conv r, v of conv
-  step  conv, 6 rows by 4 vectors: unroll r of conv_store
-  step  conv, 6 rows by 4 vectors: reorder l, v of conv_store
-  step  conv, 6 rows by 4 vectors: vectorize l of conv_store
-  step  conv, 6 rows by 4 vectors: write_out conv_store v of conv_store
-  step  conv, 2 rows by 4 vectors: distribute_loops r, v, l over 2
-  step  conv, 2 rows by 4 vectors: reorder co, ci, k1, k2, r of conv, v of conv, l of conv
-  step  conv, 2 rows by 4 vectors: decompose_reduction conv co -> conv_init
-  step  conv, 2 rows by 4 vectors: unroll r of conv_init
-  step  conv, 2 rows by 4 vectors: unroll v of conv_init
-  step  conv, 2 rows by 4 vectors: vectorize l of conv_init
-  step  conv, 2 rows by 4 vectors: reorder l, r, v of conv
-  step  conv, 2 rows by 4 vectors: vectorize l of conv
-  step  conv, 2 rows by 4 vectors: write_out conv r, v of conv
-  step  conv, 2 rows by 4 vectors: unroll r of conv_store
-  step  conv, 2 rows by 4 vectors: reorder l, v of conv_store
-  step  conv, 2 rows by 4 vectors: vectorize l of conv_store
-  step  conv, 2 rows by 4 vectors: write_out conv_store v of conv_store
+  step  conv: tile of 5 rows by 4 vectors of 16 lanes, depth over co, ci, v_k1, v_k2; outer loops over (v_i2), columns inside; threads share the outermost loop
+  step  conv, 5 rows by 4 vectors: distribute_loops r, v, l over 2
+  step  conv, 5 rows by 4 vectors: reorder co, ci, k1, k2, r of conv, v of conv, l of conv
+  step  conv, 5 rows by 4 vectors: decompose_reduction conv co -> conv_init
+  step  conv, 5 rows by 4 vectors: unroll r of conv_init
+  step  conv, 5 rows by 4 vectors: unroll v of conv_init
+  step  conv, 5 rows by 4 vectors: vectorize l of conv_init
+  step  conv, 5 rows by 4 vectors: reorder l, r, v of conv
+  step  conv, 5 rows by 4 vectors: vectorize l of conv
+  step  conv, 5 rows by 4 vectors: write_out conv r, v of conv
+  step  conv, 5 rows by 4 vectors: unroll r of conv_store
+  step  conv, 5 rows by 4 vectors: reorder l, v of conv_store
+  step  conv, 5 rows by 4 vectors: vectorize l of conv_store
+  step  conv, 5 rows by 4 vectors: write_out conv_store v of conv_store
+  step  conv, 4 rows by 4 vectors: distribute_loops r, v, l over 2
+  step  conv, 4 rows by 4 vectors: reorder co, ci, k1, k2, r of conv, v of conv, l of conv
+  step  conv, 4 rows by 4 vectors: decompose_reduction conv co -> conv_init
+  step  conv, 4 rows by 4 vectors: unroll r of conv_init
+  step  conv, 4 rows by 4 vectors: unroll v of conv_init
+  step  conv, 4 rows by 4 vectors: vectorize l of conv_init
+  step  conv, 4 rows by 4 vectors: reorder l, r, v of conv
+  step  conv, 4 rows by 4 vectors: vectorize l of conv
+  step  conv, 4 rows by 4 vectors: write_out conv r, v of conv
+  step  conv, 4 rows by 4 vectors: unroll r of conv_store
+  step  conv, 4 rows by 4 vectors: reorder l, v of conv_store
+  step  conv, 4 rows by 4 vectors: vectorize l of conv_store
+  step  conv, 4 rows by 4 vectors: write_out conv_store v of conv_store
   step  conv: float32 as 3 terms of bfloat16 where exponents allow
   step  bias: merge_axes i2, i3 -> m
   step  bias: partition m at 192 -> m, m_tail

@@ -68,36 +68,39 @@ fused_conv_max
   step  bias: computed where it is read
   step  pad: split ci by 8 -> ci_0, ci_1
   step  pad: vectorize ci_1
-  step  conv: tile of 6 rows by 2 vectors of 8 lanes, depth over v_k1, v_k2; outer loops over (v_i2), columns inside; no threads
-  step  conv, 6 rows by 2 vectors: distribute_loops r, v, l over 2
-  step  conv, 6 rows by 2 vectors: reorder k1, k2, r of conv, v of conv, l of conv
-  step  conv, 6 rows by 2 vectors: decompose_reduction conv k1 -> conv_init
-  step  conv, 6 rows by 2 vectors: unroll r of conv_init
-  step  conv, 6 rows by 2 vectors: unroll v of conv_init
-  step  conv, 6 rows by 2 vectors: vectorize l of conv_init
-  step  conv, 6 rows by 2 vectors: reorder l, r, v of conv
-  step  conv, 6 rows by 2 vectors: vectorize l of conv
-  step  conv, 6 rows by 2 vectors: write_out conv r, v of conv
-  step  conv, 6 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
-  step  conv, 6 rows by 2 vectors: unroll r of acc_local
-  step  conv, 6 rows by 2 vectors: unroll v of acc_local
-  step  conv, 6 rows by 2 vectors: vectorize l of acc_local
-  step  conv, 6 rows by 2 vectors: reorder l, v of conv_store
-  step  conv, 6 rows by 2 vectors: vectorize l of conv_store
-  step  conv, 6 rows by 2 vectors: write_out conv_store v of conv_store
-  step  conv, 2 rows by 2 vectors: distribute_loops r, v, l over 2
-  step  conv, 2 rows by 2 vectors: reorder k1, k2, r of conv, v of conv, l of conv
-  step  conv, 2 rows by 2 vectors: decompose_reduction conv k1 -> conv_init
-  step  conv, 2 rows by 2 vectors: unroll r of conv_init
-  step  conv, 2 rows by 2 vectors: unroll v of conv_init
-  step  conv, 2 rows by 2 vectors: vectorize l of conv_init
-  step  conv, 2 rows by 2 vectors: reorder l, r, v of conv
-  step  conv, 2 rows by 2 vectors: vectorize l of conv
-  step  conv, 2 rows by 2 vectors: write_out conv r, v of conv
-  step  conv, 2 rows by 2 vectors: unroll r of conv_store
-  step  conv, 2 rows by 2 vectors: reorder l, v of conv_store
-  step  conv, 2 rows by 2 vectors: vectorize l of conv_store
-  step  conv, 2 rows by 2 vectors: write_out conv_store v of conv_store
+  step  conv: tile of 5 rows by 2 vectors of 8 lanes, depth over v_k1, v_k2; outer loops over (v_i2), columns inside; no threads
+  step  conv, 5 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  conv, 5 rows by 2 vectors: reorder k1, k2, r of conv, v of conv, l of conv
+  step  conv, 5 rows by 2 vectors: decompose_reduction conv k1 -> conv_init
+  step  conv, 5 rows by 2 vectors: unroll r of conv_init
+  step  conv, 5 rows by 2 vectors: unroll v of conv_init
+  step  conv, 5 rows by 2 vectors: vectorize l of conv_init
+  step  conv, 5 rows by 2 vectors: reorder l, r, v of conv
+  step  conv, 5 rows by 2 vectors: vectorize l of conv
+  step  conv, 5 rows by 2 vectors: write_out conv r, v of conv
+  step  conv, 5 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
+  step  conv, 5 rows by 2 vectors: unroll r of acc_local
+  step  conv, 5 rows by 2 vectors: unroll v of acc_local
+  step  conv, 5 rows by 2 vectors: vectorize l of acc_local
+  step  conv, 5 rows by 2 vectors: reorder l, v of conv_store
+  step  conv, 5 rows by 2 vectors: vectorize l of conv_store
+  step  conv, 5 rows by 2 vectors: write_out conv_store v of conv_store
+  step  conv, 4 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  conv, 4 rows by 2 vectors: reorder k1, k2, r of conv, v of conv, l of conv
+  step  conv, 4 rows by 2 vectors: decompose_reduction conv k1 -> conv_init
+  step  conv, 4 rows by 2 vectors: unroll r of conv_init
+  step  conv, 4 rows by 2 vectors: unroll v of conv_init
+  step  conv, 4 rows by 2 vectors: vectorize l of conv_init
+  step  conv, 4 rows by 2 vectors: reorder l, r, v of conv
+  step  conv, 4 rows by 2 vectors: vectorize l of conv
+  step  conv, 4 rows by 2 vectors: write_out conv r, v of conv
+  step  conv, 4 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
+  step  conv, 4 rows by 2 vectors: unroll r of acc_local
+  step  conv, 4 rows by 2 vectors: unroll v of acc_local
+  step  conv, 4 rows by 2 vectors: vectorize l of acc_local
+  step  conv, 4 rows by 2 vectors: reorder l, v of conv_store
+  step  conv, 4 rows by 2 vectors: vectorize l of conv_store
+  step  conv, 4 rows by 2 vectors: write_out conv_store v of conv_store
   step  pad, conv: in planes of a block of channels
   stage pad: map
   stage conv: gemm

@@ -23,33 +23,33 @@ conv
   step  pad: split ci by 8 -> ci_0, ci_1
   step  pad: vectorize ci_1
   step  input_tiles: tables of 8x8 unrolled, vectors of 16 lanes
-  step  products: tile of 6 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (v_i1, v_i0), columns inside; threads share the outermost loop
-  step  products, 6 rows by 2 vectors: distribute_loops r, v, l over 2
-  step  products, 6 rows by 2 vectors: reorder k0, r of products, v of products, l of products
-  step  products, 6 rows by 2 vectors: decompose_reduction products k0 -> products_init
-  step  products, 6 rows by 2 vectors: unroll r of products_init
-  step  products, 6 rows by 2 vectors: unroll v of products_init
-  step  products, 6 rows by 2 vectors: vectorize l of products_init
-  step  products, 6 rows by 2 vectors: reorder l, r, v of products
-  step  products, 6 rows by 2 vectors: vectorize l of products
-  step  products, 6 rows by 2 vectors: write_out products r, v of products
-  step  products, 6 rows by 2 vectors: unroll r of products_store
-  step  products, 6 rows by 2 vectors: reorder l, v of products_store
-  step  products, 6 rows by 2 vectors: vectorize l of products_store
-  step  products, 6 rows by 2 vectors: write_out products_store v of products_store
-  step  products, 3 rows by 2 vectors: distribute_loops r, v, l over 2
-  step  products, 3 rows by 2 vectors: reorder k0, r of products, v of products, l of products
-  step  products, 3 rows by 2 vectors: decompose_reduction products k0 -> products_init
-  step  products, 3 rows by 2 vectors: unroll r of products_init
-  step  products, 3 rows by 2 vectors: unroll v of products_init
-  step  products, 3 rows by 2 vectors: vectorize l of products_init
-  step  products, 3 rows by 2 vectors: reorder l, r, v of products
-  step  products, 3 rows by 2 vectors: vectorize l of products
-  step  products, 3 rows by 2 vectors: write_out products r, v of products
-  step  products, 3 rows by 2 vectors: unroll r of products_store
-  step  products, 3 rows by 2 vectors: reorder l, v of products_store
-  step  products, 3 rows by 2 vectors: vectorize l of products_store
-  step  products, 3 rows by 2 vectors: write_out products_store v of products_store
+  step  products: tile of 5 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (v_i1, v_i0), columns inside; threads share the outermost loop
+  step  products, 5 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  products, 5 rows by 2 vectors: reorder k0, r of products, v of products, l of products
+  step  products, 5 rows by 2 vectors: decompose_reduction products k0 -> products_init
+  step  products, 5 rows by 2 vectors: unroll r of products_init
+  step  products, 5 rows by 2 vectors: unroll v of products_init
+  step  products, 5 rows by 2 vectors: vectorize l of products_init
+  step  products, 5 rows by 2 vectors: reorder l, r, v of products
+  step  products, 5 rows by 2 vectors: vectorize l of products
+  step  products, 5 rows by 2 vectors: write_out products r, v of products
+  step  products, 5 rows by 2 vectors: unroll r of products_store
+  step  products, 5 rows by 2 vectors: reorder l, v of products_store
+  step  products, 5 rows by 2 vectors: vectorize l of products_store
+  step  products, 5 rows by 2 vectors: write_out products_store v of products_store
+  step  products, 4 rows by 2 vectors: distribute_loops r, v, l over 2
+  step  products, 4 rows by 2 vectors: reorder k0, r of products, v of products, l of products
+  step  products, 4 rows by 2 vectors: decompose_reduction products k0 -> products_init
+  step  products, 4 rows by 2 vectors: unroll r of products_init
+  step  products, 4 rows by 2 vectors: unroll v of products_init
+  step  products, 4 rows by 2 vectors: vectorize l of products_init
+  step  products, 4 rows by 2 vectors: reorder l, r, v of products
+  step  products, 4 rows by 2 vectors: vectorize l of products
+  step  products, 4 rows by 2 vectors: write_out products r, v of products
+  step  products, 4 rows by 2 vectors: unroll r of products_store
+  step  products, 4 rows by 2 vectors: reorder l, v of products_store
+  step  products, 4 rows by 2 vectors: vectorize l of products_store
+  step  products, 4 rows by 2 vectors: write_out products_store v of products_store
   step  output_tiles: tables of 4x8 unrolled, vectors of 16 lanes
   step  bias: merge_axes i0, co -> m
   step  bias: partition i2 at 32 -> i2, i2_tail
