@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use reflex_cranelift::Compiling;
 use reflex_graph::{FuncData, Module, Node};
+use reflex_runtime::alloc::device::{CPU, DeviceAllocator};
 use reflex_runtime::alloc::heap;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
@@ -292,6 +293,8 @@ struct Order {
 
 impl Order {
     fn carry_out(&self) {
+        // What this thread keeps for the next run would be in memory beside all that is made here.
+        CPU.trim();
         let made =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.specialiser.make(self)));
         let made = made.unwrap_or_else(|_| Err("its compilation panicked".to_owned()));
