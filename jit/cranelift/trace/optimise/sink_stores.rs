@@ -113,7 +113,7 @@ struct Sink {
     begins: Begins,
     /// The frame that the next round begins in.
     next: Option<FrameId>,
-    /// A frame that the trace has just left: only its result is still to be moved.
+    /// A frame that the trace has just left: only its result is still to be moved out.
     left: Option<FrameId>,
     /// Registers that are not in their places.
     pending: BTreeMap<Place, Plain>,
@@ -172,6 +172,10 @@ impl Sink {
     }
 
     fn instruction(&mut self, mut ins: Ins) {
+        // Where it would be stored another frame may be by then.
+        if matches!(ins, Ins::Store { dst, .. } if Some(dst.frame) == self.left) {
+            return;
+        }
         if !matches!(ins, Ins::Move { src, .. } if Some(src.frame) == self.left) {
             self.forget_left();
         }
