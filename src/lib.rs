@@ -25,6 +25,7 @@ mod foreign;
 mod info;
 mod kernels;
 mod library;
+mod objects;
 mod options;
 mod policy;
 mod program;

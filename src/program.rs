@@ -7,11 +7,10 @@ use std::sync::{Arc, OnceLock};
 use reflex_cranelift::{CraneliftTier, Disassemble, TierOptions, Unfit};
 use reflex_graph::{Known, Literal};
 use reflex_lower::compile::Compiled;
-use reflex_lower::pipeline::Cpu;
 use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::library::Library;
 use reflex_runtime::value::Any;
-use reflex_tir::codegen::{Object, Target};
+use reflex_tir::codegen::Target;
 use reflex_tir::level::Level;
 use reflex_vm::executable::{Constant, Executable, FuncKind};
 use reflex_vm::session::{self as vm, Canceller};
@@ -23,6 +22,7 @@ use crate::artifact::{self, CODE_SYMBOL, EXECUTABLE_KIND, META_SYMBOL, Meta, unf
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::{Artifact, Kernels};
 use crate::npz::Feed;
+use crate::objects::Objects;
 use crate::options::{Mode, SessionOptions, check_device};
 use crate::policy::{SavedCode, TierPolicy, Tiering};
 use crate::session::extents::Extents;
@@ -58,8 +58,6 @@ struct Inner {
     /// Functions that compiled mode leaves to the interpreter.
     compiled: OnceLock<Vec<(u32, Bailout)>>,
 }
-
-type Objects = [(Cpu, Vec<Object>)];
 
 /// The code generator, and what came of the artifact's machine code.
 struct Tier {
@@ -116,7 +114,7 @@ impl Program {
             library: kernels,
             signatures: Arc::new(signatures),
             unfit: unfit(&cpu.target.features, host),
-            objects: keeps_objects.then(|| c.kernels.into()),
+            objects: keeps_objects.then(|| Arc::new(Objects::new(c.kernels))),
             code: None,
             threads,
             policy: policy.clone(),
@@ -361,7 +359,7 @@ impl Program {
         let tier = CraneliftTier::new().map_err(|e| failed(&e))?;
         let (code, _) = tier.image(&vm).map_err(|e| failed(&e))?;
         let known = (&*self.0.signatures, &*self.0.operations);
-        artifact::write(path, (vm.executable(), &code), objects, known)
+        artifact::write(path, (vm.executable(), &code), &objects.read()?, known)
     }
 
     /// Bytecode as text.
@@ -433,11 +431,12 @@ impl Program {
 
     /// Assembly of a kernel.
     pub fn assembly(&self, func: &str) -> Result<String> {
-        let objects = self.0.objects.as_deref().ok_or_else(|| {
+        let kept = self.0.objects.as_deref().ok_or_else(|| {
             let why = "this program has no objects; see Engine::assembly for a .so";
             Error::new(ErrorKind::Unsupported, why)
         })?;
-        let objects = || objects.iter().flat_map(|(_, objects)| objects);
+        let list = kept.read()?;
+        let objects = || list.iter().flat_map(|(_, objects)| objects);
         let names = || objects().map(|o| o.signature.name.as_str()).collect::<Vec<_>>();
         let object = objects().find(|o| o.signature.name == func).ok_or_else(|| {
             Error::input(format!("no kernel {func:?}; there are {}", names().join(", ")))

@@ -139,7 +139,7 @@ impl<'m> FuncBuilder<'m> {
 
     /// A constant; equal small ones share a value.
     pub fn constant(&mut self, literal: Literal) -> Value {
-        let small = literal.bytes().len() <= INTERN_LIMIT;
+        let small = literal.size() <= INTERN_LIMIT;
         let key =
             small.then(|| (literal.dtype(), literal.shape().to_vec(), literal.bytes().to_vec()));
         if let Some(value) = key.as_ref().and_then(|key| self.interned.get(key)) {

@@ -24,6 +24,7 @@ use crate::{Literal, Op};
 
 pub use dim::eval_dim;
 pub use func::{EvalValue, eval_func};
+pub(crate) use walk::{gather_strided, strides};
 
 /// Why an evaluation stopped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,10 +1,12 @@
 //! Constant tensors: shared bytes with a type, which may live in a mapped file.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use reflex_runtime::mapped::Mapped;
 use reflex_tir::DType;
+
+use crate::eval::{gather_strided, strides};
 
 /// A constant tensor, compact and row-major, little-endian. Cloning shares the bytes.
 #[derive(Clone)]
@@ -14,6 +16,43 @@ pub struct Literal {
     data: Arc<dyn AsRef<[u8]> + Send + Sync>,
     /// The file that the bytes are in, when they are not in memory of their own.
     file: Option<Mapped>,
+    /// What `data` is, when it is another constant with its axes in another order.
+    permuted: Option<Arc<Permuted>>,
+}
+
+/// Bytes that are made when somebody reads them: a weight that only its packing reads is
+/// never in memory twice.
+struct Permuted {
+    /// Given up once the bytes are made.
+    source: Mutex<Option<Literal>>,
+    perm: Vec<usize>,
+    bytes: OnceLock<Vec<u8>>,
+}
+
+impl Permuted {
+    fn source(&self) -> Option<Literal> {
+        self.source.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl AsRef<[u8]> for Permuted {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.get_or_init(|| {
+            let source = self.source.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let source = source.expect("the source is there until the bytes are");
+            let from = strides(&source.shape);
+            let steps: Vec<i64> = self.perm.iter().map(|p| from[*p]).collect();
+            let shape = permute(&source.shape, &self.perm);
+            let size = source.dtype.itemsize();
+            let bytes = gather_strided(source.bytes(), size, &shape, &steps, 0);
+            source.release();
+            bytes
+        })
+    }
+}
+
+fn permute(shape: &[i64], perm: &[usize]) -> Vec<i64> {
+    perm.iter().map(|p| shape[*p]).collect()
 }
 
 impl Literal {
@@ -28,7 +67,7 @@ impl Literal {
             count = count.checked_mul(usize::try_from(*dim).ok()?)?;
         }
         let fits = dtype.bytes_for(count) == Some((*data).as_ref().len());
-        fits.then_some(Literal { dtype, shape, data, file: None })
+        fits.then_some(Literal { dtype, shape, data, file: None, permuted: None })
     }
 
     /// The same tensor, whose bytes are in a file.
@@ -38,9 +77,45 @@ impl Literal {
 
     /// Tells that the bytes will hardly be read again. Those of a file leave memory, until then.
     pub fn release(&self) {
+        if let Some((source, _)) = self.permutation() {
+            source.release();
+        }
         if let Some(file) = &self.file {
             file.release(self.bytes());
         }
+    }
+
+    /// The same of some of the bytes.
+    pub fn release_part(&self, part: std::ops::Range<usize>) {
+        if let (Some(file), Some(part)) = (&self.file, self.bytes().get(part)) {
+            file.release(part);
+        }
+    }
+
+    /// The same elements with axis `perm[n]` in place of axis `n`, put in order when their bytes
+    /// are read. `None` when `perm` does not permute the axes, or for elements of less than a byte.
+    pub fn permuted(&self, perm: &[usize]) -> Option<Literal> {
+        let mut sorted = perm.to_vec();
+        sorted.sort_unstable();
+        let fits = sorted.iter().copied().eq(0..self.shape.len());
+        if !fits || !self.dtype.bits.is_multiple_of(8) || !self.dtype.is_scalar() {
+            return None;
+        }
+        let shape = permute(&self.shape, perm);
+        let permuted = Arc::new(Permuted {
+            source: Mutex::new(Some(self.clone())),
+            perm: perm.to_vec(),
+            bytes: OnceLock::new(),
+        });
+        let data = permuted.clone();
+        Some(Literal { dtype: self.dtype, shape, data, file: None, permuted: Some(permuted) })
+    }
+
+    /// The constant that this one is with its axes in another order, and that order, until
+    /// somebody has read its bytes.
+    pub fn permutation(&self) -> Option<(Literal, &[usize])> {
+        let permuted = self.permuted.as_deref()?;
+        Some((permuted.source()?, &permuted.perm))
     }
 
     /// Whether `other` has the same bytes under the same type. Those of a file leave memory as
@@ -110,6 +185,11 @@ impl Literal {
         Arc::clone(&self.data)
     }
 
+    /// Number of bytes, which this does not read.
+    pub fn size(&self) -> usize {
+        self.dtype.bytes_for(self.count()).expect("counted when it was made")
+    }
+
     /// Number of elements.
     pub fn count(&self) -> usize {
         self.shape.iter().product::<i64>() as usize
@@ -117,8 +197,9 @@ impl Literal {
 
     /// The same bytes under another shape of the same count.
     pub fn reshaped(&self, shape: Vec<i64>) -> Option<Literal> {
-        let other = Literal::new(self.dtype, shape, self.data.clone())?;
-        Some(Literal { file: self.file.clone(), ..other })
+        let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?));
+        let other = || Literal { shape, permuted: None, ..self.clone() };
+        (count == Some(self.count())).then(other)
     }
 
     /// The values as i64, for integer and bool tensors.
@@ -154,5 +235,22 @@ impl fmt::Debug for Literal {
 impl PartialEq for Literal {
     fn eq(&self, other: &Literal) -> bool {
         self.dtype == other.dtype && self.shape == other.shape && self.bytes() == other.bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permuted_bytes_are_made_when_they_are_read() {
+        let x = Literal::from_f32(vec![2, 3], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        let t = x.permuted(&[1, 0]).unwrap();
+        assert_eq!(t.shape(), [3, 2]);
+        assert!(t.permutation().is_some_and(|(source, perm)| source == x && perm == [1, 0]));
+        assert_eq!(t, Literal::from_f32(vec![3, 2], &[0.0, 3.0, 1.0, 4.0, 2.0, 5.0]));
+        assert!(t.permutation().is_none());
+        assert_eq!(t.permuted(&[1, 0]), Some(x.clone()));
+        assert!(x.permuted(&[0, 0]).is_none() && x.permuted(&[0]).is_none());
     }
 }

@@ -109,12 +109,12 @@ impl<'m> Printer<'m> {
         if self.large.is_empty() {
             return;
         }
-        let bytes: usize = self.large.iter().map(|c| self.module.consts[*c].bytes().len()).sum();
+        let bytes: usize = self.large.iter().map(|c| self.module.consts[*c].size()).sum();
         let _ =
             writeln!(text, "\n# Metadata omitted: {} constants, {bytes} bytes.", self.large.len());
         for (index, id) in self.large.iter().enumerate() {
             let literal = &self.module.consts[*id];
-            let size = literal.bytes().len();
+            let size = literal.size();
             let _ = writeln!(text, "# {}: {literal:?}, {size} bytes", metadata::entry(index));
         }
     }

@@ -356,7 +356,7 @@ fn fold_literals(op: &Op, args: &[&Tensor], types: &[TensorType]) -> Option<Vec<
         let count = dims.iter().try_fold(1usize, |n, d| n.checked_mul(*d as usize))?;
         t.dtype.bytes_for(count)
     };
-    let inputs: usize = literals.iter().map(|l| l.bytes().len()).sum();
+    let inputs: usize = literals.iter().map(|l| l.size()).sum();
     let outputs = types.iter().map(size).collect::<Option<Vec<usize>>>()?;
     if inputs > FOLD_LIMIT || outputs.iter().any(|bytes| *bytes > FOLD_LIMIT) {
         return None;

@@ -22,16 +22,9 @@ pub(super) fn reshape(x: &Literal, shape: Vec<i64>) -> Result<Literal> {
 }
 
 pub(super) fn transpose(x: &Literal, perm: &[usize]) -> Result<Literal> {
-    let mut sorted = perm.to_vec();
-    sorted.sort_unstable();
-    if !sorted.iter().copied().eq(0..x.shape().len()) {
-        return Err(EvalError::new(format!("{perm:?} does not permute the axes of {x:?}")));
-    }
-    let from = strides(x.shape());
-    let shape: Vec<i64> = perm.iter().map(|p| x.shape()[*p]).collect();
-    let steps: Vec<i64> = perm.iter().map(|p| from[*p]).collect();
-    let bytes = gather_strided(x.bytes(), item(x)?, &shape, &steps, 0);
-    literal(x.dtype(), shape, bytes)
+    item(x)?;
+    let text = format!("{perm:?} does not permute the axes of {x:?}");
+    x.permuted(perm).ok_or_else(|| EvalError::new(text))
 }
 
 pub(super) fn broadcast(x: &Literal, shape: &[i64]) -> Result<Literal> {

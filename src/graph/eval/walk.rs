@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// Row-major strides, in elements.
-pub(super) fn strides(shape: &[i64]) -> Vec<i64> {
+pub(crate) fn strides(shape: &[i64]) -> Vec<i64> {
     let mut out = vec![1; shape.len()];
     for i in (1..shape.len()).rev() {
         out[i - 1] = out[i] * shape[i];
@@ -76,7 +76,7 @@ pub(super) fn walk_range(
 
 /// Copies `item`-byte elements from `src` at `base + sum(index * strides)` in row-major
 /// order of `shape`. The caller has checked that every address is inside.
-pub(super) fn gather_strided(
+pub(crate) fn gather_strided(
     src: &[u8],
     item: usize,
     shape: &[i64],

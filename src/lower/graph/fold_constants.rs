@@ -119,14 +119,14 @@ impl Folder<'_> {
             .map(|v| self.known.get(v).map(|c| &self.module.consts[*c]))
             .collect::<Option<_>>()?;
         let most = (*self.budget).min(MAX_GROWN);
-        let given: usize = operands.iter().map(|l| l.bytes().len()).sum();
+        let given: usize = operands.iter().map(|l| l.size()).sum();
         // Refused before it is computed.
         if declared_bytes(func, binding)? > given.saturating_add(most) {
             return None;
         }
         // What cannot be evaluated (a division by zero, say) is left for the run to report.
         let results = eval_op(op, &operands, &|_| None).ok()?;
-        let bytes: usize = results.iter().map(|l| l.bytes().len()).sum();
+        let bytes: usize = results.iter().map(|l| l.size()).sum();
         *self.budget -= bytes.saturating_sub(given).min(*self.budget);
         Some(results)
     }
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(module.consts[c], Literal::from_f32(vec![3], &[2.0; 3]));
         // The row, which was only read by what is folded, is gone.
         assert_eq!(f.body.bindings.len(), 3);
-        let sizes: Vec<usize> = module.consts.values().map(|l| l.bytes().len()).collect();
+        let sizes: Vec<usize> = module.consts.values().map(|l| l.size()).collect();
         assert_eq!(sizes, [4, 0, 12]);
     }
 

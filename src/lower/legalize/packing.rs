@@ -20,6 +20,9 @@ use super::{flatten, pairs};
 use crate::pipeline::Precision;
 use crate::policy::{LAYOUT_LANES, conv_rows, panel_width, phases_tile, winograd_tile};
 
+/// Panels of so many bytes are worth a call of the system for the memory of their source.
+const LARGE: usize = 64 << 10;
+
 /// How a constant operand is stored for its kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packing {
@@ -208,19 +211,31 @@ pub fn pack(packing: &Packing, value: &Literal) -> Option<Literal> {
     let (batch, k, n) = packing.matrix.extents(&packing.shape)?;
     let (batch, k, n, width) = (batch as usize, k as usize, n as usize, packing.width as usize);
     let size = value.dtype().itemsize();
-    let (row_stride, col_stride) = match packing.matrix {
-        Matrix::KByN => (n, 1),
-        Matrix::NByK | Matrix::NByRest | Matrix::Tiles { .. } => (1, k),
-    };
+    // A transposed matrix is read where it comes from.
+    let rank = value.shape().len();
+    let transposed = value.permutation().filter(|(_, perm)| {
+        let rows_are_axis = packing.matrix != Matrix::NByRest || rank == 2;
+        rows_are_axis && perm[rank - 2..] == [rank - 1, rank - 2] && perm[..rank - 2].is_sorted()
+    });
+    let by_rows = (packing.matrix == Matrix::KByN) != transposed.is_some();
+    let (row_stride, col_stride) = if by_rows { (n, 1) } else { (1, k) };
+    let source = transposed.map(|(source, _)| source);
+    let source = source.as_ref().unwrap_or(value);
     let panels = n.div_ceil(width);
     let mut bytes = AlignedBytes::zeroed(batch * panels * k * width * size);
-    for (at, line) in bytes.as_mut().chunks_exact_mut(width * size).enumerate() {
-        let (outer, row) = (at / k, at % k);
-        let (matrix, panel) = (outer / panels, outer % panels);
-        let first = panel * width;
-        for (lane, to) in line.chunks_exact_mut(size).take(n - first).enumerate() {
-            let from = matrix * k * n + row * row_stride + (first + lane) * col_stride;
-            to.copy_from_slice(&value.bytes()[from * size..][..size]);
+    for (outer, panel) in bytes.as_mut().chunks_exact_mut((k * width * size).max(1)).enumerate() {
+        let (matrix, first) = (outer / panels * k * n, outer % panels * width);
+        for (row, line) in panel.chunks_exact_mut(width * size).enumerate() {
+            for (lane, to) in line.chunks_exact_mut(size).take(n - first).enumerate() {
+                let from = matrix + row * row_stride + (first + lane) * col_stride;
+                to.copy_from_slice(&source.bytes()[from * size..][..size]);
+            }
+        }
+        // Of a large matrix, what is read and what is written would be in memory beside each other.
+        if !by_rows && panel.len() >= LARGE {
+            source.release_part(
+                (matrix + first * k) * size..(matrix + (first + width).min(n) * k) * size,
+            );
         }
     }
     Literal::new(value.dtype(), shape?, Arc::new(bytes))

@@ -2,8 +2,12 @@
 //!
 //! CPU blocks are aligned to [`ALIGNMENT`] and come from thread-local caches with
 //! four size classes per doubling, so a steady state takes no lock and makes no
-//! system call. Where a class has no free block, a somewhat larger one does. Caches are emptied before they and what is in use together exceed twice
-//! what was ever in use at once, which lets them follow a program whose sizes change.
+//! system call. Where a class has no free block, a somewhat larger one does. Where memory is held
+//! that is more than a quarter beyond what was ever in use at once, a much larger one does, and
+//! without one, free blocks go back to the system for a new one: a few times, since a steady state
+//! that needs them all would do so for ever. Caches are emptied before they and what is in use
+//! together exceed twice what was ever in use at once, which lets them follow a program whose sizes
+//! change.
 //! Fresh memory is zeroed and stays initialised for ever after:
 //! reading a tensor nobody wrote gives stale values, not undefined behaviour.
 
@@ -19,15 +23,19 @@ use crate::error::Error;
 pub const ALIGNMENT: usize = 64;
 
 /// Blocks of at least this size come from the kernel, zeroed lazily.
-const MAPPED: usize = 1 << 20;
+const MAPPED: usize = 64 << 10;
 const CLASSES_PER_DOUBLING: usize = 4;
 /// Largest block: one class under the address space of a process.
 const MAX_BLOCK: usize = 1 << 47;
 const CLASSES: usize = 48 * CLASSES_PER_DOUBLING;
 /// From this size on a request may get a block of a larger class,
 const SHARED: usize = 4096;
-/// which is at most so many classes up: sixteen times the size.
-const REACH: usize = 4 * CLASSES_PER_DOUBLING;
+/// which is at most so many classes up: 2.8 times the size,
+const NEAR: usize = 3 * CLASSES_PER_DOUBLING / 2;
+/// or eight times where memory is scarce.
+const FAR: usize = 3 * CLASSES_PER_DOUBLING;
+/// How often a thread gives up free blocks for a new one, until more is in use than ever before.
+const TRADES: u32 = 32;
 
 /// Memory on some device.
 #[derive(Debug)]
@@ -175,7 +183,7 @@ impl DeviceAllocator for Cpu {
         let cached = match self.kind {
             AllocatorKind::Naive => None,
             AllocatorKind::Pooled => {
-                CACHE.try_with(|cache| cache.borrow_mut().find(class)).ok().flatten()
+                CACHE.try_with(|cache| cache.borrow_mut().serve(class)).ok().flatten()
             }
         };
         let fresh = || Some((obtain(class.size)?, class.size));
@@ -297,25 +305,67 @@ type Link = Option<NonNull<u8>>;
 struct Cache {
     heads: [Link; CLASSES],
     bytes: usize,
+    /// What was ever in use at once, when `trades` was 0.
+    peak: usize,
+    /// How often blocks were given up for another since.
+    trades: u32,
 }
 
 thread_local! {
-    static CACHE: RefCell<Cache> = const { RefCell::new(Cache { heads: [None; CLASSES], bytes: 0 }) };
+    static CACHE: RefCell<Cache> = const { RefCell::new(Cache::EMPTY) };
 }
 
 impl Cache {
-    /// A free block of the class, or of the next one that has any, with its size.
+    const EMPTY: Cache = Cache { heads: [None; CLASSES], bytes: 0, peak: 0, trades: 0 };
+
+    /// A free block of the class, or of a larger one, with its size.
     #[inline]
-    fn find(&mut self, class: Class) -> Option<(NonNull<u8>, usize)> {
+    fn serve(&mut self, class: Class) -> Option<(NonNull<u8>, usize)> {
         match self.take(class) {
             Some(data) => Some((data, class.size)),
             None if class.size < SHARED => None,
-            None => self.find_larger(class),
+            None => {
+                let held = RESIDENT.load(Ordering::Relaxed);
+                self.serve_larger(class, held, PEAK_LIVE.load(Ordering::Relaxed))
+            }
         }
     }
 
-    fn find_larger(&mut self, class: Class) -> Option<(NonNull<u8>, usize)> {
-        let larger = class.index + 1..CLASSES.min(class.index + 1 + REACH);
+    /// The same without one of the class itself, where the process holds `held` bytes and used at
+    /// most `peak` at once. Without one, gives up blocks that a new one would be too much beside.
+    fn serve_larger(
+        &mut self,
+        class: Class,
+        held: usize,
+        peak: usize,
+    ) -> Option<(NonNull<u8>, usize)> {
+        let excess = excess(class.size, held, peak);
+        let found = self.find(class, if excess > 0 { FAR } else { NEAR });
+        if found.is_none() && excess > 0 {
+            self.trade(excess, peak);
+        }
+        found
+    }
+
+    /// Gives up free blocks of `excess` bytes for one that is new, unless that was done often.
+    #[cold]
+    fn trade(&mut self, excess: usize, peak: usize) {
+        if peak > self.peak {
+            (self.peak, self.trades) = (peak, 0);
+        }
+        if self.trades < TRADES {
+            self.trades += 1;
+            let rest = excess.saturating_sub(self.bytes);
+            self.give_up(excess);
+            if rest > 0 {
+                super::workspace::trim();
+            }
+        }
+    }
+
+    /// The smallest free block that is at most so many classes up.
+    fn find(&mut self, class: Class, reach: usize) -> Option<(NonNull<u8>, usize)> {
+        let larger = class.index + 1..CLASSES.min(class.index + 1 + reach);
         let index = larger.into_iter().find(|index| self.heads[*index].is_some())?;
         let size = size_of_class(index);
         Some((self.take(Class { index, size })?, size))
@@ -341,28 +391,62 @@ impl Cache {
                 return false;
             }
         }
-        // SAFETY: the block is unused and at least ALIGNMENT bytes long.
-        unsafe { block.cast::<Link>().write(self.heads[class.index]) };
-        self.heads[class.index] = Some(block);
-        self.bytes += class.size;
+        // SAFETY: the block is unused and of this class.
+        unsafe { self.put(class, block) };
         true
     }
 
+    /// # Safety
+    /// The block is unused, and has the size of the class.
+    #[inline]
+    unsafe fn put(&mut self, class: Class, block: NonNull<u8>) {
+        // SAFETY: it is at least ALIGNMENT bytes long, and nobody else's.
+        unsafe { block.cast::<Link>().write(self.heads[class.index]) };
+        self.heads[class.index] = Some(block);
+        self.bytes += class.size;
+    }
+
+    /// Gives free blocks of so many bytes in all back to the system, large ones first.
     #[cold]
-    fn clear(&mut self) {
-        for index in 0..CLASSES {
+    fn give_up(&mut self, bytes: usize) {
+        let rest = self.bytes.saturating_sub(bytes);
+        for index in (0..CLASSES).rev() {
             let size = size_of_class(index);
-            while let Some(block) = self.take(Class { index, size }) {
+            while self.bytes > rest
+                && let Some(block) = self.take(Class { index, size })
+            {
                 // SAFETY: cached blocks are unused; their list tells their size.
                 unsafe { give_back(block, size) };
             }
         }
+    }
+
+    #[cold]
+    fn clear(&mut self) {
+        self.give_up(usize::MAX);
     }
 }
 
 impl Drop for Cache {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+/// By how much a new block of `size` makes more than is good of `held` bytes, where at most `peak`
+/// were in use at once.
+fn excess(size: usize, held: usize, peak: usize) -> usize {
+    (held + size).saturating_sub(peak / 4 * 5)
+}
+
+/// Gives up free blocks where a new one of `size` bytes would be too much beside them.
+#[cold]
+pub(super) fn make_room(size: usize) {
+    let peak = PEAK_LIVE.load(Ordering::Relaxed);
+    let excess = excess(size, RESIDENT.load(Ordering::Relaxed), peak);
+    if excess > 0 {
+        // A thread that is shutting down has no cache any more.
+        let _ = CACHE.try_with(|cache| cache.borrow_mut().trade(excess, peak));
     }
 }
 
@@ -491,19 +575,46 @@ mod tests {
         CPU.trim();
     }
 
+    /// Has the cache hold a block of so many bytes.
+    fn put(cache: &mut Cache, bytes: usize) -> NonNull<u8> {
+        let class = Class::of(bytes);
+        let block = obtain(class.size).unwrap();
+        // SAFETY: the block is new.
+        unsafe { cache.put(class, block) };
+        block
+    }
+
     #[test]
     fn larger_blocks_serve_where_none_fits() {
-        let large = OwnedBlock::new(&CPU, 320 << 10).unwrap();
-        let data = large.data();
-        drop(large);
-        let block = OwnedBlock::new(&CPU, 20 << 10).unwrap();
-        assert_eq!((block.data(), block.size()), (data, 20 << 10));
-        drop(block);
-        let again = OwnedBlock::new(&CPU, 320 << 10).unwrap();
-        assert_eq!(again.data(), data);
-        drop(again);
-        assert_ne!(OwnedBlock::new(&CPU, 16 << 10).unwrap().data(), data, "sixteen times at most");
-        CPU.trim();
+        let mut cache = Cache::EMPTY;
+        let data = put(&mut cache, 320 << 10);
+        let serves = |cache: &mut Cache, bytes: usize, held: usize| {
+            let found = cache.serve_larger(Class::of(bytes), held, 1 << 20);
+            found.map(|(data, size)| {
+                // SAFETY: the cache gave it just now.
+                unsafe { cache.put(Class::of(size), data) };
+                data
+            })
+        };
+        assert_eq!(serves(&mut cache, 128 << 10, 320 << 10), Some(data));
+        assert_eq!(serves(&mut cache, 96 << 10, 320 << 10), None, "at most 2.8 times the size,");
+        assert_eq!(serves(&mut cache, 40 << 10, 2 << 20), Some(data), "but for scarce memory");
+        assert_eq!(serves(&mut cache, 32 << 10, 2 << 20), None);
+        assert_eq!(cache.bytes, 0, "was given up for the new one");
+    }
+
+    #[test]
+    fn blocks_are_given_up_for_others_only_so_often() {
+        let mut cache = Cache::EMPTY;
+        let class = Class::of(1 << 20);
+        for round in 0..2 * TRADES {
+            put(&mut cache, 8192);
+            assert!(cache.serve_larger(class, 10 << 20, 1 << 20).is_none());
+            assert_eq!(cache.bytes == 0, round < TRADES, "round {round}");
+        }
+        // More is in use than before: what was given up may not be needed any more.
+        assert!(cache.serve_larger(class, 10 << 20, 2 << 20).is_none());
+        assert_eq!(cache.bytes, 0);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::ptr::NonNull;
 
-use super::device::{ALIGNMENT, Use, cache_limit, give_back, obtain};
+use super::device::{ALIGNMENT, Use, cache_limit, give_back, make_room, obtain};
 use crate::error::Error;
 
 /// What is written before the data of a block, which is [`ALIGNMENT`] bytes further on.
@@ -66,7 +66,10 @@ impl Drop for Free {
 pub(crate) fn allocate(bytes: usize) -> Result<NonNull<u8>, Error> {
     let used = Use::of(bytes.saturating_add(ALIGNMENT))?;
     let cached = FREE.try_with(|free| free.borrow_mut().take(used.bytes())).ok().flatten();
-    let fresh = || Some((used.bytes(), obtain(used.bytes())?));
+    let fresh = || {
+        make_room(used.bytes());
+        Some((used.bytes(), obtain(used.bytes())?))
+    };
     let Some((size, block)) = cached.or_else(fresh) else { return Err(used.exhausted()) };
     // SAFETY: the block is unused, aligned, and has room for its header and data after it.
     unsafe {
