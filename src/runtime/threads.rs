@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::function::guard;
 
 mod helpers;
+mod place;
 
 thread_local! {
     /// Threads for launches from this thread; 0 means [`default_threads`].

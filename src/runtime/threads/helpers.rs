@@ -3,12 +3,13 @@
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use super::place::Place;
 use super::{IN_PART, MAX_THREADS, default_threads};
 use crate::abi::{ParallelLambda, TVMParallelGroupEnv};
 use crate::error::Error;
@@ -200,13 +201,12 @@ struct Helper {
     /// helper in `RUNNING`.
     share: UnsafeCell<usize>,
     launch: AtomicPtr<Launch>,
-    /// Its thread, for the system; 0 before it runs.
-    thread: AtomicI32,
-    /// The processor that it keeps off; -1 for none.
-    avoids: AtomicI32,
+    /// Where its thread may run: written by the helper before it first sleeps, then by whoever
+    /// claimed it in its sleep.
+    place: UnsafeCell<Place>,
 }
 
-// SAFETY: the state hands `share` from one thread to the other.
+// SAFETY: the state hands `share` and `place` from one thread to the other.
 unsafe impl Sync for Helper {}
 
 impl Helper {
@@ -215,8 +215,7 @@ impl Helper {
             state: AtomicU32::new(state::SPINNING),
             share: UnsafeCell::new(0),
             launch: AtomicPtr::new(std::ptr::null_mut()),
-            thread: AtomicI32::new(0),
-            avoids: AtomicI32::new(-1),
+            place: UnsafeCell::new(Place::NOWHERE),
         }
     }
 
@@ -234,34 +233,20 @@ impl Helper {
         self.launch.store(std::ptr::from_ref(launch).cast_mut(), Ordering::Relaxed);
         // SAFETY: this thread claimed the helper, which does not look before `RUNNING`.
         unsafe { *self.share.get() = share };
+        if was == state::PARKED {
+            // SAFETY: this thread claimed the helper, which has written its place before it slept.
+            unsafe { &mut *self.place.get() }.keep_off_caller();
+        }
         self.state.store(state::READY, Ordering::Release);
         if was == state::PARKED {
-            self.keep_off_caller();
             futex_wake(&self.state);
         }
     }
 
-    /// Has the sleeping thread wake up elsewhere than on this processor: the system likes to wake a
-    /// thread where it was called, and there it waits until the caller has done the work itself.
-    fn keep_off_caller(&self) {
-        // SAFETY: the call takes nothing.
-        let here = unsafe { libc::sched_getcpu() };
-        let thread = self.thread.load(Ordering::Relaxed);
-        if here < 0 || thread == 0 || self.avoids.load(Ordering::Relaxed) == here {
-            return;
-        }
-        let Some(mut elsewhere) = allowed() else { return };
-        // SAFETY: the set is valid, and the macro checks the number.
-        unsafe { libc::CPU_CLR(here as usize, &mut elsewhere) };
-        // SAFETY: the set is valid for the call, which leaves the thread alone where it refuses.
-        unsafe { libc::sched_setaffinity(thread, size_of_val(&elsewhere), &raw const elsewhere) };
-        self.avoids.store(here, Ordering::Relaxed);
-    }
-
     /// Waits for work and does it, for ever.
     fn serve(&self) -> ! {
-        // SAFETY: the call takes nothing.
-        self.thread.store(unsafe { libc::gettid() }, Ordering::Relaxed);
+        // SAFETY: claimers look at it only where the helper sleeps, which it has not yet.
+        unsafe { *self.place.get() = Place::here() };
         let _env = FpEnv::enter();
         loop {
             self.await_work();
@@ -307,7 +292,8 @@ impl Helper {
             let parked = self.state.compare_exchange(
                 state::SPINNING,
                 state::PARKED,
-                Ordering::Relaxed,
+                // With the place.
+                Ordering::Release,
                 Ordering::Relaxed,
             );
             if parked.is_ok() {
@@ -417,22 +403,6 @@ fn spin_until(ready: impl Fn() -> bool) -> bool {
             return false;
         }
     }
-}
-
-/// The processors that the process may run on, where there are several.
-fn allowed() -> Option<libc::cpu_set_t> {
-    static ALLOWED: OnceLock<Option<libc::cpu_set_t>> = OnceLock::new();
-    *ALLOWED.get_or_init(|| {
-        let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-        let size = size_of_val(&set);
-        // SAFETY: the set is valid for the call, which writes it; 0 is the calling thread.
-        let failed =
-            unsafe { libc::sched_getaffinity(libc::getpid(), size, set.as_mut_ptr()) } != 0;
-        // SAFETY: all zeros are a set.
-        let set = unsafe { set.assume_init() };
-        // SAFETY: the set is valid.
-        (!failed && unsafe { libc::CPU_COUNT(&set) } > 1).then_some(set)
-    })
 }
 
 /// Sleeps while `word` is `expected`; may return for no reason.
