@@ -15,7 +15,7 @@ pub const ROUNDS: usize = 7;
 /// Passes of which a tail is taken at least, and for how long, unless so many take [`LONGEST`].
 const PASSES: usize = 500;
 const SHORTEST: Duration = Duration::from_secs(2);
-const LONGEST: Duration = Duration::from_secs(20);
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// An engine that measures a case, or why it does not.
 pub struct Lane {
