@@ -585,6 +585,20 @@ mod tests {
     }
 
     #[test]
+    fn larger_blocks_come_back_as_what_they_are() {
+        let large = OwnedBlock::new(&CPU, 320 << 10).unwrap();
+        let data = large.data();
+        drop(large);
+        let block = OwnedBlock::new(&CPU, 128 << 10).unwrap();
+        assert_eq!((block.data(), block.size()), (data, 128 << 10));
+        drop(block);
+        let again = OwnedBlock::new(&CPU, 320 << 10).unwrap();
+        assert_eq!(again.data(), data);
+        drop(again);
+        CPU.trim();
+    }
+
+    #[test]
     fn larger_blocks_serve_where_none_fits() {
         let mut cache = Cache::EMPTY;
         let data = put(&mut cache, 320 << 10);

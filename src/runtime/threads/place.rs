@@ -1,7 +1,7 @@
 //! Where a helper wakes up: not where it was called.
 //!
-//! The system likes to wake a thread on the processor of who wakes it. Its caller goes on
-//! there with its own share, and has often done the helper's too before the helper runs.
+//! The system may wake a thread on the processor of who wakes it. Its caller goes on there with its
+//! own share, and may have done the helper's too before the helper runs.
 
 use std::mem::MaybeUninit;
 
