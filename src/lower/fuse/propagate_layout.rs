@@ -12,8 +12,8 @@ use std::collections::{HashMap, HashSet};
 use reflex_graph::{Body, Const, ConvAttrs, Func, Node, Op, PadMode, PoolKind, Value};
 use reflex_tir::{DType, Expr};
 
-use crate::pipeline::Precision;
-use crate::policy::{LAYOUT_LANES, phases_tile, winograd_tile};
+use crate::precision::Precision;
+use crate::schedule::{LAYOUT_LANES, phases_tile, winograd_tile};
 
 /// Images of fewer channels stay plain.
 const MIN_CHANNELS: i64 = 16;

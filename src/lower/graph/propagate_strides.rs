@@ -15,7 +15,7 @@ use super::edit::{bind, each_func};
 use crate::LowerError;
 
 /// Moves strides in every function.
-pub fn pull_strides(module: &mut Module) -> Result<(), LowerError> {
+pub fn propagate_strides(module: &mut Module) -> Result<(), LowerError> {
     each_func(module, |_, func| {
         let mut body = std::mem::take(&mut func.body);
         in_body(func, &mut body);
