@@ -224,7 +224,7 @@ impl Engine {
 
     /// Compiles a module that is much like that of `program`, whose constants it shares.
     pub(crate) fn compile_like(&self, module: Module, program: &Program) -> Result<Program> {
-        self.build(Module { known: program.constants(), ..module }, Purpose::Extents)
+        self.build(Module { pool: program.constants(), ..module }, Purpose::Extents)
     }
 
     fn build(&self, module: Module, purpose: Purpose) -> Result<Program> {

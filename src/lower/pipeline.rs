@@ -176,7 +176,7 @@ pub fn run_bytecode(
 /// load would be in memory beside them. Those that are known share theirs.
 fn align_constants(module: &mut Module) {
     for literal in module.consts.values_mut() {
-        *literal = module.known.shared(literal.clone());
+        *literal = module.pool.intern(literal.clone());
         let bytes = literal.bytes();
         if bytes.as_ptr().addr().is_multiple_of(64) {
             continue;

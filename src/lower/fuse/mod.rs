@@ -219,7 +219,7 @@ impl Pass {
         let is_constant = |n: usize| consts.contains_key(&args[n]) && once(n);
         types.map_or(vec![], |types| match sums {
             Some(block) => {
-                let image = func.shape_to_plan_for(args[0]);
+                let image = func.symbolic_shape(args[0]);
                 let tiled =
                     tile_packings(op, (image, &types), &is_constant, (block, self.precision));
                 match &tiled[..] {

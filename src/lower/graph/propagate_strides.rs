@@ -219,6 +219,6 @@ fn part(func: &mut Func, image: Value, steps: &[i64], source: &str) -> (Value, B
     let stride = [&[1, 1], steps].concat();
     let begin = vec![Expr::i64(0); shape.len()];
     let ty = Type::Tensor(TensorType::new(dtype, extent.clone()));
-    let op = Op::Slice { begin, extent, stride };
+    let op = Op::Slice { begin, shape: extent, stride };
     bind(func, Node::Op { op, args: vec![image] }, ty, source)
 }

@@ -108,7 +108,7 @@ impl Net<'_, '_> {
         let mut extents = shape;
         extents[1] = Expr::i64(channels);
         let begins = vec![Expr::i64(0), Expr::i64(begin), Expr::i64(0), Expr::i64(0)];
-        let slice = Op::Slice { begin: begins, extent: extents, stride: vec![1; 4] };
+        let slice = Op::Slice { begin: begins, shape: extents, stride: vec![1; 4] };
         Image { value: self.op(slice, &[x.value]), channels, ..x }
     }
 

@@ -90,7 +90,7 @@ fn sums_of_many_choices_are_cut_into_full_kernels() {
     let x = b.param("x", f32_type(vec![n.clone(), 3.into()]));
     let column = |b: &mut FuncBuilder<'_>, at: i64| {
         let (begin, extent) = (vec![0.into(), at.into()], vec![n.clone(), 1.into()]);
-        b.emit1(Op::Slice { begin, extent, stride: vec![1, 1] }, &[x]).unwrap()
+        b.emit1(Op::Slice { begin, shape: extent, stride: vec![1, 1] }, &[x]).unwrap()
     };
     let columns = [0, 1, 2].map(|at| column(&mut b, at));
     let y = choices(&mut b, &columns, &(0..128).collect::<Vec<usize>>());
@@ -221,7 +221,7 @@ fn looping() -> Module {
     let next = binary(&mut b, Binary::Add, carried[0], carried[0]);
     let shifted = b.emit1(Op::Cast(DType::F32), &[iter]).unwrap();
     let scan = binary(&mut b, Binary::Add, next, shifted);
-    let first = Op::Slice { begin: vec![0.into()], extent: vec![1.into()], stride: vec![1] };
+    let first = Op::Slice { begin: vec![0.into()], shape: vec![1.into()], stride: vec![1] };
     let first = b.emit1(first, &[next]).unwrap();
     let first = b.emit1(Op::Reshape(vec![]), &[first]).unwrap();
     let go = binary(&mut b, Binary::Less, first, limit);
