@@ -174,7 +174,7 @@ fn printable(module: &reflex_graph::Module) -> bool {
     let mut plain = true;
     for func in module.funcs.values() {
         let reflex_graph::FuncData::Graph(func) = func else { continue };
-        func.body.walk(&mut |b| plain &= !matches!(b.node, reflex_graph::Node::Datum(_)));
+        func.body.walk(&mut |b| plain &= !matches!(b.node, reflex_graph::Node::Leaf(_)));
     }
     plain
 }
