@@ -567,12 +567,12 @@ enum ReflexStatus reflex_warm_up(struct ReflexSession *session,
                                  uint64_t *calls);
 
 /**
- * The number of a function, for `reflex_call_number`.
+ * The number of a function, for `reflex_call_index`.
  *
  * Requires:
  * Pointers are null or valid.
  */
-enum ReflexStatus reflex_find(struct ReflexSession *session,
+enum ReflexStatus reflex_function_index(struct ReflexSession *session,
                               const char *name,
                               uint32_t *number);
 
@@ -582,7 +582,7 @@ enum ReflexStatus reflex_find(struct ReflexSession *session,
  * Requires:
  * Pointers are null or valid.
  */
-enum ReflexStatus reflex_call_number(struct ReflexSession *session,
+enum ReflexStatus reflex_call_index(struct ReflexSession *session,
                                      uint32_t number,
                                      const struct ReflexValue *args,
                                      int32_t count,
@@ -742,12 +742,12 @@ struct ReflexValue reflex_float(double value);
 /**
  * A tensor of the caller's, borrowed for the call that it is an argument of.
  */
-struct ReflexValue reflex_borrowed(struct ReflexTensor *tensor);
+struct ReflexValue reflex_tensor_view(struct ReflexTensor *tensor);
 
 /**
  * A string of the caller's, borrowed for the call that it is an argument of.
  */
-struct ReflexValue reflex_text(const char *text);
+struct ReflexValue reflex_string_view(const char *text);
 
 /**
  * A tensor with memory of its own; `data`, when not null, is copied into it.
@@ -811,7 +811,7 @@ const struct ReflexTensor *reflex_as_tensor(const struct ReflexValue *value);
  * Requires:
  * Pointers are null or valid.
  */
-enum ReflexStatus reflex_as_text(const struct ReflexValue *value,
+enum ReflexStatus reflex_as_string(const struct ReflexValue *value,
                                  const char **data,
                                  size_t *size);
 
@@ -841,7 +841,7 @@ enum ReflexStatus reflex_item(const struct ReflexValue *value,
  * `call` keeps tvm-ffi's calling convention with `self_` as its first argument, from any
  * thread; `deleter` may be called from any thread.
  */
-enum ReflexStatus reflex_register(const char *name,
+enum ReflexStatus reflex_register_global_func(const char *name,
                                   ReflexFunction call,
                                   void *self_,
                                   void (*deleter)(void*));
@@ -852,7 +852,7 @@ enum ReflexStatus reflex_register(const char *name,
  * Requires:
  * Pointers are null or valid.
  */
-enum ReflexStatus reflex_registered(const char *name, struct ReflexValue *out);
+enum ReflexStatus reflex_get_global_func(const char *name, struct ReflexValue *out);
 
 /**
  * The packed function `name` of a shared library, where its symbol is `__tvm_ffi_<name>`; the
@@ -872,7 +872,7 @@ enum ReflexStatus reflex_library_function(const char *path,
  * Requires:
  * Pointers are null or valid.
  */
-enum ReflexStatus reflex_apply(const struct ReflexValue *function,
+enum ReflexStatus reflex_call_function(const struct ReflexValue *function,
                                const struct ReflexValue *args,
                                int32_t count,
                                struct ReflexValue *out);

@@ -22,7 +22,7 @@ use reflex_runtime::value::{Any, AnyView};
 use crate::error::Result;
 use crate::program::{Prepared, Program};
 use crate::session::Outputs;
-use crate::{Engine, Keep, Mode, TierPolicy};
+use crate::{Engine, Mode, Specialise, TierPolicy};
 
 /// How long both programs run in turns to find the faster one.
 const TRIAL: Duration = Duration::from_millis(200);
@@ -234,7 +234,7 @@ impl Specialiser {
             special.as_secs_f64() * 1e6,
             general.as_secs_f64() * 1e6,
         );
-        if special * 50 > general * 49 && self.policy.shape_keep == Keep::Faster {
+        if special * 50 > general * 49 && self.policy.specialise == Specialise::IfFaster {
             return Err(format!("not faster by 2% ({report})"));
         }
         Ok(Special { program, func, report })

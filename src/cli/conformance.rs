@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use reflex::conformance::{self, Outcome, Status};
+use reflex::conformance::{self, CaseResult, Status};
 use reflex::{Error, Mode, Result};
 
 use super::EngineArgs;
@@ -34,7 +34,7 @@ pub fn run(args: &ConformanceArgs) -> Result<ExitCode> {
     let (mut passed, mut failed, mut unsupported) = (0, 0, 0);
     for case in cases(&args.dir, args.filter.as_deref())? {
         let name = case.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let Outcome { status, reason } = conformance::run_case(&engine, &case, args.mode);
+        let CaseResult { status, reason } = conformance::run_case(&engine, &case, args.mode);
         match status {
             Status::Pass => passed += 1,
             Status::Fail => failed += 1,
