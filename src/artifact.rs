@@ -14,7 +14,7 @@ use std::path::Path;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache};
-use reflex_codemem::elf::{Blob, Library};
+use reflex_codemem::elf::{Blob, SharedLibrary};
 use reflex_lower::pipeline::Cpu;
 use reflex_tir::abi::RawSignature;
 use reflex_tir::codegen::{Object, Target};
@@ -162,7 +162,7 @@ pub(crate) fn write(
         serde_json::to_vec(&meta).map_err(|e| Error::new(ErrorKind::Compile, e.to_string()))?;
     let blob =
         |symbol, align, bytes| Blob { section: ".rodata", symbol: Some(symbol), align, bytes };
-    let mut library = Library::new()
+    let mut library = SharedLibrary::new()
         .blob(blob(BUNDLE_SYMBOL, PAGE, &bundle))
         .blob(Blob { section: ".reflex", ..blob(META_SYMBOL, 8, &meta) })
         .blob(Blob { section: ".reflex.code", ..blob(CODE_SYMBOL, 8, code) })

@@ -8,14 +8,14 @@
 //! File offsets equal virtual addresses, so a blob aligned to a page can be used in place from a
 //! mapping of the file. Large blobs are written straight from the caller's memory.
 //!
-//! Rejected: `.gnu.hash` (see `elf_tables::hash_table`), lazy binding through a PLT (one indirect
+//! Rejected: `.gnu.hash` (its symbols would need an order of their own), lazy binding through a PLT (one indirect
 //! jump per call either way, and lazy binding writes while code runs), symbol versions (references
 //! bind to the library's default).
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use crate::elf_writer::Writer;
+use crate::elf_writer::LinkedLibrary;
 use crate::error::CodeError;
 use crate::object_file::ObjectFile;
 
@@ -34,15 +34,15 @@ pub struct Blob<'a> {
 
 /// A shared library being put together. Parts keep the order in which they are added.
 #[derive(Clone, Debug, Default)]
-pub struct Library<'a> {
+pub struct SharedLibrary<'a> {
     objects: Vec<(&'a str, &'a [u8])>,
     pub(crate) blobs: Vec<Blob<'a>>,
-    pub(crate) detached: Vec<(&'a str, &'a [u8])>,
+    pub(crate) unmapped: Vec<(&'a str, &'a [u8])>,
     pub(crate) slots: BTreeSet<&'a str>,
     pub(crate) soname: Option<&'a str>,
 }
 
-impl<'a> Library<'a> {
+impl<'a> SharedLibrary<'a> {
     /// An empty library.
     pub fn new() -> Self {
         Self::default()
@@ -65,8 +65,8 @@ impl<'a> Library<'a> {
 
     /// Adds a section that is in the file and not mapped when the library opens.
     #[must_use]
-    pub fn detached_section(mut self, name: &'a str, bytes: &'a [u8]) -> Self {
-        self.detached.push((name, bytes));
+    pub fn unmapped_section(mut self, name: &'a str, bytes: &'a [u8]) -> Self {
+        self.unmapped.push((name, bytes));
         self
     }
 
@@ -104,8 +104,6 @@ impl<'a> Library<'a> {
             .map(|(name, bytes)| ObjectFile::parse(name, bytes))
             .collect::<Result<Vec<_>, _>>()
             .map_err(invalid)?;
-        let mut writer = Writer::gather(self, &files).map_err(invalid)?;
-        writer.place_tables().map_err(invalid)?;
-        writer.write(out)
+        LinkedLibrary::gather(self, &files).map_err(invalid)?.write(out)
     }
 }

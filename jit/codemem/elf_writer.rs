@@ -1,27 +1,36 @@
-//! Turns a [`Library`] into bytes: links it, lays out the tables, describes them, writes.
+//! Turns a [`SharedLibrary`] into bytes: links it, reserves every file range, then writes them.
 //!
-//! The order is forced by what depends on what: symbol and relocation counts fix the sizes of the
-//! tables, sizes fix the layout, and the layout fixes the contents of the tables.
+//! [`object::write::elf::Writer`] encodes headers, symbols, relocations and string tables. What
+//! is decided here is which entries exist and where they lie. The order is forced: symbol and
+//! relocation counts fix the sizes of the dynamic tables, these fix where the linked image begins,
+//! and the image's addresses fix the contents of the tables.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
+use object::Endianness;
 use object::elf;
+use object::write::elf::{
+    FileHeader, ProgramHeader, Rel, SectionHeader, SectionIndex, Sym, Writer,
+};
+use object::write::{StreamingBuffer, StringId};
 
-use crate::elf::{Blob, Library};
-use crate::elf_tables::{self as tables, Bytes, FileHeader, ProgramHeader, SectionHeader, Strings};
+use crate::elf::{Blob, SharedLibrary};
 use crate::error::{CodeError, CodeErrorKind};
 use crate::imports;
 use crate::link::{
-    Absolute, AbsoluteTarget, Chunk, ChunkId, Export, Extents, Image, Import, Location, Rank,
-    Rules, Segment, Width,
+    Absolute, AbsoluteTarget, Chunk, ChunkId, ChunkOrder, Export, Import, LinkRules, LinkedImage,
+    Location, Segment, SegmentRanges, Width,
 };
 use crate::object_file::ObjectFile;
 use crate::pages::PAGE;
 use crate::resolve;
 
-/// Names that objects may leave undefined.
+/// Entries of `.dynamic`, not counting those for libraries and the library's own name.
+const DYNAMIC_ENTRIES: usize = 10;
+
+/// Returns how an undefined name may be satisfied.
 fn import(name: &str) -> Option<Import> {
     if imports::is_slot(name) {
         return Some(Import::Slot);
@@ -29,40 +38,89 @@ fn import(name: &str) -> Option<Import> {
     imports::origin(name).map(|_| Import::Function)
 }
 
-/// A library whose parts are linked and whose tables are being made.
-pub(crate) struct Writer<'a> {
-    image: Image<'a>,
+/// The linked parts of a library, before they have addresses.
+pub(crate) struct LinkedLibrary<'a> {
+    image: LinkedImage<'a>,
     exports: BTreeMap<&'a str, Export>,
-    detached: &'a [(&'a str, &'a [u8])],
+    unmapped: &'a [(&'a str, &'a [u8])],
     soname: Option<&'a str>,
-    extents: Extents,
-    sections: Vec<SectionHeader>,
-    section_names: Strings,
-    section_headers_at: u64,
 }
 
-/// Chunks of the tables whose contents depend on the layout.
-struct Tables {
-    header: ChunkId,
-    symbols: ChunkId,
-    relocations: ChunkId,
-    dynamic: ChunkId,
-    strings: StringOffsets,
-}
-
-struct StringOffsets {
-    names: Vec<u32>,
-    needed: Vec<u32>,
-    soname: Option<u32>,
+/// An output section: a run of chunks with one name.
+struct Section {
+    name: StringId,
+    index: SectionIndex,
+    segment: Segment,
+    contents: Contents,
+    address: u64,
     size: u64,
+    align: u64,
 }
 
-impl<'a> Writer<'a> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Contents {
+    Bytes,
+    /// Zeroed memory that the file does not hold.
+    Zero,
+    /// The dynamic table, which the writer fills in.
+    Dynamic,
+}
+
+/// A section that is in the file and in no segment.
+struct UnmappedSection<'a> {
+    name: StringId,
+    offset: u64,
+    bytes: &'a [u8],
+}
+
+impl<'a> UnmappedSection<'a> {
+    fn reserve<'w>(name: &'a str, bytes: &'a [u8], writer: &mut Writer<'w>) -> Self
+    where
+        'a: 'w,
+    {
+        writer.reserve_section_index();
+        let name = writer.add_section_name(name.as_bytes());
+        Self { name, offset: writer.reserve(bytes.len() as u64, 1), bytes }
+    }
+}
+
+/// Names in the dynamic string table.
+struct DynamicNames {
+    /// Of imports, then of exports, in symbol order.
+    symbols: Vec<StringId>,
+    needed: Vec<StringId>,
+    soname: Option<StringId>,
+}
+
+/// File offsets, which are also addresses, of the dynamic tables.
+struct TableOffsets {
+    strings: u64,
+    symbols: u64,
+    hash: u64,
+    relocations: u64,
+}
+
+/// Everything that has its final place in the file.
+struct Layout<'a> {
+    names: DynamicNames,
+    tables: TableOffsets,
+    dynamic: ChunkId,
+    segments: SegmentRanges,
+    relocations: Vec<Rel>,
+    /// Number of leading `relocations` that only add the load address.
+    relative: usize,
+    relocation_section: Option<StringId>,
+    sections: Vec<Section>,
+    unmapped: Vec<UnmappedSection<'a>>,
+}
+
+impl<'a> LinkedLibrary<'a> {
+    /// Resolves symbols and collects the parts of `library`, whose parsed objects are `files`.
     pub(crate) fn gather(
-        library: &'a Library<'a>,
+        library: &'a SharedLibrary<'a>,
         files: &'a [ObjectFile<'a>],
     ) -> Result<Self, CodeError> {
-        let rules = Rules { import: &import, relro: Segment::Data };
+        let rules = LinkRules { import: &import, relro: Segment::Data };
         let mut image = resolve::gather(files, &rules)?;
         for &name in &library.slots {
             if !imports::is_slot(name) {
@@ -72,7 +130,7 @@ impl<'a> Writer<'a> {
                 ));
             }
             if !image.slots.contains_key(name) {
-                let at = Location { chunk: image.add(bss_word()), offset: 0 };
+                let at = Location { chunk: image.add(Chunk::zeroed(8, 8)), offset: 0 };
                 image.slots.insert(name, at);
             }
         }
@@ -83,322 +141,428 @@ impl<'a> Writer<'a> {
         for blob in &library.blobs {
             add_blob(&mut image, &mut exports, blob)?;
         }
-        Ok(Self {
-            image,
-            exports,
-            detached: &library.detached,
-            soname: library.soname,
-            extents: Extents { read_only: 0..0, text: 0..0, data: 0..0, end: 0 },
-            sections: Vec::new(),
-            section_names: Strings::new(),
-            section_headers_at: 0,
-        })
+        Ok(Self { image, exports, unmapped: &library.unmapped, soname: library.soname })
     }
 
-    pub(crate) fn place_tables(&mut self) -> Result<(), CodeError> {
-        let tables = self.add_tables();
-        self.extents = self.image.layout()?;
-        let absolutes = self.image.patch()?;
-        let relocations = self.relocations(&absolutes)?;
-        self.fill(tables.relocations, relocations.1);
-        let dynamic = self.dynamic(&tables, relocations.0);
-        self.fill(tables.dynamic, dynamic);
-        let file_end = self.describe_sections()?;
-        let symbols = self.symbols(&tables.strings);
-        self.fill(tables.symbols, symbols);
-        self.section_headers_at = file_end.next_multiple_of(8);
-        let header = self.header(&tables);
-        self.fill(tables.header, header);
-        Ok(())
-    }
-
-    /// Adds the tables with their final sizes and, where already known, their contents.
-    fn add_tables(&mut self) -> Tables {
-        let mut names = vec![""];
-        names.extend(&self.image.imports);
-        names.extend(self.exports.keys());
-        let mut strings = Strings::new();
-        let offsets = names.iter().map(|name| strings.add(name)).collect();
-        let libraries: BTreeSet<_> =
-            self.image.imports.iter().filter_map(|name| imports::origin(name)?.library()).collect();
-        let needed = libraries.iter().map(|name| strings.add(name)).collect::<Vec<_>>();
-        let soname = self.soname.map(|name| strings.add(name));
-        let size = strings.0.len() as u64;
-        let strings_of = StringOffsets { names: offsets, needed, soname, size };
-        let count = names.len() as u64;
-        let hash = tables::hash_table(&names);
-        self.table(".dynstr", 1, Cow::Owned(strings.0), size);
-        self.table(".hash", 8, Cow::Borrowed(&[]), hash.len() as u64);
-        let hash_chunk = ChunkId(self.image.chunks.len() - 1);
-        self.fill(hash_chunk, hash);
-        let header = tables::HEADER + tables::PROGRAM_HEADER * u64::from(self.program_headers());
-        let relocations = tables::RELOCATION * self.image.absolute_count() as u64;
-        let entries = strings_of.needed.len() as u64 + u64::from(soname.is_some()) + 10;
-        Tables {
-            header: self.table("", 8, Cow::Borrowed(&[]), header),
-            symbols: self.table(".dynsym", 8, Cow::Borrowed(&[]), tables::SYMBOL * count),
-            relocations: self.table(".rela.dyn", 8, Cow::Borrowed(&[]), relocations),
-            dynamic: self.image.add(Chunk {
-                segment: Segment::Data,
-                rank: Rank::Section,
-                output: ".dynamic",
-                align: 8,
-                size: tables::DYNAMIC * entries,
-                bytes: Cow::Borrowed(&[]),
-                address: 0,
-            }),
-            strings: strings_of,
-        }
-    }
-
-    fn table(&mut self, output: &'a str, align: u64, bytes: Cow<'a, [u8]>, size: u64) -> ChunkId {
-        let (segment, rank) = (Segment::ReadOnly, Rank::Tables);
-        self.image.add(Chunk { segment, rank, output, align, size, bytes, address: 0 })
-    }
-
-    fn fill(&mut self, ChunkId(chunk): ChunkId, mut bytes: Vec<u8>) {
-        let chunk = &mut self.image.chunks[chunk];
-        debug_assert!(bytes.len() as u64 <= chunk.size, "{} outgrew its room", chunk.output);
-        bytes.resize(chunk.size as usize, 0);
-        chunk.bytes = Cow::Owned(bytes);
-    }
-
-    fn has_text(&self) -> bool {
-        self.image.chunks.iter().any(|chunk| chunk.segment == Segment::Text && chunk.size > 0)
-    }
-
-    fn program_headers(&self) -> u16 {
-        if self.has_text() { 5 } else { 4 }
-    }
-
-    fn table_address(&self, output: &str) -> u64 {
-        let chunk = self.image.chunks.iter().find(|chunk| chunk.output == output);
-        chunk.map_or(0, |chunk| chunk.address)
-    }
-
-    /// The number of relative relocations, and the table: relative ones first, then by address.
-    fn relocations(&self, absolutes: &[Absolute]) -> Result<(u64, Vec<u8>), CodeError> {
-        let (mut relative, mut named) = (Bytes::default(), Bytes::default());
-        let mut count = 0;
-        for absolute in absolutes {
-            if absolute.width != Width::Word64 || absolute.at < self.extents.data.start {
-                return Err(CodeError::unsupported(format!(
-                    "{} is referred to by an absolute address in code or constants: compile \
-                     position-independent code",
-                    absolute.label
-                )));
-            }
-            match absolute.target {
-                AbsoluteTarget::Image(address) => {
-                    count += 1;
-                    let value = (address as i64).wrapping_add(absolute.addend);
-                    let kind = elf::R_X86_64_RELATIVE.0;
-                    tables::relocation(&mut relative, absolute.at, kind, 0, value);
-                }
-                AbsoluteTarget::Import(import) => {
-                    let kind = elf::R_X86_64_64.0;
-                    let symbol = 1 + import as u32;
-                    tables::relocation(&mut named, absolute.at, kind, symbol, absolute.addend);
-                }
-            }
-        }
-        relative.0.extend(named.0);
-        Ok((count, relative.0))
-    }
-
-    fn dynamic(&self, tables: &Tables, relative: u64) -> Vec<u8> {
-        let mut bytes = Bytes::default();
-        let mut entry =
-            |tag: elf::DynamicTag, value| tables::dynamic(&mut bytes, tag.0 as u64, value);
-        for &needed in &tables.strings.needed {
-            entry(elf::DT_NEEDED, needed.into());
-        }
-        if let Some(soname) = tables.strings.soname {
-            entry(elf::DT_SONAME, soname.into());
-        }
-        entry(elf::DT_HASH, self.table_address(".hash"));
-        entry(elf::DT_STRTAB, self.table_address(".dynstr"));
-        entry(elf::DT_SYMTAB, self.table_address(".dynsym"));
-        entry(elf::DT_STRSZ, tables.strings.size);
-        entry(elf::DT_SYMENT, tables::SYMBOL);
-        let relocations = self.image.chunks[tables.relocations.0].size;
-        if relocations > 0 {
-            entry(elf::DT_RELA, self.table_address(".rela.dyn"));
-            entry(elf::DT_RELASZ, relocations);
-            entry(elf::DT_RELAENT, tables::RELOCATION);
-            entry(elf::DT_RELACOUNT, relative);
-        }
-        entry(elf::DT_NULL, 0);
-        bytes.0
-    }
-
-    /// One header per run of chunks with one output name; returns where the contents end.
-    fn describe_sections(&mut self) -> Result<u64, CodeError> {
-        self.sections = vec![SectionHeader::default()];
-        let mut last = (Segment::ReadOnly, Rank::Tables, "");
-        for ChunkId(id) in self.image.order() {
-            let chunk = &self.image.chunks[id];
-            if chunk.output.is_empty() || chunk.size == 0 {
-                continue;
-            }
-            let this = (chunk.segment, chunk.rank, chunk.output);
-            if this == last
-                && let Some(open) = self.sections.last_mut()
-            {
-                open.size = chunk.address + chunk.size - open.address;
-                open.align = open.align.max(chunk.align);
-                continue;
-            }
-            last = this;
-            let name = self.section_names.add(chunk.output);
-            self.sections.push(section_header(chunk, name));
-        }
-        let index = |sections: &[SectionHeader], kind: elf::SectionType| {
-            sections.iter().position(|section| section.kind == kind.0).unwrap_or(0) as u32
-        };
-        let strings = index(&self.sections, elf::SHT_STRTAB);
-        let symbols = index(&self.sections, elf::SHT_DYNSYM);
-        for section in &mut self.sections {
-            section.link = match elf::SectionType(section.kind) {
-                elf::SHT_DYNSYM | elf::SHT_DYNAMIC => strings,
-                elf::SHT_HASH | elf::SHT_RELA => symbols,
-                _ => 0,
-            };
-        }
-        let mut at = self.extents.data.end;
-        for &(name, bytes) in self.detached {
-            let name = self.section_names.add(name);
-            self.sections.push(detached_header(name, elf::SHT_PROGBITS, at, bytes.len() as u64));
-            at += bytes.len() as u64;
-        }
-        let name = self.section_names.add(".shstrtab");
-        let size = self.section_names.0.len() as u64;
-        self.sections.push(detached_header(name, elf::SHT_STRTAB, at, size));
-        if self.sections.len() >= usize::from(elf::SHN_LORESERVE) {
-            return Err(CodeError::unsupported("a library has too many sections"));
-        }
-        Ok(at + size)
-    }
-
-    fn symbols(&self, strings: &StringOffsets) -> Vec<u8> {
-        let mut bytes = Bytes::default();
-        let mut names = strings.names.iter().copied();
-        let mut next = || names.next().unwrap_or_default();
-        tables::symbol(&mut bytes, next(), 0, 0, 0, 0);
-        let info = |bind: elf::SymbolBind, kind: elf::SymbolType| bind.0 << 4 | kind.0;
-        for _ in &self.image.imports {
-            let info = info(elf::STB_GLOBAL, elf::STT_NOTYPE);
-            tables::symbol(&mut bytes, next(), info, 0, 0, 0);
-        }
-        for export in self.exports.values() {
-            let bind = if export.weak { elf::STB_WEAK } else { elf::STB_GLOBAL };
-            let kind = if export.function { elf::STT_FUNC } else { elf::STT_OBJECT };
-            let address = self.image.address(export.at);
-            let section = self.section_of(address);
-            tables::symbol(&mut bytes, next(), info(bind, kind), section, address, export.size);
-        }
-        bytes.0
-    }
-
-    /// Index of the section header that covers an address of the image.
-    fn section_of(&self, address: u64) -> u16 {
-        let covers = |section: &SectionHeader| {
-            section.flags & elf::SHF_ALLOC.0 != 0
-                && (section.address..=section.address + section.size).contains(&address)
-        };
-        // The last match: an empty range shares its address with the section behind it.
-        self.sections.iter().rposition(covers).unwrap_or(0) as u16
-    }
-
-    fn header(&self, tables: &Tables) -> Vec<u8> {
-        let mut bytes = Bytes::default();
-        FileHeader {
-            program_headers: self.program_headers(),
-            section_headers_at: self.section_headers_at,
-            section_headers: self.sections.len() as u16,
-            names_section: self.sections.len() as u16 - 1,
-        }
-        .write(&mut bytes);
-        let Extents { read_only, text, data, end } = &self.extents;
-        let load = |flags: u32, at: u64, file_size: u64, memory_size: u64| ProgramHeader {
-            kind: elf::PT_LOAD.0,
-            flags,
-            at,
-            file_size,
-            memory_size,
-            align: PAGE as u64,
-        };
-        let (read, write, execute) = (elf::PF_R.0, elf::PF_W.0, elf::PF_X.0);
-        load(read, 0, read_only.end, read_only.end).write(&mut bytes);
-        if self.has_text() {
-            let size = text.end - text.start;
-            load(read | execute, text.start, size, size).write(&mut bytes);
-        }
-        let (file_size, memory_size) = (data.end - data.start, end - data.start);
-        load(read | write, data.start, file_size, memory_size).write(&mut bytes);
-        let dynamic = &self.image.chunks[tables.dynamic.0];
-        ProgramHeader {
-            kind: elf::PT_DYNAMIC.0,
-            flags: read | write,
-            at: dynamic.address,
-            file_size: dynamic.size,
-            memory_size: dynamic.size,
-            align: 8,
-        }
-        .write(&mut bytes);
-        // Without this header the dynamic linker would make the stack executable.
-        let stack = elf::PT_GNU_STACK.0;
-        ProgramHeader {
-            kind: stack,
-            flags: read | write,
-            at: 0,
-            file_size: 0,
-            memory_size: 0,
-            align: 16,
-        }
-        .write(&mut bytes);
-        bytes.0
-    }
-
-    pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut at = 0;
-        for ChunkId(id) in self.image.order() {
-            let chunk = &self.image.chunks[id];
-            if chunk.rank == Rank::Zero || chunk.size == 0 {
-                continue;
-            }
-            pad(out, &mut at, chunk.address)?;
-            put(out, &mut at, &chunk.bytes)?;
-        }
-        pad(out, &mut at, self.extents.data.end)?;
-        for (_, bytes) in self.detached {
-            put(out, &mut at, bytes)?;
-        }
-        put(out, &mut at, &self.section_names.0)?;
-        pad(out, &mut at, self.section_headers_at)?;
-        let mut headers = Bytes::default();
-        for section in &self.sections {
-            section.write(&mut headers);
-        }
-        put(out, &mut at, &headers.0)?;
-        out.flush()
+    /// Writes the file. An error of linking comes before anything is written.
+    pub(crate) fn write(mut self, out: &mut dyn Write) -> io::Result<()> {
+        let mut buffer = StreamingBuffer::new(out);
+        let image = &mut self.image;
+        let mut writer = Writer::new(Endianness::Little, true, &mut buffer);
+        let layout = Layout::reserve(image, &self.exports, self.unmapped, self.soname, &mut writer)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        layout
+            .write(image, &self.exports, &mut writer)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, failed(error)))?;
+        buffer.flush()
     }
 }
 
-fn bss_word<'a>() -> Chunk<'a> {
+impl<'a> Layout<'a> {
+    fn reserve<'w>(
+        image: &mut LinkedImage<'a>,
+        exports: &BTreeMap<&'a str, Export>,
+        unmapped: &[(&'a str, &'a [u8])],
+        soname: Option<&'a str>,
+        writer: &mut Writer<'w>,
+    ) -> Result<Self, CodeError>
+    where
+        'a: 'w,
+    {
+        writer.reserve_file_header();
+        writer.reserve_program_headers(program_headers(image));
+        let names = add_names(image, exports, soname, writer);
+        let tables = TableOffsets {
+            strings: writer.reserve_dynstr().map_err(failed)?,
+            symbols: writer.reserve_dynsym(),
+            hash: writer.reserve_hash(buckets(&names), symbol_count(&names)),
+            relocations: writer.reserve_relocations(image.absolute_count(), true),
+        };
+        let entries = names.needed.len() + usize::from(names.soname.is_some()) + DYNAMIC_ENTRIES;
+        let dynamic = image.add(dynamic_chunk(entries));
+        let segments = image.layout(writer.reserved_len())?;
+        let absolutes = image.patch()?;
+        let (relocations, relative) = relocations(&absolutes, &segments)?;
+        let has_relocations = !relocations.is_empty();
+        let relocation_section = has_relocations.then(|| {
+            writer.reserve_section_index();
+            writer.add_section_name(b".rela.dyn")
+        });
+        let sections = reserve_sections(image, dynamic, writer);
+        writer.reserve_until(image.chunks[dynamic.0].address);
+        writer.reserve_dynamic(entries);
+        writer.reserve_until(segments.data.end);
+        let unmapped = unmapped
+            .iter()
+            .map(|&(name, bytes)| UnmappedSection::reserve(name, bytes, writer))
+            .collect();
+        let shstrtab = writer.reserve_shstrtab_section_index();
+        if shstrtab.0 >= u32::from(elf::SHN_LORESERVE) {
+            return Err(CodeError::unsupported("a library has too many sections"));
+        }
+        writer.reserve_shstrtab().map_err(failed)?;
+        writer.reserve_section_headers();
+        Ok(Self {
+            names,
+            tables,
+            dynamic,
+            segments,
+            relocations,
+            relative,
+            relocation_section,
+            sections,
+            unmapped,
+        })
+    }
+
+    fn write(
+        &self,
+        image: &LinkedImage<'a>,
+        exports: &BTreeMap<&'a str, Export>,
+        writer: &mut Writer<'_>,
+    ) -> object::write::Result<()> {
+        writer.write_file_header(&FileHeader {
+            os_abi: elf::ELFOSABI_NONE,
+            abi_version: 0,
+            e_type: elf::ET_DYN,
+            e_machine: elf::EM_X86_64,
+            e_entry: 0,
+            e_flags: elf::FileFlags(0),
+        })?;
+        self.write_program_headers(image, writer);
+        writer.write_dynstr();
+        self.write_symbols(image, exports, writer);
+        let mut names = vec![""];
+        names.extend(&image.imports);
+        names.extend(exports.keys());
+        let hash = |at: u32| (at > 0).then(|| elf::hash(names[at as usize].as_bytes()));
+        writer.write_hash(buckets(&self.names), symbol_count(&self.names), hash);
+        writer.write_align_relocation();
+        for relocation in &self.relocations {
+            writer.write_relocation(true, relocation);
+        }
+        for id in image.order() {
+            let chunk = &image.chunks[id.0];
+            if chunk.order == ChunkOrder::Zero || chunk.size == 0 {
+                continue;
+            }
+            writer.pad_until(chunk.address);
+            if id == self.dynamic {
+                self.write_dynamic(writer)?;
+            } else {
+                writer.write(&chunk.bytes);
+            }
+        }
+        writer.pad_until(self.segments.data.end);
+        for section in &self.unmapped {
+            writer.write(section.bytes);
+        }
+        writer.write_shstrtab();
+        self.write_section_headers(writer);
+        Ok(())
+    }
+
+    fn write_program_headers(&self, image: &LinkedImage<'_>, writer: &mut Writer<'_>) {
+        writer.write_align_program_headers();
+        let mut write = |p_type, p_flags, at: u64, file_size: u64, memory_size: u64, p_align| {
+            writer.write_program_header(&ProgramHeader {
+                p_type,
+                p_flags,
+                p_offset: at,
+                p_vaddr: at,
+                p_paddr: at,
+                p_filesz: file_size,
+                p_memsz: memory_size,
+                p_align,
+            });
+        };
+        let SegmentRanges { read_only, text, data, end } = &self.segments;
+        let page = PAGE as u64;
+        write(elf::PT_LOAD, elf::PF_R, 0, read_only.end, read_only.end, page);
+        if has_text(image) {
+            let size = text.end - text.start;
+            write(elf::PT_LOAD, elf::PF_R | elf::PF_X, text.start, size, size, page);
+        }
+        let read_write = elf::PF_R | elf::PF_W;
+        let (file_size, memory_size) = (data.end - data.start, end - data.start);
+        write(elf::PT_LOAD, read_write, data.start, file_size, memory_size, page);
+        let dynamic = &image.chunks[self.dynamic.0];
+        write(elf::PT_DYNAMIC, read_write, dynamic.address, dynamic.size, dynamic.size, 8);
+        // Without this header the dynamic linker would make the stack executable.
+        write(elf::PT_GNU_STACK, read_write, 0, 0, 0, 16);
+    }
+
+    fn write_symbols(
+        &self,
+        image: &LinkedImage<'_>,
+        exports: &BTreeMap<&str, Export>,
+        writer: &mut Writer<'_>,
+    ) {
+        writer.write_null_dynamic_symbol();
+        let (imported, exported) = self.names.symbols.split_at(image.imports.len());
+        for &name in imported {
+            writer.write_dynamic_symbol(&Sym {
+                section: None,
+                st_name: writer.dynamic_string_offset(Some(name)),
+                st_info: elf::SymbolInfo::new(elf::STB_GLOBAL, elf::STT_NOTYPE),
+                st_other: elf::SymbolOther(0),
+                st_shndx: elf::SHN_UNDEF,
+                st_value: 0,
+                st_size: 0,
+            });
+        }
+        for (&name, export) in exported.iter().zip(exports.values()) {
+            let bind = if export.weak { elf::STB_WEAK } else { elf::STB_GLOBAL };
+            let kind = if export.function { elf::STT_FUNC } else { elf::STT_OBJECT };
+            let address = image.address(export.at);
+            writer.write_dynamic_symbol(&Sym {
+                section: Some(self.section_at(address).0),
+                st_name: writer.dynamic_string_offset(Some(name)),
+                st_info: elf::SymbolInfo::new(bind, kind),
+                st_other: elf::SymbolOther(0),
+                st_shndx: elf::SHN_UNDEF,
+                st_value: address,
+                st_size: export.size,
+            });
+        }
+    }
+
+    /// The output section that covers an address of the image.
+    fn section_at(&self, address: u64) -> SectionIndex {
+        let covers = |section: &&Section| {
+            (section.address..=section.address + section.size).contains(&address)
+        };
+        // The last match: an empty range shares its address with the section behind it.
+        self.sections.iter().rfind(covers).map_or(SectionIndex(0), |section| section.index)
+    }
+
+    fn write_dynamic(&self, writer: &mut Writer<'_>) -> object::write::Result<()> {
+        writer.write_align_dynamic();
+        for &needed in &self.names.needed {
+            writer.write_dynamic_string(elf::DT_NEEDED, needed)?;
+        }
+        if let Some(soname) = self.names.soname {
+            writer.write_dynamic_string(elf::DT_SONAME, soname)?;
+        }
+        writer.write_dynamic(elf::DT_HASH, self.tables.hash)?;
+        writer.write_dynamic(elf::DT_STRTAB, self.tables.strings)?;
+        writer.write_dynamic(elf::DT_SYMTAB, self.tables.symbols)?;
+        writer.write_dynamic(elf::DT_STRSZ, writer.dynstr_len().into())?;
+        writer.write_dynamic(elf::DT_SYMENT, SYMBOL_SIZE)?;
+        let mut left = DYNAMIC_ENTRIES - 5;
+        if !self.relocations.is_empty() {
+            let size = RELOCATION_SIZE * self.relocations.len() as u64;
+            writer.write_dynamic(elf::DT_RELA, self.tables.relocations)?;
+            writer.write_dynamic(elf::DT_RELASZ, size)?;
+            writer.write_dynamic(elf::DT_RELAENT, RELOCATION_SIZE)?;
+            writer.write_dynamic(elf::DT_RELACOUNT, self.relative as u64)?;
+            left -= 4;
+        }
+        for _ in 0..left {
+            writer.write_dynamic(elf::DT_NULL, 0)?;
+        }
+        Ok(())
+    }
+
+    fn write_section_headers(&self, writer: &mut Writer<'_>) {
+        writer.write_null_section_header();
+        writer.write_dynstr_section_header(self.tables.strings);
+        writer.write_dynsym_section_header(self.tables.symbols, 1);
+        writer.write_hash_section_header(self.tables.hash);
+        let symbols = writer.dynsym_index();
+        if let Some(name) = self.relocation_section {
+            writer.write_section_header(&SectionHeader {
+                sh_name: writer.section_name_offset(Some(name)),
+                sh_type: elf::SHT_RELA,
+                sh_flags: elf::SHF_ALLOC,
+                sh_addr: self.tables.relocations,
+                sh_offset: self.tables.relocations,
+                sh_size: RELOCATION_SIZE * self.relocations.len() as u64,
+                sh_link: symbols.0,
+                sh_info: 0,
+                sh_addralign: 8,
+                sh_entsize: RELOCATION_SIZE,
+            });
+        }
+        for section in &self.sections {
+            if section.contents == Contents::Dynamic {
+                writer.write_dynamic_section_header(section.address);
+                continue;
+            }
+            let rights = match section.segment {
+                Segment::ReadOnly => elf::SectionFlags(0),
+                Segment::Text => elf::SHF_EXECINSTR,
+                Segment::Data => elf::SHF_WRITE,
+            };
+            let zero = section.contents == Contents::Zero;
+            writer.write_section_header(&SectionHeader {
+                sh_name: writer.section_name_offset(Some(section.name)),
+                sh_type: if zero { elf::SHT_NOBITS } else { elf::SHT_PROGBITS },
+                sh_flags: elf::SHF_ALLOC | rights,
+                sh_addr: section.address,
+                sh_offset: section.address,
+                sh_size: section.size,
+                sh_link: 0,
+                sh_info: 0,
+                sh_addralign: section.align,
+                sh_entsize: 0,
+            });
+        }
+        for section in &self.unmapped {
+            writer.write_section_header(&SectionHeader {
+                sh_name: writer.section_name_offset(Some(section.name)),
+                sh_type: elf::SHT_PROGBITS,
+                sh_flags: elf::SectionFlags(0),
+                sh_addr: 0,
+                sh_offset: section.offset,
+                sh_size: section.bytes.len() as u64,
+                sh_link: 0,
+                sh_info: 0,
+                sh_addralign: 1,
+                sh_entsize: 0,
+            });
+        }
+        writer.write_shstrtab_section_header();
+    }
+}
+
+/// Size in bytes of a symbol.
+const SYMBOL_SIZE: u64 = size_of::<elf::Sym64<object::LittleEndian>>() as u64;
+/// Size in bytes of a relocation with addend.
+const RELOCATION_SIZE: u64 = size_of::<elf::Rela64<object::LittleEndian>>() as u64;
+
+fn failed(error: object::write::Error) -> CodeError {
+    CodeError::unsupported(format!("the library cannot be written: {error}"))
+}
+
+fn has_text(image: &LinkedImage<'_>) -> bool {
+    image.chunks.iter().any(|chunk| chunk.segment == Segment::Text && chunk.size > 0)
+}
+
+fn program_headers(image: &LinkedImage<'_>) -> u32 {
+    if has_text(image) { 5 } else { 4 }
+}
+
+/// Dynamic symbols with the null symbol.
+fn symbol_count(names: &DynamicNames) -> u32 {
+    1 + names.symbols.len() as u32
+}
+
+/// Buckets of the System V hash table. It is chosen over the GNU table because it needs no
+/// particular symbol order and every dynamic linker reads it; libraries here have too few symbols
+/// for the look-up speed to matter.
+fn buckets(names: &DynamicNames) -> u32 {
+    (symbol_count(names) / 2).max(1).next_power_of_two()
+}
+
+/// The dynamic table, whose contents the writer encodes.
+fn dynamic_chunk<'a>(entries: usize) -> Chunk<'a> {
     Chunk {
         segment: Segment::Data,
-        rank: Rank::Zero,
-        output: ".bss",
+        order: ChunkOrder::Section,
+        output: ".dynamic",
         align: 8,
-        size: 8,
+        size: (entries * size_of::<elf::Dyn64<object::LittleEndian>>()) as u64,
         bytes: Cow::Borrowed(&[]),
         address: 0,
     }
 }
 
+fn add_names<'w>(
+    image: &LinkedImage<'w>,
+    exports: &BTreeMap<&'w str, Export>,
+    soname: Option<&'w str>,
+    writer: &mut Writer<'w>,
+) -> DynamicNames {
+    writer.reserve_dynstr_section_index();
+    writer.reserve_dynsym_section_index();
+    writer.reserve_hash_section_index();
+    writer.reserve_null_dynamic_symbol_index();
+    let mut symbols = Vec::with_capacity(image.imports.len() + exports.len());
+    for name in image.imports.iter().chain(exports.keys()) {
+        symbols.push(writer.add_dynamic_string(name.as_bytes()));
+        writer.reserve_dynamic_symbol_index();
+    }
+    let libraries: BTreeSet<_> =
+        image.imports.iter().filter_map(|name| imports::origin(name)?.library()).collect();
+    let needed = libraries.iter().map(|name| writer.add_dynamic_string(name.as_bytes())).collect();
+    let soname = soname.map(|name| writer.add_dynamic_string(name.as_bytes()));
+    DynamicNames { symbols, needed, soname }
+}
+
+/// One section for each run of chunks with one output name.
+fn reserve_sections<'w>(
+    image: &LinkedImage<'w>,
+    dynamic: ChunkId,
+    writer: &mut Writer<'w>,
+) -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
+    let mut last = None;
+    for id in image.order() {
+        let chunk = &image.chunks[id.0];
+        if chunk.size == 0 {
+            continue;
+        }
+        let this = (chunk.segment, chunk.order, chunk.output);
+        if last == Some(this)
+            && let Some(open) = sections.last_mut()
+        {
+            open.size = chunk.address + chunk.size - open.address;
+            open.align = open.align.max(chunk.align);
+            continue;
+        }
+        last = Some(this);
+        let (index, name, contents) = if id == dynamic {
+            let index = writer.reserve_dynamic_section_index();
+            (index, writer.add_section_name(b".dynamic"), Contents::Dynamic)
+        } else {
+            let zero = chunk.order == ChunkOrder::Zero;
+            let contents = if zero { Contents::Zero } else { Contents::Bytes };
+            let name = writer.add_section_name(chunk.output.as_bytes());
+            (writer.reserve_section_index(), name, contents)
+        };
+        let Chunk { segment, address, size, align, .. } = *chunk;
+        sections.push(Section { name, index, segment, contents, address, size, align });
+    }
+    sections
+}
+
+/// The relocations, relative ones first, then by address, and the number of relative ones.
+fn relocations(
+    absolutes: &[Absolute],
+    segments: &SegmentRanges,
+) -> Result<(Vec<Rel>, usize), CodeError> {
+    let (mut relative, mut named) = (Vec::new(), Vec::new());
+    for absolute in absolutes {
+        if absolute.width != Width::Word64 || absolute.at < segments.data.start {
+            return Err(CodeError::unsupported(format!(
+                "{} is referred to by an absolute address in code or constants: compile \
+                 position-independent code",
+                absolute.label
+            )));
+        }
+        match absolute.target {
+            AbsoluteTarget::Image(address) => relative.push(Rel {
+                r_offset: absolute.at,
+                r_sym: 0,
+                r_type: elf::R_X86_64_RELATIVE,
+                r_addend: (address as i64).wrapping_add(absolute.addend),
+            }),
+            AbsoluteTarget::Import(import) => named.push(Rel {
+                r_offset: absolute.at,
+                r_sym: 1 + import as u32,
+                r_type: elf::R_X86_64_64,
+                r_addend: absolute.addend,
+            }),
+        }
+    }
+    let count = relative.len();
+    relative.append(&mut named);
+    Ok((relative, count))
+}
+
 fn add_blob<'a>(
-    image: &mut Image<'a>,
+    image: &mut LinkedImage<'a>,
     exports: &mut BTreeMap<&'a str, Export>,
     blob: &Blob<'a>,
 ) -> Result<(), CodeError> {
@@ -411,7 +575,7 @@ fn add_blob<'a>(
     let size = blob.bytes.len() as u64;
     let chunk = image.add(Chunk {
         segment: Segment::ReadOnly,
-        rank: Rank::Blob,
+        order: ChunkOrder::Blob,
         output: blob.section,
         align: blob.align,
         size,
@@ -430,53 +594,5 @@ fn add_blob<'a>(
             ));
         }
     }
-    Ok(())
-}
-
-fn section_header(chunk: &Chunk<'_>, name: u32) -> SectionHeader {
-    let (kind, entry_size) = match chunk.output {
-        ".dynstr" => (elf::SHT_STRTAB, 0),
-        ".dynsym" => (elf::SHT_DYNSYM, tables::SYMBOL),
-        ".hash" => (elf::SHT_HASH, 4),
-        ".rela.dyn" => (elf::SHT_RELA, tables::RELOCATION),
-        ".dynamic" => (elf::SHT_DYNAMIC, tables::DYNAMIC),
-        _ if chunk.rank == Rank::Zero => (elf::SHT_NOBITS, 0),
-        _ => (elf::SHT_PROGBITS, 0),
-    };
-    let rights = match chunk.segment {
-        Segment::ReadOnly => 0,
-        Segment::Text => elf::SHF_EXECINSTR.0,
-        Segment::Data => elf::SHF_WRITE.0,
-    };
-    SectionHeader {
-        name,
-        kind: kind.0,
-        flags: elf::SHF_ALLOC.0 | rights,
-        address: chunk.address,
-        offset: chunk.address,
-        size: chunk.size,
-        link: 0,
-        info: u32::from(kind == elf::SHT_DYNSYM),
-        align: chunk.align,
-        entry_size,
-    }
-}
-
-fn detached_header(name: u32, kind: elf::SectionType, offset: u64, size: u64) -> SectionHeader {
-    SectionHeader { name, kind: kind.0, offset, size, align: 1, ..SectionHeader::default() }
-}
-
-fn pad(out: &mut dyn Write, at: &mut u64, to: u64) -> io::Result<()> {
-    const ZEROS: [u8; PAGE] = [0; PAGE];
-    while *at < to {
-        let step = (to - *at).min(PAGE as u64) as usize;
-        put(out, at, &ZEROS[..step])?;
-    }
-    Ok(())
-}
-
-fn put(out: &mut dyn Write, at: &mut u64, bytes: &[u8]) -> io::Result<()> {
-    out.write_all(bytes)?;
-    *at += bytes.len() as u64;
     Ok(())
 }

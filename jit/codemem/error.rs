@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What went wrong, for callers that react differently (a corrupt cache entry is rebuilt, an
+/// The class of a failure, for callers that react differently (a corrupt cache entry is rebuilt, an
 /// unknown symbol is not).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

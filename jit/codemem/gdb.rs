@@ -8,10 +8,15 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
+use object::Endianness;
+use object::elf;
+use object::write::StringId;
+use object::write::elf::{FileHeader, SectionHeader, SectionIndex, Sym, Writer};
+
 /// A function of published code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
-    /// What people call it.
+    /// Its name in backtraces.
     pub name: String,
     /// Address of its first instruction.
     pub address: usize,
@@ -28,7 +33,7 @@ struct Entry {
     file_size: u64,
 }
 
-/// What the debugger reads.
+/// The root of the list, as the debugger reads it.
 #[repr(C)]
 struct Descriptor {
     version: u32,
@@ -65,7 +70,7 @@ pub struct Registered {
 
 // SAFETY: the entry is used under the lock of the list only.
 unsafe impl Send for Registered {}
-// SAFETY: as for Send.
+// SAFETY: a shared reference gives no access to the entry.
 unsafe impl Sync for Registered {}
 
 /// Shows functions to the debugger. `text` has all of them, `debug_frame` is the contents of a
@@ -96,7 +101,7 @@ pub fn register(text: Range<usize>, symbols: &[Symbol], debug_frame: &[u8]) -> R
 /// # Safety
 /// The lock is held, and `entry` is live.
 unsafe fn tell(entry: *mut Entry, action: u32) {
-    // SAFETY: by the contract.
+    // SAFETY: the caller holds the lock of the list, and `entry` is live.
     unsafe {
         let list = &raw mut __jit_debug_descriptor;
         (*list).relevant = entry;
@@ -108,7 +113,8 @@ unsafe fn tell(entry: *mut Entry, action: u32) {
 impl Drop for Registered {
     fn drop(&mut self) {
         let _lock = LIST.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: the entry is on the list, the lock is held, and nobody uses it afterwards.
+        // SAFETY: the entry is on the list since `register`, the lock is held, and the only handle to
+        // the entry is being dropped.
         unsafe {
             let Entry { next, previous, .. } = *self.entry;
             if previous.is_null() {
@@ -126,115 +132,114 @@ impl Drop for Registered {
     }
 }
 
-/// A string table being written.
-struct Strings(Vec<u8>);
-
-impl Strings {
-    fn add(&mut self, text: &str) -> u32 {
-        let at = self.0.len() as u32;
-        self.0.extend(text.bytes().filter(|&byte| byte != 0));
-        self.0.push(0);
-        at
-    }
-}
-
-const HEADER: usize = 64;
-const SECTION: usize = 64;
-const SYMBOL: usize = 24;
-
-/// A section as its header tells it.
-struct Section {
-    name: &'static str,
-    kind: u32,
-    flags: u64,
-    address: usize,
-    /// Bytes in memory, for a section that is not in the file.
-    size: usize,
-    bytes: Vec<u8>,
-    link: u32,
-    info: u32,
-    entry_size: usize,
-}
-
-impl Section {
-    fn new(name: &'static str, kind: u32, bytes: Vec<u8>) -> Section {
-        let size = bytes.len();
-        Section { name, kind, flags: 0, address: 0, size, bytes, link: 0, info: 0, entry_size: 0 }
-    }
-}
-
-/// A relocatable file without relocations, whose text is where the code is.
+/// A relocatable ELF file without relocations, whose text section is where the code is.
 fn elf_file(text: Range<usize>, symbols: &[Symbol], debug_frame: &[u8]) -> Vec<u8> {
-    use object::elf;
-    let mut names = Strings(vec![0]);
-    let mut table = vec![0; SYMBOL];
-    for symbol in symbols {
-        table.extend(names.add(&symbol.name).to_le_bytes());
-        table.extend([elf::STB_GLOBAL.0 << 4 | elf::STT_FUNC.0, 0, 1, 0]);
-        table.extend((symbol.address.wrapping_sub(text.start) as u64).to_le_bytes());
-        table.extend((symbol.size as u64).to_le_bytes());
-    }
-    let code = Section {
-        flags: (elf::SHF_ALLOC | elf::SHF_EXECINSTR).0,
-        address: text.start,
-        size: text.len(),
-        ..Section::new(".text", elf::SHT_NOBITS.0, Vec::new())
-    };
-    let frames = Section::new(".debug_frame", elf::SHT_PROGBITS.0, debug_frame.to_vec());
-    let table = Section {
-        link: 4,
-        info: 1,
-        entry_size: SYMBOL,
-        ..Section::new(".symtab", elf::SHT_SYMTAB.0, table)
-    };
-    let strings = Section::new(".strtab", elf::SHT_STRTAB.0, names.0);
-    layout(vec![Section::new("", elf::SHT_NULL.0, Vec::new()), code, frames, table, strings])
-}
-
-/// Puts sections after the header, and their headers, with names, at the end.
-fn layout(mut sections: Vec<Section>) -> Vec<u8> {
-    use object::elf;
-    let mut names = Strings(Vec::new());
-    let mut offsets: Vec<u32> = sections.iter().map(|section| names.add(section.name)).collect();
-    offsets.push(names.add(".shstrtab"));
-    sections.push(Section::new(".shstrtab", elf::SHT_STRTAB.0, names.0));
-    let mut file = vec![0; HEADER];
-    let mut headers = Vec::with_capacity(sections.len() * SECTION);
-    for (section, name) in sections.iter().zip(offsets) {
-        file.resize(file.len().next_multiple_of(8), 0);
-        headers.extend(name.to_le_bytes());
-        headers.extend(section.kind.to_le_bytes());
-        headers.extend(section.flags.to_le_bytes());
-        headers.extend((section.address as u64).to_le_bytes());
-        headers.extend((file.len() as u64).to_le_bytes());
-        headers.extend((section.size as u64).to_le_bytes());
-        headers.extend(section.link.to_le_bytes());
-        headers.extend(section.info.to_le_bytes());
-        headers.extend(8_u64.to_le_bytes());
-        headers.extend((section.entry_size as u64).to_le_bytes());
-        file.extend(&section.bytes);
-    }
-    file.resize(file.len().next_multiple_of(8), 0);
-    let at = file.len() as u64;
-    file.extend(headers);
-    file[..HEADER].copy_from_slice(&header(at, sections.len() as u16));
+    // A NUL byte in a name is the only thing that the writer refuses.
+    let names: Vec<_> = symbols.iter().map(|symbol| symbol.name.replace('\0', "")).collect();
+    let mut file = Vec::new();
+    let mut writer = Writer::new(Endianness::Little, true, &mut file);
+    let written = Ranges::reserve(&names, debug_frame.len(), &mut writer)
+        .and_then(|ranges| ranges.write(text, symbols, debug_frame, &mut writer));
+    debug_assert!(written.is_ok(), "{written:?}");
     file
 }
 
-fn header(sections_at: u64, sections: u16) -> [u8; HEADER] {
-    use object::elf;
-    let mut header = [0; HEADER];
-    header[..4].copy_from_slice(&elf::ELFMAG);
-    header[4..7].copy_from_slice(&[elf::ELFCLASS64.0, elf::ELFDATA2LSB.0, elf::EV_CURRENT.0]);
-    header[16..18].copy_from_slice(&elf::ET_REL.0.to_le_bytes());
-    header[18..20].copy_from_slice(&elf::EM_X86_64.0.to_le_bytes());
-    header[20..24].copy_from_slice(&u32::from(elf::EV_CURRENT.0).to_le_bytes());
-    header[40..48].copy_from_slice(&sections_at.to_le_bytes());
-    header[52..54].copy_from_slice(&(HEADER as u16).to_le_bytes());
-    header[58..60].copy_from_slice(&(SECTION as u16).to_le_bytes());
-    header[60..62].copy_from_slice(&sections.to_le_bytes());
-    header[62..64].copy_from_slice(&(sections - 1).to_le_bytes());
-    header
+/// File ranges and names that are reserved before anything is written.
+struct Ranges {
+    text_index: SectionIndex,
+    text_name: StringId,
+    frame_name: StringId,
+    frame_offset: u64,
+    symbol_names: Vec<StringId>,
+}
+
+impl Ranges {
+    fn reserve<'w>(
+        names: &'w [String],
+        frame_bytes: usize,
+        writer: &mut Writer<'w>,
+    ) -> object::write::Result<Self> {
+        writer.reserve_file_header();
+        let text_name = writer.add_section_name(b".text");
+        let text_index = writer.reserve_section_index();
+        let frame_name = writer.add_section_name(b".debug_frame");
+        writer.reserve_section_index();
+        let frame_offset = writer.reserve(frame_bytes as u64, 8);
+        writer.reserve_null_symbol_index();
+        let mut symbol_names = Vec::with_capacity(names.len());
+        for name in names {
+            symbol_names.push(writer.add_string(name.as_bytes()));
+            writer.reserve_symbol_index(Some(text_index));
+        }
+        writer.reserve_symtab_section_index();
+        writer.reserve_symtab();
+        writer.reserve_strtab_section_index();
+        writer.require_strtab();
+        writer.reserve_strtab()?;
+        writer.reserve_shstrtab_section_index();
+        writer.reserve_shstrtab()?;
+        writer.reserve_section_headers();
+        Ok(Self { text_index, text_name, frame_name, frame_offset, symbol_names })
+    }
+
+    fn write(
+        &self,
+        text: Range<usize>,
+        symbols: &[Symbol],
+        debug_frame: &[u8],
+        writer: &mut Writer<'_>,
+    ) -> object::write::Result<()> {
+        writer.write_file_header(&FileHeader {
+            os_abi: elf::ELFOSABI_NONE,
+            abi_version: 0,
+            e_type: elf::ET_REL,
+            e_machine: elf::EM_X86_64,
+            e_entry: 0,
+            e_flags: elf::FileFlags(0),
+        })?;
+        writer.pad_until(self.frame_offset);
+        writer.write(debug_frame);
+        writer.write_null_symbol();
+        for (symbol, &name) in symbols.iter().zip(&self.symbol_names) {
+            writer.write_symbol(&Sym {
+                section: Some(self.text_index.0),
+                st_name: writer.string_offset(Some(name)),
+                st_info: elf::SymbolInfo::new(elf::STB_GLOBAL, elf::STT_FUNC),
+                st_other: elf::SymbolOther(0),
+                st_shndx: elf::SHN_UNDEF,
+                st_value: symbol.address.wrapping_sub(text.start) as u64,
+                st_size: symbol.size as u64,
+            });
+        }
+        writer.write_strtab();
+        writer.write_shstrtab();
+        writer.write_null_section_header();
+        let frames = SectionHeader {
+            sh_name: writer.section_name_offset(Some(self.frame_name)),
+            sh_type: elf::SHT_PROGBITS,
+            sh_flags: elf::SectionFlags(0),
+            sh_addr: 0,
+            sh_offset: self.frame_offset,
+            sh_size: debug_frame.len() as u64,
+            sh_link: 0,
+            sh_info: 0,
+            sh_addralign: 8,
+            sh_entsize: 0,
+        };
+        writer.write_section_header(&SectionHeader {
+            sh_name: writer.section_name_offset(Some(self.text_name)),
+            sh_type: elf::SHT_NOBITS,
+            sh_flags: elf::SHF_ALLOC | elf::SHF_EXECINSTR,
+            sh_addr: text.start as u64,
+            sh_size: text.len() as u64,
+            ..frames.clone()
+        });
+        writer.write_section_header(&frames);
+        writer.write_symtab_section_header(1);
+        writer.write_strtab_section_header();
+        writer.write_shstrtab_section_header();
+        Ok(())
+    }
 }
 
 #[cfg(test)]

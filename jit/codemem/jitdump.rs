@@ -88,7 +88,7 @@ impl JitDump {
     ) -> io::Result<()> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, address, size) in functions {
-            // SAFETY: by the contract.
+            // SAFETY: the caller passes mapped code of that size, see `# Safety`.
             let code = unsafe { std::slice::from_raw_parts(address as *const u8, size) };
             file.1 += 1;
             let record = record(name, address, code, file.1);
@@ -105,7 +105,7 @@ fn record(name: &str, address: usize, code: &[u8], index: u64) -> Vec<u8> {
     record.extend(CODE_LOAD.to_le_bytes());
     record.extend((size as u32).to_le_bytes());
     record.extend(now().to_le_bytes());
-    // SAFETY: asks for a number.
+    // SAFETY: the call takes no argument and cannot fail.
     let thread = unsafe { libc::gettid() } as u32;
     for word in [std::process::id(), thread] {
         record.extend(word.to_le_bytes());
@@ -121,7 +121,7 @@ fn record(name: &str, address: usize, code: &[u8], index: u64) -> Vec<u8> {
 /// Nanoseconds of the clock that `perf record -k mono` takes.
 fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes one timespec.
+    // SAFETY: the pointer is to a local `timespec`, which the call fills.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
@@ -135,7 +135,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let dump = JitDump::open_in(folder.path()).unwrap();
         let code = [0x90_u8, 0xc3];
-        // SAFETY: the bytes are there.
+        // SAFETY: both ranges lie in the local array `code`.
         unsafe { dump.add([("one", code.as_ptr().addr(), 2), ("two", code.as_ptr().addr(), 1)]) }
             .unwrap();
         let bytes = std::fs::read(dump.path()).unwrap();

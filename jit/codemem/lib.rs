@@ -2,7 +2,7 @@
 //!
 //! `pages` owns executable memory and keeps it W^X; `relocate` loads relocatable x86-64 ELF
 //! objects into it; `elf` writes shared libraries that `dlopen` and TVM's loader accept;
-//! `imports` is the closed list of symbols that kernels may ask for; `symbols` and `jitdump` tell
+//! `imports` is the closed list of symbols that kernels may ask for; `perf_map` and `jitdump` tell
 //! `perf` what was loaded, `gdb` the debugger. Loader and writer share one linker (`link`), so a kernel that loads from memory
 //! also loads from an artifact, with the same symbol rules.
 //!
@@ -11,7 +11,6 @@
 //! are hostile: every offset is checked, and a bad object is an error that names the place.
 
 pub mod elf;
-mod elf_tables;
 mod elf_writer;
 mod error;
 pub mod gdb;
@@ -20,8 +19,8 @@ pub mod jitdump;
 mod link;
 mod object_file;
 pub mod pages;
+pub mod perf_map;
 pub mod relocate;
 mod resolve;
-pub mod symbols;
 
 pub use error::{CodeError, CodeErrorKind};

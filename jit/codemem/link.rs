@@ -1,8 +1,8 @@
 //! The linker shared by the loader and the ELF writer.
 //!
 //! Linking has three steps: [`crate::resolve::gather`] resolves symbols and turns sections into chunks and
-//! relocations into fixups between them; [`Image::layout`] gives every chunk an address in one
-//! contiguous image; [`Image::patch`] fills in what depends on distances only and returns what
+//! relocations into fixups between them; [`LinkedImage::layout`] gives every chunk an address in one
+//! contiguous image; [`LinkedImage::patch`] fills in what depends on distances only and returns what
 //! depends on where the image ends up, or on imports. The loader writes those values itself, the
 //! writer leaves them to the dynamic linker.
 //!
@@ -27,18 +27,17 @@ pub(crate) enum Segment {
 /// Order of chunks within a segment: bulky blobs stay away from code that must reach its
 /// constants, and zeroed chunks come last because a file does not hold them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Rank {
-    Tables,
+pub(crate) enum ChunkOrder {
     Blob,
     Section,
     Zero,
 }
 
-/// A run of bytes that is placed as a whole.
+/// A run of bytes that gets one address.
 #[derive(Debug)]
 pub(crate) struct Chunk<'a> {
     pub(crate) segment: Segment,
-    pub(crate) rank: Rank,
+    pub(crate) order: ChunkOrder,
     /// Name of the output section.
     pub(crate) output: &'a str,
     pub(crate) align: u64,
@@ -62,11 +61,11 @@ pub(crate) struct Location {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Target {
     Local(Location),
-    /// Index into `Image::imports`.
+    /// Index into `LinkedImage::imports`.
     Import(usize),
 }
 
-/// How a name that no object defines may be satisfied.
+/// The ways in which a name that no object defines may be satisfied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Import {
     Function,
@@ -74,7 +73,7 @@ pub(crate) enum Import {
     Slot,
 }
 
-pub(crate) struct Rules<'r> {
+pub(crate) struct LinkRules<'r> {
     pub(crate) import: &'r dyn Fn(&str) -> Option<Import>,
     /// Where constants that hold addresses go, the global offset table included.
     pub(crate) relro: Segment,
@@ -117,7 +116,7 @@ pub(crate) enum Width {
 /// A field whose value is known once the image has a base address and imports have theirs.
 #[derive(Debug)]
 pub(crate) struct Absolute {
-    /// Image address of the field.
+    /// LinkedImage address of the field.
     pub(crate) at: u64,
     pub(crate) width: Width,
     pub(crate) target: AbsoluteTarget,
@@ -132,9 +131,9 @@ pub(crate) enum AbsoluteTarget {
     Import(usize),
 }
 
-/// Image addresses of the segments, page-aligned starts, exact ends.
+/// LinkedImage addresses of the segments, page-aligned starts, exact ends.
 #[derive(Clone, Debug)]
-pub(crate) struct Extents {
+pub(crate) struct SegmentRanges {
     pub(crate) read_only: Range<u64>,
     pub(crate) text: Range<u64>,
     /// Initialised data.
@@ -144,7 +143,7 @@ pub(crate) struct Extents {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Image<'a> {
+pub(crate) struct LinkedImage<'a> {
     pub(crate) chunks: Vec<Chunk<'a>>,
     pub(crate) imports: Vec<&'a str>,
     /// Pointer variables that a loader fills, defined by an object or by the linker.
@@ -156,7 +155,15 @@ pub(crate) struct Image<'a> {
     pub(crate) objects: &'a [ObjectFile<'a>],
 }
 
-impl<'a> Image<'a> {
+impl<'a> Chunk<'a> {
+    /// Zero-initialised memory.
+    pub(crate) fn zeroed(size: u64, align: u64) -> Self {
+        let (segment, order, bytes) = (Segment::Data, ChunkOrder::Zero, Cow::Borrowed(&[][..]));
+        Chunk { segment, order, output: ".bss", align, size, bytes, address: 0 }
+    }
+}
+
+impl<'a> LinkedImage<'a> {
     pub(crate) fn add(&mut self, chunk: Chunk<'a>) -> ChunkId {
         self.chunks.push(chunk);
         ChunkId(self.chunks.len() - 1)
@@ -172,16 +179,16 @@ impl<'a> Image<'a> {
         let mut order: Vec<_> = (0..self.chunks.len()).map(ChunkId).collect();
         order.sort_by_key(|&ChunkId(at)| {
             let chunk = &self.chunks[at];
-            (chunk.segment, chunk.rank, chunk.output, at)
+            (chunk.segment, chunk.order, chunk.output, at)
         });
         order
     }
 
-    /// Gives every chunk its address; the read-only segment starts at 0.
-    pub(crate) fn layout(&mut self) -> Result<Extents, CodeError> {
-        let mut at = 0u64;
+    /// Gives every chunk its address. The read-only segment starts at 0, its chunks at `first`.
+    pub(crate) fn layout(&mut self, first: u64) -> Result<SegmentRanges, CodeError> {
+        let mut at = first;
         let mut current = Segment::ReadOnly;
-        let mut ranges = [0..0, 0..0, 0..0];
+        let mut ranges = [0..first, 0..0, 0..0];
         let mut data_end = None;
         for ChunkId(id) in self.order() {
             let chunk = &mut self.chunks[id];
@@ -190,7 +197,7 @@ impl<'a> Image<'a> {
                 current = if current == Segment::ReadOnly { Segment::Text } else { Segment::Data };
                 ranges[current as usize] = at..at;
             }
-            if chunk.rank == Rank::Zero && data_end.is_none() {
+            if chunk.order == ChunkOrder::Zero && data_end.is_none() {
                 data_end = Some(at);
             }
             at = up(at, chunk.align)?;
@@ -205,7 +212,7 @@ impl<'a> Image<'a> {
         }
         let [read_only, text, data] = ranges;
         let data = data.start..data_end.unwrap_or(data.end).max(data.start);
-        Ok(Extents { read_only, text, data, end: at })
+        Ok(SegmentRanges { read_only, text, data, end: at })
     }
 
     /// The image address of a location; `layout` comes first.

@@ -22,7 +22,7 @@ const MAX_SECTION: u64 = i32::MAX as u64;
 /// A parsed object: loaded sections, all symbols, and relocations of the loaded sections.
 #[derive(Debug)]
 pub(crate) struct ObjectFile<'a> {
-    /// What to call the object in messages.
+    /// Name for messages.
     pub(crate) name: String,
     pub(crate) sections: Vec<Section<'a>>,
     /// Indexed as in the file; entry 0 is the null symbol.
@@ -30,7 +30,7 @@ pub(crate) struct ObjectFile<'a> {
     pub(crate) relocations: Vec<Relocation>,
 }
 
-/// What a section's memory must allow.
+/// The memory rights that a section needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SectionKind {
     /// Constants without addresses in them.
@@ -62,7 +62,7 @@ pub(crate) enum Binding {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum SymbolValue {
     Undefined,
     /// Offset is at most the section's size.
     Section {
@@ -80,7 +80,7 @@ pub(crate) enum Place {
 #[derive(Debug)]
 pub(crate) struct Symbol<'a> {
     pub(crate) name: &'a str,
-    pub(crate) place: Place,
+    pub(crate) value: SymbolValue,
     pub(crate) size: u64,
     pub(crate) binding: Binding,
     pub(crate) hidden: bool,
@@ -122,17 +122,17 @@ impl<'a> ObjectFile<'a> {
     /// Parses and checks `bytes`; `name` is used in messages.
     pub(crate) fn parse(name: &str, bytes: &'a [u8]) -> Result<Self, CodeError> {
         let reader = Reader::new(name, bytes)?;
-        let (sections, kept) = reader.sections()?;
-        let symbols = reader.symbols(&sections, &kept)?;
-        let relocations = reader.relocations(&sections, &kept, symbols.len())?;
+        let (sections, loaded) = reader.sections()?;
+        let symbols = reader.symbols(&sections, &loaded)?;
+        let relocations = reader.relocations(&sections, &loaded, symbols.len())?;
         Ok(Self { name: name.to_owned(), sections, symbols, relocations })
     }
 
-    /// How to name a symbol in a message: its own name, or its section's.
+    /// A symbol's label in messages: its own name, or its section's.
     pub(crate) fn symbol_label(&self, index: usize) -> String {
         let symbol = &self.symbols[index];
-        match symbol.place {
-            Place::Section { index, .. } if symbol.name.is_empty() => {
+        match symbol.value {
+            SymbolValue::Section { index, .. } if symbol.name.is_empty() => {
                 format!("section `{}`", self.sections[index].name)
             }
             _ => format!("symbol `{}`", symbol.name),
@@ -148,7 +148,7 @@ struct Reader<'n, 'a> {
 }
 
 /// For each section header: its index among the loaded sections.
-type Kept = Vec<Option<usize>>;
+type LoadedIndex = Vec<Option<usize>>;
 
 impl<'n, 'a> Reader<'n, 'a> {
     fn new(name: &'n str, bytes: &'a [u8]) -> Result<Self, CodeError> {
@@ -174,16 +174,16 @@ impl<'n, 'a> Reader<'n, 'a> {
         CodeError::unsupported(format!("object `{}`: {what}", self.name))
     }
 
-    fn sections(&self) -> Result<(Vec<Section<'a>>, Kept), CodeError> {
+    fn sections(&self) -> Result<(Vec<Section<'a>>, LoadedIndex), CodeError> {
         let mut sections = Vec::new();
-        let mut kept = vec![None; self.table.len()];
+        let mut loaded = vec![None; self.table.len()];
         for (index, header) in self.table.enumerate() {
             if let Some(section) = self.section(header)? {
-                kept[index.0] = Some(sections.len());
+                loaded[index.0] = Some(sections.len());
                 sections.push(section);
             }
         }
-        Ok((sections, kept))
+        Ok((sections, loaded))
     }
 
     fn section(
@@ -243,10 +243,14 @@ impl<'n, 'a> Reader<'n, 'a> {
         }
     }
 
-    fn symbols(&self, sections: &[Section<'a>], kept: &Kept) -> Result<Vec<Symbol<'a>>, CodeError> {
+    fn symbols(
+        &self,
+        sections: &[Section<'a>],
+        loaded: &LoadedIndex,
+    ) -> Result<Vec<Symbol<'a>>, CodeError> {
         let mut symbols = Vec::with_capacity(self.symbols.len());
         for (index, raw) in self.symbols.symbols().iter().enumerate() {
-            symbols.push(self.symbol(SymbolIndex(index), raw, sections, kept)?);
+            symbols.push(self.symbol(SymbolIndex(index), raw, sections, loaded)?);
         }
         Ok(symbols)
     }
@@ -256,11 +260,11 @@ impl<'n, 'a> Reader<'n, 'a> {
         index: SymbolIndex,
         raw: &Sym64<LittleEndian>,
         sections: &[Section<'a>],
-        kept: &Kept,
+        loaded: &LoadedIndex,
     ) -> Result<Symbol<'a>, CodeError> {
         let name = self.symbols.symbol_name(LE, raw).map_err(|error| self.fault(error))?;
         let name = std::str::from_utf8(name).map_err(|_| self.fault("symbol name is not UTF-8"))?;
-        let (size, value) = (raw.st_size(LE), raw.st_value(LE));
+        let (size, st_value) = (raw.st_size(LE), raw.st_value(LE));
         let kind = raw.st_type();
         if kind == elf::STT_TLS || kind == elf::STT_GNU_IFUNC {
             return Err(self.unsupported(format_args!(
@@ -276,60 +280,60 @@ impl<'n, 'a> Reader<'n, 'a> {
             }
         };
         let shndx = raw.st_shndx(LE);
-        let place = if shndx == elf::SHN_COMMON {
-            self.check_align(value, format_args!("symbol `{name}`"))?;
+        let value = if shndx == elf::SHN_COMMON {
+            self.check_align(st_value, format_args!("symbol `{name}`"))?;
             if size > MAX_SECTION {
                 return Err(self.fault(format_args!("symbol `{name}` has {size} bytes")));
             }
-            Place::Common { align: value }
+            SymbolValue::Common { align: st_value }
         } else if shndx == elf::SHN_UNDEF {
-            Place::Undefined
+            SymbolValue::Undefined
         } else {
             let section =
                 self.symbols.symbol_section(LE, raw, index).map_err(|error| self.fault(error))?;
-            self.place(name, section, value, sections, kept)?
+            self.section_offset(name, section, st_value, sections, loaded)?
         };
         let visibility = raw.st_visibility();
         let hidden = visibility == elf::STV_HIDDEN || visibility == elf::STV_INTERNAL;
-        Ok(Symbol { name, place, size, binding, hidden, function: kind == elf::STT_FUNC })
+        Ok(Symbol { name, value, size, binding, hidden, function: kind == elf::STT_FUNC })
     }
 
-    fn place(
+    fn section_offset(
         &self,
         name: &str,
         section: Option<SectionIndex>,
         offset: u64,
         sections: &[Section<'a>],
-        kept: &Kept,
-    ) -> Result<Place, CodeError> {
+        loaded: &LoadedIndex,
+    ) -> Result<SymbolValue, CodeError> {
         let Some(section) = section else {
-            return Ok(Place::Unusable);
+            return Ok(SymbolValue::Unusable);
         };
-        let kept = kept.get(section.0).ok_or_else(|| {
+        let loaded = loaded.get(section.0).ok_or_else(|| {
             self.fault(format_args!(
                 "symbol `{name}` is in section {}, which is not there",
                 section.0
             ))
         })?;
-        let Some(index) = *kept else {
-            return Ok(Place::Unusable);
+        let Some(index) = *loaded else {
+            return Ok(SymbolValue::Unusable);
         };
         if offset > sections[index].size {
             return Err(self.fault(format_args!("symbol `{name}` lies outside of its section")));
         }
-        Ok(Place::Section { index, offset })
+        Ok(SymbolValue::Section { index, offset })
     }
 
     fn relocations(
         &self,
         sections: &[Section<'a>],
-        kept: &Kept,
+        loaded: &LoadedIndex,
         symbols: usize,
     ) -> Result<Vec<Relocation>, CodeError> {
         let mut relocations = Vec::new();
         for header in self.table.iter() {
             let kind = header.sh_type(LE);
-            let target = kept.get(header.sh_info(LE) as usize).copied().flatten();
+            let target = loaded.get(header.sh_info(LE) as usize).copied().flatten();
             if kind == elf::SHT_REL && target.is_some() {
                 return Err(self.unsupported("relocations without addends"));
             }
@@ -353,7 +357,7 @@ impl<'n, 'a> Reader<'n, 'a> {
         symbols: usize,
     ) -> Result<Option<Relocation>, CodeError> {
         let offset = entry.r_offset.get(LE);
-        let place = format_args!("relocation at `{}`+{offset:#x}", section.name).to_string();
+        let label = format_args!("relocation at `{}`+{offset:#x}", section.name).to_string();
         let kind = match entry.r_type(LE, false) {
             elf::R_X86_64_NONE => return Ok(None),
             elf::R_X86_64_64 => RelocationKind::Abs64,
@@ -365,17 +369,17 @@ impl<'n, 'a> Reader<'n, 'a> {
                 RelocationKind::GotPc32
             }
             other => {
-                return Err(self.unsupported(format_args!("{place} has type {}", other.0)));
+                return Err(self.unsupported(format_args!("{label} has type {}", other.0)));
             }
         };
         let inside =
             offset.checked_add(kind.width()).is_some_and(|end| end <= section.bytes.len() as u64);
         if !inside {
-            return Err(self.fault(format_args!("{place} lies outside of the section's bytes")));
+            return Err(self.fault(format_args!("{label} lies outside of the section's bytes")));
         }
         let symbol = entry.r_sym(LE, false) as usize;
         if symbol == 0 || symbol >= symbols {
-            return Err(self.fault(format_args!("{place} refers to symbol {symbol}")));
+            return Err(self.fault(format_args!("{label} refers to symbol {symbol}")));
         }
         let addend = entry.r_addend.get(LE);
         Ok(Some(Relocation { section: index, offset, kind, symbol, addend }))

@@ -43,7 +43,7 @@ pub struct CodeSpace {
 // SAFETY: the pointer is an address range owned by this value; all bookkeeping is behind the
 // mutex, and memory is only written through a `Draft`, which owns its range exclusively.
 unsafe impl Send for CodeSpace {}
-// SAFETY: as above.
+// SAFETY: shared access goes through the mutex, and the base address never changes.
 unsafe impl Sync for CodeSpace {}
 
 impl CodeSpace {
@@ -81,14 +81,14 @@ impl CodeSpace {
         SHARED.get_or_init(|| Self::reserve(SHARED_BYTES)).clone()
     }
 
-    /// Takes a writable piece with room for `parts`, all bytes zero.
-    pub fn draft(self: &Arc<Self>, parts: &Parts) -> Result<Draft, CodeError> {
-        let extents = parts.extents()?;
-        let len = extents.data.end;
-        let offset = self.take(len)?;
-        let piece = Piece { space: Arc::clone(self), offset, len };
-        piece.protect(0..len, libc::PROT_READ | libc::PROT_WRITE)?;
-        Ok(Draft { piece, extents })
+    /// Allocates writable pages for code of these sizes, all bytes zero.
+    pub fn draft(self: &Arc<Self>, sizes: &SegmentSizes) -> Result<Draft, CodeError> {
+        let segments = sizes.ranges()?;
+        let len = segments.data.end;
+        let offset = self.allocate(len)?;
+        let allocation = Allocation { space: Arc::clone(self), offset, len };
+        allocation.protect(0..len, libc::PROT_READ | libc::PROT_WRITE)?;
+        Ok(Draft { allocation, segments })
     }
 
     /// Bytes of the region not handed out.
@@ -96,32 +96,36 @@ impl CodeSpace {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
     }
 
-    fn take(&self, len: usize) -> Result<usize, CodeError> {
+    fn allocate(&self, len: usize) -> Result<usize, CodeError> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let (&offset, &room) = free.iter().find(|&(_, &room)| room >= len).ok_or_else(|| {
-            CodeError::new(
-                CodeErrorKind::OutOfMemory,
-                format!("no room for {len} bytes in the {} bytes reserved for code", self.size),
-            )
-        })?;
+        let (&offset, &len_free) =
+            free.iter().find(|&(_, &len_free)| len_free >= len).ok_or_else(|| {
+                CodeError::new(
+                    CodeErrorKind::OutOfMemory,
+                    format!(
+                        "no space for {len} bytes in the {} bytes reserved for code",
+                        self.size
+                    ),
+                )
+            })?;
         free.remove(&offset);
-        if room > len {
-            free.insert(offset + len, room - len);
+        if len_free > len {
+            free.insert(offset + len, len_free - len);
         }
         Ok(offset)
     }
 
-    fn give_back(&self, offset: usize, len: usize) {
+    fn release(&self, offset: usize, len: usize) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut start, mut end) = (offset, offset + len);
-        if let Some((&before, &room)) = free.range(..start).next_back()
-            && before + room == start
+        if let Some((&before, &len_free)) = free.range(..start).next_back()
+            && before + len_free == start
         {
             free.remove(&before);
             start = before;
         }
-        if let Some(room) = free.remove(&end) {
-            end += room;
+        if let Some(len_free) = free.remove(&end) {
+            end += len_free;
         }
         free.insert(start, end - start);
     }
@@ -134,9 +138,9 @@ impl Drop for CodeSpace {
     }
 }
 
-/// Sizes in bytes of what one piece of code consists of.
+/// Sizes in bytes of the segments of one allocation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Parts {
+pub struct SegmentSizes {
     /// Constants and tables; read-only once published.
     pub read_only: usize,
     /// Instructions; executable and not writable once published.
@@ -145,18 +149,18 @@ pub struct Parts {
     pub data: usize,
 }
 
-impl Parts {
-    fn extents(&self) -> Result<Extents, CodeError> {
+impl SegmentSizes {
+    fn ranges(&self) -> Result<SegmentRanges, CodeError> {
         let end = |start: usize, bytes: usize| {
             page_align(bytes).and_then(|bytes| start.checked_add(bytes)).filter(|&end| end <= REACH)
         };
-        let extents = (|| {
+        let ranges = (|| {
             let read_only = 0..end(0, self.read_only)?;
             let text = read_only.end..end(read_only.end, self.text)?;
             let data = text.end..end(text.end, self.data)?;
-            Some(Extents { read_only, text, data })
+            Some(SegmentRanges { read_only, text, data })
         })();
-        extents.filter(|extents| extents.data.end > 0).ok_or_else(|| {
+        ranges.filter(|ranges| ranges.data.end > 0).ok_or_else(|| {
             CodeError::new(
                 CodeErrorKind::OutOfMemory,
                 format!("code of sizes {self:?} does not fit"),
@@ -165,9 +169,9 @@ impl Parts {
     }
 }
 
-/// Page-aligned byte ranges of the parts within a piece.
+/// Page-aligned byte ranges of the segments within an allocation.
 #[derive(Clone, Debug)]
-struct Extents {
+struct SegmentRanges {
     read_only: Range<usize>,
     text: Range<usize>,
     data: Range<usize>,
@@ -175,15 +179,15 @@ struct Extents {
 
 /// An owned range of a code space.
 #[derive(Debug)]
-struct Piece {
+struct Allocation {
     space: Arc<CodeSpace>,
     offset: usize,
     len: usize,
 }
 
-impl Piece {
+impl Allocation {
     fn start(&self) -> *mut u8 {
-        // SAFETY: `offset` is inside the reserved range.
+        // SAFETY: `CodeSpace::allocate` returned `offset`, so it lies inside the reserved range.
         unsafe { self.space.base.as_ptr().add(self.offset) }
     }
 
@@ -201,7 +205,7 @@ impl Piece {
     }
 }
 
-impl Drop for Piece {
+impl Drop for Allocation {
     fn drop(&mut self) {
         // SAFETY: maps fresh inaccessible pages over a range this piece owns; the old pages, and
         // with them any right to execute, are gone when the call returns.
@@ -218,7 +222,7 @@ impl Drop for Piece {
         // When the system refuses (out of mappings), the old pages may still be there: the range
         // is leaked rather than handed out again.
         if fresh != libc::MAP_FAILED {
-            self.space.give_back(self.offset, self.len);
+            self.space.release(self.offset, self.len);
         }
     }
 }
@@ -226,59 +230,59 @@ impl Drop for Piece {
 /// Code being written: readable and writable, not executable.
 #[derive(Debug)]
 pub struct Draft {
-    piece: Piece,
-    extents: Extents,
+    allocation: Allocation,
+    segments: SegmentRanges,
 }
 
 impl Draft {
-    /// The address where byte 0 of [`Draft::bytes_mut`] will be when the code runs.
+    /// The address that byte 0 of [`Draft::bytes_mut`] has when the code runs.
     pub fn address(&self) -> usize {
-        self.piece.start() as usize
+        self.allocation.start() as usize
     }
 
-    /// All parts in one slice; relative distances in it are final.
+    /// All segments in one slice; relative distances in it are final.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the piece is mapped readable and writable, owned by this draft, and borrowed
         // for as long as the slice lives.
-        unsafe { std::slice::from_raw_parts_mut(self.piece.start(), self.piece.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.allocation.start(), self.allocation.len) }
     }
 
     /// Where the instructions are within [`Draft::bytes_mut`].
     pub fn text(&self) -> Range<usize> {
-        self.extents.text.clone()
+        self.segments.text.clone()
     }
 
-    /// Where the read-only part is within [`Draft::bytes_mut`].
+    /// Where the read-only segment is within [`Draft::bytes_mut`].
     pub fn read_only(&self) -> Range<usize> {
-        self.extents.read_only.clone()
+        self.segments.read_only.clone()
     }
 
-    /// Where the writable part is within [`Draft::bytes_mut`].
+    /// Where the writable segment is within [`Draft::bytes_mut`].
     pub fn data(&self) -> Range<usize> {
-        self.extents.data.clone()
+        self.segments.data.clone()
     }
 
-    /// Gives up the right to write and gains the right to execute.
+    /// Makes the pages executable and not writable.
     pub fn publish(self) -> Result<Code, CodeError> {
-        self.piece.protect(self.extents.read_only.clone(), libc::PROT_READ)?;
-        self.piece.protect(self.extents.text.clone(), libc::PROT_READ | libc::PROT_EXEC)?;
-        Ok(Code { piece: self.piece, extents: self.extents })
+        self.allocation.protect(self.segments.read_only.clone(), libc::PROT_READ)?;
+        self.allocation.protect(self.segments.text.clone(), libc::PROT_READ | libc::PROT_EXEC)?;
+        Ok(Code { allocation: self.allocation, segments: self.segments })
     }
 }
 
-/// Published code: executable and read-only (its data part stays writable). Freed on drop.
+/// Published code: executable and read-only (its data segment stays writable). Freed on drop.
 #[derive(Debug)]
 pub struct Code {
-    piece: Piece,
-    extents: Extents,
+    allocation: Allocation,
+    segments: SegmentRanges,
 }
 
 impl Code {
     /// The address of byte `offset` of what was drafted, or `None` outside of it.
     pub fn at(&self, offset: usize) -> Option<NonNull<u8>> {
-        // SAFETY: the offset is inside the piece.
-        (offset < self.piece.len)
-            .then(|| unsafe { NonNull::new_unchecked(self.piece.start().add(offset)) })
+        // SAFETY: the offset was compared with the length of the allocation, which is mapped.
+        (offset < self.allocation.len)
+            .then(|| unsafe { NonNull::new_unchecked(self.allocation.start().add(offset)) })
     }
 
     /// The instructions.
@@ -290,16 +294,16 @@ impl Code {
         }
     }
 
-    /// The address of byte `offset` of the text part, or `None` outside of it.
+    /// The address of byte `offset` of the text segment, or `None` outside of it.
     pub fn text_at(&self, offset: usize) -> Option<NonNull<u8>> {
-        self.at(self.extents.text.start.checked_add(offset)?)
-            .filter(|_| offset < self.extents.text.len())
+        self.at(self.segments.text.start.checked_add(offset)?)
+            .filter(|_| offset < self.segments.text.len())
     }
 
     /// Addresses of the instructions.
     pub fn text(&self) -> Range<usize> {
-        let start = self.piece.start() as usize;
-        start + self.extents.text.start..start + self.extents.text.end
+        let start = self.allocation.start() as usize;
+        start + self.segments.text.start..start + self.segments.text.end
     }
 }
 
@@ -316,7 +320,8 @@ mod tests {
     const SEVEN: [u8; 6] = [0xb8, 7, 0, 0, 0, 0xc3];
 
     fn publish_seven(space: &Arc<CodeSpace>) -> Code {
-        let mut draft = space.draft(&Parts { text: SEVEN.len(), ..Parts::default() }).unwrap();
+        let mut draft =
+            space.draft(&SegmentSizes { text: SEVEN.len(), ..SegmentSizes::default() }).unwrap();
         let at = draft.text().start;
         draft.bytes_mut()[at..at + SEVEN.len()].copy_from_slice(&SEVEN);
         draft.publish().unwrap()
@@ -351,7 +356,7 @@ mod tests {
     fn freed_ranges_merge_and_are_used_again() {
         let space = CodeSpace::reserve(4 * PAGE).unwrap();
         let pieces: Vec<_> = (0..4).map(|_| publish_seven(&space)).collect();
-        let full = space.draft(&Parts { text: 1, ..Parts::default() }).unwrap_err();
+        let full = space.draft(&SegmentSizes { text: 1, ..SegmentSizes::default() }).unwrap_err();
         assert_eq!(full.kind(), CodeErrorKind::OutOfMemory);
         let mut pieces = pieces.into_iter();
         let (first, second) = (pieces.next().unwrap(), pieces.next().unwrap());
@@ -360,13 +365,13 @@ mod tests {
         drop(rest);
         drop(first);
         assert_eq!(space.free_bytes(), 4 * PAGE);
-        assert!(space.draft(&Parts { text: 4 * PAGE, ..Parts::default() }).is_ok());
+        assert!(space.draft(&SegmentSizes { text: 4 * PAGE, ..SegmentSizes::default() }).is_ok());
     }
 
     #[test]
     fn parts_get_their_own_pages_and_rights() {
         let space = CodeSpace::reserve(1 << 20).unwrap();
-        let draft = space.draft(&Parts { read_only: 1, text: PAGE + 1, data: 1 }).unwrap();
+        let draft = space.draft(&SegmentSizes { read_only: 1, text: PAGE + 1, data: 1 }).unwrap();
         let (read_only, data) = (draft.read_only(), draft.data());
         let code = draft.publish().unwrap();
         let at = |offset| rights(code.at(offset).unwrap().as_ptr() as usize);
@@ -380,10 +385,12 @@ mod tests {
         assert!(CodeSpace::reserve(0).is_err());
         assert!(CodeSpace::reserve(usize::MAX).is_err());
         let space = CodeSpace::reserve(PAGE).unwrap();
-        assert!(space.draft(&Parts { text: usize::MAX, ..Parts::default() }).is_err());
+        assert!(
+            space.draft(&SegmentSizes { text: usize::MAX, ..SegmentSizes::default() }).is_err()
+        );
         assert!(
             space
-                .draft(&Parts { text: usize::MAX / 2, read_only: usize::MAX / 2, data: 9 })
+                .draft(&SegmentSizes { text: usize::MAX / 2, read_only: usize::MAX / 2, data: 9 })
                 .is_err()
         );
     }

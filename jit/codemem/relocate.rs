@@ -14,9 +14,11 @@ use std::sync::Arc;
 
 use crate::error::{CodeError, CodeErrorKind};
 use crate::imports::Imports;
-use crate::link::{Absolute, AbsoluteTarget, Export, Image, Import, Rules, Segment, Width};
+use crate::link::{
+    Absolute, AbsoluteTarget, Export, Import, LinkRules, LinkedImage, Segment, Width,
+};
 use crate::object_file::ObjectFile;
-use crate::pages::{Code, CodeSpace, Parts};
+use crate::pages::{Code, CodeSpace, SegmentSizes};
 use crate::resolve;
 
 /// Objects linked into executable memory. The code is freed when this is dropped.
@@ -66,20 +68,20 @@ impl LoadedObject {
             let slot = imports.slot_value(name).map(|_| Import::Slot);
             slot.or_else(|| imports.function_address(name).map(|_| Import::Function))
         };
-        let rules = Rules { import: &import, relro: Segment::ReadOnly };
+        let rules = LinkRules { import: &import, relro: Segment::ReadOnly };
         let mut image = resolve::gather(&files, &rules)?;
         refuse_unfilled_slots(&image)?;
-        let extents = image.layout()?;
+        let segments = image.layout(0)?;
         let absolutes = image.patch()?;
-        let parts = Parts {
-            read_only: length(extents.read_only)?,
-            text: length(extents.text)?,
-            data: length(extents.data.start..extents.end)?,
+        let sizes = SegmentSizes {
+            read_only: length(segments.read_only)?,
+            text: length(segments.text)?,
+            data: length(segments.data.start..segments.end)?,
         };
-        if parts == Parts::default() {
+        if sizes == SegmentSizes::default() {
             return Err(CodeError::malformed("the objects hold neither code nor data"));
         }
-        let mut draft = space.draft(&parts)?;
+        let mut draft = space.draft(&sizes)?;
         let base = draft.address();
         let target = draft.bytes_mut();
         for chunk in &image.chunks {
@@ -93,8 +95,9 @@ impl LoadedObject {
             fill_slot(target, name, image.address(at), imports)?;
         }
         let code = draft.publish()?;
-        let symbols = placed(&image, &code, image.exports.iter().map(|(n, e)| (*n, e))).collect();
-        let locals = placed(&image, &code, image.locals.iter().map(|(n, e)| (*n, e))).collect();
+        let symbols =
+            addresses(&image, &code, image.exports.iter().map(|(n, e)| (*n, e))).collect();
+        let locals = addresses(&image, &code, image.locals.iter().map(|(n, e)| (*n, e))).collect();
         Ok(Self { symbols, locals, _code: code })
     }
 
@@ -116,8 +119,8 @@ impl LoadedObject {
 }
 
 /// Symbols with their addresses in loaded code.
-fn placed<'i>(
-    image: &'i Image<'_>,
+fn addresses<'i>(
+    image: &'i LinkedImage<'_>,
     code: &'i Code,
     symbols: impl Iterator<Item = (&'i str, &'i Export)>,
 ) -> impl Iterator<Item = (String, Entry)> {
@@ -133,8 +136,8 @@ fn length(range: std::ops::Range<u64>) -> Result<usize, CodeError> {
         .map_err(|_| CodeError::unsupported("the linked image exceeds the address space"))
 }
 
-/// A pointer variable that nobody fills would be called through as null.
-fn refuse_unfilled_slots(image: &Image<'_>) -> Result<(), CodeError> {
+/// Refuses pointer variables that have no value: kernels would call through null.
+fn refuse_unfilled_slots(image: &LinkedImage<'_>) -> Result<(), CodeError> {
     let unfilled = image
         .exports
         .keys()
@@ -154,7 +157,7 @@ fn write_absolute(
     target: &mut [u8],
     base: usize,
     absolute: &Absolute,
-    image: &Image<'_>,
+    image: &LinkedImage<'_>,
     imports: &Imports,
 ) -> Result<(), CodeError> {
     let address = match absolute.target {

@@ -1,4 +1,4 @@
-//! The first step of linking: which bytes each symbol means.
+//! Symbol resolution, the first step of linking.
 //!
 //! A strong definition wins over a common one, a common one over a weak one, the first over later
 //! ones of its kind. What stays undefined must be an import or a pointer variable that the
@@ -10,19 +10,19 @@ use std::collections::HashMap;
 
 use crate::error::{CodeError, CodeErrorKind};
 use crate::link::{
-    Chunk, ChunkId, Export, Fixup, FixupKind, Image, Import, Location, Rank, Rules, Segment,
-    Target, Width,
+    Chunk, ChunkId, ChunkOrder, Export, Fixup, FixupKind, Import, LinkRules, LinkedImage, Location,
+    Segment, Target, Width,
 };
-use crate::object_file::{Binding, ObjectFile, Place, RelocationKind, SectionKind};
+use crate::object_file::{Binding, ObjectFile, RelocationKind, SectionKind, SymbolValue};
 
-/// `jmp *displacement(%rip)`, padded to eight bytes.
-const STUB: [u8; 8] = [0xff, 0x25, 0, 0, 0, 0, 0x66, 0x90];
+/// An entry of the procedure linkage table: `jmp *displacement(%rip)`, padded to eight bytes.
+const PLT_STUB: [u8; 8] = [0xff, 0x25, 0, 0, 0, 0, 0x66, 0x90];
 
 /// Resolves every symbol and collects chunks and fixups.
 pub(crate) fn gather<'a>(
     objects: &'a [ObjectFile<'a>],
-    rules: &Rules<'_>,
-) -> Result<Image<'a>, CodeError> {
+    rules: &LinkRules<'_>,
+) -> Result<LinkedImage<'a>, CodeError> {
     let mut gather = Gather::new(objects, rules);
     gather.place_sections();
     gather.define_globals()?;
@@ -34,19 +34,19 @@ pub(crate) fn gather<'a>(
 }
 
 struct Gather<'a, 'r> {
-    rules: &'r Rules<'r>,
-    image: Image<'a>,
+    rules: &'r LinkRules<'r>,
+    image: LinkedImage<'a>,
     /// Chunk of each object's section.
     sections: Vec<Vec<ChunkId>>,
     globals: HashMap<&'a str, Definition>,
     imports: HashMap<&'a str, usize>,
-    table: Vec<Target>,
-    table_index: HashMap<Target, usize>,
-    table_chunk: ChunkId,
-    /// Table entry behind each stub.
-    stubs: Vec<usize>,
-    stub_index: HashMap<usize, usize>,
-    stub_chunk: ChunkId,
+    got: Vec<Target>,
+    got_index: HashMap<Target, usize>,
+    got_chunk: ChunkId,
+    /// Entry of the global offset table behind each stub.
+    plt: Vec<usize>,
+    plt_index: HashMap<usize, usize>,
+    plt_chunk: ChunkId,
 }
 
 #[derive(Clone, Copy)]
@@ -66,23 +66,23 @@ enum Strength {
 }
 
 impl<'a, 'r> Gather<'a, 'r> {
-    fn new(objects: &'a [ObjectFile<'a>], rules: &'r Rules<'r>) -> Self {
-        let mut image = Image { objects, ..Image::default() };
-        let table_output = if rules.relro == Segment::Data { ".got" } else { ".rodata" };
-        let table_chunk = image.add(empty(rules.relro, table_output));
-        let stub_chunk = image.add(empty(Segment::Text, ".text"));
+    fn new(objects: &'a [ObjectFile<'a>], rules: &'r LinkRules<'r>) -> Self {
+        let mut image = LinkedImage { objects, ..LinkedImage::default() };
+        let got_output = if rules.relro == Segment::Data { ".got" } else { ".rodata" };
+        let got_chunk = image.add(empty(rules.relro, got_output));
+        let plt_chunk = image.add(empty(Segment::Text, ".text"));
         Self {
             rules,
             image,
             sections: Vec::new(),
             globals: HashMap::new(),
             imports: HashMap::new(),
-            table: Vec::new(),
-            table_index: HashMap::new(),
-            table_chunk,
-            stubs: Vec::new(),
-            stub_index: HashMap::new(),
-            stub_chunk,
+            got: Vec::new(),
+            got_index: HashMap::new(),
+            got_chunk,
+            plt: Vec::new(),
+            plt_index: HashMap::new(),
+            plt_chunk,
         }
     }
 
@@ -100,7 +100,7 @@ impl<'a, 'r> Gather<'a, 'r> {
                 let zero = section.kind == SectionKind::Zero;
                 ids.push(self.image.add(Chunk {
                     segment,
-                    rank: if zero { Rank::Zero } else { Rank::Section },
+                    order: if zero { ChunkOrder::Zero } else { ChunkOrder::Section },
                     output,
                     align: section.align,
                     size: section.size,
@@ -117,9 +117,11 @@ impl<'a, 'r> Gather<'a, 'r> {
         let mut names = Vec::new();
         for (object, file) in objects.iter().enumerate() {
             for (index, symbol) in file.symbols.iter().enumerate() {
-                let strength = match (symbol.binding, symbol.place) {
-                    (Binding::Local, _) | (_, Place::Undefined | Place::Unusable) => continue,
-                    (_, Place::Common { .. }) => Strength::Common { size: symbol.size },
+                let strength = match (symbol.binding, symbol.value) {
+                    (Binding::Local, _) | (_, SymbolValue::Undefined | SymbolValue::Unusable) => {
+                        continue;
+                    }
+                    (_, SymbolValue::Common { .. }) => Strength::Common { size: symbol.size },
                     (Binding::Weak, _) => Strength::Weak,
                     (Binding::Global, _) => Strength::Strong,
                 };
@@ -154,8 +156,8 @@ impl<'a, 'r> Gather<'a, 'r> {
     fn list_locals(&mut self) {
         for (object, file) in self.image.objects.iter().enumerate() {
             for symbol in &file.symbols {
-                let (Binding::Local, true, Place::Section { index, offset }) =
-                    (symbol.binding, symbol.function, symbol.place)
+                let (Binding::Local, true, SymbolValue::Section { index, offset }) =
+                    (symbol.binding, symbol.function, symbol.value)
                 else {
                     continue;
                 };
@@ -170,14 +172,14 @@ impl<'a, 'r> Gather<'a, 'r> {
     fn publish(&mut self, name: &'a str) {
         let mut definition = self.globals[name];
         let symbol = &self.image.objects[definition.object].symbols[definition.symbol];
-        let at = match symbol.place {
-            Place::Section { index, offset } => {
+        let at = match symbol.value {
+            SymbolValue::Section { index, offset } => {
                 Location { chunk: self.sections[definition.object][index], offset }
             }
-            Place::Common { align } => {
-                Location { chunk: self.image.add(zeroed(symbol.size, align)), offset: 0 }
+            SymbolValue::Common { align } => {
+                Location { chunk: self.image.add(Chunk::zeroed(symbol.size, align)), offset: 0 }
             }
-            Place::Undefined | Place::Unusable => return,
+            SymbolValue::Undefined | SymbolValue::Unusable => return,
         };
         definition.at = Some(at);
         self.globals.insert(name, definition);
@@ -201,14 +203,14 @@ impl<'a, 'r> Gather<'a, 'r> {
                 RelocationKind::Pc64 => FixupKind::Relative64,
                 RelocationKind::Pc32 => FixupKind::Relative32,
                 RelocationKind::GotPc32 => {
-                    target = Target::Local(self.table_entry(target).1);
+                    target = Target::Local(self.got_entry(target).1);
                     FixupKind::Relative32
                 }
             };
             if let (FixupKind::Relative32 | FixupKind::Relative64, Target::Import(_)) =
                 (kind, target)
             {
-                target = Target::Local(self.stub(target));
+                target = Target::Local(self.plt_stub(target));
             }
             let chunk = self.sections[object][relocation.section];
             self.image.fixups.push(Fixup {
@@ -228,8 +230,8 @@ impl<'a, 'r> Gather<'a, 'r> {
         if symbol.binding != Binding::Local {
             return self.global(object, symbol.name);
         }
-        match symbol.place {
-            Place::Section { index, offset } => {
+        match symbol.value {
+            SymbolValue::Section { index, offset } => {
                 Ok(Target::Local(Location { chunk: self.sections[object][index], offset }))
             }
             _ => Err(CodeError::malformed(format!(
@@ -257,7 +259,7 @@ impl<'a, 'r> Gather<'a, 'r> {
                 Ok(Target::Import(id))
             }
             Some(Import::Slot) => {
-                let at = Location { chunk: self.image.add(zeroed(8, 8)), offset: 0 };
+                let at = Location { chunk: self.image.add(Chunk::zeroed(8, 8)), offset: 0 };
                 self.image.slots.insert(name, at);
                 Ok(Target::Local(at))
             }
@@ -271,37 +273,37 @@ impl<'a, 'r> Gather<'a, 'r> {
         }
     }
 
-    /// Index and location of the table entry that holds the address of `target`.
-    fn table_entry(&mut self, target: Target) -> (usize, Location) {
-        let next = self.table.len();
-        let index = *self.table_index.entry(target).or_insert(next);
+    /// Index and location of the entry of the global offset table that holds the address of `target`.
+    fn got_entry(&mut self, target: Target) -> (usize, Location) {
+        let next = self.got.len();
+        let index = *self.got_index.entry(target).or_insert(next);
         if index == next {
-            self.table.push(target);
+            self.got.push(target);
         }
-        (index, Location { chunk: self.table_chunk, offset: 8 * index as u64 })
+        (index, Location { chunk: self.got_chunk, offset: 8 * index as u64 })
     }
 
-    fn stub(&mut self, target: Target) -> Location {
-        let (entry, _) = self.table_entry(target);
-        let next = self.stubs.len();
-        let index = *self.stub_index.entry(entry).or_insert(next);
+    fn plt_stub(&mut self, target: Target) -> Location {
+        let (entry, _) = self.got_entry(target);
+        let next = self.plt.len();
+        let index = *self.plt_index.entry(entry).or_insert(next);
         if index == next {
-            self.stubs.push(entry);
+            self.plt.push(entry);
         }
-        Location { chunk: self.stub_chunk, offset: (STUB.len() * index) as u64 }
+        Location { chunk: self.plt_chunk, offset: (PLT_STUB.len() * index) as u64 }
     }
 
-    fn finish(mut self) -> Image<'a> {
-        for (index, &target) in self.table.iter().enumerate() {
-            let at = Location { chunk: self.table_chunk, offset: 8 * index as u64 };
+    fn finish(mut self) -> LinkedImage<'a> {
+        for (index, &target) in self.got.iter().enumerate() {
+            let at = Location { chunk: self.got_chunk, offset: 8 * index as u64 };
             let kind = FixupKind::Absolute(Width::Word64);
             self.image.fixups.push(Fixup { at, kind, target, addend: 0, cause: None });
         }
-        for (index, &entry) in self.stubs.iter().enumerate() {
-            let start = (STUB.len() * index) as u64;
+        for (index, &entry) in self.plt.iter().enumerate() {
+            let start = (PLT_STUB.len() * index) as u64;
             let target =
-                Target::Local(Location { chunk: self.table_chunk, offset: 8 * entry as u64 });
-            let at = Location { chunk: self.stub_chunk, offset: start + 2 };
+                Target::Local(Location { chunk: self.got_chunk, offset: 8 * entry as u64 });
+            let at = Location { chunk: self.plt_chunk, offset: start + 2 };
             let kind = FixupKind::Relative32;
             self.image.fixups.push(Fixup { at, kind, target, addend: -4, cause: None });
         }
@@ -309,18 +311,13 @@ impl<'a, 'r> Gather<'a, 'r> {
             chunk.size = bytes.len() as u64;
             chunk.bytes = Cow::Owned(bytes);
         };
-        fill(&mut self.image.chunks[self.table_chunk.0], vec![0; 8 * self.table.len()]);
-        fill(&mut self.image.chunks[self.stub_chunk.0], STUB.repeat(self.stubs.len()));
+        fill(&mut self.image.chunks[self.got_chunk.0], vec![0; 8 * self.got.len()]);
+        fill(&mut self.image.chunks[self.plt_chunk.0], PLT_STUB.repeat(self.plt.len()));
         self.image
     }
 }
 
 fn empty<'a>(segment: Segment, output: &'a str) -> Chunk<'a> {
     let bytes = Cow::Borrowed(&[][..]);
-    Chunk { segment, rank: Rank::Section, output, align: 16, size: 0, bytes, address: 0 }
-}
-
-fn zeroed<'a>(size: u64, align: u64) -> Chunk<'a> {
-    let (segment, rank, bytes) = (Segment::Data, Rank::Zero, Cow::Borrowed(&[][..]));
-    Chunk { segment, rank, output: ".bss", align, size, bytes, address: 0 }
+    Chunk { segment, order: ChunkOrder::Section, output, align: 16, size: 0, bytes, address: 0 }
 }

@@ -12,7 +12,7 @@ use cranelift_codegen::isa::TargetIsa;
 use cranelift_codegen::isa::unwind::UnwindInfo;
 use reflex_codemem::gdb::{self, Registered, Symbol};
 use reflex_codemem::jitdump::JitDump;
-use reflex_codemem::symbols::PerfMap;
+use reflex_codemem::perf_map::PerfMap;
 
 use crate::error::JitError;
 

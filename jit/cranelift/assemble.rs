@@ -18,7 +18,7 @@ use cranelift_codegen::isa::{self, CallConv, OwnedTargetIsa, TargetFrontendConfi
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{FinalizedMachReloc, FinalizedRelocTarget};
 use reflex_codemem::gdb::Registered;
-use reflex_codemem::pages::{Code, CodeSpace, Parts};
+use reflex_codemem::pages::{Code, CodeSpace, SegmentSizes};
 use reflex_vm::program::Program;
 
 use crate::announce::{Audience, Generated, announce};
@@ -287,7 +287,8 @@ impl Assembler {
             let filled = word.and_then(|word| hole.fill(&mut text, word));
             filled.ok_or_else(|| JitError::backend(format!("nothing for {:?}", hole.symbol)))?;
         }
-        let mut draft = self.space.draft(&Parts { text: text.len(), ..Parts::default() })?;
+        let mut draft =
+            self.space.draft(&SegmentSizes { text: text.len(), ..SegmentSizes::default() })?;
         let at = draft.text().start;
         draft.bytes_mut()[at..at + text.len()].copy_from_slice(&text);
         let code = draft.publish()?;

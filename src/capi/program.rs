@@ -63,7 +63,7 @@ pub enum ReflexText {
     /// Sizes and counts.
     Stats = 2,
     /// What the tiers made of the functions so far.
-    TierReport = 3,
+    Tiers = 3,
 }
 
 /// Makes an engine; `options` may be null.
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn reflex_program_print(
             form if form == ReflexText::Text as i32 => program.as_text(),
             form if form == ReflexText::Python as i32 => program.as_python(),
             form if form == ReflexText::Stats as i32 => program.stats(),
-            form if form == ReflexText::TierReport as i32 => program.tiers(),
+            form if form == ReflexText::Tiers as i32 => program.tiers(),
             _ => return Err(Error::input(format!("there is no form {form}"))),
         };
         // SAFETY: by the contract.

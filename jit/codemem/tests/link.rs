@@ -6,7 +6,7 @@ use std::process::Command;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use reflex_codemem::elf::{Blob, Library};
+use reflex_codemem::elf::{Blob, SharedLibrary};
 use reflex_codemem::imports::Imports;
 use reflex_codemem::pages::CodeSpace;
 use reflex_codemem::relocate::LoadedObject;
@@ -104,7 +104,7 @@ fn an_object_runs_from_memory() {
     for flags in [&["-fPIC"][..], &["-fPIC", "-ffunction-sections", "-fdata-sections"]] {
         let loaded =
             LoadedObject::load(&space, "kernel", &compile(KERNEL, flags), &imports()).unwrap();
-        // SAFETY: `loaded` outlives the calls.
+        // SAFETY: the symbols are those of `KERNEL`, and `loaded` outlives the calls.
         unsafe { exercise(|name| loaded.symbol(name).unwrap().cast()) };
         assert!(loaded.functions().any(|(name, _, size)| name == "pick" && size > 0));
     }
@@ -168,7 +168,7 @@ fn absolute_code_does_not_fit_above_four_gigabytes() {
     let object = compile(source, &["-fno-pic", "-mcmodel=small", "-no-pie"]);
     let error = load(&object, &imports()).unwrap_err();
     assert_eq!(error.kind(), CodeErrorKind::OutOfReach, "{error}");
-    let error = Library::new().object("kernel", &object).to_bytes().unwrap_err();
+    let error = SharedLibrary::new().object("kernel", &object).to_bytes().unwrap_err();
     assert_eq!(error.kind(), CodeErrorKind::Unsupported, "{error}");
 }
 
@@ -191,7 +191,7 @@ fn corrupt_objects_are_refused_or_load() {
             bytes[at] = [0, 1, 0x7f, 0xff, (state >> 20) as u8][(state >> 60) as usize % 5];
         }
         refused += usize::from(LoadedObject::load(&space, "bad", &bytes, &imports).is_err());
-        let _ = Library::new().object("bad", &bytes).to_bytes();
+        let _ = SharedLibrary::new().object("bad", &bytes).to_bytes();
     }
     assert!(refused > 100, "only {refused} corrupted objects were noticed");
 }
@@ -201,7 +201,7 @@ struct Opened(*mut c_void);
 impl Opened {
     fn open(path: &Path) -> Self {
         let path = CString::new(path.to_str().unwrap()).unwrap();
-        // SAFETY: the library has no constructors.
+        // SAFETY: opening runs no code, for the writer makes no constructors.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
             // SAFETY: after a failure `dlerror` returns a C string.
@@ -212,7 +212,7 @@ impl Opened {
 
     fn symbol(&self, name: &str) -> Option<NonNull<c_void>> {
         let name = CString::new(name).unwrap();
-        // SAFETY: the handle is open.
+        // SAFETY: `dlopen` returned the handle, and nothing has closed it.
         NonNull::new(unsafe { libc::dlsym(self.0, name.as_ptr()) })
     }
 }
@@ -224,7 +224,7 @@ impl Drop for Opened {
     }
 }
 
-fn written(library: &Library<'_>) -> (tempfile::TempDir, PathBuf, Vec<u8>) {
+fn written(library: &SharedLibrary<'_>) -> (tempfile::TempDir, PathBuf, Vec<u8>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("model.so");
     let bytes = library.to_bytes().unwrap();
@@ -241,7 +241,7 @@ fn a_written_library_opens_and_runs() {
         &["-fPIC"],
     );
     let program = vec![0x5au8; 100_000];
-    let library = Library::new()
+    let library = SharedLibrary::new()
         .object("kernel", &kernel)
         .object("other", &other)
         .blob(Blob {
@@ -257,7 +257,7 @@ fn a_written_library_opens_and_runs() {
             bytes: b"native",
         })
         .slot("__tvm_ffi__library_ctx")
-        .detached_section(".note.reflex", b"made by a test")
+        .unmapped_section(".note.reflex", b"made by a test")
         .soname("model.so");
     let (_dir, path, bytes) = written(&library);
     let opened = Opened::open(&path);
@@ -313,7 +313,7 @@ fn check_with_tools(path: &Path, bytes: &[u8]) {
 
 #[test]
 fn a_library_without_code_opens() {
-    let library = Library::new().blob(Blob {
+    let library = SharedLibrary::new().blob(Blob {
         section: ".rodata",
         symbol: Some("only"),
         align: 1,
@@ -328,7 +328,7 @@ fn a_library_without_code_opens() {
         bytes: b"",
     });
     assert_eq!(twice.to_bytes().unwrap_err().kind(), CodeErrorKind::DuplicateSymbol);
-    let slot = Library::new().slot("__unheard_of").to_bytes().unwrap_err();
+    let slot = SharedLibrary::new().slot("__unheard_of").to_bytes().unwrap_err();
     assert_eq!(slot.kind(), CodeErrorKind::UnknownSymbol);
 }
 

@@ -15,7 +15,7 @@ use super::edit::{bind, each_func, new_constant};
 use crate::LowerError;
 
 /// Canonicalises every loop.
-pub fn lower_loops(module: &mut Module) -> Result<(), LowerError> {
+pub fn canonicalize_loops(module: &mut Module) -> Result<(), LowerError> {
     each_func(module, |module, func| {
         let mut body = std::mem::take(&mut func.body);
         let result = in_body(module, func, &mut body);

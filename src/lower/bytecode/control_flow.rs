@@ -71,7 +71,7 @@ impl Emitter<'_> {
         self.kill(&own)
     }
 
-    /// `while cond { body }` over carried registers. The pass `lower_loops` has made trip
+    /// `while cond { body }` over carried registers. The pass `canonicalize_loops` has made trip
     /// counts and scan outputs carried values.
     pub(super) fn run_loop(&mut self, l: &Loop, outputs: &[Value]) -> Result<()> {
         let Some(cond) = l.cond.filter(|_| l.max_trips.is_none() && outputs.len() == l.init.len())

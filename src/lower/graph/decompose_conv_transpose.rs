@@ -15,7 +15,7 @@ use super::edit::{bind, constants, each_func};
 use crate::LowerError;
 
 /// Rewrites every such convolution with constant weights.
-pub fn split_transposed_conv(module: &mut Module) -> Result<(), LowerError> {
+pub fn decompose_conv_transpose(module: &mut Module) -> Result<(), LowerError> {
     each_func(module, |_, func| {
         let mut body = std::mem::take(&mut func.body);
         let consts = constants(&body);

@@ -13,8 +13,8 @@ use std::collections::{HashMap, HashSet};
 use reflex_graph::{Binding, Body, Func, Node, Op, PoolKind, TensorType, Type, Value};
 use reflex_tir::DType;
 
-use super::kind::{Kind, kind};
-use super::layout::Layouts;
+use super::pattern::{Kind, kind};
+use super::propagate_layout::Layouts;
 use crate::legalize::Packing;
 
 /// How the constants of an operator are packed, whose sums are in blocks of so many channels.

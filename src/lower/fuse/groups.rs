@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use reflex_graph::{Binding, Body, Func, Node, Op, Value, dims};
 use reflex_tir::Expr;
 
-use super::kind::{Kind, is_cheap, is_heavy, kind};
+use super::pattern::{Kind, is_cheap, is_heavy, kind};
 
 /// Most operators in a kernel.
 const MAX_MEMBERS: usize = 32;

@@ -5,11 +5,11 @@
 //! compiler would write it, and the little kernels that compute symbolic extents. Nothing
 //! here knows operators or schedules.
 
-mod check;
-mod control;
+mod checks;
+mod control_flow;
 mod emit;
-mod heap;
-mod plan;
+mod memory_plan;
+mod shape_heap;
 
 use std::collections::HashSet;
 

@@ -1,4 +1,5 @@
-//! Constants of a program made before, whose memory equal ones of a later module share.
+//! Constant interning across modules: equal constants of a later module share the memory of an
+//! earlier program's.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,31 +11,32 @@ use crate::Literal;
 
 type ByType = HashMap<(DType, Vec<i64>), Vec<Literal>>;
 
-/// Constants by type.
+/// The constants of an earlier program, by type and shape.
 #[derive(Clone, Default)]
-pub struct Known(Arc<ByType>);
+pub struct ConstantPool(Arc<ByType>);
 
-impl Known {
-    /// The known constant that is equal to `literal`, or `literal` itself.
-    pub fn shared(&self, literal: Literal) -> Literal {
+impl ConstantPool {
+    /// Returns the pooled constant that is equal to `literal`, or `literal` itself. Adds nothing
+    /// to the pool.
+    pub fn intern(&self, literal: Literal) -> Literal {
         let key = (literal.dtype(), literal.shape().to_vec());
-        let mut alike = self.0.get(&key).into_iter().flatten();
-        alike.find(|known| literal.is_copy_of(known)).cloned().unwrap_or(literal)
+        let mut same_type = self.0.get(&key).into_iter().flatten();
+        same_type.find(|pooled| literal.is_copy_of(pooled)).cloned().unwrap_or(literal)
     }
 }
 
-impl FromIterator<Literal> for Known {
-    fn from_iter<I: IntoIterator<Item = Literal>>(literals: I) -> Known {
-        let mut known = ByType::new();
+impl FromIterator<Literal> for ConstantPool {
+    fn from_iter<I: IntoIterator<Item = Literal>>(literals: I) -> ConstantPool {
+        let mut pool = ByType::new();
         for literal in literals {
             let key = (literal.dtype(), literal.shape().to_vec());
-            known.entry(key).or_default().push(literal);
+            pool.entry(key).or_default().push(literal);
         }
-        Known(Arc::new(known))
+        ConstantPool(Arc::new(pool))
     }
 }
 
-impl fmt::Debug for Known {
+impl fmt::Debug for ConstantPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} constants", self.0.values().map(Vec::len).sum::<usize>())
     }
@@ -47,9 +49,9 @@ mod tests {
     #[test]
     fn equal_constants_share_memory() {
         let old = Literal::from_f32(vec![3], &[1.0, 2.0, -0.0]);
-        let known: Known =
+        let pool: ConstantPool =
             [Literal::from_f32(vec![3], &[1.0; 3]), old.clone()].into_iter().collect();
-        let shared = |values: [f32; 3], shape| known.shared(Literal::from_f32(shape, &values));
+        let shared = |values: [f32; 3], shape| pool.intern(Literal::from_f32(shape, &values));
         assert!(std::ptr::eq(shared([1.0, 2.0, -0.0], vec![3]).bytes(), old.bytes()));
         assert!(!std::ptr::eq(shared([1.0, 2.0, 0.0], vec![3]).bytes(), old.bytes()));
         assert!(!std::ptr::eq(shared([1.0, 2.0, -0.0], vec![3, 1]).bytes(), old.bytes()));

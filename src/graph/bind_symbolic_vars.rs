@@ -12,7 +12,7 @@ impl Func {
     /// What the extents of the arguments say of the symbolic dimensions: one list per parameter,
     /// empty for what is no tensor. Dimensions that stand in no parameter's type by themselves
     /// are left out.
-    pub fn extents_of(&self, shapes: &[&[i64]]) -> HashMap<Var, i64> {
+    pub fn infer_symbolic_var_map(&self, shapes: &[&[i64]]) -> HashMap<Var, i64> {
         let types = self.params.iter().map(|p| self.values[*p].ty.as_tensor());
         let pairs = types.zip(shapes).filter_map(|(ty, shape)| Some((ty?, shape)));
         let dims = pairs.flat_map(|(ty, shape)| ty.shape.iter().zip(*shape));
@@ -24,7 +24,7 @@ impl Func {
     /// number of elements, as in a branch for other extents, becomes a check that fails. Ways to
     /// compute that round differently are chosen by the shapes from before, so that results stay
     /// the same bits.
-    pub fn bind_dims(&mut self, extents: &HashMap<Var, i64>) {
+    pub fn bind_symbolic_vars(&mut self, extents: &HashMap<Var, i64>) {
         let bind = |e: &mut Expr| {
             *e = simplify(&e.substitute(&|v| extents.get(&v).map(|extent| Expr::i64(*extent))));
         };
@@ -33,7 +33,7 @@ impl Func {
             bind_type(&mut value.ty, &bind);
             let after = value.ty.as_tensor().map(|t| &t.shape);
             if let Some(shape) = before.filter(|shape| Some(shape) != after) {
-                self.unbound.entry(id).or_insert(shape);
+                self.symbolic_shapes.entry(id).or_insert(shape);
             }
         }
         bind_body(&self.values, &mut self.body, &bind);
@@ -42,9 +42,9 @@ impl Func {
 
 impl Func {
     /// The shape that ways to compute are chosen by, where they round differently.
-    pub fn shape_to_plan_for(&self, value: Value) -> &[Expr] {
+    pub fn symbolic_shape(&self, value: Value) -> &[Expr] {
         let bound = || self.values[value].ty.as_tensor().map_or(&[][..], |t| &t.shape);
-        self.unbound.get(&value).map_or_else(bound, Vec::as_slice)
+        self.symbolic_shapes.get(&value).map_or_else(bound, Vec::as_slice)
     }
 }
 

@@ -22,7 +22,7 @@ pub const DEFAULT_LIMIT: u64 = 1 << 30;
 
 /// The kernel cache.
 #[derive(Debug)]
-pub struct Cache {
+pub struct KernelCache {
     dir: PathBuf,
     salt: String,
     limit: u64,
@@ -31,13 +31,13 @@ pub struct Cache {
 
 /// Names an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key(blake3::Hash);
+pub struct KernelKey(blake3::Hash);
 
-impl Cache {
+impl KernelCache {
     /// A cache in `dir`, made when first written to. `codegen` identifies the code generator.
-    pub fn new(dir: impl Into<PathBuf>, codegen: &str, limit: u64) -> Cache {
+    pub fn new(dir: impl Into<PathBuf>, codegen: &str, limit: u64) -> KernelCache {
         let salt = format!("{} {codegen}", env!("REFLEX_KERNEL_PASSES"));
-        Cache { dir: dir.into(), salt, limit, corrupt: AtomicU64::new(0) }
+        KernelCache { dir: dir.into(), salt, limit, corrupt: AtomicU64::new(0) }
     }
 
     /// Where the user's cache is: `$REFLEX_CACHE`, or `reflex` in the XDG cache directory.
@@ -56,15 +56,15 @@ impl Cache {
     }
 
     /// The key of a request whose functions are not scheduled yet.
-    pub fn key(&self, request: &Request) -> Key {
+    pub fn key(&self, request: &Request) -> KernelKey {
         let bytes = postcard::to_stdvec(request).expect("plain data always encodes");
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.salt.as_bytes()).update(&[0]).update(&bytes);
-        Key(hasher.finalize())
+        KernelKey(hasher.finalize())
     }
 
     /// The entry, if it is there and whole.
-    pub fn get(&self, key: &Key) -> Option<Object> {
+    pub fn get(&self, key: &KernelKey) -> Option<Object> {
         let path = self.path(key);
         let bytes = fs::read(&path).ok()?;
         let object = decode(&bytes);
@@ -82,13 +82,13 @@ impl Cache {
     }
 
     /// Stores an entry.
-    pub fn put(&self, key: &Key, object: &Object) {
+    pub fn put(&self, key: &KernelKey, object: &Object) {
         if let Err(error) = self.try_put(key, object) {
             tracing::warn!(dir = %self.dir.display(), %error, "kernel cache not written");
         }
     }
 
-    fn try_put(&self, key: &Key, object: &Object) -> std::io::Result<()> {
+    fn try_put(&self, key: &KernelKey, object: &Object) -> std::io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         let payload = postcard::to_stdvec(object).expect("plain data always encodes");
         let mut file = tempfile::NamedTempFile::new_in(&self.dir)?;
@@ -126,7 +126,7 @@ impl Cache {
         self.corrupt.load(Ordering::Relaxed)
     }
 
-    fn path(&self, key: &Key) -> PathBuf {
+    fn path(&self, key: &KernelKey) -> PathBuf {
         self.dir.join(format!("{}.kernel", key.0.to_hex()))
     }
 }
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn entries_come_back_and_damage_is_noticed() {
         let dir = tempfile::tempdir().unwrap();
-        let cache = Cache::new(dir.path(), "llvm", DEFAULT_LIMIT);
+        let cache = KernelCache::new(dir.path(), "llvm", DEFAULT_LIMIT);
         let key = cache.key(&request("f"));
         assert!(cache.get(&key).is_none());
         cache.put(&key, &object("f", 10));
@@ -190,8 +190,8 @@ mod tests {
 
     #[test]
     fn keys_tell_functions_and_generators_apart() {
-        let cache = Cache::new("unused", "llvm", DEFAULT_LIMIT);
-        let other = Cache::new("unused", "llvm 2", DEFAULT_LIMIT);
+        let cache = KernelCache::new("unused", "llvm", DEFAULT_LIMIT);
+        let other = KernelCache::new("unused", "llvm 2", DEFAULT_LIMIT);
         assert_ne!(cache.key(&request("f")), cache.key(&request("g")));
         assert_ne!(cache.key(&request("f")), other.key(&request("f")));
     }
@@ -199,8 +199,8 @@ mod tests {
     #[test]
     fn the_oldest_entries_are_pruned() {
         let dir = tempfile::tempdir().unwrap();
-        let cache = Cache::new(dir.path(), "llvm", 3000);
-        let keys: Vec<Key> = ["a", "b", "c"].map(|n| cache.key(&request(n))).into();
+        let cache = KernelCache::new(dir.path(), "llvm", 3000);
+        let keys: Vec<KernelKey> = ["a", "b", "c"].map(|n| cache.key(&request(n))).into();
         for (n, key) in keys.iter().enumerate() {
             cache.put(key, &object("f", 1200));
             let file = File::options().append(true).open(cache.path(key)).unwrap();

@@ -25,7 +25,7 @@ impl Heap {
             types.extend(&binding.outputs);
             match &binding.node {
                 Node::CallTir { scalars, .. } => exprs.extend(scalars.iter().cloned()),
-                Node::Datum(_) => binding.node.dims(&mut |e| exprs.push(e.clone())),
+                Node::Leaf(_) => binding.node.dims(&mut |e| exprs.push(e.clone())),
                 Node::CallPacked { ints, .. } => exprs.extend(ints.iter().cloned()),
                 Node::MatchShape { dims, .. } => exprs.extend(dims.iter().cloned()),
                 Node::Op { op: Op::Reshape(shape), args } => {

@@ -15,7 +15,7 @@ use super::edit::{bind, each_func};
 use crate::LowerError;
 
 /// Moves strides in every function.
-pub fn pull_strides(module: &mut Module) -> Result<(), LowerError> {
+pub fn propagate_strides(module: &mut Module) -> Result<(), LowerError> {
     each_func(module, |_, func| {
         let mut body = std::mem::take(&mut func.body);
         in_body(func, &mut body);
@@ -219,6 +219,6 @@ fn part(func: &mut Func, image: Value, steps: &[i64], source: &str) -> (Value, B
     let stride = [&[1, 1], steps].concat();
     let begin = vec![Expr::i64(0); shape.len()];
     let ty = Type::Tensor(TensorType::new(dtype, extent.clone()));
-    let op = Op::Slice { begin, extent, stride };
+    let op = Op::Slice { begin, shape: extent, stride };
     bind(func, Node::Op { op, args: vec![image] }, ty, source)
 }

@@ -5,11 +5,11 @@
 //! flow and checks. Constant weights are stored in the layout that their kernel asks for.
 //! Kernels that are equal up to names are shared.
 
-mod group;
-mod kind;
-mod layout;
+mod groups;
 mod merge;
-mod round;
+mod pattern;
+mod propagate_layout;
+mod store_bf16;
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,13 +23,12 @@ use crate::LowerError;
 use crate::graph::edit::release;
 use crate::graph::eliminate_dead_code;
 use crate::legalize::{Packing, block_packings, pack, packings, tile_packings};
-use crate::pipeline::Precision;
-use crate::policy;
-use layout::Layouts;
+use crate::precision::{BF16X3_ATTR, Precision};
 use merge::{Kernel, Member, merge};
+use propagate_layout::Layouts;
 
 /// Turns the operators of every function into kernels.
-pub fn fuse(module: &mut Module, precision: Precision) -> Result<(), LowerError> {
+pub fn fuse_operators(module: &mut Module, precision: Precision) -> Result<(), LowerError> {
     let mut pass = Pass {
         precision,
         by_hash: HashMap::new(),
@@ -52,7 +51,7 @@ pub fn fuse(module: &mut Module, precision: Precision) -> Result<(), LowerError>
     if precision == Precision::F32Fast {
         for func in module.funcs.values_mut() {
             if let FuncData::Prim(kernel) = func {
-                kernel.attrs.insert(policy::PRODUCTS.to_owned(), "3".to_owned());
+                kernel.attrs.insert(BF16X3_ATTR.to_owned(), "3".to_owned());
             }
         }
     }
@@ -113,14 +112,15 @@ impl Pass {
                 self.body(module, func, consts, nested)?;
             }
         }
-        let mut layouts = layout::choose(func, body, consts, self.precision, &HashSet::new());
-        let rounded = round::store_rounded(func, body, &layouts, &|func, op, args, sums| {
+        let mut layouts =
+            propagate_layout::choose(func, body, consts, self.precision, &HashSet::new());
+        let rounded = store_bf16::store_rounded(func, body, &layouts, &|func, op, args, sums| {
             self.packings(func, consts, (op, args), args, Some(sums))
         });
         if !rounded.is_empty() {
-            layouts = layout::choose(func, body, consts, self.precision, &rounded);
+            layouts = propagate_layout::choose(func, body, consts, self.precision, &rounded);
         }
-        let groups = group::groups(func, body);
+        let groups = groups::groups(func, body);
         let mut replaced: HashMap<usize, Vec<Binding>> = HashMap::new();
         let mut gone = HashSet::new();
         for members in &groups {
@@ -219,7 +219,7 @@ impl Pass {
         let is_constant = |n: usize| consts.contains_key(&args[n]) && once(n);
         types.map_or(vec![], |types| match sums {
             Some(block) => {
-                let image = func.shape_to_plan_for(args[0]);
+                let image = func.symbolic_shape(args[0]);
                 let tiled =
                     tile_packings(op, (image, &types), &is_constant, (block, self.precision));
                 match &tiled[..] {

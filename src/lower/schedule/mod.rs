@@ -146,10 +146,6 @@ pub enum Refusal {
     NothingToReduce,
 }
 
-/// The attribute of kernels whose float32 products may be three products of bfloat16, as precision
-/// `f32-fast` has it; without it they take six.
-pub const PRODUCTS: &str = "reflex.products";
-
 /// The schedule of `func` for `target`.
 pub fn schedule(func: &PrimFunc, target: &Target) -> PrimFunc {
     schedule_explained(func, target).func

@@ -208,7 +208,7 @@ impl Lives<'_> {
             Node::MatchCast(value) | Node::MatchShape { value, .. } => {
                 self.alias(outputs, &[*value]);
             }
-            Node::Const(_) | Node::Datum(_) => {}
+            Node::Const(_) | Node::Leaf(_) => {}
             Node::CallFunc { args, .. } | Node::CallPacked { args, .. } => self.escape(args),
             Node::Tuple(items) => self.escape(items),
             Node::TupleGet(..) => {}

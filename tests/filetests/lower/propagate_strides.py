@@ -1,4 +1,4 @@
-# after: pull_strides
+# after: propagate_strides
 from typing import TypeVar
 from tvm.script import ir as I
 from tvm.script import relax as R

@@ -6,7 +6,7 @@ use reflex_tir::Expr;
 use super::LAYOUT_LANES;
 use super::nest::likely;
 use crate::legalize::{STEP, phase_taps};
-use crate::pipeline::Precision;
+use crate::precision::Precision;
 
 /// Multiply-adds in the time in which a word comes from memory, where nothing hides it.
 const PER_WORD: i64 = 8;

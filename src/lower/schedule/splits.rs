@@ -19,11 +19,12 @@
 use reflex_tir::arith::Analyzer;
 use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, ForKind, Intrin, Stmt};
 
+use super::Refusal;
 use super::gemm::Gemm;
 use super::nest::{Nest, Parallel};
 use super::stage::{Axis, Stage};
 use super::terms::{ByTerms, Operands};
-use super::{PRODUCTS, Refusal};
+use crate::precision::BF16X3_ATTR;
 
 /// Biased exponents of float32.
 const BIAS: i64 = 127;
@@ -122,7 +123,7 @@ impl Plan {
         if kernel.op != Intrin::Fma {
             return Err(Refusal::ElementType);
         }
-        let terms = if nest.func.attrs.contains_key(PRODUCTS) { 2 } else { 3 };
+        let terms = if nest.func.attrs.contains_key(BF16X3_ATTR) { 2 } else { 3 };
         let operands = Operands::of(nest, &kernel)?;
         let by = operands.by_terms(nest, &kernel, terms)?;
         let worth = worth(&operands, &kernel, &by, terms);

@@ -12,8 +12,8 @@ use std::collections::{HashMap, HashSet};
 use reflex_graph::{Body, Const, ConvAttrs, Func, Node, Op, PadMode, PoolKind, Value};
 use reflex_tir::{DType, Expr};
 
-use crate::pipeline::Precision;
-use crate::policy::{LAYOUT_LANES, phases_tile, winograd_tile};
+use crate::precision::Precision;
+use crate::schedule::{LAYOUT_LANES, phases_tile, winograd_tile};
 
 /// Images of fewer channels stay plain.
 const MIN_CHANNELS: i64 = 16;
@@ -171,7 +171,7 @@ impl<'a> Cx<'a> {
     /// phases, then.
     fn takes_tiles(&self, attrs: &ConvAttrs, args: &[Value], block: i64) -> bool {
         let whole = self.channels(args[0]).is_some_and(|c| c % block == 0);
-        let (x, w) = (self.func.shape_to_plan_for(args[0]), self.shape(args[1]));
+        let (x, w) = (self.func.symbolic_shape(args[0]), self.shape(args[1]));
         whole && winograd_tile(attrs, x, w, self.precision).is_some()
             || phases_tile(attrs, x, w, self.precision).is_some()
     }
