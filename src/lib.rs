@@ -48,7 +48,7 @@ pub use npz::{Array, Feed};
 pub use options::{Mode, Precision, Progress, SessionOptions};
 pub use policy::{Keep, SavedCode, TierPolicy, Tiering};
 pub use program::{Prepared, Program};
-pub use reflex_cranelift::Compiling;
+pub use reflex_cranelift::CompileMode;
 pub use reflex_graph::Module;
 pub use reflex_runtime::dtype::DType;
 pub use reflex_runtime::function::Function;
