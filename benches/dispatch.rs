@@ -166,10 +166,10 @@ fn load(text: &str) -> (Arc<Program>, Arc<CraneliftTier>) {
 /// Calls until nothing more is being compiled, which takes long where other processes are busy.
 fn warm_up(tier: &CraneliftTier, mut call: impl FnMut()) {
     loop {
-        let before = tier.steps();
+        let before = tier.progress();
         (0..=tier.threshold()).for_each(|_| call());
         tier.wait();
-        if tier.steps() == before {
+        if tier.progress() == before {
             return;
         }
     }

@@ -46,7 +46,7 @@ pub use library_function::library_function;
 pub use model_info::{ModelInfo, ValueInfo};
 pub use options::{Mode, Precision, Progress, SessionOptions};
 pub use program::{Prepared, Program};
-pub use reflex_cranelift::Compiling;
+pub use reflex_cranelift::CompileMode;
 pub use reflex_graph::Module;
 pub use reflex_runtime::dtype::DType;
 pub use reflex_runtime::function::Function;

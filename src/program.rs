@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use reflex_cranelift::{CraneliftTier, Disassemble, TierOptions, Unfit};
+use reflex_cranelift::{CraneliftTier, Disassemble, SavedCodeError, TierOptions};
 use reflex_graph::{ConstantPool, Literal};
 use reflex_lower::compile::Compiled;
 use reflex_runtime::alloc::device::AllocatorKind;
@@ -62,7 +62,7 @@ struct Inner {
 /// The code generator, and what came of the artifact's machine code.
 struct Tier {
     cranelift: Arc<CraneliftTier>,
-    saved: Option<std::result::Result<(), Unfit>>,
+    saved: Option<std::result::Result<(), SavedCodeError>>,
 }
 
 /// What a program is made from.
@@ -337,7 +337,7 @@ impl Program {
         let tier = self.0.tier.get_or_init(|| {
             let tier = Tier::of(vm, code, policy.options()).map_err(|e| e.to_string())?;
             vm.attach(tier.cranelift.clone());
-            tier.cranelift.install_saved(vm);
+            tier.cranelift.install_saved_code(vm);
             Ok(tier)
         });
         tier.as_ref().map_err(|e| Error::new(ErrorKind::Compile, e.clone()))
@@ -357,7 +357,7 @@ impl Program {
         let vm = program::Program::load(exec, &[self.0.library.as_ref()]);
         let vm = vm.map_err(|e| failed(&e))?;
         let tier = CraneliftTier::new().map_err(|e| failed(&e))?;
-        let (code, _) = tier.image(&vm).map_err(|e| failed(&e))?;
+        let (code, _) = tier.save_code(&vm).map_err(|e| failed(&e))?;
         let known = (&*self.0.signatures, &*self.0.operations);
         artifact::write(path, (vm.executable(), &code), &objects.read()?, known)
     }
@@ -389,7 +389,7 @@ impl Program {
                 None => "not used, by the tier policy".to_owned(),
                 Some(Err(unfit)) => format!("not used, since {unfit}"),
                 Some(Ok(())) => {
-                    let (functions, bytes) = tier.cranelift.saved(&self.0.vm);
+                    let (functions, bytes) = tier.cranelift.saved_functions(&self.0.vm);
                     format!("{functions} functions, {bytes} bytes")
                 }
             },
@@ -463,7 +463,7 @@ impl Tier {
                 saved: None,
             });
         };
-        let (tier, saved) = CraneliftTier::with_image(options, vm, code)?;
+        let (tier, saved) = CraneliftTier::with_saved_code(options, vm, code)?;
         Ok(Tier { cranelift: Arc::new(tier), saved: Some(saved) })
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use reflex_cranelift::Compiling;
+use reflex_cranelift::CompileMode;
 use reflex_graph::{FuncData, Module, Node};
 use reflex_runtime::alloc::device::{CPU, DeviceAllocator};
 use reflex_runtime::alloc::heap;
@@ -167,8 +167,8 @@ impl Specialiser {
             && Duration::from_nanos(nanos) >= self.policy.shape_time;
         let Some(order) = hot.then(|| self.order(variant, general, args)).flatten() else { return };
         match self.policy.compile {
-            Compiling::AtOnce => order.carry_out(),
-            Compiling::Background => {
+            CompileMode::Synchronous => order.carry_out(),
+            CompileMode::Background => {
                 let thread = std::thread::Builder::new().name("reflex-shapes".to_owned());
                 // Without a thread the order is dropped, which says so.
                 let _ = thread.spawn(move || {

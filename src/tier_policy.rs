@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use reflex_cranelift::{Compiling, TierOptions};
+use reflex_cranelift::{CompileMode, TierOptions};
 
 use crate::error::{Error, Result};
 
@@ -76,7 +76,7 @@ pub struct TierPolicy {
     /// Most bytes of machine code at any time; what ran the least makes room.
     pub code: usize,
     /// Where code is made.
-    pub compile: Compiling,
+    pub compile: CompileMode,
     /// Sets of extents that get a program of their own at any time; 0 for none.
     pub shapes: usize,
     /// Calls with the same extents before they get one.
@@ -104,12 +104,12 @@ impl Default for TierPolicy {
             tiering: Tiering::On,
             saved: SavedCode::Use,
             threshold: usual.threshold,
-            settle: usual.settle,
+            settle: usual.record_delay,
             exits: usual.exit_threshold,
-            attempts: usual.attempts,
+            attempts: usual.max_attempts,
             ops: usual.trace_limit,
-            code: usual.code_limit,
-            compile: usual.compiling,
+            code: usual.code_cache_limit,
+            compile: usual.compile_mode,
             shapes: 4,
             shape_calls: 64,
             shape_time: Duration::from_millis(500),
@@ -135,13 +135,13 @@ impl TierPolicy {
         let usual = TierOptions::default();
         TierOptions {
             threshold: self.threshold,
-            settle: self.settle,
+            record_delay: self.settle,
             exit_threshold: self.exits,
-            attempts: self.attempts,
+            max_attempts: self.attempts,
             trace_limit: self.ops,
-            code_limit: self.code,
-            compiling: self.compile,
-            force: None,
+            code_cache_limit: self.code,
+            compile_mode: self.compile,
+            forced_exits: None,
             optimise_limit: usual.optimise_limit,
             body_limit: usual.body_limit,
         }
@@ -161,8 +161,8 @@ impl TierPolicy {
             "code" => self.code = bytes(value)?,
             "compile" => {
                 self.compile = match value {
-                    "background" => Compiling::Background,
-                    "sync" => Compiling::AtOnce,
+                    "background" => CompileMode::Background,
+                    "sync" => CompileMode::Synchronous,
                     _ => return Err(wrong(key, value, "background or sync")),
                 }
             }
@@ -259,7 +259,7 @@ impl fmt::Display for TierPolicy {
         if self.specialise == Specialise::Always {
             parts.push("specialise=always".to_owned());
         }
-        if self.compile == Compiling::AtOnce {
+        if self.compile == CompileMode::Synchronous {
             parts.push("compile=sync".to_owned());
         }
         if self.saved == SavedCode::Ignore {

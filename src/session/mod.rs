@@ -186,14 +186,14 @@ impl Session {
         let Some(tier) = tier else { return self.enter(call).map(|()| 1) };
         let mut calls = 0;
         loop {
-            let before = tier.steps();
+            let before = tier.progress();
             // Finished code is installed when its place is hot again.
             for _ in 0..=reflex_vm::tier::Tier::threshold(&*tier) {
                 self.enter(call)?;
                 calls += 1;
             }
             tier.wait();
-            if tier.steps() == before || calls >= MAX_WARM_UP {
+            if tier.progress() == before || calls >= MAX_WARM_UP {
                 return Ok(calls);
             }
         }
