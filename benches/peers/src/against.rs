@@ -1,6 +1,6 @@
 //! Two builds of Reflex in one run, interleaved, each through its C interface.
 
-use reflex::stats::{Comparison, Tail};
+use reflex::stats::{Comparison, Latency};
 
 use crate::disturbance::{self, Disturbance, Watch};
 use crate::engines::Result;
@@ -69,7 +69,7 @@ fn measure(case: &Case, threads: usize, options: &Options) -> Result<(String, Di
     let ratio = Comparison::of_rounds(&rounds, 0).ok_or("no rounds")?;
     let p50 = |side: usize| {
         let medians: Vec<f64> = rounds.iter().flat_map(|r| r[side].iter().copied()).collect();
-        Tail::of(&medians).map_or(f64::NAN, |t| t.p50_us)
+        Latency::of(&medians).map_or(f64::NAN, |t| t.p50_us)
     };
     let cells = format!(
         "{:.1} | {:.1} | {:.3} [{:.3}, {:.3}]",

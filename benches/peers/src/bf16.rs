@@ -2,7 +2,7 @@
 //! instructions for it, and ONNX Runtime in float32 for orientation. A faster wrong answer is none:
 //! the errors of both against ONNX Runtime's outputs are in the table too.
 
-use reflex::npz;
+use reflex::numpy;
 use reflex::stats::Comparison;
 
 use crate::disturbance::{self, Disturbance, Watch};
@@ -57,7 +57,7 @@ pub fn table(cases: &[Case], options: &Options, report: &mut Report) -> Result<(
 
 fn row(case: &Case, threads: usize, options: &Options) -> Result<(Row, Disturbance)> {
     let watch = Watch::start()?;
-    let cases = npz::read_cases(&case.npz)?;
+    let cases = numpy::read_cases(&case.npz)?;
     let feeds: Vec<_> = cases.iter().map(|c| c.inputs.clone()).collect();
     let python = options.openvino.as_ref().ok_or("needs --openvino")?;
     let openvino = openvino(python, case, threads, "default");

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use reflex::stats::Tail;
+use reflex::stats::Latency;
 
 use crate::Options;
 use crate::engines::Result;
@@ -47,11 +47,11 @@ impl Watch {
         let others = (now.busy - self.ticks.busy) - (now.own - self.ticks.own);
         let other_cpu = others.max(0.0) / TICKS_PER_SECOND / self.start.elapsed().as_secs_f64();
         let over_median = |rounds: &&[f64]| {
-            let median = Tail::of(rounds).map_or(1.0, |t| t.p50_us);
+            let median = Latency::of(rounds).map_or(1.0, |t| t.p50_us);
             rounds.iter().map(|round| round / median).collect::<Vec<_>>()
         };
         let rounds: Vec<f64> = spins.iter().flat_map(over_median).collect();
-        Ok(Disturbance { other_cpu, spin: Tail::of(&rounds).map_or(1.0, |t| t.p90_us) })
+        Ok(Disturbance { other_cpu, spin: Latency::of(&rounds).map_or(1.0, |t| t.p90_us) })
     }
 }
 

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use ort::environment::Environment;
 use ort::session::SessionInputValue;
 use ort::value::DynValue;
-use reflex::npz::{self, Array, Feed};
-use reflex::{DType, Engine, Mode, Precision, Prepared};
+use reflex::{Array, DType, Engine, Feed, Mode, Precision, Prepared, numpy};
 use rten::{NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 
 use crate::Case;
@@ -198,7 +197,7 @@ impl Reflex {
 
     /// The root mean square of what float32 outputs differ by from those of `cases`, whose inputs
     /// the feeds are, as a part of that of the values; `None` where all are zero or of other types.
-    pub fn error(&mut self, cases: &[npz::Case]) -> Result<Option<f64>> {
+    pub fn error(&mut self, cases: &[numpy::Case]) -> Result<Option<f64>> {
         let (mut error, mut size) = (0.0, 0.0);
         for (feed, case) in self.feeds.iter().zip(cases) {
             for (name, got) in self.session.call(feed)?.arrays()? {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use reflex::stats::Tail;
+use reflex::stats::Latency;
 
 use crate::engines::{Peer, Result};
 use crate::spin::Spin;
@@ -43,7 +43,7 @@ impl Contender {
     /// A spin loop on so many threads, whose calls are as long as those of `like`, which is warm.
     pub fn spin(like: &mut impl Peer, feeds: usize, threads: usize) -> Result<Contender> {
         like.round(ROUND)?;
-        let calls = Tail::of(&like.round(ROUND)?).ok_or("no sample")?;
+        let calls = Latency::of(&like.round(ROUND)?).ok_or("no sample")?;
         Ok(Contender::new(Ok(Spin::like(calls.p50_us, feeds, threads)), feeds))
     }
 
@@ -63,7 +63,7 @@ impl Contender {
         match peer.round(ROUND) {
             Ok(calls) => {
                 let sample = self.passes(&calls);
-                self.medians.extend(Tail::of(&sample).map(|t| t.p50_us));
+                self.medians.extend(Latency::of(&sample).map(|t| t.p50_us));
                 self.sample.extend(sample);
             }
             Err(error) => self.peer = Err(error),
@@ -78,14 +78,14 @@ impl Contender {
     }
 
     /// Percentiles of all counted rounds, or why there are none.
-    pub fn measured(&self) -> Result<Tail> {
+    pub fn measured(&self) -> Result<Latency> {
         match &self.peer {
-            Ok(_) => Ok(Tail::of(&self.sample).ok_or("no sample")?),
+            Ok(_) => Ok(Latency::of(&self.sample).ok_or("no sample")?),
             Err(error) => Err(error.to_string().into()),
         }
     }
 
-    pub fn tail(&self) -> Option<Tail> {
+    pub fn tail(&self) -> Option<Latency> {
         self.measured().ok()
     }
 
@@ -124,7 +124,7 @@ pub fn tails<const N: usize>(mut contenders: [&mut Contender; N]) -> Result<[f64
     }
     let mut tails = [0.0; N];
     for (tail, sample) in tails.iter_mut().zip(&samples) {
-        *tail = Tail::of(sample).map(|t| t.p99_us / t.p50_us).ok_or("no sample")?;
+        *tail = Latency::of(sample).map(|t| t.p99_us / t.p50_us).ok_or("no sample")?;
     }
     Ok(tails)
 }

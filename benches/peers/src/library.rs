@@ -9,8 +9,7 @@ use std::ptr::{null, null_mut};
 use std::time::{Duration, Instant};
 
 use libloading::Library;
-use reflex::npz::{Array, Feed};
-use reflex::{Engine, Mode};
+use reflex::{Array, Engine, Feed, Mode};
 
 use crate::Case;
 use crate::engines::{Native, Peer, Result};
@@ -70,8 +69,8 @@ impl Api {
     /// # Safety
     /// `F` is the type that include/reflex.h gives the function.
     unsafe fn get<F: Copy>(&self, name: &str) -> Result<F> {
-        // SAFETY: as the caller promises.
-        Ok(unsafe { *self.library.get::<F>(name.as_bytes())? })
+        // SAFETY: the caller passes the function's type, see `# Safety`.
+        unsafe { function(&self.library, name) }
     }
 
     fn check(&self, status: Status) -> Result<()> {
@@ -86,6 +85,26 @@ impl Api {
         };
         Err(message.into())
     }
+}
+
+/// Names that functions had in earlier builds, whose signatures are the same.
+const EARLIER: [(&str, &str); 2] =
+    [("reflex_call_index", "reflex_call_number"), ("reflex_function_index", "reflex_find")];
+
+/// A function of a library, by its name now or an earlier one.
+///
+/// # Safety
+/// `F` is the type of the function.
+unsafe fn function<F: Copy>(library: &Library, name: &str) -> Result<F> {
+    // SAFETY: the caller passes the function's type, see `# Safety`.
+    let found = unsafe { library.get::<F>(name.as_bytes()) };
+    let error = match found {
+        Ok(symbol) => return Ok(*symbol),
+        Err(error) => error,
+    };
+    let earlier = EARLIER.iter().find(|(now, _)| *now == name).ok_or(error)?.1;
+    // SAFETY: the earlier function has the same type.
+    Ok(*unsafe { library.get::<F>(earlier.as_bytes()) }?)
 }
 
 /// An open session with its feeds as arguments in the order of the model's inputs.
@@ -133,7 +152,7 @@ impl Session {
             api.check(load(engine, path.as_ptr(), &mut program))?;
             let open = api.get::<Open>("reflex_session_new")?;
             api.check(open(program, number, &mut session))?;
-            let find = api.get::<Find>("reflex_find")?;
+            let find = api.get::<Find>("reflex_function_index")?;
             api.check(find(session, c"main".as_ptr(), &mut main))?;
         }
         let inputs = Engine::info(model)?.inputs;

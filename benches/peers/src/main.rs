@@ -24,8 +24,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use engines::Result;
-use reflex::npz::{self, Feed};
-use reflex::{Mode, Precision};
+use reflex::{Feed, Mode, Precision, numpy};
 
 /// Reflex compared with other engines, or with another build of itself, as Markdown.
 #[derive(Parser)]
@@ -158,5 +157,5 @@ fn cases(options: &Options) -> Result<Vec<Case>> {
 }
 
 fn feeds(npz: &Path) -> Result<Vec<Feed>> {
-    Ok(npz::read_cases(npz)?.into_iter().map(|c| c.inputs).collect())
+    Ok(numpy::read_cases(npz)?.into_iter().map(|c| c.inputs).collect())
 }
