@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use reflex::npz::{Array, Feed};
-use reflex::{DType, Engine, Mode, Module, Precision};
+use reflex::{Array, DType, Engine, Feed, Mode, Module, Precision};
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{ConvAttrs, Literal, Op, TensorType};
 use reflex_tir::codegen::Target;
