@@ -11,7 +11,7 @@ use reflex_runtime::fp::FpEnv;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::threads::ThreadScope;
 use reflex_runtime::value::{Any, AnyView};
-use reflex_tir::operations::Operations;
+use reflex_tir::flops::FlopCount;
 use reflex_vm::run_error::RunError;
 use reflex_vm::session as vm;
 
@@ -37,7 +37,7 @@ const MAX_WARM_UP: usize = 100_000;
 pub(crate) type OutputNames = BTreeMap<u32, Vec<String>>;
 
 /// How many operations a call of a kernel takes, by its name, where that is known.
-pub(crate) type KernelOperations = BTreeMap<String, Operations>;
+pub(crate) type KernelOperations = BTreeMap<String, FlopCount>;
 
 /// Runs a program on the calling thread. After an error it can go on being used.
 pub struct Session {
