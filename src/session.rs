@@ -64,9 +64,9 @@ impl Session {
         (outputs, operations): (Arc<OutputNames>, Arc<KernelOperations>),
     ) -> Result<Session> {
         let mode = match mode {
-            Mode::Bytecode => vm::Mode::Bytecode,
-            Mode::Compiled => vm::Mode::Compiled,
-            Mode::Tiered => vm::Mode::Tiered,
+            Mode::Bytecode => ExecutionMode::Bytecode,
+            Mode::Compiled => ExecutionMode::Compiled,
+            Mode::Tiered => ExecutionMode::Tiered,
         };
         let options = vm::Options { mode, allocator, ..vm::Options::default() };
         let vm = vm::Session::new(program, options)
@@ -180,7 +180,7 @@ impl Session {
 
     fn warm(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<usize> {
         let call = |vm: &mut vm::Session| vm.call_func(func, args).map(drop);
-        let tier = self.tier.clone().filter(|_| self.vm.mode() == vm::Mode::Tiered);
+        let tier = self.tier.clone().filter(|_| self.vm.mode() == ExecutionMode::Tiered);
         let Some(tier) = tier else { return self.enter(call).map(|()| 1) };
         let mut calls = 0;
         loop {

@@ -142,7 +142,7 @@ impl CraneliftTier {
             }
             let tried = tried.get(&site).copied().unwrap_or_default();
             let own = traces.iter().filter(|trace| trace.site == site);
-            let arrivals = session.and_then(|session| session.arrivals(site));
+            let arrivals = session.and_then(|session| session.hot_count(site));
             PlaceOverview {
                 place: match at.kind {
                     SiteKind::Entry => "entry".to_owned(),
