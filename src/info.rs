@@ -81,7 +81,7 @@ impl ModelInfo {
                     Node::If { .. } => "If".to_string(),
                     Node::Loop(_) => "Loop".to_string(),
                     Node::Const(_)
-                    | Node::Datum(_)
+                    | Node::Leaf(_)
                     | Node::Tuple(_)
                     | Node::TupleGet(..)
                     | Node::MatchCast(_)

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use reflex_cranelift::{CraneliftTier, Disassemble, TierOptions, Unfit};
-use reflex_graph::{Known, Literal};
+use reflex_graph::{ConstantPool, Literal};
 use reflex_lower::compile::Compiled;
 use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::library::Library;
@@ -226,7 +226,7 @@ impl Program {
     }
 
     /// Its constants, for a program that shares their memory.
-    pub(crate) fn constants(&self) -> Known {
+    pub(crate) fn constants(&self) -> ConstantPool {
         let constants = self.0.vm.executable().constants.iter();
         let literal = |constant: &Constant| match constant {
             Constant::Tensor(tensor) => {

@@ -337,7 +337,7 @@ fn bind(module: &mut Module, name: &str, extents: &[Vec<i64>]) -> std::result::R
         }
         if func.name == name {
             let shapes: Vec<&[i64]> = extents.iter().map(Vec::as_slice).collect();
-            func.bind_dims(&func.extents_of(&shapes));
+            func.bind_symbolic_vars(&func.infer_symbolic_var_map(&shapes));
             found = true;
         }
     }

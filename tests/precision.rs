@@ -69,7 +69,7 @@ fn available() -> bool {
     let refused = engine(Precision::Bf16, 1).load(&folder.path().join("model.py"));
     let error = refused.err().expect("is refused");
     assert!(error.to_string().contains("precision bf16 needs AVX512_BF16"), "{error}");
-    eprintln!("skipped: this CPU has no AVX512_BF16");
+    common::skip::skip("AVX512_BF16");
     false
 }
 

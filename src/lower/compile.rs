@@ -15,7 +15,7 @@ use reflex_tir::operations::Operations;
 use reflex_vm::executable::Executable;
 
 use crate::LowerError;
-use crate::cache::Cache;
+use crate::kernel_cache::KernelCache;
 use crate::pipeline::{Cpu, Observer, Options, run_bytecode, run_graph, run_kernel};
 
 /// A compiled module.
@@ -56,11 +56,11 @@ pub struct Progress<'a> {
 }
 
 /// What a compilation works with beside its options.
-pub struct Tools<'a> {
+pub struct Toolchain<'a> {
     /// Generates code.
     pub codegen: &'a dyn Codegen,
     /// Kernels compiled before.
-    pub cache: Option<&'a Cache>,
+    pub cache: Option<&'a KernelCache>,
     /// Sees every stage; kernels found in the cache go through none.
     pub observer: &'a dyn Observer,
     /// Told of each finished kernel, from any thread.
@@ -71,7 +71,7 @@ pub struct Tools<'a> {
 pub fn compile(
     module: Module,
     options: &Options,
-    tools: &Tools<'_>,
+    tools: &Toolchain<'_>,
 ) -> Result<Compiled, LowerError> {
     let start = Instant::now();
     let module = run_graph(module, options, tools.observer)?;
@@ -104,7 +104,7 @@ pub fn compile(
 type Outcome = Result<(Object, bool), LowerError>;
 
 /// Every kernel for the first CPU, then every kernel for the next.
-fn compile_all(kernels: &[PrimFunc], options: &Options, tools: &Tools<'_>) -> Vec<Outcome> {
+fn compile_all(kernels: &[PrimFunc], options: &Options, tools: &Toolchain<'_>) -> Vec<Outcome> {
     let wanted = options.cpus.iter().flat_map(|cpu| kernels.iter().map(move |k| (cpu, k)));
     let wanted: Vec<_> = wanted.collect();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -142,7 +142,7 @@ fn compile_all(kernels: &[PrimFunc], options: &Options, tools: &Tools<'_>) -> Ve
     outcomes.into_iter().flatten().collect()
 }
 
-fn compile_one(kernel: &PrimFunc, cpu: &Cpu, options: &Options, tools: &Tools<'_>) -> Outcome {
+fn compile_one(kernel: &PrimFunc, cpu: &Cpu, options: &Options, tools: &Toolchain<'_>) -> Outcome {
     let mut func = kernel.clone();
     func.name.push_str(&cpu.suffix);
     let mut request = Request {

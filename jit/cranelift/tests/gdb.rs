@@ -2,6 +2,9 @@
 //!
 //! The tests run this program again, under the debugger: `debuggee` is what is looked at.
 
+#[path = "../../../tests/common/skip.rs"]
+mod skip;
+
 use std::collections::HashMap;
 use std::process::Command;
 use std::sync::Arc;
@@ -94,7 +97,7 @@ fn in_order(text: &str, names: &[&str]) {
 #[test]
 fn gdb_sees_through_a_trace() {
     let Some(text) = backtrace("debuggee_tiered") else {
-        return println!("skipped: no gdb");
+        return skip::skip("gdb");
     };
     in_order(&text, &["reflex_test_stop", "in reflex trace main@0", "drive", "debuggee_tiered"]);
 }
@@ -102,7 +105,7 @@ fn gdb_sees_through_a_trace() {
 #[test]
 fn gdb_sees_through_compiled_functions() {
     let Some(text) = backtrace("debuggee_compiled") else {
-        return println!("skipped: no gdb");
+        return skip::skip("gdb");
     };
     let frames = ["reflex_test_stop", "in reflex inner", "in reflex main", "drive"];
     in_order(&text, &frames);

@@ -1,6 +1,8 @@
 //! The smallest kernels, through both entries.
 
 mod common;
+#[path = "../../../tests/common/skip.rs"]
+mod skip;
 
 use common::{Kernel, check};
 use reflex_tir::builder::FuncBuilder;
@@ -40,7 +42,7 @@ fn add1_in_every_loop_kind() {
 #[test]
 fn vector_loops_use_the_widest_registers() {
     if !reflex_tir::codegen::Target::host().features.contains("avx512f") {
-        return;
+        return skip::skip("AVX-512");
     }
     let kernel = Kernel::new(&add1(ForKind::Vectorized), OptLevel::O3);
     assert!(kernel.raw_asm().contains("zmm"), "{}", kernel.raw_asm());

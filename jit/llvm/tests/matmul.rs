@@ -2,6 +2,8 @@
 //! (ignored by default) its speed.
 
 mod common;
+#[path = "../../../tests/common/skip.rs"]
+mod skip;
 
 use std::time::Instant;
 
@@ -79,8 +81,7 @@ fn inner_loop(asm: &str) -> Vec<&str> {
 #[test]
 fn accumulators_stay_in_registers() {
     if Target::host().vector_bytes < 64 {
-        eprintln!("skipped: needs AVX-512");
-        return;
+        return skip::skip("AVX-512");
     }
     let kernel = Kernel::new(&micro_kernel(4, 256), OptLevel::O3);
     let body = inner_loop(kernel.raw_asm());

@@ -4,6 +4,8 @@
 #[path = "../../../tests/common/amx.rs"]
 mod amx;
 mod common;
+#[path = "../../../tests/common/skip.rs"]
+mod skip;
 
 use common::{Kernel, assert_same};
 use reflex_tir::DType;
@@ -29,7 +31,7 @@ fn target() -> Option<Target> {
     let mut host = Target::host();
     if !host.has_tiles_bf16() {
         if !Level::V4.is_of_this_cpu() {
-            eprintln!("skipped: this CPU has no AVX-512");
+            skip::skip("AVX-512");
             return None;
         }
         amx::install();

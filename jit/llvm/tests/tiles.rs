@@ -4,6 +4,8 @@
 #[path = "../../../tests/common/amx.rs"]
 mod amx;
 mod common;
+#[path = "../../../tests/common/skip.rs"]
+mod skip;
 
 use common::{Kernel, assert_same};
 use reflex_tir::codegen::{OptLevel, Target};
@@ -23,7 +25,7 @@ fn target() -> Option<Target> {
         return Some(host);
     }
     if !Level::V4.is_of_this_cpu() {
-        eprintln!("skipped: this CPU has no AVX-512");
+        skip::skip("AVX-512");
         return None;
     }
     amx::install();

@@ -10,10 +10,10 @@ use reflex_tir::{
     Block, BlockIter, Buffer, DType, Expr, ExprKind, For, Param, PrimFunc, Region, Scope, Stmt, Var,
 };
 
-use super::layout::Layouts;
+use super::propagate_layout::Layouts;
 use crate::LowerError;
 use crate::legalize::{LegalizeError, Legalized, Matrix, Operand, Packing, legalize};
-use crate::pipeline::Precision;
+use crate::precision::Precision;
 
 /// One operator of a group.
 pub struct Member<'a> {

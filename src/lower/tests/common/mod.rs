@@ -7,7 +7,7 @@ mod cases;
 use cranelift_entity::PrimaryMap;
 use reflex_graph::{Literal, Op, TensorType};
 use reflex_lower::legalize::{Legalized, Operand, Packing, legalize};
-use reflex_lower::pipeline::Precision;
+use reflex_lower::precision::Precision;
 use reflex_tir::eval::{Arg, Tensor, eval};
 use reflex_tir::{DType, Expr, PrimFunc};
 use std::sync::Arc;

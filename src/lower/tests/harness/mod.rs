@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use reflex_graph::{EvalValue, FuncData, Literal, Module, eval_func};
-use reflex_lower::pipeline::{Options, Quiet, run_bytecode, run_graph, run_kernel};
+use reflex_lower::pipeline::{NoObserver, Options, run_bytecode, run_graph, run_kernel};
 use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
@@ -49,15 +49,15 @@ fn options() -> Options {
 
 /// Names of the kernels that a module is compiled to.
 pub fn kernels(module: &Module) -> Vec<String> {
-    let module = run_graph(module.clone(), &options(), &Quiet).unwrap();
-    let (_, kernels) = run_bytecode(module, &Quiet).unwrap();
+    let module = run_graph(module.clone(), &options(), &NoObserver).unwrap();
+    let (_, kernels) = run_bytecode(module, &NoObserver).unwrap();
     kernels.into_iter().map(|k| k.name).collect()
 }
 
 /// Sizes of the storages that are allocated by a constant byte count.
 pub fn storages(module: &Module) -> Vec<i64> {
-    let module = run_graph(module.clone(), &options(), &Quiet).unwrap();
-    let (code, _) = run_bytecode(module, &Quiet).unwrap();
+    let module = run_graph(module.clone(), &options(), &NoObserver).unwrap();
+    let (code, _) = run_bytecode(module, &NoObserver).unwrap();
     let shapes = code.executable.constants.iter().filter_map(|c| match c {
         Constant::Shape(extents) if extents.len() == 1 => Some(extents[0]),
         _ => None,
@@ -76,11 +76,11 @@ pub fn run_with(
     module: &Module,
     args: &[Literal],
 ) -> Result<Vec<Literal>, String> {
-    let module = run_graph(module.clone(), options, &Quiet).unwrap();
-    let (code, kernels) = run_bytecode(module, &Quiet).unwrap();
+    let module = run_graph(module.clone(), options, &NoObserver).unwrap();
+    let (code, kernels) = run_bytecode(module, &NoObserver).unwrap();
     let library: HashMap<String, Function> = kernels
         .into_iter()
-        .map(|k| (k.name.clone(), evaluated(run_kernel(&k, &options.cpus[0].target, &Quiet))))
+        .map(|k| (k.name.clone(), evaluated(run_kernel(&k, &options.cpus[0].target, &NoObserver))))
         .collect();
     let exec = verify(code.executable).unwrap();
     let program = Arc::new(Program::load(exec, &[&library]).unwrap());
