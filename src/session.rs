@@ -13,6 +13,7 @@ use reflex_runtime::threads::ThreadScope;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_tir::operations::Operations;
 use reflex_vm::run_error::RunError;
+use reflex_vm::mode::Mode as ExecutionMode;
 use reflex_vm::session as vm;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -186,7 +187,7 @@ impl Session {
         loop {
             let before = tier.steps();
             // Finished code is installed when its place is hot again.
-            for _ in 0..=reflex_vm::tier::Tier::threshold(&*tier) {
+            for _ in 0..=reflex_vm::tier::Tier::hot_threshold(&*tier) {
                 self.enter(call)?;
                 calls += 1;
             }
