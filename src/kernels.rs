@@ -104,7 +104,7 @@ pub(crate) fn params(signature: &RawSignature) -> Option<Vec<TensorParam>> {
     };
     let param = |buffer: &RawBuffer| {
         let extents = buffer.shape.iter().map(extent).collect::<Option<_>>()?;
-        Some(TensorParam { dtype: buffer.dtype, extents })
+        Some(TensorParam { dtype: buffer.dtype, shape: extents })
     };
     signature.buffers.iter().map(param).collect()
 }

@@ -12,8 +12,8 @@ use reflex_runtime::tensor::Tensor;
 use reflex_runtime::threads::ThreadScope;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_tir::operations::Operations;
-use reflex_vm::run_error::RunError;
 use reflex_vm::mode::Mode as ExecutionMode;
+use reflex_vm::run_error::RunError;
 use reflex_vm::session as vm;
 
 use crate::error::{Error, ErrorKind, Result};
