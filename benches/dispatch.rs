@@ -168,7 +168,7 @@ fn load(text: &str) -> (Arc<Program>, Arc<CraneliftTier>) {
 fn warm_up(tier: &CraneliftTier, mut call: impl FnMut()) {
     loop {
         let before = tier.steps();
-        (0..=tier.threshold()).for_each(|_| call());
+        (0..=tier.hot_threshold()).for_each(|_| call());
         tier.wait();
         if tier.steps() == before {
             return;
