@@ -167,10 +167,10 @@ fn load(text: &str) -> (Arc<Program>, Arc<CraneliftTier>) {
 /// Calls until nothing more is being compiled, which takes long where other processes are busy.
 fn warm_up(tier: &CraneliftTier, mut call: impl FnMut()) {
     loop {
-        let before = tier.steps();
+        let before = tier.progress();
         (0..=tier.hot_threshold()).for_each(|_| call());
         tier.wait();
-        if tier.steps() == before {
+        if tier.progress() == before {
             return;
         }
     }
@@ -271,7 +271,11 @@ mod c {
             out: *mut *mut c_void,
         ) -> i32;
         pub fn reflex_session_new(program: *const c_void, mode: i32, out: *mut *mut c_void) -> i32;
-        pub fn reflex_find(session: *mut c_void, name: *const c_char, number: *mut u32) -> i32;
+        pub fn reflex_function_index(
+            session: *mut c_void,
+            name: *const c_char,
+            number: *mut u32,
+        ) -> i32;
         pub fn reflex_call(
             session: *mut c_void,
             name: *const c_char,
@@ -279,7 +283,7 @@ mod c {
             count: i32,
             result: *mut TVMFFIAny,
         ) -> i32;
-        pub fn reflex_call_number(
+        pub fn reflex_call_index(
             session: *mut c_void,
             number: u32,
             args: *const TVMFFIAny,
@@ -321,13 +325,13 @@ fn entry(c: &mut Criterion) {
             assert_eq!(c::reflex_engine_new(null(), &mut engine), 0);
             assert_eq!(c::reflex_engine_load(engine, path.as_ptr(), &mut program), 0);
             assert_eq!(c::reflex_session_new(program, number, &mut session), 0);
-            assert_eq!(c::reflex_find(session, c"main".as_ptr(), &mut function), 0);
+            assert_eq!(c::reflex_function_index(session, c"main".as_ptr(), &mut function), 0);
             group.bench_function(format!("{mode}, by number"), |b| {
                 b.iter(|| {
                     for _ in 0..STEPS {
                         let mut result = TVMFFIAny::NONE;
                         let args = black_box(args).as_ptr().cast();
-                        let status = c::reflex_call_number(session, function, args, 1, &mut result);
+                        let status = c::reflex_call_index(session, function, args, 1, &mut result);
                         assert_eq!(status, 0);
                         c::reflex_free(&mut result);
                     }

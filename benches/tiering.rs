@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use kernels::{CALLS, CONSTS, Kernels, checks};
 use reflex::DType;
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::listing;
@@ -79,8 +79,11 @@ fn us(duration: Duration) -> f64 {
 
 /// Time to record and compile a trace of 100 calls, on the calling thread.
 fn compile_trace() {
-    let options =
-        TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
+    let options = TierOptions {
+        threshold: 2,
+        compile_mode: CompileMode::Synchronous,
+        ..TierOptions::default()
+    };
     let args = [float(), float()];
     let mut samples = Vec::new();
     for _ in 0..40 {
@@ -101,7 +104,7 @@ fn loop_ratio() {
     let flag = Any::from(Tensor::zeros(&[], DType::BOOL).expect("memory"));
     let args = [number(100), number(0), flag, float()];
     let views = AnyView::slice(&args);
-    let options = TierOptions { compiling: Compiling::AtOnce, ..TierOptions::default() };
+    let options = TierOptions { compile_mode: CompileMode::Synchronous, ..TierOptions::default() };
     let mut times = Vec::new();
     for mode in [Mode::Bytecode, Mode::Tiered] {
         let (program, _) = load(&tiny_loop(), options.clone());

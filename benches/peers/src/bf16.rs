@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use reflex::npz::{self, Case};
+use reflex::numpy::{self, Case};
 use reflex::stats::Comparison;
 
 use crate::Options;
@@ -55,7 +55,7 @@ fn row(
     threads: usize,
     options: &Options,
 ) -> Result<(String, Option<f64>)> {
-    let cases: Vec<Case> = npz::read_cases(file)?;
+    let cases: Vec<Case> = numpy::read_cases(file)?;
     let feeds: Vec<_> = cases.iter().map(|c| c.inputs.clone()).collect();
     let python = options.openvino.as_ref().ok_or("needs --openvino")?;
     let openvino = OpenVino::open(python, (model, file), threads, "default");

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use ort::environment::Environment;
 use ort::session::SessionInputValue;
 use ort::value::DynValue;
-use reflex::npz::{Array, Case, Feed};
-use reflex::{DType, Engine, Mode, Precision, Prepared};
+use reflex::numpy::Case;
+use reflex::{Array, DType, Engine, Feed, Mode, Precision, Prepared};
 use rten::{NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;

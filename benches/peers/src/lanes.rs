@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use reflex::stats::Tail;
+use reflex::stats::Latency;
 
 use crate::engines::{Peer, Result, Spin};
 
@@ -40,7 +40,7 @@ impl Lane {
         match peer.round(ROUND) {
             Ok(calls) if counted => {
                 let sample = self.passes(&calls);
-                self.medians.extend(Tail::of(&sample).map(|t| t.p50_us));
+                self.medians.extend(Latency::of(&sample).map(|t| t.p50_us));
                 self.sample.extend(sample);
             }
             Ok(_) => {}
@@ -56,14 +56,14 @@ impl Lane {
     }
 
     /// Of all counted rounds, or why there are none.
-    pub fn measured(&self) -> Result<Tail> {
+    pub fn measured(&self) -> Result<Latency> {
         match &self.peer {
-            Ok(_) => Ok(Tail::of(&self.sample).ok_or("no sample")?),
+            Ok(_) => Ok(Latency::of(&self.sample).ok_or("no sample")?),
             Err(error) => Err(error.to_string().into()),
         }
     }
 
-    pub fn tail(&self) -> Option<Tail> {
+    pub fn tail(&self) -> Option<Latency> {
         self.measured().ok()
     }
 
@@ -75,7 +75,7 @@ impl Lane {
 /// A spin loop on so many threads, whose calls are as long as those of `peer`, which is warm then.
 pub fn spin_like(peer: &mut impl Peer, feeds: usize, threads: usize) -> Result<Lane> {
     peer.round(ROUND)?;
-    let calls = Tail::of(&peer.round(ROUND)?).ok_or("no sample")?;
+    let calls = Latency::of(&peer.round(ROUND)?).ok_or("no sample")?;
     Ok(Lane::new(boxed(Ok(Spin::like(calls.p50_us, feeds, threads))), feeds))
 }
 
@@ -95,7 +95,7 @@ pub fn tails<const N: usize>(mut lanes: [&mut Lane; N]) -> Result<[f64; N]> {
     }
     let mut tails = [0.0; N];
     for (tail, sample) in tails.iter_mut().zip(&samples) {
-        *tail = Tail::of(sample).map(|t| t.p99_us / t.p50_us).ok_or("no sample")?;
+        *tail = Latency::of(sample).map(|t| t.p99_us / t.p50_us).ok_or("no sample")?;
     }
     Ok(tails)
 }

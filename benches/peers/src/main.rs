@@ -15,9 +15,8 @@ use std::path::{Path, PathBuf};
 
 use engines::{OpenVino, Ort, Reflex, Result, Rten};
 use lanes::{Lane, ROUNDS, boxed};
-use reflex::npz::{self, Feed};
 use reflex::stats::Comparison;
-use reflex::{Mode, Precision};
+use reflex::{Feed, Mode, Precision, numpy};
 
 struct Options {
     data: PathBuf,
@@ -168,7 +167,7 @@ fn cases(options: &Options) -> Result<Vec<(String, PathBuf, PathBuf)>> {
 }
 
 fn feeds(cases: &Path) -> Result<Vec<Feed>> {
-    Ok(npz::read_cases(cases)?.into_iter().map(|c| c.inputs).collect())
+    Ok(numpy::read_cases(cases)?.into_iter().map(|c| c.inputs).collect())
 }
 
 /// Reflex over something, in one row.

@@ -5,8 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use reflex::npz::Feed;
-use reflex::{Mode, Precision};
+use reflex::{Feed, Mode, Precision};
 
 use crate::engines::{Native, Ort, Reflex, Result};
 

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::function::Function;
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
@@ -49,8 +49,11 @@ fn run(mode: Mode) {
     let library = HashMap::from([("kernel".to_owned(), kernel)]);
     let exec = verify(listing::parse(PROGRAM).unwrap()).unwrap();
     let program = Arc::new(Program::load(exec, &[&library]).unwrap());
-    let options =
-        TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
+    let options = TierOptions {
+        threshold: 2,
+        compile_mode: CompileMode::Synchronous,
+        ..TierOptions::default()
+    };
     program.attach(Arc::new(CraneliftTier::with_options(options).unwrap()));
     if mode == Mode::Compiled {
         assert_eq!(program.compile_ahead_of_time(), []);

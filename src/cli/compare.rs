@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use reflex::stats::{Comparison, Histogram, Tail};
+use reflex::stats::{Comparison, Histogram, Latency};
 use reflex::{Error, Mode, Prepared, Result};
 use serde::Serialize;
 
@@ -41,7 +41,7 @@ struct Report {
 struct Side {
     name: String,
     #[serde(flatten)]
-    tail: Tail,
+    tail: Latency,
 }
 
 /// Measures two modes against each other, in lanes that `open` makes warm, and reports.
@@ -88,7 +88,7 @@ pub fn run(
     let names = [modes[0].to_string(), modes[1].to_string(), "spin loop".to_string()];
     let none = || Error::input("no calls were measured");
     let side = |k: usize| -> Result<Side> {
-        let tail = Tail::of(samples[k]).ok_or_else(none)?;
+        let tail = Latency::of(samples[k]).ok_or_else(none)?;
         Ok(Side { name: names[k].clone(), tail })
     };
     let views: Vec<[&[f64]; 2]> = rounds.iter().map(|[a, b]| [&a[..], &b[..]]).collect();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use reflex_cranelift::{Compiling, TierOptions};
+use reflex_cranelift::{CompileMode, TierOptions};
 
 use crate::error::{Error, Result};
 
@@ -45,7 +45,7 @@ pub enum SavedCode {
 /// | `shapes` | sets of extents that get a program of their own at any time; 0 for none |
 /// | `shape-calls` | calls with the same extents before they get one |
 /// | `shape-ms` | milliseconds that these calls took together, at least |
-/// | `shape-keep` | `faster`, or `always`: a program for extents that is no faster too |
+/// | `specialise` | `if-faster`, or `always`: a program for extents that is no faster too |
 ///
 /// ```
 /// use reflex::{Engine, TierPolicy};
@@ -76,7 +76,7 @@ pub struct TierPolicy {
     /// Most bytes of machine code at any time; what ran the least makes room.
     pub code: usize,
     /// Where code is made.
-    pub compile: Compiling,
+    pub compile: CompileMode,
     /// Sets of extents that get a program of their own at any time; 0 for none.
     pub shapes: usize,
     /// Calls with the same extents before they get one.
@@ -84,15 +84,15 @@ pub struct TierPolicy {
     /// What these calls took together, at least.
     pub shape_time: Duration,
     /// Whether a program for extents must be faster than the one for any.
-    pub shape_keep: Keep,
+    pub specialise: Specialise,
 }
 
 /// Which programs for extents are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Keep {
-    /// Those that were faster when both ran in turns.
+pub enum Specialise {
+    /// Those that were faster in an interleaved trial.
     #[default]
-    Faster,
+    IfFaster,
     /// All whose results are the same.
     Always,
 }
@@ -104,16 +104,16 @@ impl Default for TierPolicy {
             tiering: Tiering::On,
             saved: SavedCode::Use,
             threshold: usual.threshold,
-            settle: usual.settle,
+            settle: usual.record_delay,
             exits: usual.exit_threshold,
-            attempts: usual.attempts,
+            attempts: usual.max_attempts,
             ops: usual.trace_limit,
-            code: usual.code_limit,
-            compile: usual.compiling,
+            code: usual.code_cache_limit,
+            compile: usual.compile_mode,
             shapes: 4,
             shape_calls: 64,
             shape_time: Duration::from_millis(500),
-            shape_keep: Keep::Faster,
+            specialise: Specialise::IfFaster,
         }
     }
 }
@@ -135,13 +135,13 @@ impl TierPolicy {
         let usual = TierOptions::default();
         TierOptions {
             threshold: self.threshold,
-            settle: self.settle,
+            record_delay: self.settle,
             exit_threshold: self.exits,
-            attempts: self.attempts,
+            max_attempts: self.attempts,
             trace_limit: self.ops,
-            code_limit: self.code,
-            compiling: self.compile,
-            force: None,
+            code_cache_limit: self.code,
+            compile_mode: self.compile,
+            forced_exits: None,
             optimise_limit: usual.optimise_limit,
             body_limit: usual.body_limit,
         }
@@ -161,8 +161,8 @@ impl TierPolicy {
             "code" => self.code = bytes(value)?,
             "compile" => {
                 self.compile = match value {
-                    "background" => Compiling::Background,
-                    "sync" => Compiling::AtOnce,
+                    "background" => CompileMode::Background,
+                    "sync" => CompileMode::Synchronous,
                     _ => return Err(wrong(key, value, "background or sync")),
                 }
             }
@@ -176,16 +176,16 @@ impl TierPolicy {
             "shapes" => self.shapes = number(key, value)?,
             "shape-calls" => self.shape_calls = number(key, value)?,
             "shape-ms" => self.shape_time = Duration::from_millis(number(key, value)?),
-            "shape-keep" => {
-                self.shape_keep = match value {
-                    "faster" => Keep::Faster,
-                    "always" => Keep::Always,
-                    _ => return Err(wrong(key, value, "faster or always")),
+            "specialise" => {
+                self.specialise = match value {
+                    "if-faster" => Specialise::IfFaster,
+                    "always" => Specialise::Always,
+                    _ => return Err(wrong(key, value, "if-faster or always")),
                 }
             }
             _ => {
                 let keys = "threshold, settle, exits, attempts, ops, code, compile, saved, shapes, \
-                            shape-calls, shape-ms, shape-keep";
+                            shape-calls, shape-ms, specialise";
                 return Err(Error::input(format!("no key {key:?} of a tier policy; {keys}")));
             }
         }
@@ -256,10 +256,10 @@ impl fmt::Display for TierPolicy {
         numbers("shape-calls", self.shape_calls.into(), usual.shape_calls.into());
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         numbers("shape-ms", millis(self.shape_time), millis(usual.shape_time));
-        if self.shape_keep == Keep::Always {
-            parts.push("shape-keep=always".to_owned());
+        if self.specialise == Specialise::Always {
+            parts.push("specialise=always".to_owned());
         }
-        if self.compile == Compiling::AtOnce {
+        if self.compile == CompileMode::Synchronous {
             parts.push("compile=sync".to_owned());
         }
         if self.saved == SavedCode::Ignore {
@@ -283,7 +283,7 @@ mod tests {
             "off",
             "settle=0",
             "threshold=7,settle=30",
-            "threshold=7,exits=9,attempts=1,ops=100,code=2048,shapes=1,shape-calls=2,shape-ms=3,shape-keep=always,compile=sync,saved=ignore",
+            "threshold=7,exits=9,attempts=1,ops=100,code=2048,shapes=1,shape-calls=2,shape-ms=3,specialise=always,compile=sync,saved=ignore",
         ];
         for text in texts {
             assert_eq!(text.parse::<TierPolicy>().unwrap().to_string(), text);

@@ -1,4 +1,4 @@
-//! Exclusive use without waiting.
+//! TryLock use without waiting.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,17 +7,17 @@ use crate::error::{Error, Result};
 
 /// A session that handles on several threads refer to. One thread at a time uses it; another
 /// one is refused meanwhile, and so is a callback of a run in progress.
-pub(super) struct Exclusive<T> {
+pub(super) struct TryLock<T> {
     value: UnsafeCell<T>,
     busy: AtomicBool,
 }
 
 // SAFETY: `with` gives out one exclusive reference at a time, to whichever thread asks.
-unsafe impl<T: Send> Sync for Exclusive<T> {}
+unsafe impl<T: Send> Sync for TryLock<T> {}
 
-impl<T> Exclusive<T> {
-    pub(super) fn new(value: T) -> Exclusive<T> {
-        Exclusive { value: UnsafeCell::new(value), busy: AtomicBool::new(false) }
+impl<T> TryLock<T> {
+    pub(super) fn new(value: T) -> TryLock<T> {
+        TryLock { value: UnsafeCell::new(value), busy: AtomicBool::new(false) }
     }
 
     /// Runs `body` on the value. A panic in it leaves the value usable, as an error does.
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_second_user_is_refused_and_a_panic_ends_the_use() {
-        let value = Exclusive::new(1);
+        let value = TryLock::new(1);
         let outer = value.with(|number| {
             *number += 1;
             assert!(value.with(|_| Ok(())).is_err());

@@ -5,13 +5,12 @@ use std::fmt;
 use std::path::Path;
 
 use reflex_graph::{FuncData, Module, Node};
-use reflex_onnx::ValueInfo;
 use reflex_vm::bytecode::Instr;
 use reflex_vm::executable::Executable;
 use serde::Serialize;
 
 use crate::error::Result;
-use crate::{Dim, Port, Signature};
+use crate::{Dim, Signature, TensorInfo};
 
 /// A model's interface and operators.
 #[derive(Clone, Debug, Serialize)]
@@ -19,9 +18,9 @@ pub struct ModelInfo {
     /// Format, version and producer.
     pub kind: String,
     /// Inputs of `main`.
-    pub inputs: Vec<PortInfo>,
+    pub inputs: Vec<ValueInfo>,
     /// Outputs of `main`.
-    pub outputs: Vec<PortInfo>,
+    pub outputs: Vec<ValueInfo>,
     /// Names of the dynamic dimensions of the inputs.
     pub symbols: Vec<String>,
     /// What `operators` counts: operators of a model, callees of an executable.
@@ -34,7 +33,7 @@ pub struct ModelInfo {
 
 /// An input or output as the file declares it.
 #[derive(Clone, Debug, Serialize)]
-pub struct PortInfo {
+pub struct ValueInfo {
     /// Name.
     pub name: String,
     /// Element type, or what it is when it is no tensor.
@@ -49,7 +48,7 @@ impl ModelInfo {
         let opsets: Vec<String> =
             info.opsets.iter().map(|(domain, version)| format!("{domain} {version}")).collect();
         let producer = if info.producer.is_empty() { "unknown" } else { &info.producer };
-        let inputs: Vec<PortInfo> = info.inputs.iter().map(PortInfo::from).collect();
+        let inputs: Vec<ValueInfo> = info.inputs.iter().map(ValueInfo::from).collect();
         let unsupported = info.unsupported.iter().map(ToString::to_string).chain(info.problem);
         Ok(ModelInfo {
             kind: format!(
@@ -59,7 +58,7 @@ impl ModelInfo {
             ),
             symbols: symbols(&inputs),
             inputs,
-            outputs: info.outputs.iter().map(PortInfo::from).collect(),
+            outputs: info.outputs.iter().map(ValueInfo::from).collect(),
             operators_title: "operators",
             operators: by_count(info.operators),
             unsupported: unsupported.collect(),
@@ -97,12 +96,12 @@ impl ModelInfo {
                 *operators.entry(word.to_string()).or_default() += 1;
             });
         }
-        let inputs: Vec<PortInfo> = main.inputs.iter().map(PortInfo::from).collect();
+        let inputs: Vec<ValueInfo> = main.inputs.iter().map(ValueInfo::from).collect();
         ModelInfo {
             kind: "TVMScript module".to_string(),
             symbols: symbols(&inputs),
             inputs,
-            outputs: main.outputs.iter().map(PortInfo::from).collect(),
+            outputs: main.outputs.iter().map(ValueInfo::from).collect(),
             operators_title: "operators",
             operators: by_count(operators),
             unsupported: vec![],
@@ -118,12 +117,12 @@ impl ModelInfo {
                 *callees.entry(func.name.clone()).or_default() += 1;
             }
         }
-        let inputs: Vec<PortInfo> = main.inputs.iter().map(PortInfo::from).collect();
+        let inputs: Vec<ValueInfo> = main.inputs.iter().map(ValueInfo::from).collect();
         ModelInfo {
             kind: format!("shared library, {kind}"),
             symbols: symbols(&inputs),
             inputs,
-            outputs: main.outputs.iter().map(PortInfo::from).collect(),
+            outputs: main.outputs.iter().map(ValueInfo::from).collect(),
             operators_title: "callees",
             operators: by_count(callees),
             unsupported: vec![],
@@ -131,7 +130,7 @@ impl ModelInfo {
     }
 }
 
-fn symbols(inputs: &[PortInfo]) -> Vec<String> {
+fn symbols(inputs: &[ValueInfo]) -> Vec<String> {
     let mut names = vec![];
     for dim in inputs.iter().flat_map(|p| p.shape.iter().flatten()) {
         if let Dim::Symbol(name) = dim
@@ -149,25 +148,25 @@ fn by_count(counts: BTreeMap<String, usize>) -> Vec<(String, usize)> {
     list
 }
 
-impl From<&Port> for PortInfo {
-    fn from(port: &Port) -> PortInfo {
+impl From<&TensorInfo> for ValueInfo {
+    fn from(port: &TensorInfo) -> ValueInfo {
         let dtype = port.dtype.to_string();
-        PortInfo { name: port.name.clone(), dtype, shape: Some(port.shape.clone()) }
+        ValueInfo { name: port.name.clone(), dtype, shape: Some(port.shape.clone()) }
     }
 }
 
-impl From<&ValueInfo> for PortInfo {
-    fn from(value: &ValueInfo) -> PortInfo {
+impl From<&reflex_onnx::ValueInfo> for ValueInfo {
+    fn from(value: &reflex_onnx::ValueInfo) -> ValueInfo {
         let dim = |d: &reflex_onnx::Dim| match d {
             reflex_onnx::Dim::Fixed(n) => Dim::Const(*n),
             named => Dim::Symbol(named.to_string()),
         };
         let shape = value.dims.as_ref().map(|dims| dims.iter().map(dim).collect());
-        PortInfo { name: value.name.clone(), dtype: value.dtype.clone(), shape }
+        ValueInfo { name: value.name.clone(), dtype: value.dtype.clone(), shape }
     }
 }
 
-impl fmt::Display for PortInfo {
+impl fmt::Display for ValueInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(shape) = &self.shape else { return write!(f, "{}: {}", self.name, self.dtype) };
         let shape: Vec<String> = shape.iter().map(Dim::to_string).collect();

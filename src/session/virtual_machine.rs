@@ -35,14 +35,14 @@ impl Session {
         }
     }
 
-    /// The number of a function, which saves [`Session::call_number`] the look-up.
-    pub fn find(&self, name: &str) -> Result<u32> {
+    /// The index of a function, which saves [`Session::call_index`] the look-up.
+    pub fn function_index(&self, name: &str) -> Result<u32> {
         let unknown = || Error::input(format!("the program has no function `{name}`"));
         self.vm.program().find(name).ok_or_else(unknown)
     }
 
-    /// Calls the function that [`Session::find`] gave the number of.
-    pub fn call_number(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<Any> {
+    /// Calls the function that [`Session::function_index`] gave the index of.
+    pub fn call_index(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<Any> {
         self.route(func, args)
     }
 

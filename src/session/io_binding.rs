@@ -8,16 +8,16 @@ use reflex_runtime::tensor::data::Element;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::session::BindingId;
 
+use super::Session;
 use crate::error::{Error, ErrorKind, Result};
 use crate::program::Prepared;
-use crate::session::Session;
 use crate::specialise::{Variant, copies};
 
 /// A function whose inputs and outputs stay in place between runs ([`Session::bind`]).
 ///
 /// Extents are those of the feed it was bound with. Once settled (the first runs plan memory,
 /// and in tiered mode compile), a run makes no heap allocation.
-pub struct Bound<'s> {
+pub struct IoBinding<'s> {
     session: &'s mut Session,
     id: BindingId,
     inputs: Vec<Tensor>,
@@ -43,7 +43,7 @@ impl Session {
     /// assert_eq!(bound.output::<f32>(0)?, [0.5, 0.5]);
     /// # Ok::<(), reflex::Error>(())
     /// ```
-    pub fn bind(&mut self, prepared: &Prepared) -> Result<Bound<'_>> {
+    pub fn bind(&mut self, prepared: &Prepared) -> Result<IoBinding<'_>> {
         let failed = |e: reflex_runtime::error::Error| Error::new(ErrorKind::Run, e.message());
         let inputs = prepared.args.iter().map(own_tensor).collect::<Result<Vec<_>>>()?;
         let settled =
@@ -56,13 +56,13 @@ impl Session {
             .extents()
             .and_then(|extents| extents.variant(settled.func, AnyView::slice(&settled.args)));
         let id = self.bind_tensors(settled, outputs.clone())?;
-        let mut bound = Bound { session: self, id, inputs, outputs, extents, special: None };
+        let mut bound = IoBinding { session: self, id, inputs, outputs, extents, special: None };
         bound.run()?;
         Ok(bound)
     }
 }
 
-impl Bound<'_> {
+impl IoBinding<'_> {
     /// Reads the inputs, writes the outputs.
     pub fn run(&mut self) -> Result<()> {
         if let Some((session, id)) = &mut self.special {

@@ -1,51 +1,8 @@
-//! Latency statistics: percentiles of a sample, two samples beside each other; and how far two
-//! tensors are apart.
+//! The distance of a tensor from its reference.
 
 use serde::Serialize;
 
-use crate::npz::Array;
-
-mod comparison;
-mod histogram;
-
-pub use comparison::{Comparison, Tail, split_mix};
-pub use histogram::Histogram;
-
-/// Percentiles of a latency sample, microseconds.
-#[derive(Clone, Debug, Serialize)]
-pub struct Latency {
-    /// Median.
-    pub p50_us: f64,
-    /// 90th percentile.
-    pub p90_us: f64,
-    /// 99th percentile.
-    pub p99_us: f64,
-    /// Smallest.
-    pub min_us: f64,
-    /// Mean.
-    pub mean_us: f64,
-    /// Sample size.
-    pub n: usize,
-}
-
-impl Latency {
-    /// Statistics of a sample in microseconds; `None` when it is empty.
-    ///
-    /// A percentile is the sample at rank `floor(q * n)`, so p50 of `[1, 2, 3, 4]` is 3.
-    pub fn of(mut sample: Vec<f64>) -> Option<Latency> {
-        sample.sort_by(f64::total_cmp);
-        let n = sample.len();
-        let at = |q: f64| sample[((q * n as f64) as usize).min(n - 1)];
-        (n > 0).then(|| Latency {
-            p50_us: at(0.5),
-            p90_us: at(0.9),
-            p99_us: at(0.99),
-            min_us: sample[0],
-            mean_us: sample.iter().sum::<f64>() / n as f64,
-            n,
-        })
-    }
-}
+use crate::array::Array;
 
 /// Distance of an output from its reference.
 #[derive(Clone, Debug, Serialize)]
@@ -120,14 +77,6 @@ mod tests {
     fn floats(values: &[f32]) -> Array {
         let data = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         Array { dtype: DType::F32, shape: vec![values.len() as i64], data }
-    }
-
-    #[test]
-    fn percentiles_are_ranks() {
-        let latency = Latency::of((0..100).rev().map(f64::from).collect()).unwrap();
-        assert_eq!((latency.p50_us, latency.p90_us, latency.p99_us), (50.0, 90.0, 99.0));
-        assert_eq!((latency.min_us, latency.mean_us, latency.n), (0.0, 49.5, 100));
-        assert!(Latency::of(vec![]).is_none());
     }
 
     #[test]

@@ -11,23 +11,25 @@ use reflex_runtime::fp::FpEnv;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::threads::ThreadScope;
 use reflex_runtime::value::{Any, AnyView};
-use reflex_tir::operations::Operations;
+use reflex_tir::flops::FlopCount;
 use reflex_vm::mode::Mode as ExecutionMode;
 use reflex_vm::run_error::RunError;
 use reflex_vm::session as vm;
 
+use crate::array::Array;
 use crate::error::{Error, ErrorKind, Result};
-use crate::npz::Array;
 use crate::options::Mode;
 use crate::program::{Prepared, Program};
-use crate::tiers::{TierCode, Tiers};
-use extents::{Extents, Route};
+use crate::tier_report::{TierDetail, TierReport};
+use router::{Extents, Route};
 
-pub(crate) mod extents;
-mod measure;
-mod values;
+mod io_binding;
+pub(crate) mod router;
+mod timing;
+mod virtual_machine;
 
-pub use measure::{Timing, TimingOptions};
+pub use io_binding::IoBinding;
+pub use timing::{Timing, TimingOptions};
 
 /// Most calls of a warm-up: programs whose ways keep changing are never done.
 const MAX_WARM_UP: usize = 100_000;
@@ -36,7 +38,7 @@ const MAX_WARM_UP: usize = 100_000;
 pub(crate) type OutputNames = BTreeMap<u32, Vec<String>>;
 
 /// How many operations a call of a kernel takes, by its name, where that is known.
-pub(crate) type KernelOperations = BTreeMap<String, Operations>;
+pub(crate) type KernelOperations = BTreeMap<String, FlopCount>;
 
 /// Runs a program on the calling thread. After an error it can go on being used.
 pub struct Session {
@@ -123,7 +125,7 @@ impl Session {
         };
         self.enter(|vm| vm.call_into(func, args, result))?;
         if let (Some((variant, start)), Some(extents)) = (counted, &self.extents) {
-            extents.note(&variant, start.elapsed(), &|| extents::tensors(args));
+            extents.note(&variant, start.elapsed(), &|| router::tensors(args));
         }
         Ok(())
     }
@@ -152,7 +154,7 @@ impl Session {
         self.warm_up_func(prepared.func, AnyView::slice(&prepared.args))
     }
 
-    /// [`Session::warm_up`] of the function that [`Session::find`] gave the number of.
+    /// [`Session::warm_up`] of the function that [`Session::function_index`] gave the index of.
     pub fn warm_up_func(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<usize> {
         let mut calls = self.warm(func, args)?;
         if let Some(extents) = &mut self.extents {
@@ -185,21 +187,21 @@ impl Session {
         let Some(tier) = tier else { return self.enter(call).map(|()| 1) };
         let mut calls = 0;
         loop {
-            let before = tier.steps();
+            let before = tier.progress();
             // Finished code is installed when its place is hot again.
             for _ in 0..=reflex_vm::tier::Tier::hot_threshold(&*tier) {
                 self.enter(call)?;
                 calls += 1;
             }
             tier.wait();
-            if tier.steps() == before || calls >= MAX_WARM_UP {
+            if tier.progress() == before || calls >= MAX_WARM_UP {
                 return Ok(calls);
             }
         }
     }
 
     /// What the tiers made of a program, and what this session has counted of it.
-    pub fn tiers(&self, program: &Program, code: TierCode) -> Tiers {
+    pub fn tiers(&self, program: &Program, code: TierDetail) -> TierReport {
         program.tiers_of(Some(&self.vm), code)
     }
 
