@@ -319,7 +319,7 @@ impl Program {
             Mode::Compiled | Mode::Tiered => Some(self.tier()?.cranelift.clone()),
         };
         if mode == Mode::Compiled {
-            self.0.compiled.get_or_init(|| vm.compile_all());
+            self.0.compiled.get_or_init(|| vm.compile_ahead_of_time());
         }
         let how = (mode, tier, options.allocator);
         let known = (self.0.outputs.clone(), self.0.operations.clone());
