@@ -19,12 +19,16 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
 
 fn main() -> io::Result<()> {
     let mut files = vec![];
-    for dir in [".", "../tir"] {
-        println!("cargo::rerun-if-changed={dir}");
-        sources(Path::new(dir), &mut files)?;
+    for dir in [".", "../tir"].map(Path::new) {
+        println!("cargo::rerun-if-changed={}", dir.display());
+        // A packaged crate has no neighbour; its version stands for the one it was packaged with.
+        if dir.exists() {
+            sources(dir, &mut files)?;
+        }
     }
     files.sort();
     let mut hasher = DefaultHasher::new();
+    hasher.write(env!("CARGO_PKG_VERSION").as_bytes());
     for file in files {
         hasher.write(&fs::read(file)?);
     }
