@@ -1,8 +1,9 @@
 //! Constant tensors: shared bytes with a type, which may live in a mapped file.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use reflex_runtime::mapped_file::MappedFile;
 use reflex_tir::DType;
 
@@ -31,14 +32,14 @@ struct Permuted {
 
 impl Permuted {
     fn source(&self) -> Option<Literal> {
-        self.source.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.source.lock().clone()
     }
 }
 
 impl AsRef<[u8]> for Permuted {
     fn as_ref(&self) -> &[u8] {
         self.bytes.get_or_init(|| {
-            let source = self.source.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let source = self.source.lock().take();
             let source = source.expect("the source is there until the bytes are");
             let from = strides(&source.shape);
             let steps: Vec<i64> = self.perm.iter().map(|p| from[*p]).collect();

@@ -17,7 +17,9 @@
 //! call would publish its callee).
 
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use crate::state::{State, header};
 use crate::tier::Compiled;
@@ -44,10 +46,6 @@ struct Retired {
     _code: Vec<Compiled>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Epochs {
     pub fn new() -> Epochs {
         static OFFERED: OnceLock<bool> = OnceLock::new();
@@ -63,13 +61,13 @@ impl Epochs {
     /// The pin of a new session.
     pub fn register(&self) -> Arc<Pin> {
         let pin = Arc::new(Pin::default());
-        lock(&self.pins).push(Arc::clone(&pin));
+        self.pins.lock().push(Arc::clone(&pin));
         pin
     }
 
     /// Forgets the pin of a session that is gone.
     pub fn forget(&self, pin: &Arc<Pin>) {
-        lock(&self.pins).retain(|other| !Arc::ptr_eq(other, pin));
+        self.pins.lock().retain(|other| !Arc::ptr_eq(other, pin));
     }
 
     /// A run begins: cells may be looked at from here on.
@@ -120,16 +118,16 @@ impl Epochs {
         fence(Ordering::SeqCst);
         let visible = self.fences || membarrier::all_threads();
         let epoch = visible.then_some(epoch);
-        lock(&self.retired).push(Retired { epoch, _code: code });
+        self.retired.lock().push(Retired { epoch, _code: code });
     }
 
     /// Frees what no session can be in. Whether there is more that waits.
     pub fn reclaim(&self) -> bool {
-        let mut retired = lock(&self.retired);
+        let mut retired = self.retired.lock();
         if retired.is_empty() {
             return false;
         }
-        let pins = lock(&self.pins);
+        let pins = self.pins.lock();
         let noted =
             pins.iter().map(|pin| pin.0.load(Ordering::Acquire)).filter(|&epoch| epoch != 0);
         let oldest = noted.min().unwrap_or(u64::MAX);
@@ -276,7 +274,7 @@ mod tests {
         assert!(second_kept.upgrade().is_none() && !epochs.is_behind(&late));
         epochs.leave(&late);
         epochs.forget(&idle);
-        assert_eq!(lock(&epochs.pins).len(), 2);
+        assert_eq!(epochs.pins.lock().len(), 2);
     }
 
     #[test]

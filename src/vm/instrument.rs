@@ -41,16 +41,16 @@ pub trait Instrument: Send {
 }
 
 /// An instrument that the host keeps while a session uses it.
-impl<I: Instrument> Instrument for std::sync::Arc<std::sync::Mutex<I>> {
+impl<I: Instrument> Instrument for std::sync::Arc<parking_lot::Mutex<I>> {
     fn before(&mut self, call: &CallEvent<'_>) -> Result<Verdict, Error> {
-        self.lock().unwrap_or_else(std::sync::PoisonError::into_inner).before(call)
+        self.lock().before(call)
     }
 
     fn after(&mut self, call: &CallEvent<'_>, result: AnyView<'_>) -> Result<(), Error> {
-        self.lock().unwrap_or_else(std::sync::PoisonError::into_inner).after(call, result)
+        self.lock().after(call, result)
     }
 
     fn aborted(&mut self) {
-        self.lock().unwrap_or_else(std::sync::PoisonError::into_inner).aborted();
+        self.lock().aborted();
     }
 }

@@ -7,8 +7,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
@@ -262,7 +263,7 @@ impl Program {
 
     /// Keeps code as long as the program, or until it is [retired](Program::retire).
     pub fn retain(&self, compiled: &Compiled) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         kept.push(compiled.clone());
     }
 
@@ -275,7 +276,7 @@ impl Program {
 
     /// Code that is no longer kept.
     fn take(&self, codes: &[CodePtr]) -> Vec<Compiled> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         kept.extract_if(.., |kept| codes.contains(&kept.code())).collect()
     }
 
@@ -292,7 +293,7 @@ impl Program {
 
     /// Counts a bailout at a site.
     pub fn count_bailout(&self, site: SiteId, bailout: &Bailout) {
-        let mut counts = self.bailouts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.bailouts.lock();
         *counts.entry((site, bailout.name())).or_default() += 1;
     }
 
@@ -307,7 +308,7 @@ impl Program {
 
     /// How often each reason not to compile was given at each site.
     pub fn bailouts_by_site(&self) -> BTreeMap<(SiteId, &'static str), u64> {
-        self.bailouts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.bailouts.lock().clone()
     }
 }
 
