@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-
 use reflex_cranelift::{Compiling, CraneliftTier, ForcedExits, TierOptions};
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{Function, arg};

@@ -11,7 +11,8 @@ use reflex_runtime::function::{Function, arg};
 use reflex_runtime::registry as globals;
 use reflex_runtime::value::{Any, AnyView};
 
-use super::{Builtin, Context, exactly};
+use super::Builtin;
+use super::args::{Context, exactly};
 
 /// What `register_py_func` registered, in this process.
 static PYTHON: RwLock<BTreeMap<String, Function>> = RwLock::new(BTreeMap::new());
