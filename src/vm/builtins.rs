@@ -6,7 +6,7 @@
 //! are TVM's.
 //!
 //! This file holds the facts alone, so that the decoder, the verifier and the tiers read them
-//! without the code; [`code`] makes the rows callable.
+//! without the code; `code.rs` makes the rows callable.
 //!
 //! What is not here: the KV-cache, sampling, tensor-cache and disco groups.
 //! A program that needs one is refused at load, by name, unless the host registered a
@@ -23,10 +23,9 @@ mod shape_codes;
 mod signature;
 mod value;
 
-pub use args::Context;
+pub use args::{Context, Run};
 pub use check::condition;
 pub use closure::Closure;
-pub use code::Run;
 pub use shape_codes::{make_code, match_code};
 pub use signature::{Call, Param, Rest, Signature};
 
@@ -149,103 +148,103 @@ macro_rules! for_each_builtin {
         $apply! {
             /// `(vm, size)`: an int64 tensor that holds symbolic dimensions.
             AllocShapeHeap = "vm.builtin.alloc_shape_heap" [Vm, Int] Rest::Fixed => Tensor in Leaf,
-                shape::alloc_shape_heap, signature::none, RecycleHeap;
+                shape.alloc_shape_heap, signature::none, RecycleHeap;
             /// `(x, heap, n, (code, reg) * n, context)`: checks and binds the dimensions of `x`.
             MatchShape = "vm.builtin.match_shape" [Any, Heap, Int] Rest::Variadic => None in Leaf,
-                shape::match_shape, signature::match_shape, MatchShape;
+                shape.match_shape, signature::match_shape, MatchShape;
             /// `(value, heap, code, reg, context)`: checks or binds one integer.
             MatchPrimValue = "vm.builtin.match_prim_value" [Any, Heap, Int, Int, Text] Rest::Fixed => None in Leaf,
-                shape::match_prim_value, signature::match_prim_value, MatchPrimValue;
+                shape.match_prim_value, signature::match_prim_value, MatchPrimValue;
             /// `(heap, n, (code, reg) * n)`: a shape of constants and heap entries.
             MakeShape = "vm.builtin.make_shape" [Heap, Int] Rest::Variadic => Shape in Leaf,
-                shape::make_shape, signature::make_shape, RecycleShape;
+                shape.make_shape, signature::make_shape, RecycleShape;
             /// `(heap, code, reg)`: one integer from a constant or the heap.
             MakePrimValue = "vm.builtin.make_prim_value" [Heap, Int, Int] Rest::Fixed => Int in Leaf,
-                shape::make_prim_value, signature::make_prim_value, MakePrimValue;
+                shape.make_prim_value, signature::make_prim_value, MakePrimValue;
             /// `(x, ndim, dtype?, context)`: `x` is a tensor of this rank (-1: any) and type.
             CheckTensorInfo = "vm.builtin.check_tensor_info" [Any, Int, Any] Rest::Variadic => None in Leaf,
-                check::check_tensor_info, signature::check_tensor_info, CheckTensor;
+                check.check_tensor_info, signature::check_tensor_info, CheckTensor;
             /// `(x, ndim, context)`: `x` is a shape of this rank (-1: any).
             CheckShapeInfo = "vm.builtin.check_shape_info" [Any, Int, Text] Rest::Fixed => None in Leaf,
-                check::check_shape_info, signature::none, CheckShape;
+                check.check_shape_info, signature::none, CheckShape;
             /// `(x, dtype, context)`: `x` is a scalar that converts to this type.
             CheckPrimValueInfo = "vm.builtin.check_prim_value_info" [Any, DType, Text] Rest::Fixed => None in Leaf,
-                check::check_prim_value_info, signature::none, CheckType;
+                check.check_prim_value_info, signature::none, CheckType;
             /// `(x, context)`: `x` is a string.
             CheckStringInfo = "vm.builtin.check_string_info" [Any, Text] Rest::Fixed => None in Leaf,
-                check::check_string_info, signature::none, CheckType;
+                check.check_string_info, signature::none, CheckType;
             /// `(x, n, context)`: `x` is a tuple of `n` items.
             CheckTupleInfo = "vm.builtin.check_tuple_info" [Any, Int, Text] Rest::Fixed => None in Leaf,
-                check::check_tuple_info, signature::none, CheckTuple;
+                check.check_tuple_info, signature::none, CheckTuple;
             /// `(x, context)`: `x` is a function or closure.
             CheckFuncInfo = "vm.builtin.check_func_info" [Any, Text] Rest::Fixed => None in Leaf,
-                check::check_func_info, signature::none, CheckType;
+                check.check_func_info, signature::none, CheckType;
             /// `(vm, shape, device, dtype, scope)`: memory for tensors.
             AllocStorage = "vm.builtin.alloc_storage" [Vm, Shape, Int, DType, Text] Rest::Optional(1) => Any in Leaf,
-                memory::alloc_storage, signature::none, RecycleStorage;
+                memory.alloc_storage, signature::none, RecycleStorage;
             /// `(storage, offset, shape, dtype, scope?)`: a tensor in a storage.
             AllocTensor = "vm.builtin.alloc_tensor" [Any, Int, Shape, DType, Text] Rest::Optional(1) => Tensor in Leaf,
-                memory::alloc_tensor, signature::none, RecycleTensor;
+                memory.alloc_tensor, signature::none, RecycleTensor;
             /// `()`: None; written over a register to release what it held.
             NullValue = "vm.builtin.null_value" [] Rest::Fixed => None in Leaf,
-                value::null_value, signature::none, Elided;
+                value.null_value, signature::none, Elided;
             /// `(x)`: `x`.
             Copy = "vm.builtin.copy" [Any] Rest::Fixed => Any in Leaf,
-                value::copy, signature::none, Call;
+                value.copy, signature::none, Call;
             /// `(tensor, shape)`: the same data under another shape.
             Reshape = "vm.builtin.reshape" [Any, Shape] Rest::Fixed => Tensor in Leaf,
-                memory::reshape, signature::none, RecycleView;
+                memory.reshape, signature::none, RecycleView;
             /// `(tensor)`: its shape.
             ShapeOf = "vm.builtin.shape_of" [Any] Rest::Fixed => Shape in Leaf,
-                shape::shape_of, signature::none, RecycleShape;
+                shape.shape_of, signature::none, RecycleShape;
             /// `(tensor)`: a shape whose dimensions are the elements of a vector.
             TensorToShape = "vm.builtin.tensor_to_shape" [Any] Rest::Fixed => Shape in Leaf,
-                shape::tensor_to_shape, signature::none, Call;
+                shape.tensor_to_shape, signature::none, Call;
             /// `(tensor, device type, device id, scope?)`: a copy on a device.
             ToDevice = "vm.builtin.to_device" [Any, Int, Int, Text] Rest::Optional(1) => Tensor in Leaf,
-                memory::to_device, signature::none, Call;
+                memory.to_device, signature::none, Call;
             /// `(tensor)`: the tensor with a byte offset of zero.
             EnsureZeroOffset = "vm.builtin.ensure_zero_offset" [Any] Rest::Fixed => Tensor in Leaf,
-                memory::ensure_zero_offset, signature::none, ZeroOffset;
+                memory.ensure_zero_offset, signature::none, ZeroOffset;
             /// `(x)`: the truth of an integer, boolean or scalar tensor.
             ReadIfCond = "vm.builtin.read_if_cond" [Any] Rest::Fixed => Bool in Leaf,
-                check::read_if_cond, signature::none, ReadIfCond;
+                check.read_if_cond, signature::none, ReadIfCond;
             /// `(items...)`: a tuple.
             MakeTuple = "vm.builtin.make_tuple" [] Rest::Variadic => Tuple in Leaf,
-                value::make_tuple, signature::none, RecycleTuple;
+                value.make_tuple, signature::none, RecycleTuple;
             /// `(tuple, index)`: one item.
             TupleGetItem = "vm.builtin.tuple_getitem" [Any, Int] Rest::Fixed => Any in Leaf,
-                value::tuple_getitem, signature::none, TupleItem;
+                value.tuple_getitem, signature::none, TupleItem;
             /// `(tuple, index)`: drops an item of a tuple that has no other reference.
             TupleResetItem = "vm.builtin.tuple_reset_item" [Any, Int] Rest::Fixed => None in MayReenter,
-                value::tuple_reset_item, signature::none, Call;
+                value.tuple_reset_item, signature::none, Call;
             /// `(closure, captured...)`: a closure that appends the captured values.
             MakeClosure = "vm.builtin.make_closure" [Func] Rest::Variadic => Any in Leaf,
-                value::make_closure, signature::none, RecycleClosure;
+                value.make_closure, signature::none, RecycleClosure;
             /// `(vm, closure, args...)`: a call through a value.
             InvokeClosure = "vm.builtin.invoke_closure" [Vm, Func] Rest::Variadic => Any in MayReenter,
-                value::invoke_closure, signature::none, Call;
+                value.invoke_closure, signature::none, Call;
             /// `(function, tensors..., shape)`: a call with the dimensions as further arguments.
             CallTirDyn = "vm.builtin.call_tir_dyn" [Func, Any] Rest::Variadic => Any in MayReenter,
-                value::call_tir_dyn, signature::none, Call;
+                value.call_tir_dyn, signature::none, Call;
             /// `(name, function)`: registers what `call_py_func` calls, replacing what was registered under the name.
             RegisterPyFunc = "vm.builtin.register_py_func" [Text, Func] Rest::Fixed => None in MayReenter,
-                registry::register_py_func, signature::none, Call;
+                registry.register_py_func, signature::none, Call;
             /// `(name)`: a function registered by `register_py_func`.
             GetPyFunc = "vm.builtin.get_py_func" [Text] Rest::Fixed => Any in Leaf,
-                registry::get_py_func, signature::none, Call;
+                registry.get_py_func, signature::none, Call;
             /// `()`: removes all of them.
             ClearPyFuncRegistry = "vm.builtin.clear_py_func_registry" [] Rest::Fixed => None in MayReenter,
-                registry::clear_py_func_registry, signature::none, Call;
+                registry.clear_py_func_registry, signature::none, Call;
             /// `((name, (args...)))`: calls one of them.
             CallPyFunc = "vm.builtin.call_py_func" [] Rest::Variadic => Any in MayReenter,
-                registry::call_py_func, signature::none, Call;
+                registry.call_py_func, signature::none, Call;
             /// `(none, name, line, args...)`: calls a global function on all from the line on.
             InvokeDebugFunc = "vm.builtin.invoke_debug_func" [] Rest::Variadic => None in MayReenter,
-                registry::invoke_debug_func, signature::none, Call;
+                registry.invoke_debug_func, signature::none, Call;
             /// `()`: result_kind memory that is kept for reuse back to the system.
             ClearMemory = "vm.builtin.memory_manager.clear" [] Rest::Fixed => None in Leaf,
-                registry::clear_memory, signature::none, Call;
+                registry.clear_memory, signature::none, Call;
         }
     };
 }
@@ -256,7 +255,7 @@ macro_rules! facts {
     ($(
         $(#[$doc:meta])*
         $id:ident = $name:literal [$($param:ident),*] $rest:expr => $result:ident in $reentrancy:ident,
-        $run:path, $rule:path, $lowering:ident;
+        $module:ident.$run:ident, $rule:path, $lowering:ident;
     )*) => {
         /// A builtin.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,9 +1,9 @@
-//! The context and arguments of builtins, and errors about them.
+//! What the code of every builtin takes: a context and arguments, and the errors about them.
 
 use std::ffi::c_void;
 
 use reflex_runtime::error::Error;
-use reflex_runtime::value::AnyView;
+use reflex_runtime::value::{Any, AnyView};
 
 /// The context that a builtin is called in.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +11,9 @@ pub struct Context {
     /// The value of `%vm`, or null outside a session.
     pub vm: *mut c_void,
 }
+
+/// Code of a builtin.
+pub type Run = fn(Context, &[AnyView<'_>]) -> Result<Any, Error>;
 
 /// Argument `index` as an integer.
 pub fn int(name: &str, args: &[AnyView<'_>], index: usize) -> Result<i64, Error> {

@@ -1,24 +1,20 @@
 //! The code of each row of the table of builtins.
 
-use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
-use reflex_runtime::value::{Any, AnyView};
 
-use super::{Builtin, Context, check, for_each_builtin, memory, registry, shape, value};
-
-/// Code of a builtin.
-pub type Run = fn(Context, &[AnyView<'_>]) -> Result<Any, Error>;
+use super::args::{Context, Run};
+use super::{Builtin, check, for_each_builtin, memory, registry, shape, value};
 
 macro_rules! code {
     ($(
         $(#[$doc:meta])*
         $id:ident = $name:literal [$($param:ident),*] $rest:expr => $result:ident in $reentrancy:ident,
-        $run:path, $rule:path, $lowering:ident;
+        $module:ident.$run:ident, $rule:path, $lowering:ident;
     )*) => {
         impl Builtin {
             /// Its code.
             pub const fn run(self) -> Run {
-                match self { $(Builtin::$id => $run),* }
+                match self { $(Builtin::$id => $module::$run),* }
             }
         }
     };
