@@ -57,7 +57,7 @@ pub enum Reentrancy {
     MayReenter,
 }
 
-/// How tiers lower a builtin to machine code. They match on it without a default arm.
+/// The lowering of a builtin to machine code. Tiers match on it without a default arm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lowering {
     /// Inline: a comparison of a tensor's rank and element type.
@@ -291,7 +291,7 @@ macro_rules! facts {
                 match self { $(Builtin::$id => $rule),* }
             }
 
-            /// How tiers lower it to machine code.
+            /// Its lowering to machine code.
             pub const fn lowering(self) -> Lowering {
                 match self { $(Builtin::$id => Lowering::$lowering),* }
             }

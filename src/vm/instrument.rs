@@ -13,13 +13,13 @@ pub struct CallEvent<'a> {
     pub function: &'a str,
     /// Its instruction.
     pub instr: u32,
-    /// What it calls.
+    /// The name of the callee.
     pub callee: &'a str,
     /// The arguments, before the call; empty after it, since the callee may have taken them.
     pub args: &'a [AnyView<'a>],
 }
 
-/// What to do with a call.
+/// An instrument's decision about a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Run it.
@@ -28,7 +28,7 @@ pub enum Verdict {
     Skip,
 }
 
-/// Sees calls. An error of its own ends the run as an error of the call would.
+/// Observes calls. An error that it returns ends the run as an error of the call would.
 pub trait Instrument: Send {
     /// Before each call.
     fn before(&mut self, call: &CallEvent<'_>) -> Result<Verdict, Error>;

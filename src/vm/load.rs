@@ -37,8 +37,8 @@ pub trait Library {
         None
     }
 
-    /// Takes functions that the library's own native code finds by name. Only code that
-    /// TVM's compiled mode made does that; other libraries leave this alone.
+    /// Accepts functions that the library's own native code looks up by name. Only code made by
+    /// TVM's compiled mode does that; other libraries need not implement it.
     fn provide(&self, functions: &HashMap<String, Function>) {
         let _ = functions;
     }
@@ -79,7 +79,7 @@ pub enum LoadError {
     Constant {
         /// Index in the pool.
         index: usize,
-        /// What is wrong.
+        /// Why it cannot be a value.
         reason: String,
     },
 }

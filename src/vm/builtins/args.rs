@@ -1,4 +1,4 @@
-//! What the code of every builtin takes: a context and arguments, and the errors about them.
+//! The context and arguments of builtins, and the errors about them.
 
 use std::ffi::c_void;
 

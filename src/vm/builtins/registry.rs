@@ -1,5 +1,5 @@
-//! Functions that programs find by name while they run: those registered as Python's, which
-//! `R.call_py_func` calls, and global ones for debugging; and giving kept memory back.
+//! Functions that programs look up by name while they run: those registered as Python's, which
+//! `R.call_py_func` calls, and global ones for debugging; and trimming the allocator.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use reflex_runtime::value::{Any, AnyView};
 use super::Builtin;
 use super::args::{Context, exactly};
 
-/// What `register_py_func` registered, in this process.
+/// The functions that `register_py_func` registered in this process.
 static PYTHON: RwLock<BTreeMap<String, Function>> = RwLock::new(BTreeMap::new());
 
 fn text<'a>(args: &'a [AnyView<'_>], index: usize) -> Result<&'a str, Error> {
@@ -46,7 +46,7 @@ pub fn get_py_func(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
 pub fn clear_py_func_registry(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     exactly("vm.builtin.clear_py_func_registry", args, 0)?;
     let before = std::mem::take(&mut *PYTHON.write());
-    // Outside of the lock: what a function holds may register others when it goes.
+    // Outside of the lock: destructors of what a function holds may register others.
     drop(before);
     Ok(Any::NONE)
 }
