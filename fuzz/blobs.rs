@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::alloc::device;
 use reflex_runtime::array::Array;
 use reflex_runtime::dtype::DType;
@@ -94,7 +94,7 @@ pub fn executable(exec: &Executable) -> Reached {
     let tier = CraneliftTier::with_options(TierOptions {
         threshold: 2,
         exit_threshold: 3,
-        compiling: Compiling::AtOnce,
+        compile_mode: CompileMode::Synchronous,
         ..TierOptions::default()
     });
     let tier = Arc::new(tier.expect("generated code runs here"));

@@ -151,7 +151,7 @@ impl<'g, 'a> Generator<'g, 'a> {
                 let [left, right] = [(0, x), (3, y)].map(|(at, of)| {
                     let begin = vec![Expr::i64(0), Expr::i64(0), Expr::i64(at)];
                     let extent = vec![self.n.clone(), SIDES[0].into(), Expr::i64(SIDES[1] / 2)];
-                    self.op(Op::Slice { begin, extent, stride: vec![1; 3] }, &[of])
+                    self.op(Op::Slice { begin, shape: extent, stride: vec![1; 3] }, &[of])
                 });
                 self.op(Op::Concat { axis: 2 }, &[right, left])
             }
@@ -201,7 +201,7 @@ impl<'g, 'a> Generator<'g, 'a> {
             _ => (self.n.clone() * 2 - 1, -1),
         };
         let begin = vec![from, Expr::i64(0), Expr::i64(0)];
-        Ok(self.op(Op::Slice { begin, extent: self.shape(), stride: vec![step, 1, 1] }, &[both]))
+        Ok(self.op(Op::Slice { begin, shape: self.shape(), stride: vec![step, 1, 1] }, &[both]))
     }
 
     /// Something about rows of a matrix.
@@ -280,7 +280,7 @@ pub fn graphs(case: &GraphCase) {
     let shapes: Vec<&[i64]> = case.args.iter().map(Literal::shape).collect();
     for func in bound.funcs.values_mut() {
         let FuncData::Graph(func) = func else { continue };
-        func.bind_dims(&func.extents_of(&shapes));
+        func.bind_symbolic_vars(&func.infer_symbolic_var_map(&shapes));
     }
     let results = |module: &Module| harness::run(module, &case.args).expect("it ran before");
     let (general, special) = (results(&case.module), results(&bound));

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use reflex_cranelift::Compiling;
+use reflex_cranelift::CompileMode;
 use reflex_graph::{FuncData, Module, Node};
 use reflex_runtime::alloc::device::{CPU, DeviceAllocator};
 use reflex_runtime::alloc::heap;
@@ -23,7 +23,7 @@ use reflex_runtime::value::{Any, AnyView};
 use crate::error::Result;
 use crate::program::{Prepared, Program};
 use crate::session::Outputs;
-use crate::{Engine, Keep, Mode, TierPolicy};
+use crate::{Engine, Mode, Specialise, TierPolicy};
 
 /// How long both programs run in turns to find the faster one.
 const TRIAL: Duration = Duration::from_millis(200);
@@ -168,8 +168,8 @@ impl Specialiser {
             && Duration::from_nanos(nanos) >= self.policy.shape_time;
         let Some(order) = hot.then(|| self.order(variant, general, args)).flatten() else { return };
         match self.policy.compile {
-            Compiling::AtOnce => order.carry_out(),
-            Compiling::Background => {
+            CompileMode::Synchronous => order.carry_out(),
+            CompileMode::Background => {
                 let thread = std::thread::Builder::new().name("reflex-shapes".to_owned());
                 // Without a thread the order is dropped, which says so.
                 let _ = thread.spawn(move || {
@@ -235,7 +235,7 @@ impl Specialiser {
             special.as_secs_f64() * 1e6,
             general.as_secs_f64() * 1e6,
         );
-        if special * 50 > general * 49 && self.policy.shape_keep == Keep::Faster {
+        if special * 50 > general * 49 && self.policy.specialise == Specialise::IfFaster {
             return Err(format!("not faster by 2% ({report})"));
         }
         Ok(Special { program, func, report })
@@ -338,7 +338,7 @@ fn bind(module: &mut Module, name: &str, extents: &[Vec<i64>]) -> std::result::R
         }
         if func.name == name {
             let shapes: Vec<&[i64]> = extents.iter().map(Vec::as_slice).collect();
-            func.bind_dims(&func.extents_of(&shapes));
+            func.bind_symbolic_vars(&func.infer_symbolic_var_map(&shapes));
             found = true;
         }
     }

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{Function, arg};
@@ -88,7 +88,7 @@ fn program(mode: Mode) -> Arc<Program> {
     let options = TierOptions {
         threshold: 2,
         exit_threshold: 2,
-        compiling: Compiling::AtOnce,
+        compile_mode: CompileMode::Synchronous,
         ..TierOptions::default()
     };
     program.attach(Arc::new(CraneliftTier::with_options(options).unwrap()));

@@ -14,7 +14,7 @@ use reflex_vm::abi::{CodePtr, RESUME, RETURNED, SessionAbi, Trampolines};
 
 use crate::assemble::{Assembled, Assembler, Published, Unit, UnitFunc};
 use crate::error::JitError;
-use crate::tier::TierOptions;
+use crate::options::TierOptions;
 
 /// Signature of [`reflex_vm::abi::NativeFn`].
 pub(crate) fn native_signature() -> Signature {
@@ -61,7 +61,7 @@ fn kept() -> Result<&'static Kept, JitError> {
 
 /// What makes it: it belongs to no tier, so no tier's limit counts it.
 fn assembler() -> Result<Assembler, JitError> {
-    Assembler::new(&TierOptions { code_limit: usize::MAX, ..TierOptions::default() })
+    Assembler::new(&TierOptions { code_cache_limit: usize::MAX, ..TierOptions::default() })
 }
 
 /// The type of [`Trampolines::enter`].

@@ -262,7 +262,7 @@ impl<'m> FuncBuilder<'m> {
     ///
     /// # Panics
     /// When a nested body is open.
-    pub fn finish_apart(self, results: Vec<Value>, names: Vec<String>) -> Func {
+    pub fn finish_detached(self, results: Vec<Value>, names: Vec<String>) -> Func {
         self.end(results, names).1
     }
 

@@ -46,11 +46,11 @@ impl EvalError {
 type Result<T> = std::result::Result<T, EvalError>;
 
 /// Values of symbolic dimensions; `None` for one that is not known.
-pub type Dims<'a> = &'a dyn Fn(Var) -> Option<i64>;
+pub type DimValues<'a> = &'a dyn Fn(Var) -> Option<i64>;
 
 /// Applies one operator to concrete tensors. `dims` gives the symbolic dimensions that the
 /// operator's attributes mention.
-pub fn eval_op(op: &Op, args: &[&Literal], dims: Dims<'_>) -> Result<Vec<Literal>> {
+pub fn eval_op(op: &Op, args: &[&Literal], dims: DimValues<'_>) -> Result<Vec<Literal>> {
     check_arity(op, args.len())?;
     let one = |l: Result<Literal>| l.map(|l| vec![l]);
     let shape = |s: &[Expr]| eval_shape(s, dims);
@@ -80,7 +80,7 @@ pub fn eval_op(op: &Op, args: &[&Literal], dims: Dims<'_>) -> Result<Vec<Literal
         Op::Transpose(perm) => one(movement::transpose(args[0], perm)),
         Op::Broadcast(to) => one(movement::broadcast(args[0], &shape(to)?)),
         Op::Concat { axis } => one(movement::concat(args, *axis)),
-        Op::Slice { begin, extent, stride } => {
+        Op::Slice { begin, shape: extent, stride } => {
             one(movement::slice(args[0], &shape(begin)?, &shape(extent)?, stride))
         }
         Op::Pad { mode, before, after } => {
@@ -135,11 +135,11 @@ fn check_arity(op: &Op, count: usize) -> Result<()> {
     Err(EvalError::new(format!("{op:?} takes {fewest} to {most} operands, got {count}")))
 }
 
-fn need_dim(e: &Expr, dims: Dims<'_>) -> Result<i64> {
+fn need_dim(e: &Expr, dims: DimValues<'_>) -> Result<i64> {
     eval_dim(e, dims).ok_or_else(|| EvalError::new(format!("{e:?} has no value here")))
 }
 
-fn eval_shape(shape: &[Expr], dims: Dims<'_>) -> Result<Vec<i64>> {
+fn eval_shape(shape: &[Expr], dims: DimValues<'_>) -> Result<Vec<i64>> {
     shape.iter().map(|e| need_dim(e, dims)).collect()
 }
 

@@ -17,7 +17,7 @@ mod elementwise;
 mod index;
 mod layout;
 mod linear;
-mod window;
+mod spatial;
 
 use std::fmt;
 
@@ -105,7 +105,7 @@ impl<'a> Context<'a> {
             Op::Transpose(perm) => self.transpose(perm),
             Op::Broadcast(shape) => self.broadcast_to(shape),
             Op::Concat { axis } => self.concat(*axis),
-            Op::Slice { begin, extent, stride } => self.slice(begin, extent, stride),
+            Op::Slice { begin, shape: extent, stride } => self.slice(begin, extent, stride),
             Op::Pad { before, after, .. } => self.pad(before, after),
             Op::Gather(kind) => self.gather(kind),
             Op::Scatter { kind, .. } => self.scatter(kind),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use cranelift_entity::{PrimaryMap, entity_impl};
 use reflex_tir::{DType, Expr, PrimFunc, Var, VarData};
 
-use crate::known::Known;
+use crate::constant_pool::ConstantPool;
 use crate::{Literal, Op};
 
 /// A value of one function: a parameter, a constant or a binding's output.
@@ -30,14 +30,14 @@ pub struct Module {
     pub funcs: PrimaryMap<FuncId, FuncData>,
     /// Every constant.
     pub consts: PrimaryMap<Const, Literal>,
-    /// Constants whose memory those share that are added.
-    pub known: Known,
+    /// Constants of an earlier program; equal constants added here share their memory.
+    pub pool: ConstantPool,
 }
 
 impl Module {
     /// Adds a constant.
     pub fn add_const(&mut self, literal: Literal) -> Const {
-        self.consts.push(self.known.shared(literal))
+        self.consts.push(self.pool.intern(literal))
     }
 }
 
@@ -66,8 +66,8 @@ pub struct Func {
     pub result_names: Vec<String>,
     /// Body.
     pub body: Body,
-    /// Shapes that values had before [`Func::bind_dims`], where they had others.
-    pub unbound: HashMap<Value, Vec<Expr>>,
+    /// Shapes that values had before [`Func::bind_symbolic_vars`], where they had others.
+    pub symbolic_shapes: HashMap<Value, Vec<Expr>>,
 }
 
 /// Name and type of a value.
@@ -111,8 +111,8 @@ pub enum Node {
     },
     /// A constant.
     Const(Const),
-    /// Something that functions are given and give back beside tensors.
-    Datum(Datum),
+    /// A leaf expression that is not a tensor.
+    Leaf(LeafExpr),
     /// `call_tir`: a kernel that fills fresh outputs.
     CallTir {
         /// A [`FuncData::Prim`].
@@ -167,9 +167,10 @@ pub enum Node {
     },
 }
 
-/// A value that is no tensor.
+/// An operand or result that is not a tensor, as Relax's leaf expressions (`ShapeExpr`,
+/// `PrimValue`, `StringImm`, `DataTypeImm`, `GlobalVar`).
 #[derive(Clone, Debug, PartialEq)]
-pub enum Datum {
+pub enum LeafExpr {
     /// A shape.
     Shape(Vec<Expr>),
     /// An integer.
@@ -177,15 +178,15 @@ pub enum Datum {
     /// A floating-point number.
     Float(f64),
     /// A string.
-    Text(String),
+    Str(String),
     /// An element type.
     DType(DType),
     /// A graph function of the module.
     Func(FuncId),
     /// Nothing, in Python `None`.
     Null,
-    /// The virtual machine, which some of its builtins take.
-    Machine,
+    /// The state of the virtual machine, an argument of some builtins.
+    VmState,
 }
 
 /// ONNX-style loop: runs while the trip count is not reached and the condition holds.
@@ -274,7 +275,7 @@ impl Func {
             values: PrimaryMap::new(),
             params: vec![],
             result_names: vec![],
-            unbound: HashMap::new(),
+            symbolic_shapes: HashMap::new(),
             body: Body::default(),
         }
     }

@@ -5,13 +5,14 @@
 //! format, no schedule and no bytecode.
 #![forbid(unsafe_code)]
 
-mod bind;
+mod bind_symbolic_vars;
 pub mod builder;
+mod constant_pool;
 pub mod dims;
 mod eval;
 pub mod infer;
 mod ir;
-mod known;
+
 mod literal;
 mod op;
 pub mod print;
@@ -19,12 +20,12 @@ pub mod script;
 pub mod verify;
 mod visit;
 
-pub use eval::{Dims, EvalError, EvalValue, eval_dim, eval_func, eval_op};
+pub use constant_pool::ConstantPool;
+pub use eval::{DimValues, EvalError, EvalValue, eval_dim, eval_func, eval_op};
 pub use ir::{
-    Binding, Body, Const, Datum, Func, FuncData, FuncId, Loop, Module, Node, TensorType, Type,
+    Binding, Body, Const, Func, FuncData, FuncId, LeafExpr, Loop, Module, Node, TensorType, Type,
     Value, ValueData,
 };
-pub use known::Known;
 pub use literal::Literal;
 pub use op::{
     ArgReduceKind, Binary, ConvAttrs, GatherKind, Op, PadMode, PoolAttrs, PoolKind, ReduceKind,

@@ -90,8 +90,8 @@ pub enum Op {
     Slice {
         /// First index per axis.
         begin: Vec<Expr>,
-        /// Result extent per axis.
-        extent: Vec<Expr>,
+        /// Result shape.
+        shape: Vec<Expr>,
         /// Step per axis.
         stride: Vec<i64>,
     },

@@ -12,7 +12,8 @@ use reflex_tir::{Expr, Var};
 
 use crate::infer::infer;
 use crate::{
-    Binding, Body, Datum, Func, FuncData, Loop, Module, Node, TensorType, Type, Value, dims, eval,
+    Binding, Body, Func, FuncData, LeafExpr, Loop, Module, Node, TensorType, Type, Value, dims,
+    eval,
 };
 
 /// One thing that is wrong.
@@ -21,7 +22,7 @@ pub struct Fault {
     /// The function.
     pub func: String,
     /// The binding's outputs or source, empty for the function as a whole.
-    pub place: String,
+    pub location: String,
     /// What.
     pub reason: String,
 }
@@ -29,8 +30,8 @@ pub struct Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.func)?;
-        if !self.place.is_empty() {
-            write!(f, ", {}", self.place)?;
+        if !self.location.is_empty() {
+            write!(f, ", {}", self.location)?;
         }
         write!(f, ": {}", self.reason)
     }
@@ -44,7 +45,7 @@ pub fn verify(module: &Module) -> Result<(), Vec<Fault>> {
         if !names.insert(func.name()) {
             faults.push(Fault {
                 func: func.name().to_string(),
-                place: String::new(),
+                location: String::new(),
                 reason: "another function has this name".to_string(),
             });
         }
@@ -62,7 +63,7 @@ fn verify_func(module: &Module, func: &Func) -> Vec<Fault> {
         defined: SecondaryMap::new(),
         ever: SecondaryMap::new(),
         bound: HashSet::new(),
-        place: String::new(),
+        location: String::new(),
         faults: vec![],
     };
     for param in &func.params {
@@ -70,7 +71,7 @@ fn verify_func(module: &Module, func: &Func) -> Vec<Fault> {
     }
     cx.body(&func.body);
     if func.result_names.len() != func.body.results.len() {
-        cx.place = String::new();
+        cx.location = String::new();
         cx.fault("there is not one name per result");
     }
     cx.faults
@@ -91,14 +92,14 @@ struct Checker<'a> {
     /// Defined anywhere.
     ever: SecondaryMap<Value, bool>,
     bound: HashSet<Var>,
-    place: String,
+    location: String,
     faults: Vec<Fault>,
 }
 
 impl Checker<'_> {
     fn fault(&mut self, reason: impl Into<String>) {
-        let (func, place) = (self.func.name.clone(), self.place.clone());
-        self.faults.push(Fault { func, place, reason: reason.into() });
+        let (func, location) = (self.func.name.clone(), self.location.clone());
+        self.faults.push(Fault { func, location, reason: reason.into() });
     }
 
     fn exists(&mut self, value: Value) -> bool {
@@ -161,15 +162,15 @@ impl Checker<'_> {
 
     fn binding(&mut self, binding: &Binding) {
         let outputs: Vec<String> = binding.outputs.iter().map(Value::to_string).collect();
-        self.place = format!("{} ({})", outputs.join(", "), binding.source);
-        let place = self.place.clone();
+        self.location = format!("{} ({})", outputs.join(", "), binding.source);
+        let location = self.location.clone();
         let faults = self.faults.len();
         binding.node.operands(&mut |v| self.read(v));
         let exist = binding.outputs.iter().all(|v| self.exists(*v));
         if exist && self.faults.len() == faults {
             self.node(binding);
         }
-        self.place = place;
+        self.location = location;
         let dims = match &binding.node {
             Node::MatchCast(_) | Node::CallPacked { .. } | Node::CallFunc { .. } => Dims::MayBind,
             // A loop's or branch's outputs may have extents that only the run decides.
@@ -180,7 +181,7 @@ impl Checker<'_> {
             }
             Node::Op { .. }
             | Node::Const(_)
-            | Node::Datum(_)
+            | Node::Leaf(_)
             | Node::CallTir { .. }
             | Node::Tuple(_)
             | Node::TupleGet(..) => Dims::MustBeBound,
@@ -217,15 +218,15 @@ impl Checker<'_> {
                 let ty = TensorType::new(literal.dtype(), shape);
                 self.same_types(&[Type::Tensor(ty)], outs);
             }
-            Node::Datum(datum) => {
+            Node::Leaf(leaf) => {
                 binding.node.dims(&mut |e| self.dims_bound(e));
-                if let Datum::Func(func) = datum
+                if let LeafExpr::Func(func) = leaf
                     && !matches!(self.module.funcs.get(*func), Some(FuncData::Graph(_)))
                 {
                     self.fault(format!("{func} is not a graph function"));
                 }
                 if outs.len() != 1 {
-                    self.fault("a datum has one output");
+                    self.fault("a leaf expression has one output");
                 }
             }
             Node::CallTir { func, args, scalars } => self.call_tir(*func, args, scalars, outs),

@@ -2,7 +2,7 @@
 
 use reflex_tir::Expr;
 
-use crate::{Binding, Body, Datum, Node, Op, Value};
+use crate::{Binding, Body, LeafExpr, Node, Op, Value};
 
 /// Calls `$f` on each dimension that a node mentions, shared or mutable.
 macro_rules! node_dims {
@@ -12,10 +12,10 @@ macro_rules! node_dims {
             Node::CallTir { scalars: dims, .. }
             | Node::CallPacked { ints: dims, .. }
             | Node::MatchShape { dims, .. }
-            | Node::Datum(Datum::Shape(dims)) => dims.$iter().for_each($f),
-            Node::Datum(Datum::Int(e)) => $f(e),
+            | Node::Leaf(LeafExpr::Shape(dims)) => dims.$iter().for_each($f),
+            Node::Leaf(LeafExpr::Int(e)) => $f(e),
             Node::Const(_)
-            | Node::Datum(_)
+            | Node::Leaf(_)
             | Node::CallFunc { .. }
             | Node::If { .. }
             | Node::Loop(_)
@@ -33,7 +33,7 @@ macro_rules! op_dims {
             Op::Reshape(dims) | Op::Broadcast(dims) | Op::Dims { values: dims, .. } => {
                 dims.$iter().for_each($f);
             }
-            Op::Slice { begin, extent, .. } => begin.$iter().chain(extent).for_each($f),
+            Op::Slice { begin, shape: extent, .. } => begin.$iter().chain(extent).for_each($f),
             Op::Pad { before, after, .. } => before.$iter().chain(after).for_each($f),
             Op::Resize(attrs) => attrs.shape.$iter().for_each($f),
             Op::TopK { k, .. } => $f(k),
@@ -69,7 +69,7 @@ impl Node {
             | Node::CallFunc { args, .. }
             | Node::CallPacked { args, .. }
             | Node::Tuple(args) => args.iter().copied().for_each(f),
-            Node::Const(_) | Node::Datum(_) => {}
+            Node::Const(_) | Node::Leaf(_) => {}
             Node::If { cond, .. } => f(*cond),
             Node::Loop(l) => {
                 l.max_trips.into_iter().chain(l.cond).for_each(&mut *f);
@@ -88,7 +88,7 @@ impl Node {
             | Node::CallFunc { args, .. }
             | Node::CallPacked { args, .. }
             | Node::Tuple(args) => args.iter_mut().for_each(f),
-            Node::Const(_) | Node::Datum(_) => {}
+            Node::Const(_) | Node::Leaf(_) => {}
             Node::If { cond, .. } => f(cond),
             Node::Loop(l) => {
                 l.max_trips.iter_mut().chain(&mut l.cond).for_each(&mut *f);
@@ -138,7 +138,7 @@ impl Node {
             }
             Node::Op { .. }
             | Node::Const(_)
-            | Node::Datum(_)
+            | Node::Leaf(_)
             | Node::CallTir { .. }
             | Node::Tuple(_)
             | Node::TupleGet(..) => false,

@@ -216,7 +216,7 @@ impl Cx<'_> {
         if whole {
             return Ok(x.clone());
         }
-        self.op(Op::Slice { begin, extent, stride }, &[x])
+        self.op(Op::Slice { begin, shape: extent, stride }, &[x])
     }
 
     /// Slices at the positions `indices` along an axis.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::error::{ImportError, Result};
 use crate::import::domain;
-use crate::model::{Model, Unsupported};
+use crate::model::{Model, UnsupportedOperator};
 use crate::proto::{DimensionValue, TypeProto, ValueInfoProto};
 use crate::tensor::dtype;
 
@@ -27,7 +27,7 @@ pub struct ModelInfo {
     /// default domain are written `domain::Name`.
     pub operators: BTreeMap<String, usize>,
     /// Operators without an import.
-    pub unsupported: Vec<Unsupported>,
+    pub unsupported: Vec<UnsupportedOperator>,
     /// Why the model cannot be imported although its operators are known, if so.
     pub problem: Option<String>,
 }
@@ -49,17 +49,17 @@ pub enum Dim {
     /// Fixed.
     Fixed(i64),
     /// Dynamic, by name.
-    Named(String),
+    Symbolic(String),
     /// Dynamic.
-    Open,
+    Unknown,
 }
 
 impl fmt::Display for Dim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Dim::Fixed(value) => value.fmt(f),
-            Dim::Named(name) => f.write_str(name),
-            Dim::Open => f.write_str("?"),
+            Dim::Symbolic(name) => f.write_str(name),
+            Dim::Unknown => f.write_str("?"),
         }
     }
 }
@@ -117,8 +117,8 @@ fn value_info(info: &ValueInfoProto) -> ValueInfo {
     let dims = tensor.and_then(|t| t.shape.as_ref()).map(|shape| {
         let dims = shape.dim.iter().map(|dim| match &dim.value {
             Some(DimensionValue::DimValue(value)) if *value >= 0 => Dim::Fixed(*value),
-            Some(DimensionValue::DimParam(name)) if !name.is_empty() => Dim::Named(name.clone()),
-            _ => Dim::Open,
+            Some(DimensionValue::DimParam(name)) if !name.is_empty() => Dim::Symbolic(name.clone()),
+            _ => Dim::Unknown,
         });
         dims.collect()
     });

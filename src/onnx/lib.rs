@@ -26,7 +26,7 @@ use prost::bytes::Bytes;
 
 pub use error::{ImportError, ImportErrorKind};
 pub use info::{Dim, ModelInfo, ValueInfo};
-pub use model::Unsupported;
+pub use model::UnsupportedOperator;
 pub use tensor::read_tensor_pb;
 
 /// Imports a model file as a module with the function `main`.

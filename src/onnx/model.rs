@@ -28,7 +28,7 @@ pub(crate) struct Model {
 
 /// An operator without an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsupported {
+pub struct UnsupportedOperator {
     /// Operator set.
     pub domain: String,
     /// Name.
@@ -41,9 +41,9 @@ pub struct Unsupported {
     pub node: String,
 }
 
-impl fmt::Display for Unsupported {
+impl fmt::Display for UnsupportedOperator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Unsupported { domain, operator, opset, count, node } = self;
+        let UnsupportedOperator { domain, operator, opset, count, node } = self;
         write!(f, "{domain}::{operator} of opset {opset} ({count} nodes, first `{node}`)")
     }
 }
@@ -101,7 +101,7 @@ impl Model {
     }
 
     /// Operators without an import.
-    pub fn unsupported(&self) -> Vec<Unsupported> {
+    pub fn unsupported(&self) -> Vec<UnsupportedOperator> {
         let (Ok(census), Ok(opsets)) = (self.census(), self.opsets()) else { return vec![] };
         let missing = census.into_iter().filter(|((d, name), _)| {
             ops::find(d, name).is_none() && self.function(d, name).is_none()
@@ -109,7 +109,7 @@ impl Model {
         let describe =
             |((domain, operator), (count, node)): ((String, String), (usize, String))| {
                 let opset = opsets.get(&domain).copied().unwrap_or(0);
-                Unsupported { domain, operator, opset, count, node }
+                UnsupportedOperator { domain, operator, opset, count, node }
             };
         missing.map(describe).collect()
     }

@@ -71,8 +71,8 @@ impl Body<'_, '_> {
         };
         let how = match (&produced, kept) {
             (None, _) => Lowering::Called,
-            (Some(_), Some(_)) => Lowering::TakenBack,
-            (Some(_), None) => Lowering::Written,
+            (Some(_), Some(_)) => Lowering::Recycled,
+            (Some(_), None) => Lowering::Inline,
         };
         self.note(pc, builtin, how);
         match produced {

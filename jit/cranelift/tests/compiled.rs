@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use reflex_cranelift::{Compiling, CraneliftTier, ForcedExits, TierOptions};
+use reflex_cranelift::{CompileMode, CraneliftTier, ForcedExits, TierOptions};
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{Function, arg};
 use reflex_runtime::value::{Any, AnyView};
@@ -91,8 +91,8 @@ fn agreed(build: impl Fn(&mut ExecBuilder), args: &[Any], fuel: Option<u64>) -> 
             TierOptions {
                 threshold: 2,
                 exit_threshold: 3,
-                force,
-                compiling: Compiling::AtOnce,
+                forced_exits: force,
+                compile_mode: CompileMode::Synchronous,
                 ..TierOptions::default()
             },
         );
@@ -223,8 +223,8 @@ fn traces_made_in_the_background_are_installed() {
     sum_by_loop(&mut b);
     let exec = verify(b.finish().unwrap()).unwrap();
     let program = Arc::new(Program::load(exec, &[&library(&log)]).unwrap());
-    let settle = std::time::Duration::ZERO;
-    let options = TierOptions { threshold: 2, settle, ..TierOptions::default() };
+    let record_delay = std::time::Duration::ZERO;
+    let options = TierOptions { threshold: 2, record_delay, ..TierOptions::default() };
     let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
     program.attach(Arc::clone(&tier) as Arc<dyn reflex_vm::tier::Tier>);
     let options = Options { mode: Mode::Tiered, ..Options::default() };
@@ -246,7 +246,7 @@ fn a_tier_says_what_it_did() {
     let options = TierOptions {
         threshold: 2,
         exit_threshold: 3,
-        compiling: Compiling::AtOnce,
+        compile_mode: CompileMode::Synchronous,
         ..TierOptions::default()
     };
     let mut b = ExecBuilder::new();
@@ -300,7 +300,7 @@ fn a_long_function_is_several_bodies() {
 #[test]
 fn code_beyond_the_limit_is_interpreted() {
     let log = Log::default();
-    let options = TierOptions { code_limit: 8 << 10, ..TierOptions::default() };
+    let options = TierOptions { code_cache_limit: 8 << 10, ..TierOptions::default() };
     let program = program(&sum_by_loop, &log, options);
     // The glue does not count: it is the process's.
     assert_eq!(program.compile_ahead_of_time(), []);
@@ -318,12 +318,12 @@ fn sessions_of_several_threads_share_what_is_compiled_meanwhile() {
         [(&sum_by_loop as &dyn Fn(&mut ExecBuilder), 210), (&sum_by_recursion, 210)]
     {
         let force = Some(Arc::new(ForcedExits::new(3, 16)));
-        let settle = std::time::Duration::ZERO;
+        let record_delay = std::time::Duration::ZERO;
         let options = TierOptions {
             threshold: 3,
             exit_threshold: 8,
-            force,
-            settle,
+            forced_exits: force,
+            record_delay,
             ..TierOptions::default()
         };
         let program = program(build, &log, options);
@@ -365,8 +365,11 @@ impl Instrument for Seen {
 fn calls_and_instruments_count_the_same_in_every_mode() {
     let log = Log::default();
     for build in [&sum_by_loop as &dyn Fn(&mut ExecBuilder), &sum_by_recursion] {
-        let options =
-            TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
+        let options = TierOptions {
+            threshold: 2,
+            compile_mode: CompileMode::Synchronous,
+            ..TierOptions::default()
+        };
         let program = program(build, &log, options);
         assert_eq!(program.compile_ahead_of_time(), []);
         let mut counts: Vec<(usize, Vec<String>)> = Vec::new();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
@@ -51,8 +51,11 @@ fn outcomes(text: &str, mode: Mode) -> Vec<String> {
         functions.map(|(name, function)| (name.to_owned(), function)).into();
     let program = verify(listing::parse(text).unwrap()).unwrap();
     let program = Program::load(program, &[&functions]).unwrap();
-    let options =
-        TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
+    let options = TierOptions {
+        threshold: 2,
+        compile_mode: CompileMode::Synchronous,
+        ..TierOptions::default()
+    };
     let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
     program.attach(Arc::clone(&tier) as Arc<dyn Tier>);
     let program = Arc::new(program);

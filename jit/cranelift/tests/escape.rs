@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use kernels::WithKernel;
 use parking_lot::Mutex;
-use reflex_cranelift::{Compiling, CraneliftTier, ForcedExits, TierOptions};
+use reflex_cranelift::{CompileMode, CraneliftTier, ForcedExits, TierOptions};
 use reflex_runtime::alloc::device::{CPU, DeviceAllocator, set_memory_limit};
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{self, Function};
@@ -173,15 +173,15 @@ struct Run {
     exits: u64,
 }
 
-fn run(text: &str, mode: Mode, force: Option<(u64, u32)>, runs: i64) -> Run {
+fn run(text: &str, mode: Mode, forced_exits: Option<(u64, u32)>, runs: i64) -> Run {
     let log = Arc::new(Mutex::new(Vec::new()));
     let exec = verify(listing::parse(text).unwrap()).unwrap();
     let program = Program::load(exec, &[&WithKernel(library(&log))]).unwrap();
     let options = TierOptions {
         threshold: 2,
-        compiling: Compiling::AtOnce,
+        compile_mode: CompileMode::Synchronous,
         exit_threshold: 1 << 20,
-        force: force.map(|(seed, one_in)| Arc::new(ForcedExits::new(seed, one_in))),
+        forced_exits: forced_exits.map(|(seed, one_in)| Arc::new(ForcedExits::new(seed, one_in))),
         ..TierOptions::default()
     };
     let tier = Arc::new(CraneliftTier::with_options(options).unwrap());

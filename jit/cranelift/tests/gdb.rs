@@ -2,12 +2,15 @@
 //!
 //! The tests run this program again, under the debugger: `debuggee` is what is looked at.
 
+#[path = "../../../tests/common/skip.rs"]
+mod skip;
+
 use std::collections::HashMap;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::function::Function;
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
@@ -46,8 +49,11 @@ fn run(mode: Mode) {
     let library = HashMap::from([("kernel".to_owned(), kernel)]);
     let exec = verify(listing::parse(PROGRAM).unwrap()).unwrap();
     let program = Arc::new(Program::load(exec, &[&library]).unwrap());
-    let options =
-        TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
+    let options = TierOptions {
+        threshold: 2,
+        compile_mode: CompileMode::Synchronous,
+        ..TierOptions::default()
+    };
     program.attach(Arc::new(CraneliftTier::with_options(options).unwrap()));
     if mode == Mode::Compiled {
         assert_eq!(program.compile_ahead_of_time(), []);
@@ -94,7 +100,7 @@ fn in_order(text: &str, names: &[&str]) {
 #[test]
 fn gdb_sees_through_a_trace() {
     let Some(text) = backtrace("debuggee_tiered") else {
-        return println!("skipped: no gdb");
+        return skip::skip("gdb");
     };
     in_order(&text, &["reflex_test_stop", "in reflex trace main@0", "drive", "debuggee_tiered"]);
 }
@@ -102,7 +108,7 @@ fn gdb_sees_through_a_trace() {
 #[test]
 fn gdb_sees_through_compiled_functions() {
     let Some(text) = backtrace("debuggee_compiled") else {
-        return println!("skipped: no gdb");
+        return skip::skip("gdb");
     };
     let frames = ["reflex_test_stop", "in reflex inner", "in reflex main", "drive"];
     in_order(&text, &frames);

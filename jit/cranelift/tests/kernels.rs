@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kernels::{WithKernel, calls};
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::dtype::DType;
 use reflex_runtime::function::Function;
 use reflex_runtime::tensor::Tensor;
@@ -38,8 +38,11 @@ fn load(text: &str) -> Program {
     let program = verify(listing::parse(text).unwrap()).unwrap();
     let library = WithKernel(HashMap::<String, Function>::new());
     let program = Program::load(program, &[&library]).unwrap();
-    let options =
-        TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
+    let options = TierOptions {
+        threshold: 2,
+        compile_mode: CompileMode::Synchronous,
+        ..TierOptions::default()
+    };
     let tier = CraneliftTier::with_options(options).unwrap();
     program.attach(Arc::new(tier) as Arc<dyn Tier>);
     program

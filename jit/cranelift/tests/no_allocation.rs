@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::dtype::DType;
 use reflex_runtime::function::{self, Function};
 use reflex_runtime::tensor::Tensor;
@@ -108,8 +108,11 @@ fn library() -> HashMap<String, Function> {
 fn steady(mode: Mode) -> (usize, Arc<CraneliftTier>, Arc<Program>) {
     let exec = verify(listing::parse(PROGRAM).unwrap()).unwrap();
     let program = Arc::new(Program::load(exec, &[&library()]).unwrap());
-    let options =
-        TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
+    let options = TierOptions {
+        threshold: 2,
+        compile_mode: CompileMode::Synchronous,
+        ..TierOptions::default()
+    };
     let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
     program.attach(Arc::clone(&tier) as Arc<dyn reflex_vm::tier::Tier>);
     if mode == Mode::Compiled {

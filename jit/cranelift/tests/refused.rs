@@ -36,7 +36,8 @@ fn no_thread_to_compile_on_is_a_reason() {
     let program = verify(listing::parse(TEXT).unwrap()).unwrap();
     let nothing: [&dyn Library; 0] = [];
     let program = Program::load(program, &nothing).unwrap();
-    let options = TierOptions { threshold: 2, settle: Duration::ZERO, ..TierOptions::default() };
+    let options =
+        TierOptions { threshold: 2, record_delay: Duration::ZERO, ..TierOptions::default() };
     let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
     program.attach(Arc::clone(&tier) as Arc<dyn Tier>);
     let program = Arc::new(program);

@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions, TraceReport};
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions, TraceReport};
 use reflex_runtime::array::Array;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
@@ -143,8 +143,8 @@ fn files_say_what_is_traced() {
         let limit = limit.and_then(|line| line.strip_suffix(" bytes of code"));
         let options = TierOptions {
             threshold: 2,
-            compiling: Compiling::AtOnce,
-            code_limit: limit.map_or(usize::MAX, |limit| limit.parse().expect("a number")),
+            compile_mode: CompileMode::Synchronous,
+            code_cache_limit: limit.map_or(usize::MAX, |limit| limit.parse().expect("a number")),
             ..TierOptions::default()
         };
         let (program, tier) = load(&text, options).expect("a valid program");
@@ -164,7 +164,7 @@ fn files_say_what_is_traced() {
 
 /// Options for traces of what runs a second time.
 fn eager() -> TierOptions {
-    TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() }
+    TierOptions { threshold: 2, compile_mode: CompileMode::Synchronous, ..TierOptions::default() }
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn files_say_how_builtins_become_machine_code() {
         let (program, tier) = load(&text, TierOptions::default()).expect("a valid program");
         assert_eq!(program.compile_ahead_of_time(), []);
         let mut observed = String::new();
-        for function in tier.functions(&program) {
+        for function in tier.methods(&program) {
             observed += &format!("@{}\n", program.name(function.func));
             function.lowered.iter().for_each(|builtin| observed += &format!("  {builtin}\n"));
         }

@@ -2,11 +2,11 @@
 
 use reflex_tir::{BinOp, DType, Expr, ExprKind, Intrin};
 
-use super::Dims;
+use super::DimValues;
 
 /// The value of an int64 or bool expression; `None` when a dimension is unknown, when it
 /// divides by zero or overflows, or when it is not an integer expression.
-pub fn eval_dim(e: &Expr, dims: Dims<'_>) -> Option<i64> {
+pub fn eval_dim(e: &Expr, dims: DimValues<'_>) -> Option<i64> {
     let on = |e: &Expr| eval_dim(e, dims);
     match e.kind() {
         ExprKind::Int { value, .. } => Some(*value),

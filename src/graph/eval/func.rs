@@ -146,9 +146,7 @@ impl Frame<'_> {
                 Ok(results.into_iter().map(EvalValue::Tensor).collect())
             }
             Node::Const(c) => Ok(vec![EvalValue::Tensor(self.module.consts[*c].clone())]),
-            Node::Datum(datum) => {
-                Err(EvalError::new(format!("{datum:?} has no reference meaning")))
-            }
+            Node::Leaf(leaf) => Err(EvalError::new(format!("{leaf:?} has no reference meaning"))),
             Node::CallTir { func, .. } => {
                 let name = self.module.funcs[*func].name();
                 Err(EvalError::new(format!("kernel {name} is not run by the graph evaluator")))

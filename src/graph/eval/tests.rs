@@ -58,7 +58,7 @@ fn movement_follows_numpy() {
     );
     let (begin, extent) = (exprs(&[1, 2]), exprs(&[1, 2]));
     assert_eq!(
-        run(Op::Slice { begin, extent, stride: vec![1, -2] }, &[&x]),
+        run(Op::Slice { begin, shape: extent, stride: vec![1, -2] }, &[&x]),
         i64s(&[1, 2], &[5, 3])
     );
     let pad = |mode| Op::Pad { mode, before: exprs(&[2]), after: exprs(&[-1]) };
@@ -72,7 +72,7 @@ fn movement_follows_numpy() {
 #[test]
 fn out_of_bounds_is_an_error() {
     let x = i64s(&[3], &[1, 2, 3]);
-    let slice = Op::Slice { begin: exprs(&[2]), extent: exprs(&[2]), stride: vec![1] };
+    let slice = Op::Slice { begin: exprs(&[2]), shape: exprs(&[2]), stride: vec![1] };
     assert!(eval_op(&slice, &[&x], &|_| None).is_err());
     let gather = Op::Gather(GatherKind::Axis(0));
     assert!(eval_op(&gather, &[&x, &i64s(&[1], &[3])], &|_| None).is_err());

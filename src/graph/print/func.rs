@@ -10,7 +10,7 @@ use super::Printer;
 use super::dims::DimText;
 use super::names::Names;
 use super::op::tuple;
-use crate::{Binding, Body, Const, Datum, Func, FuncData, FuncId, Loop, Node, Type, Value};
+use crate::{Binding, Body, Const, Func, FuncData, FuncId, LeafExpr, Loop, Node, Type, Value};
 
 pub(super) struct FuncPrinter<'p, 'm> {
     cx: &'p mut Printer<'m>,
@@ -140,7 +140,9 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
         let mut found = false;
         self.func.body.walk(&mut |binding| {
             found |= match &binding.node {
-                Node::CallTir { .. } | Node::CallFunc { .. } | Node::Datum(Datum::Func(_)) => true,
+                Node::CallTir { .. } | Node::CallFunc { .. } | Node::Leaf(LeafExpr::Func(_)) => {
+                    true
+                }
                 Node::CallPacked { name, .. } => self.kernel_in_place(name, binding).is_some(),
                 _ => false,
             };
@@ -389,7 +391,7 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
     fn call(&mut self, binding: &Binding) -> String {
         match &binding.node {
             Node::Op { op, args } => self.op(op, args),
-            Node::Datum(datum) => self.datum(datum),
+            Node::Leaf(leaf) => self.leaf(leaf),
             Node::CallTir { func, args, scalars } => {
                 let list = self.kernel_args(*func, args, scalars);
                 let out = self.call_types(&binding.outputs);
@@ -429,16 +431,16 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
         }
     }
 
-    fn datum(&self, datum: &Datum) -> String {
-        match datum {
-            Datum::Shape(dims) => self.shape(dims),
-            Datum::Int(e) => format!("R.prim_value({})", self.dim(e)),
-            Datum::Float(x) => format!("R.prim_value({})", float(*x)),
-            Datum::Text(text) => format!("R.str({})", string(text)),
-            Datum::DType(dtype) => format!("R.dtype(\"{dtype}\")"),
-            Datum::Func(func) => format!("cls.{}", self.cx.names[*func]),
-            Datum::Null => "R.null_value()".to_string(),
-            Datum::Machine => "R.reflex.machine()".to_string(),
+    fn leaf(&self, leaf: &LeafExpr) -> String {
+        match leaf {
+            LeafExpr::Shape(dims) => self.shape(dims),
+            LeafExpr::Int(e) => format!("R.prim_value({})", self.dim(e)),
+            LeafExpr::Float(x) => format!("R.prim_value({})", float(*x)),
+            LeafExpr::Str(text) => format!("R.str({})", string(text)),
+            LeafExpr::DType(dtype) => format!("R.dtype(\"{dtype}\")"),
+            LeafExpr::Func(func) => format!("cls.{}", self.cx.names[*func]),
+            LeafExpr::Null => "R.null_value()".to_string(),
+            LeafExpr::VmState => "R.reflex.machine()".to_string(),
         }
     }
 

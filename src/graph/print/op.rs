@@ -73,7 +73,7 @@ impl FuncPrinter<'_, '_> {
             Op::Transpose(perm) => format!("R.permute_dims({all}, axes={})", ints(perm)),
             Op::Broadcast(shape) => format!("R.broadcast_to({all}, {})", self.shape(shape)),
             Op::Concat { axis } => format!("R.concat({}, axis={axis})", tuple(&x)),
-            Op::Slice { begin, extent, stride } => {
+            Op::Slice { begin, shape: extent, stride } => {
                 self.slice(&x[0], args[0], begin, extent, stride)
             }
             Op::Pad { mode, before, after } => self.pad(*mode, before, after, args, &x),

@@ -14,26 +14,26 @@ use super::args::{Args, elements, string};
 use super::func::FuncParser;
 use super::module::{Member, MemberKind};
 use super::value::Item;
-use crate::{Datum, FuncData, Node, TensorType, Type, Value};
+use crate::{FuncData, LeafExpr, Node, TensorType, Type, Value};
 
 impl FuncParser<'_, '_> {
     /// `R.str("...")`, `R.dtype("...")`, `R.prim_value(...)`, `R.null_value()`.
     pub(super) fn plain(&mut self, name: &str, call: &ast::ExprCall) -> Read<Value> {
         if matches!(name, "null_value" | "reflex.machine") {
             Args::bind(self.source, call, &[])?;
-            let datum = if name == "null_value" { Datum::Null } else { Datum::Machine };
-            return Ok(self.datum(datum, Type::Object));
+            let leaf = if name == "null_value" { LeafExpr::Null } else { LeafExpr::VmState };
+            return Ok(self.leaf(leaf, Type::Object));
         }
         let args = Args::bind(self.source, call, &["value"])?;
         let value = args.need("value")?;
         match name {
             "str" => {
                 let text = string(self.source, value)?.to_string();
-                Ok(self.datum(Datum::Text(text), Type::Object))
+                Ok(self.leaf(LeafExpr::Str(text), Type::Object))
             }
             "dtype" => {
                 let dtype = super::args::dtype(self.source, value)?;
-                Ok(self.datum(Datum::DType(dtype), Type::Object))
+                Ok(self.leaf(LeafExpr::DType(dtype), Type::Object))
             }
             _ if self.is_value(value) || matches!(value, Py::NumberLiteral(_)) => self.value(value),
             _ => {
@@ -75,7 +75,7 @@ impl FuncParser<'_, '_> {
         };
         let (mut args, ints) = self.mixed(list)?;
         if machine {
-            args.insert(0, self.datum(Datum::Machine, Type::Object));
+            args.insert(0, self.leaf(LeafExpr::VmState, Type::Object));
         }
         let node = Node::CallPacked { name: builtin.to_string(), args, ints };
         Ok(Item::Value(self.b.bind_values(node, vec![Type::Object])[0]))

@@ -17,7 +17,7 @@ use super::func::FuncParser;
 use super::module::{MemberKind, with_type_params};
 use super::types::{Written, is_path};
 use super::value::Item;
-use crate::{Datum, FuncId, Node, Type, Value};
+use crate::{FuncId, LeafExpr, Node, Type, Value};
 
 impl FuncParser<'_, '_> {
     /// `@R.function def inner(...)` inside a function.
@@ -81,7 +81,7 @@ impl FuncParser<'_, '_> {
         let func = inner.rest(def)?;
         self.cx.lifted.borrow_mut()[at] = Some(func);
         let id = FuncId::new(self.cx.count + at);
-        let mut closure = self.datum(Datum::Func(id), Type::Func);
+        let mut closure = self.leaf(LeafExpr::Func(id), Type::Func);
         let bound: Vec<Value> = captured.iter().flat_map(|(_, item)| values_of(item)).collect();
         if !bound.is_empty() {
             let args = std::iter::once(closure).chain(bound).collect();
@@ -143,7 +143,7 @@ impl FuncParser<'_, '_> {
             let message = format!("the result of `{text}` has no type: annotate it");
             return Err(self.source.refuse(call.start(), message));
         };
-        let mut args = vec![self.datum(Datum::Machine, Type::Object), callee];
+        let mut args = vec![self.leaf(LeafExpr::VmState, Type::Object), callee];
         for e in &*call.arguments.args {
             args.push(self.value(e)?);
         }

@@ -128,7 +128,7 @@ impl<'s, 'm> FuncParser<'s, 'm> {
             let message = "there is not one result name per result";
             return Err(self.source.refuse(def.name.start(), message));
         }
-        Ok(self.b.finish_apart(results, names))
+        Ok(self.b.finish_detached(results, names))
     }
 
     /// Makes the builder's dimensions those of the text.

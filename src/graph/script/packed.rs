@@ -19,7 +19,7 @@ use super::module::MemberKind;
 use super::types::is_path;
 use super::value::Item;
 use super::{Read, Source};
-use crate::{Datum, Node, Type, Value};
+use crate::{LeafExpr, Node, Type, Value};
 
 /// An argument of the packed call.
 pub(super) enum Given {
@@ -154,7 +154,7 @@ impl FuncParser<'_, '_> {
         let args = args.iter().map(|given| match given {
             Given::Param(index) => tensors[*index],
             Given::Int(value) => self.integer(Expr::i64(*value)),
-            Given::Text(text) => self.datum(Datum::Text(text.clone()), Type::Object),
+            Given::Text(text) => self.leaf(LeafExpr::Str(text.clone()), Type::Object),
         });
         let args = args.collect();
         self.b.bind_values(Node::CallPacked { name: name.to_string(), args, ints: vec![] }, vec![]);

@@ -42,7 +42,7 @@ impl FuncParser<'_, '_> {
                 let begin = self.dims_of(args.need("begin")?)?;
                 let extent = self.dims_of(args.need("extent")?)?;
                 let stride = args.ints("strides")?.unwrap_or(vec![1; begin.len()]);
-                self.emit1(at, Op::Slice { begin, extent, stride }, &[x])
+                self.emit1(at, Op::Slice { begin, shape: extent, stride }, &[x])
             }
             "pad" => {
                 let names = &["x", "value", "before", "after", "mode"];

@@ -142,7 +142,7 @@ impl FuncParser<'_, '_> {
                 clamped(&begins[i], &ends[i], strides[i], &own[axis])
             };
         }
-        self.emit1(call.start(), Op::Slice { begin, extent, stride }, &[x])
+        self.emit1(call.start(), Op::Slice { begin, shape: extent, stride }, &[x])
     }
 
     fn split(&mut self, call: &ast::ExprCall) -> Read<Item> {
@@ -176,7 +176,7 @@ impl FuncParser<'_, '_> {
             begin[axis] = pair[0].clone();
             extent[axis] = dims::simplify(&(pair[1].clone() - pair[0].clone()));
             let stride = vec![1; own.len()];
-            parts.push(self.step(at, Op::Slice { begin, extent, stride }, &[x])?);
+            parts.push(self.step(at, Op::Slice { begin, shape: extent, stride }, &[x])?);
         }
         Ok(Item::Several(parts))
     }
@@ -192,7 +192,7 @@ impl FuncParser<'_, '_> {
         let mut stride = vec![1; extent.len()];
         begin[axis] = dims::simplify(&(extent[axis].clone() - 1));
         stride[axis] = -1;
-        self.emit1(at, Op::Slice { begin, extent, stride }, &[x])
+        self.emit1(at, Op::Slice { begin, shape: extent, stride }, &[x])
     }
 
     fn unit_axes(&mut self, call: &ast::ExprCall, expand: bool) -> Read<Item> {

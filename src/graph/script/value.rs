@@ -8,7 +8,7 @@ use super::Read;
 use super::args::{elements, int};
 use super::func::FuncParser;
 use super::types::is_path;
-use crate::{Binary, Datum, Node, Op, TensorType, Type, Unary, Value};
+use crate::{Binary, LeafExpr, Node, Op, TensorType, Type, Unary, Value};
 
 /// Nesting of expressions that is read.
 const MAX_DEPTH: usize = 128;
@@ -52,7 +52,7 @@ impl FuncParser<'_, '_> {
             Py::UnaryOp(u) if matches!(&*u.operand, Py::NumberLiteral(_)) => self.number_value(e),
             Py::Attribute(a) if self.function_value(e).is_some() => {
                 let func = self.function_value(e).ok_or_else(|| self.source.unsupported(a))?;
-                Ok(Item::Value(self.datum(Datum::Func(func), Type::Func)))
+                Ok(Item::Value(self.leaf(LeafExpr::Func(func), Type::Func)))
             }
             Py::BinOp(_) if !self.is_value(e) => {
                 let value = self.dim_of(e)?;
@@ -84,7 +84,7 @@ impl FuncParser<'_, '_> {
             Item::Several(values) => Ok(self.tuple(values)),
             Item::Shape(dims) => {
                 let ty = Type::Shape(dims.clone());
-                Ok(self.datum(Datum::Shape(dims), ty))
+                Ok(self.leaf(LeafExpr::Shape(dims), ty))
             }
             Item::ShapeOf(tensor) => {
                 let name = "vm.builtin.tensor_to_shape".to_string();
@@ -96,13 +96,13 @@ impl FuncParser<'_, '_> {
     }
 
     /// A value that is no tensor.
-    pub fn datum(&mut self, datum: Datum, ty: Type) -> Value {
+    pub fn leaf(&mut self, leaf: LeafExpr, ty: Type) -> Value {
         self.sync_dims();
-        self.b.bind_values(Node::Datum(datum), vec![ty])[0]
+        self.b.bind_values(Node::Leaf(leaf), vec![ty])[0]
     }
 
     pub fn integer(&mut self, e: Expr) -> Value {
-        self.datum(Datum::Int(e), Type::Prim(DType::I64))
+        self.leaf(LeafExpr::Int(e), Type::Prim(DType::I64))
     }
 
     /// A number by itself.
@@ -111,7 +111,7 @@ impl FuncParser<'_, '_> {
             Ok(value) => self.integer(Expr::i64(value)),
             Err(_) => {
                 let value = super::args::float(self.source, e)?;
-                self.datum(Datum::Float(value), Type::Prim(DType::F64))
+                self.leaf(LeafExpr::Float(value), Type::Prim(DType::F64))
             }
         }))
     }

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use reflex_graph::{Binding, Body, Datum, Func, FuncData, FuncId, Module, Node, Op, Type, Value};
+use reflex_graph::{
+    Binding, Body, Func, FuncData, FuncId, LeafExpr, Module, Node, Op, Type, Value,
+};
 use reflex_tir::{DType, Expr, PrimFunc, Var};
 use reflex_vm::builder::ExecBuilder;
 use reflex_vm::bytecode::{Arg, Reg};
 use reflex_vm::executable::{ConstData, TensorConst};
 
-use super::heap::{Heap, reshape_counts};
-use super::plan::{Place, Plan, plan};
+use super::memory_plan::{Place, Plan, plan};
+use super::shape_heap::{Heap, reshape_counts};
 use crate::LowerError;
 
 pub(super) type Result<T> = std::result::Result<T, LowerError>;
@@ -195,8 +197,8 @@ impl<'a> Emitter<'a> {
                 self.at.insert(outputs[0], constant);
                 Ok(())
             }
-            Node::Datum(datum) => {
-                let arg = self.datum(datum)?;
+            Node::Leaf(leaf) => {
+                let arg = self.leaf(leaf)?;
                 self.at.insert(outputs[0], arg);
                 Ok(())
             }
@@ -255,20 +257,20 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// A datum as an argument. What stands in a register stands in one of its own.
-    fn datum(&mut self, datum: &Datum) -> Result<Arg> {
-        Ok(match datum {
-            Datum::Shape(dims) => match self.shape(dims)? {
+    /// A leaf as an argument. What stands in a register stands in one of its own.
+    fn leaf(&mut self, leaf: &LeafExpr) -> Result<Arg> {
+        Ok(match leaf {
+            LeafExpr::Shape(dims) => match self.shape(dims)? {
                 made @ Arg::Reg(_) => self.copy(made)?,
                 constant => constant,
             },
-            Datum::Int(e) => self.scalar(e)?,
-            Datum::Float(x) => self.b.float(*x),
-            Datum::Text(text) => self.b.string(text),
-            Datum::DType(dtype) => self.b.dtype(*dtype),
-            Datum::Func(func) => self.b.f(self.module.funcs[*func].name()),
-            Datum::Null => self.call("vm.builtin.null_value", &[])?,
-            Datum::Machine => self.b.vm_state(),
+            LeafExpr::Int(e) => self.scalar(e)?,
+            LeafExpr::Float(x) => self.b.float(*x),
+            LeafExpr::Str(text) => self.b.string(text),
+            LeafExpr::DType(dtype) => self.b.dtype(*dtype),
+            LeafExpr::Func(func) => self.b.f(self.module.funcs[*func].name()),
+            LeafExpr::Null => self.call("vm.builtin.null_value", &[])?,
+            LeafExpr::VmState => self.b.vm_state(),
         })
     }
 

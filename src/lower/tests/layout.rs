@@ -8,7 +8,7 @@ use reflex_graph::{
     Binary, ConvAttrs, FuncData, Literal, Module, Node, Op, PoolAttrs, PoolKind, ReduceKind,
     TensorType, Unary, Value,
 };
-use reflex_lower::pipeline::{Options, Quiet, run_graph};
+use reflex_lower::pipeline::{NoObserver, Options, run_graph};
 use reflex_tir::codegen::Target;
 use reflex_tir::{DType, Expr};
 
@@ -108,7 +108,7 @@ impl Net<'_, '_> {
         let mut extents = shape;
         extents[1] = Expr::i64(channels);
         let begins = vec![Expr::i64(0), Expr::i64(begin), Expr::i64(0), Expr::i64(0)];
-        let slice = Op::Slice { begin: begins, extent: extents, stride: vec![1; 4] };
+        let slice = Op::Slice { begin: begins, shape: extents, stride: vec![1; 4] };
         Image { value: self.op(slice, &[x.value]), channels, ..x }
     }
 
@@ -175,7 +175,7 @@ fn network(seed: u64) -> Module {
 
 /// How many values of the compiled module have five dimensions.
 fn in_blocks(module: &Module) -> usize {
-    let module = run_graph(module.clone(), &Options::new(Target::host()), &Quiet).unwrap();
+    let module = run_graph(module.clone(), &Options::new(Target::host()), &NoObserver).unwrap();
     let rank =
         |v: Value, f: &reflex_graph::Func| f.values[v].ty.as_tensor().map_or(0, |t| t.shape.len());
     let graphs = module.funcs.values().filter_map(|f| match f {

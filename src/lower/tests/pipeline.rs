@@ -11,11 +11,11 @@ use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{
     Binary, ConvAttrs, Literal, Loop, Module, Node, Op, ReduceKind, TensorType, Unary, Value,
 };
-use reflex_lower::cache::{self, Cache};
-use reflex_lower::compile::{Tools, compile};
-use reflex_lower::pipeline::{Observer, Options, Snapshot};
+use reflex_lower::compile::{Toolchain, compile};
+use reflex_lower::kernel_cache::{self, KernelCache};
+use reflex_lower::pipeline::{Observer, Options, StageOutput};
 use reflex_tir::abi::raw_signature;
-use reflex_tir::codegen::{Codegen, Object, Request, Response, Target};
+use reflex_tir::codegen::{Codegen, ObjectFile, Request, Response, Target};
 use reflex_tir::{DType, Expr};
 
 fn f32_type(shape: Vec<Expr>) -> TensorType {
@@ -90,7 +90,7 @@ fn sums_of_many_choices_are_cut_into_full_kernels() {
     let x = b.param("x", f32_type(vec![n.clone(), 3.into()]));
     let column = |b: &mut FuncBuilder<'_>, at: i64| {
         let (begin, extent) = (vec![0.into(), at.into()], vec![n.clone(), 1.into()]);
-        b.emit1(Op::Slice { begin, extent, stride: vec![1, 1] }, &[x]).unwrap()
+        b.emit1(Op::Slice { begin, shape: extent, stride: vec![1, 1] }, &[x]).unwrap()
     };
     let columns = [0, 1, 2].map(|at| column(&mut b, at));
     let y = choices(&mut b, &columns, &(0..128).collect::<Vec<usize>>());
@@ -221,7 +221,7 @@ fn looping() -> Module {
     let next = binary(&mut b, Binary::Add, carried[0], carried[0]);
     let shifted = b.emit1(Op::Cast(DType::F32), &[iter]).unwrap();
     let scan = binary(&mut b, Binary::Add, next, shifted);
-    let first = Op::Slice { begin: vec![0.into()], extent: vec![1.into()], stride: vec![1] };
+    let first = Op::Slice { begin: vec![0.into()], shape: vec![1.into()], stride: vec![1] };
     let first = b.emit1(first, &[next]).unwrap();
     let first = b.emit1(Op::Reshape(vec![]), &[first]).unwrap();
     let go = binary(&mut b, Binary::Less, first, limit);
@@ -386,15 +386,16 @@ struct Counting {
 }
 
 impl Observer for Counting {
-    fn after(&self, _: &'static str, _: Duration, result: Snapshot<'_>) {
-        let kernel = matches!(result, Snapshot::Kernel(_));
+    fn after(&self, _: &'static str, _: Duration, result: StageOutput<'_>) {
+        let kernel = matches!(result, StageOutput::Kernel(_));
         self.passes.fetch_add(usize::from(kernel), Ordering::Relaxed);
     }
 }
 
 impl Codegen for Counting {
     fn compile(&self, request: &Request) -> Response {
-        let object = |f| Object { signature: raw_signature(f), elf: vec![1], asm: None, micros: 0 };
+        let object =
+            |f| ObjectFile { signature: raw_signature(f), elf: vec![1], asm: None, micros: 0 };
         Response::Objects(request.funcs.iter().map(object).collect())
     }
 }
@@ -402,7 +403,7 @@ impl Codegen for Counting {
 #[test]
 fn kernels_found_in_the_cache_are_not_scheduled_again() {
     let dir = tempfile::tempdir().unwrap();
-    let cache = Cache::new(dir.path(), "none", cache::DEFAULT_LIMIT);
+    let cache = KernelCache::new(dir.path(), "none", kernel_cache::DEFAULT_LIMIT);
     let compiled = |n: u64| {
         let mut module = Module::default();
         layer(&mut module);
@@ -410,7 +411,7 @@ fn kernels_found_in_the_cache_are_not_scheduled_again() {
         options.cpus[0].target.l2_bytes += n;
         let tools = Counting::default();
         let work =
-            Tools { codegen: &tools, cache: Some(&cache), observer: &tools, progress: &|_| {} };
+            Toolchain { codegen: &tools, cache: Some(&cache), observer: &tools, progress: &|_| {} };
         let report = compile(module, &options, &work).unwrap().report;
         (report.cached, report.generated.len(), tools.passes.into_inner() > 0)
     };

@@ -122,7 +122,7 @@ impl<L: Library> Library for WithKernel<L> {
         let (code, params) = match name {
             "grow" => {
                 let extents = vec![Dim::Symbolic(0), Dim::Static(3)];
-                (raw as *const u8, vec![TensorParam { dtype: DType::F32, extents }; 2])
+                (raw as *const u8, vec![TensorParam { dtype: DType::F32, shape: extents }; 2])
             }
             "tick" => {
                 let of = |dtype| TensorParam { dtype, shape: Vec::new() };

@@ -294,7 +294,7 @@ fn shapes(list: &mut List) {
     let parts = [noise(&[2, 3, 4], 26), noise(&[2, 1, 4], 27), noise(&[2, 2, 4], 28)];
     add(list, "concat", Op::Concat { axis: 1 }, &parts);
     let op =
-        Op::Slice { begin: exprs(&[1, 2, 3]), extent: exprs(&[1, 2, 2]), stride: vec![1, -2, -1] };
+        Op::Slice { begin: exprs(&[1, 2, 3]), shape: exprs(&[1, 2, 2]), stride: vec![1, -2, -1] };
     add(list, "slice", op, &[x.clone()]);
     for mode in [PadMode::Constant, PadMode::Reflect, PadMode::Edge, PadMode::Wrap] {
         let op = Op::Pad { mode, before: exprs(&[0, 2, 1]), after: exprs(&[1, -1, 2]) };

@@ -1,0 +1,76 @@
+//! Functions for extents that are known: symbolic dimensions become constants.
+
+use std::collections::HashMap;
+
+use cranelift_entity::PrimaryMap;
+use reflex_tir::{Expr, Var};
+
+use crate::dims::{equal, product, simplify};
+use crate::{Binding, Body, Func, Node, Op, Type, Value, ValueData};
+
+impl Func {
+    /// What the extents of the arguments say of the symbolic dimensions: one list per parameter,
+    /// empty for what is no tensor. Dimensions that stand in no parameter's type by themselves
+    /// are left out.
+    pub fn infer_symbolic_var_map(&self, shapes: &[&[i64]]) -> HashMap<Var, i64> {
+        let types = self.params.iter().map(|p| self.values[*p].ty.as_tensor());
+        let pairs = types.zip(shapes).filter_map(|(ty, shape)| Some((ty?, shape)));
+        let dims = pairs.flat_map(|(ty, shape)| ty.shape.iter().zip(*shape));
+        dims.filter_map(|(dim, extent)| Some((dim.as_var()?, *extent))).collect()
+    }
+
+    /// Writes the extent for each of these symbolic dimensions wherever it is mentioned. What
+    /// the function checks of its arguments then checks for these extents. A reshape to another
+    /// number of elements, as in a branch for other extents, becomes a check that fails. Ways to
+    /// compute that round differently are chosen by the shapes from before, so that results stay
+    /// the same bits.
+    pub fn bind_symbolic_vars(&mut self, extents: &HashMap<Var, i64>) {
+        let bind = |e: &mut Expr| {
+            *e = simplify(&e.substitute(&|v| extents.get(&v).map(|extent| Expr::i64(*extent))));
+        };
+        for (id, value) in &mut self.values {
+            let before = value.ty.as_tensor().map(|t| t.shape.clone());
+            bind_type(&mut value.ty, &bind);
+            let after = value.ty.as_tensor().map(|t| &t.shape);
+            if let Some(shape) = before.filter(|shape| Some(shape) != after) {
+                self.symbolic_shapes.entry(id).or_insert(shape);
+            }
+        }
+        bind_body(&self.values, &mut self.body, &bind);
+    }
+}
+
+impl Func {
+    /// The shape that ways to compute are chosen by, where they round differently.
+    pub fn symbolic_shape(&self, value: Value) -> &[Expr] {
+        let bound = || self.values[value].ty.as_tensor().map_or(&[][..], |t| &t.shape);
+        self.symbolic_shapes.get(&value).map_or_else(bound, Vec::as_slice)
+    }
+}
+
+fn bind_type(ty: &mut Type, bind: &dyn Fn(&mut Expr)) {
+    match ty {
+        Type::Tensor(t) => t.shape.iter_mut().for_each(bind),
+        Type::Shape(dims) => dims.iter_mut().for_each(bind),
+        Type::Tuple(fields) => fields.iter_mut().for_each(|ty| bind_type(ty, bind)),
+        Type::AnyTensor { .. } | Type::AnyShape | Type::Prim(_) | Type::Func | Type::Object => {}
+    }
+}
+
+fn bind_body(values: &PrimaryMap<Value, ValueData>, body: &mut Body, bind: &dyn Fn(&mut Expr)) {
+    for binding in &mut body.bindings {
+        binding.node.dims_mut(&mut |e| bind(e));
+        if let Some(x) = never_fits(values, binding) {
+            binding.node = Node::MatchCast(x);
+        }
+        binding.node.bodies_mut().into_iter().for_each(|body| bind_body(values, body, bind));
+    }
+}
+
+/// The operand of a reshape that can only fail when it runs.
+fn never_fits(values: &PrimaryMap<Value, ValueData>, binding: &Binding) -> Option<Value> {
+    let Node::Op { op: Op::Reshape(shape), args } = &binding.node else { return None };
+    let [x] = args[..] else { return None };
+    let before = product(&values[x].ty.as_tensor()?.shape);
+    (equal(&before, &product(shape)) == Some(false)).then_some(x)
+}
