@@ -190,12 +190,12 @@ pub fn make_shape(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     if (args.len() - 2) as i64 != size.saturating_mul(2) {
         return Err(arity(MAKE, args.len(), 2 + 2 * size.max(0) as usize));
     }
-    let size = |dim: usize| -> Result<i64, Error> {
+    let dimension = |dim: usize| -> Result<i64, Error> {
         made(heap, int(MAKE, args, 2 + 2 * dim)?, int(MAKE, args, 3 + 2 * dim)?)
     };
     let mut failed = None;
     let shape = Shape::from_fn(size as usize, |dim| {
-        size(dim).unwrap_or_else(|error| {
+        dimension(dim).unwrap_or_else(|error| {
             failed.get_or_insert(error);
             0
         })
