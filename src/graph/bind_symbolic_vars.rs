@@ -6,7 +6,8 @@ use cranelift_entity::PrimaryMap;
 use reflex_tir::{Expr, Var};
 
 use crate::dims::{equal, product, simplify};
-use crate::{Binding, Body, Func, Node, Op, Type, Value, ValueData};
+use crate::ir::{Binding, Body, Func, Node, Type, Value, ValueData};
+use crate::op::Op;
 
 impl Func {
     /// What the extents of the arguments say of the symbolic dimensions: one list per parameter,

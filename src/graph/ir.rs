@@ -6,7 +6,8 @@ use cranelift_entity::{PrimaryMap, entity_impl};
 use reflex_tir::{DType, Expr, PrimFunc, Var, VarData};
 
 use crate::constant_pool::ConstantPool;
-use crate::{Literal, Op};
+use crate::literal::Literal;
+use crate::op::Op;
 
 /// A value of one function: a parameter, a constant or a binding's output.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

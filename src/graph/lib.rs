@@ -17,6 +17,7 @@ mod literal;
 mod op;
 pub mod print;
 pub mod script;
+mod strides;
 pub mod verify;
 mod visit;
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use reflex_runtime::mapped::Mapped;
 use reflex_tir::DType;
 
-use crate::eval::{gather_strided, strides};
+use crate::strides::{gather_strided, strides};
 
 /// A constant tensor, compact and row-major, little-endian. Cloning shares the bytes.
 #[derive(Clone)]

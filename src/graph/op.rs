@@ -145,6 +145,34 @@ pub enum Op {
     Rnn(RnnAttrs),
 }
 
+impl Op {
+    /// Fewest and most operands.
+    pub fn arity(&self) -> (usize, usize) {
+        match self {
+            Op::Iota { .. } | Op::Dims { .. } => (0, 0),
+            Op::Unary(_)
+            | Op::Cast(_)
+            | Op::Reduce { .. }
+            | Op::ArgReduce { .. }
+            | Op::CumSum { .. }
+            | Op::Pool(_)
+            | Op::Softmax { .. }
+            | Op::Reshape(_)
+            | Op::Transpose(_)
+            | Op::Broadcast(_)
+            | Op::Slice { .. }
+            | Op::Resize(_)
+            | Op::TopK { .. } => (1, 1),
+            Op::Pad { .. } => (1, 2),
+            Op::Binary(_) | Op::MatMul | Op::Gather(_) => (2, 2),
+            Op::LayerNorm { .. } | Op::Conv(_) | Op::ConvTranspose { .. } => (2, 3),
+            Op::Where | Op::Scatter { .. } => (3, 3),
+            Op::Rnn(_) => (3, 6),
+            Op::Concat { .. } => (1, usize::MAX),
+        }
+    }
+}
+
 /// Unary functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
@@ -423,4 +451,31 @@ pub struct RnnAttrs {
     pub activations: Vec<RnnActivation>,
     /// Clip gate inputs to `[-clip, clip]`.
     pub clip: Option<f64>,
+}
+
+impl RnnCell {
+    /// Number of gates.
+    pub fn gates(self) -> i64 {
+        match self {
+            RnnCell::Rnn => 1,
+            RnnCell::Gru { .. } => 3,
+            RnnCell::Lstm => 4,
+        }
+    }
+
+    /// Activations a direction takes.
+    pub fn activations(self) -> usize {
+        match self {
+            RnnCell::Rnn => 1,
+            RnnCell::Gru { .. } => 2,
+            RnnCell::Lstm => 3,
+        }
+    }
+}
+
+impl RnnDir {
+    /// Number of directions.
+    pub fn count(self) -> i64 {
+        if self == RnnDir::Both { 2 } else { 1 }
+    }
 }

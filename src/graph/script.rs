@@ -31,42 +31,33 @@ mod builtin;
 mod call;
 mod closure;
 mod consts;
+mod context;
+mod control;
+mod expr;
 mod func;
 mod index;
 pub(crate) mod metadata;
 mod module;
 mod nn;
 mod norm;
+pub(crate) mod op_names;
 mod ops;
 mod packed;
-mod reflex;
+mod parser;
+mod reflex_ops;
 mod shape;
-pub(crate) mod table;
-mod tree;
+mod signature;
+mod source;
+mod spatial;
+mod syntax;
 mod types;
-mod value;
-mod window;
 
 use std::path::Path;
 
-use ruff_python_ast::Expr as Py;
-use ruff_text_size::{Ranged, TextSize};
-
 use crate::Module;
 
-pub use tree::Script;
-
-/// Why a text was refused, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}: {message}")]
-pub struct ScriptError {
-    /// The file, as the caller named it.
-    pub file: String,
-    /// Line, from 1.
-    pub line: usize,
-    /// The form that is not accepted, or what is wrong with it.
-    pub message: String,
-}
+pub use source::ScriptError;
+pub use syntax::Script;
 
 /// Reads a module. `file` names the text in errors.
 pub fn parse(text: &str, file: &str) -> Result<Module, ScriptError> {
@@ -76,38 +67,4 @@ pub fn parse(text: &str, file: &str) -> Result<Module, ScriptError> {
 /// Reads a module from a file.
 pub fn parse_file(path: impl AsRef<Path>) -> Result<Module, ScriptError> {
     Script::read_file(path)?.lower()
-}
-
-type Read<T> = Result<T, ScriptError>;
-
-/// The text and its name, for messages.
-#[derive(Clone, Copy)]
-struct Source<'s> {
-    text: &'s str,
-    file: &'s str,
-}
-
-impl Source<'_> {
-    fn at_line(self, line: usize, message: impl Into<String>) -> ScriptError {
-        ScriptError { file: self.file.to_string(), line, message: message.into() }
-    }
-
-    fn refuse(self, at: TextSize, message: impl Into<String>) -> ScriptError {
-        self.at_line(reflex_tir::script::line_of(self.text, at), message)
-    }
-
-    /// The beginning of a form, to show it.
-    fn shown(self, form: &impl Ranged) -> String {
-        let range = form.range();
-        let text = self.text.get(range.start().into()..range.end().into()).unwrap_or("");
-        text.lines().next().unwrap_or("").chars().take(80).collect()
-    }
-
-    fn unsupported(self, form: &impl Ranged) -> ScriptError {
-        self.refuse(form.start(), format!("`{}` is not supported", self.shown(form)))
-    }
-
-    fn expected(self, what: &str, found: &Py) -> ScriptError {
-        self.refuse(found.start(), format!("expected {what}, found `{}`", self.shown(found)))
-    }
 }

@@ -7,9 +7,12 @@
 #![forbid(unsafe_code)]
 
 mod call;
+mod context;
+mod domain;
 mod emit;
 mod error;
 mod fold;
+mod function;
 mod import;
 mod info;
 mod model;

@@ -2,10 +2,10 @@
 
 use reflex_tir::{DType, Expr};
 
-use super::{Context, Inferred, axis_of, extent, extents, same_type};
+use super::{Inference, Inferred, at, axis_of, extent, extents, same_type};
 use crate::{TensorType, dims};
 
-impl Context<'_> {
+impl Inference<'_> {
     pub(super) fn reshape(&self, shape: &[Expr]) -> Inferred {
         let x = self.one()?;
         let shape = extents(shape)?;
@@ -52,7 +52,7 @@ impl Context<'_> {
                 return Err("ranks differ".into());
             }
             for i in (0..shape.len()).filter(|i| *i != axis) {
-                shape[i] = self.unify((0, i), (arg, i))?;
+                shape[i] = self.unify(at(0, i), at(arg, i))?;
             }
             shape[axis] = shape[axis].clone() + other.shape[axis].clone();
         }
@@ -103,12 +103,16 @@ impl Context<'_> {
         Ok(vec![TensorType::new(DType::I64, vec![extent(count)?])])
     }
 
-    pub(super) fn dims(&self, values: &[Expr], scalar: bool) -> Inferred {
+    pub(super) fn dims(&self, values: &[Expr]) -> Inferred {
         self.expect(0, 0)?;
-        if scalar && values.len() != 1 {
+        Ok(vec![TensorType::new(DType::I64, vec![Expr::i64(values.len() as i64)])])
+    }
+
+    pub(super) fn dim(&self, values: &[Expr]) -> Inferred {
+        self.expect(0, 0)?;
+        if values.len() != 1 {
             return Err(format!("a scalar of {} values", values.len()));
         }
-        let shape = if scalar { vec![] } else { vec![Expr::i64(values.len() as i64)] };
-        Ok(vec![TensorType::new(DType::I64, shape)])
+        Ok(vec![TensorType::new(DType::I64, vec![])])
     }
 }

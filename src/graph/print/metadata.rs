@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::Literal;
 
-/// How the text refers to a constant of the table.
+/// The reference to a constant of the table.
 pub(super) fn entry(index: usize) -> String {
     format!("metadata[\"ir.GenericConst\"][{index}]")
 }

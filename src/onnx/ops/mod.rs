@@ -8,37 +8,32 @@
 mod activation;
 mod arithmetic;
 mod attention;
-mod choices;
 mod control;
-pub(crate) mod function;
+mod dynamic_axis;
 mod index;
-mod iterate;
 mod layout;
-mod lengths;
 mod linear;
+mod loops;
 mod loss;
 mod ml;
 mod norm;
-mod open_axis;
+mod predicated_trees;
 mod quant;
 mod recurrent;
 mod reduce;
 mod resize;
 mod sequence;
+mod sequence_lens;
 mod shape;
-mod trees;
-mod window;
+mod spatial;
+mod table;
+mod tree_ensemble;
+mod tree_scores;
 
-use crate::call::Call;
-use crate::error::Result;
-use crate::import::Cx;
-use crate::value::{Tensor, Val};
+use crate::context::Operator;
+use crate::model::{Model, UnsupportedOperator};
 
-/// Imports one node; gives its outputs in order, fewer when the rest is not supported.
-pub(crate) type Operator = fn(&mut Cx, &Call) -> Result<Vec<Val>>;
-
-/// Operators of one file.
-type Table = &'static [(&'static str, Operator)];
+use self::table::Table;
 
 /// Operators of the default domain.
 const DEFAULT: &[Table] = &[
@@ -47,7 +42,7 @@ const DEFAULT: &[Table] = &[
     attention::TABLE,
     control::TABLE,
     index::TABLE,
-    iterate::TABLE,
+    loops::TABLE,
     layout::TABLE,
     linear::TABLE,
     loss::TABLE,
@@ -58,10 +53,10 @@ const DEFAULT: &[Table] = &[
     resize::TABLE,
     sequence::TABLE,
     shape::TABLE,
-    window::TABLE,
+    spatial::TABLE,
 ];
 
-/// The operator of a name.
+/// The import function of an operator.
 pub(crate) fn find(domain: &str, name: &str) -> Option<Operator> {
     let tables: &[Table] = match domain {
         "ai.onnx" => DEFAULT,
@@ -72,15 +67,20 @@ pub(crate) fn find(domain: &str, name: &str) -> Option<Operator> {
     found.map(|(_, operator)| *operator)
 }
 
-fn one(tensor: Tensor) -> Result<Vec<Val>> {
-    Ok(vec![Val::Tensor(tensor)])
-}
-
-fn all(tensors: Vec<Tensor>) -> Result<Vec<Val>> {
-    Ok(tensors.into_iter().map(Val::Tensor).collect())
+/// The operators of a model that have no import.
+pub(crate) fn unsupported(model: &Model) -> Vec<UnsupportedOperator> {
+    let (Ok(counts), Ok(opsets)) = (model.operator_counts(), model.opsets()) else { return vec![] };
+    let missing = counts
+        .into_iter()
+        .filter(|((d, name), _)| find(d, name).is_none() && model.function(d, name).is_none());
+    let describe = |((domain, operator), (count, node)): ((String, String), (usize, String))| {
+        let opset = opsets.get(&domain).copied().unwrap_or(0);
+        UnsupportedOperator { domain, operator, opset, count, node }
+    };
+    missing.map(describe).collect()
 }
 
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod trees_tests;
+mod tree_ensemble_tests;
