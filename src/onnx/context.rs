@@ -11,10 +11,10 @@ use reflex_graph::{Literal, TensorType};
 use reflex_tir::Expr;
 
 use crate::call::Call;
-use crate::domain::canonical;
 use crate::error::{Result, invalid, malformed, unsupported};
 use crate::function;
 use crate::model::Model;
+use crate::opset::canonical_domain;
 use crate::proto::{
     DimensionValue, FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto,
 };
@@ -57,7 +57,8 @@ impl<'m> ImportContext<'m> {
         operators: fn(&str, &str) -> Option<Operator>,
     ) -> Result<ImportContext<'m>> {
         let functions = model.proto.functions.iter();
-        let key = |f: &FunctionProto| (canonical(&f.domain), f.name.clone(), f.overload.clone());
+        let key =
+            |f: &FunctionProto| (canonical_domain(&f.domain), f.name.clone(), f.overload.clone());
         Ok(ImportContext {
             b,
             files: Files::new(model.file.clone(), model.folder.clone()),
@@ -165,7 +166,7 @@ impl<'m> ImportContext<'m> {
             name => self.lookup(name).map(Some),
         };
         let inputs = node.input.iter().map(optional).collect::<Result<Vec<Option<OnnxValue>>>>()?;
-        let domain = canonical(&node.domain);
+        let domain = canonical_domain(&node.domain);
         let key = (domain.clone(), node.op_type.clone(), node.overload.clone());
         self.b.set_source(if node.name.is_empty() { &node.op_type } else { &node.name });
         let outputs = if let Some(function) = self.functions.get(&key).copied() {
@@ -230,7 +231,8 @@ impl<'m> ImportContext<'m> {
     ) -> Result<Vec<OnnxValue>> {
         let scope = Scope { opaque: true, ..Scope::default() };
         let mut opsets = self.opsets.clone();
-        opsets.extend(function.opset_import.iter().map(|o| (canonical(&o.domain), o.version)));
+        opsets
+            .extend(function.opset_import.iter().map(|o| (canonical_domain(&o.domain), o.version)));
         let outer = std::mem::replace(&mut self.opsets, opsets);
         let body = function::specialise(function, node);
         let result = body.and_then(|body| {

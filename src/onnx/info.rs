@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-use crate::domain::canonical;
 use crate::error::{ImportError, Result};
 use crate::model::{Model, UnsupportedOperator};
 use crate::ops;
+use crate::opset::canonical_domain;
 use crate::proto::{DimensionValue, TypeProto, ValueInfoProto};
 use crate::tensor::dtype;
 
@@ -98,7 +98,11 @@ fn describe(model: &Model) -> Result<ModelInfo> {
     Ok(ModelInfo {
         producer: format!("{} {}", proto.producer_name, proto.producer_version).trim().into(),
         ir_version: proto.ir_version,
-        opsets: proto.opset_import.iter().map(|o| (canonical(&o.domain), o.version)).collect(),
+        opsets: proto
+            .opset_import
+            .iter()
+            .map(|o| (canonical_domain(&o.domain), o.version))
+            .collect(),
         inputs: graph.input.iter().filter(|i| !constant(&i.name)).map(value_info).collect(),
         outputs: graph.output.iter().map(value_info).collect(),
         operators: model

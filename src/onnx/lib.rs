@@ -8,7 +8,6 @@
 
 mod call;
 mod context;
-mod domain;
 mod emit;
 mod error;
 mod fold;
@@ -17,6 +16,7 @@ mod import;
 mod info;
 mod model;
 mod ops;
+mod opset;
 mod proto;
 mod tensor;
 mod value;

@@ -8,13 +8,10 @@ use prost::Message;
 use prost::bytes::Bytes;
 use reflex_runtime::mapped::Mapped;
 
-use crate::domain::canonical;
 use crate::error::{Result, invalid, malformed, unsupported};
+use crate::opset::{OPSETS, canonical_domain};
 use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
 use crate::tensor::map_file;
-
-/// Operator sets of the default domain that the table was written against.
-pub(crate) const OPSETS: std::ops::RangeInclusive<i64> = 6..=28;
 
 /// A model.
 pub(crate) struct Model {
@@ -78,7 +75,7 @@ impl Model {
     pub fn opsets(&self) -> Result<HashMap<String, i64>> {
         let imports = &self.proto.opset_import;
         let opsets: HashMap<String, i64> =
-            imports.iter().map(|o| (canonical(&o.domain), o.version)).collect();
+            imports.iter().map(|o| (canonical_domain(&o.domain), o.version)).collect();
         if opsets.is_empty() {
             return Err(malformed("not an ONNX model: it imports no operator set"));
         }
@@ -106,7 +103,7 @@ impl Model {
     /// A model-local function.
     pub fn function(&self, in_domain: &str, name: &str) -> Option<&FunctionProto> {
         let mut functions = self.proto.functions.iter();
-        functions.find(|f| f.name == name && canonical(&f.domain) == in_domain)
+        functions.find(|f| f.name == name && canonical_domain(&f.domain) == in_domain)
     }
 }
 
@@ -123,7 +120,7 @@ impl<'a> OperatorCounter<'a> {
 
     fn nodes(&mut self, nodes: &'a [NodeProto]) {
         for node in nodes {
-            let key = (canonical(&node.domain), node.op_type.clone());
+            let key = (canonical_domain(&node.domain), node.op_type.clone());
             let first = || {
                 let names = [&node.name, node.output.first().unwrap_or(&node.name)];
                 let named = names.into_iter().find(|name| !name.is_empty());
