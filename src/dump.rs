@@ -4,8 +4,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use reflex_graph::Module;
-use reflex_lower::pipeline::{self, Cpu, Observer, Options, Snapshot};
-use reflex_lower::policy;
+use reflex_lower::pipeline::{self, Cpu, Observer, Options, StageOutput};
+use reflex_lower::schedule;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -16,14 +16,14 @@ struct Keep<'a> {
 }
 
 impl Observer for Keep<'_> {
-    fn after(&self, stage: &'static str, _: Duration, result: Snapshot<'_>) {
+    fn after(&self, stage: &'static str, _: Duration, result: StageOutput<'_>) {
         if stage != self.stage {
             return;
         }
         let text = match result {
-            Snapshot::Graph(module) => reflex_graph::print::module(module),
-            Snapshot::Bytecode(code) => reflex_vm::text::as_text(&code.executable),
-            Snapshot::Kernel(func) => reflex_tir::script::print(func),
+            StageOutput::Graph(module) => reflex_graph::print::module(module),
+            StageOutput::Bytecode(code) => reflex_vm::text::as_text(&code.executable),
+            StageOutput::Kernel(func) => reflex_tir::script::print(func),
         };
         let mut kept = self.text.lock().expect("printing does not panic");
         kept.push_str(&text);
@@ -48,11 +48,11 @@ pub(crate) fn after(module: Module, stage: &str, options: &Options) -> Result<St
 /// How a kernel of the module is scheduled: the steps taken and the rule of each stage.
 pub(crate) fn schedule(module: Module, kernel: &str, options: &Options) -> Result<String> {
     let failed = |e: reflex_lower::LowerError| Error::new(ErrorKind::Compile, e.to_string());
-    let module = pipeline::run_graph(module, options, &pipeline::Quiet).map_err(failed)?;
-    let (_, kernels) = pipeline::run_bytecode(module, &pipeline::Quiet).map_err(failed)?;
+    let module = pipeline::run_graph(module, options, &pipeline::NoObserver).map_err(failed)?;
+    let (_, kernels) = pipeline::run_bytecode(module, &pipeline::NoObserver).map_err(failed)?;
     match kernels.iter().find(|k| k.name == kernel) {
         Some(found) => {
-            let of = |cpu: &Cpu| policy::schedule_explained(found, &cpu.target).to_string();
+            let of = |cpu: &Cpu| schedule::schedule_explained(found, &cpu.target).to_string();
             Ok(options.cpus.iter().map(of).collect())
         }
         None => {

@@ -7,10 +7,10 @@ use std::time::SystemTime;
 
 use reflex_graph::Module;
 use reflex_graph::script::Script;
-use reflex_lower::cache::{self, Cache};
 use reflex_lower::codegen_process::ProcessCodegen;
-use reflex_lower::compile::{self, Tools};
-use reflex_lower::pipeline;
+use reflex_lower::compile::{self, Toolchain};
+use reflex_lower::kernel_cache::{self, KernelCache};
+use reflex_lower::{pipeline, precision};
 use reflex_runtime::alloc::heap;
 use reflex_runtime::library::Library;
 use reflex_tir::codegen::{Codegen, Target};
@@ -238,11 +238,11 @@ impl Engine {
                 (&process, process.identity())
             }
         };
-        let folder = self.cache.clone().or_else(Cache::default_dir);
-        let cache = folder.map(|f| Cache::new(f, identity, cache::DEFAULT_LIMIT));
+        let folder = self.cache.clone().or_else(KernelCache::default_dir);
+        let cache = folder.map(|f| KernelCache::new(f, identity, kernel_cache::DEFAULT_LIMIT));
         let progress = |p: compile::Progress<'_>| self.progress.report("kernels", p.done, p.total);
-        let observer = &pipeline::Quiet;
-        let tools = Tools { codegen, cache: cache.as_ref(), observer, progress: &progress };
+        let observer = &pipeline::NoObserver;
+        let tools = Toolchain { codegen, cache: cache.as_ref(), observer, progress: &progress };
         let options = self.options();
         let compiled = compile::compile(module, &options, &tools).map_err(|e| failed(&e))?;
         let policy = (self.threads, &self.tier);
@@ -257,9 +257,9 @@ impl Engine {
             false => pipeline::Options::of_levels(&self.levels),
         };
         let precision = match self.precision {
-            Precision::F32 => pipeline::Precision::F32,
-            Precision::F32Fast => pipeline::Precision::F32Fast,
-            Precision::Bf16 => pipeline::Precision::Bf16,
+            Precision::F32 => precision::Precision::F32,
+            Precision::F32Fast => precision::Precision::F32Fast,
+            Precision::Bf16 => precision::Precision::Bf16,
         };
         pipeline::Options { precision, ..options }
     }

@@ -24,7 +24,7 @@ use crate::error::JitError;
 use crate::evict::{Resident, Usage};
 use crate::force::ForcedExits;
 use crate::image::Saved;
-use crate::report::{CodeReport, TraceReport};
+use crate::report::{MethodReport, ParentExit, TraceReport};
 use crate::room::Share;
 use crate::tier::bailout;
 use crate::trace::codegen::{self, Attached};
@@ -49,7 +49,7 @@ pub(crate) struct Engine {
     pub(crate) worker: Option<Worker>,
     /// Reports of the traces and functions compiled so far.
     pub(crate) traces: Mutex<Vec<TraceReport>>,
-    pub(crate) functions: Mutex<Vec<CodeReport>>,
+    pub(crate) functions: Mutex<Vec<MethodReport>>,
     /// Code that was found in a file, by program.
     pub(crate) saved: Mutex<HashMap<u64, Saved>>,
     /// Exits of traces, by the trace's number.
@@ -154,7 +154,7 @@ impl Engine {
         };
         let order = Order { program: Arc::downgrade(program), work: Work::Whole(func) };
         if let Err(reason) = worker.submit(order, program.id(), &self.this) {
-            program.count(SiteId(func), &reason);
+            program.count_bailout(SiteId(func), &reason);
         }
     }
 
@@ -171,7 +171,7 @@ impl Engine {
                     self.tries.put_off(key);
                     self.whole.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
                 }
-                program.count(key.1, &reason);
+                program.count_bailout(key.1, &reason);
             }
         }
     }
@@ -219,7 +219,7 @@ impl Engine {
         let published = self.publish(function.unit, program, let_go)?;
         let usage = usage.cloned();
         let code = Arc::new(WholeCode { published, _usage: usage.clone() });
-        let report = CodeReport {
+        let report = MethodReport {
             program: program.id(),
             func: func.index,
             code_bytes: code.published.size(),
@@ -316,7 +316,7 @@ impl Engine {
         let report = TraceReport {
             program: program.id(),
             site,
-            bridge: from.map(|(exits, exit)| (exits.id, exit)),
+            parent: from.map(|(exits, exit)| ParentExit { trace: exits.id, exit }),
             number: exits.id,
             recorded: Arc::new(recorded),
             trace: Arc::new(trace),

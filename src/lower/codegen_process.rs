@@ -68,7 +68,7 @@ impl ProcessCodegen {
         Ok(ProcessCodegen { program, identity, idle: Mutex::new(vec![]) })
     }
 
-    /// Tells builds of the program apart, for [`crate::cache::Cache::new`].
+    /// Tells builds of the program apart, for [`crate::kernel_cache::KernelCache::new`].
     pub fn identity(&self) -> &str {
         &self.identity
     }

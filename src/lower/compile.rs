@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use reflex_graph::Module;
 use reflex_tir::PrimFunc;
-use reflex_tir::codegen::{Codegen, Object, PROTOCOL, Request, Response};
-use reflex_tir::operations::Operations;
+use reflex_tir::codegen::{Codegen, ObjectFile, PROTOCOL, Request, Response};
+use reflex_tir::flops::FlopCount;
 use reflex_vm::executable::Executable;
 
 use crate::LowerError;
-use crate::cache::Cache;
+use crate::kernel_cache::KernelCache;
 use crate::pipeline::{Cpu, Observer, Options, run_bytecode, run_graph, run_kernel};
 
 /// A compiled module.
@@ -24,9 +24,9 @@ pub struct Compiled {
     /// The bytecode; its packed functions that are no builtins are the kernels.
     pub executable: Executable,
     /// The kernels for each CPU, the lowest first.
-    pub kernels: Vec<(Cpu, Vec<Object>)>,
+    pub kernels: Vec<(Cpu, Vec<ObjectFile>)>,
     /// How many operations calls of kernels take, where that is known.
-    pub operations: BTreeMap<String, Operations>,
+    pub operations: BTreeMap<String, FlopCount>,
     /// Where the time went.
     pub report: Report,
 }
@@ -56,11 +56,11 @@ pub struct Progress<'a> {
 }
 
 /// What a compilation works with beside its options.
-pub struct Tools<'a> {
+pub struct Toolchain<'a> {
     /// Generates code.
     pub codegen: &'a dyn Codegen,
     /// Kernels compiled before.
-    pub cache: Option<&'a Cache>,
+    pub cache: Option<&'a KernelCache>,
     /// Sees every stage; kernels found in the cache go through none.
     pub observer: &'a dyn Observer,
     /// Told of each finished kernel, from any thread.
@@ -71,12 +71,12 @@ pub struct Tools<'a> {
 pub fn compile(
     module: Module,
     options: &Options,
-    tools: &Tools<'_>,
+    tools: &Toolchain<'_>,
 ) -> Result<Compiled, LowerError> {
     let start = Instant::now();
     let module = run_graph(module, options, tools.observer)?;
     let (code, kernels) = run_bytecode(module, tools.observer)?;
-    let known = |kernel: &PrimFunc| Some((kernel.name.clone(), Operations::of(kernel)?));
+    let known = |kernel: &PrimFunc| Some((kernel.name.clone(), FlopCount::of(kernel)?));
     let operations = kernels.iter().filter_map(known).collect();
     let mut report = Report { graph: start.elapsed(), ..Report::default() };
     let start = Instant::now();
@@ -101,10 +101,10 @@ pub fn compile(
     Ok(Compiled { executable: code.executable, kernels, operations, report })
 }
 
-type Outcome = Result<(Object, bool), LowerError>;
+type Outcome = Result<(ObjectFile, bool), LowerError>;
 
 /// Every kernel for the first CPU, then every kernel for the next.
-fn compile_all(kernels: &[PrimFunc], options: &Options, tools: &Tools<'_>) -> Vec<Outcome> {
+fn compile_all(kernels: &[PrimFunc], options: &Options, tools: &Toolchain<'_>) -> Vec<Outcome> {
     let wanted = options.cpus.iter().flat_map(|cpu| kernels.iter().map(move |k| (cpu, k)));
     let wanted: Vec<_> = wanted.collect();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -142,7 +142,7 @@ fn compile_all(kernels: &[PrimFunc], options: &Options, tools: &Tools<'_>) -> Ve
     outcomes.into_iter().flatten().collect()
 }
 
-fn compile_one(kernel: &PrimFunc, cpu: &Cpu, options: &Options, tools: &Tools<'_>) -> Outcome {
+fn compile_one(kernel: &PrimFunc, cpu: &Cpu, options: &Options, tools: &Toolchain<'_>) -> Outcome {
     let mut func = kernel.clone();
     func.name.push_str(&cpu.suffix);
     let mut request = Request {

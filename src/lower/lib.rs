@@ -2,14 +2,15 @@
 #![forbid(unsafe_code)]
 
 pub mod bytecode;
-pub mod cache;
 pub mod codegen_process;
 pub mod compile;
 mod error;
 pub mod fuse;
 pub mod graph;
+pub mod kernel_cache;
 pub mod legalize;
 pub mod pipeline;
-pub mod policy;
+pub mod precision;
+pub mod schedule;
 
 pub use error::{ErrorKind, LowerError};

@@ -16,25 +16,11 @@ use reflex_vm::executable::AlignedBytes;
 
 use crate::bytecode::{self, Bytecode};
 use crate::graph::{
-    eliminate_dead_code, fold_constants, hoist_invariants, lower_loops, pull_strides, simplify,
-    split_transposed_conv,
+    canonicalize_loops, decompose_conv_transpose, eliminate_dead_code, fold_constants,
+    hoist_invariants, propagate_strides, simplify,
 };
-use crate::{LowerError, fuse, policy};
-
-/// How products of float32 are computed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
-    /// In float32.
-    #[default]
-    F32,
-    /// In float32, or by fewer products of bfloat16 where the CPU has matrix registers and that is
-    /// faster ([`crate::policy`]).
-    F32Fast,
-    /// Factors of matrix products and of convolutions over all channels are rounded to bfloat16,
-    /// and their products are added in float32 ([`reflex_tir::Intrin::DotBf16`], or
-    /// [`reflex_tir::tile::Tile::DotBf16`] where the CPU has matrix registers).
-    Bf16,
-}
+use crate::precision::Precision;
+use crate::{LowerError, fuse, schedule};
 
 /// A CPU that kernels are generated for.
 #[derive(Clone, Debug)]
@@ -52,7 +38,7 @@ pub struct Cpu {
 pub struct Options {
     /// The CPUs that kernels are generated for, the lowest first.
     pub cpus: Vec<Cpu>,
-    /// Precision policy.
+    /// Arithmetic of float32 contractions.
     pub precision: Precision,
     /// LLVM's level.
     pub opt: OptLevel,
@@ -87,35 +73,35 @@ impl Options {
 pub type GraphPass = (&'static str, fn(&mut Module, Precision) -> Result<(), LowerError>);
 
 /// The graph passes, in order.
-pub const GRAPH: &[GraphPass] = &[
-    ("split_transposed_conv", |m, _| split_transposed_conv(m)),
+pub const GRAPH_PASSES: &[GraphPass] = &[
+    ("decompose_conv_transpose", |m, _| decompose_conv_transpose(m)),
     ("fold_constants", |m, _| fold_constants(m)),
     ("simplify", |m, _| simplify(m)),
-    ("pull_strides", |m, _| pull_strides(m)),
-    ("lower_loops", |m, _| lower_loops(m)),
+    ("propagate_strides", |m, _| propagate_strides(m)),
+    ("canonicalize_loops", |m, _| canonicalize_loops(m)),
     ("hoist_invariants", |m, _| hoist_invariants(m)),
     ("eliminate_dead_code", |m, _| eliminate_dead_code(m)),
-    ("fuse", fuse::fuse),
+    ("fuse_operators", fuse::fuse_operators),
 ];
 
 /// A kernel pass by name.
 pub type KernelPass = (&'static str, fn(&PrimFunc, &Target) -> PrimFunc);
 
 /// The kernel passes, in order.
-pub const KERNEL: &[KernelPass] =
-    &[("schedule", policy::schedule), ("lower", |f, _| lower::lower(f))];
+pub const KERNEL_PASSES: &[KernelPass] =
+    &[("schedule", schedule::schedule), ("lower", |f, _| lower::lower(f))];
 
 /// Name of the stage that emits the executable.
 pub const BYTECODE: &str = "bytecode";
 
 /// The names of all stages, in order.
 pub fn stages() -> Vec<&'static str> {
-    let graph = GRAPH.iter().map(|(name, _)| *name);
-    graph.chain([BYTECODE]).chain(KERNEL.iter().map(|(name, _)| *name)).collect()
+    let graph = GRAPH_PASSES.iter().map(|(name, _)| *name);
+    graph.chain([BYTECODE]).chain(KERNEL_PASSES.iter().map(|(name, _)| *name)).collect()
 }
 
 /// What a stage left behind.
-pub enum Snapshot<'a> {
+pub enum StageOutput<'a> {
     /// After a graph pass.
     Graph(&'a Module),
     /// After the bytecode stage.
@@ -127,15 +113,15 @@ pub enum Snapshot<'a> {
 /// Sees every stage's result and how long it took.
 pub trait Observer: Sync {
     /// Called after each stage; for kernel passes once per kernel, from any thread.
-    fn after(&self, stage: &'static str, took: Duration, result: Snapshot<'_>);
+    fn after(&self, stage: &'static str, took: Duration, result: StageOutput<'_>);
 }
 
 /// Sees nothing.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Quiet;
+pub struct NoObserver;
 
-impl Observer for Quiet {
-    fn after(&self, _: &'static str, _: Duration, _: Snapshot<'_>) {}
+impl Observer for NoObserver {
+    fn after(&self, _: &'static str, _: Duration, _: StageOutput<'_>) {}
 }
 
 /// The module after its graph passes.
@@ -144,7 +130,7 @@ pub fn run_graph(
     options: &Options,
     observer: &dyn Observer,
 ) -> Result<Module, LowerError> {
-    let fits = |cpu: &Cpu| options.precision != Precision::Bf16 || cpu.target.has_dot_bf16();
+    let fits = |cpu: &Cpu| options.precision != Precision::Bf16 || cpu.target.has_avx512_bf16();
     if let Some(cpu) = options.cpus.iter().find(|cpu| !fits(cpu)) {
         let name = cpu.level.map_or_else(|| "this CPU".to_owned(), |level| level.to_string());
         let text = format!(
@@ -153,10 +139,10 @@ pub fn run_graph(
         return Err(LowerError::unsupported(text));
     }
     check(&module, "import")?;
-    for (name, pass) in GRAPH {
+    for (name, pass) in GRAPH_PASSES {
         let start = Instant::now();
         pass(&mut module, options.precision)?;
-        observer.after(name, start.elapsed(), Snapshot::Graph(&module));
+        observer.after(name, start.elapsed(), StageOutput::Graph(&module));
         check(&module, name)?;
     }
     Ok(module)
@@ -171,7 +157,7 @@ pub fn run_bytecode(
     let start = Instant::now();
     align_constants(&mut module);
     let mut code = bytecode::emit(&module)?;
-    observer.after(BYTECODE, start.elapsed(), Snapshot::Bytecode(&code));
+    observer.after(BYTECODE, start.elapsed(), StageOutput::Bytecode(&code));
     let used = |f: &PrimFunc| code.executable.function_index(&f.name).is_some();
     let mut kernels: Vec<PrimFunc> = module
         .funcs
@@ -205,10 +191,10 @@ fn align_constants(module: &mut Module) {
 /// One kernel through the kernel passes, for a CPU.
 pub fn run_kernel(kernel: &PrimFunc, target: &Target, observer: &dyn Observer) -> PrimFunc {
     let mut func = kernel.clone();
-    for (name, pass) in KERNEL {
+    for (name, pass) in KERNEL_PASSES {
         let start = Instant::now();
         func = pass(&func, target);
-        observer.after(name, start.elapsed(), Snapshot::Kernel(&func));
+        observer.after(name, start.elapsed(), StageOutput::Kernel(&func));
     }
     func
 }

@@ -3,6 +3,9 @@
 
 #![allow(dead_code)] // each test binary uses a part
 
+#[path = "skip.rs"]
+pub mod skip;
+
 use std::path::{Path, PathBuf};
 
 /// The models that tests/models fetches.
@@ -18,12 +21,7 @@ pub const MODELS: [&str; 7] = [
 
 /// Folders of the fetched models and of their references, when set up.
 pub fn data() -> Option<(PathBuf, PathBuf)> {
-    let folders = (std::env::var_os("REFLEX_MODELS"), std::env::var_os("REFLEX_REFS"));
-    let (Some(models), Some(refs)) = folders else {
-        println!("skipped: REFLEX_MODELS and REFLEX_REFS are not set; ./x test sets them");
-        return None;
-    };
-    Some((models.into(), refs.into()))
+    Some((skip::variable("REFLEX_MODELS")?.into(), skip::variable("REFLEX_REFS")?.into()))
 }
 
 /// The reference files of a model.

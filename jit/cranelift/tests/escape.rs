@@ -9,15 +9,16 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kernels::WithKernel;
-use reflex_cranelift::{Compiling, CraneliftTier, ForcedExits, TierOptions};
+use reflex_cranelift::{CompileMode, CraneliftTier, ForcedExits, TierOptions};
 use reflex_runtime::alloc::device::{CPU, DeviceAllocator, set_memory_limit};
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{self, Function};
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
@@ -171,15 +172,15 @@ struct Run {
     exits: u64,
 }
 
-fn run(text: &str, mode: Mode, force: Option<(u64, u32)>, runs: i64) -> Run {
+fn run(text: &str, mode: Mode, forced_exits: Option<(u64, u32)>, runs: i64) -> Run {
     let log = Arc::new(Mutex::new(Vec::new()));
     let exec = verify(listing::parse(text).unwrap()).unwrap();
     let program = Program::load(exec, &[&WithKernel(library(&log))]).unwrap();
     let options = TierOptions {
         threshold: 2,
-        compiling: Compiling::AtOnce,
+        compile_mode: CompileMode::Synchronous,
         exit_threshold: 1 << 20,
-        force: force.map(|(seed, one_in)| Arc::new(ForcedExits::new(seed, one_in))),
+        forced_exits: forced_exits.map(|(seed, one_in)| Arc::new(ForcedExits::new(seed, one_in))),
         ..TierOptions::default()
     };
     let tier = Arc::new(CraneliftTier::with_options(options).unwrap());

@@ -10,8 +10,8 @@ use reflex_vm::builder::ExecBuilder;
 use reflex_vm::bytecode::{Arg, Reg};
 use reflex_vm::executable::{ConstData, TensorConst};
 
-use super::heap::{Heap, reshape_counts};
-use super::plan::{Place, Plan, plan};
+use super::memory_plan::{Place, Plan, plan};
+use super::shape_heap::{Heap, reshape_counts};
 use crate::LowerError;
 
 pub(super) type Result<T> = std::result::Result<T, LowerError>;

@@ -1,7 +1,7 @@
 //! Legalisation: the naive loop IR of every operator, the last column of the operator table.
 //!
 //! [`legalize`] writes one [`PrimFunc`] whose blocks say what is computed and nothing about
-//! how fast: one block per stage, one loop per axis, symbolic extents anywhere. [`crate::policy`]
+//! how fast: one block per stage, one loop per axis, symbolic extents anywhere. [`crate::schedule`]
 //! makes it fast. No `_` arm matches on [`Op`], so a new operator does not compile until it is
 //! written here.
 //!
@@ -37,7 +37,7 @@ use reflex_tir::{
     Buffer, DType, Expr, ExprKind, Intrin, Param, PrimFunc, Scope, Stmt, Var, VarData,
 };
 
-use crate::pipeline::Precision;
+use crate::precision::Precision;
 
 pub use packing::{Matrix, Packing, Role, block_packings, pack, packings, tile_packings};
 pub use winograd::{STEP, phase_taps};

@@ -17,8 +17,8 @@ use reflex_vm::executable::AlignedBytes;
 
 use super::winograd::{self, STEP, phase_taps};
 use super::{flatten, pairs};
-use crate::pipeline::Precision;
-use crate::policy::{LAYOUT_LANES, conv_rows, panel_width, phases_tile, winograd_tile};
+use crate::precision::Precision;
+use crate::schedule::{LAYOUT_LANES, conv_rows, panel_width, phases_tile, winograd_tile};
 
 /// Panels of so many bytes are worth a call of the system for the memory of their source.
 const LARGE: usize = 64 << 10;

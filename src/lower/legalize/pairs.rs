@@ -12,8 +12,8 @@ use reflex_vm::executable::AlignedBytes;
 
 use super::packing::Matrix;
 use super::{Cx, Packing};
-use crate::pipeline::Precision;
-use crate::policy::LAYOUT_LANES;
+use crate::precision::Precision;
+use crate::schedule::LAYOUT_LANES;
 
 /// Shorter sums of products of two tensors that are no constants stay in float32.
 const MIN_DEPTH: i64 = 16;

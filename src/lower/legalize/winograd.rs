@@ -6,7 +6,7 @@
 //! without a window there is no tile and no transform. `G w Gᵀ` is computed while weights are
 //! packed, in float64; what remains are three stages: a transform of the input by tiles, one matrix
 //! product for each of the places in a tile, and a transform back. A table of constants is an
-//! expression that selects by its indices; [`crate::policy`] unrolls it.
+//! expression that selects by its indices; [`crate::schedule`] unrolls it.
 //!
 //! Windows of stride 2 become windows of stride 1 by the four phases of the image, its rows and its
 //! columns of even and of odd number, as channels of their own: `X[n, c, 2 y + p, 2 x + q]` times

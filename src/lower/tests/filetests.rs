@@ -14,10 +14,9 @@ use std::time::Duration;
 
 use reflex_graph::script::parse;
 use reflex_lower::LowerError;
-use reflex_lower::pipeline::{
-    Observer, Options, Precision, Snapshot, run_bytecode, run_graph, run_kernel,
-};
-use reflex_lower::policy::schedule_explained;
+use reflex_lower::pipeline::{Observer, Options, StageOutput, run_bytecode, run_graph, run_kernel};
+use reflex_lower::precision::Precision;
+use reflex_lower::schedule::schedule_explained;
 use reflex_tir::codegen::Target;
 use reflex_tir::level::Level;
 
@@ -49,14 +48,14 @@ struct Keep<'a> {
 }
 
 impl Observer for Keep<'_> {
-    fn after(&self, stage: &'static str, _: Duration, result: Snapshot<'_>) {
+    fn after(&self, stage: &'static str, _: Duration, result: StageOutput<'_>) {
         if stage != self.stage {
             return;
         }
         let text = match result {
-            Snapshot::Graph(module) => reflex_graph::print::module(module),
-            Snapshot::Bytecode(code) => reflex_vm::text::as_text(&code.executable),
-            Snapshot::Kernel(func) => reflex_tir::script::print(func),
+            StageOutput::Graph(module) => reflex_graph::print::module(module),
+            StageOutput::Bytecode(code) => reflex_vm::text::as_text(&code.executable),
+            StageOutput::Kernel(func) => reflex_tir::script::print(func),
         };
         self.texts.lock().expect("printing does not panic").push(text);
     }

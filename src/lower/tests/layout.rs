@@ -8,7 +8,7 @@ use reflex_graph::{
     Binary, ConvAttrs, FuncData, Literal, Module, Node, Op, PoolAttrs, PoolKind, ReduceKind,
     TensorType, Unary, Value,
 };
-use reflex_lower::pipeline::{Options, Quiet, run_graph};
+use reflex_lower::pipeline::{NoObserver, Options, run_graph};
 use reflex_tir::codegen::Target;
 use reflex_tir::{DType, Expr};
 
@@ -175,7 +175,7 @@ fn network(seed: u64) -> Module {
 
 /// How many values of the compiled module have five dimensions.
 fn in_blocks(module: &Module) -> usize {
-    let module = run_graph(module.clone(), &Options::new(Target::host()), &Quiet).unwrap();
+    let module = run_graph(module.clone(), &Options::new(Target::host()), &NoObserver).unwrap();
     let rank =
         |v: Value, f: &reflex_graph::Func| f.values[v].ty.as_tensor().map_or(0, |t| t.shape.len());
     let graphs = module.funcs.values().filter_map(|f| match f {

@@ -5,7 +5,7 @@ mod common;
 use common::{assert_close, cases, run, tolerance};
 use reflex_graph::Literal;
 use reflex_lower::legalize::{pack, packings};
-use reflex_lower::pipeline::Precision;
+use reflex_lower::precision::Precision;
 
 #[test]
 fn naive_kernels_mean_what_the_operators_mean() {

@@ -10,7 +10,7 @@ use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{
     Binary, FuncData, GatherKind, Loop, Module, Node, Op, TensorType, Unary, Value,
 };
-use reflex_lower::pipeline::{Observer, Options, Snapshot, run_graph};
+use reflex_lower::pipeline::{Observer, Options, StageOutput, run_graph};
 use reflex_tir::codegen::Target;
 use reflex_tir::{DType, Expr};
 
@@ -68,8 +68,8 @@ fn recurrent_loops_agree() {
 struct After(Mutex<Vec<String>>);
 
 impl Observer for After {
-    fn after(&self, stage: &'static str, _: Duration, result: Snapshot<'_>) {
-        let ("eliminate_dead_code", Snapshot::Graph(module)) = (stage, result) else { return };
+    fn after(&self, stage: &'static str, _: Duration, result: StageOutput<'_>) {
+        let ("eliminate_dead_code", StageOutput::Graph(module)) = (stage, result) else { return };
         let FuncData::Graph(main) = module.funcs.values().next().expect("main") else { return };
         let mut list = self.0.lock().expect("one thread");
         let name = |node: &Node| match node {

@@ -11,11 +11,11 @@ use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{
     Binary, ConvAttrs, Literal, Loop, Module, Node, Op, ReduceKind, TensorType, Unary, Value,
 };
-use reflex_lower::cache::{self, Cache};
-use reflex_lower::compile::{Tools, compile};
-use reflex_lower::pipeline::{Observer, Options, Snapshot};
+use reflex_lower::compile::{Toolchain, compile};
+use reflex_lower::kernel_cache::{self, KernelCache};
+use reflex_lower::pipeline::{Observer, Options, StageOutput};
 use reflex_tir::abi::raw_signature;
-use reflex_tir::codegen::{Codegen, Object, Request, Response, Target};
+use reflex_tir::codegen::{Codegen, ObjectFile, Request, Response, Target};
 use reflex_tir::{DType, Expr};
 
 fn f32_type(shape: Vec<Expr>) -> TensorType {
@@ -386,15 +386,16 @@ struct Counting {
 }
 
 impl Observer for Counting {
-    fn after(&self, _: &'static str, _: Duration, result: Snapshot<'_>) {
-        let kernel = matches!(result, Snapshot::Kernel(_));
+    fn after(&self, _: &'static str, _: Duration, result: StageOutput<'_>) {
+        let kernel = matches!(result, StageOutput::Kernel(_));
         self.passes.fetch_add(usize::from(kernel), Ordering::Relaxed);
     }
 }
 
 impl Codegen for Counting {
     fn compile(&self, request: &Request) -> Response {
-        let object = |f| Object { signature: raw_signature(f), elf: vec![1], asm: None, micros: 0 };
+        let object =
+            |f| ObjectFile { signature: raw_signature(f), elf: vec![1], asm: None, micros: 0 };
         Response::Objects(request.funcs.iter().map(object).collect())
     }
 }
@@ -402,7 +403,7 @@ impl Codegen for Counting {
 #[test]
 fn kernels_found_in_the_cache_are_not_scheduled_again() {
     let dir = tempfile::tempdir().unwrap();
-    let cache = Cache::new(dir.path(), "none", cache::DEFAULT_LIMIT);
+    let cache = KernelCache::new(dir.path(), "none", kernel_cache::DEFAULT_LIMIT);
     let compiled = |n: u64| {
         let mut module = Module::default();
         layer(&mut module);
@@ -410,7 +411,7 @@ fn kernels_found_in_the_cache_are_not_scheduled_again() {
         options.cpus[0].target.l2_bytes += n;
         let tools = Counting::default();
         let work =
-            Tools { codegen: &tools, cache: Some(&cache), observer: &tools, progress: &|_| {} };
+            Toolchain { codegen: &tools, cache: Some(&cache), observer: &tools, progress: &|_| {} };
         let report = compile(module, &options, &work).unwrap().report;
         (report.cached, report.generated.len(), tools.passes.into_inner() > 0)
     };

@@ -11,8 +11,9 @@ use reflex_graph::{
     Binary, ConvAttrs, FuncData, Literal, Module, Op, PoolAttrs, PoolKind, TensorType,
 };
 use reflex_lower::legalize::{Legalized, pack, packings};
-use reflex_lower::pipeline::{Options, Precision, Quiet, run_graph};
-use reflex_lower::policy::schedule_explained;
+use reflex_lower::pipeline::{NoObserver, Options, run_graph};
+use reflex_lower::precision::Precision;
+use reflex_lower::schedule::schedule_explained;
 use reflex_tir::codegen::Target;
 use reflex_tir::level::Level;
 use reflex_tir::{DType, ExprKind, Intrin, PrimFunc, Stmt};
@@ -254,7 +255,7 @@ fn networks_in_blocks_stay_near_float32() {
         let error = (error / size).sqrt();
         // Five roundings of both factors, by 2^-9 on average at most, but some.
         assert!(error > 1e-4 && error < 1e-2, "{channels}: {error:e}");
-        let compiled = run_graph(module, &options(), &Quiet).unwrap();
+        let compiled = run_graph(module, &options(), &NoObserver).unwrap();
         let kernels = compiled.funcs.values().filter_map(|f| match f {
             FuncData::Prim(f) => Some(dots(f)),
             FuncData::Graph(_) => None,
@@ -307,7 +308,7 @@ fn tensors_that_only_convolutions_read_are_stored_rounded_and_no_bit_changes() {
     };
     for channels in [32, 24, 64] {
         let kernels = |kept| {
-            let compiled = run_graph(chain(channels, kept), &options(), &Quiet).unwrap();
+            let compiled = run_graph(chain(channels, kept), &options(), &NoObserver).unwrap();
             let prim = |f: FuncData| match f {
                 FuncData::Prim(f) => Some(f),
                 FuncData::Graph(_) => None,
@@ -391,7 +392,7 @@ fn fire(channels: i64, kept: bool) -> Module {
 fn what_only_chooses_elements_passes_rounded_ones_on_and_no_bit_changes() {
     for channels in [32, 24] {
         let stored = |kept| {
-            let compiled = run_graph(fire(channels, kept), &options(), &Quiet).unwrap();
+            let compiled = run_graph(fire(channels, kept), &options(), &NoObserver).unwrap();
             let rounded = |f: &FuncData| match f {
                 FuncData::Prim(f) => {
                     let last = f.buffer_params().last().expect("an output");
@@ -412,6 +413,6 @@ fn what_only_chooses_elements_passes_rounded_ones_on_and_no_bit_changes() {
 #[test]
 fn cpus_without_the_instruction_are_refused_by_name() {
     let options = Options { precision: Precision::Bf16, ..Options::new(Level::V4.target()) };
-    let error = run_graph(network(32), &options, &Quiet).unwrap_err();
+    let error = run_graph(network(32), &options, &NoObserver).unwrap_err();
     assert!(error.to_string().contains("precision bf16 needs AVX512_BF16"), "{error}");
 }

@@ -7,7 +7,7 @@ use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{
     Binary, ConvAttrs, EvalValue, FuncData, Module, Node, Op, TensorType, Unary, Value, eval_func,
 };
-use reflex_lower::graph::pull_strides;
+use reflex_lower::graph::propagate_strides;
 use reflex_tir::{DType, Expr};
 
 const CHANNELS: i64 = 16;
@@ -104,7 +104,7 @@ fn networks_with_strides_moved_keep_their_bits() {
     for seed in 0..24 {
         let module = network(seed);
         let mut after = module.clone();
-        pull_strides(&mut after).unwrap();
+        propagate_strides(&mut after).unwrap();
         moved += usize::from(strides_of_windows(&after) > strides_of_windows(&module));
         let args = [f32s(&[2, CHANNELS, 11, 9], seed + 1)];
         let answers = [&module, &after].map(|module| {

@@ -5,8 +5,8 @@ mod harness;
 use harness::{agree, f32s, run};
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{Binary, ConvAttrs, FuncData, Literal, Module, Op, TensorType, Unary};
-use reflex_lower::pipeline::{Options, Quiet, run_graph};
-use reflex_lower::policy::{Scheduled, schedule_explained};
+use reflex_lower::pipeline::{NoObserver, Options, run_graph};
+use reflex_lower::schedule::{Scheduled, schedule_explained};
 use reflex_tir::codegen::Target;
 use reflex_tir::{DType, Expr};
 
@@ -69,7 +69,7 @@ fn scheduled(module: &Module) -> Vec<Scheduled> {
     let target = &mut options.cpus[0].target;
     target.features.retain(|f| !f.starts_with("amx"));
     target.l2_bytes = 1 << 20;
-    let module = run_graph(module.clone(), &options, &Quiet).unwrap();
+    let module = run_graph(module.clone(), &options, &NoObserver).unwrap();
     let kernels = module.funcs.values().filter_map(|f| match f {
         FuncData::Prim(f) => Some(f),
         FuncData::Graph(_) => None,

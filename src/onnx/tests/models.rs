@@ -5,6 +5,8 @@
 //! makes them. The largest models run in release builds only: the evaluator is plain.
 
 mod common;
+#[path = "../../../tests/common/skip.rs"]
+mod skip;
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -27,12 +29,8 @@ const MODELS: &[(&str, bool)] = &[
 
 #[test]
 fn models_answer_as_onnx_runtime_does() {
-    let (Some(models), Some(refs)) =
-        (std::env::var_os("REFLEX_MODELS"), std::env::var_os("REFLEX_REFS"))
-    else {
-        eprintln!("SKIPPED: REFLEX_MODELS and REFLEX_REFS are not set; ./x test sets them");
-        return;
-    };
+    let folders = (skip::variable("REFLEX_MODELS"), skip::variable("REFLEX_REFS"));
+    let (Some(models), Some(refs)) = folders else { return };
     for (name, large) in MODELS {
         let path = Path::new(&models).join(format!("{name}.onnx"));
         let info = ModelInfo::read(&path).unwrap();
@@ -42,7 +40,7 @@ fn models_answer_as_onnx_runtime_does() {
             panic!("{name}: {} faults, first: {}", faults.len(), faults[0]);
         }
         if *large && cfg!(debug_assertions) {
-            eprintln!("SKIPPED in debug builds: evaluating {name}");
+            skip::skip_part(name, "a release build");
             continue;
         }
         for case in cases(Path::new(&refs), name) {

@@ -1,4 +1,4 @@
-# after: fuse
+# after: fuse_operators
 from typing import TypeVar
 from tvm.script import ir as I
 from tvm.script import relax as R

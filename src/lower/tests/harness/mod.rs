@@ -7,14 +7,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use reflex_graph::{EvalValue, FuncData, Literal, Module, eval_func};
-use reflex_lower::pipeline::{Options, Quiet, run_bytecode, run_graph, run_kernel};
+use reflex_lower::pipeline::{NoObserver, Options, run_bytecode, run_graph, run_kernel};
 use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_tir::codegen::Target;
-use reflex_tir::eval::{self, Arg};
+use reflex_tir::eval::{self, EvalArg};
 use reflex_tir::{DType, Param, PrimFunc};
 use reflex_vm::executable::Constant;
 use reflex_vm::program::Program;
@@ -49,15 +49,15 @@ fn options() -> Options {
 
 /// Names of the kernels that a module is compiled to.
 pub fn kernels(module: &Module) -> Vec<String> {
-    let module = run_graph(module.clone(), &options(), &Quiet).unwrap();
-    let (_, kernels) = run_bytecode(module, &Quiet).unwrap();
+    let module = run_graph(module.clone(), &options(), &NoObserver).unwrap();
+    let (_, kernels) = run_bytecode(module, &NoObserver).unwrap();
     kernels.into_iter().map(|k| k.name).collect()
 }
 
 /// Sizes of the storages that are allocated by a constant byte count.
 pub fn storages(module: &Module) -> Vec<i64> {
-    let module = run_graph(module.clone(), &options(), &Quiet).unwrap();
-    let (code, _) = run_bytecode(module, &Quiet).unwrap();
+    let module = run_graph(module.clone(), &options(), &NoObserver).unwrap();
+    let (code, _) = run_bytecode(module, &NoObserver).unwrap();
     let shapes = code.executable.constants.iter().filter_map(|c| match c {
         Constant::Shape(extents) if extents.len() == 1 => Some(extents[0]),
         _ => None,
@@ -76,11 +76,11 @@ pub fn run_with(
     module: &Module,
     args: &[Literal],
 ) -> Result<Vec<Literal>, String> {
-    let module = run_graph(module.clone(), options, &Quiet).unwrap();
-    let (code, kernels) = run_bytecode(module, &Quiet).unwrap();
+    let module = run_graph(module.clone(), options, &NoObserver).unwrap();
+    let (code, kernels) = run_bytecode(module, &NoObserver).unwrap();
     let library: HashMap<String, Function> = kernels
         .into_iter()
-        .map(|k| (k.name.clone(), evaluated(run_kernel(&k, &options.cpus[0].target, &Quiet))))
+        .map(|k| (k.name.clone(), evaluated(run_kernel(&k, &options.cpus[0].target, &NoObserver))))
         .collect();
     let exec = verify(code.executable).unwrap();
     let program = Arc::new(Program::load(exec, &[&library]).unwrap());
@@ -106,18 +106,18 @@ fn evaluated(func: PrimFunc) -> Function {
                 Param::Buffer(_) => {
                     let t: &Tensor = arg.downcast_ref().ok_or_else(|| failed("tensor".into()))?;
                     let (dtype, shape) = (t.dtype(), t.shape().to_vec());
-                    Arg::Tensor(eval::Tensor { dtype, shape, bytes: bytes(t) })
+                    EvalArg::Tensor(eval::EvalTensor { dtype, shape, bytes: bytes(t) })
                 }
                 Param::Scalar(_) => {
                     let value = arg.as_int().ok_or_else(|| failed("int".into()))?;
-                    Arg::Scalar(eval::Value::Int(value))
+                    EvalArg::Scalar(eval::Scalar::Int(value))
                 }
             });
         }
         eval::eval(&func, &mut list).map_err(|e| failed(e.to_string()))?;
         let first = list.len() - func.num_outputs;
         for (arg, result) in args.iter().zip(&list).skip(first) {
-            let (Some(t), Arg::Tensor(result)) = (arg.downcast_ref::<Tensor>(), result) else {
+            let (Some(t), EvalArg::Tensor(result)) = (arg.downcast_ref::<Tensor>(), result) else {
                 return Err(failed("an output is no tensor".into()));
             };
             assert_eq!(t.nbytes(), result.bytes.len());

@@ -1,0 +1,314 @@
+//! Fusion: every operator becomes part of a kernel, several operators one kernel where that
+//! saves memory traffic.
+//!
+//! After this pass a function holds calls of kernels, views (`Reshape`), constants, control
+//! flow and checks. Constant weights are stored in the layout that their kernel asks for.
+//! Kernels that are equal up to names are shared.
+
+mod groups;
+mod merge;
+mod pattern;
+mod propagate_layout;
+mod store_bf16;
+
+use std::collections::{HashMap, HashSet};
+
+use reflex_graph::{
+    Binding, Body, Const, Func, FuncData, FuncId, Literal, Module, Node, Op, TensorType, Type,
+    Value,
+};
+use reflex_tir::PrimFunc;
+
+use crate::LowerError;
+use crate::graph::edit::release;
+use crate::graph::eliminate_dead_code;
+use crate::legalize::{Packing, block_packings, pack, packings, tile_packings};
+use crate::precision::{BF16X3_ATTR, Precision};
+use merge::{Kernel, Member, merge};
+use propagate_layout::Layouts;
+
+/// Turns the operators of every function into kernels.
+pub fn fuse_operators(module: &mut Module, precision: Precision) -> Result<(), LowerError> {
+    let mut pass = Pass {
+        precision,
+        by_hash: HashMap::new(),
+        names: module.funcs.values().map(|f| f.name().to_string()).collect(),
+        packed: HashMap::new(),
+        sole: HashSet::new(),
+    };
+    let ids: Vec<FuncId> = module.funcs.keys().collect();
+    for id in ids {
+        let FuncData::Graph(func) = &module.funcs[id] else { continue };
+        let mut func = func.clone();
+        let consts = constants(&func);
+        let mut body = std::mem::take(&mut func.body);
+        pass.sole = read_once(&body, &consts);
+        let result = pass.body(module, &mut func, &consts, &mut body);
+        func.body = body;
+        module.funcs[id] = FuncData::Graph(func);
+        result?;
+    }
+    if precision == Precision::F32Fast {
+        for func in module.funcs.values_mut() {
+            if let FuncData::Prim(kernel) = func {
+                kernel.attrs.insert(BF16X3_ATTR.to_owned(), "3".to_owned());
+            }
+        }
+    }
+    // Constants whose packed form took their place go.
+    eliminate_dead_code(module)
+}
+
+/// Which values are constants.
+fn constants(func: &Func) -> HashMap<Value, Const> {
+    let mut map = HashMap::new();
+    func.body.walk(&mut |b| {
+        if let Node::Const(c) = b.node {
+            map.insert(b.outputs[0], c);
+        }
+    });
+    map
+}
+
+/// Constants that one operator reads once, and that no other value names.
+fn read_once(body: &Body, consts: &HashMap<Value, Const>) -> HashSet<Value> {
+    let (mut uses, mut names): (HashMap<Value, usize>, HashMap<Const, usize>) = Default::default();
+    body.uses(&mut |v| *uses.entry(v).or_default() += 1);
+    consts.values().for_each(|c| *names.entry(*c).or_default() += 1);
+    let sole = consts.iter().filter(|(v, c)| uses.get(v) == Some(&1) && names[c] == 1);
+    sole.map(|(v, _)| *v).collect()
+}
+
+/// Kernels are equal when their bodies are, up to names; the key is a hash of that.
+pub(crate) fn structural_hash(func: &PrimFunc) -> blake3::Hash {
+    let mut anonymous = func.clone();
+    anonymous.name.clear();
+    anonymous.vars.values_mut().for_each(|v| v.name.clear());
+    anonymous.buffers.values_mut().for_each(|b| b.name.clear());
+    let bytes = postcard::to_stdvec(&anonymous).expect("plain data always encodes");
+    blake3::hash(&bytes)
+}
+
+struct Pass {
+    precision: Precision,
+    by_hash: HashMap<blake3::Hash, FuncId>,
+    names: HashSet<String>,
+    /// Packed constants made so far, by constant and packing.
+    packed: HashMap<(Const, String), Const>,
+    /// Constants that are read in one place.
+    sole: HashSet<Value>,
+}
+
+impl Pass {
+    fn body(
+        &mut self,
+        module: &mut Module,
+        func: &mut Func,
+        consts: &HashMap<Value, Const>,
+        body: &mut Body,
+    ) -> Result<(), LowerError> {
+        for binding in &mut body.bindings {
+            for nested in binding.node.bodies_mut() {
+                self.body(module, func, consts, nested)?;
+            }
+        }
+        let mut layouts =
+            propagate_layout::choose(func, body, consts, self.precision, &HashSet::new());
+        let rounded = store_bf16::store_rounded(func, body, &layouts, &|func, op, args, sums| {
+            self.packings(func, consts, (op, args), args, Some(sums))
+        });
+        if !rounded.is_empty() {
+            layouts = propagate_layout::choose(func, body, consts, self.precision, &rounded);
+        }
+        let groups = groups::groups(func, body);
+        let mut replaced: HashMap<usize, Vec<Binding>> = HashMap::new();
+        let mut gone = HashSet::new();
+        for members in &groups {
+            let (root, inner) = members.split_last().expect("groups are never empty");
+            gone.extend(inner.iter().copied());
+            let call = self.group(module, func, consts, body, members, &layouts)?;
+            replaced.insert(*root, call);
+        }
+        let old = std::mem::take(&mut body.bindings);
+        for (at, binding) in old.into_iter().enumerate() {
+            match replaced.remove(&at) {
+                Some(new) => body.bindings.extend(new),
+                None if gone.contains(&at) => {}
+                None => body.bindings.push(binding),
+            }
+        }
+        for value in layouts.values() {
+            let block = layouts.of(value).expect("a value in blocks");
+            let ty = func.tensor(value);
+            let ty = TensorType::new(ty.dtype, Layouts::shape(&ty.shape, block));
+            func.values[value].ty = Type::Tensor(ty);
+        }
+        Ok(())
+    }
+
+    /// The call that stands for a group, with the packed constants it reads before it.
+    fn group(
+        &mut self,
+        module: &mut Module,
+        func: &mut Func,
+        consts: &HashMap<Value, Const>,
+        body: &Body,
+        members: &[usize],
+        layouts: &Layouts,
+    ) -> Result<Vec<Binding>, LowerError> {
+        let mut bindings = vec![];
+        let mut packed_values = HashMap::new();
+        let mut list: Vec<Member<'_>> = vec![];
+        let mut all_args = vec![];
+        members.iter().for_each(|at| body.bindings[*at].node.operands(&mut |v| all_args.push(v)));
+        for at in members {
+            let binding = &body.bindings[*at];
+            let Node::Op { op, args } = &binding.node else {
+                return Err(LowerError::internal(
+                    "a fusion group holds a node that is no operator",
+                ));
+            };
+            let sums = layouts.sums(*at);
+            let packings = self.packings(func, consts, (op, args), &all_args, sums);
+            for packing in &packings {
+                let value = args[packing.operand];
+                let constant = self.pack(module, consts[&value], packing)?;
+                let shape = packing.packed_shape();
+                let ty =
+                    reflex_graph::TensorType::new(packing.dtype(func.tensor(value).dtype), shape);
+                let name = format!("{}_packed", func.values[value].name);
+                let fresh = func.new_value(name, Type::Tensor(ty));
+                bindings.push(Binding {
+                    outputs: vec![fresh],
+                    node: Node::Const(constant),
+                    source: String::new(),
+                });
+                packed_values.insert(value, fresh);
+            }
+            let (outputs, source) = (&binding.outputs[..], binding.source.as_str());
+            // Without packed weights the sums stay plain; that is right in any layout.
+            let sums = sums.filter(|_| !packings.is_empty());
+            list.push(Member { op, args: args.clone(), outputs, packings, sums, source });
+        }
+        let constant = |v: Value| consts.get(&v).map(|c| &module.consts[*c]);
+        let kernel = merge("kernel", (func, layouts), &list, &constant, self.precision)?;
+        // The packed form replaces the original: both would be in memory otherwise.
+        for value in packed_values.keys().filter(|v| self.sole.contains(v)) {
+            release(module, consts[value]);
+        }
+        let root = &body.bindings[*members.last().expect("groups are never empty")];
+        let name = self.kernel_name(&list);
+        bindings.push(self.call(module, kernel, name, root, &packed_values));
+        Ok(bindings)
+    }
+
+    /// How the constants of an operator are packed; `sums` is the block that a convolution's sums
+    /// are computed in.
+    fn packings(
+        &self,
+        func: &Func,
+        consts: &HashMap<Value, Const>,
+        (op, args): (&Op, &[Value]),
+        all_args: &[Value],
+        sums: Option<i64>,
+    ) -> Vec<Packing> {
+        let types: Option<Vec<_>> =
+            args.iter().map(|v| func.values[*v].ty.as_tensor().cloned()).collect();
+        // A constant that the same kernel reads twice keeps its own layout.
+        let once = |n: usize| all_args.iter().filter(|v| **v == args[n]).count() == 1;
+        let is_constant = |n: usize| consts.contains_key(&args[n]) && once(n);
+        types.map_or(vec![], |types| match sums {
+            Some(block) => {
+                let image = func.symbolic_shape(args[0]);
+                let tiled =
+                    tile_packings(op, (image, &types), &is_constant, (block, self.precision));
+                match &tiled[..] {
+                    [] => block_packings(op, &types, &is_constant, block, self.precision),
+                    _ => tiled,
+                }
+            }
+            None => packings(op, &types, &is_constant, self.precision),
+        })
+    }
+
+    fn pack(
+        &mut self,
+        module: &mut Module,
+        constant: Const,
+        packing: &Packing,
+    ) -> Result<Const, LowerError> {
+        let key = (constant, format!("{:?} {} {}", packing.matrix, packing.width, packing.pairs));
+        if let Some(found) = self.packed.get(&key) {
+            return Ok(*found);
+        }
+        let literal: Literal = pack(packing, &module.consts[constant])
+            .ok_or_else(|| LowerError::internal("a weight does not fit its packing"))?;
+        module.consts[constant].release();
+        let new = module.add_const(literal);
+        self.packed.insert(key, new);
+        Ok(new)
+    }
+
+    fn call(
+        &mut self,
+        module: &mut Module,
+        kernel: Kernel,
+        name: String,
+        root: &Binding,
+        packed: &HashMap<Value, Value>,
+    ) -> Binding {
+        let Kernel { func: mut kernel, args, scalars } = kernel;
+        let hash = structural_hash(&kernel);
+        let id = *self.by_hash.entry(hash).or_insert_with(|| {
+            let mut unique = name.clone();
+            let mut n = 1;
+            while !self.names.insert(unique.clone()) {
+                unique = format!("{name}{n}");
+                n += 1;
+            }
+            kernel.name = unique;
+            module.funcs.push(FuncData::Prim(kernel))
+        });
+        let args = args.iter().map(|v| packed.get(v).copied().unwrap_or(*v)).collect();
+        Binding {
+            outputs: root.outputs.clone(),
+            node: Node::CallTir { func: id, args, scalars },
+            source: root.source.clone(),
+        }
+    }
+
+    fn kernel_name(&self, members: &[Member<'_>]) -> String {
+        const MAX_PARTS: usize = 5;
+        let mut parts: Vec<String> = members.iter().map(|m| op_name(m.op)).collect();
+        if parts.len() == 1 {
+            return parts.remove(0);
+        }
+        if parts.len() > MAX_PARTS {
+            let rest = parts.split_off(MAX_PARTS);
+            parts.push(format!("{}more", rest.len()));
+        }
+        format!("fused_{}", parts.join("_"))
+    }
+}
+
+/// The operator in lower case, as kernels are named.
+fn op_name(op: &Op) -> String {
+    let text = match op {
+        Op::Unary(f) => format!("{f:?}"),
+        Op::Binary(f) => format!("{f:?}"),
+        Op::Reduce { kind, .. } => format!("{kind:?}"),
+        Op::ArgReduce { kind, .. } => format!("arg{kind:?}"),
+        other => format!("{other:?}"),
+    };
+    let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
+    let mut name = String::new();
+    let mut after_lower = false;
+    for c in text[..end].chars() {
+        if c.is_uppercase() && after_lower {
+            name.push('_');
+        }
+        after_lower = c.is_lowercase();
+        name.push(c.to_ascii_lowercase());
+    }
+    name
+}

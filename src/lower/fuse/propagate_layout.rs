@@ -1,0 +1,308 @@
+//! Which tensors between convolutions store their channels in blocks.
+//!
+//! A tensor `[n, c, h, w]` that only operators without a stake in the layout touch is stored as
+//! `[n, c / b, h, w, b]`: a vector then holds `b` channels of one position, so convolutions,
+//! pools and sums run in whole vectors whatever the width of the image, and nothing is copied to
+//! make windows contiguous. One block size serves a body. The conversion at the border is part
+//! of the kernels there: a convolution reads any layout, and one whose result must be plain
+//! rearranges it as it stores.
+
+use std::collections::{HashMap, HashSet};
+
+use reflex_graph::{Body, Const, ConvAttrs, Func, Node, Op, PadMode, PoolKind, Value};
+use reflex_tir::{DType, Expr};
+
+use crate::precision::Precision;
+use crate::schedule::{LAYOUT_LANES, phases_tile, winograd_tile};
+
+/// Images of fewer channels stay plain.
+const MIN_CHANNELS: i64 = 16;
+
+/// The layouts chosen for a body.
+#[derive(Debug, Default)]
+pub struct Layouts {
+    block: i64,
+    values: HashSet<Value>,
+    sums: HashSet<usize>,
+}
+
+impl Layouts {
+    /// The block of a value that is stored in blocks.
+    pub fn of(&self, value: Value) -> Option<i64> {
+        self.values.contains(&value).then_some(self.block)
+    }
+
+    /// The block of the sums that the convolution at a binding computes.
+    pub fn sums(&self, at: usize) -> Option<i64> {
+        self.sums.contains(&at).then_some(self.block)
+    }
+
+    /// The values stored in blocks.
+    pub fn values(&self) -> impl Iterator<Item = Value> + '_ {
+        self.values.iter().copied()
+    }
+
+    /// `[n, c, h, w]` in blocks.
+    pub fn shape(shape: &[Expr], block: i64) -> Vec<Expr> {
+        let blocks = shape[1].clone().floordiv(block);
+        let blocks = blocks.as_int().map_or(blocks, Expr::i64);
+        let mut blocked = vec![shape[0].clone(), blocks];
+        blocked.extend_from_slice(&shape[2..]);
+        blocked.push(block.into());
+        blocked
+    }
+
+    /// Where an element of a tensor goes.
+    pub fn place(index: &[Expr], block: i64) -> Vec<Expr> {
+        let mut at = vec![index[0].clone(), index[1].clone().floordiv(block)];
+        at.extend_from_slice(&index[2..]);
+        at.push(index[1].clone().floormod(block));
+        at
+    }
+}
+
+/// What an operator does with a layout.
+enum Part<'a> {
+    /// A convolution over all channels: reads any layout and writes any.
+    Dense,
+    /// Channel by channel: the result has the layout of these operands.
+    Carrier(Vec<Value>),
+    /// Joins along the channels.
+    Join(&'a [Value]),
+}
+
+/// Chooses the layouts of a body, some of whose images are `rounded` to bfloat16.
+pub fn choose(
+    func: &Func,
+    body: &Body,
+    consts: &HashMap<Value, Const>,
+    precision: Precision,
+    rounded: &HashSet<Value>,
+) -> Layouts {
+    let cx = Cx { func, body, consts, precision, rounded };
+    let Some(block) = cx.block() else { return Layouts::default() };
+    let mut values = cx.candidates(block);
+    loop {
+        let before = values.len();
+        let kept = cx.kept(&values, block);
+        values.retain(|v, _| kept.contains(v));
+        if values.len() == before {
+            break;
+        }
+    }
+    let values: HashSet<Value> = values.into_keys().collect();
+    let mut sums = HashSet::new();
+    for (at, binding) in body.bindings.iter().enumerate() {
+        if let Node::Op { op: op @ Op::Conv(attrs), args } = &binding.node
+            && cx.convolution(op, args)
+            && cx.suits(binding.outputs[0], block)
+            && (values.contains(&binding.outputs[0])
+                || values.contains(&args[0])
+                || cx.takes_tiles(attrs, args, block))
+        {
+            sums.insert(at);
+        }
+    }
+    Layouts { block, values, sums }
+}
+
+struct Cx<'a> {
+    func: &'a Func,
+    body: &'a Body,
+    consts: &'a HashMap<Value, Const>,
+    precision: Precision,
+    rounded: &'a HashSet<Value>,
+}
+
+impl<'a> Cx<'a> {
+    fn shape(&self, value: Value) -> &'a [Expr] {
+        self.func.values[value].ty.as_tensor().map_or(&[], |t| &t.shape)
+    }
+
+    /// The known number of channels of an image, or of a comparison of images.
+    fn channels(&self, value: Value) -> Option<i64> {
+        let ty = self.func.values[value].ty.as_tensor()?;
+        let element = matches!(ty.dtype, DType::F32 | DType::BOOL) || self.rounded.contains(&value);
+        let image = ty.shape.len() == 4 && element;
+        image.then(|| ty.shape[1].as_int()).flatten()
+    }
+
+    /// Whether there is one position per channel: then both layouts are the same.
+    fn is_vector(&self, value: Value) -> bool {
+        self.shape(value).iter().skip(2).all(|d| d.as_int() == Some(1))
+    }
+
+    fn ops(&self) -> impl Iterator<Item = (usize, &'a Op, &'a [Value])> {
+        let body = self.body;
+        body.bindings.iter().enumerate().filter_map(|(at, b)| match &b.node {
+            Node::Op { op, args } => Some((at, op, &args[..])),
+            _ => None,
+        })
+    }
+
+    /// Whole vectors, or halves where a quarter of the convolutions or more have such channels.
+    fn block(&self) -> Option<i64> {
+        let (mut whole, mut half) = (0, 0);
+        for (at, op, args) in self.ops().filter(|(_, op, _)| matches!(op, Op::Conv(_))) {
+            let output = self.body.bindings[at].outputs[0];
+            if self.convolution(op, args) && !self.is_vector(output) {
+                match self.channels(output) {
+                    Some(c) if c % LAYOUT_LANES == 0 => whole += 1,
+                    Some(c) if c % 8 == 0 => half += 1,
+                    _ => {}
+                }
+            }
+        }
+        match (whole, half) {
+            (0, 0) => None,
+            (w, h) if h * 3 >= w => Some(8),
+            _ => Some(LAYOUT_LANES),
+        }
+    }
+
+    /// Whether it is a convolution that blocks suit: of all channels, or of each alone.
+    fn convolution(&self, op: &Op, args: &[Value]) -> bool {
+        let Op::Conv(attrs) = op else { return false };
+        let constant = self.consts.contains_key(&args[1]);
+        constant && (attrs.groups == 1 || self.depthwise(attrs, args))
+    }
+
+    /// Whether minimal filtering is worth it; an image that is plain is copied into blocks, or
+    /// phases, then.
+    fn takes_tiles(&self, attrs: &ConvAttrs, args: &[Value], block: i64) -> bool {
+        let whole = self.channels(args[0]).is_some_and(|c| c % block == 0);
+        let (x, w) = (self.func.symbolic_shape(args[0]), self.shape(args[1]));
+        whole && winograd_tile(attrs, x, w, self.precision).is_some()
+            || phases_tile(attrs, x, w, self.precision).is_some()
+    }
+
+    fn depthwise(&self, attrs: &ConvAttrs, args: &[Value]) -> bool {
+        let w = self.shape(args[1]);
+        self.channels(args[0]) == Some(attrs.groups)
+            && w.first().and_then(Expr::as_int) == Some(attrs.groups)
+    }
+
+    fn part(&self, op: &'a Op, args: &'a [Value], output: Value, block: i64) -> Option<Part<'a>> {
+        let spatial_only = |list: &[Expr]| list[..2].iter().all(|e| e.as_int() == Some(0));
+        let alike = |v: &&Value| self.shape(**v) == self.shape(output);
+        Some(match op {
+            Op::Conv(attrs) if self.convolution(op, args) => match attrs.groups {
+                1 => Part::Dense,
+                _ => Part::Carrier(vec![args[0]]),
+            },
+            Op::Unary(_) | Op::Binary(_) | Op::Where | Op::Cast(_) => {
+                let wide = |v: &&Value| !self.is_vector(**v);
+                let whole: Vec<Value> = args.iter().filter(wide).copied().collect();
+                if whole.is_empty() || !whole.iter().all(|v| alike(&v)) {
+                    return None;
+                }
+                Part::Carrier(whole)
+            }
+            Op::Pool(attrs) if !matches!(attrs.kind, PoolKind::Max { indices: true }) => {
+                Part::Carrier(vec![args[0]])
+            }
+            Op::Resize(_) if self.shape(args[0])[..2] == self.shape(output)[..2] => {
+                Part::Carrier(vec![args[0]])
+            }
+            Op::Pad { mode: PadMode::Constant, before, after }
+                if spatial_only(before) && spatial_only(after) =>
+            {
+                Part::Carrier(vec![args[0]])
+            }
+            // Whole blocks of channels, or all of them.
+            Op::Slice { begin, stride, .. }
+                if begin[0].as_int() == Some(0)
+                    && begin[1].as_int().is_some_and(|first| first % block == 0)
+                    && stride[..2] == [1, 1]
+                    && self.shape(args[0])[..1] == self.shape(output)[..1] =>
+            {
+                Part::Carrier(vec![args[0]])
+            }
+            Op::Concat { axis: 1 } => Part::Join(args),
+            _ => return None,
+        })
+    }
+
+    /// Whether the results of a convolution fill vectors with their channels.
+    fn suits(&self, output: Value, block: i64) -> bool {
+        self.channels(output).is_some_and(|c| c % block == 0 && c >= MIN_CHANNELS)
+    }
+
+    /// Results whose producers could write blocks and whose consumers could read them.
+    fn candidates(&self, block: i64) -> HashMap<Value, usize> {
+        let mut found = HashMap::new();
+        for (at, op, args) in self.ops() {
+            if let [output] = self.body.bindings[at].outputs[..]
+                && self.suits(output, block)
+                && !self.is_vector(output)
+                && self.part(op, args, output, block).is_some()
+            {
+                found.insert(output, at);
+            }
+        }
+        for result in &self.body.results {
+            found.remove(result);
+        }
+        for binding in &self.body.bindings {
+            for nested in binding.node.bodies() {
+                nested.uses(&mut |v| {
+                    found.remove(&v);
+                });
+            }
+            let reads = match &binding.node {
+                Node::Op { op, args } => self.reads_blocks(op, args, binding.outputs[0], block),
+                _ => false,
+            };
+            if !reads {
+                binding.node.operands(&mut |v| {
+                    found.remove(&v);
+                });
+            }
+        }
+        found
+    }
+
+    fn reads_blocks(&self, op: &'a Op, args: &'a [Value], output: Value, block: i64) -> bool {
+        match op {
+            Op::Reduce { axes, .. } => axes.iter().all(|a| *a >= 2),
+            Op::Concat { axis: 1 } => {
+                let whole = |v: &Value| self.channels(*v).is_some_and(|c| c % block == 0);
+                args.iter().all(whole)
+            }
+            // Few results leave lanes idle; long rows of plain images do not.
+            Op::Conv(_) if !self.convolution(op, args) || !self.suits(output, block) => false,
+            _ => self.part(op, args, output, block).is_some(),
+        }
+    }
+
+    /// Those of `values` that agree with their neighbours: only convolutions over all channels
+    /// change the layout, everything else has one for its operands and its result.
+    fn kept(&self, values: &HashMap<Value, usize>, block: i64) -> HashSet<Value> {
+        let blocked = |v: &Value| values.contains_key(v);
+        let mut read_as_plain = HashSet::new();
+        for (at, op, args) in self.ops() {
+            let [output] = self.body.bindings[at].outputs[..] else { continue };
+            let carried = match self.part(op, args, output, block) {
+                Some(Part::Carrier(from)) => from,
+                Some(Part::Join(parts)) => parts.to_vec(),
+                Some(Part::Dense) | None => vec![],
+            };
+            if !blocked(&output) {
+                read_as_plain.extend(carried);
+            }
+        }
+        let stays = |(output, at): (&Value, &usize)| {
+            let Node::Op { op, args } = &self.body.bindings[*at].node else { return None };
+            let fits = match self.part(op, args, *output, block)? {
+                Part::Dense => true,
+                Part::Carrier(from) => from.iter().all(blocked),
+                Part::Join(parts) => {
+                    let whole = |v: &Value| self.channels(*v).is_some_and(|c| c % block == 0);
+                    parts.iter().all(|v| blocked(v) && whole(v))
+                }
+            };
+            (fits && !read_as_plain.contains(output)).then_some(*output)
+        };
+        values.iter().filter_map(stays).collect()
+    }
+}

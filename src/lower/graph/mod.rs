@@ -1,0 +1,18 @@
+//! Graph passes: rewrites of operators before they become kernels.
+
+mod canonicalize_loops;
+mod dead_code;
+mod decompose_conv_transpose;
+pub(crate) mod edit;
+mod fold_constants;
+mod hoist_invariants;
+mod propagate_strides;
+mod simplify;
+
+pub use canonicalize_loops::canonicalize_loops;
+pub use dead_code::eliminate_dead_code;
+pub use decompose_conv_transpose::decompose_conv_transpose;
+pub use fold_constants::fold_constants;
+pub use hoist_invariants::hoist_invariants;
+pub use propagate_strides::propagate_strides;
+pub use simplify::simplify;

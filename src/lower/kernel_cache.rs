@@ -1,0 +1,214 @@
+//! Kernels compiled before, on disk.
+//!
+//! One file per kernel, named by a hash of everything that decides its code: the function before
+//! it is scheduled, the source of the passes that schedule and lower it, the target, the
+//! optimisation level, the protocol and the code generator's identity. So a start that finds all
+//! its kernels schedules none. Files appear whole (written aside, then renamed); each carries a checksum, and
+//! one that does not match is removed and made again. The cache never makes a compilation
+//! fail: what cannot be read or written is compiled.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use reflex_tir::codegen::{ObjectFile, Request};
+
+/// First bytes of an entry.
+const MAGIC: &[u8; 8] = b"RFXKERN1";
+/// Most bytes that all entries may take.
+pub const DEFAULT_LIMIT: u64 = 1 << 30;
+
+/// The kernel cache.
+#[derive(Debug)]
+pub struct KernelCache {
+    dir: PathBuf,
+    salt: String,
+    limit: u64,
+    corrupt: AtomicU64,
+}
+
+/// Names an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelKey(blake3::Hash);
+
+impl KernelCache {
+    /// A cache in `dir`, made when first written to. `codegen` identifies the code generator.
+    pub fn new(dir: impl Into<PathBuf>, codegen: &str, limit: u64) -> KernelCache {
+        let salt = format!("{} {codegen}", env!("REFLEX_KERNEL_PASSES"));
+        KernelCache { dir: dir.into(), salt, limit, corrupt: AtomicU64::new(0) }
+    }
+
+    /// Where the user's cache is: `$REFLEX_CACHE`, or `reflex` in the XDG cache directory.
+    /// `None` when `$REFLEX_CACHE` is `off` or there is no home.
+    pub fn default_dir() -> Option<PathBuf> {
+        let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
+        match set("REFLEX_CACHE") {
+            Some(value) if value == "off" => None,
+            Some(value) => Some(PathBuf::from(value)),
+            None => {
+                let base = set("XDG_CACHE_HOME").map(PathBuf::from);
+                let home = || set("HOME").map(|home| Path::new(&home).join(".cache"));
+                base.or_else(home).map(|base| base.join("reflex").join("kernels"))
+            }
+        }
+    }
+
+    /// The key of a request whose functions are not scheduled yet.
+    pub fn key(&self, request: &Request) -> KernelKey {
+        let bytes = postcard::to_stdvec(request).expect("plain data always encodes");
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(self.salt.as_bytes()).update(&[0]).update(&bytes);
+        KernelKey(hasher.finalize())
+    }
+
+    /// The entry, if it is there and whole.
+    pub fn get(&self, key: &KernelKey) -> Option<ObjectFile> {
+        let path = self.path(key);
+        let bytes = fs::read(&path).ok()?;
+        let object = decode(&bytes);
+        if object.is_none() {
+            self.corrupt.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(path = %path.display(), "corrupt kernel cache entry removed");
+            let _ = fs::remove_file(&path);
+            return None;
+        }
+        // The newest use decides what is pruned; failing to note it is harmless.
+        if let Ok(file) = File::options().append(true).open(&path) {
+            let _ = file.set_modified(SystemTime::now());
+        }
+        object
+    }
+
+    /// Stores an entry.
+    pub fn put(&self, key: &KernelKey, object: &ObjectFile) {
+        if let Err(error) = self.try_put(key, object) {
+            tracing::warn!(dir = %self.dir.display(), %error, "kernel cache not written");
+        }
+    }
+
+    fn try_put(&self, key: &KernelKey, object: &ObjectFile) -> std::io::Result<()> {
+        fs::create_dir_all(&self.dir)?;
+        let payload = postcard::to_stdvec(object).expect("plain data always encodes");
+        let mut file = tempfile::NamedTempFile::new_in(&self.dir)?;
+        file.write_all(MAGIC)?;
+        file.write_all(blake3::hash(&payload).as_bytes())?;
+        file.write_all(&payload)?;
+        file.persist(self.path(key))?;
+        Ok(())
+    }
+
+    /// Removes the entries used longest ago until the rest fits the limit.
+    pub fn prune(&self) {
+        let Ok(list) = fs::read_dir(&self.dir) else { return };
+        let mut entries: Vec<(SystemTime, u64, PathBuf)> = list
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                let data = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+                Some((data.modified().ok()?, data.len(), entry.path()))
+            })
+            .collect();
+        entries.sort_unstable();
+        let mut total: u64 = entries.iter().map(|(_, len, _)| len).sum();
+        for (_, len, path) in entries {
+            if total <= self.limit {
+                break;
+            }
+            if fs::remove_file(path).is_ok() {
+                total -= len;
+            }
+        }
+    }
+
+    /// Entries found damaged since the cache was made.
+    pub fn corrupt_entries(&self) -> u64 {
+        self.corrupt.load(Ordering::Relaxed)
+    }
+
+    fn path(&self, key: &KernelKey) -> PathBuf {
+        self.dir.join(format!("{}.kernel", key.0.to_hex()))
+    }
+}
+
+fn decode(bytes: &[u8]) -> Option<ObjectFile> {
+    let rest = bytes.strip_prefix(MAGIC)?;
+    let (sum, payload) = rest.split_at_checked(blake3::OUT_LEN)?;
+    if blake3::hash(payload).as_bytes() != sum {
+        return None;
+    }
+    postcard::from_bytes(payload).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use reflex_tir::PrimFunc;
+    use reflex_tir::abi::raw_signature;
+    use reflex_tir::codegen::{OptLevel, PROTOCOL, Target};
+
+    use super::*;
+
+    fn request(name: &str) -> Request {
+        Request {
+            protocol: PROTOCOL,
+            funcs: vec![PrimFunc::new(name)],
+            target: Target {
+                triple: "x86_64-unknown-linux-gnu".into(),
+                features: BTreeSet::new(),
+                vector_bytes: 16,
+                l1d_bytes: 1,
+                l2_bytes: 1,
+            },
+            opt: OptLevel::O3,
+            want_asm: false,
+        }
+    }
+
+    fn object(name: &str, bytes: usize) -> ObjectFile {
+        let signature = raw_signature(&PrimFunc::new(name));
+        ObjectFile { signature, elf: vec![7; bytes], asm: None, micros: 1 }
+    }
+
+    #[test]
+    fn entries_come_back_and_damage_is_noticed() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = KernelCache::new(dir.path(), "llvm", DEFAULT_LIMIT);
+        let key = cache.key(&request("f"));
+        assert!(cache.get(&key).is_none());
+        cache.put(&key, &object("f", 10));
+        assert_eq!(cache.get(&key), Some(object("f", 10)));
+        let path = cache.path(&key);
+        let mut bytes = fs::read(&path).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&path, bytes).unwrap();
+        assert!(cache.get(&key).is_none());
+        assert_eq!(cache.corrupt_entries(), 1);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn keys_tell_functions_and_generators_apart() {
+        let cache = KernelCache::new("unused", "llvm", DEFAULT_LIMIT);
+        let other = KernelCache::new("unused", "llvm 2", DEFAULT_LIMIT);
+        assert_ne!(cache.key(&request("f")), cache.key(&request("g")));
+        assert_ne!(cache.key(&request("f")), other.key(&request("f")));
+    }
+
+    #[test]
+    fn the_oldest_entries_are_pruned() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = KernelCache::new(dir.path(), "llvm", 3000);
+        let keys: Vec<KernelKey> = ["a", "b", "c"].map(|n| cache.key(&request(n))).into();
+        for (n, key) in keys.iter().enumerate() {
+            cache.put(key, &object("f", 1200));
+            let file = File::options().append(true).open(cache.path(key)).unwrap();
+            let age = std::time::Duration::from_secs(100 - n as u64);
+            file.set_modified(SystemTime::now() - age).unwrap();
+        }
+        cache.prune();
+        let there: Vec<bool> = keys.iter().map(|k| cache.path(k).exists()).collect();
+        assert_eq!(there, [false, true, true]);
+    }
+}

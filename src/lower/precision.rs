@@ -1,0 +1,20 @@
+//! The precision of float32 contractions: an option of a compilation that every stage reads.
+
+/// Name of the kernel attribute that lets split-bf16 take three products ([`Precision::F32Fast`]);
+/// kernels without it take six.
+pub const BF16X3_ATTR: &str = "reflex.products";
+
+/// The arithmetic of float32 matrix multiplications and convolutions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// Multiply-adds in float32.
+    #[default]
+    F32,
+    /// Float32, or its bf16x3 emulation where the CPU has AMX tiles and that is faster
+    /// ([`crate::schedule`]).
+    F32Fast,
+    /// Operands of matrix multiplications and of dense convolutions are rounded to bfloat16, and
+    /// their products are summed in float32 ([`reflex_tir::Intrin::DotBf16`], or
+    /// [`reflex_tir::tile::Tile::DotBf16`] where the CPU has AMX tiles).
+    Bf16,
+}
