@@ -1,6 +1,6 @@
-//! The reference evaluator of graph functions: the meaning of every operator, written plainly.
+//! The reference evaluator of graph functions: the meaning of every operator, in plain code.
 //!
-//! It serves as the oracle of tests and as the engine of constant folding. Integer results
+//! It is the oracle of tests and evaluates constants while folding. Integer results
 //! are exact. Floating-point results are computed in f64 and rounded once to the element
 //! type, so they agree with any faithful implementation within tolerance, not bit for bit.
 //! It does not plan, fuse or run kernels: `CallTir` and `CallPacked` are refused.

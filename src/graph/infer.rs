@@ -1,4 +1,4 @@
-//! Type inference: the operator table's second column.
+//! Shape and type inference: a column of the operator table.
 //!
 //! [`infer`] gives the output types of an [`Op`] from its argument types. It is strict: where
 //! two dimensions have to agree they must be provably equal, so that a verified graph needs no
@@ -23,7 +23,6 @@ use std::fmt;
 
 use reflex_tir::{DType, Expr};
 
-use self::elementwise::{ones, without};
 use crate::{Op, TensorType, dims};
 
 /// An operator does not accept its arguments.
@@ -104,10 +103,18 @@ impl<'a> Inference<'a> {
             Op::Binary(f) => self.binary(*f),
             Op::Where => self.choose(),
             Op::Cast(dtype) => self.cast(*dtype),
-            Op::Reduce { kind, axes, keep_dims: true } => self.reduce(*kind, axes, ones),
-            Op::Reduce { kind, axes, keep_dims: false } => self.reduce(*kind, axes, without),
-            Op::ArgReduce { axis, keep_dims: true, .. } => self.arg_reduce(*axis, ones),
-            Op::ArgReduce { axis, keep_dims: false, .. } => self.arg_reduce(*axis, without),
+            Op::Reduce { kind, axes, keep_dims: true } => {
+                self.reduce(*kind, axes, elementwise::ones)
+            }
+            Op::Reduce { kind, axes, keep_dims: false } => {
+                self.reduce(*kind, axes, elementwise::without)
+            }
+            Op::ArgReduce { axis, keep_dims: true, .. } => {
+                self.arg_reduce(*axis, elementwise::ones)
+            }
+            Op::ArgReduce { axis, keep_dims: false, .. } => {
+                self.arg_reduce(*axis, elementwise::without)
+            }
             Op::CumSum { axis, .. } => self.cumsum(*axis),
             Op::MatMul => self.matmul(),
             Op::Conv(conv) => self.conv(conv),
@@ -247,7 +254,7 @@ fn axis_of(t: &TensorType, axis: usize) -> Inferred<usize> {
 }
 
 /// A dimension in canonical form; a negative number is refused.
-fn extent(dim: &Expr) -> Inferred<Expr> {
+fn canonical_dim(dim: &Expr) -> Inferred<Expr> {
     let dim = dims::simplify(dim);
     match dim.as_int() {
         Some(value) if value < 0 => Err(format!("an extent would be {value}")),
@@ -255,8 +262,8 @@ fn extent(dim: &Expr) -> Inferred<Expr> {
     }
 }
 
-fn extents(shape: &[Expr]) -> Inferred<Vec<Expr>> {
-    shape.iter().map(extent).collect()
+fn canonical_shape(shape: &[Expr]) -> Inferred<Vec<Expr>> {
+    shape.iter().map(canonical_dim).collect()
 }
 
 impl fmt::Display for TensorType {

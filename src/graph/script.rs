@@ -1,14 +1,17 @@
-//! TVMScript text to graph modules: what [`crate::print`] writes, and what TVM 0.27 prints for
-//! Relax.
+//! The TVMScript parser: reads the texts of [`crate::print`], and those that TVM 0.27 prints for
+//! Relax, into modules.
 //!
 //! Operators that have no counterpart in [`crate::Op`] are rewritten into those that have, as
 //! TVM's own legalisation does. Types of operators are inferred, not believed: an annotation
-//! that contradicts inference is an error. A form that is not supported is refused with its
-//! text and line; nothing is skipped in silence.
+//! that contradicts inference is an error. A form that is not supported is refused with its text
+//! and line; none is skipped.
 //!
-//! Shapes are not values here: `R.shape`, `R.shape_of` and `R.tensor_to_shape` may be named and
-//! used where a shape is expected, but not passed around. A kernel that is called by name
-//! (`cls.f(x, y)`) works on the caller's tensors and becomes a packed call without results.
+//! `R.shape`, `R.shape_of` and `R.tensor_to_shape` may be named and used where a shape is expected.
+//! A kernel that is called by name (`cls.f(x, y)`) works on the caller's tensors and becomes a packed
+//! call without results.
+//!
+//! A text is read in two steps: [`Script::read`] parses and checks the syntax (`syntax/`), and
+//! [`Script::lower`] builds the two IRs (`module`, then `func` and the files of operators).
 //!
 //! ```
 //! let text = r#"

@@ -11,7 +11,7 @@ pub(crate) fn strides(shape: &[i64]) -> Vec<i64> {
     out
 }
 
-/// Strides that read a tensor of `shape` as if broadcast to rank `rank`: 0 along extent 1.
+/// Strides that read a tensor of `shape` as if broadcast to rank `rank`: 0 along dimensions of 1.
 pub(crate) fn broadcast_strides(shape: &[i64], rank: usize) -> Vec<i64> {
     let own = strides(shape);
     let mut out = vec![0; rank - shape.len()];

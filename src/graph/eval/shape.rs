@@ -13,7 +13,7 @@ pub(super) fn literal(dtype: DType, shape: Vec<i64>, bytes: Vec<u8>) -> Result<L
     Literal::new(dtype, shape, Arc::new(bytes)).ok_or_else(|| EvalError::new(text))
 }
 
-/// Number of elements of a shape without negative extents.
+/// Number of elements of a shape; an error if a dimension is negative.
 pub(super) fn count(shape: &[i64]) -> Result<usize> {
     shape
         .iter()

@@ -2,7 +2,7 @@
 
 use reflex_tir::{CmpOp, DType, Expr};
 
-use super::{Inference, Inferred, at, axis_of, extent, index_type, same_type};
+use super::{Inference, Inferred, at, axis_of, canonical_dim, index_type, same_type};
 use crate::{GatherKind, ScatterKind, TensorType, dims};
 
 impl Inference<'_> {
@@ -74,7 +74,7 @@ impl Inference<'_> {
     pub(super) fn top_k(&self, axis: usize, k: &Expr) -> Inferred {
         let x = self.one()?;
         axis_of(x, axis)?;
-        let k = extent(k)?;
+        let k = canonical_dim(k)?;
         if dims::decide(CmpOp::Gt, &k, &x.shape[axis]) == Some(true) {
             return Err(format!("{k:?} of {:?} elements", x.shape[axis]));
         }

@@ -2,7 +2,7 @@
 
 use reflex_tir::{CmpOp, DType, Expr};
 
-use super::{Inference, Inferred, at, extent, extents, float, number, same_type};
+use super::{Inference, Inferred, at, canonical_dim, canonical_shape, float, number, same_type};
 use crate::{ConvAttrs, PoolAttrs, PoolKind, ResizeAttrs, TensorType, dims};
 
 impl<'a> Inference<'a> {
@@ -17,7 +17,7 @@ impl<'a> Inference<'a> {
             let kernel = spread(&w.shape[i + 2], conv.dilations[i]);
             let pads = conv.pads_begin[i].saturating_add(conv.pads_end[i]);
             let span = x.shape[i + 2].clone() + pads - kernel;
-            shape.push(extent(&(span.floordiv(conv.strides[i]) + 1))?);
+            shape.push(canonical_dim(&(span.floordiv(conv.strides[i]) + 1))?);
         }
         Ok(vec![TensorType::new(x.dtype, shape)])
     }
@@ -36,7 +36,7 @@ impl<'a> Inference<'a> {
             let pads = conv.pads_begin[i].saturating_add(conv.pads_end[i]);
             let steps = (x.shape[i + 2].clone() - 1) * conv.strides[i];
             let kernel = spread(&w.shape[i + 2], conv.dilations[i]);
-            shape.push(extent(&(steps + *extra + kernel - pads))?);
+            shape.push(canonical_dim(&(steps + *extra + kernel - pads))?);
         }
         Ok(vec![TensorType::new(x.dtype, shape)])
     }
@@ -96,7 +96,7 @@ impl<'a> Inference<'a> {
 
     pub(super) fn resize(&self, resize: &ResizeAttrs) -> Inferred {
         let x = self.one()?;
-        let shape = extents(&resize.shape)?;
+        let shape = canonical_shape(&resize.shape)?;
         if shape.len() != x.shape.len() {
             return Err(format!("the shape has one entry for each of {} axes", x.shape.len()));
         }
@@ -118,10 +118,10 @@ fn pooled_dim(input: &Expr, pool: &PoolAttrs, axis: usize) -> Inferred<Expr> {
         return Err(format!("the window is larger than axis {} and its padding", axis + 2));
     }
     if !pool.ceil {
-        return extent(&(span.floordiv(stride) + 1));
+        return canonical_dim(&(span.floordiv(stride) + 1));
     }
     let starts = (input.clone() + before).ceildiv(stride);
-    extent(&(span.ceildiv(stride) + 1).min(starts))
+    canonical_dim(&(span.ceildiv(stride) + 1).min(starts))
 }
 
 /// Elements that a dilated kernel covers.

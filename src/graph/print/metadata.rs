@@ -78,7 +78,7 @@ impl Nodes {
     }
 }
 
-/// A tensor as TVM saves it: magic, reserved word, CPU device, rank, type, extents, byte count,
+/// A tensor as TVM saves it: magic, reserved field, CPU device, rank, type, shape, byte count,
 /// bytes; all little-endian.
 fn saved(literal: &Literal) -> Vec<u8> {
     let dtype = literal.dtype();

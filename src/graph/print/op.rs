@@ -24,12 +24,7 @@ impl FuncPrinter<'_, '_> {
         let x: Vec<String> = args.iter().map(|v| self.value(*v)).collect();
         let all = x.join(", ");
         match op {
-            // Relax has no reciprocal.
-            Op::Unary(Unary::Reciprocal) => {
-                let dtype =
-                    self.func.values[args[0]].ty.as_tensor().map_or(DType::F32, |t| t.dtype);
-                format!("R.divide(R.const(1.0, \"{dtype}\"), {all})")
-            }
+            Op::Unary(Unary::Reciprocal) => self.reciprocal(args[0], &all),
             Op::Unary(f) => format!("R.{}({all})", f.script_name()),
             Op::Binary(Binary::Max) if self.is_zero(args[1]) => format!("R.nn.relu({})", x[0]),
             Op::Binary(f) => format!("R.{}({all})", f.script_name()),
@@ -81,6 +76,12 @@ impl FuncPrinter<'_, '_> {
             }
             Op::Rnn(attrs) => rnn(attrs, &all),
         }
+    }
+
+    /// A quotient: Relax has no reciprocal.
+    fn reciprocal(&self, x: Value, name: &str) -> String {
+        let dtype = self.func.values[x].ty.as_tensor().map_or(DType::F32, |t| t.dtype);
+        format!("R.divide(R.const(1.0, \"{dtype}\"), {name})")
     }
 
     fn layer_norm(&self, args: &[Value], all: &str, axis: usize, epsilon: f64) -> String {

@@ -105,10 +105,10 @@ impl<'a> Args<'a> {
             .ok_or_else(|| self.source.unsupported(value))
     }
 
-    /// Refuses an argument unless it is absent, `None` or one of these words.
-    pub fn only(&self, name: &str, words: &[&str]) -> Result<()> {
+    /// Refuses an argument unless it is absent, `None` or one of these strings.
+    pub fn only(&self, name: &str, strings: &[&str]) -> Result<()> {
         match self.get(name) {
-            Some(value) if !words.contains(&string(self.source, value)?) => {
+            Some(value) if !strings.contains(&string(self.source, value)?) => {
                 Err(self.refuse(name, value))
             }
             _ => Ok(()),

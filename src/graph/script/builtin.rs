@@ -1,5 +1,5 @@
-//! Plain values, and the calls that TVM's pipeline leaves: builtins, memory, kernels that work
-//! in place or compute an integer.
+//! Leaf expressions, and the calls that TVM's pipeline leaves: builtins, memory, kernels that
+//! update their operands or compute an integer.
 
 use std::collections::HashMap;
 
@@ -42,10 +42,10 @@ impl FuncParser<'_, '_> {
         }
     }
 
-    /// Calls of builtins by what Relax calls them.
+    /// Calls of builtins by their Relax names.
     pub(super) fn builtin(&mut self, name: &str, call: &ast::ExprCall) -> Result<ParsedValue> {
         let list = &*call.arguments.args;
-        let (builtin, list, machine) = match (name, list) {
+        let (builtin, list, takes_vm) = match (name, list) {
             // A register is cleared after its last use anyway.
             ("vm.kill_object", [one]) => {
                 self.value(one)?;
@@ -74,7 +74,7 @@ impl FuncParser<'_, '_> {
             _ => return Err(self.source.unsupported(call)),
         };
         let (mut args, ints) = self.mixed(list)?;
-        if machine {
+        if takes_vm {
             args.insert(0, self.leaf(LeafExpr::VmState, Type::Object));
         }
         let node = Node::CallPacked { name: builtin.to_string(), args, ints };
@@ -98,7 +98,7 @@ impl FuncParser<'_, '_> {
         args.need("inplace_indices")?;
         let indices = args.ints("inplace_indices")?.unwrap_or_default();
         // Values are shared (equal ones are one value, views of one lie in the same memory), so the
-        // kernel works on tensors of its own.
+        // kernel works on fresh copies.
         let out = args.need("out_ty")?;
         let types = elements(out).unwrap_or(std::slice::from_ref(out));
         let operands = values.len();
@@ -112,17 +112,17 @@ impl FuncParser<'_, '_> {
                     return Err(self.source.expected("the types of the results", out));
                 };
                 self.sync_dims();
-                let own = self.own(None, ty);
+                let own = self.fresh_tensor(None, ty);
                 values.push(own);
                 results.push(own);
                 continue;
             }
-            let place = usize::try_from(index).ok().filter(|place| *place < operands);
-            let Some(value) = place.and_then(|place| values.get_mut(place)) else {
+            let position = usize::try_from(index).ok().filter(|position| *position < operands);
+            let Some(value) = position.and_then(|position| values.get_mut(position)) else {
                 return Err(self.source.unsupported(call));
             };
             let ty = self.tensor(callee, *value)?;
-            *value = self.own(Some(*value), ty);
+            *value = self.fresh_tensor(Some(*value), ty);
             results.push(*value);
         }
         self.b.bind_values(Node::CallPacked { name, args: values, ints }, vec![]);
@@ -132,8 +132,8 @@ impl FuncParser<'_, '_> {
         })
     }
 
-    /// A tensor of its own with the elements of another, or with zeros.
-    fn own(&mut self, elements: Option<Value>, ty: TensorType) -> Value {
+    /// A freshly allocated tensor with the elements of another, or with zeros.
+    fn fresh_tensor(&mut self, elements: Option<Value>, ty: TensorType) -> Value {
         let module = self.b.module_mut();
         let name = format!("reflex_own{}", module.funcs.len());
         let mut kernel = FuncBuilder::new(&name);

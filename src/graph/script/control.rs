@@ -90,7 +90,7 @@ impl FuncParser<'_, '_> {
         Ok(Branch { name, body, declared })
     }
 
-    /// Types of an `if`: where the branches differ in an extent, it is a new dimension.
+    /// Types of an `if`: a dimension in which the branches differ becomes a new symbol.
     fn join(
         &mut self,
         then: &[Value],

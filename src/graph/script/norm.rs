@@ -32,7 +32,7 @@ impl FuncParser<'_, '_> {
         self.emit1(call.start(), Op::LayerNorm { axis, epsilon }, &operands)
     }
 
-    /// Inference only: the moving statistics are used and come back unchanged.
+    /// Inference only: the moving statistics are used and returned unchanged.
     fn batch_norm(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let at = call.start();
         let names = &[

@@ -59,12 +59,7 @@ impl FuncParser<'_, '_> {
                 self.emit1(call.start(), Op::Cast(dtype), &[x])
             }
             "cumsum" => self.cumsum(call),
-            "matmul" => {
-                let args = Args::bind(self.source, call, &["x1", "x2", "out_dtype"])?;
-                let operands = self.operands(&args, &["x1", "x2"])?;
-                self.matching_dtype(&args, "out_dtype", operands[0])?;
-                self.emit1(call.start(), Op::MatMul, &operands)
-            }
+            "matmul" => self.matmul(call),
             "variance" => self.variance(call).map(ParsedValue::Value),
             "std" => {
                 let variance = self.variance(call)?;
@@ -83,7 +78,14 @@ impl FuncParser<'_, '_> {
         }
     }
 
-    /// Whether a value is the scalar constant 1 of the floating-point type of another.
+    fn matmul(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
+        let args = Args::bind(self.source, call, &["x1", "x2", "out_dtype"])?;
+        let operands = self.operands(&args, &["x1", "x2"])?;
+        self.matching_dtype(&args, "out_dtype", operands[0])?;
+        self.emit1(call.start(), Op::MatMul, &operands)
+    }
+
+    /// Returns true if a value is the scalar constant 1 of the floating-point type of another.
     fn is_one(&self, value: Value, other: Value) -> bool {
         let dtype = self.dtype_of(other);
         let one = self.b.as_constant(value).filter(|l| l.shape().is_empty() && l.dtype() == dtype);

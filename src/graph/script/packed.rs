@@ -7,7 +7,7 @@
 //!     T.call_packed("f", T.tvm_stack_make_array(x.data, T.tvm_stack_make_shape(3, n), ...), 1)
 //! ```
 //!
-//! There is nothing to compile: who calls such a kernel calls the function.
+//! Such a kernel is not compiled: a call of it becomes a call of the function.
 
 use reflex_tir::Expr;
 use ruff_python_ast::{self as ast, Expr as Py, Stmt};
@@ -20,7 +20,7 @@ use super::source::{Result, Source};
 use super::types::is_path;
 use crate::{LeafExpr, Node, Type, Value};
 
-/// The packed call that a kernel is, if it is one and no more.
+/// The packed call that is the whole body of a kernel, if there is one.
 pub(super) fn packed_kernel(
     source: Source<'_>,
     def: &ast::StmtFunctionDef,
@@ -57,7 +57,7 @@ fn buffer_alias(stmt: &Stmt) -> Option<(&str, &str)> {
     Some((name.id.as_str(), of.id.as_str()))
 }
 
-/// The call in a body that holds nothing else of meaning.
+/// The only call in a body, annotations aside.
 fn only_call(body: &[Stmt]) -> Option<&ast::ExprCall> {
     const SILENT: [&str; 3] = ["T.func_attr", "T.reads", "T.writes"];
     let mut found = None;

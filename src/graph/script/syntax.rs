@@ -1,7 +1,7 @@
 //! A module as it is written: operators, dataflow blocks, nested functions, annotations,
 //! attributes and kernels with their own integer types, none of it rewritten.
 //!
-//! This is what a text is read into. [`Script::print`] gives text again that TVM reads to a
+//! A text is read into this form. [`Script::print`] gives text again that TVM reads to a
 //! structurally equal module, [`Script::lower`] makes the two IRs of it, which desugar.
 
 mod expr;

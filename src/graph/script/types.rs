@@ -185,7 +185,7 @@ impl<'s> SymbolicDims<'s> {
     fn tensor(&mut self, call: &ast::ExprCall) -> Result<Annotation> {
         let args = Args::bind(self.source, call, &["shape", "dtype", "vdevice", "ndim"])?;
         args.only("vdevice", &[])?;
-        // TVM takes a type in the place of the shape.
+        // TVM takes an element type as the first argument too.
         if let Some(text @ Py::StringLiteral(_)) = args.get("shape") {
             let dims = self.rank(&args)?;
             return Ok(Annotation::Tensor { dtype: Some(dtype(self.source, text)?), dims });

@@ -1,4 +1,4 @@
-//! Activations, spelled out in primitive functions.
+//! Activations, decomposed into primitive functions.
 
 use reflex_graph::{ArgReduceKind, Binary, Op, ReduceKind, Unary};
 use reflex_tir::{DType, Expr};

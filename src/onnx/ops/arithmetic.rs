@@ -1,4 +1,4 @@
-//! Elementwise functions that the graph has itself, comparisons, conversions and clipping.
+//! Elementwise functions that the graph has too, comparisons, conversions and clipping.
 
 use reflex_graph::{Binary, Op, Unary};
 use reflex_tir::DType;
@@ -107,8 +107,8 @@ fn bit_shift(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
         other => return Err(invalid(format!("direction `{other}`"))),
     };
     let bits = f64::from(x.dtype().bits);
-    // The primitive leaves shifts by the width or more open: they empty the number, and a signed
-    // one shifts to its sign.
+    // The graph operator does not define shifts by the width or more: here they give zero, and of a
+    // signed number its sign.
     if f == Binary::Shr && x.dtype().is_int() {
         let by = cx.binary_num(Binary::Min, by, bits - 1.0)?;
         return one(cx.binary(f, x, &by)?);

@@ -118,7 +118,7 @@ fn repeated(cx: &mut ImportContext, x: &Tensor, q: &Tensor) -> Result<Tensor> {
     cx.reshape(&wide, &[batch, Expr::i64(want), length, width])
 }
 
-/// Everything that is added to the scores: mask, causal frontier, sliding window and padding.
+/// The bias of the scores: mask, causal frontier, sliding window and padding.
 fn bias(
     cx: &mut ImportContext,
     call: &Call,
@@ -256,7 +256,8 @@ fn rotary(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     }
 }
 
-/// Turns pairs of the first `turned` elements: neighbours when interleaved, else halves.
+/// Rotates the first `turned` elements two by two: neighbours if interleaved, else one of each
+/// half.
 fn rotate(
     cx: &mut ImportContext,
     call: &Call,

@@ -1,11 +1,10 @@
-//! `If`, and what results of nested bodies need.
+//! `If`, and the results of nested bodies.
 //!
 //! A condition that is known while importing chooses its branch here. Otherwise both sides are
-//! imported, and a result whose extents differ between them gets fresh
-//! symbols, bound by a `match_cast` right behind the node.
+//! imported, and a result whose dimensions differ between them gets fresh symbols, bound by a `match_cast` right behind the node.
 //!
 //! A result has one rank. Where the branches differ in it and the condition is a fact about
-//! dimensions (exporters write "squeeze if the extent is 1" so), the import settles on the first
+//! dimensions (exporters write "squeeze if the dimension is 1" so), the import settles on the first
 //! branch and checks at run time that the condition holds: other shapes are refused there.
 
 use reflex_graph::{Body, Node, TensorType, Value, dims};
@@ -114,7 +113,7 @@ fn joined(
     Ok(TensorType::new(a.dtype, shape))
 }
 
-/// Whether a dimension depends on a symbol from `first_new` on.
+/// Returns true if a dimension depends on a symbol from `first_new` on.
 pub(super) fn mentions_new(dim: &Expr, first_new: usize) -> bool {
     let mut found = false;
     dim.visit(&mut |e| found |= e.as_var().is_some_and(|v| v.as_u32() as usize >= first_new));

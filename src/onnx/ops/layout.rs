@@ -25,7 +25,7 @@ pub(super) const TABLE: Table = &[
 /// Values this large in a slice mean "to the end".
 const FAR: i64 = i32::MAX as i64;
 
-/// Stands for an extent while a slice of it is worked out; no function has as many symbols.
+/// Stands for a dimension while its slice is computed; no function has as many symbols.
 const OPAQUE: u32 = u32::MAX - 1;
 
 fn concat(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
@@ -124,8 +124,8 @@ fn slice(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
         let start = cx.slice(&starts, 0, &Expr::i64(i as i64), &Expr::i64(1))?;
         let end = cx.slice(&ends, 0, &Expr::i64(i as i64), &Expr::i64(1))?;
         let actual = &x.shape()[*axis];
-        // An extent is never negative, even where its expression could be: known bounds are
-        // worked out for a symbol in its place.
+        // A dimension is never negative, even where its expression could be: known bounds are
+        // computed for a symbol that stands for it.
         let opaque = known && dims::decide(CmpOp::Ge, actual, &Expr::i64(0)) != Some(true);
         let dim = &if opaque { Expr::var(Var::from_u32(OPAQUE)) } else { actual.clone() };
         let real = |dim: &Expr| {
@@ -151,7 +151,7 @@ fn slice(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
 }
 
 /// Bounds from here on mean the end of an axis: exporters write 10^9 for it as well, which a
-/// symbolic extent cannot reach where the tensor would take more than four terabytes.
+/// symbolic dimension cannot reach where the tensor would take more than four terabytes.
 fn far(x: &Tensor, axis: usize) -> i64 {
     const SOME_FAR: i64 = 1_000_000_000;
     let others = x.shape().iter().enumerate().filter(|(i, _)| *i != axis);
@@ -226,7 +226,7 @@ fn pad(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     one(padded(cx, x, mode, value, before, after)?)
 }
 
-/// Pads, which have to be non-negative where they are data.
+/// Pads, which must be non-negative if they are known only at run time.
 fn run_time_pads(cx: &mut ImportContext, pads: &Tensor) -> Result<Vec<Expr>> {
     if let Some(known) = pads.as_elements() {
         return Ok(known);
@@ -290,7 +290,7 @@ fn tile(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     if repeats.len() != x.rank() {
         return Err(invalid(format!("{} repeats for rank {}", repeats.len(), x.rank())));
     }
-    // Each axis becomes (repeat, extent) by broadcasting.
+    // Each axis becomes (repeat, dimension) by broadcasting.
     let (mut split, mut wide, mut merged) = (vec![], vec![], vec![]);
     for (dim, repeat) in x.shape().iter().zip(&repeats) {
         let once = repeat.as_int() == Some(1);

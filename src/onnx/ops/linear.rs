@@ -1,4 +1,4 @@
-//! Matrix products: MatMul, Gemm and Einsum.
+//! Matrix multiplication: MatMul, Gemm and Einsum.
 
 use reflex_graph::{Binary, ReduceKind, dims};
 use reflex_tir::Expr;
@@ -17,7 +17,7 @@ pub(super) const TABLE: Table = &[
 
 fn gemm(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (alpha, beta) = (call.float("alpha", 1.0)?, call.float("beta", 1.0)?);
-    // Opset 6 asked for what is the rule since.
+    // Opset 6 asked for the broadcasting that is the rule since.
     call.ignore(&["broadcast"]);
     let mut operands = vec![];
     for (index, name) in [(0, "transA"), (1, "transB")] {
@@ -95,7 +95,7 @@ fn einsum(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     one(cx.transpose(&acc.x, &perm)?)
 }
 
-/// The labels of a term for a tensor of a rank.
+/// The axis labels of an Einsum operand of a given rank.
 fn labels(term: &str, rank: Option<usize>) -> Result<Vec<Label>> {
     let letters = term.replace("...", "").chars().count();
     let covered = rank.unwrap_or(letters).checked_sub(letters);
@@ -172,7 +172,7 @@ fn keep(
     Ok(Labelled { x, labels: operand.labels.into_iter().filter(needed).collect() })
 }
 
-/// One product as a batched matrix product.
+/// A contraction of two operands as a batched matrix multiplication.
 fn contract(
     cx: &mut ImportContext,
     a: Labelled,

@@ -266,7 +266,7 @@ impl LoopImport<'_> {
             }
             for (axis, dim) in ty.shape.iter().enumerate() {
                 let known = outside(cx, dim, format!("{name}_{index}_{axis}"));
-                // Slices are stacked into a tensor that the outside has to be able to make.
+                // Slices are stacked into a tensor that is allocated outside the body.
                 if index >= types.len() && known != *dim {
                     let message = "a scan output whose extents only the body knows";
                     return Err(unsupported(message));

@@ -1,9 +1,16 @@
 //! The table of ONNX operators: name to import function.
 //!
-//! An operator desugars into the graph's primitive set through the helpers of
-//! [`crate::emit`]. It checks its operator set's version where the meaning changed, asks for
-//! every attribute it understands (any other is refused), and refuses by name what it cannot
-//! express exactly.
+//! # How to add an operator
+//!
+//! Write a function of type [`Operator`] in the file of its family, add it to that file's `TABLE`,
+//! and pin the cases of ONNX's node tests that now pass. The function
+//!
+//! - reads inputs and attributes through [`crate::call::Call`], which refuses a node with an
+//!   attribute that its operator did not read;
+//! - checks the version of the operator set where the meaning changed;
+//! - emits graph operators through the helpers of [`crate::emit`], which fold constants and keep
+//!   shape arithmetic symbolic;
+//! - refuses by name what it cannot express exactly ([`crate::error::unsupported`]).
 
 mod activation;
 mod arithmetic;

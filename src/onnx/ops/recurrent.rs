@@ -117,7 +117,7 @@ fn activation(name: &str) -> Result<RnnActivation> {
     }
 }
 
-/// Whether all sequences are known to have the full length.
+/// Returns true if all sequences are known to have the full length.
 fn full_length(lengths: &Tensor, steps: &Expr) -> bool {
     lengths.as_elements().is_some_and(|all| all.iter().all(|n| n == steps))
 }

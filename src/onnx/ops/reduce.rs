@@ -51,7 +51,7 @@ impl Reduction<'_> {
     }
 }
 
-/// The reduction of nothing.
+/// The neutral element: the reduction of no elements.
 fn neutral(kind: ReduceKind, dtype: DType) -> f64 {
     let bits = i32::from(dtype.bits);
     let (low, high) = match dtype {
@@ -103,7 +103,7 @@ fn reduce(
     one(f(cx, &Reduction { x, axes, keep_dims, dynamic: None })?)
 }
 
-/// Maximum or minimum; of bools as of small numbers.
+/// Maximum or minimum; bools are reduced as uint8.
 fn extreme(cx: &mut ImportContext, r: &Reduction, kind: ReduceKind) -> Result<Tensor> {
     if r.x.dtype() != DType::BOOL {
         return r.apply(cx, kind, r.x);
@@ -189,12 +189,12 @@ fn cumsum(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     one(cx.op(Op::CumSum { axis: along, exclusive, reverse }, &[x])?)
 }
 
-/// The mean of `x` over axes, kept.
+/// The mean of `x` over axes, which are kept.
 pub(super) fn mean_of(cx: &mut ImportContext, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
     cx.reduce_keep_dims(ReduceKind::Mean, x, axes)
 }
 
-/// Mean and `1 / sqrt(variance + epsilon)` over axes, kept, and the centred `x`.
+/// Mean and `1 / sqrt(variance + epsilon)` over axes, which are kept, and the centred `x`.
 pub(super) fn moments(
     cx: &mut ImportContext,
     x: &Tensor,

@@ -1,7 +1,7 @@
 //! Recurrent layers over sequences of different lengths.
 //!
-//! The layer runs over the full extent; what lies past a sequence's end is masked from the
-//! results, and the last state is the one at the end. A reverse direction runs forward over the
+//! The layer runs over all steps. Steps past a sequence's end are masked from the results, and the
+//! last state is the one at its end. A reverse direction runs forward over the
 //! sequences reversed one by one. The cell state is known at the last step only, so an LSTM's
 //! is refused.
 

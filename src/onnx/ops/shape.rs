@@ -199,7 +199,7 @@ fn squeeze(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
             Some(extent) => return Err(invalid(format!("axis {axis} has extent {extent}"))),
         }
     }
-    // An extent that is a symbol is checked at run time by the element count.
+    // A symbolic dimension is checked at run time by the element count.
     one(cx.squeeze(x, &axes)?)
 }
 
@@ -222,12 +222,12 @@ fn expand(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let lead = shape.len().saturating_sub(x.rank());
     let source = [vec![Expr::i64(1); lead], x.shape().to_vec()].concat();
     shape = [vec![Expr::i64(1); source.len() - shape.len()], shape].concat();
-    // Broadcasting goes both ways: an extent of 1 takes the input's.
+    // Broadcasting goes both ways: a dimension of 1 takes the input's.
     for (to, from) in shape.iter_mut().zip(&source) {
         if to.as_int() == Some(1) {
             *to = from.clone();
         } else if to.as_int().is_none() && from.as_int().is_some_and(|n| n != 1) {
-            // The symbol is 1 or the input's extent, which the run checks.
+            // The symbol is 1 or the input's dimension, which is checked at run time.
             let is_one = to.clone().equal(1);
             cx.check_dim(&Expr::select(is_one, from.clone(), to.clone()), from)?;
             *to = from.clone();

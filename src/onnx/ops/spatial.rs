@@ -1,4 +1,4 @@
-//! Convolutions and pools.
+//! Operators over spatial axes: convolutions and pools.
 
 use reflex_graph::{Binary, ConvAttrs, Op, PadMode, PoolAttrs, PoolKind, ReduceKind, Unary, dims};
 use reflex_tir::Expr;
@@ -123,7 +123,7 @@ impl Geometry {
         }
     }
 
-    /// `x` and what is left to pad: padding that is symbolic or negative is applied to `x`.
+    /// `x` and the remaining padding: padding that is symbolic or negative is applied to `x`.
     fn padded(
         &self,
         cx: &mut ImportContext,
