@@ -176,7 +176,7 @@ fn bad_arguments_are_refused_by_name() {
     refused(&run(&["--mode", "fast"]), &["fast", "bytecode"]);
     refused(&run(&["--shape", "z=1x3"]), &["\"z\"", "x, b"]);
     refused(&run(&["--shape", "x=1x4"]), &["x", "4", "3"]);
-    refused(&run(&["--shape", "x=1"]), &["x=1", "2 extents"]);
+    refused(&run(&["--shape", "x=1"]), &["x=1", "2 dimensions"]);
     refused(&run(&["--input", "x=missing.npy"]), &["missing.npy"]);
     refused(&run(&["--func", "other"]), &["other", "main"]);
     refused(&run(&["--shape", "x=1000000000000x3"]), &["x", "memory"]);
