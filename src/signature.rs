@@ -5,7 +5,7 @@ use std::fmt;
 
 use reflex_graph::{Func, FuncData, Module, TensorType, Type, ValueData};
 use reflex_runtime::dtype::DType;
-use reflex_tir::operations::Operations;
+use reflex_tir::flops::FlopCount;
 use reflex_tir::{Expr, ExprKind, Var};
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 pub(crate) type OutputNames = BTreeMap<u32, Vec<String>>;
 
 /// Operation counts of a kernel's calls by its name, where they are known.
-pub(crate) type KernelOperations = BTreeMap<String, Operations>;
+pub(crate) type KernelOperations = BTreeMap<String, FlopCount>;
 
 /// A dimension of a shape.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -42,7 +42,7 @@ fn check_levels(model: &str) {
         match engine(&[level]).load(&path) {
             Ok(program) => answers(model, &program),
             Err(error) => {
-                assert!(!level.is_of_this_cpu(), "{level}: {error}");
+                assert!(!level.runs_on_host(), "{level}: {error}");
                 assert!(error.to_string().contains("avx"), "{level}: {error}");
                 common::skip::skip_part(&level.to_string(), "a CPU of this level");
             }

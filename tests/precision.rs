@@ -62,7 +62,7 @@ fn distance(got: &[f32], want: &[f32]) -> f64 {
 
 /// Whether this CPU can; where it cannot, that it is refused.
 fn available() -> bool {
-    if Target::host().has_dot_bf16() {
+    if Target::host().has_avx512_bf16() {
         return true;
     }
     let (folder, _) = small_model();

@@ -154,7 +154,7 @@ impl Engine {
         };
         let order = Order { program: Arc::downgrade(program), work: Work::Whole(func) };
         if let Err(reason) = worker.submit(order, program.id(), &self.this) {
-            program.count(SiteId(func), &reason);
+            program.count_bailout(SiteId(func), &reason);
         }
     }
 
@@ -171,7 +171,7 @@ impl Engine {
                     self.tries.put_off(key);
                     self.whole.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
                 }
-                program.count(key.1, &reason);
+                program.count_bailout(key.1, &reason);
             }
         }
     }

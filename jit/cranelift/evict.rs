@@ -118,7 +118,7 @@ impl Engine {
         share: Arc<Share>,
     ) {
         let mut residents = self.residents();
-        if program.install_first(exits.site, compiled) {
+        if program.install_if_vacant(exits.site, compiled) {
             let what = What::Trace { code: Address(compiled.code()), exits };
             residents.push(Resident::new(program, what, share, self.warmth));
         }
@@ -137,7 +137,7 @@ impl Engine {
         if from.usage.evicted.load(Ordering::Relaxed) {
             return Err(Bailout::Evicted);
         }
-        program.keep(compiled);
+        program.retain(compiled);
         from.link(exit, compiled.code());
         let (code, from) = (Address(compiled.code()), Arc::clone(from));
         let what = What::Bridge { code, exits, from, exit };

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use reflex_vm::abi::Glue;
+use reflex_vm::abi::Trampolines;
 use reflex_vm::decode::{FuncCode, SiteId};
 use reflex_vm::program::Program;
-use reflex_vm::tier::{Bailout, Compiled, Hot, Recorder, Tier};
+use reflex_vm::tier::{Bailout, Compiled, HotAction, Recorder, Tier};
 
 use crate::assemble::Assembler;
 use crate::bridge::Exits;
@@ -27,7 +27,7 @@ use crate::worker::{Job, Worker};
 #[derive(Debug)]
 pub struct CraneliftTier {
     pub(crate) engine: Arc<Engine>,
-    glue: Glue,
+    glue: Trampolines,
     threshold: u32,
     settle: Duration,
     max_attempts: u32,
@@ -201,13 +201,13 @@ pub(crate) fn bailout(error: JitError) -> Bailout {
     Bailout::Codegen { message: error.to_string() }
 }
 
-// SAFETY: the glue is compiled once per process, never freed, and does what `Glue` says.
+// SAFETY: the glue is compiled once per process, never freed, and does what `Trampolines` says.
 unsafe impl Tier for CraneliftTier {
     fn name(&self) -> &'static str {
         "cranelift"
     }
 
-    fn glue(&self) -> Glue {
+    fn trampolines(&self) -> Trampolines {
         self.glue
     }
 
@@ -220,49 +220,53 @@ unsafe impl Tier for CraneliftTier {
         entry.ok_or_else(|| Bailout::Codegen { message: "a function without an entry".to_owned() })
     }
 
-    fn hot(&self, program: &Arc<Program>, site: SiteId) -> Hot {
+    fn on_hot_site(&self, program: &Arc<Program>, site: SiteId) -> HotAction {
         match self.engine.job((program.id(), site)) {
-            Some(Job::Pending) => return Hot::Later,
+            Some(Job::Pending) => return HotAction::Backoff,
             // It waits for its turn, see `tries`.
             Some(Job::Failed(Bailout::CodeMemoryFull)) => {
-                program.count(site, &Bailout::CodeMemoryFull);
-                return Hot::Later;
+                program.count_bailout(site, &Bailout::CodeMemoryFull);
+                return HotAction::Backoff;
             }
-            Some(Job::Failed(reason)) => return Hot::Never(reason),
+            Some(Job::Failed(reason)) => return HotAction::Blacklist(reason),
             None => {}
         }
         let func = program.code().sites.get(site.0 as usize).map(|site| site.func);
         if func.is_some_and(|func| self.engine.is_whole(program, func)) {
-            return Hot::Later;
+            return HotAction::Backoff;
         }
         let func = func.and_then(|func| program.function(func));
         if func.is_some_and(|func| func.is_foreign) {
             let what = "native code of TVM's compiled mode".to_owned();
-            return Hot::Never(Bailout::Unsupported { what });
+            return HotAction::Blacklist(Bailout::Unsupported { what });
         }
         if !self.has_settled((program.id(), site), func.map_or(0, |func| func.ops.len())) {
             self.put_off.fetch_add(1, Ordering::Relaxed);
-            return Hot::Later;
+            return HotAction::Backoff;
         }
         let chance = match self.engine.tries.due((program.id(), site), self.max_attempts) {
             Due::Now(chance) => chance,
-            Due::Later => return Hot::Later,
-            Due::Never => return Hot::Never(Bailout::GaveUp),
+            Due::Later => return HotAction::Backoff,
+            Due::Never => return HotAction::Blacklist(Bailout::Blacklisted),
         };
         match TraceRecorder::new(Arc::clone(&self.engine), program, site, chance) {
-            Ok(recorder) => Hot::Record(Box::new(recorder)),
-            Err(reason) => Hot::Never(reason),
+            Ok(recorder) => HotAction::Record(Box::new(recorder)),
+            Err(reason) => HotAction::Blacklist(reason),
         }
     }
 
-    fn exit(&self, program: &Arc<Program>, exit: u64) -> Option<(SiteId, Box<dyn Recorder>)> {
+    fn on_hot_exit(
+        &self,
+        program: &Arc<Program>,
+        exit: u64,
+    ) -> Option<(SiteId, Box<dyn Recorder>)> {
         let (trace, exit) = Exits::of_number(exit);
         let exits = self.engine.exits(trace)?;
         let (site, engine) = (exits.site, Arc::clone(&self.engine));
         Some((site, Box::new(TraceRecorder::after(engine, program, exits, exit))))
     }
 
-    fn threshold(&self) -> u32 {
+    fn hot_threshold(&self) -> u32 {
         self.threshold
     }
 }

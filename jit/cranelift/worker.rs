@@ -173,7 +173,7 @@ fn compile_all(
             }
             Work::Bridge(exits, exit, trace) => {
                 if let Err(reason) = engine.bridge(&program, (&exits, exit), *trace, NOBODY) {
-                    program.count(exits.site, &reason);
+                    program.count_bailout(exits.site, &reason);
                 }
             }
             Work::Whole(func) => engine.install_whole(&program, func, NOBODY),

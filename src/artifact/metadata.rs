@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reflex_lower::pipeline::Cpu;
 use reflex_tir::abi::RawSignature;
-use reflex_tir::codegen::{Object, Target};
+use reflex_tir::codegen::{ObjectFile, Target};
 use reflex_tir::level::Level;
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +43,7 @@ pub(crate) struct CpuVariant {
 impl Metadata {
     /// Describes the kernels of a program and their signatures.
     pub(crate) fn new(
-        kernels: &[(Cpu, Vec<Object>)],
+        kernels: &[(Cpu, Vec<ObjectFile>)],
         signatures: &BTreeMap<String, Signature>,
         operations: &KernelOperations,
     ) -> Metadata {

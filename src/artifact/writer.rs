@@ -5,7 +5,7 @@ use std::path::Path;
 
 use reflex_codemem::elf::{Blob, SharedLibrary};
 use reflex_lower::pipeline::Cpu;
-use reflex_tir::codegen::Object;
+use reflex_tir::codegen::ObjectFile;
 use reflex_vm::executable::Executable;
 use reflex_vm::{align, serialize};
 
@@ -31,7 +31,7 @@ pub(crate) struct Contents<'a> {
     /// Machine code of its functions.
     pub(crate) saved_code: &'a [u8],
     /// Kernels by CPU, the lowest first.
-    pub(crate) kernels: &'a [(Cpu, Vec<Object>)],
+    pub(crate) kernels: &'a [(Cpu, Vec<ObjectFile>)],
     pub(crate) metadata: &'a Metadata,
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use reflex_runtime::mapped::Mapped;
+use reflex_runtime::mapped_file::MappedFile;
 use reflex_tir::DType;
 
 use crate::eval::{gather_strided, strides};
@@ -15,7 +15,7 @@ pub struct Literal {
     shape: Vec<i64>,
     data: Arc<dyn AsRef<[u8]> + Send + Sync>,
     /// The file that the bytes are in, when they are not in memory of their own.
-    file: Option<Mapped>,
+    file: Option<MappedFile>,
     /// What `data` is, when it is another constant with its axes in another order.
     permuted: Option<Arc<Permuted>>,
 }
@@ -71,7 +71,7 @@ impl Literal {
     }
 
     /// The same tensor, whose bytes are in a file.
-    pub fn in_file(self, file: Mapped) -> Literal {
+    pub fn in_file(self, file: MappedFile) -> Literal {
         Literal { file: Some(file), ..self }
     }
 

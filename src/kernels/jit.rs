@@ -12,7 +12,7 @@ use reflex_runtime::abi::SafeCall;
 use reflex_runtime::exports;
 use reflex_runtime::function::Function;
 use reflex_tir::abi::{PACKED_PREFIX, RAW_PREFIX};
-use reflex_tir::codegen::Object;
+use reflex_tir::codegen::ObjectFile;
 use reflex_vm::kernel::RawKernel;
 use reflex_vm::program::Library;
 
@@ -39,7 +39,7 @@ struct Kernel {
 impl JitKernels {
     /// Loads the objects of a code generator, found by their names without `suffix`. Reports them
     /// to the profilers that `REFLEX_JIT_SYMBOLS` lists (`perf`, `jitdump`).
-    pub(crate) fn load(objects: &[Object], suffix: &str) -> Result<JitKernels> {
+    pub(crate) fn load(objects: &[ObjectFile], suffix: &str) -> Result<JitKernels> {
         let failed = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Compile, e.to_string());
         let space = CodeSpace::shared().map_err(|e| failed(&e))?;
         let imports = imports();

@@ -6,17 +6,17 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 
 use reflex_lower::pipeline::Cpu;
-use reflex_tir::codegen::Object;
+use reflex_tir::codegen::ObjectFile;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Object code from this size on, in bytes, is kept in a file.
+/// ObjectFile code from this size on, in bytes, is kept in a file.
 const LARGE: usize = 1 << 20;
 
 /// Objects by CPU, the lowest first.
-type ByCpu = [(Cpu, Vec<Object>)];
+type ByCpu = [(Cpu, Vec<ObjectFile>)];
 
-/// Object files of kernels, in a nameless temporary file when they are large: the loaded kernels
+/// ObjectFile files of kernels, in a nameless temporary file when they are large: the loaded kernels
 /// are in memory already, and most programs are never saved.
 pub(crate) struct KernelObjects {
     /// Without their code when it is in a file.
@@ -27,11 +27,11 @@ pub(crate) struct KernelObjects {
 
 impl KernelObjects {
     /// Stores `list`, in memory if no temporary file can be made.
-    pub(crate) fn new(list: Vec<(Cpu, Vec<Object>)>) -> KernelObjects {
+    pub(crate) fn new(list: Vec<(Cpu, Vec<ObjectFile>)>) -> KernelObjects {
         KernelObjects::with_limit(list, LARGE)
     }
 
-    fn with_limit(mut list: Vec<(Cpu, Vec<Object>)>, large: usize) -> KernelObjects {
+    fn with_limit(mut list: Vec<(Cpu, Vec<ObjectFile>)>, large: usize) -> KernelObjects {
         let objects = || list.iter().flat_map(|(_, objects)| objects);
         let sizes: Vec<usize> = objects().map(|object| object.elf.len()).collect();
         let written = || -> io::Result<File> {
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_file_gives_back_what_memory_does() {
-        let object = |bytes: Vec<u8>| Object {
+        let object = |bytes: Vec<u8>| ObjectFile {
             signature: raw_signature(&PrimFunc::new("f")),
             elf: bytes,
             asm: None,
@@ -88,7 +88,8 @@ mod tests {
             let kept = KernelObjects::with_limit(list(), limit);
             assert_eq!(kept.file.is_some(), in_file);
             assert_eq!(kept.list[0].1[0].elf.is_empty(), in_file);
-            let read: Vec<Vec<Object>> = kept.read().unwrap().iter().map(|l| l.1.clone()).collect();
+            let read: Vec<Vec<ObjectFile>> =
+                kept.read().unwrap().iter().map(|l| l.1.clone()).collect();
             assert_eq!(read, list().into_iter().map(|l| l.1).collect::<Vec<_>>());
         }
     }

@@ -1,21 +1,21 @@
 //! Raw entries of kernels: calls without the checks of the packed convention.
 
 use reflex_tir::abi::{RawBuffer, RawDim, RawSignature};
-use reflex_vm::kernel::{Extent, RawKernel, TensorParam};
+use reflex_vm::kernel::{Dim, RawKernel, TensorParam};
 
 /// Returns the parameters of a raw entry in the VM's terms; `None` for one that the VM cannot pass.
 fn params(signature: &RawSignature) -> Option<Vec<TensorParam>> {
     if signature.num_scalar_params > 0 || !signature.scalars.iter().all(|it| it.is_int()) {
         return None;
     }
-    let extent = |dim: &RawDim| match *dim {
-        RawDim::Const(extent) => Some(Extent::Fixed(extent)),
-        RawDim::Scalar(at) => Some(Extent::Symbol(at)),
+    let dim = |dim: &RawDim| match *dim {
+        RawDim::Const(size) => Some(Dim::Static(size)),
+        RawDim::Scalar(at) => Some(Dim::Symbolic(at)),
         RawDim::Derived => None,
     };
     let param = |buffer: &RawBuffer| {
-        let extents = buffer.shape.iter().map(extent).collect::<Option<_>>()?;
-        Some(TensorParam { dtype: buffer.dtype, extents })
+        let shape = buffer.shape.iter().map(dim).collect::<Option<_>>()?;
+        Some(TensorParam { dtype: buffer.dtype, shape })
     };
     signature.buffers.iter().map(param).collect()
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use prost::Message;
 use prost::bytes::Bytes;
-use reflex_runtime::mapped::Mapped;
+use reflex_runtime::mapped_file::MappedFile;
 
 use crate::error::{Result, invalid, malformed, unsupported};
 use crate::import::domain;
@@ -23,7 +23,7 @@ pub(crate) struct Model {
     /// Where external data may be.
     pub folder: Option<PathBuf>,
     /// The model's own file, where it is not decoded from bytes.
-    pub file: Option<Mapped>,
+    pub file: Option<MappedFile>,
 }
 
 /// An operator without an import.

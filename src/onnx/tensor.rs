@@ -11,7 +11,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 use reflex_graph::Literal;
 use reflex_runtime::dtype::{DType, code};
-use reflex_runtime::mapped::Mapped;
+use reflex_runtime::mapped_file::MappedFile;
 
 use crate::error::{ImportError, ImportErrorKind, Result, invalid, malformed, unsupported};
 use crate::proto::{LOCATION_EXTERNAL, TensorProto, data_type};
@@ -20,9 +20,9 @@ use crate::proto::{LOCATION_EXTERNAL, TensorProto, data_type};
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     /// The model's own, where it was not decoded from bytes.
-    model: Option<Mapped>,
+    model: Option<MappedFile>,
     folder: Option<PathBuf>,
-    external: HashMap<PathBuf, Mapped>,
+    external: HashMap<PathBuf, MappedFile>,
 }
 
 /// Reads a tensor file as ONNX's backend tests have them (`input_0.pb`).
@@ -38,8 +38,8 @@ pub fn read_tensor_pb(path: &Path) -> std::result::Result<Literal, ImportError> 
 }
 
 /// Maps a file.
-pub(crate) fn map_file(path: &Path) -> Result<Mapped> {
-    Mapped::open(path).map_err(|e| ImportError::new(ImportErrorKind::Io, e.to_string()))
+pub(crate) fn map_file(path: &Path) -> Result<MappedFile> {
+    MappedFile::open(path).map_err(|e| ImportError::new(ImportErrorKind::Io, e.to_string()))
 }
 
 /// The element type of an ONNX type code.
@@ -153,11 +153,11 @@ fn typed(tensor: &TensorProto, dtype: DType, count: usize) -> Result<Bytes> {
 
 impl Files {
     /// Files below `folder`; without one, external data is refused.
-    pub(crate) fn new(model: Option<Mapped>, folder: Option<PathBuf>) -> Files {
+    pub(crate) fn new(model: Option<MappedFile>, folder: Option<PathBuf>) -> Files {
         Files { model, folder, external: HashMap::new() }
     }
 
-    fn slice(&mut self, tensor: &TensorProto, size: usize) -> Result<(Bytes, Mapped)> {
+    fn slice(&mut self, tensor: &TensorProto, size: usize) -> Result<(Bytes, MappedFile)> {
         let entry = |key: &str| tensor.external_data.iter().find(|e| e.key == key);
         let number = |key: &str| match entry(key) {
             None => Ok(None),
@@ -186,7 +186,7 @@ impl Files {
 
     /// Opens a file by its path relative to the model's folder. Neither `..` nor a link may
     /// lead out of the folder.
-    fn open(&mut self, location: &str) -> Result<Mapped> {
+    fn open(&mut self, location: &str) -> Result<MappedFile> {
         let Some(folder) = &self.folder else {
             return Err(invalid("external data in a model that is not a file"));
         };

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use half::{bf16, f16};
 use reflex_graph::{Literal, TensorType, Value, dims};
-use reflex_tir::{DType, Expr, round};
+use reflex_tir::{DType, Expr, half_float};
 
 /// Longer tensors are not tracked element by element.
 pub(crate) const MAX_ELEMENTS: usize = 1024;
@@ -193,8 +193,8 @@ pub(crate) fn encode_float(value: f64, dtype: DType) -> Option<Vec<u8>> {
     Some(match dtype {
         DType::F32 => (value as f32).to_le_bytes().to_vec(),
         DType::F64 => value.to_le_bytes().to_vec(),
-        DType::F16 => round::to_f16(value).to_le_bytes().to_vec(),
-        DType::BF16 => round::to_bf16(value).to_le_bytes().to_vec(),
+        DType::F16 => half_float::f64_to_f16(value).to_le_bytes().to_vec(),
+        DType::BF16 => half_float::f64_to_bf16(value).to_le_bytes().to_vec(),
         _ if value.fract() == 0.0 => return encode_int(value as i64, dtype),
         _ => return None,
     })

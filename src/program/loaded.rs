@@ -109,7 +109,7 @@ impl LoadedProgram {
             Mode::Compiled | Mode::Tiered => Some(self.tier()?.cranelift.clone()),
         };
         if mode == Mode::Compiled {
-            self.bailouts.get_or_init(|| self.vm.compile_all());
+            self.bailouts.get_or_init(|| self.vm.compile_ahead_of_time());
         }
         let allocator = options.allocator;
         PlainSession::open(&self.vm, PlainOptions { mode, tier, allocator, threads: *threads })

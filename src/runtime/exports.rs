@@ -7,8 +7,8 @@
 //! Libraries built by TVM find these symbols through the process's global scope.
 //! Rust executables export nothing by default, so an executable that loads such
 //! libraries passes, for each name in [`EXPORTED_SYMBOLS`], the linker argument
-//! `-Wl,--export-dynamic-symbol=<name>` from its build script (which can `include!`
-//! the file `exported_symbols.rs`), or `-rdynamic` once.
+//! `-Wl,--export-dynamic-symbol=<name>` from its build script, or `-rdynamic` once.
+//! Build scripts of direct dependents find the names in `DEP_REFLEX_RUNTIME_EXPORTED_SYMBOLS`.
 
 #![expect(non_snake_case, reason = "the names are the C ABI's")]
 

@@ -8,6 +8,7 @@ use reflex_runtime::fp::FpEnv;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::threads::ThreadScope;
 use reflex_runtime::value::{Any, AnyView};
+use reflex_vm::mode::Mode as ExecutionMode;
 use reflex_vm::program::Program;
 use reflex_vm::run_error::RunError;
 use reflex_vm::session as vm;
@@ -39,9 +40,9 @@ impl PlainSession {
     pub(crate) fn open(program: &Arc<Program>, options: PlainOptions) -> Result<PlainSession> {
         let PlainOptions { mode, tier, allocator, threads } = options;
         let mode = match mode {
-            Mode::Bytecode => vm::Mode::Bytecode,
-            Mode::Compiled => vm::Mode::Compiled,
-            Mode::Tiered => vm::Mode::Tiered,
+            Mode::Bytecode => ExecutionMode::Bytecode,
+            Mode::Compiled => ExecutionMode::Compiled,
+            Mode::Tiered => ExecutionMode::Tiered,
         };
         let options = vm::Options { mode, allocator, ..vm::Options::default() };
         let vm = vm::Session::new(program, options)
@@ -85,13 +86,13 @@ impl PlainSession {
     /// Calls a function until its tier compiles nothing more. Returns the number of calls.
     pub(super) fn warm_up(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<usize> {
         let call = |vm: &mut vm::Session| vm.call_func(func, args).map(drop);
-        let tier = self.tier.clone().filter(|_| self.vm.mode() == vm::Mode::Tiered);
+        let tier = self.tier.clone().filter(|_| self.vm.mode() == ExecutionMode::Tiered);
         let Some(tier) = tier else { return self.enter(call).map(|()| 1) };
         let mut calls = 0;
         loop {
             let before = tier.progress();
             // Finished code is installed when its entry is hot again.
-            for _ in 0..=tier.threshold() {
+            for _ in 0..=tier.hot_threshold() {
                 self.enter(call)?;
                 calls += 1;
             }

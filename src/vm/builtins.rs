@@ -2,16 +2,16 @@
 //!
 //! A row has a name, a signature (for the verifier), what its results are and whose code
 //! it runs (for tiers), the code the interpreter runs, an extra verifier rule, and how
-//! machine code does the same: one of the forms in [`Native`], which tiers match on
+//! machine code does the same: one of the forms in [`Lowering`], which tiers match on
 //! without a default arm. Error kinds and meanings are TVM's.
 //!
 //! What is not here: the KV-cache, sampling, tensor-cache and disco groups.
 //! A program that needs one is refused at load, by name, unless the host registered a
 //! global function of that name.
 
-mod by_name;
 mod check;
 mod memory;
+mod registry;
 mod rules;
 mod shape;
 mod value;
@@ -73,7 +73,7 @@ type Rule = fn(&Call<'_>) -> Result<(), String>;
 
 /// What every result of a builtin is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Gives {
+pub enum ResultKind {
     /// No value.
     None,
     /// An integer.
@@ -90,18 +90,18 @@ pub enum Gives {
     Any,
 }
 
-/// Whose code a builtin runs.
+/// Whether a builtin may run code that calls back into the session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Runs {
-    /// That of the VM alone.
-    Vm,
-    /// Also functions of the host or destructors of its objects.
-    Host,
+pub enum Reentrancy {
+    /// A leaf: runs code of the VM alone.
+    Leaf,
+    /// May run functions of the host, or destructors of its objects, which may call back.
+    MayReenter,
 }
 
 /// How machine code does what a builtin does. Tiers match on it without a default arm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Native {
+pub enum Lowering {
     /// Written out: a comparison of a tensor's rank and element type.
     CheckTensor,
     /// Written out: a comparison of a shape's rank.
@@ -123,60 +123,62 @@ pub enum Native {
     /// Written out where nothing is to be copied: a second reference.
     ZeroOffset,
     /// Written out: nothing is left of it.
-    Nothing,
+    Elided,
     /// A call, unless the storage of the operation's last run came back.
-    ReuseStorage,
+    RecycleStorage,
     /// A call, unless the tensor of the operation's last run came back.
-    ReuseTensor,
+    RecycleTensor,
     /// A call, unless the shape heap of the operation's last run came back.
-    ReuseHeap,
+    RecycleHeap,
     /// A call, unless the shape of the operation's last run came back.
-    ReuseShape,
+    RecycleShape,
     /// A call, unless the tuple of the operation's last run came back.
-    ReuseTuple,
+    RecycleTuple,
     /// A call, unless the closure of the operation's last run came back.
-    ReuseClosure,
+    RecycleClosure,
     /// A call, unless the view of the operation's last run came back, and a view is possible.
-    ReuseView,
+    RecycleView,
     /// A call: it does not matter beside what the builtin does, or it is rare.
     Call,
 }
 
-impl Native {
+impl Lowering {
     /// Whether every result is a new object that may be made of an old one.
-    pub const fn reuses(self) -> bool {
-        use Native::{ReuseClosure, ReuseHeap, ReuseShape, ReuseStorage, ReuseTensor, ReuseTuple};
-        let memory = matches!(self, ReuseStorage | ReuseTensor | ReuseHeap | ReuseShape);
-        memory || matches!(self, ReuseTuple | ReuseClosure | Native::ReuseView)
+    pub const fn recycles(self) -> bool {
+        use Lowering::{
+            RecycleClosure, RecycleHeap, RecycleShape, RecycleStorage, RecycleTensor, RecycleTuple,
+        };
+        let memory = matches!(self, RecycleStorage | RecycleTensor | RecycleHeap | RecycleShape);
+        memory || matches!(self, RecycleTuple | RecycleClosure | Lowering::RecycleView)
     }
 
     /// Whether it reads its first argument and constants, and does nothing but fail.
-    pub const fn checks(self) -> bool {
-        use Native::{CheckShape, CheckTensor, CheckTuple, CheckType, MatchShape};
+    pub const fn is_check(self) -> bool {
+        use Lowering::{CheckShape, CheckTensor, CheckTuple, CheckType, MatchShape};
         matches!(self, CheckTensor | CheckShape | CheckTuple | CheckType | MatchShape)
     }
 
     /// Arguments, from the first on, whose type the written-out form relies on.
-    pub const fn typed(self) -> usize {
+    pub const fn typed_args(self) -> usize {
         match self {
-            Native::MatchShape | Native::MatchPrimValue => 2,
-            Native::CheckTensor
-            | Native::CheckShape
-            | Native::CheckTuple
-            | Native::MakePrimValue
-            | Native::ReadIfCond
-            | Native::TupleItem
-            | Native::ZeroOffset => 1,
-            Native::Nothing
-            | Native::CheckType
-            | Native::ReuseStorage
-            | Native::ReuseTensor
-            | Native::ReuseHeap
-            | Native::ReuseShape
-            | Native::ReuseTuple
-            | Native::ReuseClosure
-            | Native::ReuseView
-            | Native::Call => 0,
+            Lowering::MatchShape | Lowering::MatchPrimValue => 2,
+            Lowering::CheckTensor
+            | Lowering::CheckShape
+            | Lowering::CheckTuple
+            | Lowering::MakePrimValue
+            | Lowering::ReadIfCond
+            | Lowering::TupleItem
+            | Lowering::ZeroOffset => 1,
+            Lowering::Elided
+            | Lowering::CheckType
+            | Lowering::RecycleStorage
+            | Lowering::RecycleTensor
+            | Lowering::RecycleHeap
+            | Lowering::RecycleShape
+            | Lowering::RecycleTuple
+            | Lowering::RecycleClosure
+            | Lowering::RecycleView
+            | Lowering::Call => 0,
         }
     }
 }
@@ -184,8 +186,8 @@ impl Native {
 macro_rules! builtins {
     ($(
         $(#[$doc:meta])*
-        $id:ident = $name:literal [$($param:ident),*] $tail:expr => $gives:ident in $runs:ident,
-        $run:path, $rule:path, $native:ident;
+        $id:ident = $name:literal [$($param:ident),*] $tail:expr => $result_kind:ident in $reentrancy:ident,
+        $run:path, $rule:path, $lowering:ident;
     )*) => {
         /// A builtin.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -206,13 +208,13 @@ macro_rules! builtins {
             }
 
             /// What every result is.
-            pub const fn gives(self) -> Gives {
-                match self { $(Builtin::$id => Gives::$gives),* }
+            pub const fn result_kind(self) -> ResultKind {
+                match self { $(Builtin::$id => ResultKind::$result_kind),* }
             }
 
-            /// Whose code it runs.
-            pub const fn runs(self) -> Runs {
-                match self { $(Builtin::$id => Runs::$runs),* }
+            /// Whether it may run code that calls back.
+            pub const fn reentrancy(self) -> Reentrancy {
+                match self { $(Builtin::$id => Reentrancy::$reentrancy),* }
             }
 
             /// Its code.
@@ -225,8 +227,8 @@ macro_rules! builtins {
             }
 
             /// How machine code does it.
-            pub const fn native(self) -> Native {
-                match self { $(Builtin::$id => Native::$native),* }
+            pub const fn lowering(self) -> Lowering {
+                match self { $(Builtin::$id => Lowering::$lowering),* }
             }
         }
     };
@@ -235,104 +237,104 @@ macro_rules! builtins {
 // Name, parameters, tail => result in whose code; interpreter, verifier rule, machine code.
 builtins! {
     /// `(vm, size)`: an int64 tensor that holds symbolic extents.
-    AllocShapeHeap = "vm.builtin.alloc_shape_heap" [Vm, Int] Tail::Fixed => Tensor in Vm,
-        shape::alloc_shape_heap, rules::none, ReuseHeap;
+    AllocShapeHeap = "vm.builtin.alloc_shape_heap" [Vm, Int] Tail::Fixed => Tensor in Leaf,
+        shape::alloc_shape_heap, rules::none, RecycleHeap;
     /// `(x, heap, n, (code, reg) * n, context)`: checks and binds the extents of `x`.
-    MatchShape = "vm.builtin.match_shape" [Any, Heap, Int] Tail::Variadic => None in Vm,
+    MatchShape = "vm.builtin.match_shape" [Any, Heap, Int] Tail::Variadic => None in Leaf,
         shape::match_shape, rules::match_shape, MatchShape;
     /// `(value, heap, code, reg, context)`: checks or binds one integer.
-    MatchPrimValue = "vm.builtin.match_prim_value" [Any, Heap, Int, Int, Text] Tail::Fixed => None in Vm,
+    MatchPrimValue = "vm.builtin.match_prim_value" [Any, Heap, Int, Int, Text] Tail::Fixed => None in Leaf,
         shape::match_prim_value, rules::match_prim_value, MatchPrimValue;
     /// `(heap, n, (code, reg) * n)`: a shape of constants and heap entries.
-    MakeShape = "vm.builtin.make_shape" [Heap, Int] Tail::Variadic => Shape in Vm,
-        shape::make_shape, rules::make_shape, ReuseShape;
+    MakeShape = "vm.builtin.make_shape" [Heap, Int] Tail::Variadic => Shape in Leaf,
+        shape::make_shape, rules::make_shape, RecycleShape;
     /// `(heap, code, reg)`: one integer from a constant or the heap.
-    MakePrimValue = "vm.builtin.make_prim_value" [Heap, Int, Int] Tail::Fixed => Int in Vm,
+    MakePrimValue = "vm.builtin.make_prim_value" [Heap, Int, Int] Tail::Fixed => Int in Leaf,
         shape::make_prim_value, rules::make_prim_value, MakePrimValue;
     /// `(x, ndim, dtype?, context)`: `x` is a tensor of this rank (-1: any) and type.
-    CheckTensorInfo = "vm.builtin.check_tensor_info" [Any, Int, Any] Tail::Variadic => None in Vm,
+    CheckTensorInfo = "vm.builtin.check_tensor_info" [Any, Int, Any] Tail::Variadic => None in Leaf,
         check::check_tensor_info, rules::check_tensor_info, CheckTensor;
     /// `(x, ndim, context)`: `x` is a shape of this rank (-1: any).
-    CheckShapeInfo = "vm.builtin.check_shape_info" [Any, Int, Text] Tail::Fixed => None in Vm,
+    CheckShapeInfo = "vm.builtin.check_shape_info" [Any, Int, Text] Tail::Fixed => None in Leaf,
         check::check_shape_info, rules::none, CheckShape;
     /// `(x, dtype, context)`: `x` is a scalar that converts to this type.
-    CheckPrimValueInfo = "vm.builtin.check_prim_value_info" [Any, DType, Text] Tail::Fixed => None in Vm,
+    CheckPrimValueInfo = "vm.builtin.check_prim_value_info" [Any, DType, Text] Tail::Fixed => None in Leaf,
         check::check_prim_value_info, rules::none, CheckType;
     /// `(x, context)`: `x` is a string.
-    CheckStringInfo = "vm.builtin.check_string_info" [Any, Text] Tail::Fixed => None in Vm,
+    CheckStringInfo = "vm.builtin.check_string_info" [Any, Text] Tail::Fixed => None in Leaf,
         check::check_string_info, rules::none, CheckType;
     /// `(x, n, context)`: `x` is a tuple of `n` items.
-    CheckTupleInfo = "vm.builtin.check_tuple_info" [Any, Int, Text] Tail::Fixed => None in Vm,
+    CheckTupleInfo = "vm.builtin.check_tuple_info" [Any, Int, Text] Tail::Fixed => None in Leaf,
         check::check_tuple_info, rules::none, CheckTuple;
     /// `(x, context)`: `x` is a function or closure.
-    CheckFuncInfo = "vm.builtin.check_func_info" [Any, Text] Tail::Fixed => None in Vm,
+    CheckFuncInfo = "vm.builtin.check_func_info" [Any, Text] Tail::Fixed => None in Leaf,
         check::check_func_info, rules::none, CheckType;
     /// `(vm, shape, device, dtype, scope)`: memory for tensors.
-    AllocStorage = "vm.builtin.alloc_storage" [Vm, Shape, Int, DType, Text] Tail::Optional(1) => Any in Vm,
-        memory::alloc_storage, rules::none, ReuseStorage;
+    AllocStorage = "vm.builtin.alloc_storage" [Vm, Shape, Int, DType, Text] Tail::Optional(1) => Any in Leaf,
+        memory::alloc_storage, rules::none, RecycleStorage;
     /// `(storage, offset, shape, dtype, scope?)`: a tensor in a storage.
-    AllocTensor = "vm.builtin.alloc_tensor" [Any, Int, Shape, DType, Text] Tail::Optional(1) => Tensor in Vm,
-        memory::alloc_tensor, rules::none, ReuseTensor;
+    AllocTensor = "vm.builtin.alloc_tensor" [Any, Int, Shape, DType, Text] Tail::Optional(1) => Tensor in Leaf,
+        memory::alloc_tensor, rules::none, RecycleTensor;
     /// `()`: None; written over a register to release what it held.
-    NullValue = "vm.builtin.null_value" [] Tail::Fixed => None in Vm,
-        value::null_value, rules::none, Nothing;
+    NullValue = "vm.builtin.null_value" [] Tail::Fixed => None in Leaf,
+        value::null_value, rules::none, Elided;
     /// `(x)`: `x`.
-    Copy = "vm.builtin.copy" [Any] Tail::Fixed => Any in Vm,
+    Copy = "vm.builtin.copy" [Any] Tail::Fixed => Any in Leaf,
         value::copy, rules::none, Call;
     /// `(tensor, shape)`: the same data under another shape.
-    Reshape = "vm.builtin.reshape" [Any, Shape] Tail::Fixed => Tensor in Vm,
-        memory::reshape, rules::none, ReuseView;
+    Reshape = "vm.builtin.reshape" [Any, Shape] Tail::Fixed => Tensor in Leaf,
+        memory::reshape, rules::none, RecycleView;
     /// `(tensor)`: its shape.
-    ShapeOf = "vm.builtin.shape_of" [Any] Tail::Fixed => Shape in Vm,
-        shape::shape_of, rules::none, ReuseShape;
+    ShapeOf = "vm.builtin.shape_of" [Any] Tail::Fixed => Shape in Leaf,
+        shape::shape_of, rules::none, RecycleShape;
     /// `(tensor)`: the shape that the elements of a vector spell.
-    TensorToShape = "vm.builtin.tensor_to_shape" [Any] Tail::Fixed => Shape in Vm,
+    TensorToShape = "vm.builtin.tensor_to_shape" [Any] Tail::Fixed => Shape in Leaf,
         shape::tensor_to_shape, rules::none, Call;
     /// `(tensor, device type, device id, scope?)`: a copy on a device.
-    ToDevice = "vm.builtin.to_device" [Any, Int, Int, Text] Tail::Optional(1) => Tensor in Vm,
+    ToDevice = "vm.builtin.to_device" [Any, Int, Int, Text] Tail::Optional(1) => Tensor in Leaf,
         memory::to_device, rules::none, Call;
     /// `(tensor)`: the tensor with a byte offset of zero.
-    EnsureZeroOffset = "vm.builtin.ensure_zero_offset" [Any] Tail::Fixed => Tensor in Vm,
+    EnsureZeroOffset = "vm.builtin.ensure_zero_offset" [Any] Tail::Fixed => Tensor in Leaf,
         memory::ensure_zero_offset, rules::none, ZeroOffset;
     /// `(x)`: the truth of an integer, boolean or scalar tensor.
-    ReadIfCond = "vm.builtin.read_if_cond" [Any] Tail::Fixed => Bool in Vm,
+    ReadIfCond = "vm.builtin.read_if_cond" [Any] Tail::Fixed => Bool in Leaf,
         check::read_if_cond, rules::none, ReadIfCond;
     /// `(items...)`: a tuple.
-    MakeTuple = "vm.builtin.make_tuple" [] Tail::Variadic => Tuple in Vm,
-        value::make_tuple, rules::none, ReuseTuple;
+    MakeTuple = "vm.builtin.make_tuple" [] Tail::Variadic => Tuple in Leaf,
+        value::make_tuple, rules::none, RecycleTuple;
     /// `(tuple, index)`: one item.
-    TupleGetItem = "vm.builtin.tuple_getitem" [Any, Int] Tail::Fixed => Any in Vm,
+    TupleGetItem = "vm.builtin.tuple_getitem" [Any, Int] Tail::Fixed => Any in Leaf,
         value::tuple_getitem, rules::none, TupleItem;
     /// `(tuple, index)`: lets a tuple that nobody else holds drop an item.
-    TupleResetItem = "vm.builtin.tuple_reset_item" [Any, Int] Tail::Fixed => None in Host,
+    TupleResetItem = "vm.builtin.tuple_reset_item" [Any, Int] Tail::Fixed => None in MayReenter,
         value::tuple_reset_item, rules::none, Call;
     /// `(closure, captured...)`: a closure that appends the captured values.
-    MakeClosure = "vm.builtin.make_closure" [Func] Tail::Variadic => Any in Vm,
-        value::make_closure, rules::none, ReuseClosure;
+    MakeClosure = "vm.builtin.make_closure" [Func] Tail::Variadic => Any in Leaf,
+        value::make_closure, rules::none, RecycleClosure;
     /// `(vm, closure, args...)`: a call through a value.
-    InvokeClosure = "vm.builtin.invoke_closure" [Vm, Func] Tail::Variadic => Any in Host,
+    InvokeClosure = "vm.builtin.invoke_closure" [Vm, Func] Tail::Variadic => Any in MayReenter,
         value::invoke_closure, rules::none, Call;
     /// `(function, tensors..., shape)`: a call with the extents as further arguments.
-    CallTirDyn = "vm.builtin.call_tir_dyn" [Func, Any] Tail::Variadic => Any in Host,
+    CallTirDyn = "vm.builtin.call_tir_dyn" [Func, Any] Tail::Variadic => Any in MayReenter,
         value::call_tir_dyn, rules::none, Call;
     /// `(name, function)`: registers what `call_py_func` calls, in place of what was there.
-    RegisterPyFunc = "vm.builtin.register_py_func" [Text, Func] Tail::Fixed => None in Host,
-        by_name::register_py_func, rules::none, Call;
+    RegisterPyFunc = "vm.builtin.register_py_func" [Text, Func] Tail::Fixed => None in MayReenter,
+        registry::register_py_func, rules::none, Call;
     /// `(name)`: a function that was registered so.
-    GetPyFunc = "vm.builtin.get_py_func" [Text] Tail::Fixed => Any in Vm,
-        by_name::get_py_func, rules::none, Call;
+    GetPyFunc = "vm.builtin.get_py_func" [Text] Tail::Fixed => Any in Leaf,
+        registry::get_py_func, rules::none, Call;
     /// `()`: forgets all of them.
-    ClearPyFuncRegistry = "vm.builtin.clear_py_func_registry" [] Tail::Fixed => None in Host,
-        by_name::clear_py_func_registry, rules::none, Call;
+    ClearPyFuncRegistry = "vm.builtin.clear_py_func_registry" [] Tail::Fixed => None in MayReenter,
+        registry::clear_py_func_registry, rules::none, Call;
     /// `((name, (args...)))`: calls one of them.
-    CallPyFunc = "vm.builtin.call_py_func" [] Tail::Variadic => Any in Host,
-        by_name::call_py_func, rules::none, Call;
+    CallPyFunc = "vm.builtin.call_py_func" [] Tail::Variadic => Any in MayReenter,
+        registry::call_py_func, rules::none, Call;
     /// `(none, name, line, args...)`: calls a global function on all from the line on.
-    InvokeDebugFunc = "vm.builtin.invoke_debug_func" [] Tail::Variadic => None in Host,
-        by_name::invoke_debug_func, rules::none, Call;
-    /// `()`: gives memory that is kept for reuse back to the system.
-    ClearMemory = "vm.builtin.memory_manager.clear" [] Tail::Fixed => None in Vm,
-        by_name::clear_memory, rules::none, Call;
+    InvokeDebugFunc = "vm.builtin.invoke_debug_func" [] Tail::Variadic => None in MayReenter,
+        registry::invoke_debug_func, rules::none, Call;
+    /// `()`: result_kind memory that is kept for reuse back to the system.
+    ClearMemory = "vm.builtin.memory_manager.clear" [] Tail::Fixed => None in Leaf,
+        registry::clear_memory, rules::none, Call;
 }
 
 impl Builtin {

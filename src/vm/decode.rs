@@ -8,11 +8,11 @@
 use std::collections::HashMap;
 
 use crate::abi::{DISCARD, FRAME_HEADER_SLOTS};
-use crate::builtins::{Builtin, Runs};
+use crate::builtins::{Builtin, Reentrancy};
 use crate::bytecode::{Arg, Args, Instr, Reg};
+use crate::call_graph::return_sites;
 use crate::executable::{Executable, FuncKind, Function};
 use crate::liveness::Liveness;
-use crate::recursion::return_sites;
 use crate::text::instr_range;
 use crate::verify::Verified;
 
@@ -290,12 +290,12 @@ pub struct Code {
 impl Code {
     /// Entries of a session's table of recycled objects; see
     /// [`crate::abi::SessionAbi::recycled`].
-    pub fn kept(&self) -> usize {
+    pub fn recycle_slots(&self) -> usize {
         self.allocations as usize + 1
     }
 
     /// The entry for the storage that traces lay out their own storages in.
-    pub fn arena(&self) -> u32 {
+    pub fn arena_slot(&self) -> u32 {
         self.allocations
     }
 }
@@ -355,14 +355,14 @@ impl Decoder<'_> {
             .collect();
         let num_regs = function.register_file_size as u32;
         let allocates =
-            |op: &Op| matches!(op, Op::Builtin { builtin, .. } if builtin.native().reuses());
+            |op: &Op| matches!(op, Op::Builtin { builtin, .. } if builtin.lowering().recycles());
         let all = ops.iter().zip(0..);
         let allocations: Box<[u32]> =
             all.filter(|(op, _)| allocates(op)).map(|(_, pc)| pc).collect();
         let first_allocation = self.allocations;
         self.allocations += allocations.len() as u32;
         let own = |op: &Op| match op {
-            Op::Builtin { builtin, .. } => builtin.runs() == Runs::Vm,
+            Op::Builtin { builtin, .. } => builtin.reentrancy() == Reentrancy::Leaf,
             Op::CallPacked { .. } | Op::CallVm { .. } | Op::InvokeClosure { .. } => false,
             Op::Copy { .. }
             | Op::Kill { .. }
@@ -540,7 +540,7 @@ mod tests {
         b.end_function().unwrap();
         b.function("main", 1).unwrap();
         let top = b.label().unwrap();
-        b.place(top).unwrap();
+        b.bind(top).unwrap();
         b.emit_call("id", &[b.r(0), b.r(0)], b.r(1)).unwrap();
         b.emit_call("vm.builtin.copy", &[b.r(1)], b.r(0)).unwrap();
         b.emit_goto(top).unwrap();

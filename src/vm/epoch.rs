@@ -1,7 +1,7 @@
 //! When machine code may be freed: once no session can be inside of it.
 //!
 //! Code is given up in two steps. Every cell that leads to it is set to
-//! [`crate::abi::Glue::exit`]; then it is *retired*: kept until each session that runs has
+//! [`crate::abi::Trampolines::exit`]; then it is *retired*: kept until each session that runs has
 //! begun its run later, or has since been where it holds no address of code. A session
 //! notes the epoch in its [`Pin`] when a run of the host begins and clears it when the run
 //! ends; in between it notes it anew whenever native code came back to its outermost
@@ -208,7 +208,7 @@ impl State {
                 Some((*header(regs)).caller).filter(|caller| !caller.is_null())
             });
             for regs in frames {
-                (*header(regs)).resume = (*state).abi.glue.exit;
+                (*header(regs)).resume = (*state).abi.trampolines.exit;
             }
             (*state).program.epochs().renew(pin);
         }

@@ -219,11 +219,11 @@ mod tests {
         let mut b = ExecBuilder::new();
         b.function("main", 2).unwrap();
         let (top, done) = (b.label().unwrap(), b.label().unwrap());
-        b.place(top).unwrap();
+        b.bind(top).unwrap();
         b.emit_call("f", &[b.r(0)], b.r(2)).unwrap(); // 0
         b.emit_if(Reg(2), done).unwrap(); // 1
         b.emit_goto(top).unwrap(); // 2
-        b.place(done).unwrap();
+        b.bind(done).unwrap();
         b.emit_ret(Reg(1)).unwrap(); // 3
         b.end_function().unwrap();
         let exec = verify(b.finish().unwrap()).unwrap();

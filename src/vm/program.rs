@@ -17,7 +17,7 @@ use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 
-use crate::abi::{CodePtr, Glue};
+use crate::abi::{CodePtr, Trampolines};
 use crate::builtins::{Builtin, Closure, missing_group};
 use crate::decode::{Code, ConstEntry, FuncCode, SiteId, decode};
 use crate::epoch::Epochs;
@@ -196,14 +196,14 @@ impl Program {
     }
 
     /// How sessions enter and leave machine code.
-    pub fn glue(&self) -> Glue {
-        self.tier.get().map_or(Glue::NONE, |tier| tier.glue())
+    pub fn trampolines(&self) -> Trampolines {
+        self.tier.get().map_or(Trampolines::NONE, |tier| tier.trampolines())
     }
 
     /// Attaches the tier of this program; only the first one is taken. Sessions made
     /// before do not see it.
     pub fn attach(&self, tier: Arc<dyn Tier>) -> bool {
-        let exit = tier.glue().exit.cast_mut();
+        let exit = tier.trampolines().exit.cast_mut();
         if self.tier.set(tier).is_err() {
             return false;
         }
@@ -215,7 +215,7 @@ impl Program {
 
     /// Compiles every VM function ahead of time with the attached tier. Functions it
     /// refuses stay with the interpreter; they are returned with the reason.
-    pub fn compile_all(&self) -> Vec<(u32, Bailout)> {
+    pub fn compile_ahead_of_time(&self) -> Vec<(u32, Bailout)> {
         let Some(tier) = self.tier.get() else {
             return Vec::new();
         };
@@ -224,7 +224,7 @@ impl Program {
             match tier.compile(self, func) {
                 Ok(compiled) => self.install(SiteId(func.index), &compiled),
                 Err(bailout) => {
-                    self.count(SiteId(func.index), &bailout);
+                    self.count_bailout(SiteId(func.index), &bailout);
                     refused.push((func.index, bailout));
                 }
             }
@@ -235,14 +235,14 @@ impl Program {
     /// Makes `compiled` what runs at `site`. The code is kept as long as the program, unless it is
     /// [retired](Program::retire).
     pub fn install(&self, site: SiteId, compiled: &Compiled) {
-        self.keep(compiled);
+        self.retain(compiled);
         self.cells[site.0 as usize].store(compiled.code().cast_mut(), Ordering::Release);
     }
 
     /// [`Program::install`] where nothing is installed yet; whether that was so.
-    pub fn install_first(&self, site: SiteId, compiled: &Compiled) -> bool {
-        self.keep(compiled);
-        let (cell, exit) = (&self.cells[site.0 as usize], self.glue().exit.cast_mut());
+    pub fn install_if_vacant(&self, site: SiteId, compiled: &Compiled) -> bool {
+        self.retain(compiled);
+        let (cell, exit) = (&self.cells[site.0 as usize], self.trampolines().exit.cast_mut());
         let code = compiled.code().cast_mut();
         let vacant = cell.compare_exchange(exit, code, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if !vacant {
@@ -254,14 +254,14 @@ impl Program {
 
     /// Leaves `site` to the interpreter if `code` is what runs there; whether it was.
     pub fn uninstall(&self, site: SiteId, code: CodePtr) -> bool {
-        let (cell, exit) = (&self.cells[site.0 as usize], self.glue().exit.cast_mut());
+        let (cell, exit) = (&self.cells[site.0 as usize], self.trampolines().exit.cast_mut());
         let code = code.cast_mut();
         // Where something else was installed since, that stays.
         cell.compare_exchange(code, exit, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Keeps code as long as the program, or until it is [retired](Program::retire).
-    pub fn keep(&self, compiled: &Compiled) {
+    pub fn retain(&self, compiled: &Compiled) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push(compiled.clone());
     }
@@ -291,7 +291,7 @@ impl Program {
     }
 
     /// Counts a bailout at a site.
-    pub fn count(&self, site: SiteId, bailout: &Bailout) {
+    pub fn count_bailout(&self, site: SiteId, bailout: &Bailout) {
         let mut counts = self.bailouts.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry((site, bailout.name())).or_default() += 1;
     }

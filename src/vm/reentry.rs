@@ -92,7 +92,7 @@ pub unsafe fn run_base(
         let (depth, pc) = ((*abi).depth, (*abi).pc);
         let fields = FrameHeader {
             caller: (*abi).regs,
-            resume: (*abi).glue.exit,
+            resume: (*abi).trampolines.exit,
             func: func.index,
             return_pc: pc,
             dst: DISCARD,
@@ -125,7 +125,7 @@ unsafe fn failed_run(state: *mut State, depth: u32) -> RunError {
     // SAFETY: by the contract; a base frame is on the stack when it was pushed.
     unsafe {
         if let Some(recording) = (*state).recording.take() {
-            (*state).program.count(recording.site, &Bailout::RunFailed);
+            (*state).program.count_bailout(recording.site, &Bailout::RunFailed);
         }
         if let Some(mut instrument) = (*state).instrument.take() {
             instrument.aborted();

@@ -10,9 +10,10 @@ use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::builder::ExecBuilder;
 use reflex_vm::bytecode::Reg;
 use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
 use reflex_vm::reentry;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::verify::verify;
 
 /// Names, arguments and results of host calls, in order.
@@ -72,13 +73,13 @@ fn outcome(
 fn agreed(build: impl Fn(&mut ExecBuilder), args: &[Any], fuel: Option<u64>) -> String {
     let log = Log::default();
     let compiled = program(&build, &log, TierOptions::default());
-    assert_eq!(compiled.compile_all(), []);
+    assert_eq!(compiled.compile_ahead_of_time(), []);
     let expected = outcome(&compiled, Mode::Bytecode, args, fuel, &log);
     assert_eq!(expected, outcome(&compiled, Mode::Compiled, args, fuel, &log));
     for body_limit in [1, 3] {
         let options = TierOptions { body_limit, ..TierOptions::default() };
         let parts = program(&build, &log, options);
-        assert_eq!(parts.compile_all(), []);
+        assert_eq!(parts.compile_ahead_of_time(), []);
         assert_eq!(expected, outcome(&parts, Mode::Compiled, args, fuel, &log));
     }
     for one_in in [0, 1, 3, 20] {
@@ -110,14 +111,14 @@ fn sum_by_loop(b: &mut ExecBuilder) {
     b.function("main", 1).unwrap();
     b.emit_call("vm.builtin.copy", &[b.imm(0).unwrap()], b.r(1)).unwrap();
     let (top, done) = (b.label().unwrap(), b.label().unwrap());
-    b.place(top).unwrap();
+    b.bind(top).unwrap();
     b.emit_call("record", &[b.r(0), b.r(1)], Reg::VOID).unwrap();
     b.emit_call("add", &[b.r(1), b.r(0)], b.r(1)).unwrap();
     b.emit_call("add", &[b.r(0), b.imm(-1).unwrap()], b.r(0)).unwrap();
     b.emit_call("less", &[b.imm(0).unwrap(), b.r(0)], b.r(2)).unwrap();
     b.emit_if(Reg(2), done).unwrap();
     b.emit_goto(top).unwrap();
-    b.place(done).unwrap();
+    b.bind(done).unwrap();
     b.emit_ret(Reg(1)).unwrap();
     b.end_function().unwrap();
 }
@@ -132,7 +133,7 @@ fn sum_by_recursion(b: &mut ExecBuilder) {
     b.emit_call("main", &[b.r(2)], b.r(2)).unwrap();
     b.emit_call("add", &[b.r(0), b.r(2)], b.r(2)).unwrap();
     b.emit_ret(Reg(2)).unwrap();
-    b.place(zero).unwrap();
+    b.bind(zero).unwrap();
     b.emit_call("vm.builtin.copy", &[b.imm(0).unwrap()], b.r(2)).unwrap();
     b.emit_ret(Reg(2)).unwrap();
     b.end_function().unwrap();
@@ -191,7 +192,7 @@ fn callbacks_without_results(b: &mut ExecBuilder) {
     b.end_function().unwrap();
     b.function("main", 1).unwrap();
     let (top, done) = (b.label().unwrap(), b.label().unwrap());
-    b.place(top).unwrap();
+    b.bind(top).unwrap();
     let given = [b.vm_state(), b.f("unit"), b.r(0)];
     b.emit_call("call_back", &given, Reg::VOID).unwrap();
     b.emit_call("vm.builtin.invoke_closure", &given, Reg::VOID).unwrap();
@@ -200,7 +201,7 @@ fn callbacks_without_results(b: &mut ExecBuilder) {
     b.emit_call("less", &[b.imm(0).unwrap(), b.r(0)], b.r(1)).unwrap();
     b.emit_if(Reg(1), done).unwrap();
     b.emit_goto(top).unwrap();
-    b.place(done).unwrap();
+    b.bind(done).unwrap();
     b.emit_ret(Reg(0)).unwrap();
     b.end_function().unwrap();
 }
@@ -287,7 +288,7 @@ fn a_long_function_is_several_bodies() {
         let program = Program::load(exec, &[&library(&log)]).unwrap();
         let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
         program.attach(Arc::clone(&tier) as Arc<dyn reflex_vm::tier::Tier>);
-        assert_eq!(program.compile_all(), []);
+        assert_eq!(program.compile_ahead_of_time(), []);
         tier.translated()
     };
     // Eight operations: one body, three, eight; and what enters them.
@@ -301,8 +302,8 @@ fn code_beyond_the_limit_is_interpreted() {
     let options = TierOptions { code_cache_limit: 8 << 10, ..TierOptions::default() };
     let program = program(&sum_by_loop, &log, options);
     // The glue does not count: it is the process's.
-    assert_eq!(program.compile_all(), []);
-    let refused: Vec<_> = (0..3).flat_map(|_| program.compile_all()).collect();
+    assert_eq!(program.compile_ahead_of_time(), []);
+    let refused: Vec<_> = (0..3).flat_map(|_| program.compile_ahead_of_time()).collect();
     assert_eq!(refused.len(), 2, "{refused:?}");
     assert_eq!(program.bailouts().get("code-memory-full"), Some(&2));
     let answer = outcome(&program, Mode::Compiled, &[Any::from(4_i64)], None, &log);
@@ -369,7 +370,7 @@ fn calls_and_instruments_count_the_same_in_every_mode() {
             ..TierOptions::default()
         };
         let program = program(build, &log, options);
-        assert_eq!(program.compile_all(), []);
+        assert_eq!(program.compile_ahead_of_time(), []);
         let mut counts: Vec<(usize, Vec<String>)> = Vec::new();
         for mode in [Mode::Bytecode, Mode::Compiled, Mode::Tiered] {
             let options = Options { mode, ..Options::default() };

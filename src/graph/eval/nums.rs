@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use half::{bf16, f16};
-use reflex_tir::{DType, round};
+use reflex_tir::{DType, half_float};
 
 use super::{EvalError, Result, literal};
 use crate::Literal;
@@ -152,8 +152,8 @@ pub(super) fn encode(nums: &Nums, dtype: DType, out: &mut Vec<u8>) -> Result<()>
     match (nums, dtype) {
         (Nums::Float(v), DType::F32) => put!(v, |v| v as f32),
         (Nums::Float(v), DType::F64) => put!(v, |v: f64| v),
-        (Nums::Float(v), DType::F16) => put!(v, round::to_f16),
-        (Nums::Float(v), DType::BF16) => put!(v, round::to_bf16),
+        (Nums::Float(v), DType::F16) => put!(v, half_float::f64_to_f16),
+        (Nums::Float(v), DType::BF16) => put!(v, half_float::f64_to_bf16),
         (Nums::Int(v), DType::I64 | DType::U64) => put!(v, |v| v as i64),
         (Nums::Int(v), DType::I32 | DType::U32) => put!(v, |v| v as i32),
         (Nums::Int(v), DType::I16 | DType::U16) => put!(v, |v| v as i16),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reflex_tir::{DType, Expr, round};
+use reflex_tir::{DType, Expr, half_float};
 use ruff_python_ast::{self as ast, Expr as Py};
 use ruff_text_size::{Ranged, TextSize};
 
@@ -120,8 +120,8 @@ fn push(dtype: DType, number: Number, out: &mut Vec<u8>) -> bool {
     match dtype {
         DType::F64 => out.extend(as_float.to_le_bytes()),
         DType::F32 => out.extend((as_float as f32).to_le_bytes()),
-        DType::F16 => out.extend(round::to_f16(as_float).to_le_bytes()),
-        DType::BF16 => out.extend(round::to_bf16(as_float).to_le_bytes()),
+        DType::F16 => out.extend(half_float::f64_to_f16(as_float).to_le_bytes()),
+        DType::BF16 => out.extend(half_float::f64_to_bf16(as_float).to_le_bytes()),
         DType::BOOL => out.push(u8::from(as_float != 0.0)),
         _ => {
             let value = match number {

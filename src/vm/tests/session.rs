@@ -60,7 +60,7 @@ fn count(b: &mut ExecBuilder) {
     b.declare_function("count", reflex_vm::executable::FuncKind::Vm);
     b.emit_call("count", &[b.r(2), b.r(3)], b.r(4)).unwrap();
     b.emit_ret(Reg(4)).unwrap();
-    b.place(done).unwrap();
+    b.bind(done).unwrap();
     b.emit_ret(Reg(1)).unwrap();
     b.end_function().unwrap();
 }
@@ -69,11 +69,11 @@ fn count(b: &mut ExecBuilder) {
 fn turns(b: &mut ExecBuilder) {
     b.function("turns", 1).unwrap();
     let (top, done) = (b.label().unwrap(), b.label().unwrap());
-    b.place(top).unwrap();
+    b.bind(top).unwrap();
     b.emit_if(Reg(0), done).unwrap();
     b.emit_call("add", &[b.r(0), b.imm(-1).unwrap()], b.r(0)).unwrap();
     b.emit_goto(top).unwrap();
-    b.place(done).unwrap();
+    b.bind(done).unwrap();
     b.emit_ret(Reg(0)).unwrap();
     b.end_function().unwrap();
 }

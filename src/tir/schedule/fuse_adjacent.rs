@@ -1,7 +1,7 @@
 //! Making two loops, one after the other, one.
 
 use super::nest::sequence;
-use super::{Refused, Schedule, access};
+use super::{Schedule, ScheduleError, access};
 use crate::{For, ForKind, Stmt, Var};
 
 impl Schedule {
@@ -11,9 +11,9 @@ impl Schedule {
     /// different iterations never touch the same element where one of the two writes it: each
     /// iteration of the second uses what the same one of the first made. The first loop stays; the
     /// second is gone.
-    pub fn join_loops(&mut self, first: Var, second: Var) -> Result<(), Refused> {
-        let refuse = |s: &Schedule, why: String| s.refuse_loop("join_loops", second, why);
-        let path = self.path_to_loop("join_loops", first)?;
+    pub fn fuse_adjacent(&mut self, first: Var, second: Var) -> Result<(), ScheduleError> {
+        let refuse = |s: &Schedule, why: String| s.refuse_loop("fuse_adjacent", second, why);
+        let path = self.path_to_loop("fuse_adjacent", first)?;
         let (a, b) = (self.get_loop(first)?.clone(), self.get_loop(second)?.clone());
         let above = self.facts(&path[..path.len() - 1]);
         let plain = |l: &For| l.kind == ForKind::Serial && l.min.as_int() == Some(0);
@@ -43,7 +43,7 @@ impl Schedule {
             }
             _ => None,
         });
-        self.note(format!("join_loops {}", self.names(&[first, second])));
+        self.note(format!("fuse_adjacent {}", self.names(&[first, second])));
         Ok(())
     }
 }

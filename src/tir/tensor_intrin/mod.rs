@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::tile::{Rows, Tile};
+use crate::tile::{StridedRows, TileOp};
 use crate::{Buffer, Expr, ExprKind, For, PrimFunc, Stmt, Var, script};
 
 /// An instruction: its description, and the statement that stands for it.
-pub struct Intrinsic {
+pub struct TensorIntrin {
     /// Its name.
     pub name: &'static str,
     /// Loops over scalars that compute the same. Every operand is a parameter of two dimensions,
@@ -20,12 +20,12 @@ pub struct Intrinsic {
     /// How many of the operands, the first, are matrix registers.
     pub registers: usize,
     /// The statement on such operands, in the description's order.
-    make: fn(&[Rows]) -> Tile,
+    make: fn(&[StridedRows]) -> TileOp,
 }
 
 macro_rules! intrinsics { ($($(#[$doc:meta])* $name:ident, $file:literal, $registers:literal, $make:expr;)*) => {$(
     $(#[$doc])*
-    pub static $name: LazyLock<Intrinsic> = LazyLock::new(|| Intrinsic {
+    pub static $name: LazyLock<TensorIntrin> = LazyLock::new(|| TensorIntrin {
         name: $file,
         description: script::parse(include_str!(concat!($file, ".py"))).expect("a description"),
         registers: $registers,
@@ -35,28 +35,28 @@ macro_rules! intrinsics { ($($(#[$doc:meta])* $name:ident, $file:literal, $regis
 
 intrinsics! {
     /// Fills a register with zeros.
-    TILE_ZERO, "tile_zero", 1, |o| Tile::Zero { tile: o[0].buffer };
+    TILE_ZERO, "tile_zero", 1, |o| TileOp::Zero { tile: o[0].buffer };
     /// Loads a register from rows in memory.
-    TILE_LOAD, "tile_load", 1, |o| Tile::Load { tile: o[0].buffer, from: o[1].clone() };
+    TILE_LOAD, "tile_load", 1, |o| TileOp::Load { tile: o[0].buffer, from: o[1].clone() };
     /// Stores a register to rows in memory.
-    TILE_STORE, "tile_store", 1, |o| Tile::Store { tile: o[0].buffer, to: o[1].clone() };
+    TILE_STORE, "tile_store", 1, |o| TileOp::Store { tile: o[0].buffer, to: o[1].clone() };
     /// Multiplies registers of bfloat16 pairs and adds to one of float32.
-    TILE_DOT_BF16, "tile_dot_bf16", 3, |o| Tile::DotBf16 {
+    TILE_DOT_BF16, "tile_dot_bf16", 3, |o| TileOp::DotBf16 {
         sum: o[0].buffer,
         a: o[1].buffer,
         b: o[2].buffer,
     };
 }
 
-impl Intrinsic {
+impl TensorIntrin {
     /// The instruction on `operands`.
-    pub fn statement(&self, operands: &[Rows]) -> Stmt {
+    pub fn statement(&self, operands: &[StridedRows]) -> Stmt {
         Stmt::Tile((self.make)(operands))
     }
 
     /// The description's loops over `operands` (of a register only the buffer counts) and the
     /// outermost one's variable: what [`tensorize`](crate::schedule::Schedule::tensorize) takes.
-    pub fn loops(&self, func: &mut PrimFunc, operands: &[Rows]) -> (Stmt, Var) {
+    pub fn loops(&self, func: &mut PrimFunc, operands: &[StridedRows]) -> (Stmt, Var) {
         let mut copy = Copy { of: self, func, operands, vars: HashMap::new(), locals: vec![] };
         copy.dimensions();
         let body = copy.stmt(&self.description.body);
@@ -68,9 +68,9 @@ impl Intrinsic {
 
 /// A description being written into a function.
 struct Copy<'a> {
-    of: &'a Intrinsic,
+    of: &'a TensorIntrin,
     func: &'a mut PrimFunc,
-    operands: &'a [Rows],
+    operands: &'a [StridedRows],
     vars: HashMap<Var, Expr>,
     locals: Vec<(Buffer, Buffer)>,
 }
@@ -101,7 +101,7 @@ impl Copy<'_> {
         match params.position(|b| b == buffer) {
             Some(n) if n < self.of.registers => (self.operands[n].buffer, at),
             Some(n) => {
-                let Rows { buffer, first, stride } = &self.operands[n];
+                let StridedRows { buffer, first, stride } = &self.operands[n];
                 let place = first.clone() + at[0].clone() * stride.clone() + at[1].clone();
                 (*buffer, vec![place])
             }

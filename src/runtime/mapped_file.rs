@@ -11,24 +11,24 @@ use memmap2::{Mmap, UncheckedAdvice};
 
 /// A file's bytes, private and read-only. Cloning shares them.
 #[derive(Clone, Debug)]
-pub struct Mapped(Option<Arc<Mmap>>);
+pub struct MappedFile(Option<Arc<Mmap>>);
 
-impl Mapped {
+impl MappedFile {
     /// Maps a regular file. The file must not be truncated while the bytes are in use: as with
     /// an executable that runs, the system answers that with SIGBUS.
-    pub fn open(path: &Path) -> io::Result<Mapped> {
+    pub fn open(path: &Path) -> io::Result<MappedFile> {
         let file = File::open(path)?;
         let meta = file.metadata()?;
         if !meta.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         if meta.len() == 0 {
-            return Ok(Mapped(None));
+            return Ok(MappedFile(None));
         }
         // SAFETY: the map is private and read-only, it is handed out only as `&[u8]` bounded by
         // `self`, and it keeps the file's pages alive on its own. What remains is the file being
         // changed by someone else, which the documentation above excludes.
-        unsafe { Mmap::map(&file) }.map(|map| Mapped(Some(Arc::new(map))))
+        unsafe { Mmap::map(&file) }.map(|map| MappedFile(Some(Arc::new(map))))
     }
 
     /// Gives pages of the file back to the system, where `bytes` are its own: they no longer count
@@ -49,7 +49,7 @@ impl Mapped {
     }
 }
 
-impl AsRef<[u8]> for Mapped {
+impl AsRef<[u8]> for MappedFile {
     fn as_ref(&self) -> &[u8] {
         self.0.as_deref().map(AsRef::as_ref).unwrap_or_default()
     }
@@ -62,13 +62,13 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri opens no files")]
     fn maps_regular_files_only() {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("mapped.rs");
-        let mapped = Mapped::open(&source).unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("mapped_file.rs");
+        let mapped = MappedFile::open(&source).unwrap();
         assert_eq!(mapped.as_ref(), std::fs::read(&source).unwrap());
         mapped.release(&mapped.as_ref()[1..]);
         mapped.release(b"bytes of somebody else");
         assert_eq!(mapped.as_ref(), std::fs::read(&source).unwrap());
-        assert!(Mapped::open(Path::new(env!("CARGO_MANIFEST_DIR"))).is_err());
-        assert!(Mapped::open(&source.join("nowhere")).is_err());
+        assert!(MappedFile::open(Path::new(env!("CARGO_MANIFEST_DIR"))).is_err());
+        assert!(MappedFile::open(&source.join("nowhere")).is_err());
     }
 }

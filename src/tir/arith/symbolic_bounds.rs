@@ -7,7 +7,11 @@ use crate::{BinOp, Block, BlockIter, Expr, ExprKind, For, Stmt, Var};
 impl Analyzer {
     /// Bounds (both inclusive) of `expr` while the variables that `inner` names run over their
     /// ranges; the bounds mention only the other variables. They need not be reached.
-    pub fn extremes(&self, expr: &Expr, inner: &dyn Fn(Var) -> bool) -> Option<(Expr, Expr)> {
+    pub fn symbolic_bounds(
+        &self,
+        expr: &Expr,
+        inner: &dyn Fn(Var) -> bool,
+    ) -> Option<(Expr, Expr)> {
         let (low, high) = self.extreme_polys(expr, inner)?;
         let normal = |p: Poly| self.simplify(&p.to_expr());
         Some((normal(low), normal(high)))
@@ -71,13 +75,13 @@ impl Analyzer {
 
     /// Simplifies every expression of `stmt`, using the ranges of the loops and block iterators
     /// met on the way.
-    pub fn simplify_below(&self, stmt: &Stmt) -> Stmt {
+    pub fn simplify_stmt(&self, stmt: &Stmt) -> Stmt {
         match stmt {
             Stmt::For(l) => {
                 let (min, extent) = (self.simplify(&l.min), self.simplify(&l.extent));
                 let mut inside = self.clone();
                 inside.bind(l.var, min.clone(), extent.clone());
-                let body = inside.simplify_below(&l.body);
+                let body = inside.simplify_stmt(&l.body);
                 let (kind, annotations) = (l.kind.clone(), l.annotations.clone());
                 Stmt::For(Box::new(For { var: l.var, min, extent, kind, annotations, body }))
             }
@@ -89,20 +93,20 @@ impl Analyzer {
             },
             Stmt::If { cond, then, otherwise } => Stmt::If {
                 cond: self.simplify(cond),
-                then: Box::new(self.simplify_below(then)),
-                otherwise: otherwise.as_ref().map(|s| Box::new(self.simplify_below(s))),
+                then: Box::new(self.simplify_stmt(then)),
+                otherwise: otherwise.as_ref().map(|s| Box::new(self.simplify_stmt(s))),
             },
             Stmt::Let { var, value, body } => Stmt::Let {
                 var: *var,
                 value: self.simplify(value),
-                body: Box::new(self.simplify_below(body)),
+                body: Box::new(self.simplify_stmt(body)),
             },
             Stmt::While { cond, body } => {
-                Stmt::While { cond: self.simplify(cond), body: Box::new(self.simplify_below(body)) }
+                Stmt::While { cond: self.simplify(cond), body: Box::new(self.simplify_stmt(body)) }
             }
             Stmt::Tile(tile) => Stmt::Tile(tile.map(&mut |b| b, &mut |e| self.simplify(e))),
             Stmt::Allocate { .. } | Stmt::Seq(_) => {
-                stmt.map_children(&mut |s| self.simplify_below(s))
+                stmt.map_children(&mut |s| self.simplify_stmt(s))
             }
         }
     }
@@ -122,10 +126,10 @@ impl Analyzer {
             predicate: self.simplify(&b.predicate),
             reads: b.reads.iter().map(region).collect(),
             writes: b.writes.iter().map(region).collect(),
-            init: b.init.as_ref().map(|s| inside.simplify_below(s)),
+            init: b.init.as_ref().map(|s| inside.simplify_stmt(s)),
             allocs: b.allocs.clone(),
             annotations: b.annotations.clone(),
-            body: inside.simplify_below(&b.body),
+            body: inside.simplify_stmt(&b.body),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Two axes of a block that every access steps through as one.
 
-use super::{Refused, Schedule, tree};
+use super::{Schedule, ScheduleError, tree};
 use crate::arith::Analyzer;
 use crate::arith::poly::Poly;
 use crate::{Block, BlockIter, Buffer, Expr, ExprKind, For, ForKind, PrimFunc, Stmt, Var};
@@ -13,10 +13,15 @@ impl Schedule {
     /// Needs serial loops from 0 directly around each other and nothing in them but one block, and
     /// accesses whose position steps `n` times as far from one `v` to the next as from one `w` to
     /// the next. Returns the loop, called `name`; `i` and `j` are gone.
-    pub fn merge_axes(&mut self, outer: Var, inner: Var, name: &str) -> Result<Var, Refused> {
+    pub fn collapse_axes(
+        &mut self,
+        outer: Var,
+        inner: Var,
+        name: &str,
+    ) -> Result<Var, ScheduleError> {
         let (a, b) = (self.get_loop(outer)?.clone(), self.get_loop(inner)?.clone());
-        let refuse = |s: &Schedule, why: &str| s.refuse_loop("merge_axes", outer, why);
-        let path = self.path_to_loop("merge_axes", outer)?;
+        let refuse = |s: &Schedule, why: &str| s.refuse_loop("collapse_axes", outer, why);
+        let path = self.path_to_loop("collapse_axes", outer)?;
         let mut facts = self.facts(&path[..path.len() - 1]);
         let (block, v, w) = axes(&a, &b, &facts).map_err(|why| refuse(self, why))?;
         let block = block.clone();
@@ -46,7 +51,7 @@ impl Schedule {
         }
         let merged = Stmt::Block(Box::new(merged));
         let inside = tree::replace_block(&b.body, &block.name, |_| merged.clone());
-        self.note(format!("merge_axes {} -> {name}", self.names(&[outer, inner])));
+        self.note(format!("collapse_axes {} -> {name}", self.names(&[outer, inner])));
         self.func.body = tree::replace_loop(&self.func.body, outer, |_| {
             Stmt::serial(k, count.clone(), inside.clone())
         });

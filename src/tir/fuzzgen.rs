@@ -8,8 +8,8 @@ use arbitrary::{Result, Unstructured};
 
 use crate::abi;
 use crate::builder::{FuncBuilder, Reducer};
-use crate::eval::{Arg, Tensor, Value, eval_expr};
-use crate::schedule::{Refused, Schedule};
+use crate::eval::{EvalArg, EvalTensor, Scalar, eval_expr};
+use crate::schedule::{Schedule, ScheduleError};
 use crate::{
     BinOp, Buffer, CmpOp, DType, Expr, ExprKind, Intrin, Param, PrimFunc, Scope, Stmt, Var,
 };
@@ -196,15 +196,15 @@ impl Generator<'_, '_> {
 
 /// Arguments with random elements; symbolic dimensions get `symbol`. Outputs start as garbage,
 /// so that an element that is not written shows.
-pub fn arguments(u: &mut Unstructured<'_>, func: &PrimFunc, symbol: i64) -> Result<Vec<Arg>> {
+pub fn arguments(u: &mut Unstructured<'_>, func: &PrimFunc, symbol: i64) -> Result<Vec<EvalArg>> {
     let inputs = func.params.len() - func.num_outputs;
     let dim = |e: &Expr| {
-        let value = eval_expr(e, &|_| Some(Value::Int(symbol))).and_then(Value::as_int);
+        let value = eval_expr(e, &|_| Some(Scalar::Int(symbol))).and_then(Scalar::as_int);
         value.expect("extents are sums and products")
     };
     let args = func.params.iter().enumerate().map(|(at, param)| {
         let Param::Buffer(b) = param else {
-            return Ok(Arg::Scalar(Value::Int(symbol)));
+            return Ok(EvalArg::Scalar(Scalar::Int(symbol)));
         };
         let data = &func.buffers[*b];
         let shape: Vec<i64> = data.shape.iter().map(dim).collect();
@@ -219,8 +219,8 @@ pub fn arguments(u: &mut Unstructured<'_>, func: &PrimFunc, symbol: i64) -> Resu
             }
         };
         let values: Vec<f64> = (0..shape.iter().product::<i64>()).map(|_| element()).collect();
-        let tensor = Tensor::from_f64(data.dtype, &shape, &values).expect("an evaluated type");
-        Ok(Arg::Tensor(tensor))
+        let tensor = EvalTensor::from_f64(data.dtype, &shape, &values).expect("an evaluated type");
+        Ok(EvalArg::Tensor(tensor))
     });
     args.collect()
 }
@@ -264,13 +264,13 @@ fn step(u: &mut Unstructured<'_>, s: &mut Schedule) -> Result<Option<String>> {
     }))
 }
 
-type Tried = (String, std::result::Result<(), Refused>);
+type Tried = (String, std::result::Result<(), ScheduleError>);
 
 fn on_loop(u: &mut Unstructured<'_>, s: &mut Schedule, at: Var, around: &[Var]) -> Result<Tried> {
     let factor = u.int_in_range(1..=6i64)?;
     Ok(match u.int_in_range(0..=14)? {
         0 | 1 => (format!("split {at} {factor}"), s.split(at, factor).map(|_| ())),
-        2 => (format!("split_parts {at} {factor}"), s.split_parts(at, factor).map(|_| ())),
+        2 => (format!("split_nparts {at} {factor}"), s.split_nparts(at, factor).map(|_| ())),
         3 if around.len() > 1 => {
             let first = u.choose_index(around.len() - 1)?;
             let pair = [around[first], around[first + 1]];
@@ -298,13 +298,13 @@ fn on_loop(u: &mut Unstructured<'_>, s: &mut Schedule, at: Var, around: &[Var]) 
         10 if around.len() > 1 => {
             let first = u.choose_index(around.len() - 1)?;
             let pair = [around[first], around[first + 1]];
-            (format!("merge_axes {pair:?}"), s.merge_axes(pair[0], pair[1], "m").map(|_| ()))
+            (format!("collapse_axes {pair:?}"), s.collapse_axes(pair[0], pair[1], "m").map(|_| ()))
         }
         13 => {
             let loops = loops_of(s.func());
             let after = loops.iter().position(|l| *l == at).map_or(0, |n| n + 1);
             let other = *u.choose(&loops[after.min(loops.len() - 1)..])?;
-            (format!("join_loops {at} {other}"), s.join_loops(at, other))
+            (format!("fuse_adjacent {at} {other}"), s.fuse_adjacent(at, other))
         }
         14 => (format!("distribute_loops {at}"), s.distribute_loops(at)),
         11 | 12 => {
@@ -316,7 +316,7 @@ fn on_loop(u: &mut Unstructured<'_>, s: &mut Schedule, at: Var, around: &[Var]) 
             let cond = Expr::compare(CmpOp::Ge, extent, factor.into());
             match u.ratio(1, 2)? {
                 true => (format!("specialize {at}"), s.specialize(at, cond).map(|_| ())),
-                false => (format!("parallel_where {at}"), s.parallel_where(at, &cond).map(|_| ())),
+                false => (format!("parallel_if {at}"), s.parallel_if(at, &cond).map(|_| ())),
             }
         }
         _ => (format!("parallel {at}"), s.parallel(at)),
@@ -370,7 +370,7 @@ fn on_block(
         }
         13 if !around.is_empty() => {
             let at = *u.choose(around)?;
-            (format!("write_out {block} {at}"), s.write_out(block, at))
+            (format!("unroll_and_jam {block} {at}"), s.unroll_and_jam(block, at))
         }
         14 if !around.is_empty() && !reads.is_empty() => {
             let (at, b) = (*u.choose(around)?, u.choose(&reads)?.buffer);
@@ -382,8 +382,8 @@ fn on_block(
             let done = s.rfactor(block, at).map(|_| ());
             let parts = s.get_loops(block).unwrap_or_default().last().copied();
             match parts.filter(|_| done.is_ok()) {
-                Some(l) if u.ratio(1, 2)? && s.combine_halves(block, l).is_ok() => {
-                    (format!("combine_halves {block} {at}"), done)
+                Some(l) if u.ratio(1, 2)? && s.tree_reduce(block, l).is_ok() => {
+                    (format!("tree_reduce {block} {at}"), done)
                 }
                 _ => (format!("rfactor {block} {at}"), done),
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Refused, Schedule, tree};
+use super::{Schedule, ScheduleError, tree};
 use crate::{DType, Expr, ExprKind, For, ForKind, Stmt, Var};
 
 impl Schedule {
@@ -13,8 +13,8 @@ impl Schedule {
     ///
     /// Needs what [`Schedule::parallel`] needs, a loop from 0, and a condition over symbolic
     /// extents and scalar parameters. Returns the outer and inner loops; `i` is gone.
-    pub fn parallel_where(&mut self, at: Var, cond: &Expr) -> Result<(Var, Var), Refused> {
-        let refuse = |s: &Schedule, why: &str| s.refuse_loop("parallel_where", at, why);
+    pub fn parallel_if(&mut self, at: Var, cond: &Expr) -> Result<(Var, Var), ScheduleError> {
+        let refuse = |s: &Schedule, why: &str| s.refuse_loop("parallel_if", at, why);
         let l = self.get_loop(at)?.clone();
         if l.kind != ForKind::Serial || l.min.as_int() != Some(0) {
             return Err(refuse(self, "only a serial loop from 0 is shared"));
@@ -29,7 +29,7 @@ impl Schedule {
         if !fixed {
             return Err(refuse(self, "the condition is not one over extents of the function"));
         }
-        self.require_independent("parallel_where", at)?;
+        self.require_independent("parallel_if", at)?;
         let name = self.func.vars[at].name.clone();
         let (task, within) = (self.func.new_var("task"), self.func.new_var(name));
         let tasks = Expr::select(cond.clone(), l.extent.clone(), Expr::i64(1));

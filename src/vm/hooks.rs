@@ -7,7 +7,7 @@ use crate::abi::{DISCARD, FrameHeader};
 use crate::decode::{FuncCode, Op};
 use crate::instrument::{CallEvent, Verdict};
 use crate::state::{Recording, State, call_of, header, store};
-use crate::tier::{Below, Control, Step};
+use crate::tier::{CallerFrame, Control, Step};
 
 /// Shows an operation to the recorder; whether recording goes on.
 ///
@@ -25,14 +25,14 @@ pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
         };
         let regs = AnyView::slice_from_raw((*state).abi.regs, func.num_regs as i32);
         let depth = (*state).abi.depth as i32 - recording.depth as i32;
-        let below = if matches!(op, Op::Ret { .. }) { below(state) } else { None };
+        let caller = if matches!(op, Op::Ret { .. }) { caller_frame(state) } else { None };
         // The interpreter holds no address of code here, and nobody has a frame's header.
-        let let_go = || State::refresh(state);
-        let step = Step { program, func, pc, op, depth, regs, below, let_go: &let_go };
+        let quiesce = || State::refresh(state);
+        let step = Step { program, func, pc, op, depth, regs, caller, quiesce: &quiesce };
         match recording.recorder.step(&step) {
             Control::Continue => return true,
             Control::Finish => {}
-            Control::Stop(bailout) => program.count(recording.site, &bailout),
+            Control::Abort(bailout) => program.count_bailout(recording.site, &bailout),
         }
         (*state).recording = None;
         State::refresh(state);
@@ -44,26 +44,26 @@ pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
 ///
 /// # Safety
 /// `state` is live with a current frame.
-unsafe fn below(state: *mut State) -> Option<Below> {
+unsafe fn caller_frame(state: *mut State) -> Option<CallerFrame> {
     // SAFETY: by the contract; frames that are no base have a caller.
     unsafe {
-        let exit = (*state).abi.glue.exit;
+        let exit = (*state).abi.trampolines.exit;
         let goes_on = |at: &FrameHeader| at.flags == 0 && std::ptr::eq(at.resume, exit);
         let here = *header((*state).abi.regs);
         if !goes_on(&here) {
             return None;
         }
-        let place = |at: &FrameHeader| ((*header(at.caller)).func, at.return_pc);
-        let (func, return_pc) = place(&here);
-        let (mut at, mut waiting) = (here, 0);
-        for _ in 0..Below::MOST {
-            waiting += u32::from(place(&at) == (func, return_pc));
+        let return_site = |at: &FrameHeader| ((*header(at.caller)).func, at.return_pc);
+        let (func, return_pc) = return_site(&here);
+        let (mut at, mut activations) = (here, 0);
+        for _ in 0..CallerFrame::MAX_SCANNED {
+            activations += u32::from(return_site(&at) == (func, return_pc));
             at = *header(at.caller);
             if !goes_on(&at) {
                 break;
             }
         }
-        Some(Below { func, return_pc, dst: here.dst, waiting })
+        Some(CallerFrame { func, return_pc, dst: here.dst, activations })
     }
 }
 
@@ -79,7 +79,7 @@ pub unsafe fn record_from_exit(state: *mut State) {
         let watched = (*state).instrument.is_some() || (*state).recording.is_some();
         let tier = &(*state).tier;
         let Some(tier) = tier.as_ref().filter(|_| !watched) else { return };
-        if let Some((site, recorder)) = tier.exit(&(*state).program, exit) {
+        if let Some((site, recorder)) = tier.on_hot_exit(&(*state).program, exit) {
             let depth = (*state).abi.depth;
             (*state).recording = Some(Recording { recorder, site, depth });
         }

@@ -1,6 +1,6 @@
-"""Reflex beside TVM's virtual machine, in one process and in turns.
+"""Reflex and TVM's virtual machine, interleaved in one process.
 
-usage: beside.py FOLDER [--rounds N] [--json FILE]
+usage: vs_tvm.py FOLDER [--rounds N] [--json FILE]
 FOLDER keeps the libraries that TVM exports for the workloads (building them takes minutes, most
 of it TVM's compiled mode). Both run the same libraries, kernels included: TVM those of the mode
 it is measured in, Reflex those of TVM's bytecode mode. Loops are TVM's and Reflex's own
@@ -109,14 +109,14 @@ def entries(folder, rounds):
         functions[f"Reflex {mode}"] = (session, session["main"])
     times = 200_000
     found = {column: [] for column in functions}
-    for turn in range(rounds + 1):
+    for attempt in range(rounds + 1):
         for column, (_, function) in functions.items():
             handle = ctypes.c_void_p(function.__chandle__())
             began = time.perf_counter_ns()
             status = library.repeat(handle, value, 1, ctypes.c_int64(times))
             spent = (time.perf_counter_ns() - began) / times
             assert status == 0, column
-            if turn > 0:
+            if attempt > 0:
                 found[column].append(spent)
     return {"entry from C": found}
 
@@ -128,12 +128,12 @@ def loading(folder, rounds):
 
     path = exported(folder, "large", 1, "bytecode")
     found = {"TVM bytecode": [], "Reflex bytecode": []}
-    for turn in range(rounds + 1):
+    for attempt in range(rounds + 1):
         began = time.perf_counter_ns()
         relax.VirtualMachine(tvm.runtime.load_module(path), tvm.cpu())
         middle = time.perf_counter_ns()
         reflex.load(path).session("bytecode")
-        if turn > 0:
+        if attempt > 0:
             found["TVM bytecode"].append(middle - began)
             found["Reflex bytecode"].append(time.perf_counter_ns() - middle)
     return {"TVM's file, 64 MiB constant: ready": found}

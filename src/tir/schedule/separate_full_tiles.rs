@@ -1,6 +1,6 @@
 //! Deciding a guard of accumulators outside of the loop over them.
 
-use super::{Refused, Schedule, tree};
+use super::{Schedule, ScheduleError, tree};
 use crate::arith::poly::Poly;
 use crate::{Block, CmpOp, Expr, ExprKind, For, ForKind, Intrin, Stmt, Var};
 
@@ -12,8 +12,12 @@ impl Schedule {
     ///
     /// Needs a serial loop from 0 of constant extent around nothing but the block, whose guard steps
     /// with the loop. Returns the loops: the one given, and the guarded one if there is one.
-    pub fn resolve_guard(&mut self, name: &str, at: Var) -> Result<(Var, Option<Var>), Refused> {
-        let refuse = |s: &Schedule, why: &str| s.refuse("resolve_guard", name, why);
+    pub fn separate_full_tiles(
+        &mut self,
+        name: &str,
+        at: Var,
+    ) -> Result<(Var, Option<Var>), ScheduleError> {
+        let refuse = |s: &Schedule, why: &str| s.refuse("separate_full_tiles", name, why);
         let l = self.get_loop(at)?.clone();
         let Stmt::Block(block) = &l.body else {
             return Err(refuse(self, "the loop is not around it alone"));
@@ -25,7 +29,7 @@ impl Schedule {
         let Some((guard, kept)) = guarded(block) else {
             return Err(refuse(self, "it does not choose between a value and what was there"));
         };
-        let path = self.path_to_loop("resolve_guard", at)?;
+        let path = self.path_to_loop("separate_full_tiles", at)?;
         let facts = self.facts(&path);
         let ExprKind::Compare { op: CmpOp::Lt, a, b } = guard.kind() else {
             return Err(refuse(self, "the guard is not that something is less"));
@@ -48,7 +52,7 @@ impl Schedule {
         if bounds.min >= width || bounds.min == bounds.max {
             let n = bounds.min.min(width);
             self.func.body = tree::replace_loop(&self.func.body, at, |_| free_loop(n));
-            self.note(format!("resolve_guard {name} {}: {n}", self.name(at)));
+            self.note(format!("separate_full_tiles {name} {}: {n}", self.name(at)));
             return Ok((at, None));
         }
         let copy = self.fresh_copy(&Stmt::For(Box::new(l.clone())), "_part");
@@ -61,7 +65,7 @@ impl Schedule {
             otherwise: Some(Box::new(some)),
         };
         self.func.body = tree::replace_loop(&self.func.body, at, |_| both.clone());
-        self.note(format!("resolve_guard {name} {}: {text}", self.name(at)));
+        self.note(format!("separate_full_tiles {name} {}: {text}", self.name(at)));
         Ok((at, Some(rest)))
     }
 }

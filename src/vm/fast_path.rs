@@ -1,6 +1,6 @@
 //! Checks in place: the interpreter's short way through the builtins that functions begin with.
 //!
-//! A check of a tensor against constants mostly holds. Then nothing needs to be put into the
+//! A check of a tensor against constants mostly check_passes. Then nothing needs to be put into the
 //! argument area and no code of the builtin runs. Whatever is unusual (another kind of value, a
 //! mismatch, a heap) is left to the builtin, which alone knows what to say about it.
 
@@ -53,12 +53,12 @@ impl Operands<'_> {
     }
 }
 
-/// Whether `builtin` is a check that holds, so that its call would do nothing and give None.
+/// Whether `builtin` is a check that check_passes, so that its call would do nothing and give None.
 ///
 /// # Safety
 /// The operands are those of a verified call of `builtin` in a live frame.
 #[inline(always)]
-pub unsafe fn holds(builtin: Builtin, operands: Operands<'_>) -> bool {
+pub unsafe fn check_passes(builtin: Builtin, operands: Operands<'_>) -> bool {
     // SAFETY: by the contract.
     unsafe {
         match builtin {
@@ -72,7 +72,7 @@ pub unsafe fn holds(builtin: Builtin, operands: Operands<'_>) -> bool {
 /// `check_tensor_info(x, ndim, dtype, context)`.
 ///
 /// # Safety
-/// As for [`holds`].
+/// As for [`check_passes`].
 #[inline(always)]
 unsafe fn check_tensor(operands: Operands<'_>) -> bool {
     if operands.sources.len() != 4 {
@@ -93,7 +93,7 @@ unsafe fn check_tensor(operands: Operands<'_>) -> bool {
 /// `match_shape(x, None, n, (ASSERT_IMM, extent) * n, context)`; None for any other form.
 ///
 /// # Safety
-/// As for [`holds`].
+/// As for [`check_passes`].
 #[inline(always)]
 unsafe fn match_constants(operands: Operands<'_>) -> Option<bool> {
     if operands.sources.len() < 4 {

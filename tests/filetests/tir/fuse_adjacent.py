@@ -1,6 +1,6 @@
-# step: join_loops sum:0 scale:0
+# step: fuse_adjacent sum:0 scale:0
 # step: store_at sum sum:0 local
-# step: join_loops sum:1 scale:1
+# step: fuse_adjacent sum:1 scale:1
 
 n = TypeVar("n")
 
@@ -19,7 +19,7 @@ def mean(x: T.Buffer((n, T.int64(16)), "float32"), y: T.Buffer((n, T.int64(16)),
             y[vi, vj] = x[vi, vj] / s[vi]
 
 # ----
-# refused: join_loops of `j` refused: an iteration of `k` may touch what another one made of `s`
+# refused: fuse_adjacent of `j` refused: an iteration of `k` may touch what another one made of `s`
 # from typing import TypeVar
 # from tvm.script import tirx as T
 

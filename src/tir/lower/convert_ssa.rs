@@ -9,7 +9,7 @@ use super::rename;
 use crate::{PrimFunc, Stmt, Var};
 
 /// Gives every loop and `Let` that reuses a variable one of its own.
-pub fn bind_once(func: &PrimFunc) -> PrimFunc {
+pub fn convert_ssa(func: &PrimFunc) -> PrimFunc {
     let mut func = func.clone();
     let body = func.body.clone();
     func.body = stmt(&mut func, &body, &mut HashSet::new());

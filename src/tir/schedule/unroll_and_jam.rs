@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::compute_at::conjuncts;
 use super::compute_inline::loads;
 use super::nest::sequence;
-use super::{Refused, Schedule, tree};
+use super::{Schedule, ScheduleError, tree};
 use crate::arith::Analyzer;
 use crate::{BlockIter, Buffer, Expr, ExprKind, For, Intrin, IterKind, Stmt, Var, VarData};
 
@@ -18,12 +18,12 @@ impl Schedule {
     ///
     /// Needs serial loops from 0 of constant extents around nothing but the block, which is one store
     /// without an init and reads nothing else of what it writes than that element.
-    pub fn write_out(&mut self, name: &str, at: Var) -> Result<(), Refused> {
-        let refuse = |s: &Schedule, why: &str| s.refuse("write_out", name, why);
-        let path = self.path_to_loop("write_out", at)?;
+    pub fn unroll_and_jam(&mut self, name: &str, at: Var) -> Result<(), ScheduleError> {
+        let refuse = |s: &Schedule, why: &str| s.refuse("unroll_and_jam", name, why);
+        let path = self.path_to_loop("unroll_and_jam", at)?;
         let mut facts = self.facts(&path[..path.len() - 1]);
         let around: Vec<For> = tree::loops_of(&path[..path.len() - 1]).cloned().collect();
-        let (loops, inner) = self.constant_nest("write_out", at)?;
+        let (loops, inner) = self.constant_nest("unroll_and_jam", at)?;
         let mut block = match inner {
             Stmt::Block(b) if b.name == name => b.as_ref().clone(),
             _ => return Err(refuse(self, "it does not have the loops alone")),
@@ -79,7 +79,7 @@ impl Schedule {
         let block = Stmt::Block(Box::new(block));
         let text = self.names(&loops.iter().map(|l| l.var).collect::<Vec<_>>());
         self.func.body = tree::replace_loop(&self.func.body, at, |_| block.clone());
-        self.note(format!("write_out {name} {text}"));
+        self.note(format!("unroll_and_jam {name} {text}"));
         Ok(())
     }
 }

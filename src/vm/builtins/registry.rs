@@ -8,7 +8,7 @@ use reflex_runtime::alloc::device::{CPU, DeviceAllocator};
 use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{Function, arg};
-use reflex_runtime::registry;
+use reflex_runtime::registry as globals;
 use reflex_runtime::value::{Any, AnyView};
 
 use super::{Builtin, Context, exactly};
@@ -82,7 +82,7 @@ pub fn invoke_debug_func(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error>
     }
     let name = text(args, 1)?;
     let own = || Builtin::from_name(name).map(Builtin::function);
-    let Some(function) = registry::get(name).or_else(own) else {
+    let Some(function) = globals::get(name).or_else(own) else {
         return Err(Error::value_error(format!("no global function is called `{name}`")));
     };
     function.call(&args[2..])?;
@@ -108,7 +108,7 @@ mod tests {
             *count.write().unwrap() = args.len();
             Ok(Any::from(7_i64))
         });
-        registry::register("test.by_name.debug", function).unwrap();
+        globals::register("test.by_name.debug", function).unwrap();
         let (name, line) = (Any::from("test.by_name.debug"), Any::from("line 3 of a file"));
         let args = [AnyView::NONE, name.view(), line.view(), AnyView::from(5_i64)];
         assert!(invoke_debug_func(context, &args).unwrap().view().is_none());

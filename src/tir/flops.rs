@@ -12,7 +12,7 @@ use crate::{BinOp, Expr, ExprKind, Intrin, Param, PrimFunc, Stmt, Var};
 /// fused multiply-add two. What runs before a reduction is left out; of a condition's sides the
 /// first that computes counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Operations(Vec<Term>);
+pub struct FlopCount(Vec<Term>);
 
 /// So many operations for each element of a box.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,21 +22,21 @@ struct Term {
     extents: Vec<(u32, u32)>,
 }
 
-impl Operations {
+impl FlopCount {
     /// The operations of a function; `None` where they depend on data, or on extents in other ways
     /// than as a product.
     ///
     /// ```
-    /// use reflex_tir::{DType, builder::FuncBuilder, operations::Operations};
+    /// use reflex_tir::{DType, builder::FuncBuilder, flops::FlopCount};
     /// let mut f = FuncBuilder::new("square");
     /// let n = f.symbol("n");
     /// let x = f.input("x", DType::F32, vec![n.clone(), 3.into()]);
     /// f.output("square", "y", DType::F32, vec![n, 3.into()], |f, i| f.at(x, i) * f.at(x, i));
-    /// let operations = Operations::of(&f.finish()).unwrap();
+    /// let operations = FlopCount::of(&f.finish()).unwrap();
     /// assert_eq!(operations.count(|param, dim| ((param, dim) == (0, 0)).then_some(5)), Some(15));
     /// assert_eq!(operations.count(|_, _| None), None);
     /// ```
-    pub fn of(func: &PrimFunc) -> Option<Operations> {
+    pub fn of(func: &PrimFunc) -> Option<FlopCount> {
         let mut extents = HashMap::new();
         for (param, at) in func.params.iter().zip(0..) {
             let Param::Buffer(buffer) = param else { continue };
@@ -48,7 +48,7 @@ impl Operations {
         }
         let mut terms = vec![];
         count(&func.body, &Term { each: 1, extents: vec![] }, &extents, &mut terms)?;
-        Some(Operations(terms))
+        Some(FlopCount(terms))
     }
 
     /// The number for a call, by what tells the extent of a dimension of a parameter. `None` when
@@ -168,7 +168,7 @@ mod tests {
     use crate::script::parse;
 
     fn operations(text: &str) -> Option<u64> {
-        Operations::of(&parse(text).unwrap()).unwrap().count(|_, _| None)
+        FlopCount::of(&parse(text).unwrap()).unwrap().count(|_, _| None)
     }
 
     #[test]

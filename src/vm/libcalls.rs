@@ -1,4 +1,4 @@
-//! The functions that machine code calls; see [`crate::abi::Callbacks`].
+//! The functions that machine code calls; see [`crate::abi::Libcalls`].
 //!
 //! Each does what the interpreter does for the same operation, by calling the same
 //! code. They are entered with the session's current frame being the caller's.
@@ -11,16 +11,16 @@ use reflex_runtime::function::guard;
 use reflex_runtime::object;
 use reflex_runtime::value::AnyView;
 
-use crate::abi::{Callbacks, CodePtr, ERROR, FRAME_BASE, FRAME_NATIVE, FrameHeader, SessionAbi};
+use crate::abi::{CodePtr, ERROR, FRAME_BASE, FRAME_NATIVE, FrameHeader, Libcalls, SessionAbi};
 use crate::builtins;
 use crate::calls::{self, call_builtin, call_packed};
 use crate::decode::{FuncCode, Op};
-use crate::session::Mode;
+use crate::mode::Mode;
 use crate::state::{State, header, store};
 
 /// The table that every session points to.
-pub static CALLBACKS: Callbacks =
-    Callbacks { execute, push_call, leave, poll, condition, packed_failed, release, push_frame };
+pub static LIBCALLS: Libcalls =
+    Libcalls { execute, push_call, pop_frame, poll, condition, packed_failed, release, push_frame };
 
 /// The state, the current frame's function, and its operation `pc`, which becomes the
 /// session's.
@@ -128,18 +128,18 @@ unsafe extern "C" fn push_call(session: *mut SessionAbi, pc: u32, resume: CodePt
     }
 }
 
-unsafe extern "C" fn leave(session: *mut SessionAbi, pc: u32) -> CodePtr {
+unsafe extern "C" fn pop_frame(session: *mut SessionAbi, pc: u32) -> CodePtr {
     // SAFETY: by the contract of the callback, which also says that `pc` is a return.
     unsafe {
         let (state, func, op) = at(session, pc);
         let Op::Ret { result } = op else {
-            debug_assert!(false, "machine code used `leave` for {op:?}");
+            debug_assert!(false, "machine code used `pop_frame` for {op:?}");
             std::hint::unreachable_unchecked()
         };
         let left = State::pop_frame(state, func, result);
         match left.flags {
-            FRAME_BASE => (*state).abi.glue.exit,
-            FRAME_NATIVE => (*state).abi.glue.returned,
+            FRAME_BASE => (*state).abi.trampolines.exit,
+            FRAME_NATIVE => (*state).abi.trampolines.returned,
             _ => behind(state, &left),
         }
     }
@@ -153,7 +153,7 @@ unsafe extern "C" fn leave(session: *mut SessionAbi, pc: u32) -> CodePtr {
 unsafe fn behind(state: *mut State, left: &FrameHeader) -> CodePtr {
     // SAFETY: by the contract; cells have an entry per site.
     unsafe {
-        let interpreted = std::ptr::eq(left.resume, (*state).abi.glue.exit);
+        let interpreted = std::ptr::eq(left.resume, (*state).abi.trampolines.exit);
         if !interpreted || (*state).mode != Mode::Tiered {
             return left.resume;
         }
@@ -226,7 +226,7 @@ unsafe extern "C" fn push_frame(
     unsafe {
         let program = &*std::sync::Arc::as_ptr(&(*state).program);
         let Some(target) = program.function(func) else { return ERROR };
-        let (caller, resume) = ((*state).abi.regs, (*state).abi.glue.exit);
+        let (caller, resume) = ((*state).abi.regs, (*state).abi.trampolines.exit);
         let fields = FrameHeader { caller, resume, func, return_pc, dst, flags: 0 };
         match State::open_frame(state, target, fields) {
             Ok(regs) => {
