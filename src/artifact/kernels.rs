@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use reflex_runtime::function::Function;
 use reflex_tir::abi::{RAW_PREFIX, RawSignature};
 use reflex_vm::kernel::RawKernel;
-use reflex_vm::program::Library;
+use reflex_vm::load::Library;
 
 use crate::kernels::raw_entry::raw_kernel;
 

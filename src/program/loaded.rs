@@ -9,7 +9,7 @@ use reflex_vm::executable::{Constant, Executable, FuncKind};
 use reflex_vm::session as vm;
 use reflex_vm::tier::Bailout;
 use reflex_vm::verify::{self, Verified};
-use reflex_vm::{program, text};
+use reflex_vm::{load, program, text};
 
 use crate::disassemble;
 use crate::error::{Error, ErrorKind, Result};
@@ -34,7 +34,7 @@ pub(crate) struct LoadedProgram {
 #[derive(Clone)]
 pub(crate) struct Resources {
     /// The packed functions that the VM links by name.
-    pub(crate) library: Arc<dyn program::Library + Send + Sync>,
+    pub(crate) library: Arc<dyn load::Library + Send + Sync>,
     pub(crate) signatures: Arc<BTreeMap<String, Signature>>,
     /// The kernels as object files, if this process compiled them to be saved.
     pub(crate) objects: Option<Arc<KernelObjects>>,
@@ -57,7 +57,7 @@ struct ProgramTier {
 impl LoadedProgram {
     /// Links bytecode to its packed functions.
     pub(crate) fn link(exec: Verified<Executable>, resources: Resources) -> Result<LoadedProgram> {
-        let failed = |e: program::LoadError| Error::new(ErrorKind::Model, e.to_string());
+        let failed = |e: load::LoadError| Error::new(ErrorKind::Model, e.to_string());
         let vm = program::Program::load(exec, &[resources.library.as_ref()]).map_err(failed)?;
         let (tier, bailouts) = (OnceLock::new(), OnceLock::new());
         Ok(LoadedProgram { vm: Arc::new(vm), resources, tier, bailouts })

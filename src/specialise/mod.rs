@@ -13,10 +13,11 @@ mod trial;
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use reflex_cranelift::CompileMode;
 use reflex_runtime::alloc::device::{CPU, DeviceAllocator};
 use reflex_runtime::alloc::heap;
@@ -66,10 +67,6 @@ impl Specialiser {
         self.policy.max_shapes
     }
 
-    fn profiles(&self) -> MutexGuard<'_, Vec<Arc<ShapeProfile>>> {
-        self.profiles.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the profile of a call's shapes, a new one if need be; `None` if an argument is not a
     /// tensor.
     pub(crate) fn profile(
@@ -79,7 +76,7 @@ impl Specialiser {
         args: &[AnyView<'_>],
     ) -> Option<Arc<ShapeProfile>> {
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
-        let mut profiles = self.profiles();
+        let mut profiles = self.profiles.lock();
         if let Some(found) = profiles.iter().find(|profile| profile.matches(func, args)) {
             found.touch(now);
             return Some(found.clone());
@@ -216,6 +213,6 @@ pub(crate) fn copies<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Vec<Any> 
 
 impl fmt::Display for Specialiser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.profiles().iter().try_for_each(|profile| writeln!(f, "{profile}"))
+        self.profiles.lock().iter().try_for_each(|profile| writeln!(f, "{profile}"))
     }
 }
