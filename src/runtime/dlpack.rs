@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use crate::abi::{
     DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPACK_SUBBYTE_PADDED, DLPACK_VERSION,
-    DLTensor, TVMFFIObject,
+    DLTensor, TVMFFIObject, type_index,
 };
 use crate::error::Error;
 use crate::object::{ObjectRef, ObjectType};
 use crate::tensor::{self, DataLocation, Foreign, Managed, Owner, Tensor};
+use crate::value::{Any, AnyView};
 
 /// Ranks beyond this are taken for garbage.
 const MAX_RANK: i32 = 64;
@@ -143,6 +144,19 @@ impl Tensor {
             advance(&mut position, shape);
         }
         Ok(compact)
+    }
+}
+
+impl AnyView<'_> {
+    /// An owned value that borrows from no memory of the view: as
+    /// [`to_owned`](AnyView::to_owned), and a borrowed `DLTensor*` is copied into a tensor.
+    pub fn to_owned_copy(&self) -> Result<Any, Error> {
+        if self.type_index() != type_index::DL_TENSOR_PTR {
+            return Ok(self.to_owned());
+        }
+        let dl = self.as_dltensor().ok_or_else(|| self.mismatch("DLTensor*"))?;
+        // SAFETY: the pointer is to a live DLTensor by the view's contract.
+        Ok(unsafe { Tensor::copy_of(dl) }?.into())
     }
 }
 

@@ -105,7 +105,7 @@ unsafe fn share_as<T: ObjectType>(object: Handle) -> Result<T, Error> {
 /// # Safety
 /// `out` may be written.
 unsafe fn write_handle(out: *mut Handle, object: impl ObjectType) {
-    // SAFETY: the caller passes a writable `out`.
+    // SAFETY: the caller passes an `out` that may be written.
     unsafe { out.write(object.into_object().into_raw().as_ptr()) };
 }
 

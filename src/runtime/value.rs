@@ -21,7 +21,6 @@ use crate::dtype::DType;
 use crate::error::Error;
 use crate::object::{self, ObjectRef, ObjectType};
 use crate::string::{Bytes, Str};
-use crate::tensor::Tensor;
 use crate::types;
 
 mod convert;
@@ -328,17 +327,6 @@ impl<'a> AnyView<'a> {
         let owned = ManuallyDrop::new(Any(self.0));
         // The clone counts the reference; the bits in `owned` never do.
         Any::clone(&owned)
-    }
-
-    /// An owned value that borrows from no memory of the view: as
-    /// [`to_owned`](AnyView::to_owned), and a borrowed `DLTensor*` is copied into a tensor.
-    pub fn to_owned_copy(&self) -> Result<Any, Error> {
-        if self.0.type_index != index::DL_TENSOR_PTR {
-            return Ok(self.to_owned());
-        }
-        let dl = self.as_dltensor().ok_or_else(|| self.mismatch("DLTensor*"))?;
-        // SAFETY: the pointer is to a live DLTensor by the view's contract.
-        Ok(unsafe { Tensor::copy_of(dl) }?.into())
     }
 
     #[cold]

@@ -51,7 +51,7 @@ fn status(outcome: Result<(), ()>) -> i32 {
 #[cold]
 unsafe fn misused(state: *mut State, libcall: &str, op: Op) -> Result<(), ()> {
     let message = format!("machine code used `{libcall}` for {op:?}");
-    // SAFETY: the caller passes a live state.
+    // SAFETY: the caller passes a live state, whose error nothing else refers to.
     unsafe { State::fail(state, Error::new("InternalError", message)) };
     Err(())
 }

@@ -218,7 +218,7 @@ impl State {
     /// `state` is live.
     #[inline(always)]
     pub unsafe fn bases(state: *mut State, regs: *mut TVMFFIAny) -> [*const TVMFFIAny; 4] {
-        // SAFETY: the caller passes a live state.
+        // SAFETY: the caller passes a live state, whose fields are only read.
         let (consts, vm) = unsafe { ((*state).abi.consts, &raw const (*state).abi.vm_value) };
         [regs.cast_const(), regs.cast_const(), consts, vm]
     }
