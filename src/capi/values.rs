@@ -126,7 +126,7 @@ pub unsafe extern "C" fn reflex_tuple(
 
 /// Owned values that outlive the call.
 pub(super) fn kept(args: &[AnyView<'_>]) -> Result<Vec<Any>> {
-    runtime(args.iter().map(AnyView::to_kept).collect())
+    runtime(args.iter().map(AnyView::to_owned_copy).collect())
 }
 
 /// Another reference to the same value; both are freed.
@@ -136,7 +136,7 @@ pub(super) fn kept(args: &[AnyView<'_>]) -> Result<Vec<Any>> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_copy(value: *const TVMFFIAny, out: *mut TVMFFIAny) -> ReflexStatus {
     // SAFETY: by the contract.
-    status(|| unsafe { give(out, runtime(view(value)?.to_kept())?.into_raw()) })
+    status(|| unsafe { give(out, runtime(view(value)?.to_owned_copy())?.into_raw()) })
 }
 
 /// Gives a value back and leaves none in its place. Values that hold no object are left alone,
