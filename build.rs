@@ -1,13 +1,12 @@
 //! Exports the C ABI from our executables, so that libraries they open find it, and nothing
 //! else: exporting every symbol would make all of them relocatable at start.
 
-const EXPORTED: &[&str] = &include!("src/runtime/exported_symbols.rs");
-
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=src/runtime/exported_symbols.rs");
+    let exported = std::env::var("DEP_REFLEX_RUNTIME_EXPORTED_SYMBOLS")
+        .expect("the build script of reflex-runtime names them");
     for kind in ["bins", "tests", "benches", "examples"] {
-        for name in EXPORTED {
+        for name in exported.split_whitespace() {
             println!("cargo::rustc-link-arg-{kind}=-Wl,--export-dynamic-symbol={name}");
         }
     }
