@@ -27,8 +27,10 @@ use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::kernel::RawKernel;
 use reflex_vm::listing;
-use reflex_vm::program::{Library, Program};
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::load::Library;
+use reflex_vm::mode::Mode;
+use reflex_vm::program::Program;
+use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
@@ -167,7 +169,7 @@ fn load(text: &str) -> (Arc<Program>, Arc<CraneliftTier>) {
 fn warm_up(tier: &CraneliftTier, mut call: impl FnMut()) {
     loop {
         let before = tier.progress();
-        (0..=tier.threshold()).for_each(|_| call());
+        (0..=tier.hot_threshold()).for_each(|_| call());
         tier.wait();
         if tier.progress() == before {
             return;
@@ -214,7 +216,7 @@ fn workload(c: &mut Criterion, name: &str, text: &str, args: &[Any], steps: &[&[
     {
         let (program, tier) = load(text);
         if mode == Mode::Compiled {
-            assert_eq!(program.compile_all(), []);
+            assert_eq!(program.compile_ahead_of_time(), []);
         }
         let options = Options { mode, ..Options::default() };
         let mut session = Session::new(&program, options).expect("a session");

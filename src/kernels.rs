@@ -13,8 +13,8 @@ use reflex_runtime::exports;
 use reflex_runtime::function::Function;
 use reflex_tir::abi::{PACKED_PREFIX, RAW_PREFIX, RawBuffer, RawDim, RawSignature};
 use reflex_tir::codegen::ObjectFile;
-use reflex_vm::kernel::{Extent, RawKernel, TensorParam};
-use reflex_vm::program::Library;
+use reflex_vm::kernel::{Dim, RawKernel, TensorParam};
+use reflex_vm::load::Library;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -98,13 +98,13 @@ pub(crate) fn params(signature: &RawSignature) -> Option<Vec<TensorParam>> {
         return None;
     }
     let extent = |dim: &RawDim| match *dim {
-        RawDim::Const(extent) => Some(Extent::Fixed(extent)),
-        RawDim::Scalar(at) => Some(Extent::Symbol(at)),
+        RawDim::Const(extent) => Some(Dim::Static(extent)),
+        RawDim::Scalar(at) => Some(Dim::Symbolic(at)),
         RawDim::Derived => None,
     };
     let param = |buffer: &RawBuffer| {
         let extents = buffer.shape.iter().map(extent).collect::<Option<_>>()?;
-        Some(TensorParam { dtype: buffer.dtype, extents })
+        Some(TensorParam { dtype: buffer.dtype, shape: extents })
     };
     signature.buffers.iter().map(param).collect()
 }

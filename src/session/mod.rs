@@ -12,6 +12,7 @@ use reflex_runtime::tensor::Tensor;
 use reflex_runtime::threads::ThreadScope;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_tir::flops::FlopCount;
+use reflex_vm::mode::Mode as ExecutionMode;
 use reflex_vm::run_error::RunError;
 use reflex_vm::session as vm;
 
@@ -66,9 +67,9 @@ impl Session {
         (outputs, operations): (Arc<OutputNames>, Arc<KernelOperations>),
     ) -> Result<Session> {
         let mode = match mode {
-            Mode::Bytecode => vm::Mode::Bytecode,
-            Mode::Compiled => vm::Mode::Compiled,
-            Mode::Tiered => vm::Mode::Tiered,
+            Mode::Bytecode => ExecutionMode::Bytecode,
+            Mode::Compiled => ExecutionMode::Compiled,
+            Mode::Tiered => ExecutionMode::Tiered,
         };
         let options = vm::Options { mode, allocator, ..vm::Options::default() };
         let vm = vm::Session::new(program, options)
@@ -182,13 +183,13 @@ impl Session {
 
     fn warm(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<usize> {
         let call = |vm: &mut vm::Session| vm.call_func(func, args).map(drop);
-        let tier = self.tier.clone().filter(|_| self.vm.mode() == vm::Mode::Tiered);
+        let tier = self.tier.clone().filter(|_| self.vm.mode() == ExecutionMode::Tiered);
         let Some(tier) = tier else { return self.enter(call).map(|()| 1) };
         let mut calls = 0;
         loop {
             let before = tier.progress();
             // Finished code is installed when its place is hot again.
-            for _ in 0..=reflex_vm::tier::Tier::threshold(&*tier) {
+            for _ in 0..=reflex_vm::tier::Tier::hot_threshold(&*tier) {
                 self.enter(call)?;
                 calls += 1;
             }
