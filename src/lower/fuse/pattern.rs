@@ -4,14 +4,14 @@ use reflex_graph::{Op, PadMode, Unary};
 
 /// How an operator's output elements depend on its input elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum OpPattern {
     /// Each output element from the elements at the same place, or at its broadcast place.
     Elementwise,
     /// Each output element from one computed place of the input.
     Injective,
     /// Joins several inputs: takes producers in, but several blocks write its output, so it
     /// is never a producer itself.
-    Join,
+    Concat,
     /// Each output element from many input elements, each read once or a few times.
     Reduce,
     /// Reads input elements many times: epilogues join it, producers do not.
@@ -23,18 +23,18 @@ pub enum Kind {
 }
 
 /// The kind of an operator.
-pub fn kind(op: &Op) -> Kind {
+pub fn pattern(op: &Op) -> OpPattern {
     match op {
         Op::Unary(_) | Op::Binary(_) | Op::Where | Op::Cast(_) | Op::Broadcast(_) => {
-            Kind::Elementwise
+            OpPattern::Elementwise
         }
-        Op::Transpose(_) | Op::Slice { .. } | Op::Iota { .. } => Kind::Injective,
-        Op::Pad { mode: PadMode::Constant | PadMode::Edge, .. } => Kind::Injective,
-        Op::Gather(_) => Kind::Injective,
-        Op::Concat { .. } => Kind::Join,
-        Op::Reduce { .. } => Kind::Reduce,
-        Op::MatMul | Op::Conv(_) => Kind::Anchor,
-        Op::Reshape(_) => Kind::View,
+        Op::Transpose(_) | Op::Slice { .. } | Op::Iota { .. } => OpPattern::Injective,
+        Op::Pad { mode: PadMode::Constant | PadMode::Edge, .. } => OpPattern::Injective,
+        Op::Gather(_) => OpPattern::Injective,
+        Op::Concat { .. } => OpPattern::Concat,
+        Op::Reduce { .. } => OpPattern::Reduce,
+        Op::MatMul | Op::Conv(_) => OpPattern::Anchor,
+        Op::Reshape(_) => OpPattern::View,
         Op::Pad { .. }
         | Op::ArgReduce { .. }
         | Op::CumSum { .. }
@@ -46,7 +46,7 @@ pub fn kind(op: &Op) -> Kind {
         | Op::Resize(_)
         | Op::TopK { .. }
         | Op::Dims { .. }
-        | Op::Rnn(_) => Kind::Opaque,
+        | Op::Rnn(_) => OpPattern::Opaque,
     }
 }
 
@@ -76,6 +76,6 @@ pub fn is_heavy(op: &Op) -> bool {
 
 /// Whether an operator is a few instructions on elements at known places.
 pub fn is_cheap(op: &Op) -> bool {
-    let at_known_places = kind(op) == Kind::Elementwise || matches!(op, Op::Slice { .. });
+    let at_known_places = pattern(op) == OpPattern::Elementwise || matches!(op, Op::Slice { .. });
     at_known_places && !is_heavy(op)
 }

@@ -13,9 +13,9 @@ use std::collections::{HashMap, HashSet};
 use reflex_graph::{Binding, Body, Func, Node, Op, PoolKind, TensorType, Type, Value};
 use reflex_tir::DType;
 
-use super::pattern::{Kind, kind};
+use super::pattern::{OpPattern, pattern};
 use super::propagate_layout::Layouts;
-use crate::legalize::Packing;
+use crate::packing::panels::Packing;
 
 /// How the constants of an operator are packed, whose sums are in blocks of so many channels.
 type Packings<'a> = &'a dyn Fn(&Func, &Op, &[Value], i64) -> Vec<Packing>;
@@ -62,7 +62,7 @@ pub fn store_rounded(
                 rounded.insert(value);
             }
             // The cast is to become part of the kernel that computes the tensor.
-            op if matches!(kind(op), Kind::Elementwise | Kind::Anchor) => {
+            op if matches!(pattern(op), OpPattern::Elementwise | OpPattern::Anchor) => {
                 let (stored, cast) = cast(func, value, &source);
                 body.bindings.extend([binding, cast]);
                 to.insert(value, stored);
@@ -95,7 +95,7 @@ fn wanted(func: &Func, body: &Body, layouts: &Layouts, packings: Packings<'_>) -
             Node::Op { op: op @ Op::Conv(_), args } => {
                 let pairs = |sums| packings(func, op, args, sums);
                 let pairs = layouts.sums(at).map(pairs).unwrap_or_default();
-                usize::from(pairs.iter().any(|p| p.operand == 1 && p.pairs))
+                usize::from(pairs.iter().any(|p| p.operand == 1 && p.vnni))
             }
             Node::Op { op, args } if passes_on(op) && wanted.contains(&binding.outputs[0]) => {
                 args.len()

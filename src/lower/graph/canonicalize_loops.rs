@@ -32,7 +32,7 @@ fn in_body(module: &mut Module, func: &mut Func, body: &mut Body) -> Result<(), 
         let Binding { outputs, node, source } = binding;
         match node {
             Node::Loop(l) if !is_canonical(&l, &outputs) => {
-                let mut cx = Cx { module, func, source: &source, before: vec![] };
+                let mut cx = LoopCanonicalizer { module, func, source: &source, before: vec![] };
                 let binding = cx.canonical(*l, outputs)?;
                 body.bindings.append(&mut cx.before);
                 body.bindings.push(binding);
@@ -47,7 +47,7 @@ fn is_canonical(l: &Loop, outputs: &[Value]) -> bool {
     l.max_trips.is_none() && l.cond.is_some() && outputs.len() == l.init.len()
 }
 
-struct Cx<'a> {
+struct LoopCanonicalizer<'a> {
     module: &'a mut Module,
     func: &'a mut Func,
     source: &'a str,
@@ -59,7 +59,7 @@ fn scalar(dtype: DType) -> Type {
     Type::Tensor(TensorType::new(dtype, vec![]))
 }
 
-impl Cx<'_> {
+impl LoopCanonicalizer<'_> {
     fn constant(&mut self, literal: Literal) -> Value {
         let binding = new_constant(self.module, self.func, "", literal);
         let value = binding.outputs[0];

@@ -30,7 +30,7 @@ fn in_body(func: &mut Func, consts: &HashMap<Value, Const>, body: &mut Body) {
         for nested in binding.node.bodies_mut() {
             in_body(func, consts, nested);
         }
-        match Product::of(func, consts, &binding) {
+        match DisjointConvTranspose::of(func, consts, &binding) {
             Some(product) => product.write(func, &binding, &mut body.bindings),
             None => body.bindings.push(binding),
         }
@@ -38,7 +38,7 @@ fn in_body(func: &mut Func, consts: &HashMap<Value, Const>, body: &mut Body) {
 }
 
 /// A transposed convolution without overlap.
-struct Product {
+struct DisjointConvTranspose {
     x: TensorType,
     out: TensorType,
     /// Input channels, output channels, and the kernel's extents.
@@ -46,8 +46,12 @@ struct Product {
     args: Vec<Value>,
 }
 
-impl Product {
-    fn of(func: &Func, consts: &HashMap<Value, Const>, binding: &Binding) -> Option<Product> {
+impl DisjointConvTranspose {
+    fn of(
+        func: &Func,
+        consts: &HashMap<Value, Const>,
+        binding: &Binding,
+    ) -> Option<DisjointConvTranspose> {
         let Node::Op { op: Op::ConvTranspose { conv, output_padding }, args } = &binding.node
         else {
             return None;
@@ -61,7 +65,7 @@ impl Product {
         let constant = args[1..].iter().all(|v| consts.contains_key(v));
         // A kernel of one element has nothing to lay side by side.
         let window = weights[2..].iter().product::<i64>() > 1;
-        (apart && whole && constant && window).then_some(Product {
+        (apart && whole && constant && window).then_some(DisjointConvTranspose {
             x: tensor(args[0])?,
             out: tensor(binding.outputs[0])?,
             weights,

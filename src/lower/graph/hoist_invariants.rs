@@ -29,7 +29,7 @@ pub fn hoist_invariants(module: &mut Module) -> Result<(), LowerError> {
         func.params.iter().for_each(|p| note_dims(&func.values[*p].ty, &mut visible));
         let consts = constants(&body);
         let mut renames = HashMap::new();
-        Pass { module, func, consts, renames: &mut renames }.body(&mut body, visible);
+        InvariantHoister { module, func, consts, renames: &mut renames }.body(&mut body, visible);
         if !renames.is_empty() {
             body.uses_mut(&mut |v| *v = renamed(&renames, *v));
         }
@@ -44,7 +44,7 @@ fn note_dims(ty: &Type, vars: &mut HashSet<Var>) {
     ty.shape.iter().for_each(|dim| dim.visit(&mut |e| vars.extend(e.as_var())));
 }
 
-struct Pass<'a> {
+struct InvariantHoister<'a> {
     module: &'a Module,
     func: &'a mut Func,
     consts: HashMap<Value, Const>,
@@ -52,7 +52,7 @@ struct Pass<'a> {
     renames: &'a mut HashMap<Value, Value>,
 }
 
-impl Pass<'_> {
+impl InvariantHoister<'_> {
     /// `visible` are the symbolic dimensions bound before the body.
     fn body(&mut self, body: &mut Body, mut visible: HashSet<Var>) {
         for mut binding in std::mem::take(&mut body.bindings) {

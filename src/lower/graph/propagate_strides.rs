@@ -30,7 +30,7 @@ fn in_body(func: &mut Func, body: &mut Body) {
             in_body(func, nested);
         }
     }
-    let steps = Steps::of(func, body);
+    let steps = StrideAssignment::of(func, body);
     if !steps.taken.is_empty() {
         steps.write(func, body);
     }
@@ -38,7 +38,7 @@ fn in_body(func: &mut Func, body: &mut Body) {
 
 /// How an image is read.
 #[derive(Clone, PartialEq, Eq)]
-enum Read {
+enum SpatialRead {
     /// At all its positions, as far as is known.
     Whole,
     /// Along each axis of positions at multiples of these.
@@ -46,13 +46,13 @@ enum Read {
 }
 
 /// The images of which a part is computed: every so many positions.
-struct Steps {
+struct StrideAssignment {
     taken: HashMap<Value, Vec<i64>>,
 }
 
-impl Steps {
+impl StrideAssignment {
     /// Begins with all images whose readers agree, and gives those up that no convolution makes.
-    fn of(func: &Func, body: &Body) -> Steps {
+    fn of(func: &Func, body: &Body) -> StrideAssignment {
         let mut refused = HashSet::new();
         loop {
             let reads = reads(func, body, &refused);
@@ -60,7 +60,7 @@ impl Steps {
             let before = refused.len();
             for binding in &body.bindings {
                 let Some((op, args, value)) = operator(binding) else { continue };
-                let Some(Read::Every(steps)) = reads.get(&value) else { continue };
+                let Some(SpatialRead::Every(steps)) = reads.get(&value) else { continue };
                 let alike = |v: &Value| taken.get(v) == Some(steps);
                 let takes = known_positions(func, value)
                     && match op {
@@ -74,7 +74,7 @@ impl Steps {
                 }
             }
             if refused.len() == before {
-                return Steps { taken };
+                return StrideAssignment { taken };
             }
         }
     }
@@ -133,25 +133,25 @@ fn operator(binding: &Binding) -> Option<(&Op, &[Value], Value)> {
 }
 
 /// How each value is read, when all take steps that can but the `refused`.
-fn reads(func: &Func, body: &Body, refused: &HashSet<Value>) -> HashMap<Value, Read> {
-    let mut reads: HashMap<Value, Read> = HashMap::new();
-    let note = |reads: &mut HashMap<Value, Read>, value, read: Read| {
+fn reads(func: &Func, body: &Body, refused: &HashSet<Value>) -> HashMap<Value, SpatialRead> {
+    let mut reads: HashMap<Value, SpatialRead> = HashMap::new();
+    let note = |reads: &mut HashMap<Value, SpatialRead>, value, read: SpatialRead| {
         let all = reads.entry(value).or_insert_with(|| read.clone());
         if *all != read {
-            *all = Read::Whole;
+            *all = SpatialRead::Whole;
         }
     };
-    body.results.iter().for_each(|v| note(&mut reads, *v, Read::Whole));
+    body.results.iter().for_each(|v| note(&mut reads, *v, SpatialRead::Whole));
     for binding in body.bindings.iter().rev() {
         for nested in binding.node.bodies() {
-            nested.uses(&mut |v| note(&mut reads, v, Read::Whole));
+            nested.uses(&mut |v| note(&mut reads, v, SpatialRead::Whole));
         }
         let Some((op, args, value)) = operator(binding) else {
-            binding.node.operands(&mut |v| note(&mut reads, v, Read::Whole));
+            binding.node.operands(&mut |v| note(&mut reads, v, SpatialRead::Whole));
             continue;
         };
         let own = match reads.get(&value) {
-            Some(Read::Every(steps)) if !refused.contains(&value) => Some(steps.clone()),
+            Some(SpatialRead::Every(steps)) if !refused.contains(&value) => Some(steps.clone()),
             _ => None,
         };
         for (n, arg) in args.iter().enumerate() {
@@ -164,7 +164,11 @@ fn reads(func: &Func, body: &Body, refused: &HashSet<Value>) -> HashMap<Value, R
                 (_, Some(steps)) => wide(func, *arg, steps.len()).then(|| steps.clone()),
             };
             let some = |steps: &Vec<i64>| steps.iter().any(|s| *s > 1);
-            note(&mut reads, *arg, read.filter(some).map_or(Read::Whole, Read::Every));
+            note(
+                &mut reads,
+                *arg,
+                read.filter(some).map_or(SpatialRead::Whole, SpatialRead::Every),
+            );
         }
     }
     reads

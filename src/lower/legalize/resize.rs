@@ -4,13 +4,14 @@ use reflex_graph::{ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest};
 use reflex_tir::builder::FuncBuilder;
 use reflex_tir::{DType, Expr, Intrin};
 
-use super::{Cx, compute_type};
+use crate::legalize::builder::{OpBuilder, compute_type};
+use crate::legalize::reduce;
 
 /// A source index and its weight.
 type Tap = (Expr, Expr);
 
 /// `Resize`.
-pub fn resize(cx: &mut Cx<'_>, attrs: &ResizeAttrs) {
+pub fn resize(cx: &mut OpBuilder<'_>, attrs: &ResizeAttrs) {
     let (x, out, read) = (cx.args[0].clone(), cx.outs[0].clone(), cx.reader(0));
     let work = compute_type(x.dtype);
     let work = if work.is_float() { work } else { DType::F32 };
@@ -116,7 +117,7 @@ fn source(
     given: Option<f64>,
     work: DType,
 ) -> Expr {
-    let float = |e: &Expr| super::reduce::to_type(e.clone(), work);
+    let float = |e: &Expr| reduce::to_type(e.clone(), work);
     let constant = |x: f64| Expr::constant(x, work);
     let x = i.clone().cast(work);
     // Input extent over output extent, as one constant where it is known.

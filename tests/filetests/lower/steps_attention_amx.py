@@ -82,10 +82,10 @@ fused_transpose_transpose_transpose_mat_mul_mul_3more
   step  matmul_1, 8 rows by 2 vectors: vectorize l of matmul_1_store
   step  matmul_1, 8 rows by 2 vectors: write_out matmul_1_store v of matmul_1_store
   step  matmul, max, exp, sum, normalize, matmul_1: threads share the blocks
-  stage panels: map
+  stage panels: elementwise
   stage matmul: gemm
-  stage max: reduce along rows
-  stage exp: map
-  stage sum: reduce along rows
-  stage normalize: map
+  stage max: row reduction
+  stage exp: elementwise
+  stage sum: row reduction
+  stage normalize: elementwise
   stage matmul_1: gemm

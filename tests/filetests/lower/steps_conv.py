@@ -35,6 +35,6 @@ fused_conv_max
   step  conv, 4 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 4 rows by 2 vectors: vectorize l of conv_store
   step  conv, 4 rows by 2 vectors: write_out conv_store v of conv_store
-  stage phases: map
+  stage phases: elementwise
   stage conv: gemm
   stage binary: epilogue of gemm

@@ -30,6 +30,6 @@ fused_conv_max
   step  conv, 4 rows by 2 vectors: vectorize l of conv_store
   step  conv, 4 rows by 2 vectors: write_out conv_store v of conv_store
   step  binary: vectorize i2
-  stage pad: map
+  stage pad: elementwise
   stage conv: gemm
-  stage binary: map
+  stage binary: elementwise

@@ -37,7 +37,7 @@ conv
   step  conv, 8 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 8 rows by 2 vectors: vectorize l of conv_store
   step  conv, 8 rows by 2 vectors: write_out conv_store v of conv_store
-  stage conv: gemm; not splits: elements not side by side
+  stage conv: gemm; not split-bf16: elements not side by side
   stage bias: epilogue of gemm
 conv1
   step  pad: v_i1 taken apart by 16
@@ -61,7 +61,7 @@ conv1
   step  terms: merge_axes c of terms #2, c of terms #3 -> m
   step  terms: parallel c of terms
   step  terms: vectorize c of terms #3
-  step  conv: tile of 32 rows by 2 vectors of 16 lanes, depth over m, ci; outer loops over (), columns inside; threads share tiles of rows; terms of bfloat16 in matrix registers
+  step  conv: tile of 32 rows by 2 vectors of 16 lanes, depth over m, ci; outer loops over (), columns inside; threads share tiles of rows; split-bf16 on AMX tiles
   step  conv: tensorize -> 24 tile_dot_bf16, 24 tile_load, 4 tile_store, 4 tile_zero
   step  conv: tensorize -> 12 tile_dot_bf16, 18 tile_load, 2 tile_store, 2 tile_zero
   step  conv: tile of 5 rows by 4 vectors of 16 lanes, depth over co, ci, v_k1, v_k2; outer loops over (v_i2), columns inside; threads share the outermost loop
@@ -97,9 +97,9 @@ conv1
   step  bias: vectorize m_tail
   step  bias: split m by 16 -> m_0, m_1
   step  bias: vectorize m_1
-  stage pad: map
-  stage conv: splits
-  stage bias: map
+  stage pad: elementwise
+  stage conv: split-bf16
+  stage bias: elementwise
 conv2
   step  conv: v_i1 taken apart by 16
   step  bias: v_i1 taken apart by 16
@@ -133,7 +133,7 @@ conv2
   step  conv, 4 rows by 1 vectors: reorder l, v of conv_store
   step  conv, 4 rows by 1 vectors: vectorize l of conv_store
   step  conv, 4 rows by 1 vectors: write_out conv_store v of conv_store
-  stage conv: gemm; not splits: elements not side by side
+  stage conv: gemm; not split-bf16: elements not side by side
   stage bias: epilogue of gemm
 conv3
   step  conv: v_i1 taken apart by 16
@@ -157,7 +157,7 @@ conv3
   step  terms: parallel c of terms
   step  terms: split m by 16 -> m_0, m_1
   step  terms: vectorize m_1
-  step  conv: tile of 32 rows by 2 vectors of 16 lanes, depth over pair, ci; outer loops over (), columns inside; threads share tiles of rows; terms of bfloat16 in matrix registers
+  step  conv: tile of 32 rows by 2 vectors of 16 lanes, depth over pair, ci; outer loops over (), columns inside; threads share tiles of rows; split-bf16 on AMX tiles
   step  conv: tensorize -> 24 tile_dot_bf16, 24 tile_load, 4 tile_store, 4 tile_zero
   step  conv: tensorize -> 12 tile_dot_bf16, 18 tile_load, 2 tile_store, 2 tile_zero
   step  conv: tile of 4 rows by 4 vectors of 16 lanes, depth over co, ci; outer loops over (), columns inside; threads share tiles of rows
@@ -180,5 +180,5 @@ conv3
   step  bias: vectorize m_tail
   step  bias: split m by 16 -> m_0, m_1
   step  bias: vectorize m_1
-  stage conv: splits
-  stage bias: map
+  stage conv: split-bf16
+  stage bias: elementwise

@@ -27,7 +27,7 @@ conv
   step  pairs: vectorize ci
   step  words: parallel c of words #3
   step  words: vectorize c of words #5
-  step  conv: tile of 32 rows by 2 vectors of 16 lanes, depth over m, k; outer loops over (), columns inside; threads share tiles of rows; bfloat16 pairs in matrix registers
+  step  conv: tile of 32 rows by 2 vectors of 16 lanes, depth over m, k; outer loops over (), columns inside; threads share tiles of rows; VNNI-packed bfloat16 on AMX tiles
   step  conv: tensorize -> 4 tile_dot_bf16, 4 tile_load, 4 tile_store, 4 tile_zero
   step  conv: tensorize -> 2 tile_dot_bf16, 3 tile_load, 2 tile_store, 2 tile_zero
   step  conv: words of two blocks side by side
@@ -36,9 +36,9 @@ conv
   step  bias: vectorize m_tail
   step  bias: split m by 16 -> m_0, m_1
   step  bias: vectorize m_1
-  stage pairs: map
-  stage conv: gemm; not splits: element type
-  stage bias: map
+  stage pairs: elementwise
+  stage conv: gemm; not split-bf16: element type
+  stage bias: elementwise
 conv1
   step  pairs: v_i1 taken apart by 8
   step  conv: v_i1 taken apart by 16
@@ -51,7 +51,7 @@ conv1
   step  pairs: vectorize m_1
   step  words: parallel c of words #2
   step  words: vectorize c of words #3
-  step  conv: tile of 32 rows by 2 vectors of 16 lanes, depth over pair, k; outer loops over (), columns inside; threads share tiles of rows; bfloat16 pairs in matrix registers
+  step  conv: tile of 32 rows by 2 vectors of 16 lanes, depth over pair, k; outer loops over (), columns inside; threads share tiles of rows; VNNI-packed bfloat16 on AMX tiles
   step  conv: tensorize -> 4 tile_dot_bf16, 4 tile_load, 4 tile_store, 4 tile_zero
   step  conv: tensorize -> 2 tile_dot_bf16, 3 tile_load, 2 tile_store, 2 tile_zero
   step  conv: words of two blocks side by side
@@ -60,9 +60,9 @@ conv1
   step  bias: vectorize m_tail
   step  bias: split m by 16 -> m_0, m_1
   step  bias: vectorize m_1
-  stage pairs: map
-  stage conv: gemm; not splits: element type
-  stage bias: map
+  stage pairs: elementwise
+  stage conv: gemm; not split-bf16: element type
+  stage bias: elementwise
 fused_conv_cast
   step  conv: v_i1 taken apart by 16
   step  bias: v_i1 taken apart by 16
@@ -72,7 +72,7 @@ fused_conv_cast
   step  pairs: parallel i1
   step  pairs: split m by 16 -> m_0, m_1
   step  pairs: vectorize m_1
-  step  conv: tile of 8 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows; dot products of bfloat16 pairs
+  step  conv: tile of 8 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows; dot products of VNNI-packed bfloat16
   step  conv, 8 rows by 2 vectors: distribute_loops r, v, l over 2
   step  conv, 8 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
   step  conv, 8 rows by 2 vectors: decompose_reduction conv k0 -> conv_init
@@ -89,8 +89,8 @@ fused_conv_cast
   step  conv, 8 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 8 rows by 2 vectors: vectorize l of conv_store
   step  conv, 8 rows by 2 vectors: write_out conv_store v of conv_store
-  stage pairs: map
-  stage conv: gemm; not splits: element type
+  stage pairs: elementwise
+  stage conv: gemm; not split-bf16: element type
   stage cast: epilogue of gemm
 fused_conv_cast1
   step  conv: v_i1 taken apart by 16
@@ -102,7 +102,7 @@ fused_conv_cast1
   step  pairs: vectorize m_tail
   step  pairs: split m by 16 -> m_0, m_1
   step  pairs: vectorize m_1
-  step  conv: tile of 4 rows by 4 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows; dot products of bfloat16 pairs
+  step  conv: tile of 4 rows by 4 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows; dot products of VNNI-packed bfloat16
   step  conv, 4 rows by 4 vectors: distribute_loops r, v, l over 2
   step  conv, 4 rows by 4 vectors: reorder k0, r of conv, v of conv, l of conv
   step  conv, 4 rows by 4 vectors: decompose_reduction conv k0 -> conv_init
@@ -135,6 +135,6 @@ fused_conv_cast1
   step  conv, 4 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 4 rows by 2 vectors: vectorize l of conv_store
   step  conv, 4 rows by 2 vectors: write_out conv_store v of conv_store
-  stage pairs: map
-  stage conv: gemm; not splits: element type
+  stage pairs: elementwise
+  stage conv: gemm; not split-bf16: element type
   stage cast: epilogue of gemm

@@ -60,7 +60,7 @@ conv1
   step  conv, 6 rows by 2 vectors: vectorize l of conv_store
   step  conv, 6 rows by 2 vectors: write_out conv_store v of conv_store
   step  pad, conv: in planes of a block of channels
-  stage pad: map
+  stage pad: elementwise
   stage conv: gemm
   stage bias: epilogue of gemm
 conv2
@@ -85,4 +85,4 @@ conv2
   step  bias: split m by 8 -> m_0, m_1
   step  bias: vectorize m_1
   stage conv: gemm
-  stage bias: map
+  stage bias: elementwise

@@ -72,7 +72,7 @@ layer_norm
   step  normalize: vectorize i1_tail
   step  normalize: split i1 by 8 -> i1_0, i1_1
   step  normalize: vectorize i1_1
-  stage sum: reduce along rows
-  stage mean: map
-  stage squares: reduce along rows
-  stage normalize: map
+  stage sum: row reduction
+  stage mean: elementwise
+  stage squares: row reduction
+  stage normalize: elementwise

@@ -43,7 +43,7 @@ fused_mat_mul_max
   step  terms: parallel c of terms
   step  terms: split c of terms #2 by 16 -> c_0, c_1
   step  terms: vectorize c_1
-  step  matmul: tile of 32 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of columns; terms of bfloat16 in matrix registers
+  step  matmul: tile of 32 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of columns; split-bf16 on AMX tiles
   step  matmul: tensorize -> 24 tile_dot_bf16, 24 tile_load, 4 tile_store, 4 tile_zero
   step  matmul: tensorize -> 12 tile_dot_bf16, 18 tile_load, 2 tile_store, 2 tile_zero
   step  matmul, 4 rows by 2 vectors: distribute_loops r, v, l over 2
@@ -93,8 +93,8 @@ fused_mat_mul_max
   step  matmul, 8 rows by 2 vectors: vectorize l of matmul_store
   step  matmul, 8 rows by 2 vectors: write_out matmul_store v of matmul_store
   step  matmul: float32 as 3 terms of bfloat16 where exponents allow
-  stage matmul: splits
-  stage binary: epilogue of splits
+  stage matmul: split-bf16
+  stage binary: epilogue of split-bf16
 mat_mul
   step  matmul: tile of 8 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows
   step  matmul, 8 rows by 2 vectors: distribute_loops r, v, l over 2
@@ -123,4 +123,4 @@ mat_mul
   step  matmul, 1 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 1 rows by 2 vectors: vectorize l of matmul_store
   step  matmul, 1 rows by 2 vectors: write_out matmul_store v of matmul_store
-  stage matmul: gemm; not splits: too few products for each element
+  stage matmul: gemm; not split-bf16: too few products for each element

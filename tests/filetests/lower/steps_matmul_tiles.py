@@ -24,7 +24,7 @@ fused_mat_mul_max
   step  pairs1: parallel i0
   step  pairs1: split i1 by 16 -> i1_0, i1_1
   step  pairs1: vectorize i1_1
-  step  matmul: tile of 32 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of columns; bfloat16 pairs in matrix registers
+  step  matmul: tile of 32 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of columns; VNNI-packed bfloat16 on AMX tiles
   step  matmul: tensorize -> 4 tile_dot_bf16, 4 tile_load, 4 tile_store, 4 tile_zero
   step  matmul: tensorize -> 2 tile_dot_bf16, 3 tile_load, 2 tile_store, 2 tile_zero
   step  matmul, 4 rows by 2 vectors: distribute_loops r, v, l over 2
@@ -56,7 +56,7 @@ fused_mat_mul_max
   step  matmul, 1 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 1 rows by 2 vectors: vectorize l of matmul_store
   step  matmul, 1 rows by 2 vectors: write_out matmul_store v of matmul_store
-  stage pairs0: map
-  stage pairs1: map
-  stage matmul: gemm; not splits: element type
+  stage pairs0: elementwise
+  stage pairs1: elementwise
+  stage matmul: gemm; not split-bf16: element type
   stage binary: epilogue of gemm

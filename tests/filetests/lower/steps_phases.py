@@ -45,9 +45,9 @@ fused_conv_max
   step  binary: split m_1 by 8 -> m_1_0, m_1_1
   step  binary: vectorize m_1_1
   step  binary: parallel m_0
-  stage phases: map
-  stage input_tiles: tables
+  stage phases: elementwise
+  stage input_tiles: winograd transform
   stage products: gemm
-  stage output_tiles: tables
-  stage bias: map
-  stage binary: map
+  stage output_tiles: winograd transform
+  stage bias: elementwise
+  stage binary: elementwise

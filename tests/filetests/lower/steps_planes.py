@@ -59,7 +59,7 @@ conv1
   step  bias: split m by 8 -> m_0, m_1
   step  bias: vectorize m_1
   stage conv: gemm
-  stage bias: map
+  stage bias: elementwise
 fused_conv_max
   step  pad: v_i1 taken apart by 16
   step  conv: v_i1 taken apart by 16
@@ -102,6 +102,6 @@ fused_conv_max
   step  conv, 4 rows by 2 vectors: vectorize l of conv_store
   step  conv, 4 rows by 2 vectors: write_out conv_store v of conv_store
   step  pad, conv: in planes of a block of channels
-  stage pad: map
+  stage pad: elementwise
   stage conv: gemm
   stage binary: epilogue of gemm

@@ -27,7 +27,7 @@ conv
   step  pairs: vectorize m_tail
   step  pairs: split m by 16 -> m_0, m_1
   step  pairs: vectorize m_1
-  step  conv: tile of 12 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; no threads; dot products of bfloat16 pairs
+  step  conv: tile of 12 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; no threads; dot products of VNNI-packed bfloat16
   step  conv, 12 rows by 2 vectors: distribute_loops r, v, l over 2
   step  conv, 12 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
   step  conv, 12 rows by 2 vectors: decompose_reduction conv k0 -> conv_init
@@ -44,7 +44,7 @@ conv
   step  conv, 12 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 12 rows by 2 vectors: vectorize l of conv_store
   step  conv, 12 rows by 2 vectors: write_out conv_store v of conv_store
-  stage pairs: map
+  stage pairs: elementwise
   stage conv: gemm
   stage bias: epilogue of gemm
 conv1
@@ -53,7 +53,7 @@ conv1
   step  conv: v_k0 taken apart by 8
   step  bias: v_i1 taken apart by 16
   step  pairs: computed where it is read
-  step  conv: tile of 12 rows by 2 vectors of 16 lanes, depth over co, ci; outer loops over (), columns inside; threads share tiles of rows; dot products of bfloat16 pairs
+  step  conv: tile of 12 rows by 2 vectors of 16 lanes, depth over co, ci; outer loops over (), columns inside; threads share tiles of rows; dot products of VNNI-packed bfloat16
   step  conv, 12 rows by 2 vectors: distribute_loops r, v, l over 2
   step  conv, 12 rows by 2 vectors: reorder co, ci, r of conv, v of conv, l of conv
   step  conv, 12 rows by 2 vectors: decompose_reduction conv co -> conv_init
@@ -73,12 +73,12 @@ conv1
   step  bias: split m by 16 -> m_0, m_1
   step  bias: vectorize m_1
   stage conv: gemm
-  stage bias: map
+  stage bias: elementwise
 fused_conv_add_cast
   step  bias: computed where it is read
   step  binary: computed where it is read
   step  pairs: vectorize i1
-  step  conv: tile of 7 rows by 1 vectors of 16 lanes, depth over v_k0, v_k1, v_k2; outer loops over (v_i2), columns inside; threads share the outermost loop; dot products of bfloat16 pairs
+  step  conv: tile of 7 rows by 1 vectors of 16 lanes, depth over v_k0, v_k1, v_k2; outer loops over (v_i2), columns inside; threads share the outermost loop; dot products of VNNI-packed bfloat16
   step  conv, 7 rows by 1 vectors: distribute_loops r, v, l over 2
   step  conv, 7 rows by 1 vectors: reorder k0, k1, k2, r of conv, v of conv, l of conv
   step  conv, 7 rows by 1 vectors: decompose_reduction conv k0 -> conv_init
@@ -95,7 +95,7 @@ fused_conv_add_cast
   step  conv, 7 rows by 1 vectors: reorder l, v of conv_store
   step  conv, 7 rows by 1 vectors: vectorize l of conv_store
   step  conv, 7 rows by 1 vectors: write_out conv_store v of conv_store
-  stage pairs: map
+  stage pairs: elementwise
   stage conv: gemm
   stage cast: epilogue of gemm
 fused_slice_cast_cast_concat
@@ -114,12 +114,12 @@ fused_slice_cast_cast_concat
   step  part2: merge_axes i2, m -> m
   step  part2: split m by 32 -> m_0, m_1
   step  part2: vectorize m_1
-  stage part0: map
-  stage part1: map
-  stage part2: map
+  stage part0: elementwise
+  stage part1: elementwise
+  stage part2: elementwise
 slice
   step  slice: merge_axes i3, i1 -> m
   step  slice: merge_axes i2, m -> m
   step  slice: split m by 16 -> m_0, m_1
   step  slice: vectorize m_1
-  stage slice: map
+  stage slice: elementwise

@@ -72,9 +72,9 @@ fused_conv_max
   step  binary: parallel m_0
   step  binary: split m_tail by 8 -> m_tail_0, m_tail_1
   step  binary: vectorize m_tail_1
-  stage pad: map
-  stage input_tiles: tables
+  stage pad: elementwise
+  stage input_tiles: winograd transform
   stage products: gemm
-  stage output_tiles: tables
-  stage bias: map
-  stage binary: map
+  stage output_tiles: winograd transform
+  stage bias: elementwise
+  stage binary: elementwise

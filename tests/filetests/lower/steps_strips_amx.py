@@ -34,7 +34,7 @@ conv
   step  conv, 10 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 10 rows by 2 vectors: vectorize l of conv_store
   step  conv, 10 rows by 2 vectors: write_out conv_store v of conv_store
-  stage conv: gemm; not splits: elements not side by side
+  stage conv: gemm; not split-bf16: elements not side by side
   stage bias: epilogue of gemm
 fused_conv_max
   step  pad: v_i1 taken apart by 16
@@ -72,9 +72,9 @@ fused_conv_max
   step  binary: parallel m_0
   step  binary: split m_tail by 16 -> m_tail_0, m_tail_1
   step  binary: vectorize m_tail_1
-  stage pad: map
-  stage input_tiles: tables
+  stage pad: elementwise
+  stage input_tiles: winograd transform
   stage products: gemm
-  stage output_tiles: tables
-  stage bias: map
-  stage binary: map
+  stage output_tiles: winograd transform
+  stage bias: elementwise
+  stage binary: elementwise

@@ -66,9 +66,9 @@ fused_conv_max
   step  binary: merge_axes i1, m -> m
   step  binary: split m by 8 -> m_0, m_1
   step  binary: vectorize m_1
-  stage pad: map
-  stage input_tiles: tables
+  stage pad: elementwise
+  stage input_tiles: winograd transform
   stage products: gemm
-  stage output_tiles: tables
-  stage bias: map
-  stage binary: map
+  stage output_tiles: winograd transform
+  stage bias: elementwise
+  stage binary: elementwise

@@ -56,13 +56,13 @@ conv
   step  bias: vectorize i2_tail
   step  bias: split i2 by 8 -> i2_0, i2_1
   step  bias: vectorize i2_1
-  stage pad: map
-  stage input_tiles: tables
+  stage pad: elementwise
+  stage input_tiles: winograd transform
   stage products: gemm
-  stage output_tiles: tables
-  stage bias: map
+  stage output_tiles: winograd transform
+  stage bias: elementwise
 transpose
   step  transpose: parallel i1 where n * 2560 >= 100000 -> task, i1
   step  transpose: split i2 by 8 -> i2_0, i2_1
   step  transpose: vectorize i2_1
-  stage transpose: map
+  stage transpose: elementwise

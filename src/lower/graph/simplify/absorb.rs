@@ -17,14 +17,14 @@ pub(super) fn absorb(
     let consts = constants(body);
     let mut uses: HashMap<Value, usize> = HashMap::new();
     body.uses(&mut |v| *uses.entry(v).or_default() += 1);
-    let mut cx = Cx { module, func, consts, renames: HashMap::new(), changed: false };
+    let mut cx = Absorber { module, func, consts, renames: HashMap::new(), changed: false };
     cx.body(body, &uses);
     let (changed, renames) = (cx.changed, cx.renames);
     body.uses_mut(&mut |v| *v = renamed(&renames, *v));
     Ok(changed)
 }
 
-struct Cx<'a> {
+struct Absorber<'a> {
     module: &'a mut Module,
     func: &'a mut Func,
     consts: HashMap<Value, Const>,
@@ -32,7 +32,7 @@ struct Cx<'a> {
     changed: bool,
 }
 
-impl Cx<'_> {
+impl Absorber<'_> {
     fn body(&mut self, body: &mut Body, uses: &HashMap<Value, usize>) {
         let mut products: HashMap<Value, usize> = HashMap::new();
         for mut binding in std::mem::take(&mut body.bindings) {

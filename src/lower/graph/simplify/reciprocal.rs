@@ -28,12 +28,13 @@ pub(super) fn multiply_by_reciprocals(
             steps.extend(args);
         }
     });
-    let mut cx = Cx { module, func, consts, steps, rounded: HashSet::new(), changed: false };
+    let mut cx =
+        DivisionRewriter { module, func, consts, steps, rounded: HashSet::new(), changed: false };
     cx.body(body);
     cx.changed
 }
 
-struct Cx<'a> {
+struct DivisionRewriter<'a> {
     module: &'a mut Module,
     func: &'a mut Func,
     consts: HashMap<Value, Const>,
@@ -44,7 +45,7 @@ struct Cx<'a> {
     changed: bool,
 }
 
-impl Cx<'_> {
+impl DivisionRewriter<'_> {
     fn body(&mut self, body: &mut Body) {
         for mut binding in std::mem::take(&mut body.bindings) {
             for nested in binding.node.bodies_mut() {
