@@ -2,11 +2,11 @@
 
 use reflex_tir::Expr;
 
-/// What an extent that is known only when the kernel runs counts as where code is chosen. Whether
+/// The value that schedules assume for an extent that is known only when the kernel runs. Whether
 /// threads are woken is decided when it runs.
 pub const UNKNOWN_EXTENT: i64 = 64;
 
-/// `extent`, or what an unknown one counts as.
+/// `extent`, or [`UNKNOWN_EXTENT`] where it is symbolic.
 pub fn likely(extent: &Expr) -> i64 {
     extent.as_int().unwrap_or(UNKNOWN_EXTENT)
 }

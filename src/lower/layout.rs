@@ -3,8 +3,8 @@
 
 use reflex_tir::Expr;
 
-/// Elements that tensors and weights are laid out by: the widest vectors. Kernels for narrower ones
-/// take a block or a panel in parts, so one layout serves every CPU.
+/// Lanes of blocked layouts (the 16 of nChw16c) and of packed panels: the widest vectors. Kernels
+/// for narrower ones take a block or a panel in parts, so one layout serves every CPU.
 pub const LAYOUT_LANES: i64 = 16;
 
 /// Columns per panel for a matrix of `n` columns that is packed when it is compiled.
@@ -12,12 +12,12 @@ pub fn panel_width(n: i64) -> i64 {
     panel_width_for(n, LAYOUT_LANES, 4)
 }
 
-/// Columns per panel of at most so many vectors: the width with the least filling, the larger one
+/// Columns per panel of at most so many vectors: the width with the least padding, the larger one
 /// of equals.
 pub fn panel_width_for(n: i64, lanes: i64, most: i64) -> i64 {
     let filled = |width: i64| (n + width - 1) / width * width;
     let best = (1..=most).rev().min_by_key(|v| {
-        // Narrower panels load more per product: worth it from 1/16 less filling on.
+        // Narrower panels load more per multiply-add: worth it from 1/16 less padding on.
         filled(v * lanes) + (most - v) * (n / 16)
     });
     best.unwrap_or(1) * lanes
@@ -33,9 +33,9 @@ pub fn conv_panel_rows(n: i64, positions: Option<i64>) -> i64 {
     }
 }
 
-/// The largest divisor of `n` above half of `most`, so that no rows are left over and one tile
-/// does for all; where there is none, the height of as many tiles as alike as can be, for one of a
-/// row or two alone would wait for its sums.
+/// The largest divisor of `n` above half of `most`, so that one tile height serves all rows; where
+/// there is none, the height that makes the tiles most alike, because a tile of one or two rows
+/// waits for its sums.
 pub fn even_height(n: i64, most: i64) -> i64 {
     let divides = |d: &i64| n % d == 0 && d * 2 > most;
     let parts = |n: i64, each: i64| (n + each - 1) / each;

@@ -12,17 +12,17 @@ use crate::extent::likely;
 use crate::layout::LAYOUT_LANES;
 use crate::precision::Precision;
 
-/// Multiply-adds in the time in which a word comes from memory, where nothing hides it.
+/// Multiply-adds in the time of loading one element from memory, where nothing hides it.
 const PER_WORD: i64 = 8;
 
 /// Multiply-adds in the time of one element more or less in a stage between the tiles: written by
 /// one, read by the next.
 const PER_ELEMENT: i64 = 2;
 
-/// Longest sides of tiles: of one direction, and of two. What is longer has larger errors.
+/// Longest sides of tiles: in one direction, and in two. Longer ones have larger errors.
 const LONGEST: [i64; 2] = [8, 6];
 
-/// Most channels of an image by phases: one vector holds all four of each.
+/// Most channels of a feature map by phases: one vector holds all four of each.
 const MOST_CHANNELS: i64 = LAYOUT_LANES / (PHASE_STEP * PHASE_STEP);
 
 /// A tile of a Winograd convolution.
@@ -72,17 +72,17 @@ pub fn winograd_phases_tile(
     faster.then_some(WinogradTile { outputs, step: PHASE_STEP })
 }
 
-/// Extents of a convolution.
+/// Sizes of a convolution.
 #[derive(Clone, Copy)]
 pub struct ConvSizes {
-    /// Output channels, input channels, and the window's.
+    /// Output channels, input channels, kernel height and width.
     weights: [i64; 4],
     /// Positions of results.
     positions: [i64; 2],
 }
 
 impl ConvSizes {
-    /// Those of a convolution over all channels, of stride `step` in both directions.
+    /// Those of a dense convolution of stride `step` in both directions.
     fn of(attrs: &ConvAttrs, x: &[Expr], w: &[Expr], step: i64) -> Option<ConvSizes> {
         let near = attrs.strides.iter().all(|n| *n == step);
         let near = near && attrs.dilations.iter().all(|n| *n == 1) && attrs.groups == 1;
@@ -95,7 +95,7 @@ impl ConvSizes {
         near.then(|| ConvSizes { weights, positions: [0, 1].map(positions) })
     }
 
-    /// Multiply-adds without tiles, and the time for weights in such.
+    /// Multiply-adds of the direct sum, and the time for loading weights in such.
     fn direct(&self, precision: Precision) -> i64 {
         let rate = match precision {
             Precision::F32 | Precision::F32Fast => 1,
@@ -137,16 +137,16 @@ impl ConvSizes {
     }
 }
 
-/// Phases of an image in each direction, where windows are of stride 2.
+/// Phases of a feature map in each direction, for kernels of stride 2.
 pub const PHASE_STEP: i64 = 2;
 
-/// Phases of an image.
+/// Phases of a feature map.
 pub const PHASES: i64 = PHASE_STEP * PHASE_STEP;
 
 /// A matrix by rows.
 pub type Matrix = Vec<Vec<f64>>;
 
-/// Tiles in one direction: `m` results of windows of `taps` elements.
+/// Tiles in one direction: `m` results of kernels of `taps` elements.
 #[derive(Clone, Copy)]
 pub struct TileSide {
     pub m: i64,
@@ -169,8 +169,8 @@ impl TileSide {
         self.m + self.taps - 1
     }
 
-    /// Where polynomials are evaluated, beside infinity: of the points that need no more digits
-    /// than these, those with the least error.
+    /// Interpolation points besides infinity: of the points that need no more digits than these,
+    /// those with the least error.
     fn points(self) -> &'static [f64] {
         match self.len() {
             1 => &[],
@@ -220,7 +220,7 @@ pub fn sides(tile: WinogradTile, kernel: [i64; 2]) -> [TileSide; 2] {
     std::array::from_fn(|d| TileSide { m: tile.outputs[d], taps: taps[d] })
 }
 
-/// Elements of a window of `taps` that are in one of `step` phases; a phase may lack the last one.
+/// Elements of a kernel of `taps` that are in one of `step` phases; a phase may lack the last one.
 pub fn phase_taps(taps: i64, step: i64) -> i64 {
     (taps + step - 1) / step
 }

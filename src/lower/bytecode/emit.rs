@@ -26,7 +26,7 @@ pub(super) struct Emitter<'a> {
     pub(super) func: &'a Func,
     pub(super) b: &'a mut ExecBuilder,
     pub(super) heap: ShapeHeap,
-    /// The heap's register, or None when there are no symbolic extents.
+    /// The heap's register, or None when there are no symbolic dimensions.
     pub(super) heap_arg: Arg,
     pub(super) plan: MemoryPlan,
     /// Where values are.
@@ -257,7 +257,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// A leaf as an argument. What stands in a register stands in one of its own.
+    /// A leaf as an argument. One that needs a register gets a register of its own.
     fn leaf(&mut self, leaf: &LeafExpr) -> Result<Arg> {
         Ok(match leaf {
             LeafExpr::Shape(dims) => match self.shape(dims)? {

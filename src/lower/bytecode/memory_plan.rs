@@ -1,4 +1,4 @@
-//! Static memory planning.
+//! Static memory planning: storage reuse by liveness.
 //!
 //! Kernel outputs of known size whose whole use is visible (kernels, views, conditions) share
 //! one arena per function: offsets are packed best-fit over lifetimes. Outputs of symbolic
@@ -25,7 +25,7 @@ pub enum StorageSlot {
     Own,
 }
 
-/// The places of all kernel outputs.
+/// The storage of all kernel outputs.
 #[derive(Debug, Default)]
 pub struct MemoryPlan {
     /// Bytes of the arena.
@@ -36,7 +36,7 @@ pub struct MemoryPlan {
 }
 
 impl MemoryPlan {
-    /// The place of a kernel output.
+    /// The storage of a kernel output.
     pub fn place(&self, value: Value) -> StorageSlot {
         self.places.get(&value).copied().unwrap_or(StorageSlot::Own)
     }
@@ -222,7 +222,7 @@ impl Liveness<'_> {
                 self.escape(&l.init);
                 let results = self.body(&l.body);
                 self.escape(&results);
-                // What the body reads from outside is needed again in the next iteration.
+                // A value that the body reads from outside is needed again in the next iteration.
                 let end = self.tick();
                 l.body.uses(&mut |v| {
                     let outside = self.root.get(&v).is_some_and(|r| self.life[r].0 < at);

@@ -1,10 +1,10 @@
-//! Which operators of a body become one kernel.
+//! Operator fusion: which operators of a body become one kernel.
 //!
-//! Bindings are visited last to first. A producer joins the group of its consumers when all
-//! of its uses are in that one group and the kinds allow it, so no value is computed twice
-//! (but for slices, which cheap groups read where they lie) and nothing can depend on itself.
-//! Within a group, everything that depends on a product or reduction is element by element and
-//! of its shape: an epilogue.
+//! Bindings are visited last to first. A producer joins the group of its consumers when all of its
+//! uses are in that one group and their patterns allow it, so no value is computed twice (but for
+//! slices, which cheap groups read in place) and nothing can depend on itself. Within a group,
+//! everything that depends on a contraction or reduction is elementwise and of its shape: an
+//! epilogue.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -15,7 +15,7 @@ use super::pattern::{OpPattern, is_cheap, is_heavy, pattern};
 
 /// Most operators in a kernel.
 const MAX_MEMBERS: usize = 32;
-/// Most where all are cheap and read elements at known places: their loops are one.
+/// Most where all are cheap and read elements at static indices: they share one loop nest.
 const MAX_CHEAP: usize = 512;
 /// Most different tensors a kernel reads, but for constants of one element.
 const MAX_INPUTS: usize = 24;
@@ -39,7 +39,7 @@ struct FusionGroup {
     members: Vec<usize>,
     inputs: HashSet<Value>,
     anchored: bool,
-    /// All members are cheap, but for a last one that lays them side by side.
+    /// All members are cheap, but for a last one that concatenates them.
     cheap: bool,
     /// The scores of an attention, once its softmax is in the group.
     scores: Option<Vec<Expr>>,
@@ -174,7 +174,8 @@ impl<'a> GroupPlanner<'a> {
     }
 
     /// Whether one more operator keeps the group within its limits. A cheap expression that fits a
-    /// kernel comes whole or not at all, so that larger ones are cut where one value crosses.
+    /// kernel joins as a whole or not at all, so that a larger one is divided where a single value
+    /// crosses.
     fn has_room(&self, at: usize, group: usize) -> bool {
         let Some((op, args)) = self.op(at) else { return false };
         let entry = &self.groups[group];
@@ -209,12 +210,13 @@ impl<'a> GroupPlanner<'a> {
         list.iter().filter_map(|user| self.op(*user))
     }
 
-    /// Whether a producer takes part in an attention: the softmax of scores that the group's
-    /// product multiplies, what computes the scores, and the orders of axes that products read.
+    /// Whether a producer takes part in an attention: the softmax of scores that the group's matmul
+    /// weighs values by, the operators that compute the scores, and the transposes that both
+    /// matmuls read.
     fn joins_attention(&self, at: usize, op: &Op, args: &[Value], group: usize) -> bool {
         let (entry, output) = (&self.groups[group], self.body.bindings[at].outputs[0]);
         let Some(scores) = &entry.scores else {
-            // The softmax itself, or its product where nothing but an order of axes follows.
+            // The softmax itself, or the matmul behind it where nothing but a transpose follows.
             let only_order = || match &entry.members[..] {
                 [one] => matches!(self.op(*one), Some((Op::Transpose(_), _))),
                 _ => false,
@@ -241,8 +243,8 @@ impl<'a> GroupPlanner<'a> {
         self.attends(output).then(|| self.shape(output).to_vec())
     }
 
-    /// Whether a value is a softmax over the last axis of a product's scores, and is multiplied
-    /// from the right in one place.
+    /// Whether a value is a softmax over the last axis of a matmul's scores, and the left operand
+    /// of one matmul alone.
     fn attends(&self, value: Value) -> bool {
         let Some((Op::Softmax { axis, log: false }, args)) =
             self.defs.get(&value).and_then(|at| self.op(*at))
@@ -260,7 +262,7 @@ impl<'a> GroupPlanner<'a> {
         weighs && rank >= 2 && axis + 1 == rank && self.is_scores(args[0])
     }
 
-    /// Whether a value, read in one place, is a product or elementwise of one of its shape.
+    /// Whether a value with one reader is a matmul, or elementwise of a matmul of its shape.
     fn is_scores(&self, value: Value) -> bool {
         let once = matches!(self.uses.get(&value), Some(Some(users)) if users.len() == 1);
         let Some((op, args)) = self.defs.get(&value).and_then(|at| self.op(*at)) else {
@@ -302,13 +304,13 @@ impl<'a> GroupPlanner<'a> {
         }
     }
 
-    /// Whether a value is read by an operator that lays it beside others.
+    /// Whether a value is read by a concatenation.
     fn joined(&self, value: Value) -> bool {
         self.users(value).any(|(user, _)| pattern(user) == OpPattern::Concat)
     }
 
-    /// Whether a value is computed element by element from a product that nothing else reads: it is
-    /// then stored by the product's kernel, at no cost.
+    /// Whether a value is elementwise of a contraction that nothing else reads: the contraction's
+    /// kernel then stores it, at no cost.
     fn ends_product(&self, value: Value) -> bool {
         let Some((op, args)) = self.defs.get(&value).and_then(|at| self.op(*at)) else {
             return false;

@@ -1,5 +1,5 @@
-//! Writes one kernel for a group: the members' naive kernels one after the other, with the
-//! results between them as intermediate buffers. What is inlined is the schedule's business.
+//! Writes one kernel for a group: the members' naive kernels one after the other, with the results
+//! between them as intermediate buffers. The schedule decides which buffers are inlined.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -24,7 +24,7 @@ pub struct GroupMember<'a> {
     pub args: Vec<Value>,
     /// Outputs.
     pub outputs: &'a [Value],
-    /// How constant operands are stored, by operand.
+    /// The packings of constant operands.
     pub packings: Vec<Packing>,
     /// The block of channels that its sums are computed in.
     pub sums: Option<i64>,
@@ -42,7 +42,7 @@ pub struct MergedKernel {
     pub scalars: Vec<Expr>,
 }
 
-/// What the outputs of a member are to the kernel.
+/// The role of a member's outputs in the kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OutputRole {
     /// Buffers between members.
@@ -92,8 +92,8 @@ pub fn merge<'a>(
     Ok(merger.finish(root))
 }
 
-/// The member's kernel over tensors in their chosen layouts. What is written by a sum goes as
-/// the sums do, other intermediates as the first operand.
+/// The member's kernel over tensors in their chosen layouts. Buffers that a sum writes have the
+/// layout of the sums, other intermediates that of the first operand.
 fn in_blocks(
     func: PrimFunc,
     inputs: &[usize],
@@ -104,7 +104,7 @@ fn in_blocks(
     let values = inputs.iter().map(|n| member.args[*n]).chain(member.outputs.iter().copied());
     let mut blocks: Vec<(Buffer, i64)> =
         params.iter().zip(values).filter_map(|(b, v)| Some((*b, layouts.of(v)?))).collect();
-    // Tiles are taken from blocks, but for those by phases.
+    // Winograd tiles are read from blocked layouts, but for those by phases.
     let tiles = |p: &Packing| matches!(p.matrix, MatrixView::Winograd(tile) if tile.step == 1);
     let tiles = member.packings.iter().any(tiles);
     let sums = member.sums.filter(|_| tiles);
@@ -124,7 +124,7 @@ fn in_blocks(
     for buffer in &func.allocs {
         let block = if summed.contains(buffer) { member.sums.or(result) } else { source };
         let shape = &func.buffers[*buffer].shape;
-        // A block of pairs holds as many channels.
+        // A block of VNNI pairs holds as many channels.
         let pairs = func.buffers[*buffer].dtype == DType::U32;
         if let Some(block) = block.map(|block| if pairs { block / 2 } else { block })
             && shape.len() == 4
@@ -312,7 +312,7 @@ impl Merger<'_> {
         let mut params: Vec<Param> =
             self.inputs.iter().map(|v| Param::Buffer(self.buffers[v])).collect();
         let outputs: Vec<Buffer> = root.outputs.iter().map(|v| self.buffers[v]).collect();
-        // A dimension that is a whole extent of a parameter needs no scalar parameter.
+        // A dimension that is a parameter's own dimension needs no scalar parameter.
         let extents = |b: Buffer| self.out.buffers[b].shape.iter().filter_map(Expr::as_var);
         let inputs = self.inputs.iter().map(|v| self.buffers[v]);
         let visible: BTreeSet<Var> =

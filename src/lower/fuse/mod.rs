@@ -1,5 +1,5 @@
-//! Fusion: every operator becomes part of a kernel, several operators one kernel where that
-//! saves memory traffic.
+//! Operator fusion (FuseOps in TVM): every operator becomes part of a kernel, several operators one
+//! kernel where that saves memory traffic.
 //!
 //! After this pass a function holds calls of kernels, views (`Reshape`), constants, control
 //! flow and checks. Constant weights are stored in the layout that their kernel asks for.
@@ -57,7 +57,7 @@ pub fn fuse_operators(module: &mut Module, precision: Precision) -> Result<(), L
             }
         }
     }
-    // Constants whose packed form took their place go.
+    // Constants that were replaced by their packed form are removed.
     eliminate_dead_code(module)
 }
 
@@ -86,7 +86,7 @@ struct FusePass {
     names: HashSet<String>,
     /// Packed constants made so far, by constant and packing.
     packed: HashMap<(Const, String), Const>,
-    /// Constants that are read in one place.
+    /// Constants with a single reader.
     read_once: HashSet<Value>,
 }
 

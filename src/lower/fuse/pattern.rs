@@ -1,20 +1,21 @@
-//! What fusion needs to know of an operator: Relay's pattern kinds, and what it costs.
+//! The patterns by which operators fuse, after Relay's `OpPatternKind`, and their cost.
 
 use reflex_graph::{Op, PadMode, Unary};
 
-/// How an operator's output elements depend on its input elements.
+/// The dependence of an operator's output elements on its input elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpPattern {
-    /// Each output element from the elements at the same place, or at its broadcast place.
+    /// Each output element from the elements at its own index, or its broadcast index (`kElemWise`,
+    /// `kBroadcast`).
     Elementwise,
-    /// Each output element from one computed place of the input.
+    /// Each output element from one computed index of the input (`kInjective`).
     Injective,
     /// Joins several inputs: takes producers in, but several blocks write its output, so it
     /// is never a producer itself.
     Concat,
-    /// Each output element from many input elements, each read once or a few times.
+    /// Each output element from many input elements, each read once or a few times (`kCommReduce`).
     Reduce,
-    /// Reads input elements many times: epilogues join it, producers do not.
+    /// Reads input elements many times (`kOutEWiseFusable`): epilogues join it, producers do not.
     Anchor,
     /// The same elements under another shape: a view, no kernel.
     View,
@@ -74,7 +75,7 @@ pub fn is_heavy(op: &Op) -> bool {
     }
 }
 
-/// Whether an operator is a few instructions on elements at known places.
+/// Whether an operator is a few instructions on elements at static indices.
 pub fn is_cheap(op: &Op) -> bool {
     let at_known_places = pattern(op) == OpPattern::Elementwise || matches!(op, Op::Slice { .. });
     at_known_places && !is_heavy(op)

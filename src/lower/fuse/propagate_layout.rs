@@ -1,11 +1,11 @@
-//! Which tensors between convolutions store their channels in blocks.
+//! Layout propagation: which tensors between convolutions have a blocked layout NCHWc.
 //!
 //! A tensor `[n, c, h, w]` that only operators without a stake in the layout touch is stored as
-//! `[n, c / b, h, w, b]`: a vector then holds `b` channels of one position, so convolutions,
-//! pools and sums run in whole vectors whatever the width of the image, and nothing is copied to
-//! make windows contiguous. One block size serves a body. The conversion at the border is part
-//! of the kernels there: a convolution reads any layout, and one whose result must be plain
-//! rearranges it as it stores.
+//! `[n, c / b, h, w, b]` (nChw16c in oneDNN): a vector then holds `b` channels of one position, so
+//! convolutions, pools and sums run in whole vectors whatever the width of the feature map, and
+//! nothing is copied to make windows contiguous. One block size serves a body. The conversion at
+//! the border is part of the kernels there: a convolution reads any layout, and one whose result
+//! must be plain rearranges it as it stores.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ use crate::layout::LAYOUT_LANES;
 use crate::precision::Precision;
 use crate::winograd::{winograd_phases_tile, winograd_tile};
 
-/// Images of fewer channels stay plain.
+/// Feature maps of fewer channels stay plain.
 const MIN_CHANNELS: i64 = 16;
 
 /// The layouts chosen for a body.
@@ -62,9 +62,9 @@ impl Layouts {
     }
 }
 
-/// What an operator does with a layout.
+/// The part of an operator in layout propagation.
 enum LayoutRole<'a> {
-    /// A convolution over all channels: reads any layout and writes any.
+    /// A dense convolution: reads any layout and writes any.
     Dense,
     /// Channel by channel: the result has the layout of these operands.
     Carrier(Vec<Value>),
@@ -72,7 +72,7 @@ enum LayoutRole<'a> {
     Join(&'a [Value]),
 }
 
-/// Chooses the layouts of a body, some of whose images are `rounded` to bfloat16.
+/// Chooses the layouts of a body, some of whose feature maps are `rounded` to bfloat16.
 pub fn choose(
     func: &Func,
     body: &Body,
@@ -120,7 +120,7 @@ impl<'a> LayoutPass<'a> {
         self.func.values[value].ty.as_tensor().map_or(&[], |t| &t.shape)
     }
 
-    /// The known number of channels of an image, or of a comparison of images.
+    /// The static number of channels of a feature map, or of a comparison of feature maps.
     fn channels(&self, value: Value) -> Option<i64> {
         let ty = self.func.values[value].ty.as_tensor()?;
         let element = matches!(ty.dtype, DType::F32 | DType::BOOL) || self.rounded.contains(&value);
@@ -161,15 +161,14 @@ impl<'a> LayoutPass<'a> {
         }
     }
 
-    /// Whether it is a convolution that blocks suit: of all channels, or of each alone.
+    /// Whether it is a convolution that blocked layouts suit: dense or depthwise.
     fn convolution(&self, op: &Op, args: &[Value]) -> bool {
         let Op::Conv(attrs) = op else { return false };
         let constant = self.consts.contains_key(&args[1]);
         constant && (attrs.groups == 1 || self.depthwise(attrs, args))
     }
 
-    /// Whether minimal filtering is worth it; an image that is plain is copied into blocks, or
-    /// phases, then.
+    /// Whether Winograd pays; a feature map that is plain is then copied into blocks, or phases.
     fn takes_tiles(&self, attrs: &ConvAttrs, args: &[Value], block: i64) -> bool {
         let whole = self.channels(args[0]).is_some_and(|c| c % block == 0);
         let (x, w) = (self.func.symbolic_shape(args[0]), self.shape(args[1]));
@@ -276,14 +275,14 @@ impl<'a> LayoutPass<'a> {
                 let whole = |v: &Value| self.channels(*v).is_some_and(|c| c % block == 0);
                 args.iter().all(whole)
             }
-            // Few results leave lanes idle; long rows of plain images do not.
+            // Few results leave lanes idle; long rows of plain feature maps do not.
             Op::Conv(_) if !self.convolution(op, args) || !self.suits(output, block) => false,
             _ => self.part(op, args, output, block).is_some(),
         }
     }
 
-    /// Those of `values` that agree with their neighbours: only convolutions over all channels
-    /// change the layout, everything else has one for its operands and its result.
+    /// Those of `values` that agree with their neighbours: only dense convolutions change the
+    /// layout, every other operator has one for its operands and its result.
     fn kept(&self, values: &HashMap<Value, usize>, block: i64) -> HashSet<Value> {
         let blocked = |v: &Value| values.contains_key(v);
         let mut read_as_plain = HashSet::new();

@@ -1,12 +1,12 @@
-//! Which tensors between convolutions are stored as bfloat16.
+//! Tensors between convolutions that are stored as bfloat16.
 //!
-//! In precision `bf16` a convolution whose weights are pairs rounds its input. Where all that read a
-//! tensor do so, it is rounded once, where it is stored: a cast joins the kernel that computes it,
-//! half the bytes are written and read, and two channels side by side are a pair in memory, so that
-//! without padding nothing is copied. What only chooses among elements (the largest of a window, some
-//! positions, tensors laid side by side) gives the same of rounded ones, so it passes them on. What
-//! is multiplied stays the same, but for numbers next to the smallest normal one, which a pair made
-//! of float32 has as zeros.
+//! In precision `bf16` a convolution with VNNI-packed weights rounds its input. Where all readers
+//! of a tensor do so, it is rounded once, where it is stored: a cast joins the kernel that computes
+//! it, half the bytes are written and read, and two neighbouring channels are a VNNI pair in
+//! memory, so that without padding nothing is copied. Operators that only choose among elements
+//! (max pooling, slices, concatenations) give the same of rounded ones, so they pass them on. The
+//! multiplied values stay the same, but for numbers next to the smallest normal one, which pairs
+//! made of float32 have as zeros.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +17,7 @@ use super::pattern::{OpPattern, pattern};
 use super::propagate_layout::Layouts;
 use crate::packing::panels::Packing;
 
-/// How the constants of an operator are packed, whose sums are in blocks of so many channels.
+/// The packings of an operator's constants, whose sums are in blocks of so many channels.
 type Packings<'a> = &'a dyn Fn(&Func, &Op, &[Value], i64) -> Vec<Packing>;
 
 /// Rounds the tensors that only such convolutions read; those that are bfloat16 then.

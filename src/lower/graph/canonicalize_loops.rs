@@ -158,7 +158,8 @@ impl LoopCanonicalizer<'_> {
             l.body.bindings.push(binding);
             value
         };
-        // The slice's extents must be those of the output, which the outside knows.
+        // The slice must have the output's dimensions, which the function knows outside of the
+        // loop.
         let slice = match slice_type.shape == rest {
             true => slice,
             false => add(Node::MatchCast(slice), tensor(rest.clone())),

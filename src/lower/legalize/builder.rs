@@ -122,8 +122,8 @@ impl<'a> OpBuilder<'a> {
         cx
     }
 
-    /// Gives every dimension a kernel variable. Those that are no buffer's whole extent
-    /// become scalar parameters.
+    /// Gives every dimension a kernel variable. Those that are no buffer's own dimension become
+    /// scalar parameters.
     pub fn bind_symbols(
         &mut self,
         operands: &[Operand<'_>],
@@ -222,8 +222,8 @@ pub fn at(f: &FuncBuilder, source: &OperandSource, index: &[Expr]) -> Expr {
     }
 }
 
-/// The index into an array of `shape` for element `index` of an array of `to` that it is
-/// broadcast to. An extent that is not known to be 1 or to agree is tested when it runs.
+/// The index into an array of `shape` for element `index` of an array of `to` that it is broadcast
+/// to. A dimension that is not known to be 1 or to agree is tested when the kernel runs.
 pub fn broadcast_index(shape: &[Expr], to: &[Expr], index: &[Expr]) -> Vec<Expr> {
     let skip = to.len() - shape.len();
     let one = Expr::i64(1);
@@ -270,7 +270,7 @@ pub fn compute_type(dtype: DType) -> DType {
     }
 }
 
-/// `acc + a * b`, fused on floats; of pairs of bfloat16, both products.
+/// `acc + a * b`, fused on floats; on VNNI pairs of bfloat16, both multiply-adds.
 pub fn mul_add(a: Expr, b: Expr, acc: Expr) -> Expr {
     match acc.dtype().is_float() {
         true if a.dtype() == DType::U32 => Expr::call(Intrin::DotBf16, vec![a, b, acc]),
@@ -279,7 +279,7 @@ pub fn mul_add(a: Expr, b: Expr, acc: Expr) -> Expr {
     }
 }
 
-/// A reduction step's combination for sums of products: the element must be a product.
+/// The reduction step of a contraction: the element is a product of two operands.
 pub fn sum_of_products(acc: Expr, product: Expr) -> Expr {
     match product.kind() {
         ExprKind::Binary { op: reflex_tir::BinOp::Mul, a, b } => mul_add(a.clone(), b.clone(), acc),

@@ -1,5 +1,4 @@
-//! Convolutions: a padded copy of the input where there is padding, the sum of products, then
-//! the bias.
+//! Convolutions: a padded copy of the input where there is padding, the contraction, then the bias.
 
 use reflex_graph::{ConvAttrs, TensorType};
 use reflex_tir::builder::{FuncBuilder, Reducer};
@@ -49,9 +48,9 @@ pub fn conv(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs) {
     });
 }
 
-/// The spatial axes along which every window of a convolution of each channel alone, in blocks of
-/// channels, covers the whole image: its sum is over the places of the image, and never over padding.
-/// Empty where there is none.
+/// The spatial axes along which every kernel position of a depthwise convolution in a blocked
+/// layout covers the whole feature map: the sum is over the positions of the feature map, and never
+/// over padding. Empty where there is none.
 fn covered(cx: &OpBuilder<'_>, attrs: &ConvAttrs) -> Vec<bool> {
     let (x, w, out) = (&cx.args[0].shape, &cx.args[1].shape, &cx.outs[0].shape);
     let each_alone = [&x[1], &w[0]].map(Expr::as_int) == [Some(attrs.groups); 2];
@@ -75,8 +74,8 @@ fn without_padding(attrs: &ConvAttrs, covered: &[bool]) -> ConvAttrs {
     attrs
 }
 
-/// A convolution whose weights hold two input channels in a word: the input is copied into such
-/// pairs, with its padding.
+/// A convolution whose weights are VNNI-packed: the input is copied into pairs of channels, with
+/// its padding.
 fn conv_of_pairs(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs) {
     let (x, w) = (cx.args[0].clone(), cx.args[1].clone());
     let extents = padded_extents(&x, attrs);
@@ -130,7 +129,7 @@ fn padded_extents(x: &TensorType, attrs: &ConvAttrs) -> Vec<Expr> {
     extents.collect()
 }
 
-/// The input with `begin` zeros before and as many after as `extents` asks for.
+/// The input with `begin` zeros before and as many after as `extents` needs.
 pub fn padded_by(cx: &mut OpBuilder<'_>, begin: &[i64], extents: &[Expr]) -> Buffer {
     let x = cx.args[0].clone();
     let shape = [&x.shape[..2], extents].concat();
@@ -141,7 +140,7 @@ pub fn padded_by(cx: &mut OpBuilder<'_>, begin: &[i64], extents: &[Expr]) -> Buf
     })
 }
 
-/// Where an element of a padded image comes from, and whether that is inside of the image `x`.
+/// The index in the feature map `x` of an element of its padded copy, and whether that is inside.
 fn source(begin: &[i64], extents: &[Expr], x: &[Expr], i: &[Expr]) -> (Expr, Vec<Expr>) {
     let mut at = i[..2].to_vec();
     let mut inside = Expr::bool(true);
@@ -194,7 +193,7 @@ fn accumulate(
     add_bias(cx, sum, &<[Expr]>::to_vec);
 }
 
-/// The result: sums (where `place` says), their bias where there is one, rounded.
+/// The result: sums (at the index that `place` gives), their bias where there is one, rounded.
 pub fn add_bias(cx: &mut OpBuilder<'_>, sum: Buffer, place: &dyn Fn(&[Expr]) -> Vec<Expr>) {
     let TensorType { dtype, shape } = cx.outs[0].clone();
     let work = compute_type(dtype);

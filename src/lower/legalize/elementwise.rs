@@ -184,8 +184,8 @@ fn binary_expr(kind: Binary, a: Expr, b: Expr) -> Expr {
     }
 }
 
-/// Power; the exponents 1, 2, 3 are products and 0.5 a square root when known. Integers go
-/// through float64.
+/// Power; the exponents 1, 2, 3 are multiplications and 0.5 is a square root when known. Integers
+/// go through float64.
 fn pow(a: Expr, b: Expr) -> Expr {
     let known = match b.kind() {
         ExprKind::Float { bits, .. } => Some(f64::from_bits(*bits)),

@@ -1,4 +1,4 @@
-//! Matrix products with NumPy's broadcasting.
+//! Matrix multiplication with NumPy's broadcasting.
 
 use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::{DType, Expr};

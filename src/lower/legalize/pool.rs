@@ -1,4 +1,4 @@
-//! Pooling: a reduction over windows that skips what is outside the input.
+//! Pooling: a reduction over sliding windows that skips elements outside of the input.
 
 use reflex_graph::{PoolAttrs, PoolKind};
 use reflex_tir::builder::{FuncBuilder, Reducer};

@@ -1,4 +1,4 @@
-//! Resampling: per axis a source coordinate in float32, then the product of the axes' kernels.
+//! Resampling: per axis a source coordinate in float32, then the weighted sum of the axes' samples.
 
 use reflex_graph::{ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest};
 use reflex_tir::builder::FuncBuilder;
@@ -120,7 +120,7 @@ fn source(
     let float = |e: &Expr| reduce::to_type(e.clone(), work);
     let constant = |x: f64| Expr::constant(x, work);
     let x = i.clone().cast(work);
-    // Input extent over output extent, as one constant where it is known.
+    // Input size over output size, as one constant where both are static.
     let step = match (given, from.as_int(), to.as_int()) {
         (Some(scale), ..) => constant(1.0 / scale),
         (None, Some(from), Some(to)) => constant(from as f64 / to as f64),

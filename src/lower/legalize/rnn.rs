@@ -1,5 +1,5 @@
-//! Recurrent layers: the input's products with the weights for all steps at once, then a
-//! serial loop over time whose stages are the recurrent product and the cell.
+//! Recurrent layers: the input's matmul with the weights for all steps at once, then a serial loop
+//! over time whose stages are the recurrent matmul and the cell.
 //!
 //! A gate's input is `((x w + h r) + wb) + rb`, clipped where asked.
 

@@ -1,15 +1,16 @@
-//! Factors rounded to bfloat16, two in a word: what [`Intrin::DotBf16`] multiplies.
+//! VNNI-packed operands: elements rounded to bfloat16, two in a uint32, as [`Intrin::DotBf16`]
+//! multiplies them.
 //!
-//! Elements `2k` and `2k + 1` along the axis that a product sums over become the lower and the
-//! upper half of a uint32; past an odd end there is a zero. Rounding is to nearest even; subnormal
-//! numbers become zero, which the product takes them for ([`Intrin::PairBf16`]). Elements that were
-//! stored rounded ([`crate::fuse`]) are pairs in memory already.
+//! Elements `2k` and `2k + 1` along the reduced axis become the lower and the upper half of a
+//! uint32; past an odd end there is a zero. Rounding is to nearest even; subnormal numbers become
+//! zero, as the dot product treats them ([`Intrin::PairBf16`]). Elements that were stored rounded
+//! ([`crate::fuse`]) are VNNI pairs in memory already.
 
 use reflex_tir::{Buffer, DType, Expr, Intrin};
 
 use crate::legalize::builder::OpBuilder;
 
-/// Element `k` of a tensor of pairs whose axis has `extent` elements, given by `element`.
+/// VNNI pair `k` along an axis of `extent` elements, given by `element`.
 pub fn pair(k: &Expr, extent: &Expr, element: &dyn Fn(Expr) -> Expr) -> Expr {
     let (low, high) = (k.clone() * 2, k.clone() * 2 + 1);
     let inside = match extent.as_int() {
@@ -21,7 +22,7 @@ pub fn pair(k: &Expr, extent: &Expr, element: &dyn Fn(Expr) -> Expr) -> Expr {
     Expr::call(Intrin::PairBf16, vec![low, upper])
 }
 
-/// A tensor operand with its elements along `axis` in pairs.
+/// A tensor operand with its elements along `axis` in VNNI pairs.
 pub fn paired(cx: &mut OpBuilder<'_>, operand: usize, axis: usize) -> Buffer {
     let (mut shape, read) = (cx.args[operand].shape.clone(), cx.reader(operand));
     let extent = shape[axis].clone();

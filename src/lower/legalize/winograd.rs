@@ -1,21 +1,21 @@
 //! Convolutions by minimal filtering (Winograd): fewer multiplications, between linear transforms
 //! of tiles.
 //!
-//! With windows of `r` by `r` and `t = m + r - 1`, an output tile of `m` by `m` positions is
-//! `A (sum over c of (G w Gᵀ) ∘ (Bᵀ x B)) Aᵀ` of a `t` by `t` input tile `x`; in a direction
-//! without a window there is no tile and no transform. `G w Gᵀ` is computed while weights are
-//! packed, in float64; what remains are three stages: a transform of the input by tiles, one matrix
-//! product for each of the places in a tile, and a transform back. A table of constants is an
-//! expression that selects by its indices; [`crate::schedule`] unrolls it.
+//! With kernels of `r` by `r` and `t = m + r - 1`, an output tile of `m` by `m` positions is `A
+//! (sum over c of (G w Gᵀ) ∘ (Bᵀ x B)) Aᵀ` of a `t` by `t` input tile `x`; in a direction in which
+//! the kernel has one element there is no tile and no transform. `G w Gᵀ` is computed while weights
+//! are packed, in float64; what remains are three stages: a transform of the input tiles, one
+//! matrix multiplication for each position in a tile, and a transform of the output tiles. A
+//! constant matrix is an expression that selects by its indices; [`crate::schedule`] unrolls it.
 //!
-//! Windows of stride 2 become windows of stride 1 by the four phases of the image, its rows and its
-//! columns of even and of odd number, as channels of their own: `X[n, c, 2 y + p, 2 x + q]` times
-//! `W[o, c, 2 i + p, 2 j + q]`, where a row or column that the window lacks is zero.
+//! Kernels of stride 2 become kernels of stride 1 over the four phases of the feature map, its rows
+//! and columns of even and of odd number, as channels of their own: `X[n, c, 2 y + p, 2 x + q]`
+//! times `W[o, c, 2 i + p, 2 j + q]`, where a row or column that the kernel lacks is zero.
 //!
 //! Sums are taken in another order than in the plain convolution. The error, as a part of the sum
 //! of absolute products, stays under `2^-20`, some four times that of a float32 sum in order (a
-//! test measures both). What else differs: an infinity in the input reaches results of its tiles as
-//! NaN, beyond those whose windows hold it, and results near the largest float may overflow.
+//! test measures both). Two more differences: an infinity in the input reaches all results of its
+//! tiles as NaN, and results near the largest float may overflow.
 
 use reflex_graph::ConvAttrs;
 use reflex_tir::builder::{FuncBuilder, Reducer};
@@ -26,7 +26,7 @@ use crate::legalize::builder::{OpBuilder, sum_of_products};
 use crate::legalize::conv::{add_bias, padded_by};
 use crate::winograd::{PHASE_STEP, PHASES, TileSide, TransformMatrices, WinogradTile, sides};
 
-/// `table[row][column]`.
+/// `matrix[row][column]`, as nested selects.
 fn entry(table: &[Vec<f64>], row: &Expr, column: &Expr) -> Expr {
     let float = |v: &f64| Expr::float(*v, DType::F32);
     let chosen = |values: Vec<Expr>, by: &Expr| {

@@ -1,4 +1,4 @@
-//! Which constant operands are packed, and how.
+//! The choice of constant operands that are packed, and of their panels.
 
 use reflex_graph::{ConvAttrs, Op, TensorType};
 use reflex_tir::{DType, Expr};
@@ -57,21 +57,21 @@ pub fn packings(
     }
 }
 
-/// Whether the columns of a 1-D convolution are its channels: its windows begin so far apart that
-/// its positions would be copied one by one, or these are so few (`count`) that they fill less than
-/// a vector, and the channels more.
+/// Whether the columns of a 1-D convolution are its channels: its stride is so long that positions
+/// would be copied one by one, or there are so few positions (`count`) that they fill less than a
+/// vector, and the channels more.
 fn channels_along(attrs: &ConvAttrs, types: &[TensorType], count: Option<i64>) -> bool {
     let channels = types[1].shape[0].as_int().unwrap_or(0);
     let apart = |stride| stride > 8 || count.is_some_and(|n| n <= LAYOUT_LANES / 2);
     matches!(attrs.strides[..], [stride] if apart(stride)) && channels >= LAYOUT_LANES
 }
 
-/// Whether the products of `op` are those of bfloat16 pairs: of recurrent cells they are not.
+/// Whether `op` multiplies VNNI pairs of bfloat16; recurrent cells do not.
 fn uses_vnni(op: &Op, precision: Precision) -> bool {
     matches!(op, Op::MatMul | Op::Conv(_)) && precision == Precision::Bf16
 }
 
-/// The packings of a convolution that computes its results in blocks of channels.
+/// The packings of a convolution with results in a blocked layout.
 pub fn blocked_packings(
     op: &Op,
     types: &[TensorType],
@@ -85,10 +85,10 @@ pub fn blocked_packings(
     packing.map(|p| Packing { vnni, ..p }).into_iter().collect()
 }
 
-/// The packings of a convolution that computes its results in blocks of channels, where minimal
-/// filtering is worth it and its feature map fills blocks too, or is taken by phases. It multiplies
-/// in float32 in any precision: the transforms enlarge errors. `shape` is the shape of the feature
-/// map that this is chosen by.
+/// The packings of a convolution with results in a blocked layout, where minimal filtering is worth
+/// it and its feature map fills blocks too, or is taken by phases. It multiplies in float32 in any
+/// precision: the transforms enlarge errors. `shape` is the shape of the feature map that this is
+/// chosen by.
 pub fn winograd_packings(
     op: &Op,
     shape: &[Expr],
@@ -134,10 +134,10 @@ fn positions(attrs: &ConvAttrs, types: &[TensorType]) -> Option<i64> {
     Some(count)
 }
 
-/// Shorter sums of products of two tensors that are no constants stay in float32.
+/// Matmuls of two variable tensors over a shorter depth stay in float32.
 const MIN_DEPTH: i64 = 16;
 
-/// Whether a matrix product of operands that are not packed is computed from pairs.
+/// Whether a matmul of operands that are not packed is computed from VNNI pairs.
 pub fn vnni_suits_matmul(precision: Precision, a: &TensorType, b: &TensorType) -> bool {
     let long = |n: &Expr, least: i64| n.as_int().is_none_or(|n| n >= least);
     let ([.., rows, depth], [.., columns]) = (&a.shape[..], &b.shape[..]) else { return false };
@@ -150,8 +150,8 @@ pub fn vnni_suits_matmul(precision: Precision, a: &TensorType, b: &TensorType) -
         && long(columns, LAYOUT_LANES)
 }
 
-/// Whether a convolution of groups of channels is computed from pairs: each group has whole ones,
-/// and enough of them for the copy of its input to be worth it.
+/// Whether a grouped convolution is computed from VNNI pairs: each group has an even number of
+/// channels, and enough of them for the copy of its input to pay.
 pub fn vnni_suits_groups(attrs: &ConvAttrs, weights: &TensorType) -> bool {
     let channels = |n: &Expr| n.as_int().is_some_and(|n| n >= MIN_DEPTH && n % 2 == 0);
     let outputs = weights.shape[0].as_int().unwrap_or(0) / attrs.groups;

@@ -9,7 +9,7 @@ use reflex_vm::executable::AlignedBytes;
 use crate::packing::panels::{MatrixView, Packing};
 use crate::packing::{vnni, winograd};
 
-/// Panels of so many bytes are worth a call of the system for the memory of their source.
+/// Panels of so many bytes are worth a system call that frees the memory of their source.
 const LARGE: usize = 64 << 10;
 
 /// The packed form of a constant; `None` when it is not the tensor the packing is for.
@@ -49,7 +49,7 @@ pub fn pack(packing: &Packing, value: &Literal) -> Option<Literal> {
                 to.copy_from_slice(&source.bytes()[from * size..][..size]);
             }
         }
-        // Of a large matrix, what is read and what is written would be in memory beside each other.
+        // A large matrix and its packed copy would be in memory at once.
         if !by_rows && panel.len() >= LARGE {
             source.release_part(
                 (matrix + first * k) * size..(matrix + (first + width).min(n) * k) * size,

@@ -1,48 +1,48 @@
-//! Constant weights stored the way kernels read them.
+//! Packed panels: constant weights stored the way micro-kernels read them.
 //!
 //! A matrix `[k, n]` is packed as `[ceil(n / width), k, width]`: panels of `width` columns (the
-//! last one filled up with zeros), so that a kernel reads whole vectors in order. A matrix that
-//! comes as `[n, k]` is transposed on the way. Packing is a choice of layout only: the naive
-//! kernel that reads the packed form computes the same sums in the same order.
+//! last one padded with zeros), so that a kernel reads whole vectors in order. A matrix that comes
+//! as `[n, k]` is transposed on the way. Packing is a choice of layout only: the naive kernel that
+//! reads the packed form computes the same sums in the same order.
 //!
-//! Where products are those of bfloat16 ([`Precision::Bf16`]), neighbours along `k` share a word:
+//! In precision [`Bf16`](crate::precision::Precision::Bf16) neighbours along `k` are VNNI-packed:
 //! `[ceil(n / width), ceil(k / 2), width]` of uint32. Neighbours of a convolution are input
-//! channels: `k` counts pairs of channels, then the places in the window.
+//! channels: `k` counts pairs of channels, then the positions in the kernel.
 
 use reflex_tir::{DType, Expr};
 
 use crate::layout::flatten;
 use crate::winograd::{WinogradTile, phase_taps};
 
-/// How a constant operand is stored for its kernel.
+/// The packed form of a constant operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packing {
     /// Which operand.
     pub operand: usize,
     /// Columns per panel.
     pub width: i64,
-    /// The operand's own extents.
+    /// The operand's own shape.
     pub shape: Vec<i64>,
     /// The operand as batches of matrices.
     pub matrix: MatrixView,
-    /// What a panel is for.
+    /// The operand of the GEMM that a panel holds.
     pub role: PanelRole,
     /// Whether elements are rounded to bfloat16, and two along `k` are a uint32.
     pub vnni: bool,
 }
 
-/// The part that packed weights play in a product.
+/// The operand of a GEMM that packed weights are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PanelRole {
-    /// Broadcast factors: a panel holds the rows of a tile.
+    /// Operand A, broadcast: a panel holds the rows of a tile.
     Rows,
-    /// Vector factors: a panel holds the columns of a tile.
+    /// Operand B, in vectors: a panel holds the columns of a tile.
     Columns,
-    /// Vector factors of a convolution, whose sums are stored with their channels last.
+    /// Operand B of a convolution whose sums are stored with their channels last.
     Channels,
 }
 
-/// How a tensor is read as batches of matrices.
+/// A tensor as batches of matrices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatrixView {
     /// `[..., k, n]`
@@ -56,7 +56,7 @@ pub enum MatrixView {
 }
 
 impl Packing {
-    /// Extents of the packed tensor.
+    /// Shape of the packed tensor.
     pub fn packed_shape(&self) -> Vec<Expr> {
         let (batch, k, n) = self.matrix.extents(&self.shape).unwrap_or((0, 0, 0));
         let k = if self.vnni { self.vnni_rows(k) } else { k };
@@ -68,13 +68,13 @@ impl Packing {
         shape.into_iter().map(Expr::i64).collect()
     }
 
-    /// Pairs in place of `k` elements.
+    /// Rows of VNNI pairs for `k` elements.
     fn vnni_rows(&self, k: i64) -> i64 {
         let taps = self.taps();
         (k / taps + 1) / 2 * taps
     }
 
-    /// Places in the window for each element that is paired.
+    /// Positions in the kernel for each channel that is paired.
     pub fn taps(&self) -> i64 {
         match self.matrix {
             MatrixView::NByRest => self.shape.iter().skip(2).product(),
@@ -87,8 +87,8 @@ impl Packing {
         if self.vnni { DType::U32 } else { dtype }
     }
 
-    /// Where the element at an index of the operand's own shape is, whose `k` (or channel) counts
-    /// pairs where it is stored so; for tiles, the element `[place in the tile, n, k]`.
+    /// The packed index of an index of the operand's own shape, whose `k` (or channel) counts pairs
+    /// where it is VNNI-packed; for Winograd, of `[position in the tile, n, k]`.
     pub fn packed_index(&self, index: &[Expr]) -> Vec<Expr> {
         let dims: Vec<Expr> = self.shape.iter().map(|n| Expr::i64(*n)).collect();
         let last = index.len() - 1;

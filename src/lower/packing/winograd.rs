@@ -6,8 +6,8 @@ use reflex_vm::executable::AlignedBytes;
 use crate::packing::panels::Packing;
 use crate::winograd::{WinogradTile, sides};
 
-/// `G w Gᵀ` of every window of `[n, k, h, w]`, as `[places, ceil(n / width), k, width]`; by phases,
-/// `k` counts them with the channels.
+/// `G w Gᵀ` of every kernel of `[n, k, h, w]`, as `[positions in a tile, ceil(n / width), k,
+/// width]`; with phases, `k` counts them with the channels.
 pub fn pack(packing: &Packing, tile: WinogradTile, value: &Literal) -> Option<AlignedBytes> {
     let [n, k, h, w] = packing.shape[..] else { return None };
     let [high, wide] = sides(tile, [h, w]).map(|side| side.matrices().weights);

@@ -1,12 +1,12 @@
-//! Attention: two products around a softmax, block by block of rows.
+//! Fused attention: two matmuls around a softmax, block by block of rows.
 //!
 //! ```text
 //! for batch.., block of rows:       threads share these
-//!   scores[r, n] = sum q * k        gemm, in a scratch of the block's rows
-//!   softmax of each row             the rows' rules, in the same scratch
+//!   scores[r, n] = sum q * k        gemm, in a buffer of the block's rows
+//!   softmax of each row             row fusion, in the same buffer
 //!   out[.., m, d] = sum p * v       gemm
 //! ```
-//! The matrix of scores is never whole in memory (Rabe and Staats, "Self-attention does not need
+//! The matrix of scores is never materialised (Rabe and Staats, "Self-attention does not need
 //! O(n^2) memory", without their running maximum: a block's rows are whole). Each stage then goes
 //! by its own rule, so results are those of the stages one after the other.
 
@@ -30,16 +30,16 @@ const BLOCK_ROWS: i64 = 24;
 /// Most rows of a block.
 const MAX_BLOCK_ROWS: i64 = 32;
 
-/// Two products around stages of rows.
+/// Two contractions around row-wise stages.
 struct AttentionChain {
     stages: Vec<Stage>,
-    /// What is written and read in it alone.
+    /// Buffers that only the chain writes and reads.
     inner: HashSet<Buffer>,
     /// Leading axes that all stages share; the last one is the row.
     depth: usize,
 }
 
-/// The nest of the chain that begins with the product at `at`, and how many items it is.
+/// The nest of the chain that begins with the contraction at `at`, and the number of its items.
 pub fn attention(
     nest: &mut Nest<'_>,
     items: &[Item],
@@ -130,7 +130,7 @@ impl AttentionChain {
         let inner: HashSet<Buffer> = written.collect();
         let private = |b: &Buffer| nest.func.allocs.contains(b) && !outside.contains(b);
         let chain = AttentionChain { stages, inner, depth };
-        // A product and nothing between it and the next is no attention.
+        // Two contractions with nothing between them are no attention.
         (chain.stages.len() > 2 && chain.inner.iter().all(private) && chain.is_by_rows())
             .then_some(chain)
     }
@@ -179,7 +179,7 @@ impl AttentionChain {
         in_scratch(nest, fresh, |nest| emit(nest, &items, &HashSet::new(), Parallel::No, decisions))
     }
 
-    /// A stage over some rows: `row` from 0 takes the place of the shared axes.
+    /// A stage over some rows: `row` from 0 replaces the shared axes.
     fn cut(
         &self,
         nest: &mut Nest<'_>,
@@ -194,7 +194,7 @@ impl AttentionChain {
             n if n + 1 == self.depth => Some(rows.first.clone() + row),
             n => Some(Expr::from(shared[n].var)),
         };
-        // Places in scratch: the row, and what follows the shared axes.
+        // Indices in scratch buffers: the row, and the axes behind the shared ones.
         let to_row = |_: usize, at: &[Expr]| [&[Expr::from(row)], &at[self.depth..]].concat();
         let row = Axis { var: row, extent: rows.count.clone() };
         let spatial = [row].into_iter().chain(stage.spatial[self.depth..].iter().cloned());

@@ -1,4 +1,4 @@
-//! Axes taken apart where tensors store their channels in blocks.
+//! Blocked layouts NCHWc: channel axes split into blocks and lanes.
 //!
 //! `X[n, c // b, h, w, c % b]` becomes `X[n, o, h, w, i]` with `c = o * b + i`, and the axes get
 //! the order of the indices stored to: the lanes of a block are then the innermost axis of every
@@ -11,7 +11,7 @@ use crate::schedule::core::affine::mentions;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::{Axis, Item, Stage};
 
-/// The items with every stage's axes taken apart.
+/// The items with the channel axes of every stage split.
 pub fn split_channel_blocks(nest: &mut Nest<'_>, items: Vec<Item>) -> Vec<Item> {
     let each = |item| match item {
         Item::Stage(stage) => Item::Stage(split_stage(nest, stage)),
@@ -39,8 +39,8 @@ fn split_stage(nest: &mut Nest<'_>, mut stage: Stage) -> Stage {
     stage
 }
 
-/// Gives a stage that stores to the only block of a tensor an axis for that block, so that its
-/// axes are the indices like those of all others; whether it does.
+/// Gives a stage that stores to the only block of a tensor an axis for that block, so that its axes
+/// are the indices like those of all others. Returns true if it does.
 fn single_block(nest: &mut Nest<'_>, stage: &mut Stage) -> bool {
     let only = |nest: &Nest<'_>, buffer: Buffer, indices: &[Expr]| {
         let shape = &nest.func.buffers[buffer].shape;

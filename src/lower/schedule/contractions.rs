@@ -84,8 +84,8 @@ fn gemm(
 
 /// The nest of a contraction whose operands are read where they are.
 fn in_place(nest: &mut Nest<'_>, kernel: &Gemm, threads: Parallel) -> Result<Stmt, Refusal> {
-    // Loops over other stages have blocks of rows by their extents, known or not; sums in order do
-    // not depend on them.
+    // Loops over other stages divide rows by their extents, static or not; sums in order do not
+    // depend on the division.
     let amx = if threads == Parallel::Yes { kernel.amx(nest) } else { None };
     if let Some(amx) = amx {
         match kernel.nest(nest, Some(&amx), threads) {

@@ -1,13 +1,13 @@
-//! Convolutions of each channel alone, plane by plane.
+//! Depthwise convolutions, plane by plane.
 //!
 //! ```text
 //! for block of channels, batch..:   threads share these
-//!   padded plane                    map, in scratch
+//!   padded plane                    elementwise, in scratch
 //!   sums, stored                    gemm
 //! ```
-//! A block's padded plane is made where it is read: it stays in the cache of its core, and threads
-//! meet once. Each stage goes by its own rule, so results are those of the stages one after the
-//! other.
+//! A block's padded plane is made by the core that reads it: it stays in that core's cache, and
+//! threads synchronise once. Each stage goes by its own rule, so results are those of the stages
+//! one after the other.
 
 use std::collections::HashSet;
 
@@ -26,7 +26,7 @@ use crate::schedule::gemm::kernel::Gemm;
 /// Fewest blocks of channels: threads share them.
 const MIN_BLOCKS: i64 = 4;
 
-/// Axes before those of a plane: the batch, and the block of channels.
+/// Axes outside of a plane: the batch, and the block of channels.
 const OUTER: usize = 2;
 
 /// The stages of a convolution.

@@ -1,5 +1,5 @@
-//! Stages merged before any loop is written: producers substituted into their readers, and
-//! rows of dependent stages gathered.
+//! Inlining before any loop is written: elementwise producers substituted into their readers, and
+//! contractions that store where a transpose would move them.
 
 use std::collections::HashSet;
 
@@ -42,7 +42,7 @@ pub fn inline_stages(nest: &mut Nest<'_>, items: &mut Vec<Item>, around: &HashSe
     }
 }
 
-/// Whether a stage takes pairs from a tensor of bfloat16 for matrix registers, which load words.
+/// Whether a stage reads VNNI pairs from a bfloat16 tensor for AMX, which loads them itself.
 fn loaded_into_registers(target: &Target, item: &Item) -> bool {
     let Item::Stage(stage) = item else { return false };
     let pairs = matches!(stage.value.kind(),
@@ -82,7 +82,7 @@ fn inline_into(func: &PrimFunc, producer: &Stage, reader: &Stage, readers: usize
     let cheap = cost(&producer.value) <= 4 && !has_guard(&producer.value);
     let loads = loads_of(&reader.value, producer.buffer);
     let one_place = loads.iter().all(|l| l == &loads[0]);
-    // A window, a product's operand: elements are read again and again.
+    // A sliding window, an operand of a contraction: elements are read again and again.
     let repeated = reader.init.is_some() && !reads_each_once(reader, &loads[0]);
     let worth = match (cheap, repeated) {
         (true, true) => is_move(&producer.value),
@@ -97,7 +97,7 @@ fn inline_into(func: &PrimFunc, producer: &Stage, reader: &Stage, readers: usize
         .value
         .replace_loads(producer.buffer, &mut |indices, _| produced(func, producer, shape, indices));
     let inlined = Stage { value, ..reader.clone() };
-    // A tile is taken in vectors: a copy that makes them of what lies apart stays.
+    // A Winograd tile is read in vectors: a copy that gathers them stays.
     let scattered = is_constant_matrix_product(&reader.value)
         && contiguous(func, &inlined).0 < contiguous(func, reader).0;
     (nodes(&inlined.value) <= MAX_NODES && !scattered).then_some(inlined)
@@ -146,7 +146,7 @@ fn flatten_loads(func: &PrimFunc, producer: &Stage, shape: &[Expr], flat: &Expr)
     walk(func, producer, shape, flat, &producer.value)
 }
 
-/// Lets a product store where the stage that only permutes its result's axes would move it.
+/// Lets a contraction store where the stage that only transposes its result would move it.
 pub fn store_where_moved(nest: &mut Nest<'_>, items: &mut Vec<Item>) {
     for at in 0..items.len() {
         let Item::Stage(product) = &items[at] else { continue };
@@ -168,8 +168,8 @@ pub fn store_where_moved(nest: &mut Nest<'_>, items: &mut Vec<Item>) {
     }
 }
 
-/// The product stored by a stage `mover[..] = product[axes in another order]`. Elements side by
-/// side stay so.
+/// The contraction stored by a stage `mover[..] = product[axes in another order]`. Contiguous
+/// elements stay contiguous.
 fn moved(func: &PrimFunc, product: &Stage, mover: &Stage) -> Option<Stage> {
     let ExprKind::Load { buffer, indices, .. } = mover.value.kind() else { return None };
     let plain = product.init.is_some()

@@ -1,41 +1,41 @@
-//! Policy: which schedule a kernel gets. The machine's shape decides, rules first.
+//! Schedule rules: the schedule of a kernel, chosen by its stages and the CPU.
 //!
-//! [`schedule`] reads a naive kernel's blocks as stages, merges what should be computed
-//! together, and gives each stage to the first rule that takes it. A rule that does not take a
-//! stage says why; the last rule takes all. What comes out has no blocks. `map`, both kinds of
-//! `reduce`, loops over rows and tiles of products in vector registers are made of the primitives of
-//! `reflex_tir::schedule` (`steps.rs`), which check every step; the rules for products write the loops
-//! around tiles themselves.
+//! [`schedule`] reads a naive kernel's blocks as stages, inlines elementwise producers into their
+//! readers, and gives each stage to the first rule that takes it. A rule that does not take a stage
+//! says why; the last rule takes all. The result has no blocks. Elementwise stages, reductions, row
+//! fusion and the micro-kernel are made of the primitives of `reflex_tir::schedule`
+//! (`core/primitives.rs`), which check every step; the rules for contractions write the loops around
+//! tiles themselves.
 //!
-//! | rule | stages | results |
-//! |---|---|---|
-//! | `tables` | products of tiles or rows with tables of constants | reassociated |
-//! | `splits` | large sums of products of float32, where there are matrix registers | within the error of `gemm`'s |
-//! | `gemm` | sums of products with a contiguous factor | exactly the naive ones; reassociated in matrix registers |
-//! | `reduce along rows` | other reductions of contiguous elements | reassociated |
-//! | `reduce across rows` | other reductions | exactly the naive ones |
-//! | `map` | stages without reduction | exactly the naive ones |
-//! | `naive` | the rest | as written |
+//! | rule | stages | results | module |
+//! |---|---|---|---|
+//! | `winograd transform` | contractions of tiles or rows with constant matrices | reassociated | `winograd` |
+//! | `split-bf16` | large contractions of float32, where there are AMX tiles | within the error of `gemm`'s | `split_bf16` |
+//! | `gemm` | contractions with a contiguous operand | exactly the naive ones; reassociated on AMX tiles | `gemm` |
+//! | `row reduction` | other reductions of contiguous elements | reassociated | `rows` |
+//! | `column reduction` | other reductions | exactly the naive ones | `rows` |
+//! | `elementwise` | stages without reduction | exactly the naive ones | `rows` |
+//! | `naive` | the rest | as written | |
 //!
-//! Which rules take what an operator becomes (`tests/filetests/lower/steps_*.py` shows each, with
+//! The rules that take what an operator becomes (`tests/filetests/lower/steps_*.py` shows each, with
 //! the refusals on the way):
 //!
 //! | computation | stages | rules | file |
 //! |---|---|---|---|
-//! | matrix product | the product; copies of its columns in panels where they are strided | `gemm`, `map` | `steps_matmul`, `steps_panel_parts`, `steps_matmul_tiles` |
-//! | convolution | windows split by phase, in rows or in blocks; the product; what follows in its store | `map`, `gemm` | `steps_conv`, `steps_conv_few_positions` |
-//! | convolution in blocks of channels, where there are matrix registers | terms of both factors in pairs of blocks, windows side by side; their products | `splits`, `gemm`, `map` | `steps_conv_splits`, `steps_conv_words` |
-//! | convolution by tiles | two transforms, one product per place, in one loop over strips of the image (`strips.rs`) where they fit the cache | `tables`, `gemm`, `map` | `steps_winograd` |
-//! | convolution of stride 2 by tiles | the image by phases, then as above | `map`, `tables`, `gemm` | `steps_phases` |
-//! | depthwise convolution | padding; products of vectors by vectors, plane by plane (`planes.rs`), or by broadcast weights | `map`, `gemm` | `steps_depthwise`, `steps_planes` |
-//! | reduction | lanes along what is reduced, or across it | `reduce along rows`, `reduce across rows` | `steps_sum_of_rows`, `steps_sum_of_columns` |
-//! | elementwise, broadcast | merged axes, vectors, tasks | `map` | `steps_elementwise`, `steps_broadcast` |
-//! | transpose | vectors over what is stored side by side | `map` | `steps_transpose` |
-//! | gather | rows copied in vectors | `map` | `steps_gather` |
-//! | softmax, normalisation | one loop over rows, whose stages go by `reduce` and `map` | both | `steps_softmax`, `steps_layer_norm` |
-//! | attention | two products around a softmax, in one loop over blocks of rows (`attention.rs`) | `gemm`, and the rows' | `steps_attention` |
-//! | pooling | a reduction over windows | `reduce across rows` | `steps_pool` |
-//! | recurrent cells | a product before the loop over time, stages in it | `gemm`, `reduce`, `map` | `steps_lstm` |
+//! | matmul | the contraction; its columns packed into panels where they are strided | `gemm`, `elementwise` | `steps_matmul`, `steps_panel_parts`, `steps_matmul_amx` |
+//! | convolution | feature map split by phase, im2col of short rows, or a blocked layout; the contraction; an epilogue in its store | `elementwise`, `gemm` | `steps_conv`, `steps_conv_few_positions` |
+//! | convolution in a blocked layout on AMX tiles | split-bf16 terms of both operands, VNNI-packed from pairs of blocks; their contraction | `split-bf16`, `gemm`, `elementwise` | `steps_conv_split_bf16`, `steps_conv_vnni` |
+//! | Winograd convolution | two transforms and one matmul per position of a tile, in one loop over strips of the feature map (`winograd/strips.rs`) where they fit the cache | `winograd transform`, `gemm`, `elementwise` | `steps_winograd` |
+//! | Winograd convolution of stride 2 | the feature map by phases, then as above | `elementwise`, `winograd transform`, `gemm` | `steps_winograd_phases` |
+//! | depthwise convolution | padding; vectors times vectors, plane by plane (`depthwise.rs`), or times broadcast weights | `elementwise`, `gemm` | `steps_depthwise`, `steps_depthwise_planes` |
+//! | reduction | lanes along the reduced axis, or across it | `row reduction`, `column reduction` | `steps_sum_of_rows`, `steps_sum_of_columns` |
+//! | elementwise, broadcast | collapsed axes, vectors, tasks | `elementwise` | `steps_elementwise`, `steps_broadcast` |
+//! | transpose | vectors over contiguous results | `elementwise` | `steps_transpose` |
+//! | gather | rows copied in vectors | `elementwise` | `steps_gather` |
+//! | softmax, normalisation | one loop over rows (`rows/row_fusion.rs`), whose stages are reductions and elementwise | both | `steps_softmax`, `steps_layer_norm` |
+//! | attention | two contractions around a softmax, in one loop over blocks of rows (`attention.rs`) | `gemm`, and the rows' | `steps_attention` |
+//! | pooling | a reduction over sliding windows | `column reduction` | `steps_pool` |
+//! | recurrent cells | a contraction before the loop over time, stages in it | `gemm`, reductions, `elementwise` | `steps_lstm` |
 
 mod attention;
 mod blocked_layout;

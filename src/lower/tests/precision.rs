@@ -327,7 +327,7 @@ fn tensors_that_only_convolutions_read_are_stored_rounded_and_no_bit_changes() {
         // Without padding the pairs are in memory; matrix registers load them from words.
         let read_in_place = |options: &Options| {
             let of = |f: &PrimFunc| schedule_explained(f, &options.cpus[0].target).steps;
-            let step = |s: &String| s == "pairs: computed where it is read";
+            let step = |s: &String| s == "pairs: inlined into its readers";
             kernels(false).iter().filter(|f| of(f).iter().any(step)).count()
         };
         assert_eq!((read_in_place(&options()), read_in_place(&with_tiles())), (3, 0), "{channels}");

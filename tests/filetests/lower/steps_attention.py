@@ -11,12 +11,12 @@ class Module:
         return a
 # ----
 fused_transpose_transpose_transpose_mat_mul_mul_3more
-  step  transpose: computed where it is read
-  step  transpose_1: computed where it is read
-  step  transpose_2: computed where it is read
-  step  binary: computed where it is read
+  step  transpose: inlined into its readers
+  step  transpose_1: inlined into its readers
+  step  transpose_2: inlined into its readers
+  step  binary: inlined into its readers
   step  matmul_1: stored where transpose_3 would move it
-  step  matmul: columns copied into panels
+  step  matmul: columns packed into panels
   step  panels: merge_axes c of panels, c of panels #2 -> m
   step  panels: split lane by 8 -> lane_0, lane_1
   step  panels: vectorize lane_1

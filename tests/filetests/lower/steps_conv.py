@@ -12,8 +12,8 @@ class Module:
         return b
 # ----
 fused_conv_max
-  step  conv: columns copied into phases
-  step  pad: computed where it is read
+  step  conv: columns packed into phases
+  step  pad: inlined into its readers
   step  phases: parallel p of phases
   step  phases: partition p of phases #4 at 8 -> p of phases #4, p_tail
   step  phases: vectorize p_tail

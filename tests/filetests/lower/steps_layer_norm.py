@@ -12,7 +12,7 @@ class Module:
         return a
 # ----
 layer_norm
-  step  rstd: computed where it is read
+  step  rstd: inlined into its readers
   step  sum, mean, squares, normalize: join_loops i0 of sum, i0 of mean
   step  sum, mean, squares, normalize: join_loops i0 of sum, i0 of squares
   step  sum, mean, squares, normalize: join_loops i0 of sum, i0 of normalize

@@ -13,7 +13,7 @@ class Module:
         return a
 # ----
 rnn
-  step  input: columns copied into panels
+  step  input: columns packed into panels
   step  panels: split lane by 8 -> lane_0, lane_1
   step  panels: vectorize lane_1
   step  input: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
@@ -68,7 +68,7 @@ rnn
   stage input: gemm
   stage start: elementwise
   stage start_1: elementwise
-  stage recurrent: row reduction; not gemm: elements not side by side
+  stage recurrent: row reduction; not gemm: elements not contiguous
   stage cell: elementwise
   stage hidden: elementwise
   stage emit: elementwise

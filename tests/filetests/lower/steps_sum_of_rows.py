@@ -36,4 +36,4 @@ sum
   step  reduce: combine_halves reduce k0_1 of reduce -> reduce_half_3
   step  reduce: vectorize k0_1 of reduce_half_3
   step  reduce: combine_halves reduce k0_1 of reduce
-  stage reduce: row reduction; not gemm: not a sum of products
+  stage reduce: row reduction; not gemm: not a contraction

@@ -14,15 +14,15 @@ class Module:
         return c
 # ----
 conv
-  step  pad: v_i1 taken apart by 16
-  step  input_tiles: v_i4 taken apart by 16
-  step  output_tiles: v_i1 taken apart by 16
-  step  bias: v_i1 taken apart by 16
+  step  pad: v_i1 split into blocks of 16
+  step  input_tiles: v_i4 split into blocks of 16
+  step  output_tiles: v_i1 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
   step  pad: merge_axes i0, co -> m
   step  pad: parallel i2 where n * 5120 >= 100000 -> task, i2
   step  pad: split ci by 8 -> ci_0, ci_1
   step  pad: vectorize ci_1
-  step  input_tiles: tables of 8x8 unrolled, vectors of 16 lanes
+  step  input_tiles: constant matrices of 8x8 unrolled, vectors of 16 lanes
   step  products: tile of 5 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (v_i1, v_i0), columns inside; threads share the outermost loop
   step  products, 5 rows by 2 vectors: distribute_loops r, v, l over 2
   step  products, 5 rows by 2 vectors: reorder k0, r of products, v of products, l of products
@@ -50,7 +50,7 @@ conv
   step  products, 4 rows by 2 vectors: reorder l, v of products_store
   step  products, 4 rows by 2 vectors: vectorize l of products_store
   step  products, 4 rows by 2 vectors: write_out products_store v of products_store
-  step  output_tiles: tables of 4x8 unrolled, vectors of 16 lanes
+  step  output_tiles: constant matrices of 4x8 unrolled, vectors of 16 lanes
   step  bias: merge_axes i0, co -> m
   step  bias: partition i2 at 32 -> i2, i2_tail
   step  bias: vectorize i2_tail

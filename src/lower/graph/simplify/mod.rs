@@ -1,8 +1,8 @@
 //! Local rewrites, each exact or within the rounding of its operands: identities, chains of
 //! views and transposes, equal subexpressions, and constants per channel folded into weights.
 //!
-//! Rewrites never make work and never move it into a loop. Rules that look at one binding are
-//! in [`rules`], those that look at a product and its only consumer in [`absorb`], divisions by
+//! Rewrites never make work and never move it into a loop. Rules that look at one binding are in
+//! [`rules`], those that look at a contraction and its only consumer in [`absorb`], divisions by
 //! constants in [`reciprocal`].
 
 mod absorb;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use reflex_graph::{Binary, Func, Literal, Op, PadMode, Value, dims};
 use reflex_tir::{DType, Expr};
 
-/// What a rule makes of a node.
+/// The replacement of a node.
 pub(super) enum Rewrite {
     /// The value is another one.
     Same(Value),
@@ -13,7 +13,7 @@ pub(super) enum Rewrite {
     Op(Op, Vec<Value>),
 }
 
-/// What rules look at.
+/// The function and definitions that rules match on.
 pub(super) struct Definitions<'a> {
     pub(super) func: &'a Func,
     /// The operator and operands that define a value, in scope.

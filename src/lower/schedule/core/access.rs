@@ -1,4 +1,4 @@
-//! How a stage addresses memory: its linear loads, element sizes, contiguous axes.
+//! Memory accesses of a stage: linear loads, element sizes, contiguous axes.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use reflex_tir::{Buffer, Expr, ExprKind, PrimFunc, Var};
 use crate::schedule::core::affine::{Linear, linear};
 use crate::schedule::core::stage::Stage;
 
-/// Whether a place is itself loaded.
+/// Whether an index is itself loaded (a gather).
 pub fn has_load(indices: &[Expr]) -> bool {
     let mut found = false;
     for index in indices {
@@ -50,8 +50,8 @@ pub fn widest(func: &PrimFunc, stage: &Stage) -> usize {
     bytes
 }
 
-/// How many of a stage's operands have neighbours along its last spatial axis, and how many along
-/// its last reduction axis. Of a reduction, those that stay the same for a result do not count.
+/// Numbers of a stage's operands that are contiguous along its last spatial axis, and along its
+/// last reduction axis. Operands of a reduction that stay the same for a result do not count.
 pub fn contiguous(func: &PrimFunc, stage: &Stage) -> (usize, usize) {
     let vars: Vec<_> = stage.spatial.iter().chain(&stage.reduce).map(|a| a.var).collect();
     let (mut accesses, mut pinned) = (vec![], vec![false; vars.len()]);

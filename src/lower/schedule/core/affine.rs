@@ -58,7 +58,7 @@ pub fn at_zero(e: &Expr, vars: &[Var]) -> Expr {
 pub struct Linear {
     /// One per variable.
     pub coefficients: Vec<Expr>,
-    /// What remains.
+    /// The rest.
     pub rest: Expr,
 }
 

@@ -7,12 +7,12 @@ use crate::schedule::core::affine::{Linear, linear, same};
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::{Axis, Stage};
 
-/// A stage whose neighbouring axes are merged wherever every access allows it.
+/// A stage whose neighbouring axes are collapsed wherever every access allows it.
 pub fn collapsed(nest: &mut Nest<'_>, stage: &Stage) -> Stage {
     collapsed_with(nest, stage, None).0
 }
 
-/// [`merged`], together with a stage over the same spatial axes (the same variables).
+/// [`collapsed`], together with a stage over the same spatial axes (the same variables).
 pub fn collapsed_with(
     nest: &mut Nest<'_>,
     stage: &Stage,
@@ -94,7 +94,7 @@ fn merged_axes(
     groups
 }
 
-/// Position with each group's axes merged.
+/// Position with each run of axes collapsed.
 fn flat(at: &Linear, groups: &[&AxisRun]) -> Expr {
     let picked = Linear {
         coefficients: groups.iter().map(|g| at.coefficients[g.first + g.len - 1].clone()).collect(),

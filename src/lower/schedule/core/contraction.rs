@@ -9,15 +9,15 @@ use crate::schedule::core::stage::{Axis, Stage};
 /// A sum over products of two operands.
 #[derive(Clone, Debug)]
 pub struct Contraction {
-    /// Broadcast factor.
+    /// Operand A: its elements are broadcast.
     pub row: Expr,
-    /// Vector factor.
+    /// Operand B: its elements are loaded in vectors.
     pub column: Expr,
     /// The result's contiguous axis.
     pub inner: Axis,
-    /// Both factors are vectors (channels each alone, in blocks): the row factor is not broadcast.
+    /// Both operands are vectors (depthwise, in a blocked layout): operand A is not broadcast.
     pub both: bool,
-    /// What multiplies and adds: [`Intrin::Fma`], or [`Intrin::DotBf16`] of pairs.
+    /// The multiply-add: [`Intrin::Fma`], or [`Intrin::DotBf16`] of VNNI pairs.
     pub op: Intrin,
 }
 
@@ -73,7 +73,7 @@ fn short(axis: &Axis) -> bool {
     matches!(axis.extent.as_int(), Some(8 | 16))
 }
 
-/// The last axis of results that `row` has and `column` has not.
+/// The last result axis that `row` has and `column` has not.
 fn rows_end(stage: &Stage, row: &Expr, column: &Expr) -> Option<usize> {
     stage.spatial.iter().rposition(|a| mentions(row, a.var) && !mentions(column, a.var))
 }

@@ -1,6 +1,6 @@
 //! Which rule took a stage, and why the others did not.
 
-/// What was done with a stage.
+/// The rule that took a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// The stage's name.
@@ -15,7 +15,7 @@ pub struct Decision {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Not a sum of products.
+    /// Not a contraction.
     #[error("not a contraction")]
     NoContraction,
     /// An element type that the rule has no kernel for.
@@ -24,19 +24,19 @@ pub enum Refusal {
     /// A position that is not linear in the axes.
     #[error("position not linear in the axes")]
     NotAffine,
-    /// No axis along which elements lie side by side.
+    /// No axis along which elements are contiguous.
     #[error("elements not contiguous")]
     NotContiguous,
-    /// Both factors change along the contiguous axis.
+    /// Both operands change along the contiguous axis.
     #[error("both operands change along the rows of results")]
     NotSeparable,
-    /// No factor is a table of constants.
+    /// No operand is a constant matrix.
     #[error("no constant matrix")]
     NoConstantMatrix,
-    /// Too few products for each element that would be split into terms.
+    /// Too few multiply-adds for each element that would be split.
     #[error("too few multiply-adds for each element")]
     TooSmall,
-    /// Terms of neither factor would stay in the cache.
+    /// The terms of neither operand would stay in the cache.
     #[error("neither split operand stays in the cache")]
     OutOfCache,
     /// A schedule primitive did not take a step of the rule.

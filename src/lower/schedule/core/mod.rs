@@ -1,5 +1,6 @@
-//! What schedule rules share: stages, affine accesses, loop nests under construction, tiles of axes,
-//! contractions and their epilogues, and the way to the checked primitives of `reflex_tir::schedule`.
+//! The core that schedule rules share: stages, affine accesses, loop nests under construction,
+//! tiles of axes, contractions and their epilogues, and the way to the checked primitives of
+//! `reflex_tir::schedule`.
 
 pub mod access;
 pub mod affine;

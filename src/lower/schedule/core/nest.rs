@@ -22,7 +22,7 @@ pub struct Nest<'a> {
     /// Whether threads are worth waking for the parallel loops being written, where that is known
     /// only when the kernel runs.
     pub enough: Option<Expr>,
-    /// What was done, for those who ask.
+    /// Notes of the steps taken.
     pub steps: Vec<String>,
 }
 
@@ -157,8 +157,8 @@ pub enum Parallel {
     No,
 }
 
-/// What `body` writes, with those of `buffers` that it uses allocated around it and not for the
-/// function: threads have their own.
+/// The statement that `body` writes, with those of `buffers` that it uses allocated around it and
+/// not for the function: each thread has its own.
 pub fn in_scratch(
     nest: &mut Nest<'_>,
     buffers: Vec<Buffer>,

@@ -1,5 +1,5 @@
-//! Stages under schedule primitives: a rule takes the plainest nests of one or more stages and says
-//! step by step what becomes of them; the primitives do it, checked, and say what they did.
+//! Stages under schedule primitives: a rule takes the naive nests of one or more stages and
+//! transforms them step by step; the primitives check and record every step.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ pub struct StageLoops {
     pub block: String,
     /// Its loops, outermost first, those of a reduction last.
     pub loops: Vec<Var>,
-    /// How many of these choose a result.
+    /// Number of loops that choose a result; the rest are reduced over.
     pub spatial: usize,
 }
 
-/// What `rule` makes of the plainest nests of stages, one after the other, without blocks. Steps
-/// that it does not note itself are noted as the first stage's.
+/// Applies `rule` to the naive nests of stages, one after the other. Steps that it does not note
+/// itself are noted as the first stage's. Returns the nest without blocks.
 pub fn scheduled(
     nest: &mut Nest<'_>,
     stages: &[Stage],
@@ -49,8 +49,8 @@ pub fn scheduled(
     })
 }
 
-/// What `rule` makes of a nest, without blocks. The function is the schedule's meanwhile; where the
-/// rule refuses, nothing changes.
+/// Applies `rule` to a nest. The function belongs to the schedule meanwhile; where the rule
+/// refuses, nothing changes. Returns the nest without blocks.
 pub fn with_schedule<T>(
     nest: &mut Nest<'_>,
     name: &str,
@@ -137,7 +137,7 @@ pub fn block(
     block
 }
 
-/// Neighbouring loops merged wherever every access allows it, innermost first.
+/// Collapses neighbouring loops wherever every access allows it, innermost first.
 pub fn collapse_loops(s: &mut Schedule, loops: &[Var]) -> Vec<Var> {
     let mut merged: Vec<Var> = vec![];
     for &outer in loops.iter().rev() {
@@ -151,8 +151,8 @@ pub fn collapse_loops(s: &mut Schedule, loops: &[Var]) -> Vec<Var> {
     merged
 }
 
-/// A loop in vectors of `lanes`. What is left over is a narrower vector where the extent is known,
-/// and lanes under a guard where it is not, which lowering keeps out of the main part.
+/// A loop in vectors of `lanes`. The remainder is a narrower vector where the extent is static, and
+/// lanes under a guard where it is not, which lowering keeps out of the main loop.
 pub fn vectors(s: &mut Schedule, at: Var, lanes: i64) -> Result<(), Refused> {
     let main = match s.extent(at)? {
         Some(n) if n <= lanes => return if n > 1 { s.vectorize(at) } else { Ok(()) },
@@ -172,8 +172,8 @@ pub fn vectors(s: &mut Schedule, at: Var, lanes: i64) -> Result<(), Refused> {
     s.vectorize(lane)
 }
 
-/// A loop of a constant extent in vectors of `lanes`, all written out, with a narrower one for what
-/// is left over.
+/// A loop of a static extent in vectors of `lanes`, all unrolled, with a narrower one for the
+/// remainder.
 pub fn unrolled_vectors(s: &mut Schedule, at: Var, lanes: i64) -> Result<(), Refused> {
     let n = s.extent(at)?.unwrap_or(1);
     let mut main = at;

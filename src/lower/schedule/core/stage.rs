@@ -1,7 +1,7 @@
-//! A kernel's blocks as stages: what is computed, free of loops.
+//! A kernel's blocks as stages: the computation, free of loops.
 //!
-//! The rules of this policy do not edit loop nests; they read stages and write the nest they
-//! want. What cannot be read as a stage is kept as it is written.
+//! Schedule rules do not edit loop nests; they read stages and write the nest they want. A
+//! statement that is no stage is kept as it is.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use reflex_tir::{Block, Buffer, Expr, ExprKind, For, ForKind, IterKind, Stmt, Va
 
 use crate::schedule::core::affine::same;
 
-/// An iterator and its extent.
+/// A loop axis: an iterator and its extent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     /// Runs from 0.
@@ -36,7 +36,7 @@ pub struct Stage {
     pub spatial: Vec<Axis>,
     /// Reduction iterators; not empty exactly when there is an `init`.
     pub reduce: Vec<Axis>,
-    /// What is written.
+    /// The buffer that is written.
     pub buffer: Buffer,
     /// Where, over `spatial`.
     pub indices: Vec<Expr>,
@@ -203,8 +203,8 @@ impl Stage {
         }
     }
 
-    /// A part of the stage: over `spatial`, with its variables at `place`. Of what it touches of the
-    /// first ones of `moved`, the elements are in the second ones, `within` these.
+    /// A part of the stage: over `spatial`, with its variables replaced by `place`. Accesses to the
+    /// first buffers of `moved` go to the second ones, at the indices that `within` gives.
     pub fn cut(
         &self,
         spatial: Vec<Axis>,

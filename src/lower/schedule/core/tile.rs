@@ -1,4 +1,4 @@
-//! Axes cut into tiles, with what is left at their end.
+//! Axes divided into tiles, with the remainder at their end.
 
 use reflex_tir::{Expr, ForKind, Stmt, Var};
 
@@ -6,12 +6,12 @@ use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::Axis;
 
-/// How an axis is addressed.
+/// An axis and how it is addressed.
 #[derive(Clone, Debug)]
 pub enum TiledAxis {
     /// By one variable.
     Plain(Axis),
-    /// By panel and lane of panels of `width`, filled up at the end.
+    /// By panel and lane of packed panels of `width`, padded at the end.
     Panels {
         /// Panel variable.
         panel: Var,
@@ -33,7 +33,7 @@ pub enum TiledAxis {
     },
 }
 
-/// A tile: `width` elements from `place` (an element, or a panel's number).
+/// A tile: `width` elements from `place`, an element or the number of a panel.
 #[derive(Clone, Debug)]
 pub struct Tile {
     /// Where.
@@ -42,11 +42,11 @@ pub struct Tile {
     pub first: Expr,
     /// Elements, of which the last ones may be past the bound.
     pub width: i64,
-    /// What is there.
+    /// The elements that exist.
     pub bound: Bound,
 }
 
-/// How much of a tile is inside the axis.
+/// The part of a tile that is inside of the axis.
 #[derive(Clone, Debug)]
 pub enum Bound {
     /// All.
@@ -163,7 +163,7 @@ impl TiledAxis {
         }
     }
 
-    /// Covers the axis with tiles of `width`, then with [what is left](Self::rest).
+    /// Covers the axis with tiles of `width`, then with [the remainder](Self::rest).
     pub fn tiles(
         &self,
         nest: &mut Nest<'_>,
@@ -198,8 +198,8 @@ impl TiledAxis {
         })
     }
 
-    /// What whole tiles of `width` leave: in multiples of `grain` where the extent is known, else
-    /// in single grains (under a bound where those are vectors).
+    /// The remainder of whole tiles of `width`: in multiples of `grain` where the extent is static,
+    /// else in single grains (under a bound where those are vectors).
     pub fn rest(
         &self,
         nest: &mut Nest<'_>,

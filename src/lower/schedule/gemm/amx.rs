@@ -1,8 +1,8 @@
-//! Products of bfloat16 pairs in the CPU's matrix registers: 16 rows by 16 columns each, two by two
-//! of them, over the whole depth.
+//! The micro-kernel of VNNI-packed bfloat16 in AMX tiles: 16 rows by 16 columns each, two by two of
+//! them, over the whole depth.
 //!
 //! ```text
-//! registers sums[2][2], rows[2], columns[2]      around everything that threads do not share
+//! tiles sums[2][2], rows[2], columns[2]          around everything that threads do not share
 //! for column tile (32)
 //!   for row tile (32), then one of 16
 //!     sums = 0
@@ -11,11 +11,11 @@
 //!   rows left over (less than 16): the vectors of the macro-kernel, or a tile of which so many
 //!                                  rows are stored
 //! ```
-//! The registers add in another order than the naive nest
-//! ([`Tile::DotBf16`](reflex_tir::tile::Tile::DotBf16)): results are those of the stage reassociated.
-//! What a row's result is depends on whether the row is one of whole sixteens, so extents that are
-//! known only when the kernel runs give the same results as known ones. Loops over scalars are
-//! written first; the primitive `tensorize` makes them the unit's instructions.
+//! AMX tiles add in another order than the naive nest
+//! ([`Tile::DotBf16`](reflex_tir::tile::Tile::DotBf16)): results are those of the stage
+//! reassociated. A row's result depends on whether the row is one of whole sixteens, not on whether
+//! extents are static. Loops over scalars are written first; the primitive `tensorize` makes them
+//! AMX instructions.
 
 use std::collections::BTreeMap;
 
@@ -34,34 +34,34 @@ use crate::schedule::core::tile::{Bound, Tile, TiledAxis};
 use crate::schedule::gemm::kernel::Gemm;
 use crate::schedule::gemm::micro_kernel::OutputTile;
 
-/// Products of pairs below which configuring the unit, some 80 ns, is not worth it.
+/// Multiply-adds of pairs below which configuring AMX, some 80 ns, does not pay.
 const MIN_PRODUCTS: i64 = 1 << 15;
 
-/// Registers of sums on each side.
+/// Tiles of sums on each side.
 const TILES_PER_SIDE: i64 = 2;
 
 /// Rows or columns of a whole tile.
 pub const TILE: i64 = TILES_PER_SIDE * SIDE;
 
-/// How a product goes through matrix registers.
+/// The AMX tiles and operands of a contraction.
 #[derive(Clone, Debug)]
 pub struct AmxKernel {
     /// `TILES_PER_SIDE` by `TILES_PER_SIDE`.
     sums: Vec<Buffer>,
     rows: Vec<Buffer>,
     columns: Vec<Buffer>,
-    /// The axis that the registers sum over: `step` pairs at a time.
+    /// The axis that the tiles sum over: `step` pairs at a time.
     depth: Axis,
     step: i64,
-    /// What is multiplied, one after the other.
+    /// The operands that are multiplied, one pair after the other.
     passes: Vec<OperandPair>,
     left: RowRemainder,
-    /// Whether all tiles of the same rows come before the next rows: the factors of all columns stay
-    /// in the cache, those of all rows do not.
+    /// Whether all tiles of the same rows come before the next rows: operand B stays in the cache
+    /// as a whole, operand A does not.
     pub rows_first: bool,
 }
 
-/// How rows that fill no register are multiplied.
+/// The treatment of rows that fill no tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowRemainder {
     /// By vectors.
@@ -70,7 +70,7 @@ pub enum RowRemainder {
     ZeroFilled,
 }
 
-/// Two factors in pairs, over the stage's axes and the depth.
+/// Two VNNI-packed operands, over the stage's axes and the depth.
 #[derive(Clone, Debug)]
 pub struct OperandPair {
     /// Elements of rows.
@@ -80,7 +80,7 @@ pub struct OperandPair {
 }
 
 impl Gemm {
-    /// The unit for this product, where the CPU has it and the product suits it.
+    /// The AMX kernel of this contraction, where the CPU has AMX and the contraction suits it.
     pub fn amx(&self, nest: &mut Nest<'_>) -> Option<AmxKernel> {
         let pairs = self.op == Intrin::DotBf16 && nest.target.has_tiles_bf16();
         let depth = self.depth(nest).filter(|_| pairs)?;
@@ -88,7 +88,7 @@ impl Gemm {
         self.amx_of(nest, &depth, vec![pass], RowRemainder::Vectors)
     }
 
-    /// The axis of the sum along which elements of rows lie side by side.
+    /// The reduction axis along which elements of operand A are contiguous.
     pub fn depth(&self, nest: &Nest<'_>) -> Option<Axis> {
         let mut axes = self.stage.reduce.iter().rev();
         let depth = axes.find(|a| {
@@ -98,7 +98,7 @@ impl Gemm {
         depth.cloned()
     }
 
-    /// The unit for a sum of products along `depth`, where they suit it.
+    /// The AMX kernel of a contraction along `depth`, where it suits one.
     pub fn amx_of(
         &self,
         nest: &mut Nest<'_>,
@@ -190,7 +190,7 @@ impl Gemm {
         Ok(Stmt::Seq(vec![main, rest]))
     }
 
-    /// The rows that fill no register, by vectors.
+    /// The rows that fill no tile, by vectors.
     fn left_rows(&self, nest: &mut Nest<'_>, rows: &Axis, columns: &Tile) -> Result<Stmt, Refusal> {
         let first = rows.extent.clone().floordiv(SIDE) * SIDE;
         let left = rows.extent.clone().floormod(SIDE);
@@ -218,7 +218,7 @@ impl Gemm {
         Ok(Stmt::Seq(vec![fours, singles]))
     }
 
-    /// One or two registers of rows by one or two of columns, of which the first so many rows are
+    /// One or two tiles of rows by one or two of columns, of which the first so many rows are
     /// `stored`.
     fn amx_tile(
         &self,
@@ -304,7 +304,7 @@ impl Gemm {
         Ok(others.fold(body, |s, a| Stmt::serial(a.var, a.extent.clone(), s)))
     }
 
-    /// Whether a pass has a loop over an axis of the sum, beside the depth.
+    /// Whether a pass has a loop over a reduction axis other than the depth.
     fn goes_over(&self, amx: &AmxKernel, pass: &OperandPair, axis: &Axis) -> bool {
         let used = mentions(&pass.row, axis.var) || mentions(&pass.column, axis.var);
         axis.var != amx.depth.var && used
@@ -363,12 +363,12 @@ impl AmxKernel {
         register(self.sums[(r * TILES_PER_SIDE + c) as usize])
     }
 
-    /// Whether what it multiplies are terms.
+    /// Whether its operands are terms of split-bf16.
     pub fn is_split(&self) -> bool {
         self.passes.len() > 1
     }
 
-    /// `stmt` with the registers allocated around whatever threads do not share.
+    /// `stmt` with the tiles allocated around every part that threads do not share.
     pub fn allocated(&self, stmt: &Stmt) -> Stmt {
         match (uses_tiles(stmt), stmt) {
             ((false, _), _) => stmt.clone(),
@@ -424,10 +424,10 @@ fn flat(stmt: &Stmt) -> Vec<&Stmt> {
     }
 }
 
-/// What is done with a tile of rows, of which the first so many are stored.
+/// The statement of a tile of rows, of which the first so many are stored.
 type RowTileBody<'a> = dyn FnMut(&mut Nest<'_>, &Tile, &Expr) -> Result<Stmt, Refusal> + 'a;
 
-/// The rows of whole registers.
+/// The rows that fill tiles.
 fn whole_rows(
     nest: &mut Nest<'_>,
     rows: &Axis,
@@ -450,7 +450,7 @@ fn whole_rows(
     Ok(Stmt::Seq(vec![main, half]))
 }
 
-/// The rows that fill no register, in one whose last ones are not stored.
+/// The rows that fill no tile, in one whose last rows are not stored.
 fn filled_rows(
     nest: &mut Nest<'_>,
     rows: &Axis,
@@ -473,7 +473,7 @@ fn tile(place: Expr, width: i64) -> Tile {
     Tile { place, first: Expr::i64(0), width, bound: Bound::Full }
 }
 
-/// A whole register as an operand.
+/// A whole tile as an operand.
 fn register(buffer: Buffer) -> Rows {
     Rows { buffer, first: Expr::i64(0), stride: Expr::i64(SIDE) }
 }

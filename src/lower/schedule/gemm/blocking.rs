@@ -68,7 +68,8 @@ impl Gemm {
             (SharedLoop::Columns, columns),
             (SharedLoop::Rows, rows),
         ];
-        // Factors that would fill much of every thread's cache: each keeps those of its columns.
+        // An operand B that would fill much of every thread's cache: each keeps that of its
+        // columns.
         if outer.unwrap_or(1) == 1
             && columns >= ENOUGH_TASKS / 2
             && self.column_bytes() > target.l2_bytes as i64 / 4
@@ -80,7 +81,7 @@ impl Gemm {
         enough.or_else(longest).map(|(level, _)| *level)
     }
 
-    /// Bytes of the factors of all columns.
+    /// Bytes of operand B.
     fn column_bytes(&self) -> i64 {
         let columns = match &self.columns {
             TiledAxis::Blocks { block, width, .. } => likely(&block.extent).saturating_mul(*width),
@@ -127,7 +128,8 @@ impl Gemm {
         TileSize { rows: height, vectors }
     }
 
-    /// Rows and blocks of a tile: the most products per element loaded that the registers hold.
+    /// Rows and blocks of a tile: the most multiply-adds per element loaded that the registers
+    /// hold.
     fn block_tile_size(&self, block: &Axis) -> TileSize {
         let blocks = block.extent.as_int().unwrap_or(1);
         let rows = self.rows.as_ref().map_or(Some(1), |r| r.extent().as_int());
@@ -138,7 +140,7 @@ impl Gemm {
                 None => (self.registers.min(16) / vectors).clamp(1, 8),
             }
         };
-        // With a vector on both sides nothing is shared between blocks.
+        // Two vector operands share nothing between blocks.
         let most = if self.both { 1 } else { 4.min(blocks) };
         let worth = |vectors: &i64| {
             let (height, left) = (height(*vectors), blocks % vectors);
@@ -150,8 +152,8 @@ impl Gemm {
         TileSize { rows: height(vectors), vectors }
     }
 
-    /// Whether all columns of a tile are done before the next tile of columns: their factors
-    /// would not stay in the cache from one row of results to the next.
+    /// Whether all rows of a tile of columns come before the next tile of columns: operand B would
+    /// not stay in the cache from one row of results to the next.
     pub fn columns_first(&self, target: &Target) -> bool {
         matches!(self.columns, TiledAxis::Blocks { .. })
             && !self.both

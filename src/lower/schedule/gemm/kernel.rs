@@ -1,16 +1,16 @@
-//! The macro-kernel of products: tiles of `rows x vectors` accumulators that stay in registers
-//! over the whole depth, for matrix products and convolutions alike.
+//! A contraction as a GEMM: tiles of `rows x vectors` accumulators that stay in registers over the
+//! whole depth, for matmuls and convolutions alike.
 //!
 //! ```text
-//! for outer..                       batches, groups, rows of a window
+//! for outer..                       batches, groups, rows of a kernel
 //!   for column tile                 panels, or runs of the inner axis
-//!     for row tile                  `registers.rs`, by primitives
+//!     for row tile                  `micro_kernel.rs`, by primitives
 //!       acc = 0                     on the stack, constant indices: registers
 //!       for k..: for r: for v: acc[r][v] = fma(row[r, k], column[k, v], acc[r][v])
 //!       out[r][v] = epilogue(acc[r][v])
 //! ```
-//! The order over k is the stage's own, so results equal the naive nest's bit for bit. What is
-//! left of the rows gets smaller tiles, never a branch inside the k loop.
+//! The order over k is the stage's own, so results equal the naive nest's bit for bit. Remaining
+//! rows get smaller tiles, never a branch inside the k loop.
 
 use reflex_tir::{Expr, ExprKind, Intrin, Var};
 
@@ -23,18 +23,18 @@ use crate::schedule::core::panels::{PanelAxis, PanelStages, aligned, split_panel
 use crate::schedule::core::stage::{Axis, Stage};
 use crate::schedule::core::tile::TiledAxis;
 
-/// Everything a tile needs.
+/// A contraction, its operands, and the axes of its tiles.
 pub struct Gemm {
     pub stage: Stage,
     pub epilogue: Option<Stage>,
     pub row: Expr,
     pub column: Expr,
-    /// What multiplies and adds.
+    /// The multiply-add.
     pub op: Intrin,
     pub rows: Option<TiledAxis>,
-    /// Rows have columns of their own and share the row factor instead.
+    /// Rows have columns of their own and share operand A instead.
     pub spread: bool,
-    /// The row factor is a vector too.
+    /// Operand A is a vector too.
     pub both: bool,
     pub columns: TiledAxis,
     pub outer: Vec<Axis>,
@@ -45,7 +45,7 @@ pub struct Gemm {
 
 impl Gemm {
     /// The macro-kernel of a contraction, with panels as axes of their own and neighbouring axes
-    /// merged; `epilogue` is computed from each result and stored instead.
+    /// collapsed; `epilogue` is computed from each result and stored instead.
     pub fn of(
         nest: &mut Nest<'_>,
         stage: &Stage,
@@ -98,7 +98,7 @@ impl Gemm {
         })
     }
 
-    /// How many elements of a factor, or copies of them, results are made of.
+    /// Elements of an operand, or copies of them, that results are made of.
     pub fn elements(&self, factor: &Expr) -> Expr {
         let axes = self.stage.spatial.iter().chain(&self.stage.reduce);
         let own = axes.filter(|a| mentions(factor, a.var));
@@ -163,7 +163,7 @@ impl ResultAxes<'_> {
         last.map(|a| self.tiled(a, row, column))
     }
 
-    /// The last axis of known extent, but for the lanes, that only the column operand has.
+    /// The last axis of static extent, but for the lanes, that only the column operand has.
     fn spread_rows(&self) -> Option<TiledAxis> {
         let Contraction { row, column, inner, .. } = self.product;
         let beside = |a: &&Axis| {
@@ -178,7 +178,7 @@ fn only(v: Var, e: &Expr, other: &Expr) -> bool {
     mentions(e, v) && !mentions(other, v)
 }
 
-/// Whether lanes of the column operand are side by side, in whole vectors where it is panels.
+/// Whether lanes of operand B are contiguous, in whole vectors where it is packed.
 fn contiguous(nest: &Nest<'_>, column: &Expr, inner: Var, cut: &TiledAxis, lanes: i64) -> bool {
     let ExprKind::Load { buffer, indices, .. } = column.kind() else { return false };
     let at = linear(&nest.func, *buffer, indices, &[inner]);

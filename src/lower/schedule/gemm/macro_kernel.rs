@@ -12,7 +12,7 @@ use crate::schedule::gemm::kernel::Gemm;
 use crate::schedule::gemm::micro_kernel::OutputTile;
 
 impl Gemm {
-    /// The nest over all tiles, in matrix registers where there is a unit for it.
+    /// The nest over all tiles, in AMX tiles where there is a kernel for them.
     pub fn nest(
         &self,
         nest: &mut Nest<'_>,
@@ -70,8 +70,8 @@ impl Gemm {
         Ok(nest.outer(&self.outer, outer, body))
     }
 
-    /// All rows of a tile of columns. Where that is a panel made for wider vectors, its parts one
-    /// after the other, but for the rows left over, whose results fit into registers.
+    /// All rows of a tile of columns. Where that is a panel made for wider vectors, its parts come
+    /// one after the other, but for the remaining rows, whose results fit into registers.
     fn row_tiles(
         &self,
         nest: &mut Nest<'_>,

@@ -1,13 +1,13 @@
-//! Tiles of accumulators in vector registers, made of schedule primitives.
+//! The micro-kernel: a tile of accumulators in vector registers, made of schedule primitives.
 //!
 //! ```text
 //! for r: for v: for l:              rows, vectors of columns, lanes: one result after the other
 //!   acc = 0; for k..: acc = fma(row[r, k], column[k, v, l], acc)
 //!   out[r, v, l] = epilogue(acc)
 //! ```
-//! is taken apart into start, products and stores (`distribute_loops`), with the depth outside of the
-//! products (`reorder`), whose lanes are vectors and whose rows and vectors are written out, each
-//! load named once (`write_out`).
+//! is distributed into start, multiply-adds and stores, with the depth outside of the multiply-adds
+//! (`reorder`), whose lanes are vectors and whose rows and vectors are unrolled and jammed, each
+//! load named once.
 
 use reflex_tir::schedule::{Refused, Schedule};
 use reflex_tir::{BlockIter, Buffer, DType, Expr, IterKind, PrimFunc, Scope, Stmt, Var};
@@ -19,7 +19,7 @@ use crate::schedule::core::primitives::{block, with_schedule};
 use crate::schedule::core::tile::Tile;
 use crate::schedule::gemm::kernel::Gemm;
 
-/// Most vectors of a tile whose epilogues are written out one by one.
+/// Most vectors of a tile whose epilogues are unrolled one by one.
 const MAX_UNROLLED_EPILOGUES: i64 = 4;
 
 /// A tile of results: rows by columns.
@@ -104,7 +104,7 @@ impl Gemm {
         })
     }
 
-    /// Stores the results of a tile from a buffer that holds its rows, the first one at a place.
+    /// Stores the results of a tile from a buffer that holds its rows from `first` on.
     pub fn store_from(
         &self,
         nest: &mut Nest<'_>,
@@ -192,7 +192,8 @@ impl Gemm {
         Stmt::Block(Box::new(block))
     }
 
-    /// Takes sums and stores apart and gives every sum a lane of a register; the accumulators.
+    /// Distributes sums and stores, and gives every sum a lane of a register. Returns the
+    /// accumulators.
     fn sums(&self, s: &mut Schedule, shape: &RegisterTile) -> Result<Buffer, Refused> {
         let name = &self.stage.name;
         let [r, v, l] = shape.loops;
@@ -217,7 +218,7 @@ impl Gemm {
     }
 }
 
-/// All vectors of a block in loops over rows, vectors and lanes, written out by the code generator.
+/// All vectors of a block in loops over rows, vectors and lanes, unrolled by the code generator.
 fn spread(s: &mut Schedule, block: &str) -> Result<(), Refused> {
     let loops = s.get_loops(block)?;
     let [r, v, l] = loops[loops.len() - 3..] else { unreachable!("three loops") };

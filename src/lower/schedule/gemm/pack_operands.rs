@@ -9,7 +9,7 @@ use crate::schedule::core::nest::Nest;
 use crate::schedule::core::stage::{Axis, Item, Stage};
 use crate::schedule::winograd::constant_matrix::is_constant_matrix_product;
 
-/// Copies the column operands that need it; new items come before their contraction.
+/// Packs the column operands that need it; the copies come before their contraction.
 pub fn stage_operands(nest: &mut Nest<'_>, items: Vec<Item>) -> Vec<Item> {
     let mut out = vec![];
     for item in items {
@@ -89,7 +89,7 @@ fn is_split(indices: &[Expr], var: Var) -> bool {
     })
 }
 
-/// `T[.., p, i] = S[.., i * step + p]`: a window with stride `step` then walks `T` by 1.
+/// `T[.., p, i] = S[.., i * step + p]`: a kernel with stride `step` then walks `T` by 1.
 fn phases(nest: &mut Nest<'_>, product: &Contraction, step: i64) -> (Stage, Expr) {
     let ExprKind::Load { buffer, indices, dtype } = product.column.kind() else {
         unreachable!("only loads are split by phase");
@@ -183,8 +183,8 @@ fn panels(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction) -> Option<(
     Some((fill, Expr::load(buffer, at, product.column.dtype())))
 }
 
-/// For a window over short rows: `T[outer.., k.., y, x]` holds the operand of each result, so
-/// that all results become one long row.
+/// Im2col for short rows: `T[outer.., k.., y, x]` holds the operand of each result, so that all
+/// results become one long row.
 fn window_rows(
     nest: &mut Nest<'_>,
     stage: &Stage,

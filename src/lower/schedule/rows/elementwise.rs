@@ -1,5 +1,5 @@
-//! Elementwise and injective stages: neighbouring axes merged, the innermost one in vectors,
-//! the outermost one on threads when there is enough work.
+//! Elementwise and injective stages: neighbouring axes collapsed, the innermost one in vectors, the
+//! outermost one on threads when there is enough work.
 
 use reflex_tir::schedule::{Refused, Schedule};
 use reflex_tir::{Expr, Stmt, Var};
@@ -37,7 +37,8 @@ pub fn elementwise(nest: &mut Nest<'_>, stage: &Stage, threads: Parallel) -> Res
     })
 }
 
-/// One axis in tasks of equal size; with an unknown extent, the choice is made when it runs.
+/// One axis in tasks of equal size; with a symbolic extent, the choice is made when the kernel
+/// runs.
 fn one_axis(s: &mut Schedule, at: Var, lanes: i64, work: i64) -> Result<(), Refused> {
     let enough = (PARALLEL_WORK / work).max(1);
     let task = TASK_VECTORS * lanes;

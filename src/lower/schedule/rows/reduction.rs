@@ -1,10 +1,10 @@
-//! Reductions. Along contiguous axes: partial results per lane, combined by halves (which
-//! reassociates the sum). Across rows: one accumulator per result in vectors over the results
-//! (which keeps the order).
+//! Reductions. Row reductions run along contiguous axes: partial results per lane, combined by a
+//! tree reduction (which reassociates the sum). Column reductions run across rows: one accumulator
+//! per result in vectors over the results (which keeps the order).
 //!
 //! ```text
-//! along:  parts[lanes] = 0; for k by lanes: parts += x[k..]; halves of parts added; y = the two left
-//! across: for j by lanes: sums[lanes] = 0; for k: sums += x[k, j..]; y[j..] = sums
+//! row:    parts[lanes] = 0; for k by lanes: parts += x[k..]; tree reduction of parts; y = its root
+//! column: for j by lanes: sums[lanes] = 0; for k: sums += x[k, j..]; y[j..] = sums
 //! ```
 
 use reflex_tir::schedule::{Refused, Schedule};
@@ -37,7 +37,7 @@ struct Accumulators {
     lanes: i64,
 }
 
-/// Which way lanes go, and how many there are.
+/// A reduction's direction of lanes, and their number.
 #[derive(Clone, Copy, Debug)]
 pub struct ReductionLanes {
     /// The rule.
@@ -63,7 +63,7 @@ impl ReductionLanes {
         if ways.is_empty() { Err(Refusal::NotContiguous) } else { Ok(ways) }
     }
 
-    /// Does it to a block in loops with merged axes.
+    /// Applies it to a block in collapsed loops.
     pub fn apply(self, s: &mut Schedule, block: &str, loops: &[Var]) -> Result<(), Refused> {
         match self.rule {
             ALONG_ROWS => along(s, block, loops, self.count),
@@ -72,7 +72,7 @@ impl ReductionLanes {
     }
 }
 
-/// The nest of a reduction, and which of the two it is.
+/// The nest of a reduction, and the rule that wrote it.
 pub fn reduce(
     nest: &mut Nest<'_>,
     stage: &Stage,
@@ -101,7 +101,7 @@ pub fn reduce(
     Err(last)
 }
 
-/// The loops of a nest merged where they can be, and how many choose a result.
+/// The loops of a nest, collapsed where they can be, and the number of those that choose a result.
 pub fn merged_loops(s: &mut Schedule, part: &StageLoops) -> (Vec<Var>, usize) {
     let (spatial, reduce) = part.loops.split_at(part.spatial);
     let reduce = collapse_loops(s, reduce);
@@ -123,9 +123,10 @@ fn power_below(n: i64) -> i64 {
     1 << (63 - n.max(1).leading_zeros())
 }
 
-/// Parts along the last axis, in up to four vectors, combined by halves. Fewer parts where the axis is
-/// known to be short are no other sum: each has at most two elements then, which are the halves of twice
-/// as many parts. So results are the same bits whether the extent is known or not.
+/// Partial sums along the last axis, in up to four vectors, combined by a tree reduction. Fewer
+/// partial sums where the axis is known to be short are the same sum: each has at most two elements
+/// then, which are leaves of the tree of twice as many. So results are the same bits whether the
+/// extent is static or not.
 fn along(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(), Refused> {
     let inner = *loops.last().expect("a reduction");
     let extent: Expr = s.get_loop(inner)?.extent.clone();
@@ -153,7 +154,8 @@ fn along(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(),
     Ok(())
 }
 
-/// What whole parts leave, apart: vectors without a guard but for the last one.
+/// The remainder behind whole vectors of partial sums: vectors without a guard but for the last
+/// one.
 fn remainder(
     s: &mut Schedule,
     block: &str,
@@ -189,7 +191,7 @@ fn innermost(s: &Schedule, block: &str) -> Result<Var, Refused> {
     Ok(*s.get_loops(block)?.last().expect("a block in loops"))
 }
 
-/// Accumulators of results that lie side by side, in up to four vectors.
+/// Accumulators of neighbouring results, in up to four vectors.
 fn across(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(), Refused> {
     let reduce = s.get_block(block)?.iters.iter().filter(|i| i.kind == IterKind::Reduce).count();
     let (spatial, reduce) = loops.split_at(loops.len() - reduce);

@@ -1,5 +1,5 @@
-//! Stages that are no product: alone, or as a group that shares its outer loops (softmax and
-//! normalisation run row by row, their intermediates one row long).
+//! Row-wise fusion: stages that are no contraction, alone or as a group that shares its outer loops
+//! (softmax and normalisation run row by row, their intermediates one row long).
 
 use std::collections::HashSet;
 
@@ -23,7 +23,7 @@ const MAX_ROW_BYTES: i64 = 32 << 10;
 
 type Refused = (&'static str, Refusal);
 
-/// The nest of the item at `at` and of those after it that go with it, and how many those are.
+/// The nest of the item at `at` and of those after it that fuse with it, and their number.
 pub fn row_stages(
     nest: &mut Nest<'_>,
     all: &[Item],
@@ -156,7 +156,7 @@ impl RowGroup {
         Ok(stmt)
     }
 
-    /// How a stage runs inside of the shared loops.
+    /// The rule of a stage inside of the shared loops.
     fn way(&self, nest: &mut Nest<'_>, stage: &Stage) -> StageRule {
         let mut inner = stage.clone();
         inner.spatial.drain(..self.depth);
@@ -184,7 +184,7 @@ enum StageRule {
 }
 
 impl StageRule {
-    /// Does it; a stage that no rule takes stays as it is.
+    /// Schedules the stage; a stage that no rule takes stays as it is.
     fn apply(
         self,
         nest: &mut Nest<'_>,
@@ -260,10 +260,10 @@ fn with_buffer(stage: &Stage, from: Buffer, to: Buffer) -> Stage {
     Stage { value, buffer, ..stage.clone() }
 }
 
-/// How many of the first items share an outer loop, and over how many leading axes: each
-/// later one reads an earlier one's result only at its own leading index. An axis that a
-/// reduction's vectors would run over is not shared: one element at a time, the reduction would
-/// jump from row to row.
+/// The number of leading items that share an outer loop, and of the axes that they share: each
+/// later item reads an earlier one's result only at its own leading index. An axis along which a
+/// reduction is vectorised is not shared: one element at a time, the reduction would jump from row
+/// to row.
 pub fn row_group(func: &PrimFunc, items: &[Item]) -> Option<(usize, usize)> {
     let Item::Stage(first) = items.first()? else { return None };
     let mut depth = leading(first);

@@ -11,13 +11,13 @@ use crate::schedule::core::stage::Axis;
 /// Biased exponents of float32.
 const BIAS: i64 = 127;
 
-/// The largest exponent of an element that is split: its first term is finite.
+/// The largest exponent of an element that is split: its first bfloat16 term is finite.
 const HIGHEST: i64 = 100;
 
 /// The smallest: its last bit, 23 below, is a normal number.
 const LOWEST: i64 = -100;
 
-/// The smallest sum of two factors' exponents: the product of their last bits is a normal number.
+/// The smallest sum of two operands' exponents: the product of their last bits is a normal number.
 const LOWEST_PRODUCT: i64 = -80;
 
 /// No sum is larger than 2 to this.
@@ -78,7 +78,7 @@ pub fn scan(nest: &mut Nest<'_>, buffer: Buffer, ranges: Buffer, at: i64) -> Stm
         .fold(body, |body, buffer| Stmt::Allocate { buffer, body: Box::new(body) })
 }
 
-/// Whether terms do: see the module's header.
+/// Whether split-bf16 is exact enough: see the header of `rule`.
 pub fn in_range(nest: &Nest<'_>, ranges: Buffer, reduce: &[Axis]) -> Result<Expr, Refusal> {
     let known = |n: i64, a: &Axis| a.extent.as_int().and_then(|e| n.checked_mul(e));
     let products = reduce.iter().try_fold(1, known).ok_or(Refusal::NotAffine)?;

@@ -1,19 +1,20 @@
-//! The terms of two factors of float32, and their products in matrix registers.
+//! The bfloat16 terms of two float32 operands, VNNI-packed for AMX tiles.
 //!
-//! A register multiplies pairs along the sum. Which elements make a pair is free, as long as both
-//! factors agree. Where an axis of the sum is long they are its neighbours, and terms have the
-//! layout of their factors. Channels in blocks of sixteen lanes have none: there the same lane of two
-//! blocks is a pair, so that words are made of whole vectors of either block.
+//! AMX multiplies pairs along the reduced axes. Any elements may make a pair, as long as both
+//! operands agree. Where a reduced axis is long they are its neighbours, and terms have the layout
+//! of their operands. In a blocked layout of sixteen lanes the same lane of two blocks is a pair,
+//! so that pairs are made of whole vectors of either block.
 //!
 //! ```text
-//! row terms      [pair of blocks, window.., position.., lane]
-//! column terms   [block of results, pair of blocks, window.., lane, lane of results]
+//! row terms      [pair of blocks, kernel.., position.., lane]
+//! column terms   [block of results, pair of blocks, kernel.., lane, lane of results]
 //! ```
-//! Pairs that are words already, in precision `bf16`, are laid side by side in the same way, a half row
-//! of a register from either block; their columns stay where they are.
+//! Operands that are VNNI-packed already, in precision `bf16`, are interleaved in the same way,
+//! half a row of a tile from either block; their columns stay where they are.
 //!
-//! A place in a window has its own copy of the positions that it multiplies, so rows of results of an
-//! image are one run of rows whatever its windows and strides: registers are filled but for the end.
+//! A position in a kernel has its own copy of the feature map's positions that it multiplies
+//! (im2col), so rows of results of a feature map are one run of rows whatever the kernel and
+//! strides: tiles are filled but for the end.
 
 use reflex_tir::arith::Analyzer;
 use reflex_tir::tile::SIDE;
@@ -28,21 +29,22 @@ use crate::schedule::gemm::amx::{AmxKernel, OperandPair, RowRemainder};
 use crate::schedule::gemm::kernel::Gemm;
 use crate::schedule::rows::elementwise::elementwise;
 
-/// Bytes of terms that stay in the cache beside what runs through: every CPU with matrix registers
-/// has 2 MiB of its second level for each core.
+/// Bytes of terms that stay in the cache together with what is streamed: every CPU with AMX has an
+/// L2 of 2 MiB for each core.
 const CACHE_BYTES: i64 = 3 << 19;
 
-/// Which elements share a word.
+/// The elements that make a VNNI pair.
 enum PairLayout {
-    /// Neighbours along an axis; half as many words.
+    /// Neighbours along an axis; half as many pairs.
     Neighbours { along: Var, words: Axis },
-    /// The same lane of two blocks; half as many pairs.
+    /// The same lane of two blocks; half as many blocks of pairs.
     Blocks { blocks: Axis, pairs: Axis, lane: Axis },
-    /// Words that are pairs already: those of a block fill half a register's row, those of two all.
+    /// Packed already: the pairs of a block fill half a row of a tile, those of two blocks all of
+    /// it.
     Words { blocks: Axis, pairs: Axis, lane: Axis, words: Axis },
 }
 
-/// The factors of a product of float32 that becomes one of terms.
+/// The operands of a contraction that is computed on AMX tiles from other buffers.
 pub struct SplitOperands {
     /// Where elements of rows are.
     pub row: Buffer,
@@ -51,13 +53,13 @@ pub struct SplitOperands {
     pairs: PairLayout,
 }
 
-/// How terms are made, and the products of them.
+/// The stages that fill the operands' buffers, and the contraction of those.
 pub struct Bf16Gemm {
     fills: Vec<Stage>,
-    /// Where these are another product than that of the factors.
+    /// The contraction, where its axes are not those of the original.
     kernel: Option<Gemm>,
     unit: AmxKernel,
-    /// Whether one factor's terms stay in the cache: where neither do, tiles wait for memory.
+    /// Whether one operand stays in the cache: where neither does, tiles wait for memory.
     pub fits: Expr,
 }
 
@@ -76,7 +78,7 @@ struct TermBuffer {
 }
 
 impl SplitOperands {
-    /// The factors of `kernel`, where they can be split.
+    /// The operands of `kernel`, where they can be split.
     pub fn of(nest: &mut Nest<'_>, kernel: &Gemm) -> Result<SplitOperands, Refusal> {
         let load = |e: &Expr| match e.kind() {
             ExprKind::Load { buffer, indices, dtype: DType::F32 } => Ok((*buffer, indices.clone())),
@@ -110,7 +112,8 @@ impl SplitOperands {
         Ok(SplitOperands { row, column, pairs })
     }
 
-    /// The factors of `kernel`, where they are words whose blocks fill half of a register.
+    /// The operands of `kernel`, where they are VNNI-packed in blocks that fill half a row of a
+    /// tile.
     pub fn of_words(nest: &mut Nest<'_>, kernel: &Gemm) -> Result<SplitOperands, Refusal> {
         let load = |e: &Expr| match e.kind() {
             ExprKind::Load { buffer, indices, dtype: DType::U32 } => Ok((*buffer, indices.clone())),
@@ -138,7 +141,7 @@ impl SplitOperands {
         Ok(SplitOperands { row, column, pairs: PairLayout::Words { blocks, pairs, lane, words } })
     }
 
-    /// The products of terms for those of `kernel`.
+    /// The contraction of terms that replaces `kernel`.
     pub fn by_terms(
         &self,
         nest: &mut Nest<'_>,
@@ -181,7 +184,7 @@ impl SplitOperands {
         self.contraction(nest, kernel, SplitTerms { fills, rows, columns })
     }
 
-    /// The products of what `fills` have made, as a kernel of its own.
+    /// The contraction of the buffers that `fills` fill, as a kernel of its own.
     fn contraction(
         &self,
         nest: &mut Nest<'_>,
@@ -197,7 +200,7 @@ impl SplitOperands {
         let value = Expr::call(Intrin::DotBf16, factors);
         let reduce = self.summed(kernel, &kernel.row);
         let stage = Stage { reduce, value, ..kernel.stage.clone() };
-        // Its positions are side by side now, so more of them are one axis.
+        // Its positions are contiguous now, so more of them collapse into one axis.
         let products = Gemm::of(nest, &stage, kernel.epilogue.as_ref())?;
         let pass = |(a, b): (usize, usize)| OperandPair {
             row: of_buffer(&products.row, &rows[a]),
@@ -220,8 +223,7 @@ impl SplitOperands {
         Ok(Bf16Gemm { fills, kernel: Some(products), unit, fits })
     }
 
-    /// What is summed over for words, in the order of `factor`'s terms: all but what is innermost,
-    /// then that.
+    /// The reduced axes over pairs, in the order of `factor`'s terms: the innermost one last.
     fn summed(&self, kernel: &Gemm, factor: &Expr) -> Vec<Axis> {
         let own = kernel.stage.reduce.iter().filter(|a| mentions(factor, a.var));
         match &self.pairs {
@@ -284,8 +286,8 @@ impl SplitOperands {
         Ok((Stage::fill("terms", buffer, vec![p], value), read))
     }
 
-    /// The stage that fills a term of the row operand, positions side by side for each place in the
-    /// window, and how it is read.
+    /// The stage that fills a term of the row operand, positions contiguous for each position in
+    /// the kernel, and how it is read.
     fn row_term(
         &self,
         nest: &mut Nest<'_>,
@@ -296,8 +298,8 @@ impl SplitOperands {
         Ok(self.filled(nest, &kernel.row, TermBuffer { name: "row_term", axes, shape }, term))
     }
 
-    /// The axes of the row operand's words, positions side by side for each place in the window, and
-    /// the extents of a buffer for them.
+    /// The axes of the row operand's pairs, positions contiguous for each position in the kernel,
+    /// and the shape of a buffer for them.
     fn row_layout(
         &self,
         nest: &Nest<'_>,
@@ -315,7 +317,7 @@ impl SplitOperands {
         Ok((axes, shape))
     }
 
-    /// The stage that lays words of two blocks side by side, and how they are read.
+    /// The stage that interleaves the pairs of two blocks, and how they are read.
     fn row_words(&self, nest: &mut Nest<'_>, kernel: &Gemm) -> Result<(Stage, Expr), Refusal> {
         let PairLayout::Words { blocks, pairs, lane, .. } = &self.pairs else {
             return Err(Refusal::NotContiguous);
@@ -341,7 +343,7 @@ impl SplitOperands {
         Ok((Stage { indices, ..Stage::fill("words", buffer, copies, value) }, read))
     }
 
-    /// How words of columns are read, of two blocks one after the other.
+    /// The load of a column's pairs, of two blocks one after the other.
     fn column_words(&self, kernel: &Gemm) -> Expr {
         let PairLayout::Words { blocks, pairs, lane, words } = &self.pairs else {
             return kernel.column.clone();
@@ -390,7 +392,7 @@ impl SplitOperands {
         (Stage::fill("terms", buffer, copies, value), Expr::load(buffer, at, DType::U32))
     }
 
-    /// A word of a factor's term; past an odd last block there is a zero.
+    /// A VNNI pair of an operand's term; past an odd last block there is a zero.
     fn word_of(&self, factor: &Expr, term: i64) -> Expr {
         let (axis, words) = match &self.pairs {
             PairLayout::Neighbours { along, words } => (*along, words.var),
@@ -412,7 +414,8 @@ impl SplitOperands {
         vnni_pair(&element(0), &high, term)
     }
 
-    /// Whether few products are of what fills registers up, rows left over or zeros: a quarter.
+    /// Whether at most a quarter of the multiply-adds are spent on padding: remaining rows or
+    /// zeros.
     pub fn fills_registers(&self, kernel: &Gemm, by: &Bf16Gemm) -> Expr {
         let rows = by.kernel.as_ref().unwrap_or(kernel).rows.as_ref();
         let rows = rows.map_or(Expr::i64(1), |cut| cut.extent().clone());
@@ -429,7 +432,7 @@ impl SplitOperands {
 }
 
 impl Bf16Gemm {
-    /// The nests that fill the terms, and that of the products.
+    /// The nests that fill the buffers, and that of the contraction.
     pub fn nests(
         &self,
         nest: &mut Nest<'_>,
@@ -447,7 +450,7 @@ impl Bf16Gemm {
     }
 }
 
-/// Which terms are multiplied, small products first.
+/// The pairs of terms that are multiplied, small products first.
 fn term_pairs(terms: i64) -> impl Iterator<Item = (usize, usize)> {
     let pairs = (0..terms).rev().flat_map(|sum| (0..=sum).map(move |b| (sum - b, b)));
     pairs.map(|(a, b)| (a as usize, b as usize))
@@ -466,8 +469,8 @@ fn copied(nest: &mut Nest<'_>, axes: &[Axis], shape: &[Expr]) -> (Vec<Axis>, Exp
     (each.collect(), inside)
 }
 
-/// The extents of a row term's positions, with room behind the last one for the rows that fill a
-/// register up.
+/// The shape of a row term's positions, with padding behind the last one for the rows that fill a
+/// tile.
 fn padded_rows(nest: &Nest<'_>, kernel: &Gemm, rows: &[Axis]) -> Result<Vec<Expr>, Refusal> {
     let Stage { buffer, indices, .. } = &kernel.stage;
     let vars: Vec<Var> = rows.iter().map(|a| a.var).collect();
@@ -503,7 +506,7 @@ fn of_buffer(of: &Expr, like: &Expr) -> Expr {
     }
 }
 
-/// Two elements' terms in a word, the first one's in its lower half.
+/// A VNNI pair of two elements' terms, the first one's in the lower half.
 fn vnni_pair(low: &Expr, high: &Expr, term: i64) -> Expr {
     let rest = |x: &Expr| {
         (0..term).fold(x.clone(), |rest, _| {

@@ -1,20 +1,22 @@
-//! Products of float32 as sums of products of bfloat16 in the CPU's matrix registers.
+//! Split-bf16: float32 contractions emulated by bfloat16 contractions on AMX tiles (bf16x6,
+//! bf16x3).
 //!
 //! ```text
 //! look at the exponents of both operands
 //! if no sum can overflow, and none can be subnormal:
-//!   a0, a1, a2 = the terms of a;  b0, b1, b2 = those of b      in pairs along the depth
-//!   out = a2 b0 + a1 b1 + a0 b2 + a1 b0 + a0 b1 + a0 b0         by `tiles`
+//!   a0, a1, a2 = the terms of a;  b0, b1, b2 = those of b      VNNI-packed along the depth
+//!   out = a2 b0 + a1 b1 + a0 b2 + a1 b0 + a0 b1 + a0 b0         by AMX tiles
 //! else:
 //!   out = a b                                                   by `gemm`
 //! ```
-//! A term is what is left of an element by those before it, rounded to bfloat16. Three of them miss
-//! an element by 2^-26 of it at most, and the products that are left out are 2^-24 of a product at
-//! most; sums over 32 and more have larger roundings in float32's own order. In `f32-fast` there are
-//! two terms and three products, which miss a product by 2^-15 at most. The registers know no
-//! subnormal numbers; where all products are multiples of the smallest normal number, every sum is,
-//! so there are none to miss. Anything else (an infinity, NaN, exponents far apart) takes
-//! float32's own nest, so such inputs give what they give on other CPUs. Where terms are is in `terms`.
+//! A term is the rest of an element after the terms before it, rounded to bfloat16. Three of them
+//! miss an element by 2^-26 of it at most, and the products that are left out are 2^-24 of a
+//! product at most; sums over 32 and more have larger roundings in float32's own order. In
+//! `f32-fast` there are two terms and three products (bf16x3), which miss a product by 2^-15 at
+//! most. AMX flushes subnormal numbers; where all products are multiples of the smallest normal
+//! number, every sum is, so there are none to miss. Anything else (an infinity, NaN, exponents far
+//! apart) takes float32's own nest, so such inputs give the same results as on other CPUs. The
+//! module `operands` lays out the terms.
 
 use reflex_tir::arith::Analyzer;
 use reflex_tir::{DType, Expr, Intrin, Stmt};
@@ -27,23 +29,23 @@ use crate::schedule::gemm::kernel::Gemm;
 use crate::schedule::split_bf16::exponents::{in_range, scan};
 use crate::schedule::split_bf16::operands::{Bf16Gemm, SplitOperands};
 
-/// An extent that is known only when the kernel runs, at its largest.
+/// The largest value that is assumed for a symbolic extent.
 const ASSUMED_MAX_EXTENT: i64 = 1 << 12;
 
-/// How often each element that is split has to be used, by products of terms. A unit of vectors
-/// does 32 products of float32 in a cycle and the matrix registers some 300 of bfloat16; an element
-/// takes a cycle to look at and to split.
+/// Multiply-adds for which each element that is split has to be used, by number of terms. Vector
+/// units do 32 multiply-adds of float32 in a cycle and AMX some 300 of bfloat16; an element takes a
+/// cycle to check and to split.
 fn min_uses(terms: i64) -> i64 {
     if terms == 3 { 96 } else { 48 }
 }
 
-/// How often each word that is copied beside another block's has to be used. Half registers do some
-/// 75 products of pairs in a cycle, and whole ones 150, vectors fewer than either; a copy takes a
-/// third of a cycle.
+/// Multiply-adds for which each pair that is interleaved with another block's has to be used. Half
+/// tiles do some 75 multiply-adds of pairs in a cycle, whole ones 150, vectors fewer than either; a
+/// copy takes a third of a cycle.
 const MIN_PAIR_USES: i64 = 48;
 
-/// The nest of a contraction of pairs in blocks, whose words are laid side by side so that they fill
-/// matrix registers, and where that is faster.
+/// The nest of a VNNI-packed contraction in a blocked layout, with the pairs of two blocks
+/// interleaved so that they fill AMX tiles, and the condition under which that is faster.
 pub fn interleaved_vnni(
     nest: &mut Nest<'_>,
     kernel: &Gemm,
@@ -68,7 +70,7 @@ pub fn interleaved_vnni(
     Some((worth, stmt))
 }
 
-/// The nest of a contraction of float32 by terms where that is faster.
+/// The nest of a float32 contraction by split-bf16 where that is faster.
 pub fn split_bf16(
     nest: &mut Nest<'_>,
     stage: &Stage,
@@ -95,20 +97,20 @@ pub fn split_bf16(
     })
 }
 
-/// Whether the products of a stage become those of terms, at some extents at least.
+/// Whether split-bf16 takes a stage, at some extents at least.
 pub fn suits(nest: &Nest<'_>, stage: &Stage) -> bool {
     let (func, target) = (nest.func.clone(), nest.target);
     let mut nest = Nest { func, target, enough: None, steps: vec![] };
     SplitGemm::of(&mut nest, stage, None).is_ok()
 }
 
-/// Products, and those of terms for them.
+/// A contraction, and its split-bf16 form.
 struct SplitGemm {
     kernel: Gemm,
     operands: SplitOperands,
     by: Bf16Gemm,
     terms: i64,
-    /// Where these are faster.
+    /// The condition under which the split form is faster.
     worth: Expr,
 }
 
@@ -140,8 +142,8 @@ impl SplitGemm {
     }
 }
 
-/// Whether it is faster: every element has to be used often enough, and few products may be of what
-/// fills registers up. The same for extents that are known and those that are not.
+/// The condition under which split-bf16 is faster: every element is used often enough, and few
+/// multiply-adds are spent on padding. It is the same for static and for symbolic extents.
 fn worth(operands: &SplitOperands, kernel: &Gemm, by: &Bf16Gemm, terms: i64) -> Expr {
     let elements = kernel.elements(&kernel.row) + kernel.elements(&kernel.column);
     let axes = kernel.stage.spatial.iter().chain(&kernel.stage.reduce);

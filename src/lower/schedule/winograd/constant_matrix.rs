@@ -6,15 +6,15 @@ use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::panels::bind;
 use crate::schedule::core::stage::Axis;
 
-/// Longest side of a table.
+/// Longest side of a constant matrix.
 const MAX_SIDE: i64 = 8;
 
-/// Whether `value` adds to a sum an element times one table or two.
+/// Whether `value` adds to a sum an element times one constant matrix or two.
 pub fn is_constant_matrix_product(value: &Expr) -> bool {
     constant_matrices(value).is_ok()
 }
 
-/// The tables and the element of a sum `acc + (P * Q) * x` or `acc + P * x`.
+/// The constant matrices and the element of a sum `acc + (P * Q) * x` or `acc + P * x`.
 pub fn constant_matrices(value: &Expr) -> Result<(&Expr, Option<&Expr>, &Expr), Refusal> {
     let ExprKind::Call { op: Intrin::Fma, args, .. } = value.kind() else {
         return Err(Refusal::NoConstantMatrix);
@@ -46,7 +46,7 @@ fn is_constant_matrix(e: &Expr) -> bool {
     matches!(e.kind(), ExprKind::Select { .. }) && chosen(e)
 }
 
-/// The constants of a table by the axes that index its rows and its columns.
+/// The entries of a constant matrix, by the axes that index its rows and its columns.
 pub fn constant_matrix(e: &Expr, row: &Axis, column: &Axis) -> Result<ConstantMatrix, Refusal> {
     let (Some(rows @ 1..=MAX_SIDE), Some(columns @ 1..=MAX_SIDE)) =
         (row.extent.as_int(), column.extent.as_int())

@@ -1,15 +1,15 @@
-//! Convolutions by tiles, strip by strip of the image.
+//! Fused Winograd convolutions, strip by strip of the feature map.
 //!
 //! ```text
 //! for batch.., strip of tile rows:  threads share these
-//!   padded image                    its rows under the strip's tiles
-//!   input tiles                     tables
-//!   products                        gemm
-//!   output tiles                    tables, stored
+//!   padded feature map              its rows under the strip's tiles
+//!   input tiles                     winograd transform
+//!   multiplications                 gemm
+//!   output tiles                    winograd transform, stored
 //! ```
-//! What is between two stages stays in the cache of the core that made it. Each stage goes by its
-//! own rule, so results are those of the stages one after the other. Rows of the padded image that
-//! two strips share are made for both.
+//! Intermediates stay in the cache of the core that made them. Each stage goes by its own rule, so
+//! results are those of the stages one after the other. Rows of the padded feature map that two
+//! strips share are computed for both.
 
 use std::collections::HashSet;
 
@@ -31,21 +31,21 @@ use crate::schedule::winograd::transform::TransformKernel;
 /// Fewest tiles of a strip: so often is a weight used once it is loaded.
 const MIN_TILES: i64 = 12;
 
-/// What a number of tiles that is known only when the kernel runs counts as.
+/// The number of tiles that is assumed where it is symbolic.
 const UNKNOWN_TILES: i64 = UNKNOWN_EXTENT / 4;
 
-/// The stages of a convolution, and the axis that strips are of.
+/// The stages of a convolution, and the position of the axis that is divided into strips.
 struct StripGroup<'a> {
     pad: Option<PaddedInput<'a>>,
     input: &'a Stage,
     products: &'a Stage,
     output: &'a Stage,
     epilogue: Option<&'a Stage>,
-    /// Where rows of tiles are among the indices of `input` and `products`.
+    /// Position of the rows of tiles among the indices of `input` and `products`.
     position: usize,
 }
 
-/// A padded image: row `t` of tiles reads its rows from `t * step`, `span` of them.
+/// A padded feature map: row `t` of tiles reads its rows from `t * step`, `span` of them.
 struct PaddedInput<'a> {
     stage: &'a Stage,
     position: usize,
@@ -53,14 +53,15 @@ struct PaddedInput<'a> {
     span: i64,
 }
 
-/// A buffer of a strip, in place of one of the image, and where its rows are among the indices.
+/// A strip's buffer that replaces one of the whole feature map, and the position of its rows among
+/// the indices.
 struct StripBuffer {
     from: Buffer,
     to: Buffer,
     position: usize,
 }
 
-/// The nest of the convolution by tiles that begins at `at`, and how many items it is.
+/// The nest of the Winograd convolution that begins at `at`, and the number of its items.
 pub fn winograd_strips(
     nest: &mut Nest<'_>,
     items: &[Item],
@@ -69,7 +70,8 @@ pub fn winograd_strips(
     decisions: &mut Vec<Decision>,
 ) -> Option<(Stmt, usize)> {
     let (strips, count) = StripGroup::of(nest, items, at, around)?;
-    // Products in matrix registers are not divided: their terms have no memory of their own.
+    // Contractions on AMX tiles are not divided: split operands have no buffers of their own in
+    // strips.
     if nest.target.has_tiles_bf16() && suits(nest, strips.products) {
         return None;
     }
@@ -77,7 +79,7 @@ pub fn winograd_strips(
     let batch = &strips.input.spatial[0];
     let tile_rows = strips.axis().extent.clone();
     let strip = Axis { var: nest.var("strip"), extent: tile_rows.floordiv(height) };
-    // Threads share the first loop, of unknown ones: a batch is most often of one image.
+    // Threads share the first loop, of symbolic ones: a batch is most often of one.
     let axes = [strip, batch.clone()];
     let names = [&strips.input.name[..], &strips.products.name, &strips.output.name].join(", ");
     let divided = strips.divided(nest, &axes, height)?;
@@ -147,8 +149,8 @@ impl<'a> StripGroup<'a> {
     }
 
     /// Rows of tiles in a strip: so few that its buffers stay in the cache, enough for the weights
-    /// to be worth loading for each strip. A number of rows that is not known is divided in ones;
-    /// rows may then be short, so weights have to be small.
+    /// to be worth loading for each strip. A symbolic number of rows is divided into single rows;
+    /// they may be short, so weights have to be small.
     fn height(&self, nest: &Nest<'_>) -> Option<i64> {
         let cache = nest.target.l2_bytes as i64;
         let beside = |stage: &Stage| {
@@ -252,7 +254,7 @@ impl<'a> StripGroup<'a> {
     }
 }
 
-/// What is done for one strip.
+/// The stages of one strip, and their buffers.
 struct StripStages {
     inner: Vec<Item>,
     output: TransformKernel,
@@ -293,7 +295,7 @@ fn row_position(input: &Stage, products: &Stage, output: &Stage) -> Option<usize
 }
 
 impl<'a> PaddedInput<'a> {
-    /// `stage` as the padded image that `input` reads by rows of tiles `row`.
+    /// `stage` as the padded feature map that `input` reads by rows of tiles `row`.
     fn of(stage: &'a Stage, input: &Stage, row: Var) -> Option<PaddedInput<'a>> {
         let loads = loads_of(&input.value, stage.buffer);
         let [read] = &loads[..] else { return None };
@@ -325,13 +327,13 @@ impl<'a> PaddedInput<'a> {
     }
 }
 
-/// What a strip is of a stage: `rows` of `axis` from `origin`, of the image `batch`.
+/// A stage's slice in a strip: `rows` of `axis` from `origin`, of one element of the batch.
 struct StripSlice {
     axis: Var,
     row: Var,
     origin: Expr,
     rows: i64,
-    /// The stage's own axis of images.
+    /// The stage's own batch axis.
     image: Var,
     batch: Var,
 }

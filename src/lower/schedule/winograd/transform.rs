@@ -1,5 +1,5 @@
-//! Products with tables of constants: `Y = P X Qᵀ` for tiles and small constant `P` and `Q`, or
-//! `y = P x` for rows, a vector of channels at a time.
+//! Winograd transforms: multiplication by constant matrices, `Y = P X Qᵀ` for tiles or `y = P x`
+//! for rows, a vector of channels at a time.
 //!
 //! ```text
 //! for outer..                       batches, tiles, blocks of channels
@@ -22,14 +22,14 @@ use crate::schedule::winograd::constant_matrix::{
     ConstantMatrix, constant_matrices, constant_matrix,
 };
 
-/// A table of constants, and the axes that index its rows and its columns.
+/// A constant matrix, and the axes that index its rows and its columns.
 struct MatrixSide {
     table: ConstantMatrix,
     result: Axis,
     element: Axis,
 }
 
-/// What a tile needs.
+/// The transform of a tile.
 pub struct TransformKernel {
     stage: Stage,
     epilogue: Option<Stage>,
@@ -57,7 +57,7 @@ pub fn winograd_transform(
 }
 
 impl TransformKernel {
-    /// The stage and its epilogue over the same variables, taken apart by panels.
+    /// Reads a stage and its epilogue over the same variables, with panels as axes.
     pub fn new(nest: &Nest<'_>, stages: PanelStages) -> Result<TransformKernel, Refusal> {
         let PanelStages { stage, epilogue, panels } = stages;
         let (p, q, source) = constant_matrices(&stage.value)?;
@@ -169,7 +169,7 @@ impl TransformKernel {
         Stmt::Allocate { buffer: tile, body: Box::new(Stmt::Seq(vec![compute, finish])) }
     }
 
-    /// The axes whose last tile may be cut off.
+    /// The axes whose last tile may be partial.
     fn ragged(&self) -> Vec<&PanelAxis> {
         self.panels.iter().filter(|s| !s.is_whole()).collect()
     }
@@ -180,7 +180,7 @@ impl TransformKernel {
         at
     }
 
-    /// Stores a result, or what the epilogue makes of it.
+    /// Stores a result, or its epilogue.
     fn store(&self, i: &Expr, j: &Expr, lane: &Expr, result: Expr) -> Stmt {
         let last = self.epilogue.as_ref().unwrap_or(&self.stage);
         let value = match &self.epilogue {
@@ -193,7 +193,7 @@ impl TransformKernel {
         Stmt::store(last.buffer, indices, bind(&value, &bound))
     }
 
-    /// `store(i, j, y)` for every result of a tile, after what computes it.
+    /// `store(i, j, y)` for every result of a tile, after its computation.
     fn transformed(
         &self,
         nest: &mut Nest<'_>,
@@ -235,8 +235,8 @@ impl TransformKernel {
     }
 }
 
-/// A table times a vector of values; sums are noted in `named`. Points of opposite sign make rows
-/// (or columns) that differ in signs alone: what they share is computed once.
+/// A matrix times a vector of values; sums are noted in `named`. Interpolation points of opposite
+/// sign make rows (or columns) that differ in signs alone: their common terms are computed once.
 fn matrix_times_vector(
     nest: &mut Nest<'_>,
     table: &ConstantMatrix,
@@ -297,7 +297,7 @@ fn matrix_times_vector(
 fn sum(constants: &[f64], values: &[Expr]) -> Expr {
     let mut terms: Vec<(f64, &Expr)> =
         constants.iter().copied().zip(values).filter(|(c, _)| *c != 0.0).collect();
-    // What starts the sum is best added as it is.
+    // A coefficient of 1 starts the sum without a multiplication.
     if let Some(one) = terms.iter().position(|(c, _)| *c == 1.0) {
         terms[..=one].rotate_right(1);
     }

@@ -92,7 +92,7 @@ fused_mat_mul_max
   step  matmul, 8 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 8 rows by 2 vectors: vectorize l of matmul_store
   step  matmul, 8 rows by 2 vectors: write_out matmul_store v of matmul_store
-  step  matmul: float32 as 3 terms of bfloat16 where exponents allow
+  step  matmul: bf16x6 where exponents allow
   stage matmul: split-bf16
   stage binary: epilogue of split-bf16
 mat_mul
@@ -123,4 +123,4 @@ mat_mul
   step  matmul, 1 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 1 rows by 2 vectors: vectorize l of matmul_store
   step  matmul, 1 rows by 2 vectors: write_out matmul_store v of matmul_store
-  stage matmul: gemm; not split-bf16: too few products for each element
+  stage matmul: gemm; not split-bf16: too few multiply-adds for each element

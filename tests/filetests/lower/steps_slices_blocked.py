@@ -20,8 +20,8 @@ class Module:
         return g
 # ----
 conv
-  step  conv: v_i1 taken apart by 16
-  step  bias: v_i1 taken apart by 16
+  step  conv: v_i1 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
   step  pairs: merge_axes i2, i3 -> m
   step  pairs: partition m at 160 -> m, m_tail
   step  pairs: vectorize m_tail
@@ -48,11 +48,11 @@ conv
   stage conv: gemm
   stage bias: epilogue of gemm
 conv1
-  step  pairs: v_i1 taken apart by 8
-  step  conv: v_i1 taken apart by 16
-  step  conv: v_k0 taken apart by 8
-  step  bias: v_i1 taken apart by 16
-  step  pairs: computed where it is read
+  step  pairs: v_i1 split into blocks of 8
+  step  conv: v_i1 split into blocks of 16
+  step  conv: v_k0 split into blocks of 8
+  step  bias: v_i1 split into blocks of 16
+  step  pairs: inlined into its readers
   step  conv: tile of 12 rows by 2 vectors of 16 lanes, depth over co, ci; outer loops over (), columns inside; threads share tiles of rows; dot products of VNNI-packed bfloat16
   step  conv, 12 rows by 2 vectors: distribute_loops r, v, l over 2
   step  conv, 12 rows by 2 vectors: reorder co, ci, r of conv, v of conv, l of conv
@@ -75,8 +75,8 @@ conv1
   stage conv: gemm
   stage bias: elementwise
 fused_conv_add_cast
-  step  bias: computed where it is read
-  step  binary: computed where it is read
+  step  bias: inlined into its readers
+  step  binary: inlined into its readers
   step  pairs: vectorize i1
   step  conv: tile of 7 rows by 1 vectors of 16 lanes, depth over v_k0, v_k1, v_k2; outer loops over (v_i2), columns inside; threads share the outermost loop; dot products of VNNI-packed bfloat16
   step  conv, 7 rows by 1 vectors: distribute_loops r, v, l over 2
@@ -99,9 +99,9 @@ fused_conv_add_cast
   stage conv: gemm
   stage cast: epilogue of gemm
 fused_slice_cast_cast_concat
-  step  slice: computed where it is read
-  step  cast: computed where it is read
-  step  cast_1: computed where it is read
+  step  slice: inlined into its readers
+  step  cast: inlined into its readers
+  step  cast_1: inlined into its readers
   step  part0: merge_axes i3, i1 -> m
   step  part0: merge_axes i2, m -> m
   step  part0: split m by 16 -> m_0, m_1

@@ -19,10 +19,10 @@ class Module:
         return (b, d)
 # ----
 conv
-  step  pairs: v_i1 taken apart by 8
-  step  conv: v_i1 taken apart by 16
-  step  conv: v_k0 taken apart by 8
-  step  bias: v_i1 taken apart by 16
+  step  pairs: v_i1 split into blocks of 8
+  step  conv: v_i1 split into blocks of 16
+  step  conv: v_k0 split into blocks of 8
+  step  bias: v_i1 split into blocks of 16
   step  pairs: parallel i2
   step  pairs: vectorize ci
   step  words: parallel c of words #3
@@ -30,7 +30,7 @@ conv
   step  conv: tile of 32 rows by 2 vectors of 16 lanes, depth over m, k; outer loops over (), columns inside; threads share tiles of rows; VNNI-packed bfloat16 on AMX tiles
   step  conv: tensorize -> 4 tile_dot_bf16, 4 tile_load, 4 tile_store, 4 tile_zero
   step  conv: tensorize -> 2 tile_dot_bf16, 3 tile_load, 2 tile_store, 2 tile_zero
-  step  conv: words of two blocks side by side
+  step  conv: VNNI pairs of two blocks interleaved
   step  bias: merge_axes i2, i3 -> m
   step  bias: partition m at 192 -> m, m_tail
   step  bias: vectorize m_tail
@@ -40,10 +40,10 @@ conv
   stage conv: gemm; not split-bf16: element type
   stage bias: elementwise
 conv1
-  step  pairs: v_i1 taken apart by 8
-  step  conv: v_i1 taken apart by 16
-  step  conv: v_k0 taken apart by 8
-  step  bias: v_i1 taken apart by 16
+  step  pairs: v_i1 split into blocks of 8
+  step  conv: v_i1 split into blocks of 16
+  step  conv: v_k0 split into blocks of 8
+  step  bias: v_i1 split into blocks of 16
   step  pairs: merge_axes i3, ci -> m
   step  pairs: merge_axes i2, m -> m
   step  pairs: merge_axes co, m -> m
@@ -54,7 +54,7 @@ conv1
   step  conv: tile of 32 rows by 2 vectors of 16 lanes, depth over pair, k; outer loops over (), columns inside; threads share tiles of rows; VNNI-packed bfloat16 on AMX tiles
   step  conv: tensorize -> 4 tile_dot_bf16, 4 tile_load, 4 tile_store, 4 tile_zero
   step  conv: tensorize -> 2 tile_dot_bf16, 3 tile_load, 2 tile_store, 2 tile_zero
-  step  conv: words of two blocks side by side
+  step  conv: VNNI pairs of two blocks interleaved
   step  bias: merge_axes i2, i3 -> m
   step  bias: partition m at 192 -> m, m_tail
   step  bias: vectorize m_tail
@@ -64,10 +64,10 @@ conv1
   stage conv: gemm; not split-bf16: element type
   stage bias: elementwise
 fused_conv_cast
-  step  conv: v_i1 taken apart by 16
-  step  bias: v_i1 taken apart by 16
-  step  cast: v_i1 taken apart by 16
-  step  bias: computed where it is read
+  step  conv: v_i1 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
+  step  cast: v_i1 split into blocks of 16
+  step  bias: inlined into its readers
   step  pairs: merge_axes i2, i3 -> m
   step  pairs: parallel i1
   step  pairs: split m by 16 -> m_0, m_1
@@ -93,10 +93,10 @@ fused_conv_cast
   stage conv: gemm; not split-bf16: element type
   stage cast: epilogue of gemm
 fused_conv_cast1
-  step  conv: v_i1 taken apart by 16
-  step  bias: v_i1 taken apart by 16
-  step  cast: v_i1 taken apart by 16
-  step  bias: computed where it is read
+  step  conv: v_i1 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
+  step  cast: v_i1 split into blocks of 16
+  step  bias: inlined into its readers
   step  pairs: merge_axes i2, i3 -> m
   step  pairs: partition m at 192 -> m, m_tail
   step  pairs: vectorize m_tail

@@ -18,8 +18,8 @@ class Module:
         return (b, d)
 # ----
 conv
-  step  conv: v_i1 taken apart by 16
-  step  bias: v_i1 taken apart by 16
+  step  conv: v_i1 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
   step  conv: tile of 8 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows
   step  conv, 8 rows by 2 vectors: distribute_loops r, v, l over 2
   step  conv, 8 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
@@ -37,13 +37,13 @@ conv
   step  conv, 8 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 8 rows by 2 vectors: vectorize l of conv_store
   step  conv, 8 rows by 2 vectors: write_out conv_store v of conv_store
-  stage conv: gemm; not split-bf16: elements not side by side
+  stage conv: gemm; not split-bf16: elements not contiguous
   stage bias: epilogue of gemm
 conv1
-  step  pad: v_i1 taken apart by 16
-  step  conv: v_i1 taken apart by 16
-  step  conv: v_k0 taken apart by 16
-  step  bias: v_i1 taken apart by 16
+  step  pad: v_i1 split into blocks of 16
+  step  conv: v_i1 split into blocks of 16
+  step  conv: v_k0 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
   step  pad: parallel i2
   step  pad: vectorize ci
   step  terms: parallel c of terms #3
@@ -91,7 +91,7 @@ conv1
   step  conv, 4 rows by 4 vectors: reorder l, v of conv_store
   step  conv, 4 rows by 4 vectors: vectorize l of conv_store
   step  conv, 4 rows by 4 vectors: write_out conv_store v of conv_store
-  step  conv: float32 as 3 terms of bfloat16 where exponents allow
+  step  conv: bf16x6 where exponents allow
   step  bias: merge_axes i2, i3 -> m
   step  bias: partition m at 192 -> m, m_tail
   step  bias: vectorize m_tail
@@ -101,8 +101,8 @@ conv1
   stage conv: split-bf16
   stage bias: elementwise
 conv2
-  step  conv: v_i1 taken apart by 16
-  step  bias: v_i1 taken apart by 16
+  step  conv: v_i1 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
   step  conv: tile of 4 rows by 4 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows
   step  conv, 4 rows by 4 vectors: distribute_loops r, v, l over 2
   step  conv, 4 rows by 4 vectors: reorder k0, r of conv, v of conv, l of conv
@@ -133,12 +133,12 @@ conv2
   step  conv, 4 rows by 1 vectors: reorder l, v of conv_store
   step  conv, 4 rows by 1 vectors: vectorize l of conv_store
   step  conv, 4 rows by 1 vectors: write_out conv_store v of conv_store
-  stage conv: gemm; not split-bf16: elements not side by side
+  stage conv: gemm; not split-bf16: elements not contiguous
   stage bias: epilogue of gemm
 conv3
-  step  conv: v_i1 taken apart by 16
-  step  conv: v_k0 taken apart by 16
-  step  bias: v_i1 taken apart by 16
+  step  conv: v_i1 split into blocks of 16
+  step  conv: v_k0 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
   step  terms: parallel c of terms #2
   step  terms: vectorize c of terms #3
   step  terms: merge_axes c of terms #3, c of terms #4 -> m
@@ -174,7 +174,7 @@ conv3
   step  conv, 4 rows by 4 vectors: reorder l, v of conv_store
   step  conv, 4 rows by 4 vectors: vectorize l of conv_store
   step  conv, 4 rows by 4 vectors: write_out conv_store v of conv_store
-  step  conv: float32 as 3 terms of bfloat16 where exponents allow
+  step  conv: bf16x6 where exponents allow
   step  bias: merge_axes i2, i3 -> m
   step  bias: partition m at 192 -> m, m_tail
   step  bias: vectorize m_tail

@@ -15,8 +15,8 @@ class Module:
         return d
 # ----
 conv
-  step  conv: v_i1 taken apart by 16
-  step  bias: v_i1 taken apart by 16
+  step  conv: v_i1 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
   step  conv: tile of 6 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (co), columns inside; no threads
   step  conv, 6 rows by 2 vectors: distribute_loops r, v, l over 2
   step  conv, 6 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
@@ -37,9 +37,9 @@ conv
   stage conv: gemm
   stage bias: epilogue of gemm
 conv1
-  step  pad: v_i1 taken apart by 16
-  step  conv: v_i1 taken apart by 16
-  step  bias: v_i1 taken apart by 16
+  step  pad: v_i1 split into blocks of 16
+  step  conv: v_i1 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
   step  pad: split ci by 8 -> ci_0, ci_1
   step  pad: vectorize ci_1
   step  conv: tile of 6 rows by 2 vectors of 8 lanes, depth over v_k1, v_k2; outer loops over (v_i2), columns inside; no threads
@@ -59,14 +59,14 @@ conv1
   step  conv, 6 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 6 rows by 2 vectors: vectorize l of conv_store
   step  conv, 6 rows by 2 vectors: write_out conv_store v of conv_store
-  step  pad, conv: in planes of a block of channels
+  step  pad, conv: plane by plane of a block of channels
   stage pad: elementwise
   stage conv: gemm
   stage bias: epilogue of gemm
 conv2
-  step  conv: v_i1 taken apart by 16
-  step  conv: v_k0 taken apart by 16
-  step  bias: v_i1 taken apart by 16
+  step  conv: v_i1 split into blocks of 16
+  step  conv: v_k0 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
   step  conv: tile of 6 rows by 2 vectors of 8 lanes, depth over co, ci; outer loops over (co), columns inside; threads share tiles of rows
   step  conv, 6 rows by 2 vectors: distribute_loops r, v, l over 2
   step  conv, 6 rows by 2 vectors: reorder co, ci, r of conv, v of conv, l of conv

@@ -14,8 +14,8 @@ class Module:
         return c
 # ----
 conv
-  step  conv: v_i1 taken apart by 16
-  step  bias: v_i1 taken apart by 16
+  step  conv: v_i1 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
   step  conv: tile of 5 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (co), columns inside; threads share tiles of rows
   step  conv, 5 rows by 2 vectors: distribute_loops r, v, l over 2
   step  conv, 5 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
@@ -36,14 +36,14 @@ conv
   stage conv: gemm
   stage bias: epilogue of gemm
 fused_conv_max
-  step  pad: v_i1 taken apart by 16
-  step  input_tiles: v_i5 taken apart by 16
-  step  output_tiles: v_i1 taken apart by 16
-  step  bias: v_i1 taken apart by 16
+  step  pad: v_i1 split into blocks of 16
+  step  input_tiles: v_i5 split into blocks of 16
+  step  output_tiles: v_i1 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
   step  input_tiles, products, output_tiles: in strips of 2 rows of tiles
   step  pad: split ci by 8 -> ci_0, ci_1
   step  pad: vectorize ci_1
-  step  input_tiles: tables of 6x6 and 6x6 unrolled, vectors of 16 lanes
+  step  input_tiles: constant matrices of 6x6 and 6x6 unrolled, vectors of 16 lanes
   step  products: tile of 5 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (m), columns inside; no threads
   step  products, 5 rows by 2 vectors: distribute_loops r, v, l over 2
   step  products, 5 rows by 2 vectors: reorder k0, r of products, v of products, l of products
@@ -58,7 +58,7 @@ fused_conv_max
   step  products, 5 rows by 2 vectors: reorder l, v of products_store
   step  products, 5 rows by 2 vectors: vectorize l of products_store
   step  products, 5 rows by 2 vectors: write_out products_store v of products_store
-  step  output_tiles: tables of 4x6 and 4x6 unrolled, vectors of 16 lanes
+  step  output_tiles: constant matrices of 4x6 and 4x6 unrolled, vectors of 16 lanes
   step  input_tiles, products, output_tiles: threads share the strips
   step  bias: merge_axes i2, i3 -> m
   step  bias: split m by 8 -> m_0, m_1

@@ -15,8 +15,8 @@ class Module:
         return c
 # ----
 conv
-  step  conv: v_i1 taken apart by 16
-  step  bias: v_i1 taken apart by 16
+  step  conv: v_i1 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
   step  conv: tile of 10 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows
   step  conv, 10 rows by 2 vectors: distribute_loops r, v, l over 2
   step  conv, 10 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
@@ -34,16 +34,16 @@ conv
   step  conv, 10 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 10 rows by 2 vectors: vectorize l of conv_store
   step  conv, 10 rows by 2 vectors: write_out conv_store v of conv_store
-  stage conv: gemm; not split-bf16: elements not side by side
+  stage conv: gemm; not split-bf16: elements not contiguous
   stage bias: epilogue of gemm
 fused_conv_max
-  step  pad: v_i1 taken apart by 16
-  step  input_tiles: v_i5 taken apart by 16
-  step  output_tiles: v_i1 taken apart by 16
-  step  bias: v_i1 taken apart by 16
+  step  pad: v_i1 split into blocks of 16
+  step  input_tiles: v_i5 split into blocks of 16
+  step  output_tiles: v_i1 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
   step  input_tiles, products, output_tiles: in strips of 2 rows of tiles
   step  pad: vectorize ci
-  step  input_tiles: tables of 6x6 and 6x6 unrolled, vectors of 16 lanes
+  step  input_tiles: constant matrices of 6x6 and 6x6 unrolled, vectors of 16 lanes
   step  products: tile of 10 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (m), columns inside; no threads
   step  products, 10 rows by 2 vectors: distribute_loops r, v, l over 2
   step  products, 10 rows by 2 vectors: reorder k0, r of products, v of products, l of products
@@ -58,7 +58,7 @@ fused_conv_max
   step  products, 10 rows by 2 vectors: reorder l, v of products_store
   step  products, 10 rows by 2 vectors: vectorize l of products_store
   step  products, 10 rows by 2 vectors: write_out products_store v of products_store
-  step  output_tiles: tables of 4x6 and 4x6 unrolled, vectors of 16 lanes
+  step  output_tiles: constant matrices of 4x6 and 4x6 unrolled, vectors of 16 lanes
   step  input_tiles, products, output_tiles: threads share the strips
   step  bias: merge_axes i2, i3 -> m
   step  bias: split m by 16 -> m_0, m_1
