@@ -3,15 +3,16 @@
 use std::ops::AddAssign;
 use std::sync::{Arc, LazyLock};
 
-use reflex_cranelift::{Compiling, CraneliftTier, ForcedExits, TierOptions, TraceReport};
+use reflex_cranelift::{CompileMode, CraneliftTier, ForcedExits, TierOptions, TraceReport};
 use reflex_runtime::abi::type_index;
 use reflex_runtime::array::Array;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::shape::Shape;
 use reflex_runtime::value::Any;
 use reflex_vm::executable::FuncKind;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::verify::verify;
 
 use crate::host;
@@ -67,7 +68,7 @@ fn in_ways(case: &ProgramCase, ways: &[Way]) -> Tally {
         let (found, program, tier) = match *way {
             Way::Compiled => {
                 let (program, tier) = load(case, Some(options(case, *way)));
-                let refused = program.compile_all();
+                let refused = program.compile_ahead_of_time();
                 assert!(refused.is_empty(), "compiled mode refused {refused:?}");
                 (run(case, &program, Mode::Compiled), program, tier)
             }
@@ -124,10 +125,10 @@ fn options(case: &ProgramCase, way: Way) -> TierOptions {
     TierOptions {
         threshold: case.threshold,
         trace_limit,
-        code_limit: if little { case.code_limit } else { usual.code_limit },
+        code_cache_limit: if little { case.code_limit } else { usual.code_cache_limit },
         exit_threshold,
-        force: (one_in > 0).then(|| Arc::new(ForcedExits::new(case.guard_seed, one_in))),
-        compiling: Compiling::AtOnce,
+        forced_exits: (one_in > 0).then(|| Arc::new(ForcedExits::new(case.guard_seed, one_in))),
+        compile_mode: CompileMode::Synchronous,
         ..usual
     }
 }
@@ -143,10 +144,10 @@ pub fn threads(case: &ProgramCase) -> Tally {
     let expected = only_own(run(case, &load(case, None).0, Mode::Bytecode));
     let options = TierOptions {
         threshold: case.threshold,
-        settle: std::time::Duration::ZERO,
+        record_delay: std::time::Duration::ZERO,
         exit_threshold: 2,
-        code_limit: case.code_limit,
-        force: Some(Arc::new(ForcedExits::new(case.guard_seed, 4))),
+        code_cache_limit: case.code_limit,
+        forced_exits: Some(Arc::new(ForcedExits::new(case.guard_seed, 4))),
         ..TierOptions::default()
     };
     let (program, tier) = load(case, Some(options));
@@ -194,10 +195,10 @@ impl Tally {
         Tally {
             traces: traces.len(),
             recursive: traces.iter().filter(|trace| trace.is_recursive()).count(),
-            carried: traces.iter().filter(|trace| trace.carries()).count(),
-            bridges: traces.iter().filter(|trace| trace.bridge.is_some()).count(),
+            carried: traces.iter().filter(|trace| trace.has_carried_values()).count(),
+            bridges: traces.iter().filter(|trace| trace.parent.is_some()).count(),
             exits: traces.iter().map(taken).sum(),
-            whole: tier.functions(program).len(),
+            whole: tier.methods(program).len(),
             raw: 0,
             evicted: tier.evictions(program),
         }
@@ -221,15 +222,15 @@ impl AddAssign for Tally {
 fn saved(case: &ProgramCase) -> Arc<Program> {
     let (from, tier) = load(case, Some(options(case, Way::Saved)));
     let tier = tier.expect("the program has a tier");
-    let (image, functions) = tier.image(&from).expect("code can be kept");
+    let (image, functions) = tier.save_code(&from).expect("code can be kept");
     let (program, _) = load(case, None);
-    let loaded = CraneliftTier::with_image(TierOptions::default(), &program, &image);
+    let loaded = CraneliftTier::with_saved_code(TierOptions::default(), &program, &image);
     let (tier, fits) = loaded.expect("generated code runs here");
     fits.expect("the image was made for this bytecode");
     let tier = Arc::new(tier);
     assert!(program.attach(Arc::clone(&tier) as Arc<dyn reflex_vm::tier::Tier>));
-    tier.install_saved(&program);
-    assert_eq!(tier.saved(&program).0, functions);
+    tier.install_saved_code(&program);
+    assert_eq!(tier.saved_functions(&program).0, functions);
     program
 }
 

@@ -3,12 +3,15 @@
 //! A case passes, is unsupported (the importer or compiler refused it, and says what), or
 //! fails. Tolerance is that of ONNX's own runner: rtol 1e-3, atol 1e-7.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use serde::Serialize;
 
+use crate::array::{Array, Feed};
 use crate::error::{Error, ErrorKind, Result};
-use crate::npz::{Array, Feed};
 use crate::stats::Difference;
 use crate::{Engine, Mode, Program};
 
@@ -27,18 +30,140 @@ pub enum Status {
     Unsupported,
 }
 
+impl Status {
+    const ALL: [Status; 3] = [Status::Pass, Status::Fail, Status::Unsupported];
+
+    /// The word for it in lists and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Pass => "pass",
+            Status::Fail => "fail",
+            Status::Unsupported => "unsupported",
+        }
+    }
+}
+
 /// Verdict and why.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct CaseResult {
     /// Verdict.
     pub status: Status,
     /// Empty for a pass.
     pub reason: String,
 }
 
+/// The status of each case by name: a list that a later run is held to.
+///
+/// As text, a line is a status and the name of a case; `#` begins a comment.
+///
+/// ```
+/// use reflex::conformance::{CaseList, Status};
+///
+/// let listed: CaseList = "pass test_abs\nunsupported test_adagrad\n".parse().unwrap();
+/// let found: CaseList = [("test_abs", Status::Unsupported)].into_iter().collect();
+/// let changes = listed.changes(&found);
+/// assert_eq!(changes[0].to_string(), "test_abs: pass in the list, unsupported now");
+/// assert_eq!(changes[1].to_string(), "test_adagrad: unsupported in the list, missing now");
+/// assert!(changes.iter().all(|change| change.is_regression()));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CaseList(BTreeMap<String, Status>);
+
+/// A case whose status differs from the listed one; `None` where one side lacks the case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Name of the case.
+    pub case: String,
+    /// Status in the list.
+    pub listed: Option<Status>,
+    /// Status now.
+    pub found: Option<Status>,
+}
+
+impl CaseList {
+    /// Reads a list; the error names the line that is none.
+    pub fn read(path: &Path) -> Result<CaseList> {
+        let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, &e))?;
+        text.parse().map_err(|e: Error| e.at(path.display()))
+    }
+
+    /// Writes the list, sorted by name.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        std::fs::write(path, self.to_string()).map_err(|e| Error::io(path, &e))
+    }
+
+    /// Drops the cases whose name does not satisfy `keep`.
+    pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
+        self.0.retain(|case, _| keep(case));
+    }
+
+    /// Every difference of `found` from this list, sorted by name.
+    pub fn changes(&self, found: &CaseList) -> Vec<Change> {
+        let mut cases: Vec<&String> = self.0.keys().chain(found.0.keys()).collect();
+        cases.sort();
+        cases.dedup();
+        let status = |list: &CaseList, case: &String| list.0.get(case).copied();
+        let changes = cases.into_iter().map(|case| Change {
+            case: case.clone(),
+            listed: status(self, case),
+            found: status(found, case),
+        });
+        changes.filter(|change| change.listed != change.found).collect()
+    }
+}
+
+impl Change {
+    /// Returns true if the case passed and does not, fails and did not, or is missing.
+    pub fn is_regression(&self) -> bool {
+        self.found.is_none()
+            || self.listed == Some(Status::Pass)
+            || self.found == Some(Status::Fail)
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |status: Option<Status>| status.map_or("missing", Status::name);
+        let (listed, found) = (name(self.listed), name(self.found));
+        write!(f, "{}: {listed} in the list, {found} now", self.case)
+    }
+}
+
+impl<N: Into<String>> FromIterator<(N, Status)> for CaseList {
+    fn from_iter<I: IntoIterator<Item = (N, Status)>>(cases: I) -> CaseList {
+        CaseList(cases.into_iter().map(|(name, status)| (name.into(), status)).collect())
+    }
+}
+
+impl FromStr for CaseList {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<CaseList> {
+        let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
+        let cases = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let case = |line: &str| {
+            let (status, case) = line.split_once(' ')?;
+            let status = Status::ALL.into_iter().find(|s| s.name() == status)?;
+            Some((case.trim().to_owned(), status))
+        };
+        let wrong = |(at, line)| format!("line {at}: `{line}` is not a status and a case");
+        cases.map(|(at, line)| case(line).ok_or_else(|| Error::input(wrong((at, line))))).collect()
+    }
+}
+
+impl fmt::Display for CaseList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "# STATUS CASE, as `reflex conformance DIR --write-expect FILE` records them."
+        )?;
+        self.0.iter().try_for_each(|(case, status)| writeln!(f, "{} {case}", status.name()))
+    }
+}
+
 /// Runs the case in `folder` (`model.onnx`, `test_data_set_*`).
-pub fn run_case(engine: &Engine, folder: &Path, mode: Mode) -> Outcome {
-    let outcome = |status, reason: String| Outcome { status, reason };
+pub fn run_case(engine: &Engine, folder: &Path, mode: Mode) -> CaseResult {
+    let outcome = |status, reason: String| CaseResult { status, reason };
     let program = match engine.load(&folder.join("model.onnx")) {
         Ok(program) => program,
         Err(error) if error.kind() == ErrorKind::Unsupported => {

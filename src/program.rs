@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use reflex_cranelift::{CraneliftTier, Disassemble, TierOptions, Unfit};
+use reflex_cranelift::{CraneliftTier, Disassemble, SavedCodeError, TierOptions};
 use reflex_graph::{ConstantPool, Literal};
 use reflex_lower::compile::Compiled;
 use reflex_runtime::alloc::device::AllocatorKind;
@@ -16,19 +16,19 @@ use reflex_vm::executable::{Constant, Executable, FuncKind};
 use reflex_vm::session::{self as vm, Canceller};
 use reflex_vm::tier::Bailout;
 use reflex_vm::verify::{self, Verified};
-use reflex_vm::{program, serialize, text};
+use reflex_vm::{load, program, serialize, text};
 
+use crate::array::Feed;
 use crate::artifact::{self, CODE_SYMBOL, EXECUTABLE_KIND, META_SYMBOL, Meta, unfit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::{Artifact, Kernels};
-use crate::npz::Feed;
 use crate::objects::Objects;
 use crate::options::{Mode, SessionOptions, check_device};
-use crate::policy::{SavedCode, TierPolicy, Tiering};
-use crate::session::extents::Extents;
+use crate::session::router::Extents;
 use crate::session::{KernelOperations, OutputNames, Session};
 use crate::specialise::Specialiser;
-use crate::tiers::{TierCode, Tiers};
+use crate::tier_policy::{SavedCode, TierPolicy, Tiering};
+use crate::tier_report::{TierDetail, TierReport};
 use crate::{Dim, ModelInfo, Signature, foreign};
 
 /// A loaded model. Cloning shares it.
@@ -38,7 +38,7 @@ pub struct Program(Arc<Inner>);
 struct Inner {
     vm: Arc<program::Program>,
     /// Where the VM found the packed functions.
-    library: Arc<dyn program::Library + Send + Sync>,
+    library: Arc<dyn load::Library + Send + Sync>,
     signatures: Arc<BTreeMap<String, Signature>>,
     /// Kernels as objects, when this process compiled them for all calls, by CPU, the lowest first.
     objects: Option<Arc<Objects>>,
@@ -62,14 +62,14 @@ struct Inner {
 /// The code generator, and what came of the artifact's machine code.
 struct Tier {
     cranelift: Arc<CraneliftTier>,
-    saved: Option<std::result::Result<(), Unfit>>,
+    saved: Option<std::result::Result<(), SavedCodeError>>,
 }
 
 /// What a program is made from.
 struct Parts {
     code: Option<Arc<[u8]>>,
     exec: Verified<Executable>,
-    library: Arc<dyn program::Library + Send + Sync>,
+    library: Arc<dyn load::Library + Send + Sync>,
     signatures: Arc<BTreeMap<String, Signature>>,
     objects: Option<Arc<Objects>>,
     unfit: Option<String>,
@@ -178,7 +178,7 @@ impl Program {
 
     fn new(parts: Parts) -> Result<Program> {
         let Parts { exec, library, .. } = parts;
-        let failed = |e: program::LoadError| Error::new(ErrorKind::Model, e.to_string());
+        let failed = |e: load::LoadError| Error::new(ErrorKind::Model, e.to_string());
         let vm = program::Program::load(exec, &[library.as_ref()]).map_err(failed)?;
         let names = |s: &Signature| s.outputs.iter().map(|p| p.name.clone()).collect();
         let outputs = parts.signatures.iter().filter_map(|(f, s)| Some((vm.find(f)?, names(s))));
@@ -319,7 +319,7 @@ impl Program {
             Mode::Compiled | Mode::Tiered => Some(self.tier()?.cranelift.clone()),
         };
         if mode == Mode::Compiled {
-            self.0.compiled.get_or_init(|| vm.compile_all());
+            self.0.compiled.get_or_init(|| vm.compile_ahead_of_time());
         }
         let how = (mode, tier, options.allocator);
         let known = (self.0.outputs.clone(), self.0.operations.clone());
@@ -337,7 +337,7 @@ impl Program {
         let tier = self.0.tier.get_or_init(|| {
             let tier = Tier::of(vm, code, policy.options()).map_err(|e| e.to_string())?;
             vm.attach(tier.cranelift.clone());
-            tier.cranelift.install_saved(vm);
+            tier.cranelift.install_saved_code(vm);
             Ok(tier)
         });
         tier.as_ref().map_err(|e| Error::new(ErrorKind::Compile, e.clone()))
@@ -357,7 +357,7 @@ impl Program {
         let vm = program::Program::load(exec, &[self.0.library.as_ref()]);
         let vm = vm.map_err(|e| failed(&e))?;
         let tier = CraneliftTier::new().map_err(|e| failed(&e))?;
-        let (code, _) = tier.image(&vm).map_err(|e| failed(&e))?;
+        let (code, _) = tier.save_code(&vm).map_err(|e| failed(&e))?;
         let known = (&*self.0.signatures, &*self.0.operations);
         artifact::write(path, (vm.executable(), &code), &objects.read()?, known)
     }
@@ -389,7 +389,7 @@ impl Program {
                 None => "not used, by the tier policy".to_owned(),
                 Some(Err(unfit)) => format!("not used, since {unfit}"),
                 Some(Ok(())) => {
-                    let (functions, bytes) = tier.cranelift.saved(&self.0.vm);
+                    let (functions, bytes) = tier.cranelift.saved_functions(&self.0.vm);
                     format!("{functions} functions, {bytes} bytes")
                 }
             },
@@ -403,26 +403,26 @@ impl Program {
     /// were taken, functions compiled whole, reasons not to compile. Empty before the first
     /// session that may compile.
     pub fn tiers(&self) -> String {
-        self.tiers_of(None, TierCode::Hide).to_string()
+        self.tiers_of(None, TierDetail::Summary).to_string()
     }
 
     /// [`Program::tiers`] with what a session has counted.
-    pub(crate) fn tiers_of(&self, session: Option<&vm::Session>, code: TierCode) -> Tiers {
+    pub(crate) fn tiers_of(&self, session: Option<&vm::Session>, code: TierDetail) -> TierReport {
         let tier = self.0.tier.get().and_then(|tier| tier.as_ref().ok());
         let Some(Tier { cranelift, saved }) = tier else {
             let off = self.0.policy.tiering == Tiering::Off;
-            return Tiers { off, ..Tiers::default() };
+            return TierReport { off, ..TierReport::default() };
         };
         let assembly = |code: &[u8], address: usize| {
             let mut text = String::new();
             crate::disassemble::function(&mut text, code, address as u64);
             text
         };
-        let show: Option<Disassemble<'_>> = (code == TierCode::Show).then_some(&assembly);
-        Tiers {
+        let show: Option<Disassemble<'_>> = (code == TierDetail::Code).then_some(&assembly);
+        TierReport {
             off: false,
             code: Some(cranelift.overview(&self.0.vm, session, show)),
-            extents: self.0.specialiser.as_ref().map(|s| s.to_string()),
+            specialised: self.0.specialiser.as_ref().map(|s| s.to_string()),
             saved_code_unused: saved
                 .as_ref()
                 .and_then(|fits| Some(fits.as_ref().err()?.to_string())),
@@ -463,7 +463,7 @@ impl Tier {
                 saved: None,
             });
         };
-        let (tier, saved) = CraneliftTier::with_image(options, vm, code)?;
+        let (tier, saved) = CraneliftTier::with_saved_code(options, vm, code)?;
         Ok(Tier { cranelift: Arc::new(tier), saved: Some(saved) })
     }
 }

@@ -9,10 +9,11 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use reflex_cranelift::Compiling;
+use parking_lot::Mutex;
+use reflex_cranelift::CompileMode;
 use reflex_graph::{FuncData, Module, Node};
 use reflex_runtime::alloc::device::{CPU, DeviceAllocator};
 use reflex_runtime::alloc::heap;
@@ -22,7 +23,7 @@ use reflex_runtime::value::{Any, AnyView};
 use crate::error::Result;
 use crate::program::{Prepared, Program};
 use crate::session::Outputs;
-use crate::{Engine, Keep, Mode, TierPolicy};
+use crate::{Engine, Mode, Specialise, TierPolicy};
 
 /// How long both programs run in turns to find the faster one.
 const TRIAL: Duration = Duration::from_millis(200);
@@ -124,7 +125,7 @@ impl Specialiser {
         args: &[AnyView<'_>],
     ) -> Option<Arc<Variant>> {
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
-        let mut variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut variants = self.variants.lock();
         if let Some(found) = variants.iter().find(|v| v.fits(func, args)) {
             found.used.store(now, Ordering::Relaxed);
             return Some(found.clone());
@@ -167,8 +168,8 @@ impl Specialiser {
             && Duration::from_nanos(nanos) >= self.policy.shape_time;
         let Some(order) = hot.then(|| self.order(variant, general, args)).flatten() else { return };
         match self.policy.compile {
-            Compiling::AtOnce => order.carry_out(),
-            Compiling::Background => {
+            CompileMode::Synchronous => order.carry_out(),
+            CompileMode::Background => {
                 let thread = std::thread::Builder::new().name("reflex-shapes".to_owned());
                 // Without a thread the order is dropped, which says so.
                 let _ = thread.spawn(move || {
@@ -234,7 +235,7 @@ impl Specialiser {
             special.as_secs_f64() * 1e6,
             general.as_secs_f64() * 1e6,
         );
-        if special * 50 > general * 49 && self.policy.shape_keep == Keep::Faster {
+        if special * 50 > general * 49 && self.policy.specialise == Specialise::IfFaster {
             return Err(format!("not faster by 2% ({report})"));
         }
         Ok(Special { program, func, report })
@@ -362,7 +363,7 @@ pub(crate) fn copies<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Vec<Any> 
 
 impl fmt::Display for Specialiser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
+        let variants = self.variants.lock();
         for variant in variants.iter() {
             let extent = |list: &Vec<i64>| {
                 let dims: Vec<String> = list.iter().map(i64::to_string).collect();

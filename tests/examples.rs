@@ -42,8 +42,7 @@ fn the_c_example_builds_and_runs() {
 #[test]
 fn the_header_is_c_plus_plus_too() {
     if Command::new("c++").arg("--version").output().is_err() {
-        println!("skipped: no C++ compiler");
-        return;
+        return programs::skip::skip("a C++ compiler");
     }
     let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("header.cc");
     std::fs::write(&source, "#include \"reflex.h\"\nReflexValue v = reflex_int(1);\n")

@@ -2,6 +2,8 @@
 
 #[path = "common/property.rs"]
 mod property;
+#[path = "common/skip.rs"]
+mod skip;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -87,10 +89,7 @@ fn damaged_scripts_are_refused_or_read_back() {
 
 /// The executables of the small modules that TVM builds for its interpreter, in order of names.
 fn executables_of_tvm() -> Option<Vec<Vec<u8>>> {
-    let Some(python) = std::env::var_os("REFLEX_TVM_PYTHON") else {
-        println!("skipped: REFLEX_TVM_PYTHON is not set; ./x test sets it");
-        return None;
-    };
+    let python = skip::variable("REFLEX_TVM_PYTHON")?;
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tvm-small-modules");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tvm/modules.py");
     let built = Command::new(python).arg(script).arg(&folder).arg("--small").status();

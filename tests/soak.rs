@@ -8,14 +8,15 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{Function, arg};
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, SavedResult, Session};
+use reflex_vm::session::{Options, SavedResult, Session};
 use reflex_vm::verify::verify;
 
 struct Counting;
@@ -87,12 +88,12 @@ fn program(mode: Mode) -> Arc<Program> {
     let options = TierOptions {
         threshold: 2,
         exit_threshold: 2,
-        compiling: Compiling::AtOnce,
+        compile_mode: CompileMode::Synchronous,
         ..TierOptions::default()
     };
     program.attach(Arc::new(CraneliftTier::with_options(options).unwrap()));
     if mode == Mode::Compiled {
-        assert_eq!(program.compile_all(), []);
+        assert_eq!(program.compile_ahead_of_time(), []);
     }
     program
 }

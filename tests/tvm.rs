@@ -2,7 +2,7 @@
 //! compiled here, in TVM's own virtual machine; values and kinds of errors are the same.
 //!
 //! Needs REFLEX_TVM_PYTHON, a Python with apache-tvm (`./x test` sets it up); without it the
-//! tests say so. The modules are in tests/tvm/subjects.py.
+//! tests are recorded as skipped. The modules are in tests/tvm/subjects.py.
 
 #[path = "common/tvm.rs"]
 mod tvm;
@@ -15,17 +15,18 @@ use std::sync::OnceLock;
 
 use reflex::{Any, Engine, Mode, Program, Session};
 use serde_json::Value;
-use tvm::{python, script};
+use tvm::{python, script, skip};
 
 /// The folder of modules that TVM built, shared by every test of the workspace.
 fn modules() -> Option<&'static Path> {
-    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let python = python()?;
     let build = || {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tvm-modules");
-        script(&python()?, "modules.py", &[folder.to_str().expect("UTF-8")]);
-        Some(folder)
+        script(&python, "modules.py", &[folder.to_str().expect("UTF-8")]);
+        folder
     };
-    BUILT.get_or_init(build).as_deref()
+    Some(BUILT.get_or_init(build))
 }
 
 fn read(path: PathBuf) -> Value {
@@ -208,12 +209,9 @@ fn checked(python: &Path, folders: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_model_compiled_here_runs_in_tvm() {
-    let (Some(python), Some(models), Some(refs)) =
-        (python(), std::env::var_os("REFLEX_MODELS"), std::env::var_os("REFLEX_REFS"))
-    else {
-        println!("skipped: REFLEX_MODELS and REFLEX_REFS are not set; ./x test sets them");
-        return;
-    };
+    let Some(python) = python() else { return };
+    let folders = (skip::variable("REFLEX_MODELS"), skip::variable("REFLEX_REFS"));
+    let (Some(models), Some(refs)) = folders else { return };
     let dir = tempfile::tempdir().expect("a folder");
     let library = dir.path().join("magika.so");
     let engine = Engine::builder().build().expect("an engine");

@@ -23,9 +23,9 @@ use reflex_vm::program::Program;
 
 use crate::announce::{Audience, Generated, announce};
 use crate::error::JitError;
+use crate::options::TierOptions;
 use crate::room::{Room, Share};
 use crate::symbol::{Hole, Symbol, UNIT};
-use crate::tier::TierOptions;
 
 /// Alignment of functions within a unit.
 const ALIGN: usize = 16;
@@ -190,7 +190,7 @@ impl Assembler {
     /// An assembler with the limits of a tier.
     pub(crate) fn new(options: &TierOptions) -> Result<Self, JitError> {
         let (isa, quick) = targets()?;
-        let (space, room) = (CodeSpace::shared()?, Room::new(options.code_limit));
+        let (space, room) = (CodeSpace::shared()?, Room::new(options.code_cache_limit));
         let TierOptions { optimise_limit, body_limit, .. } = *options;
         let translated = AtomicUsize::new(0);
         Ok(Self { isa, quick, optimise_limit, body_limit, space, room, translated })

@@ -29,7 +29,7 @@ const ALIGN: usize = 16;
 /// Why saved code is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Unfit {
+pub enum SavedCodeError {
     /// The image is of another format.
     Format,
     /// It was made for other bytecode, or by another version.
@@ -50,15 +50,17 @@ pub enum Unfit {
     Debugger,
 }
 
-impl fmt::Display for Unfit {
+impl fmt::Display for SavedCodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unfit::Format => f.write_str("it has another format"),
-            Unfit::Program => f.write_str("it was made for other bytecode, or by another version"),
-            Unfit::Processor { made_for } => write!(f, "it was made for {made_for}"),
-            Unfit::Malformed { what } => write!(f, "it is damaged: {what}"),
-            Unfit::CodeMemory => f.write_str("there is no memory for code"),
-            Unfit::Debugger => f.write_str("a debugger wants unwind data"),
+            SavedCodeError::Format => f.write_str("it has another format"),
+            SavedCodeError::Program => {
+                f.write_str("it was made for other bytecode, or by another version")
+            }
+            SavedCodeError::Processor { made_for } => write!(f, "it was made for {made_for}"),
+            SavedCodeError::Malformed { what } => write!(f, "it is damaged: {what}"),
+            SavedCodeError::CodeMemory => f.write_str("there is no memory for code"),
+            SavedCodeError::Debugger => f.write_str("a debugger wants unwind data"),
         }
     }
 }
@@ -140,21 +142,23 @@ pub(crate) fn place(
     assembler: &Assembler,
     program: &Program,
     bytes: &[u8],
-) -> Result<Saved, Unfit> {
-    let Some((format, bytes)) = bytes.split_first_chunk() else { return Err(Unfit::Format) };
+) -> Result<Saved, SavedCodeError> {
+    let Some((format, bytes)) = bytes.split_first_chunk() else {
+        return Err(SavedCodeError::Format);
+    };
     if u32::from_le_bytes(*format) != FORMAT {
-        return Err(Unfit::Format);
+        return Err(SavedCodeError::Format);
     }
     if Audience::of_process().unwinds() {
-        return Err(Unfit::Debugger);
+        return Err(SavedCodeError::Debugger);
     }
-    let image: Image<'_> =
-        postcard::from_bytes(bytes).map_err(|_| Unfit::Malformed { what: "its description" })?;
+    let image: Image<'_> = postcard::from_bytes(bytes)
+        .map_err(|_| SavedCodeError::Malformed { what: "its description" })?;
     if image.program != program.fingerprint() {
-        return Err(Unfit::Program);
+        return Err(SavedCodeError::Program);
     }
     if image.level != assembler.level() {
-        return Err(Unfit::Processor { made_for: image.level.to_owned() });
+        return Err(SavedCodeError::Processor { made_for: image.level.to_owned() });
     }
     glue::adopt(image.glue.text, image.glue.offsets)
         .map_err(|error| unfit(&error, "its entry code"))?;
@@ -166,15 +170,15 @@ pub(crate) fn place(
     let mut saved = Saved { functions: HashMap::new(), code_bytes: code.size() };
     for function in &image.functions {
         let known = program.function(function.func).filter(|known| !known.is_foreign);
-        let known = known.ok_or(Unfit::Malformed { what: "a function number" })?;
+        let known = known.ok_or(SavedCodeError::Malformed { what: "a function number" })?;
         let mut sites = vec![];
         for (site, at) in function.sites() {
             if !belongs(program, known, site) {
-                return Err(Unfit::Malformed { what: "a site" });
+                return Err(SavedCodeError::Malformed { what: "a site" });
             }
             let address = code.at(at as usize);
             if address.is_null() {
-                return Err(Unfit::Malformed { what: "an offset" });
+                return Err(SavedCodeError::Malformed { what: "an offset" });
             }
             // SAFETY: the image is trusted as the library it is in; it was made by this version
             // for this program, so its code follows the protocol. The owner keeps it mapped.
@@ -196,6 +200,6 @@ fn belongs(program: &Program, func: &FuncCode, SiteId(site): SiteId) -> bool {
     program.code().sites.get(site as usize).is_some_and(|site| site.func == func.index)
 }
 
-fn unfit(error: &JitError, what: &'static str) -> Unfit {
-    if error.is_memory() { Unfit::CodeMemory } else { Unfit::Malformed { what } }
+fn unfit(error: &JitError, what: &'static str) -> SavedCodeError {
+    if error.is_memory() { SavedCodeError::CodeMemory } else { SavedCodeError::Malformed { what } }
 }

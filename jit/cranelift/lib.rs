@@ -24,6 +24,7 @@ mod frames;
 mod glue;
 mod image;
 mod lowering;
+mod options;
 mod overview;
 mod raw;
 mod recycle;
@@ -37,10 +38,11 @@ mod worker;
 
 pub use error::JitError;
 pub use force::ForcedExits;
-pub use image::Unfit;
+pub use image::SavedCodeError;
 pub use lowering::{Lowered, Lowering};
+pub use options::{CompileMode, TierOptions};
 pub use overview::{
-    Disassemble, FunctionOverview, Overview, PlaceOverview, TraceOverview, Waits, WholeOverview,
+    Disassemble, FunctionOverview, MethodOverview, Overview, SiteOverview, TraceOverview,
 };
-pub use report::{CodeReport, TraceReport};
-pub use tier::{Compiling, CraneliftTier, TierOptions};
+pub use report::{MethodReport, ParentExit, Pending, TraceReport};
+pub use tier::CraneliftTier;

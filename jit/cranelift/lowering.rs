@@ -19,9 +19,9 @@ pub struct Lowered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lowering {
     /// Written out; the VM is called where the usual case does not hold.
-    Written,
+    Inline,
     /// The object of an earlier run is taken back; the VM is called where there is none.
-    TakenBack,
+    Recycled,
     /// By the VM, always.
     Called,
 }
@@ -29,8 +29,8 @@ pub enum Lowering {
 impl fmt::Display for Lowering {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Lowering::Written => "written out",
-            Lowering::TakenBack => "taken back",
+            Lowering::Inline => "inline",
+            Lowering::Recycled => "recycled",
             Lowering::Called => "called",
         })
     }

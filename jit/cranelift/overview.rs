@@ -9,7 +9,7 @@ use reflex_vm::session::Session;
 use serde::Serialize;
 
 use crate::lowering::Lowering;
-use crate::report::{CodeReport, TraceReport};
+use crate::report::{MethodReport, ParentExit, Pending, TraceReport};
 use crate::tier::CraneliftTier;
 
 /// What a tier did with a program.
@@ -37,14 +37,14 @@ pub struct FunctionOverview {
     /// Where code that was found in a file can be entered.
     pub saved_entries: Option<usize>,
     /// Code of the whole function, each time that it was made.
-    pub whole: Vec<WholeOverview>,
+    pub methods: Vec<MethodOverview>,
     /// Where it can become hot: its entry, then its loops.
-    pub places: Vec<PlaceOverview>,
+    pub sites: Vec<SiteOverview>,
 }
 
 /// Code of a whole function.
 #[derive(Clone, Debug, Serialize)]
-pub struct WholeOverview {
+pub struct MethodOverview {
     /// Bytes of machine code.
     pub code_bytes: usize,
     /// How often it was entered; nothing when it was compiled ahead of time.
@@ -60,13 +60,13 @@ pub struct WholeOverview {
 
 /// A place that can become hot.
 #[derive(Clone, Debug, Serialize)]
-pub struct PlaceOverview {
+pub struct SiteOverview {
     /// `entry`, or where the loop begins.
-    pub place: String,
+    pub site: String,
     /// Arrivals that a session counted since the tier was last asked, and how many make it hot.
     pub arrivals: Option<(u32, u32)>,
     /// What is still to come.
-    pub waits_for: Option<Waits>,
+    pub pending: Option<Pending>,
     /// Recordings begun.
     pub recorded: u32,
     /// Pieces of its code that made room for others.
@@ -77,21 +77,11 @@ pub struct PlaceOverview {
     pub not_compiled: BTreeMap<&'static str, u64>,
 }
 
-/// What a hot place waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Waits {
-    /// To have been hot for long enough to be recorded.
-    Recording,
-    /// The code of what was recorded.
-    Compilation,
-}
-
 /// A trace.
 #[derive(Clone, Debug, Serialize)]
 pub struct TraceOverview {
     /// The exit that it follows on, if it is a bridge.
-    pub bridge_from: Option<String>,
+    pub parent_exit: Option<String>,
     /// Guards it has.
     pub guards: usize,
     /// Bytes of machine code.
@@ -128,7 +118,7 @@ impl CraneliftTier {
         session: Option<&Session>,
         disassemble: Option<Disassemble<'_>>,
     ) -> Overview {
-        let (traces, whole) = (self.traces(program), self.functions(program));
+        let (traces, whole) = (self.traces(program), self.methods(program));
         let tried = self.engine.tries.of(program.id());
         let mut reasons: BTreeMap<SiteId, BTreeMap<&'static str, u64>> = BTreeMap::new();
         for ((site, name), count) in program.bailouts_by_site() {
@@ -142,15 +132,15 @@ impl CraneliftTier {
             }
             let tried = tried.get(&site).copied().unwrap_or_default();
             let own = traces.iter().filter(|trace| trace.site == site);
-            let arrivals = session.and_then(|session| session.arrivals(site));
-            PlaceOverview {
-                place: match at.kind {
+            let arrivals = session.and_then(|session| session.hot_count(site));
+            SiteOverview {
+                site: match at.kind {
                     SiteKind::Entry => "entry".to_owned(),
                     SiteKind::Loop => format!("loop at {}", at.pc),
                     SiteKind::Return => format!("return to {}", at.pc),
                 },
                 arrivals: arrivals.filter(|(seen, _)| *seen > 0),
-                waits_for: self.waits_for(key),
+                pending: self.pending(key),
                 recorded: tried.recorded,
                 evicted: tried.evicted,
                 traces: own.map(|trace| trace.overview(program, &traces, disassemble)).collect(),
@@ -165,8 +155,8 @@ impl CraneliftTier {
                 name: program.name(func.index).to_owned(),
                 operations: func.ops.len(),
                 saved_entries: saved.map(|sites| sites.len()),
-                whole: own.map(|code| code.overview(disassemble)).collect(),
-                places: sites().filter(|(at, _)| at.func == func.index).map(place).collect(),
+                methods: own.map(|code| code.overview(disassemble)).collect(),
+                sites: sites().filter(|(at, _)| at.func == func.index).map(place).collect(),
             }
         });
         let functions = functions.collect();
@@ -176,12 +166,12 @@ impl CraneliftTier {
     }
 }
 
-impl CodeReport {
-    fn overview(&self, disassemble: Option<Disassemble<'_>>) -> WholeOverview {
+impl MethodReport {
+    fn overview(&self, disassemble: Option<Disassemble<'_>>) -> MethodOverview {
         let code = disassemble.zip(self.machine_code());
         let count = |how| self.lowered.iter().filter(|lowered| lowered.how == how).count();
-        WholeOverview {
-            builtins: [Lowering::Written, Lowering::TakenBack, Lowering::Called].map(count),
+        MethodOverview {
+            builtins: [Lowering::Inline, Lowering::Recycled, Lowering::Called].map(count),
             code_bytes: self.code_bytes,
             runs: self.runs(),
             evicted: self.evicted(),
@@ -199,13 +189,13 @@ impl TraceReport {
         disassemble: Option<Disassemble<'_>>,
     ) -> TraceOverview {
         let code = disassemble.zip(self.machine_code());
-        let from = |(parent, exit): (u64, u32)| {
+        let from = |ParentExit { trace: parent, exit }: ParentExit| {
             let parent = traces.iter().find(|trace| trace.number == parent);
             let name = parent.and_then(|parent| parent.exit_name(exit as usize));
             name.unwrap_or_else(|| "an exit".to_owned())
         };
         TraceOverview {
-            bridge_from: self.bridge.map(from),
+            parent_exit: self.parent.map(from),
             guards: self.guards(),
             code_bytes: self.code_bytes,
             runs: self.runs(),
@@ -236,7 +226,7 @@ impl fmt::Display for FunctionOverview {
         if let Some(entries) = self.saved_entries {
             writeln!(f, "  saved code, {entries} entries")?;
         }
-        for code in &self.whole {
+        for code in &self.methods {
             write!(f, "  compiled whole, {} bytes", code.code_bytes)?;
             if let Some(runs) = code.runs {
                 write!(f, ", entered {runs} times")?;
@@ -249,22 +239,22 @@ impl fmt::Display for FunctionOverview {
             )?;
             indented(f, code.assembly.as_deref())?;
         }
-        for place in &self.places {
-            place.fmt(f)?;
+        for site in &self.sites {
+            site.fmt(f)?;
         }
         Ok(())
     }
 }
 
-impl fmt::Display for PlaceOverview {
+impl fmt::Display for SiteOverview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = &self.place;
+        let what = &self.site;
         if let Some((seen, threshold)) = self.arrivals {
             writeln!(f, "  {what}: counted {seen} of {threshold} arrivals")?;
         }
-        match self.waits_for {
-            Some(Waits::Recording) => writeln!(f, "  {what}: hot, recorded if it stays so")?,
-            Some(Waits::Compilation) => writeln!(f, "  {what}: being compiled")?,
+        match self.pending {
+            Some(Pending::Recording) => writeln!(f, "  {what}: hot, recorded if it stays so")?,
+            Some(Pending::Compilation) => writeln!(f, "  {what}: being compiled")?,
             None => {}
         }
         if self.recorded > 0 {
@@ -296,7 +286,7 @@ impl fmt::Display for PlaceOverview {
 
 impl fmt::Display for TraceOverview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.bridge_from {
+        match &self.parent_exit {
             Some(from) => write!(f, "bridge from {from}")?,
             None => f.write_str("trace")?,
         }

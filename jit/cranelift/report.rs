@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 
 use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
+use serde::Serialize;
 
 use crate::engine::{TraceCode, WholeCode};
 use crate::evict::Usage;
@@ -15,7 +16,7 @@ use crate::trace::optimise::stages;
 
 /// A function that was compiled whole.
 #[derive(Clone, Debug)]
-pub struct CodeReport {
+pub struct MethodReport {
     /// The program's identity.
     pub program: u64,
     /// The function.
@@ -29,7 +30,7 @@ pub struct CodeReport {
     pub(crate) code: Weak<WholeCode>,
 }
 
-impl CodeReport {
+impl MethodReport {
     /// How often the code was entered; none of code that was compiled ahead of time.
     pub fn runs(&self) -> Option<u64> {
         self.usage.as_ref().map(|usage| usage.runs.load(Ordering::Relaxed))
@@ -46,6 +47,25 @@ impl CodeReport {
     }
 }
 
+/// A side exit of a trace, from which a side trace starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParentExit {
+    /// Number of the trace, of those of this process.
+    pub trace: u64,
+    /// The exit of that trace.
+    pub exit: u32,
+}
+
+/// The next step for a hot site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pending {
+    /// It is recorded once it has been hot for long enough.
+    Recording,
+    /// Its trace is being compiled.
+    Compilation,
+}
+
 /// A compiled trace.
 #[derive(Clone, Debug)]
 pub struct TraceReport {
@@ -55,8 +75,8 @@ pub struct TraceReport {
     pub site: SiteId,
     /// Number of the trace, of those of this process.
     pub number: u64,
-    /// The trace and the exit that this one follows on, if it is a bridge.
-    pub bridge: Option<(u64, u32)>,
+    /// The side exit that this trace starts from, if it is a side trace.
+    pub parent: Option<ParentExit>,
     /// Bytes of machine code.
     pub code_bytes: usize,
     /// The trace as it was recorded, and as it was compiled.
@@ -84,7 +104,7 @@ impl TraceReport {
     }
 
     /// Whether it is a loop in which plain values go round without being stored.
-    pub fn carries(&self) -> bool {
+    pub fn has_carried_values(&self) -> bool {
         !self.trace.carried.is_empty()
     }
 

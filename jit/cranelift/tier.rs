@@ -1,93 +1,34 @@
 //! The tier that programs attach: compiled mode and tracing over one assembler.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use reflex_vm::abi::Glue;
+use parking_lot::Mutex;
+use reflex_vm::abi::Trampolines;
 use reflex_vm::decode::{FuncCode, SiteId};
 use reflex_vm::program::Program;
-use reflex_vm::tier::{Bailout, Compiled, Hot, Recorder, Tier};
+use reflex_vm::tier::{Bailout, Compiled, HotAction, Recorder, Tier};
 
 use crate::assemble::Assembler;
 use crate::bridge::Exits;
 use crate::compile;
 use crate::engine::{Engine, NOBODY};
 use crate::error::JitError;
-use crate::force::ForcedExits;
 use crate::glue;
-use crate::image::{self, Unfit};
-use crate::overview::Waits;
-use crate::report::{CodeReport, TraceReport};
+use crate::image::{self, SavedCodeError};
+use crate::options::{CompileMode, TierOptions};
+use crate::report::{MethodReport, Pending, TraceReport};
 use crate::trace::record::TraceRecorder;
 use crate::tries::{Due, Tries};
 use crate::worker::{Job, Worker};
-
-/// How a tier behaves.
-#[derive(Clone, Debug)]
-pub struct TierOptions {
-    /// Arrivals that make a function entry or a loop hot.
-    pub threshold: u32,
-    /// A hot place is recorded once it has been hot for so long per operation of its function:
-    /// recording one costs about a microsecond, and should not show. Counts only where code is
-    /// made in the background; zero is at once.
-    pub settle: Duration,
-    /// Failures of one guard after which what follows is recorded too, or the function compiled
-    /// whole, if they are not rare among the runs of its trace. A power of two, or rounded up to one.
-    pub exit_threshold: u32,
-    /// Recordings of one site before it is left to the interpreter.
-    pub attempts: u32,
-    /// Most instructions of a trace. A function whose run is longer is compiled whole instead, and a
-    /// bridge ends in an exit.
-    pub trace_limit: usize,
-    /// Most bytes of machine code at any time. What ran the least makes room for what is hot; what
-    /// still does not fit stays with the interpreter.
-    pub code_limit: usize,
-    /// Functions and traces of more Cranelift instructions are compiled without optimising, as are
-    /// those of more than a few hundred that are calls for the most part: that takes a third of the
-    /// time. Other long code is slower for it, up to four times.
-    pub optimise_limit: usize,
-    /// Functions of more operations become several machine functions that go over to each other.
-    pub body_limit: usize,
-    /// Makes guards of traces fail, for tests.
-    pub force: Option<Arc<ForcedExits>>,
-    /// When traces are compiled.
-    pub compiling: Compiling,
-}
-
-/// When traces are compiled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Compiling {
-    /// On a thread of the tier, while the interpreter goes on.
-    #[default]
-    Background,
-    /// As soon as they are recorded, for runs that must be repeatable.
-    AtOnce,
-}
-
-impl Default for TierOptions {
-    fn default() -> Self {
-        Self {
-            threshold: 50,
-            settle: Duration::from_micros(15),
-            exit_threshold: 512,
-            attempts: 3,
-            trace_limit: 1000,
-            code_limit: 64 << 20,
-            optimise_limit: 1_000_000,
-            body_limit: 128,
-            force: None,
-            compiling: Compiling::default(),
-        }
-    }
-}
 
 /// Machine code for VM functions, by Cranelift.
 #[derive(Debug)]
 pub struct CraneliftTier {
     pub(crate) engine: Arc<Engine>,
-    glue: Glue,
+    glue: Trampolines,
     threshold: u32,
     settle: Duration,
     max_attempts: u32,
@@ -107,19 +48,19 @@ impl CraneliftTier {
         Self::over(Assembler::new(&options)?, options)
     }
 
-    /// A tier that begins with the code of an image which [`CraneliftTier::image`] made. An image
+    /// A tier that begins with the code of an image which [`CraneliftTier::save_code`] made. An image
     /// that does not fit `program` is left alone, and the reason given; otherwise the tier is to
-    /// be attached to `program`, and [`CraneliftTier::install_saved`] makes the code run.
-    pub fn with_image(
+    /// be attached to `program`, and [`CraneliftTier::install_saved_code`] makes the code run.
+    pub fn with_saved_code(
         options: TierOptions,
         program: &Program,
         image: &[u8],
-    ) -> Result<(Self, Result<(), Unfit>), JitError> {
+    ) -> Result<(Self, Result<(), SavedCodeError>), JitError> {
         let assembler = Assembler::new(&options)?;
         let placed = image::place(&assembler, program, image);
         let tier = Self::over(assembler, options)?;
         let fits = placed.map(|saved| {
-            let mut all = tier.engine.saved.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = tier.engine.saved.lock();
             all.insert(program.id(), saved);
         });
         Ok((tier, fits))
@@ -127,10 +68,10 @@ impl CraneliftTier {
 
     fn over(assembler: Assembler, options: TierOptions) -> Result<Self, JitError> {
         let glue = glue::glue()?;
-        let worker = (options.compiling == Compiling::Background).then(Worker::default);
+        let worker = (options.compile_mode == CompileMode::Background).then(Worker::default);
         let engine = Arc::new_cyclic(|this| Engine {
             assembler,
-            force: options.force,
+            force: options.forced_exits,
             exit_threshold: u64::from(options.exit_threshold.max(1)).next_power_of_two(),
             trace_limit: options.trace_limit,
             worker,
@@ -145,13 +86,13 @@ impl CraneliftTier {
             warmth: u64::from(options.threshold),
             this: this.clone(),
         });
-        let settle = if engine.worker.is_some() { options.settle } else { Duration::ZERO };
+        let settle = if engine.worker.is_some() { options.record_delay } else { Duration::ZERO };
         Ok(Self {
             engine,
             glue,
             threshold: options.threshold.max(1),
             settle,
-            max_attempts: options.attempts,
+            max_attempts: options.max_attempts,
             waiting: Mutex::default(),
             put_off: AtomicUsize::new(0),
         })
@@ -159,13 +100,13 @@ impl CraneliftTier {
 
     /// The code of every function of a program that can be compiled, to be kept in a file, and
     /// how many functions that are.
-    pub fn image(&self, program: &Program) -> Result<(Vec<u8>, usize), JitError> {
+    pub fn save_code(&self, program: &Program) -> Result<(Vec<u8>, usize), JitError> {
         image::make(&self.engine.assembler, program)
     }
 
     /// Makes code that was found in a file run wherever nothing else has been installed.
-    pub fn install_saved(&self, program: &Program) {
-        let saved = self.engine.saved.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn install_saved_code(&self, program: &Program) {
+        let saved = self.engine.saved.lock();
         let functions = saved.get(&program.id()).into_iter().flat_map(|saved| &saved.functions);
         for (site, compiled) in functions.flat_map(|(_, sites)| sites) {
             program.install(*site, compiled);
@@ -173,8 +114,8 @@ impl CraneliftTier {
     }
 
     /// Functions of a program whose code was found in a file, and its bytes.
-    pub fn saved(&self, program: &Program) -> (usize, usize) {
-        let saved = self.engine.saved.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn saved_functions(&self, program: &Program) -> (usize, usize) {
+        let saved = self.engine.saved.lock();
         saved.get(&program.id()).map_or((0, 0), |it| (it.functions.len(), it.code_bytes))
     }
 
@@ -184,7 +125,7 @@ impl CraneliftTier {
     }
 
     /// The intermediate code of a whole function, as text.
-    pub fn text(&self, program: &Program, func: &FuncCode) -> Result<String, Bailout> {
+    pub fn method_clif(&self, program: &Program, func: &FuncCode) -> Result<String, Bailout> {
         Ok(compile::compile(self.engine.assembler.unit(""), program, func, None)?.unit.text())
     }
 
@@ -193,7 +134,7 @@ impl CraneliftTier {
         if self.settle.is_zero() {
             return true;
         }
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         let since = *waiting.entry(place).or_insert_with(Instant::now);
         let settled =
             since.elapsed() >= self.settle * u32::try_from(operations).unwrap_or(u32::MAX);
@@ -204,12 +145,12 @@ impl CraneliftTier {
     }
 
     /// What a place waits for.
-    pub(crate) fn waits_for(&self, place: (u64, SiteId)) -> Option<Waits> {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn pending(&self, place: (u64, SiteId)) -> Option<Pending> {
+        let waiting = self.waiting.lock();
         if waiting.contains_key(&place) {
-            return Some(Waits::Recording);
+            return Some(Pending::Recording);
         }
-        self.engine.is_being_compiled(place).then_some(Waits::Compilation)
+        self.engine.is_being_compiled(place).then_some(Pending::Compilation)
     }
 
     /// Waits until everything that was asked for has been compiled, or refused.
@@ -221,16 +162,16 @@ impl CraneliftTier {
 
     /// How much the tier has done so far, as a number that changes with everything it does:
     /// recordings, put off or not, traces, functions.
-    pub fn steps(&self) -> usize {
+    pub fn progress(&self) -> usize {
         let (recorded, evicted) = self.engine.tries.sums();
-        let traces = self.engine.traces.lock().unwrap_or_else(PoisonError::into_inner).len();
-        let whole = self.engine.whole.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let traces = self.engine.traces.lock().len();
+        let whole = self.engine.whole.lock().len();
         recorded + evicted + traces + whole + self.put_off.load(Ordering::Relaxed)
     }
 
     /// The traces of a program compiled so far.
     pub fn traces(&self, program: &Program) -> Vec<TraceReport> {
-        let traces = self.engine.traces.lock().unwrap_or_else(PoisonError::into_inner);
+        let traces = self.engine.traces.lock();
         traces.iter().filter(|report| report.program == program.id()).cloned().collect()
     }
 
@@ -247,8 +188,8 @@ impl CraneliftTier {
     }
 
     /// The functions of a program compiled whole so far.
-    pub fn functions(&self, program: &Program) -> Vec<CodeReport> {
-        let functions = self.engine.functions.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn methods(&self, program: &Program) -> Vec<MethodReport> {
+        let functions = self.engine.functions.lock();
         functions.iter().filter(|report| report.program == program.id()).cloned().collect()
     }
 }
@@ -261,13 +202,13 @@ pub(crate) fn bailout(error: JitError) -> Bailout {
     Bailout::Codegen { message: error.to_string() }
 }
 
-// SAFETY: the glue is compiled once per process, never freed, and does what `Glue` says.
+// SAFETY: the glue is compiled once per process, never freed, and does what `Trampolines` says.
 unsafe impl Tier for CraneliftTier {
     fn name(&self) -> &'static str {
         "cranelift"
     }
 
-    fn glue(&self) -> Glue {
+    fn trampolines(&self) -> Trampolines {
         self.glue
     }
 
@@ -280,49 +221,53 @@ unsafe impl Tier for CraneliftTier {
         entry.ok_or_else(|| Bailout::Codegen { message: "a function without an entry".to_owned() })
     }
 
-    fn hot(&self, program: &Arc<Program>, site: SiteId) -> Hot {
+    fn on_hot_site(&self, program: &Arc<Program>, site: SiteId) -> HotAction {
         match self.engine.job((program.id(), site)) {
-            Some(Job::Pending) => return Hot::Later,
+            Some(Job::Pending) => return HotAction::Backoff,
             // It waits for its turn, see `tries`.
             Some(Job::Failed(Bailout::CodeMemoryFull)) => {
-                program.count(site, &Bailout::CodeMemoryFull);
-                return Hot::Later;
+                program.count_bailout(site, &Bailout::CodeMemoryFull);
+                return HotAction::Backoff;
             }
-            Some(Job::Failed(reason)) => return Hot::Never(reason),
+            Some(Job::Failed(reason)) => return HotAction::Blacklist(reason),
             None => {}
         }
         let func = program.code().sites.get(site.0 as usize).map(|site| site.func);
         if func.is_some_and(|func| self.engine.is_whole(program, func)) {
-            return Hot::Later;
+            return HotAction::Backoff;
         }
         let func = func.and_then(|func| program.function(func));
         if func.is_some_and(|func| func.is_foreign) {
             let what = "native code of TVM's compiled mode".to_owned();
-            return Hot::Never(Bailout::Unsupported { what });
+            return HotAction::Blacklist(Bailout::Unsupported { what });
         }
         if !self.has_settled((program.id(), site), func.map_or(0, |func| func.ops.len())) {
             self.put_off.fetch_add(1, Ordering::Relaxed);
-            return Hot::Later;
+            return HotAction::Backoff;
         }
         let chance = match self.engine.tries.due((program.id(), site), self.max_attempts) {
             Due::Now(chance) => chance,
-            Due::Later => return Hot::Later,
-            Due::Never => return Hot::Never(Bailout::GaveUp),
+            Due::Later => return HotAction::Backoff,
+            Due::Never => return HotAction::Blacklist(Bailout::Blacklisted),
         };
         match TraceRecorder::new(Arc::clone(&self.engine), program, site, chance) {
-            Ok(recorder) => Hot::Record(Box::new(recorder)),
-            Err(reason) => Hot::Never(reason),
+            Ok(recorder) => HotAction::Record(Box::new(recorder)),
+            Err(reason) => HotAction::Blacklist(reason),
         }
     }
 
-    fn exit(&self, program: &Arc<Program>, exit: u64) -> Option<(SiteId, Box<dyn Recorder>)> {
+    fn on_hot_exit(
+        &self,
+        program: &Arc<Program>,
+        exit: u64,
+    ) -> Option<(SiteId, Box<dyn Recorder>)> {
         let (trace, exit) = Exits::of_number(exit);
         let exits = self.engine.exits(trace)?;
         let (site, engine) = (exits.site, Arc::clone(&self.engine));
         Some((site, Box::new(TraceRecorder::after(engine, program, exits, exit))))
     }
 
-    fn threshold(&self) -> u32 {
+    fn hot_threshold(&self) -> u32 {
         self.threshold
     }
 }

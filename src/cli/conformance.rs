@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use reflex::conformance::{self, Outcome, Status};
+use reflex::conformance::{self, CaseList, CaseResult, Change, Status};
 use reflex::{Error, Mode, Result};
 
 use super::EngineArgs;
@@ -23,38 +23,79 @@ pub struct ConformanceArgs {
     /// Only cases whose name contains this.
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
+    /// List of cases and their statuses that this run is held to; a listed failure is none then.
+    #[arg(long, value_name = "FILE")]
+    expect: Option<PathBuf>,
+    /// Record the statuses of this run as such a list.
+    #[arg(long, value_name = "FILE", conflicts_with = "filter")]
+    write_expect: Option<PathBuf>,
     /// Print one JSON object a case, then totals.
     #[arg(long)]
     json: bool,
 }
 
-/// Runs the command; exit code 1 when a case fails.
+/// Runs the command. Exit code 1 when a case fails or, with a list, when one does worse than there
+/// or is missing.
 pub fn run(args: &ConformanceArgs) -> Result<ExitCode> {
     let engine = args.engine.engine()?;
-    let (mut passed, mut failed, mut unsupported) = (0, 0, 0);
+    let expected = args.expect.as_deref().map(CaseList::read).transpose()?;
+    let mut statuses = vec![];
     for case in cases(&args.dir, args.filter.as_deref())? {
         let name = case.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let Outcome { status, reason } = conformance::run_case(&engine, &case, args.mode);
-        match status {
-            Status::Pass => passed += 1,
-            Status::Fail => failed += 1,
-            Status::Unsupported => unsupported += 1,
-        }
+        let CaseResult { status, reason } = conformance::run_case(&engine, &case, args.mode);
         if args.json {
             println!("{}", serde_json::json!({ "case": name, "status": status, "reason": reason }));
         } else if status != Status::Pass {
             println!("{status:?}: {name}: {reason}");
         }
+        statuses.push((name, status));
     }
-    if args.json {
-        println!(
-            "{}",
-            serde_json::json!({ "pass": passed, "fail": failed, "unsupported": unsupported })
-        );
-    } else {
-        println!("{passed} pass, {failed} fail, {unsupported} unsupported");
+    let count = |wanted| statuses.iter().filter(|(_, status)| *status == wanted).count();
+    let totals = [Status::Pass, Status::Fail, Status::Unsupported].map(count);
+    let found: CaseList = statuses.into_iter().collect();
+    if let Some(path) = &args.write_expect {
+        found.write(path)?;
     }
-    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    let changes = expected.map(|mut expected| {
+        expected.retain(|case| selected(case, args.filter.as_deref()));
+        expected.changes(&found).into_iter().partition(Change::is_regression)
+    });
+    report(totals, changes.as_ref(), args.json);
+    let passed = match &changes {
+        Some((regressions, _)) => regressions.is_empty(),
+        None => totals[1] == 0,
+    };
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Prints the totals; with a list, also its regressions and the other changes.
+fn report(
+    [pass, fail, unsupported]: [usize; 3],
+    changes: Option<&(Vec<Change>, Vec<Change>)>,
+    json: bool,
+) {
+    if json {
+        let mut totals =
+            serde_json::json!({ "pass": pass, "fail": fail, "unsupported": unsupported });
+        if let Some((regressions, others)) = changes {
+            let names = |list: &[Change]| list.iter().map(|c| c.case.clone()).collect::<Vec<_>>();
+            totals["regressed"] = names(regressions).into();
+            totals["changed"] = names(others).into();
+        }
+        println!("{totals}");
+        return;
+    }
+    println!("{pass} pass, {fail} fail, {unsupported} unsupported");
+    if let Some((regressions, others)) = changes {
+        regressions.iter().for_each(|change| println!("regressed: {change}"));
+        others.iter().for_each(|change| println!("changed: {change}"));
+        println!("{} regressed, {} changed otherwise", regressions.len(), others.len());
+    }
+}
+
+/// Returns true if the option `--filter` lets the case run.
+fn selected(case: &str, filter: Option<&str>) -> bool {
+    filter.is_none_or(|text| case.contains(text))
 }
 
 /// The folders with a model, sorted by name.
@@ -63,7 +104,7 @@ fn cases(dir: &Path, filter: Option<&str>) -> Result<Vec<PathBuf>> {
     let mut found: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|p| p.join("model.onnx").is_file())
-        .filter(|p| filter.is_none_or(|f| p.to_string_lossy().contains(f)))
+        .filter(|p| selected(&p.file_name().unwrap_or_default().to_string_lossy(), filter))
         .collect();
     found.sort();
     if found.is_empty() {

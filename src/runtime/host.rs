@@ -144,6 +144,10 @@ impl Host {
 }
 
 #[cfg(test)]
+#[path = "../../tests/common/skip.rs"]
+mod skip;
+
+#[cfg(test)]
 mod tests {
     use std::ffi::{CString, c_char};
     use std::process::Command;
@@ -159,18 +163,12 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "needs a child process")]
     fn an_earlier_libtvm_ffi_is_shared_with() {
-        let Some(python) = std::env::var_os("REFLEX_TVM_PYTHON") else {
-            println!("SKIPPED: REFLEX_TVM_PYTHON does not name a Python with TVM");
-            return;
-        };
+        let Some(python) = skip::variable("REFLEX_TVM_PYTHON") else { return };
         let script = "import tvm_ffi.libinfo as i; print(i.find_libtvm_ffi(), end='')";
         let found = Command::new(python).args(["-c", script]).output().unwrap();
-        if !found.status.success() {
-            println!("SKIPPED: the interpreter cannot import tvm_ffi");
-            return;
-        }
+        assert!(found.status.success(), "the interpreter cannot import tvm_ffi");
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "host::tests::child", "--nocapture"])
+            .args(["--exact", "host::tests::child", "--ignored", "--nocapture"])
             .env(LIBRARY, String::from_utf8(found.stdout).unwrap())
             .output()
             .unwrap();
@@ -178,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "needs a child process")]
+    #[ignore = "part of another test, which starts it"]
     fn child() {
         type Raise = unsafe extern "C" fn(*const c_char, *const c_char);
         type Find = unsafe extern "C" fn(*const TVMFFIByteArray, *mut i32) -> i32;

@@ -1,5 +1,8 @@
 //! Programs in other languages that use `libreflex.so`.
 
+#[path = "skip.rs"]
+pub mod skip;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -36,12 +39,9 @@ pub fn run_c(source: &Path, program: &Path, arg: &Path) -> String {
     run(Command::new(program).arg(arg).env("LD_LIBRARY_PATH", &libraries))
 }
 
-/// Runs Python, which has tvm-ffi, with our module; None, said so, where that is not set up.
+/// Runs Python, which has tvm-ffi, with our module; None, recorded as a skip, where that is not set up.
 pub fn run_python(args: &[&Path]) -> Option<String> {
-    let Some(python) = std::env::var_os("REFLEX_TVM_PYTHON") else {
-        println!("skipped: REFLEX_TVM_PYTHON is not set; ./x test sets it");
-        return None;
-    };
+    let python = skip::variable("REFLEX_TVM_PYTHON")?;
     Some(run(Command::new(python)
         .args(args)
         .env("PYTHONPATH", Path::new(env!("CARGO_MANIFEST_DIR")).join("python"))

@@ -1,15 +1,14 @@
 //! Python with TVM, which `./x test` sets up.
 
+#[path = "skip.rs"]
+pub mod skip;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The Python that has apache-tvm; None, said so, where that is not set up.
+/// The Python that has apache-tvm; None, recorded as a skip, where that is not set up.
 pub fn python() -> Option<PathBuf> {
-    let python = std::env::var_os("REFLEX_TVM_PYTHON").map(PathBuf::from);
-    if python.is_none() {
-        println!("skipped: REFLEX_TVM_PYTHON is not set; ./x test sets it");
-    }
-    python
+    skip::variable("REFLEX_TVM_PYTHON").map(PathBuf::from)
 }
 
 /// Runs a script of tests/tvm, which finds the packages of ONNX where these are installed apart,

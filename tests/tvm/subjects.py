@@ -952,12 +952,23 @@ MODELS = {
 }
 
 
+def skip(name, need):
+    """Records what does not run here as tests/common/skip.rs does."""
+    line = f"{name} needs {need}\n"
+    file = os.environ.get("REFLEX_SKIPS")
+    if file is None:
+        sys.stderr.write(f"skipped: {line}")
+    else:
+        with open(file, "a", encoding="utf-8") as out:
+            out.write(line)
+
+
 def models():
     """Real models through TVM's ONNX importer, where $REFLEX_MODELS says where they are: with their
     parameters as constants, and as arguments, so that scripts are of a readable size."""
     folder = os.environ.get("REFLEX_MODELS")
     if folder is None:
-        print("skipped: REFLEX_MODELS is not set; ./x test sets it")
+        skip("tests/tvm/subjects.py::models", "REFLEX_MODELS, which ./x test sets")
         return
     sys.path += [path for path in [os.environ.get("REFLEX_ONNX_SITE")] if path]
     import onnx

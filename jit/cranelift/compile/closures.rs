@@ -35,7 +35,7 @@ impl<'p> Body<'_, 'p> {
             Some(target) => vec![target],
             None => self.possible_targets(args),
         };
-        let how = if targets.is_empty() { Lowering::Called } else { Lowering::Written };
+        let how = if targets.is_empty() { Lowering::Called } else { Lowering::Inline };
         self.note(pc as u32, Builtin::InvokeClosure, how);
         if targets.is_empty() {
             return self.call_by_callback(pc, dst);

@@ -28,7 +28,7 @@ impl Body<'_, '_> {
         if count > MAX_ARGS {
             return false;
         }
-        self.note(pc, Builtin::CallTirDyn, Lowering::Written);
+        self.note(pc, Builtin::CallTirDyn, Lowering::Inline);
         let mut all: Vec<Bits> = Vec::with_capacity(count);
         all.extend(passed.iter().map(|source| self.e.source(source.get())));
         let int = self.e.i64(i64::from(type_index::INT));

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::function::{self, Function};
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
@@ -38,7 +39,7 @@ const LOOP: &str = "
   ret   %0
 ";
 
-fn session(text: &str, compiling: Compiling) -> (Session, Arc<Program>, Arc<CraneliftTier>) {
+fn session(text: &str, compile_mode: CompileMode) -> (Session, Arc<Program>, Arc<CraneliftTier>) {
     let int = |f: fn(i64, i64) -> i64| {
         Function::new(move |args| {
             Ok(Any::from(f(function::arg(args, 0)?, function::arg(args, 1)?)))
@@ -50,12 +51,12 @@ fn session(text: &str, compiling: Compiling) -> (Session, Arc<Program>, Arc<Cran
             .into();
     let program = verify(listing::parse(text).unwrap()).unwrap();
     let program = Program::load(program, &[&library]).unwrap();
-    let settle = Duration::ZERO;
+    let record_delay = Duration::ZERO;
     let options = TierOptions {
         threshold: 2,
         exit_threshold: 4,
-        compiling,
-        settle,
+        compile_mode,
+        record_delay,
         ..TierOptions::default()
     };
     let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
@@ -72,23 +73,23 @@ fn call(session: &mut Session, args: &[i64]) -> i64 {
 
 #[test]
 fn an_exit_that_is_often_taken_gets_a_bridge() {
-    for compiling in [Compiling::AtOnce, Compiling::Background] {
-        let (mut session, program, tier) = session(BRANCH, compiling);
+    for compile_mode in [CompileMode::Synchronous, CompileMode::Background] {
+        let (mut session, program, tier) = session(BRANCH, compile_mode);
         for _ in 0..8 {
             assert_eq!(call(&mut session, &[1, 5]), 2);
             tier.wait();
         }
         let [root] = &tier.traces(&program)[..] else { panic!("one trace") };
-        assert_eq!(root.bridge, None);
+        assert_eq!(root.parent, None);
         for _ in 0..8 {
             assert_eq!(call(&mut session, &[7, 5]), 107);
             tier.wait();
         }
         let traces = tier.traces(&program);
         let [root, bridge] = &traces[..] else { panic!("a trace and its bridge") };
-        assert_eq!(bridge.bridge.map(|(trace, _)| trace), Some(root.number));
+        assert_eq!(bridge.parent.map(|parent| parent.trace), Some(root.number));
         assert!(bridge.runs() > 0, "the exit goes to its bridge");
-        assert!(tier.functions(&program).is_empty(), "nothing is compiled whole");
+        assert!(tier.methods(&program).is_empty(), "nothing is compiled whole");
         let text = tier.overview(&program, Some(&session), None).to_string();
         assert!(text.contains("entry: bridge from main@1 with"), "{text}");
     }
@@ -96,13 +97,13 @@ fn an_exit_that_is_often_taken_gets_a_bridge() {
 
 #[test]
 fn a_bridge_of_a_loop_goes_back_to_it() {
-    let (mut session, program, tier) = session(LOOP, Compiling::AtOnce);
+    let (mut session, program, tier) = session(LOOP, CompileMode::Synchronous);
     // Entry traces come first; by then the loop is one trace for each way through it.
     for _ in 0..10 {
         assert_eq!(call(&mut session, &[120]), -1);
     }
     let traces = tier.traces(&program);
-    assert!(traces.iter().any(|trace| trace.bridge.is_some()), "no bridge");
+    assert!(traces.iter().any(|trace| trace.parent.is_some()), "no bridge");
     let back = |text: &str| text.contains("go to site");
     assert!(traces.iter().any(|trace| back(&trace.text())), "no bridge goes back to the loop");
 }

@@ -3,15 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
 use reflex_vm::reentry;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
@@ -50,13 +51,16 @@ fn outcomes(text: &str, mode: Mode) -> Vec<String> {
         functions.map(|(name, function)| (name.to_owned(), function)).into();
     let program = verify(listing::parse(text).unwrap()).unwrap();
     let program = Program::load(program, &[&functions]).unwrap();
-    let options =
-        TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
+    let options = TierOptions {
+        threshold: 2,
+        compile_mode: CompileMode::Synchronous,
+        ..TierOptions::default()
+    };
     let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
     program.attach(Arc::clone(&tier) as Arc<dyn Tier>);
     let program = Arc::new(program);
     if mode == Mode::Compiled {
-        assert!(program.compile_all().is_empty(), "every function is compiled");
+        assert!(program.compile_ahead_of_time().is_empty(), "every function is compiled");
     }
     let mut session = Session::new(&program, Options { mode, ..Options::default() }).unwrap();
     let mut seen = Vec::new();

@@ -5,12 +5,13 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::function::{self, Function};
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
@@ -64,10 +65,15 @@ type Loaded = (Arc<Program>, Arc<CraneliftTier>);
 type Hook = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 fn load(text: &str, limit: usize, hooks: &[(&str, Hook)]) -> Loaded {
-    load_with(text, limit, hooks, Compiling::AtOnce)
+    load_with(text, limit, hooks, CompileMode::Synchronous)
 }
 
-fn load_with(text: &str, limit: usize, hooks: &[(&str, Hook)], compiling: Compiling) -> Loaded {
+fn load_with(
+    text: &str,
+    limit: usize,
+    hooks: &[(&str, Hook)],
+    compile_mode: CompileMode,
+) -> Loaded {
     let int = |f: fn(i64, i64) -> i64| {
         Function::new(move |args| {
             Ok(Any::from(f(function::arg(args, 0)?, function::arg(args, 1)?)))
@@ -86,9 +92,9 @@ fn load_with(text: &str, limit: usize, hooks: &[(&str, Hook)], compiling: Compil
     let options = TierOptions {
         threshold: 2,
         exit_threshold: 4,
-        code_limit: limit,
-        compiling,
-        settle: Duration::ZERO,
+        code_cache_limit: limit,
+        compile_mode,
+        record_delay: Duration::ZERO,
         ..TierOptions::default()
     };
     let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
@@ -212,7 +218,7 @@ fn down(bottom: &str, depth: i64) -> Vec<bool> {
     let found = Arc::clone(&later);
     let look: Hook = Arc::new(move || {
         let (program, tier) = found.lock().unwrap().clone().expect("loaded");
-        let functions = tier.functions(&program);
+        let functions = tier.methods(&program);
         log.lock().unwrap().extend(functions.last().map(|code| code.machine_code().is_some()));
         100
     });
@@ -226,7 +232,7 @@ fn down(bottom: &str, depth: i64) -> Vec<bool> {
     for _ in 0..12 {
         assert_eq!(call(&mut session, "down", depth), depth + 100);
     }
-    let functions = tier.functions(program);
+    let functions = tier.methods(program);
     assert!(functions.iter().any(|code| code.evicted()), "{}", tier.overview(program, None, None));
     for code in functions.iter().filter(|code| code.evicted()) {
         assert!(code.machine_code().is_none(), "nobody is inside");
@@ -257,7 +263,7 @@ fn sessions_come_and_go_while_code_does() {
 }
 
 fn come_and_go(text: &str) {
-    let (program, tier) = load_with(text, 2 * PAGE, &[], Compiling::Background);
+    let (program, tier) = load_with(text, 2 * PAGE, &[], CompileMode::Background);
     std::thread::scope(|scope| {
         for thread in 0..3 {
             let program = &program;

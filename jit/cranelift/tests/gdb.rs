@@ -2,17 +2,21 @@
 //!
 //! The tests run this program again, under the debugger: `debuggee` is what is looked at.
 
+#[path = "../../../tests/common/skip.rs"]
+mod skip;
+
 use std::collections::HashMap;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::function::Function;
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::verify::verify;
 
 /// Calls of the kernel before it stops: by then, traces run.
@@ -45,11 +49,14 @@ fn run(mode: Mode) {
     let library = HashMap::from([("kernel".to_owned(), kernel)]);
     let exec = verify(listing::parse(PROGRAM).unwrap()).unwrap();
     let program = Arc::new(Program::load(exec, &[&library]).unwrap());
-    let options =
-        TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
+    let options = TierOptions {
+        threshold: 2,
+        compile_mode: CompileMode::Synchronous,
+        ..TierOptions::default()
+    };
     program.attach(Arc::new(CraneliftTier::with_options(options).unwrap()));
     if mode == Mode::Compiled {
-        assert_eq!(program.compile_all(), []);
+        assert_eq!(program.compile_ahead_of_time(), []);
     }
     let mut session = Session::new(&program, Options { mode, ..Options::default() }).unwrap();
     for _ in 0..=CALLS {
@@ -93,7 +100,7 @@ fn in_order(text: &str, names: &[&str]) {
 #[test]
 fn gdb_sees_through_a_trace() {
     let Some(text) = backtrace("debuggee_tiered") else {
-        return println!("skipped: no gdb");
+        return skip::skip("gdb");
     };
     in_order(&text, &["reflex_test_stop", "in reflex trace main@0", "drive", "debuggee_tiered"]);
 }
@@ -101,7 +108,7 @@ fn gdb_sees_through_a_trace() {
 #[test]
 fn gdb_sees_through_compiled_functions() {
     let Some(text) = backtrace("debuggee_compiled") else {
-        return println!("skipped: no gdb");
+        return skip::skip("gdb");
     };
     let frames = ["reflex_test_stop", "in reflex inner", "in reflex main", "drive"];
     in_order(&text, &frames);

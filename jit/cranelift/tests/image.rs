@@ -4,12 +4,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use reflex_cranelift::{CraneliftTier, TierOptions, Unfit};
+use reflex_cranelift::{CraneliftTier, SavedCodeError, TierOptions};
 use reflex_runtime::function::{Function, arg};
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
@@ -45,19 +46,20 @@ fn program(text: &str) -> Arc<Program> {
 
 fn image() -> Vec<u8> {
     let tier = CraneliftTier::with_options(TierOptions::default()).unwrap();
-    let (image, functions) = tier.image(&program(SUM)).unwrap();
+    let (image, functions) = tier.save_code(&program(SUM)).unwrap();
     assert_eq!(functions, 1);
     image
 }
 
 /// Why an image is not used for a program; the program runs all the same.
-fn refusal(text: &str, image: &[u8]) -> Unfit {
+fn refusal(text: &str, image: &[u8]) -> SavedCodeError {
     let program = program(text);
-    let (tier, fits) = CraneliftTier::with_image(TierOptions::default(), &program, image).unwrap();
+    let (tier, fits) =
+        CraneliftTier::with_saved_code(TierOptions::default(), &program, image).unwrap();
     let tier = Arc::new(tier);
     program.attach(Arc::clone(&tier) as Arc<dyn Tier>);
-    tier.install_saved(&program);
-    assert_eq!(program.compile_all(), []);
+    tier.install_saved_code(&program);
+    assert_eq!(program.compile_ahead_of_time(), []);
     assert!(tier.translated() > 0);
     assert_eq!(sum(&program, Mode::Compiled), Some(55));
     fits.unwrap_err()
@@ -72,35 +74,36 @@ fn sum(program: &Arc<Program>, mode: Mode) -> Option<i64> {
 fn saved_code_runs_and_nothing_is_translated() {
     let image = image();
     let program = program(SUM);
-    let (tier, fits) = CraneliftTier::with_image(TierOptions::default(), &program, &image).unwrap();
+    let (tier, fits) =
+        CraneliftTier::with_saved_code(TierOptions::default(), &program, &image).unwrap();
     assert_eq!(fits, Ok(()));
     let tier = Arc::new(tier);
     program.attach(Arc::clone(&tier) as Arc<dyn Tier>);
-    tier.install_saved(&program);
-    assert_eq!(program.compile_all(), []);
+    tier.install_saved_code(&program);
+    assert_eq!(program.compile_ahead_of_time(), []);
     for mode in [Mode::Compiled, Mode::Tiered] {
         for _ in 0..100 {
             assert_eq!(sum(&program, mode), Some(55));
         }
     }
-    assert_eq!((tier.saved(&program).0, tier.translated()), (1, 0));
+    assert_eq!((tier.saved_functions(&program).0, tier.translated()), (1, 0));
     assert!(tier.overview(&program, None, None).to_string().contains("saved code"));
 }
 
 #[test]
 fn what_does_not_fit_is_named() {
     let image = image();
-    assert_eq!(refusal(SUM, b""), Unfit::Format);
+    assert_eq!(refusal(SUM, b""), SavedCodeError::Format);
     let mut other = image.clone();
     other[0] ^= 1;
-    assert_eq!(refusal(SUM, &other), Unfit::Format);
+    assert_eq!(refusal(SUM, &other), SavedCodeError::Format);
     // One constant differs.
     let changed = SUM.replace("i1, i0, i3 dst", "i1, i0, i4 dst");
     assert_ne!(changed, SUM);
-    assert_eq!(refusal(&changed, &image), Unfit::Program);
+    assert_eq!(refusal(&changed, &image), SavedCodeError::Program);
     let level = image.windows(6).position(|bytes| bytes == b"x86-64").unwrap();
     let mut other = image.clone();
     other[level..level + 6].copy_from_slice(b"riscv9");
-    assert_eq!(refusal(SUM, &other), Unfit::Processor { made_for: "riscv9".to_owned() });
-    assert!(matches!(refusal(SUM, &image[..image.len() - 1]), Unfit::Malformed { .. }));
+    assert_eq!(refusal(SUM, &other), SavedCodeError::Processor { made_for: "riscv9".to_owned() });
+    assert!(matches!(refusal(SUM, &image[..image.len() - 1]), SavedCodeError::Malformed { .. }));
 }

@@ -7,14 +7,15 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::dtype::DType;
 use reflex_runtime::function::{self, Function};
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::verify::verify;
 
 struct Counting;
@@ -107,12 +108,15 @@ fn library() -> HashMap<String, Function> {
 fn steady(mode: Mode) -> (usize, Arc<CraneliftTier>, Arc<Program>) {
     let exec = verify(listing::parse(PROGRAM).unwrap()).unwrap();
     let program = Arc::new(Program::load(exec, &[&library()]).unwrap());
-    let options =
-        TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
+    let options = TierOptions {
+        threshold: 2,
+        compile_mode: CompileMode::Synchronous,
+        ..TierOptions::default()
+    };
     let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
     program.attach(Arc::clone(&tier) as Arc<dyn reflex_vm::tier::Tier>);
     if mode == Mode::Compiled {
-        assert_eq!(program.compile_all(), []);
+        assert_eq!(program.compile_ahead_of_time(), []);
     }
     let mut session = Session::new(&program, Options { mode, ..Options::default() }).unwrap();
     let input = Tensor::from_slice(&[1], &[5.0_f32]).unwrap();

@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions, Waits};
+use reflex_cranelift::{CompileMode, CraneliftTier, Pending, TierOptions};
 use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{self, Function};
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
@@ -21,9 +22,9 @@ const ATTEMPTS: u32 = 2;
 fn options() -> TierOptions {
     TierOptions {
         threshold: 2,
-        attempts: ATTEMPTS,
-        settle: Duration::ZERO,
-        compiling: Compiling::AtOnce,
+        max_attempts: ATTEMPTS,
+        record_delay: Duration::ZERO,
+        compile_mode: CompileMode::Synchronous,
         ..TierOptions::default()
     }
 }
@@ -83,7 +84,7 @@ fn reasons(text: &str, arg: i64, times: usize) -> Vec<(&'static str, u64)> {
 fn a_run_that_fails_is_recorded_a_few_times_only() {
     let text = "@main(n) regs=2:\n  call  fail in: %0 dst: %1\n  ret   %1\n";
     // Whatever it does later: who was given up once is not offered again.
-    let expected = [("gave-up", 1), ("run-failed", u64::from(ATTEMPTS))];
+    let expected = [("blacklisted", 1), ("run-failed", u64::from(ATTEMPTS))];
     assert_eq!(reasons(text, 1, 100), expected);
 }
 
@@ -100,7 +101,7 @@ fn a_loop_that_does_not_come_back_is_no_trace() {
 ";
     let found: HashMap<_, _> = reasons(text, 0, 200).into_iter().collect();
     assert_eq!(found.get("no-loop"), Some(&u64::from(ATTEMPTS)), "{found:?}");
-    assert_eq!(found.get("gave-up"), Some(&1), "{found:?}");
+    assert_eq!(found.get("blacklisted"), Some(&1), "{found:?}");
 }
 
 #[test]
@@ -121,7 +122,7 @@ fn a_tree_of_calls_is_compiled_whole_instead() {
         assert_eq!(session.call("main", &[Any::from(4_i64)]).unwrap().view().as_int(), Some(0));
     }
     assert!(program.bailouts().contains_key("recursive"), "{:?}", program.bailouts());
-    let whole = tier.functions(&program);
+    let whole = tier.methods(&program);
     assert!(whole.len() == 1 && whole[0].runs() > Some(0), "{whole:?}");
 }
 
@@ -136,7 +137,7 @@ fn a_function_with_a_long_run_is_compiled_whole_instead() {
             let sum = session.call("main", &[Any::from(2_i64)]).unwrap();
             assert_eq!(sum.view().as_int(), Some(42));
         }
-        let whole = tier.functions(&program);
+        let whole = tier.methods(&program);
         assert!(whole.iter().all(|function| function.runs() > Some(0)), "{whole:?}");
         (tier.traces(&program).len(), whole.len(), program.bailouts().get("too-long").copied())
     };
@@ -157,7 +158,7 @@ fn native_code_of_tvm_is_not_recorded() {
     for at in 0..20_i64 {
         assert_eq!(session.call("main", &[Any::from(at)]).unwrap().view().as_int(), Some(at));
     }
-    let expected = [("no-loop", u64::from(ATTEMPTS)), ("unsupported", 1), ("gave-up", 1)];
+    let expected = [("no-loop", u64::from(ATTEMPTS)), ("unsupported", 1), ("blacklisted", 1)];
     assert_eq!(program.bailouts(), expected.into());
     let text = tier.overview(&program, None, None).to_string();
     assert!(text.contains("native: 2 operations\n  entry: not compiled: unsupported 1"), "{text}");
@@ -184,8 +185,9 @@ fn a_run_that_calls_what_it_may_not_is_recorded_up_to_there() {
 #[test]
 fn what_a_place_waits_for_is_told() {
     let text = "@main(n) regs=2:\n  call  add in: %0, i1 dst: %1\n  ret   %1\n";
-    let waits = |settle, wait: bool| {
-        let options = TierOptions { settle, compiling: Compiling::Background, ..options() };
+    let waits = |record_delay, wait: bool| {
+        let options =
+            TierOptions { record_delay, compile_mode: CompileMode::Background, ..options() };
         let (program, tier) = load(text, options);
         let mut session = session(&program);
         for _ in 0..3 {
@@ -196,10 +198,10 @@ fn what_a_place_waits_for_is_told() {
         }
         let overview = tier.overview(&program, Some(&session), None);
         let text = overview.to_string();
-        (overview.functions[0].places[0].waits_for, text)
+        (overview.functions[0].sites[0].pending, text)
     };
     let (hot, text) = waits(Duration::from_secs(3600), false);
-    assert_eq!(hot, Some(Waits::Recording));
+    assert_eq!(hot, Some(Pending::Recording));
     assert!(text.contains("  entry: hot, recorded if it stays so"), "{text}");
     let (done, text) = waits(Duration::ZERO, true);
     assert_eq!(done, None);

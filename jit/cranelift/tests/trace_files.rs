@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions, TraceReport};
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions, TraceReport};
 use reflex_runtime::array::Array;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::error::Error;
@@ -24,8 +24,9 @@ use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::verify::verify;
 
 fn library() -> HashMap<String, Function> {
@@ -142,8 +143,8 @@ fn files_say_what_is_traced() {
         let limit = limit.and_then(|line| line.strip_suffix(" bytes of code"));
         let options = TierOptions {
             threshold: 2,
-            compiling: Compiling::AtOnce,
-            code_limit: limit.map_or(usize::MAX, |limit| limit.parse().expect("a number")),
+            compile_mode: CompileMode::Synchronous,
+            code_cache_limit: limit.map_or(usize::MAX, |limit| limit.parse().expect("a number")),
             ..TierOptions::default()
         };
         let (program, tier) = load(&text, options).expect("a valid program");
@@ -163,7 +164,7 @@ fn files_say_what_is_traced() {
 
 /// Options for traces of what runs a second time.
 fn eager() -> TierOptions {
-    TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() }
+    TierOptions { threshold: 2, compile_mode: CompileMode::Synchronous, ..TierOptions::default() }
 }
 
 #[test]
@@ -214,9 +215,9 @@ fn files_say_how_builtins_become_machine_code() {
     for path in files("compiled") {
         let text = std::fs::read_to_string(&path).unwrap();
         let (program, tier) = load(&text, TierOptions::default()).expect("a valid program");
-        assert_eq!(program.compile_all(), []);
+        assert_eq!(program.compile_ahead_of_time(), []);
         let mut observed = String::new();
-        for function in tier.functions(&program) {
+        for function in tier.methods(&program) {
             observed += &format!("@{}\n", program.name(function.func));
             function.lowered.iter().for_each(|builtin| observed += &format!("  {builtin}\n"));
         }
@@ -232,7 +233,7 @@ fn the_files_of_the_vm_hold_in_every_tier() {
     for path in files("vm") {
         let text = std::fs::read_to_string(&path).unwrap();
         let Some((program, _)) = load(&text, TierOptions::default()) else { continue };
-        assert_eq!(program.compile_all(), []);
+        assert_eq!(program.compile_ahead_of_time(), []);
         let expected = outcomes(&program, Mode::Bytecode, &text, 4);
         assert_eq!(expected, outcomes(&program, Mode::Compiled, &text, 4), "{}", path.display());
         let Some((program, _)) = load(&text, eager()) else { continue };

@@ -8,14 +8,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kernels::WithKernel;
-use reflex_cranelift::{Compiling, CraneliftTier, TierOptions};
+use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::function::{self, Function};
 use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
@@ -31,8 +32,11 @@ fn session(text: &str, mode: Mode) -> Session {
         functions.map(|(name, function)| (name.to_owned(), function)).into();
     let program = verify(listing::parse(text).unwrap()).unwrap();
     let program = Program::load(program, &[&WithKernel(functions)]).unwrap();
-    let options =
-        TierOptions { threshold: 2, compiling: Compiling::AtOnce, ..TierOptions::default() };
+    let options = TierOptions {
+        threshold: 2,
+        compile_mode: CompileMode::Synchronous,
+        ..TierOptions::default()
+    };
     let tier = CraneliftTier::with_options(options).unwrap();
     program.attach(Arc::new(tier) as Arc<dyn Tier>);
     Session::new(&Arc::new(program), Options { mode, ..Options::default() }).unwrap()

@@ -4,11 +4,13 @@
 #[path = "../../../tests/common/amx.rs"]
 mod amx;
 mod common;
+#[path = "../../../tests/common/skip.rs"]
+mod skip;
 
 use common::{Kernel, assert_same};
 use reflex_tir::DType;
 use reflex_tir::codegen::{OptLevel, Target};
-use reflex_tir::eval::{Arg, Tensor, eval};
+use reflex_tir::eval::{EvalArg, EvalTensor, eval};
 use reflex_tir::level::Level;
 use reflex_tir::script::parse;
 
@@ -27,9 +29,9 @@ const STEP: usize = 29;
 /// A CPU with the unit: this one, or one whose other instructions this one has.
 fn target() -> Option<Target> {
     let mut host = Target::host();
-    if !host.has_tiles_bf16() {
-        if !Level::V4.is_of_this_cpu() {
-            eprintln!("skipped: this CPU has no AVX-512");
+    if !host.has_amx_bf16() {
+        if !Level::V4.runs_on_host() {
+            skip::skip("AVX-512");
             return None;
         }
         amx::install();
@@ -163,7 +165,7 @@ impl Factors<'_> {
         let w: Vec<f32> = (0..self.w.len()).map(packed).collect();
         let tensor = |shape: &[usize], values: &[f32]| {
             let shape: Vec<i64> = shape.iter().map(|n| *n as i64).collect();
-            Arg::Tensor(Tensor::f32(&shape, values))
+            EvalArg::Tensor(EvalTensor::f32(&shape, values))
         };
         let y = vec![7.0; outputs * SIDE * SIDE];
         let shape: &[usize] = match blocks {
@@ -226,7 +228,7 @@ fn cancelling(of: &Conv) -> Factors<'_> {
 #[test]
 fn sums_of_terms_are_as_near_as_float32s_own() {
     let Some(target) = target() else { return };
-    let file = include_str!("../../../tests/filetests/lower/lower_conv_splits.py");
+    let file = include_str!("../../../tests/filetests/lower/lower_conv_split_bf16.py");
     for conv in &Conv::of(file, &target) {
         let mut noise = Bits::new(3);
         let mut uniform = |_| noise.within(0, 1 << 24) as f32 / 8_388_608.0 - 1.0;
@@ -255,8 +257,8 @@ fn sums_of_terms_are_as_near_as_float32s_own() {
 #[test]
 fn extents_known_only_when_a_kernel_runs_change_no_bit() {
     let Some(target) = target() else { return };
-    let known = include_str!("../../../tests/filetests/lower/lower_conv_splits.py");
-    let unknown = include_str!("../../../tests/filetests/lower/lower_conv_splits_unknown.py");
+    let known = include_str!("../../../tests/filetests/lower/lower_conv_split_bf16.py");
+    let unknown = include_str!("../../../tests/filetests/lower/lower_conv_split_bf16_symbolic.py");
     for (known, unknown) in Conv::of(known, &target).iter().zip(&Conv::of(unknown, &target)) {
         let (want, got) =
             [known, unknown].map(|conv| conv.factors(numbers(53, -3, 3)).run()).into();
@@ -268,7 +270,7 @@ fn extents_known_only_when_a_kernel_runs_change_no_bit() {
 #[test]
 fn three_products_are_near() {
     let Some(target) = target() else { return };
-    let file = include_str!("../../../tests/filetests/lower/lower_conv_fast.py");
+    let file = include_str!("../../../tests/filetests/lower/lower_conv_bf16x3.py");
     for conv in &Conv::of(file, &target) {
         assert_eq!(conv.kernel.raw_asm().matches("tdpbf16ps").count() % 3, 0, "three products");
         let factors = conv.factors(numbers(43, -20, 20));
@@ -281,7 +283,7 @@ fn three_products_are_near() {
 #[test]
 fn what_terms_cannot_do_is_float32s_own() {
     let Some(target) = target() else { return };
-    let file = include_str!("../../../tests/filetests/lower/lower_conv_splits.py");
+    let file = include_str!("../../../tests/filetests/lower/lower_conv_split_bf16.py");
     for conv in &Conv::of(file, &target) {
         let with = |at: usize, value: f32| {
             let mut factors = conv.factors(numbers(23, -3, 3));
@@ -325,8 +327,8 @@ fn what_terms_cannot_do_is_float32s_own() {
 #[test]
 fn the_evaluator_takes_every_kernel() {
     let Some(target) = target() else { return };
-    let terms = include_str!("../../../tests/filetests/lower/lower_conv_fast.py");
-    let words = include_str!("../../../tests/filetests/lower/lower_conv_words.py");
+    let terms = include_str!("../../../tests/filetests/lower/lower_conv_bf16x3.py");
+    let words = include_str!("../../../tests/filetests/lower/lower_conv_vnni.py");
     let mut number = numbers(59, -3, 3);
     let kernels = [terms, words].into_iter().flat_map(by_tiles).collect::<Vec<_>>();
     assert_eq!(kernels.len(), 4);
@@ -336,14 +338,14 @@ fn the_evaluator_takes_every_kernel() {
         for b in func.buffer_params() {
             let data = &func.buffers[b];
             let shape: Vec<i64> = data.shape.iter().map(|e| e.as_int().unwrap()).collect();
-            let mut tensor = Tensor::zeros(data.dtype, &shape);
+            let mut tensor = EvalTensor::zeros(data.dtype, &shape);
             // Halves of words are rounded; the last tensor is the result.
             let mut bytes = |n: usize| match data.dtype {
                 DType::F32 => number(n).to_le_bytes(),
                 _ => (number(n).to_bits() & 0xffff_0000 | number(n).to_bits() >> 16).to_le_bytes(),
             };
             tensor.bytes = (0..tensor.bytes.len() / 4).flat_map(&mut bytes).collect();
-            args.push(Arg::Tensor(tensor));
+            args.push(EvalArg::Tensor(tensor));
         }
         let mut want = args.clone();
         eval(&func, &mut want).unwrap();

@@ -1,18 +1,22 @@
 //! ONNX's own node tests through the importer and the graph's reference evaluator: a case gives
-//! the right answer or is refused as unsupported; none is wrong.
+//! the right answer or is refused as unsupported; none is wrong, and each does as the list
+//! `tests/onnx/expected.txt` says, which compiled kernels are held to as well
+//! (`./x conformance`).
 //!
 //! The cases are in the folder that `REFLEX_ONNX_CASES` names, as `./x test` lays them out.
 
 mod common;
+#[path = "../../../tests/common/skip.rs"]
+mod skip;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use reflex_graph::{EvalValue, FuncData, Module, eval_func};
 use reflex_onnx::{ImportErrorKind, import, read_tensor_pb};
 
-/// Cases that have to pass, so that a refusal does not creep in unseen.
-const LEAST: usize = 300;
+/// A status (pass or unsupported) and a case per line.
+const LIST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/onnx/expected.txt");
 
 enum Outcome {
     Pass,
@@ -22,23 +26,23 @@ enum Outcome {
 
 #[test]
 fn node_cases_pass_or_are_refused() {
-    let Some(folder) = std::env::var_os("REFLEX_ONNX_CASES") else {
-        eprintln!("SKIPPED: REFLEX_ONNX_CASES is not set; ./x test sets it");
-        return;
-    };
+    let Some(folder) = skip::variable("REFLEX_ONNX_CASES") else { return };
     let mut cases: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("the folder of cases")
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.join("model.onnx").exists())
         .collect();
     cases.sort();
-    let (mut passed, mut refused) = (0, BTreeMap::<String, Vec<String>>::new());
+    let (mut statuses, mut refused) = (String::new(), BTreeMap::<String, Vec<String>>::new());
     let mut failed = vec![];
     for case in &cases {
         let name = case.file_name().unwrap().to_string_lossy().into_owned();
         match std::panic::catch_unwind(|| run(case)) {
-            Ok(Outcome::Pass) => passed += 1,
-            Ok(Outcome::Refused(reason)) => refused.entry(reason).or_default().push(name),
+            Ok(Outcome::Pass) => statuses += &format!("pass {name}\n"),
+            Ok(Outcome::Refused(reason)) => {
+                statuses += &format!("unsupported {name}\n");
+                refused.entry(reason).or_default().push(name);
+            }
             Ok(Outcome::Fail(reason)) => failed.push(format!("{name}: {reason}")),
             Err(_) => failed.push(format!("{name}: panicked")),
         }
@@ -48,9 +52,25 @@ fn node_cases_pass_or_are_refused() {
     }
     failed.iter().for_each(|line| println!("FAIL {line}"));
     let refused: usize = refused.values().map(Vec::len).sum();
-    println!("{passed} passed, {refused} refused, {} failed of {}", failed.len(), cases.len());
+    println!("{refused} refused, {} failed of {}", failed.len(), cases.len());
     assert!(failed.is_empty(), "{} node cases are wrong", failed.len());
-    assert!(passed >= LEAST, "{passed} node cases pass, {LEAST} did");
+    hold_to_list(&statuses);
+}
+
+/// Compares every case with the list; a case that newly passes has to be recorded too.
+fn hold_to_list(statuses: &str) {
+    let listed = std::fs::read_to_string(LIST).expect("the list");
+    let lines = |text: &str| -> BTreeSet<String> {
+        text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+    };
+    let (listed, found) = (lines(&listed), lines(statuses));
+    let gone: Vec<_> = listed.difference(&found).collect();
+    let new: Vec<_> = found.difference(&listed).collect();
+    assert!(
+        gone.is_empty() && new.is_empty(),
+        "in {LIST}, not found: {gone:#?}\nfound, not in the list: {new:#?}\n\
+         `./x conformance --write-expect tests/onnx/expected.txt` records what is found"
+    );
 }
 
 fn run(case: &Path) -> Outcome {

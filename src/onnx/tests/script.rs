@@ -3,6 +3,9 @@
 //! Models are in `REFLEX_MODELS`, ONNX's node cases in `REFLEX_ONNX_CASES`, as `./x test` makes
 //! them.
 
+#[path = "../../../tests/common/skip.rs"]
+mod skip;
+
 use std::path::{Path, PathBuf};
 
 use reflex_graph::print::module_with_metadata;
@@ -47,20 +50,14 @@ fn all(files: &[PathBuf]) -> usize {
 
 #[test]
 fn models_round_trip() {
-    let Some(folder) = std::env::var_os("REFLEX_MODELS") else {
-        eprintln!("SKIPPED: REFLEX_MODELS is not set; ./x test sets it");
-        return;
-    };
+    let Some(folder) = skip::variable("REFLEX_MODELS") else { return };
     let files = files(Path::new(&folder), Path::to_path_buf);
     assert_eq!(all(&files), files.len(), "a model is not imported");
 }
 
 #[test]
 fn node_cases_round_trip() {
-    let Some(folder) = std::env::var_os("REFLEX_ONNX_CASES") else {
-        eprintln!("SKIPPED: REFLEX_ONNX_CASES is not set; ./x test sets it");
-        return;
-    };
+    let Some(folder) = skip::variable("REFLEX_ONNX_CASES") else { return };
     let files = files(Path::new(&folder), |case| case.join("model.onnx"));
     eprintln!("{} of {} cases", all(&files), files.len());
 }

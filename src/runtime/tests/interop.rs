@@ -2,10 +2,13 @@
 //! what the other made.
 //!
 //! The library is found through the Python interpreter that `REFLEX_TVM_PYTHON`
-//! names; without it the tests are skipped, with a line that says so. It is opened so
+//! names; without it the tests are recorded as skipped. It is opened so
 //! that it keeps to its own symbols, although this executable exports the same ones.
 
-use std::ffi::{CString, c_int, c_void};
+#[path = "../../../tests/common/skip.rs"]
+mod skip;
+
+use std::ffi::{CString, OsStr, c_int, c_void};
 use std::process::Command;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
@@ -25,27 +28,21 @@ struct Theirs(usize);
 
 impl Theirs {
     fn get() -> Option<&'static Theirs> {
-        static OPENED: OnceLock<Option<Theirs>> = OnceLock::new();
-        OPENED.get_or_init(Theirs::open).as_ref()
+        static OPENED: OnceLock<Theirs> = OnceLock::new();
+        let python = skip::variable("REFLEX_TVM_PYTHON")?;
+        Some(OPENED.get_or_init(|| Theirs::open(&python)))
     }
 
-    fn open() -> Option<Theirs> {
-        let Some(python) = std::env::var_os("REFLEX_TVM_PYTHON") else {
-            println!("SKIPPED: REFLEX_TVM_PYTHON does not name a Python with TVM");
-            return None;
-        };
+    fn open(python: &OsStr) -> Theirs {
         let script = "import tvm_ffi.libinfo as i; print(i.find_libtvm_ffi(), end='')";
-        let output = Command::new(&python).args(["-c", script]).output();
-        let Some(output) = output.ok().filter(|output| output.status.success()) else {
-            println!("SKIPPED: {} cannot import tvm_ffi", python.display());
-            return None;
-        };
+        let output = Command::new(python).args(["-c", script]).output().expect("python runs");
+        assert!(output.status.success(), "{} cannot import tvm_ffi", python.display());
         let path = CString::new(output.stdout).unwrap();
         let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_DEEPBIND;
         // SAFETY: the library is a trusted one.
         let handle = unsafe { libc::dlopen(path.as_ptr(), flags) };
         assert!(!handle.is_null(), "cannot open {path:?}");
-        Some(Theirs(handle.expose_provenance()))
+        Theirs(handle.expose_provenance())
     }
 
     /// A function of the C API, as the type the header gives it.

@@ -1,9 +1,12 @@
 //! Loads a library that TVM built, and runs its kernels.
 //!
 //! The library is made by the Python interpreter that `REFLEX_TVM_PYTHON` names; the
-//! tests are skipped, with a line that says so, where the variable is not set or
-//! the interpreter has no `tvm`.
+//! tests are recorded as skipped where the variable is not set.
 
+#[path = "../../../tests/common/skip.rs"]
+mod skip;
+
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -43,27 +46,20 @@ class Module:
 tvm.compile(Module, target="llvm").export_library(sys.argv[1])
 "#;
 
-/// The library's file, or None with the reason printed.
+/// The library's file, or None, recorded as a skip.
 fn add1() -> Option<&'static Path> {
-    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
-    BUILT.get_or_init(build).as_deref()
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let python = skip::variable("REFLEX_TVM_PYTHON")?;
+    Some(BUILT.get_or_init(|| build(&python)))
 }
 
-fn build() -> Option<PathBuf> {
-    let Some(python) = std::env::var_os("REFLEX_TVM_PYTHON") else {
-        println!("SKIPPED: REFLEX_TVM_PYTHON does not name a Python with TVM");
-        return None;
-    };
-    if !Command::new(&python).args(["-c", "import tvm"]).status().is_ok_and(|s| s.success()) {
-        println!("SKIPPED: {} cannot import tvm", python.display());
-        return None;
-    }
+fn build(python: &OsStr) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("add1.so");
     let script = path.with_extension("py");
     std::fs::write(&script, BUILD).unwrap();
-    let status = Command::new(&python).arg(&script).arg(&path).status().unwrap();
+    let status = Command::new(python).arg(&script).arg(&path).status().unwrap();
     assert!(status.success(), "TVM could not build the library");
-    Some(path)
+    path
 }
 
 #[test]

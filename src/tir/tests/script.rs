@@ -1,12 +1,14 @@
 //! Script text: round trips, TVM's own text, refused forms.
 
 mod common;
+#[path = "../../../tests/common/skip.rs"]
+mod skip;
 
 use std::path::Path;
 use std::process::Command;
 
 use common::{any_func, assert_same, dense, property};
-use reflex_tir::generate::{arguments, bindings, steps};
+use reflex_tir::fuzzgen::{arguments, bindings, steps};
 use reflex_tir::schedule::Schedule;
 use reflex_tir::script::{parse, parse_module, print};
 use reflex_tir::{PrimFunc, Scope, lower};
@@ -177,10 +179,7 @@ fn any_text_is_read_or_refused() {
 /// Python that has apache-tvm 0.27.
 #[test]
 fn tvm_reads_what_is_printed() {
-    let Ok(python) = std::env::var("REFLEX_TVM_PYTHON") else {
-        eprintln!("skipped: REFLEX_TVM_PYTHON names no Python with apache-tvm");
-        return;
-    };
+    let Some(python) = skip::variable("REFLEX_TVM_PYTHON") else { return };
     let mut s = Schedule::new(common::matmul_symbolic(32, 16));
     let [i, j, k] = s.get_loops("matmul").unwrap()[..] else { unreachable!() };
     let (io, ii) = s.split(i, 6).unwrap();

@@ -1,10 +1,9 @@
 //! Programs that TVM exported: read, printed, written back byte for byte, and run.
 //!
 //! They are made by the Python interpreter that `REFLEX_TVM_PYTHON` names; the tests
-//! are skipped, with a line that says so, where the variable is not set or the
-//! interpreter has no `tvm`.
+//! are recorded as skipped where the variable is not set.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
@@ -22,34 +21,26 @@ use reflex_vm::session::{Options, Session};
 use reflex_vm::verify::verify;
 use reflex_vm::{listing, serialize, text};
 
-/// The folder with the exported programs, or None with the reason printed.
+/// The folder with the exported programs, or None, recorded as a skip.
 fn exported() -> Option<&'static Path> {
-    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
-    BUILT.get_or_init(export).as_deref()
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let python = python()?;
+    Some(BUILT.get_or_init(|| export(&python)))
 }
 
 fn python() -> Option<OsString> {
-    let Some(python) = std::env::var_os("REFLEX_TVM_PYTHON") else {
-        println!("SKIPPED: REFLEX_TVM_PYTHON does not name a Python with TVM");
-        return None;
-    };
-    if !Command::new(&python).args(["-c", "import tvm"]).status().is_ok_and(|s| s.success()) {
-        println!("SKIPPED: {} cannot import tvm", python.display());
-        return None;
-    }
-    Some(python)
+    skip::variable("REFLEX_TVM_PYTHON")
 }
 
-fn export() -> Option<PathBuf> {
-    let python = python()?;
+fn export(python: &OsStr) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tvm-small-modules");
-    let status = Command::new(&python)
+    let status = Command::new(python)
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/tvm/modules.py"))
         .args([folder.as_os_str(), "--small".as_ref()])
         .status()
         .unwrap();
     assert!(status.success(), "TVM could not export the programs");
-    Some(folder)
+    folder
 }
 
 /// Names of the exported programs, with TVM's mode.
@@ -247,7 +238,7 @@ fn built_here() -> Executable {
     b.emit_call("vm.builtin.read_if_cond", &[b.r(0)], b.r(3)).unwrap();
     b.emit_if(Reg(3), skip).unwrap();
     b.emit_call("vm.builtin.null_value", &[], b.r(3)).unwrap();
-    b.place(skip).unwrap();
+    b.bind(skip).unwrap();
     let made = [b.r(2), two, one, one, imm_at(0), imm_at(-7)];
     b.emit_call("vm.builtin.make_shape", &made, b.r(4)).unwrap();
     let kept = b.f("pass");
@@ -321,6 +312,8 @@ fn changed_files_of_tvm_are_refused_or_safe() {
     assert!(refused > CHANGES / 10 && ran > CHANGES / 10, "{refused} refused, {ran} calls");
 }
 
+#[path = "../../../tests/common/skip.rs"]
+mod skip;
 mod generated {
     include!("generated/built_here.rs");
 }

@@ -12,16 +12,16 @@
 //!                                  rows are stored
 //! ```
 //! AMX tiles add in another order than the naive nest
-//! ([`Tile::DotBf16`](reflex_tir::tile::Tile::DotBf16)): results are those of the stage
+//! ([`TileOp::DotBf16`](reflex_tir::tile::TileOp::DotBf16)): results are those of the stage
 //! reassociated. A row's result depends on whether the row is one of whole sixteens, not on whether
 //! extents are static. Loops over scalars are written first; the primitive `tensorize` makes them
 //! AMX instructions.
 
 use std::collections::BTreeMap;
 
-use reflex_tir::intrinsics::{Intrinsic, TILE_DOT_BF16, TILE_LOAD, TILE_STORE, TILE_ZERO};
 use reflex_tir::schedule::Schedule;
-use reflex_tir::tile::{Rows, SIDE};
+use reflex_tir::tensor_intrin::{TILE_DOT_BF16, TILE_LOAD, TILE_STORE, TILE_ZERO, TensorIntrin};
+use reflex_tir::tile::{SIDE, StridedRows};
 use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Intrin, PrimFunc, Scope, Stmt, Var};
 
 use crate::extent::likely;
@@ -82,7 +82,7 @@ pub struct OperandPair {
 impl Gemm {
     /// The AMX kernel of this contraction, where the CPU has AMX and the contraction suits it.
     pub fn amx(&self, nest: &mut Nest<'_>) -> Option<AmxKernel> {
-        let pairs = self.op == Intrin::DotBf16 && nest.target.has_tiles_bf16();
+        let pairs = self.op == Intrin::DotBf16 && nest.target.has_amx_bf16();
         let depth = self.depth(nest).filter(|_| pairs)?;
         let pass = OperandPair { row: self.row.clone(), column: self.column.clone() };
         self.amx_of(nest, &depth, vec![pass], RowRemainder::Vectors)
@@ -241,7 +241,7 @@ impl Gemm {
         let spill: Vec<Stmt> = all()
             .map(|(r, c)| {
                 let first = (r * SIDE * columns.width + c * SIDE).into();
-                let to = Rows { buffer: copy, first, stride: columns.width.into() };
+                let to = StridedRows { buffer: copy, first, stride: columns.width.into() };
                 loops.write(nest, &TILE_STORE, &[amx.sum(r, c), to])
             })
             .collect();
@@ -315,7 +315,7 @@ impl Gemm {
         &self,
         nest: &mut Nest<'_>,
         stmt: Stmt,
-        loops: &[(Var, &'static Intrinsic)],
+        loops: &[(Var, &'static TensorIntrin)],
     ) -> Result<Stmt, Refusal> {
         let mut func = std::mem::replace(&mut nest.func, PrimFunc::new(""));
         func.body = stmt;
@@ -339,12 +339,17 @@ impl Gemm {
 /// Scalar loops that `tensorize` makes instructions of.
 #[derive(Default)]
 struct IntrinsicLoops {
-    list: Vec<(Var, &'static Intrinsic)>,
+    list: Vec<(Var, &'static TensorIntrin)>,
 }
 
 impl IntrinsicLoops {
     /// The loops that an instruction stands for.
-    fn write(&mut self, nest: &mut Nest<'_>, of: &'static Intrinsic, operands: &[Rows]) -> Stmt {
+    fn write(
+        &mut self,
+        nest: &mut Nest<'_>,
+        of: &'static TensorIntrin,
+        operands: &[StridedRows],
+    ) -> Stmt {
         let (stmt, var) = of.loops(&mut nest.func, operands);
         self.list.push((var, of));
         stmt
@@ -359,7 +364,7 @@ fn registers(rows: &Tile, columns: &Tile) -> impl Iterator<Item = (i64, i64)> + 
 
 impl AmxKernel {
     /// The register of sums at a row and column.
-    fn sum(&self, r: i64, c: i64) -> Rows {
+    fn sum(&self, r: i64, c: i64) -> StridedRows {
         register(self.sums[(r * TILES_PER_SIDE + c) as usize])
     }
 
@@ -474,17 +479,17 @@ fn tile(place: Expr, width: i64) -> Tile {
 }
 
 /// A whole tile as an operand.
-fn register(buffer: Buffer) -> Rows {
-    Rows { buffer, first: Expr::i64(0), stride: Expr::i64(SIDE) }
+fn register(buffer: Buffer) -> StridedRows {
+    StridedRows { buffer, first: Expr::i64(0), stride: Expr::i64(SIDE) }
 }
 
 /// Rows that begin at an element.
-fn in_memory(func: &PrimFunc, first: &Expr, stride: &Expr) -> Result<Rows, Refusal> {
+fn in_memory(func: &PrimFunc, first: &Expr, stride: &Expr) -> Result<StridedRows, Refusal> {
     let ExprKind::Load { buffer, indices, .. } = first.kind() else {
         return Err(Refusal::NotContiguous);
     };
     let first = linear(func, *buffer, indices, &[]).ok_or(Refusal::NotAffine)?.rest;
-    Ok(Rows { buffer: *buffer, first, stride: stride.clone() })
+    Ok(StridedRows { buffer: *buffer, first, stride: stride.clone() })
 }
 
 fn coefficients(func: &PrimFunc, e: &Expr, vars: &[Var]) -> Option<Vec<Expr>> {

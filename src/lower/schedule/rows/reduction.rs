@@ -7,7 +7,7 @@
 //! column: for j by lanes: sums[lanes] = 0; for k: sums += x[k, j..]; y[j..] = sums
 //! ```
 
-use reflex_tir::schedule::{Refused, Schedule};
+use reflex_tir::schedule::{Schedule, ScheduleError};
 use reflex_tir::{Expr, IterKind, Scope, Stmt, Var};
 
 use crate::schedule::core::access::{contiguous, widest};
@@ -64,7 +64,7 @@ impl ReductionLanes {
     }
 
     /// Applies it to a block in collapsed loops.
-    pub fn apply(self, s: &mut Schedule, block: &str, loops: &[Var]) -> Result<(), Refused> {
+    pub fn apply(self, s: &mut Schedule, block: &str, loops: &[Var]) -> Result<(), ScheduleError> {
         match self.rule {
             ALONG_ROWS => along(s, block, loops, self.count),
             _ => across(s, block, loops, self.count),
@@ -127,7 +127,7 @@ fn power_below(n: i64) -> i64 {
 /// partial sums where the axis is known to be short are the same sum: each has at most two elements
 /// then, which are leaves of the tree of twice as many. So results are the same bits whether the
 /// extent is static or not.
-fn along(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(), Refused> {
+fn along(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(), ScheduleError> {
     let inner = *loops.last().expect("a reduction");
     let extent: Expr = s.get_loop(inner)?.extent.clone();
     let length = s.extent(inner)?.unwrap_or(i64::MAX);
@@ -146,7 +146,7 @@ fn along(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(),
     unrolled_vectors(s, innermost(s, &partial)?, lanes)?;
     let mut at = Some(innermost(s, block)?);
     while let Some(all) = at.take() {
-        if let Some((_, half)) = s.combine_halves(block, all)? {
+        if let Some((_, half)) = s.tree_reduce(block, all)? {
             unrolled_vectors(s, half, lanes)?;
             at = s.get_loops(block)?.last().copied();
         }
@@ -161,7 +161,7 @@ fn remainder(
     block: &str,
     whole: Expr,
     accumulators: &Accumulators,
-) -> Result<(), Refused> {
+) -> Result<(), ScheduleError> {
     let Accumulators { count: parts, lanes } = *accumulators;
     let loops = s.get_loops(block)?;
     let steps = loops[loops.len() - 2];
@@ -169,11 +169,11 @@ fn remainder(
     let name = block_below(s, rest)?;
     let part = innermost(s, &name)?;
     if s.extent(rest)? == Some(1) {
-        let (at, _) = s.resolve_guard(&name, part)?;
+        let (at, _) = s.separate_full_tiles(&name, part)?;
         return unrolled_vectors(s, at, lanes);
     }
     let vector = if parts == lanes { part } else { s.split(part, lanes)?.1 };
-    let (all, some) = s.resolve_guard(&name, vector)?;
+    let (all, some) = s.separate_full_tiles(&name, vector)?;
     for at in [Some(all), some].into_iter().flatten() {
         s.vectorize(at)?;
     }
@@ -187,12 +187,12 @@ fn remainder(
 }
 
 /// The innermost loop around a block.
-fn innermost(s: &Schedule, block: &str) -> Result<Var, Refused> {
+fn innermost(s: &Schedule, block: &str) -> Result<Var, ScheduleError> {
     Ok(*s.get_loops(block)?.last().expect("a block in loops"))
 }
 
 /// Accumulators of neighbouring results, in up to four vectors.
-fn across(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(), Refused> {
+fn across(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(), ScheduleError> {
     let reduce = s.get_block(block)?.iters.iter().filter(|i| i.kind == IterKind::Reduce).count();
     let (spatial, reduce) = loops.split_at(loops.len() - reduce);
     let inner = *spatial.last().expect("a spatial axis");
@@ -215,7 +215,7 @@ fn across(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<()
 }
 
 /// The block in a loop.
-fn block_below(s: &Schedule, at: Var) -> Result<String, Refused> {
+fn block_below(s: &Schedule, at: Var) -> Result<String, ScheduleError> {
     let mut name = String::new();
     s.get_loop(at)?.body.visit(&mut |stmt| {
         if let Stmt::Block(b) = stmt {
@@ -232,7 +232,7 @@ fn results(
     at: Var,
     reduce: &[Var],
     accumulators: &Accumulators,
-) -> Result<(), Refused> {
+) -> Result<(), ScheduleError> {
     let Accumulators { count: width, lanes } = *accumulators;
     let (outer, lane) = match s.extent(at)? {
         Some(n) if n == width => (None, at),

@@ -51,7 +51,7 @@ pub fn interleaved_vnni(
     kernel: &Gemm,
     threads: Parallel,
 ) -> Option<(Expr, Stmt)> {
-    if kernel.op != Intrin::DotBf16 || !nest.target.has_tiles_bf16() {
+    if kernel.op != Intrin::DotBf16 || !nest.target.has_amx_bf16() {
         return None;
     }
     let operands = SplitOperands::of_words(nest, kernel).ok()?;

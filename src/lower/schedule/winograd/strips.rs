@@ -72,7 +72,7 @@ pub fn winograd_strips(
     let (strips, count) = StripGroup::of(nest, items, at, around)?;
     // Contractions on AMX tiles are not divided: split operands have no buffers of their own in
     // strips.
-    if nest.target.has_tiles_bf16() && suits(nest, strips.products) {
+    if nest.target.has_amx_bf16() && suits(nest, strips.products) {
         return None;
     }
     let height = strips.height(nest)?;
