@@ -13,7 +13,7 @@ use reflex_runtime::function::Function;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::kernel::{Dim, RawKernel, TensorParam};
-use reflex_vm::program::Library;
+use reflex_vm::load::Library;
 
 use crate::host;
 

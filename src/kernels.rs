@@ -14,7 +14,7 @@ use reflex_runtime::function::Function;
 use reflex_tir::abi::{PACKED_PREFIX, RAW_PREFIX, RawBuffer, RawDim, RawSignature};
 use reflex_tir::codegen::ObjectFile;
 use reflex_vm::kernel::{Dim, RawKernel, TensorParam};
-use reflex_vm::program::Library;
+use reflex_vm::load::Library;
 
 use crate::error::{Error, ErrorKind, Result};
 

@@ -16,7 +16,7 @@ use reflex_vm::executable::{Constant, Executable, FuncKind};
 use reflex_vm::session::{self as vm, Canceller};
 use reflex_vm::tier::Bailout;
 use reflex_vm::verify::{self, Verified};
-use reflex_vm::{program, serialize, text};
+use reflex_vm::{load, program, serialize, text};
 
 use crate::array::Feed;
 use crate::artifact::{self, CODE_SYMBOL, EXECUTABLE_KIND, META_SYMBOL, Meta, unfit};
@@ -38,7 +38,7 @@ pub struct Program(Arc<Inner>);
 struct Inner {
     vm: Arc<program::Program>,
     /// Where the VM found the packed functions.
-    library: Arc<dyn program::Library + Send + Sync>,
+    library: Arc<dyn load::Library + Send + Sync>,
     signatures: Arc<BTreeMap<String, Signature>>,
     /// Kernels as objects, when this process compiled them for all calls, by CPU, the lowest first.
     objects: Option<Arc<Objects>>,
@@ -69,7 +69,7 @@ struct Tier {
 struct Parts {
     code: Option<Arc<[u8]>>,
     exec: Verified<Executable>,
-    library: Arc<dyn program::Library + Send + Sync>,
+    library: Arc<dyn load::Library + Send + Sync>,
     signatures: Arc<BTreeMap<String, Signature>>,
     objects: Option<Arc<Objects>>,
     unfit: Option<String>,
@@ -178,7 +178,7 @@ impl Program {
 
     fn new(parts: Parts) -> Result<Program> {
         let Parts { exec, library, .. } = parts;
-        let failed = |e: program::LoadError| Error::new(ErrorKind::Model, e.to_string());
+        let failed = |e: load::LoadError| Error::new(ErrorKind::Model, e.to_string());
         let vm = program::Program::load(exec, &[library.as_ref()]).map_err(failed)?;
         let names = |s: &Signature| s.outputs.iter().map(|p| p.name.clone()).collect();
         let outputs = parts.signatures.iter().filter_map(|(f, s)| Some((vm.find(f)?, names(s))));

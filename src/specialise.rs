@@ -9,9 +9,10 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use reflex_cranelift::CompileMode;
 use reflex_graph::{FuncData, Module, Node};
 use reflex_runtime::alloc::device::{CPU, DeviceAllocator};
@@ -124,7 +125,7 @@ impl Specialiser {
         args: &[AnyView<'_>],
     ) -> Option<Arc<Variant>> {
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
-        let mut variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut variants = self.variants.lock();
         if let Some(found) = variants.iter().find(|v| v.fits(func, args)) {
             found.used.store(now, Ordering::Relaxed);
             return Some(found.clone());
@@ -362,7 +363,7 @@ pub(crate) fn copies<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Vec<Any> 
 
 impl fmt::Display for Specialiser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
+        let variants = self.variants.lock();
         for variant in variants.iter() {
             let extent = |list: &Vec<i64>| {
                 let dims: Vec<String> = list.iter().map(i64::to_string).collect();

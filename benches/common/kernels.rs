@@ -8,7 +8,7 @@ use reflex_runtime::dtype::DType;
 use reflex_runtime::function::Function;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::kernel::{Dim, RawKernel, TensorParam};
-use reflex_vm::program::Library;
+use reflex_vm::load::Library;
 
 /// Calls of kernels so far.
 pub static CALLS: AtomicU64 = AtomicU64::new(0);

@@ -11,9 +11,10 @@
 //! compiled mode count nothing, so nothing would bring them back.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::MutexGuard;
 use reflex_vm::abi::CodePtr;
 use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
@@ -106,7 +107,7 @@ impl Resident {
 
 impl Engine {
     fn residents(&self) -> MutexGuard<'_, Vec<Resident>> {
-        self.residents.lock().unwrap_or_else(PoisonError::into_inner)
+        self.residents.lock()
     }
 
     /// Makes a trace what runs where it was recorded, unless something else does meanwhile.
@@ -252,7 +253,7 @@ impl Engine {
                     self.tries.put_off(key(*site));
                 }
                 self.tries.count_eviction(key(SiteId(*func)));
-                let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut whole = self.whole.lock();
                 whole.remove(&key(SiteId(*func)));
             }
         }

@@ -1,10 +1,11 @@
 //! The tier that programs attach: compiled mode and tracing over one assembler.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use reflex_vm::abi::Trampolines;
 use reflex_vm::decode::{FuncCode, SiteId};
 use reflex_vm::program::Program;
@@ -59,7 +60,7 @@ impl CraneliftTier {
         let placed = image::place(&assembler, program, image);
         let tier = Self::over(assembler, options)?;
         let fits = placed.map(|saved| {
-            let mut all = tier.engine.saved.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = tier.engine.saved.lock();
             all.insert(program.id(), saved);
         });
         Ok((tier, fits))
@@ -105,7 +106,7 @@ impl CraneliftTier {
 
     /// Makes code that was found in a file run wherever nothing else has been installed.
     pub fn install_saved_code(&self, program: &Program) {
-        let saved = self.engine.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        let saved = self.engine.saved.lock();
         let functions = saved.get(&program.id()).into_iter().flat_map(|saved| &saved.functions);
         for (site, compiled) in functions.flat_map(|(_, sites)| sites) {
             program.install(*site, compiled);
@@ -114,7 +115,7 @@ impl CraneliftTier {
 
     /// Functions of a program whose code was found in a file, and its bytes.
     pub fn saved_functions(&self, program: &Program) -> (usize, usize) {
-        let saved = self.engine.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        let saved = self.engine.saved.lock();
         saved.get(&program.id()).map_or((0, 0), |it| (it.functions.len(), it.code_bytes))
     }
 
@@ -133,7 +134,7 @@ impl CraneliftTier {
         if self.settle.is_zero() {
             return true;
         }
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         let since = *waiting.entry(place).or_insert_with(Instant::now);
         let settled =
             since.elapsed() >= self.settle * u32::try_from(operations).unwrap_or(u32::MAX);
@@ -145,7 +146,7 @@ impl CraneliftTier {
 
     /// What a place waits for.
     pub(crate) fn pending(&self, place: (u64, SiteId)) -> Option<Pending> {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.waiting.lock();
         if waiting.contains_key(&place) {
             return Some(Pending::Recording);
         }
@@ -163,14 +164,14 @@ impl CraneliftTier {
     /// recordings, put off or not, traces, functions.
     pub fn progress(&self) -> usize {
         let (recorded, evicted) = self.engine.tries.sums();
-        let traces = self.engine.traces.lock().unwrap_or_else(PoisonError::into_inner).len();
-        let whole = self.engine.whole.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let traces = self.engine.traces.lock().len();
+        let whole = self.engine.whole.lock().len();
         recorded + evicted + traces + whole + self.put_off.load(Ordering::Relaxed)
     }
 
     /// The traces of a program compiled so far.
     pub fn traces(&self, program: &Program) -> Vec<TraceReport> {
-        let traces = self.engine.traces.lock().unwrap_or_else(PoisonError::into_inner);
+        let traces = self.engine.traces.lock();
         traces.iter().filter(|report| report.program == program.id()).cloned().collect()
     }
 
@@ -188,7 +189,7 @@ impl CraneliftTier {
 
     /// The functions of a program compiled whole so far.
     pub fn methods(&self, program: &Program) -> Vec<MethodReport> {
-        let functions = self.engine.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        let functions = self.engine.functions.lock();
         functions.iter().filter(|report| report.program == program.id()).cloned().collect()
     }
 }

@@ -123,15 +123,15 @@ fn typed(tensor: &TensorProto, dtype: DType, count: usize) -> Result<Bytes> {
         let mut bytes = ints.iter().flat_map(|v| v.to_le_bytes().into_iter().take(width));
         pack(ints.len(), expected, &mut bytes)
     };
-    let words = if dtype.code == code::COMPLEX { count.saturating_mul(2) } else { count };
+    let scalars = if dtype.code == code::COMPLEX { count.saturating_mul(2) } else { count };
     match tensor.data_type {
         data_type::FLOAT | data_type::COMPLEX64 => {
             let data = &tensor.float_data;
-            pack(data.len(), words, &mut data.iter().flat_map(|v| v.to_le_bytes()))
+            pack(data.len(), scalars, &mut data.iter().flat_map(|v| v.to_le_bytes()))
         }
         data_type::DOUBLE | data_type::COMPLEX128 => {
             let data = &tensor.double_data;
-            pack(data.len(), words, &mut data.iter().flat_map(|v| v.to_le_bytes()))
+            pack(data.len(), scalars, &mut data.iter().flat_map(|v| v.to_le_bytes()))
         }
         data_type::INT64 => {
             let data = &tensor.int64_data;
@@ -149,6 +149,19 @@ fn typed(tensor: &TensorProto, dtype: DType, count: usize) -> Result<Bytes> {
         _ if dtype.bits < 8 => narrow(1, dtype.bytes_for(count).unwrap_or(usize::MAX)),
         _ => narrow(dtype.itemsize(), count),
     }
+}
+
+/// Returns true if operators compute on a type. Others (8-bit floats, sub-byte integers, complex
+/// numbers) are refused.
+pub(crate) fn computes(dtype: DType) -> bool {
+    let floats = [DType::F32, DType::F64, DType::F16, DType::BF16, DType::BOOL];
+    let whole = (dtype.is_int() || dtype.is_uint()) && dtype.bits >= 8;
+    dtype.is_scalar() && (whole || floats.contains(&dtype))
+}
+
+/// `dtype`, or an error if operators do not compute on it.
+pub(crate) fn supported(dtype: DType) -> Result<DType> {
+    if computes(dtype) { Ok(dtype) } else { Err(unsupported(format!("element type {dtype}"))) }
 }
 
 impl Files {

@@ -1,8 +1,9 @@
 //! Measuring a function in place: its time without the host's share, and its calls one by one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::instrument::CallEvent;
@@ -132,7 +133,7 @@ impl Session {
         let outcome = body(self);
         self.extents = extents;
         self.vm.set_instrument(before);
-        let mut profile = profile.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut profile = profile.lock();
         Ok((outcome?, std::mem::take(&mut *profile)))
     }
 }

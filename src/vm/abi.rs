@@ -14,17 +14,17 @@
 //! ```
 //!
 //! `num_regs` and `frame_slots` are in [`crate::decode::FuncCode`]. Every register is a
-//! valid owned value at all times, so an error or an exit can happen between any two
-//! operations and the session can release a frame without knowing where it stopped.
+//! valid owned value at all times, so an error or a side exit can happen between any two
+//! operations, and the session can release a frame without knowing where it stopped.
 //!
 //! # Machine code
 //!
 //! Code for a function or a trace has the signature [`NativeFn`] in Cranelift's `tail`
 //! convention (which Rust cannot call, hence [`Trampolines`]). It is entered with `regs` equal
 //! to [`SessionAbi::regs`] and the frame complete: header written, parameters stored,
-//! every other register None, fuel charged. It ends in one of three ways:
+//! every other register None, fuel charged. It ends in one of four ways:
 //!
-//! 1. `return RESUME`: the interpreter continues at [`SessionAbi::pc`] of the frame at
+//! 1. `return RESUME`: a deoptimisation. The interpreter continues at [`SessionAbi::pc`] of the frame at
 //!    [`SessionAbi::regs`]. Nothing executed is executed again, so `pc` is the first
 //!    operation that has not run.
 //! 2. `return ERROR`: an error is in the session (a callback put it there). The session
@@ -38,7 +38,7 @@
 //!
 //! A frame's header says where its caller goes on: `resume` is a continuation, and a tail
 //! call of it needs no native stack. That alone would be enough, but an indirect jump per
-//! return is one that the processor mispredicts. Native code may therefore also *call* the
+//! return is one that the branch predictor misses. Native code may therefore also *call* the
 //! callee's code: it marks the callee's frame [`FRAME_NATIVE`], and the callee leaves with
 //! `RETURNED` instead of jumping to `resume`. Such calls nest at most
 //! [`SessionAbi::native_calls`] deep, so recursion still grows the register stack and not
@@ -86,10 +86,10 @@ pub const DISCARD: u32 = u32::MAX;
 pub const FRAME_BASE: u32 = 1;
 /// `FrameHeader::flags`: the caller's native code is waiting for [`RETURNED`].
 pub const FRAME_NATIVE: u32 = 2;
-/// How deep native code may call native code on the native stack.
+/// The most calls of native code by native code that may be nested on the native stack.
 pub const NATIVE_CALLS: u32 = 64;
 
-/// What stands before register 0 of every frame.
+/// The header before register 0 of every frame.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FrameHeader {
@@ -110,11 +110,11 @@ pub struct FrameHeader {
 /// The part of a session that machine code sees.
 #[repr(C)]
 pub struct SessionAbi {
-    /// Register 0 of the current frame. Only [`Libcalls`] and trace exits change it.
+    /// Register 0 of the current frame. Only [`Libcalls`] and side exits change it.
     pub regs: *mut TVMFFIAny,
     /// Remaining fuel; negative once exhausted.
     pub fuel: i64,
-    /// Not zero when someone wants the session's attention.
+    /// Not zero when the host has asked the session to stop or to look at its deadline.
     pub interrupt: *const AtomicU32,
     /// Current operation: where to resume, and where an error happened. Libcalls that
     /// take a `pc` store it here.
@@ -135,25 +135,26 @@ pub struct SessionAbi {
     pub vm_value: TVMFFIAny,
     /// Functions that machine code calls.
     pub libcalls: *const Libcalls,
-    /// What the tier provides; see [`Trampolines`].
+    /// The tier's trampolines.
     pub trampolines: Trampolines,
     /// One object, or null, for each operation that allocates (see
-    /// [`crate::decode::FuncCode::allocation`]): its last result, kept by machine code instead
-    /// of being destroyed, for the next run of the operation. Nothing else refers to it, except
-    /// that a kept tensor refers to its storage; the session owns it. The last entry is for the
-    /// storage that traces lay out their own storages in (see [`crate::decode::Code::arena_slot`]).
+    /// [`crate::decode::FuncCode::allocation`]): its last result, which machine code put here
+    /// instead of destroying it, to be recycled by the operation's next run. Nothing else refers to
+    /// it, except that a free tensor refers to its storage; the session owns it. The last entry is
+    /// the arena that traces lay out their own storages in (see
+    /// [`crate::decode::Code::arena_slot`]).
     pub recycled: *mut *mut TVMFFIObject,
-    /// An exit that native code has just left by and wants recorded from, by a number that the
-    /// tier gave it; zero is none. See [`crate::tier::Tier::on_hot_exit`].
+    /// The hot side exit that native code has just taken, from which a side trace is to be
+    /// recorded, by a number that the tier gave it; zero is none. See [`crate::tier::Tier::on_hot_exit`].
     pub hot_exit: u64,
     /// The program's identity, which its closures have ([`CLOSURE_PROGRAM`]).
     pub program: u64,
 }
 
-/// The shape of machine code, in Cranelift's `tail` convention.
+/// The signature of machine code, in Cranelift's `tail` convention.
 pub type NativeFn = unsafe extern "C" fn(session: *mut SessionAbi, regs: *mut TVMFFIAny) -> i32;
 
-/// Native code every tier provides once per process.
+/// Native code between Rust and the `tail` convention, which every tier provides once per process.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Trampolines {
@@ -173,9 +174,9 @@ impl Trampolines {
         Trampolines { enter: None, exit: std::ptr::null(), returned: std::ptr::null() };
 }
 
-// SAFETY: all are addresses of immutable code.
+// SAFETY: all are addresses of immutable code, which the tier keeps for the life of the process.
 unsafe impl Send for Trampolines {}
-// SAFETY: as for Send.
+// SAFETY: as for Send: shared use only reads the addresses, and the code behind them is immutable.
 unsafe impl Sync for Trampolines {}
 
 /// Functions of the VM that machine code calls, in the C convention.
@@ -207,10 +208,10 @@ pub struct Libcalls {
     /// `result` is released if the callee left something there. Returns [`ERROR`].
     pub packed_failed:
         unsafe extern "C" fn(session: *mut SessionAbi, pc: u32, result: *mut TVMFFIAny) -> i32,
-    /// Gives up the reference in an owned value of an object kind (type index 64 or
+    /// Releases the reference in an owned value of an object kind (type index 64 or
     /// more). The slot keeps its bits; overwrite it.
     pub release: unsafe extern "C" fn(value: *const TVMFFIAny),
-    /// For trace exits: pushes a frame of function `func` with every register None on
+    /// For side exits: pushes a frame of function `func` with every register None on
     /// the current frame, as if the caller had called it from the operation before
     /// `return_pc` for register `dst` (or [`DISCARD`]). Charges no fuel. Returns zero
     /// or [`ERROR`].

@@ -62,7 +62,7 @@ pub enum BuildError {
         function: String,
         /// Instruction number within the function.
         instr: usize,
-        /// What is wrong with it.
+        /// The rule that it breaks.
         reason: &'static str,
     },
     /// The finished executable does not verify.
@@ -356,7 +356,7 @@ impl ExecBuilder {
         Ok(verify(self.exec)?.into_inner())
     }
 
-    /// What is odd about the functions so far and no error: inputs that nothing reads.
+    /// Warnings about the functions so far: inputs that no instruction reads.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

@@ -1,27 +1,28 @@
-//! Calls that may come back to the function that makes them.
+//! The call graph, and the recursive calls in it.
 //!
-//! A call is recursive when both functions are in one cycle of calls. A call through a closure may
-//! be one of any function that the program passes on as a value.
+//! A call is recursive when caller and callee are in one strongly connected component. A call
+//! through a closure may be one of any function that the program passes on as a value.
 
 use crate::decode::{FuncCode, Op, Site, SiteId, SiteKind};
 
-/// Adds a site behind every recursive call; `values` are the functions that are passed on.
+/// Adds a site at the return point of every recursive call; `values` are the functions that are
+/// passed on as values.
 pub(crate) fn return_sites(
     functions: &mut [Option<FuncCode>],
     values: &[u32],
     sites: &mut Vec<Site>,
 ) {
-    let cycles = cycles(functions, values);
+    let components = components(functions, values);
     for func in functions.iter_mut().flatten() {
-        let own = cycles[func.index as usize];
+        let own = components[func.index as usize];
         let recursive = |op: &Op| match *op {
-            Op::CallVm { func: callee, .. } => cycles[callee as usize] == own,
-            Op::InvokeClosure { .. } => cycles.last() == Some(&own),
+            Op::CallVm { func: callee, .. } => components[callee as usize] == own,
+            Op::InvokeClosure { .. } => components.last() == Some(&own),
             _ => false,
         };
         let calls = (0..).zip(&func.ops).filter(|(_, op)| recursive(op));
-        let behind: Vec<u32> = calls.map(|(pc, _)| pc + 1).collect();
-        func.returns = behind
+        let return_points: Vec<u32> = calls.map(|(pc, _)| pc + 1).collect();
+        func.returns = return_points
             .into_iter()
             .map(|pc| {
                 sites.push(Site { func: func.index, pc, kind: SiteKind::Return });
@@ -31,10 +32,9 @@ pub(crate) fn return_sites(
     }
 }
 
-/// A number for each function, and one for whatever a closure calls: the same for those that call
-/// each other, directly or not (Tarjan's strongly connected components, without recursion of its
-/// own).
-fn cycles(functions: &[Option<FuncCode>], values: &[u32]) -> Vec<u32> {
+/// The strongly connected component of each function, and of a last node that stands for the callees
+/// of closures (Tarjan's algorithm, iterative).
+fn components(functions: &[Option<FuncCode>], values: &[u32]) -> Vec<u32> {
     const NEW: u32 = u32::MAX;
     let closures = functions.len();
     let callees = |at: usize| {
@@ -50,22 +50,22 @@ fn cycles(functions: &[Option<FuncCode>], values: &[u32]) -> Vec<u32> {
     let mut order = vec![NEW; closures + 1];
     let mut lowest = vec![NEW; closures + 1];
     let mut component = vec![NEW; closures + 1];
-    let (mut next, mut waiting) = (0, Vec::new());
+    let (mut next, mut stack) = (0, Vec::new());
     for root in 0..=closures {
         let mut path = Vec::new();
-        let mut arrived = (order[root] == NEW).then_some(root);
+        let mut unvisited = (order[root] == NEW).then_some(root);
         loop {
-            if let Some(at) = arrived.take() {
+            if let Some(at) = unvisited.take() {
                 (order[at], lowest[at]) = (next, next);
                 next += 1;
-                waiting.push(at);
+                stack.push(at);
                 path.push((at, callees(at)));
             }
             let Some((at, calls)) = path.last_mut() else { break };
             let at = *at;
             if let Some(callee) = calls.next() {
                 if order[callee] == NEW {
-                    arrived = Some(callee);
+                    unvisited = Some(callee);
                 } else if component[callee] == NEW {
                     lowest[at] = lowest[at].min(order[callee]);
                 }
@@ -73,7 +73,7 @@ fn cycles(functions: &[Option<FuncCode>], values: &[u32]) -> Vec<u32> {
             }
             path.pop();
             if lowest[at] == order[at] {
-                while let Some(member) = waiting.pop() {
+                while let Some(member) = stack.pop() {
                     component[member] = order[at];
                     if member == at {
                         break;
@@ -96,8 +96,8 @@ mod tests {
     use crate::executable::FuncKind;
     use crate::verify::verify;
 
-    /// Where recursive calls come back to, by name of the function; `&f` passes a function on, and
-    /// `&` calls what it was given.
+    /// Return points of recursive calls, by name of the function; `&f` passes a function on, and
+    /// `&` calls the function value it was given.
     fn returns(calls: &[(&str, &[&str])]) -> Vec<(String, u32)> {
         let mut b = ExecBuilder::new();
         for (name, callees) in calls {
@@ -140,7 +140,7 @@ mod tests {
     fn calls_through_closures_may_be_recursive() {
         let to = |name: &str, pc| (name.to_owned(), pc);
         assert_eq!(returns(&[("a", &["&a", "&"])]), [to("a", 2)]);
-        // What is passed on calls nothing that comes back.
+        // The function that is passed on makes no recursive call.
         assert_eq!(returns(&[("a", &["&b", "&"]), ("b", &[])]), []);
         assert_eq!(returns(&[("a", &["b", "&a"]), ("b", &["&"])]), [to("a", 1), to("b", 1)]);
     }

@@ -27,7 +27,7 @@ pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
         let depth = (*state).abi.depth as i32 - recording.depth as i32;
         let caller = if matches!(op, Op::Ret { .. }) { caller_frame(state) } else { None };
         // The interpreter holds no address of code here, and nobody has a frame's header.
-        let quiesce = || State::refresh(state);
+        let quiesce = || State::quiesce(state);
         let step = Step { program, func, pc, op, depth, regs, caller, quiesce: &quiesce };
         match recording.recorder.step(&step) {
             Control::Continue => return true,
@@ -35,7 +35,7 @@ pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
             Control::Abort(bailout) => program.count_bailout(recording.site, &bailout),
         }
         (*state).recording = None;
-        State::refresh(state);
+        State::quiesce(state);
         false
     }
 }

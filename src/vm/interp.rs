@@ -276,7 +276,7 @@ pub unsafe fn drive(state: *mut State) -> Result<(), ()> {
                         ERROR => Exit::Failed,
                         _ if (*state).abi.depth < base_depth => Exit::Done,
                         _ => {
-                            State::refresh(state);
+                            State::quiesce(state);
                             if (*state).abi.hot_exit != 0 {
                                 record_from_exit(state);
                             }

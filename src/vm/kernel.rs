@@ -1,9 +1,9 @@
-//! Packed functions as calls need them, and the second entry that kernels may have.
+//! Resolved packed functions, and the raw entry that kernels may have.
 //!
 //! The packed entry checks everything. A raw entry takes the data pointers of its tensors in the
 //! order of the packed arguments, then its symbolic dimensions as 64-bit integers; it checks nothing
 //! and returns zero, or another status with the error in the thread's slot. [`RawKernel`] says
-//! what must hold before it is called; what made sure of that may leave the packed entry out.
+//! what must hold before it is called; a tier that has guarded it calls the raw entry directly.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -15,14 +15,14 @@ use reflex_runtime::tensor::Tensor;
 
 use crate::abi::CodePtr;
 
-/// A packed function as calls need it.
+/// A packed function, resolved for calls.
 #[derive(Debug)]
 pub struct Packed {
     /// The code.
     pub call: SafeCall,
     /// Its first argument.
     pub this: *mut c_void,
-    /// The entry without checks, if there is one.
+    /// The raw entry, if there is one.
     pub raw: Option<RawKernel>,
     /// Keeps all of them alive.
     function: Function,
@@ -30,7 +30,7 @@ pub struct Packed {
 
 // SAFETY: the pointers are into `function`, which may be shared between threads.
 unsafe impl Send for Packed {}
-// SAFETY: as for Send.
+// SAFETY: as for Send: `function` is immutable and may be called from several threads at once.
 unsafe impl Sync for Packed {}
 
 impl Packed {
@@ -71,7 +71,7 @@ pub struct TensorParam {
     pub shape: Vec<Dim>,
 }
 
-/// A kernel's entry without checks.
+/// A kernel's raw entry, which checks nothing.
 #[derive(Clone, Debug)]
 pub struct RawKernel {
     code: CodePtr,
@@ -80,9 +80,9 @@ pub struct RawKernel {
     symbol_sources: Vec<SymbolSource>,
 }
 
-// SAFETY: the address is of immutable code.
+// SAFETY: the address is of immutable code, which the packed function keeps loaded.
 unsafe impl Send for RawKernel {}
-// SAFETY: as for Send.
+// SAFETY: as for Send: sharing only reads the address.
 unsafe impl Sync for RawKernel {}
 
 impl RawKernel {
@@ -94,7 +94,7 @@ impl RawKernel {
     /// called with the data of any tensors that are as `params` says, and then does what the
     /// packed function does with these tensors. The packed function refuses all others; strides
     /// where they do not matter, and data where there is none, may be anything there. It runs no
-    /// function of a program: whoever calls it need not be ready for that.
+    /// function of a program, so it does not re-enter the session.
     pub unsafe fn new(code: CodePtr, params: Vec<TensorParam>) -> Option<RawKernel> {
         let mut found = BTreeMap::new();
         for (at, param) in params.iter().enumerate() {
@@ -113,7 +113,7 @@ impl RawKernel {
         self.code
     }
 
-    /// What it takes.
+    /// Its parameters.
     pub fn params(&self) -> &[TensorParam] {
         &self.params
     }
@@ -123,7 +123,7 @@ impl RawKernel {
         &self.symbol_sources
     }
 
-    /// Whether it may be called with the data of these tensors.
+    /// Returns true if it may be called with the data of these tensors.
     pub fn accepts(&self, tensors: &[&Tensor]) -> bool {
         let value = |from: SymbolSource| tensors.get(from.param)?.shape().get(from.dim).copied();
         let alike = |tensor: &Tensor, param: &TensorParam| {
@@ -139,7 +139,7 @@ impl RawKernel {
 }
 
 impl TensorParam {
-    /// Whether a tensor is what this parameter takes, whatever its symbols are.
+    /// Returns true if a tensor fits this parameter, for any values of its symbols.
     pub fn accepts(&self, tensor: &Tensor) -> bool {
         let dims = tensor.shape().iter().zip(&self.shape);
         tensor.dtype() == self.dtype
@@ -154,7 +154,8 @@ impl TensorParam {
     }
 }
 
-/// Whether strides are those of a tensor in row-major order, also where they do not matter.
+/// Returns true if strides are those of row-major order, also for dimensions of 1, where they do
+/// not matter.
 fn has_usual_strides(tensor: &Tensor) -> bool {
     let Some(strides) = tensor.strides() else { return true };
     let mut expected = 1_i64;

@@ -127,7 +127,7 @@ impl Session {
             _ => Box::default(),
         };
         let recycled = Recycled::new(tier.as_ref().map_or(0, |_| program.code().recycle_slots()));
-        let pin = tier.is_some().then(|| program.epochs().register());
+        let participant = tier.is_some().then(|| program.epochs().register());
         let abi = SessionAbi {
             regs: std::ptr::null_mut(),
             fuel: i64::MAX,
@@ -162,7 +162,7 @@ impl Session {
             interrupt,
             recycled,
             runs: 0,
-            pin,
+            participant,
         });
         let state = NonNull::from(Box::leak(state));
         let vm_value = TVMFFIAny::pointer(type_index::OPAQUE_PTR, state.as_ptr().cast());
@@ -361,8 +361,8 @@ impl Drop for Session {
         // SAFETY: the state came from a box and nothing refers to it any more. No frame is
         // on the stack: every run ends with its base frame released.
         let state = unsafe { Box::from_raw(self.state.as_ptr()) };
-        if let Some(pin) = &state.pin {
-            state.program.epochs().forget(pin);
+        if let Some(participant) = &state.participant {
+            state.program.epochs().unregister(participant);
         }
     }
 }

@@ -18,7 +18,7 @@ use reflex_runtime::value::{Any, AnyView};
 use crate::abi::{CodePtr, DISCARD, FRAME_BASE, FRAME_HEADER_SLOTS, FrameHeader, SessionAbi};
 use crate::builtins::Builtin;
 use crate::decode::{ArgSource, FuncCode, Op, SiteId, Source};
-use crate::epoch::Pin;
+use crate::epoch::Participant;
 use crate::instrument::Instrument;
 use crate::mode::Mode;
 use crate::program::Program;
@@ -64,8 +64,8 @@ pub struct State {
     pub recycled: Recycled,
     /// Runs in progress: that of the host, and those that native code began on top of it.
     pub runs: u32,
-    /// What keeps code from being freed while this session runs; none in sessions that run none.
-    pub pin: Option<Arc<Pin>>,
+    /// Pins the epoch while the session runs; none in sessions that run no native code.
+    pub participant: Option<Arc<Participant>>,
 }
 
 /// Objects kept for reuse by machine code; see [`SessionAbi::recycled`].
@@ -435,7 +435,7 @@ impl State {
             let (Some(tier), counters) = (&(*state).tier, &raw mut (*state).counters) else {
                 return Arrival::Stay;
             };
-            State::refresh(state);
+            State::quiesce(state);
             let left = &mut (&mut *counters)[site.0 as usize];
             match tier.on_hot_site(&(*state).program, site) {
                 HotAction::Record(recorder) => {

@@ -74,9 +74,9 @@ impl fmt::Display for Location {
 /// One thing that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// Where.
+    /// Where it is.
     pub location: Location,
-    /// What.
+    /// The rule that is broken.
     pub reason: String,
 }
 
@@ -110,6 +110,12 @@ pub fn verify(exec: Executable) -> Result<Verified<Executable>, VerifyError> {
     checker.constants();
     let faults = checker.faults;
     if faults.is_empty() { Ok(Verified(exec)) } else { Err(VerifyError { faults }) }
+}
+
+/// A jump by a number of instructions.
+enum Jump {
+    Always(i64),
+    IfFalse(i64),
 }
 
 struct Checker<'e> {
@@ -224,17 +230,22 @@ impl Checker<'_> {
                     self.fault(location(), format!("result {result} is not a register"));
                 }
             }
-            Instr::Goto { offset } => self.jump(f, range, at, offset, offset != 0),
+            Instr::Goto { offset } => self.jump(f, range, at, Jump::Always(offset)),
             Instr::If { cond, false_offset } => {
                 if !is_file_register(f, cond) {
                     self.fault(location(), format!("condition {cond} is not a register"));
                 }
-                self.jump(f, range, at, false_offset, false_offset > 1);
+                self.jump(f, range, at, Jump::IfFalse(false_offset));
             }
         }
     }
 
-    fn jump(&mut self, f: &Function, range: &Range<usize>, at: usize, by: i64, allowed: bool) {
+    fn jump(&mut self, f: &Function, range: &Range<usize>, at: usize, jump: Jump) {
+        // A goto to itself never ends; the false side of a branch lies ahead of the true one.
+        let (by, allowed) = match jump {
+            Jump::Always(by) => (by, by != 0),
+            Jump::IfFalse(by) => (by, by > 1),
+        };
         let target = (at as i64).checked_add(by);
         let inside = target.is_some_and(|t| (0..range.len() as i64).contains(&t));
         if !allowed || !inside {
@@ -286,7 +297,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What is wrong with an argument, if anything.
+    /// The mistake in an argument, if there is one.
     fn argument(&self, f: &Function, arg: Arg) -> Option<String> {
         let exec = self.exec;
         match arg {

@@ -1,8 +1,9 @@
 //! Compiled mode gives the interpreter's answers, errors and counts.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use reflex_cranelift::{CompileMode, CraneliftTier, ForcedExits, TierOptions};
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{Function, arg};
@@ -25,7 +26,7 @@ fn library(log: &Log) -> HashMap<String, Function> {
     let less = Function::new(|args| Ok(Any::from(arg::<i64>(args, 0)? < arg::<i64>(args, 1)?)));
     let record = Function::new(move |args| {
         let seen: Vec<i64> = args.iter().filter_map(|arg| arg.as_int()).collect();
-        log.lock().unwrap().push(format!("{seen:?}"));
+        log.lock().push(format!("{seen:?}"));
         Ok(Any::NONE)
     });
     let call_back = Function::new(|args| {
@@ -63,7 +64,7 @@ fn outcome(
             Ok(value) => text += &format!("{:?}", value.view().as_int()),
             Err(error) => text += &error.to_string(),
         }
-        let log = std::mem::take(&mut *log.lock().unwrap());
+        let log = std::mem::take(&mut *log.lock());
         text += &format!(" {log:?} {}\n", session.fuel());
     }
     text
@@ -340,7 +341,7 @@ fn sessions_of_several_threads_share_what_is_compiled_meanwhile() {
                 });
             }
         });
-        log.lock().unwrap().clear();
+        log.lock().clear();
     }
 }
 
@@ -379,15 +380,15 @@ fn calls_and_instruments_count_the_same_in_every_mode() {
             for _ in 0..6 {
                 session.call("main", &[Any::from(9_i64)]).unwrap();
             }
-            let calls = std::mem::take(&mut *log.lock().unwrap()).len();
+            let calls = std::mem::take(&mut *log.lock()).len();
             let seen = Arc::new(Mutex::new(Seen::default()));
             session.set_instrument(Some(Box::new(Arc::clone(&seen))));
             session.call("main", &[Any::from(9_i64)]).unwrap();
             session.set_instrument(None);
-            let instrumented = std::mem::take(&mut *log.lock().unwrap()).len();
+            let instrumented = std::mem::take(&mut *log.lock()).len();
             assert_eq!(instrumented * 6, calls, "{mode:?}");
-            assert!(!seen.lock().unwrap().0.is_empty());
-            counts.push((calls, std::mem::take(&mut seen.lock().unwrap().0)));
+            assert!(!seen.lock().0.is_empty());
+            counts.push((calls, std::mem::take(&mut seen.lock().0)));
         }
         assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
     }

@@ -1,9 +1,9 @@
-//! Functions that programs find by name while they run: those registered as Python's, which
-//! `R.call_py_func` calls, and global ones for debugging; and giving kept memory back.
+//! Functions that programs look up by name while they run: those registered as Python's, which
+//! `R.call_py_func` calls, and global ones for debugging; and trimming the allocator.
 
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock};
 
+use parking_lot::RwLock;
 use reflex_runtime::alloc::device::{CPU, DeviceAllocator};
 use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
@@ -11,9 +11,10 @@ use reflex_runtime::function::{Function, arg};
 use reflex_runtime::registry as globals;
 use reflex_runtime::value::{Any, AnyView};
 
-use super::{Builtin, Context, exactly};
+use super::Builtin;
+use super::args::{Context, exactly};
 
-/// What `register_py_func` registered, in this process.
+/// The functions that `register_py_func` registered in this process.
 static PYTHON: RwLock<BTreeMap<String, Function>> = RwLock::new(BTreeMap::new());
 
 fn text<'a>(args: &'a [AnyView<'_>], index: usize) -> Result<&'a str, Error> {
@@ -21,7 +22,7 @@ fn text<'a>(args: &'a [AnyView<'_>], index: usize) -> Result<&'a str, Error> {
 }
 
 fn registered(name: &str) -> Result<Function, Error> {
-    let found = PYTHON.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+    let found = PYTHON.read().get(name).cloned();
     found.ok_or_else(|| internal(format!("no Python function `{name}` is registered")))
 }
 
@@ -33,7 +34,7 @@ fn internal(message: impl Into<String>) -> Error {
 pub fn register_py_func(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     exactly("vm.builtin.register_py_func", args, 2)?;
     let (name, function) = (text(args, 0)?.to_owned(), arg::<Function>(args, 1)?);
-    PYTHON.write().unwrap_or_else(PoisonError::into_inner).insert(name, function);
+    PYTHON.write().insert(name, function);
     Ok(Any::NONE)
 }
 
@@ -44,8 +45,8 @@ pub fn get_py_func(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
 
 pub fn clear_py_func_registry(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     exactly("vm.builtin.clear_py_func_registry", args, 0)?;
-    let before = std::mem::take(&mut *PYTHON.write().unwrap_or_else(PoisonError::into_inner));
-    // Outside of the lock: what a function holds may register others when it goes.
+    let before = std::mem::take(&mut *PYTHON.write());
+    // Outside of the lock: destructors of what a function holds may register others.
     drop(before);
     Ok(Any::NONE)
 }
@@ -105,14 +106,14 @@ mod tests {
         let seen = std::sync::Arc::new(RwLock::new(0));
         let count = std::sync::Arc::clone(&seen);
         let function = Function::new(move |args| {
-            *count.write().unwrap() = args.len();
+            *count.write() = args.len();
             Ok(Any::from(7_i64))
         });
         globals::register("test.by_name.debug", function).unwrap();
         let (name, line) = (Any::from("test.by_name.debug"), Any::from("line 3 of a file"));
         let args = [AnyView::NONE, name.view(), line.view(), AnyView::from(5_i64)];
         assert!(invoke_debug_func(context, &args).unwrap().view().is_none());
-        assert_eq!(*seen.read().unwrap(), 2);
+        assert_eq!(*seen.read(), 2);
         let error = invoke_debug_func(context, &args[..2]).unwrap_err();
         assert_eq!(error.kind(), "InternalError");
     }

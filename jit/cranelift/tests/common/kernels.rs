@@ -11,7 +11,7 @@ use reflex_runtime::function::Function;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::AnyView;
 use reflex_vm::kernel::{Dim, RawKernel, TensorParam};
-use reflex_vm::program::Library;
+use reflex_vm::load::Library;
 
 thread_local! {
     static PACKED: Cell<u64> = const { Cell::new(0) };

@@ -5,16 +5,16 @@ use std::fmt::Write;
 
 use ruff_python_ast::{self as ast, Expr as Py, Stmt};
 
-use super::super::{Read, Source};
-use super::expr::{self, Writer};
-use super::{respell, type_vars, unsupported};
+use super::expr::{self, ExprPrinter};
+use super::{tvm_compat, type_vars, unsupported};
+use crate::script::source::{Result, Source};
 
 /// Refuses what TVMScript has no statement for.
-pub(super) fn accept(source: Source<'_>, body: &[Stmt]) -> Read<()> {
+pub(super) fn accept(source: Source<'_>, body: &[Stmt]) -> Result<()> {
     body.iter().try_for_each(|stmt| accept_one(source, stmt))
 }
 
-fn accept_one(source: Source<'_>, stmt: &Stmt) -> Read<()> {
+fn accept_one(source: Source<'_>, stmt: &Stmt) -> Result<()> {
     let one = |e: &Py| expr::accept(source, e);
     match stmt {
         Stmt::Import(_) | Stmt::ImportFrom(_) | Stmt::Pass(_) => Ok(()),
@@ -55,18 +55,7 @@ fn accept_one(source: Source<'_>, stmt: &Stmt) -> Read<()> {
             accept(source, &w.body)
         }
         Stmt::FunctionDef(def) if !def.is_async => {
-            def.decorator_list.iter().try_for_each(|d| one(&d.expression))?;
-            def.returns.iter().try_for_each(|e| one(e))?;
-            let p = &*def.parameters;
-            if p.vararg.is_some() || p.kwarg.is_some() || !p.kwonlyargs.is_empty() {
-                return unsupported(source, p);
-            }
-            for param in p.posonlyargs.iter().chain(&p.args) {
-                if let Some(default) = &param.default {
-                    return unsupported(source, &**default);
-                }
-                param.parameter.annotation.iter().try_for_each(|e| one(e))?;
-            }
+            accept_signature(source, def)?;
             accept(source, &def.body)
         }
         Stmt::ClassDef(class) if class.arguments.is_none() => {
@@ -75,6 +64,23 @@ fn accept_one(source: Source<'_>, stmt: &Stmt) -> Read<()> {
         }
         _ => unsupported(source, stmt),
     }
+}
+
+fn accept_signature(source: Source<'_>, def: &ast::StmtFunctionDef) -> Result<()> {
+    let one = |e: &Py| expr::accept(source, e);
+    def.decorator_list.iter().try_for_each(|d| one(&d.expression))?;
+    def.returns.iter().try_for_each(|e| one(e))?;
+    let p = &*def.parameters;
+    if p.vararg.is_some() || p.kwarg.is_some() || !p.kwonlyargs.is_empty() {
+        return unsupported(source, p);
+    }
+    for param in p.posonlyargs.iter().chain(&p.args) {
+        if let Some(default) = &param.default {
+            return unsupported(source, &**default);
+        }
+        param.parameter.annotation.iter().try_for_each(|e| one(e))?;
+    }
+    Ok(())
 }
 
 /// The text of a module.
@@ -86,14 +92,14 @@ pub(super) fn print(source: Source<'_>, body: &[Stmt]) -> String {
     }
     out += "# from tvm.script import ir as I\n# from tvm.script import tirx as T\n\
             # from tvm.script import relax as R\n\n";
-    let writer = Writer { source, names: HashMap::new() };
-    let mut p = Printer { writer, symbols, out, indent: 0 };
+    let exprs = ExprPrinter { source, names: HashMap::new() };
+    let mut p = Printer { exprs, symbols, out, indent: 0 };
     p.block(body);
     p.out
 }
 
 struct Printer<'s> {
-    writer: Writer<'s>,
+    exprs: ExprPrinter<'s>,
     /// Names that the module declares.
     symbols: HashSet<String>,
     out: String,
@@ -125,7 +131,7 @@ impl Printer<'_> {
     }
 
     fn stmt(&mut self, stmt: &Stmt) {
-        let w = &self.writer;
+        let w = &self.exprs;
         match stmt {
             // TVM's parser knows the names by itself.
             Stmt::Import(_) | Stmt::ImportFrom(_) => {}
@@ -147,7 +153,7 @@ impl Printer<'_> {
             Stmt::AnnAssign(a) => {
                 let value = a.value.as_ref();
                 let value = value.map_or(String::new(), |e| format!(" = {}", assigned(w, e)));
-                let ty = respell::annotation(w, &a.annotation);
+                let ty = tvm_compat::annotation(w, &a.annotation);
                 self.line(&format!("{}: {ty}{value}", w.expr(&a.target)));
             }
             Stmt::Assert(a) => {
@@ -170,32 +176,28 @@ impl Printer<'_> {
                 self.suite(&l.body);
             }
             Stmt::With(l) => {
-                let items = l.items.iter().map(|item| match &item.optional_vars {
-                    Some(names) => {
-                        format!("{} as {}", w.inner(&item.context_expr), w.inner(names))
-                    }
-                    None => w.inner(&item.context_expr),
-                });
-                let items: Vec<String> = items.collect();
+                let items: Vec<String> = l.items.iter().map(|item| with_item(w, item)).collect();
                 self.line(&format!("with {}:", items.join(", ")));
                 self.suite(&l.body);
             }
             Stmt::FunctionDef(def) => self.function(def),
-            Stmt::ClassDef(class) => {
-                for decorator in &class.decorator_list {
-                    self.line(&format!("@{}", self.writer.expr(&decorator.expression)));
-                }
-                self.line(&format!("class {}:", class.name));
-                self.suite(&class.body);
-            }
+            Stmt::ClassDef(class) => self.class(class),
             // Nothing else is accepted.
             _ => self.line(&w.source.shown(stmt)),
         }
     }
 
+    fn class(&mut self, class: &ast::StmtClassDef) {
+        for decorator in &class.decorator_list {
+            self.line(&format!("@{}", self.exprs.expr(&decorator.expression)));
+        }
+        self.line(&format!("class {}:", class.name));
+        self.suite(&class.body);
+    }
+
     fn clause(&mut self, clause: &ast::ElifElseClause) {
         match &clause.test {
-            Some(test) => self.line(&format!("elif {}:", self.writer.expr(test))),
+            Some(test) => self.line(&format!("elif {}:", self.exprs.expr(test))),
             None => self.line("else:"),
         }
         self.suite(&clause.body);
@@ -203,11 +205,11 @@ impl Printer<'_> {
 
     fn function(&mut self, def: &ast::StmtFunctionDef) {
         for decorator in &def.decorator_list {
-            self.line(&format!("@{}", self.writer.expr(&decorator.expression)));
+            self.line(&format!("@{}", self.exprs.expr(&decorator.expression)));
         }
-        let outer = self.writer.names.clone();
-        self.writer.names.extend(respell::clashes(def, &self.symbols));
-        let w = &self.writer;
+        let outer = self.exprs.names.clone();
+        self.exprs.names.extend(tvm_compat::clashes(def, &self.symbols));
+        let w = &self.exprs;
         let own = def.type_params.as_ref().map_or(String::new(), |params| {
             let names = params.type_params.iter().map(|p| p.name().to_string());
             format!("[{}]", names.collect::<Vec<_>>().join(", "))
@@ -218,21 +220,29 @@ impl Printer<'_> {
                 .parameter
                 .annotation
                 .as_ref()
-                .map_or(String::new(), |e| format!(": {}", respell::annotation(w, e)));
+                .map_or(String::new(), |e| format!(": {}", tvm_compat::annotation(w, e)));
             format!("{}{ty}", param.parameter.name)
         });
         let params: Vec<String> = params.collect();
-        let returns = def.returns.as_deref().filter(|e| respell::readable(e));
+        let returns = def.returns.as_deref().filter(|e| tvm_compat::readable(e));
         let returns =
-            returns.map_or(String::new(), |e| format!(" -> {}", respell::annotation(w, e)));
+            returns.map_or(String::new(), |e| format!(" -> {}", tvm_compat::annotation(w, e)));
         self.line(&format!("def {}{own}({}){returns}:", def.name, params.join(", ")));
         self.suite(&def.body);
-        self.writer.names = outer;
+        self.exprs.names = outer;
     }
 }
 
-/// What stands on a side of an assignment: the items of a tuple without parentheses.
-fn assigned(w: &Writer<'_>, e: &Py) -> String {
+fn with_item(w: &ExprPrinter<'_>, item: &ast::WithItem) -> String {
+    let context = w.inner(&item.context_expr);
+    match &item.optional_vars {
+        Some(names) => format!("{context} as {}", w.inner(names)),
+        None => context,
+    }
+}
+
+/// A side of an assignment: the items of a tuple without parentheses.
+fn assigned(w: &ExprPrinter<'_>, e: &Py) -> String {
     match e {
         Py::Tuple(t) if t.elts.len() > 1 => w.exprs(&t.elts),
         _ => w.expr(e),

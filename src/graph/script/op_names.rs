@@ -7,26 +7,26 @@ use crate::{
     ScatterReduce, Unary,
 };
 
-/// What is written as one fixed word.
-pub(crate) trait Word: Sized {
-    /// The word.
-    fn word(self) -> &'static str;
-    /// What a word stands for.
-    fn from_word(word: &str) -> Option<Self>;
+/// An attribute value or operator that is written as one fixed name.
+pub(crate) trait ScriptName: Sized {
+    /// The name.
+    fn script_name(self) -> &'static str;
+    /// The value of that name.
+    fn from_script_name(name: &str) -> Option<Self>;
 }
 
-macro_rules! words { ($($ty:ident { $($variant:ident = $word:literal,)* })*) => { $(
-    impl Word for $ty {
-        fn word(self) -> &'static str {
-            match self { $($ty::$variant => $word,)* }
+macro_rules! script_names { ($($ty:ident { $($variant:ident = $name:literal,)* })*) => { $(
+    impl ScriptName for $ty {
+        fn script_name(self) -> &'static str {
+            match self { $($ty::$variant => $name,)* }
         }
-        fn from_word(word: &str) -> Option<$ty> {
-            match word { $($word => Some($ty::$variant),)* _ => None }
+        fn from_script_name(name: &str) -> Option<$ty> {
+            match name { $($name => Some($ty::$variant),)* _ => None }
         }
     }
 )* } }
 
-words! {
+script_names! {
     Unary {
         Neg = "negative", Abs = "abs", Sign = "sign", Exp = "exp", Log = "log", Sqrt = "sqrt",
         Reciprocal = "reciprocal",

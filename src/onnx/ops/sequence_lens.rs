@@ -1,7 +1,7 @@
 //! Recurrent layers over sequences of different lengths.
 //!
-//! The layer runs over the full extent; what lies past a sequence's end is masked from the
-//! results, and the last state is the one at the end. A reverse direction runs forward over the
+//! The layer runs over all steps. Steps past a sequence's end are masked from the results, and the
+//! last state is the one at its end. A reverse direction runs forward over the
 //! sequences reversed one by one. The cell state is known at the last step only, so an LSTM's
 //! is refused.
 
@@ -9,13 +9,13 @@ use reflex_graph::{Binary, GatherKind, Op, RnnAttrs, RnnCell, RnnDir};
 use reflex_tir::{DType, Expr};
 
 use super::index::mirrored;
+use crate::context::ImportContext;
 use crate::error::{Result, unsupported};
-use crate::import::Cx;
 use crate::value::Tensor;
 
 /// `y` and the last hidden state of a layer; `args` are the operands of [`Op::Rnn`].
 pub(super) fn layer(
-    cx: &mut Cx,
+    cx: &mut ImportContext,
     attrs: &RnnAttrs,
     args: &[Tensor],
     lengths: &Tensor,
@@ -48,7 +48,7 @@ pub(super) fn layer(
 
 /// One forward direction: masked outputs and the state at each sequence's end.
 fn direction(
-    cx: &mut Cx,
+    cx: &mut ImportContext,
     attrs: RnnAttrs,
     args: &[Tensor],
     lengths: &Tensor,
@@ -78,7 +78,7 @@ fn direction(
 }
 
 /// Each sequence of `y` reversed.
-fn mirrored_y(cx: &mut Cx, y: &Tensor, lengths: &Tensor) -> Result<Tensor> {
+fn mirrored_y(cx: &mut ImportContext, y: &Tensor, lengths: &Tensor) -> Result<Tensor> {
     let flat = cx.squeeze(y, &[1])?;
     let flat = mirrored(cx, &flat, lengths, 1, 0)?;
     cx.unsqueeze(&flat, &[1])

@@ -1,4 +1,4 @@
-//! Index arithmetic over row-major tensors.
+//! Strides and index arithmetic of row-major tensors.
 
 use std::ops::Range;
 
@@ -11,8 +11,8 @@ pub(crate) fn strides(shape: &[i64]) -> Vec<i64> {
     out
 }
 
-/// Strides that read a tensor of `shape` as if broadcast to rank `rank`: 0 along extent 1.
-pub(super) fn broadcast_strides(shape: &[i64], rank: usize) -> Vec<i64> {
+/// Strides that read a tensor of `shape` as if broadcast to rank `rank`: 0 along dimensions of 1.
+pub(crate) fn broadcast_strides(shape: &[i64], rank: usize) -> Vec<i64> {
     let own = strides(shape);
     let mut out = vec![0; rank - shape.len()];
     out.extend(shape.iter().zip(own).map(|(d, s)| if *d == 1 { 0 } else { s }));
@@ -20,7 +20,7 @@ pub(super) fn broadcast_strides(shape: &[i64], rank: usize) -> Vec<i64> {
 }
 
 /// Calls `f(flat, [offset under each stride set])` for every index in row-major order.
-pub(super) fn walk<const N: usize>(
+pub(crate) fn walk<const N: usize>(
     shape: &[i64],
     stride_sets: [&[i64]; N],
     mut f: impl FnMut(usize, [i64; N]),
@@ -52,7 +52,7 @@ pub(super) fn walk<const N: usize>(
 }
 
 /// Calls `f` with the offset of each of the elements `range` of `shape`, counted in row-major order.
-pub(super) fn walk_range(
+pub(crate) fn walk_range(
     shape: &[i64],
     strides: &[i64],
     range: Range<usize>,

@@ -1,20 +1,20 @@
 //! `Loop` and `Scan`.
 //!
 //! A body is imported for the types its carried values start with. Where an iteration changes
-//! an extent, that extent becomes a symbol of the body and the body is imported again, until
+//! a dimension, that dimension becomes a symbol of the body and the body is imported again, until
 //! the types hold from one iteration to the next.
 
 use reflex_graph::{Body, Loop, Node, TensorType, Value, dims};
 use reflex_tir::{DType, Expr};
 
 use super::control::{bound, mentions_new, values};
-use super::{Table, all};
+use super::table::{Table, all};
 use crate::call::{Call, axis};
+use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
 use crate::fold::known_condition;
-use crate::import::Cx;
 use crate::proto::GraphProto;
-use crate::value::{Tensor, Val};
+use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[("Loop", repeat), ("Scan", scan)];
 
@@ -22,27 +22,41 @@ pub(super) const TABLE: Table = &[("Loop", repeat), ("Scan", scan)];
 const CARRIED: &str = "carried ";
 
 /// A loop before its body is imported.
-struct Plan<'a> {
+struct LoopImport<'a> {
     graph: &'a GraphProto,
     max_trips: Option<Value>,
     cond: Option<Value>,
     init: Vec<Value>,
-    /// What the loop is called.
+    /// Name of the node.
     name: String,
     /// Values that `Scan` slices, one slice per iteration; none for `Loop`.
     scanned: Option<Vec<Scanned>>,
+}
+
+/// The order of a scan along an axis.
+#[derive(Clone, Copy, PartialEq)]
+enum ScanDirection {
+    Forward,
+    Reverse,
+}
+
+impl ScanDirection {
+    /// The direction of an entry of `scan_input_directions` or `scan_output_directions`.
+    fn of(code: i64) -> ScanDirection {
+        if code == 0 { ScanDirection::Forward } else { ScanDirection::Reverse }
+    }
 }
 
 /// A value that is read slice by slice.
 struct Scanned {
     x: Tensor,
     axis: usize,
-    reverse: bool,
+    direction: ScanDirection,
 }
 
-fn repeat(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn repeat(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let graph = call.graph("body")?;
-    let scalar = |cx: &mut Cx, index: usize, dtype: DType| -> Result<Option<Value>> {
+    let scalar = |cx: &mut ImportContext, index: usize, dtype: DType| -> Result<Option<Value>> {
         let Some(tensor) = call.opt(index)? else { return Ok(None) };
         if tensor.dtype() != dtype {
             return Err(invalid(format!("input {index} has type {}", tensor.ty)));
@@ -57,17 +71,18 @@ fn repeat(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     };
     let init = initial(cx, call.inputs.get(2..).unwrap_or_default())?;
     let name = cx.b.source().to_string();
-    let plan = Plan { graph, max_trips, cond, init, name, scanned: None };
-    all(plan.import(cx)?)
+    let import = LoopImport { graph, max_trips, cond, init, name, scanned: None };
+    all(import.import(cx)?)
 }
 
-fn initial(cx: &mut Cx, inputs: &[Option<Val>]) -> Result<Vec<Value>> {
-    let given = |v: &Option<Val>| v.clone().ok_or_else(|| invalid("a carried value is missing"));
-    let init = inputs.iter().map(given).collect::<Result<Vec<Val>>>()?;
+fn initial(cx: &mut ImportContext, inputs: &[Option<OnnxValue>]) -> Result<Vec<Value>> {
+    let given =
+        |v: &Option<OnnxValue>| v.clone().ok_or_else(|| invalid("a carried value is missing"));
+    let init = inputs.iter().map(given).collect::<Result<Vec<OnnxValue>>>()?;
     values(cx, init)
 }
 
-fn scan(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn scan(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let graph = call.graph("body")?;
     if call.opset < 9 {
         return Err(unsupported("the batched form of opset 8"));
@@ -82,7 +97,8 @@ fn scan(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     for i in 0..call.inputs.len() - states {
         let x = call.input(states + i)?.clone();
         let axis = axis(pick(axes, i), x.rank())?;
-        scanned.push(Scanned { x, axis, reverse: pick(directions, i) != 0 });
+        let direction = ScanDirection::of(pick(directions, i));
+        scanned.push(Scanned { x, axis, direction });
     }
     let first = scanned.first().ok_or_else(|| invalid("nothing to scan"))?;
     let trips = first.x.shape()[first.axis].clone();
@@ -92,25 +108,32 @@ fn scan(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let max_trips = Some(cx.value(&Tensor::dim(&trips))?);
     let init = initial(cx, &call.inputs[..states])?;
     let name = cx.b.source().to_string();
-    let plan = Plan { graph, max_trips, cond: None, init, name, scanned: Some(scanned) };
-    let mut results = plan.import(cx)?;
+    let import = LoopImport { graph, max_trips, cond: None, init, name, scanned: Some(scanned) };
+    let mut results = import.import(cx)?;
     let axes = call.ints("scan_output_axes")?;
     let directions = call.ints("scan_output_directions")?;
     for (i, result) in results.iter_mut().skip(states).enumerate() {
         let axis = axis(pick(axes, i), result.rank())?;
-        *result = arranged(cx, result, &trips, axis, pick(directions, i) != 0)?;
+        let direction = ScanDirection::of(pick(directions, i));
+        *result = arranged(cx, result, &trips, axis, direction)?;
     }
     all(results)
 }
 
 /// A stacked result with its iterations along another axis, or in reverse.
-fn arranged(cx: &mut Cx, x: &Tensor, trips: &Expr, axis: usize, reverse: bool) -> Result<Tensor> {
+fn arranged(
+    cx: &mut ImportContext,
+    x: &Tensor,
+    trips: &Expr,
+    axis: usize,
+    direction: ScanDirection,
+) -> Result<Tensor> {
     let mut shape = x.shape().to_vec();
     shape[0] = trips.clone();
     let value = cx.value(x)?;
     let value = cx.b.match_cast(value, TensorType::new(x.dtype(), shape));
     let mut x = cx.tensor_of(value);
-    if reverse {
+    if direction == ScanDirection::Reverse {
         let mut begin = vec![Expr::i64(0); x.rank()];
         begin[0] = dims::simplify(&(trips.clone() - 1).max(0));
         let mut stride = vec![1; x.rank()];
@@ -131,8 +154,8 @@ struct Iteration {
     types: Vec<TensorType>,
 }
 
-impl Plan<'_> {
-    fn import(self, cx: &mut Cx) -> Result<Vec<Tensor>> {
+impl LoopImport<'_> {
+    fn import(self, cx: &mut ImportContext) -> Result<Vec<Tensor>> {
         let mut types: Vec<TensorType> =
             self.init.iter().map(|v| cx.b.tensor(*v).clone()).collect();
         loop {
@@ -140,14 +163,14 @@ impl Plan<'_> {
             let attempt = self.iteration(cx, &types)?;
             let next = attempt.types.get(1..=types.len());
             let next = next.ok_or_else(|| invalid("the body has too few results"))?.to_vec();
-            // Each round opens at least one more extent, so this ends.
+            // Each round makes at least one more dimension symbolic, so this ends.
             if !self.widen(cx, &mut types, &next, first_new)? {
                 return self.finish(cx, attempt, &types, first_new);
             }
         }
     }
 
-    fn iteration(&self, cx: &mut Cx, types: &[TensorType]) -> Result<Iteration> {
+    fn iteration(&self, cx: &mut ImportContext, types: &[TensorType]) -> Result<Iteration> {
         cx.b.open();
         let iter = cx.b.body_param("", TensorType::new(DType::I64, vec![]));
         let cond_in = cx.b.body_param("", TensorType::new(DType::BOOL, vec![]));
@@ -162,38 +185,42 @@ impl Plan<'_> {
     /// Imports the graph; its results start with the next condition.
     fn body(
         &self,
-        cx: &mut Cx,
+        cx: &mut ImportContext,
         iter: Value,
         cond_in: Value,
         carried: &[Value],
     ) -> Result<Vec<Value>> {
-        let tensors = |cx: &Cx, values: &[Value]| -> Vec<Val> {
-            values.iter().map(|v| Val::Tensor(cx.tensor_of(*v))).collect()
+        let tensors = |cx: &ImportContext, values: &[Value]| -> Vec<OnnxValue> {
+            values.iter().map(|v| OnnxValue::Tensor(cx.tensor_of(*v))).collect()
         };
         let Some(scanned) = &self.scanned else {
             let inputs = tensors(cx, &[&[iter, cond_in], carried].concat());
             let mut outputs = cx.subgraph(self.graph, inputs)?;
-            if let Some(Val::Tensor(cond)) = outputs.first() {
-                outputs[0] = Val::Tensor(cx.reshape(cond, &[])?);
+            if let Some(OnnxValue::Tensor(cond)) = outputs.first() {
+                outputs[0] = OnnxValue::Tensor(cx.reshape(cond, &[])?);
             }
             return values(cx, outputs);
         };
         let mut inputs = tensors(cx, carried);
         let iter = cx.tensor_of(iter);
-        for Scanned { x, axis, reverse } in scanned {
+        for Scanned { x, axis, direction } in scanned {
             let last = Tensor::dim(&dims::simplify(&(x.shape()[*axis].clone() - 1)));
-            let at = if *reverse { cx.sub(&last, &iter)? } else { iter.clone() };
-            inputs.push(Val::Tensor(cx.take(x, &at, *axis)?));
+            let at = match direction {
+                ScanDirection::Forward => iter.clone(),
+                ScanDirection::Reverse => cx.sub(&last, &iter)?,
+            };
+            inputs.push(OnnxValue::Tensor(cx.take(x, &at, *axis)?));
         }
-        let mut outputs = vec![Val::Tensor(cx.num(1.0, DType::BOOL)?)];
+        let mut outputs = vec![OnnxValue::Tensor(cx.num(1.0, DType::BOOL)?)];
         outputs.extend(cx.subgraph(self.graph, inputs)?);
         values(cx, outputs)
     }
 
-    /// Opens the extents of carried types that the body changes; says whether there were any.
+    /// Makes the dimensions of carried types that the body changes symbolic; returns true if there
+    /// were any.
     fn widen(
         &self,
-        cx: &mut Cx,
+        cx: &mut ImportContext,
         types: &mut [TensorType],
         results: &[TensorType],
         first_new: usize,
@@ -217,7 +244,7 @@ impl Plan<'_> {
 
     fn finish(
         self,
-        cx: &mut Cx,
+        cx: &mut ImportContext,
         attempt: Iteration,
         types: &[TensorType],
         first_new: usize,
@@ -226,9 +253,9 @@ impl Plan<'_> {
         cx.b.set_source(self.name.clone());
         let first_out = cx.b.sym_count();
         let name = self.name;
-        let outside = |cx: &mut Cx, dim: &Expr, place: String| {
+        let outside = |cx: &mut ImportContext, dim: &Expr, location: String| {
             let inside = mentions_new(dim, first_new) || is_carried(cx, dim);
-            if inside { Expr::var(cx.b.sym(place)) } else { dim.clone() }
+            if inside { Expr::var(cx.b.sym(location)) } else { dim.clone() }
         };
         let mut outer = vec![];
         let stacked = results.iter().skip(1 + types.len());
@@ -239,7 +266,7 @@ impl Plan<'_> {
             }
             for (axis, dim) in ty.shape.iter().enumerate() {
                 let known = outside(cx, dim, format!("{name}_{index}_{axis}"));
-                // Slices are stacked into a tensor that the outside has to be able to make.
+                // Slices are stacked into a tensor that is allocated outside the body.
                 if index >= types.len() && known != *dim {
                     let message = "a scan output whose extents only the body knows";
                     return Err(unsupported(message));
@@ -255,7 +282,7 @@ impl Plan<'_> {
     }
 }
 
-fn is_carried(cx: &Cx, dim: &Expr) -> bool {
+fn is_carried(cx: &ImportContext, dim: &Expr) -> bool {
     let mut found = false;
     dim.visit(&mut |e| {
         found |= e.as_var().is_some_and(|v| cx.b.sym_name(v).starts_with(CARRIED));

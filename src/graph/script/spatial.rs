@@ -4,15 +4,14 @@ use reflex_tir::Expr;
 use ruff_python_ast as ast;
 use ruff_text_size::Ranged;
 
-use super::Read;
 use super::args::Args;
-use super::func::FuncParser;
-use super::value::Item;
-use crate::{Op, PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest};
+use super::parser::{FuncParser, ParsedValue};
+use super::source::Result;
+use crate::{Op, PoolKind, ReduceKind, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest, Value};
 
 const CHANNELS_FIRST: [&str; 3] = ["NCW", "NCHW", "NCDHW"];
 
-impl FuncParser<'_, '_> {
+impl<'s> FuncParser<'s, '_> {
     /// One entry per spatial axis; a single number stands for all.
     pub(super) fn per_axis(
         &self,
@@ -20,7 +19,7 @@ impl FuncParser<'_, '_> {
         name: &str,
         spatial: usize,
         default: i64,
-    ) -> Read<Vec<i64>> {
+    ) -> Result<Vec<i64>> {
         match args.ints(name)? {
             None => Ok(vec![default; spatial]),
             Some(one) if one.len() == 1 => Ok(vec![one[0]; spatial]),
@@ -33,7 +32,7 @@ impl FuncParser<'_, '_> {
     }
 
     /// Padding before and after: one number, one per axis, or all of them.
-    pub(super) fn padding(&self, args: &Args<'_>, spatial: usize) -> Read<(Vec<i64>, Vec<i64>)> {
+    pub(super) fn padding(&self, args: &Args<'_>, spatial: usize) -> Result<(Vec<i64>, Vec<i64>)> {
         match args.ints("padding")? {
             Some(list) if list.len() == 2 * spatial => {
                 let (before, after) = list.split_at(spatial);
@@ -46,67 +45,87 @@ impl FuncParser<'_, '_> {
         }
     }
 
-    /// `conv2d`, `conv1d_transpose` and so on.
-    pub(super) fn conv(
+    /// `conv1d` to `conv3d`.
+    pub(super) fn conv(&mut self, call: &ast::ExprCall, spatial: usize) -> Result<ParsedValue> {
+        let names = &[
+            "data",
+            "weight",
+            "strides",
+            "padding",
+            "dilation",
+            "groups",
+            "data_layout",
+            "kernel_layout",
+            "out_layout",
+            "out_dtype",
+        ];
+        let args = Args::bind(self.source, call, names)?;
+        let operands = self.conv_operands(&args, spatial, ["OIW", "OIHW", "OIDHW"])?;
+        let conv = self.conv_attrs(&args, spatial)?;
+        self.emit1(call.start(), Op::Conv(conv), &operands)
+    }
+
+    /// `conv1d_transpose` to `conv3d_transpose`.
+    pub(super) fn conv_transpose(
         &mut self,
         call: &ast::ExprCall,
         spatial: usize,
-        transpose: bool,
-    ) -> Read<Item> {
-        let args = match transpose {
-            false => Args::bind(
-                self.source,
-                call,
-                &[
-                    "data",
-                    "weight",
-                    "strides",
-                    "padding",
-                    "dilation",
-                    "groups",
-                    "data_layout",
-                    "kernel_layout",
-                    "out_layout",
-                    "out_dtype",
-                ],
-            ),
-            true => Args::bind(
-                self.source,
-                call,
-                &[
-                    "data",
-                    "weight",
-                    "strides",
-                    "padding",
-                    "output_padding",
-                    "dilation",
-                    "groups",
-                    "data_layout",
-                    "kernel_layout",
-                    "out_layout",
-                    "out_dtype",
-                ],
-            ),
-        }?;
-        let kernels = if transpose { ["IOW", "IOHW", "IODHW"] } else { ["OIW", "OIHW", "OIDHW"] };
-        args.only("data_layout", &[CHANNELS_FIRST[spatial - 1]])?;
-        args.only("kernel_layout", &[kernels[spatial - 1]])?;
-        args.only("out_layout", &[CHANNELS_FIRST[spatial - 1], ""])?;
-        let operands = self.operands(&args, &["data", "weight"])?;
-        self.matching_dtype(&args, "out_dtype", operands[0])?;
+    ) -> Result<ParsedValue> {
+        let names = &[
+            "data",
+            "weight",
+            "strides",
+            "padding",
+            "output_padding",
+            "dilation",
+            "groups",
+            "data_layout",
+            "kernel_layout",
+            "out_layout",
+            "out_dtype",
+        ];
+        let args = Args::bind(self.source, call, names)?;
+        let operands = self.conv_operands(&args, spatial, ["IOW", "IOHW", "IODHW"])?;
         let conv = self.conv_attrs(&args, spatial)?;
-        let op = match transpose {
-            false => Op::Conv(conv),
-            true => {
-                let output_padding = self.per_axis(&args, "output_padding", spatial, 0)?;
-                Op::ConvTranspose { conv, output_padding }
-            }
-        };
-        self.emit1(call.start(), op, &operands)
+        let output_padding = self.per_axis(&args, "output_padding", spatial, 0)?;
+        self.emit1(call.start(), Op::ConvTranspose { conv, output_padding }, &operands)
     }
 
-    /// `max_pool2d`, `avg_pool1d` and so on.
-    pub(super) fn pool(&mut self, call: &ast::ExprCall, spatial: usize, max: bool) -> Read<Item> {
+    /// Data and weight of a convolution whose layouts are the only ones that are read.
+    fn conv_operands(
+        &mut self,
+        args: &Args<'_>,
+        spatial: usize,
+        kernel_layouts: [&str; 3],
+    ) -> Result<Vec<Value>> {
+        args.only("data_layout", &[CHANNELS_FIRST[spatial - 1]])?;
+        args.only("kernel_layout", &[kernel_layouts[spatial - 1]])?;
+        args.only("out_layout", &[CHANNELS_FIRST[spatial - 1], ""])?;
+        let operands = self.operands(args, &["data", "weight"])?;
+        self.matching_dtype(args, "out_dtype", operands[0])?;
+        Ok(operands)
+    }
+
+    /// `max_pool1d` to `max_pool3d`.
+    pub(super) fn max_pool(&mut self, call: &ast::ExprCall, spatial: usize) -> Result<ParsedValue> {
+        let args = self.pool_args(call, spatial)?;
+        // Read for its type; a maximum counts nothing.
+        args.boolean("count_include_pad", false)?;
+        self.pool(&args, spatial, PoolKind::Max { indices: false })
+    }
+
+    /// `avg_pool1d` to `avg_pool3d`.
+    pub(super) fn avg_pool(&mut self, call: &ast::ExprCall, spatial: usize) -> Result<ParsedValue> {
+        let args = self.pool_args(call, spatial)?;
+        // TVM's own default, which is not the same for all ranks.
+        let count_pads = args.boolean("count_include_pad", spatial != 2)?;
+        self.pool(&args, spatial, PoolKind::Average { count_pads })
+    }
+
+    fn pool_args<'a>(&self, call: &'a ast::ExprCall, spatial: usize) -> Result<Args<'a>>
+    where
+        's: 'a,
+    {
         let names = &[
             "data",
             "pool_size",
@@ -121,19 +140,21 @@ impl FuncParser<'_, '_> {
         let args = Args::bind(self.source, call, names)?;
         args.only("layout", &[CHANNELS_FIRST[spatial - 1]])?;
         args.only("out_layout", &[CHANNELS_FIRST[spatial - 1], ""])?;
-        let x = self.value(args.need("data")?)?;
-        // TVM's own default, which is not the same for all ranks.
-        let count_pads = args.boolean("count_include_pad", !max && spatial != 2)?;
-        let kind = match max {
-            true => PoolKind::Max { indices: false },
-            false => PoolKind::Average { count_pads },
-        };
-        let attrs = self.pool_attrs(&args, spatial, kind)?;
-        self.emit1(call.start(), Op::Pool(attrs), &[x])
+        Ok(args)
     }
 
-    /// Adaptive average pooling, where the output extents divide the input's.
-    pub(super) fn adaptive_pool(&mut self, call: &ast::ExprCall, spatial: usize) -> Read<Item> {
+    fn pool(&mut self, args: &Args<'_>, spatial: usize, kind: PoolKind) -> Result<ParsedValue> {
+        let x = self.value(args.need("data")?)?;
+        let attrs = self.pool_attrs(args, spatial, kind)?;
+        self.emit1(args.at(), Op::Pool(attrs), &[x])
+    }
+
+    /// Adaptive average pooling, where the output dimensions divide the input's.
+    pub(super) fn adaptive_pool(
+        &mut self,
+        call: &ast::ExprCall,
+        spatial: usize,
+    ) -> Result<ParsedValue> {
         let at = call.start();
         let args = Args::bind(self.source, call, &["data", "output_size", "layout", "out_layout"])?;
         args.only("layout", &[CHANNELS_FIRST[spatial - 1]])?;
@@ -169,7 +190,7 @@ impl FuncParser<'_, '_> {
         self.emit1(at, Op::Pool(attrs), &[x])
     }
 
-    pub(super) fn resize2d(&mut self, call: &ast::ExprCall) -> Read<Item> {
+    pub(super) fn resize2d(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let names = &[
             "data",
             "size",
@@ -188,7 +209,7 @@ impl FuncParser<'_, '_> {
         let x = self.value(args.need("data")?)?;
         self.matching_dtype(&args, "out_dtype", x)?;
         // The region of interest and the extrapolation value only matter to `tf_crop_and_resize`.
-        let coord = args.word("coordinate_transformation_mode", ResizeCoord::HalfPixel)?;
+        let coord = args.named("coordinate_transformation_mode", ResizeCoord::HalfPixel)?;
         let mode = match args.string("method", "linear")?.as_str() {
             "nearest_neighbor" => match args.string("rounding_method", "round")?.as_str() {
                 "" if coord != ResizeCoord::AlignCorners => {
@@ -198,7 +219,7 @@ impl FuncParser<'_, '_> {
                 "ceil" => ResizeMode::Nearest(ResizeNearest::Ceil),
                 "round_prefer_floor" => ResizeMode::Nearest(ResizeNearest::RoundPreferFloor),
                 "round_prefer_ceil" => ResizeMode::Nearest(ResizeNearest::RoundPreferCeil),
-                // `round` goes to even at ties, which no mode of ours does.
+                // `round` goes to even at ties, which no [`ResizeNearest`] does.
                 other => {
                     let message = format!("`rounding_method=\"{other}\"` is not supported");
                     return Err(self.source.refuse(call.start(), message));

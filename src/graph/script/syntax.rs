@@ -1,12 +1,12 @@
 //! A module as it is written: operators, dataflow blocks, nested functions, annotations,
 //! attributes and kernels with their own integer types, none of it rewritten.
 //!
-//! This is what a text is read into. [`Script::print`] gives text again that TVM reads to a
+//! A text is read into this form. [`Script::print`] gives text again that TVM reads to a
 //! structurally equal module, [`Script::lower`] makes the two IRs of it, which desugar.
 
 mod expr;
-mod respell;
 mod stmt;
+mod tvm_compat;
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -14,7 +14,8 @@ use std::path::Path;
 use ruff_python_ast::{self as ast, Expr as Py, Stmt};
 use ruff_text_size::Ranged;
 
-use super::{Read, ScriptError, Source, module};
+use super::module;
+use super::source::{Result, ScriptError, Source};
 use crate::Module;
 
 /// A module as it is written.
@@ -27,7 +28,7 @@ pub struct Script {
 impl Script {
     /// Reads a text. Statements and expressions that TVMScript does not have are refused here;
     /// what has no meaning for the engine is refused by [`Script::lower`].
-    pub fn read(text: &str, file: &str) -> Read<Script> {
+    pub fn read(text: &str, file: &str) -> Result<Script> {
         let source = Source { text, file };
         reflex_tir::script::check_nesting(text).map_err(|e| source.at_line(e.line, e.message))?;
         let parsed = ruff_python_parser::parse_module(text)
@@ -38,7 +39,7 @@ impl Script {
     }
 
     /// Reads a file.
-    pub fn read_file(path: impl AsRef<Path>) -> Read<Script> {
+    pub fn read_file(path: impl AsRef<Path>) -> Result<Script> {
         let path = path.as_ref();
         let file = path.display().to_string();
         match std::fs::read_to_string(path) {
@@ -48,7 +49,7 @@ impl Script {
     }
 
     /// The module in graph IR and loop IR.
-    pub fn lower(&self) -> Read<Module> {
+    pub fn lower(&self) -> Result<Module> {
         module::module(self.source(), &self.body)
     }
 
@@ -81,6 +82,6 @@ fn type_vars(body: &[Stmt]) -> HashSet<String> {
 }
 
 /// A form outside of TVMScript.
-fn unsupported<T>(source: Source<'_>, form: &impl Ranged) -> Read<T> {
+fn unsupported<T>(source: Source<'_>, form: &impl Ranged) -> Result<T> {
     Err(source.unsupported(form))
 }

@@ -1,11 +1,54 @@
-//! What the verifier can say about a builtin's arguments before anything runs.
+//! Signatures of builtins, and the verifier's rules about their arguments.
 //!
 //! Arguments in registers are unknown here and checked by the builtin itself; these
 //! rules catch programs that are wrong whatever the registers hold.
 
-use crate::builtins::{Builtin, Param, Tail};
 use crate::bytecode::{Arg, Reg};
 use crate::executable::{Constant, Executable};
+
+/// The kind of an argument, as far as the verifier knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Param {
+    /// Anything.
+    Any,
+    /// `%vm`.
+    Vm,
+    /// An integer.
+    Int,
+    /// An element type.
+    DType,
+    /// A string, or None.
+    Text,
+    /// A shape.
+    Shape,
+    /// A shape heap, or None where no code uses it.
+    Heap,
+    /// A function.
+    Func,
+}
+
+/// The arguments that may follow or lack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rest {
+    /// None.
+    Fixed,
+    /// This many may be left out at the end.
+    Optional(usize),
+    /// Any number of any kind follows.
+    Variadic,
+}
+
+/// The parameters of a builtin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Signature {
+    /// Those with a kind of their own.
+    pub params: &'static [Param],
+    /// Those that may be left out or follow.
+    pub rest: Rest,
+}
+
+/// A check of a call beyond its signature.
+pub type Rule = fn(&Call<'_>) -> Result<(), String>;
 
 /// A call whose arguments decode and exist.
 pub struct Call<'a> {
@@ -15,10 +58,10 @@ pub struct Call<'a> {
     pub args: &'a [Arg],
 }
 
-/// An argument that is the same in every run.
-enum Known<'a> {
-    /// In a register: not known.
-    Nothing,
+/// An argument as it is in every run.
+enum StaticArg<'a> {
+    /// In a register.
+    Unknown,
     None,
     Vm,
     Int(i64),
@@ -27,41 +70,41 @@ enum Known<'a> {
 }
 
 impl Call<'_> {
-    fn known(&self, index: usize) -> Known<'_> {
+    fn static_arg(&self, index: usize) -> StaticArg<'_> {
         match self.args.get(index) {
-            None | Some(Arg::Reg(Reg::VOID)) => Known::None,
-            Some(Arg::Reg(Reg::VM)) => Known::Vm,
-            Some(Arg::Reg(_)) => Known::Nothing,
-            Some(Arg::Imm(value)) => Known::Int(*value),
+            None | Some(Arg::Reg(Reg::VOID)) => StaticArg::None,
+            Some(Arg::Reg(Reg::VM)) => StaticArg::Vm,
+            Some(Arg::Reg(_)) => StaticArg::Unknown,
+            Some(Arg::Imm(value)) => StaticArg::Int(*value),
             Some(Arg::Const(at)) => match &self.exec.constants[*at as usize] {
-                Constant::Int(value) => Known::Int(*value),
-                constant => Known::Const(constant),
+                Constant::Int(value) => StaticArg::Int(*value),
+                constant => StaticArg::Const(constant),
             },
-            Some(Arg::Func(_)) => Known::Func,
+            Some(Arg::Func(_)) => StaticArg::Func,
         }
     }
 
-    fn known_int(&self, index: usize) -> Option<i64> {
-        match self.known(index) {
-            Known::Int(value) => Some(value),
+    fn static_int(&self, index: usize) -> Option<i64> {
+        match self.static_arg(index) {
+            StaticArg::Int(value) => Some(value),
             _ => None,
         }
     }
 }
 
-fn fits(param: Param, known: &Known<'_>) -> bool {
+fn fits(param: Param, arg: &StaticArg<'_>) -> bool {
     matches!(
-        (param, known),
+        (param, arg),
         (Param::Any, _)
-            | (_, Known::Nothing)
-            | (Param::Vm, Known::Vm)
-            | (Param::Int, Known::Int(_))
-            | (Param::Func, Known::Func)
-            | (Param::Text | Param::Heap, Known::None)
-            | (Param::DType, Known::Const(Constant::DType(_) | Constant::Str(_)))
-            | (Param::Text, Known::Const(Constant::Str(_)))
-            | (Param::Shape, Known::Const(Constant::Shape(_)))
-            | (Param::Heap, Known::Const(Constant::Tensor(_)))
+            | (_, StaticArg::Unknown)
+            | (Param::Vm, StaticArg::Vm)
+            | (Param::Int, StaticArg::Int(_))
+            | (Param::Func, StaticArg::Func)
+            | (Param::Text | Param::Heap, StaticArg::None)
+            | (Param::DType, StaticArg::Const(Constant::DType(_) | Constant::Str(_)))
+            | (Param::Text, StaticArg::Const(Constant::Str(_)))
+            | (Param::Shape, StaticArg::Const(Constant::Shape(_)))
+            | (Param::Heap, StaticArg::Const(Constant::Tensor(_)))
     )
 }
 
@@ -78,22 +121,22 @@ fn expectation(param: Param) -> &'static str {
     }
 }
 
-/// Counts and kinds of the arguments.
-pub fn signature(builtin: Builtin, call: &Call<'_>) -> Result<(), String> {
-    let (params, tail) = builtin.params();
+/// Checks counts and kinds of the arguments.
+pub fn check(name: &str, signature: Signature, call: &Call<'_>) -> Result<(), String> {
+    let Signature { params, rest } = signature;
     let given = call.args.len();
-    let (least, most) = match tail {
-        Tail::Fixed => (params.len(), params.len()),
-        Tail::Optional(count) => (params.len() - count, params.len()),
-        Tail::Variadic => (params.len(), usize::MAX),
+    let (least, most) = match rest {
+        Rest::Fixed => (params.len(), params.len()),
+        Rest::Optional(count) => (params.len() - count, params.len()),
+        Rest::Variadic => (params.len(), usize::MAX),
     };
     if given < least || given > most {
-        return Err(format!("`{}` does not take {given} arguments", builtin.name()));
+        return Err(format!("`{}` does not take {given} arguments", name));
     }
     for (index, &param) in params.iter().enumerate().take(given) {
-        if !fits(param, &call.known(index)) {
+        if !fits(param, &call.static_arg(index)) {
             let expected = expectation(param);
-            return Err(format!("`{}`, argument {index} is not {expected}", builtin.name()));
+            return Err(format!("`{}`, argument {index} is not {expected}", name));
         }
     }
     Ok(())
@@ -106,7 +149,7 @@ pub fn none(_: &Call<'_>) -> Result<(), String> {
 
 /// The (code, reg) pair whose code is argument `at`.
 fn pair(call: &Call<'_>, at: usize, heap: usize, codes: i64, uses: &[i64]) -> Result<(), String> {
-    let Some(code) = call.known_int(at) else {
+    let Some(code) = call.static_int(at) else {
         return kind_of_int(call, at);
     };
     if !(0..codes).contains(&code) {
@@ -116,17 +159,17 @@ fn pair(call: &Call<'_>, at: usize, heap: usize, codes: i64, uses: &[i64]) -> Re
     if !uses.contains(&code) {
         return Ok(());
     }
-    if matches!(call.known(heap), Known::None) {
+    if matches!(call.static_arg(heap), StaticArg::None) {
         return Err(format!("argument {at}: code {code} needs a shape heap and there is none"));
     }
-    match call.known_int(at + 1) {
+    match call.static_int(at + 1) {
         Some(reg) if reg < 0 => Err(format!("argument {}: heap index {reg}", at + 1)),
         _ => Ok(()),
     }
 }
 
 fn kind_of_int(call: &Call<'_>, at: usize) -> Result<(), String> {
-    if fits(Param::Int, &call.known(at)) {
+    if fits(Param::Int, &call.static_arg(at)) {
         Ok(())
     } else {
         Err(format!("argument {at} is not an integer"))
@@ -141,7 +184,7 @@ fn pairs(
     after: usize,
     check: impl Fn(usize) -> Result<(), String>,
 ) -> Result<(), String> {
-    let Some(count) = call.known_int(count_at) else {
+    let Some(count) = call.static_int(count_at) else {
         return Ok(());
     };
     let given = call.args.len();
@@ -150,7 +193,7 @@ fn pairs(
         .and_then(|n| n.checked_mul(2))
         .and_then(|n| n.checked_add(first + after));
     if expected != Some(given) {
-        return Err(format!("{count} extents do not match {given} arguments"));
+        return Err(format!("{count} dimensions do not match {given} arguments"));
     }
     (0..count as usize).try_for_each(|k| check(first + 2 * k))
 }

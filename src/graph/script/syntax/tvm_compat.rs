@@ -1,4 +1,5 @@
-//! Forms that TVM 0.27 prints and does not read, in a spelling that it reads.
+//! Compatibility with TVM 0.27: forms that it prints but does not parse, in a spelling that it
+//! parses.
 //!
 //! - `T.int64` among the fields of `R.Tuple` is `R.Prim("int64")`.
 //! - A result type that mentions `I.StringType()` is left out; TVM infers it again.
@@ -10,11 +11,11 @@ use reflex_tir::script::string;
 use ruff_python_ast::visitor::{Visitor, walk_expr};
 use ruff_python_ast::{self as ast, Expr as Py, Stmt};
 
-use super::super::types::is_path;
-use super::expr::Writer;
+use super::expr::ExprPrinter;
+use crate::script::types::is_path;
 
 /// A type annotation.
-pub(super) fn annotation(w: &Writer<'_>, e: &Py) -> String {
+pub(super) fn annotation(w: &ExprPrinter<'_>, e: &Py) -> String {
     match e {
         Py::Call(call) if is_path(&call.func, "R.Tuple") && call.arguments.keywords.is_empty() => {
             format!("R.Tuple({})", fields(w, &call.arguments.args))
@@ -24,7 +25,7 @@ pub(super) fn annotation(w: &Writer<'_>, e: &Py) -> String {
 }
 
 /// The types of a list.
-pub(super) fn fields(w: &Writer<'_>, list: &[Py]) -> String {
+pub(super) fn fields(w: &ExprPrinter<'_>, list: &[Py]) -> String {
     let fields = list.iter().map(|e| match e {
         Py::List(l) => format!("[{}]", fields(w, &l.elts)),
         Py::Attribute(_) => match reflex_tir::script::path(e) {
@@ -36,10 +37,10 @@ pub(super) fn fields(w: &Writer<'_>, list: &[Py]) -> String {
     fields.collect::<Vec<_>>().join(", ")
 }
 
-/// Extents of a type; names stand in quotes too.
-pub(super) fn dims(w: &Writer<'_>, e: &Py) -> String {
+/// Dimensions of a type; names may be in quotes.
+pub(super) fn dims(w: &ExprPrinter<'_>, e: &Py) -> String {
     match e {
-        Py::StringLiteral(s) => string(&words(s.value.to_str(), &w.names)),
+        Py::StringLiteral(s) => string(&rename_in(s.value.to_str(), &w.names)),
         Py::Tuple(t) if t.elts.len() == 1 => format!("({},)", dims(w, &t.elts[0])),
         Py::Tuple(ast::ExprTuple { elts, .. }) | Py::List(ast::ExprList { elts, .. }) => {
             let list = elts.iter().map(|e| dims(w, e)).collect::<Vec<_>>().join(", ");
@@ -49,13 +50,13 @@ pub(super) fn dims(w: &Writer<'_>, e: &Py) -> String {
     }
 }
 
-/// A text with other names for some of its words.
-fn words(text: &str, names: &HashMap<String, String>) -> String {
-    let in_word = |c: char| c.is_alphanumeric() || c == '_';
+/// `text` with some of its identifiers replaced.
+fn rename_in(text: &str, names: &HashMap<String, String>) -> String {
+    let in_identifier = |c: char| c.is_alphanumeric() || c == '_';
     let mut out = String::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        let same = |c: char| in_word(c) == in_word(first);
+        let same = |c: char| in_identifier(c) == in_identifier(first);
         let end = rest.find(|c| !same(c)).unwrap_or(rest.len());
         let (run, after) = rest.split_at(end);
         out += names.get(run).map_or(run, String::as_str);
@@ -64,7 +65,7 @@ fn words(text: &str, names: &HashMap<String, String>) -> String {
     out
 }
 
-/// Whether TVM reads a type where it prints it.
+/// Returns true if TVM parses the type where it prints it.
 pub(super) fn readable(e: &Py) -> bool {
     struct Strings(bool);
     impl Visitor<'_> for Strings {
@@ -78,7 +79,7 @@ pub(super) fn readable(e: &Py) -> bool {
     !strings.0
 }
 
-/// New names for the dimensions that a function declares although the module has them.
+/// New names for the dimensions of a function that clash with the module's.
 pub(super) fn clashes(
     def: &ast::StmtFunctionDef,
     symbols: &HashSet<String>,

@@ -1,13 +1,13 @@
-//! Convolutions and pools.
+//! Operators over spatial axes: convolutions and pools.
 
 use reflex_graph::{Binary, ConvAttrs, Op, PadMode, PoolAttrs, PoolKind, ReduceKind, Unary, dims};
 use reflex_tir::Expr;
 
-use super::{Table, all, one};
+use super::table::{Table, all, one};
 use crate::call::Call;
+use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
-use crate::import::Cx;
-use crate::value::{Tensor, Val};
+use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("AveragePool", average_pool),
@@ -20,10 +20,10 @@ pub(super) const TABLE: Table = &[
     ("MaxPool", max_pool),
 ];
 
-/// How far kernels, strides, dilations and pads may go, so that no product overflows.
+/// Limit of kernels, strides, dilations and pads, so that their arithmetic does not overflow.
 const LIMIT: i64 = 1 << 24;
 
-/// Geometry of a window operator, before padding is known.
+/// Geometry of a convolution or pooling, before padding is known.
 pub(super) struct Geometry {
     pub kernel: Vec<i64>,
     pub strides: Vec<i64>,
@@ -31,9 +31,18 @@ pub(super) struct Geometry {
     pads: Padding,
 }
 
+/// The side of an axis that the odd element of automatic padding goes to (`auto_pad`).
+#[derive(Clone, Copy, PartialEq)]
+enum ExtraPad {
+    /// `SAME_UPPER`: the end.
+    End,
+    /// `SAME_LOWER`: the beginning.
+    Begin,
+}
+
 enum Padding {
     Explicit(Vec<i64>),
-    Same { upper: bool },
+    Same(ExtraPad),
 }
 
 /// Reads the attributes that convolutions and pools share.
@@ -68,8 +77,8 @@ pub(super) fn geometry(call: &Call, x: &Tensor, kernel: Option<&[Expr]>) -> Resu
     let pads = match call.text("auto_pad", "NOTSET")? {
         "NOTSET" => Padding::Explicit(explicit),
         "VALID" => Padding::Explicit(vec![0; 2 * spatial]),
-        "SAME_UPPER" => Padding::Same { upper: true },
-        "SAME_LOWER" => Padding::Same { upper: false },
+        "SAME_UPPER" => Padding::Same(ExtraPad::End),
+        "SAME_LOWER" => Padding::Same(ExtraPad::Begin),
         other => return Err(invalid(format!("auto_pad `{other}`"))),
     };
     Ok(Geometry { kernel, strides, dilations, pads })
@@ -79,22 +88,25 @@ impl Geometry {
     /// Padding before and after each spatial axis of `x`.
     fn pads(&self, x: &Tensor) -> (Vec<Expr>, Vec<Expr>) {
         let spatial = self.kernel.len();
-        let upper = match &self.pads {
+        let extra = match &self.pads {
             Padding::Explicit(pads) => {
                 let exprs = |list: &[i64]| list.iter().map(|p| Expr::i64(*p)).collect();
                 return (exprs(&pads[..spatial]), exprs(&pads[spatial..]));
             }
-            Padding::Same { upper } => *upper,
+            Padding::Same(extra) => *extra,
         };
         let mut pads = (vec![], vec![]);
         for i in 0..spatial {
             let dim = &x.shape()[i + 2];
-            let window = (self.kernel[i] - 1) * self.dilations[i] + 1;
-            let covered = (dim.clone().ceildiv(self.strides[i]) - 1) * self.strides[i] + window;
+            let kernel = (self.kernel[i] - 1) * self.dilations[i] + 1;
+            let covered = (dim.clone().ceildiv(self.strides[i]) - 1) * self.strides[i] + kernel;
             let total = dims::simplify(&(covered - dim.clone()).max(0));
             let small = dims::simplify(&total.clone().floordiv(2));
             let large = dims::simplify(&(total - small.clone()));
-            let (before, after) = if upper { (small, large) } else { (large, small) };
+            let (before, after) = match extra {
+                ExtraPad::End => (small, large),
+                ExtraPad::Begin => (large, small),
+            };
             pads.0.push(before);
             pads.1.push(after);
         }
@@ -111,8 +123,13 @@ impl Geometry {
         }
     }
 
-    /// `x` and what is left to pad: padding that is symbolic or negative is applied to `x`.
-    fn padded(&self, cx: &mut Cx, x: &Tensor, fill: f64) -> Result<(Tensor, Vec<i64>, Vec<i64>)> {
+    /// `x` and the remaining padding: padding that is symbolic or negative is applied to `x`.
+    fn padded(
+        &self,
+        cx: &mut ImportContext,
+        x: &Tensor,
+        fill: f64,
+    ) -> Result<(Tensor, Vec<i64>, Vec<i64>)> {
         let (before, after) = self.pads(x);
         let numbers = |list: &[Expr]| {
             list.iter().map(|p| p.as_int().filter(|v| *v >= 0)).collect::<Option<Vec<i64>>>()
@@ -134,7 +151,7 @@ fn groups(call: &Call) -> Result<i64> {
     if (1..LIMIT).contains(&groups) { Ok(groups) } else { Err(invalid(format!("group {groups}"))) }
 }
 
-fn conv(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn conv(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, w) = (call.input(0)?, call.input(1)?);
     let result = convolve(cx, call, x, w, call.opt(2)?)?;
     one(result)
@@ -142,7 +159,7 @@ fn conv(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 
 /// A convolution with the call's attributes.
 pub(super) fn convolve(
-    cx: &mut Cx,
+    cx: &mut ImportContext,
     call: &Call,
     x: &Tensor,
     w: &Tensor,
@@ -162,7 +179,7 @@ pub(super) fn convolve(
     cx.op(Op::Conv(attrs), &args)
 }
 
-fn conv_transpose(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn conv_transpose(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, w) = (call.input(0)?, call.input(1)?);
     let kernel = w.shape().get(2..).ok_or_else(|| invalid("weights need two axes more"))?;
     let geometry = geometry(call, x, Some(kernel))?;
@@ -176,8 +193,11 @@ fn conv_transpose(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let (pads_begin, pads_end) = match (&geometry.pads, shape) {
         (Padding::Explicit(pads), None) => (pads[..spatial].to_vec(), pads[spatial..].to_vec()),
         (pads, shape) => {
-            let upper = matches!(pads, Padding::Same { upper: true });
-            wanted_pads(x, &geometry, shape, &mut output_padding, upper)?
+            let extra = match pads {
+                Padding::Same(extra) => *extra,
+                Padding::Explicit(_) => ExtraPad::Begin,
+            };
+            wanted_pads(x, &geometry, shape, &mut output_padding, extra)?
         }
     };
     let conv = ConvAttrs {
@@ -191,14 +211,14 @@ fn conv_transpose(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.op(Op::ConvTranspose { conv, output_padding }, &args)?)
 }
 
-/// Padding that gives a transposed convolution the output extents `shape`, or `stride` times
-/// the input's.
+/// Padding that gives a transposed convolution the output shape `shape`, or `stride` times the
+/// input's.
 fn wanted_pads(
     x: &Tensor,
     geometry: &Geometry,
     shape: Option<&[i64]>,
     output_padding: &mut [i64],
-    upper: bool,
+    extra: ExtraPad,
 ) -> Result<(Vec<i64>, Vec<i64>)> {
     let spatial = geometry.kernel.len();
     // Some models give batch and channels as well.
@@ -209,12 +229,12 @@ fn wanted_pads(
     let mut pads = (vec![], vec![]);
     for i in 0..spatial {
         let (stride, dilation) = (geometry.strides[i], geometry.dilations[i]);
-        let window = (geometry.kernel[i] - 1) * dilation + 1;
-        // The input extent cancels when the output is a multiple of it.
+        let kernel = (geometry.kernel[i] - 1) * dilation + 1;
+        // The input size cancels when the output is a multiple of it.
         let total = match shape {
-            None => Expr::i64(window - stride + output_padding[i]),
+            None => Expr::i64(kernel - stride + output_padding[i]),
             Some(shape) => {
-                let full = (x.shape()[i + 2].clone() - 1) * stride + window + output_padding[i];
+                let full = (x.shape()[i + 2].clone() - 1) * stride + kernel + output_padding[i];
                 dims::simplify(&(full - shape[i]))
             }
         };
@@ -224,15 +244,19 @@ fn wanted_pads(
         }
         let total = total.max(0);
         let (small, large) = (total / 2, total - total / 2);
-        pads.0.push(if upper { small } else { large });
-        pads.1.push(if upper { large } else { small });
+        let (before, after) = match extra {
+            ExtraPad::End => (small, large),
+            ExtraPad::Begin => (large, small),
+        };
+        pads.0.push(before);
+        pads.1.push(after);
     }
     Ok(pads)
 }
 
-fn pool(cx: &mut Cx, call: &Call, x: &Tensor, kind: PoolKind) -> Result<Vec<Tensor>> {
+fn pool(cx: &mut ImportContext, call: &Call, x: &Tensor, kind: PoolKind) -> Result<Vec<Tensor>> {
     let geometry = geometry(call, x, None)?;
-    let ceil = call.flag("ceil_mode", false)?;
+    let ceil = call.flag("ceil_mode")?;
     let (pads_begin, pads_end) = geometry.const_pads(x)?;
     let attrs = PoolAttrs {
         kind,
@@ -246,7 +270,7 @@ fn pool(cx: &mut Cx, call: &Call, x: &Tensor, kind: PoolKind) -> Result<Vec<Tens
     cx.ops(Op::Pool(attrs), &[x])
 }
 
-fn max_pool(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn max_pool(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let indices = call.wants(1);
     if call.int("storage_order", 0)? != 0 && indices {
         return Err(unsupported("indices in column-major order"));
@@ -254,8 +278,8 @@ fn max_pool(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     all(pool(cx, call, call.input(0)?, PoolKind::Max { indices })?)
 }
 
-fn average_pool(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
-    let count_pads = call.flag("count_include_pad", false)?;
+fn average_pool(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    let count_pads = call.flag("count_include_pad")?;
     all(pool(cx, call, call.input(0)?, PoolKind::Average { count_pads })?)
 }
 
@@ -264,23 +288,23 @@ fn norm_order(call: &Call) -> Result<u32> {
     u32::try_from(p).ok().filter(|p| *p > 0).ok_or_else(|| invalid(format!("norm {p}")))
 }
 
-fn lp_pool(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn lp_pool(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let kind = PoolKind::Lp(norm_order(call)?);
     all(pool(cx, call, call.input(0)?, kind)?)
 }
 
-fn global(cx: &mut Cx, call: &Call, kind: ReduceKind) -> Result<Vec<Val>> {
+fn global(cx: &mut ImportContext, call: &Call, kind: ReduceKind) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let axes: Vec<usize> = (2..x.rank()).collect();
-    one(cx.reduce(kind, x, &axes, true)?)
+    one(cx.reduce_keep_dims(kind, x, &axes)?)
 }
 
-fn global_lp(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn global_lp(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let p = f64::from(norm_order(call)?);
     let axes: Vec<usize> = (2..x.rank()).collect();
     let magnitude = cx.unary(Unary::Abs, x)?;
     let power = cx.binary_num(Binary::Pow, &magnitude, p)?;
-    let sum = cx.reduce(ReduceKind::Sum, &power, &axes, true)?;
+    let sum = cx.reduce_keep_dims(ReduceKind::Sum, &power, &axes)?;
     one(cx.binary_num(Binary::Pow, &sum, 1.0 / p)?)
 }

@@ -1,29 +1,18 @@
-//! Tree ensembles. Where there are few tests, all of them are made and each chooses between what
-//! its two sides give ([`super::choices`]): no row waits for an address. Otherwise every row of the
-//! input walks all trees at once, one level a step, over tables of node attributes; a leaf is its
-//! own successor, so that short paths wait at their end.
+//! Tree ensembles (TreeEnsembleRegressor and -Classifier) as tables over all nodes.
 
 use std::collections::HashMap;
-use std::ops::Range;
-use std::sync::Arc;
 
-use reflex_graph::{Binary, GatherKind, Literal, Op, ReduceKind, Unary};
-use reflex_tir::{DType, Expr};
+use reflex_graph::Binary;
 
-use super::choices::Choices;
 use crate::call::Call;
 use crate::error::{Result, invalid, unsupported};
-use crate::import::Cx;
-use crate::value::Tensor;
 
 /// Deeper trees are refused: each level is a few kernels.
 const MAX_DEPTH: usize = 64;
-/// Twice a node's number has 32 bits.
-const MAX_NODES: usize = 1 << 30;
 /// Most elements of the table of leaf weights.
 const MAX_WEIGHTS: usize = 1 << 26;
 
-/// Trees as tables over all nodes.
+/// Trees as tables over all nodes; a leaf is its own successor.
 pub(super) struct Ensemble {
     position: HashMap<(i64, i64), usize>,
     pub features: Vec<i64>,
@@ -37,7 +26,7 @@ pub(super) struct Ensemble {
     pub depth: usize,
 }
 
-/// What a node does with its feature.
+/// The test of a node on its feature.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Test {
     Leaf,
@@ -46,7 +35,7 @@ pub(super) enum Test {
 
 /// Weights of leaves, one column a target or class.
 pub(super) struct Leaves {
-    table: Vec<f32>,
+    pub table: Vec<f32>,
     /// Columns of the table.
     pub columns: usize,
 }
@@ -159,108 +148,6 @@ impl Ensemble {
         Ok(Leaves { table, columns })
     }
 
-    /// The weights of the leaves that the rows of `x` reach, over the trees, for some of the
-    /// columns: `[rows, columns]`.
-    pub fn scores(
-        &self,
-        cx: &mut Cx,
-        x: &Tensor,
-        (leaves, columns): (&Leaves, Range<usize>),
-        kind: ReduceKind,
-    ) -> Result<Tensor> {
-        let x = self.features_of(cx, x)?;
-        // A feature of a row of unknown width is taken by a checked index.
-        let width = x.shape()[1].as_int();
-        let choices = width.and_then(|_| Choices::of(self, leaves, columns.clone()));
-        if let Some(choices) = choices {
-            return choices.scores(cx, self, &x, kind);
-        }
-        let reached = self.walk(cx, &x)?;
-        let scores = leaves.reduced(cx, &reached, kind)?;
-        let count = Expr::i64(columns.len() as i64);
-        cx.slice(&scores, 1, &Expr::i64(columns.start as i64), &count)
-    }
-
-    /// The rows as numbers that thresholds are compared with; an error where they do not fit.
-    fn features_of(&self, cx: &mut Cx, x: &Tensor) -> Result<Tensor> {
-        if x.rank() != 2 {
-            return Err(invalid(format!("rows of features expected, not {}", x.ty)));
-        }
-        let dtype = if x.dtype() == DType::F64 { DType::F64 } else { DType::F32 };
-        let x = cx.cast(x, dtype)?;
-        let width = x.shape()[1].as_int();
-        let out_of_range = |(f, test): (&i64, &Test)| {
-            *test != Test::Leaf && width.is_some_and(|w| !(0..w).contains(f))
-        };
-        if self.features.iter().zip(&self.tests).any(out_of_range) {
-            return Err(invalid("a feature that the input does not have"));
-        }
-        Ok(x)
-    }
-
-    /// The leaves that the rows of `x` reach, `[rows, trees]`.
-    fn walk(&self, cx: &mut Cx, x: &Tensor) -> Result<Tensor> {
-        let trees = self.roots.len() as i64;
-        let shape = [x.shape()[0].clone(), Expr::i64(trees)];
-        if self.tests.len() > MAX_NODES {
-            return Err(unsupported(format!("more than {MAX_NODES} nodes")));
-        }
-        let used = self.features.iter().zip(&self.tests);
-        let used = used.map(|(f, test)| if *test == Test::Leaf { 0 } else { *f });
-        let features = table(&used.collect::<Vec<_>>())?;
-        // Where a node goes when its test fails, and when it passes.
-        let successors = self.when_false.iter().zip(&self.when_true);
-        let successors = table(&successors.flat_map(|(no, yes)| [*no, *yes]).collect::<Vec<_>>())?;
-        let nodes = self.thresholds.len() as i64;
-        let thresholds = Tensor::literal(Literal::from_f32(vec![nodes], &self.thresholds));
-        let thresholds = cx.cast(&thresholds, x.dtype())?;
-        let mut at = cx.broadcast(&table(&self.roots)?, &shape)?;
-        for _ in 0..self.depth {
-            let feature = cx.take(&features, &at, 0)?;
-            let value = cx.op(Op::Gather(GatherKind::Elements(1)), &[x, &feature])?;
-            let threshold = cx.take(&thresholds, &at, 0)?;
-            let passed = self.passed(cx, &at, &value, &threshold)?;
-            let passed = cx.cast(&passed, DType::I32)?;
-            let twice = cx.binary(Binary::Add, &at, &at)?;
-            let successor = cx.binary(Binary::Add, &twice, &passed)?;
-            at = cx.take(&successors, &successor, 0)?;
-        }
-        Ok(at)
-    }
-
-    fn passed(&self, cx: &mut Cx, at: &Tensor, x: &Tensor, threshold: &Tensor) -> Result<Tensor> {
-        let mut kinds: Vec<Binary> = vec![];
-        for test in &self.tests {
-            match test {
-                Test::Compare(f) if !kinds.contains(f) => kinds.push(*f),
-                _ => {}
-            }
-        }
-        let Some((first, others)) = kinds.split_first() else {
-            return Err(invalid("a level without tests"));
-        };
-        let mut passed = cx.binary(*first, x, threshold)?;
-        for kind in others {
-            let is: Vec<i64> =
-                self.tests.iter().map(|t| i64::from(*t == Test::Compare(*kind))).collect();
-            let of_kind = self.flag(cx, at, &is)?;
-            let other = cx.binary(*kind, x, threshold)?;
-            passed = cx.choose(&of_kind, &other, &passed)?;
-        }
-        if self.nan_true.iter().any(|f| *f != 0) {
-            let (tracked, nan) = (self.flag(cx, at, &self.nan_true)?, cx.unary(Unary::IsNan, x)?);
-            let missing = cx.binary(Binary::And, &tracked, &nan)?;
-            passed = cx.binary(Binary::Or, &passed, &missing)?;
-        }
-        Ok(passed)
-    }
-
-    fn flag(&self, cx: &mut Cx, at: &Tensor, table: &[i64]) -> Result<Tensor> {
-        let value = cx.take(&self::table(table)?, at, 0)?;
-        let zero = cx.num(0.0, DType::I32)?;
-        cx.binary(Binary::NotEqual, &value, &zero)
-    }
-
     /// Number of trees.
     pub fn trees(&self) -> usize {
         self.roots.len()
@@ -273,29 +160,10 @@ impl Leaves {
         self.table[leaf * self.columns + column]
     }
 
-    /// The weights of the leaves `at`, over the trees, `[rows, columns]`.
-    fn reduced(&self, cx: &mut Cx, at: &Tensor, kind: ReduceKind) -> Result<Tensor> {
-        let nodes = (self.table.len() / self.columns) as i64;
-        let table = Literal::from_f32(vec![nodes, self.columns as i64], &self.table);
-        let weights = cx.take(&Tensor::literal(table), at, 0)?;
-        cx.reduce(kind, &weights, &[1], false)
-    }
-
-    /// Whether no weight is negative.
+    /// Returns true if no weight is negative.
     pub fn all_positive(&self) -> bool {
         self.table.iter().all(|w| *w >= 0.0)
     }
-}
-
-/// Numbers of nodes and features in 32 bits, which vectors hold twice as many of.
-fn table(values: &[i64]) -> Result<Tensor> {
-    let narrow = |v: &i64| {
-        i32::try_from(*v).map_err(|_| unsupported("features by numbers of more than 32 bits"))
-    };
-    let values = values.iter().map(narrow).collect::<Result<Vec<i32>>>()?;
-    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-    let literal = Literal::new(DType::I32, vec![values.len() as i64], Arc::new(bytes));
-    Ok(Tensor::literal(literal.expect("four bytes each")))
 }
 
 fn test_of(mode: &str) -> Result<Test> {

@@ -4,47 +4,32 @@ use reflex_tir::{DType, Expr};
 use ruff_python_ast::{self as ast, Expr as Py, Operator, UnaryOp};
 use ruff_text_size::{Ranged, TextSize};
 
-use super::Read;
 use super::args::{elements, int};
-use super::func::FuncParser;
-use super::types::is_path;
+use super::parser::{FuncParser, ParsedValue};
+use super::source::Result;
+use crate::script::types::is_path;
 use crate::{Binary, LeafExpr, Node, Op, TensorType, Type, Unary, Value};
 
 /// Nesting of expressions that is read.
 const MAX_DEPTH: usize = 128;
 
-/// What a name or an expression stands for.
-#[derive(Clone)]
-pub(super) enum Item {
-    /// A value of the function.
-    Value(Value),
-    /// Several values that Relax has as one tuple.
-    Several(Vec<Value>),
-    /// A shape.
-    Shape(Vec<Expr>),
-    /// The elements of a 1-D tensor as a shape that is not known yet.
-    ShapeOf(Value),
-    /// The class, through which its functions are called.
-    Members,
-}
-
 impl FuncParser<'_, '_> {
-    pub fn item(&mut self, e: &Py) -> Read<Item> {
+    pub fn expr(&mut self, e: &Py) -> Result<ParsedValue> {
         if self.depth >= MAX_DEPTH {
             return Err(self.source.refuse(e.start(), "this is nested too deeply"));
         }
         self.depth += 1;
-        let item = self.item_inside(e);
+        let item = self.expr_inner(e);
         self.depth -= 1;
         item
     }
 
-    fn item_inside(&mut self, e: &Py) -> Read<Item> {
+    fn expr_inner(&mut self, e: &Py) -> Result<ParsedValue> {
         match e {
             Py::Name(name) => self.name(name),
             Py::Tuple(_) | Py::List(_) => {
                 let items = self.values(e)?;
-                Ok(Item::Value(self.tuple(items)))
+                Ok(ParsedValue::Value(self.tuple(items)))
             }
             Py::Subscript(s) => self.subscript(s),
             Py::Call(call) => self.call(call),
@@ -52,11 +37,11 @@ impl FuncParser<'_, '_> {
             Py::UnaryOp(u) if matches!(&*u.operand, Py::NumberLiteral(_)) => self.number_value(e),
             Py::Attribute(a) if self.function_value(e).is_some() => {
                 let func = self.function_value(e).ok_or_else(|| self.source.unsupported(a))?;
-                Ok(Item::Value(self.leaf(LeafExpr::Func(func), Type::Func)))
+                Ok(ParsedValue::Value(self.leaf(LeafExpr::Func(func), Type::Func)))
             }
             Py::BinOp(_) if !self.is_value(e) => {
                 let value = self.dim_of(e)?;
-                Ok(Item::Value(self.integer(value)))
+                Ok(ParsedValue::Value(self.integer(value)))
             }
             Py::BinOp(b) => self.binary(b),
             Py::UnaryOp(u) if u.op == UnaryOp::USub => {
@@ -65,33 +50,33 @@ impl FuncParser<'_, '_> {
             }
             Py::Attribute(a) if a.attr.as_str() == "shape" => {
                 let x = self.value(&a.value)?;
-                Ok(Item::Shape(self.tensor(a, x)?.shape))
+                Ok(ParsedValue::Shape(self.tensor(a, x)?.shape))
             }
             _ => Err(self.source.unsupported(e)),
         }
     }
 
     /// An expression that is one value.
-    pub fn value(&mut self, e: &Py) -> Read<Value> {
-        let item = self.item(e)?;
-        self.item_value(item, e)
+    pub fn value(&mut self, e: &Py) -> Result<Value> {
+        let item = self.expr(e)?;
+        self.single_value(item, e)
     }
 
     /// An item as one value.
-    pub fn item_value(&mut self, item: Item, at: &Py) -> Read<Value> {
+    pub fn single_value(&mut self, item: ParsedValue, at: &Py) -> Result<Value> {
         match item {
-            Item::Value(value) => Ok(value),
-            Item::Several(values) => Ok(self.tuple(values)),
-            Item::Shape(dims) => {
+            ParsedValue::Value(value) => Ok(value),
+            ParsedValue::Values(values) => Ok(self.tuple(values)),
+            ParsedValue::Shape(dims) => {
                 let ty = Type::Shape(dims.clone());
                 Ok(self.leaf(LeafExpr::Shape(dims), ty))
             }
-            Item::ShapeOf(tensor) => {
+            ParsedValue::ShapeOf(tensor) => {
                 let name = "vm.builtin.tensor_to_shape".to_string();
                 let node = Node::CallPacked { name, args: vec![tensor], ints: vec![] };
                 Ok(self.b.bind_values(node, vec![Type::Object])[0])
             }
-            Item::Members => Err(self.source.unsupported(at)),
+            ParsedValue::Class => Err(self.source.unsupported(at)),
         }
     }
 
@@ -106,8 +91,8 @@ impl FuncParser<'_, '_> {
     }
 
     /// A number by itself.
-    fn number_value(&mut self, e: &Py) -> Read<Item> {
-        Ok(Item::Value(match int(self.source, e) {
+    fn number_value(&mut self, e: &Py) -> Result<ParsedValue> {
+        Ok(ParsedValue::Value(match int(self.source, e) {
             Ok(value) => self.integer(Expr::i64(value)),
             Err(_) => {
                 let value = super::args::float(self.source, e)?;
@@ -117,29 +102,29 @@ impl FuncParser<'_, '_> {
     }
 
     /// The values of a list, or of a tuple.
-    pub fn values(&mut self, e: &Py) -> Read<Vec<Value>> {
+    pub fn values(&mut self, e: &Py) -> Result<Vec<Value>> {
         if let Some(list) = elements(e) {
             return list.iter().map(|e| self.value(e)).collect();
         }
-        let item = self.item(e)?;
+        let item = self.expr(e)?;
         self.fields(item, e.start())
     }
 
     /// The single values of an item: the fields of a tuple, or itself.
-    pub fn fields(&mut self, item: Item, at: TextSize) -> Read<Vec<Value>> {
+    pub fn fields(&mut self, item: ParsedValue, at: TextSize) -> Result<Vec<Value>> {
         match item {
-            Item::Several(values) => Ok(values),
-            Item::Value(value) if self.tuples.contains_key(&value) => {
+            ParsedValue::Values(values) => Ok(values),
+            ParsedValue::Value(value) if self.tuples.contains_key(&value) => {
                 Ok(self.tuples[&value].clone())
             }
-            Item::Value(value) => match self.b.ty(value).clone() {
+            ParsedValue::Value(value) => match self.b.ty(value).clone() {
                 Type::Tuple(types) => {
                     let get = |(i, ty)| self.b.bind_values(Node::TupleGet(value, i), vec![ty])[0];
                     Ok(types.into_iter().enumerate().map(get).collect())
                 }
                 _ => Ok(vec![value]),
             },
-            Item::Shape(_) | Item::ShapeOf(_) | Item::Members => {
+            ParsedValue::Shape(_) | ParsedValue::ShapeOf(_) | ParsedValue::Class => {
                 Err(self.source.refuse(at, "a tensor or a tuple is expected here"))
             }
         }
@@ -153,7 +138,7 @@ impl FuncParser<'_, '_> {
     }
 
     /// The type of an operand.
-    pub fn tensor(&self, at: &impl Ranged, value: Value) -> Read<TensorType> {
+    pub fn tensor(&self, at: &impl Ranged, value: Value) -> Result<TensorType> {
         match self.b.ty(value) {
             Type::Tensor(ty) => Ok(ty.clone()),
             _ => {
@@ -163,52 +148,56 @@ impl FuncParser<'_, '_> {
         }
     }
 
-    fn name(&mut self, name: &ast::ExprName) -> Read<Item> {
+    fn name(&mut self, name: &ast::ExprName) -> Result<ParsedValue> {
         let text = name.id.as_str();
         if let Some(item) = self.lookup(text) {
             // An integer parameter is a dimension.
-            if let Item::Value(value) = item
+            if let ParsedValue::Value(value) = item
                 && matches!(self.b.ty(value), Type::Prim(_))
                 && let Some(var) = self.dims.known(text)
             {
-                return Ok(Item::Value(self.integer(Expr::var(var))));
+                return Ok(ParsedValue::Value(self.integer(Expr::var(var))));
             }
             return Ok(item);
         }
         if text == self.cx.class {
-            return Ok(Item::Members);
+            return Ok(ParsedValue::Class);
         }
         Err(self.source.refuse(name.start(), format!("`{text}` is not defined")))
     }
 
-    fn subscript(&mut self, s: &ast::ExprSubscript) -> Read<Item> {
+    fn subscript(&mut self, s: &ast::ExprSubscript) -> Result<ParsedValue> {
         if let Py::Subscript(table) = &*s.value
             && is_path(&table.value, "metadata")
         {
-            return self.metadata_entry(s, table).map(Item::Value);
+            return self.metadata_entry(s, table).map(ParsedValue::Value);
         }
-        let item = self.item(&s.value)?;
+        let item = self.expr(&s.value)?;
         let index = usize::try_from(int(self.source, &s.slice)?).ok();
         let missing = || self.source.refuse(s.start(), "there is no such field");
         match item {
-            Item::Several(values) => {
-                Ok(Item::Value(*index.and_then(|i| values.get(i)).ok_or_else(missing)?))
+            ParsedValue::Values(values) => {
+                Ok(ParsedValue::Value(*index.and_then(|i| values.get(i)).ok_or_else(missing)?))
             }
-            Item::Value(value) if self.machine => {
+            ParsedValue::Value(value) if self.vm_lowered => {
                 let index = index.ok_or_else(missing)?;
                 let name = "vm.builtin.tuple_getitem".to_string();
                 let ints = vec![Expr::i64(index as i64)];
                 let node = Node::CallPacked { name, args: vec![value], ints };
-                Ok(Item::Value(self.b.bind_values(node, vec![Type::Object])[0]))
+                Ok(ParsedValue::Value(self.b.bind_values(node, vec![Type::Object])[0]))
             }
-            Item::Value(value) => match (self.b.ty(value), index) {
+            ParsedValue::Value(value) => match (self.b.ty(value), index) {
                 (Type::Tuple(types), Some(i)) if i < types.len() => {
                     let ty = types[i].clone();
-                    Ok(Item::Value(self.b.bind_values(Node::TupleGet(value, i), vec![ty])[0]))
+                    Ok(ParsedValue::Value(
+                        self.b.bind_values(Node::TupleGet(value, i), vec![ty])[0],
+                    ))
                 }
                 _ => Err(missing()),
             },
-            Item::Shape(_) | Item::ShapeOf(_) | Item::Members => Err(self.source.unsupported(s)),
+            ParsedValue::Shape(_) | ParsedValue::ShapeOf(_) | ParsedValue::Class => {
+                Err(self.source.unsupported(s))
+            }
         }
     }
 
@@ -216,7 +205,7 @@ impl FuncParser<'_, '_> {
         &mut self,
         s: &ast::ExprSubscript,
         table: &ast::ExprSubscript,
-    ) -> Read<Value> {
+    ) -> Result<Value> {
         if super::args::string(self.source, &table.slice)? != "ir.GenericConst" {
             return Err(self.source.unsupported(s));
         }
@@ -231,7 +220,7 @@ impl FuncParser<'_, '_> {
         }
     }
 
-    fn binary(&mut self, b: &ast::ExprBinOp) -> Read<Item> {
+    fn binary(&mut self, b: &ast::ExprBinOp) -> Result<ParsedValue> {
         let op = match b.op {
             Operator::Add => Binary::Add,
             Operator::Sub => Binary::Sub,
@@ -246,7 +235,7 @@ impl FuncParser<'_, '_> {
     }
 
     /// Emits an operator; what inference refuses is an error here.
-    pub fn emit(&mut self, at: TextSize, op: Op, args: &[Value]) -> Read<Vec<Value>> {
+    pub fn emit(&mut self, at: TextSize, op: Op, args: &[Value]) -> Result<Vec<Value>> {
         self.sync_dims();
         if let Some(value) = args.iter().find(|v| self.b.ty(**v).as_tensor().is_none()) {
             let name = self.b.name(*value);
@@ -255,28 +244,34 @@ impl FuncParser<'_, '_> {
         self.b.emit(op, args).map_err(|e| self.source.refuse(at, e.to_string()))
     }
 
-    pub fn emit1(&mut self, at: TextSize, op: Op, args: &[Value]) -> Read<Item> {
-        Ok(Item::Value(self.emit(at, op, args)?[0]))
+    pub fn emit1(&mut self, at: TextSize, op: Op, args: &[Value]) -> Result<ParsedValue> {
+        Ok(ParsedValue::Value(self.emit(at, op, args)?[0]))
     }
 
     /// Emits an operator of one result that other operators use.
-    pub fn step(&mut self, at: TextSize, op: Op, args: &[Value]) -> Read<Value> {
+    pub fn emit_value(&mut self, at: TextSize, op: Op, args: &[Value]) -> Result<Value> {
         Ok(self.emit(at, op, args)?[0])
     }
 
-    pub fn unary(&mut self, at: TextSize, f: Unary, x: Value) -> Read<Value> {
-        self.step(at, Op::Unary(f), &[x])
+    pub fn unary(&mut self, at: TextSize, f: Unary, x: Value) -> Result<Value> {
+        self.emit_value(at, Op::Unary(f), &[x])
     }
 
     /// `x op y` of two values.
-    pub fn pair(&mut self, at: TextSize, f: Binary, x: Value, y: Value) -> Read<Value> {
-        self.step(at, Op::Binary(f), &[x, y])
+    pub fn emit_binary(&mut self, at: TextSize, f: Binary, x: Value, y: Value) -> Result<Value> {
+        self.emit_value(at, Op::Binary(f), &[x, y])
     }
 
     /// `x op c` with a number of the type of `x`.
-    pub fn with(&mut self, at: TextSize, f: Binary, x: Value, c: f64) -> Read<Value> {
+    pub fn emit_binary_const(
+        &mut self,
+        at: TextSize,
+        f: Binary,
+        x: Value,
+        c: f64,
+    ) -> Result<Value> {
         let c = self.number(at, self.dtype_of(x), c)?;
-        self.pair(at, f, x, c)
+        self.emit_binary(at, f, x, c)
     }
 
     /// The element type of a tensor; `void` of anything else, which no operator takes.

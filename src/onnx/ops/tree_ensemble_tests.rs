@@ -246,7 +246,7 @@ fn weights_for_one_class_speak_for_the_second_label() {
     }
 }
 
-/// What a regressor makes of trees, by both ways, for one target and three.
+/// A regressor gives the scores of the walker by both evaluations, for one target and three.
 #[test]
 fn aggregates_are_alike_where_trees_are_walked_and_where_all_tests_are_made() {
     for (seed, kind) in (10..34).zip(["SUM", "AVERAGE", "MIN", "MAX"].iter().cycle()) {
