@@ -4,6 +4,9 @@
 //! `reflex_runtime::abi` and `reflex_vm::abi` by name. Compiled functions and traces are both
 //! written in these words, so they treat values alike.
 
+pub(crate) mod fast_path;
+pub(crate) mod kernel_call;
+
 use std::collections::HashMap;
 
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -19,9 +22,8 @@ use reflex_vm::abi::{
 };
 use reflex_vm::decode::ArgSource;
 
-use crate::assemble::Assembler;
-use crate::glue::native_signature;
-use crate::symbol::Symbol;
+use crate::assemble::abi::{self, native_signature};
+use crate::assemble::relocation::Symbol;
 
 /// All bits of a value, as two words: a 16-byte load would wait for the two stores before it to
 /// reach the cache.
@@ -141,7 +143,7 @@ impl<'f> Emit<'f> {
     }
 
     /// Stores a value that is not an object; the old value is lost.
-    pub(crate) fn store_plain(&mut self, slot: Slot, tag: i32, payload: Value) {
+    pub(crate) fn store_scalar(&mut self, slot: Slot, tag: i32, payload: Value) {
         // One store covers the type index and the padding, which is zero.
         let tag = match Symbol::of_type(tag) {
             Some(symbol) => self.symbol(symbol),
@@ -154,7 +156,7 @@ impl<'f> Emit<'f> {
     /// None, a word at a time: what follows in whole functions reads and writes single words.
     pub(crate) fn store_none(&mut self, slot: Slot) {
         let zero = self.i64(0);
-        self.store_plain(slot, type_index::NONE, zero);
+        self.store_scalar(slot, type_index::NONE, zero);
     }
 
     /// None in one store, for registers that traces and frames copy whole next: a copy would wait
@@ -222,7 +224,7 @@ impl<'f> Emit<'f> {
     /// Releases a slot known to hold an object.
     pub(crate) fn release_object(&mut self, slot: Slot) {
         let address = self.slot_address(slot);
-        self.call_back(callback::RELEASE, &[types::I64], None, &[address]);
+        self.call_callback(callback::RELEASE, &[types::I64], None, &[address]);
     }
 
     /// Releases a slot of any type whose object most likely has other holders: one of several references
@@ -334,14 +336,14 @@ impl<'f> Emit<'f> {
     // --- calls ---
 
     fn c_signature(&mut self, params: &[Type], ret: Option<Type>) -> SigRef {
-        let mut signature = Signature::new(Assembler::C);
+        let mut signature = Signature::new(abi::C);
         signature.params.extend(params.iter().map(|&ty| AbiParam::new(ty)));
         signature.returns.extend(ret.map(AbiParam::new));
         self.b.import_signature(signature)
     }
 
     /// Calls one of the VM's callbacks, given by its offset in the table.
-    pub(crate) fn call_back(
+    pub(crate) fn call_callback(
         &mut self,
         offset: usize,
         params: &[Type],
@@ -358,7 +360,7 @@ impl<'f> Emit<'f> {
     pub(crate) fn call_at(&mut self, offset: usize, pc: u32) -> Value {
         let pc = self.i32(i64::from(pc));
         let args = [self.session, pc];
-        let call = self.call_back(offset, &[types::I64, types::I32], Some(types::I32), &args);
+        let call = self.call_callback(offset, &[types::I64, types::I32], Some(types::I32), &args);
         self.b.inst_results(call)[0]
     }
 
@@ -391,7 +393,7 @@ impl<'f> Emit<'f> {
     }
 
     /// Calls a helper of this crate, given by its address.
-    pub(crate) fn call_helper(
+    pub(crate) fn call_libcall(
         &mut self,
         address: usize,
         params: &[Type],
@@ -407,9 +409,9 @@ impl<'f> Emit<'f> {
 const _: () = assert!(type_index::NONE == 0 && ANY_SIZE == 16);
 
 /// The bits of a value that is not an object, as two words.
-pub(crate) fn plain_bits(value: &TVMFFIAny) -> Option<(i32, i64)> {
+pub(crate) fn scalar_bits(value: &TVMFFIAny) -> Option<(i32, i64)> {
     // SAFETY: every payload is eight initialised bytes, whatever its type.
     let payload = unsafe { value.payload.int };
-    let plain = value.type_index < type_index::STATIC_OBJECT_BEGIN && value.small_len == 0;
-    plain.then_some((value.type_index, payload))
+    let scalar = value.type_index < type_index::STATIC_OBJECT_BEGIN && value.small_len == 0;
+    scalar.then_some((value.type_index, payload))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::force::ForcedExits;
+use crate::forced_exits::ForcedExits;
 
 /// Thresholds and limits of a tier.
 #[derive(Clone, Debug)]

@@ -8,7 +8,8 @@ use reflex_vm::program::Program;
 use reflex_vm::session::Session;
 use serde::Serialize;
 
-use crate::lowering::Lowering;
+use crate::method::lowering::Lowering;
+use crate::penalty::SiteKey;
 use crate::report::{MethodReport, ParentExit, Pending, TraceReport};
 use crate::tier::CraneliftTier;
 
@@ -119,18 +120,18 @@ impl CraneliftTier {
         disassemble: Option<Disassemble<'_>>,
     ) -> Overview {
         let (traces, whole) = (self.traces(program), self.methods(program));
-        let tried = self.engine.tries.of(program.id());
+        let histories = self.store().penalties.of(program.id());
         let mut reasons: BTreeMap<SiteId, BTreeMap<&'static str, u64>> = BTreeMap::new();
         for ((site, name), count) in program.bailouts_by_site() {
             reasons.entry(site).or_default().insert(name, count);
         }
         let place = |(at, site): (&reflex_vm::decode::Site, SiteId)| {
-            let key = (program.id(), site);
+            let key = SiteKey { program: program.id(), site };
             let mut not_compiled = reasons.get(&site).cloned().unwrap_or_default();
-            if let Some(untold) = self.engine.untold(key) {
-                *not_compiled.entry(untold.name()).or_default() += 1;
+            if let Some(reason) = self.unreported_failure(key) {
+                *not_compiled.entry(reason.name()).or_default() += 1;
             }
-            let tried = tried.get(&site).copied().unwrap_or_default();
+            let history = histories.get(&site).copied().unwrap_or_default();
             let own = traces.iter().filter(|trace| trace.site == site);
             let arrivals = session.and_then(|session| session.arrivals(site));
             SiteOverview {
@@ -141,15 +142,15 @@ impl CraneliftTier {
                 },
                 arrivals: arrivals.filter(|(seen, _)| *seen > 0),
                 pending: self.pending(key),
-                recorded: tried.recorded,
-                evicted: tried.evicted,
+                recorded: history.recorded,
+                evicted: history.evicted,
                 traces: own.map(|trace| trace.overview(program, &traces, disassemble)).collect(),
                 not_compiled,
             }
         };
         let sites = || program.code().sites.iter().zip((0..).map(SiteId));
         let functions = program.code().functions.iter().flatten().map(|func| {
-            let saved = self.engine.saved_function(program.id(), func.index);
+            let saved = self.store().saved_function(program.id(), func.index);
             let own = whole.iter().filter(|code| code.func == func.index);
             FunctionOverview {
                 name: program.name(func.index).to_owned(),
@@ -192,7 +193,7 @@ impl TraceReport {
         let from = |ParentExit { trace: parent, exit }: ParentExit| {
             let parent = traces.iter().find(|trace| trace.number == parent);
             let name = parent.and_then(|parent| parent.exit_name(exit as usize));
-            name.unwrap_or_else(|| "an exit".to_owned())
+            name.unwrap_or_else(|| "a side exit".to_owned())
         };
         TraceOverview {
             parent_exit: self.parent.map(from),
@@ -227,16 +228,13 @@ impl fmt::Display for FunctionOverview {
             writeln!(f, "  saved code, {entries} entries")?;
         }
         for code in &self.methods {
-            write!(f, "  compiled whole, {} bytes", code.code_bytes)?;
+            write!(f, "  method, {} bytes", code.code_bytes)?;
             if let Some(runs) = code.runs {
                 write!(f, ", entered {runs} times")?;
             }
             f.write_str(if code.evicted { ", evicted\n" } else { "\n" })?;
-            let [written, taken_back, called] = code.builtins;
-            writeln!(
-                f,
-                "    builtins: {written} written out, {taken_back} taken back, {called} called"
-            )?;
+            let [inline, recycled, called] = code.builtins;
+            writeln!(f, "    builtins: {inline} inline, {recycled} recycled, {called} called")?;
             indented(f, code.assembly.as_deref())?;
         }
         for site in &self.sites {
@@ -250,7 +248,7 @@ impl fmt::Display for SiteOverview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = &self.site;
         if let Some((seen, threshold)) = self.arrivals {
-            writeln!(f, "  {what}: counted {seen} of {threshold} arrivals")?;
+            writeln!(f, "  {what}: hot counter at {seen} of {threshold}")?;
         }
         match self.pending {
             Some(Pending::Recording) => writeln!(f, "  {what}: hot, recorded if it stays so")?,
@@ -266,7 +264,7 @@ impl fmt::Display for SiteOverview {
         for trace in &self.traces {
             writeln!(f, "  {what}: {trace}")?;
             for (name, count) in trace.exits.iter().filter(|(_, count)| *count > 0) {
-                writeln!(f, "    left {count} times at {name}")?;
+                writeln!(f, "    side exit taken {count} times: {name}")?;
             }
             indented(f, trace.text.as_deref())?;
             if !trace.passes.is_empty() {
@@ -287,7 +285,7 @@ impl fmt::Display for SiteOverview {
 impl fmt::Display for TraceOverview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.parent_exit {
-            Some(from) => write!(f, "bridge from {from}")?,
+            Some(from) => write!(f, "side trace from {from}")?,
             None => f.write_str("trace")?,
         }
         let (guards, bytes, runs) = (self.guards, self.code_bytes, self.runs);

@@ -13,8 +13,8 @@ use reflex_vm::tier::Bailout;
 
 pub(crate) mod build;
 pub(crate) mod codegen;
-mod helpers;
 pub(crate) mod ir;
+mod libcalls;
 pub(crate) mod materialise;
 pub(crate) mod optimise;
 pub(crate) mod record;

@@ -260,9 +260,11 @@ fn a_tier_says_what_it_did() {
         session.call("main", &[Any::from(4_i64)]).unwrap();
     }
     let text = tier.overview(&program, Some(&session), None).to_string();
-    for line in
-        ["main: 8 operations", "  loop at 1: recorded 1 times", "    left 2 times at main@5"]
-    {
+    for line in [
+        "main: 8 operations",
+        "  loop at 1: recorded 1 times",
+        "    side exit taken 2 times: main@5",
+    ] {
         assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
     }
     let [start, end] = ["  loop at 1: trace with 3 guards, ", " bytes, ran 4 times"];
@@ -273,7 +275,7 @@ fn a_tier_says_what_it_did() {
         session.call("main", &[Any::from(4_i64)]).unwrap();
     }
     let text = tier.overview(&program, None, None).to_string();
-    assert!(text.contains("loop at 1: bridge from main@5 with"), "{text}");
+    assert!(text.contains("loop at 1: side trace from main@5 with"), "{text}");
 }
 
 #[test]

@@ -7,8 +7,8 @@
 mod arena;
 mod calls;
 mod exits;
-mod held;
 mod instructions;
+mod owned;
 mod values;
 
 use std::collections::HashMap;
@@ -24,31 +24,31 @@ use reflex_vm::program::Program;
 use reflex_vm::tier::Bailout;
 
 use super::internal;
-use super::ir::{Arg, End, ExitId, FrameId, Place, Plain, Trace, Var};
-use super::materialise::Recipes;
-use crate::assemble::{Unit, UnitFunc};
-use crate::bridge::Exits;
+use super::ir::{Arg, End, ExitId, FrameId, Scalar, Trace, VReg, Var};
+use super::materialise::VirtualObjects;
+use crate::assemble::abi::native_signature;
+use crate::assemble::{CodeUnit, UnitFunc};
 use crate::emit::{Emit, Slot, trusted};
-use crate::force::ForcedExits;
-use crate::glue::native_signature;
-use held::HeldBits;
+use crate::forced_exits::ForcedExits;
+use crate::side_exits::SideExits;
+use owned::OwnedBits;
 
 /// What the generated code counts in and is disturbed by; it holds their addresses.
-pub(crate) struct Attached {
-    pub(crate) force: Option<Arc<ForcedExits>>,
+pub(crate) struct RuntimeHooks {
+    pub(crate) forced_exits: Option<Arc<ForcedExits>>,
     /// Told when an exit has been taken `exit_threshold` times.
-    pub(crate) exits: Arc<Exits>,
+    pub(crate) exits: Arc<SideExits>,
     pub(crate) exit_threshold: u64,
     /// What exits make.
-    pub(crate) recipes: Arc<Recipes>,
+    pub(crate) virtual_objects: Arc<VirtualObjects>,
 }
 
 /// Translates a trace into an empty unit.
 pub(crate) fn translate(
-    unit: &mut Unit,
+    unit: &mut CodeUnit,
     program: &Program,
     trace: &Trace,
-    attached: &Attached,
+    hooks: &RuntimeHooks,
 ) -> Result<UnitFunc, Bailout> {
     let entry = unit.declare();
     let mut function = unit.function(entry, native_signature());
@@ -58,17 +58,17 @@ pub(crate) fn translate(
     b.append_block_params_for_function_params(start);
     b.switch_to_block(start);
     let (session, regs) = (b.block_params(start)[0], b.block_params(start)[1]);
-    let mut writer = Writer {
+    let mut writer = TraceCodegen {
         e: Emit::new(b, session, regs),
         program,
         trace,
-        attached,
+        hooks,
         vars: vec![None; trace.vars as usize],
-        exits: HashMap::new(),
-        plain_exits: HashMap::new(),
+        exit_blocks: HashMap::new(),
+        failure_exits: HashMap::new(),
         head: start,
         arena: None,
-        held: vec![None; trace.held as usize],
+        owned: vec![None; trace.owned_values as usize],
         buffer: None,
         addresses: HashMap::new(),
         results: HashMap::new(),
@@ -83,7 +83,7 @@ pub(crate) fn translate(
 
 /// Why control leaves by an exit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Leave {
+enum ExitReason {
     /// To the interpreter.
     Guard,
     /// To the interpreter, where the trace ends.
@@ -96,36 +96,36 @@ enum Leave {
     Raised,
 }
 
-struct Writer<'f, 't> {
+struct TraceCodegen<'f, 't> {
     e: Emit<'f>,
     program: &'t Program,
     trace: &'t Trace,
-    attached: &'t Attached,
+    hooks: &'t RuntimeHooks,
     vars: Vec<Option<Value>>,
     /// By exit, reason, and register 0 of the first frame where it leaves.
-    exits: HashMap<(ExitId, Leave, Value), Block>,
+    exit_blocks: HashMap<(ExitId, ExitReason, Value), Block>,
     /// Ways out that make nothing real; their blocks take the operation.
-    plain_exits: HashMap<(FrameId, Leave, Value), Block>,
+    failure_exits: HashMap<(FrameId, ExitReason, Value), Block>,
     /// Where a loop goes back to.
     head: Block,
     /// The storage that the trace's own storages lie in, while the session does not have it.
     arena: Option<Value>,
     /// Values in machine registers.
-    held: Vec<Option<HeldBits>>,
+    owned: Vec<Option<OwnedBits>>,
     /// Where they are put for those who want addresses.
     buffer: Option<StackSlot>,
     /// Addresses of the data of tensors: what a register holds does not change under it.
     addresses: HashMap<Arg, Value>,
     /// Registers that calls write themselves, by the exits of the calls.
-    results: HashMap<ExitId, Place>,
+    results: HashMap<ExitId, VReg>,
     /// Kernels called since somebody could last ask for attention and was looked at; `None` when that
     /// was not since code of the host ran.
     polled: Option<u32>,
 }
 
-impl Writer<'_, '_> {
+impl TraceCodegen<'_, '_> {
     fn whole(&mut self) -> Result<(), Bailout> {
-        let shifts = matches!(self.trace.end, End::Shift { .. });
+        let shifts = matches!(self.trace.end, End::Recursion { .. });
         if !shifts {
             self.check_room(false)?;
         }
@@ -137,13 +137,13 @@ impl Writer<'_, '_> {
         // What was loaded before is not what the next iteration finds.
         self.addresses.clear();
         self.polled = None;
-        self.count(&raw const self.attached.exits.usage.runs as usize);
+        self.count(&raw const self.hooks.exits.usage.runs as usize);
         let trace = self.trace;
         for ins in &trace.code {
             self.ins(ins)?;
             let written = ins.writes().into_iter().flatten();
-            for place in written.chain(ins.moved().iter().map(|&(dst, _)| dst)) {
-                self.addresses.remove(&Arg::Place(place, None));
+            for vreg in written.chain(ins.moved().iter().map(|&(dst, _)| dst)) {
+                self.addresses.remove(&Arg::Reg(vreg, None));
             }
             if ins.may_run_host_code() {
                 self.polled = None;
@@ -151,7 +151,7 @@ impl Writer<'_, '_> {
         }
         match trace.end {
             End::Loop => self.next_round(None)?,
-            End::Shift { frame } => {
+            End::Recursion { frame } => {
                 let regs = self.e.slot_address(Slot::offset(trace.frame(frame).base));
                 self.next_round(Some(regs))?;
             }
@@ -160,15 +160,15 @@ impl Writer<'_, '_> {
                 let pc = self.e.i32(i64::from(pc));
                 let params = [types::I64, types::I32];
                 let args = [self.e.session, pc];
-                let call = self.e.call_back(callback::LEAVE, &params, Some(types::I64), &args);
+                let call = self.e.call_callback(callback::LEAVE, &params, Some(types::I64), &args);
                 let code = self.e.b.inst_results(call)[0];
                 self.e.tail_call(code);
             }
-            End::Exit(exit) => {
-                let block = self.exit(exit, Leave::End);
+            End::Interpreter(exit) => {
+                let block = self.exit(exit, ExitReason::End);
                 self.e.b.ins().jump(block, &[]);
             }
-            End::Into { func } => {
+            End::Function { func } => {
                 self.put_arena();
                 let code = self.code_at(func);
                 self.e.set_pc(0);
@@ -199,7 +199,7 @@ impl Writer<'_, '_> {
         self.e.b.ins().jump(self.head, &first);
         let regs = shifts.then(|| self.e.b.append_block_param(self.head, types::I64));
         for carried in &trace.carried {
-            if let Plain::Var { var, .. } = carried.inside {
+            if let Scalar::Var { var, .. } = carried.inside {
                 let value = self.e.b.append_block_param(self.head, types::I64);
                 self.vars[var.0 as usize] = Some(value);
             }
@@ -217,7 +217,7 @@ impl Writer<'_, '_> {
         let trace = self.trace;
         let mut again: Vec<BlockArg> = regs.into_iter().map(BlockArg::from).collect();
         for carried in trace.carried.iter().filter(|carried| carried.first.is_some()) {
-            again.push(self.plain_value(carried.again)?.1.into());
+            again.push(self.scalar_value(carried.next)?.1.into());
         }
         self.e.b.ins().jump(self.head, &again);
         Ok(())
@@ -237,8 +237,8 @@ impl Writer<'_, '_> {
         let full = self.e.cold_block();
         let limit = self.e.load(types::I64, self.e.session, offset_of!(SessionAbi, stack_limit));
         let end = self.e.slot_address(Slot::offset(slots));
-        let room = self.e.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, limit);
-        self.e.require(room, full);
+        let budget = self.e.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, limit);
+        self.e.require(budget, full);
         let depth = self.e.load(types::I32, self.e.session, offset_of!(SessionAbi, depth));
         let most = self.e.load(types::I32, self.e.session, offset_of!(SessionAbi, depth_limit));
         let (depth, most) =
@@ -251,7 +251,7 @@ impl Writer<'_, '_> {
         self.e.b.switch_to_block(full);
         if shifts {
             for carried in &trace.carried {
-                self.store(carried.place, carried.inside)?;
+                self.store(carried.vreg, carried.inside)?;
             }
         }
         self.put_arena();
@@ -263,8 +263,8 @@ impl Writer<'_, '_> {
 
     // --- places ---
 
-    fn slot(&self, place: Place) -> Slot {
-        Slot::offset(self.trace.slot(place))
+    fn slot(&self, vreg: VReg) -> Slot {
+        Slot::offset(self.trace.slot(vreg))
     }
 
     fn code_of(&self, frame: FrameId) -> Result<&FuncCode, Bailout> {
@@ -274,17 +274,17 @@ impl Writer<'_, '_> {
 
     fn result_slot(&self, frame: FrameId) -> Result<Slot, Bailout> {
         let reg = self.code_of(frame)?.result_slot() as u32;
-        Ok(self.slot(Place { frame, reg }))
+        Ok(self.slot(VReg { frame, reg }))
     }
 
     fn var(&self, Var(var): Var) -> Result<Value, Bailout> {
         self.vars[var as usize].ok_or_else(|| internal("a variable is read before it is written"))
     }
 
-    fn plain_value(&mut self, plain: Plain) -> Result<(i32, Value), Bailout> {
-        Ok(match plain {
-            Plain::Const { tag, bits } => (tag, self.e.i64(bits)),
-            Plain::Var { tag, var } => (tag, self.var(var)?),
+    fn scalar_value(&mut self, scalar: Scalar) -> Result<(i32, Value), Bailout> {
+        Ok(match scalar {
+            Scalar::Const { tag, bits } => (tag, self.e.i64(bits)),
+            Scalar::Var { tag, var } => (tag, self.var(var)?),
         })
     }
 

@@ -18,34 +18,38 @@ use reflex_vm::abi::SessionAbi;
 use reflex_vm::builtins::Closure;
 use reflex_vm::program::Program;
 
-use super::ir::{Item, Object, ObjectId, Plain, Trace};
+use super::ir::{Item, Object, ObjectId, Scalar, Trace};
 
 /// The objects of a trace, and where its exits need them.
 #[derive(Debug)]
-pub(crate) struct Recipes {
+pub(crate) struct VirtualObjects {
     program: u64,
     objects: Vec<Object>,
-    exits: Vec<Needed>,
+    exits: Vec<SnapshotObjects>,
 }
 
 /// What an exit needs.
 #[derive(Debug)]
-struct Needed {
+struct SnapshotObjects {
     /// Slots, counted from register 0 of the trace's first frame, and what they hold.
     slots: Vec<(isize, ObjectId)>,
     /// What the generated code passes, in order.
     sources: Vec<Item>,
 }
 
-impl Recipes {
+impl VirtualObjects {
     /// The recipes of a trace.
-    pub(crate) fn of(program: &Program, trace: &Trace) -> Recipes {
-        let exits = trace.exits.iter().map(|exit| {
+    pub(crate) fn of(program: &Program, trace: &Trace) -> VirtualObjects {
+        let exits = trace.snapshots.iter().map(|exit| {
             let slots =
-                exit.objects.iter().map(|&(place, object)| (trace.slot(place) as isize, object));
-            Needed { slots: slots.collect(), sources: trace.sources(exit) }
+                exit.objects.iter().map(|&(vreg, object)| (trace.slot(vreg) as isize, object));
+            SnapshotObjects { slots: slots.collect(), sources: trace.sources(exit) }
         });
-        Recipes { program: program.id(), objects: trace.objects.clone(), exits: exits.collect() }
+        VirtualObjects {
+            program: program.id(),
+            objects: trace.objects.clone(),
+            exits: exits.collect(),
+        }
     }
 
     /// For the generated code: makes the objects of an exit, with storages in `arena`. Returns
@@ -56,7 +60,7 @@ impl Recipes {
     /// the slots of this exit hold nothing that must be released. `arena` is a storage, or null
     /// when the trace has none; `values` are the exit's sources, which are given up here.
     pub(crate) unsafe extern "C" fn make(
-        this: *const Recipes,
+        this: *const VirtualObjects,
         exit: u32,
         session: *const SessionAbi,
         regs: *mut TVMFFIAny,
@@ -64,8 +68,8 @@ impl Recipes {
         values: *const TVMFFIAny,
     ) -> c_int {
         // SAFETY: by the contract; the trace's code keeps its recipes.
-        let recipes = unsafe { &*this };
-        let Needed { slots, sources } = &recipes.exits[exit as usize];
+        let virtual_objects = unsafe { &*this };
+        let SnapshotObjects { slots, sources } = &virtual_objects.exits[exit as usize];
         for &(slot, _) in slots {
             // SAFETY: by the contract.
             unsafe { regs.offset(slot).write(TVMFFIAny::NONE) };
@@ -80,10 +84,16 @@ impl Recipes {
             let values = (0..sources.len()).map(|at| Some(value(at))).collect();
             // SAFETY: the session's constants outlive it.
             let consts = unsafe { (*session).consts };
-            let mut making =
-                Making { recipes, sources, values, consts, arena, made: HashMap::new() };
+            let mut materialiser = Materialiser {
+                virtual_objects,
+                sources,
+                values,
+                consts,
+                arena,
+                made: HashMap::new(),
+            };
             for &(slot, object) in slots {
-                let value = making.object(object)?;
+                let value = materialiser.object(object)?;
                 // SAFETY: by the contract.
                 unsafe { regs.offset(slot).write(value.into_raw()) };
             }
@@ -100,8 +110,8 @@ impl Recipes {
 }
 
 /// Objects of one exit being made; each is made once.
-struct Making<'r> {
-    recipes: &'r Recipes,
+struct Materialiser<'r> {
+    virtual_objects: &'r VirtualObjects,
     sources: &'r [Item],
     values: Vec<Option<Any>>,
     consts: *const TVMFFIAny,
@@ -109,13 +119,13 @@ struct Making<'r> {
     made: HashMap<ObjectId, Any>,
 }
 
-impl Making<'_> {
+impl Materialiser<'_> {
     fn object(&mut self, id: ObjectId) -> Result<Any, Error> {
         if let Some(made) = self.made.get(&id) {
             return Ok(made.clone());
         }
-        let recipes = self.recipes;
-        let value: Any = match &recipes.objects[id.0 as usize] {
+        let virtual_objects = self.virtual_objects;
+        let value: Any = match &virtual_objects.objects[id.0 as usize] {
             Object::Storage { at, bytes } => {
                 let part = self.arena.and_then(|arena| arena.part(*at, *bytes));
                 part.ok_or_else(|| internal("a storage outside of the arena"))?.into()
@@ -132,7 +142,7 @@ impl Making<'_> {
                 let tensor = tensor.ok_or_else(|| internal("a view of no tensor"))?;
                 tensor.view(0, &self.numbers(&items[1..])?, *dtype)?.into()
             }
-            Object::Shape { extents } => Shape::new(&self.numbers(extents)?).into(),
+            Object::Shape { dims } => Shape::new(&self.numbers(dims)?).into(),
             Object::Heap { entries } => {
                 let entries = self.numbers(entries)?;
                 Tensor::from_slice(&[entries.len() as i64], &entries)?.into()
@@ -140,7 +150,7 @@ impl Making<'_> {
             Object::Tuple { items } => Array::new(self.items(items)?).into(),
             Object::Closure { func, captured } => {
                 let captured = Array::new(self.items(captured)?);
-                Closure { program: recipes.program, func: *func, captured }.into_value()
+                Closure { program: virtual_objects.program, func: *func, captured }.into_value()
             }
         };
         self.made.insert(id, value.clone());
@@ -160,9 +170,9 @@ impl Making<'_> {
         let source = || self.sources.iter().position(|source| *source == item);
         let value = match item {
             // One object alone owns it.
-            Item::Held(_) => source().and_then(|at| self.values[at].take()),
-            Item::Plain(Plain::Var { .. }) => source().and_then(|at| self.values[at].clone()),
-            Item::Plain(Plain::Const { tag, bits }) => {
+            Item::Owned(_) => source().and_then(|at| self.values[at].take()),
+            Item::Scalar(Scalar::Var { .. }) => source().and_then(|at| self.values[at].clone()),
+            Item::Scalar(Scalar::Const { tag, bits }) => {
                 // SAFETY: the value is no object.
                 Some(unsafe { Any::from_raw(TVMFFIAny::int_like(tag, bits)) })
             }

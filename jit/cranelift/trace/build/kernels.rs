@@ -6,11 +6,11 @@ use reflex_vm::decode::ArgRange;
 use reflex_vm::kernel::{Extent, RawKernel};
 use reflex_vm::tier::Step;
 
-use super::{Builder, observed};
-use crate::raw::{Fact, facts};
-use crate::trace::ir::{Arg, ExitId, Ins, Place};
+use super::{TraceBuilder, observed};
+use crate::facts::tensor::{TensorFact, param_facts};
+use crate::trace::ir::{Arg, ExitId, Ins, VReg};
 
-impl Builder {
+impl TraceBuilder {
     /// Records a call of a kernel that may be called without its checks now; `None` when this is
     /// no such call, and then nothing is recorded.
     pub(super) fn kernel(&mut self, step: &Step<'_>, callee: u32, range: ArgRange) -> Option<()> {
@@ -20,16 +20,16 @@ impl Builder {
         let tensors: Vec<&Tensor> =
             seen.iter().map(|seen| seen.as_ref()?.downcast_ref()).collect::<Option<_>>()?;
         let args = self.args(step, range);
-        let usual = |arg: &Arg| matches!(arg, Arg::Place(..) | Arg::Const(_));
+        let usual = |arg: &Arg| matches!(arg, Arg::Reg(..) | Arg::Const(_));
         if !kernel.takes(&tensors) || !args.iter().all(usual) {
             return None;
         }
         let exit = self.exit(step.pc);
         let mut unknown = false;
         for arg in &args {
-            if let Arg::Place(place, None) = *arg {
+            if let Arg::Reg(vreg, None) = *arg {
                 unknown = true;
-                self.establish(place, type_index::TENSOR, exit);
+                self.establish(vreg, type_index::TENSOR, exit);
             }
         }
         for number in 0..args.len() {
@@ -37,16 +37,16 @@ impl Builder {
         }
         let args = if unknown { self.args(step, range) } else { args };
         let frame = self.frame();
-        self.code.push(Ins::Raw { frame, callee, args, exit });
+        self.code.push(Ins::CallKernel { frame, callee, args, exit });
         Some(())
     }
 
     /// A guard for a fact, unless it has been asked for.
-    pub(super) fn ask(&mut self, place: Place, fact: Fact, exit: ExitId) {
-        let guarded = self.guarded.entry(place).or_default();
+    pub(super) fn ask(&mut self, vreg: VReg, fact: TensorFact, exit: ExitId) {
+        let guarded = self.guarded.entry(vreg).or_default();
         if !guarded.contains(&fact) {
             guarded.push(fact);
-            self.code.push(Ins::Is { place, fact, exit });
+            self.code.push(Ins::GuardFact { vreg, fact, exit });
         }
     }
 
@@ -59,30 +59,30 @@ impl Builder {
         number: usize,
         exit: ExitId,
     ) {
-        let Arg::Place(place, _) = args[number] else { return };
+        let Arg::Reg(vreg, _) = args[number] else { return };
         let param = &kernel.params()[number];
-        let mut alike: Vec<(u32, Place, u32)> = Vec::new();
-        for mut fact in facts(param) {
-            if let Fact::Counts { dim } = fact {
+        let mut alike: Vec<(u32, VReg, u32)> = Vec::new();
+        for mut fact in param_facts(param) {
+            if let TensorFact::NonNegative { dim } = fact {
                 let extent = param.extents[dim as usize];
                 let origin = match extent {
                     Extent::Symbol(symbol) => Some(kernel.places()[symbol as usize]),
                     Extent::Fixed(_) => None,
                 };
-                match (constant_extent(kernel, args, tensors, extent), origin) {
-                    (Some(is), _) => fact = Fact::Extent { dim, is },
+                match (constant_dim(kernel, args, tensors, extent), origin) {
+                    (Some(is), _) => fact = TensorFact::Dim { dim, is },
                     (None, Some((at, from))) if (at, from) != (number, dim as usize) => {
-                        if let Arg::Place(other, _) = args[at] {
+                        if let Arg::Reg(other, _) = args[at] {
                             alike.push((dim, other, from as u32));
                         }
                     }
                     _ => {}
                 }
             }
-            self.ask(place, fact, exit);
+            self.ask(vreg, fact, exit);
         }
-        self.code.extend(alike.into_iter().map(|(dim, other, at)| Ins::Alike {
-            place,
+        self.code.extend(alike.into_iter().map(|(dim, other, at)| Ins::GuardSameDim {
+            vreg,
             dim,
             other,
             at,
@@ -92,7 +92,7 @@ impl Builder {
 }
 
 /// What a symbol is when a constant tensor says so.
-fn constant_extent(
+fn constant_dim(
     kernel: &RawKernel,
     args: &[Arg],
     tensors: &[&Tensor],

@@ -7,14 +7,14 @@ use reflex_vm::decode::ArgRange;
 use reflex_vm::kernel::{Extent, TensorParam};
 use reflex_vm::tier::Step;
 
-use super::{Builder, Content, observed};
-use crate::raw::facts;
-use crate::trace::ir::{Arg, ExitId, Ins, Place, Plain};
+use super::{RegState, TraceBuilder, observed};
+use crate::facts::tensor::param_facts;
+use crate::trace::ir::{Arg, ExitId, Ins, Scalar, VReg};
 
 /// Most dimensions of a tensor and of its view, when the shape is known only while running.
 const MAX_RANK: usize = 8;
 
-impl Builder {
+impl TraceBuilder {
     /// Records a view of a tensor that allows it as it is now; `None` when there is no such view, and
     /// then nothing is recorded.
     pub(super) fn view(&mut self, step: &Step<'_>, range: ArgRange, dst: u32) -> Option<()> {
@@ -27,9 +27,9 @@ impl Builder {
         }
         let args = self.args(step, range);
         let exit = self.exit(step.pc);
-        let extents = match args[..] {
+        let dims = match args[..] {
             [src, Arg::Const(_)] => self.of_constant(tensor, (src, wanted), exit)?,
-            [Arg::Place(src, _), Arg::Place(shape, _)] => {
+            [Arg::Reg(src, _), Arg::Reg(shape, _)] => {
                 self.of_numbers(tensor, src, (shape, wanted.len()), exit)?
             }
             _ => return None,
@@ -38,8 +38,8 @@ impl Builder {
         let args = self.args(step, range);
         let (frame, dtype) = (self.frame(), tensor.dtype());
         let [src, shape] = args[..] else { return None };
-        self.code.push(Ins::View { frame, src, shape, extents, dtype, exit });
-        self.take(dst, Content::Known(type_index::TENSOR));
+        self.code.push(Ins::MakeView { frame, src, shape, dims, dtype, exit });
+        self.take(dst, RegState::Known(type_index::TENSOR));
         Some(())
     }
 
@@ -49,56 +49,56 @@ impl Builder {
         tensor: &Tensor,
         (src, wanted): (Arg, &[i64]),
         exit: ExitId,
-    ) -> Option<Vec<Plain>> {
+    ) -> Option<Vec<Scalar>> {
         let extents = tensor.shape().iter().copied().map(Extent::Fixed).collect();
         let param = TensorParam { dtype: tensor.dtype(), extents };
         if !param.takes(tensor) {
             return None;
         }
         match src {
-            Arg::Place(place, _) => {
-                self.establish(place, type_index::TENSOR, exit);
-                for fact in facts(&param) {
-                    self.ask(place, fact, exit);
+            Arg::Reg(vreg, _) => {
+                self.establish(vreg, type_index::TENSOR, exit);
+                for fact in param_facts(&param) {
+                    self.ask(vreg, fact, exit);
                 }
             }
             Arg::Const(_) => {}
-            Arg::Plain(_) | Arg::Vm | Arg::Object(_) => return None,
+            Arg::Scalar(_) | Arg::Vm | Arg::Object(_) => return None,
         }
-        Some(wanted.iter().copied().map(Plain::int).collect())
+        Some(wanted.iter().copied().map(Scalar::int).collect())
     }
 
     /// Guards that a view of the shape in a register, of so many numbers, fits a tensor.
     fn of_numbers(
         &mut self,
         tensor: &Tensor,
-        src: Place,
-        (shape, rank): (Place, usize),
+        src: VReg,
+        (shape, rank): (VReg, usize),
         exit: ExitId,
-    ) -> Option<Vec<Plain>> {
+    ) -> Option<Vec<Scalar>> {
         let extents: Vec<Extent> = (0..tensor.shape().len() as u32).map(Extent::Symbol).collect();
         let param = TensorParam { dtype: tensor.dtype(), extents };
         if !param.takes(tensor) || tensor.shape().len().max(rank) > MAX_RANK {
             return None;
         }
         self.establish(src, type_index::TENSOR, exit);
-        for fact in facts(&param) {
+        for fact in param_facts(&param) {
             self.ask(src, fact, exit);
         }
         self.establish(shape, type_index::SHAPE, exit);
-        self.code.push(Ins::Dims { place: shape, rank: rank as u32, exit });
+        self.code.push(Ins::GuardShapeRank { vreg: shape, rank: rank as u32, exit });
         let (mut have, mut want) = (Vec::new(), Vec::new());
         for dim in 0..param.extents.len() as u32 {
             let var = self.var();
-            self.code.push(Ins::Extent { var, place: src, dim });
-            have.push(Plain::number(var));
+            self.code.push(Ins::LoadDim { var, vreg: src, dim });
+            have.push(Scalar::number(var));
         }
         for at in 0..rank as u32 {
             let var = self.var();
-            self.code.push(Ins::Number { var, place: shape, at });
-            want.push(Plain::number(var));
+            self.code.push(Ins::LoadShapeDim { var, vreg: shape, at });
+            want.push(Scalar::number(var));
         }
-        self.code.push(Ins::Fits { have, want: want.clone(), exit });
+        self.code.push(Ins::GuardViewFits { have, want: want.clone(), exit });
         Some(want)
     }
 }

@@ -7,37 +7,37 @@ use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::ArgSource;
 use reflex_vm::tier::Bailout;
 
-use super::{Leave, Writer, internal};
+use super::{ExitReason, TraceCodegen, internal};
+use crate::assemble::relocation::Symbol;
 use crate::emit::Slot;
-use crate::fast::{Fast, Operand, Produced};
-use crate::raw::RawTensor;
-use crate::recycle::Kept;
-use crate::symbol::Symbol;
-use crate::trace::helpers;
-use crate::trace::ir::{Arg, BuiltinResult, ExitId, FrameId, Place, Plain};
+use crate::emit::fast_path::{FastPath, FastResult, Operand};
+use crate::emit::kernel_call::RawTensor;
+use crate::recycle::FreeListEntry;
+use crate::trace::ir::{Arg, BuiltinResult, ExitId, FrameId, Scalar, VReg};
+use crate::trace::libcalls;
 
 /// Kernels that are called by raw entries for one look at interrupts.
 const KERNELS_A_POLL: u32 = 8;
 
-impl Writer<'_, '_> {
+impl TraceCodegen<'_, '_> {
     /// Puts borrowed arguments into the frame's argument area; returns its address.
     pub(super) fn arguments(&mut self, frame: FrameId, args: &[Arg]) -> Result<Value, Bailout> {
         let area = self.code_of(frame)?.arg_area() as u32;
-        let area = self.trace.slot(Place { frame, reg: area });
+        let area = self.trace.slot(VReg { frame, reg: area });
         for (at, arg) in args.iter().enumerate() {
             let slot = Slot::offset(area + at as i32);
             match *arg {
-                Arg::Place(place, tag) => {
-                    let from = self.slot(place);
+                Arg::Reg(vreg, tag) => {
+                    let from = self.slot(vreg);
                     let value = match tag {
                         Some(tag) => self.e.load_typed(from, tag),
                         None => self.e.load_any(from),
                     };
                     self.e.store_any(slot, value);
                 }
-                Arg::Plain(plain) => {
-                    let (tag, payload) = self.plain_value(plain)?;
-                    self.e.store_plain(slot, tag, payload);
+                Arg::Scalar(scalar) => {
+                    let (tag, payload) = self.scalar_value(scalar)?;
+                    self.e.store_scalar(slot, tag, payload);
                 }
                 Arg::Const(index) => {
                     let value = self.e.source(ArgSource::Const(index));
@@ -53,19 +53,19 @@ impl Writer<'_, '_> {
         Ok(self.e.slot_address(Slot::offset(area)))
     }
 
-    pub(super) fn check(&mut self, status: Value, exit: ExitId, leave: Leave) {
+    pub(super) fn check(&mut self, status: Value, exit: ExitId, leave: ExitReason) {
         let next = self.e.b.create_block();
         self.check_then(status, exit, leave, next);
         self.e.b.switch_to_block(next);
     }
 
     /// Goes to `next` unless the operation of an exit has failed.
-    fn check_then(&mut self, status: Value, exit: ExitId, leave: Leave, next: Block) {
+    fn check_then(&mut self, status: Value, exit: ExitId, leave: ExitReason, next: Block) {
         let trace = self.trace;
-        let at = &trace.exits[exit.0 as usize];
+        let at = &trace.snapshots[exit.0 as usize];
         let made = !at.copies.is_empty() || !at.objects.is_empty() || self.arena.is_some();
         let made = made || self.results.contains_key(&exit);
-        let in_place = at.plain.is_empty() && at.moves.is_empty() && !made;
+        let in_place = at.scalars.is_empty() && at.moves.is_empty() && !made;
         if !(in_place && at.entered == at.frame && at.refund == 0) {
             let failed = self.exit(exit, leave);
             self.e.b.ins().brif(status, failed, &[], next, &[]);
@@ -82,15 +82,15 @@ impl Writer<'_, '_> {
         let (poll, next) = (self.e.cold_block(), self.e.b.create_block());
         self.e.b.ins().brif(wanted, poll, &[], next, &[]);
         self.e.b.switch_to_block(poll);
-        let status = self.e.call_at(callback::POLL, self.trace.exits[exit.0 as usize].pc);
-        self.check_then(status, exit, Leave::Raised, next);
+        let status = self.e.call_at(callback::POLL, self.trace.snapshots[exit.0 as usize].pc);
+        self.check_then(status, exit, ExitReason::Raised, next);
         self.e.b.switch_to_block(next);
     }
 
     /// Address of the register or result slot that the call at an exit writes, which holds None.
     fn fresh_result(
         &mut self,
-        (frame, dst): (FrameId, Option<Place>),
+        (frame, dst): (FrameId, Option<VReg>),
         exit: ExitId,
     ) -> Result<Value, Bailout> {
         let slot = match dst {
@@ -108,7 +108,7 @@ impl Writer<'_, '_> {
 
     pub(super) fn packed(
         &mut self,
-        (frame, dst): (FrameId, Option<Place>),
+        (frame, dst): (FrameId, Option<VReg>),
         callee: u32,
         args: &[Arg],
         exit: ExitId,
@@ -120,7 +120,7 @@ impl Writer<'_, '_> {
         let code = self.e.symbol(Symbol::Code(callee));
         let this = self.e.symbol(Symbol::This(callee));
         let status = self.e.call_packed(code, this, area, args.len(), result);
-        self.check(status, exit, Leave::Failed);
+        self.check(status, exit, ExitReason::Failed);
         Ok(())
     }
 
@@ -132,20 +132,20 @@ impl Writer<'_, '_> {
         let (mut tensors, mut data) = (Vec::with_capacity(args.len()), Vec::new());
         for (at, arg) in args.iter().enumerate() {
             let tensor = match *arg {
-                Arg::Place(place, _) => Arg::Place(place, None),
+                Arg::Reg(vreg, _) => Arg::Reg(vreg, None),
                 other => other,
             };
             let address = self.addresses.get(&tensor).copied();
             let tells = kernel.places().iter().any(|&(of, _)| of == at);
             let source = match (address, *arg) {
-                (Some(data), _) if !tells => RawTensor::Data { data, extents: Vec::new() },
-                (_, Arg::Place(place, _)) => {
-                    let slot = self.slot(place);
+                (Some(data), _) if !tells => RawTensor::Data { data, dims: Vec::new() },
+                (_, Arg::Reg(vreg, _)) => {
+                    let slot = self.slot(vreg);
                     RawTensor::Object(self.e.payload(slot))
                 }
                 (_, Arg::Const(index)) => RawTensor::Object(self.e.constant_object(index)),
                 (_, Arg::Object(object)) => self.data(object)?,
-                (_, Arg::Plain(_) | Arg::Vm) => {
+                (_, Arg::Scalar(_) | Arg::Vm) => {
                     return Err(internal("a tensor that is no object"));
                 }
             };
@@ -155,7 +155,7 @@ impl Writer<'_, '_> {
             tensors.push(source);
         }
         let status = self.e.call_raw_on(callee, data, &tensors, kernel.places());
-        self.check(status, exit, Leave::FailedRaw);
+        self.check(status, exit, ExitReason::FailedRaw);
         Ok(())
     }
 
@@ -173,18 +173,18 @@ impl Writer<'_, '_> {
 
     pub(super) fn invoke(
         &mut self,
-        (frame, dst): (FrameId, Option<Place>),
+        (frame, dst): (FrameId, Option<VReg>),
         callee: Arg,
         args: &[Arg],
         exit: ExitId,
     ) -> Result<(), Bailout> {
         let function = match callee {
-            Arg::Place(place, _) => {
-                let slot = self.slot(place);
+            Arg::Reg(vreg, _) => {
+                let slot = self.slot(vreg);
                 self.e.payload(slot)
             }
             Arg::Const(index) => self.e.constant_object(index),
-            Arg::Plain(_) | Arg::Vm | Arg::Object(_) => {
+            Arg::Scalar(_) | Arg::Vm | Arg::Object(_) => {
                 return Err(internal("a function that is no object"));
             }
         };
@@ -192,7 +192,7 @@ impl Writer<'_, '_> {
         let result = self.fresh_result((frame, dst), exit)?;
         let code = self.e.load(types::I64, function, FUNCTION_SAFE_CALL);
         let status = self.e.call_packed(code, function, area, args.len(), result);
-        self.check(status, exit, Leave::Failed);
+        self.check(status, exit, ExitReason::Failed);
         Ok(())
     }
 
@@ -208,20 +208,20 @@ impl Writer<'_, '_> {
         let index = index.ok_or_else(|| internal("a builtin that is not in the table"))?;
         let area = self.arguments(frame, args)?;
         let dst = match result {
-            BuiltinResult::Place(dst) => Some(dst),
+            BuiltinResult::Reg(dst) => Some(dst),
             BuiltinResult::Nothing | BuiltinResult::Var(..) | BuiltinResult::Slot => None,
         };
         let slot = self.fresh_result((frame, dst), exit)?;
         let vm = self.e.load(types::I64, self.e.session, SESSION_VM_VALUE + ANY_PAYLOAD);
         let (index, count) = (self.e.i64(index as i64), self.e.i32(args.len() as i64));
-        let call = self.e.call_helper(
-            helpers::run_builtin as *const () as usize,
+        let call = self.e.call_libcall(
+            libcalls::run_builtin as *const () as usize,
             &[types::I64, types::I64, types::I64, types::I32, types::I64],
             Some(types::I32),
             &[index, vm, area, count, slot],
         );
         let status = self.e.b.inst_results(call)[0];
-        self.check(status, exit, Leave::Failed);
+        self.check(status, exit, ExitReason::Failed);
         if let BuiltinResult::Var(_, var) = result {
             let slot = self.result_slot(frame)?;
             self.vars[var.0 as usize] = Some(self.e.payload(slot));
@@ -233,10 +233,10 @@ impl Writer<'_, '_> {
         let mut operands = Vec::with_capacity(args.len());
         for arg in args {
             operands.push(match *arg {
-                Arg::Place(place, tag) => Operand::Slot(self.slot(place), tag),
-                Arg::Plain(Plain::Const { tag, bits }) => Operand::Imm { tag, bits },
-                Arg::Plain(Plain::Var { tag, var }) => {
-                    Operand::Plain { tag, payload: self.var(var)? }
+                Arg::Reg(vreg, tag) => Operand::Slot(self.slot(vreg), tag),
+                Arg::Scalar(Scalar::Const { tag, bits }) => Operand::Imm { tag, bits },
+                Arg::Scalar(Scalar::Var { tag, var }) => {
+                    Operand::Scalar { tag, payload: self.var(var)? }
                 }
                 Arg::Const(index) => Operand::Const(index),
                 Arg::Vm => Operand::Vm,
@@ -250,9 +250,9 @@ impl Writer<'_, '_> {
     pub(super) fn allocate(
         &mut self,
         (frame, builtin): (FrameId, Builtin),
-        kept: &Kept,
+        free_entry: &FreeListEntry,
         args: &[Arg],
-        dst: Option<Place>,
+        dst: Option<VReg>,
         exit: ExitId,
     ) -> Result<(), Bailout> {
         let (miss, next) = (self.e.cold_block(), self.e.b.create_block());
@@ -260,11 +260,11 @@ impl Writer<'_, '_> {
         self.force(miss);
         let operands = self.operands(args)?;
         let trace = self.trace;
-        let place = |reg| Slot::offset(trace.slot(Place { frame, reg }));
-        match kept.take(&mut self.e, &operands, place, result, miss) {
-            Some(Produced::Object { tag, payload }) => {
+        let slot_of = |reg| Slot::offset(trace.slot(VReg { frame, reg }));
+        match self.e.reuse(free_entry, &operands, slot_of, result, miss) {
+            Some(FastResult::Object { tag, payload }) => {
                 let to = dst.map_or(result, |dst| self.slot(dst));
-                self.e.store_plain(to, tag, payload);
+                self.e.store_scalar(to, tag, payload);
                 self.e.b.ins().jump(next, &[]);
             }
             _ => {
@@ -289,17 +289,17 @@ impl Writer<'_, '_> {
         builtin: Builtin,
         args: &[Arg],
         exit: ExitId,
-    ) -> Result<Option<Produced>, Bailout> {
+    ) -> Result<Option<FastResult>, Bailout> {
         let operands = self.operands(args)?;
-        let slow = self.exit(exit, Leave::Guard);
+        let slow = self.exit(exit, ExitReason::Guard);
         self.force(slow);
-        let produced = Fast { e: &mut self.e, slow }.builtin(builtin, &operands);
-        Ok(produced)
+        let result_value = FastPath { e: &mut self.e, slow }.builtin(builtin, &operands);
+        Ok(result_value)
     }
 
     fn result_of(&self, frame: FrameId, result: BuiltinResult) -> Result<Slot, Bailout> {
         match result {
-            BuiltinResult::Place(dst) => Ok(self.slot(dst)),
+            BuiltinResult::Reg(dst) => Ok(self.slot(dst)),
             BuiltinResult::Nothing | BuiltinResult::Var(..) | BuiltinResult::Slot => {
                 self.result_slot(frame)
             }
@@ -310,26 +310,26 @@ impl Writer<'_, '_> {
     pub(super) fn keep(
         &mut self,
         frame: FrameId,
-        produced: Produced,
+        result_value: FastResult,
         result: BuiltinResult,
     ) -> Result<(), Bailout> {
-        match (produced, result) {
-            (Produced::None, BuiltinResult::Nothing) => Ok(()),
-            (Produced::Plain { payload, .. }, BuiltinResult::Var(_, var)) => {
+        match (result_value, result) {
+            (FastResult::None, BuiltinResult::Nothing) => Ok(()),
+            (FastResult::Scalar { payload, .. }, BuiltinResult::Var(_, var)) => {
                 self.vars[var.0 as usize] = Some(payload);
                 Ok(())
             }
-            (Produced::Object { tag, payload }, BuiltinResult::Slot | BuiltinResult::Place(_)) => {
+            (FastResult::Object { tag, payload }, BuiltinResult::Slot | BuiltinResult::Reg(_)) => {
                 let slot = self.result_of(frame, result)?;
-                self.e.store_plain(slot, tag, payload);
+                self.e.store_scalar(slot, tag, payload);
                 Ok(())
             }
-            (Produced::Owned(value), BuiltinResult::Slot | BuiltinResult::Place(_)) => {
+            (FastResult::Owned(value), BuiltinResult::Slot | BuiltinResult::Reg(_)) => {
                 let slot = self.result_of(frame, result)?;
                 self.e.store_any(slot, value);
                 Ok(())
             }
-            _ => Err(internal("a builtin produced another kind of result")),
+            _ => Err(internal("a builtin result_value another kind of result")),
         }
     }
 }

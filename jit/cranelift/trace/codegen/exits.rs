@@ -12,34 +12,34 @@ use reflex_vm::abi::{
 };
 use reflex_vm::tier::Bailout;
 
-use super::{Leave, Writer, internal};
-use crate::bridge::Exits;
+use super::{ExitReason, TraceCodegen, internal};
 use crate::emit::{Slot, trusted};
-use crate::force::ForcedExits;
-use crate::trace::ir::{ExitId, FrameId};
-use crate::trace::materialise::Recipes;
+use crate::forced_exits::ForcedExits;
+use crate::side_exits::SideExits;
+use crate::trace::ir::{Caller, ExitId, FrameId};
+use crate::trace::materialise::VirtualObjects;
 
-impl Writer<'_, '_> {
-    pub(super) fn exit(&mut self, exit: ExitId, leave: Leave) -> Block {
+impl TraceCodegen<'_, '_> {
+    pub(super) fn exit(&mut self, exit: ExitId, leave: ExitReason) -> Block {
         let key = (exit, leave, self.e.regs);
-        if let Some(&block) = self.exits.get(&key) {
+        if let Some(&block) = self.exit_blocks.get(&key) {
             return block;
         }
         let block = self.e.cold_block();
-        self.exits.insert(key, block);
+        self.exit_blocks.insert(key, block);
         block
     }
 
     /// A guard: leaves unless `condition` holds, or when tests force it to.
     pub(super) fn guard(&mut self, condition: Value, exit: ExitId) {
-        let block = self.exit(exit, Leave::Guard);
+        let block = self.exit(exit, ExitReason::Guard);
         self.force(block);
         self.e.require(condition, block);
     }
 
     /// Leaves to `block` at random when tests ask for it.
     pub(super) fn force(&mut self, block: Block) {
-        let Some(force) = self.attached.force.clone() else { return };
+        let Some(force) = self.hooks.forced_exits.clone() else { return };
         let hook = self.e.i64(force.state_address() as i64);
         let state = self.e.load(types::I64, hook, 0);
         let state = self.e.b.ins().imul_imm_s(state, ForcedExits::MULTIPLIER);
@@ -52,13 +52,14 @@ impl Writer<'_, '_> {
     }
 
     pub(super) fn write_exits(&mut self) -> Result<(), Bailout> {
-        let mut exits: Vec<_> = self.exits.iter().map(|(&key, &block)| (key, block)).collect();
+        let mut exits: Vec<_> =
+            self.exit_blocks.iter().map(|(&key, &block)| (key, block)).collect();
         exits.sort_by_key(|&((exit, leave, regs), _)| (exit.0, leave as u8, regs));
         for ((exit, leave, regs), block) in exits {
             self.e.b.switch_to_block(block);
             self.e.regs = regs;
-            let at = &self.trace.exits[exit.0 as usize];
-            if leave == Leave::Failed
+            let at = &self.trace.snapshots[exit.0 as usize];
+            if leave == ExitReason::Failed
                 && let Some(dst) = self.results.get(&exit).copied()
             {
                 // A callee may leave a value even when it fails; the register was empty.
@@ -69,16 +70,16 @@ impl Writer<'_, '_> {
             }
             let taken = self.restore(exit)?;
             match leave {
-                Leave::Guard => self.leave(exit, taken),
-                Leave::End => self.e.return_status(RESUME),
-                Leave::Raised | Leave::Failed | Leave::FailedRaw => {
+                ExitReason::Guard => self.leave(exit, taken),
+                ExitReason::End => self.e.return_status(RESUME),
+                ExitReason::Raised | ExitReason::Failed | ExitReason::FailedRaw => {
                     let pc = self.e.i32(i64::from(at.pc));
                     self.fail(at.frame, leave, pc)?;
                 }
             }
         }
         let mut exits: Vec<_> =
-            self.plain_exits.iter().map(|(&key, &block)| (key, block)).collect();
+            self.failure_exits.iter().map(|(&key, &block)| (key, block)).collect();
         exits.sort_by_key(|&((frame, leave, regs), _)| (frame, leave as u8, regs));
         for ((frame, leave, regs), block) in exits {
             self.e.b.switch_to_block(block);
@@ -91,20 +92,20 @@ impl Writer<'_, '_> {
     }
 
     /// Ends the run with the error of the operation at `pc`.
-    fn fail(&mut self, frame: FrameId, leave: Leave, pc: Value) -> Result<(), Bailout> {
-        if leave == Leave::Raised {
+    fn fail(&mut self, frame: FrameId, leave: ExitReason, pc: Value) -> Result<(), Bailout> {
+        if leave == ExitReason::Raised {
             self.e.return_status(ERROR);
             return Ok(());
         }
         let result = self.result_slot(frame)?;
-        if leave == Leave::FailedRaw {
+        if leave == ExitReason::FailedRaw {
             self.e.store_none_whole(result);
         }
         let result = self.e.slot_address(result);
         let params = [types::I64, types::I32, types::I64];
         let args = [self.e.session, pc, result];
         let ret = Some(types::I32);
-        let call = self.e.call_back(callback::PACKED_FAILED, &params, ret, &args);
+        let call = self.e.call_callback(callback::PACKED_FAILED, &params, ret, &args);
         let status = self.e.b.inst_results(call)[0];
         self.e.b.ins().return_(&[status]);
         Ok(())
@@ -113,16 +114,16 @@ impl Writer<'_, '_> {
     /// Makes everything the interpreter needs real: registers, and where it is.
     pub(super) fn restore(&mut self, exit: ExitId) -> Result<Value, Bailout> {
         let trace = self.trace;
-        let at = &trace.exits[exit.0 as usize];
+        let at = &trace.snapshots[exit.0 as usize];
         // What is to be moved or copied may be where something else goes.
         let mut values: Vec<_> = at.moves.iter().map(|&move_| self.moved(move_)).collect();
-        for &(place, of) in &at.copies {
+        for &(vreg, of) in &at.copies {
             let slot = self.slot(of);
             self.e.retain(slot);
-            values.push(self.moved((place, of)));
+            values.push(self.moved((vreg, of)));
         }
-        for &(place, plain) in &at.plain {
-            self.store(place, plain)?;
+        for &(vreg, scalar) in &at.scalars {
+            self.store(vreg, scalar)?;
         }
         for (slot, value) in values {
             self.e.store_any(slot, value);
@@ -136,10 +137,10 @@ impl Writer<'_, '_> {
             let fuel = self.e.b.ins().iadd_imm_s(fuel, i64::from(at.refund));
             self.e.b.ins().store(trusted(), fuel, self.e.session, fuel_at as i32);
         }
-        let taken = self.count(&raw const self.attached.exits.taken[exit.0 as usize] as usize);
+        let taken = self.count(&raw const self.hooks.exits.taken[exit.0 as usize] as usize);
         self.e.set_pc(at.pc);
         if let Some(status) = made {
-            let failed = self.failed_exit(at.frame, Leave::FailedRaw);
+            let failed = self.failed_exit(at.frame, ExitReason::FailedRaw);
             let pc = self.e.i32(i64::from(at.pc));
             let next = self.e.b.create_block();
             self.e.b.ins().brif(status, failed, &[pc.into()], next, &[]);
@@ -151,31 +152,31 @@ impl Writer<'_, '_> {
     /// Makes the objects that the trace has put off; the result is a status.
     fn make_objects(&mut self, exit: ExitId) -> Result<Option<Value>, Bailout> {
         let trace = self.trace;
-        let at = &trace.exits[exit.0 as usize];
+        let at = &trace.snapshots[exit.0 as usize];
         if at.objects.is_empty() {
             return Ok(None);
         }
         let sources = self.put_sources(&trace.sources(at))?;
-        let recipes = self.e.i64(Arc::as_ptr(&self.attached.recipes) as i64);
+        let virtual_objects = self.e.i64(Arc::as_ptr(&self.hooks.virtual_objects) as i64);
         let number = self.e.i32(i64::from(exit.0));
         let arena = self.arena.unwrap_or_else(|| self.e.i64(0));
         let mut params = [types::I64; 6];
         params[1] = types::I32;
-        let args = [recipes, number, self.e.session, self.e.regs, arena, sources];
-        let make = Recipes::make as *const () as usize;
-        let call = self.e.call_helper(make, &params, Some(types::I32), &args);
+        let args = [virtual_objects, number, self.e.session, self.e.regs, arena, sources];
+        let make = VirtualObjects::make as *const () as usize;
+        let call = self.e.call_libcall(make, &params, Some(types::I32), &args);
         Ok(Some(self.e.b.inst_results(call)[0]))
     }
 
     /// A way out that makes nothing real; its block takes the operation that failed.
-    pub(super) fn failed_exit(&mut self, frame: FrameId, leave: Leave) -> Block {
+    pub(super) fn failed_exit(&mut self, frame: FrameId, leave: ExitReason) -> Block {
         let key = (frame, leave, self.e.regs);
-        if let Some(&block) = self.plain_exits.get(&key) {
+        if let Some(&block) = self.failure_exits.get(&key) {
             return block;
         }
         let block = self.e.cold_block();
         self.e.b.append_block_param(block, types::I32);
-        self.plain_exits.insert(key, block);
+        self.failure_exits.insert(key, block);
         block
     }
 
@@ -190,18 +191,18 @@ impl Writer<'_, '_> {
 
     /// Goes on where the cell of an exit says, which was taken `taken` times.
     pub(super) fn leave(&mut self, exit: ExitId, taken: Value) {
-        let rest = self.e.b.ins().band_imm_s(taken, self.attached.exit_threshold as i64 - 1);
+        let rest = self.e.b.ins().band_imm_s(taken, self.hooks.exit_threshold as i64 - 1);
         let (tell, cool) = (self.e.cold_block(), self.e.cold_block());
         self.e.b.ins().brif(rest, cool, &[], tell, &[]);
         self.e.b.switch_to_block(tell);
-        let hook = self.e.i64(Arc::as_ptr(&self.attached.exits) as i64);
+        let hook = self.e.i64(Arc::as_ptr(&self.hooks.exits) as i64);
         let number = self.e.i32(i64::from(exit.0));
         let params = [types::I64, types::I64, types::I32, types::I64];
-        let report = Exits::report as *const () as usize;
-        self.e.call_helper(report, &params, None, &[hook, self.e.session, number, taken]);
+        let report = SideExits::report as *const () as usize;
+        self.e.call_libcall(report, &params, None, &[hook, self.e.session, number, taken]);
         self.e.b.ins().jump(cool, &[]);
         self.e.b.switch_to_block(cool);
-        let cell = &raw const self.attached.exits.cells[exit.0 as usize];
+        let cell = &raw const self.hooks.exits.cells[exit.0 as usize];
         let cell = self.e.i64(cell as i64);
         let code = self.e.b.ins().atomic_load(types::I64, trusted(), cell);
         self.e.tail_call(code);
@@ -234,9 +235,9 @@ impl Writer<'_, '_> {
     /// Leaves unless the frame below is the one that the trace goes on in.
     pub(super) fn below(&mut self, frame: FrameId, exit: ExitId) -> Result<(), Bailout> {
         let data = self.trace.frame(frame);
-        let called = data.called.ok_or_else(|| internal("nothing is known of the caller"))?;
-        let (caller, return_pc, dst) = called;
-        let block = self.exit(exit, Leave::Guard);
+        let caller = data.caller.ok_or_else(|| internal("a guard of an unknown caller"))?;
+        let Caller { frame: caller, return_pc, dst } = caller;
+        let block = self.exit(exit, ExitReason::Guard);
         self.force(block);
         let caller = self.trace.frame(caller);
         let below = self.e.slot_address(Slot::offset(caller.base));
@@ -265,8 +266,8 @@ impl Writer<'_, '_> {
     /// Writes the header of the frame of an inlined call.
     pub(super) fn header(&mut self, frame: FrameId) -> Result<(), Bailout> {
         let data = self.trace.frame(frame);
-        let called = data.called.ok_or_else(|| internal("the first frame is entered"))?;
-        let (caller, return_pc, dst) = called;
+        let caller = data.caller.ok_or_else(|| internal("frame 0 is entered"))?;
+        let Caller { frame: caller, return_pc, dst } = caller;
         let header = data.base * ANY_SIZE as i32 - FRAME_HEADER_SIZE as i32;
         let caller = Slot::offset(self.trace.frame(caller).base);
         let (caller, resume) = (self.e.slot_address(caller), self.e.exit_address());

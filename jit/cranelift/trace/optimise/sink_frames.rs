@@ -12,7 +12,7 @@ use super::super::ir::{End, FrameId, Ins, Trace};
 /// Puts off every `enter` and `leave` as far as possible, and joins those that meet.
 pub(super) fn sink_frames(_: &Program, trace: &mut Trace) {
     let callers: Vec<Option<FrameId>> =
-        trace.frames.iter().map(|frame| frame.called.map(|(caller, ..)| caller)).collect();
+        trace.frames.iter().map(|frame| frame.caller.map(|caller| caller.frame)).collect();
     let old = std::mem::take(&mut trace.code);
     let mut code = Vec::with_capacity(old.len());
     // For each instruction of `code`, the frame that is current for the session.
@@ -20,32 +20,32 @@ pub(super) fn sink_frames(_: &Program, trace: &mut Trace) {
     let (mut is, mut should_be) = (FrameId(0), FrameId(0));
     for ins in old {
         match ins {
-            Ins::Enter { frame } => {
+            Ins::EnterFrame { frame } => {
                 should_be = frame;
                 continue;
             }
-            Ins::Leave { frame: FrameId(frame) } => {
+            Ins::LeaveFrame { frame: FrameId(frame) } => {
                 should_be = callers[frame as usize].unwrap_or(FrameId(frame));
                 continue;
             }
             _ => {}
         }
         if ins.may_run_host_code() && is != should_be {
-            code.push(Ins::Current { frame: should_be, was: is });
+            code.push(Ins::SetFrame { frame: should_be, was: is });
             current.push(is);
             is = should_be;
         }
         code.push(ins);
         current.push(is);
     }
-    if !matches!(trace.end, End::Exit(_)) && is != should_be {
-        code.push(Ins::Current { frame: should_be, was: is });
+    if !matches!(trace.end, End::Interpreter(_)) && is != should_be {
+        code.push(Ins::SetFrame { frame: should_be, was: is });
         current.push(is);
         is = should_be;
     }
     current.push(is);
     trace.code = code;
-    trace.change_exits(|at, exit| {
+    trace.change_snapshots(|at, exit| {
         let mut exit = exit.clone();
         exit.entered = current[at];
         exit

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reflex_vm::program::Program;
 
-use super::super::ir::{End, FrameId, Ins, Place, Trace};
+use super::super::ir::{End, FrameId, Ins, Trace, VReg};
 
 /// Most values that are elsewhere at once: each appears in every exit.
 const MAX: usize = 32;
@@ -30,23 +30,23 @@ pub(super) fn sink_moves(_: &Program, trace: &mut Trace) {
             sink.instruction(ins);
         }
         sink.forget_left();
-        if !matches!(trace.end, End::Exit(_)) {
+        if !matches!(trace.end, End::Interpreter(_)) {
             sink.flush(|_, _| true);
         }
         sink.moves_at.push(sink.at.clone());
         (sink.code, sink.moves_at)
     };
     trace.code = code;
-    trace.change_exits(|number, exit| {
+    trace.change_snapshots(|number, exit| {
         let mut exit = exit.clone();
         let at = &moves_at[number];
         for (_, of) in &mut exit.copies {
             *of = at.get(of).copied().unwrap_or(*of);
         }
         // What was replaced by a plain value or a recipe was no object, and left no trace.
-        let elsewhere = |dst: &Place| {
-            exit.plain.iter().any(|(place, _)| place == dst)
-                || exit.objects.iter().any(|(place, _)| place == dst)
+        let elsewhere = |dst: &VReg| {
+            exit.scalars.iter().any(|(vreg, _)| vreg == dst)
+                || exit.objects.iter().any(|(vreg, _)| vreg == dst)
         };
         let moves = at.iter().filter(|(dst, _)| !elsewhere(dst));
         exit.moves = moves.map(|(&dst, &src)| (dst, src)).collect();
@@ -61,10 +61,10 @@ struct Sink<'t> {
     /// The one that it has just left: only its result is still to be moved.
     left: Option<FrameId>,
     /// Registers whose values are where others were.
-    at: BTreeMap<Place, Place>,
+    at: BTreeMap<VReg, VReg>,
     code: Vec<Ins>,
     /// For each instruction of `code`: the same before it.
-    moves_at: Vec<BTreeMap<Place, Place>>,
+    moves_at: Vec<BTreeMap<VReg, VReg>>,
 }
 
 impl Sink<'_> {
@@ -84,10 +84,10 @@ impl Sink<'_> {
             return;
         }
         match ins {
-            Ins::Enter { frame } => self.go_to(frame),
-            Ins::Leave { frame } => {
-                let called = self.trace.frame(frame).called;
-                self.frame = called.map_or(frame, |(caller, ..)| caller);
+            Ins::EnterFrame { frame } => self.go_to(frame),
+            Ins::LeaveFrame { frame } => {
+                let caller = self.trace.frame(frame).caller;
+                self.frame = caller.map_or(frame, |caller| caller.frame);
                 self.left = Some(frame);
             }
             // The host runs frames of its own above the current one.
@@ -95,23 +95,23 @@ impl Sink<'_> {
             _ => {}
         }
         let (read, written) = (ins.reads(), ins.writes());
-        for place in written.into_iter().flatten() {
+        for vreg in written.into_iter().flatten() {
             // What gives a value up leaves its place alone.
-            if !read.contains(&place) {
-                self.at.remove(&place);
-                self.settle(place);
+            if !read.contains(&vreg) {
+                self.at.remove(&vreg);
+                self.settle(vreg);
             }
         }
         // That may have moved what the instruction looks at.
         let mut gone = Vec::new();
-        for place in ins.reads_mut() {
-            if written.contains(&Some(*place)) {
-                gone.push(*place);
+        for vreg in ins.reads_mut() {
+            if written.contains(&Some(*vreg)) {
+                gone.push(*vreg);
             }
-            *place = self.at.get(place).copied().unwrap_or(*place);
+            *vreg = self.at.get(vreg).copied().unwrap_or(*vreg);
         }
-        for place in gone {
-            self.at.remove(&place);
+        for vreg in gone {
+            self.at.remove(&vreg);
         }
         self.keep(ins);
     }
@@ -136,17 +136,17 @@ impl Sink<'_> {
     }
 
     /// Moves what is in the memory of a register, which is about to be written.
-    fn settle(&mut self, place: Place) {
+    fn settle(&mut self, vreg: VReg) {
         let trace = self.trace;
-        let slot = trace.slot(place);
+        let slot = trace.slot(vreg);
         self.flush(|_, src| trace.slot(src) == slot);
     }
 
     /// Makes the moves that `wanted` says, and those of what is in their way.
-    fn flush(&mut self, wanted: impl Fn(Place, Place) -> bool) {
+    fn flush(&mut self, wanted: impl Fn(VReg, VReg) -> bool) {
         let trace = self.trace;
         let mut slots = BTreeSet::new();
-        let mut moves: BTreeMap<Place, Place> = BTreeMap::new();
+        let mut moves: BTreeMap<VReg, VReg> = BTreeMap::new();
         loop {
             let found = self
                 .at
@@ -164,7 +164,7 @@ impl Sink<'_> {
                     self.keep(Ins::Move { dst, src });
                 }
             }
-            _ => self.keep(Ins::Moves(moves.into_iter().collect())),
+            _ => self.keep(Ins::ParallelMove(moves.into_iter().collect())),
         }
     }
 }

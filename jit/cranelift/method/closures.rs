@@ -1,0 +1,146 @@
+//! Calls through closures, as calls of the functions that they are of.
+//!
+//! Which function that is, the code tells where it makes the closure itself, or where a constant is
+//! called. Any other closure of the program is of a function that the program passes on as a value;
+//! when these are few, the call asks for each of them.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
+use reflex_runtime::abi::{ARRAY_DATA, ARRAY_SIZE};
+use reflex_vm::abi::{CLOSURE_CAPTURED, CLOSURE_FUNC, CLOSURE_PROGRAM, SessionAbi};
+use reflex_vm::builtins::Builtin;
+use reflex_vm::decode::{ArgRange, ConstEntry, FuncCode, Op};
+
+use super::MethodBody;
+use crate::assemble::relocation::Symbol;
+use crate::emit::Slot;
+use crate::facts::call_args::CallArgs;
+use crate::facts::registers::RegFact;
+use crate::method::frames::MAX_REGS;
+use crate::method::lowering::Lowering;
+
+/// Most functions that one call asks for.
+const MAX_TARGETS: usize = 4;
+
+/// A function that a closure is of, and how many values it captured.
+type Target<'p> = (&'p FuncCode, usize);
+
+impl<'p> MethodBody<'_, 'p> {
+    /// Calls through the value that is the second of `args`.
+    pub(super) fn invoke(&mut self, pc: usize, args: ArgRange, dst: u32) {
+        let known = self.known_target(args);
+        let targets = match known {
+            Some(target) => vec![target],
+            None => self.possible_targets(args),
+        };
+        let how = if targets.is_empty() { Lowering::Called } else { Lowering::Inline };
+        self.note(pc as u32, Builtin::InvokeClosure, how);
+        if targets.is_empty() {
+            return self.call_by_callback(pc, dst);
+        }
+        let rare = self.e.cold_block();
+        let Some(reg) = self.func.args(args)[1].reg() else {
+            // A function without captured values, which is a constant.
+            self.call_target(pc, args, (targets[0].0, None), dst, rare);
+            return self.invoke_by_callback(pc, dst, rare);
+        };
+        let slot = Slot::index(reg as usize);
+        if known.is_none() {
+            self.require_own_closure(slot, rare);
+        }
+        let closure = self.e.payload(slot);
+        let array = self.e.load(types::I64, closure, CLOSURE_CAPTURED);
+        for &(target, captured) in &targets {
+            let other = self.e.b.create_block();
+            if known.is_none() {
+                let func = self.e.load(types::I32, closure, CLOSURE_FUNC);
+                let same = self.e.b.ins().icmp_imm_s(IntCC::Equal, func, i64::from(target.index));
+                self.e.require(same, other);
+                let count = self.e.load(types::I64, array, ARRAY_SIZE);
+                let all = self.e.b.ins().icmp_imm_s(IntCC::Equal, count, captured as i64);
+                self.e.require(all, rare);
+            }
+            let items = (captured > 0).then(|| self.e.load(types::I64, array, ARRAY_DATA));
+            let captured = items.map(|items| (items, captured));
+            self.call_target(pc, args, (target, captured), dst, rare);
+            self.e.b.switch_to_block(other);
+        }
+        self.e.b.ins().jump(rare, &[]);
+        self.invoke_by_callback(pc, dst, rare);
+    }
+
+    /// Calls a function with the arguments, then what was captured.
+    fn call_target(
+        &mut self,
+        pc: usize,
+        args: ArgRange,
+        (target, captured): (&FuncCode, Option<(Value, usize)>),
+        dst: u32,
+        rare: Block,
+    ) {
+        self.require_room(target, rare);
+        self.fill_frame(target, &self.func.args(args)[2..], captured);
+        self.open(pc, target.index, dst);
+    }
+
+    fn invoke_by_callback(&mut self, pc: usize, dst: u32, block: Block) {
+        self.e.b.switch_to_block(block);
+        self.call_by_callback(pc, dst);
+    }
+
+    /// Goes to `rare` unless a register holds a closure of the session's program.
+    fn require_own_closure(&mut self, slot: Slot, rare: Block) {
+        let tag = self.e.tag(slot);
+        let wanted = self.e.symbol(Symbol::ClosureType);
+        let wanted = self.e.b.ins().ireduce(types::I32, wanted);
+        let is = self.e.b.ins().icmp(IntCC::Equal, tag, wanted);
+        self.e.require(is, rare);
+        let closure = self.e.payload(slot);
+        let have = self.e.load(types::I64, closure, CLOSURE_PROGRAM);
+        // Not a number in the code: that may be saved, and loaded as part of another program.
+        let own = self.e.load(types::I64, self.e.session, offset_of!(SessionAbi, program));
+        let own = self.e.b.ins().icmp(IntCC::Equal, have, own);
+        self.e.require(own, rare);
+    }
+
+    /// The function that is called, if the code tells.
+    fn known_target(&self, args: ArgRange) -> Option<Target<'p>> {
+        let sources = self.func.args(args);
+        let Some(reg) = sources.get(1)?.reg() else {
+            let called = CallArgs { program: self.program, func: self.func, args };
+            return self.target(called.function(1)?, sources.len() - 2).filter(|it| it.1 == 0);
+        };
+        let RegFact::Allocated(made) = self.holds(reg) else { return None };
+        let Op::Builtin { builtin: Builtin::MakeClosure, args, .. } = self.func.ops[made as usize]
+        else {
+            return None;
+        };
+        let made = CallArgs { program: self.program, func: self.func, args };
+        let captured = args.len as usize - 1;
+        self.target(made.function(0)?, sources.len() - 2).filter(|it| it.1 == captured)
+    }
+
+    /// The functions that it may be; none where they are many, or what is called is in no register.
+    fn possible_targets(&self, args: ArgRange) -> Vec<Target<'p>> {
+        let sources = self.func.args(args);
+        if sources.get(1).is_none_or(|callee| callee.reg().is_none()) {
+            return Vec::new();
+        }
+        let values = self.program.code().consts.iter().filter_map(|entry| match *entry {
+            ConstEntry::Func(func) => self.target(func, sources.len() - 2),
+            ConstEntry::None | ConstEntry::Int(_) | ConstEntry::Pool(_) => None,
+        });
+        let found: Vec<_> = values.take(MAX_TARGETS + 1).collect();
+        if found.len() > MAX_TARGETS { Vec::new() } else { found }
+    }
+
+    /// A function that is called with `given` arguments and, for the rest, with captured values, if its
+    /// frame can be written out.
+    fn target(&self, func: u32, given: usize) -> Option<Target<'p>> {
+        let target = self.program.function(func)?;
+        let captured = (target.num_args as usize).checked_sub(given)?;
+        (!target.is_foreign && target.num_regs <= MAX_REGS).then_some((target, captured))
+    }
+}

@@ -1,0 +1,72 @@
+//! A copy that is given up while the original is still there is not made.
+//!
+//! A call that keeps its argument copies it into the callee's frame, and the return gives the copy
+//! up. Where nothing in between could count references, uses of the copy become uses of the
+//! original; an exit in between makes the copy.
+
+use reflex_vm::program::Program;
+
+use super::super::ir::{Arg, Ins, Trace, VReg};
+
+/// Most instructions that are looked at for the end of a copy.
+const REACH: usize = 512;
+
+/// A copy that is not made: where, of what, and where it would be given up.
+struct ElidedCopy {
+    from: usize,
+    until: usize,
+    dst: VReg,
+    src: VReg,
+}
+
+/// Leaves out copies whose originals outlive them.
+pub(super) fn elide_copies(_: &Program, trace: &mut Trace) {
+    let mut all: Vec<ElidedCopy> = Vec::new();
+    for at in 0..trace.code.len() {
+        let Ins::Copy { dst, src: Arg::Reg(src, _) } = trace.code[at] else { continue };
+        let gone = |at: usize| all.iter().any(|shared| shared.until == at);
+        let Some(until) = given_up(&trace.code, at, (dst, src), gone) else { continue };
+        for ins in &mut trace.code[at + 1..until] {
+            for vreg in ins.reads_mut().into_iter().filter(|vreg| **vreg == dst) {
+                *vreg = src;
+            }
+        }
+        all.push(ElidedCopy { from: at, until, dst, src });
+    }
+    if all.is_empty() {
+        return;
+    }
+    trace.change_snapshots(|at, exit| {
+        let mut exit = exit.clone();
+        let inside = all.iter().filter(|shared| shared.from < at && at < shared.until);
+        exit.copies.extend(inside.map(|shared| (shared.dst, shared.src)));
+        exit
+    });
+    let mut at = 0;
+    trace.code.retain(|_| {
+        at += 1;
+        !all.iter().any(|shared| [shared.from, shared.until].contains(&(at - 1)))
+    });
+}
+
+/// Where the copy that is made at `at` is given up, if both it and its original stay where they
+/// are until then, and nobody asks how many references there are.
+fn given_up(
+    code: &[Ins],
+    at: usize,
+    (dst, src): (VReg, VReg),
+    gone: impl Fn(usize) -> bool,
+) -> Option<usize> {
+    for (until, ins) in code.iter().enumerate().skip(at + 1).take(REACH) {
+        if let Ins::Release { vreg, .. } | Ins::Recycle { vreg, .. } = ins
+            && *vreg == dst
+        {
+            return Some(until);
+        }
+        let moved = ins.writes().into_iter().flatten().any(|vreg| [dst, src].contains(&vreg));
+        if moved || ins.may_run_host_code() && !gone(until) {
+            return None;
+        }
+    }
+    None
+}

@@ -1,0 +1,265 @@
+//! Objects that nobody else can see are not made.
+//!
+//! A storage or tensor that the trace allocates, gives up and shows to nothing but raw kernels has
+//! no use but the address of its data, which is planned (`arena`); a tuple or closure that is only
+//! taken apart has no use but its items, a shape or shape heap none but its numbers. Such an object becomes a recipe: registers that hold it are
+//! written down with each exit, which makes it when it is taken. An object that reaches a packed
+//! call, a result, the next iteration or other code is made as before, and so is the storage under
+//! it. A storage that an exit makes keeps the arena, and the session gets another.
+//!
+//! Whether an object escapes is found by trying: what turns out to be seen is made in the next try.
+
+mod aggregates;
+mod allocations;
+mod dims;
+mod shapes;
+mod uses;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use reflex_vm::decode::Op;
+use reflex_vm::program::Program;
+
+use super::super::ir::{
+    Arg, End, FrameId, Ins, Item, Object, ObjectId, Scalar, Snapshot, Trace, VReg, Var,
+};
+use super::arena::Arena;
+
+/// Most tries.
+const TRIES: usize = 8;
+/// Most registers that hold such objects at once: each appears in every exit.
+const MAX_HELD: usize = 64;
+
+/// Leaves out the allocations whose objects nobody sees.
+pub(super) fn sink_allocations(program: &Program, trace: &mut Trace) {
+    let mut seen = HashSet::new();
+    for _ in 0..TRIES {
+        let mut attempt = EscapeAnalysis::new(program, &seen, trace.vars);
+        for (at, ins) in trace.code.iter().enumerate() {
+            attempt.instruction(at, ins);
+        }
+        attempt.end(trace);
+        let EscapeAnalysis { newly, objects, code, virtuals_at, arena, values, vars, .. } = attempt;
+        if newly.is_empty() {
+            (trace.code, trace.objects, trace.arena) = (code, objects, arena.bytes);
+            (trace.owned_values, trace.vars) = (values, vars);
+            let with_objects = |at: usize, exit: &Snapshot| Snapshot {
+                objects: virtuals_at[at].clone(),
+                ..exit.clone()
+            };
+            return trace.change_snapshots(with_objects);
+        }
+        seen.extend(newly);
+    }
+}
+
+/// One way through the trace, with objects that stay recipes.
+struct EscapeAnalysis<'t> {
+    program: &'t Program,
+    /// Allocations, by instruction, whose objects are seen.
+    seen: &'t HashSet<usize>,
+    /// Those that this attempt has found.
+    newly: Vec<usize>,
+    objects: Vec<Object>,
+    /// For each object: the instruction that allocates it, and how many hold it.
+    origins: Vec<usize>,
+    holders: Vec<u32>,
+    virtuals: BTreeMap<VReg, ObjectId>,
+    /// What is meant to be in result slots.
+    results: HashMap<FrameId, Item>,
+    /// Values in machine registers so far, and variables.
+    values: u32,
+    vars: u32,
+    /// Values of variables that are known to be others, or constants.
+    lets: HashMap<Var, Scalar>,
+    arena: Arena,
+    code: Vec<Ins>,
+    /// For each instruction of `code`, and the end: what is held before it.
+    virtuals_at: Vec<Vec<(VReg, ObjectId)>>,
+}
+
+impl<'t> EscapeAnalysis<'t> {
+    fn new(program: &'t Program, seen: &'t HashSet<usize>, vars: u32) -> Self {
+        Self {
+            program,
+            seen,
+            newly: Vec::new(),
+            objects: Vec::new(),
+            origins: Vec::new(),
+            holders: Vec::new(),
+            virtuals: BTreeMap::new(),
+            results: HashMap::new(),
+            values: 0,
+            vars,
+            lets: HashMap::new(),
+            arena: Arena::default(),
+            code: Vec::new(),
+            virtuals_at: Vec::new(),
+        }
+    }
+
+    /// Follows instruction number `at` of the trace, and keeps what is left of it.
+    fn instruction(&mut self, at: usize, ins: &Ins) {
+        if !self.leaves_out(at, ins) {
+            let ins = self.replaced(ins);
+            self.keep(ins);
+        }
+    }
+
+    fn keep(&mut self, ins: Ins) {
+        self.code.push(ins);
+        self.virtuals_at
+            .push(self.virtuals.iter().map(|(&vreg, &object)| (vreg, object)).collect());
+    }
+
+    /// Whether nothing is left of an instruction; follows it then.
+    fn leaves_out(&mut self, at: usize, ins: &Ins) -> bool {
+        match ins {
+            Ins::Allocate { frame, builtin, free_entry, args, dst, .. } => {
+                if !self.may_start(at) {
+                    return false;
+                }
+                let Some(object) = self.allocated(*builtin, &free_entry.plan, args) else {
+                    return false;
+                };
+                if let Object::Tensor { on, .. } = object {
+                    self.hold(on);
+                }
+                let id = self.start(at, object);
+                match dst {
+                    Some(dst) => drop(self.virtuals.insert(*dst, id)),
+                    None => drop(self.results.insert(*frame, Item::Object(id))),
+                }
+            }
+            Ins::MakeView { frame, src, dims, dtype, .. } => {
+                if !self.may_start(at) {
+                    return false;
+                }
+                let Some(of) = self.new_item(*src) else { return false };
+                let dims = dims.iter().map(|&extent| Item::Scalar(self.resolved(extent)));
+                let items = std::iter::once(of).chain(dims).collect();
+                let id = self.start(at, Object::View { items, dtype: *dtype });
+                self.results.insert(*frame, Item::Object(id));
+            }
+            Ins::CallBuiltin { frame, builtin, args, result, exit, .. } => {
+                return self.numbers(*builtin, args, *result, *exit)
+                    || self.made(at, (*frame, *builtin), args)
+                    || self.taken_apart((*frame, *builtin), args);
+            }
+            Ins::GuardClosure { vreg, func, captured, .. } => {
+                return self.is_closure(*vreg, *func, *captured);
+            }
+            Ins::LoadCaptured { dst, closure: Arg::Reg(vreg, _), index } => {
+                let Some(item) = self.item(*vreg, *index as usize) else { return false };
+                self.put(item, *dst);
+            }
+            Ins::TakeResult { frame, dst } => {
+                let Some(item) = self.results.remove(frame) else { return false };
+                self.put(item, *dst);
+            }
+            Ins::DropResult { frame } => {
+                let Some(item) = self.results.remove(frame) else { return false };
+                self.give_up_item(item);
+            }
+            Ins::Move { dst, src } => {
+                let Some(object) = self.virtuals.remove(src) else { return false };
+                self.virtuals.insert(*dst, object);
+            }
+            Ins::Copy { dst, src: Arg::Reg(src, _) } => {
+                let Some(&object) = self.virtuals.get(src) else { return false };
+                self.hold(object);
+                self.virtuals.insert(*dst, object);
+            }
+            Ins::Release { vreg, .. } | Ins::Recycle { vreg, .. } => {
+                let Some(object) = self.virtuals.remove(vreg) else { return false };
+                self.give_up(object);
+            }
+            Ins::GuardType { vreg, tag, .. } => {
+                return self.virtuals.get(vreg).is_some_and(|&object| self.tag(object) == *tag);
+            }
+            Ins::GuardFact { vreg, fact, exit } => {
+                let Some(&object) = self.virtuals.get(vreg) else { return false };
+                return self.holds(object, *fact, *exit);
+            }
+            Ins::GuardShapeRank { .. }
+            | Ins::LoadDim { .. }
+            | Ins::LoadShapeDim { .. }
+            | Ins::GuardViewFits { .. }
+            | Ins::GuardSameDim { .. }
+            | Ins::Let { .. } => return self.reads_dims(ins),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Whether what instruction number `at` makes may stay a recipe, as far as is known.
+    fn may_start(&self, at: usize) -> bool {
+        !self.seen.contains(&at) && self.virtuals.len() < MAX_HELD
+    }
+
+    /// An object with one holder.
+    fn start(&mut self, at: usize, object: Object) -> ObjectId {
+        let id = ObjectId(self.objects.len() as u32);
+        self.objects.push(object);
+        self.origins.push(at);
+        self.holders.push(1);
+        id
+    }
+
+    fn object(&self, id: ObjectId) -> &Object {
+        &self.objects[id.0 as usize]
+    }
+
+    /// One holder more.
+    fn hold(&mut self, id: ObjectId) {
+        self.holders[id.0 as usize] += 1;
+    }
+
+    /// One holder less.
+    fn give_up(&mut self, id: ObjectId) {
+        let holders = &mut self.holders[id.0 as usize];
+        *holders -= 1;
+        if *holders > 0 {
+            return;
+        }
+        match *self.object(id) {
+            Object::Storage { at, .. } => self.arena.free(at),
+            Object::Tensor { on, .. } => self.give_up(on),
+            Object::Shape { .. } | Object::Heap { .. } => {}
+            Object::View { .. } | Object::Tuple { .. } | Object::Closure { .. } => {
+                for item in self.object(id).items().to_vec() {
+                    self.give_up_item(item);
+                }
+            }
+        }
+    }
+
+    /// Whoever goes on finds every register in its place; a return only its result.
+    fn end(&mut self, trace: &Trace) {
+        let result = match trace.end {
+            End::Return { frame, pc } => {
+                let func = self.program.function(trace.frame(frame).func);
+                match func.map(|func| func.ops[pc as usize]) {
+                    Some(Op::Ret { result }) => Some(result.reg()),
+                    _ => None,
+                }
+            }
+            End::Loop
+            | End::Recursion { .. }
+            | End::Function { .. }
+            | End::Site { .. }
+            | End::Interpreter(_) => None,
+        };
+        for (vreg, object) in self.virtuals.clone() {
+            match result {
+                Some(result) if result != Some(vreg.reg) => {
+                    self.virtuals.remove(&vreg);
+                    self.give_up(object);
+                    self.keep(Ins::Store { dst: vreg, value: Scalar::NONE });
+                }
+                _ => self.show(vreg),
+            }
+        }
+        self.virtuals_at.push(Vec::new());
+    }
+}

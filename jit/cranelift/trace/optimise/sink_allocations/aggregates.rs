@@ -1,0 +1,155 @@
+//! Tuples and closures, and their items.
+
+use reflex_runtime::abi::type_index;
+use reflex_vm::builtins::{Builtin, Closure};
+
+use super::super::super::ir::{
+    Arg, FrameId, Ins, Item, LoadMode, Object, OwnedValue, Scalar, VReg,
+};
+use super::EscapeAnalysis;
+
+/// Most items: each may take a machine register.
+const MAX_ITEMS: usize = 16;
+
+impl EscapeAnalysis<'_> {
+    /// Whether a builtin makes a tuple or closure that stays a recipe.
+    pub(super) fn made(
+        &mut self,
+        at: usize,
+        (frame, builtin): (FrameId, Builtin),
+        args: &[Arg],
+    ) -> bool {
+        let closure = match (builtin, args) {
+            (Builtin::MakeTuple, _) => None,
+            (Builtin::MakeClosure, [func, ..]) => match self.function(*func) {
+                Some(func) => Some(func),
+                None => return false,
+            },
+            _ => return false,
+        };
+        let args = if closure.is_some() { &args[1..] } else { args };
+        if !self.may_start(at) || args.len() > MAX_ITEMS || args.contains(&Arg::Vm) {
+            return false;
+        }
+        let items = args.iter().filter_map(|&arg| self.new_item(arg)).collect();
+        let object = match closure {
+            Some(func) => Object::Closure { func, captured: items },
+            None => Object::Tuple { items },
+        };
+        let id = self.start(at, object);
+        self.results.insert(frame, Item::Object(id));
+        true
+    }
+
+    /// The function of the program that a constant without captured values is.
+    fn function(&self, arg: Arg) -> Option<u32> {
+        let Arg::Const(index) = arg else { return None };
+        let constant = self.program.consts()[index as usize].view();
+        let closure = Closure::of(&constant)?;
+        let own = closure.program == self.program.id() && closure.captured.is_empty();
+        own.then_some(closure.func)
+    }
+
+    /// An item with a reference of its own to an argument.
+    pub(super) fn new_item(&mut self, arg: Arg) -> Option<Item> {
+        Some(match arg {
+            Arg::Scalar(scalar) => Item::Scalar(scalar),
+            Arg::Const(index) => Item::Const(index),
+            Arg::Object(object) => Item::Object(object),
+            Arg::Vm => return None,
+            Arg::Reg(src, tag) => match self.virtuals.get(&src) {
+                Some(&object) => {
+                    self.hold(object);
+                    Item::Object(object)
+                }
+                None => {
+                    let value = self.new_value();
+                    let mode = LoadMode::Copy;
+                    self.keep(Ins::LoadOwned { value, src, tag, mode });
+                    Item::Owned(value)
+                }
+            },
+        })
+    }
+
+    fn new_value(&mut self) -> OwnedValue {
+        self.values += 1;
+        OwnedValue(self.values - 1)
+    }
+
+    /// Whether a builtin takes a tuple apart, or checks it, that is a recipe.
+    pub(super) fn taken_apart(
+        &mut self,
+        (frame, builtin): (FrameId, Builtin),
+        args: &[Arg],
+    ) -> bool {
+        let Some(&Arg::Reg(vreg, _)) = args.first() else { return false };
+        let number = match args.get(1) {
+            Some(Arg::Scalar(Scalar::Const { tag: type_index::INT, bits })) => Some(*bits),
+            _ => None,
+        };
+        match (builtin, self.virtuals.get(&vreg).map(|&object| self.object(object))) {
+            (Builtin::TupleGetItem, Some(Object::Tuple { .. })) => {
+                let at = number.and_then(|number| usize::try_from(number).ok());
+                let Some(item) = at.and_then(|at| self.item(vreg, at)) else { return false };
+                self.results.insert(frame, item);
+                true
+            }
+            (Builtin::CheckTupleInfo, Some(Object::Tuple { items })) => {
+                number == Some(items.len() as i64)
+            }
+            (Builtin::CheckFuncInfo, Some(Object::Closure { .. })) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether a register holds a closure that is a recipe, and of this function.
+    pub(super) fn is_closure(&self, vreg: VReg, func: u32, captured: u32) -> bool {
+        let Some(object) = self.virtuals.get(&vreg) else { return false };
+        match self.object(*object) {
+            Object::Closure { func: of, captured: items } => {
+                *of == func && items.len() == captured as usize
+            }
+            Object::Storage { .. }
+            | Object::Tensor { .. }
+            | Object::View { .. }
+            | Object::Tuple { .. }
+            | Object::Shape { .. }
+            | Object::Heap { .. } => false,
+        }
+    }
+
+    /// A second reference to an item of the object in a register, if that is a recipe.
+    pub(super) fn item(&mut self, vreg: VReg, at: usize) -> Option<Item> {
+        let item = *self.object(*self.virtuals.get(&vreg)?).items().get(at)?;
+        match item {
+            Item::Object(object) => self.hold(object),
+            Item::Owned(of) => {
+                let value = self.new_value();
+                self.keep(Ins::CopyOwned { value, of });
+                return Some(Item::Owned(value));
+            }
+            Item::Scalar(_) | Item::Const(_) => {}
+        }
+        Some(item)
+    }
+
+    /// Moves an item into an empty place.
+    pub(super) fn put(&mut self, item: Item, dst: VReg) {
+        match item {
+            Item::Object(object) => drop(self.virtuals.insert(dst, object)),
+            Item::Owned(value) => self.keep(Ins::StoreOwned { dst, value }),
+            Item::Scalar(value) => self.keep(Ins::Store { dst, value }),
+            Item::Const(index) => self.keep(Ins::Copy { dst, src: Arg::Const(index) }),
+        }
+    }
+
+    /// Gives up a reference to an item.
+    pub(super) fn give_up_item(&mut self, item: Item) {
+        match item {
+            Item::Object(object) => self.give_up(object),
+            Item::Owned(value) => self.keep(Ins::ReleaseOwned { value }),
+            Item::Scalar(_) | Item::Const(_) => {}
+        }
+    }
+}
