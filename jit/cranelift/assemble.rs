@@ -1,11 +1,12 @@
 //! From Cranelift functions to running code: one published piece of code memory per unit.
 //!
-//! A [`Unit`] is compiled as a whole; its functions refer to each other directly. What is outside
-//! is reached through pointers that the generated code loads, or holds in places that are filled
-//! when the code is placed ([`Symbol`]). Code that was compiled can therefore be kept in a file.
+//! A [`CodeUnit`] is compiled as one; its functions refer to each other directly. Everything outside
+//! is reached through pointers that the generated code loads, or through relocations against a
+//! [`Symbol`], which are applied when the code is published. Compiled code can therefore be saved
+//! in a file.
 //!
 //! Rejected: `cranelift-jit` (it keeps all code of a module until the module goes, and patches
-//! what it has published; here each unit is freed on its own and never touched again).
+//! published code; here each unit is freed on its own and never patched).
 
 pub(crate) mod abi;
 pub(crate) mod budget;
@@ -37,10 +38,10 @@ const ALIGN: usize = 16;
 
 /// Instructions of a function of calls above which it is not optimised.
 const CALLS: usize = 400;
-/// Instructions of all kinds, ways out included, that a call comes with where there is little else.
+/// Instructions per call, exits included, in a function that does little but call.
 const PER_CALL: usize = 32;
 
-/// Whether a function is calls for the most part, between which there is little to optimise.
+/// Returns true if a function does little but call, which leaves little to optimise.
 fn is_calls(function: &ir::Function) -> bool {
     let layout = &function.layout;
     let usual = layout.blocks().filter(|&block| !layout.is_cold(block));
@@ -51,11 +52,11 @@ fn is_calls(function: &ir::Function) -> bool {
 
 /// Functions that are compiled and published together.
 pub(crate) struct CodeUnit {
-    /// What function builders need to know of the target.
+    /// The properties of the target that function builders use.
     pub(crate) frontend: TargetFrontendConfig,
-    /// Most operations of a VM function that are one function here.
+    /// Most VM operations per machine function of a method.
     pub(crate) body_limit: usize,
-    /// What debuggers call it.
+    /// The name of the unit in debuggers.
     label: String,
     functions: Vec<Option<ir::Function>>,
 }
@@ -71,7 +72,7 @@ impl CodeUnit {
         UnitFunc(self.functions.len() as u32 - 1)
     }
 
-    /// An empty function to be built and handed to [`Unit::define`].
+    /// An empty function to be built and handed to [`CodeUnit::define`].
     pub(crate) fn function(&self, UnitFunc(index): UnitFunc, signature: Signature) -> ir::Function {
         ir::Function::with_name_signature(UserFuncName::user(0, index), signature)
     }
@@ -104,7 +105,7 @@ impl CodeUnit {
     }
 }
 
-/// Compiled functions, not yet anywhere.
+/// Compiled functions without an address.
 pub(crate) struct CompiledUnit {
     label: String,
     pub(crate) text: Vec<u8>,
@@ -114,7 +115,7 @@ pub(crate) struct CompiledUnit {
 }
 
 impl CompiledUnit {
-    /// Code that was compiled before; of each function where it starts.
+    /// Code that was compiled earlier, and the offset of each function.
     pub(crate) fn from_text(
         label: impl Into<String>,
         text: Vec<u8>,
@@ -131,7 +132,7 @@ impl CompiledUnit {
         Self { label: label.into(), text, offsets, relocations, generated }
     }
 
-    /// Where a function of the unit starts.
+    /// The offset of a function of the unit.
     pub(crate) fn offset(&self, UnitFunc(index): UnitFunc) -> usize {
         self.offsets[index as usize]
     }
@@ -140,7 +141,7 @@ impl CompiledUnit {
 /// Compiled functions, executable for as long as this lives.
 #[derive(Debug)]
 pub(crate) struct PublishedCode {
-    // Before the code: it must be unregistered while the code is still there.
+    // Declared before the code: it must be unregistered while the code still exists.
     _announced: Option<Registered>,
     code: Code,
     pub(crate) reservation: Arc<Reservation>,
@@ -154,7 +155,7 @@ impl PublishedCode {
         self.at(self.offsets[index as usize])
     }
 
-    /// The address of a byte of the code; null when it is outside.
+    /// The address of a byte of the code; null if the offset is outside.
     pub(crate) fn at(&self, offset: usize) -> *const u8 {
         self.code.text_at(offset).map_or(std::ptr::null(), |at| at.as_ptr().cast_const())
     }
@@ -164,7 +165,7 @@ impl PublishedCode {
         self.code.instructions().get(..self.len).unwrap_or_default()
     }
 
-    /// A copy of all of the code, and where it is.
+    /// The address of the code, and a copy of it.
     pub(crate) fn copy(&self) -> (usize, Vec<u8>) {
         (self.text().as_ptr().addr(), self.text().to_vec())
     }
@@ -175,17 +176,17 @@ impl PublishedCode {
     }
 }
 
-/// Compiles units for the processor at hand.
+/// Compiles units for the processor of this process.
 pub(crate) struct Assembler {
     isa: OwnedTargetIsa,
-    /// Compiles in a third of the time what is long, where there is little to gain.
+    /// Compiles in a third of the time, for long functions that gain little from optimisation.
     quick: OwnedTargetIsa,
-    /// Instructions of a function above which it is.
+    /// Instructions of a function above which `quick` compiles it.
     optimise_limit: usize,
-    /// Most operations of a VM function that are one function.
+    /// Most VM operations per machine function of a method.
     body_limit: usize,
     space: Arc<CodeSpace>,
-    /// How much published code there is, and may be.
+    /// The code-cache budget.
     pub(crate) budget: Arc<CodeBudget>,
     /// Functions that Cranelift has compiled.
     translated: AtomicUsize,
@@ -207,7 +208,7 @@ impl Assembler {
         CodeUnit { frontend, body_limit: self.body_limit, label, functions: Vec::new() }
     }
 
-    /// What a processor must have to run the code, as text.
+    /// The processor features that the code requires, as text.
     pub(crate) fn level(&self) -> String {
         let flags = self.isa.isa_flags();
         let flags = flags.iter().filter(|flag| flag.as_bool() == Some(true)).map(|flag| flag.name);
@@ -262,8 +263,8 @@ impl Assembler {
         Ok(CompiledUnit { label: unit.label, text, offsets, relocations, generated })
     }
 
-    /// Fills the relocations of compiled code and publishes it; `program` is what it is for, if it is
-    /// for one.
+    /// Applies the relocations of compiled code and publishes it. `program` is the program that the
+    /// code belongs to, if any.
     pub(crate) fn publish(
         &self,
         assembled: CompiledUnit,
@@ -273,7 +274,7 @@ impl Assembler {
         self.publish_reserved(reservation, assembled, program)
     }
 
-    /// [`Assembler::place`] where there is room for it.
+    /// [`Assembler::publish`] within a reservation of the budget.
     pub(crate) fn publish_reserved(
         &self,
         reservation: Arc<Reservation>,
@@ -297,7 +298,7 @@ impl Assembler {
     }
 }
 
-/// The processor at hand, to optimise for and to compile quickly for: made once.
+/// The targets for optimised and for quick compilation, created once per process.
 fn targets() -> Result<(OwnedTargetIsa, OwnedTargetIsa), JitError> {
     static TARGETS: OnceLock<(OwnedTargetIsa, OwnedTargetIsa)> = OnceLock::new();
     if let Some(targets) = TARGETS.get() {
@@ -307,7 +308,7 @@ fn targets() -> Result<(OwnedTargetIsa, OwnedTargetIsa), JitError> {
     Ok(TARGETS.get_or_init(|| fresh).clone())
 }
 
-/// The processor at hand, with so much optimisation and that way of allocating registers.
+/// The processor of this process, with an optimisation level and a register allocator.
 fn target(opt_level: &str, regalloc: &str) -> Result<OwnedTargetIsa, JitError> {
     let mut flags = settings::builder();
     let verify = if cfg!(debug_assertions) { "true" } else { "false" };
@@ -333,7 +334,7 @@ impl std::fmt::Debug for Assembler {
     }
 }
 
-/// The hole that a relocation asks for; `None` when it is about the unit itself.
+/// The relocation against a symbol; `None` if it refers to the unit itself.
 fn symbol_relocation(
     start: usize,
     relocation: &FinalizedMachReloc,
@@ -353,7 +354,7 @@ fn symbol_relocation(
     }
 }
 
-/// A 32-bit displacement to a function or place of the same unit.
+/// A fixup: a 32-bit displacement to a function or offset of the same unit.
 struct Fixup {
     at: usize,
     target: FixupTarget,

@@ -17,7 +17,7 @@ use reflex_vm::tier::{Bailout, Compiled, Step};
 use crate::assemble::budget::Reservation;
 use crate::assemble::{Assembler, CodeUnit, PublishedCode};
 use crate::error::JitError;
-use crate::evict::{NO_SESSION, ReleaseEvicted};
+use crate::evict::{NO_SESSION, Quiesce};
 use crate::forced_exits::ForcedExits;
 use crate::method;
 use crate::penalty::SiteKey;
@@ -75,16 +75,16 @@ impl Compiler {
         &self,
         program: &Arc<Program>,
         func: u32,
-        release_evicted: ReleaseEvicted<'_>,
+        quiesce: Quiesce<'_>,
     ) {
         let site = SiteId(func);
         if !self.store.method_keys().insert(SiteKey { program: program.id(), site }) {
             return;
         }
         match self.submit(program, CompileTask::Method(func)) {
-            None => self.install_method(program, func, release_evicted),
+            None => self.install_method(program, func, quiesce),
             Some(Ok(())) => {}
-            Some(Err(reason)) => program.count(site, &reason),
+            Some(Err(reason)) => program.count_bailout(site, &reason),
         }
     }
 
@@ -93,12 +93,12 @@ impl Compiler {
         &self,
         program: &Arc<Program>,
         func: u32,
-        release_evicted: ReleaseEvicted<'_>,
+        quiesce: Quiesce<'_>,
     ) {
         let code = program.function(func).filter(|code| !code.is_foreign);
         let Some(code) = code else { return };
         let usage = Arc::<Usage>::default();
-        match self.method(program, code, Some(&usage), release_evicted) {
+        match self.method(program, code, Some(&usage), quiesce) {
             Ok(method) => {
                 self.store.install_method(program, func, &method.sites, usage, method.reservation);
             }
@@ -108,7 +108,7 @@ impl Compiler {
                     self.store.penalties.penalise(key);
                     self.store.method_keys().remove(&key);
                 }
-                program.count(key.site, &reason);
+                program.count_bailout(key.site, &reason);
             }
         }
     }
@@ -118,17 +118,17 @@ impl Compiler {
         &self,
         unit: CodeUnit,
         program: &Program,
-        release_evicted: ReleaseEvicted<'_>,
+        quiesce: Quiesce<'_>,
     ) -> Result<Arc<PublishedCode>, Bailout> {
         let (assembler, budget) = (&self.assembler, &self.store.budget);
         // Code that will not fit need not be compiled.
-        if !budget.fits(1) && !self.store.make_room(1, release_evicted) {
+        if !budget.fits(1) && !self.store.make_room(1, quiesce) {
             return Err(Bailout::CodeMemoryFull);
         }
         let compiled = assembler.assemble(unit).map_err(bailout)?;
         let bytes = compiled.text.len();
         let reservation = budget.reserve(bytes).or_else(|full: JitError| {
-            match self.store.make_room(bytes, release_evicted) {
+            match self.store.make_room(bytes, quiesce) {
                 true => budget.reserve(bytes),
                 false => Err(full),
             }
@@ -144,11 +144,11 @@ impl Compiler {
         program: &Program,
         func: &FuncCode,
         usage: Option<&Arc<Usage>>,
-        release_evicted: ReleaseEvicted<'_>,
+        quiesce: Quiesce<'_>,
     ) -> Result<CompiledMethod, Bailout> {
         let unit = self.assembler.unit(format!("reflex {}", program.name(func.index)));
         let method = method::compile(unit, program, func, usage.map(|usage| &usage.runs))?;
-        let published = self.publish(method.unit, program, release_evicted)?;
+        let published = self.publish(method.unit, program, quiesce)?;
         let usage = usage.cloned();
         let code = MethodCode { _published: Arc::clone(&published), _usage: usage.clone() };
         let code = Arc::new(code);
@@ -177,11 +177,11 @@ impl Compiler {
         program: &Arc<Program>,
         site: SiteId,
         trace: Trace,
-        release_evicted: ReleaseEvicted<'_>,
+        quiesce: Quiesce<'_>,
     ) -> Result<(), Bailout> {
         let func = trace.frames[0].func;
         let origin = TraceOrigin { program, site, func, parent: None };
-        let made = self.trace(&origin, None, trace, release_evicted);
+        let made = self.trace(&origin, None, trace, quiesce);
         let compiled = made.inspect_err(|reason| {
             if *reason == Bailout::CodeMemoryFull {
                 self.store.penalties.penalise(SiteKey { program: program.id(), site });
@@ -197,13 +197,13 @@ impl Compiler {
         program: &Arc<Program>,
         from: &ExitRef,
         trace: Trace,
-        release_evicted: ReleaseEvicted<'_>,
+        quiesce: Quiesce<'_>,
     ) -> Result<(), Bailout> {
         let ExitRef { exits, exit } = from;
         let func = trace.frames[0].func;
         let origin = TraceOrigin { program, site: exits.site, func, parent: Some(exits) };
         let parent = ParentExit { trace: exits.id, exit: *exit };
-        let made = self.trace(&origin, Some(parent), trace, release_evicted);
+        let made = self.trace(&origin, Some(parent), trace, quiesce);
         let compiled = made.inspect_err(|reason| match reason {
             Bailout::CodeMemoryFull => exits.back_off(*exit, self.store.exit_policy.threshold),
             _ => exits.fall_back_to_method(),
@@ -217,7 +217,7 @@ impl Compiler {
         origin: &TraceOrigin<'_>,
         parent: Option<ParentExit>,
         mut trace: Trace,
-        release_evicted: ReleaseEvicted<'_>,
+        quiesce: Quiesce<'_>,
     ) -> Result<CompiledTrace, Bailout> {
         let (program, recorded) = (origin.program, trace.clone());
         optimise(program, &mut trace);
@@ -233,7 +233,7 @@ impl Compiler {
         let label = format!("reflex trace {}@{}", trace.frames[0].name, trace.start_pc);
         let mut unit = self.assembler.unit(label);
         let entry = codegen::translate(&mut unit, program, &trace, &hooks)?;
-        let published = self.publish(unit, program, release_evicted)?;
+        let published = self.publish(unit, program, quiesce)?;
         let owner = TraceCode {
             _published: Arc::clone(&published),
             _forced_exits: hooks.forced_exits,
@@ -282,8 +282,8 @@ impl TraceSink for Compiler {
     ) -> Result<(), Bailout> {
         if self.worker.is_none() {
             return match anchor {
-                TraceAnchor::Site(site) => self.root_trace(program, site, trace, step.let_go),
-                TraceAnchor::SideExit(from) => self.side_trace(program, &from, trace, step.let_go),
+                TraceAnchor::Site(site) => self.root_trace(program, site, trace, step.quiesce),
+                TraceAnchor::SideExit(from) => self.side_trace(program, &from, trace, step.quiesce),
             };
         }
         let task = match anchor {
@@ -294,7 +294,7 @@ impl TraceSink for Compiler {
     }
 
     fn compile_method(&self, program: &Arc<Program>, func: u32, step: &Step<'_>) {
-        self.request_method_from(program, func, step.let_go);
+        self.request_method_from(program, func, step.quiesce);
     }
 }
 
@@ -312,7 +312,7 @@ impl BackgroundCompiler for Compiler {
             }
             CompileTask::SideTrace(from, trace) => {
                 if let Err(reason) = self.side_trace(program, &from, *trace, NO_SESSION) {
-                    program.count(from.exits.site, &reason);
+                    program.count_bailout(from.exits.site, &reason);
                 }
             }
             CompileTask::Method(func) => self.install_method(program, func, NO_SESSION),

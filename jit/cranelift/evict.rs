@@ -25,10 +25,10 @@ const ROUNDS: usize = 8;
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// Makes the requesting session release evicted code, as far as it can.
-pub(crate) type ReleaseEvicted<'a> = &'a dyn Fn();
+pub(crate) type Quiesce<'a> = &'a dyn Fn();
 
 /// For requests that come from no session, or from one that runs native code.
-pub(crate) const NO_SESSION: ReleaseEvicted<'static> = &|| {};
+pub(crate) const NO_SESSION: Quiesce<'static> = &|| {};
 
 impl Resident {
     fn usage(&self) -> &Usage {
@@ -69,7 +69,7 @@ impl CodeStore {
     /// Evicts code until `bytes` more fit; returns true if they fit now. Sessions may still be
     /// inside evicted code: the requesting one releases it, the background thread waits a little
     /// for the others.
-    pub(crate) fn make_room(&self, bytes: usize, release_evicted: ReleaseEvicted<'_>) -> bool {
+    pub(crate) fn make_room(&self, bytes: usize, quiesce: Quiesce<'_>) -> bool {
         let mut residents = self.residents();
         residents.retain(|resident| resident.program.strong_count() > 0);
         let programs = programs_of(&residents);
@@ -90,7 +90,7 @@ impl CodeStore {
             }
         }
         drop(residents);
-        release_evicted();
+        quiesce();
         self.reclaim(&programs, bytes)
     }
 

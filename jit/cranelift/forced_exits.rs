@@ -1,8 +1,8 @@
-//! Guards that fail on demand: how tests reach every exit.
+//! Guards that fail on demand, so that tests reach every side exit.
 //!
-//! A tier made with [`ForcedExits`] puts a coin toss before every guard of its traces. The exit is
-//! taken although the guard would have held, which must not change what a program does. Code made
-//! without it has no trace of it.
+//! A tier with [`ForcedExits`] emits a coin toss before every guard of its traces. An exit may then be
+//! taken although its guard holds, which must not change the results of a program. Other tiers emit
+//! nothing for it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

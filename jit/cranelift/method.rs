@@ -1,13 +1,15 @@
-//! Compiled mode: whole VM functions to machine code, ahead of time.
+//! Method compilation: whole VM functions to machine code.
 //!
-//! A function becomes a body that works on its frame directly; a long one becomes several (`parts`).
-//! A body keeps no state of its own between operations: registers live in the frame, so any call may
-//! leave the body and come back. A VM function is called by a native call while few of them are nested, and by a jump
-//! beyond; then the call returns to a *continuation*: a short function that enters the body again
-//! at the operation behind the call. Recursion therefore grows the register stack only (`frames`).
+//! Compiled mode compiles every function ahead of time; tiered mode compiles those that traces do
+//! not cover. A function becomes a body that works on its frame directly; a long function becomes
+//! several bodies (`split`). A body keeps no state between operations: registers live in the frame,
+//! so any call may leave the body and enter it again. VM functions are called by native calls while
+//! few of them are nested, and by jumps beyond that. After a jump, the callee returns to a
+//! *continuation*: a short function that enters the body at the operation after the call. Recursion
+//! therefore grows the register stack only (`frames`).
 //!
 //! Rejected: one machine function per stretch between calls (duplicates every block that two
-//! stretches reach); native frames for VM frames (recursion would use the native stack, and an
+//! stretches reach); native frames for VM frames (recursion would use the native stack, and a side
 //! exit would have to unwind it).
 
 mod builtins;
@@ -26,7 +28,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{FuncRef, InstBuilder};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use reflex_runtime::abi::type_index;
-use reflex_vm::abi::{DISCARD, ERROR, callback};
+use reflex_vm::abi::{DISCARD, ERROR, libcall};
 use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::{ArgSource, FuncCode, Op, SiteId, Source};
 use reflex_vm::program::Program;
@@ -38,7 +40,7 @@ use self::split::{BodyBlocks, MethodBodies};
 use crate::assemble::abi::native_signature;
 use crate::assemble::{CodeUnit, UnitFunc};
 use crate::emit::{Emit, Slot};
-use crate::facts::registers::{self, RegFact, RegFacts};
+use crate::facts::registers::{self, Reached, RegFact, RegFacts};
 use crate::method::lowering::{Lowered, Lowering};
 use crate::recycle::ReusePlans;
 
@@ -46,14 +48,14 @@ use crate::recycle::ReusePlans;
 pub(crate) struct CompiledFunction {
     pub(crate) unit: CodeUnit,
     pub(crate) entry: UnitFunc,
-    /// Where its loops can be entered.
+    /// The entries of its loops.
     pub(crate) loops: Vec<(SiteId, UnitFunc)>,
-    /// What was made of its builtins.
+    /// The lowering of its builtins.
     pub(crate) lowered: Vec<Lowered>,
 }
 
-/// Compiles a VM function into an empty unit. The code counts in `runs` how often it is entered, and
-/// holds the address.
+/// Compiles a VM function into an empty unit. The code counts its entries in `runs`, whose address it
+/// contains.
 pub(crate) fn compile(
     mut unit: CodeUnit,
     program: &Program,
@@ -65,11 +67,11 @@ pub(crate) fn compile(
     let most = unit.body_limit;
     let parts = MethodBodies::declare(&mut unit, func, most);
     let (behind, loops) = (behind_calls(func), loops(func));
-    thunk(&mut unit, &mut context, entry, (parts.first(), EntryPoint::TraceStart), runs);
+    thunk(&mut unit, &mut context, entry, parts.first(), EntryPoint::TraceStart, runs);
     let mut at_pc = |wanted: bool, runs| {
         wanted.then(|| {
             let id = unit.declare();
-            thunk(&mut unit, &mut context, id, (parts.first(), EntryPoint::Current), runs);
+            thunk(&mut unit, &mut context, id, parts.first(), EntryPoint::Current, runs);
             id
         })
     };
@@ -79,7 +81,7 @@ pub(crate) fn compile(
     let entered = parts.entered(func, points);
     let facts = RegFacts::of(program, func);
     let plans = ReusePlans::of(program, func, &facts);
-    let mut known = Known { reached: true, ..Known::default() };
+    let mut state = BodyState::default();
     for (id, range) in parts.iter() {
         let mut function = unit.function(id, body_signature());
         let mut b = FunctionBuilder::new(&mut function, &mut context);
@@ -91,61 +93,61 @@ pub(crate) fn compile(
         let blocks = BodyBlocks::new(&mut b, &range);
         let resume = resume.map(|id| CodeUnit::import(b.func, id, native_signature()));
         let e = Emit::new(b, session, regs);
-        let mut body = MethodBody { e, program, func, blocks, resume, plans: &plans, known };
+        let mut body = MethodBody { e, program, func, blocks, resume, plans: &plans, state };
         body.dispatch(&parts, pc, &entered);
         range.for_each(|pc| body.next(&facts, pc));
-        body.leave_part(&parts);
-        let MethodBody { e: Emit { mut b, .. }, known: after, .. } = body;
+        body.jump_to_others(&parts);
+        let MethodBody { e: Emit { mut b, .. }, state: after, .. } = body;
         b.seal_all_blocks();
         b.finalize(unit.frontend);
         unit.define(id, function);
-        known = after;
+        state = after;
     }
     let loops = loops.into_iter().filter_map(|(site, _)| Some((site, at_loop?))).collect();
-    Ok(CompiledFunction { unit, entry, loops, lowered: known.lowered })
+    Ok(CompiledFunction { unit, entry, loops, lowered: state.lowered })
 }
 
-/// What is known at the operation being written, and was done so far.
+/// The state of code generation at the current operation.
 #[derive(Default)]
-struct Known {
-    /// What registers can hold.
-    state: Vec<RegFact>,
-    /// What the operations before made sure of, in this stretch of code.
+struct BodyState {
+    /// Facts about the registers.
+    registers: Vec<RegFact>,
+    /// Facts about tensors that earlier operations of this block have checked.
     checked: CheckedTensors,
-    /// Whether the operation can be reached from the one before.
-    reached: bool,
+    /// The ways into the operation.
+    reached: Reached,
     lowered: Vec<Lowered>,
 }
 
-/// Writes the body, one block per operation.
+/// Emits a body, one block per operation.
 pub(crate) struct MethodBody<'f, 'p> {
     pub(crate) e: Emit<'f>,
     pub(crate) program: &'p Program,
     pub(crate) func: &'p FuncCode,
     blocks: BodyBlocks,
-    /// Where callees go on when they do not return to native code, if there are calls.
+    /// The continuation that callees resume if they do not return to native code.
     pub(crate) resume: Option<FuncRef>,
     plans: &'p ReusePlans,
-    known: Known,
+    state: BodyState,
 }
 
 impl MethodBody<'_, '_> {
-    /// Writes the operation at `pc`, which follows on the one before.
+    /// Emits the operation at `pc`, the next one in order.
     fn next(&mut self, facts: &RegFacts, pc: usize) {
         let (program, func) = (self.program, self.func);
-        facts.enter(pc, self.known.reached, &mut self.known.state);
-        if facts.meets(pc) || !self.known.reached {
-            self.known.checked = CheckedTensors::default();
+        facts.enter(pc, self.state.reached, &mut self.state.registers);
+        if facts.meets(pc) || self.state.reached == Reached::ByJumps {
+            self.state.checked = CheckedTensors::default();
         }
         self.op(pc);
-        registers::apply(program, func, pc, &mut self.known.state);
-        self.known.checked.follow(program, func, pc);
-        self.known.reached = registers::falls_through(&func.ops[pc]);
+        registers::apply(program, func, pc, &mut self.state.registers);
+        self.state.checked.follow(program, func, pc);
+        self.state.reached = Reached::after(&func.ops[pc]);
     }
 
-    /// Notes how a builtin became machine code.
+    /// Records the lowering of a builtin.
     pub(crate) fn note(&mut self, pc: u32, builtin: Builtin, how: Lowering) {
-        self.known.lowered.push(Lowered { pc, builtin, how });
+        self.state.lowered.push(Lowered { pc, builtin, how });
     }
 
     fn op(&mut self, pc: usize) {
@@ -177,12 +179,12 @@ impl MethodBody<'_, '_> {
         self.e.b.ins().jump(next, &[]);
     }
 
-    /// What register `reg` can hold here.
+    /// The fact about register `reg` at the current operation.
     pub(crate) fn holds(&self, reg: u32) -> RegFact {
-        self.known.state.get(reg as usize).copied().unwrap_or(RegFact::Unknown)
+        self.state.registers.get(reg as usize).copied().unwrap_or(RegFact::Unknown)
     }
 
-    /// Gives up what a register holds; it keeps its bits.
+    /// ResultKind up what a register holds; it keeps its bits.
     pub(crate) fn release(&mut self, reg: u32) {
         let slot = Slot::index(reg as usize);
         if let RegFact::Allocated(pc) = self.holds(reg)
@@ -215,12 +217,12 @@ impl MethodBody<'_, '_> {
                 self.release(dst);
                 self.pass(src, to);
             }
-            // What is copied may be kept alive by what is replaced.
+            // The old value may own the copied one, so retain first.
             ArgSource::Reg(reg) => {
                 let from = Slot::index(reg as usize);
                 self.retain(reg);
                 match self.holds(dst) {
-                    // What was copied here before has most likely other holders.
+                    // The value of an earlier copy most likely has other references.
                     RegFact::Unknown => self.e.release_shared(to),
                     _ => self.release(dst),
                 }
@@ -234,7 +236,7 @@ impl MethodBody<'_, '_> {
         }
     }
 
-    /// Adds a reference to what a register holds.
+    /// Adds a reference to the value of a register.
     pub(crate) fn retain(&mut self, reg: u32) {
         let slot = Slot::index(reg as usize);
         match self.holds(reg).is_object() {
@@ -257,7 +259,7 @@ impl MethodBody<'_, '_> {
         let target = self.block(target as usize);
         self.e.b.ins().brif(either, poll, &[], target, &[]);
         self.e.b.switch_to_block(poll);
-        self.e.call_or_fail(callback::POLL, pc);
+        self.e.call_or_fail(libcall::POLL, pc);
         self.e.b.ins().jump(target, &[]);
     }
 
@@ -273,8 +275,8 @@ impl MethodBody<'_, '_> {
         let payload = self.e.payload(slot);
         self.e.b.ins().brif(payload, then, &[], otherwise, &[]);
         self.e.b.switch_to_block(odd);
-        // No condition is neither: this makes the error.
-        self.e.call_at(callback::CONDITION, pc as u32);
+        // A condition of another type: the libcall raises the error.
+        self.e.call_at(libcall::CONDITION, pc as u32);
         self.e.return_status(ERROR);
     }
 }

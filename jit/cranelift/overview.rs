@@ -1,4 +1,4 @@
-//! What was done with every function of a program and why not more, as data and as text.
+//! An overview of a tier's code for a program, and of the reasons why code is missing, as data and text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,106 +13,106 @@ use crate::penalty::SiteKey;
 use crate::report::{MethodReport, ParentExit, Pending, TraceReport};
 use crate::tier::CraneliftTier;
 
-/// What a tier did with a program.
+/// The code of a program.
 #[derive(Clone, Debug, Serialize)]
 pub struct Overview {
     /// Its functions, in the order of the program.
     pub functions: Vec<FunctionOverview>,
     /// Machine functions that were translated, of any program.
     pub translated: usize,
-    /// Bytes of machine code that there are, of any program, in whole pages.
+    /// Bytes of machine code that exist, of any program, in pages.
     pub code_bytes: usize,
-    /// The most there may be.
+    /// The code-cache budget, in bytes.
     pub code_limit: usize,
-    /// Pieces of code of this program that made room for others.
+    /// Traces and methods of this program that were evicted.
     pub evicted: usize,
 }
 
-/// What a tier did with a function.
+/// The code of a function.
 #[derive(Clone, Debug, Serialize)]
 pub struct FunctionOverview {
     /// Its name.
     pub name: String,
     /// Operations it has.
     pub operations: usize,
-    /// Where code that was found in a file can be entered.
+    /// Entries of code that was loaded from a file.
     pub saved_entries: Option<usize>,
-    /// Code of the whole function, each time that it was made.
+    /// Each compilation of the function as a method.
     pub methods: Vec<MethodOverview>,
-    /// Where it can become hot: its entry, then its loops.
+    /// The sites that can become hot: its entry, then its loops.
     pub sites: Vec<SiteOverview>,
 }
 
-/// Code of a whole function.
+/// A method.
 #[derive(Clone, Debug, Serialize)]
 pub struct MethodOverview {
     /// Bytes of machine code.
     pub code_bytes: usize,
-    /// How often it was entered; nothing when it was compiled ahead of time.
+    /// Times that it was entered; `None` if it was compiled ahead of time.
     pub runs: Option<u64>,
-    /// Whether it made room for other code.
+    /// Whether it was evicted.
     pub evicted: bool,
-    /// Builtins that were written out, that take objects back, and that the VM runs.
+    /// Builtins that are inline, that recycle objects, and that the VM runs.
     pub builtins: [usize; 3],
-    /// Its assembly, when that was asked for and is still there.
+    /// Its assembly, if requested and not freed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assembly: Option<String>,
 }
 
-/// A place that can become hot.
+/// A site that can become hot.
 #[derive(Clone, Debug, Serialize)]
 pub struct SiteOverview {
-    /// `entry`, or where the loop begins.
+    /// `entry`, or the operation where the loop starts.
     pub site: String,
-    /// Arrivals that a session counted since the tier was last asked, and how many make it hot.
+    /// The hot counter of a session, and the threshold at which the site is hot.
     pub arrivals: Option<(u32, u32)>,
-    /// What is still to come.
+    /// The next step, if the site is hot.
     pub pending: Option<Pending>,
     /// Recordings begun.
     pub recorded: u32,
-    /// Pieces of its code that made room for others.
+    /// Traces and methods of the site that were evicted.
     pub evicted: u32,
-    /// Traces that begin here, and bridges that follow on them.
+    /// Root traces of the site, and their side traces.
     pub traces: Vec<TraceOverview>,
-    /// How often each reason not to compile was given.
+    /// Counts of each reason why code was not compiled.
     pub not_compiled: BTreeMap<&'static str, u64>,
 }
 
 /// A trace.
 #[derive(Clone, Debug, Serialize)]
 pub struct TraceOverview {
-    /// The exit that it follows on, if it is a bridge.
+    /// The side exit that it starts from, if it is a side trace.
     pub parent_exit: Option<String>,
     /// Guards it has.
     pub guards: usize,
     /// Bytes of machine code.
     pub code_bytes: usize,
-    /// How often it began, or began again.
+    /// Times that it was entered or iterated.
     pub runs: u64,
-    /// Whether it made room for other code.
+    /// Whether it was evicted.
     pub evicted: bool,
-    /// Its exits: what the interpreter finds there, and how often they were taken.
+    /// Its side exits: the position where the interpreter resumes, and the times taken.
     pub exits: Vec<(String, u64)>,
-    /// What was recorded, when code was asked for.
+    /// The recorded trace, if code was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded: Option<String>,
-    /// The passes that changed it, in order, and what each left, when code was asked for.
+    /// The passes that changed it, in order, and the trace after each, if code was requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub passes: Vec<(&'static str, String)>,
-    /// What it does, when code was asked for.
+    /// The compiled trace, if code was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Its assembly, when that was asked for and is still there.
+    /// Its assembly, if requested and not freed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assembly: Option<String>,
 }
 
-/// Writes machine code at an address as assembly.
+/// Disassembles machine code at an address.
 pub type Disassemble<'d> = &'d dyn Fn(&[u8], usize) -> String;
 
 impl CraneliftTier {
-    /// What was done with every function of a program. With a session, also what it has counted at
-    /// places that it still interprets; with a disassembler, also the code.
+    /// The code of every function of a program. With a session, includes its hot counters; with a
+    /// disassembler, includes the code.
     pub fn overview(
         &self,
         program: &Program,
@@ -133,7 +133,7 @@ impl CraneliftTier {
             }
             let history = histories.get(&site).copied().unwrap_or_default();
             let own = traces.iter().filter(|trace| trace.site == site);
-            let arrivals = session.and_then(|session| session.arrivals(site));
+            let arrivals = session.and_then(|session| session.hot_count(site));
             SiteOverview {
                 site: match at.kind {
                     SiteKind::Entry => "entry".to_owned(),

@@ -1,4 +1,4 @@
-//! Hot-counter penalties: when a hot site is recorded again, and when it is blacklisted.
+//! HotAction-counter penalties: when a hot site is recorded again, and when it is blacklisted.
 //!
 //! A site whose code was evicted, or did not fit the code-cache budget, backs off exponentially:
 //! it has to become hot twice as often as the last time before it is recorded again. Sites that

@@ -25,7 +25,7 @@ use reflex_runtime::object::{self, ObjectType};
 use reflex_runtime::shape::Shape;
 use reflex_runtime::storage::Storage;
 use reflex_runtime::tensor;
-use reflex_vm::builtins::{Builtin, Closure, Native};
+use reflex_vm::builtins::{Builtin, Closure, Lowering};
 use reflex_vm::decode::{ArgSource, FuncCode, Op};
 use reflex_vm::program::Program;
 
@@ -238,12 +238,12 @@ impl EntryAssignment {
         args: &CallArgs<'_>,
         state: &[RegFact],
     ) -> Option<(ObjectKind, ReusePlan)> {
-        Some(match builtin.native() {
-            Native::ReuseStorage => {
+        Some(match builtin.lowering() {
+            Lowering::RecycleStorage => {
                 let bytes = args.storage_bytes().filter(|&bytes| bytes <= MAX_BYTES)?;
                 (ObjectKind::Storage { bytes }, ReusePlan::Storage { tensors: Vec::new() })
             }
-            Native::ReuseTensor => {
+            Lowering::RecycleTensor => {
                 let (storage, reg) = args.tensor(state)?;
                 let (_, FreeListEntry { entry: storage, .. }) = *self.assigned.get(&storage)?;
                 let offset = args.int(1)?;
@@ -252,40 +252,40 @@ impl EntryAssignment {
                 let kind = ObjectKind::Tensor { storage, offset, shape, dtype };
                 (kind, ReusePlan::Tensor { storage: reg })
             }
-            Native::ReuseHeap => {
+            Lowering::RecycleHeap => {
                 let entries = args.heap_entries()?;
                 (ObjectKind::Heap { entries }, ReusePlan::Heap { entries })
             }
-            Native::ReuseShape if builtin == Builtin::ShapeOf => {
+            Lowering::RecycleShape if builtin == Builtin::ShapeOf => {
                 (ObjectKind::ShapeOf, ReusePlan::ShapeOf)
             }
-            Native::ReuseShape => (ObjectKind::Shape { rank: args.rank()? }, ReusePlan::Shape),
-            Native::ReuseTuple => {
+            Lowering::RecycleShape => (ObjectKind::Shape { rank: args.rank()? }, ReusePlan::Shape),
+            Lowering::RecycleTuple => {
                 let items = Some(args.args.len as usize).filter(|&items| items <= MAX_ITEMS)?;
                 (ObjectKind::Tuple { items }, ReusePlan::Tuple { items })
             }
-            Native::ReuseClosure => {
+            Lowering::RecycleClosure => {
                 let func = args.function(0)?;
                 let captured = args.args.len as usize - 1;
                 let kind = ObjectKind::Closure { func, captured };
                 (captured <= MAX_ITEMS).then_some((kind, ReusePlan::Closure { captured }))?
             }
-            Native::ReuseView => {
+            Lowering::RecycleView => {
                 let rank = args.shape_rank(1, state).filter(|&rank| rank <= MAX_DIMS)?;
                 (ObjectKind::View { rank }, ReusePlan::View { rank })
             }
-            Native::CheckTensor
-            | Native::CheckShape
-            | Native::CheckTuple
-            | Native::MatchShape
-            | Native::MatchPrimValue
-            | Native::MakePrimValue
-            | Native::ReadIfCond
-            | Native::TupleItem
-            | Native::CheckType
-            | Native::ZeroOffset
-            | Native::Nothing
-            | Native::Call => return None,
+            Lowering::CheckTensor
+            | Lowering::CheckShape
+            | Lowering::CheckTuple
+            | Lowering::MatchShape
+            | Lowering::MatchPrimValue
+            | Lowering::MakePrimValue
+            | Lowering::ReadIfCond
+            | Lowering::TupleItem
+            | Lowering::CheckType
+            | Lowering::ZeroOffset
+            | Lowering::Elided
+            | Lowering::Call => return None,
         })
     }
 

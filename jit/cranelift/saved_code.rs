@@ -1,9 +1,9 @@
-//! Machine code of a program's functions, to be kept in a file beside its bytecode.
+//! Saved code: serialised machine code of a program's methods, for a file next to its bytecode.
 //!
-//! An image holds whole functions and the glue, without an address: places that need one are
-//! listed with what they need. It says what it was made for; whoever finds an image that does not
-//! fit is told why, and compiles. Like any machine code in a library, it is trusted: what is
-//! checked is that it is the right one and that its parts lie within it.
+//! The code contains no address, only relocations. It names the program and the processor that it
+//! was compiled for. A tier that loads code which does not fit returns the reason, and compiles.
+//! Saved code is trusted like the machine code of a shared library. Loading checks only that it was
+//! made for this program and processor, and that its offsets are within bounds.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,32 +21,32 @@ use crate::error::JitError;
 use crate::method;
 use crate::trampolines;
 
-/// First word of an image; the last digit is the version of the format.
+/// First word of saved code; the last digit is the version of the format.
 const FORMAT: u32 = 0x5246_4301;
-/// Alignment of functions within an image.
+/// Alignment of functions within saved code.
 const ALIGN: usize = 16;
 
-/// Why saved code is not used.
+/// The reason why saved code is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SavedCodeError {
-    /// The image is of another format.
+    /// The format is another one.
     Format,
-    /// It was made for other bytecode, or by another version.
+    /// The code was compiled for other bytecode, or by another version.
     Program,
-    /// It was made for another kind of processor.
+    /// The code was compiled for another kind of processor.
     Processor {
-        /// The one it was made for.
+        /// The processor features that the code requires.
         made_for: String,
     },
-    /// It is damaged.
+    /// The bytes are damaged.
     Malformed {
-        /// What is wrong.
+        /// The part that is damaged.
         what: &'static str,
     },
-    /// There is no memory for code.
+    /// There is no memory for the code.
     CodeMemory,
-    /// A debugger wants unwind data, which images do not have.
+    /// A debugger needs unwind data, which saved code lacks.
     Debugger,
 }
 
@@ -70,7 +70,7 @@ struct SavedImage<'a> {
     level: &'a str,
     program: [u8; 32],
     #[serde(borrow)]
-    glue: Glue<'a>,
+    trampolines: SavedTrampolines<'a>,
     #[serde(borrow)]
     text: &'a [u8],
     relocations: Vec<Relocation>,
@@ -78,12 +78,12 @@ struct SavedImage<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Glue<'a> {
+struct SavedTrampolines<'a> {
     text: &'a [u8],
     offsets: [u32; trampolines::FUNCTIONS],
 }
 
-/// A function of an image: offsets of its entry and its loops.
+/// A function of saved code: the offsets of its entry and its loops.
 #[derive(Serialize, Deserialize)]
 struct Function {
     func: u32,
@@ -91,7 +91,7 @@ struct Function {
     loops: Vec<(u32, u32)>,
 }
 
-/// Code that was found in a file and placed.
+/// Saved code that was loaded and published.
 #[derive(Debug, Default)]
 pub(crate) struct SavedCode {
     /// Code by function: its entry, then its loops.
@@ -99,14 +99,15 @@ pub(crate) struct SavedCode {
     pub(crate) code_bytes: usize,
 }
 
-/// The image of every function of `program` that can be compiled, and how many there are.
+/// Serialises every function of `program` that can be compiled. Returns the bytes and the number of
+/// functions.
 pub(crate) fn serialise(
     assembler: &Assembler,
     program: &Program,
 ) -> Result<(Vec<u8>, usize), JitError> {
     let (mut text, mut relocations, mut functions) = (Vec::new(), Vec::new(), Vec::new());
     for code in program.code().functions.iter().flatten().filter(|code| !code.is_foreign) {
-        // A function that cannot be compiled is left to the interpreter there as it is here.
+        // A function that cannot be compiled stays with the interpreter.
         let Ok(function) = method::compile(assembler.unit(""), program, code, None) else {
             continue;
         };
@@ -125,11 +126,11 @@ pub(crate) fn serialise(
         }
         text.extend_from_slice(&assembled.text);
     }
-    let (glue_text, offsets) = trampolines::parts()?;
+    let (trampoline_text, offsets) = trampolines::parts()?;
     let image = SavedImage {
         level: &assembler.level(),
         program: program.fingerprint(),
-        glue: Glue { text: glue_text, offsets },
+        trampolines: SavedTrampolines { text: trampoline_text, offsets },
         text: &text,
         relocations,
         functions,
@@ -140,10 +141,10 @@ pub(crate) fn serialise(
 }
 
 fn offset(at: usize) -> Result<u32, JitError> {
-    u32::try_from(at).map_err(|_| JitError::backend("an image exceeds 4 GiB"))
+    u32::try_from(at).map_err(|_| JitError::backend("saved code exceeds 4 GiB"))
 }
 
-/// Places the code of an image that was made for `program`.
+/// Loads and publishes code that was saved for `program`.
 pub(crate) fn load(
     assembler: &Assembler,
     program: &Program,
@@ -166,13 +167,13 @@ pub(crate) fn load(
     if image.level != assembler.level() {
         return Err(SavedCodeError::Processor { made_for: image.level.to_owned() });
     }
-    trampolines::adopt(image.glue.text, image.glue.offsets)
-        .map_err(|error| incompatible(&error, "its entry code"))?;
+    trampolines::adopt(image.trampolines.text, image.trampolines.offsets)
+        .map_err(|error| incompatible(&error, "its trampolines"))?;
     let offsets = image.functions.iter().map(|function| function.entry as usize).collect();
     let text = image.text.to_vec();
     let code = CompiledUnit::from_text("reflex saved", text, image.relocations, offsets);
     let code = assembler.publish(code, Some(program));
-    let code = Arc::new(code.map_err(|error| incompatible(&error, "a place to be filled"))?);
+    let code = Arc::new(code.map_err(|error| incompatible(&error, "a relocation"))?);
     let mut saved = SavedCode { functions: HashMap::new(), code_bytes: code.size() };
     for function in &image.functions {
         let known = program.function(function.func).filter(|known| !known.is_foreign);
@@ -186,8 +187,9 @@ pub(crate) fn load(
             if address.is_null() {
                 return Err(SavedCodeError::Malformed { what: "an offset" });
             }
-            // SAFETY: the image is trusted as the library it is in; it was made by this version
-            // for this program, so its code follows the protocol. The owner keeps it mapped.
+            // SAFETY: saved code is trusted like the library it comes with. The fingerprint says
+            // that this version compiled it for this program, so it follows the protocol of
+            // `reflex_vm::abi`. The owner keeps it mapped.
             sites.push((site, unsafe { Compiled::new(address, Arc::clone(&code) as _) }));
         }
         saved.functions.insert(function.func, sites);

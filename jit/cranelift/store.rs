@@ -31,7 +31,7 @@ pub(crate) struct CodeStore {
     pub(crate) penalties: Penalties,
     pub(crate) exit_policy: ExitPolicy,
     pub(crate) compile_mode: CompileMode,
-    /// Runs that new code is credited with: as many as made its site hot.
+    /// Reentrancy that new code is credited with: as many as made its site hot.
     pub(crate) initial_heat: u64,
     traces: Mutex<Vec<TraceReport>>,
     methods: Mutex<Vec<MethodReport>>,
@@ -52,7 +52,7 @@ pub(crate) struct Resident {
     pub(crate) reservation: Arc<Reservation>,
     /// Decayed number of runs, as of the last eviction.
     pub(crate) heat: u64,
-    /// Runs counted at the last eviction.
+    /// Reentrancy counted at the last eviction.
     pub(crate) counted: u64,
 }
 
@@ -176,7 +176,7 @@ impl CodeStore {
     pub(crate) fn install_root_trace(&self, program: &Arc<Program>, trace: CompiledTrace) {
         let CompiledTrace { code, exits, reservation } = trace;
         let mut residents = self.residents();
-        if program.install_first(exits.site, &code) {
+        if program.install_if_vacant(exits.site, &code) {
             let kind = ResidentKind::RootTrace { code: CodeAddress(code.code()), exits };
             residents.push(Resident::new(program, kind, reservation, self.initial_heat));
         }
@@ -194,7 +194,7 @@ impl CodeStore {
         if parent.exits.usage.is_evicted() {
             return Err(Bailout::Evicted);
         }
-        program.keep(&code);
+        program.retain(&code);
         parent.exits.link(parent.exit, code.code());
         let code = CodeAddress(code.code());
         let kind = ResidentKind::SideTrace { code, exits, parent: parent.clone() };

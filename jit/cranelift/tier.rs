@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use reflex_vm::abi::Glue;
+use reflex_vm::abi::Trampolines;
 use reflex_vm::decode::{FuncCode, SiteId};
 use reflex_vm::program::Program;
-use reflex_vm::tier::{Bailout, Compiled, Hot, Recorder, Tier};
+use reflex_vm::tier::{Bailout, Compiled, HotAction, Recorder, Tier};
 
 use crate::assemble::Assembler;
 use crate::compiler::Compiler;
@@ -29,7 +29,7 @@ use crate::worker::{JobState, Worker};
 #[derive(Debug)]
 pub struct CraneliftTier {
     compiler: Arc<Compiler>,
-    glue: Glue,
+    trampolines: Trampolines,
     threshold: u32,
     record_delay: Duration,
     max_attempts: u32,
@@ -68,9 +68,9 @@ impl CraneliftTier {
     }
 
     fn with_assembler(assembler: Assembler, options: TierOptions) -> Result<Self, JitError> {
-        let glue = trampolines::trampolines()?;
+        let trampolines = trampolines::trampolines()?;
         let exit_policy = ExitPolicy {
-            interpreter: glue.exit,
+            interpreter: trampolines.exit,
             threshold: u64::from(options.exit_threshold.max(1)).next_power_of_two(),
         };
         let (budget, mode) = (Arc::clone(&assembler.budget), options.compile_mode);
@@ -87,7 +87,7 @@ impl CraneliftTier {
         let background = compiler.worker.is_some();
         Ok(Self {
             compiler,
-            glue,
+            trampolines,
             threshold: options.threshold.max(1),
             record_delay: if background { options.record_delay } else { Duration::ZERO },
             max_attempts: options.max_attempts,
@@ -204,30 +204,30 @@ impl CraneliftTier {
 
     /// Decides whether a hot site is recorded, as far as code of the site is concerned: `None` if it
     /// has none and none is being compiled.
-    fn pending_action(&self, program: &Arc<Program>, key: SiteKey) -> Option<Hot> {
+    fn pending_action(&self, program: &Arc<Program>, key: SiteKey) -> Option<HotAction> {
         match self.compiler.worker.as_ref().and_then(|worker| worker.take(key)) {
-            Some(JobState::Pending) => return Some(Hot::Later),
+            Some(JobState::Pending) => return Some(HotAction::Backoff),
             // The site backs off, see `penalty`.
             Some(JobState::Failed(Bailout::CodeMemoryFull)) => {
-                program.count(key.site, &Bailout::CodeMemoryFull);
-                return Some(Hot::Later);
+                program.count_bailout(key.site, &Bailout::CodeMemoryFull);
+                return Some(HotAction::Backoff);
             }
-            Some(JobState::Failed(reason)) => return Some(Hot::Never(reason)),
+            Some(JobState::Failed(reason)) => return Some(HotAction::Blacklist(reason)),
             None => {}
         }
         let func = program.code().sites.get(key.site.0 as usize).map(|site| site.func)?;
-        self.compiler.store.is_method(program, func).then_some(Hot::Later)
+        self.compiler.store.is_method(program, func).then_some(HotAction::Backoff)
     }
 }
 
-// SAFETY: the trampolines are compiled once per process, never freed, and do what `Glue` says.
+// SAFETY: the trampolines are compiled once per process, never freed, and do what `Trampolines` says.
 unsafe impl Tier for CraneliftTier {
     fn name(&self) -> &'static str {
         "cranelift"
     }
 
-    fn glue(&self) -> Glue {
-        self.glue
+    fn trampolines(&self) -> Trampolines {
+        self.trampolines
     }
 
     fn compile(&self, program: &Program, func: &FuncCode) -> Result<Compiled, Bailout> {
@@ -239,7 +239,7 @@ unsafe impl Tier for CraneliftTier {
         entry.ok_or_else(|| Bailout::Codegen { message: "a function without an entry".to_owned() })
     }
 
-    fn hot(&self, program: &Arc<Program>, site: SiteId) -> Hot {
+    fn on_hot_site(&self, program: &Arc<Program>, site: SiteId) -> HotAction {
         let key = SiteKey { program: program.id(), site };
         if let Some(action) = self.pending_action(program, key) {
             return action;
@@ -248,25 +248,25 @@ unsafe impl Tier for CraneliftTier {
         let func = func.and_then(|func| program.function(func));
         if func.is_some_and(|func| func.is_foreign) {
             let what = "native code of TVM's compiled mode".to_owned();
-            return Hot::Never(Bailout::Unsupported { what });
+            return HotAction::Blacklist(Bailout::Unsupported { what });
         }
         if !self.is_worth_recording(key, func.map_or(0, |func| func.ops.len())) {
             self.delayed.fetch_add(1, Ordering::Relaxed);
-            return Hot::Later;
+            return HotAction::Backoff;
         }
         let attempt = match self.compiler.store.penalties.decide(key, self.max_attempts) {
             Decision::Record(attempt) => attempt,
-            Decision::Wait => return Hot::Later,
-            Decision::Blacklisted => return Hot::Never(Bailout::GaveUp),
+            Decision::Wait => return HotAction::Backoff,
+            Decision::Blacklisted => return HotAction::Blacklist(Bailout::Blacklisted),
         };
         let sink = Arc::clone(&self.compiler) as _;
         match TraceRecorder::at_site(sink, program, site, attempt) {
-            Ok(recorder) => Hot::Record(Box::new(recorder)),
-            Err(reason) => Hot::Never(reason),
+            Ok(recorder) => HotAction::Record(Box::new(recorder)),
+            Err(reason) => HotAction::Blacklist(reason),
         }
     }
 
-    fn exit(&self, program: &Arc<Program>, exit: u64) -> Option<(SiteId, Box<dyn Recorder>)> {
+    fn on_hot_exit(&self, program: &Arc<Program>, exit: u64) -> Option<(SiteId, Box<dyn Recorder>)> {
         let (trace, exit) = SideExits::of_number(exit);
         let exits = self.compiler.store.exits(trace)?;
         let site = exits.site;
@@ -275,7 +275,7 @@ unsafe impl Tier for CraneliftTier {
         Some((site, Box::new(recorder)))
     }
 
-    fn threshold(&self) -> u32 {
+    fn hot_threshold(&self) -> u32 {
         self.threshold
     }
 }

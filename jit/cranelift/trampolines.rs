@@ -1,88 +1,87 @@
-//! The pieces of machine code that every session with native code needs.
+//! Trampolines between Rust and native code, which every session with native code needs.
 //!
-//! `enter` is how Rust calls code in the `tail` convention, which Rust cannot express; `exit` is
-//! the address that stands wherever there is no native code to continue with, `returned` the one
-//! that hands control back to native code that waits for it. All are made once per process, by
-//! Cranelift or from an image, and never freed.
+//! `enter` calls code in the `tail` convention, which Rust cannot express. `exit` is the address in
+//! every cell without native code: it returns to the interpreter. `returned` returns control to
+//! native code that waits for it. All are compiled or loaded once per process, and never freed.
 
 use std::sync::OnceLock;
 
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use reflex_runtime::abi::TVMFFIAny;
-use reflex_vm::abi::{CodePtr, Glue, RESUME, RETURNED, SessionAbi};
+use reflex_vm::abi::{CodePtr, Trampolines, RESUME, RETURNED, SessionAbi};
 
 use crate::assemble::abi::{self, native_signature};
 use crate::assemble::{Assembler, CodeUnit, CompiledUnit, PublishedCode, UnitFunc};
 use crate::error::JitError;
 use crate::options::TierOptions;
 
-/// How many functions the glue has.
+/// Number of trampolines.
 pub(crate) const FUNCTIONS: usize = 3;
 
-static GLUE: OnceLock<Trampolines> = OnceLock::new();
+static TRAMPOLINES: OnceLock<CompiledTrampolines> = OnceLock::new();
 
-/// The glue of this process, compiled on first use if none was adopted.
-pub(crate) fn trampolines() -> Result<Glue, JitError> {
-    compiled().map(|trampolines| trampolines.glue)
+/// The trampolines of this process, compiled on first use unless saved ones were adopted.
+pub(crate) fn trampolines() -> Result<Trampolines, JitError> {
+    compiled().map(|trampolines| trampolines.addresses)
 }
 
-/// The code of the glue, and where its functions are.
+/// The code of the trampolines, and the offset of each.
 pub(crate) fn parts() -> Result<(&'static [u8], [u32; FUNCTIONS]), JitError> {
     compiled().map(|trampolines| (trampolines.code.text(), trampolines.offsets))
 }
 
-/// Takes glue that was compiled before, by this version for this kind of processor. Where there is
-/// glue already, that stays.
+/// Adopts trampolines that this version compiled earlier for this kind of processor, unless the
+/// process has trampolines already.
 pub(crate) fn adopt(text: &[u8], offsets: [u32; FUNCTIONS]) -> Result<(), JitError> {
-    if GLUE.get().is_none() {
+    if TRAMPOLINES.get().is_none() {
         let at = offsets.map(|offset| offset as usize).to_vec();
         let code = CompiledUnit::from_text("reflex", text.to_vec(), Vec::new(), at);
-        let fresh = Trampolines::new(assembler()?.publish(code, None)?, offsets)?;
-        GLUE.get_or_init(|| fresh);
+        let fresh = CompiledTrampolines::new(assembler()?.publish(code, None)?, offsets)?;
+        TRAMPOLINES.get_or_init(|| fresh);
     }
     Ok(())
 }
 
-fn compiled() -> Result<&'static Trampolines, JitError> {
-    if let Some(trampolines) = GLUE.get() {
+fn compiled() -> Result<&'static CompiledTrampolines, JitError> {
+    if let Some(trampolines) = TRAMPOLINES.get() {
         return Ok(trampolines);
     }
     let fresh = build(&assembler()?)?;
-    Ok(GLUE.get_or_init(|| fresh))
+    Ok(TRAMPOLINES.get_or_init(|| fresh))
 }
 
-/// What makes it: it belongs to no tier, so no tier's limit counts it.
+/// An assembler without a limit: trampolines belong to no tier, so no budget counts them.
 fn assembler() -> Result<Assembler, JitError> {
     Assembler::new(&TierOptions { code_cache_limit: usize::MAX, ..TierOptions::default() })
 }
 
-/// The type of [`Glue::enter`].
+/// The type of [`Trampolines::enter`].
 type Enter = unsafe extern "C" fn(*mut SessionAbi, *mut TVMFFIAny, CodePtr) -> i32;
 
-struct Trampolines {
-    glue: Glue,
-    // Keeps the code behind `glue` alive.
+struct CompiledTrampolines {
+    addresses: Trampolines,
+    // Keeps the code at `addresses` alive.
     code: PublishedCode,
     offsets: [u32; FUNCTIONS],
 }
 
-impl Trampolines {
-    /// Glue whose functions, in the order that [`build`] gives them, are at `offsets` of `code`.
-    fn new(code: PublishedCode, offsets: [u32; FUNCTIONS]) -> Result<Trampolines, JitError> {
+impl CompiledTrampolines {
+    /// Trampolines at `offsets` of `code`, in the order of [`build`].
+    fn new(code: PublishedCode, offsets: [u32; FUNCTIONS]) -> Result<CompiledTrampolines, JitError> {
         let [enter, exit, returned] = offsets.map(|offset| code.at(offset as usize));
         if [enter, exit, returned].iter().any(|address| address.is_null()) {
-            return Err(JitError::backend("a part of the glue lies outside of it"));
+            return Err(JitError::backend("a trampoline lies outside of its code"));
         }
-        // SAFETY: code of that signature was compiled at this offset, here or by the same version
-        // of this crate, and `Kept` keeps it for the rest of the process.
+        // SAFETY: this version of the crate compiled code of that signature at this offset, in this
+        // process or for a saved file. The static `TRAMPOLINES` keeps it until the process ends.
         let enter = unsafe { std::mem::transmute::<CodePtr, Enter>(enter) };
-        let glue = Glue { enter: Some(enter), exit, returned };
-        Ok(Trampolines { glue, code, offsets })
+        let addresses = Trampolines { enter: Some(enter), exit, returned };
+        Ok(CompiledTrampolines { addresses, code, offsets })
     }
 }
 
-fn build(assembler: &Assembler) -> Result<Trampolines, JitError> {
+fn build(assembler: &Assembler) -> Result<CompiledTrampolines, JitError> {
     let mut unit = assembler.unit("reflex");
     let mut context = FunctionBuilderContext::new();
 
@@ -112,10 +111,10 @@ fn build(assembler: &Assembler) -> Result<Trampolines, JitError> {
 
     let assembled = assembler.assemble(unit)?;
     let offsets = [enter, exit, returned].map(|function| assembled.offset(function) as u32);
-    Trampolines::new(assembler.publish(assembled, None)?, offsets)
+    CompiledTrampolines::new(assembler.publish(assembled, None)?, offsets)
 }
 
-/// A function in the `tail` convention that does nothing but return `status`.
+/// A function in the `tail` convention that only returns `status`.
 fn returns(unit: &mut CodeUnit, context: &mut FunctionBuilderContext, status: i32) -> UnitFunc {
     let id = unit.declare();
     let mut function = unit.function(id, native_signature());

@@ -1,8 +1,8 @@
 //! Tells debuggers and profilers about generated code.
 //!
-//! A matter of the process, not of a tier: `REFLEX_JIT_SYMBOLS` is a list of `gdb` (its JIT
-//! interface, with unwind data), `perf` (`/tmp/perf-PID.map`) and `jitdump` (names and code, for
-//! `perf inject`), read once. Without it, nothing is made or kept.
+//! The setting is per process: `REFLEX_JIT_SYMBOLS` is a list of `gdb` (its JIT interface, with
+//! unwind data), `perf` (`/tmp/perf-PID.map`) and `jitdump` (names and code, for `perf inject`). It
+//! is read once. Without it, no debug information is generated.
 
 use std::sync::OnceLock;
 
@@ -16,7 +16,7 @@ use reflex_codemem::perf_map::PerfMap;
 
 use crate::error::JitError;
 
-/// Who wants to know.
+/// The debuggers and profilers that listen.
 #[derive(Debug)]
 pub(crate) struct DebugListeners {
     gdb: bool,
@@ -25,33 +25,34 @@ pub(crate) struct DebugListeners {
 }
 
 impl DebugListeners {
-    /// The one of this process.
+    /// The listeners of this process.
     pub(crate) fn of_process() -> &'static DebugListeners {
         static AUDIENCE: OnceLock<DebugListeners> = OnceLock::new();
         AUDIENCE.get_or_init(|| {
             let wanted = std::env::var("REFLEX_JIT_SYMBOLS").unwrap_or_default();
             let wants = |name: &str| wanted.split(',').any(|word| word.trim() == name);
-            // A map that cannot be written costs names in a profile, not the run.
+            // Without the map, a profile lacks names; the run goes on.
             let perf = if wants("perf") { PerfMap::open().ok() } else { None };
             let dump = if wants("jitdump") { JitDump::of_process().ok() } else { None };
             DebugListeners { gdb: wants("gdb"), perf, dump }
         })
     }
 
-    /// Whether unwind data is of use.
+    /// Returns true if unwind data is needed.
     pub(crate) fn unwinds(&self) -> bool {
         self.gdb
     }
 }
 
-/// A function that was generated: where it is in its unit, and how to unwind it.
+/// A generated function: its range in the unit and its unwind data.
 pub(crate) struct GeneratedFunction {
     pub(crate) start: usize,
     pub(crate) size: usize,
     pub(crate) unwind: Option<UnwindInfo>,
 }
 
-/// Announces the functions of a unit that lies at `text`. What is returned keeps gdb informed.
+/// Announces the functions of a unit at the addresses `text`. gdb forgets them when the returned
+/// registration is dropped.
 pub(crate) fn announce(
     isa: &dyn TargetIsa,
     label: &str,
@@ -73,13 +74,13 @@ pub(crate) fn announce(
         .collect();
     if let Some(perf) = &audience.perf {
         let names = symbols.iter().map(|s| (s.name.as_str(), s.address, s.size));
-        // As for opening the map.
+        // As above: a profile lacks names.
         let _ = perf.add(names);
     }
     if let Some(dump) = audience.dump {
         let names = symbols.iter().map(|s| (s.name.as_str(), s.address, s.size));
-        // SAFETY: the functions have just been published at these addresses. A file that cannot
-        // be written costs names in a profile, not the run.
+        // SAFETY: the functions have just been published at these addresses, and the caller keeps
+        // them mapped during this call. If the file cannot be written, a profile lacks names.
         let _ = unsafe { dump.add(names) };
     }
     if !audience.gdb {
@@ -89,7 +90,7 @@ pub(crate) fn announce(
     Ok(Some(gdb::register(text, &symbols, &frames)))
 }
 
-/// A `.debug_frame` section for functions of a unit at `base`.
+/// The `.debug_frame` section of the functions of a unit at `base`.
 fn debug_frame(
     isa: &dyn TargetIsa,
     base: usize,

@@ -1,7 +1,7 @@
-//! What lies outside of generated code and is not known before the code is placed.
+//! Symbols outside of generated code, and relocations against them.
 //!
-//! Code refers to it by name, and each place that does is a hole to be filled with eight bytes.
-//! So code can be kept in a file: it holds no address.
+//! Code refers to a symbol by name. Each reference is a relocation of eight bytes, which is applied
+//! when the code is published. So code can be saved in a file: it contains no address.
 
 use cranelift_codegen::ir::UserExternalName;
 use reflex_runtime::abi::type_index;
@@ -11,22 +11,22 @@ use reflex_vm::builtins::Closure;
 use reflex_vm::program::Program;
 use serde::{Deserialize, Serialize};
 
-/// Something outside, by name.
+/// A symbol outside of generated code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Symbol {
     /// The code of a packed function of the program.
     Code(u32),
-    /// Its first argument.
+    /// The first argument of its code.
     This(u32),
-    /// The entry without checks of a packed function of the program.
+    /// The raw entry, without checks, of a packed function of the program.
     Raw(u32),
-    /// The type index of storages, which each process gives out anew.
+    /// The type index of storages, which differs between processes.
     StorageType,
-    /// That of closures.
+    /// The type index of closures.
     ClosureType,
 }
 
-/// Name space of functions of the unit itself.
+/// Namespace of functions of the unit itself.
 pub(crate) const UNIT: u32 = 0;
 const CODE: u32 = 1;
 const THIS: u32 = 2;
@@ -35,7 +35,7 @@ const RAW: u32 = 4;
 const CLOSURE_TYPE: u32 = 5;
 
 impl Symbol {
-    /// The name that Cranelift knows it by.
+    /// The name of the symbol in Cranelift.
     pub(crate) fn name(self) -> UserExternalName {
         let (namespace, index) = match self {
             Symbol::Code(callee) => (CODE, callee),
@@ -47,7 +47,7 @@ impl Symbol {
         UserExternalName::new(namespace, index)
     }
 
-    /// What a name stands for.
+    /// The symbol of a name in Cranelift.
     pub(crate) fn named(name: &UserExternalName) -> Option<Symbol> {
         match name.namespace {
             CODE => Some(Symbol::Code(name.index)),
@@ -59,8 +59,7 @@ impl Symbol {
         }
     }
 
-    /// The word that fills holes of this name in code for `program`; `None` when it has no such
-    /// function.
+    /// The value of the symbol in code for `program`; `None` if the program has no such function.
     pub(crate) fn word(self, program: &Program) -> Option<u64> {
         Some(match self {
             Symbol::Code(callee) => program.packed(callee)?.call as usize as u64,
@@ -71,7 +70,7 @@ impl Symbol {
         })
     }
 
-    /// The symbol of a type index that differs between processes; `None` when it is fixed.
+    /// The symbol of a type index that differs between processes; `None` if it is the same in all.
     pub(crate) fn of_type(tag: i32) -> Option<Symbol> {
         if tag < type_index::DYNAMIC_BEGIN {
             return None;
@@ -79,13 +78,13 @@ impl Symbol {
         if tag == object::type_of::<Closure>() {
             return Some(Symbol::ClosureType);
         }
-        // Generated code makes no other objects.
+        // Generated code allocates no other objects.
         assert_eq!(tag, Storage::type_index(), "a type index without a name");
         Some(Symbol::StorageType)
     }
 }
 
-/// A place in code that holds the word of a symbol.
+/// A position in code that holds the value of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Relocation {
     /// Byte offset in the text.
@@ -94,7 +93,7 @@ pub(crate) struct Relocation {
 }
 
 impl Relocation {
-    /// Fills the hole; `None` when it does not lie in the text.
+    /// Writes the value; `None` if the position is outside of the text.
     pub(crate) fn apply(self, text: &mut [u8], word: u64) -> Option<()> {
         let at = self.at as usize;
         text.get_mut(at..at.checked_add(8)?)?.copy_from_slice(&word.to_le_bytes());

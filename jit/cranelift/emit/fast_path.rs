@@ -1,9 +1,9 @@
-//! Builtins as a few instructions: the cases where types and constants are as they usually are.
+//! Inline fast paths of builtins, for the usual types and constants.
 //!
-//! A fast path either does exactly what the builtin does or jumps to `slow` without any lasting
-//! effect, except for heap entries it stored, which the builtin stores again with the same values.
-//! Errors are therefore never made here; the slow path makes them. Builtins without a fast path
-//! are listed with the others, without a default arm, so a new one is a decision.
+//! A fast path either has exactly the effect of the builtin or jumps to `slow` without any lasting
+//! effect, except for heap entries that it stored, which the builtin stores again with the same
+//! values. Errors are therefore raised by the slow path only. Builtins without a fast path are
+//! listed with the others, without a default arm, so that a new builtin needs a decision.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
@@ -12,7 +12,7 @@ use reflex_runtime::abi::{
     DLTENSOR_DEVICE, DLTENSOR_DTYPE, DLTENSOR_NDIM, TENSOR_DLTENSOR, type_index,
 };
 use reflex_runtime::dtype::DType;
-use reflex_vm::builtins::{Builtin, Native};
+use reflex_vm::builtins::{Builtin, Lowering};
 
 use crate::emit::{Bits, Emit, Slot, trusted};
 
@@ -21,12 +21,12 @@ mod shapes;
 
 pub(crate) use checks::passing;
 
-/// An argument as generated code finds it.
+/// An argument of a builtin in generated code.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operand {
     /// A value in the register stack, and its type where that is known.
     Slot(Slot, Option<i32>),
-    /// A shape heap that the VM made, of so many entries.
+    /// A shape heap that the VM allocated, and its number of entries.
     Heap(Slot, i64),
     /// An object of the constant table.
     Const(u32),
@@ -38,7 +38,7 @@ pub(crate) enum Operand {
     Vm,
 }
 
-/// What a builtin results in.
+/// The result of a fast path.
 pub(crate) enum FastResult {
     None,
     /// A value that is not an object.
@@ -55,10 +55,10 @@ pub(crate) enum FastResult {
     Owned(Bits),
 }
 
-/// What fast paths are written with.
+/// Emits fast paths.
 pub(crate) struct FastPath<'e, 'f> {
     pub(crate) e: &'e mut Emit<'f>,
-    /// Where to go when the usual case does not hold.
+    /// The block to jump to if the fast path does not apply.
     pub(crate) slow: Block,
 }
 
@@ -66,29 +66,29 @@ pub(crate) struct FastPath<'e, 'f> {
 type Typed = (Slot, Option<i32>);
 
 impl FastPath<'_, '_> {
-    /// Writes the fast path of a builtin; `None` means that there is none and nothing was written.
+    /// Emits the fast path of a builtin; `None` if there is none, and then nothing is emitted.
     pub(crate) fn builtin(&mut self, builtin: Builtin, args: &[Operand]) -> Option<FastResult> {
-        match builtin.native() {
-            Native::CheckTensor => self.check_tensor(args),
-            Native::CheckShape => self.check_shape(args),
-            Native::CheckTuple => self.check_tuple(args),
-            Native::MatchShape => self.match_shape(args),
-            Native::MatchPrimValue => self.match_prim_value(args),
-            Native::MakePrimValue => self.make_prim_value(args),
-            Native::ReadIfCond => self.read_if_cond(args),
-            Native::TupleItem => self.tuple_item(args),
-            Native::CheckType => self.check_type(builtin, args),
-            Native::ZeroOffset => self.zero_offset(args),
-            Native::Nothing => Some(FastResult::None),
-            // What is allocated comes back elsewhere: see `recycle`.
-            Native::ReuseStorage
-            | Native::ReuseTensor
-            | Native::ReuseHeap
-            | Native::ReuseShape
-            | Native::ReuseTuple
-            | Native::ReuseClosure
-            | Native::ReuseView
-            | Native::Call => None,
+        match builtin.lowering() {
+            Lowering::CheckTensor => self.check_tensor(args),
+            Lowering::CheckShape => self.check_shape(args),
+            Lowering::CheckTuple => self.check_tuple(args),
+            Lowering::MatchShape => self.match_shape(args),
+            Lowering::MatchPrimValue => self.match_prim_value(args),
+            Lowering::MakePrimValue => self.make_prim_value(args),
+            Lowering::ReadIfCond => self.read_if_cond(args),
+            Lowering::TupleItem => self.tuple_item(args),
+            Lowering::CheckType => self.check_type(builtin, args),
+            Lowering::ZeroOffset => self.zero_offset(args),
+            Lowering::Elided => Some(FastResult::None),
+            // Allocations are recycled: see `recycle`.
+            Lowering::RecycleStorage
+            | Lowering::RecycleTensor
+            | Lowering::RecycleHeap
+            | Lowering::RecycleShape
+            | Lowering::RecycleTuple
+            | Lowering::RecycleClosure
+            | Lowering::RecycleView
+            | Lowering::Call => None,
         }
     }
 
@@ -215,7 +215,7 @@ impl FastPath<'_, '_> {
         Some(FastResult::Owned(self.e.any_at(items, at)))
     }
 
-    /// The tensor itself, which lies at the start of its memory.
+    /// The tensor itself, whose byte offset is zero.
     fn zero_offset(&mut self, args: &[Operand]) -> Option<FastResult> {
         let &[Operand::Slot(x, tag)] = args else { return None };
         let tensor = self.object((x, tag), type_index::TENSOR);

@@ -7,6 +7,7 @@ use reflex_runtime::abi::{
     DLTENSOR_DTYPE, DLTENSOR_NDIM, DLTENSOR_SHAPE, DLTENSOR_STRIDES, TENSOR_DLTENSOR,
 };
 use reflex_vm::abi::SESSION_CONSTS;
+use reflex_vm::kernel::SymbolSource;
 
 use crate::assemble::abi;
 use crate::assemble::relocation::Symbol;
@@ -18,12 +19,12 @@ use crate::facts::tensor::TensorFact;
 pub(crate) enum RawTensor {
     /// A tensor object.
     Object(Value),
-    /// Data of a tensor that there is no object of.
+    /// A tensor without an object: the address of its data, and its dimensions.
     Data { data: Value, dims: Vec<Value> },
 }
 
 impl Emit<'_> {
-    /// Goes to `otherwise` unless `fact` holds for a tensor object.
+    /// Jumps to `otherwise` unless a fact holds of a tensor object.
     pub(crate) fn require_fact(&mut self, tensor: Value, fact: TensorFact, otherwise: Block) {
         let holds = match fact {
             TensorFact::Rank(rank) => self.tensor_field(tensor, DLTENSOR_NDIM, i64::from(rank)),
@@ -49,7 +50,7 @@ impl Emit<'_> {
         self.b.ins().icmp_imm_s(IntCC::Equal, have, is)
     }
 
-    /// An extent of a tensor that has that dimension.
+    /// A dimension of a tensor, which has that dimension.
     pub(crate) fn tensor_dim(&mut self, tensor: Value, dim: u32) -> Value {
         let dims = self.load(types::I64, tensor, TENSOR_DLTENSOR + DLTENSOR_SHAPE);
         self.load(types::I64, dims, 8 * dim as usize)
@@ -99,28 +100,27 @@ impl Emit<'_> {
         }
     }
 
-    /// Calls the raw entry of packed function `callee` on the data of `tensors`; the result is the
-    /// status.
+    /// Calls the raw entry of packed function `callee` on the data of `tensors`; returns the status.
     pub(crate) fn call_raw(
         &mut self,
         callee: u32,
         tensors: &[RawTensor],
-        symbols: &[(usize, usize)],
+        symbols: &[SymbolSource],
     ) -> Value {
         let data = tensors.iter().map(|tensor| self.raw_data(tensor)).collect();
         self.call_raw_on(callee, data, tensors, symbols)
     }
 
-    /// [`Emit::call_raw`] on data that is known already.
+    /// [`Emit::call_raw`] with data addresses that were loaded already.
     pub(crate) fn call_raw_on(
         &mut self,
         callee: u32,
         data: Vec<Value>,
         tensors: &[RawTensor],
-        symbols: &[(usize, usize)],
+        symbols: &[SymbolSource],
     ) -> Value {
         let mut args = data;
-        for &(at, dim) in symbols {
+        for &SymbolSource { param: at, dim } in symbols {
             args.push(match &tensors[at] {
                 RawTensor::Object(tensor) => self.tensor_dim(*tensor, dim as u32),
                 RawTensor::Data { dims, .. } => dims[dim],

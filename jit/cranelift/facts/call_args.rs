@@ -1,4 +1,4 @@
-//! The arguments of an operation, as far as the code tells what they are.
+//! The arguments of an operation that are constants.
 
 use reflex_runtime::abi::type_index;
 use reflex_runtime::value::AnyView;
@@ -28,7 +28,7 @@ impl<'p> CallArgs<'p> {
         self.get(at).filter(|value| value.type_index() == type_index::INT)?.as_int()
     }
 
-    /// The function of the program, without captured values, that an argument is.
+    /// An argument that is a function of the program, without captured values.
     pub(crate) fn function(&self, at: usize) -> Option<u32> {
         let constant = self.get(at)?;
         let closure = Closure::of(&constant)?;
@@ -36,7 +36,7 @@ impl<'p> CallArgs<'p> {
         own.then_some(closure.func)
     }
 
-    /// The packed function that an argument is.
+    /// An argument that is a packed function.
     pub(crate) fn packed(&self, at: usize) -> Option<u32> {
         let ArgSource::Const(index) = self.func.args(self.args).get(at)?.get() else { return None };
         match *self.program.code().consts.get(index as usize)? {
@@ -45,7 +45,7 @@ impl<'p> CallArgs<'p> {
         }
     }
 
-    /// The register that an argument is in.
+    /// The register of an argument.
     pub(crate) fn reg(&self, at: usize) -> Option<u32> {
         self.func.args(self.args).get(at)?.reg()
     }

@@ -1,20 +1,20 @@
-//! What the registers of a function can hold at each operation, as far as the code tells.
+//! Facts about VM registers at each operation of a function: a forward data-flow analysis.
 //!
-//! One forward pass over the decoded operations. It lets compiled code leave out the question
-//! whether a register holds an object that must be released. Facts are true on every path to an
-//! operation, whoever runs the operations before it: interpreter, trace or compiled code.
+//! It lets generated code omit the test if a register holds an object that must be released. Facts
+//! hold on every path to an operation, also where the interpreter or a trace runs the operations
+//! before it.
 //!
-//! Not here: types that only hold when a check has taken its usual path.
+//! Not in this module: types that hold only after a check has passed (see `method::checked`).
 
 use reflex_runtime::abi::type_index;
-use reflex_vm::builtins::{Builtin, Gives};
+use reflex_vm::builtins::{Builtin, ResultKind};
 use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op, Source};
 use reflex_vm::program::Program;
 
-/// Most facts kept for one function; beyond, every register holds anything.
+/// Most facts for one function. In larger functions, nothing is known of any register.
 const MAX_FACTS: usize = 1 << 22;
 
-/// What is known of a value.
+/// A fact about the value of a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RegFact {
     /// Nothing.
@@ -30,7 +30,7 @@ pub(crate) enum RegFact {
 impl RegFact {
     pub(crate) const NONE: RegFact = RegFact::Tag(type_index::NONE);
 
-    /// Whether this is an object; `None` when that is not known.
+    /// Returns if the value is an object; `None` if that is unknown.
     pub(crate) fn is_object(self) -> Option<bool> {
         match self {
             RegFact::Unknown => None,
@@ -49,9 +49,9 @@ impl RegFact {
     }
 }
 
-/// The facts where control flow meets; those in between follow by [`apply`].
+/// The facts where control flow merges; [`apply`] derives those in between.
 pub(crate) struct RegFacts {
-    /// By operation; `None` where the operation before is the only way in, or nothing is.
+    /// By operation; `None` where control flow does not merge.
     meeting: Vec<Option<Box<[RegFact]>>>,
     num_regs: usize,
 }
@@ -123,49 +123,63 @@ impl RegFacts {
         }
     }
 
-    /// Shows `visit` every operation that can be reached, with what holds before it.
+    /// Calls `visit` with every reachable operation and the facts before it.
     pub(crate) fn for_each(
         &self,
         program: &Program,
         func: &FuncCode,
         mut visit: impl FnMut(usize, &[RegFact]),
     ) {
-        let (mut state, mut reached) = (Vec::new(), true);
+        let (mut state, mut reached) = (Vec::new(), Reached::FromBefore);
         for (pc, op) in func.ops.iter().enumerate() {
             self.enter(pc, reached, &mut state);
             visit(pc, &state);
             apply(program, func, pc, &mut state);
-            reached = falls_through(op);
+            reached = Reached::after(op);
         }
     }
 
-    /// Whether control flow meets at operation `pc`.
+    /// Returns true if control flow merges at operation `pc`.
     pub(crate) fn meets(&self, pc: usize) -> bool {
         self.meeting[pc].is_some()
     }
 
-    /// Brings `state` up to what holds before operation `pc`, given what holds after the
-    /// operation before it.
-    pub(crate) fn enter(&self, pc: usize, reached: bool, state: &mut Vec<RegFact>) {
+    /// Updates `state` from the facts after the previous operation to those before operation `pc`.
+    pub(crate) fn enter(&self, pc: usize, from: Reached, state: &mut Vec<RegFact>) {
         match &self.meeting[pc] {
             Some(known) if known.len() == self.num_regs => {
                 state.clear();
                 state.extend_from_slice(known);
             }
-            // Without facts, or where nothing leads.
+            // The function has no facts, or the operation is unreachable.
             Some(_) => *state = vec![RegFact::Unknown; self.num_regs],
-            None if !reached => *state = vec![RegFact::Unknown; self.num_regs],
+            None if from == Reached::ByJumps => *state = vec![RegFact::Unknown; self.num_regs],
             None => {}
         }
     }
 }
 
-/// Whether the operation after this one can be reached from it.
-pub(crate) fn falls_through(op: &Op) -> bool {
-    successors(op, 0).0.is_some()
+/// The ways into an operation, as far as the one before it is concerned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// Control may fall through from the operation before.
+    #[default]
+    FromBefore,
+    /// Only jumps lead to the operation.
+    ByJumps,
 }
 
-/// The operations that may run after the one at `pc`: the next one, and where it jumps to.
+impl Reached {
+    /// The ways into the operation after `op`.
+    pub(crate) fn after(op: &Op) -> Reached {
+        match successors(op, 0).0 {
+            Some(_) => Reached::FromBefore,
+            None => Reached::ByJumps,
+        }
+    }
+}
+
+/// The operations that may run after the one at `pc`: the next one, and the target of a jump.
 fn successors(op: &Op, pc: usize) -> (Option<usize>, Option<usize>) {
     match *op {
         Op::Goto { target } | Op::LoopBack { target, .. } => (None, Some(target as usize)),
@@ -180,7 +194,7 @@ fn successors(op: &Op, pc: usize) -> (Option<usize>, Option<usize>) {
     }
 }
 
-/// Operations where control flow meets.
+/// Marks the operations where control flow merges.
 fn leaders(func: &FuncCode) -> Vec<bool> {
     let mut leaders = vec![false; func.ops.len()];
     leaders[0] = true;
@@ -192,7 +206,7 @@ fn leaders(func: &FuncCode) -> Vec<bool> {
     leaders
 }
 
-/// Replaces what holds before an operation by what holds after it.
+/// Updates facts from before an operation to after it.
 pub(crate) fn apply(program: &Program, func: &FuncCode, pc: usize, state: &mut [RegFact]) {
     let mut set = |reg: u32, holds: RegFact| {
         // `DISCARD` is beyond every register.
@@ -209,7 +223,7 @@ pub(crate) fn apply(program: &Program, func: &FuncCode, pc: usize, state: &mut [
             set(dst, RegFact::Unknown);
         }
         Op::Builtin { builtin, dst, .. } => {
-            let made = builtin.native().reuses().then_some(RegFact::Allocated(pc as u32));
+            let made = builtin.lowering().recycles().then_some(RegFact::Allocated(pc as u32));
             set(dst, made.or(result_tag(builtin).map(RegFact::Tag)).unwrap_or(RegFact::Unknown));
         }
         Op::Copy { src, dst } => {
@@ -229,7 +243,7 @@ pub(crate) fn apply(program: &Program, func: &FuncCode, pc: usize, state: &mut [
         }
         Op::Kill { dst } => set(dst, RegFact::NONE),
         Op::Branch { cond, .. } => {
-            // Anything else ends the run.
+            // A condition of another type raises an error.
             if state[cond as usize] == RegFact::Unknown {
                 state[cond as usize] = RegFact::Scalar;
             }
@@ -254,15 +268,15 @@ pub(crate) fn moved(func: &FuncCode, args: ArgRange) -> impl Iterator<Item = u32
     })
 }
 
-/// The type of every result of a builtin, where there is one such type.
+/// The type of the result of a builtin, if it always has the same one.
 pub(crate) fn result_tag(builtin: Builtin) -> Option<i32> {
-    match builtin.gives() {
-        Gives::None => Some(type_index::NONE),
-        Gives::Int => Some(type_index::INT),
-        Gives::Bool => Some(type_index::BOOL),
-        Gives::Tensor => Some(type_index::TENSOR),
-        Gives::Shape => Some(type_index::SHAPE),
-        Gives::Tuple => Some(type_index::ARRAY),
-        Gives::Any => None,
+    match builtin.result_kind() {
+        ResultKind::None => Some(type_index::NONE),
+        ResultKind::Int => Some(type_index::INT),
+        ResultKind::Bool => Some(type_index::BOOL),
+        ResultKind::Tensor => Some(type_index::TENSOR),
+        ResultKind::Shape => Some(type_index::SHAPE),
+        ResultKind::Tuple => Some(type_index::ARRAY),
+        ResultKind::Any => None,
     }
 }

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use reflex_runtime::dtype::DType;
-use reflex_vm::kernel::{Extent, TensorParam};
+use reflex_vm::kernel::{Dim, TensorParam};
 
 /// A property of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,7 +36,7 @@ impl fmt::Display for TensorFact {
                 write!(f, "has dtype {dtype}")
             }
             TensorFact::Cpu => f.write_str("is on the CPU"),
-            TensorFact::Dim { dim, is } => write!(f, "has dim {dim} of {is}"),
+            TensorFact::Dim { dim, is } => write!(f, "has dim {dim} == {is}"),
             TensorFact::NonNegative { dim } => write!(f, "has dim {dim} >= 0"),
             TensorFact::Contiguous { .. } => f.write_str("is contiguous"),
         }
@@ -51,12 +51,12 @@ pub(crate) fn dtype_bits(dtype: DType) -> i32 {
 
 /// The facts that a kernel requires of the argument for `param`, apart from relations to others.
 pub(crate) fn param_facts(param: &TensorParam) -> impl Iterator<Item = TensorFact> {
-    let rank = param.extents.len() as u32;
+    let rank = param.shape.len() as u32;
     let first =
         [TensorFact::Rank(rank), TensorFact::Dtype(dtype_bits(param.dtype)), TensorFact::Cpu];
-    let dims = (0..rank).zip(&param.extents).map(|(dim, extent)| match *extent {
-        Extent::Fixed(is) => TensorFact::Dim { dim, is },
-        Extent::Symbol(_) => TensorFact::NonNegative { dim },
+    let dims = (0..rank).zip(&param.shape).map(|(dim, extent)| match *extent {
+        Dim::Static(is) => TensorFact::Dim { dim, is },
+        Dim::Symbolic(_) => TensorFact::NonNegative { dim },
     });
     first.into_iter().chain(dims).chain([TensorFact::Contiguous { rank }])
 }

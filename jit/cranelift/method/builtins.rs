@@ -1,7 +1,7 @@
-//! Builtins: written out, taking objects back, or called.
+//! Builtins: inline, with recycled objects, or called.
 
 use cranelift_codegen::ir::{Block, InstBuilder};
-use reflex_vm::abi::{DISCARD, callback};
+use reflex_vm::abi::{DISCARD, libcall};
 use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::{ArgRange, ArgSource, Op};
 
@@ -36,7 +36,7 @@ impl MethodBody<'_, '_> {
             .collect()
     }
 
-    /// The type of what a register holds, when the code tells.
+    /// The type of the value of a register, if it is known.
     fn tag(&self, reg: u32) -> Option<i32> {
         match self.holds(reg) {
             RegFact::Tag(tag) => Some(tag),
@@ -48,7 +48,7 @@ impl MethodBody<'_, '_> {
         }
     }
 
-    /// How many entries the shape heap in a register has, when the code tells.
+    /// The number of entries of the shape heap in a register, if it is known.
     fn heap_entries(&self, reg: u32) -> Option<i64> {
         let RegFact::Allocated(pc) = self.holds(reg) else { return None };
         let Op::Builtin { builtin: Builtin::AllocShapeHeap, args, .. } = self.func.ops[pc as usize]
@@ -86,12 +86,12 @@ impl MethodBody<'_, '_> {
                 self.e.b.switch_to_block(slow);
             }
         }
-        self.e.call_or_fail(callback::EXECUTE, pc);
+        self.e.call_or_fail(libcall::EXECUTE, pc);
         self.e.b.ins().jump(next, &[]);
         self.e.b.switch_to_block(next);
     }
 
-    /// The object that an allocation left behind, or to `miss`.
+    /// Pops the object of an allocation, or jumps to `miss`.
     fn reuse(
         &mut self,
         entry: &FreeListEntry,

@@ -1,6 +1,6 @@
-//! What operations made sure of: a check that passed, and a kernel that ran, say something of their
-//! arguments, whichever way they were run. It holds until a register is written or control flow
-//! meets.
+//! Facts that earlier operations have checked. A check that passed and a kernel that ran prove facts
+//! about their arguments, no matter which tier ran them. The facts hold until the register is written
+//! or control flow merges.
 
 use std::collections::HashMap;
 
@@ -13,12 +13,12 @@ use crate::facts::call_args::CallArgs;
 use crate::facts::registers::moved;
 use crate::facts::tensor::{TensorFact, dtype_bits, param_facts};
 
-/// Facts of the tensors in registers, if they are tensors.
+/// Facts about the tensors in registers; they say nothing if the value is no tensor.
 #[derive(Default)]
 pub(crate) struct CheckedTensors(HashMap<u32, Vec<TensorFact>>);
 
 impl CheckedTensors {
-    /// Whether a fact holds of the tensor in a register.
+    /// Returns true if a fact is known of the tensor in a register.
     pub(crate) fn holds(&self, reg: u32, fact: TensorFact) -> bool {
         self.0.get(&reg).is_some_and(|known| {
             let counts = |dim| {
@@ -30,7 +30,7 @@ impl CheckedTensors {
         })
     }
 
-    /// What holds after the operation at `pc`.
+    /// Updates the facts to those after the operation at `pc`.
     pub(crate) fn follow(&mut self, program: &Program, func: &FuncCode, pc: usize) {
         match func.ops[pc] {
             Op::CallPacked { callee, args, dst } => {
@@ -58,7 +58,7 @@ impl CheckedTensors {
         }
     }
 
-    /// A kernel that has a raw entry refuses everything that this entry cannot take.
+    /// The packed entry of a kernel with a raw entry rejects arguments that the raw entry cannot take.
     fn kernel(&mut self, program: &Program, func: &FuncCode, callee: u32, args: ArgRange) {
         let Some(kernel) = program.packed(callee).and_then(|packed| packed.raw.as_ref()) else {
             return;

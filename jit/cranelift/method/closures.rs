@@ -1,8 +1,8 @@
-//! Calls through closures, as calls of the functions that they are of.
+//! Calls through closures, devirtualised to calls of VM functions.
 //!
-//! Which function that is, the code tells where it makes the closure itself, or where a constant is
-//! called. Any other closure of the program is of a function that the program passes on as a value;
-//! when these are few, the call asks for each of them.
+//! The target is known if the function itself allocates the closure, or calls a constant. Any other
+//! closure of the program is of a function that the program uses as a value. If these are few, the
+//! call compares the closure with each of them (a polymorphic inline cache).
 
 use std::mem::offset_of;
 
@@ -21,14 +21,25 @@ use crate::facts::registers::RegFact;
 use crate::method::frames::MAX_REGS;
 use crate::method::lowering::Lowering;
 
-/// Most functions that one call asks for.
+/// Most targets that one call compares.
 const MAX_TARGETS: usize = 4;
 
-/// A function that a closure is of, and how many values it captured.
-type Target<'p> = (&'p FuncCode, usize);
+/// A function that a closure may call, and the number of values that the closure captured.
+#[derive(Clone, Copy)]
+struct Target<'p> {
+    func: &'p FuncCode,
+    captured: usize,
+}
+
+/// Captured values in memory.
+#[derive(Clone, Copy)]
+pub(super) struct CapturedValues {
+    pub(super) items: Value,
+    pub(super) count: usize,
+}
 
 impl<'p> MethodBody<'_, 'p> {
-    /// Calls through the value that is the second of `args`.
+    /// Calls the value that is the second of `args`.
     pub(super) fn invoke(&mut self, pc: usize, args: ArgRange, dst: u32) {
         let known = self.known_target(args);
         let targets = match known {
@@ -38,13 +49,14 @@ impl<'p> MethodBody<'_, 'p> {
         let how = if targets.is_empty() { Lowering::Called } else { Lowering::Inline };
         self.note(pc as u32, Builtin::InvokeClosure, how);
         if targets.is_empty() {
-            return self.call_by_callback(pc, dst);
+            return self.call_by_libcall(pc, dst);
         }
         let rare = self.e.cold_block();
         let Some(reg) = self.func.args(args)[1].reg() else {
             // A function without captured values, which is a constant.
-            self.call_target(pc, args, (targets[0].0, None), dst, rare);
-            return self.invoke_by_callback(pc, dst, rare);
+            self.require_frame(targets[0].func, rare);
+            self.call_target(pc, args, targets[0].func, None, dst);
+            return self.invoke_by_libcall(pc, dst, rare);
         };
         let slot = Slot::index(reg as usize);
         if known.is_none() {
@@ -52,7 +64,7 @@ impl<'p> MethodBody<'_, 'p> {
         }
         let closure = self.e.payload(slot);
         let array = self.e.load(types::I64, closure, CLOSURE_CAPTURED);
-        for &(target, captured) in &targets {
+        for &Target { func: target, captured } in &targets {
             let other = self.e.b.create_block();
             if known.is_none() {
                 let func = self.e.load(types::I32, closure, CLOSURE_FUNC);
@@ -63,34 +75,34 @@ impl<'p> MethodBody<'_, 'p> {
                 self.e.require(all, rare);
             }
             let items = (captured > 0).then(|| self.e.load(types::I64, array, ARRAY_DATA));
-            let captured = items.map(|items| (items, captured));
-            self.call_target(pc, args, (target, captured), dst, rare);
+            let captured = items.map(|items| CapturedValues { items, count: captured });
+            self.require_frame(target, rare);
+            self.call_target(pc, args, target, captured, dst);
             self.e.b.switch_to_block(other);
         }
         self.e.b.ins().jump(rare, &[]);
-        self.invoke_by_callback(pc, dst, rare);
+        self.invoke_by_libcall(pc, dst, rare);
     }
 
-    /// Calls a function with the arguments, then what was captured.
+    /// Calls a function with the arguments, then the captured values.
     fn call_target(
         &mut self,
         pc: usize,
         args: ArgRange,
-        (target, captured): (&FuncCode, Option<(Value, usize)>),
+        target: &FuncCode,
+        captured: Option<CapturedValues>,
         dst: u32,
-        rare: Block,
     ) {
-        self.require_room(target, rare);
         self.fill_frame(target, &self.func.args(args)[2..], captured);
         self.open(pc, target.index, dst);
     }
 
-    fn invoke_by_callback(&mut self, pc: usize, dst: u32, block: Block) {
+    fn invoke_by_libcall(&mut self, pc: usize, dst: u32, block: Block) {
         self.e.b.switch_to_block(block);
-        self.call_by_callback(pc, dst);
+        self.call_by_libcall(pc, dst);
     }
 
-    /// Goes to `rare` unless a register holds a closure of the session's program.
+    /// Jumps to `rare` unless a register holds a closure of the session's program.
     fn require_own_closure(&mut self, slot: Slot, rare: Block) {
         let tag = self.e.tag(slot);
         let wanted = self.e.symbol(Symbol::ClosureType);
@@ -99,18 +111,18 @@ impl<'p> MethodBody<'_, 'p> {
         self.e.require(is, rare);
         let closure = self.e.payload(slot);
         let have = self.e.load(types::I64, closure, CLOSURE_PROGRAM);
-        // Not a number in the code: that may be saved, and loaded as part of another program.
+        // The program is not a constant: saved code may be loaded for another program.
         let own = self.e.load(types::I64, self.e.session, offset_of!(SessionAbi, program));
         let own = self.e.b.ins().icmp(IntCC::Equal, have, own);
         self.e.require(own, rare);
     }
 
-    /// The function that is called, if the code tells.
+    /// The target of the call, if it is known.
     fn known_target(&self, args: ArgRange) -> Option<Target<'p>> {
         let sources = self.func.args(args);
         let Some(reg) = sources.get(1)?.reg() else {
             let called = CallArgs { program: self.program, func: self.func, args };
-            return self.target(called.function(1)?, sources.len() - 2).filter(|it| it.1 == 0);
+            return self.target(called.function(1)?, sources.len() - 2).filter(|it| it.captured == 0);
         };
         let RegFact::Allocated(made) = self.holds(reg) else { return None };
         let Op::Builtin { builtin: Builtin::MakeClosure, args, .. } = self.func.ops[made as usize]
@@ -119,10 +131,10 @@ impl<'p> MethodBody<'_, 'p> {
         };
         let made = CallArgs { program: self.program, func: self.func, args };
         let captured = args.len as usize - 1;
-        self.target(made.function(0)?, sources.len() - 2).filter(|it| it.1 == captured)
+        self.target(made.function(0)?, sources.len() - 2).filter(|it| it.captured == captured)
     }
 
-    /// The functions that it may be; none where they are many, or what is called is in no register.
+    /// The possible targets; none if they are many, or if the callee is in no register.
     fn possible_targets(&self, args: ArgRange) -> Vec<Target<'p>> {
         let sources = self.func.args(args);
         if sources.get(1).is_none_or(|callee| callee.reg().is_none()) {
@@ -136,11 +148,11 @@ impl<'p> MethodBody<'_, 'p> {
         if found.len() > MAX_TARGETS { Vec::new() } else { found }
     }
 
-    /// A function that is called with `given` arguments and, for the rest, with captured values, if its
-    /// frame can be written out.
+    /// A function as the target of a call with `given` arguments, whose other parameters are captured
+    /// values. `None` if its frame cannot be pushed inline.
     fn target(&self, func: u32, given: usize) -> Option<Target<'p>> {
         let target = self.program.function(func)?;
         let captured = (target.num_args as usize).checked_sub(given)?;
-        (!target.is_foreign && target.num_regs <= MAX_REGS).then_some((target, captured))
+        (!target.is_foreign && target.num_regs <= MAX_REGS).then_some(Target { func: target, captured })
     }
 }

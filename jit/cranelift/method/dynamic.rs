@@ -1,4 +1,4 @@
-//! Calls of kernels with the extents of a shape as further arguments.
+//! Calls of kernels with the dimensions of a shape as additional arguments.
 
 use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, SHAPE_DATA, type_index};
@@ -7,17 +7,18 @@ use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::{ArgRange, ArgSource, Op, Source};
 
 use super::MethodBody;
+use super::packed::ArgumentArea;
 use crate::emit::{Bits, Slot, trusted};
 use crate::facts::call_args::CallArgs;
 use crate::facts::registers::RegFact;
 use crate::method::lowering::Lowering;
 
-/// Most arguments that are written for one call.
+/// Most arguments of one inline call.
 const MAX_ARGS: usize = 32;
 
 impl MethodBody<'_, '_> {
-    /// Calls what `call_tir_dyn` at `pc` names; false, and nothing is written, when the code does not
-    /// tell which packed function that is, or how many extents it gets.
+    /// Emits the call of `call_tir_dyn` at `pc`. Returns false, and emits nothing, if the packed
+    /// function or the number of dimensions is unknown.
     pub(super) fn call_with_dims(&mut self, pc: u32, args: ArgRange, dst: u32) -> bool {
         let known = CallArgs { program: self.program, func: self.func, args };
         let [_, passed @ .., shape] = self.func.args(args) else { return false };
@@ -44,11 +45,11 @@ impl MethodBody<'_, '_> {
             self.e.b.ins().store(trusted(), value.head, area, at);
             self.e.b.ins().store(trusted(), value.payload, area, at + ANY_PAYLOAD as i32);
         }
-        self.run_packed(pc, (callee, area, count), dst);
+        self.run_packed(pc, callee, ArgumentArea { address: area, count }, dst);
         true
     }
 
-    /// How many extents a shape has that is a constant, or that the code makes.
+    /// The rank of a shape that is a constant, or that the function makes.
     fn rank_of(&self, shape: Source) -> Option<usize> {
         let reg = match shape.get() {
             ArgSource::Const(index) => {
@@ -67,7 +68,7 @@ impl MethodBody<'_, '_> {
         usize::try_from(made.int(1)?).ok()
     }
 
-    /// The extents of such a shape.
+    /// The dimensions of such a shape.
     fn dims(&mut self, shape: Source, rank: usize) -> Vec<Value> {
         let object = match shape.get() {
             ArgSource::Const(index) => self.e.constant_object(index),

@@ -1,4 +1,4 @@
-//! Where the body of a function is entered: its first operation, behind calls, its loops.
+//! Entries of a body: its first operation, the operations after calls, its loops.
 
 use std::sync::atomic::AtomicU64;
 
@@ -11,7 +11,7 @@ use crate::assemble::abi::native_signature;
 use crate::assemble::{CodeUnit, UnitFunc};
 use crate::emit::trusted;
 
-/// The operations behind calls of VM functions. The verifier makes sure that there is one.
+/// The operations after calls of VM functions. The verifier ensures that there is one.
 pub(super) fn behind_calls(func: &FuncCode) -> Vec<usize> {
     let is_call = |op: &Op| matches!(op, Op::CallVm { .. } | Op::InvokeClosure { .. });
     let calls = func.ops.iter().enumerate().filter(|(_, op)| is_call(op));
@@ -39,20 +39,21 @@ pub(super) fn body_signature() -> Signature {
     signature
 }
 
-/// Where a body is entered.
+/// The operation at which a body is entered.
 pub(super) enum EntryPoint {
-    /// At its first operation.
+    /// Its first operation.
     TraceStart,
-    /// At the operation that the session is at: behind a call, or at a loop.
+    /// The current operation of the session: after a call, or at a loop.
     Current,
 }
 
-/// A function that enters the body at a point, and counts that.
+/// A function that enters the body, and counts the entry in `runs`.
 pub(super) fn thunk(
     unit: &mut CodeUnit,
     context: &mut FunctionBuilderContext,
     id: UnitFunc,
-    (body, point): (UnitFunc, EntryPoint),
+    body: UnitFunc,
+    point: EntryPoint,
     runs: Option<&AtomicU64>,
 ) {
     let mut function = unit.function(id, native_signature());

@@ -1,8 +1,8 @@
-//! Calls of VM functions and returns, without the VM: compiled code pushes and leaves frames.
+//! Calls of VM functions and returns: methods push and pop frames inline.
 //!
-//! What is usual is written out: the callee is known, its frame fits, there is fuel and nobody
-//! wants attention. Everything else goes to the VM's callbacks before anything has happened, so
-//! errors are made in one place.
+//! The inline path applies if the callee is known, its frame fits, there is fuel, and no interrupt is
+//! requested. Otherwise a libcall of the VM does the call, before anything has happened, so that
+//! errors are raised in one function.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
@@ -11,15 +11,16 @@ use reflex_vm::abi::{
     DISCARD, ERROR, FRAME_BASE, FRAME_CALLER, FRAME_DST, FRAME_FLAGS, FRAME_FUNC,
     FRAME_HEADER_SIZE, FRAME_NATIVE, FRAME_RESUME, FRAME_RETURN_PC, RETURNED, SESSION_CELLS,
     SESSION_CONSTS, SESSION_DEPTH, SESSION_DEPTH_LIMIT, SESSION_FUEL, SESSION_NATIVE_CALLS,
-    SESSION_PC, SESSION_REGS, SESSION_STACK_LIMIT, callback,
+    SESSION_PC, SESSION_REGS, SESSION_STACK_LIMIT, libcall,
 };
 use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Source};
 
 use super::MethodBody;
+use super::closures::CapturedValues;
 use crate::assemble::abi::native_signature;
 use crate::emit::{Slot, scalar_bits, trusted};
 
-/// Most registers of a callee whose frame is written out; clearing more is a loop's work.
+/// Most registers of a callee whose frame is pushed inline; more registers need a loop to clear.
 pub(crate) const MAX_REGS: u32 = 32;
 
 /// Offset of a header field from register 0 of its frame.
@@ -32,16 +33,16 @@ impl<'p> MethodBody<'_, 'p> {
     pub(crate) fn call_function(&mut self, pc: usize, callee: u32, args: ArgRange, dst: u32) {
         let target = self.program.function(callee);
         let target = target.filter(|to| !to.is_foreign && to.num_regs <= MAX_REGS);
-        let Some(target) = target else { return self.call_by_callback(pc, dst) };
+        let Some(target) = target else { return self.call_by_libcall(pc, dst) };
         let rare = self.e.cold_block();
-        self.require_room(target, rare);
+        self.require_frame(target, rare);
         self.fill_frame(target, self.func.args(args), None);
         self.open(pc, callee, dst);
         self.e.b.switch_to_block(rare);
-        self.call_by_callback(pc, dst);
+        self.call_by_libcall(pc, dst);
     }
 
-    /// Makes the frame of `callee` the current one, whose registers are written, and goes on there.
+    /// Makes the frame of `callee`, whose registers are written, the current one and enters it.
     pub(crate) fn open(&mut self, pc: usize, callee: u32, dst: u32) {
         let resume = self.continuation();
         let new = self.e.slot_address(self.callee_slot(0));
@@ -60,9 +61,9 @@ impl<'p> MethodBody<'_, 'p> {
         self.enter(pc, code, dst, new);
     }
 
-    /// Goes to `rare` unless a frame of `target` fits, there is fuel, and nobody wants attention;
-    /// takes the fuel and counts the frame.
-    pub(crate) fn require_room(&mut self, target: &FuncCode, rare: Block) {
+    /// Jumps to `rare` unless a frame of `target` fits, there is fuel, and no interrupt is requested.
+    /// Takes the fuel and counts the frame.
+    pub(crate) fn require_frame(&mut self, target: &FuncCode, rare: Block) {
         let session = self.e.session;
         let end = self.e.slot_address(self.callee_slot(target.frame_slots as usize));
         let limit = self.e.load(types::I64, session, SESSION_STACK_LIMIT);
@@ -89,20 +90,19 @@ impl<'p> MethodBody<'_, 'p> {
         Slot::index(self.func.frame_slots as usize + at)
     }
 
-    /// Writes the registers of a frame above the current one: arguments, then the values at an
-    /// address, so many of them.
+    /// Writes the registers of a frame above the current one: the arguments, then captured values.
     pub(crate) fn fill_frame(
         &mut self,
         target: &FuncCode,
         sources: &[Source],
-        captured: Option<(Value, usize)>,
+        captured: Option<CapturedValues>,
     ) {
         for (at, source) in sources.iter().enumerate() {
             let to = self.callee_slot(at);
             self.pass(*source, to);
         }
         let mut given = sources.len();
-        if let Some((items, count)) = captured {
+        if let Some(CapturedValues { items, count }) = captured {
             for at in 0..count {
                 self.e.retain_at(items, at * ANY_SIZE);
                 let value = self.e.any_at(items, at * ANY_SIZE);
@@ -113,11 +113,11 @@ impl<'p> MethodBody<'_, 'p> {
         }
         for at in given..target.num_regs as usize {
             let to = self.callee_slot(at);
-            self.e.store_none_whole(to);
+            self.e.store_none_wide(to);
         }
     }
 
-    /// Stores an owned value of an argument in a slot that holds nothing.
+    /// Stores an owned reference to an argument in an empty slot.
     pub(crate) fn pass(&mut self, source: Source, to: Slot) {
         match source.get() {
             ArgSource::Reg(reg) => {
@@ -129,7 +129,7 @@ impl<'p> MethodBody<'_, 'p> {
                 let from = Slot::index(reg as usize);
                 let value = self.e.load_any(from);
                 self.e.store_any(to, value);
-                self.e.store_none_whole(from);
+                self.e.store_none_wide(from);
             }
             ArgSource::Const(index) => self.pass_constant(index, to),
             ArgSource::Vm => {
@@ -155,8 +155,8 @@ impl<'p> MethodBody<'_, 'p> {
         self.e.store_any(to, value);
     }
 
-    /// Goes on at `code` in the frame `new`, which is complete but for its flags, and comes back
-    /// behind the call.
+    /// Enters `code` in the frame `new`, which is complete except for its flags. The callee returns to
+    /// the operation after the call.
     fn enter(&mut self, pc: usize, code: Value, dst: u32, new: Value) {
         let session = self.e.session;
         let exit = self.e.exit_address();
@@ -202,19 +202,19 @@ impl<'p> MethodBody<'_, 'p> {
         self.e.b.ins().store(trusted(), word, frame, header(FRAME_DST));
     }
 
-    /// The address to resume at behind calls.
+    /// The address of the continuation.
     fn continuation(&mut self) -> Value {
-        // There is one in every function that calls.
+        // Every function with calls has one.
         let Some(resume) = self.resume else { return self.e.exit_address() };
         self.e.b.ins().func_addr(types::I64, resume)
     }
 
-    /// Has the VM make the call at `pc` for register `dst`, and goes on where it says.
-    pub(crate) fn call_by_callback(&mut self, pc: usize, dst: u32) {
+    /// Makes the VM do the call at `pc` for register `dst`, and continues at the address it returns.
+    pub(crate) fn call_by_libcall(&mut self, pc: usize, dst: u32) {
         let resume = self.continuation();
         let at = self.e.i32(pc as i64);
-        let call = self.e.call_callback(
-            callback::PUSH_CALL,
+        let call = self.e.call_libcall(
+            libcall::PUSH_CALL,
             &[types::I64, types::I32, types::I64],
             Some(types::I64),
             &[self.e.session, at, resume],
@@ -223,7 +223,7 @@ impl<'p> MethodBody<'_, 'p> {
         let failed = self.e.cold_block();
         let fine = self.e.b.ins().icmp_imm_s(IntCC::NotEqual, code, 0);
         self.e.require(fine, failed);
-        // A function object has run.
+        // A function object has run already.
         let entered = self.e.b.create_block();
         let resume = self.continuation();
         let done = self.e.b.ins().icmp(IntCC::Equal, code, resume);
@@ -236,7 +236,7 @@ impl<'p> MethodBody<'_, 'p> {
         self.e.return_status(ERROR);
     }
 
-    /// Leaves the frame with the value of `result`.
+    /// Returns the value of `result` from the frame.
     pub(crate) fn leave(&mut self, pc: usize, result: Source) {
         let result_reg = match result.get() {
             ArgSource::LastUse(reg) => Some(reg),
@@ -246,7 +246,7 @@ impl<'p> MethodBody<'_, 'p> {
                 None
             }
             ArgSource::Reg(_) | ArgSource::Const(_) | ArgSource::Vm => {
-                return self.leave_by_callback(pc);
+                return self.return_by_libcall(pc);
             }
         };
         let rare = self.e.cold_block();
@@ -258,7 +258,7 @@ impl<'p> MethodBody<'_, 'p> {
             self.release(reg);
         }
         let caller = self.e.b.ins().load(types::I64, trusted(), self.e.regs, header(FRAME_CALLER));
-        // Destructors may call back: what runs then lies above the frame that is left.
+        // Destructors may enter the VM: its frames then lie above the frame that returns.
         self.pass_result(result_reg, caller);
         self.e.b.ins().store(trusted(), caller, self.e.session, SESSION_REGS as i32);
         let depth = self.e.load(types::I32, self.e.session, SESSION_DEPTH);
@@ -266,10 +266,10 @@ impl<'p> MethodBody<'_, 'p> {
         self.e.b.ins().store(trusted(), depth, self.e.session, SESSION_DEPTH as i32);
         self.go_back(caller);
         self.e.b.switch_to_block(rare);
-        self.leave_by_callback(pc);
+        self.return_by_libcall(pc);
     }
 
-    /// Gives the value of register `kept`, or None, to the frame `caller`.
+    /// ResultKind the value of register `kept`, or None, to the frame `caller`.
     fn pass_result(&mut self, result_reg: Option<u32>, caller: Value) {
         let dst = self.e.b.ins().load(types::I32, trusted(), self.e.regs, header(FRAME_DST));
         let (wanted, dropped, next) =
@@ -286,7 +286,7 @@ impl<'p> MethodBody<'_, 'p> {
         let object = self.e.is_object(old);
         self.e.b.ins().brif(object, free, &[], store, &[]);
         self.e.b.switch_to_block(free);
-        self.e.call_callback(callback::RELEASE, &[types::I64], None, &[to]);
+        self.e.call_libcall(libcall::RELEASE, &[types::I64], None, &[to]);
         self.e.b.ins().jump(store, &[]);
         self.e.b.switch_to_block(store);
         match result_reg {
@@ -311,9 +311,9 @@ impl<'p> MethodBody<'_, 'p> {
         self.e.b.switch_to_block(next);
     }
 
-    /// Goes on in the caller, whose frame is current again.
+    /// Continues in the caller, whose frame is current again.
     fn go_back(&mut self, caller: Value) {
-        // The frame that was left is still in memory.
+        // The frame that returned is still in memory.
         let flags = self.e.b.ins().load(types::I32, trusted(), self.e.regs, header(FRAME_FLAGS));
         let native = self.e.b.ins().band_imm_s(flags, i64::from(FRAME_NATIVE));
         let (waiting, resumed) = (self.e.b.create_block(), self.e.b.create_block());
@@ -328,10 +328,10 @@ impl<'p> MethodBody<'_, 'p> {
         self.e.b.ins().return_call_indirect(signature, code, &[self.e.session, caller]);
     }
 
-    fn leave_by_callback(&mut self, pc: usize) {
+    fn return_by_libcall(&mut self, pc: usize) {
         let at = self.e.i32(pc as i64);
-        let call = self.e.call_callback(
-            callback::LEAVE,
+        let call = self.e.call_libcall(
+            libcall::POP_FRAME,
             &[types::I64, types::I32],
             Some(types::I64),
             &[self.e.session, at],

@@ -1,28 +1,28 @@
-//! How the builtins of a function that was compiled whole became machine code.
+//! The lowering of the builtins of a method.
 
 use std::fmt;
 
 use reflex_vm::builtins::Builtin;
 
-/// A builtin and what was made of it.
+/// A builtin of a method and its lowering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lowered {
-    /// The operation.
+    /// The index of the operation.
     pub pc: u32,
-    /// What it runs.
+    /// The builtin that the operation runs.
     pub builtin: Builtin,
-    /// How.
+    /// Its lowering.
     pub how: Lowering,
 }
 
-/// How machine code runs a builtin.
+/// The way in which machine code runs a builtin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lowering {
-    /// Written out; the VM is called where the usual case does not hold.
+    /// Inline; the VM is called if the fast path does not apply.
     Inline,
-    /// The object of an earlier run is taken back; the VM is called where there is none.
+    /// The object is popped from the free list; the VM is called if there is none.
     Recycled,
-    /// By the VM, always.
+    /// Always by the VM.
     Called,
 }
 

@@ -5,10 +5,10 @@ use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use reflex_runtime::abi::type_index;
 use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::Tensor;
-use reflex_vm::abi::{DISCARD, callback};
+use reflex_vm::abi::{DISCARD, libcall};
 use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::{ArgRange, ArgSource, Op, Source};
-use reflex_vm::kernel::{Extent, RawKernel, TensorParam};
+use reflex_vm::kernel::{Dim, RawKernel, SymbolSource, TensorParam};
 
 use super::MethodBody;
 use crate::assemble::relocation::Symbol;
@@ -18,6 +18,21 @@ use crate::facts::call_args::CallArgs;
 use crate::facts::registers::RegFact;
 use crate::facts::tensor::{TensorFact, dtype_bits, param_facts};
 
+/// Arguments of a packed function in memory.
+#[derive(Clone, Copy)]
+pub(super) struct ArgumentArea {
+    pub(super) address: Value,
+    pub(super) count: usize,
+}
+
+/// A call of a kernel by its raw entry.
+struct KernelCall<'p> {
+    pc: u32,
+    callee: u32,
+    kernel: &'p RawKernel,
+    dst: u32,
+}
+
 impl MethodBody<'_, '_> {
     /// Looks at interrupts, as every packed call does.
     fn poll_before_call(&mut self, pc: u32) {
@@ -25,23 +40,25 @@ impl MethodBody<'_, '_> {
         let (poll, next) = (self.e.cold_block(), self.e.b.create_block());
         self.e.b.ins().brif(wanted, poll, &[], next, &[]);
         self.e.b.switch_to_block(poll);
-        self.e.call_or_fail(callback::POLL, pc);
+        self.e.call_or_fail(libcall::POLL, pc);
         self.e.b.ins().jump(next, &[]);
         self.e.b.switch_to_block(next);
     }
 
-    /// Calls a packed function: a kernel by its raw entry where its arguments are as they must be.
+    /// Calls a packed function: a kernel by its raw entry, if its arguments pass the checks.
     pub(super) fn call_packed(&mut self, pc: u32, callee: u32, args: ArgRange, dst: u32) {
         let program = self.program;
         let Some(packed) = program.packed(callee) else {
-            self.e.call_or_fail(callback::EXECUTE, pc);
+            self.e.call_or_fail(libcall::EXECUTE, pc);
             return;
         };
         self.poll_before_call(pc);
         let next = self.e.b.create_block();
         if let Some(kernel) = &packed.raw {
             let otherwise = self.e.cold_block();
-            if self.call_kernel(pc, (callee, kernel), args, dst, otherwise) {
+            let sources = self.func.args(args);
+            let call = KernelCall { pc, callee, kernel, dst };
+            if self.call_kernel(&call, sources, otherwise) {
                 self.e.b.ins().jump(next, &[]);
             } else {
                 self.e.b.ins().jump(otherwise, &[]);
@@ -59,25 +76,27 @@ impl MethodBody<'_, '_> {
             self.e.store_any(Slot::index(area + index), value);
         }
         let area = self.e.slot_address(Slot::index(area));
-        self.run_packed(pc, (callee, area, args.len as usize), dst);
+        let arguments = ArgumentArea { address: area, count: args.len as usize };
+        self.run_packed(pc, callee, arguments, dst);
         self.e.b.ins().jump(next, &[]);
         self.e.b.switch_to_block(next);
     }
 
-    /// Calls a packed function with so many arguments in memory, or leaves with its error.
+    /// Calls a packed function with arguments in memory, or returns its error.
     pub(super) fn run_packed(
         &mut self,
         pc: u32,
-        (callee, area, count): (u32, Value, usize),
+        callee: u32,
+        args: ArgumentArea,
         dst: u32,
     ) {
         let result_slot = Slot::index(self.func.result_slot());
-        // The callee finds None there, whatever an earlier call left.
+        // The callee must find None in the result slot.
         self.e.store_none(result_slot);
         let code = self.e.symbol(Symbol::Code(callee));
         let this = self.e.symbol(Symbol::This(callee));
         let result = self.e.slot_address(result_slot);
-        let status = self.e.call_packed(code, this, area, count, result);
+        let status = self.e.call_packed(code, this, args.address, args.count, result);
         let failed = self.e.cold_block();
         let fine = self.e.b.ins().icmp_imm_s(IntCC::Equal, status, 0);
         self.e.require(fine, failed);
@@ -95,29 +114,25 @@ impl MethodBody<'_, '_> {
         self.e.b.switch_to_block(next);
     }
 
-    /// Leaves with the error of the call at `pc`; the result slot is valid.
+    /// Returns the error of the call at `pc`; the result slot is valid.
     fn failed(&mut self, pc: u32) {
         let result = self.e.slot_address(Slot::index(self.func.result_slot()));
         let at = self.e.i32(i64::from(pc));
         let params = [types::I64, types::I32, types::I64];
         let args = [self.e.session, at, result];
-        let call = self.e.call_callback(callback::PACKED_FAILED, &params, Some(types::I32), &args);
+        let call = self.e.call_libcall(libcall::PACKED_FAILED, &params, Some(types::I32), &args);
         let status = self.e.b.inst_results(call)[0];
         self.e.b.ins().return_(&[status]);
     }
 
-    /// Calls a kernel by its raw entry, or goes to `otherwise` before anything has happened. False
-    /// when some argument can never be what the kernel takes; the block is to be ended then.
+    /// Calls a kernel by its raw entry, or jumps to `otherwise` before anything has happened. Returns
+    /// false if some argument can never pass the checks; then the caller ends the block.
     fn call_kernel(
         &mut self,
-        pc: u32,
-        (callee, kernel): (u32, &RawKernel),
-        args: ArgRange,
-        dst: u32,
+        &KernelCall { pc, callee, kernel, dst }: &KernelCall<'_>,
+        sources: &[Source],
         otherwise: Block,
     ) -> bool {
-        let func = self.func;
-        let sources = func.args(args);
         if sources.len() != kernel.params().len() {
             return false;
         }
@@ -126,9 +141,9 @@ impl MethodBody<'_, '_> {
             let Some(tensor) = self.tensor(*source, param, otherwise) else { return false };
             tensors.push(tensor);
         }
-        self.require_alike(kernel, &tensors, otherwise);
+        self.require_symbols(kernel, &tensors, otherwise);
         let tensors: Vec<RawTensor> = tensors.into_iter().map(RawTensor::Object).collect();
-        let status = self.e.call_raw(callee, &tensors, kernel.places());
+        let status = self.e.call_raw(callee, &tensors, kernel.symbol_sources());
         let failed = self.e.cold_block();
         let fine = self.e.b.ins().icmp_imm_s(IntCC::Equal, status, 0);
         self.e.require(fine, failed);
@@ -139,19 +154,20 @@ impl MethodBody<'_, '_> {
         let done = self.e.b.create_block();
         self.e.b.ins().jump(done, &[]);
         self.e.b.switch_to_block(failed);
-        // No packed call has cleared it.
+        // No packed call has cleared the slot.
         self.e.store_none(Slot::index(self.func.result_slot()));
         self.failed(pc);
         self.e.b.switch_to_block(done);
         true
     }
 
-    /// Goes to `otherwise` unless every symbol is the same extent wherever it stands.
-    fn require_alike(&mut self, kernel: &RawKernel, tensors: &[Value], otherwise: Block) {
+    /// Jumps to `otherwise` unless each symbolic dimension has one size in all arguments.
+    fn require_symbols(&mut self, kernel: &RawKernel, tensors: &[Value], otherwise: Block) {
         for (at, param) in kernel.params().iter().enumerate() {
-            for (dim, extent) in param.extents.iter().enumerate() {
-                let Extent::Symbol(symbol) = *extent else { continue };
-                let (first, origin) = kernel.places()[symbol as usize];
+            for (dim, extent) in param.shape.iter().enumerate() {
+                let Dim::Symbolic(symbol) = *extent else { continue };
+                let SymbolSource { param: first, dim: origin } =
+                    kernel.symbol_sources()[symbol as usize];
                 if (first, origin) != (at, dim) {
                     let have = self.e.tensor_dim(tensors[at], dim as u32);
                     let want = self.e.tensor_dim(tensors[first], origin as u32);
@@ -162,15 +178,15 @@ impl MethodBody<'_, '_> {
         }
     }
 
-    /// The tensor that is passed for `param`; goes to `otherwise` when it is not as that says.
-    /// `None` when it never is.
+    /// The tensor that is passed for `param`; jumps to `otherwise` if the facts of `param` do not hold.
+    /// `None` if they never hold.
     fn tensor(&mut self, source: Source, param: &TensorParam, otherwise: Block) -> Option<Value> {
         let reg = match source.get() {
             ArgSource::Reg(reg) | ArgSource::LastUse(reg) => reg,
             ArgSource::Const(index) => {
                 let constant = self.program.consts()[index as usize].view();
                 let tensor = constant.downcast_ref::<Tensor>()?;
-                return param.takes(tensor).then(|| self.e.constant_object(index));
+                return param.accepts(tensor).then(|| self.e.constant_object(index));
             }
             ArgSource::Vm => return None,
         };
@@ -190,14 +206,14 @@ impl MethodBody<'_, '_> {
             match made.as_ref().and_then(|made| made.tells(fact)) {
                 Some(true) => {}
                 Some(false) => return None,
-                None if self.known.checked.holds(reg, fact) => {}
+                None if self.state.checked.holds(reg, fact) => {}
                 None => self.e.require_fact(tensor, fact, otherwise),
             }
         }
         Some(tensor)
     }
 
-    /// What is known of the tensor in a register from the operation that made it.
+    /// Facts about the tensor in a register that follow from its allocation.
     fn made(&self, reg: u32) -> Option<Made> {
         let RegFact::Allocated(pc) = self.holds(reg) else { return None };
         let Op::Builtin { builtin: Builtin::AllocTensor, args, .. } = self.func.ops[pc as usize]
@@ -206,7 +222,7 @@ impl MethodBody<'_, '_> {
         };
         let args = CallArgs { program: self.program, func: self.func, args };
         Some(Made {
-            // A storage whose objects are kept is one that the VM made.
+            // Recycled tensors lie on storages of the VM.
             cpu: self.plans.get(pc).is_some(),
             dtype: args.get(3).and_then(|dtype| dtype.as_dtype()).map(dtype_bits),
             shape: args.get(2).and_then(|shape| Some(shape.downcast_ref::<Shape>()?.to_vec())),
@@ -214,7 +230,7 @@ impl MethodBody<'_, '_> {
     }
 }
 
-/// What the code says of a tensor that it made.
+/// Facts about a tensor that follow from the arguments of its allocation.
 struct Made {
     cpu: bool,
     dtype: Option<i32>,
@@ -222,7 +238,7 @@ struct Made {
 }
 
 impl Made {
-    /// Whether a fact holds; `None` when the code does not tell.
+    /// Returns if a fact holds; `None` if that is unknown.
     fn tells(&self, fact: TensorFact) -> Option<bool> {
         let extent = |dim: u32| Some(self.shape.as_ref()?.get(dim as usize).copied());
         match fact {

@@ -1,7 +1,7 @@
-//! A long function becomes several bodies: Cranelift takes functions up to a size.
+//! Splitting of long functions into several bodies, because Cranelift limits the size of functions.
 //!
-//! Each writes a stretch of operations. Registers live in the frame, so going from one to another is
-//! a jump that takes the operation along. What the code tells of registers holds in all of them.
+//! Each body covers a range of operations. Registers live in the frame, so control moves between
+//! bodies by a jump that passes the operation. Register facts hold across bodies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -35,12 +35,12 @@ impl MethodBodies {
         self.bodies.iter().cloned()
     }
 
-    /// The one that the function is entered by, wherever that is.
+    /// The body that all entries of the function use.
     pub(super) fn first(&self) -> UnitFunc {
         self.bodies[0].0
     }
 
-    /// The operations that bodies are entered at: `points`, and where others jump to.
+    /// The operations at which bodies are entered: `points`, and targets of jumps between bodies.
     pub(super) fn entered(
         &self,
         func: &FuncCode,
@@ -66,7 +66,7 @@ impl MethodBodies {
     }
 }
 
-/// The blocks of one body: one for each of its operations, and for those of others that it goes to.
+/// The blocks of one body: one per operation, and one per operation of other bodies that it jumps to.
 pub(super) struct BodyBlocks {
     first: usize,
     own: Vec<Block>,
@@ -90,8 +90,8 @@ impl MethodBody<'_, '_> {
         }
     }
 
-    /// Goes to operation `pc`: the first one of the body, or one of `entered`. The first body is entered
-    /// for all of them.
+    /// Jumps to operation `pc`: the first one of the body, or one of `entered`. The first body
+    /// dispatches to all others.
     pub(super) fn dispatch(&mut self, parts: &MethodBodies, pc: Value, entered: &BTreeSet<usize>) {
         let own = self.blocks.first..self.blocks.first + self.blocks.own.len();
         if own.start == 0 {
@@ -114,8 +114,8 @@ impl MethodBody<'_, '_> {
         switch.emit(&mut self.e.b, pc, first);
     }
 
-    /// Writes the blocks of operations of other bodies.
-    pub(super) fn leave_part(&mut self, parts: &MethodBodies) {
+    /// Emits the blocks that jump to other bodies.
+    pub(super) fn jump_to_others(&mut self, parts: &MethodBodies) {
         for (pc, block) in std::mem::take(&mut self.blocks.others) {
             self.e.b.switch_to_block(block);
             let at = self.e.i32(pc as i64);
@@ -123,7 +123,7 @@ impl MethodBody<'_, '_> {
         }
     }
 
-    /// Goes on at operation `pc` of another body.
+    /// Jumps to operation `pc` of another body.
     fn go_to(&mut self, body: UnitFunc, pc: Value) {
         let body = CodeUnit::import(self.e.b.func, body, body_signature());
         let args = [self.e.session, self.e.regs, pc];

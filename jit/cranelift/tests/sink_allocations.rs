@@ -200,7 +200,7 @@ fn run(text: &str, mode: Mode, forced_exits: Option<(u64, u32)>, runs: i64) -> R
     seen.append(&mut log.lock().unwrap_or_else(PoisonError::into_inner));
     let traces = tier.traces(&program);
     let traces: Vec<_> =
-        traces.iter().filter(|trace| trace.text().contains("  object o0: ")).collect();
+        traces.iter().filter(|trace| trace.text().contains("  virtual o0: ")).collect();
     let exits = traces.iter().flat_map(|trace| trace.exits()).sum();
     Run { seen, left_out: traces.len(), exits }
 }

@@ -229,7 +229,7 @@ impl TraceBuilder {
         self.transfer(dst, arg, moved);
     }
 
-    /// Gives `dst` the value of `arg`; `moved` is its register when it is moved out.
+    /// ResultKind `dst` the value of `arg`; `moved` is its register when it is moved out.
     fn transfer(&mut self, dst: VReg, arg: Arg, moved: Option<VReg>) {
         if let Arg::Scalar(value) = arg {
             if let Some(vreg) = moved.filter(|&vreg| vreg != dst) {
@@ -257,7 +257,7 @@ impl TraceBuilder {
         let outermost = self.active.len() == 1 && self.operations > 0;
         let closes = self.start.kind == StartKind::Loop && target == self.start.pc;
         let cell = step.program.cells()[site.0 as usize].load(Ordering::Relaxed);
-        let has_code = !std::ptr::eq(cell, step.program.glue().exit);
+        let has_code = !std::ptr::eq(cell, step.program.trampolines().exit);
         if !outermost || !closes && !has_code {
             return self.return_to_interpreter(step.pc);
         }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, StackSlot, Value, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use reflex_vm::abi::{RESUME, SESSION_CELLS, SessionAbi, callback};
+use reflex_vm::abi::{RESUME, SESSION_CELLS, SessionAbi, libcall};
 use reflex_vm::decode::FuncCode;
 use reflex_vm::program::Program;
 use reflex_vm::tier::Bailout;
@@ -58,7 +58,7 @@ pub(crate) fn translate(
     b.append_block_params_for_function_params(start);
     b.switch_to_block(start);
     let (session, regs) = (b.block_params(start)[0], b.block_params(start)[1]);
-    let mut writer = TraceCodegen {
+    let mut codegen = TraceCodegen {
         e: Emit::new(b, session, regs),
         program,
         trace,
@@ -74,14 +74,23 @@ pub(crate) fn translate(
         results: HashMap::new(),
         polled: None,
     };
-    writer.whole()?;
-    writer.e.b.seal_all_blocks();
-    writer.e.b.finalize(unit.frontend);
+    codegen.body()?;
+    codegen.e.b.seal_all_blocks();
+    codegen.e.b.finalize(unit.frontend);
     unit.define(entry, function);
     Ok(entry)
 }
 
-/// Why control leaves by an exit.
+/// The frame 0 of each iteration of a trace.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Iteration {
+    /// It stays the same; traces without a loop have one iteration.
+    SameFrame,
+    /// It is another level of the recursion.
+    OtherFrame,
+}
+
+/// The reason for a side exit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum ExitReason {
     /// To the interpreter.
@@ -124,16 +133,19 @@ struct TraceCodegen<'f, 't> {
 }
 
 impl TraceCodegen<'_, '_> {
-    fn whole(&mut self) -> Result<(), Bailout> {
-        let shifts = matches!(self.trace.end, End::Recursion { .. });
-        if !shifts {
-            self.check_room(false)?;
+    fn body(&mut self) -> Result<(), Bailout> {
+        let iteration = match self.trace.end {
+            End::Recursion { .. } => Iteration::OtherFrame,
+            _ => Iteration::SameFrame,
+        };
+        if iteration == Iteration::SameFrame {
+            self.check_stack(iteration)?;
         }
         self.take_arena();
         for ins in &self.trace.before {
             self.ins(ins)?;
         }
-        self.begin_round(shifts)?;
+        self.begin_iteration(iteration)?;
         // What was loaded before is not what the next iteration finds.
         self.addresses.clear();
         self.polled = None;
@@ -150,17 +162,17 @@ impl TraceCodegen<'_, '_> {
             }
         }
         match trace.end {
-            End::Loop => self.next_round(None)?,
+            End::Loop => self.next_iteration(None)?,
             End::Recursion { frame } => {
                 let regs = self.e.slot_address(Slot::offset(trace.frame(frame).base));
-                self.next_round(Some(regs))?;
+                self.next_iteration(Some(regs))?;
             }
             End::Return { pc, .. } => {
                 self.put_arena();
                 let pc = self.e.i32(i64::from(pc));
                 let params = [types::I64, types::I32];
                 let args = [self.e.session, pc];
-                let call = self.e.call_callback(callback::LEAVE, &params, Some(types::I64), &args);
+                let call = self.e.call_libcall(libcall::POP_FRAME, &params, Some(types::I64), &args);
                 let code = self.e.b.inst_results(call)[0];
                 self.e.tail_call(code);
             }
@@ -184,12 +196,13 @@ impl TraceCodegen<'_, '_> {
         self.write_exits()
     }
 
-    /// Begins the block that a loop goes back to; `shifts` when each round has another first frame.
-    fn begin_round(&mut self, shifts: bool) -> Result<(), Bailout> {
+    /// Begins the block of an iteration, which a loop jumps back to.
+    fn begin_iteration(&mut self, iteration: Iteration) -> Result<(), Bailout> {
         let trace = self.trace;
         self.head = self.e.b.create_block();
         let mut first = Vec::new();
-        if shifts {
+        let other_frame = iteration == Iteration::OtherFrame;
+        if other_frame {
             first.push(self.e.regs.into());
         }
         for carried in &trace.carried {
@@ -197,7 +210,7 @@ impl TraceCodegen<'_, '_> {
             first.extend(value.map(BlockArg::from));
         }
         self.e.b.ins().jump(self.head, &first);
-        let regs = shifts.then(|| self.e.b.append_block_param(self.head, types::I64));
+        let regs = other_frame.then(|| self.e.b.append_block_param(self.head, types::I64));
         for carried in &trace.carried {
             if let Scalar::Var { var, .. } = carried.inside {
                 let value = self.e.b.append_block_param(self.head, types::I64);
@@ -207,13 +220,13 @@ impl TraceCodegen<'_, '_> {
         self.e.b.switch_to_block(self.head);
         if let Some(regs) = regs {
             self.e.regs = regs;
-            self.check_room(true)?;
+            self.check_stack(iteration)?;
         }
         Ok(())
     }
 
-    /// Goes back to it, with another first frame's registers.
-    fn next_round(&mut self, regs: Option<Value>) -> Result<(), Bailout> {
+    /// Jumps back to that block; `regs` is register 0 of the next iteration's frame 0.
+    fn next_iteration(&mut self, regs: Option<Value>) -> Result<(), Bailout> {
         let trace = self.trace;
         let mut again: Vec<BlockArg> = regs.into_iter().map(BlockArg::from).collect();
         for carried in trace.carried.iter().filter(|carried| carried.first.is_some()) {
@@ -223,9 +236,9 @@ impl TraceCodegen<'_, '_> {
         Ok(())
     }
 
-    /// Leaves before anything of a round has run when the frames of inlined calls would not fit;
-    /// `shifts` as above.
-    fn check_room(&mut self, shifts: bool) -> Result<(), Bailout> {
+    /// Leaves before anything of an iteration has run if the frames of inlined calls do not fit in
+    /// the register stack.
+    fn check_stack(&mut self, iteration: Iteration) -> Result<(), Bailout> {
         let trace = self.trace;
         let inlined = trace.frames.iter().filter(|frame| frame.base > 0);
         let Some(slots) = inlined.map(|frame| frame.base + frame.slots as i32).max() else {
@@ -249,7 +262,7 @@ impl TraceCodegen<'_, '_> {
         let next = self.e.b.create_block();
         self.e.b.ins().jump(next, &[]);
         self.e.b.switch_to_block(full);
-        if shifts {
+        if iteration == Iteration::OtherFrame {
             for carried in &trace.carried {
                 self.store(carried.vreg, carried.inside)?;
             }

@@ -38,6 +38,13 @@ pub(crate) struct VReg {
     pub(crate) reg: u32,
 }
 
+/// A dimension of the tensor in a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DimOf {
+    pub(crate) vreg: VReg,
+    pub(crate) dim: u32,
+}
+
 /// A value that is not an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Scalar {
@@ -148,7 +155,7 @@ pub(crate) enum Ins {
     CallKernel { frame: FrameId, callee: u32, args: Vec<Arg>, exit: ExitId },
     /// Calls a function object; the result is as that of a packed function.
     CallFunction { frame: FrameId, callee: Arg, args: Vec<Arg>, dst: Option<VReg>, exit: ExitId },
-    /// Runs a builtin. Inline, it leaves by `exit` if its fast path does not apply.
+    /// Reentrancy a builtin. Inline, it leaves by `exit` if its fast path does not apply.
     CallBuiltin {
         frame: FrameId,
         builtin: Builtin,

@@ -13,7 +13,7 @@ use reflex_runtime::shape::Shape;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::builtins::{Builtin, Context};
 
-/// Runs builtin number `builtin` of the table in the packed convention; `vm` is the value of
+/// Reentrancy builtin number `builtin` of the table in the packed convention; `vm` is the value of
 /// `%vm`.
 ///
 /// # Safety

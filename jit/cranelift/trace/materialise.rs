@@ -127,7 +127,7 @@ impl Materialiser<'_> {
         let virtual_objects = self.virtual_objects;
         let value: Any = match &virtual_objects.objects[id.0 as usize] {
             Object::Storage { at, bytes } => {
-                let part = self.arena.and_then(|arena| arena.part(*at, *bytes));
+                let part = self.arena.and_then(|arena| arena.slice(*at, *bytes));
                 part.ok_or_else(|| internal("a storage outside of the arena"))?.into()
             }
             Object::Tensor { on, offset, shape, dtype } => {

@@ -100,7 +100,7 @@ impl TraceRecorder {
             (TraceAnchor::Site(_), _) => {}
             (TraceAnchor::SideExit(from), _) => from.exits.fall_back_to_method(),
         }
-        Control::Stop(reason)
+        Control::Abort(reason)
     }
 }
 
@@ -116,19 +116,19 @@ impl Recorder for TraceRecorder {
         }
         self.begun = true;
         let Some(builder) = &mut self.builder else {
-            return Control::Stop(Bailout::GaveUp);
+            return Control::Abort(Bailout::Blacklisted);
         };
         match builder.step(step) {
             StepOutcome::Continue => Control::Continue,
             StepOutcome::Abort(reason) => self.abort(step, reason),
             StepOutcome::Complete(end) => {
                 let Some(builder) = self.builder.take() else {
-                    return Control::Stop(Bailout::GaveUp);
+                    return Control::Abort(Bailout::Blacklisted);
                 };
                 let trace = builder.finish(end);
                 match self.sink.complete(&self.program, self.anchor.clone(), trace, step) {
                     Ok(()) => Control::Finish,
-                    Err(reason) => Control::Stop(reason),
+                    Err(reason) => Control::Abort(reason),
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Checks of what values are.
+//! Type checks.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -10,11 +10,11 @@ use reflex_vm::builtins::Builtin;
 
 use super::{FastPath, FastResult, Operand};
 
-/// Types that pass a check: those from one to another.
+/// A range of type indices, both ends included.
 type Range = (i32, i32);
 
-/// The types that pass a check of a value's type, as far as this code asks; none when it is left to
-/// the builtin. `wanted` is the element type that numbers are to convert to.
+/// The types that pass a type check, as far as the fast path tests them; none if it leaves the test
+/// to the builtin. `wanted` is the element type that numbers must convert to.
 pub(crate) fn passing(builtin: Builtin, wanted: Option<u8>) -> Vec<Range> {
     let only = |tag| (tag, tag);
     match (builtin, wanted) {
@@ -25,7 +25,7 @@ pub(crate) fn passing(builtin: Builtin, wanted: Option<u8>) -> Vec<Range> {
             vec![(type_index::INT, type_index::FLOAT)]
         }
         (Builtin::CheckStringInfo, _) => vec![only(type_index::SMALL_STR), only(type_index::STR)],
-        // Closures are told by more than their type.
+        // Closures are recognised by more than their type.
         (Builtin::CheckFuncInfo, _) => vec![only(type_index::FUNCTION)],
         _ => Vec::new(),
     }
@@ -72,7 +72,7 @@ impl FastPath<'_, '_> {
         Some(FastResult::None)
     }
 
-    /// A check that asks for the type of a value and nothing else.
+    /// A check of nothing but the type of a value.
     pub(super) fn check_type(&mut self, builtin: Builtin, args: &[Operand]) -> Option<FastResult> {
         let wanted = match args.get(1) {
             // The code is the first byte.

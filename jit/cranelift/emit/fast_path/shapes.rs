@@ -1,4 +1,4 @@
-//! Extents: matching, storing and making them.
+//! Dimensions: matching, storing and loading them.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -12,7 +12,7 @@ use reflex_vm::builtins::{make_code, match_code};
 use super::{FastPath, FastResult, Operand, Typed};
 use crate::emit::{Slot, trusted};
 
-/// How one extent is matched or made, when that is known while compiling.
+/// The code and operand by which one dimension is matched or made, as compile-time constants.
 #[derive(Clone, Copy)]
 struct Pair {
     code: i64,
@@ -66,7 +66,7 @@ impl FastPath<'_, '_> {
         }
     }
 
-    /// Address of the extents of a tensor or shape of the given rank.
+    /// The address of the dimensions of a tensor or shape of the given rank.
     fn dims(&mut self, (x, known): Typed, rank: usize) -> Value {
         match known {
             Some(type_index::TENSOR) => return self.tensor_dims(x, rank),
@@ -104,12 +104,12 @@ impl FastPath<'_, '_> {
         self.e.load(types::I64, object, SHAPE_DATA)
     }
 
-    /// Address of the entries of a shape heap that has all of `regs`; no address when there are
-    /// none. `None` when the fast path cannot be written.
+    /// The address of the entries of a shape heap that has all of `regs`; no address if `regs` is
+    /// empty. `None` if there is no fast path.
     fn heap(&mut self, heap: Operand, regs: impl Iterator<Item = i64>) -> Option<Option<Value>> {
         let regs: Vec<i64> = regs.collect();
         let &most = match regs.iter().max() {
-            // The builtin looks at its heap argument even when no code uses it.
+            // The builtin checks its heap argument even if no code uses it.
             None if self.is_none(heap) => return Some(None),
             None => &-1,
             Some(most) => most,
@@ -142,7 +142,7 @@ impl FastPath<'_, '_> {
         Some(Some(self.e.b.ins().iadd(data, offset)))
     }
 
-    /// The extents that `make_shape` makes a shape of.
+    /// The dimensions of which `make_shape` makes a shape.
     pub(crate) fn dims_made(&mut self, args: &[Operand]) -> Option<Vec<Value>> {
         let &[heap, _, ref pairs @ ..] = args else { return None };
         let pairs = self.pairs(pairs, &[make_code::USE_IMM, make_code::LOAD])?;

@@ -36,7 +36,7 @@ impl TraceBuilder {
         self.scalars -= usize::from(matches!(old, RegState::Scalar(_)));
     }
 
-    /// Gives up what a register holds; it is empty afterwards.
+    /// ResultKind up what a register holds; it is empty afterwards.
     pub(super) fn empty(&mut self, vreg: VReg) {
         match self.content(vreg) {
             RegState::Known(tag) if tag >= type_index::STATIC_OBJECT_BEGIN => {

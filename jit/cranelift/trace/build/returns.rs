@@ -7,7 +7,7 @@
 use reflex_vm::abi::DISCARD;
 use reflex_vm::decode::{FuncCode, Source};
 use reflex_vm::program::Program;
-use reflex_vm::tier::{Bailout, Below, Step};
+use reflex_vm::tier::{Bailout, CallerFrame, Step};
 
 use super::{
     MAX_DEPTH, MAX_SAME, RegState, StartKind, StepOutcome, TraceBuilder, frame_data, internal,
@@ -23,7 +23,7 @@ impl TraceBuilder {
             if self.start.kind == StartKind::Loop {
                 return StepOutcome::Abort(Bailout::NoLoop);
             }
-            let Some(below) = step.below.filter(|&below| self.goes_on(step.program, below)) else {
+            let Some(below) = step.caller.filter(|&below| self.goes_on(step.program, below)) else {
                 if self.start.attempt == Attempt::MayRetry && self.is_end_of_recursion(step) {
                     return StepOutcome::Abort(Bailout::NoLoop);
                 }
@@ -70,7 +70,7 @@ impl TraceBuilder {
     }
 
     /// Whether the trace follows a return to a frame below its own.
-    fn goes_on(&self, program: &Program, below: Below) -> bool {
+    fn goes_on(&self, program: &Program, below: CallerFrame) -> bool {
         let may = self.start.kind == StartKind::Return && self.lowest > -(2 * MAX_DEPTH as i32);
         may && is_recursive(program, below)
     }
@@ -78,16 +78,16 @@ impl TraceBuilder {
     /// Whether the return that ends the trace is of the innermost level of a recursion, which is more
     /// than a trace would follow, or of the outermost one: all other levels go another way.
     fn is_end_of_recursion(&self, step: &Step<'_>) -> bool {
-        let inner = step.below.filter(|&below| is_recursive(step.program, below));
+        let inner = step.caller.filter(|&below| is_recursive(step.program, below));
         match self.start.kind {
-            StartKind::Entry => inner.is_some_and(|below| below.waiting >= MAX_SAME as u32),
+            StartKind::Entry => inner.is_some_and(|below| below.activations >= MAX_SAME as u32),
             StartKind::Return => inner.is_none(),
             StartKind::Loop | StartKind::SideExit => false,
         }
     }
 
     /// Whether the trace begins again in the frame below.
-    fn closes(&self, below: Below) -> bool {
+    fn closes(&self, below: CallerFrame) -> bool {
         let start = (self.frames[0].func, self.start.pc);
         let passed = |frame: &&super::FrameData| {
             frame.caller.is_some_and(|caller| {
@@ -101,7 +101,7 @@ impl TraceBuilder {
     }
 
     /// Opens the frame that the outermost one returns to.
-    fn open_below(&mut self, step: &Step<'_>, below: Below) {
+    fn open_below(&mut self, step: &Step<'_>, below: CallerFrame) {
         let Some(func) = step.program.function(below.func) else { return };
         let exit = self.exit(step.pc);
         let frame = self.frame();
@@ -164,7 +164,7 @@ impl TraceBuilder {
 }
 
 /// Whether a frame waits for a recursive call.
-fn is_recursive(program: &Program, below: Below) -> bool {
+fn is_recursive(program: &Program, below: CallerFrame) -> bool {
     let func = program.function(below.func);
     func.is_some_and(|func| func.return_site(below.return_pc).is_some())
 }

@@ -4,7 +4,7 @@ use reflex_runtime::abi::type_index;
 use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::{Tensor, byte_size};
 use reflex_vm::decode::ArgRange;
-use reflex_vm::kernel::{Extent, TensorParam};
+use reflex_vm::kernel::{Dim, TensorParam};
 use reflex_vm::tier::Step;
 
 use super::{RegState, TraceBuilder, observed};
@@ -13,6 +13,12 @@ use crate::trace::ir::{Arg, ExitId, Ins, Scalar, VReg};
 
 /// Most dimensions of a tensor and of its view, when the shape is known only while running.
 const MAX_RANK: usize = 8;
+
+/// A shape in a register, and its number of dimensions.
+struct RankedShape {
+    vreg: VReg,
+    rank: usize,
+}
 
 impl TraceBuilder {
     /// Records a view of a tensor that allows it as it is now; `None` when there is no such view, and
@@ -28,9 +34,9 @@ impl TraceBuilder {
         let args = self.args(step, range);
         let exit = self.exit(step.pc);
         let dims = match args[..] {
-            [src, Arg::Const(_)] => self.of_constant(tensor, (src, wanted), exit)?,
+            [src, Arg::Const(_)] => self.constant_view(tensor, src, wanted, exit)?,
             [Arg::Reg(src, _), Arg::Reg(shape, _)] => {
-                self.of_numbers(tensor, src, (shape, wanted.len()), exit)?
+                self.dynamic_view(tensor, src, RankedShape { vreg: shape, rank: wanted.len() }, exit)?
             }
             _ => return None,
         };
@@ -44,15 +50,16 @@ impl TraceBuilder {
     }
 
     /// Guards that a tensor has the extents it has now, so that a view of known extents fits.
-    fn of_constant(
+    fn constant_view(
         &mut self,
         tensor: &Tensor,
-        (src, wanted): (Arg, &[i64]),
+        src: Arg,
+        wanted: &[i64],
         exit: ExitId,
     ) -> Option<Vec<Scalar>> {
-        let extents = tensor.shape().iter().copied().map(Extent::Fixed).collect();
-        let param = TensorParam { dtype: tensor.dtype(), extents };
-        if !param.takes(tensor) {
+        let shape = tensor.shape().iter().copied().map(Dim::Static).collect();
+        let param = TensorParam { dtype: tensor.dtype(), shape };
+        if !param.accepts(tensor) {
             return None;
         }
         match src {
@@ -69,16 +76,16 @@ impl TraceBuilder {
     }
 
     /// Guards that a view of the shape in a register, of so many numbers, fits a tensor.
-    fn of_numbers(
+    fn dynamic_view(
         &mut self,
         tensor: &Tensor,
         src: VReg,
-        (shape, rank): (VReg, usize),
+        RankedShape { vreg: shape, rank }: RankedShape,
         exit: ExitId,
     ) -> Option<Vec<Scalar>> {
-        let extents: Vec<Extent> = (0..tensor.shape().len() as u32).map(Extent::Symbol).collect();
-        let param = TensorParam { dtype: tensor.dtype(), extents };
-        if !param.takes(tensor) || tensor.shape().len().max(rank) > MAX_RANK {
+        let shape: Vec<Dim> = (0..tensor.shape().len() as u32).map(Dim::Symbolic).collect();
+        let param = TensorParam { dtype: tensor.dtype(), shape };
+        if !param.accepts(tensor) || tensor.shape().len().max(rank) > MAX_RANK {
             return None;
         }
         self.establish(src, type_index::TENSOR, exit);
@@ -88,7 +95,7 @@ impl TraceBuilder {
         self.establish(shape, type_index::SHAPE, exit);
         self.code.push(Ins::GuardShapeRank { vreg: shape, rank: rank as u32, exit });
         let (mut have, mut want) = (Vec::new(), Vec::new());
-        for dim in 0..param.extents.len() as u32 {
+        for dim in 0..param.shape.len() as u32 {
             let var = self.var();
             self.code.push(Ins::LoadDim { var, vreg: src, dim });
             have.push(Scalar::number(var));

@@ -21,7 +21,7 @@ impl TraceCodegen<'_, '_> {
         if self.trace.arena == 0 {
             return;
         }
-        let entry = offset(self.program.code().arena());
+        let entry = offset(self.program.code().arena_slot());
         let (look, fits) = (self.e.b.create_block(), self.e.b.create_block());
         let (make, full) = (self.e.cold_block(), self.e.cold_block());
         let ready = self.e.b.create_block();
@@ -45,7 +45,7 @@ impl TraceCodegen<'_, '_> {
         let bytes = self.e.i64(needed);
         let helper = libcalls::new_arena as *const () as usize;
         let params = [types::I64; 3];
-        let call = self.e.call_libcall(helper, &params, Some(types::I64), &[at, vm, bytes]);
+        let call = self.e.call_c(helper, &params, Some(types::I64), &[at, vm, bytes]);
         let made = self.e.b.inst_results(call)[0];
         self.e.b.ins().brif(made, ready, &[made.into()], full, &[]);
         self.e.b.switch_to_block(full);
@@ -57,13 +57,13 @@ impl TraceCodegen<'_, '_> {
         self.arena = Some(arena);
     }
 
-    /// Gives the session back what `take_arena` took.
+    /// ResultKind the session back what `take_arena` took.
     pub(super) fn put_arena(&mut self) {
         let Some(arena) = self.arena else { return };
         let table = self.e.free_list();
-        let at = self.e.b.ins().iadd_imm_s(table, offset(self.program.code().arena()) as i64);
+        let at = self.e.b.ins().iadd_imm_s(table, offset(self.program.code().arena_slot()) as i64);
         let helper = libcalls::put_arena as *const () as usize;
-        self.e.call_libcall(helper, &[types::I64; 2], None, &[at, arena]);
+        self.e.call_c(helper, &[types::I64; 2], None, &[at, arena]);
     }
 
     /// The data of a tensor that the trace does not make.

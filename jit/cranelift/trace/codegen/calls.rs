@@ -2,7 +2,7 @@
 
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use reflex_runtime::abi::{ANY_PAYLOAD, FUNCTION_SAFE_CALL};
-use reflex_vm::abi::{SESSION_VM_VALUE, callback};
+use reflex_vm::abi::{SESSION_VM_VALUE, libcall};
 use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::ArgSource;
 use reflex_vm::tier::Bailout;
@@ -18,6 +18,22 @@ use crate::trace::libcalls;
 
 /// Kernels that are called by raw entries for one look at interrupts.
 const KERNELS_A_POLL: u32 = 8;
+
+/// The destination of a call's result: a register, or the result slot of the frame.
+#[derive(Clone, Copy)]
+pub(super) struct CallResult {
+    pub(super) frame: FrameId,
+    pub(super) dst: Option<VReg>,
+}
+
+/// A call of a builtin.
+#[derive(Clone, Copy)]
+pub(super) struct BuiltinCall<'a> {
+    pub(super) frame: FrameId,
+    pub(super) builtin: Builtin,
+    pub(super) args: &'a [Arg],
+    pub(super) exit: ExitId,
+}
 
 impl TraceCodegen<'_, '_> {
     /// Puts borrowed arguments into the frame's argument area; returns its address.
@@ -82,7 +98,7 @@ impl TraceCodegen<'_, '_> {
         let (poll, next) = (self.e.cold_block(), self.e.b.create_block());
         self.e.b.ins().brif(wanted, poll, &[], next, &[]);
         self.e.b.switch_to_block(poll);
-        let status = self.e.call_at(callback::POLL, self.trace.snapshots[exit.0 as usize].pc);
+        let status = self.e.call_at(libcall::POLL, self.trace.snapshots[exit.0 as usize].pc);
         self.check_then(status, exit, ExitReason::Raised, next);
         self.e.b.switch_to_block(next);
     }
@@ -90,7 +106,7 @@ impl TraceCodegen<'_, '_> {
     /// Address of the register or result slot that the call at an exit writes, which holds None.
     fn fresh_result(
         &mut self,
-        (frame, dst): (FrameId, Option<VReg>),
+        CallResult { frame, dst }: CallResult,
         exit: ExitId,
     ) -> Result<Value, Bailout> {
         let slot = match dst {
@@ -102,21 +118,21 @@ impl TraceCodegen<'_, '_> {
         {
             return Err(internal("two calls at an exit"));
         }
-        self.e.store_none_whole(slot);
+        self.e.store_none_wide(slot);
         Ok(self.e.slot_address(slot))
     }
 
     pub(super) fn packed(
         &mut self,
-        (frame, dst): (FrameId, Option<VReg>),
+        result: CallResult,
         callee: u32,
         args: &[Arg],
         exit: ExitId,
     ) -> Result<(), Bailout> {
         self.program.packed(callee).ok_or_else(|| internal("no such function"))?;
         self.poll(exit);
-        let area = self.arguments(frame, args)?;
-        let result = self.fresh_result((frame, dst), exit)?;
+        let area = self.arguments(result.frame, args)?;
+        let result = self.fresh_result(result, exit)?;
         let code = self.e.symbol(Symbol::Code(callee));
         let this = self.e.symbol(Symbol::This(callee));
         let status = self.e.call_packed(code, this, area, args.len(), result);
@@ -136,7 +152,7 @@ impl TraceCodegen<'_, '_> {
                 other => other,
             };
             let address = self.addresses.get(&tensor).copied();
-            let tells = kernel.places().iter().any(|&(of, _)| of == at);
+            let tells = kernel.symbol_sources().iter().any(|from| from.param == at);
             let source = match (address, *arg) {
                 (Some(data), _) if !tells => RawTensor::Data { data, dims: Vec::new() },
                 (_, Arg::Reg(vreg, _)) => {
@@ -154,7 +170,7 @@ impl TraceCodegen<'_, '_> {
             data.push(address);
             tensors.push(source);
         }
-        let status = self.e.call_raw_on(callee, data, &tensors, kernel.places());
+        let status = self.e.call_raw_on(callee, data, &tensors, kernel.symbol_sources());
         self.check(status, exit, ExitReason::FailedRaw);
         Ok(())
     }
@@ -173,7 +189,7 @@ impl TraceCodegen<'_, '_> {
 
     pub(super) fn invoke(
         &mut self,
-        (frame, dst): (FrameId, Option<VReg>),
+        result: CallResult,
         callee: Arg,
         args: &[Arg],
         exit: ExitId,
@@ -188,8 +204,8 @@ impl TraceCodegen<'_, '_> {
                 return Err(internal("a function that is no object"));
             }
         };
-        let area = self.arguments(frame, args)?;
-        let result = self.fresh_result((frame, dst), exit)?;
+        let area = self.arguments(result.frame, args)?;
+        let result = self.fresh_result(result, exit)?;
         let code = self.e.load(types::I64, function, FUNCTION_SAFE_CALL);
         let status = self.e.call_packed(code, function, area, args.len(), result);
         self.check(status, exit, ExitReason::Failed);
@@ -198,11 +214,8 @@ impl TraceCodegen<'_, '_> {
 
     pub(super) fn builtin(
         &mut self,
-        frame: FrameId,
-        builtin: Builtin,
-        args: &[Arg],
+        BuiltinCall { frame, builtin, args, exit }: BuiltinCall<'_>,
         result: BuiltinResult,
-        exit: ExitId,
     ) -> Result<(), Bailout> {
         let index = Builtin::ALL.iter().position(|&row| row == builtin);
         let index = index.ok_or_else(|| internal("a builtin that is not in the table"))?;
@@ -211,10 +224,10 @@ impl TraceCodegen<'_, '_> {
             BuiltinResult::Reg(dst) => Some(dst),
             BuiltinResult::Nothing | BuiltinResult::Var(..) | BuiltinResult::Slot => None,
         };
-        let slot = self.fresh_result((frame, dst), exit)?;
+        let slot = self.fresh_result(CallResult { frame, dst }, exit)?;
         let vm = self.e.load(types::I64, self.e.session, SESSION_VM_VALUE + ANY_PAYLOAD);
         let (index, count) = (self.e.i64(index as i64), self.e.i32(args.len() as i64));
-        let call = self.e.call_libcall(
+        let call = self.e.call_c(
             libcalls::run_builtin as *const () as usize,
             &[types::I64, types::I64, types::I64, types::I32, types::I64],
             Some(types::I32),
@@ -246,19 +259,18 @@ impl TraceCodegen<'_, '_> {
         Ok(operands)
     }
 
-    /// An allocation that takes back its last object.
+    /// An allocation that recycles its last object.
     pub(super) fn allocate(
         &mut self,
-        (frame, builtin): (FrameId, Builtin),
+        call: BuiltinCall<'_>,
         free_entry: &FreeListEntry,
-        args: &[Arg],
         dst: Option<VReg>,
-        exit: ExitId,
     ) -> Result<(), Bailout> {
         let (miss, next) = (self.e.cold_block(), self.e.b.create_block());
+        let frame = call.frame;
         let result = self.result_slot(frame)?;
         self.force(miss);
-        let operands = self.operands(args)?;
+        let operands = self.operands(call.args)?;
         let trace = self.trace;
         let slot_of = |reg| Slot::offset(trace.slot(VReg { frame, reg }));
         match self.e.reuse(free_entry, &operands, slot_of, result, miss) {
@@ -272,7 +284,7 @@ impl TraceCodegen<'_, '_> {
             }
         }
         self.e.b.switch_to_block(miss);
-        self.builtin(frame, builtin, args, BuiltinResult::Slot, exit)?;
+        self.builtin(call, BuiltinResult::Slot)?;
         if let Some(dst) = dst {
             let to = self.slot(dst);
             let value = self.e.load_any(result);

@@ -8,7 +8,7 @@ use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use reflex_runtime::abi::ANY_SIZE;
 use reflex_vm::abi::{
     ERROR, FRAME_CALLER, FRAME_DST, FRAME_FUNC, FRAME_HEADER_SIZE, FRAME_RESUME, FrameHeader,
-    RESUME, SESSION_PC, SESSION_REGS, SessionAbi, callback,
+    RESUME, SESSION_PC, SESSION_REGS, SessionAbi, libcall,
 };
 use reflex_vm::tier::Bailout;
 
@@ -66,7 +66,7 @@ impl TraceCodegen<'_, '_> {
                 let (from, to) = (self.slot(dst), self.result_slot(at.frame)?);
                 let value = self.e.load_any(from);
                 self.e.store_any(to, value);
-                self.e.store_none_whole(from);
+                self.e.store_none_wide(from);
             }
             let taken = self.restore(exit)?;
             match leave {
@@ -99,13 +99,13 @@ impl TraceCodegen<'_, '_> {
         }
         let result = self.result_slot(frame)?;
         if leave == ExitReason::FailedRaw {
-            self.e.store_none_whole(result);
+            self.e.store_none_wide(result);
         }
         let result = self.e.slot_address(result);
         let params = [types::I64, types::I32, types::I64];
         let args = [self.e.session, pc, result];
         let ret = Some(types::I32);
-        let call = self.e.call_callback(callback::PACKED_FAILED, &params, ret, &args);
+        let call = self.e.call_libcall(libcall::PACKED_FAILED, &params, ret, &args);
         let status = self.e.b.inst_results(call)[0];
         self.e.b.ins().return_(&[status]);
         Ok(())
@@ -116,11 +116,11 @@ impl TraceCodegen<'_, '_> {
         let trace = self.trace;
         let at = &trace.snapshots[exit.0 as usize];
         // What is to be moved or copied may be where something else goes.
-        let mut values: Vec<_> = at.moves.iter().map(|&move_| self.moved(move_)).collect();
+        let mut values: Vec<_> = at.moves.iter().map(|&(dst, src)| self.moved(dst, src)).collect();
         for &(vreg, of) in &at.copies {
             let slot = self.slot(of);
             self.e.retain(slot);
-            values.push(self.moved((vreg, of)));
+            values.push(self.moved(vreg, of));
         }
         for &(vreg, scalar) in &at.scalars {
             self.store(vreg, scalar)?;
@@ -164,7 +164,7 @@ impl TraceCodegen<'_, '_> {
         params[1] = types::I32;
         let args = [virtual_objects, number, self.e.session, self.e.regs, arena, sources];
         let make = VirtualObjects::make as *const () as usize;
-        let call = self.e.call_libcall(make, &params, Some(types::I32), &args);
+        let call = self.e.call_c(make, &params, Some(types::I32), &args);
         Ok(Some(self.e.b.inst_results(call)[0]))
     }
 
@@ -199,7 +199,7 @@ impl TraceCodegen<'_, '_> {
         let number = self.e.i32(i64::from(exit.0));
         let params = [types::I64, types::I64, types::I32, types::I64];
         let report = SideExits::report as *const () as usize;
-        self.e.call_libcall(report, &params, None, &[hook, self.e.session, number, taken]);
+        self.e.call_c(report, &params, None, &[hook, self.e.session, number, taken]);
         self.e.b.ins().jump(cool, &[]);
         self.e.b.switch_to_block(cool);
         let cell = &raw const self.hooks.exits.cells[exit.0 as usize];

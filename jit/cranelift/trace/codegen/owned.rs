@@ -64,7 +64,7 @@ impl TraceCodegen<'_, '_> {
         let owned = self.owned(value)?;
         self.if_object(owned, |w| {
             let address = w.put(0, owned.value);
-            w.e.call_callback(callback::RELEASE, &[types::I64], None, &[address]);
+            w.e.call_libcall(libcall::RELEASE, &[types::I64], None, &[address]);
         });
         Ok(())
     }

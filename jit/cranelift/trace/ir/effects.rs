@@ -1,7 +1,7 @@
 //! What instructions do: where they leave, what they write, whose code they run.
 
 use reflex_runtime::abi::type_index;
-use reflex_vm::builtins::Runs;
+use reflex_vm::builtins::Reentrancy;
 
 use super::{BuiltinResult, ExitId, Ins, LoadMode, VReg};
 
@@ -113,7 +113,7 @@ impl Ins {
             | Ins::CallFunction { .. }
             | Ins::DropResult { .. }
             | Ins::ReleaseOwned { .. } => true,
-            Ins::CallBuiltin { builtin, .. } => builtin.runs() == Runs::Host,
+            Ins::CallBuiltin { builtin, .. } => builtin.reentrancy() == Reentrancy::MayReenter,
             // Numbers of a shape die silently.
             Ins::Release { tag, .. } => *tag != Some(type_index::SHAPE),
             // What is given was made here, of memory alone.

@@ -34,7 +34,7 @@ impl Arena {
         Some(free)
     }
 
-    /// Gives up the storage at an offset.
+    /// ResultKind up the storage at an offset.
     pub(super) fn free(&mut self, offset: usize) {
         self.taken.retain(|&(at, _)| at != offset);
     }

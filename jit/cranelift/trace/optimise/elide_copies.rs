@@ -25,7 +25,7 @@ pub(super) fn elide_copies(_: &Program, trace: &mut Trace) {
     for at in 0..trace.code.len() {
         let Ins::Copy { dst, src: Arg::Reg(src, _) } = trace.code[at] else { continue };
         let gone = |at: usize| all.iter().any(|shared| shared.until == at);
-        let Some(until) = given_up(&trace.code, at, (dst, src), gone) else { continue };
+        let Some(until) = released_at(&trace.code, at, Copied { dst, src }, gone) else { continue };
         for ins in &mut trace.code[at + 1..until] {
             for vreg in ins.reads_mut().into_iter().filter(|vreg| **vreg == dst) {
                 *vreg = src;
@@ -49,12 +49,19 @@ pub(super) fn elide_copies(_: &Program, trace: &mut Trace) {
     });
 }
 
-/// Where the copy that is made at `at` is given up, if both it and its original stay where they
-/// are until then, and nobody asks how many references there are.
-fn given_up(
+/// A copy and its original.
+#[derive(Clone, Copy)]
+struct Copied {
+    dst: VReg,
+    src: VReg,
+}
+
+/// The instruction that releases the copy made at `at`. `None` unless both the copy and its
+/// original stay in their registers until then, and nothing reads the reference count.
+fn released_at(
     code: &[Ins],
     at: usize,
-    (dst, src): (VReg, VReg),
+    Copied { dst, src }: Copied,
     gone: impl Fn(usize) -> bool,
 ) -> Option<usize> {
     for (until, ins) in code.iter().enumerate().skip(at + 1).take(REACH) {

@@ -13,7 +13,7 @@ use reflex_runtime::dtype::DType;
 use reflex_vm::builtins::{Builtin, match_code};
 use reflex_vm::program::Program;
 
-use super::super::ir::{Arg, BuiltinResult, FrameId, Ins, Scalar, Trace, VReg};
+use super::super::ir::{Arg, DimOf, BuiltinResult, FrameId, Ins, Scalar, Trace, VReg};
 use crate::facts::tensor::{TensorFact, dtype_bits};
 
 /// What has been learned of a value.
@@ -103,7 +103,7 @@ impl Values {
                 return self.learn(*vreg, |known| known.rank = Some(i64::from(*rank)));
             }
             Ins::GuardSameDim { vreg, dim, other, at, .. } => {
-                return self.alike((*vreg, *dim), (*other, *at));
+                return self.same_dim(DimOf { vreg: *vreg, dim: *dim }, DimOf { vreg: *other, dim: *at });
             }
             Ins::CallBuiltin { builtin, inline: true, args, .. } => {
                 return self.check(*builtin, args).unwrap_or(false);
@@ -153,9 +153,10 @@ impl Values {
         }
     }
 
-    /// Whether two extents are known to be the same; they are afterwards.
-    fn alike(&mut self, (vreg, dim): (VReg, u32), (other, at): (VReg, u32)) -> bool {
-        let (left, right) = (self.of(vreg), self.of(other));
+    /// Returns true if two dimensions are known to be equal; they are afterwards.
+    fn same_dim(&mut self, ours: DimOf, theirs: DimOf) -> bool {
+        let (left, right) = (self.of(ours.vreg), self.of(theirs.vreg));
+        let (dim, at) = (ours.dim, theirs.dim);
         let extent = |value: usize, dim: u32| self.known[value].dims.get(&(dim as usize));
         let (ours, theirs) = (extent(left, dim).copied(), extent(right, at).copied());
         let same = self.known[left].alike.contains(&(dim, right, at));

@@ -32,15 +32,15 @@ const MAX_HELD: usize = 64;
 
 /// Leaves out the allocations whose objects nobody sees.
 pub(super) fn sink_allocations(program: &Program, trace: &mut Trace) {
-    let mut seen = HashSet::new();
+    let mut escaped = HashSet::new();
     for _ in 0..TRIES {
-        let mut attempt = EscapeAnalysis::new(program, &seen, trace.vars);
+        let mut attempt = EscapeAnalysis::new(program, &escaped, trace.vars);
         for (at, ins) in trace.code.iter().enumerate() {
             attempt.instruction(at, ins);
         }
         attempt.end(trace);
-        let EscapeAnalysis { newly, objects, code, virtuals_at, arena, values, vars, .. } = attempt;
-        if newly.is_empty() {
+        let EscapeAnalysis { newly_escaped, objects, code, virtuals_at, arena, values, vars, .. } = attempt;
+        if newly_escaped.is_empty() {
             (trace.code, trace.objects, trace.arena) = (code, objects, arena.bytes);
             (trace.owned_values, trace.vars) = (values, vars);
             let with_objects = |at: usize, exit: &Snapshot| Snapshot {
@@ -49,7 +49,7 @@ pub(super) fn sink_allocations(program: &Program, trace: &mut Trace) {
             };
             return trace.change_snapshots(with_objects);
         }
-        seen.extend(newly);
+        escaped.extend(newly_escaped);
     }
 }
 
@@ -57,9 +57,9 @@ pub(super) fn sink_allocations(program: &Program, trace: &mut Trace) {
 struct EscapeAnalysis<'t> {
     program: &'t Program,
     /// Allocations, by instruction, whose objects are seen.
-    seen: &'t HashSet<usize>,
+    escaped: &'t HashSet<usize>,
     /// Those that this attempt has found.
-    newly: Vec<usize>,
+    newly_escaped: Vec<usize>,
     objects: Vec<Object>,
     /// For each object: the instruction that allocates it, and how many hold it.
     origins: Vec<usize>,
@@ -79,11 +79,11 @@ struct EscapeAnalysis<'t> {
 }
 
 impl<'t> EscapeAnalysis<'t> {
-    fn new(program: &'t Program, seen: &'t HashSet<usize>, vars: u32) -> Self {
+    fn new(program: &'t Program, escaped: &'t HashSet<usize>, vars: u32) -> Self {
         Self {
             program,
-            seen,
-            newly: Vec::new(),
+            escaped,
+            newly_escaped: Vec::new(),
             objects: Vec::new(),
             origins: Vec::new(),
             holders: Vec::new(),
@@ -100,7 +100,7 @@ impl<'t> EscapeAnalysis<'t> {
 
     /// Follows instruction number `at` of the trace, and keeps what is left of it.
     fn instruction(&mut self, at: usize, ins: &Ins) {
-        if !self.leaves_out(at, ins) {
+        if !self.elides(at, ins) {
             let ins = self.replaced(ins);
             self.keep(ins);
         }
@@ -112,93 +112,106 @@ impl<'t> EscapeAnalysis<'t> {
             .push(self.virtuals.iter().map(|(&vreg, &object)| (vreg, object)).collect());
     }
 
-    /// Whether nothing is left of an instruction; follows it then.
-    fn leaves_out(&mut self, at: usize, ins: &Ins) -> bool {
+    /// Returns true if nothing is left of an instruction; then its effect is tracked.
+    fn elides(&mut self, at: usize, ins: &Ins) -> bool {
         match ins {
-            Ins::Allocate { frame, builtin, free_entry, args, dst, .. } => {
-                if !self.may_start(at) {
-                    return false;
-                }
-                let Some(object) = self.allocated(*builtin, &free_entry.plan, args) else {
-                    return false;
-                };
-                if let Object::Tensor { on, .. } = object {
-                    self.hold(on);
-                }
-                let id = self.start(at, object);
-                match dst {
-                    Some(dst) => drop(self.virtuals.insert(*dst, id)),
-                    None => drop(self.results.insert(*frame, Item::Object(id))),
-                }
-            }
-            Ins::MakeView { frame, src, dims, dtype, .. } => {
-                if !self.may_start(at) {
-                    return false;
-                }
-                let Some(of) = self.new_item(*src) else { return false };
-                let dims = dims.iter().map(|&extent| Item::Scalar(self.resolved(extent)));
-                let items = std::iter::once(of).chain(dims).collect();
-                let id = self.start(at, Object::View { items, dtype: *dtype });
-                self.results.insert(*frame, Item::Object(id));
-            }
+            Ins::Allocate { .. } | Ins::MakeView { .. } => self.elides_allocation(at, ins),
             Ins::CallBuiltin { frame, builtin, args, result, exit, .. } => {
-                return self.numbers(*builtin, args, *result, *exit)
-                    || self.made(at, (*frame, *builtin), args)
-                    || self.taken_apart((*frame, *builtin), args);
+                self.numbers(*builtin, args, *result, *exit)
+                    || self.makes_aggregate(at, *frame, *builtin, args)
+                    || self.reads_aggregate(*frame, *builtin, args)
             }
             Ins::GuardClosure { vreg, func, captured, .. } => {
-                return self.is_closure(*vreg, *func, *captured);
-            }
-            Ins::LoadCaptured { dst, closure: Arg::Reg(vreg, _), index } => {
-                let Some(item) = self.item(*vreg, *index as usize) else { return false };
-                self.put(item, *dst);
-            }
-            Ins::TakeResult { frame, dst } => {
-                let Some(item) = self.results.remove(frame) else { return false };
-                self.put(item, *dst);
-            }
-            Ins::DropResult { frame } => {
-                let Some(item) = self.results.remove(frame) else { return false };
-                self.give_up_item(item);
-            }
-            Ins::Move { dst, src } => {
-                let Some(object) = self.virtuals.remove(src) else { return false };
-                self.virtuals.insert(*dst, object);
-            }
-            Ins::Copy { dst, src: Arg::Reg(src, _) } => {
-                let Some(&object) = self.virtuals.get(src) else { return false };
-                self.hold(object);
-                self.virtuals.insert(*dst, object);
-            }
-            Ins::Release { vreg, .. } | Ins::Recycle { vreg, .. } => {
-                let Some(object) = self.virtuals.remove(vreg) else { return false };
-                self.give_up(object);
+                self.is_closure(*vreg, *func, *captured)
             }
             Ins::GuardType { vreg, tag, .. } => {
-                return self.virtuals.get(vreg).is_some_and(|&object| self.tag(object) == *tag);
+                self.virtuals.get(vreg).is_some_and(|&object| self.tag(object) == *tag)
             }
             Ins::GuardFact { vreg, fact, exit } => {
                 let Some(&object) = self.virtuals.get(vreg) else { return false };
-                return self.holds(object, *fact, *exit);
+                self.satisfies(object, *fact, *exit)
             }
             Ins::GuardShapeRank { .. }
             | Ins::LoadDim { .. }
             | Ins::LoadShapeDim { .. }
             | Ins::GuardViewFits { .. }
             | Ins::GuardSameDim { .. }
-            | Ins::Let { .. } => return self.reads_dims(ins),
+            | Ins::Let { .. } => self.reads_dims(ins),
+            _ => self.elides_move(ins).is_some(),
+        }
+    }
+
+    /// Makes the object of an allocation virtual, if it does not escape as far as is known.
+    fn elides_allocation(&mut self, at: usize, ins: &Ins) -> bool {
+        if !self.may_sink(at) {
+            return false;
+        }
+        match ins {
+            Ins::Allocate { frame, builtin, free_entry, args, dst, .. } => {
+                let Some(object) = self.allocated(*builtin, &free_entry.plan, args) else {
+                    return false;
+                };
+                if let Object::Tensor { on, .. } = object {
+                    self.add_holder(on);
+                }
+                let id = self.add_virtual(at, object);
+                match dst {
+                    Some(dst) => drop(self.virtuals.insert(*dst, id)),
+                    None => drop(self.results.insert(*frame, Item::Object(id))),
+                }
+            }
+            Ins::MakeView { frame, src, dims, dtype, .. } => {
+                let Some(of) = self.new_item(*src) else { return false };
+                let dims = dims.iter().map(|&dim| Item::Scalar(self.resolved(dim)));
+                let items = std::iter::once(of).chain(dims).collect();
+                let id = self.add_virtual(at, Object::View { items, dtype: *dtype });
+                self.results.insert(*frame, Item::Object(id));
+            }
             _ => return false,
         }
         true
     }
 
+    /// Tracks a move, copy or release of a virtual object; `None` if it concerns none.
+    fn elides_move(&mut self, ins: &Ins) -> Option<()> {
+        match ins {
+            Ins::LoadCaptured { dst, closure: Arg::Reg(vreg, _), index } => {
+                let item = self.item(*vreg, *index as usize)?;
+                self.put(item, *dst);
+            }
+            Ins::TakeResult { frame, dst } => {
+                let item = self.results.remove(frame)?;
+                self.put(item, *dst);
+            }
+            Ins::DropResult { frame } => {
+                let item = self.results.remove(frame)?;
+                self.release_item(item);
+            }
+            Ins::Move { dst, src } => {
+                let object = self.virtuals.remove(src)?;
+                self.virtuals.insert(*dst, object);
+            }
+            Ins::Copy { dst, src: Arg::Reg(src, _) } => {
+                let &object = self.virtuals.get(src)?;
+                self.add_holder(object);
+                self.virtuals.insert(*dst, object);
+            }
+            Ins::Release { vreg, .. } | Ins::Recycle { vreg, .. } => {
+                let object = self.virtuals.remove(vreg)?;
+                self.drop_holder(object);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
     /// Whether what instruction number `at` makes may stay a recipe, as far as is known.
-    fn may_start(&self, at: usize) -> bool {
-        !self.seen.contains(&at) && self.virtuals.len() < MAX_HELD
+    fn may_sink(&self, at: usize) -> bool {
+        !self.escaped.contains(&at) && self.virtuals.len() < MAX_HELD
     }
 
     /// An object with one holder.
-    fn start(&mut self, at: usize, object: Object) -> ObjectId {
+    fn add_virtual(&mut self, at: usize, object: Object) -> ObjectId {
         let id = ObjectId(self.objects.len() as u32);
         self.objects.push(object);
         self.origins.push(at);
@@ -211,12 +224,12 @@ impl<'t> EscapeAnalysis<'t> {
     }
 
     /// One holder more.
-    fn hold(&mut self, id: ObjectId) {
+    fn add_holder(&mut self, id: ObjectId) {
         self.holders[id.0 as usize] += 1;
     }
 
     /// One holder less.
-    fn give_up(&mut self, id: ObjectId) {
+    fn drop_holder(&mut self, id: ObjectId) {
         let holders = &mut self.holders[id.0 as usize];
         *holders -= 1;
         if *holders > 0 {
@@ -224,11 +237,11 @@ impl<'t> EscapeAnalysis<'t> {
         }
         match *self.object(id) {
             Object::Storage { at, .. } => self.arena.free(at),
-            Object::Tensor { on, .. } => self.give_up(on),
+            Object::Tensor { on, .. } => self.drop_holder(on),
             Object::Shape { .. } | Object::Heap { .. } => {}
             Object::View { .. } | Object::Tuple { .. } | Object::Closure { .. } => {
                 for item in self.object(id).items().to_vec() {
-                    self.give_up_item(item);
+                    self.release_item(item);
                 }
             }
         }
@@ -254,10 +267,10 @@ impl<'t> EscapeAnalysis<'t> {
             match result {
                 Some(result) if result != Some(vreg.reg) => {
                     self.virtuals.remove(&vreg);
-                    self.give_up(object);
+                    self.drop_holder(object);
                     self.keep(Ins::Store { dst: vreg, value: Scalar::NONE });
                 }
-                _ => self.show(vreg),
+                _ => self.mark_escaped(vreg),
             }
         }
         self.virtuals_at.push(Vec::new());

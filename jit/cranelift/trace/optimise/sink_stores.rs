@@ -30,7 +30,7 @@ pub(super) fn sink_stores(_: &Program, trace: &mut Trace) {
     let mut sink = Sink::through(trace, begins);
     loop {
         let free_entry: Begins =
-            sink.begins.clone().into_iter().filter(|at| sink.keeps(*at)).collect();
+            sink.begins.clone().into_iter().filter(|&(reg, begin)| sink.keeps(reg, begin)).collect();
         if free_entry.len() == sink.begins.len() {
             break;
         }
@@ -169,7 +169,7 @@ impl Sink {
 
     /// Whether a register ends a round as it begins one; numbers only if a round reads them, since
     /// others are stored as cheaply as they would be kept.
-    fn keeps(&self, (reg, begin): (u32, Scalar)) -> bool {
+    fn keeps(&self, reg: u32, begin: Scalar) -> bool {
         let end = self.next.and_then(|frame| self.ends.get(&VReg { frame, reg }));
         let same = end.is_some_and(|end| match begin {
             Scalar::Const { .. } => *end == begin,

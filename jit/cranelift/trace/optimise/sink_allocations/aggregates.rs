@@ -13,10 +13,11 @@ const MAX_ITEMS: usize = 16;
 
 impl EscapeAnalysis<'_> {
     /// Whether a builtin makes a tuple or closure that stays a recipe.
-    pub(super) fn made(
+    pub(super) fn makes_aggregate(
         &mut self,
         at: usize,
-        (frame, builtin): (FrameId, Builtin),
+        frame: FrameId,
+        builtin: Builtin,
         args: &[Arg],
     ) -> bool {
         let closure = match (builtin, args) {
@@ -28,7 +29,7 @@ impl EscapeAnalysis<'_> {
             _ => return false,
         };
         let args = if closure.is_some() { &args[1..] } else { args };
-        if !self.may_start(at) || args.len() > MAX_ITEMS || args.contains(&Arg::Vm) {
+        if !self.may_sink(at) || args.len() > MAX_ITEMS || args.contains(&Arg::Vm) {
             return false;
         }
         let items = args.iter().filter_map(|&arg| self.new_item(arg)).collect();
@@ -36,7 +37,7 @@ impl EscapeAnalysis<'_> {
             Some(func) => Object::Closure { func, captured: items },
             None => Object::Tuple { items },
         };
-        let id = self.start(at, object);
+        let id = self.add_virtual(at, object);
         self.results.insert(frame, Item::Object(id));
         true
     }
@@ -59,7 +60,7 @@ impl EscapeAnalysis<'_> {
             Arg::Vm => return None,
             Arg::Reg(src, tag) => match self.virtuals.get(&src) {
                 Some(&object) => {
-                    self.hold(object);
+                    self.add_holder(object);
                     Item::Object(object)
                 }
                 None => {
@@ -78,9 +79,10 @@ impl EscapeAnalysis<'_> {
     }
 
     /// Whether a builtin takes a tuple apart, or checks it, that is a recipe.
-    pub(super) fn taken_apart(
+    pub(super) fn reads_aggregate(
         &mut self,
-        (frame, builtin): (FrameId, Builtin),
+        frame: FrameId,
+        builtin: Builtin,
         args: &[Arg],
     ) -> bool {
         let Some(&Arg::Reg(vreg, _)) = args.first() else { return false };
@@ -123,7 +125,7 @@ impl EscapeAnalysis<'_> {
     pub(super) fn item(&mut self, vreg: VReg, at: usize) -> Option<Item> {
         let item = *self.object(*self.virtuals.get(&vreg)?).items().get(at)?;
         match item {
-            Item::Object(object) => self.hold(object),
+            Item::Object(object) => self.add_holder(object),
             Item::Owned(of) => {
                 let value = self.new_value();
                 self.keep(Ins::CopyOwned { value, of });
@@ -144,10 +146,10 @@ impl EscapeAnalysis<'_> {
         }
     }
 
-    /// Gives up a reference to an item.
-    pub(super) fn give_up_item(&mut self, item: Item) {
+    /// ResultKind up a reference to an item.
+    pub(super) fn release_item(&mut self, item: Item) {
         match item {
-            Item::Object(object) => self.give_up(object),
+            Item::Object(object) => self.drop_holder(object),
             Item::Owned(value) => self.keep(Ins::ReleaseOwned { value }),
             Item::Scalar(_) | Item::Const(_) => {}
         }

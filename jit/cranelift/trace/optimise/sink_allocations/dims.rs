@@ -1,6 +1,6 @@
 //! Extents of tensors and numbers of shapes, read one by one.
 
-use super::super::super::ir::{ExitId, Ins, Object, Scalar, VReg, Var};
+use super::super::super::ir::{DimOf, ExitId, Ins, Object, Scalar, VReg, Var};
 use super::EscapeAnalysis;
 use crate::facts::tensor::TensorFact;
 
@@ -9,15 +9,15 @@ impl EscapeAnalysis<'_> {
     pub(super) fn reads_dims(&mut self, ins: &Ins) -> bool {
         match *ins {
             Ins::GuardShapeRank { vreg, rank, .. } => {
-                self.numbers_of(vreg).is_some_and(|numbers| numbers.len() == rank as usize)
+                self.shape_dims(vreg).is_some_and(|numbers| numbers.len() == rank as usize)
             }
             Ins::LoadShapeDim { var, vreg, at } => {
-                let number = self.numbers_of(vreg).and_then(|all| all.get(at as usize).copied());
-                self.let_be(var, number)
+                let number = self.shape_dims(vreg).and_then(|all| all.get(at as usize).copied());
+                self.bind(var, number)
             }
             Ins::LoadDim { var, vreg, dim } => {
                 let extent = self.extent(vreg, dim);
-                self.let_be(var, extent)
+                self.bind(var, extent)
             }
             Ins::Let { var, value } => {
                 let value = self.resolved(value);
@@ -32,7 +32,7 @@ impl EscapeAnalysis<'_> {
                 true
             }
             Ins::GuardSameDim { vreg, dim, other, at, exit } => {
-                self.alike((vreg, dim), (other, at), exit)
+                self.same_dim(DimOf { vreg, dim }, DimOf { vreg: other, dim: at }, exit)
             }
             _ => false,
         }
@@ -50,8 +50,8 @@ impl EscapeAnalysis<'_> {
         resolved_all.iter().map(|&scalar| self.resolved(scalar)).collect()
     }
 
-    /// Gives a variable a value, if there is one.
-    fn let_be(&mut self, var: Var, value: Option<Scalar>) -> bool {
+    /// ResultKind a variable a value, if there is one.
+    fn bind(&mut self, var: Var, value: Option<Scalar>) -> bool {
         if let Some(value) = value {
             self.lets.insert(var, value);
             self.keep(Ins::Let { var, value });
@@ -60,7 +60,7 @@ impl EscapeAnalysis<'_> {
     }
 
     /// The numbers of a shape that is a recipe.
-    fn numbers_of(&self, vreg: VReg) -> Option<Vec<Scalar>> {
+    fn shape_dims(&self, vreg: VReg) -> Option<Vec<Scalar>> {
         let object = self.object(*self.virtuals.get(&vreg)?);
         matches!(object, Object::Shape { .. }).then(|| object.dims())?
     }
@@ -84,17 +84,17 @@ impl EscapeAnalysis<'_> {
         }
     }
 
-    /// Guards that two extents are the same, where one is of a recipe.
-    fn alike(&mut self, left: (VReg, u32), right: (VReg, u32), exit: ExitId) -> bool {
-        let (known, (vreg, dim)) =
-            match (self.extent(left.0, left.1), self.extent(right.0, right.1)) {
+    /// Guards that two dimensions are equal, if one is of a virtual object.
+    fn same_dim(&mut self, left: DimOf, right: DimOf, exit: ExitId) -> bool {
+        let (known, DimOf { vreg, dim }) =
+            match (self.extent(left.vreg, left.dim), self.extent(right.vreg, right.dim)) {
                 (Some(ours), Some(theirs)) => return self.same(ours, theirs, exit),
                 (Some(known), None) => (known, right),
                 (None, Some(known)) => (known, left),
                 (None, None) => return false,
             };
         if self.virtuals.contains_key(&vreg) {
-            // What is there has no such extent.
+            // The object there has no such dimension.
             return false;
         }
         match known {

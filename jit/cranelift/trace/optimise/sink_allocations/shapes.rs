@@ -36,6 +36,12 @@ enum Extents {
     Tensor(VReg),
 }
 
+/// A tensor or shape to be matched, and the rank to match.
+struct MatchedValue {
+    value: Arg,
+    rank: Arg,
+}
+
 impl EscapeAnalysis<'_> {
     /// Whether a builtin works on numbers of shapes and heaps that are recipes; does that then.
     pub(super) fn numbers(
@@ -47,7 +53,7 @@ impl EscapeAnalysis<'_> {
     ) -> bool {
         let done = match (builtin, args, result) {
             (Builtin::MatchShape, [x, heap, rank, pairs @ .., _context], _) => {
-                self.match_shape((*x, *rank), *heap, pairs, exit)
+                self.match_shape(MatchedValue { value: *x, rank: *rank }, *heap, pairs, exit)
             }
             (Builtin::MatchPrimValue, [Arg::Scalar(value), heap, pair @ .., _context], _)
                 if value.tag() == type_index::INT =>
@@ -102,7 +108,7 @@ impl EscapeAnalysis<'_> {
 
     fn match_shape(
         &mut self,
-        (x, rank): (Arg, Arg),
+        MatchedValue { value: x, rank }: MatchedValue,
         heap: Arg,
         args: &[Arg],
         exit: ExitId,
@@ -189,7 +195,7 @@ impl EscapeAnalysis<'_> {
 
     /// Puts a new recipe in every register that holds the old one.
     fn change(&mut self, old: ObjectId, object: Object) {
-        let id = self.start(self.origins[old.0 as usize], object);
+        let id = self.add_virtual(self.origins[old.0 as usize], object);
         self.holders[id.0 as usize] = self.holders[old.0 as usize];
         for object in self.virtuals.values_mut().filter(|object| **object == old) {
             *object = id;

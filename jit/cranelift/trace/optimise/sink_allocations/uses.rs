@@ -10,7 +10,7 @@ use crate::facts::tensor::{TensorFact, dtype_bits};
 
 impl EscapeAnalysis<'_> {
     /// Whether a fact is known of an object; of extents that are variables, it is guarded.
-    pub(super) fn holds(&mut self, object: ObjectId, fact: TensorFact, exit: ExitId) -> bool {
+    pub(super) fn satisfies(&mut self, object: ObjectId, fact: TensorFact, exit: ExitId) -> bool {
         let object = self.object(object);
         let (Object::Tensor { dtype, .. } | Object::View { dtype, .. }) = object else {
             return false;
@@ -41,7 +41,7 @@ impl EscapeAnalysis<'_> {
             return Ins::CallKernel { frame: *frame, callee: *callee, args, exit: *exit };
         }
         for vreg in ins.reads() {
-            self.show(vreg);
+            self.mark_escaped(vreg);
         }
         ins.clone()
     }
@@ -51,7 +51,7 @@ impl EscapeAnalysis<'_> {
         match self.virtuals.get(&vreg) {
             Some(&object) if self.is_tensor(object) => Arg::Object(object),
             Some(_) => {
-                self.show(vreg);
+                self.mark_escaped(vreg);
                 arg
             }
             None => arg,
@@ -63,11 +63,11 @@ impl EscapeAnalysis<'_> {
     }
 
     /// Notes that somebody sees what a register holds.
-    pub(super) fn show(&mut self, vreg: VReg) {
+    pub(super) fn mark_escaped(&mut self, vreg: VReg) {
         let Some(&object) = self.virtuals.get(&vreg) else { return };
         let mut work = vec![object];
         while let Some(object) = work.pop() {
-            self.newly.push(self.origins[object.0 as usize]);
+            self.newly_escaped.push(self.origins[object.0 as usize]);
             match self.object(object) {
                 Object::Storage { .. } | Object::Shape { .. } | Object::Heap { .. } => {}
                 Object::Tensor { on, .. } => work.push(*on),
