@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use reflex::npz::{Array, Feed};
-use reflex::{DType, Engine, Mode, Module, Precision};
+use reflex::{Array, DType, Engine, Feed, Mode, Module, Precision};
 use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{ConvAttrs, Literal, Op, TensorType};
 use reflex_tir::codegen::Target;
@@ -37,11 +36,11 @@ fn program(op: Op, input: &[i64], weights: &[i64]) -> Module {
 
 fn measure(c: &mut Criterion, name: &str, module: Module, input: &[i64], multiply_adds: i64) {
     in_precision(c, Precision::F32, name, module.clone(), input, multiply_adds);
-    if Target::host().has_tiles_bf16() {
+    if Target::host().has_amx_bf16() {
         let name = format!("{name} f32-fast");
         in_precision(c, Precision::F32Fast, &name, module.clone(), input, multiply_adds);
     }
-    if Target::host().has_dot_bf16() {
+    if Target::host().has_avx512_bf16() {
         let name = format!("{name} bf16");
         in_precision(c, Precision::Bf16, &name, module, input, multiply_adds);
     }

@@ -9,9 +9,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use reflex::npz::{Array, Feed};
 use reflex::stats::Latency;
-use reflex::{DType, Engine, Error, Mode, Prepared, Program, Result};
+use reflex::{Array, DType, Engine, Error, Feed, Mode, Prepared, Program, Result};
 use serde::Deserialize;
 
 /// The model's own configuration, from its package.
@@ -113,7 +112,7 @@ fn latencies(program: &Program, feed: &Prepared) -> Result<()> {
     }
     println!("{:10} {:>10} {:>10} {:>10}", "mode", "p50 us", "p99 us", "min us");
     for (mode, _, sample) in lanes {
-        if let Some(l) = Latency::of(sample) {
+        if let Some(l) = Latency::of(&sample) {
             println!("{mode:10} {:>10.1} {:>10.1} {:>10.1}", l.p50_us, l.p99_us, l.min_us);
         }
     }

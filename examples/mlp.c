@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
     ReflexDType f32 = {2, 32, 1};
     ReflexTensor x_tensor = {x, {1, 0}, 2, f32, x_shape, NULL, 0};
     ReflexTensor w_tensor = {w, {1, 0}, 2, f32, w_shape, NULL, 0};
-    ReflexValue args[] = {reflex_borrowed(&x_tensor), reflex_borrowed(&w_tensor)};
+    ReflexValue args[] = {reflex_tensor_view(&x_tensor), reflex_tensor_view(&w_tensor)};
     ReflexValue y;
     uint64_t warm;
     TRY(reflex_warm_up(session, "main", args, 2, &warm));
@@ -81,10 +81,10 @@ int main(int argc, char **argv) {
     /* By number, with values that own their memory. */
     uint32_t number;
     ReflexValue owned[2], again;
-    TRY(reflex_find(session, "main", &number));
+    TRY(reflex_function_index(session, "main", &number));
     TRY(reflex_tensor(f32, x_shape, 2, x, &owned[0]));
     TRY(reflex_tensor(f32, w_shape, 2, w, &owned[1]));
-    TRY(reflex_call_number(session, number, owned, 2, &again));
+    TRY(reflex_call_index(session, number, owned, 2, &again));
     EXPECT(memcmp(reflex_as_tensor(&y)->data, reflex_as_tensor(&again)->data, 40) == 0);
     reflex_free(&again);
 
@@ -124,15 +124,15 @@ int main(int argc, char **argv) {
     TRY(reflex_set_instrument(session, NULL, NULL, NULL));
     EXPECT(calls > 0);
     TRY(reflex_profile(session, "main", args, 2, NULL, &table, NULL));
-    TRY(reflex_as_text(&table, &text, &size));
+    TRY(reflex_as_string(&table, &text, &size));
     printf("%.*s", (int)size, text);
     reflex_free(&table);
 
     /* Packed functions both ways. */
     ReflexValue function, three, two = reflex_int(2);
-    TRY(reflex_register("examples.add_one", add_one, NULL, NULL));
-    TRY(reflex_registered("examples.add_one", &function));
-    TRY(reflex_apply(&function, &two, 1, &three));
+    TRY(reflex_register_global_func("examples.add_one", add_one, NULL, NULL));
+    TRY(reflex_get_global_func("examples.add_one", &function));
+    TRY(reflex_call_function(&function, &two, 1, &three));
     EXPECT(three.payload.v_int64 == 3);
     reflex_free(&function);
 

@@ -25,9 +25,9 @@ def raises(kind, call, *args, **options):
 
 
 def main():
-    reflex.register("examples.add_one", lambda value: value + 1)
-    assert reflex.registered("examples.add_one")(2) == 3
-    assert reflex.registered("examples.nothing") is None
+    reflex.register_global_func("examples.add_one", lambda value: value + 1)
+    assert reflex.get_global_func("examples.add_one")(2) == 3
+    assert reflex.get_global_func("examples.nothing") is None
 
     program = reflex.load(sys.argv[1])
     assert "main" in program.functions and "@main" in program.as_text()

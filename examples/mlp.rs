@@ -57,8 +57,8 @@ pub fn run(model: &Path) -> Result<(), Box<dyn std::error::Error>> {
         let value = args.first().and_then(|arg| arg.as_int()).unwrap_or(0);
         Ok(Any::from(value + 1))
     });
-    reflex::register("examples.add_one", add_one)?;
-    let found = reflex::registered("examples.add_one").ok_or("just registered")?;
+    reflex::register_global_func("examples.add_one", add_one)?;
+    let found = reflex::get_global_func("examples.add_one").ok_or("just registered")?;
     assert_eq!(i64::try_from(found.call(&[2_i64.into()])?)?, 3);
 
     let error = session.call_values("main", &args[..1]).unwrap_err();

@@ -1,12 +1,12 @@
 //! Random loop functions under random legal schedules.
 
 use arbitrary::{Arbitrary, Result, Unstructured};
-use reflex_tir::eval::{self, Arg};
-use reflex_tir::generate;
+use reflex_tir::eval::{self, EvalArg};
+use reflex_tir::fuzzgen;
 use reflex_tir::lower::PASSES;
 use reflex_tir::schedule::Schedule;
 use reflex_tir::script;
-use reflex_tir::verify::{Form, verify};
+use reflex_tir::verify::{IrForm, verify};
 use reflex_tir::{DType, PrimFunc, Stmt};
 
 /// Types that functions compute in.
@@ -22,17 +22,17 @@ pub struct ScheduleCase {
     /// The steps that led there, and in parentheses those that were refused.
     pub log: Vec<String>,
     /// For either function.
-    pub args: Vec<Arg>,
+    pub args: Vec<EvalArg>,
 }
 
 impl<'a> Arbitrary<'a> for ScheduleCase {
     fn arbitrary(u: &mut Unstructured<'a>) -> Result<ScheduleCase> {
-        let func = generate::func(u, &TYPES)?;
+        let func = fuzzgen::func(u, &TYPES)?;
         let mut schedule = Schedule::new(func.clone());
-        let mut log = generate::steps(u, &mut schedule, 10)?;
-        log.extend(generate::bindings(u, &mut schedule)?);
+        let mut log = fuzzgen::steps(u, &mut schedule, 10)?;
+        log.extend(fuzzgen::bindings(u, &mut schedule)?);
         let symbol = u.int_in_range(1..=9)?;
-        let args = generate::arguments(u, &func, symbol)?;
+        let args = fuzzgen::arguments(u, &func, symbol)?;
         Ok(ScheduleCase { func, scheduled: schedule.into_func(), log, args })
     }
 }
@@ -69,11 +69,11 @@ pub fn schedules(case: &ScheduleCase) {
     reads_back("lowered", &func);
 }
 
-fn form(func: &PrimFunc) -> Form {
-    let mut form = Form::Lowered;
+fn form(func: &PrimFunc) -> IrForm {
+    let mut form = IrForm::Lowered;
     func.body.visit(&mut |s| {
         if matches!(s, Stmt::Block(_)) {
-            form = Form::Scheduled;
+            form = IrForm::Scheduled;
         }
     });
     form

@@ -150,39 +150,6 @@ typedef struct ReflexProgram ReflexProgram;
 typedef struct ReflexSession ReflexSession;
 
 /**
- * Options of an engine. Zeroes are the defaults.
- */
-typedef struct ReflexEngineOptions {
-  /**
-   * Where programs run, such as `cpu`; null is `cpu`.
-   */
-  const char *device;
-  /**
-   * Threads for parallel kernels, the caller's included; 0 is 1.
-   */
-  uint32_t threads;
-  /**
-   * Bytes of released memory that each thread of the process keeps for reuse; 0 leaves the
-   * limit as it is, `UINT64_MAX` keeps nothing.
-   */
-  uint64_t cache_bytes;
-  /**
-   * Folder of compiled kernels; null is the user's cache folder.
-   */
-  const char *kernel_cache;
-  /**
-   * When programs become machine code, such as `threshold=10,compile=sync` or `off`; null is
-   * what the variable `REFLEX_TIER` says.
-   */
-  const char *tier;
-  /**
-   * Arithmetic of f32 products in models that are compiled: `f32`, `f32-fast` or `bf16`; null is
-   * `f32`.
-   */
-  const char *precision;
-} ReflexEngineOptions;
-
-/**
  * An element type, laid out as DLPack's `DLDataType`.
  */
 typedef struct ReflexDType {
@@ -268,6 +235,97 @@ typedef struct ReflexValue {
 } ReflexValue;
 
 /**
+ * A call that is about to run or has run.
+ */
+typedef struct ReflexCall {
+  /**
+   * The function that calls.
+   */
+  const char *function;
+  /**
+   * Its instruction.
+   */
+  uint32_t instruction;
+  /**
+   * What it calls.
+   */
+  const char *callee;
+  /**
+   * The arguments.
+   */
+  const struct ReflexValue *args;
+  /**
+   * How many.
+   */
+  int32_t count;
+  /**
+   * Null before the call, the result after it.
+   */
+  const struct ReflexValue *result;
+} ReflexCall;
+
+/**
+ * Sees calls. The answer is 0 to go on, and -1 with an error raised by tvm-ffi's functions to
+ * end the run. Before a call, 1 skips it: its result is None, and nothing is seen after it.
+ */
+typedef int32_t (*ReflexInstrument)(void *data, const struct ReflexCall *call);
+
+/**
+ * How often `reflex_time` runs a function.
+ */
+typedef struct ReflexTiming {
+  /**
+   * Calls whose mean is one measurement; at least 1.
+   */
+  uint32_t number;
+  /**
+   * Measurements; at least 1.
+   */
+  uint32_t repeat;
+  /**
+   * Each measurement takes at least so many milliseconds; `number` grows until it does.
+   */
+  uint32_t min_repeat_ms;
+  /**
+   * Pause between measurements, milliseconds.
+   */
+  uint32_t cooldown_ms;
+} ReflexTiming;
+
+/**
+ * Options of an engine. Zeroes are the defaults.
+ */
+typedef struct ReflexEngineOptions {
+  /**
+   * Where programs run, such as `cpu`; null is `cpu`.
+   */
+  const char *device;
+  /**
+   * Threads for parallel kernels, the caller's included; 0 is 1.
+   */
+  uint32_t threads;
+  /**
+   * Bytes of released memory that each thread of the process keeps for reuse; 0 leaves the
+   * limit as it is, `UINT64_MAX` keeps nothing.
+   */
+  uint64_t cache_bytes;
+  /**
+   * Folder of compiled kernels; null is the user's cache folder.
+   */
+  const char *kernel_cache;
+  /**
+   * When programs become machine code, such as `threshold=10,compile=sync` or `off`; null is
+   * what the variable `REFLEX_TIER` says.
+   */
+  const char *tier;
+  /**
+   * Arithmetic of f32 products in models that are compiled: `f32`, `f32-fast` or `bf16`; null is
+   * `f32`.
+   */
+  const char *precision;
+} ReflexEngineOptions;
+
+/**
  * Memory of tensors in this process, in bytes.
  */
 typedef struct ReflexMemory {
@@ -350,64 +408,6 @@ typedef int (*ReflexFunction)(void *handle,
                               int32_t num_args,
                               struct ReflexValue *result);
 
-/**
- * A call that is about to run or has run.
- */
-typedef struct ReflexCall {
-  /**
-   * The function that calls.
-   */
-  const char *function;
-  /**
-   * Its instruction.
-   */
-  uint32_t instruction;
-  /**
-   * What it calls.
-   */
-  const char *callee;
-  /**
-   * The arguments.
-   */
-  const struct ReflexValue *args;
-  /**
-   * How many.
-   */
-  int32_t count;
-  /**
-   * Null before the call, the result after it.
-   */
-  const struct ReflexValue *result;
-} ReflexCall;
-
-/**
- * Sees calls. The answer is 0 to go on, and -1 with an error raised by tvm-ffi's functions to
- * end the run. Before a call, 1 skips it: its result is None, and nothing is seen after it.
- */
-typedef int32_t (*ReflexInstrument)(void *data, const struct ReflexCall *call);
-
-/**
- * How often `reflex_time` runs a function.
- */
-typedef struct ReflexTiming {
-  /**
-   * Calls whose mean is one measurement; at least 1.
-   */
-  uint32_t number;
-  /**
-   * Measurements; at least 1.
-   */
-  uint32_t repeat;
-  /**
-   * Each measurement takes at least so many milliseconds; `number` grows until it does.
-   */
-  uint32_t min_repeat_ms;
-  /**
-   * Pause between measurements, milliseconds.
-   */
-  uint32_t cooldown_ms;
-} ReflexTiming;
-
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -433,6 +433,49 @@ const char *reflex_error_backtrace(void);
  * Version of this library, such as `0.1.0`.
  */
 const char *reflex_version(void);
+
+/**
+ * Shows every call of the session to `callback`, until it is replaced or null. Meanwhile
+ * everything is interpreted. `deleter`, when not null, releases `data` at the end.
+ *
+ * Requires:
+ * Pointers are null or valid; the callback may be called on any thread that runs the session,
+ * does not unwind, and does not use the session.
+ */
+enum ReflexStatus reflex_set_instrument(struct ReflexSession *session,
+                                        ReflexInstrument callback,
+                                        void *data,
+                                        void (*deleter)(void*));
+
+/**
+ * Times a function in place: `seconds` gets the seconds per call of each of the
+ * `timing.repeat` measurements.
+ *
+ * Requires:
+ * Pointers are null or valid; `seconds` has room for every measurement.
+ */
+enum ReflexStatus reflex_time(struct ReflexSession *session,
+                              const char *name,
+                              const struct ReflexValue *args,
+                              int32_t count,
+                              struct ReflexTiming timing,
+                              double *seconds);
+
+/**
+ * Calls a function once with every call inside counted and timed. `table` gets a table of
+ * callees as a string that the caller frees. `trace`, when not null, is a file for the time
+ * line, which Perfetto opens. `result` may be null.
+ *
+ * Requires:
+ * Pointers are null or valid.
+ */
+enum ReflexStatus reflex_profile(struct ReflexSession *session,
+                                 const char *name,
+                                 const struct ReflexValue *args,
+                                 int32_t count,
+                                 const char *trace,
+                                 struct ReflexValue *table,
+                                 struct ReflexValue *result);
 
 /**
  * Makes an engine; `options` may be null.
@@ -567,14 +610,14 @@ enum ReflexStatus reflex_warm_up(struct ReflexSession *session,
                                  uint64_t *calls);
 
 /**
- * The number of a function, for `reflex_call_number`.
+ * The number of a function, for `reflex_call_index`.
  *
  * Requires:
  * Pointers are null or valid.
  */
-enum ReflexStatus reflex_find(struct ReflexSession *session,
-                              const char *name,
-                              uint32_t *number);
+enum ReflexStatus reflex_function_index(struct ReflexSession *session,
+                                        const char *name,
+                                        uint32_t *number);
 
 /**
  * Calls a function by number, without a look-up; the caller frees the result.
@@ -582,11 +625,11 @@ enum ReflexStatus reflex_find(struct ReflexSession *session,
  * Requires:
  * Pointers are null or valid.
  */
-enum ReflexStatus reflex_call_number(struct ReflexSession *session,
-                                     uint32_t number,
-                                     const struct ReflexValue *args,
-                                     int32_t count,
-                                     struct ReflexValue *result);
+enum ReflexStatus reflex_call_index(struct ReflexSession *session,
+                                    uint32_t number,
+                                    const struct ReflexValue *args,
+                                    int32_t count,
+                                    struct ReflexValue *result);
 
 /**
  * Stores the arguments of a function for `reflex_invoke_stateful`. Borrowed tensors are
@@ -742,12 +785,12 @@ struct ReflexValue reflex_float(double value);
 /**
  * A tensor of the caller's, borrowed for the call that it is an argument of.
  */
-struct ReflexValue reflex_borrowed(struct ReflexTensor *tensor);
+struct ReflexValue reflex_tensor_view(struct ReflexTensor *tensor);
 
 /**
  * A string of the caller's, borrowed for the call that it is an argument of.
  */
-struct ReflexValue reflex_text(const char *text);
+struct ReflexValue reflex_string_view(const char *text);
 
 /**
  * A tensor with memory of its own; `data`, when not null, is copied into it.
@@ -811,9 +854,9 @@ const struct ReflexTensor *reflex_as_tensor(const struct ReflexValue *value);
  * Requires:
  * Pointers are null or valid.
  */
-enum ReflexStatus reflex_as_text(const struct ReflexValue *value,
-                                 const char **data,
-                                 size_t *size);
+enum ReflexStatus reflex_as_string(const struct ReflexValue *value,
+                                   const char **data,
+                                   size_t *size);
 
 /**
  * Items of a tuple or extents of a shape; -1 for anything else.
@@ -841,10 +884,10 @@ enum ReflexStatus reflex_item(const struct ReflexValue *value,
  * `call` keeps tvm-ffi's calling convention with `self_` as its first argument, from any
  * thread; `deleter` may be called from any thread.
  */
-enum ReflexStatus reflex_register(const char *name,
-                                  ReflexFunction call,
-                                  void *self_,
-                                  void (*deleter)(void*));
+enum ReflexStatus reflex_register_global_func(const char *name,
+                                              ReflexFunction call,
+                                              void *self_,
+                                              void (*deleter)(void*));
 
 /**
  * Finds a registered packed function; the caller frees it.
@@ -852,7 +895,7 @@ enum ReflexStatus reflex_register(const char *name,
  * Requires:
  * Pointers are null or valid.
  */
-enum ReflexStatus reflex_registered(const char *name, struct ReflexValue *out);
+enum ReflexStatus reflex_get_global_func(const char *name, struct ReflexValue *out);
 
 /**
  * The packed function `name` of a shared library, where its symbol is `__tvm_ffi_<name>`; the
@@ -872,53 +915,10 @@ enum ReflexStatus reflex_library_function(const char *path,
  * Requires:
  * Pointers are null or valid.
  */
-enum ReflexStatus reflex_apply(const struct ReflexValue *function,
-                               const struct ReflexValue *args,
-                               int32_t count,
-                               struct ReflexValue *out);
-
-/**
- * Shows every call of the session to `callback`, until it is replaced or null. Meanwhile
- * everything is interpreted. `deleter`, when not null, releases `data` at the end.
- *
- * Requires:
- * Pointers are null or valid; the callback may be called on any thread that runs the session,
- * does not unwind, and does not use the session.
- */
-enum ReflexStatus reflex_set_instrument(struct ReflexSession *session,
-                                        ReflexInstrument callback,
-                                        void *data,
-                                        void (*deleter)(void*));
-
-/**
- * Times a function in place: `seconds` gets the seconds per call of each of the
- * `timing.repeat` measurements.
- *
- * Requires:
- * Pointers are null or valid; `seconds` has room for every measurement.
- */
-enum ReflexStatus reflex_time(struct ReflexSession *session,
-                              const char *name,
-                              const struct ReflexValue *args,
-                              int32_t count,
-                              struct ReflexTiming timing,
-                              double *seconds);
-
-/**
- * Calls a function once with every call inside counted and timed. `table` gets a table of
- * callees as a string that the caller frees. `trace`, when not null, is a file for the time
- * line, which Perfetto opens. `result` may be null.
- *
- * Requires:
- * Pointers are null or valid.
- */
-enum ReflexStatus reflex_profile(struct ReflexSession *session,
-                                 const char *name,
-                                 const struct ReflexValue *args,
-                                 int32_t count,
-                                 const char *trace,
-                                 struct ReflexValue *table,
-                                 struct ReflexValue *result);
+enum ReflexStatus reflex_call_function(const struct ReflexValue *function,
+                                       const struct ReflexValue *args,
+                                       int32_t count,
+                                       struct ReflexValue *out);
 
 #ifdef __cplusplus
 }  // extern "C"

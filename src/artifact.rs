@@ -17,7 +17,7 @@ use object::{Endianness, ReadCache};
 use reflex_codemem::elf::{Blob, SharedLibrary};
 use reflex_lower::pipeline::Cpu;
 use reflex_tir::abi::RawSignature;
-use reflex_tir::codegen::{Object, Target};
+use reflex_tir::codegen::{ObjectFile, Target};
 use reflex_tir::level::Level;
 use reflex_vm::executable::Executable;
 use reflex_vm::{align, serialize};
@@ -146,7 +146,7 @@ pub(crate) fn aligned(exec: &Executable) -> Result<Executable> {
 pub(crate) fn write(
     path: &Path,
     (exec, code): (&Executable, &[u8]),
-    kernels: &[(Cpu, Vec<Object>)],
+    kernels: &[(Cpu, Vec<ObjectFile>)],
     (signatures, operations): (&BTreeMap<String, Signature>, &KernelOperations),
 ) -> Result<u64> {
     let bundle = bundle(exec);

@@ -10,8 +10,8 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+use crate::array::{Array, Feed};
 use crate::error::{Error, ErrorKind, Result};
-use crate::npz::{Array, Feed};
 use crate::stats::Difference;
 use crate::{Engine, Mode, Program};
 
@@ -45,7 +45,7 @@ impl Status {
 
 /// Verdict and why.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct CaseResult {
     /// Verdict.
     pub status: Status,
     /// Empty for a pass.
@@ -162,8 +162,8 @@ impl fmt::Display for CaseList {
 }
 
 /// Runs the case in `folder` (`model.onnx`, `test_data_set_*`).
-pub fn run_case(engine: &Engine, folder: &Path, mode: Mode) -> Outcome {
-    let outcome = |status, reason: String| Outcome { status, reason };
+pub fn run_case(engine: &Engine, folder: &Path, mode: Mode) -> CaseResult {
+    let outcome = |status, reason: String| CaseResult { status, reason };
     let program = match engine.load(&folder.join("model.onnx")) {
         Ok(program) => program,
         Err(error) if error.kind() == ErrorKind::Unsupported => {

@@ -5,12 +5,12 @@ use std::fmt::Write;
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction};
 use object::{Object as _, ObjectSection, ObjectSymbol, SymbolKind};
 use reflex_tir::abi::{PACKED_PREFIX, RAW_PREFIX};
-use reflex_tir::codegen::Object;
+use reflex_tir::codegen::ObjectFile;
 
 use crate::error::{Error, ErrorKind, Result};
 
 /// Every function of a kernel's object, in address order, in AT&T syntax.
-pub(crate) fn object(kernel: &Object) -> Result<String> {
+pub(crate) fn object(kernel: &ObjectFile) -> Result<String> {
     let failed = |e: object::Error| Error::new(ErrorKind::Compile, e.to_string());
     let file = object::File::parse(&*kernel.elf).map_err(failed)?;
     let mut functions: Vec<_> = file

@@ -9,7 +9,7 @@ use reflex_runtime::dtype::DType;
 use reflex_vm::bytecode::{Arg, Instr, Reg};
 use reflex_vm::executable::{Constant, Executable, FuncKind, Function};
 
-use crate::{Dim, Port, Signature};
+use crate::{Dim, Signature, TensorInfo};
 
 /// `match_shape` codes: equal to the immediate, store to the heap slot, equal to the slot.
 const EQUALS_IMM: i64 = 0;
@@ -23,8 +23,8 @@ pub(crate) fn signatures(exec: &Executable) -> BTreeMap<String, Signature> {
 }
 
 fn signature(exec: &Executable, func: &Function) -> Signature {
-    let mut inputs: Vec<Port> = (0..func.num_args.max(0) as usize)
-        .map(|i| Port {
+    let mut inputs: Vec<TensorInfo> = (0..func.num_args.max(0) as usize)
+        .map(|i| TensorInfo {
             name: func.param_names.get(i).cloned().unwrap_or_else(|| format!("arg{i}")),
             dtype: DType::VOID,
             shape: vec![],
@@ -47,7 +47,7 @@ fn signature(exec: &Executable, func: &Function) -> Signature {
 }
 
 /// `check_tensor_info(x, ndim, dtype, context)`; `dtype` may be left out.
-fn describe_type(exec: &Executable, port: &mut Port, args: &[Arg]) {
+fn describe_type(exec: &Executable, port: &mut TensorInfo, args: &[Arg]) {
     if let (Some(Arg::Imm(rank)), 4) = (args.get(1), args.len())
         && let Some(Arg::Const(at)) = args.get(2)
         && let Some(Constant::DType(dtype)) = exec.constants.get(*at as usize)
@@ -60,7 +60,7 @@ fn describe_type(exec: &Executable, port: &mut Port, args: &[Arg]) {
 }
 
 /// `match_shape(x, heap, n, (code, value) * n, context)`
-fn describe_shape(port: &mut Port, args: &[Arg]) {
+fn describe_shape(port: &mut TensorInfo, args: &[Arg]) {
     let pairs = args.get(3..).unwrap_or_default().chunks_exact(2);
     port.shape = pairs
         .enumerate()

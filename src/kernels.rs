@@ -12,9 +12,9 @@ use reflex_runtime::abi::SafeCall;
 use reflex_runtime::exports;
 use reflex_runtime::function::Function;
 use reflex_tir::abi::{PACKED_PREFIX, RAW_PREFIX, RawBuffer, RawDim, RawSignature};
-use reflex_tir::codegen::Object;
-use reflex_vm::kernel::{Extent, RawKernel, TensorParam};
-use reflex_vm::program::Library;
+use reflex_tir::codegen::ObjectFile;
+use reflex_vm::kernel::{Dim, RawKernel, TensorParam};
+use reflex_vm::load::Library;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -37,7 +37,7 @@ struct Kernel {
 impl Kernels {
     /// Loads objects that a code generator made, found by their names without `suffix`; with
     /// `perf` or `jitdump` among `REFLEX_JIT_SYMBOLS`, that gets their names.
-    pub(crate) fn load(objects: &[Object], suffix: &str) -> Result<Kernels> {
+    pub(crate) fn load(objects: &[ObjectFile], suffix: &str) -> Result<Kernels> {
         let failed = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Compile, e.to_string());
         let space = CodeSpace::shared().map_err(|e| failed(&e))?;
         let imports = imports();
@@ -98,13 +98,13 @@ pub(crate) fn params(signature: &RawSignature) -> Option<Vec<TensorParam>> {
         return None;
     }
     let extent = |dim: &RawDim| match *dim {
-        RawDim::Const(extent) => Some(Extent::Fixed(extent)),
-        RawDim::Scalar(at) => Some(Extent::Symbol(at)),
+        RawDim::Const(extent) => Some(Dim::Static(extent)),
+        RawDim::Scalar(at) => Some(Dim::Symbolic(at)),
         RawDim::Derived => None,
     };
     let param = |buffer: &RawBuffer| {
         let extents = buffer.shape.iter().map(extent).collect::<Option<_>>()?;
-        Some(TensorParam { dtype: buffer.dtype, extents })
+        Some(TensorParam { dtype: buffer.dtype, shape: extents })
     };
     signature.buffers.iter().map(param).collect()
 }

@@ -14,45 +14,43 @@
 //! # Ok::<(), reflex::Error>(())
 //! ```
 
+mod array;
 mod artifact;
-mod bound;
 mod capi;
 mod disassemble;
 mod dump;
 mod engine;
 mod error;
 mod foreign;
-mod info;
 mod kernels;
-mod library;
+mod library_function;
+mod model_info;
 mod objects;
 mod options;
-mod policy;
 mod program;
 mod session;
 mod signature;
 mod specialise;
-mod tiers;
+mod tier_policy;
+mod tier_report;
 
 pub mod conformance;
 pub mod memory;
-pub mod npz;
+pub mod numpy;
 pub mod stats;
 
-pub use bound::Bound;
+pub use array::{Array, Feed};
 pub use engine::{Engine, EngineBuilder};
 pub use error::{Error, ErrorKind, Result};
-pub use info::{ModelInfo, PortInfo};
-pub use library::library_function;
-pub use npz::{Array, Feed};
+pub use library_function::library_function;
+pub use model_info::{ModelInfo, ValueInfo};
 pub use options::{Mode, Precision, Progress, SessionOptions};
-pub use policy::{Keep, SavedCode, TierPolicy, Tiering};
 pub use program::{Prepared, Program};
 pub use reflex_cranelift::CompileMode;
 pub use reflex_graph::Module;
 pub use reflex_runtime::dtype::DType;
 pub use reflex_runtime::function::Function;
-pub use reflex_runtime::registry::{get as registered, register};
+pub use reflex_runtime::registry::{get as get_global_func, register as register_global_func};
 pub use reflex_runtime::tensor::Tensor;
 pub use reflex_runtime::tensor::data::Element;
 pub use reflex_runtime::value::{Any, AnyView};
@@ -60,9 +58,10 @@ pub use reflex_tir::level::Level;
 pub use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
 pub use reflex_vm::profile::Profile;
 pub use reflex_vm::session::{Canceller, SavedResult};
-pub use session::{Outputs, Session, Timing, TimingOptions};
-pub use signature::{Dim, Port, Signature};
-pub use tiers::{TierCode, Tiers};
+pub use session::{IoBinding, Outputs, Session, Timing, TimingOptions};
+pub use signature::{Dim, Signature, TensorInfo};
+pub use tier_policy::{SavedCode, Specialise, TierPolicy, Tiering};
+pub use tier_report::{TierDetail, TierReport};
 
 /// The README's examples.
 #[cfg(doctest)]

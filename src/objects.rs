@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 
 use reflex_lower::pipeline::Cpu;
-use reflex_tir::codegen::Object;
+use reflex_tir::codegen::ObjectFile;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 const LARGE: usize = 1 << 20;
 
 /// Objects by CPU, the lowest first.
-type ByCpu = [(Cpu, Vec<Object>)];
+type ByCpu = [(Cpu, Vec<ObjectFile>)];
 
 /// Objects, whose code is in a nameless temporary file when it is large: the loaded kernels are in
 /// memory already, and most programs are never saved.
@@ -27,11 +27,11 @@ pub(crate) struct Objects {
 
 impl Objects {
     /// Keeps `list`, in memory where there can be no file.
-    pub(crate) fn new(list: Vec<(Cpu, Vec<Object>)>) -> Objects {
+    pub(crate) fn new(list: Vec<(Cpu, Vec<ObjectFile>)>) -> Objects {
         Objects::with_limit(list, LARGE)
     }
 
-    fn with_limit(mut list: Vec<(Cpu, Vec<Object>)>, large: usize) -> Objects {
+    fn with_limit(mut list: Vec<(Cpu, Vec<ObjectFile>)>, large: usize) -> Objects {
         let objects = || list.iter().flat_map(|(_, objects)| objects);
         let sizes: Vec<usize> = objects().map(|object| object.elf.len()).collect();
         let written = || -> io::Result<File> {
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_file_gives_back_what_memory_does() {
-        let object = |bytes: Vec<u8>| Object {
+        let object = |bytes: Vec<u8>| ObjectFile {
             signature: raw_signature(&PrimFunc::new("f")),
             elf: bytes,
             asm: None,
@@ -88,7 +88,8 @@ mod tests {
             let kept = Objects::with_limit(list(), limit);
             assert_eq!(kept.file.is_some(), in_file);
             assert_eq!(kept.list[0].1[0].elf.is_empty(), in_file);
-            let read: Vec<Vec<Object>> = kept.read().unwrap().iter().map(|l| l.1.clone()).collect();
+            let read: Vec<Vec<ObjectFile>> =
+                kept.read().unwrap().iter().map(|l| l.1.clone()).collect();
             assert_eq!(read, list().into_iter().map(|l| l.1).collect::<Vec<_>>());
         }
     }

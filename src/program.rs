@@ -16,19 +16,19 @@ use reflex_vm::executable::{Constant, Executable, FuncKind};
 use reflex_vm::session::{self as vm, Canceller};
 use reflex_vm::tier::Bailout;
 use reflex_vm::verify::{self, Verified};
-use reflex_vm::{program, serialize, text};
+use reflex_vm::{load, program, serialize, text};
 
+use crate::array::Feed;
 use crate::artifact::{self, CODE_SYMBOL, EXECUTABLE_KIND, META_SYMBOL, Meta, unfit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::{Artifact, Kernels};
-use crate::npz::Feed;
 use crate::objects::Objects;
 use crate::options::{Mode, SessionOptions, check_device};
-use crate::policy::{SavedCode, TierPolicy, Tiering};
-use crate::session::extents::Extents;
+use crate::session::router::Extents;
 use crate::session::{KernelOperations, OutputNames, Session};
 use crate::specialise::Specialiser;
-use crate::tiers::{TierCode, Tiers};
+use crate::tier_policy::{SavedCode, TierPolicy, Tiering};
+use crate::tier_report::{TierDetail, TierReport};
 use crate::{Dim, ModelInfo, Signature, foreign};
 
 /// A loaded model. Cloning shares it.
@@ -38,7 +38,7 @@ pub struct Program(Arc<Inner>);
 struct Inner {
     vm: Arc<program::Program>,
     /// Where the VM found the packed functions.
-    library: Arc<dyn program::Library + Send + Sync>,
+    library: Arc<dyn load::Library + Send + Sync>,
     signatures: Arc<BTreeMap<String, Signature>>,
     /// Kernels as objects, when this process compiled them for all calls, by CPU, the lowest first.
     objects: Option<Arc<Objects>>,
@@ -69,7 +69,7 @@ struct Tier {
 struct Parts {
     code: Option<Arc<[u8]>>,
     exec: Verified<Executable>,
-    library: Arc<dyn program::Library + Send + Sync>,
+    library: Arc<dyn load::Library + Send + Sync>,
     signatures: Arc<BTreeMap<String, Signature>>,
     objects: Option<Arc<Objects>>,
     unfit: Option<String>,
@@ -178,7 +178,7 @@ impl Program {
 
     fn new(parts: Parts) -> Result<Program> {
         let Parts { exec, library, .. } = parts;
-        let failed = |e: program::LoadError| Error::new(ErrorKind::Model, e.to_string());
+        let failed = |e: load::LoadError| Error::new(ErrorKind::Model, e.to_string());
         let vm = program::Program::load(exec, &[library.as_ref()]).map_err(failed)?;
         let names = |s: &Signature| s.outputs.iter().map(|p| p.name.clone()).collect();
         let outputs = parts.signatures.iter().filter_map(|(f, s)| Some((vm.find(f)?, names(s))));
@@ -319,7 +319,7 @@ impl Program {
             Mode::Compiled | Mode::Tiered => Some(self.tier()?.cranelift.clone()),
         };
         if mode == Mode::Compiled {
-            self.0.compiled.get_or_init(|| vm.compile_all());
+            self.0.compiled.get_or_init(|| vm.compile_ahead_of_time());
         }
         let how = (mode, tier, options.allocator);
         let known = (self.0.outputs.clone(), self.0.operations.clone());
@@ -403,26 +403,26 @@ impl Program {
     /// were taken, functions compiled whole, reasons not to compile. Empty before the first
     /// session that may compile.
     pub fn tiers(&self) -> String {
-        self.tiers_of(None, TierCode::Hide).to_string()
+        self.tiers_of(None, TierDetail::Summary).to_string()
     }
 
     /// [`Program::tiers`] with what a session has counted.
-    pub(crate) fn tiers_of(&self, session: Option<&vm::Session>, code: TierCode) -> Tiers {
+    pub(crate) fn tiers_of(&self, session: Option<&vm::Session>, code: TierDetail) -> TierReport {
         let tier = self.0.tier.get().and_then(|tier| tier.as_ref().ok());
         let Some(Tier { cranelift, saved }) = tier else {
             let off = self.0.policy.tiering == Tiering::Off;
-            return Tiers { off, ..Tiers::default() };
+            return TierReport { off, ..TierReport::default() };
         };
         let assembly = |code: &[u8], address: usize| {
             let mut text = String::new();
             crate::disassemble::function(&mut text, code, address as u64);
             text
         };
-        let show: Option<Disassemble<'_>> = (code == TierCode::Show).then_some(&assembly);
-        Tiers {
+        let show: Option<Disassemble<'_>> = (code == TierDetail::Code).then_some(&assembly);
+        TierReport {
             off: false,
             code: Some(cranelift.overview(&self.0.vm, session, show)),
-            extents: self.0.specialiser.as_ref().map(|s| s.to_string()),
+            specialised: self.0.specialiser.as_ref().map(|s| s.to_string()),
             saved_code_unused: saved
                 .as_ref()
                 .and_then(|fits| Some(fits.as_ref().err()?.to_string())),

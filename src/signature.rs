@@ -8,8 +8,8 @@ use reflex_runtime::dtype::DType;
 use reflex_tir::{Expr, ExprKind, Var};
 use serde::{Deserialize, Serialize};
 
+use crate::array::Array;
 use crate::error::{Error, Result};
-use crate::npz::Array;
 
 /// An extent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub enum Dim {
 
 /// An input or output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Port {
+pub struct TensorInfo {
     /// The model's name for it.
     pub name: String,
     /// Element type.
@@ -37,9 +37,9 @@ pub struct Port {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Signature {
     /// Inputs.
-    pub inputs: Vec<Port>,
+    pub inputs: Vec<TensorInfo>,
     /// Outputs.
-    pub outputs: Vec<Port>,
+    pub outputs: Vec<TensorInfo>,
 }
 
 /// Element types as their names.
@@ -66,7 +66,7 @@ impl fmt::Display for Dim {
     }
 }
 
-impl fmt::Display for Port {
+impl fmt::Display for TensorInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shape: Vec<String> = self.shape.iter().map(Dim::to_string).collect();
         write!(f, "{}: {}[{}]", self.name, self.dtype, shape.join(", "))
@@ -102,14 +102,14 @@ impl Signature {
     }
 }
 
-fn port(func: &Func, ty: &TensorType, name: &str) -> Port {
+fn port(func: &Func, ty: &TensorType, name: &str) -> TensorInfo {
     let of_var = |var: Var| func.syms[var].name.clone();
     let shape = ty.shape.iter().map(|d| Dim::of(d, &of_var)).collect();
-    Port { name: name.to_string(), dtype: ty.dtype, shape }
+    TensorInfo { name: name.to_string(), dtype: ty.dtype, shape }
 }
 
 /// The tensors of a result, those of tuples one after another; `None` if something else is in it.
-fn outputs_of(func: &Func, ty: &Type, name: &str, outputs: &mut Vec<Port>) -> Option<()> {
+fn outputs_of(func: &Func, ty: &Type, name: &str, outputs: &mut Vec<TensorInfo>) -> Option<()> {
     match ty {
         Type::Tensor(tensor) => outputs.push(port(func, tensor, name)),
         Type::Tuple(items) => {
@@ -120,7 +120,7 @@ fn outputs_of(func: &Func, ty: &Type, name: &str, outputs: &mut Vec<Port>) -> Op
     Some(())
 }
 
-impl Port {
+impl TensorInfo {
     /// Checks an array against type and shape; `sizes` remembers what symbols stand for.
     pub(crate) fn check(&self, array: &Array, sizes: &mut BTreeMap<String, i64>) -> Result<()> {
         let got = || format!("{}{:?}", array.dtype, array.shape);

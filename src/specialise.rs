@@ -9,9 +9,10 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use reflex_cranelift::CompileMode;
 use reflex_graph::{FuncData, Module, Node};
 use reflex_runtime::alloc::device::{CPU, DeviceAllocator};
@@ -22,7 +23,7 @@ use reflex_runtime::value::{Any, AnyView};
 use crate::error::Result;
 use crate::program::{Prepared, Program};
 use crate::session::Outputs;
-use crate::{Engine, Keep, Mode, TierPolicy};
+use crate::{Engine, Mode, Specialise, TierPolicy};
 
 /// How long both programs run in turns to find the faster one.
 const TRIAL: Duration = Duration::from_millis(200);
@@ -124,7 +125,7 @@ impl Specialiser {
         args: &[AnyView<'_>],
     ) -> Option<Arc<Variant>> {
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
-        let mut variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut variants = self.variants.lock();
         if let Some(found) = variants.iter().find(|v| v.fits(func, args)) {
             found.used.store(now, Ordering::Relaxed);
             return Some(found.clone());
@@ -234,7 +235,7 @@ impl Specialiser {
             special.as_secs_f64() * 1e6,
             general.as_secs_f64() * 1e6,
         );
-        if special * 50 > general * 49 && self.policy.shape_keep == Keep::Faster {
+        if special * 50 > general * 49 && self.policy.specialise == Specialise::IfFaster {
             return Err(format!("not faster by 2% ({report})"));
         }
         Ok(Special { program, func, report })
@@ -362,7 +363,7 @@ pub(crate) fn copies<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Vec<Any> 
 
 impl fmt::Display for Specialiser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let variants = self.variants.lock().unwrap_or_else(PoisonError::into_inner);
+        let variants = self.variants.lock();
         for variant in variants.iter() {
             let extent = |list: &Vec<i64>| {
                 let dims: Vec<String> = list.iter().map(i64::to_string).collect();

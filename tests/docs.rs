@@ -148,6 +148,45 @@ fn paths_exist() {
     assert!(wrong.is_empty(), "paths that do not exist:\n{}", wrong.join("\n"));
 }
 
+/// Names in documents that are other systems'.
+const FOREIGN: [&str; 1] = ["ARCH_REQ_XCOMP_PERM"];
+
+/// Words of a text that could be names.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+/// Whether quoted text is meant as a name in code: of several words, or a type's.
+fn is_name(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    let told = text.contains('_') || text.contains("::") || text.starts_with(char::is_uppercase);
+    text.chars().all(plain) && text.starts_with(|c: char| c.is_ascii_alphabetic()) && told
+}
+
+#[test]
+fn names_exist() {
+    let mut files = sources();
+    below("python", &[".py"], &mut files);
+    below("tests", &[".py", ".txt"], &mut files);
+    below(".github", &[".yml"], &mut files);
+    files.extend(["include/reflex.h", "Cargo.toml", "x"].map(str::to_owned));
+    files.retain(|file| file != "tests/docs.rs");
+    let texts: Vec<String> = files.iter().map(|file| read(file)).collect();
+    let known: BTreeSet<&str> = texts.iter().flat_map(|text| words(text)).collect();
+    let mut wrong = vec![];
+    // These two name what other systems have.
+    let others = ["docs/glossary.md", "docs/mission.md"];
+    for document in documents().into_iter().filter(|d| !others.contains(&d.as_str())) {
+        let text = prose(&read(&document));
+        for name in quoted(&text).into_iter().filter(|text| is_name(text)) {
+            if !FOREIGN.contains(&name) && !words(name).all(|word| known.contains(word)) {
+                wrong.push(format!("{document}: {name}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "names that no source has:\n{}", wrong.join("\n"));
+}
+
 /// Decisions by number: file, and the files that it says it governs.
 fn decisions() -> BTreeMap<usize, (String, Vec<String>)> {
     let mut files = vec![];

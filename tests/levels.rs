@@ -64,7 +64,7 @@ fn an_artifact_holds_kernels_for_each_level() {
     let (low, high) = (assembly(&library, ""), assembly(&library, ".v4"));
     assert!(low.contains("ymm") && !low.contains("zmm"), "{low}");
     assert!(high.contains("zmm"), "{high}");
-    let best = Level::ALL.into_iter().rfind(|l| l.is_of_this_cpu()).expect("a level");
+    let best = Level::ALL.into_iter().rfind(|l| l.runs_on_host()).expect("a level");
     let info = Engine::info(&library).expect("readable");
     let ends = format!("x86-64-v4+bf16 and x86-64-v4+amx, of which {best} runs");
     assert!(info.kind.ends_with(&ends), "{}", info.kind);
@@ -116,7 +116,7 @@ fn every_level_gives_the_bits_that_a_program_for_it_alone_gives() {
     let folder = folder();
     let (model, library) = (folder.path().join("model.py"), folder.path().join("model.so"));
     for level in Level::ALL {
-        if !level.is_of_this_cpu() {
+        if !level.runs_on_host() {
             skip::skip_part(&level.to_string(), "a CPU of this level");
             continue;
         }

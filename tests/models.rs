@@ -8,7 +8,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use reflex::stats::Difference;
-use reflex::{Engine, Level, Mode, Program, npz};
+use reflex::{Engine, Level, Mode, Program, numpy};
 
 const RTOL: f64 = 1e-3;
 const ATOL: f64 = 1e-4;
@@ -42,7 +42,7 @@ fn check_levels(model: &str) {
         match engine(&[level]).load(&path) {
             Ok(program) => answers(model, &program),
             Err(error) => {
-                assert!(!level.is_of_this_cpu(), "{level}: {error}");
+                assert!(!level.runs_on_host(), "{level}: {error}");
                 assert!(error.to_string().contains("avx"), "{level}: {error}");
                 common::skip::skip_part(&level.to_string(), "a CPU of this level");
             }
@@ -55,7 +55,7 @@ fn answers(model: &str, program: &Program) {
     for mode in Mode::ALL {
         let mut session = program.session(mode).expect("a session");
         for file in common::references(&refs, model) {
-            for (k, case) in npz::read_cases(&file).expect("readable").iter().enumerate() {
+            for (k, case) in numpy::read_cases(&file).expect("readable").iter().enumerate() {
                 let at = format!("{} feed {k}, {mode}", file.display());
                 let prepared = program.prepare("main", &case.inputs).expect(&at);
                 // Several calls, so that tiered reaches its traces.

@@ -66,7 +66,7 @@ fn steady_state_allocates_nothing() {
     if let Some((models, refs)) = common::data() {
         for model in common::MODELS {
             let file = &common::references(&refs, model)[0];
-            let case = reflex::npz::read_cases(file).expect("readable").swap_remove(0);
+            let case = reflex::numpy::read_cases(file).expect("readable").swap_remove(0);
             cases.push((models.join(format!("{model}.onnx")), Some(case.inputs)));
         }
     }

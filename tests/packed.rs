@@ -10,7 +10,9 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use programs::{run_c, run_python};
-use reflex::{Any, Engine, Function, Mode, Tensor, library_function, register, registered};
+use reflex::{
+    Any, Engine, Function, Mode, Tensor, get_global_func, library_function, register_global_func,
+};
 use reflex_runtime::error::Error;
 use reflex_runtime::value::AnyView;
 
@@ -100,9 +102,9 @@ fn errors_cross_in_both_directions_with_kind_message_and_backtrace() {
 
 #[test]
 fn a_program_calls_them_in_every_mode() {
-    register("tests.packed.twice", own("twice")).expect("a free name");
-    register("tests.packed.apply", own("apply")).expect("a free name");
-    assert!(registered("tests.packed.twice").is_some());
+    register_global_func("tests.packed.twice", own("twice")).expect("a free name");
+    register_global_func("tests.packed.apply", own("apply")).expect("a free name");
+    assert!(get_global_func("tests.packed.twice").is_some());
     let text = "
 @I.ir_module
 class Module:
@@ -126,7 +128,7 @@ class Module:
             let y = session.call_values("main", &[turn.into()]).unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(i64::try_from(y).unwrap(), 2 * turn, "{mode}");
         }
-        let twice = registered("tests.packed.twice").expect("registered");
+        let twice = get_global_func("tests.packed.twice").expect("registered");
         let y = session.call_values("through", &[twice.into(), 5_i64.into()]).unwrap();
         assert_eq!(i64::try_from(y).unwrap(), 10, "{mode}");
         let x: Any = Tensor::from_slice(&[1], &[1.0_f32]).unwrap().into();
@@ -154,12 +156,12 @@ int main(int argc, char **argv) {
   if (argc != 2 || reflex_library_function(argv[1], "twice", &twice)) return 1;
   if (reflex_library_function(argv[1], "apply", &apply)) return 2;
   given[0] = reflex_int(21);
-  if (reflex_apply(&twice, given, 1, &result) || result.payload.v_int64 != 42) return 3;
-  if (reflex_register("tests.plus_one", plus_one, NULL, NULL)) return 4;
-  if (reflex_registered("tests.plus_one", &given[0])) return 5;
+  if (reflex_call_function(&twice, given, 1, &result) || result.payload.v_int64 != 42) return 3;
+  if (reflex_register_global_func("tests.plus_one", plus_one, NULL, NULL)) return 4;
+  if (reflex_get_global_func("tests.plus_one", &given[0])) return 5;
   given[1] = reflex_int(4);
-  if (reflex_apply(&apply, given, 2, &result) || result.payload.v_int64 != 5) return 6;
-  if (reflex_apply(&twice, given, 0, &result) != REFLEX_STATUS_RUN) return 7;
+  if (reflex_call_function(&apply, given, 2, &result) || result.payload.v_int64 != 5) return 6;
+  if (reflex_call_function(&twice, given, 0, &result) != REFLEX_STATUS_RUN) return 7;
   printf("%s: %s\n", reflex_error_kind(), reflex_error_message());
   if (reflex_library_function(argv[1], "thrice", &result) == REFLEX_STATUS_OK) return 8;
   printf("%s\n", reflex_error_message());
@@ -186,8 +188,8 @@ import reflex
 
 twice, apply = (reflex.library_function(sys.argv[1], name) for name in ("twice", "apply"))
 assert twice(21) == 42
-reflex.register("tests.plus_one", lambda x: x + 1)
-assert apply(reflex.registered("tests.plus_one"), 4) == 5
+reflex.register_global_func("tests.plus_one", lambda x: x + 1)
+assert apply(reflex.get_global_func("tests.plus_one"), 4) == 5
 assert apply(lambda x: x * x, 7) == 49
 
 def fails(x):

@@ -5,7 +5,7 @@ mod common;
 
 use std::path::Path;
 
-use reflex::{Array, DType, Engine, Feed, Mode, Precision, Program, npz};
+use reflex::{Array, DType, Engine, Feed, Mode, Precision, Program, numpy};
 use reflex_tir::codegen::Target;
 
 const MODEL: &str = r#"
@@ -62,7 +62,7 @@ fn distance(got: &[f32], want: &[f32]) -> f64 {
 
 /// Whether this CPU can; where it cannot, that it is refused.
 fn available() -> bool {
-    if Target::host().has_dot_bf16() {
+    if Target::host().has_avx512_bf16() {
         return true;
     }
     let (folder, _) = small_model();
@@ -121,7 +121,7 @@ fn models_stay_near_float32() {
     ];
     for (model, bound) in bounds {
         let file = &common::references(&refs, model)[0];
-        let case = npz::read_cases(file).expect("readable").swap_remove(0);
+        let case = numpy::read_cases(file).expect("readable").swap_remove(0);
         let got = same_everywhere(&models.join(format!("{model}.onnx")), &case.inputs);
         let want = floats(case.outputs);
         assert_eq!(got.len(), want.len(), "{model}");

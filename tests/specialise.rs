@@ -23,7 +23,7 @@ class Module:
 
 /// Every second call with the same extents makes a program, on the calling thread, whether it is
 /// faster or not.
-const SOON: &str = "compile=sync,shape-calls=2,shape-ms=0,shape-keep=always,shapes=2";
+const SOON: &str = "compile=sync,shape-calls=2,shape-ms=0,specialise=always,shapes=2";
 
 struct Model {
     _folder: tempfile::TempDir,
@@ -138,7 +138,7 @@ fn limits_and_changed_files_leave_the_general_program() {
 #[test]
 fn sessions_of_several_threads_share_what_is_made() {
     let model = model(MODEL);
-    let program = load(&model.path, "shape-calls=4,shape-ms=0,shape-keep=always");
+    let program = load(&model.path, "shape-calls=4,shape-ms=0,specialise=always");
     let expected = call(&program, &mut program.session(Mode::Bytecode).expect("a session"), 9);
     std::thread::scope(|scope| {
         for _ in 0..4 {

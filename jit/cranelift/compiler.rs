@@ -71,12 +71,7 @@ impl Compiler {
     }
 
     /// Compiles a function as a method and installs it, once.
-    fn request_method_from(
-        &self,
-        program: &Arc<Program>,
-        func: u32,
-        quiesce: Quiesce<'_>,
-    ) {
+    fn request_method_from(&self, program: &Arc<Program>, func: u32, quiesce: Quiesce<'_>) {
         let site = SiteId(func);
         if !self.store.method_keys().insert(SiteKey { program: program.id(), site }) {
             return;
@@ -89,12 +84,7 @@ impl Compiler {
     }
 
     /// Compiles a function as a method and installs it at its entry and loops.
-    fn install_method(
-        &self,
-        program: &Arc<Program>,
-        func: u32,
-        quiesce: Quiesce<'_>,
-    ) {
+    fn install_method(&self, program: &Arc<Program>, func: u32, quiesce: Quiesce<'_>) {
         let code = program.function(func).filter(|code| !code.is_foreign);
         let Some(code) = code else { return };
         let usage = Arc::<Usage>::default();

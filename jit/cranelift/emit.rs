@@ -17,7 +17,7 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::FunctionBuilder;
 use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, TVMFFIAny, type_index};
 use reflex_vm::abi::{
-    ERROR, SESSION_LIBCALLS, SESSION_CONSTS, SESSION_EXIT, SESSION_FUEL, SESSION_INTERRUPT,
+    ERROR, SESSION_CONSTS, SESSION_EXIT, SESSION_FUEL, SESSION_INTERRUPT, SESSION_LIBCALLS,
     SESSION_PC, SESSION_REGS, SESSION_VM_VALUE, libcall,
 };
 use reflex_vm::decode::ArgSource;

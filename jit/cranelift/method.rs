@@ -184,7 +184,7 @@ impl MethodBody<'_, '_> {
         self.state.registers.get(reg as usize).copied().unwrap_or(RegFact::Unknown)
     }
 
-    /// ResultKind up what a register holds; it keeps its bits.
+    /// Releases the value of a register, which keeps its bits.
     pub(crate) fn release(&mut self, reg: u32) {
         let slot = Slot::index(reg as usize);
         if let RegFact::Allocated(pc) = self.holds(reg)

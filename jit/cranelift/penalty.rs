@@ -7,8 +7,8 @@
 //! blacklists bytecodes in the same way (`lj_trace.c`, `penalty_pc`).
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use reflex_vm::decode::SiteId;
 
 /// A site of a program.
@@ -62,7 +62,7 @@ pub(crate) struct Penalties(Mutex<HashMap<SiteKey, SiteHistory>>);
 
 impl Penalties {
     fn lock(&self) -> MutexGuard<'_, HashMap<SiteKey, SiteHistory>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Decides what to do about a hot site, which may be recorded `max_attempts` times in vain.

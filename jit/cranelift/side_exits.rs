@@ -11,8 +11,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use reflex_vm::abi::{CodePtr, SessionAbi};
 use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
@@ -140,7 +141,7 @@ impl SideExits {
     pub(crate) fn back_off(&self, exit: u32, threshold: u64) {
         self.side_traces.fetch_sub(1, Ordering::Relaxed);
         let taken = self.taken[exit as usize].load(Ordering::Relaxed);
-        let mut all = self.back_offs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.back_offs.lock();
         let state = all.entry(exit).or_default();
         let wait = threshold.saturating_mul(1 << state.failures.min(31));
         state.failures += 1;
@@ -200,7 +201,7 @@ impl SideExits {
         if u64::from(exit) >= 1 << EXIT_BITS {
             return false;
         }
-        let mut all = self.back_offs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.back_offs.lock();
         match all.entry(exit) {
             Entry::Vacant(entry) => {
                 entry.insert(BackOff::default());

@@ -6,8 +6,9 @@
 //! again.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::{Mutex, MutexGuard};
 use reflex_vm::abi::CodePtr;
 use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
@@ -101,11 +102,6 @@ impl Resident {
     }
 }
 
-/// Locks a mutex, also after a panic of another thread: every update leaves its data valid.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl CodeStore {
     /// An empty store.
     pub(crate) fn new(
@@ -130,23 +126,23 @@ impl CodeStore {
     }
 
     pub(crate) fn residents(&self) -> MutexGuard<'_, Vec<Resident>> {
-        lock(&self.residents)
+        self.residents.lock()
     }
 
     pub(crate) fn traces(&self) -> MutexGuard<'_, Vec<TraceReport>> {
-        lock(&self.traces)
+        self.traces.lock()
     }
 
     pub(crate) fn methods(&self) -> MutexGuard<'_, Vec<MethodReport>> {
-        lock(&self.methods)
+        self.methods.lock()
     }
 
     pub(crate) fn saved(&self) -> MutexGuard<'_, HashMap<u64, SavedCode>> {
-        lock(&self.saved)
+        self.saved.lock()
     }
 
     pub(crate) fn method_keys(&self) -> MutexGuard<'_, HashSet<SiteKey>> {
-        lock(&self.method_keys)
+        self.method_keys.lock()
     }
 
     /// Returns true if a function is or will be compiled as a method.
@@ -161,13 +157,13 @@ impl CodeStore {
 
     /// The side exits of a trace that still exists.
     pub(crate) fn exits(&self, trace: u64) -> Option<Arc<SideExits>> {
-        let all = lock(&self.exits);
+        let all = self.exits.lock();
         all.get(&trace)?.upgrade().filter(|exits| !exits.usage.is_evicted())
     }
 
     /// Registers the side exits of a new trace.
     pub(crate) fn add_exits(&self, exits: &Arc<SideExits>) {
-        let mut all = lock(&self.exits);
+        let mut all = self.exits.lock();
         all.retain(|_, exits| exits.strong_count() > 0);
         all.insert(exits.id, Arc::downgrade(exits));
     }

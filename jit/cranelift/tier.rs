@@ -1,10 +1,11 @@
 //! The tier that programs attach: method compilation and tracing over one compiler.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use reflex_vm::abi::Trampolines;
 use reflex_vm::decode::{FuncCode, SiteId};
 use reflex_vm::program::Program;
@@ -133,7 +134,7 @@ impl CraneliftTier {
         if self.record_delay.is_zero() {
             return true;
         }
-        let mut hot_since = self.hot_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hot_since = self.hot_since.lock();
         let since = *hot_since.entry(key).or_insert_with(Instant::now);
         let delay = self.record_delay * u32::try_from(operations).unwrap_or(u32::MAX);
         let due = since.elapsed() >= delay;
@@ -145,7 +146,7 @@ impl CraneliftTier {
 
     /// The next step for a hot site, if it is not compiled yet.
     pub(crate) fn pending(&self, key: SiteKey) -> Option<Pending> {
-        let hot_since = self.hot_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let hot_since = self.hot_since.lock();
         if hot_since.contains_key(&key) {
             return Some(Pending::Recording);
         }
@@ -266,7 +267,11 @@ unsafe impl Tier for CraneliftTier {
         }
     }
 
-    fn on_hot_exit(&self, program: &Arc<Program>, exit: u64) -> Option<(SiteId, Box<dyn Recorder>)> {
+    fn on_hot_exit(
+        &self,
+        program: &Arc<Program>,
+        exit: u64,
+    ) -> Option<(SiteId, Box<dyn Recorder>)> {
         let (trace, exit) = SideExits::of_number(exit);
         let exits = self.compiler.store.exits(trace)?;
         let site = exits.site;

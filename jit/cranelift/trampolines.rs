@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use reflex_runtime::abi::TVMFFIAny;
-use reflex_vm::abi::{CodePtr, Trampolines, RESUME, RETURNED, SessionAbi};
+use reflex_vm::abi::{CodePtr, RESUME, RETURNED, SessionAbi, Trampolines};
 
 use crate::assemble::abi::{self, native_signature};
 use crate::assemble::{Assembler, CodeUnit, CompiledUnit, PublishedCode, UnitFunc};
@@ -68,7 +68,10 @@ struct CompiledTrampolines {
 
 impl CompiledTrampolines {
     /// Trampolines at `offsets` of `code`, in the order of [`build`].
-    fn new(code: PublishedCode, offsets: [u32; FUNCTIONS]) -> Result<CompiledTrampolines, JitError> {
+    fn new(
+        code: PublishedCode,
+        offsets: [u32; FUNCTIONS],
+    ) -> Result<CompiledTrampolines, JitError> {
         let [enter, exit, returned] = offsets.map(|offset| code.at(offset as usize));
         if [enter, exit, returned].iter().any(|address| address.is_null()) {
             return Err(JitError::backend("a trampoline lies outside of its code"));

@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use reflex_runtime::alloc::heap;
 use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
@@ -59,7 +60,7 @@ struct OpenRequests {
 
 impl OpenRequests {
     fn add(self: &Arc<Self>) -> RequestTicket {
-        *self.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self.count.lock() += 1;
         RequestTicket(Arc::clone(self))
     }
 }
@@ -69,7 +70,7 @@ struct RequestTicket(Arc<OpenRequests>);
 
 impl Drop for RequestTicket {
     fn drop(&mut self) {
-        *self.0.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *self.0.count.lock() -= 1;
         self.0.done.notify_all();
     }
 }
@@ -105,9 +106,9 @@ impl Worker {
 
     /// Waits until every request is finished.
     pub(crate) fn wait(&self) {
-        let mut count = self.open.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = self.open.count.lock();
         while *count > 0 {
-            count = self.open.done.wait(count).unwrap_or_else(PoisonError::into_inner);
+            self.open.done.wait(&mut count);
         }
     }
 
@@ -133,8 +134,8 @@ impl Worker {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SiteKey, JobState>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<SiteKey, JobState>> {
+        self.jobs.lock()
     }
 
     fn start(&self, compiler: &Weak<dyn BackgroundCompiler>) -> Option<Sender<Queued>> {
@@ -185,7 +186,7 @@ fn compile_all(
         let job = task.job(program.id());
         let outcome = compiler.compile(&program, task);
         if let Some(key) = job {
-            let mut jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut jobs = jobs.lock();
             match outcome {
                 Ok(()) => jobs.remove(&key),
                 Err(reason) => jobs.insert(key, JobState::Failed(reason)),

@@ -16,8 +16,8 @@ use std::time::Instant;
 use inkwell::context::Context;
 use reflex_tir::PrimFunc;
 use reflex_tir::abi::raw_signature;
-use reflex_tir::codegen::{Codegen, Object, OptLevel, PROTOCOL, Request, Response, Target};
-use reflex_tir::verify::{Form, verify};
+use reflex_tir::codegen::{Codegen, ObjectFile, OptLevel, PROTOCOL, Request, Response, Target};
+use reflex_tir::verify::{IrForm, verify};
 
 use cpu::machine;
 pub use error::{CodegenError, Result};
@@ -51,9 +51,14 @@ impl Codegen for LlvmCodegen {
 }
 
 /// Compiles one function.
-pub fn compile(func: &PrimFunc, target: &Target, opt: OptLevel, want_asm: bool) -> Result<Object> {
+pub fn compile(
+    func: &PrimFunc,
+    target: &Target,
+    opt: OptLevel,
+    want_asm: bool,
+) -> Result<ObjectFile> {
     let start = Instant::now();
-    verify(func, Form::Lowered).map_err(|faults| {
+    verify(func, IrForm::Lowered).map_err(|faults| {
         let list: Vec<String> = faults.iter().map(ToString::to_string).collect();
         CodegenError::new(format!("not a lowered function: {}", list.join("; ")))
     })?;
@@ -68,7 +73,7 @@ pub fn compile(func: &PrimFunc, target: &Target, opt: OptLevel, want_asm: bool) 
     };
     let elf = machine::object(&module, &machine)?;
     let micros = start.elapsed().as_micros() as u64;
-    Ok(Object { signature: raw_signature(func), elf, asm, micros })
+    Ok(ObjectFile { signature: raw_signature(func), elf, asm, micros })
 }
 
 /// The LLVM IR of one function before optimisation, for people.

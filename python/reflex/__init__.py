@@ -15,8 +15,8 @@ from pathlib import Path
 
 import tvm_ffi
 
-__all__ = ["Cancelled", "FuelExhausted", "Program", "Session", "library_function", "load",
-           "memory", "register", "registered", "set_memory_limit"]
+__all__ = ["Cancelled", "FuelExhausted", "Program", "Session", "get_global_func",
+           "library_function", "load", "memory", "register_global_func", "set_memory_limit"]
 
 
 for _builtin in (MemoryError, OSError, NotImplementedError, RecursionError, TimeoutError):
@@ -57,14 +57,14 @@ def load(path, device="cpu", threads=1, kernel_cache=None, tier=None, precision=
     return Program(_reflex["load"](os.fspath(path), device, threads, cache, tier, precision))
 
 
-def register(name, function, override=False):
+def register_global_func(name, function, override=False):
     """Registers a callable that programs loaded from now on find by name."""
-    _reflex["register"](name, tvm_ffi.convert(function), override)
+    _reflex["register_global_func"](name, tvm_ffi.convert(function), override)
 
 
-def registered(name):
+def get_global_func(name):
     """The packed function that is registered under a name, or None."""
-    return _reflex["registered"](name)
+    return _reflex["get_global_func"](name)
 
 
 def library_function(path, name):

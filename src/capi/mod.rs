@@ -8,12 +8,12 @@
 //! Handles are made by `*_new` and friends and given back to `*_free`. A session belongs to
 //! one thread at a time: a second call while one runs is an error, not a race.
 
-mod exclusive;
+mod instrument;
 mod packed;
 mod program;
 mod session;
+mod try_lock;
 mod values;
-mod watch;
 
 use std::any::Any as StdAny;
 use std::cell::RefCell;

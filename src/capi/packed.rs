@@ -1,5 +1,5 @@
 //! The same interface as packed functions, for languages that have tvm-ffi already: opening
-//! `libreflex.so` as a tvm-ffi module gives `load`, `register`, `registered`, `library_function`,
+//! `libreflex.so` as a tvm-ffi module gives `load`, `register_global_func`, `get_global_func`, `library_function`,
 //! `memory` and `set_memory_limit`, from which everything else is reached. `python/reflex` is
 //! written over them.
 //!
@@ -18,7 +18,7 @@ use reflex_runtime::registry;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 
-use super::exclusive::Exclusive;
+use super::try_lock::TryLock;
 use super::values::kept;
 use crate::error::{Error, Result};
 use crate::{
@@ -94,10 +94,8 @@ fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> Outcom
                 options = options.allocator(kind.parse().map_err(wrong)?);
             }
             let session = program.open(&options).map_err(raise)?;
-            let shared = Arc::new(Shared {
-                canceller: session.canceller(),
-                session: Exclusive::new(session),
-            });
+            let shared =
+                Arc::new(Shared { canceller: session.canceller(), session: TryLock::new(session) });
             Ok(Function::new(move |args| session_method(&shared, string(args, 0)?, rest(args, 1)))
                 .into())
         }
@@ -120,7 +118,7 @@ fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> Outcom
 
 /// A session that any thread may try to use.
 struct Shared {
-    session: Exclusive<Session>,
+    session: TryLock<Session>,
     canceller: Canceller,
 }
 
@@ -147,7 +145,7 @@ fn session_method(shared: &Arc<Shared>, name: &str, args: &[AnyView<'_>]) -> Out
         }
         "function" => {
             let (shared, func) = (Arc::clone(shared), string(args, 0)?);
-            let number = shared.with(|s| s.find(func))?;
+            let number = shared.with(|s| s.function_index(func))?;
             let call = move |args: &[AnyView<'_>], result: &mut Any| {
                 shared.with(|s| s.call_into(number, args, result))
             };
@@ -155,7 +153,7 @@ fn session_method(shared: &Arc<Shared>, name: &str, args: &[AnyView<'_>]) -> Out
         }
         "warm_up" => {
             let func = string(args, 0)?;
-            let calls = shared.with(|s| s.warm_up_func(s.find(func)?, rest(args, 1)))?;
+            let calls = shared.with(|s| s.warm_up_func(s.function_index(func)?, rest(args, 1)))?;
             Ok(Any::from(i64::try_from(calls).unwrap_or(i64::MAX)))
         }
         "set_input" => {
@@ -303,7 +301,7 @@ impl Instrument for Watcher {
 }
 
 /// `(name, function, replace)`: registers a packed function that programs find.
-fn register(args: &[AnyView<'_>]) -> Outcome {
+fn register_global_func(args: &[AnyView<'_>]) -> Outcome {
     let (name, function) = (string(args, 0)?, arg::<Function>(args, 1)?);
     if arg::<bool>(args, 2)? {
         drop(registry::replace(name, function));
@@ -314,7 +312,7 @@ fn register(args: &[AnyView<'_>]) -> Outcome {
 }
 
 /// `(name)`: a registered packed function, or None.
-fn registered(args: &[AnyView<'_>]) -> Outcome {
+fn get_global_func(args: &[AnyView<'_>]) -> Outcome {
     Ok(registry::get(string(args, 0)?).map_or(Any::NONE, Any::from))
 }
 
@@ -387,8 +385,8 @@ macro_rules! exports {
 
 exports! {
     __tvm_ffi_load = load;
-    __tvm_ffi_register = register;
-    __tvm_ffi_registered = registered;
+    __tvm_ffi_register_global_func = register_global_func;
+    __tvm_ffi_get_global_func = get_global_func;
     __tvm_ffi_library_function = library_function;
     __tvm_ffi_memory = memory;
     __tvm_ffi_set_memory_limit = set_memory_limit;

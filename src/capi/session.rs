@@ -7,8 +7,8 @@ use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 
-use super::exclusive::Exclusive;
 use super::program::{ReflexProgram, free};
+use super::try_lock::TryLock;
 use super::values::kept;
 use super::{ReflexStatus, give, live, quiet, slice, status, text, views};
 use crate::error::{Error, Result};
@@ -28,7 +28,7 @@ pub enum ReflexMode {
 }
 
 /// One thread's running state of a program.
-pub struct ReflexSession(Exclusive<Session>);
+pub struct ReflexSession(TryLock<Session>);
 
 /// Stops a session's run from another thread.
 pub struct ReflexCanceller(Canceller);
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn reflex_session_open(
         let options = unsafe { live(options, "the options")?.checked()? };
         // SAFETY: by the contract.
         let session = unsafe { live(program, "the program") }?.0.open(&options)?;
-        let session = Box::new(ReflexSession(Exclusive::new(session)));
+        let session = Box::new(ReflexSession(TryLock::new(session)));
         // SAFETY: by the contract.
         unsafe { give(out, Box::into_raw(session)) }
     })
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn reflex_warm_up(
         // SAFETY: by the contract.
         let (name, args) = unsafe { (text(name, "the name")?, views(args, count)?) };
         // SAFETY: by the contract.
-        let made = unsafe { with(session, |s| s.warm_up_func(s.find(name)?, args)) }?;
+        let made = unsafe { with(session, |s| s.warm_up_func(s.function_index(name)?, args)) }?;
         if calls.is_null() {
             return Ok(());
         }
@@ -195,12 +195,12 @@ pub unsafe extern "C" fn reflex_warm_up(
     })
 }
 
-/// The number of a function, for `reflex_call_number`.
+/// The number of a function, for `reflex_call_index`.
 ///
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn reflex_find(
+pub unsafe extern "C" fn reflex_function_index(
     session: *mut ReflexSession,
     name: *const c_char,
     number: *mut u32,
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn reflex_find(
         // SAFETY: by the contract.
         let name = unsafe { text(name, "the name") }?;
         // SAFETY: by the contract.
-        unsafe { give(number, with(session, |s| s.find(name))?) }
+        unsafe { give(number, with(session, |s| s.function_index(name))?) }
     })
 }
 
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn reflex_find(
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn reflex_call_number(
+pub unsafe extern "C" fn reflex_call_index(
     session: *mut ReflexSession,
     number: u32,
     args: *const TVMFFIAny,

@@ -52,13 +52,13 @@ pub extern "C" fn reflex_float(value: f64) -> TVMFFIAny {
 
 /// A tensor of the caller's, borrowed for the call that it is an argument of.
 #[unsafe(no_mangle)]
-pub extern "C" fn reflex_borrowed(tensor: *mut DLTensor) -> TVMFFIAny {
+pub extern "C" fn reflex_tensor_view(tensor: *mut DLTensor) -> TVMFFIAny {
     TVMFFIAny::pointer(type_index::DL_TENSOR_PTR, tensor.cast())
 }
 
 /// A string of the caller's, borrowed for the call that it is an argument of.
 #[unsafe(no_mangle)]
-pub extern "C" fn reflex_text(text: *const c_char) -> TVMFFIAny {
+pub extern "C" fn reflex_string_view(text: *const c_char) -> TVMFFIAny {
     TVMFFIAny::pointer(type_index::RAW_STR, text.cast_mut().cast())
 }
 
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn reflex_as_tensor(value: *const TVMFFIAny) -> *const DLT
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn reflex_as_text(
+pub unsafe extern "C" fn reflex_as_string(
     value: *const TVMFFIAny,
     data: *mut *const c_char,
     size: *mut usize,
@@ -235,7 +235,7 @@ pub unsafe extern "C" fn reflex_item(
 /// `call` keeps tvm-ffi's calling convention with `self_` as its first argument, from any
 /// thread; `deleter` may be called from any thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn reflex_register(
+pub unsafe extern "C" fn reflex_register_global_func(
     name: *const c_char,
     call: SafeCall,
     self_: *mut c_void,
@@ -254,7 +254,7 @@ pub unsafe extern "C" fn reflex_register(
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn reflex_registered(
+pub unsafe extern "C" fn reflex_get_global_func(
     name: *const c_char,
     out: *mut TVMFFIAny,
 ) -> ReflexStatus {
@@ -294,7 +294,7 @@ pub unsafe extern "C" fn reflex_library_function(
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn reflex_apply(
+pub unsafe extern "C" fn reflex_call_function(
     function: *const TVMFFIAny,
     args: *const TVMFFIAny,
     count: i32,

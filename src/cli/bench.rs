@@ -5,13 +5,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use reflex::npz::{self, Feed};
 use reflex::stats::Latency;
-use reflex::{Error, Mode, Prepared, Program, Result, Session};
+use reflex::{Error, Feed, Mode, Prepared, Program, Result, Session, numpy};
 use serde::Serialize;
 
 use super::EngineArgs;
-use super::ab;
+use super::compare;
 use super::inputs::InputArgs;
 use super::output::println;
 
@@ -73,7 +72,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let program = args.engine.engine()?.load(&args.model)?;
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
     let feeds: Vec<Feed> = match &args.npz {
-        Some(path) => npz::read_cases(path)?.into_iter().map(|c| c.inputs).collect(),
+        Some(path) => numpy::read_cases(path)?.into_iter().map(|c| c.inputs).collect(),
         None => vec![args.inputs.feed(&program, "main")?],
     };
     let feeds: Vec<Prepared> =
@@ -85,7 +84,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         [] => {}
         [a, b] => {
             let svg = args.svg.as_deref();
-            return ab::run([a, b], open, &feeds, args.min_time, svg, args.json);
+            return compare::run([a, b], open, &feeds, args.min_time, svg, args.json);
         }
         _ => return Err(Error::input("--ab takes two modes, as in --ab bytecode,tiered")),
     }
@@ -169,7 +168,7 @@ fn report(lanes: Vec<Lane>, json: bool) {
     let rss_peak_mb = peak_rss_mb();
     let rows = lanes.into_iter().filter_map(|lane| {
         let (mode, load_ms, first_ms) = (lane.mode.to_string(), lane.load_ms, lane.first_ms);
-        Latency::of(lane.sample).map(|latency| Row {
+        Latency::of(&lane.sample).map(|latency| Row {
             mode,
             latency,
             load_ms,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use reflex::stats::Difference;
-use reflex::{Result, npz};
+use reflex::{Result, numpy};
 use serde::Serialize;
 
 use super::ModelArgs;
@@ -45,7 +45,7 @@ struct Verdict {
 
 /// Runs the command.
 pub fn run(args: &CheckArgs) -> Result<ExitCode> {
-    let cases = npz::read_cases(&args.npz)?;
+    let cases = numpy::read_cases(&args.npz)?;
     let program = args.model.engine.engine()?.load(&args.model.model)?;
     let mut session = program.session(args.model.mode)?;
     let mut verdicts: BTreeMap<String, Verdict> = BTreeMap::new();

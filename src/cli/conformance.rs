@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use reflex::conformance::{self, CaseList, Change, Outcome, Status};
+use reflex::conformance::{self, CaseList, CaseResult, Change, Status};
 use reflex::{Error, Mode, Result};
 
 use super::EngineArgs;
@@ -42,7 +42,7 @@ pub fn run(args: &ConformanceArgs) -> Result<ExitCode> {
     let mut statuses = vec![];
     for case in cases(&args.dir, args.filter.as_deref())? {
         let name = case.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let Outcome { status, reason } = conformance::run_case(&engine, &case, args.mode);
+        let CaseResult { status, reason } = conformance::run_case(&engine, &case, args.mode);
         if args.json {
             println!("{}", serde_json::json!({ "case": name, "status": status, "reason": reason }));
         } else if status != Status::Pass {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use reflex::{Engine, PortInfo, Result};
+use reflex::{Engine, Result, ValueInfo};
 
 use super::output::println;
 
@@ -26,7 +26,7 @@ pub fn run(args: &InfoArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     println!("{}: {}", args.model.display(), info.kind);
-    let ports = |title: &str, ports: &[PortInfo]| {
+    let ports = |title: &str, ports: &[ValueInfo]| {
         println!("{title}:");
         ports.iter().for_each(|p| println!("  {p}"));
     };

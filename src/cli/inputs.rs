@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use reflex::npz::{self, Array, Feed};
 use reflex::stats::split_mix;
-use reflex::{DType, Dim, Error, Port, Program, Result};
+use reflex::{Array, DType, Dim, Error, Feed, Program, Result, TensorInfo, numpy};
 
 /// How to make the inputs that are not given.
 #[derive(Args)]
@@ -67,7 +66,7 @@ impl InputArgs {
                         Error::input(format!("input {port}: too large for this machine's memory"))
                     })?
                 }
-                file => npz::read_npy(&PathBuf::from(file))?,
+                file => numpy::read_npy(&PathBuf::from(file))?,
             };
             feed.insert(port.name.clone(), array);
         }
@@ -77,7 +76,7 @@ impl InputArgs {
 
 /// The extents to use: those asked for, else the model's with 1 for unknown symbols.
 fn extents(
-    port: &Port,
+    port: &TensorInfo,
     asked: Option<&String>,
     symbols: &mut BTreeMap<String, i64>,
 ) -> Result<Vec<i64>> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use reflex::{Engine, Error, Mode, Result, TierCode, Tiers};
+use reflex::{Engine, Error, Mode, Result, TierDetail, TierReport};
 
 use super::EngineArgs;
 use super::inputs::InputArgs;
@@ -96,13 +96,13 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
 }
 
 /// What the tiers have made after `main` has run.
-fn tiers(engine: &Engine, args: &InspectArgs) -> Result<Tiers> {
+fn tiers(engine: &Engine, args: &InspectArgs) -> Result<TierReport> {
     let program = engine.load(&args.model)?;
     let prepared = program.prepare("main", &args.inputs.feed(&program, "main")?)?;
     let mut session = program.session(args.mode)?;
     for _ in 0..args.runs {
         session.call(&prepared)?;
     }
-    let code = if args.what.tiers_code { TierCode::Show } else { TierCode::Hide };
+    let code = if args.what.tiers_code { TierDetail::Code } else { TierDetail::Summary };
     Ok(session.tiers(&program, code))
 }

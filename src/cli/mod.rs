@@ -3,9 +3,9 @@
 //! Results go to standard output, progress and errors to standard error. Exit code 0 is
 //! success, 1 an answer that differs from its reference, 2 an error.
 
-mod ab;
 mod bench;
 mod check;
+mod compare;
 mod compile;
 mod conformance;
 mod info;

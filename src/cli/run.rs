@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use reflex::npz::{self, Array};
-use reflex::{Error, Outputs, Prepared, Result, Session};
+use reflex::{Array, Error, Outputs, Prepared, Result, Session, numpy};
 use serde::Serialize;
 
 use super::ModelArgs;
@@ -123,6 +122,6 @@ fn save(dir: &PathBuf, name: &str, array: &Array) -> Result<PathBuf> {
     std::fs::create_dir_all(dir).map_err(|e| Error::io(dir, &e))?;
     let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
     let path = dir.join(format!("{}.npy", name.chars().map(safe).collect::<String>()));
-    npz::write_npy(&path, array)?;
+    numpy::write_npy(&path, array)?;
     Ok(path)
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use reflex_graph::Module;
 use reflex_tir::PrimFunc;
-use reflex_tir::codegen::{Codegen, Object, PROTOCOL, Request, Response};
-use reflex_tir::operations::Operations;
+use reflex_tir::codegen::{Codegen, ObjectFile, PROTOCOL, Request, Response};
+use reflex_tir::flops::FlopCount;
 use reflex_vm::executable::Executable;
 
 use crate::LowerError;
@@ -24,9 +24,9 @@ pub struct Compiled {
     /// The bytecode; its packed functions that are no builtins are the kernels.
     pub executable: Executable,
     /// The kernels for each CPU, the lowest first.
-    pub kernels: Vec<(Cpu, Vec<Object>)>,
+    pub kernels: Vec<(Cpu, Vec<ObjectFile>)>,
     /// How many operations calls of kernels take, where that is known.
-    pub operations: BTreeMap<String, Operations>,
+    pub operations: BTreeMap<String, FlopCount>,
     /// Where the time went.
     pub report: Report,
 }
@@ -76,7 +76,7 @@ pub fn compile(
     let start = Instant::now();
     let module = run_graph(module, options, tools.observer)?;
     let (code, kernels) = run_bytecode(module, tools.observer)?;
-    let known = |kernel: &PrimFunc| Some((kernel.name.clone(), Operations::of(kernel)?));
+    let known = |kernel: &PrimFunc| Some((kernel.name.clone(), FlopCount::of(kernel)?));
     let operations = kernels.iter().filter_map(known).collect();
     let mut report = Report { graph: start.elapsed(), ..Report::default() };
     let start = Instant::now();
@@ -101,7 +101,7 @@ pub fn compile(
     Ok(Compiled { executable: code.executable, kernels, operations, report })
 }
 
-type Outcome = Result<(Object, bool), LowerError>;
+type Outcome = Result<(ObjectFile, bool), LowerError>;
 
 /// Every kernel for the first CPU, then every kernel for the next.
 fn compile_all(kernels: &[PrimFunc], options: &Options, tools: &Toolchain<'_>) -> Vec<Outcome> {

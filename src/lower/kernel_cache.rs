@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
-use reflex_tir::codegen::{Object, Request};
+use reflex_tir::codegen::{ObjectFile, Request};
 
 /// First bytes of an entry.
 const MAGIC: &[u8; 8] = b"RFXKERN1";
@@ -64,7 +64,7 @@ impl KernelCache {
     }
 
     /// The entry, if it is there and whole.
-    pub fn get(&self, key: &KernelKey) -> Option<Object> {
+    pub fn get(&self, key: &KernelKey) -> Option<ObjectFile> {
         let path = self.path(key);
         let bytes = fs::read(&path).ok()?;
         let object = decode(&bytes);
@@ -82,13 +82,13 @@ impl KernelCache {
     }
 
     /// Stores an entry.
-    pub fn put(&self, key: &KernelKey, object: &Object) {
+    pub fn put(&self, key: &KernelKey, object: &ObjectFile) {
         if let Err(error) = self.try_put(key, object) {
             tracing::warn!(dir = %self.dir.display(), %error, "kernel cache not written");
         }
     }
 
-    fn try_put(&self, key: &KernelKey, object: &Object) -> std::io::Result<()> {
+    fn try_put(&self, key: &KernelKey, object: &ObjectFile) -> std::io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         let payload = postcard::to_stdvec(object).expect("plain data always encodes");
         let mut file = tempfile::NamedTempFile::new_in(&self.dir)?;
@@ -131,7 +131,7 @@ impl KernelCache {
     }
 }
 
-fn decode(bytes: &[u8]) -> Option<Object> {
+fn decode(bytes: &[u8]) -> Option<ObjectFile> {
     let rest = bytes.strip_prefix(MAGIC)?;
     let (sum, payload) = rest.split_at_checked(blake3::OUT_LEN)?;
     if blake3::hash(payload).as_bytes() != sum {
@@ -166,9 +166,9 @@ mod tests {
         }
     }
 
-    fn object(name: &str, bytes: usize) -> Object {
+    fn object(name: &str, bytes: usize) -> ObjectFile {
         let signature = raw_signature(&PrimFunc::new(name));
-        Object { signature, elf: vec![7; bytes], asm: None, micros: 1 }
+        ObjectFile { signature, elf: vec![7; bytes], asm: None, micros: 1 }
     }
 
     #[test]

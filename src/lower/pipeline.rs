@@ -130,7 +130,7 @@ pub fn run_graph(
     options: &Options,
     observer: &dyn Observer,
 ) -> Result<Module, LowerError> {
-    let fits = |cpu: &Cpu| options.precision != Precision::Bf16 || cpu.target.has_dot_bf16();
+    let fits = |cpu: &Cpu| options.precision != Precision::Bf16 || cpu.target.has_avx512_bf16();
     if let Some(cpu) = options.cpus.iter().find(|cpu| !fits(cpu)) {
         let name = cpu.level.map_or_else(|| "this CPU".to_owned(), |level| level.to_string());
         let text = format!(

@@ -7,8 +7,8 @@
 //! Libraries built by TVM find these symbols through the process's global scope.
 //! Rust executables export nothing by default, so an executable that loads such
 //! libraries passes, for each name in [`EXPORTED_SYMBOLS`], the linker argument
-//! `-Wl,--export-dynamic-symbol=<name>` from its build script (which can `include!`
-//! the file `exported_symbols.rs`), or `-rdynamic` once.
+//! `-Wl,--export-dynamic-symbol=<name>` from its build script, or `-rdynamic` once.
+//! Build scripts of direct dependents find the names in `DEP_REFLEX_RUNTIME_EXPORTED_SYMBOLS`.
 
 #![expect(non_snake_case, reason = "the names are the C ABI's")]
 
@@ -16,7 +16,8 @@ use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::abi::{
     DLManagedTensor, DLManagedTensorVersioned, SafeCall, TVMFFIAny, TVMFFIByteArray, TVMFFIObject,
@@ -461,7 +462,7 @@ exports! {
             if !slot.load(Ordering::Acquire).is_null() {
                 return Ok(());
             }
-            let _lock = HANDLES.lock().unwrap_or_else(PoisonError::into_inner);
+            let _lock = HANDLES.lock();
             if !slot.load(Ordering::Acquire).is_null() {
                 return Ok(());
             }
@@ -481,7 +482,7 @@ exports! {
         deinit: unsafe extern "C" fn(*mut c_void) -> c_int,
     ) -> c_int {
         status(|| {
-            let _lock = HANDLES.lock().unwrap_or_else(PoisonError::into_inner);
+            let _lock = HANDLES.lock();
             // SAFETY: by the header's contract, a pointer that only these functions change.
             let old = unsafe { AtomicPtr::from_ptr(handle) }
                 .swap(std::ptr::null_mut(), Ordering::AcqRel);

@@ -17,7 +17,9 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use crate::abi::SafeCall;
 use crate::bundle::Bundle;
@@ -88,7 +90,7 @@ impl Context {
         if let Some(function) = self.imports.get().and_then(|imports| imports.get(name)) {
             return Some(function.clone());
         }
-        let mut globals = self.globals.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut globals = self.globals.lock();
         if let Some(function) = globals.get(name) {
             return Some(function.clone());
         }

@@ -59,7 +59,7 @@ impl Storage {
 
     /// `bytes` of this storage from `offset` on, as a storage that keeps this one alive; `None`
     /// when it has fewer.
-    pub fn part(&self, offset: usize, bytes: usize) -> Option<Storage> {
+    pub fn slice(&self, offset: usize, bytes: usize) -> Option<Storage> {
         let end = offset.checked_add(bytes)?;
         if end > self.size() {
             return None;

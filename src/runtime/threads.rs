@@ -121,13 +121,13 @@ impl Drop for ThreadScope {
 /// use std::sync::atomic::{AtomicUsize, Ordering};
 /// use reflex_runtime::threads;
 /// let sum = AtomicUsize::new(0);
-/// threads::for_each_part(10, |part| {
+/// threads::parallel_for(10, |part| {
 ///     sum.fetch_add(part, Ordering::Relaxed);
 ///     Ok(())
 /// }).unwrap();
 /// assert_eq!(sum.into_inner(), 45);
 /// ```
-pub fn for_each_part<F>(parts: usize, body: F) -> Result<(), Error>
+pub fn parallel_for<F>(parts: usize, body: F) -> Result<(), Error>
 where
     F: Fn(usize) -> Result<(), Error> + Sync,
 {
@@ -202,7 +202,7 @@ mod tests {
                 let runs: Vec<AtomicUsize> = (0..parts).map(|_| AtomicUsize::new(0)).collect();
                 with_threads(threads, || {
                     for round in 1..=ROUNDS.min(20) {
-                        for_each_part(parts, |part| {
+                        parallel_for(parts, |part| {
                             runs[part].fetch_add(1, Ordering::Relaxed);
                             Ok(())
                         })
@@ -225,7 +225,7 @@ mod tests {
                     let sum = AtomicUsize::new(0);
                     for _ in 0..ROUNDS {
                         with_threads(3, || {
-                            for_each_part(5, |part| {
+                            parallel_for(5, |part| {
                                 sum.fetch_add(part, Ordering::Relaxed);
                                 Ok(())
                             })
@@ -245,7 +245,7 @@ mod tests {
             thread::sleep(4 * SPIN);
             let ids = Mutex::new(Vec::new());
             with_threads(4, || {
-                for_each_part(4, |_| {
+                parallel_for(4, |_| {
                     thread::sleep(Duration::from_millis(2));
                     ids.lock().unwrap().push(thread::current().id());
                     Ok(())
@@ -261,7 +261,7 @@ mod tests {
         with_helpers();
         for threads in [1, 4] {
             let error = with_threads(threads, || {
-                for_each_part(8, |part| match part {
+                parallel_for(8, |part| match part {
                     2 | 5 | 7 => Err(Error::value_error(format!("part {part}"))),
                     3 => panic!("part three"),
                     _ => Ok(()),
@@ -270,7 +270,7 @@ mod tests {
             .unwrap_err();
             assert_eq!(error.message(), "part 2");
         }
-        let error = for_each_part(3, |part| if part == 1 { panic!("one") } else { Ok(()) });
+        let error = parallel_for(3, |part| if part == 1 { panic!("one") } else { Ok(()) });
         assert_eq!(error.unwrap_err().to_string(), "InternalError: panic: one");
         assert!(Error::take_raised().is_none());
     }
@@ -279,9 +279,9 @@ mod tests {
     fn inner_launches_stay_on_their_thread() {
         with_helpers();
         with_threads(4, || {
-            for_each_part(4, |_| {
+            parallel_for(4, |_| {
                 let outer = thread::current().id();
-                for_each_part(3, |_| {
+                parallel_for(3, |_| {
                     assert_eq!(thread::current().id(), outer);
                     Ok(())
                 })
@@ -294,7 +294,7 @@ mod tests {
     fn one_thread_stays_on_the_caller() {
         let caller = thread::current().id();
         with_threads(1, || {
-            for_each_part(16, |_| {
+            parallel_for(16, |_| {
                 assert_eq!(thread::current().id(), caller);
                 Ok(())
             })

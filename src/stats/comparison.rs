@@ -1,4 +1,4 @@
-//! Two samples taken in turns: how much slower one is, and how sure that is.
+//! Two interleaved samples: the ratio of their medians with a confidence interval.
 
 use serde::Serialize;
 
@@ -6,38 +6,6 @@ use serde::Serialize;
 const RESAMPLES: usize = 1000;
 /// Share of intervals that hold the true ratio.
 const CONFIDENCE: f64 = 0.95;
-
-/// Percentiles up to the far tail, microseconds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Tail {
-    /// Median.
-    pub p50_us: f64,
-    /// 90th percentile.
-    pub p90_us: f64,
-    /// 99th percentile.
-    pub p99_us: f64,
-    /// 99.9th percentile.
-    pub p999_us: f64,
-    /// Sample size.
-    pub n: usize,
-}
-
-impl Tail {
-    /// Percentiles by rank `floor(q * n)`; `None` when the sample is empty.
-    pub fn of(sample: &[f64]) -> Option<Tail> {
-        let mut sorted = sample.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let n = sorted.len();
-        let at = |q: f64| sorted[((q * n as f64) as usize).min(n - 1)];
-        (n > 0).then(|| Tail {
-            p50_us: at(0.5),
-            p90_us: at(0.9),
-            p99_us: at(0.99),
-            p999_us: at(0.999),
-            n,
-        })
-    }
-}
 
 /// The ratio of two medians, and an interval for it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -206,13 +174,5 @@ mod tests {
         assert!(c.low > 1.0 && c.high < 1.1 && (c.low..=c.high).contains(&c.ratio), "{c:?}");
         assert_eq!(Comparison::of(&a, &b, 1), Some(c));
         assert_eq!(Comparison::of(&a, &[], 1), None);
-    }
-
-    #[test]
-    fn the_tail_is_that_of_the_sample() {
-        let sample: Vec<f64> = (0..10_000).rev().map(f64::from).collect();
-        let tail = Tail::of(&sample).expect("a sample");
-        assert_eq!((tail.p50_us, tail.p99_us, tail.p999_us), (5000.0, 9900.0, 9990.0));
-        assert_eq!(Tail::of(&[]), None);
     }
 }

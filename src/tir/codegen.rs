@@ -29,15 +29,15 @@ pub struct Target {
 
 impl Target {
     /// Whether it has [`crate::Intrin::DotBf16`] as an instruction, for vectors of every length.
-    pub fn has_dot_bf16(&self) -> bool {
+    pub fn has_avx512_bf16(&self) -> bool {
         let has = |feature: &str| self.features.contains(feature);
         self.vector_bytes == 64 && has("avx512bf16") && has("avx512vl")
     }
 
-    /// Whether it has [`crate::tile::Tile`] for bfloat16, beside the same in vectors.
-    pub fn has_tiles_bf16(&self) -> bool {
+    /// Whether it has [`crate::tile::TileOp`] for bfloat16, beside the same in vectors.
+    pub fn has_amx_bf16(&self) -> bool {
         let has = |feature: &str| self.features.contains(feature);
-        self.has_dot_bf16() && has("amx-tile") && has("amx-bf16")
+        self.has_avx512_bf16() && has("amx-tile") && has("amx-bf16")
     }
 
     /// Whether code for `other` runs on this CPU.
@@ -72,7 +72,7 @@ pub struct Request {
 
 /// One compiled function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Object {
+pub struct ObjectFile {
     /// Its raw signature (the name is in it).
     pub signature: RawSignature,
     /// Relocatable ELF.
@@ -87,12 +87,12 @@ pub struct Object {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Response {
     /// One per function.
-    Objects(Vec<Object>),
+    Objects(Vec<ObjectFile>),
     /// Function name and what went wrong.
     Failed {
         /// The function, or empty when the request itself was bad.
         func: String,
-        /// Reason.
+        /// EvalErrorKind.
         message: String,
     },
 }

@@ -56,7 +56,7 @@ pub enum CmpOp {
     Ge,
 }
 
-/// Intrinsic functions. Unless said otherwise the operands and the result have one type.
+/// TensorIntrin functions. Unless said otherwise the operands and the result have one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Intrin {
     /// `if_then_else(cond, a, b)`: evaluates only the chosen side (guards loads).
@@ -211,7 +211,7 @@ pub enum ExprKind {
         /// The buffer's element type.
         dtype: DType,
     },
-    /// Intrinsic call.
+    /// TensorIntrin call.
     Call {
         /// The function.
         op: Intrin,
@@ -274,7 +274,7 @@ impl Expr {
         Expr::new(ExprKind::Load { buffer, indices, dtype })
     }
 
-    /// Intrinsic whose result has the type of its first operand.
+    /// TensorIntrin whose result has the type of its first operand.
     pub fn call(op: Intrin, args: Vec<Expr>) -> Expr {
         let dtype = match op {
             Intrin::IfThenElse => args[1].dtype(),

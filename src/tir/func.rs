@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use cranelift_entity::{PrimaryMap, entity_impl};
 use serde::{Deserialize, Serialize};
 
-use crate::tile::Tile;
+use crate::tile::TileOp;
 use crate::{DType, Expr};
 
 /// A scalar variable of one function: symbolic dimension, loop variable, block iterator,
@@ -268,7 +268,7 @@ pub enum Stmt {
         body: Box<Stmt>,
     },
     /// What is done with matrix registers.
-    Tile(Tile),
+    Tile(TileOp),
     /// In order.
     Seq(Vec<Stmt>),
 }

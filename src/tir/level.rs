@@ -51,7 +51,7 @@ impl Level {
     }
 
     /// Whether this machine's CPU has it.
-    pub fn is_of_this_cpu(self) -> bool {
+    pub fn runs_on_host(self) -> bool {
         Target::host().runs(&self.target())
     }
 
@@ -111,7 +111,7 @@ mod tests {
             assert_eq!(level.to_string().parse(), Ok(level));
             assert_eq!(level.short().parse(), Ok(level));
         }
-        let tiles = Level::ALL.map(|level| level.target().has_tiles_bf16());
+        let tiles = Level::ALL.map(|level| level.target().has_amx_bf16());
         assert_eq!(tiles, [false, false, false, true]);
         assert_eq!(Level::V4Amx.suffix(), ".v4_amx");
         assert!("v5".parse::<Level>().unwrap_err().contains("v4"));

@@ -11,17 +11,17 @@ pub mod builder;
 pub mod codegen;
 pub mod eval;
 mod expr;
+pub mod flops;
 mod func;
-#[cfg(feature = "generate")]
-pub mod generate;
+#[cfg(feature = "fuzzgen")]
+pub mod fuzzgen;
+pub mod half_float;
 mod host;
-pub mod intrinsics;
 pub mod level;
 pub mod lower;
-pub mod operations;
-pub mod round;
 pub mod schedule;
 pub mod script;
+pub mod tensor_intrin;
 pub mod tile;
 pub mod verify;
 mod visit;

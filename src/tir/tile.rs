@@ -14,9 +14,9 @@ pub const REGISTERS: usize = 8;
 /// The most rows of a matrix register, and the most words in a row.
 pub const SIDE: i64 = 16;
 
-/// Rows of words in memory.
+/// StridedRows of words in memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Rows {
+pub struct StridedRows {
     /// The buffer.
     pub buffer: Buffer,
     /// Row-major position of the first element.
@@ -27,7 +27,7 @@ pub struct Rows {
 
 /// What is done with matrix registers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Tile {
+pub enum TileOp {
     /// `tile[i, j] = 0`
     Zero {
         /// The register.
@@ -38,14 +38,14 @@ pub enum Tile {
         /// The register.
         tile: Buffer,
         /// Where from.
-        from: Rows,
+        from: StridedRows,
     },
     /// `to[i, j] = tile[i, j]`
     Store {
         /// The register.
         tile: Buffer,
         /// Where to.
-        to: Rows,
+        to: StridedRows,
     },
     /// Adds products of bfloat16, which `a` holds in pairs along its rows and `b` down its columns,
     /// to the float32 `sum`: what `tdpbf16ps` computes. Per element those of the lower halves are
@@ -61,29 +61,31 @@ pub enum Tile {
     },
 }
 
-impl Tile {
+impl TileOp {
     /// The registers.
     pub fn tiles(&self) -> Vec<Buffer> {
         match self {
-            Tile::Zero { tile } | Tile::Load { tile, .. } | Tile::Store { tile, .. } => vec![*tile],
-            Tile::DotBf16 { sum, a, b } => vec![*sum, *a, *b],
+            TileOp::Zero { tile } | TileOp::Load { tile, .. } | TileOp::Store { tile, .. } => {
+                vec![*tile]
+            }
+            TileOp::DotBf16 { sum, a, b } => vec![*sum, *a, *b],
         }
     }
 
     /// The rows in memory, if it touches any.
-    pub fn rows(&self) -> Option<&Rows> {
+    pub fn rows(&self) -> Option<&StridedRows> {
         match self {
-            Tile::Load { from: rows, .. } | Tile::Store { to: rows, .. } => Some(rows),
-            Tile::Zero { .. } | Tile::DotBf16 { .. } => None,
+            TileOp::Load { from: rows, .. } | TileOp::Store { to: rows, .. } => Some(rows),
+            TileOp::Zero { .. } | TileOp::DotBf16 { .. } => None,
         }
     }
 
     /// The buffer it writes.
     pub fn written(&self) -> Buffer {
         match self {
-            Tile::Zero { tile } | Tile::Load { tile, .. } => *tile,
-            Tile::Store { to, .. } => to.buffer,
-            Tile::DotBf16 { sum, .. } => *sum,
+            TileOp::Zero { tile } | TileOp::Load { tile, .. } => *tile,
+            TileOp::Store { to, .. } => to.buffer,
+            TileOp::DotBf16 { sum, .. } => *sum,
         }
     }
 
@@ -97,20 +99,22 @@ impl Tile {
         &self,
         buffer: &mut dyn FnMut(Buffer) -> Buffer,
         expr: &mut dyn FnMut(&Expr) -> Expr,
-    ) -> Tile {
-        let mut rows = |r: &Rows, buffer: &mut dyn FnMut(Buffer) -> Buffer| Rows {
+    ) -> TileOp {
+        let mut rows = |r: &StridedRows, buffer: &mut dyn FnMut(Buffer) -> Buffer| StridedRows {
             buffer: buffer(r.buffer),
             first: expr(&r.first),
             stride: expr(&r.stride),
         };
         match self {
-            Tile::Zero { tile } => Tile::Zero { tile: buffer(*tile) },
-            Tile::Load { tile, from } => {
-                Tile::Load { tile: buffer(*tile), from: rows(from, buffer) }
+            TileOp::Zero { tile } => TileOp::Zero { tile: buffer(*tile) },
+            TileOp::Load { tile, from } => {
+                TileOp::Load { tile: buffer(*tile), from: rows(from, buffer) }
             }
-            Tile::Store { tile, to } => Tile::Store { tile: buffer(*tile), to: rows(to, buffer) },
-            Tile::DotBf16 { sum, a, b } => {
-                Tile::DotBf16 { sum: buffer(*sum), a: buffer(*a), b: buffer(*b) }
+            TileOp::Store { tile, to } => {
+                TileOp::Store { tile: buffer(*tile), to: rows(to, buffer) }
+            }
+            TileOp::DotBf16 { sum, a, b } => {
+                TileOp::DotBf16 { sum: buffer(*sum), a: buffer(*a), b: buffer(*b) }
             }
         }
     }

@@ -5,11 +5,11 @@
 //! arguments) is checked at run time by entries and by the evaluator, not here.
 //!
 //! ```
-//! use reflex_tir::{DType, Expr, builder::FuncBuilder, verify::{Form, verify}};
+//! use reflex_tir::{DType, Expr, builder::FuncBuilder, verify::{IrForm, verify}};
 //! let mut f = FuncBuilder::new("f");
 //! let x = f.input("x", DType::F32, vec![4.into()]);
 //! f.output("compute", "y", DType::F32, vec![4.into()], |f, i| f.at(x, i).cast(DType::F64));
-//! let faults = verify(&f.finish(), Form::Scheduled).unwrap_err();
+//! let faults = verify(&f.finish(), IrForm::Scheduled).unwrap_err();
 //! assert_eq!(faults[0].to_string(), "block `compute`: `y` holds float32, float64 is stored");
 //! ```
 
@@ -24,7 +24,7 @@ use crate::{
 
 /// Which of the two forms a function should be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum IrForm {
     /// Blocks below loops.
     Scheduled,
     /// No block; what code generators take.
@@ -42,7 +42,7 @@ pub struct Fault {
 }
 
 /// Checks `func`; the error lists every fault.
-pub fn verify(func: &PrimFunc, form: Form) -> Result<(), Vec<Fault>> {
+pub fn verify(func: &PrimFunc, form: IrForm) -> Result<(), Vec<Fault>> {
     let mut v = Verifier {
         func,
         form,
@@ -63,7 +63,7 @@ pub fn verify(func: &PrimFunc, form: Form) -> Result<(), Vec<Fault>> {
 
 struct Verifier<'f> {
     func: &'f PrimFunc,
-    form: Form,
+    form: IrForm,
     at: Vec<String>,
     /// Variables and buffers in scope.
     vars: HashSet<Var>,
@@ -123,8 +123,8 @@ impl Verifier<'_> {
         let name = self.var_name(var);
         // Schedules name loops by variable; lowered code may repeat a loop elsewhere.
         let first = match self.form {
-            Form::Scheduled => self.bound.insert(var),
-            Form::Lowered => !self.vars.contains(&var),
+            IrForm::Scheduled => self.bound.insert(var),
+            IrForm::Lowered => !self.vars.contains(&var),
         };
         self.require(first, || format!("`{name}` is bound twice"));
         self.vars.insert(var);
@@ -251,7 +251,7 @@ impl Verifier<'_> {
     }
 
     fn block(&mut self, b: &Block) {
-        let allowed = self.form == Form::Scheduled;
+        let allowed = self.form == IrForm::Scheduled;
         self.require(allowed, || format!("block `{}` in lowered form", b.name));
         let fresh = self.blocks.insert(b.name.clone());
         self.require(fresh, || format!("two blocks are called `{}`", b.name));

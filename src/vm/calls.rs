@@ -9,8 +9,8 @@ use reflex_runtime::value::AnyView;
 use crate::abi::{CodePtr, FrameHeader};
 use crate::builtins::{Builtin, Closure, Context};
 use crate::decode::{ArgRange, FuncCode};
+use crate::fast_path::{self, Operands};
 use crate::program::Program;
-use crate::quick::{self, Operands};
 use crate::state::{State, release, store};
 
 /// Calls native code in the packed convention.
@@ -77,7 +77,8 @@ pub unsafe fn call_builtin(
     // SAFETY: arguments are borrowed from registers and constants for the call.
     unsafe {
         let sources = func.args(args);
-        if quick::holds(builtin, Operands { bases: State::bases(state, regs), sources }) {
+        if fast_path::check_passes(builtin, Operands { bases: State::bases(state, regs), sources })
+        {
             store(regs, dst, TVMFFIAny::NONE);
             return Ok(());
         }

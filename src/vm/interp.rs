@@ -14,11 +14,11 @@ use crate::abi::{CodePtr, ERROR, FRAME_BASE};
 use crate::builtins::condition;
 use crate::calls::{call_builtin, call_packed, invoke};
 use crate::decode::{Op, SiteId};
+use crate::hooks::{after_call, before_call, record_from_exit, record_step};
 use crate::instrument::Verdict;
-use crate::session::Mode;
+use crate::mode::Mode;
 use crate::state::{Arrival, State, header, store};
 use crate::tier::Bailout;
-use crate::watch::{after_call, before_call, record_from_exit, record_step};
 
 /// What happens at sites.
 pub trait Variant {
@@ -195,7 +195,7 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
                     (*state).abi.pc = pc;
                     let sources = func.args(args);
                     func = program.function(callee).unwrap_unchecked();
-                    let ret = ((*state).abi.glue.exit, pc + 1, dst);
+                    let ret = ((*state).abi.trampolines.exit, pc + 1, dst);
                     regs = attempt!(State::push_call(state, regs, func, sources, ret));
                     pc = 0;
                     if V::NATIVE {
@@ -208,7 +208,7 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
                 }
                 Op::InvokeClosure { args, dst } => {
                     (*state).abi.pc = pc;
-                    let exit = (*state).abi.glue.exit;
+                    let exit = (*state).abi.trampolines.exit;
                     match attempt!(invoke(state, regs, func, args, (exit, pc + 1, dst))) {
                         None => {
                             seen!(pc);
@@ -231,7 +231,7 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
                     if left.flags & FRAME_BASE != 0 {
                         return Exit::Done;
                     }
-                    if !std::ptr::eq(left.resume, (*state).abi.glue.exit) {
+                    if !std::ptr::eq(left.resume, (*state).abi.trampolines.exit) {
                         return Exit::Enter(left.resume);
                     }
                     reload!();
@@ -254,7 +254,7 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
 /// Runs from the current frame until its base frame is left.
 ///
 /// # Safety
-/// As for [`run`]; sessions that run native code have a tier's glue.
+/// As for [`run`]; sessions that run native code have a tier's trampolines.
 pub unsafe fn drive(state: *mut State) -> Result<(), ()> {
     // SAFETY: by the contract; code comes from cells and frame headers, which hold what
     // tiers promised to follow the protocol.
@@ -268,15 +268,15 @@ pub unsafe fn drive(state: *mut State) -> Result<(), ()> {
                 Exit::Enter(code) => {
                     // Native code runs unseen, so a recording cannot go on.
                     if let Some(recording) = (*state).recording.take() {
-                        (*state).program.count(recording.site, &Bailout::NoLoop);
+                        (*state).program.count_bailout(recording.site, &Bailout::NoLoop);
                     }
-                    let Some(enter) = (*state).abi.glue.enter else { return Err(()) };
+                    let Some(enter) = (*state).abi.trampolines.enter else { return Err(()) };
                     (*state).abi.hot_exit = 0;
                     match enter(&raw mut (*state).abi, (*state).abi.regs, code) {
                         ERROR => Exit::Failed,
                         _ if (*state).abi.depth < base_depth => Exit::Done,
                         _ => {
-                            State::refresh(state);
+                            State::quiesce(state);
                             if (*state).abi.hot_exit != 0 {
                                 record_from_exit(state);
                             }

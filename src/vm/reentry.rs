@@ -92,7 +92,7 @@ pub unsafe fn run_base(
         let (depth, pc) = ((*abi).depth, (*abi).pc);
         let fields = FrameHeader {
             caller: (*abi).regs,
-            resume: (*abi).glue.exit,
+            resume: (*abi).trampolines.exit,
             func: func.index,
             return_pc: pc,
             dst: DISCARD,
@@ -101,7 +101,7 @@ pub unsafe fn run_base(
         // A recorder saw the packed call; what happens inside is not its business.
         let recording = (*state).recording.take();
         running.set(state);
-        State::enter(state);
+        State::begin_run(state);
         let pushed = State::push_values(state, func, parts, fields);
         let outcome = match pushed.and_then(|_| drive_guarded(state)) {
             Ok(()) => {
@@ -111,7 +111,7 @@ pub unsafe fn run_base(
             Err(()) => Err(failed_run(state, depth)),
         };
         running.set(outer);
-        State::leave(state);
+        State::end_run(state);
         (*state).recording = recording;
         (*abi).pc = pc;
         outcome
@@ -125,7 +125,7 @@ unsafe fn failed_run(state: *mut State, depth: u32) -> RunError {
     // SAFETY: by the contract; a base frame is on the stack when it was pushed.
     unsafe {
         if let Some(recording) = (*state).recording.take() {
-            (*state).program.count(recording.site, &Bailout::RunFailed);
+            (*state).program.count_bailout(recording.site, &Bailout::RunFailed);
         }
         if let Some(mut instrument) = (*state).instrument.take() {
             instrument.aborted();
@@ -160,7 +160,7 @@ pub fn allocator(vm: &AnyView<'_>) -> AllocatorKind {
 /// ```
 /// use std::sync::Arc;
 /// use reflex_runtime::{function::Function, value::Any};
-/// use reflex_vm::{builder::ExecBuilder, bytecode::Reg, program::{Library, Program}};
+/// use reflex_vm::{builder::ExecBuilder, bytecode::Reg, program::Program};
 /// use reflex_vm::{reentry, session::{Options, Session}, verify::verify};
 ///
 /// let twice = Function::new(|args| {

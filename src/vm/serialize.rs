@@ -31,7 +31,7 @@ const MAX_NDIM: usize = 64;
 pub struct ReadError {
     /// Offset from the start of the blob.
     pub offset: usize,
-    /// What is wrong there.
+    /// The mistake there.
     pub reason: String,
 }
 

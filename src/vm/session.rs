@@ -17,12 +17,13 @@ use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::value::{Any, AnyView};
 
-use crate::abi::{Glue, NATIVE_CALLS, SessionAbi};
+use crate::abi::{NATIVE_CALLS, SessionAbi, Trampolines};
 use crate::builtins::Closure;
-use crate::callbacks::CALLBACKS;
 use crate::calls::{check_closure, wrong_arity};
 use crate::decode::SiteId;
 use crate::instrument::Instrument;
+use crate::libcalls::LIBCALLS;
+use crate::mode::Mode;
 use crate::program::Program;
 use crate::reentry::run_base;
 use crate::run_error::{Reason, RunError};
@@ -33,19 +34,6 @@ mod bindings;
 
 use bindings::Binding;
 pub use bindings::BindingId;
-
-/// How a session executes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Mode {
-    /// The interpreter alone.
-    #[default]
-    Bytecode,
-    /// Native code for functions that the program's tier compiled; the interpreter for
-    /// the rest.
-    Compiled,
-    /// The interpreter, counting, with the program's tier taking over hot places.
-    Tiered,
-}
 
 /// Limits and mode of a session.
 #[derive(Clone, Debug)]
@@ -134,12 +122,12 @@ impl Session {
         let interrupt = Arc::new(AtomicU32::new(0));
         let counters = match (&tier, options.mode) {
             (Some(tier), Mode::Tiered) => {
-                vec![tier.threshold().max(1); program.code().sites.len()].into()
+                vec![tier.hot_threshold().max(1); program.code().sites.len()].into()
             }
             _ => Box::default(),
         };
-        let recycled = Recycled::new(tier.as_ref().map_or(0, |_| program.code().kept()));
-        let pin = tier.is_some().then(|| program.epochs().register());
+        let recycled = Recycled::new(tier.as_ref().map_or(0, |_| program.code().recycle_slots()));
+        let participant = tier.is_some().then(|| program.epochs().register());
         let abi = SessionAbi {
             regs: std::ptr::null_mut(),
             fuel: i64::MAX,
@@ -152,8 +140,8 @@ impl Session {
             consts: program.consts().as_ptr().cast(),
             cells: program.cells().as_ptr(),
             vm_value: TVMFFIAny::NONE,
-            callbacks: &CALLBACKS,
-            glue: if tier.is_some() { program.glue() } else { Glue::NONE },
+            libcalls: &LIBCALLS,
+            trampolines: if tier.is_some() { program.trampolines() } else { Trampolines::NONE },
             recycled: recycled.entries(),
             hot_exit: 0,
             program: program.id(),
@@ -174,7 +162,7 @@ impl Session {
             interrupt,
             recycled,
             runs: 0,
-            pin,
+            participant,
         });
         let state = NonNull::from(Box::leak(state));
         let vm_value = TVMFFIAny::pointer(type_index::OPAQUE_PTR, state.as_ptr().cast());
@@ -284,8 +272,8 @@ impl Session {
 
     /// Arrivals at a site since the tier was last asked about it, and how many make it hot.
     /// None in sessions that do not count, and for a site that is left to the interpreter.
-    pub fn arrivals(&self, site: SiteId) -> Option<(u32, u32)> {
-        let threshold = self.state().tier.as_ref()?.threshold().max(1);
+    pub fn hot_count(&self, site: SiteId) -> Option<(u32, u32)> {
+        let threshold = self.state().tier.as_ref()?.hot_threshold().max(1);
         let left = *self.state().counters.get(site.0 as usize)?;
         Some((threshold.checked_sub(left)?, threshold))
     }
@@ -373,8 +361,8 @@ impl Drop for Session {
         // SAFETY: the state came from a box and nothing refers to it any more. No frame is
         // on the stack: every run ends with its base frame released.
         let state = unsafe { Box::from_raw(self.state.as_ptr()) };
-        if let Some(pin) = &state.pin {
-            state.program.epochs().forget(pin);
+        if let Some(participant) = &state.participant {
+            state.program.epochs().unregister(participant);
         }
     }
 }

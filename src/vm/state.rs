@@ -18,13 +18,13 @@ use reflex_runtime::value::{Any, AnyView};
 use crate::abi::{CodePtr, DISCARD, FRAME_BASE, FRAME_HEADER_SLOTS, FrameHeader, SessionAbi};
 use crate::builtins::Builtin;
 use crate::decode::{ArgSource, FuncCode, Op, SiteId, Source};
-use crate::epoch::Pin;
+use crate::epoch::Participant;
 use crate::instrument::Instrument;
+use crate::mode::Mode;
 use crate::program::Program;
 use crate::run_error::RunError;
-use crate::session::Mode;
 use crate::stack::Stack;
-use crate::tier::{Hot, Recorder, Tier};
+use crate::tier::{HotAction, Recorder, Tier};
 
 /// Bit of the interrupt word: stop as soon as possible.
 pub const CANCEL: u32 = 1;
@@ -64,8 +64,8 @@ pub struct State {
     pub recycled: Recycled,
     /// Runs in progress: that of the host, and those that native code began on top of it.
     pub runs: u32,
-    /// What keeps code from being freed while this session runs; none in sessions that run none.
-    pub pin: Option<Arc<Pin>>,
+    /// Pins the epoch while the session runs; none in sessions that run no native code.
+    pub participant: Option<Arc<Participant>>,
 }
 
 /// Objects kept for reuse by machine code; see [`SessionAbi::recycled`].
@@ -412,7 +412,7 @@ impl State {
         // SAFETY: cells and counters have an entry per site.
         unsafe {
             let code = (*(*state).abi.cells.add(site.0 as usize)).load(Ordering::Acquire);
-            if !std::ptr::eq(code, (*state).abi.glue.exit) {
+            if !std::ptr::eq(code, (*state).abi.trampolines.exit) {
                 return Arrival::Enter(code);
             }
             if !counting {
@@ -435,25 +435,25 @@ impl State {
             let (Some(tier), counters) = (&(*state).tier, &raw mut (*state).counters) else {
                 return Arrival::Stay;
             };
-            State::refresh(state);
+            State::quiesce(state);
             let left = &mut (&mut *counters)[site.0 as usize];
-            match tier.hot(&(*state).program, site) {
-                Hot::Record(recorder) => {
+            match tier.on_hot_site(&(*state).program, site) {
+                HotAction::Record(recorder) => {
                     // Should it fail, the next one begins elsewhere: what is reached so many times
                     // in each run that this divides the threshold is offered at its end every time.
-                    *left = tier.threshold().max(1).saturating_add(1);
+                    *left = tier.hot_threshold().max(1).saturating_add(1);
                     let depth = (*state).abi.depth;
                     (*state).recording = Some(Recording { recorder, site, depth });
                     Arrival::Record
                 }
-                Hot::Later => {
-                    *left = tier.threshold().max(1);
+                HotAction::Backoff => {
+                    *left = tier.hot_threshold().max(1);
                     Arrival::Stay
                 }
-                Hot::Never(bailout) => {
+                HotAction::Blacklist(bailout) => {
                     // Long enough to be never; wrapping around merely asks again.
                     *left = u32::MAX;
-                    (*state).program.count(site, &bailout);
+                    (*state).program.count_bailout(site, &bailout);
                     Arrival::Stay
                 }
             }

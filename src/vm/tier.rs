@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use reflex_runtime::value::AnyView;
 
-use crate::abi::{CodePtr, Glue};
+use crate::abi::{CodePtr, Trampolines};
 use crate::decode::{FuncCode, Op, SiteId};
 use crate::program::Program;
 
@@ -47,7 +47,7 @@ pub enum Bailout {
     /// An error ended the run while recording.
     RunFailed,
     /// The site was tried too often and is left to the interpreter.
-    GaveUp,
+    Blacklisted,
 }
 
 impl Bailout {
@@ -62,7 +62,7 @@ impl Bailout {
             Bailout::Evicted => "evicted",
             Bailout::NoLoop => "no-loop",
             Bailout::RunFailed => "run-failed",
-            Bailout::GaveUp => "gave-up",
+            Bailout::Blacklisted => "blacklisted",
         }
     }
 }
@@ -106,13 +106,13 @@ impl Compiled {
 }
 
 /// What to do with a hot site.
-pub enum Hot {
+pub enum HotAction {
     /// Show the recorder what runs from here on.
     Record(Box<dyn Recorder>),
     /// Offer the site again after as many arrivals as it took this time.
-    Later,
+    Backoff,
     /// Do not offer the site again.
-    Never(Bailout),
+    Blacklist(Bailout),
 }
 
 /// What a recorder sees: the operation about to run.
@@ -130,14 +130,14 @@ pub struct Step<'a> {
     /// The registers of the current frame.
     pub regs: &'a [AnyView<'a>],
     /// Of a return: where it goes, when that is a frame that the interpreter goes on in.
-    pub below: Option<Below>,
+    pub caller: Option<CallerFrame>,
     /// Has the session let go of code that was evicted meanwhile, unless native code called this run.
-    pub let_go: &'a dyn Fn(),
+    pub quiesce: &'a dyn Fn(),
 }
 
 /// A frame that waits for a call to return.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Below {
+pub struct CallerFrame {
     /// Its function.
     pub func: u32,
     /// The operation after the call.
@@ -145,13 +145,13 @@ pub struct Below {
     /// The register for the result, or [`crate::abi::DISCARD`].
     pub dst: u32,
     /// How many of the frames below, this one included, wait for that call; not more than
-    /// [`Below::MOST`] are looked at.
-    pub waiting: u32,
+    /// [`CallerFrame::MAX_SCANNED`] are looked at.
+    pub activations: u32,
 }
 
-impl Below {
+impl CallerFrame {
     /// Most frames that are looked at.
-    pub const MOST: u32 = 16;
+    pub const MAX_SCANNED: u32 = 16;
 }
 
 /// What to do after a step.
@@ -162,7 +162,7 @@ pub enum Control {
     /// made.
     Finish,
     /// Give up.
-    Stop(Bailout),
+    Abort(Bailout),
 }
 
 /// Watches the interpreter.
@@ -174,26 +174,27 @@ pub trait Recorder: Send {
 /// A code generator.
 ///
 /// # Safety
-/// The functions in [`Tier::glue`] do what [`Glue`] says, for as long as the process
+/// The functions in [`Tier::trampolines`] do what [`Trampolines`] says, for as long as the process
 /// runs.
 pub unsafe trait Tier: Send + Sync {
     /// A name for reports.
     fn name(&self) -> &'static str;
 
     /// How to enter and leave machine code.
-    fn glue(&self) -> Glue;
+    fn trampolines(&self) -> Trampolines;
 
     /// Compiles a whole VM function ahead of time.
     fn compile(&self, program: &Program, func: &FuncCode) -> Result<Compiled, Bailout>;
 
-    /// A site has been reached [`Tier::threshold`] times in one session.
-    fn hot(&self, program: &Arc<Program>, site: SiteId) -> Hot;
+    /// A site has been reached [`Tier::hot_threshold`] times in one session.
+    fn on_hot_site(&self, program: &Arc<Program>, site: SiteId) -> HotAction;
 
     /// Native code has left by exit number `exit` of [`crate::abi::SessionAbi::hot_exit`]: what
     /// watches the interpreter from there on, with the site that reasons to stop are counted at.
     /// The recorder installs what it makes itself.
-    fn exit(&self, program: &Arc<Program>, exit: u64) -> Option<(SiteId, Box<dyn Recorder>)>;
+    fn on_hot_exit(&self, program: &Arc<Program>, exit: u64)
+    -> Option<(SiteId, Box<dyn Recorder>)>;
 
     /// Arrivals that make a site hot.
-    fn threshold(&self) -> u32;
+    fn hot_threshold(&self) -> u32;
 }

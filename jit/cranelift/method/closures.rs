@@ -33,9 +33,9 @@ struct Target<'p> {
 
 /// Captured values in memory.
 #[derive(Clone, Copy)]
-pub(super) struct CapturedValues {
-    pub(super) items: Value,
-    pub(super) count: usize,
+pub(crate) struct CapturedValues {
+    pub(crate) items: Value,
+    pub(crate) count: usize,
 }
 
 impl<'p> MethodBody<'_, 'p> {
@@ -122,7 +122,9 @@ impl<'p> MethodBody<'_, 'p> {
         let sources = self.func.args(args);
         let Some(reg) = sources.get(1)?.reg() else {
             let called = CallArgs { program: self.program, func: self.func, args };
-            return self.target(called.function(1)?, sources.len() - 2).filter(|it| it.captured == 0);
+            return self
+                .target(called.function(1)?, sources.len() - 2)
+                .filter(|it| it.captured == 0);
         };
         let RegFact::Allocated(made) = self.holds(reg) else { return None };
         let Op::Builtin { builtin: Builtin::MakeClosure, args, .. } = self.func.ops[made as usize]
@@ -153,6 +155,7 @@ impl<'p> MethodBody<'_, 'p> {
     fn target(&self, func: u32, given: usize) -> Option<Target<'p>> {
         let target = self.program.function(func)?;
         let captured = (target.num_args as usize).checked_sub(given)?;
-        (!target.is_foreign && target.num_regs <= MAX_REGS).then_some(Target { func: target, captured })
+        (!target.is_foreign && target.num_regs <= MAX_REGS)
+            .then_some(Target { func: target, captured })
     }
 }

@@ -269,7 +269,7 @@ impl<'p> MethodBody<'_, 'p> {
         self.return_by_libcall(pc);
     }
 
-    /// ResultKind the value of register `kept`, or None, to the frame `caller`.
+    /// Passes the value of register `result_reg`, or None, to the frame `caller`.
     fn pass_result(&mut self, result_reg: Option<u32>, caller: Value) {
         let dst = self.e.b.ins().load(types::I32, trusted(), self.e.regs, header(FRAME_DST));
         let (wanted, dropped, next) =

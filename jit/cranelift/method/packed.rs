@@ -34,7 +34,7 @@ struct KernelCall<'p> {
 }
 
 impl MethodBody<'_, '_> {
-    /// Looks at interrupts, as every packed call does.
+    /// Polls the interrupt word, as every packed call does.
     fn poll_before_call(&mut self, pc: u32) {
         let wanted = self.e.interrupted();
         let (poll, next) = (self.e.cold_block(), self.e.b.create_block());
@@ -83,13 +83,7 @@ impl MethodBody<'_, '_> {
     }
 
     /// Calls a packed function with arguments in memory, or returns its error.
-    pub(super) fn run_packed(
-        &mut self,
-        pc: u32,
-        callee: u32,
-        args: ArgumentArea,
-        dst: u32,
-    ) {
+    pub(super) fn run_packed(&mut self, pc: u32, callee: u32, args: ArgumentArea, dst: u32) {
         let result_slot = Slot::index(self.func.result_slot());
         // The callee must find None in the result slot.
         self.e.store_none(result_slot);

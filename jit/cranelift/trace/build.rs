@@ -1,8 +1,8 @@
-//! From operations as they run to trace IR, with what is known about every register.
+//! The trace builder: translates operations to trace IR as they run.
 //!
 //! The builder mirrors the interpreter step by step. For each register of each active frame it
-//! knows whether the value is in its place (and of which type, if that was ever established) or
-//! plain. Guards are written only for what is not known yet.
+//! tracks if the value is in memory (and its type, if that was guarded) or a scalar. It emits
+//! guards only for facts that are not known yet.
 
 mod builtins;
 mod calls;
@@ -34,23 +34,23 @@ const MAX_FRAMES: usize = 4096;
 /// Most frames active at once, and most of one function among them.
 const MAX_DEPTH: usize = 8;
 const MAX_SAME: usize = 3;
-/// Most registers that are plain at once, for each frame.
+/// Most scalars at the same time, per frame.
 const MAX_SCALARS: usize = 6;
 
-/// What is known about a register.
+/// The state of a register during recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum RegState {
-    /// In its place, of an unknown type.
+    /// In memory, of an unknown type.
     Unknown,
-    /// In its place, of this type.
+    /// In memory, of this type.
     Known(i32),
-    /// In its place, of this type, made by an allocation whose objects are kept.
+    /// In memory, of this type, from an allocation whose objects are recycled.
     Allocated(i32, FreeListReturn),
-    /// Not in its place, which is empty.
+    /// A scalar; the memory of the register is empty.
     Scalar(Scalar),
 }
 
-/// Where recording began.
+/// The start of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceStart {
     pub(crate) pc: u32,
@@ -58,18 +58,18 @@ pub(crate) struct TraceStart {
     pub(crate) attempt: Attempt,
 }
 
-/// What a recording begins with.
+/// The kind of operation that a recording starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StartKind {
     Entry,
     Loop,
-    /// Where a recursive call comes back to.
+    /// The return of a recursive call.
     Return,
     /// A side exit of a trace.
     SideExit,
 }
 
-/// What a step leads to.
+/// The outcome of a step.
 pub(crate) enum StepOutcome {
     Continue,
     /// The trace is complete.
@@ -85,19 +85,19 @@ pub(crate) struct TraceBuilder {
     code: Vec<Ins>,
     snapshots: Vec<Snapshot>,
     vars: u32,
-    /// Active frames, outermost first, with the contents of their registers.
+    /// Active frames, outermost first, with the states of their registers.
     active: Vec<(FrameId, Vec<RegState>)>,
-    /// The outermost of them, counted from the first frame of the trace: frames that the trace has
-    /// returned to are below that.
+    /// The depth of the outermost active frame, relative to frame 0; negative after returns to
+    /// callers of frame 0.
     lowest: i32,
-    /// Where the next operation is expected.
+    /// Registers that are scalars.
     scalars: usize,
     operations: usize,
     /// Most instructions.
     limit: usize,
-    /// The allocations whose objects are kept, by function.
+    /// The allocations whose objects are recycled, by function.
     plans: HashMap<u32, ReusePlans>,
-    /// What has been guarded of the tensors in registers: kernels ask it again and again.
+    /// Guarded facts about the tensors in registers, which several kernels may need.
     guarded: HashMap<VReg, Vec<TensorFact>>,
 }
 
@@ -106,7 +106,7 @@ impl TraceBuilder {
     pub(crate) fn new(program: &Program, func: &FuncCode, start: TraceStart, limit: usize) -> Self {
         let root = frame_data(program, func, 0, None);
         let fresh = |reg: u32| {
-            // At an entry, everything but the parameters is None.
+            // At an entry, every register but the parameters is None.
             let unset = start.kind == StartKind::Entry && reg >= func.num_args;
             if unset { RegState::Known(type_index::NONE) } else { RegState::Unknown }
         };
@@ -229,7 +229,7 @@ impl TraceBuilder {
         self.transfer(dst, arg, moved);
     }
 
-    /// ResultKind `dst` the value of `arg`; `moved` is its register when it is moved out.
+    /// Transfers `arg` to `dst`; `moved` is its register if the value is moved out of it.
     fn transfer(&mut self, dst: VReg, arg: Arg, moved: Option<VReg>) {
         if let Arg::Scalar(value) = arg {
             if let Some(vreg) = moved.filter(|&vreg| vreg != dst) {
@@ -263,7 +263,7 @@ impl TraceBuilder {
         }
         let exit = self.exit(step.pc);
         self.code.push(Ins::CheckFuel { units: 1, exit });
-        self.settle_frame();
+        self.spill_frame();
         StepOutcome::Complete(if closes {
             End::Loop
         } else {
@@ -274,7 +274,7 @@ impl TraceBuilder {
     fn branch(&mut self, step: &Step<'_>, cond: u32) -> StepOutcome {
         let seen = step.regs[cond as usize];
         let Some(expected) = seen.as_int().map(|value| value != 0) else {
-            // The run is about to fail.
+            // The operation is about to raise an error.
             return StepOutcome::Continue;
         };
         let vreg = self.vreg(cond);
@@ -283,7 +283,7 @@ impl TraceBuilder {
             RegState::Scalar(Scalar::Var { var, .. }) => var,
             RegState::Unknown | RegState::Known(_) | RegState::Allocated(..) => {
                 let exit = self.exit(step.pc);
-                self.establish(vreg, seen.type_index(), exit);
+                self.guard_type(vreg, seen.type_index(), exit);
                 let var = self.var();
                 self.code.push(Ins::LoadPayload { var, vreg });
                 var
@@ -313,7 +313,7 @@ fn constant(consts: &[Any], index: u32) -> Arg {
     }
 }
 
-/// The values that sources have now; nothing for the session itself.
+/// The present values of sources; `None` for the session.
 fn observed<'s>(step: &Step<'s>, sources: &[Source]) -> Vec<Option<AnyView<'s>>> {
     sources
         .iter()

@@ -1,8 +1,8 @@
-//! Trace IR to Cranelift: one straight function with cold exits.
+//! Code generation for traces: trace IR to one linear Cranelift function with cold side exits.
 //!
-//! The function has the signature of all native code and is entered with the trace's first frame
-//! current and every register of it in its place. Frames of inlined calls lie where the
-//! interpreter would put them.
+//! The function has the signature of all native code. It is entered with frame 0 current and all
+//! registers of that frame in memory. Frames of inlined calls lie where the interpreter would push
+//! them.
 
 mod arena;
 mod calls;
@@ -33,13 +33,13 @@ use crate::forced_exits::ForcedExits;
 use crate::side_exits::SideExits;
 use owned::OwnedBits;
 
-/// What the generated code counts in and is disturbed by; it holds their addresses.
+/// The runtime data of a trace, whose addresses the generated code contains.
 pub(crate) struct RuntimeHooks {
     pub(crate) forced_exits: Option<Arc<ForcedExits>>,
-    /// Told when an exit has been taken `exit_threshold` times.
+    /// Side exits; generated code reports an exit each time it was taken `exit_threshold` times.
     pub(crate) exits: Arc<SideExits>,
     pub(crate) exit_threshold: u64,
-    /// What exits make.
+    /// The virtual objects that side exits materialise.
     pub(crate) virtual_objects: Arc<VirtualObjects>,
 }
 
@@ -93,15 +93,15 @@ enum Iteration {
 /// The reason for a side exit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum ExitReason {
-    /// To the interpreter.
+    /// A guard failed: the interpreter or a side trace resumes.
     Guard,
-    /// To the interpreter, where the trace ends.
+    /// The trace ends: the interpreter resumes.
     End,
     /// A call failed; the error is in the thread's slot.
     Failed,
-    /// The same, of a call that has no result slot.
+    /// As `Failed`, of a call without a result slot.
     FailedRaw,
-    /// A callback failed; the error is in the session.
+    /// A libcall failed; the error is in the session.
     Raised,
 }
 
@@ -111,24 +111,23 @@ struct TraceCodegen<'f, 't> {
     trace: &'t Trace,
     hooks: &'t RuntimeHooks,
     vars: Vec<Option<Value>>,
-    /// By exit, reason, and register 0 of the first frame where it leaves.
+    /// Blocks by exit, reason, and register 0 of frame 0 at the exit.
     exit_blocks: HashMap<(ExitId, ExitReason, Value), Block>,
-    /// Ways out that make nothing real; their blocks take the operation.
+    /// Blocks of failures that restore nothing; the operation is their parameter.
     failure_exits: HashMap<(FrameId, ExitReason, Value), Block>,
-    /// Where a loop goes back to.
+    /// The block that a loop jumps back to.
     head: Block,
-    /// The storage that the trace's own storages lie in, while the session does not have it.
+    /// The arena of the trace's storages, while the trace has taken it from the session.
     arena: Option<Value>,
     /// Values in machine registers.
     owned: Vec<Option<OwnedBits>>,
-    /// Where they are put for those who want addresses.
+    /// The stack slot for values whose address is passed to a libcall.
     buffer: Option<StackSlot>,
-    /// Addresses of the data of tensors: what a register holds does not change under it.
+    /// Addresses of the data of tensors, which do not change while a register holds the tensor.
     addresses: HashMap<Arg, Value>,
-    /// Registers that calls write themselves, by the exits of the calls.
+    /// Registers that calls write directly, by the exits of the calls.
     results: HashMap<ExitId, VReg>,
-    /// Kernels called since somebody could last ask for attention and was looked at; `None` when that
-    /// was not since code of the host ran.
+    /// Kernels called since the last poll of the interrupt word; `None` if host code ran since then.
     polled: Option<u32>,
 }
 
@@ -146,7 +145,7 @@ impl TraceCodegen<'_, '_> {
             self.ins(ins)?;
         }
         self.begin_iteration(iteration)?;
-        // What was loaded before is not what the next iteration finds.
+        // Addresses loaded in the preheader do not hold in the next iteration.
         self.addresses.clear();
         self.polled = None;
         self.count(&raw const self.hooks.exits.usage.runs as usize);
@@ -172,7 +171,8 @@ impl TraceCodegen<'_, '_> {
                 let pc = self.e.i32(i64::from(pc));
                 let params = [types::I64, types::I32];
                 let args = [self.e.session, pc];
-                let call = self.e.call_libcall(libcall::POP_FRAME, &params, Some(types::I64), &args);
+                let call =
+                    self.e.call_libcall(libcall::POP_FRAME, &params, Some(types::I64), &args);
                 let code = self.e.b.inst_results(call)[0];
                 self.e.tail_call(code);
             }
@@ -274,7 +274,7 @@ impl TraceCodegen<'_, '_> {
         Ok(())
     }
 
-    // --- places ---
+    // --- slots ---
 
     fn slot(&self, vreg: VReg) -> Slot {
         Slot::offset(self.trace.slot(vreg))

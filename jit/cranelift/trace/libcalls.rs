@@ -1,7 +1,7 @@
-//! Functions that traces call, beside the VM's own callbacks.
+//! Libcalls of traces, in addition to those of the VM.
 //!
-//! They see values, never the frame, so a trace may call them while registers of its frames are
-//! known to it alone.
+//! They access values, never frames. A trace may therefore call them while registers of its frames
+//! are scalars or virtual objects.
 
 use std::ffi::{c_int, c_void};
 
@@ -26,11 +26,11 @@ pub(crate) unsafe extern "C" fn run_builtin(
     count: i32,
     result: *mut TVMFFIAny,
 ) -> c_int {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes `count` borrowed values that outlive this call, see `# Safety`.
     let args = unsafe { AnyView::slice_from_raw(args, count) };
     match guard(|| (Builtin::ALL[builtin].run())(Context { vm }, args)) {
         Ok(value) => {
-            // SAFETY: by the contract.
+            // SAFETY: the caller passes a writable slot without an owned value, see `# Safety`.
             unsafe { result.write(value.into_raw()) };
             0
         }
@@ -41,17 +41,18 @@ pub(crate) unsafe extern "C" fn run_builtin(
     }
 }
 
-/// A new arena of `bytes` for the session with the `%vm` value `vm`, in place of the one at `at`,
-/// which is given up; null when there is no memory.
+/// Allocates an arena of `bytes` for the session with the `%vm` value `vm`, and releases the one at
+/// `at`. Returns null if there is no memory.
 ///
 /// # Safety
-/// `at` is the entry of the table of a live session, whose value `vm` is.
+/// `at` is the arena slot of a live session, and `vm` is the value of that session.
 pub(crate) unsafe extern "C" fn new_arena(
     at: *mut *mut TVMFFIObject,
     vm: *mut c_void,
     bytes: i64,
 ) -> *mut TVMFFIObject {
-    // SAFETY: the table owns what is in it, or has null there.
+    // SAFETY: the caller passes a slot of a live session, which owns the object in it or is null,
+    // see `# Safety`.
     unsafe {
         let old = at.replace(std::ptr::null_mut());
         if !old.is_null() {
@@ -65,12 +66,13 @@ pub(crate) unsafe extern "C" fn new_arena(
     storage.map_or(std::ptr::null_mut(), |storage| storage.into_raw().as_ptr())
 }
 
-/// Puts an arena into its entry, or gives it up when another is there.
+/// Puts an arena back into its slot, or releases it if the slot has another one.
 ///
 /// # Safety
-/// `at` is the entry of the table of a live session, and `arena` a storage that the caller owns.
+/// `at` is the arena slot of a live session, and `arena` a storage that the caller owns.
 pub(crate) unsafe extern "C" fn put_arena(at: *mut *mut TVMFFIObject, arena: *mut TVMFFIObject) {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes a slot of a live session and transfers its reference to `arena`, see
+    // `# Safety`.
     unsafe {
         if (*at).is_null() {
             at.write(arena);

@@ -1,4 +1,4 @@
-//! What exits make: the objects that a trace only had recipes of.
+//! Materialisation: side exits allocate the virtual objects of a trace.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -20,7 +20,7 @@ use reflex_vm::program::Program;
 
 use super::ir::{Item, Object, ObjectId, Scalar, Trace};
 
-/// The objects of a trace, and where its exits need them.
+/// The virtual objects of a trace, and the registers that hold them at each snapshot.
 #[derive(Debug)]
 pub(crate) struct VirtualObjects {
     program: u64,
@@ -28,17 +28,17 @@ pub(crate) struct VirtualObjects {
     exits: Vec<SnapshotObjects>,
 }
 
-/// What an exit needs.
+/// The virtual objects of one snapshot.
 #[derive(Debug)]
 struct SnapshotObjects {
-    /// Slots, counted from register 0 of the trace's first frame, and what they hold.
+    /// Slots, counted from register 0 of frame 0, and the objects that they hold.
     slots: Vec<(isize, ObjectId)>,
-    /// What the generated code passes, in order.
+    /// The values that generated code passes, in order.
     sources: Vec<Item>,
 }
 
 impl VirtualObjects {
-    /// The recipes of a trace.
+    /// The virtual objects of a trace.
     pub(crate) fn of(program: &Program, trace: &Trace) -> VirtualObjects {
         let exits = trace.snapshots.iter().map(|exit| {
             let slots =
@@ -52,13 +52,13 @@ impl VirtualObjects {
         }
     }
 
-    /// For the generated code: makes the objects of an exit, with storages in `arena`. Returns
-    /// zero, or -1 with the error in the thread's slot; slots without an object are None then.
+    /// Called by generated code: materialises the objects of an exit, with storages in `arena`.
+    /// Returns zero, or -1 with the error in the thread's slot; slots without an object are then None.
     ///
     /// # Safety
-    /// `this` is of the trace that runs in `session`, `regs` is register 0 of its first frame, and
-    /// the slots of this exit hold nothing that must be released. `arena` is a storage, or null
-    /// when the trace has none; `values` are the exit's sources, which are given up here.
+    /// `this` belongs to the trace that runs in `session`, and `regs` is register 0 of its frame 0.
+    /// The slots of this exit own no values. `arena` is a storage, or null if the trace has none.
+    /// `values` are the owned sources of the exit, which this function consumes.
     pub(crate) unsafe extern "C" fn make(
         this: *const VirtualObjects,
         exit: u32,
@@ -67,22 +67,23 @@ impl VirtualObjects {
         arena: *mut TVMFFIObject,
         values: *const TVMFFIAny,
     ) -> c_int {
-        // SAFETY: by the contract; the trace's code keeps its recipes.
+        // SAFETY: the caller is the trace, whose code owns these objects, see `# Safety`.
         let virtual_objects = unsafe { &*this };
         let SnapshotObjects { slots, sources } = &virtual_objects.exits[exit as usize];
         for &(slot, _) in slots {
-            // SAFETY: by the contract.
+            // SAFETY: the slot lies in the trace's frames and owns no value, see `# Safety`.
             unsafe { regs.offset(slot).write(TVMFFIAny::NONE) };
         }
         let outcome = guard(|| {
-            // SAFETY: the caller keeps its reference; what is made takes others.
+            // SAFETY: the caller keeps its reference during this call, and `ManuallyDrop` never
+            // releases it; materialised objects add their own.
             let arena = NonNull::new(arena)
                 .map(|arena| ManuallyDrop::new(unsafe { ObjectRef::from_raw(arena) }));
             let arena = arena.as_ref().and_then(|arena| arena.downcast_ref::<Storage>());
-            // SAFETY: the caller gives up as many owned values as there are sources.
+            // SAFETY: the caller passes one owned value per source, and each is read once.
             let value = |at| unsafe { Any::from_raw(*values.add(at)) };
             let values = (0..sources.len()).map(|at| Some(value(at))).collect();
-            // SAFETY: the session's constants outlive it.
+            // SAFETY: the session is live, see `# Safety`, and its constants outlive it.
             let consts = unsafe { (*session).consts };
             let mut materialiser = Materialiser {
                 virtual_objects,
@@ -94,7 +95,7 @@ impl VirtualObjects {
             };
             for &(slot, object) in slots {
                 let value = materialiser.object(object)?;
-                // SAFETY: by the contract.
+                // SAFETY: the slot was set to None above, so no value is lost.
                 unsafe { regs.offset(slot).write(value.into_raw()) };
             }
             Ok(())
@@ -109,7 +110,7 @@ impl VirtualObjects {
     }
 }
 
-/// Objects of one exit being made; each is made once.
+/// Materialises the objects of one exit, each once.
 struct Materialiser<'r> {
     virtual_objects: &'r VirtualObjects,
     sources: &'r [Item],
@@ -169,11 +170,11 @@ impl Materialiser<'_> {
     fn item(&mut self, item: Item) -> Result<Any, Error> {
         let source = || self.sources.iter().position(|source| *source == item);
         let value = match item {
-            // One object alone owns it.
+            // Only one object owns the value.
             Item::Owned(_) => source().and_then(|at| self.values[at].take()),
             Item::Scalar(Scalar::Var { .. }) => source().and_then(|at| self.values[at].clone()),
             Item::Scalar(Scalar::Const { tag, bits }) => {
-                // SAFETY: the value is no object.
+                // SAFETY: `tag` and `bits` are of a scalar, which owns nothing.
                 Some(unsafe { Any::from_raw(TVMFFIAny::int_like(tag, bits)) })
             }
             Item::Const(index) => {

@@ -1,6 +1,7 @@
-//! What happens to a recorded trace before it becomes code: a list of passes over the trace IR.
+//! The optimiser: a list of passes over the trace IR.
 //!
-//! Each is a function in its own file. None moves an effect, and each keeps what an exit finds.
+//! Each pass is a function in its own file. No pass moves an effect, and each preserves the state
+//! that side exits restore.
 
 mod arena;
 mod coalesce_moves;
@@ -27,7 +28,7 @@ const PASSES: [(&str, Pass); 12] = [
     ("eliminate_guards", eliminate_guards::eliminate_guards),
     ("hoist_guards", hoist_guards::hoist_guards),
     ("sink_allocations", sink_allocations::sink_allocations),
-    // Of numbers of shapes, this left checks of its own.
+    // Allocation sinking adds guards of dimensions.
     ("eliminate_guards", eliminate_guards::eliminate_guards),
     ("sink_stores", sink_stores::sink_stores),
     ("elide_refcounts", elide_refcounts::elide_refcounts),
@@ -45,7 +46,7 @@ pub(crate) fn optimise(program: &Program, trace: &mut Trace) {
     }
 }
 
-/// The trace as each pass leaves it that changes something, as text.
+/// The name of each pass that changes the trace, and the text of the trace after it.
 pub(crate) fn stages(program: &Program, mut trace: Trace) -> Vec<(&'static str, String)> {
     let mut last = trace.to_string();
     let mut stages = Vec::new();

@@ -29,14 +29,14 @@ pub fn build_module<'c>(
     if uses_float16(func) && !target.features.contains("f16c") {
         return Err(CodegenError::new("float16 needs a CPU with F16C"));
     }
-    if func.buffers.values().any(|b| b.scope == Scope::Tile) && !target.has_tiles_bf16() {
+    if func.buffers.values().any(|b| b.scope == Scope::Tile) && !target.has_amx_bf16() {
         return Err(CodegenError::new("matrix registers need a CPU with AMX-BF16"));
     }
     let expanded;
-    let func = match target.has_dot_bf16() {
+    let func = match target.has_avx512_bf16() {
         true => func,
         false => {
-            expanded = lower::lower_dots(func);
+            expanded = lower::lower_bf16_dots(func);
             &expanded
         }
     };

@@ -1,7 +1,7 @@
 //! Expressions.
 
 use inkwell::values::{BasicValueEnum, InstructionOpcode, VectorValue};
-use reflex_tir::{BinOp, DType, Expr, ExprKind, Intrin, round};
+use reflex_tir::{BinOp, DType, Expr, ExprKind, Intrin, half_float};
 
 use crate::emit::value::Value;
 use crate::emit::{Emitter, Lanes};
@@ -100,8 +100,8 @@ impl<'c> Emitter<'_, 'c> {
         let rounded = match dtype {
             DType::F64 => value,
             DType::F32 => f64::from(value as f32),
-            DType::F16 => round::to_f16(value).to_f64(),
-            DType::BF16 => round::to_bf16(value).to_f64(),
+            DType::F16 => half_float::f64_to_f16(value).to_f64(),
+            DType::BF16 => half_float::f64_to_bf16(value).to_f64(),
             other => return Err(CodegenError::new(format!("no constants of type {other}"))),
         };
         Ok(Value::One(self.value_type(dtype)?.into_float_type().const_float(rounded).into()))
@@ -246,8 +246,8 @@ fn is_zero_of(value: f64, dtype: DType) -> bool {
     match dtype {
         DType::F64 => value == 0.0,
         DType::F32 => value as f32 == 0.0,
-        DType::F16 => round::to_f16(value).to_f32() == 0.0,
-        _ => round::to_bf16(value).to_f32() == 0.0,
+        DType::F16 => half_float::f64_to_f16(value).to_f32() == 0.0,
+        _ => half_float::f64_to_bf16(value).to_f32() == 0.0,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use inkwell::intrinsics::Intrinsic;
 use inkwell::values::{BasicMetadataValueEnum, FunctionValue};
-use reflex_tir::tile::{REGISTERS, Rows, Tile};
+use reflex_tir::tile::{REGISTERS, StridedRows, TileOp};
 use reflex_tir::{Buffer, Scope, Stmt};
 
 use crate::emit::Emitter;
@@ -69,7 +69,7 @@ impl<'c> Emitter<'_, 'c> {
         }
     }
 
-    pub(super) fn tile(&mut self, tile: &Tile) -> Result<()> {
+    pub(super) fn tile(&mut self, tile: &TileOp) -> Result<()> {
         if self.lanes.is_some() {
             return Err(CodegenError::new("a matrix register in a vector loop"));
         }
@@ -82,16 +82,16 @@ impl<'c> Emitter<'_, 'c> {
             Ok(self.ir.context.i8_type().const_int(n, false).into())
         };
         match tile {
-            Tile::Zero { tile } => self.unit("tilezero", &[number(*tile)?]),
-            Tile::DotBf16 { sum, a, b } => {
+            TileOp::Zero { tile } => self.unit("tilezero", &[number(*tile)?]),
+            TileOp::DotBf16 { sum, a, b } => {
                 self.unit("tdpbf16ps", &[number(*sum)?, number(*a)?, number(*b)?])
             }
-            Tile::Load { tile, from } => {
+            TileOp::Load { tile, from } => {
                 let register = number(*tile)?;
                 let [address, stride] = self.rows(from)?;
                 self.unit("tileloadd64", &[register, address, stride])
             }
-            Tile::Store { tile, to } => {
+            TileOp::Store { tile, to } => {
                 let register = number(*tile)?;
                 let [address, stride] = self.rows(to)?;
                 self.unit("tilestored64", &[register, address, stride])
@@ -100,7 +100,7 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     /// The address of the first element and the bytes from row to row.
-    fn rows(&mut self, rows: &Rows) -> Result<[BasicMetadataValueEnum<'c>; 2]> {
+    fn rows(&mut self, rows: &StridedRows) -> Result<[BasicMetadataValueEnum<'c>; 2]> {
         let size = self.ir.i64(self.func.buffers[rows.buffer].dtype.itemsize() as i64);
         let first = self.uniform_int(&rows.first, "a position of rows")?;
         let stride = self.uniform_int(&rows.stride, "the distance of rows")?;

@@ -7,7 +7,7 @@ mod skip;
 use common::{Kernel, check};
 use reflex_tir::builder::FuncBuilder;
 use reflex_tir::codegen::OptLevel;
-use reflex_tir::eval::{Arg, Tensor};
+use reflex_tir::eval::{EvalArg, EvalTensor};
 use reflex_tir::{DType, Expr, For, ForKind, PrimFunc, Stmt};
 use std::collections::BTreeMap;
 
@@ -32,8 +32,10 @@ fn add1(kind: ForKind) -> PrimFunc {
 fn add1_in_every_loop_kind() {
     let x: Vec<f32> = (0..16).map(|i| i as f32 * 0.5).collect();
     for kind in [ForKind::Serial, ForKind::Vectorized, ForKind::Unrolled, ForKind::Parallel] {
-        let args =
-            [Arg::Tensor(Tensor::f32(&[16], &x)), Arg::Tensor(Tensor::zeros(DType::F32, &[16]))];
+        let args = [
+            EvalArg::Tensor(EvalTensor::f32(&[16], &x)),
+            EvalArg::Tensor(EvalTensor::zeros(DType::F32, &[16])),
+        ];
         let out = check(&add1(kind), &args);
         assert_eq!(out[1].tensor().to_f32()[4], 3.0);
     }
@@ -65,8 +67,8 @@ fn strided_loads_skip_what_is_between() {
         f.push(Stmt::loop_of(ForKind::Vectorized, i, 16.into(), guarded));
         let x: Vec<f32> = (0..extent).map(|i| i as f32).collect();
         let args = [
-            Arg::Tensor(Tensor::f32(&[extent], &x)),
-            Arg::Tensor(Tensor::zeros(DType::F32, &[bound])),
+            EvalArg::Tensor(EvalTensor::f32(&[extent], &x)),
+            EvalArg::Tensor(EvalTensor::zeros(DType::F32, &[bound])),
         ];
         let out = check(&f.finish(), &args);
         let last = out[1].tensor().to_f32()[bound as usize - 1];
@@ -86,8 +88,8 @@ fn wide_vector_loops_run_in_chunks() {
         f.push(Stmt::loop_of(ForKind::Vectorized, i, extent.into(), store));
         let x: Vec<f32> = (0..extent).map(|i| i as f32).collect();
         let args = [
-            Arg::Tensor(Tensor::f32(&[extent], &x)),
-            Arg::Tensor(Tensor::zeros(DType::F32, &[extent])),
+            EvalArg::Tensor(EvalTensor::f32(&[extent], &x)),
+            EvalArg::Tensor(EvalTensor::zeros(DType::F32, &[extent])),
         ];
         check(&f.finish(), &args);
     }
@@ -106,9 +108,9 @@ fn workspaces_do_not_overflow() {
     let lowered = reflex_tir::lower::lower(&f.finish());
     let run = |n: i64, m: i64| {
         let mut args = [
-            Arg::Tensor(Tensor::zeros(DType::F32, &[n, 0])),
-            Arg::Tensor(Tensor::zeros(DType::F32, &[m, 0])),
-            Arg::Tensor(Tensor::zeros(DType::F32, &[1])),
+            EvalArg::Tensor(EvalTensor::zeros(DType::F32, &[n, 0])),
+            EvalArg::Tensor(EvalTensor::zeros(DType::F32, &[m, 0])),
+            EvalArg::Tensor(EvalTensor::zeros(DType::F32, &[1])),
         ];
         Kernel::new(&lowered, OptLevel::O3).run(&mut args)
     };

@@ -8,7 +8,7 @@ mod skip;
 use common::{Kernel, check_for};
 use reflex_tir::builder::FuncBuilder;
 use reflex_tir::codegen::{OptLevel, Target};
-use reflex_tir::eval::{Arg, Tensor, Value};
+use reflex_tir::eval::{EvalArg, EvalTensor, Scalar};
 use reflex_tir::script::{parse, print};
 use reflex_tir::{DType, Expr, ForKind, Intrin, PrimFunc, Stmt};
 
@@ -32,16 +32,16 @@ fn dots(n: i64, lanes: i64) -> PrimFunc {
     f.finish()
 }
 
-fn arguments(bits: &mut Bits, n: i64) -> Vec<Arg> {
+fn arguments(bits: &mut Bits, n: i64) -> Vec<EvalArg> {
     let tensor = |dtype, word: &mut dyn FnMut() -> u32| {
-        let mut tensor = Tensor::zeros(dtype, &[n]);
+        let mut tensor = EvalTensor::zeros(dtype, &[n]);
         tensor.bytes = (0..n).flat_map(|_| word().to_le_bytes()).collect();
-        Arg::Tensor(tensor)
+        EvalArg::Tensor(tensor)
     };
     let a = tensor(DType::U32, &mut || bits.half() | bits.half() << 16);
     let b = tensor(DType::U32, &mut || bits.half() | bits.half() << 16);
     let c = tensor(DType::F32, &mut || bits.sum());
-    vec![a, b, c, Arg::Tensor(Tensor::zeros(DType::F32, &[n]))]
+    vec![a, b, c, EvalArg::Tensor(EvalTensor::zeros(DType::F32, &[n]))]
 }
 
 /// The host as it is, without the instruction, and with 16-byte vectors and nothing else.
@@ -81,7 +81,7 @@ fn pairs_are_rounded_alike_on_every_cpu() {
         property(6, |u| {
             let n = 416;
             let mut bits = Bits::new(u.arbitrary()?);
-            let mut tensor = Tensor::zeros(DType::F32, &[2 * n]);
+            let mut tensor = EvalTensor::zeros(DType::F32, &[2 * n]);
             // Halves of float32 at and about the middle between two bfloat16.
             let mut word = || match bits.within(0, 3) {
                 0 => bits.sum(),
@@ -90,8 +90,8 @@ fn pairs_are_rounded_alike_on_every_cpu() {
                 _ => bits.word(),
             };
             tensor.bytes = (0..2 * n).flat_map(|_| word().to_le_bytes()).collect();
-            let out = || Arg::Tensor(Tensor::zeros(DType::U32, &[n]));
-            let args = [Arg::Tensor(tensor), out(), out()];
+            let out = || EvalArg::Tensor(EvalTensor::zeros(DType::U32, &[n]));
+            let args = [EvalArg::Tensor(tensor), out(), out()];
             for target in &targets {
                 check_for(&pairs(DType::F32, n, lanes), &args, target);
             }
@@ -99,7 +99,7 @@ fn pairs_are_rounded_alike_on_every_cpu() {
         });
     }
     let host = Target::host();
-    if host.has_dot_bf16() {
+    if host.has_avx512_bf16() {
         let kernel = Kernel::new(&pairs(DType::F32, 64, 16), OptLevel::O3);
         let asm = kernel.raw_asm();
         assert_eq!(asm.matches("vcvtne2ps2bf16").count(), 2, "{asm}");
@@ -115,10 +115,10 @@ fn pairs_of_bfloat16_are_side_by_side_in_memory() {
     for lanes in [1, 4, 8, 13, 16, 32] {
         property(6, |u| {
             let (n, mut bits) = (416, Bits::new(u.arbitrary()?));
-            let mut tensor = Tensor::zeros(DType::BF16, &[2 * n]);
+            let mut tensor = EvalTensor::zeros(DType::BF16, &[2 * n]);
             tensor.bytes = (0..n).flat_map(|_| bits.word().to_le_bytes()).collect();
-            let out = || Arg::Tensor(Tensor::zeros(DType::U32, &[n]));
-            let args = [Arg::Tensor(tensor), out(), out()];
+            let out = || EvalArg::Tensor(EvalTensor::zeros(DType::U32, &[n]));
+            let args = [EvalArg::Tensor(tensor), out(), out()];
             for target in &targets() {
                 check_for(&pairs(DType::BF16, n, lanes), &args, target);
             }
@@ -145,14 +145,14 @@ fn a_broadcast_pair_of_bfloat16_is_an_operand_in_memory() {
     f.push(Stmt::loop_of(ForKind::Vectorized, i, 16.into(), store));
     let func = f.finish();
     let mut args = arguments(&mut Bits::new(7), 16);
-    args[0] = Arg::Tensor(Tensor::zeros(DType::BF16, &[2]));
-    if let Arg::Tensor(x) = &mut args[0] {
+    args[0] = EvalArg::Tensor(EvalTensor::zeros(DType::BF16, &[2]));
+    if let EvalArg::Tensor(x) = &mut args[0] {
         x.bytes = vec![0x80, 0x3f, 0x20, 0xc0];
     }
     for target in targets() {
         check_for(&func, &args, &target);
     }
-    if Target::host().has_dot_bf16() {
+    if Target::host().has_avx512_bf16() {
         let kernel = Kernel::new(&func, OptLevel::O3);
         let asm = kernel.raw_asm();
         let line = asm.lines().find(|l| l.contains("vdpbf16ps")).expect("the instruction");
@@ -203,20 +203,20 @@ fn sums_are_rounded_in_order_and_without_subnormals() {
         (0x9a00, 0x1a00, 0x0000_0000, 0x8000_0000),
     ];
     let column = |dtype, of: &dyn Fn(&Case) -> u32| {
-        let mut tensor = Tensor::zeros(dtype, &[8]);
+        let mut tensor = EvalTensor::zeros(dtype, &[8]);
         tensor.bytes = cases.iter().flat_map(|c| of(c).to_le_bytes()).collect();
-        Arg::Tensor(tensor)
+        EvalArg::Tensor(tensor)
     };
     let args = [
         column(DType::U32, &|c| c.0),
         column(DType::U32, &|c| c.1),
         column(DType::F32, &|c| c.2),
-        Arg::Tensor(Tensor::zeros(DType::F32, &[8])),
+        EvalArg::Tensor(EvalTensor::zeros(DType::F32, &[8])),
     ];
     for target in targets() {
         let after = check_for(&dots(8, 8), &args, &target);
         for (n, case) in cases.iter().enumerate() {
-            let Value::F32(sum) = after[3].tensor().get(n).unwrap() else { panic!("not float32") };
+            let Scalar::F32(sum) = after[3].tensor().get(n).unwrap() else { panic!("not float32") };
             assert_eq!(sum.to_bits(), case.3, "case {n}: {sum:e}");
         }
     }
@@ -225,7 +225,7 @@ fn sums_are_rounded_in_order_and_without_subnormals() {
 #[test]
 fn the_instruction_is_used_where_there_is_one() {
     let host = Target::host();
-    if !host.has_dot_bf16() {
+    if !host.has_avx512_bf16() {
         return skip::skip("AVX512_BF16");
     }
     let kernel = Kernel::new(&dots(64, 16), OptLevel::O3);

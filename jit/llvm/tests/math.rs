@@ -5,7 +5,7 @@ mod common;
 use common::Kernel;
 use reflex_tir::builder::FuncBuilder;
 use reflex_tir::codegen::OptLevel;
-use reflex_tir::eval::{Arg, Tensor};
+use reflex_tir::eval::{EvalArg, EvalTensor};
 use reflex_tir::{DType, Expr, ForKind, Intrin, PrimFunc, Stmt, lower};
 
 const N: usize = 1 << 16;
@@ -32,8 +32,8 @@ fn largest_error(op: Intrin, exact: fn(f64) -> f64, inputs: impl Fn(u32) -> f32)
     for chunk in 0..64u32 {
         let x: Vec<f32> = (0..N as u32).map(|i| inputs(chunk * N as u32 + i)).collect();
         let mut args = [
-            Arg::Tensor(Tensor::f32(&[N as i64], &x)),
-            Arg::Tensor(Tensor::zeros(DType::F32, &[N as i64])),
+            EvalArg::Tensor(EvalTensor::f32(&[N as i64], &x)),
+            EvalArg::Tensor(EvalTensor::zeros(DType::F32, &[N as i64])),
         ];
         kernel.run(&mut args).unwrap();
         for (x, y) in x.iter().zip(args[1].tensor().to_f32()) {

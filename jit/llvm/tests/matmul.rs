@@ -10,7 +10,7 @@ use std::time::Instant;
 use common::{Kernel, check};
 use reflex_tir::builder::FuncBuilder;
 use reflex_tir::codegen::{OptLevel, Target};
-use reflex_tir::eval::{Arg, Tensor};
+use reflex_tir::eval::{EvalArg, EvalTensor};
 use reflex_tir::{DType, Expr, ForKind, Intrin, PrimFunc, Scope, Stmt};
 
 const F: DType = DType::F32;
@@ -49,11 +49,11 @@ fn micro_kernel(tiles: i64, k: i64) -> PrimFunc {
     f.finish()
 }
 
-fn arguments(tiles: i64, k: i64) -> Vec<Arg> {
+fn arguments(tiles: i64, k: i64) -> Vec<EvalArg> {
     let fill = |shape: &[i64], step: f32| {
         let count = shape.iter().product::<i64>();
         let values: Vec<f32> = (0..count).map(|i| ((i * 37 % 101) as f32 - 50.0) * step).collect();
-        Arg::Tensor(Tensor::f32(shape, &values))
+        EvalArg::Tensor(EvalTensor::f32(shape, &values))
     };
     let columns = tiles * LANES;
     vec![fill(&[ROWS, k], 0.01), fill(&[k, columns], 0.02), fill(&[ROWS, columns], 0.0)]
@@ -100,9 +100,9 @@ fn speed() {
         let kernel = Kernel::new(&micro_kernel(tiles, k), OptLevel::O3);
         let mut args = arguments(tiles, k);
         let [a, b, c] = &mut args[..] else { unreachable!() };
-        let pointer = |t: &mut Arg| match t {
-            Arg::Tensor(t) => t.bytes.as_mut_ptr(),
-            Arg::Scalar(_) => unreachable!(),
+        let pointer = |t: &mut EvalArg| match t {
+            EvalArg::Tensor(t) => t.bytes.as_mut_ptr(),
+            EvalArg::Scalar(_) => unreachable!(),
         };
         let (a, b, c) = (pointer(a), pointer(b), pointer(c));
         // SAFETY: the raw entry of three buffers without symbols.

@@ -7,8 +7,8 @@ mod tir;
 use common::check_for;
 use reflex_tir::builder::FuncBuilder;
 use reflex_tir::codegen::{OptLevel, Target};
-use reflex_tir::eval::{Arg, Tensor};
-use reflex_tir::generate::{arguments, loops_of, steps};
+use reflex_tir::eval::{EvalArg, EvalTensor};
+use reflex_tir::fuzzgen::{arguments, loops_of, steps};
 use reflex_tir::lower;
 use reflex_tir::schedule::Schedule;
 use reflex_tir::{DType, Expr, ForKind, Intrin, PrimFunc, Stmt};
@@ -69,8 +69,8 @@ fn masks_gathers_and_roundings() {
             }
             let values: Vec<f64> = (0..40).map(|i| f64::from(i) * 0.37 - 5.0).collect();
             let args = [
-                Arg::Tensor(Tensor::from_f64(dtype, &[40], &values).unwrap()),
-                Arg::Tensor(Tensor::zeros(dtype, &[20])),
+                EvalArg::Tensor(EvalTensor::from_f64(dtype, &[40], &values).unwrap()),
+                EvalArg::Tensor(EvalTensor::zeros(dtype, &[20])),
             ];
             check_for(&mixed(dtype), &args, target);
         }

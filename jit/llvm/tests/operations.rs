@@ -5,7 +5,7 @@ mod common;
 use common::{Kernel, assert_same, check};
 use reflex_tir::builder::FuncBuilder;
 use reflex_tir::codegen::OptLevel;
-use reflex_tir::eval::{self, Arg, Tensor, Value};
+use reflex_tir::eval::{self, EvalArg, EvalTensor, Scalar};
 use reflex_tir::{BinOp, CmpOp, DType, Expr, ForKind, Intrin, PrimFunc, Stmt};
 
 const FLOATS: [DType; 4] = [DType::F32, DType::F64, DType::F16, DType::BF16];
@@ -33,7 +33,7 @@ fn pointwise(dtype: DType, n: usize, lanes: i64, values: &[Output<'_>]) -> PrimF
 }
 
 /// Every combination of interesting values.
-fn grid(dtype: DType) -> Vec<Arg> {
+fn grid(dtype: DType) -> Vec<EvalArg> {
     let values: Vec<f64> = match dtype.is_float() {
         true => vec![
             0.0,
@@ -75,7 +75,7 @@ fn grid(dtype: DType) -> Vec<Arg> {
         }
     }
     let n = columns[0].len() as i64;
-    columns.map(|c| Arg::Tensor(Tensor::from_f64(dtype, &[n], &c).unwrap())).to_vec()
+    columns.map(|c| EvalArg::Tensor(EvalTensor::from_f64(dtype, &[n], &c).unwrap())).to_vec()
 }
 
 fn run(dtype: DType, values: &[Output<'_>]) {
@@ -83,14 +83,14 @@ fn run(dtype: DType, values: &[Output<'_>]) {
     // One by one, in whole registers, and in a width that needs legalising.
     for lanes in [1, 16, 13] {
         let n = inputs[0].tensor().len() / lanes * lanes;
-        let cut = |arg: &Arg| {
+        let cut = |arg: &EvalArg| {
             let mut t = arg.tensor().clone();
             t.shape = vec![n as i64];
             t.bytes.truncate(n * dtype.itemsize());
-            Arg::Tensor(t)
+            EvalArg::Tensor(t)
         };
-        let mut args: Vec<Arg> = inputs.iter().map(cut).collect();
-        let out = |d: &DType| Arg::Tensor(Tensor::zeros(*d, &[n as i64]));
+        let mut args: Vec<EvalArg> = inputs.iter().map(cut).collect();
+        let out = |d: &DType| EvalArg::Tensor(EvalTensor::zeros(*d, &[n as i64]));
         args.extend(values.iter().map(|(d, _)| out(d)));
         check(&pointwise(dtype, n, lanes as i64, values), &args);
     }
@@ -242,23 +242,23 @@ fn library_functions_are_close() {
     for dtype in [DType::F32, DType::F64] {
         let mut values: Vec<Output<'_>> = vec![(dtype, &pow)];
         values.extend(functions.iter().map(|f| (dtype, f as &dyn Fn(&[Expr]) -> Expr)));
-        let mut args: Vec<Arg> = grid(dtype)
+        let mut args: Vec<EvalArg> = grid(dtype)
             .iter()
             .map(|a| {
                 let mut t = a.tensor().clone();
                 t.shape = vec![48];
                 t.bytes.truncate(48 * dtype.itemsize());
-                Arg::Tensor(t)
+                EvalArg::Tensor(t)
             })
             .collect();
-        args.extend(values.iter().map(|_| Arg::Tensor(Tensor::zeros(dtype, &[48]))));
+        args.extend(values.iter().map(|_| EvalArg::Tensor(EvalTensor::zeros(dtype, &[48]))));
         let func = pointwise(dtype, 48, 16, &values);
         let mut exact = args.clone();
         eval::eval(&func, &mut exact).unwrap();
         let levels = common::check_levels(&func, &args);
         for (a, b) in exact.iter().zip(&levels).skip(3) {
             for k in 0..48 {
-                let value = |t: &Arg| t.tensor().get(k).map(Value::as_f64).unwrap();
+                let value = |t: &EvalArg| t.tensor().get(k).map(Scalar::as_f64).unwrap();
                 let (x, y) = (value(a), value(b));
                 let close = (x - y).abs() <= 4e-7 * x.abs().max(1e-30);
                 assert!(x == y || close || x.is_nan() && y.is_nan(), "{x} {y}");
@@ -277,16 +277,16 @@ fn integer_division_never_traps() {
         let func = pointwise(DType::I64, 4, lanes, &values);
         let (a, b) = ([i64::MIN, 5, i64::MIN, 0], [-1, 0, 0, 0]);
         let mut args = vec![
-            Arg::Tensor(Tensor::i64(&[4], &a)),
-            Arg::Tensor(Tensor::i64(&[4], &b)),
-            Arg::Tensor(Tensor::i64(&[4], &b)),
+            EvalArg::Tensor(EvalTensor::i64(&[4], &a)),
+            EvalArg::Tensor(EvalTensor::i64(&[4], &b)),
+            EvalArg::Tensor(EvalTensor::i64(&[4], &b)),
         ];
-        args.extend((0..4).map(|_| Arg::Tensor(Tensor::zeros(DType::I64, &[4]))));
+        args.extend((0..4).map(|_| EvalArg::Tensor(EvalTensor::zeros(DType::I64, &[4]))));
         for opt in [OptLevel::O0, OptLevel::O3] {
             let mut actual = args.clone();
             Kernel::new(&func, opt).run(&mut actual).unwrap();
             let mut expected = args.clone();
-            expected[3] = Arg::Tensor(Tensor::i64(&[4], &[i64::MIN, 0, 0, 0]));
+            expected[3] = EvalArg::Tensor(EvalTensor::i64(&[4], &[i64::MIN, 0, 0, 0]));
             expected[5] = expected[3].clone();
             assert_same(&func, &format!("{lanes} {opt:?}"), &expected, &actual);
         }

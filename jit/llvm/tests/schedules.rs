@@ -7,7 +7,7 @@ mod tir;
 
 use common::{Kernel, assert_same, check, set_tasks};
 use reflex_tir::codegen::{OptLevel, Target};
-use reflex_tir::generate::{arguments, loops_of, steps};
+use reflex_tir::fuzzgen::{arguments, loops_of, steps};
 use reflex_tir::lower;
 use reflex_tir::schedule::Schedule;
 use tir::{any_func, property};

@@ -10,7 +10,7 @@ mod skip;
 use common::{Kernel, assert_same};
 use reflex_tir::DType;
 use reflex_tir::codegen::{OptLevel, Target};
-use reflex_tir::eval::{Arg, Tensor, eval};
+use reflex_tir::eval::{EvalArg, EvalTensor, eval};
 use reflex_tir::level::Level;
 use reflex_tir::script::parse;
 
@@ -29,8 +29,8 @@ const STEP: usize = 29;
 /// A CPU with the unit: this one, or one whose other instructions this one has.
 fn target() -> Option<Target> {
     let mut host = Target::host();
-    if !host.has_tiles_bf16() {
-        if !Level::V4.is_of_this_cpu() {
+    if !host.has_amx_bf16() {
+        if !Level::V4.runs_on_host() {
             skip::skip("AVX-512");
             return None;
         }
@@ -165,7 +165,7 @@ impl Factors<'_> {
         let w: Vec<f32> = (0..self.w.len()).map(packed).collect();
         let tensor = |shape: &[usize], values: &[f32]| {
             let shape: Vec<i64> = shape.iter().map(|n| *n as i64).collect();
-            Arg::Tensor(Tensor::f32(&shape, values))
+            EvalArg::Tensor(EvalTensor::f32(&shape, values))
         };
         let y = vec![7.0; outputs * SIDE * SIDE];
         let shape: &[usize] = match blocks {
@@ -338,14 +338,14 @@ fn the_evaluator_takes_every_kernel() {
         for b in func.buffer_params() {
             let data = &func.buffers[b];
             let shape: Vec<i64> = data.shape.iter().map(|e| e.as_int().unwrap()).collect();
-            let mut tensor = Tensor::zeros(data.dtype, &shape);
+            let mut tensor = EvalTensor::zeros(data.dtype, &shape);
             // Halves of words are rounded; the last tensor is the result.
             let mut bytes = |n: usize| match data.dtype {
                 DType::F32 => number(n).to_le_bytes(),
                 _ => (number(n).to_bits() & 0xffff_0000 | number(n).to_bits() >> 16).to_le_bytes(),
             };
             tensor.bytes = (0..tensor.bytes.len() / 4).flat_map(&mut bytes).collect();
-            args.push(Arg::Tensor(tensor));
+            args.push(EvalArg::Tensor(tensor));
         }
         let mut want = args.clone();
         eval(&func, &mut want).unwrap();

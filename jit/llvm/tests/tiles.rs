@@ -10,7 +10,7 @@ mod skip;
 use common::{Kernel, assert_same};
 use reflex_tir::codegen::{OptLevel, Target};
 use reflex_tir::eval::scalar::dot_tile;
-use reflex_tir::eval::{Arg, Tensor, eval};
+use reflex_tir::eval::{EvalArg, EvalTensor, eval};
 use reflex_tir::level::Level;
 use reflex_tir::script::parse;
 
@@ -21,10 +21,10 @@ use tir::{Bits, property};
 /// A CPU with the unit: this one, or one whose other instructions this one has.
 fn target() -> Option<Target> {
     let mut host = Target::host();
-    if host.has_tiles_bf16() {
+    if host.has_amx_bf16() {
         return Some(host);
     }
-    if !Level::V4.is_of_this_cpu() {
+    if !Level::V4.runs_on_host() {
         skip::skip("AVX-512");
         return None;
     }
@@ -55,11 +55,11 @@ def product(a: T.Buffer(({rows}, {pitch}), "uint32"), b: T.Buffer(({words}, {pit
     )
 }
 
-fn words(shape: [usize; 2], bits: &mut Bits) -> Arg {
-    let mut tensor = Tensor::zeros(reflex_tir::DType::U32, &shape.map(|n| n as i64));
+fn words(shape: [usize; 2], bits: &mut Bits) -> EvalArg {
+    let mut tensor = EvalTensor::zeros(reflex_tir::DType::U32, &shape.map(|n| n as i64));
     let word = |bits: &mut Bits| bits.half() | bits.half() << 16;
     tensor.bytes = (0..tensor.len()).flat_map(|_| word(bits).to_le_bytes()).collect();
-    Arg::Tensor(tensor)
+    EvalArg::Tensor(tensor)
 }
 
 #[test]
@@ -71,7 +71,10 @@ fn machine_code_gives_the_evaluators_bits() {
         let pitch = depth.max(columns) + u.int_in_range(0..=5_usize)?;
         let func = parse(&product(rows, depth, columns, pitch)).unwrap();
         let bits = &mut Bits::new(u.arbitrary()?);
-        let y = Arg::Tensor(Tensor::zeros(reflex_tir::DType::F32, &[rows as i64, pitch as i64]));
+        let y = EvalArg::Tensor(EvalTensor::zeros(
+            reflex_tir::DType::F32,
+            &[rows as i64, pitch as i64],
+        ));
         let args = [words([rows, pitch], bits), words([depth, pitch], bits), y];
         let mut want = args.to_vec();
         eval(&func, &mut want).unwrap();
@@ -89,7 +92,7 @@ fn machine_code_gives_the_evaluators_bits() {
         }
         Ok(())
     });
-    if !Target::host().has_tiles_bf16() {
+    if !Target::host().has_amx_bf16() {
         assert!(amx::unit().count > 100, "nothing was emulated");
     }
 }
@@ -106,7 +109,7 @@ fn scheduled_products_give_the_evaluators_bits() {
         let count = shape.iter().product::<i64>();
         let value = |bits: &mut Bits| bits.within(0, 2000) as f32 / 1000.0 - 1.0;
         let values: Vec<f32> = (0..count).map(|_| value(&mut bits)).collect();
-        Arg::Tensor(Tensor::f32(&shape, &values))
+        EvalArg::Tensor(EvalTensor::f32(&shape, &values))
     };
     let args = [floats([51, 64]), floats([64, 48]), floats([51, 48])];
     let mut want = args.to_vec();
@@ -164,7 +167,7 @@ impl Factors {
 
     fn run(&self, kernel: &Kernel) -> Vec<f32> {
         let tensor = |rows: usize, columns: usize, values: &[f32]| {
-            Arg::Tensor(Tensor::f32(&[rows as i64, columns as i64], values))
+            EvalArg::Tensor(EvalTensor::f32(&[rows as i64, columns as i64], values))
         };
         let y = vec![7.0; M * N];
         let mut args = [tensor(M, K, &self.a), tensor(K, N, &self.b), tensor(M, N, &y)];

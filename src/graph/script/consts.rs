@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use reflex_tir::{DType, Expr, round};
+use reflex_tir::{DType, Expr, half_float};
 use ruff_python_ast::{self as ast, Expr as Py};
 use ruff_text_size::{Ranged, TextSize};
 
-use super::Read;
 use super::args::{Args, elements, float, int};
-use super::func::FuncParser;
+use super::parser::FuncParser;
+use super::source::Result;
 use crate::{Literal, Op, Value};
 
 /// One element as it is written.
@@ -20,7 +20,7 @@ enum Number {
 }
 
 impl FuncParser<'_, '_> {
-    pub(super) fn constant(&mut self, call: &ast::ExprCall) -> Read<Value> {
+    pub(super) fn constant(&mut self, call: &ast::ExprCall) -> Result<Value> {
         let args = Args::bind(self.source, call, &["value", "dtype"])?;
         let value = args.need("value")?;
         let (mut shape, mut numbers) = (vec![], vec![]);
@@ -51,7 +51,7 @@ impl FuncParser<'_, '_> {
         depth: usize,
         shape: &mut Vec<i64>,
         out: &mut Vec<Number>,
-    ) -> Read<()> {
+    ) -> Result<()> {
         let Some(list) = elements(e) else {
             if depth != shape.len() {
                 return Err(self.source.expected("a list", e));
@@ -81,7 +81,7 @@ impl FuncParser<'_, '_> {
     }
 
     /// A scalar constant of any type.
-    pub(super) fn number(&mut self, at: TextSize, dtype: DType, value: f64) -> Read<Value> {
+    pub(super) fn number(&mut self, at: TextSize, dtype: DType, value: f64) -> Result<Value> {
         let number = match dtype {
             DType::BOOL => Number::Bool(value != 0.0),
             _ if value.trunc() == value && !dtype.is_float() => Number::Int(value as i128),
@@ -104,9 +104,9 @@ impl FuncParser<'_, '_> {
         dtype: DType,
         value: f64,
         shape: Vec<Expr>,
-    ) -> Read<Value> {
+    ) -> Result<Value> {
         let value = self.number(at, dtype, value)?;
-        self.step(at, Op::Broadcast(shape), &[value])
+        self.emit_value(at, Op::Broadcast(shape), &[value])
     }
 }
 
@@ -120,8 +120,8 @@ fn push(dtype: DType, number: Number, out: &mut Vec<u8>) -> bool {
     match dtype {
         DType::F64 => out.extend(as_float.to_le_bytes()),
         DType::F32 => out.extend((as_float as f32).to_le_bytes()),
-        DType::F16 => out.extend(round::to_f16(as_float).to_le_bytes()),
-        DType::BF16 => out.extend(round::to_bf16(as_float).to_le_bytes()),
+        DType::F16 => out.extend(half_float::f64_to_f16(as_float).to_le_bytes()),
+        DType::BF16 => out.extend(half_float::f64_to_bf16(as_float).to_le_bytes()),
         DType::BOOL => out.push(u8::from(as_float != 0.0)),
         _ => {
             let value = match number {

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use cranelift_entity::SecondaryMap;
 use reflex_graph::{Func, Literal, Op, TensorType, Value};
-use reflex_tir::schedule::{Refused, Schedule};
+use reflex_tir::schedule::{Schedule, ScheduleError};
 use reflex_tir::{
     Block, BlockIter, Buffer, DType, Expr, ExprKind, For, Param, PrimFunc, Region, Scope, Stmt, Var,
 };
@@ -84,7 +84,7 @@ fn in_blocks(
     inputs: &[usize],
     member: &Member<'_>,
     layouts: &Layouts,
-) -> Result<PrimFunc, Refused> {
+) -> Result<PrimFunc, ScheduleError> {
     let params: Vec<Buffer> = func.buffer_params().collect();
     let values = inputs.iter().map(|n| member.args[*n]).chain(member.outputs.iter().copied());
     let mut blocks: Vec<(Buffer, i64)> =

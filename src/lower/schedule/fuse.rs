@@ -46,7 +46,7 @@ fn loaded_into_registers(target: &Target, item: &Item) -> bool {
     let Item::Stage(stage) = item else { return false };
     let pairs = matches!(stage.value.kind(),
         ExprKind::Call { op: Intrin::PairBf16, args, .. } if args[0].dtype() == DType::BF16);
-    pairs && target.has_tiles_bf16()
+    pairs && target.has_amx_bf16()
 }
 
 /// The items after `at` with the stage at `at` substituted, if it may be.

@@ -1,7 +1,7 @@
 //! Elementwise and injective stages: neighbouring axes merged, the innermost one in vectors,
 //! the outermost one on threads when there is enough work.
 
-use reflex_tir::schedule::{Refused, Schedule};
+use reflex_tir::schedule::{Schedule, ScheduleError};
 use reflex_tir::{Expr, Stmt, Var};
 
 use super::Refusal;
@@ -37,7 +37,7 @@ pub fn map(nest: &mut Nest<'_>, stage: &Stage, threads: Parallel) -> Result<Stmt
 }
 
 /// One axis in tasks of equal size; with an unknown extent, the choice is made when it runs.
-fn one_axis(s: &mut Schedule, at: Var, lanes: i64, work: i64) -> Result<(), Refused> {
+fn one_axis(s: &mut Schedule, at: Var, lanes: i64, work: i64) -> Result<(), ScheduleError> {
     let enough = (PARALLEL_WORK / work).max(1);
     let task = TASK_VECTORS * lanes;
     match s.extent(at)? {
@@ -57,7 +57,7 @@ fn one_axis(s: &mut Schedule, at: Var, lanes: i64, work: i64) -> Result<(), Refu
     }
 }
 
-fn tasks(s: &mut Schedule, at: Var, lanes: i64, task: i64) -> Result<(), Refused> {
+fn tasks(s: &mut Schedule, at: Var, lanes: i64, task: i64) -> Result<(), ScheduleError> {
     let (outer, inner) = s.split(at, task)?;
     vectors(s, inner, lanes)?;
     s.parallel(outer)

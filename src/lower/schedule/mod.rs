@@ -341,7 +341,7 @@ fn product_rules(
     }
     // Inside of a loop over other stages, threads may share that loop: terms have no memory of
     // their own there.
-    if nest.target.has_tiles_bf16() && threads == Parallel::Yes {
+    if nest.target.has_amx_bf16() && threads == Parallel::Yes {
         match splits::splits(nest, stage, epilogue, threads) {
             Ok(stmt) => return Ok(("splits", refused, stmt)),
             Err(why) => refused.push(("splits", why)),

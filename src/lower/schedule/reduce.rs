@@ -7,7 +7,7 @@
 //! across: for j by lanes: sums[lanes] = 0; for k: sums += x[k, j..]; y[j..] = sums
 //! ```
 
-use reflex_tir::schedule::{Refused, Schedule};
+use reflex_tir::schedule::{Schedule, ScheduleError};
 use reflex_tir::{Expr, IterKind, PrimFunc, Scope, Stmt, Var};
 
 use super::Refusal;
@@ -49,7 +49,11 @@ impl Lanes {
     }
 
     /// Does it to a block in loops with merged axes.
-    pub fn apply(self, s: &mut Schedule, (block, loops): (&str, &[Var])) -> Result<(), Refused> {
+    pub fn apply(
+        self,
+        s: &mut Schedule,
+        (block, loops): (&str, &[Var]),
+    ) -> Result<(), ScheduleError> {
         match self.rule {
             ALONG_ROWS => along(s, block, loops, self.count),
             _ => across(s, block, loops, self.count),
@@ -130,7 +134,7 @@ fn power_below(n: i64) -> i64 {
 /// Parts along the last axis, in up to four vectors, combined by halves. Fewer parts where the axis is
 /// known to be short are no other sum: each has at most two elements then, which are the halves of twice
 /// as many parts. So results are the same bits whether the extent is known or not.
-fn along(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(), Refused> {
+fn along(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(), ScheduleError> {
     let inner = *loops.last().expect("a reduction");
     let extent: Expr = s.get_loop(inner)?.extent.clone();
     let length = s.extent(inner)?.unwrap_or(i64::MAX);
@@ -149,7 +153,7 @@ fn along(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(),
     registers(s, innermost(s, &partial)?, lanes)?;
     let mut at = Some(innermost(s, block)?);
     while let Some(all) = at.take() {
-        if let Some((_, half)) = s.combine_halves(block, all)? {
+        if let Some((_, half)) = s.tree_reduce(block, all)? {
             registers(s, half, lanes)?;
             at = s.get_loops(block)?.last().copied();
         }
@@ -163,18 +167,18 @@ fn left_over(
     block: &str,
     whole: Expr,
     (parts, lanes): (i64, i64),
-) -> Result<(), Refused> {
+) -> Result<(), ScheduleError> {
     let loops = s.get_loops(block)?;
     let steps = loops[loops.len() - 2];
     let (_, rest) = s.partition(steps, whole)?;
     let name = block_below(s, rest)?;
     let part = innermost(s, &name)?;
     if s.extent(rest)? == Some(1) {
-        let (at, _) = s.resolve_guard(&name, part)?;
+        let (at, _) = s.separate_full_tiles(&name, part)?;
         return registers(s, at, lanes);
     }
     let vector = if parts == lanes { part } else { s.split(part, lanes)?.1 };
-    let (all, some) = s.resolve_guard(&name, vector)?;
+    let (all, some) = s.separate_full_tiles(&name, vector)?;
     for at in [Some(all), some].into_iter().flatten() {
         s.vectorize(at)?;
     }
@@ -188,12 +192,12 @@ fn left_over(
 }
 
 /// The innermost loop around a block.
-fn innermost(s: &Schedule, block: &str) -> Result<Var, Refused> {
+fn innermost(s: &Schedule, block: &str) -> Result<Var, ScheduleError> {
     Ok(*s.get_loops(block)?.last().expect("a block in loops"))
 }
 
 /// Accumulators of results that lie side by side, in up to four vectors.
-fn across(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(), Refused> {
+fn across(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<(), ScheduleError> {
     let reduce = s.get_block(block)?.iters.iter().filter(|i| i.kind == IterKind::Reduce).count();
     let (spatial, reduce) = loops.split_at(loops.len() - reduce);
     let inner = *spatial.last().expect("a spatial axis");
@@ -215,7 +219,7 @@ fn across(s: &mut Schedule, block: &str, loops: &[Var], lanes: i64) -> Result<()
 }
 
 /// The block in a loop.
-fn block_below(s: &Schedule, at: Var) -> Result<String, Refused> {
+fn block_below(s: &Schedule, at: Var) -> Result<String, ScheduleError> {
     let mut name = String::new();
     s.get_loop(at)?.body.visit(&mut |stmt| {
         if let Stmt::Block(b) = stmt {
@@ -231,7 +235,7 @@ fn results(
     block: &str,
     (at, reduce): (Var, &[Var]),
     (width, lanes): (i64, i64),
-) -> Result<(), Refused> {
+) -> Result<(), ScheduleError> {
     let (outer, lane) = match s.extent(at)? {
         Some(n) if n == width => (None, at),
         _ => s.split(at, width).map(|(outer, lane)| (Some(outer), lane))?,

@@ -7,9 +7,9 @@
 //! ```
 //! is taken apart into start, products and stores (`distribute_loops`), with the depth outside of the
 //! products (`reorder`), whose lanes are vectors and whose rows and vectors are written out, each
-//! load named once (`write_out`).
+//! load named once (`unroll_and_jam`).
 
-use reflex_tir::schedule::{Refused, Schedule};
+use reflex_tir::schedule::{Schedule, ScheduleError};
 use reflex_tir::{BlockIter, Buffer, DType, Expr, IterKind, PrimFunc, Scope, Stmt, Var};
 
 use super::Refusal;
@@ -194,7 +194,7 @@ impl Gemm {
     }
 
     /// Takes sums and stores apart and gives every sum a lane of a register; the accumulators.
-    fn sums(&self, s: &mut Schedule, shape: &Shape) -> Result<Buffer, Refused> {
+    fn sums(&self, s: &mut Schedule, shape: &Shape) -> Result<Buffer, ScheduleError> {
         let name = &self.stage.name;
         let [r, v, l] = shape.loops;
         s.distribute_loops(r)?;
@@ -204,7 +204,7 @@ impl Gemm {
         spread(s, &start)?;
         s.reorder(&[l, r, v])?;
         s.vectorize(l)?;
-        s.write_out(name, r)?;
+        s.unroll_and_jam(name, r)?;
         Ok(s.get_block(&start)?.writes[0].buffer)
     }
 
@@ -219,7 +219,7 @@ impl Gemm {
 }
 
 /// All vectors of a block in loops over rows, vectors and lanes, written out by the code generator.
-fn spread(s: &mut Schedule, block: &str) -> Result<(), Refused> {
+fn spread(s: &mut Schedule, block: &str) -> Result<(), ScheduleError> {
     let loops = s.get_loops(block)?;
     let [r, v, l] = loops[loops.len() - 3..] else { unreachable!("three loops") };
     s.unroll(r)?;
@@ -228,10 +228,10 @@ fn spread(s: &mut Schedule, block: &str) -> Result<(), Refused> {
 }
 
 /// The vectors of a row one after the other.
-fn stores(s: &mut Schedule, block: &str) -> Result<(), Refused> {
+fn stores(s: &mut Schedule, block: &str) -> Result<(), ScheduleError> {
     let loops = s.get_loops(block)?;
     let [v, l] = loops[loops.len() - 2..] else { unreachable!("vectors and lanes") };
     s.reorder(&[l, v])?;
     s.vectorize(l)?;
-    s.write_out(block, v)
+    s.unroll_and_jam(block, v)
 }

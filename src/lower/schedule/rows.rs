@@ -116,7 +116,7 @@ impl Group {
         let stmt = scheduled(nest, &self.stages, |nest, s, parts| {
             for level in 0..self.depth {
                 for part in &parts[1..] {
-                    s.join_loops(parts[0].loops[level], part.loops[level])?;
+                    s.fuse_adjacent(parts[0].loops[level], part.loops[level])?;
                 }
             }
             let shared = &parts[0].loops[..self.depth];

@@ -55,7 +55,7 @@ const WORD_USES: i64 = 48;
 /// The nest of a contraction of pairs in blocks, whose words are laid side by side so that they fill
 /// matrix registers, and where that is faster.
 pub fn words(nest: &mut Nest<'_>, kernel: &Gemm, threads: Parallel) -> Option<(Expr, Stmt)> {
-    if kernel.op != Intrin::DotBf16 || !nest.target.has_tiles_bf16() {
+    if kernel.op != Intrin::DotBf16 || !nest.target.has_amx_bf16() {
         return None;
     }
     let operands = Operands::of_words(nest, kernel).ok()?;

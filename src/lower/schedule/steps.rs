@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use reflex_tir::schedule::{Refused, Schedule, refresh_regions};
+use reflex_tir::schedule::{Schedule, ScheduleError, refresh_regions};
 use reflex_tir::{Block, BlockIter, Expr, IterKind, PrimFunc, Scope, Stmt, Var};
 
 use super::Refusal;
@@ -25,7 +25,7 @@ pub struct Part {
 pub fn scheduled(
     nest: &mut Nest<'_>,
     stages: &[Stage],
-    rule: impl FnOnce(&mut Nest<'_>, &mut Schedule, &[Part]) -> Result<(), Refused>,
+    rule: impl FnOnce(&mut Nest<'_>, &mut Schedule, &[Part]) -> Result<(), ScheduleError>,
 ) -> Result<Stmt, Refusal> {
     let plain = |func: &mut PrimFunc| {
         let (mut parts, mut nests): (Vec<Part>, _) = (vec![], vec![]);
@@ -55,7 +55,7 @@ pub fn scheduled_nest<T>(
     nest: &mut Nest<'_>,
     name: &str,
     plain: impl FnOnce(&mut PrimFunc) -> (Stmt, T),
-    rule: impl FnOnce(&mut Nest<'_>, &mut Schedule, T) -> Result<(), Refused>,
+    rule: impl FnOnce(&mut Nest<'_>, &mut Schedule, T) -> Result<(), ScheduleError>,
 ) -> Result<Stmt, Refusal> {
     let mut func = std::mem::replace(&mut nest.func, PrimFunc::new(""));
     func.body = Stmt::nop();
@@ -141,7 +141,7 @@ pub fn block(
 pub fn merge_neighbours(s: &mut Schedule, loops: &[Var]) -> Vec<Var> {
     let mut merged: Vec<Var> = vec![];
     for &outer in loops.iter().rev() {
-        let fits = merged.last().and_then(|inner| s.merge_axes(outer, *inner, "m").ok());
+        let fits = merged.last().and_then(|inner| s.collapse_axes(outer, *inner, "m").ok());
         match (fits, merged.last_mut()) {
             (Some(m), Some(last)) => *last = m,
             _ => merged.push(outer),
@@ -153,7 +153,7 @@ pub fn merge_neighbours(s: &mut Schedule, loops: &[Var]) -> Vec<Var> {
 
 /// A loop in vectors of `lanes`. What is left over is a narrower vector where the extent is known,
 /// and lanes under a guard where it is not, which lowering keeps out of the main part.
-pub fn vectors(s: &mut Schedule, at: Var, lanes: i64) -> Result<(), Refused> {
+pub fn vectors(s: &mut Schedule, at: Var, lanes: i64) -> Result<(), ScheduleError> {
     let main = match s.extent(at)? {
         Some(n) if n <= lanes => return if n > 1 { s.vectorize(at) } else { Ok(()) },
         Some(n) if n % lanes != 0 => {
@@ -174,7 +174,7 @@ pub fn vectors(s: &mut Schedule, at: Var, lanes: i64) -> Result<(), Refused> {
 
 /// A loop of a constant extent in vectors of `lanes`, all written out, with a narrower one for what
 /// is left over.
-pub fn registers(s: &mut Schedule, at: Var, lanes: i64) -> Result<(), Refused> {
+pub fn registers(s: &mut Schedule, at: Var, lanes: i64) -> Result<(), ScheduleError> {
     let n = s.extent(at)?.unwrap_or(1);
     let mut main = at;
     if n > lanes && n % lanes != 0 {
@@ -203,7 +203,7 @@ pub fn share(
     s: &mut Schedule,
     (loops, outer): (&[Var], &[Var]),
     cost: i64,
-) -> Result<(), Refused> {
+) -> Result<(), ScheduleError> {
     let axis = |var: &Var| Ok(Axis { var: *var, extent: s.get_loop(*var)?.extent.clone() });
     let axes = loops.iter().map(axis).collect::<Result<Vec<_>, _>>()?;
     let parallel = nest.parallel_for(&axes, cost);
@@ -217,7 +217,7 @@ pub fn share(
         return Ok(());
     };
     match enough {
-        Some(cond) => s.parallel_where(outer[at], &cond).map(|_| ()),
+        Some(cond) => s.parallel_if(outer[at], &cond).map(|_| ()),
         None => s.parallel(outer[at]),
     }
 }

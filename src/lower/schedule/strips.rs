@@ -66,7 +66,7 @@ pub fn strips(
 ) -> Option<(Stmt, usize)> {
     let (strips, count) = Strips::of(nest, items, at, around)?;
     // Products in matrix registers are not divided: their terms have no memory of their own.
-    if nest.target.has_tiles_bf16() && splits::suit(nest, strips.products) {
+    if nest.target.has_amx_bf16() && splits::suit(nest, strips.products) {
         return None;
     }
     let height = strips.height(nest)?;

@@ -19,9 +19,9 @@
 
 use std::collections::BTreeMap;
 
-use reflex_tir::intrinsics::{Intrinsic, TILE_DOT_BF16, TILE_LOAD, TILE_STORE, TILE_ZERO};
 use reflex_tir::schedule::Schedule;
-use reflex_tir::tile::{Rows, SIDE};
+use reflex_tir::tensor_intrin::{TILE_DOT_BF16, TILE_LOAD, TILE_STORE, TILE_ZERO, TensorIntrin};
+use reflex_tir::tile::{SIDE, StridedRows};
 use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Intrin, PrimFunc, Scope, Stmt, Var};
 
 use super::Refusal;
@@ -77,7 +77,7 @@ pub struct Pass {
 impl Gemm {
     /// The unit for this product, where the CPU has it and the product suits it.
     pub(super) fn unit(&self, nest: &mut Nest<'_>) -> Option<Unit> {
-        let pairs = self.op == Intrin::DotBf16 && nest.target.has_tiles_bf16();
+        let pairs = self.op == Intrin::DotBf16 && nest.target.has_amx_bf16();
         let depth = self.depth(nest).filter(|_| pairs)?;
         let pass = Pass { row: self.row.clone(), column: self.column.clone() };
         self.unit_of(nest, &depth, vec![pass], Left::Vectors)
@@ -221,12 +221,13 @@ impl Gemm {
         columns: &Tile,
         stored: &Expr,
     ) -> Result<Stmt, Refusal> {
-        let mut loops: Vec<(Var, &'static Intrinsic)> = vec![];
-        let mut plain = |nest: &mut Nest<'_>, of: &'static Intrinsic, operands: &[Rows]| {
-            let (stmt, var) = of.loops(&mut nest.func, operands);
-            loops.push((var, of));
-            stmt
-        };
+        let mut loops: Vec<(Var, &'static TensorIntrin)> = vec![];
+        let mut plain =
+            |nest: &mut Nest<'_>, of: &'static TensorIntrin, operands: &[StridedRows]| {
+                let (stmt, var) = of.loops(&mut nest.func, operands);
+                loops.push((var, of));
+                stmt
+            };
         let (height, width) = (rows.width / SIDE, columns.width / SIDE);
         let sum = |r: i64, c: i64| register(unit.sums[(r * BLOCK + c) as usize]);
         let all = (0..height).flat_map(|r| (0..width).map(move |c| (r, c)));
@@ -272,7 +273,7 @@ impl Gemm {
         let spill: Vec<Stmt> = all
             .map(|(r, c)| {
                 let first = (r * SIDE * columns.width + c * SIDE).into();
-                let to = Rows { buffer: copy, first, stride: columns.width.into() };
+                let to = StridedRows { buffer: copy, first, stride: columns.width.into() };
                 plain(nest, &TILE_STORE, &[sum(r, c), to])
             })
             .collect();
@@ -302,7 +303,7 @@ impl Gemm {
         &self,
         nest: &mut Nest<'_>,
         stmt: Stmt,
-        loops: &[(Var, &'static Intrinsic)],
+        loops: &[(Var, &'static TensorIntrin)],
     ) -> Result<Stmt, Refusal> {
         let mut func = std::mem::replace(&mut nest.func, PrimFunc::new(""));
         func.body = stmt;
@@ -431,17 +432,17 @@ fn tile(place: Expr, width: i64) -> Tile {
 }
 
 /// A whole register as an operand.
-fn register(buffer: Buffer) -> Rows {
-    Rows { buffer, first: Expr::i64(0), stride: Expr::i64(SIDE) }
+fn register(buffer: Buffer) -> StridedRows {
+    StridedRows { buffer, first: Expr::i64(0), stride: Expr::i64(SIDE) }
 }
 
 /// Rows that begin at an element.
-fn in_memory(func: &PrimFunc, first: &Expr, stride: &Expr) -> Result<Rows, Refusal> {
+fn in_memory(func: &PrimFunc, first: &Expr, stride: &Expr) -> Result<StridedRows, Refusal> {
     let ExprKind::Load { buffer, indices, .. } = first.kind() else {
         return Err(Refusal::NotContiguous);
     };
     let first = linear(func, *buffer, indices, &[]).ok_or(Refusal::NotAffine)?.rest;
-    Ok(Rows { buffer: *buffer, first, stride: stride.clone() })
+    Ok(StridedRows { buffer: *buffer, first, stride: stride.clone() })
 }
 
 fn coefficients(func: &PrimFunc, e: &Expr, vars: &[Var]) -> Option<Vec<Expr>> {

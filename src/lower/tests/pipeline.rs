@@ -15,7 +15,7 @@ use reflex_lower::compile::{Toolchain, compile};
 use reflex_lower::kernel_cache::{self, KernelCache};
 use reflex_lower::pipeline::{Observer, Options, StageOutput};
 use reflex_tir::abi::raw_signature;
-use reflex_tir::codegen::{Codegen, Object, Request, Response, Target};
+use reflex_tir::codegen::{Codegen, ObjectFile, Request, Response, Target};
 use reflex_tir::{DType, Expr};
 
 fn f32_type(shape: Vec<Expr>) -> TensorType {
@@ -394,7 +394,8 @@ impl Observer for Counting {
 
 impl Codegen for Counting {
     fn compile(&self, request: &Request) -> Response {
-        let object = |f| Object { signature: raw_signature(f), elf: vec![1], asm: None, micros: 0 };
+        let object =
+            |f| ObjectFile { signature: raw_signature(f), elf: vec![1], asm: None, micros: 0 };
         Response::Objects(request.funcs.iter().map(object).collect())
     }
 }

@@ -42,7 +42,7 @@ fn launches(c: &mut Criterion) {
         c.bench_function(&format!("threads/launch_{count}"), |b| {
             threads::with_threads(count, || {
                 b.iter(|| {
-                    threads::for_each_part(count, |part| {
+                    threads::parallel_for(count, |part| {
                         black_box(part);
                         Ok(())
                     })

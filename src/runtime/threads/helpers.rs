@@ -3,10 +3,11 @@
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::place::Place;
@@ -92,7 +93,7 @@ impl Launch {
             self.divide(1);
             self.run_share(0);
         }
-        match self.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        match self.failure.into_inner() {
             Some((_, error)) => Err(error),
             None => Ok(()),
         }
@@ -144,7 +145,7 @@ impl Launch {
 
     #[cold]
     fn fail(&self, part: i32, error: Error) {
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failure = self.failure.lock();
         if failure.as_ref().is_none_or(|(earlier, _)| part < *earlier) {
             *failure = Some((part, error));
         }

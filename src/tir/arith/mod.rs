@@ -18,11 +18,11 @@
 //! assert_eq!(facts.simplify(&at.floordiv(8)), Expr::var(o));
 //! ```
 
-mod extremes;
 mod interval;
 pub(crate) mod poly;
 mod prove;
 mod simplify;
+mod symbolic_bounds;
 
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ use crate::{BinOp, DType, Expr, ExprKind, For, Intrin, Var};
 
 /// `value ≡ base (mod stride)`; stride 0 means the value is `base`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Modular {
+pub struct ModularSet {
     /// Modulus.
     pub stride: i64,
     /// Residue, in `0..stride` when the stride is positive.
@@ -98,13 +98,13 @@ impl Analyzer {
     }
 
     /// The stride and residue of an int64 expression.
-    pub fn modular(&self, expr: &Expr) -> Modular {
+    pub fn modular(&self, expr: &Expr) -> ModularSet {
         let Some(poly) = self.poly(expr) else {
-            return Modular { stride: 1, base: 0 };
+            return ModularSet { stride: 1, base: 0 };
         };
         let stride = poly.terms.iter().fold(0, |g, (_, c)| poly::gcd(g, *c));
         let base = if stride == 0 { poly.constant } else { poly.constant.rem_euclid(stride) };
-        Modular { stride, base }
+        ModularSet { stride, base }
     }
 
     /// Whether `expr` is a multiple of `divisor` everywhere.

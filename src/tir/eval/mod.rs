@@ -11,8 +11,8 @@
 //! let x = f.input("x", DType::F32, vec![2.into()]);
 //! f.output("compute", "y", DType::F32, vec![2.into()], |f, i| f.at(x, i) + f.at(x, i));
 //! let mut args = [
-//!     eval::Arg::Tensor(eval::Tensor::f32(&[2], &[1.0, 2.5])),
-//!     eval::Arg::Tensor(eval::Tensor::zeros(DType::F32, &[2])),
+//!     eval::EvalArg::Tensor(eval::EvalTensor::f32(&[2], &[1.0, 2.5])),
+//!     eval::EvalArg::Tensor(eval::EvalTensor::zeros(DType::F32, &[2])),
 //! ];
 //! eval::eval(&f.finish(), &mut args).unwrap();
 //! assert_eq!(args[1].tensor().to_f32(), [2.0, 5.0]);
@@ -23,8 +23,8 @@ mod tensor;
 mod tile;
 
 use cranelift_entity::SecondaryMap;
-pub use scalar::Value;
-pub use tensor::{Arg, Tensor};
+pub use scalar::Scalar;
+pub use tensor::{EvalArg, EvalTensor};
 
 use crate::{Block, Buffer, Expr, ExprKind, For, Intrin, IterKind, Param, PrimFunc, Stmt, Var};
 
@@ -35,13 +35,13 @@ pub struct EvalError {
     /// The function.
     pub func: String,
     /// What happened.
-    pub reason: Reason,
+    pub reason: EvalErrorKind,
 }
 
 /// Kinds of evaluation failure; the text names the buffer, variable or block.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum EvalErrorKind {
     /// Arguments do not fit the parameters.
     #[error("argument: {0}")]
     Argument(String),
@@ -66,12 +66,12 @@ pub enum Reason {
 pub const DEFAULT_FUEL: u64 = 1 << 32;
 
 /// Runs `func` on `args`, one per parameter; outputs are written in place.
-pub fn eval(func: &PrimFunc, args: &mut [Arg]) -> Result<(), EvalError> {
+pub fn eval(func: &PrimFunc, args: &mut [EvalArg]) -> Result<(), EvalError> {
     eval_with_fuel(func, args, DEFAULT_FUEL)
 }
 
 /// [`eval`] with a step limit.
-pub fn eval_with_fuel(func: &PrimFunc, args: &mut [Arg], fuel: u64) -> Result<(), EvalError> {
+pub fn eval_with_fuel(func: &PrimFunc, args: &mut [EvalArg], fuel: u64) -> Result<(), EvalError> {
     let mut m = Machine { func, vars: SecondaryMap::new(), memory: SecondaryMap::new(), fuel };
     let outcome = m.bind(args).and_then(|()| {
         for buffer in &func.allocs {
@@ -84,46 +84,51 @@ pub fn eval_with_fuel(func: &PrimFunc, args: &mut [Arg], fuel: u64) -> Result<()
 }
 
 /// Evaluates an expression without loads over given variable values.
-pub fn eval_expr(expr: &Expr, var: &dyn Fn(Var) -> Option<Value>) -> Result<Value, Reason> {
+pub fn eval_expr(
+    expr: &Expr,
+    var: &dyn Fn(Var) -> Option<Scalar>,
+) -> Result<Scalar, EvalErrorKind> {
     evaluate(
         expr,
-        &|v| var(v).ok_or_else(|| Reason::Undefined(format!("variable {v}"))),
-        &|b, _| Err(Reason::Undefined(format!("buffer {b}"))),
+        &|v| var(v).ok_or_else(|| EvalErrorKind::Undefined(format!("variable {v}"))),
+        &|b, _| Err(EvalErrorKind::Undefined(format!("buffer {b}"))),
     )
 }
 
 /// A buffer's storage. `written` is kept for intermediates only.
 #[derive(Clone)]
 struct Memory {
-    tensor: Tensor,
+    tensor: EvalTensor,
     written: Option<Vec<bool>>,
 }
 
 struct Machine<'f> {
     func: &'f PrimFunc,
-    vars: SecondaryMap<Var, Option<Value>>,
+    vars: SecondaryMap<Var, Option<Scalar>>,
     memory: SecondaryMap<Buffer, Option<Memory>>,
     fuel: u64,
 }
 
-type Done = Result<(), Reason>;
+type Done = Result<(), EvalErrorKind>;
 
 impl Machine<'_> {
-    fn bind(&mut self, args: &mut [Arg]) -> Done {
+    fn bind(&mut self, args: &mut [EvalArg]) -> Done {
         if args.len() != self.func.params.len() {
             let (want, got) = (self.func.params.len(), args.len());
-            return Err(Reason::Argument(format!("{want} parameters, {got} arguments")));
+            return Err(EvalErrorKind::Argument(format!("{want} parameters, {got} arguments")));
         }
         for (param, arg) in self.func.params.iter().zip(args.iter_mut()) {
             match (param, arg) {
-                (Param::Scalar(v), Arg::Scalar(value)) => self.vars[*v] = Some(*value),
-                (Param::Buffer(b), Arg::Tensor(tensor)) => {
+                (Param::Scalar(v), EvalArg::Scalar(value)) => self.vars[*v] = Some(*value),
+                (Param::Buffer(b), EvalArg::Tensor(tensor)) => {
                     self.bind_symbols(*b, tensor)?;
                     let tensor = std::mem::take(tensor);
                     self.memory[*b] = Some(Memory { tensor, written: None });
                 }
                 (param, _) => {
-                    return Err(Reason::Argument(format!("wrong kind of argument for {param:?}")));
+                    return Err(EvalErrorKind::Argument(format!(
+                        "wrong kind of argument for {param:?}"
+                    )));
                 }
             }
         }
@@ -134,9 +139,9 @@ impl Machine<'_> {
     }
 
     /// Gives tensors back to the caller, also after a failure.
-    fn unbind(&mut self, args: &mut [Arg]) {
+    fn unbind(&mut self, args: &mut [EvalArg]) {
         for (param, arg) in self.func.params.iter().zip(args) {
-            if let (Param::Buffer(b), Arg::Tensor(slot)) = (param, arg)
+            if let (Param::Buffer(b), EvalArg::Tensor(slot)) = (param, arg)
                 && let Some(memory) = self.memory[*b].take()
             {
                 *slot = memory.tensor;
@@ -144,10 +149,10 @@ impl Machine<'_> {
         }
     }
 
-    fn bind_symbols(&mut self, buffer: Buffer, tensor: &Tensor) -> Done {
+    fn bind_symbols(&mut self, buffer: Buffer, tensor: &EvalTensor) -> Done {
         let data = &self.func.buffers[buffer];
         if tensor.dtype != data.dtype || tensor.shape.len() != data.shape.len() {
-            return Err(Reason::Argument(format!(
+            return Err(EvalErrorKind::Argument(format!(
                 "buffer `{}` is {} of {} dimensions, given {} of {}",
                 data.name,
                 data.dtype,
@@ -160,7 +165,7 @@ impl Machine<'_> {
             if let Some(var) = extent.as_var()
                 && self.vars[var].is_none()
             {
-                self.vars[var] = Some(Value::Int(*given));
+                self.vars[var] = Some(Scalar::Int(*given));
             }
         }
         Ok(())
@@ -171,14 +176,14 @@ impl Machine<'_> {
         let given = &self.memory[buffer].as_ref().expect("bound above").tensor.shape;
         if *given != shape {
             let name = &self.func.buffers[buffer].name;
-            return Err(Reason::Argument(format!(
+            return Err(EvalErrorKind::Argument(format!(
                 "buffer `{name}` has shape {shape:?}, given {given:?}"
             )));
         }
         Ok(())
     }
 
-    fn shape(&self, buffer: Buffer) -> Result<Vec<i64>, Reason> {
+    fn shape(&self, buffer: Buffer) -> Result<Vec<i64>, EvalErrorKind> {
         self.func.buffers[buffer].shape.iter().map(|e| self.int(e)).collect()
     }
 
@@ -186,48 +191,54 @@ impl Machine<'_> {
         let data = &self.func.buffers[buffer];
         let shape = self.shape(buffer)?;
         if shape.iter().any(|n| *n < 0) {
-            return Err(Reason::Bounds(format!("buffer `{}` of shape {shape:?}", data.name)));
+            return Err(EvalErrorKind::Bounds(format!(
+                "buffer `{}` of shape {shape:?}",
+                data.name
+            )));
         }
         let count: i64 = shape.iter().product();
-        let tensor = Tensor::zeros(data.dtype, &shape);
+        let tensor = EvalTensor::zeros(data.dtype, &shape);
         let written = Some(vec![false; count as usize]);
         self.memory[buffer] = Some(Memory { tensor, written });
         Ok(())
     }
 
-    fn eval(&self, expr: &Expr) -> Result<Value, Reason> {
+    fn eval(&self, expr: &Expr) -> Result<Scalar, EvalErrorKind> {
         let var = |v: Var| {
-            self.vars[v]
-                .ok_or_else(|| Reason::Undefined(format!("variable `{}`", self.func.vars[v].name)))
+            self.vars[v].ok_or_else(|| {
+                EvalErrorKind::Undefined(format!("variable `{}`", self.func.vars[v].name))
+            })
         };
         evaluate(expr, &var, &|buffer, at| {
             let (memory, offset) = self.locate(buffer, at)?;
             if memory.written.as_ref().is_some_and(|w| !w[offset]) {
                 let name = &self.func.buffers[buffer].name;
-                return Err(Reason::Undefined(format!("`{name}`{at:?} is read before written")));
+                return Err(EvalErrorKind::Undefined(format!(
+                    "`{name}`{at:?} is read before written"
+                )));
             }
             memory.tensor.get(offset)
         })
     }
 
-    fn int(&self, expr: &Expr) -> Result<i64, Reason> {
+    fn int(&self, expr: &Expr) -> Result<i64, EvalErrorKind> {
         self.eval(expr)?.as_int()
     }
 
-    fn locate(&self, buffer: Buffer, at: &[i64]) -> Result<(&Memory, usize), Reason> {
+    fn locate(&self, buffer: Buffer, at: &[i64]) -> Result<(&Memory, usize), EvalErrorKind> {
         let name = || &self.func.buffers[buffer].name;
         let memory = self.memory[buffer].as_ref().ok_or_else(|| {
-            Reason::Undefined(format!("buffer `{}` is used outside its scope", name()))
+            EvalErrorKind::Undefined(format!("buffer `{}` is used outside its scope", name()))
         })?;
         let offset = memory.tensor.offset(at).ok_or_else(|| {
             let shape = &memory.tensor.shape;
-            Reason::Bounds(format!("buffer `{}` of shape {shape:?} at {at:?}", name()))
+            EvalErrorKind::Bounds(format!("buffer `{}` of shape {shape:?} at {at:?}", name()))
         })?;
         Ok((memory, offset))
     }
 
     fn run(&mut self, stmt: &Stmt) -> Done {
-        self.fuel = self.fuel.checked_sub(1).ok_or(Reason::Fuel)?;
+        self.fuel = self.fuel.checked_sub(1).ok_or(EvalErrorKind::Fuel)?;
         match stmt {
             Stmt::For(l) => self.run_for(l),
             Stmt::Block(b) => self.run_block(b),
@@ -269,7 +280,7 @@ impl Machine<'_> {
         let (min, extent) = (self.int(&l.min)?, self.int(&l.extent)?);
         let before = self.vars[l.var];
         for i in min..min.saturating_add(extent) {
-            self.vars[l.var] = Some(Value::Int(i));
+            self.vars[l.var] = Some(Scalar::Int(i));
             self.run(&l.body)?;
         }
         self.vars[l.var] = before;
@@ -286,7 +297,7 @@ impl Machine<'_> {
             let (value, extent) = (self.int(&iter.value)?, self.int(&iter.extent)?);
             if !(0..extent).contains(&value) {
                 let name = &self.func.vars[iter.var].name;
-                return Err(Reason::Bounds(format!(
+                return Err(EvalErrorKind::Bounds(format!(
                     "iterator `{name}` of block `{}` is {value}, its extent {extent}",
                     b.name
                 )));
@@ -295,7 +306,7 @@ impl Machine<'_> {
             values.push(value);
         }
         for (iter, value) in b.iters.iter().zip(values) {
-            self.vars[iter.var] = Some(Value::Int(value));
+            self.vars[iter.var] = Some(Scalar::Int(value));
         }
         for buffer in &b.allocs {
             self.allocate(*buffer)?;
@@ -314,23 +325,27 @@ impl Machine<'_> {
     }
 }
 
-type ReadVar<'a> = dyn Fn(Var) -> Result<Value, Reason> + 'a;
-type ReadBuffer<'a> = dyn Fn(Buffer, &[i64]) -> Result<Value, Reason> + 'a;
+type ReadVar<'a> = dyn Fn(Var) -> Result<Scalar, EvalErrorKind> + 'a;
+type ReadBuffer<'a> = dyn Fn(Buffer, &[i64]) -> Result<Scalar, EvalErrorKind> + 'a;
 
-fn evaluate(expr: &Expr, var: &ReadVar<'_>, load: &ReadBuffer<'_>) -> Result<Value, Reason> {
+fn evaluate(
+    expr: &Expr,
+    var: &ReadVar<'_>,
+    load: &ReadBuffer<'_>,
+) -> Result<Scalar, EvalErrorKind> {
     let eval = |e: &Expr| evaluate(e, var, load);
     let test = |e: &Expr| evaluate(e, var, load)?.as_int().map(|x| x != 0);
     match expr.kind() {
-        ExprKind::Int { value, dtype } => Value::int(*value, *dtype),
-        ExprKind::Float { bits, dtype } => Value::float(f64::from_bits(*bits), *dtype),
+        ExprKind::Int { value, dtype } => Scalar::int(*value, *dtype),
+        ExprKind::Float { bits, dtype } => Scalar::float(f64::from_bits(*bits), *dtype),
         ExprKind::Var { var: v, .. } => var(*v),
         ExprKind::Binary { op, a, b } => scalar::binary(*op, eval(a)?, eval(b)?, a.dtype()),
         ExprKind::Compare { op, a, b } => {
-            Ok(Value::Int(i64::from(scalar::compare(*op, eval(a)?, eval(b)?, a.dtype()))))
+            Ok(Scalar::Int(i64::from(scalar::compare(*op, eval(a)?, eval(b)?, a.dtype()))))
         }
-        ExprKind::And(a, b) => Ok(Value::Int(i64::from(test(a)? & test(b)?))),
-        ExprKind::Or(a, b) => Ok(Value::Int(i64::from(test(a)? | test(b)?))),
-        ExprKind::Not(a) => Ok(Value::Int(i64::from(!test(a)?))),
+        ExprKind::And(a, b) => Ok(Scalar::Int(i64::from(test(a)? & test(b)?))),
+        ExprKind::Or(a, b) => Ok(Scalar::Int(i64::from(test(a)? | test(b)?))),
+        ExprKind::Not(a) => Ok(Scalar::Int(i64::from(!test(a)?))),
         ExprKind::Select { cond, on_true, on_false } => {
             let (a, b) = (eval(on_true)?, eval(on_false)?);
             Ok(if test(cond)? { a } else { b })
@@ -342,7 +357,7 @@ fn evaluate(expr: &Expr, var: &ReadVar<'_>, load: &ReadBuffer<'_>) -> Result<Val
         }
         ExprKind::Call { op: Intrin::IfThenElse, args, .. } => {
             let [cond, a, b] = &args[..] else {
-                return Err(Reason::Type("if_then_else takes three operands".into()));
+                return Err(EvalErrorKind::Type("if_then_else takes three operands".into()));
             };
             if test(cond)? { eval(a) } else { eval(b) }
         }

@@ -8,12 +8,12 @@
 use half::{bf16, f16};
 use reflex_runtime::dtype::code;
 
-use super::Reason;
-use crate::{BinOp, CmpOp, DType, Intrin, round};
+use super::EvalErrorKind;
+use crate::{BinOp, CmpOp, DType, Intrin, half_float};
 
 /// A scalar. Integers are kept sign- or zero-extended by their own type (u64 by bit pattern).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value {
+pub enum Scalar {
     /// Integer or bool.
     Int(i64),
     /// binary16
@@ -26,41 +26,41 @@ pub enum Value {
     F64(f64),
 }
 
-type Answer = Result<Value, Reason>;
+type Answer = Result<Scalar, EvalErrorKind>;
 
-impl Value {
+impl Scalar {
     /// `x` converted to the float type `dtype` with one rounding.
     pub fn float(x: f64, dtype: DType) -> Answer {
         Ok(match dtype {
-            DType::F32 => Value::F32(x as f32),
-            DType::F64 => Value::F64(x),
-            DType::F16 => Value::F16(round::to_f16(x)),
-            DType::BF16 => Value::Bf16(round::to_bf16(x)),
-            _ => return Err(Reason::Type(format!("{dtype} is not evaluated"))),
+            DType::F32 => Scalar::F32(x as f32),
+            DType::F64 => Scalar::F64(x),
+            DType::F16 => Scalar::F16(half_float::f64_to_f16(x)),
+            DType::BF16 => Scalar::Bf16(half_float::f64_to_bf16(x)),
+            _ => return Err(EvalErrorKind::Type(format!("{dtype} is not evaluated"))),
         })
     }
 
     /// `x` wrapped to the integer type `dtype`.
     pub fn int(x: i64, dtype: DType) -> Answer {
-        Ok(Value::Int(wrap(x, dtype)?))
+        Ok(Scalar::Int(wrap(x, dtype)?))
     }
 
     /// The integer, or a type error.
-    pub fn as_int(self) -> Result<i64, Reason> {
+    pub fn as_int(self) -> Result<i64, EvalErrorKind> {
         match self {
-            Value::Int(x) => Ok(x),
-            other => Err(Reason::Type(format!("expected an integer, found {other:?}"))),
+            Scalar::Int(x) => Ok(x),
+            other => Err(EvalErrorKind::Type(format!("expected an integer, found {other:?}"))),
         }
     }
 
     /// The value as f64; exact for all but 64-bit integers.
     pub fn as_f64(self) -> f64 {
         match self {
-            Value::Int(x) => x as f64,
-            Value::F16(x) => x.to_f64(),
-            Value::Bf16(x) => x.to_f64(),
-            Value::F32(x) => x as f64,
-            Value::F64(x) => x,
+            Scalar::Int(x) => x as f64,
+            Scalar::F16(x) => x.to_f64(),
+            Scalar::Bf16(x) => x.to_f64(),
+            Scalar::F32(x) => x as f64,
+            Scalar::F64(x) => x,
         }
     }
 
@@ -68,7 +68,7 @@ impl Value {
     pub fn read(bytes: &[u8], dtype: DType) -> Answer {
         let mut raw = [0; 8];
         raw[..bytes.len()].copy_from_slice(bytes);
-        Value::from_bits(u64::from_le_bytes(raw), dtype)
+        Scalar::from_bits(u64::from_le_bytes(raw), dtype)
     }
 
     /// Writes one element; `bytes` is exactly one item of the value's type.
@@ -78,27 +78,27 @@ impl Value {
 
     fn bits(self) -> u64 {
         match self {
-            Value::Int(x) => x as u64,
-            Value::F16(x) => u64::from(x.to_bits()),
-            Value::Bf16(x) => u64::from(x.to_bits()),
-            Value::F32(x) => u64::from(x.to_bits()),
-            Value::F64(x) => x.to_bits(),
+            Scalar::Int(x) => x as u64,
+            Scalar::F16(x) => u64::from(x.to_bits()),
+            Scalar::Bf16(x) => u64::from(x.to_bits()),
+            Scalar::F32(x) => u64::from(x.to_bits()),
+            Scalar::F64(x) => x.to_bits(),
         }
     }
 
     fn from_bits(bits: u64, dtype: DType) -> Answer {
         Ok(match dtype {
-            DType::F32 => Value::F32(f32::from_bits(bits as u32)),
-            DType::F64 => Value::F64(f64::from_bits(bits)),
-            DType::F16 => Value::F16(f16::from_bits(bits as u16)),
-            DType::BF16 => Value::Bf16(bf16::from_bits(bits as u16)),
-            DType::BOOL => Value::Int(i64::from(bits as u8 != 0)),
-            _ => return Value::int(bits as i64, dtype),
+            DType::F32 => Scalar::F32(f32::from_bits(bits as u32)),
+            DType::F64 => Scalar::F64(f64::from_bits(bits)),
+            DType::F16 => Scalar::F16(f16::from_bits(bits as u16)),
+            DType::BF16 => Scalar::Bf16(bf16::from_bits(bits as u16)),
+            DType::BOOL => Scalar::Int(i64::from(bits as u8 != 0)),
+            _ => return Scalar::int(bits as i64, dtype),
         })
     }
 }
 
-fn wrap(x: i64, dtype: DType) -> Result<i64, Reason> {
+fn wrap(x: i64, dtype: DType) -> Result<i64, EvalErrorKind> {
     Ok(match dtype {
         DType::BOOL => i64::from(x != 0),
         DType::I8 => i64::from(x as i8),
@@ -108,30 +108,30 @@ fn wrap(x: i64, dtype: DType) -> Result<i64, Reason> {
         DType::U8 => i64::from(x as u8),
         DType::U16 => i64::from(x as u16),
         DType::U32 => i64::from(x as u32),
-        _ => return Err(Reason::Type(format!("{dtype} is not evaluated"))),
+        _ => return Err(EvalErrorKind::Type(format!("{dtype} is not evaluated"))),
     })
 }
 
 /// Applies a float function in the arithmetic of the operands' type.
 macro_rules! in_own_type { ($values:expr, |$($x:ident),+| $body:expr) => {
     match $values {
-        ($(Value::F32($x),)+) => Ok(Value::F32($body)),
-        ($(Value::F64($x),)+) => Ok(Value::F64($body)),
-        ($(Value::F16($x),)+) => {
+        ($(Scalar::F32($x),)+) => Ok(Scalar::F32($body)),
+        ($(Scalar::F64($x),)+) => Ok(Scalar::F64($body)),
+        ($(Scalar::F16($x),)+) => {
             $(let $x = $x.to_f32();)+
-            Ok(Value::F16(f16::from_f32($body)))
+            Ok(Scalar::F16(f16::from_f32($body)))
         }
-        ($(Value::Bf16($x),)+) => {
+        ($(Scalar::Bf16($x),)+) => {
             $(let $x = $x.to_f32();)+
-            Ok(Value::Bf16(bf16::from_f32($body)))
+            Ok(Scalar::Bf16(bf16::from_f32($body)))
         }
-        other => Err(Reason::Type(format!("float operands expected, found {other:?}"))),
+        other => Err(EvalErrorKind::Type(format!("float operands expected, found {other:?}"))),
     }
 } }
 
 /// `a op b` in type `dtype`.
-pub fn binary(op: BinOp, a: Value, b: Value, dtype: DType) -> Answer {
-    if let (Value::Int(x), Value::Int(y)) = (a, b) {
+pub fn binary(op: BinOp, a: Scalar, b: Scalar, dtype: DType) -> Answer {
+    if let (Scalar::Int(x), Scalar::Int(y)) = (a, b) {
         return int_binary(op, x, y, dtype);
     }
     match op {
@@ -150,7 +150,7 @@ pub fn binary(op: BinOp, a: Value, b: Value, dtype: DType) -> Answer {
 }
 
 /// `if a op b or a is NaN { a } else { b }`
-fn choose(a: Value, b: Value, op: CmpOp) -> Answer {
+fn choose(a: Scalar, b: Scalar, op: CmpOp) -> Answer {
     let (x, y) = (a.as_f64(), b.as_f64());
     Ok(if op.holds(&x, &y) || x.is_nan() { a } else { b })
 }
@@ -159,7 +159,7 @@ fn int_binary(op: BinOp, x: i64, y: i64, dtype: DType) -> Answer {
     let unsigned = dtype == DType::U64;
     let divides = matches!(op, BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod);
     if divides && y == 0 {
-        return Err(Reason::Arithmetic("integer division by zero".into()));
+        return Err(EvalErrorKind::Arithmetic("integer division by zero".into()));
     }
     let (ux, uy) = (x as u64, y as u64);
     let value = match op {
@@ -183,35 +183,37 @@ fn int_binary(op: BinOp, x: i64, y: i64, dtype: DType) -> Answer {
         BinOp::Min => x.min(y),
         BinOp::Max => x.max(y),
     };
-    Value::int(value, dtype)
+    Scalar::int(value, dtype)
 }
 
 /// `a op b` for operands of type `dtype`.
-pub fn compare(op: CmpOp, a: Value, b: Value, dtype: DType) -> bool {
+pub fn compare(op: CmpOp, a: Scalar, b: Scalar, dtype: DType) -> bool {
     match (a, b) {
-        (Value::Int(x), Value::Int(y)) if dtype == DType::U64 => op.holds(&(x as u64), &(y as u64)),
-        (Value::Int(x), Value::Int(y)) => op.holds(&x, &y),
+        (Scalar::Int(x), Scalar::Int(y)) if dtype == DType::U64 => {
+            op.holds(&(x as u64), &(y as u64))
+        }
+        (Scalar::Int(x), Scalar::Int(y)) => op.holds(&x, &y),
         _ => op.holds(&a.as_f64(), &b.as_f64()),
     }
 }
 
 /// Conversion from `from` to `to` as [`crate::ExprKind::Cast`] defines it.
-pub fn cast(value: Value, from: DType, to: DType) -> Answer {
+pub fn cast(value: Scalar, from: DType, to: DType) -> Answer {
     match value {
-        Value::Int(x) if to.is_float() => {
+        Scalar::Int(x) if to.is_float() => {
             // Narrow floats round twice, through f32, as the lowered form does.
             let single = if from == DType::U64 { x as u64 as f32 } else { x as f32 };
             let double = if from == DType::U64 { x as u64 as f64 } else { x as f64 };
-            Value::float(if to == DType::F64 { double } else { f64::from(single) }, to)
+            Scalar::float(if to == DType::F64 { double } else { f64::from(single) }, to)
         }
-        Value::Int(x) => Value::int(x, to),
-        _ if to.is_float() => Value::float(value.as_f64(), to),
+        Scalar::Int(x) => Scalar::int(x, to),
+        _ if to.is_float() => Scalar::float(value.as_f64(), to),
         _ => float_to_int(value.as_f64(), to),
     }
 }
 
 fn float_to_int(x: f64, to: DType) -> Answer {
-    Ok(Value::Int(match to {
+    Ok(Scalar::Int(match to {
         DType::BOOL => i64::from(x != 0.0),
         DType::I8 => i64::from(x as i8),
         DType::I16 => i64::from(x as i16),
@@ -221,42 +223,43 @@ fn float_to_int(x: f64, to: DType) -> Answer {
         DType::U16 => i64::from(x as u16),
         DType::U32 => i64::from(x as u32),
         DType::U64 => x as u64 as i64,
-        _ => return Err(Reason::Type(format!("{to} is not evaluated"))),
+        _ => return Err(EvalErrorKind::Type(format!("{to} is not evaluated"))),
     }))
 }
 
 /// An intrinsic on evaluated operands of type `from`; `to` is the result's type.
 /// [`Intrin::IfThenElse`] is lazy and therefore not handled here.
-pub fn intrinsic(op: Intrin, args: &[Value], from: DType, to: DType) -> Answer {
+pub fn intrinsic(op: Intrin, args: &[Scalar], from: DType, to: DType) -> Answer {
     match (op, args) {
         (Intrin::Fma, [a, b, c]) => in_own_type!((*a, *b, *c,), |x, y, z| x.mul_add(y, z)),
-        (Intrin::DotBf16, [Value::Int(a), Value::Int(b), Value::F32(c)]) => {
-            Ok(Value::F32(dot_bf16(*a as u32, *b as u32, *c)))
+        (Intrin::DotBf16, [Scalar::Int(a), Scalar::Int(b), Scalar::F32(c)]) => {
+            Ok(Scalar::F32(dot_bf16(*a as u32, *b as u32, *c)))
         }
-        (Intrin::PairBf16, [Value::F32(low), Value::F32(high)]) => {
+        (Intrin::PairBf16, [Scalar::F32(low), Scalar::F32(high)]) => {
             let [low, high] =
                 [*low, *high].map(|x| bf16::from_f32(without_subnormals(x)).to_bits());
-            Value::int(i64::from(u32::from(high) << 16 | u32::from(low)), to)
+            Scalar::int(i64::from(u32::from(high) << 16 | u32::from(low)), to)
         }
-        (Intrin::PairBf16, [Value::Bf16(low), Value::Bf16(high)]) => {
-            Value::int(i64::from(u32::from(high.to_bits()) << 16 | u32::from(low.to_bits())), to)
+        (Intrin::PairBf16, [Scalar::Bf16(low), Scalar::Bf16(high)]) => {
+            Scalar::int(i64::from(u32::from(high.to_bits()) << 16 | u32::from(low.to_bits())), to)
         }
-        (Intrin::Abs, [Value::Int(x)]) => Value::int(x.wrapping_abs(), to),
+        (Intrin::Abs, [Scalar::Int(x)]) => Scalar::int(x.wrapping_abs(), to),
         (Intrin::Abs, [a]) => in_own_type!((*a,), |x| x.abs()),
-        (Intrin::IsNan, [a]) => Ok(Value::Int(i64::from(a.as_f64().is_nan()))),
-        (Intrin::IsInf, [a]) => Ok(Value::Int(i64::from(a.as_f64().is_infinite()))),
-        (Intrin::Reinterpret, [a]) if from.bits == to.bits => Value::from_bits(a.bits(), to),
-        (Intrin::Pow, [a, b]) => Value::float(libm::pow(a.as_f64(), b.as_f64()), to),
-        (Intrin::BitNot, [Value::Int(x)]) => match to.code {
-            code::BOOL => Ok(Value::Int(1 - x)),
-            _ => Value::int(!x, to),
+        (Intrin::IsNan, [a]) => Ok(Scalar::Int(i64::from(a.as_f64().is_nan()))),
+        (Intrin::IsInf, [a]) => Ok(Scalar::Int(i64::from(a.as_f64().is_infinite()))),
+        (Intrin::Reinterpret, [a]) if from.bits == to.bits => Scalar::from_bits(a.bits(), to),
+        (Intrin::Pow, [a, b]) => Scalar::float(libm::pow(a.as_f64(), b.as_f64()), to),
+        (Intrin::BitNot, [Scalar::Int(x)]) => match to.code {
+            code::BOOL => Ok(Scalar::Int(1 - x)),
+            _ => Scalar::int(!x, to),
         },
-        (_, [Value::Int(x), Value::Int(y)]) => bits(op, *x, *y, to),
+        (_, [Scalar::Int(x), Scalar::Int(y)]) => bits(op, *x, *y, to),
         (_, [a]) if to.is_float() => {
-            let f = unary(op).ok_or_else(|| Reason::Type(format!("{op:?} of one operand")))?;
-            Value::float(f(a.as_f64()), to)
+            let f =
+                unary(op).ok_or_else(|| EvalErrorKind::Type(format!("{op:?} of one operand")))?;
+            Scalar::float(f(a.as_f64()), to)
         }
-        _ => Err(Reason::Type(format!("{op:?} of {args:?}"))),
+        _ => Err(EvalErrorKind::Type(format!("{op:?} of {args:?}"))),
     }
 }
 
@@ -266,7 +269,7 @@ fn dot_bf16(a: u32, b: u32, c: f32) -> f32 {
     fma_without_subnormals(low(a), low(b), first)
 }
 
-/// The meaning of [`crate::tile::Tile::DotBf16`] for one element: its sum before, and the pairs of
+/// The meaning of [`crate::tile::TileOp::DotBf16`] for one element: its sum before, and the pairs of
 /// its row and column.
 pub fn dot_tile(sum: f32, pairs: &[(u32, u32)]) -> f32 {
     let chain = |half: fn(u32) -> f32| {
@@ -310,15 +313,15 @@ fn bits(op: Intrin, x: i64, y: i64, to: DType) -> Answer {
         Intrin::BitOr => x | y,
         Intrin::BitXor => x ^ y,
         Intrin::Shl | Intrin::Shr if !(0..i64::from(to.bits)).contains(&y) => {
-            return Err(Reason::Arithmetic(format!("shift of {to} by {y}")));
+            return Err(EvalErrorKind::Arithmetic(format!("shift of {to} by {y}")));
         }
         Intrin::Shl => x << y,
         // Values are extended by their own type, so only u64 needs the logical shift.
         Intrin::Shr if to == DType::U64 => ((x as u64) >> y) as i64,
         Intrin::Shr => x >> y,
-        _ => return Err(Reason::Type(format!("{op:?} of two integers"))),
+        _ => return Err(EvalErrorKind::Type(format!("{op:?} of two integers"))),
     };
-    Value::int(value, to)
+    Scalar::int(value, to)
 }
 
 /// The functions of one float operand. For the exact ones (sqrt, rounding) going through f64

@@ -1,11 +1,11 @@
 //! Arguments of an evaluation: typed, compact byte buffers.
 
-use super::{Reason, Value};
+use super::{EvalErrorKind, Scalar};
 use crate::DType;
 
 /// A compact row-major tensor in host memory, little-endian.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tensor {
+pub struct EvalTensor {
     /// Element type.
     pub dtype: DType,
     /// Extents.
@@ -16,45 +16,49 @@ pub struct Tensor {
 
 /// One argument.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Arg {
+pub enum EvalArg {
     /// For a buffer parameter.
-    Tensor(Tensor),
+    Tensor(EvalTensor),
     /// For a scalar parameter.
-    Scalar(Value),
+    Scalar(Scalar),
 }
 
-impl Default for Tensor {
-    fn default() -> Tensor {
-        Tensor::zeros(DType::U8, &[0])
+impl Default for EvalTensor {
+    fn default() -> EvalTensor {
+        EvalTensor::zeros(DType::U8, &[0])
     }
 }
 
-impl Tensor {
+impl EvalTensor {
     /// All bytes zero.
-    pub fn zeros(dtype: DType, shape: &[i64]) -> Tensor {
+    pub fn zeros(dtype: DType, shape: &[i64]) -> EvalTensor {
         let count = shape.iter().product::<i64>() as usize;
-        Tensor { dtype, shape: shape.to_vec(), bytes: vec![0; count * dtype.itemsize()] }
+        EvalTensor { dtype, shape: shape.to_vec(), bytes: vec![0; count * dtype.itemsize()] }
     }
 
     /// An f32 tensor.
-    pub fn f32(shape: &[i64], values: &[f32]) -> Tensor {
+    pub fn f32(shape: &[i64], values: &[f32]) -> EvalTensor {
         assert_eq!(shape.iter().product::<i64>() as usize, values.len());
         let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-        Tensor { dtype: DType::F32, shape: shape.to_vec(), bytes }
+        EvalTensor { dtype: DType::F32, shape: shape.to_vec(), bytes }
     }
 
     /// An int64 tensor.
-    pub fn i64(shape: &[i64], values: &[i64]) -> Tensor {
+    pub fn i64(shape: &[i64], values: &[i64]) -> EvalTensor {
         assert_eq!(shape.iter().product::<i64>() as usize, values.len());
         let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-        Tensor { dtype: DType::I64, shape: shape.to_vec(), bytes }
+        EvalTensor { dtype: DType::I64, shape: shape.to_vec(), bytes }
     }
 
     /// A tensor of any type, each value converted from f64 as a cast would.
-    pub fn from_f64(dtype: DType, shape: &[i64], values: &[f64]) -> Result<Tensor, Reason> {
-        let mut tensor = Tensor::zeros(dtype, shape);
+    pub fn from_f64(
+        dtype: DType,
+        shape: &[i64],
+        values: &[f64],
+    ) -> Result<EvalTensor, EvalErrorKind> {
+        let mut tensor = EvalTensor::zeros(dtype, shape);
         for (at, x) in values.iter().enumerate() {
-            tensor.set(at, super::scalar::cast(Value::F64(*x), DType::F64, dtype)?)?;
+            tensor.set(at, super::scalar::cast(Scalar::F64(*x), DType::F64, dtype)?)?;
         }
         Ok(tensor)
     }
@@ -91,38 +95,41 @@ impl Tensor {
     }
 
     /// Element by position.
-    pub fn get(&self, offset: usize) -> Result<Value, Reason> {
+    pub fn get(&self, offset: usize) -> Result<Scalar, EvalErrorKind> {
         let size = self.dtype.itemsize();
-        Value::read(&self.bytes[offset * size..][..size], self.dtype)
+        Scalar::read(&self.bytes[offset * size..][..size], self.dtype)
     }
 
     /// Replaces an element by position; the value must be of the tensor's type.
-    pub fn set(&mut self, offset: usize, value: Value) -> Result<(), Reason> {
+    pub fn set(&mut self, offset: usize, value: Scalar) -> Result<(), EvalErrorKind> {
         let size = self.dtype.itemsize();
         let fits = match value {
-            Value::Int(_) => !self.dtype.is_float(),
-            Value::F16(_) => self.dtype == DType::F16,
-            Value::Bf16(_) => self.dtype == DType::BF16,
-            Value::F32(_) => self.dtype == DType::F32,
-            Value::F64(_) => self.dtype == DType::F64,
+            Scalar::Int(_) => !self.dtype.is_float(),
+            Scalar::F16(_) => self.dtype == DType::F16,
+            Scalar::Bf16(_) => self.dtype == DType::BF16,
+            Scalar::F32(_) => self.dtype == DType::F32,
+            Scalar::F64(_) => self.dtype == DType::F64,
         };
         if !fits {
-            return Err(Reason::Type(format!("{value:?} stored to a buffer of {}", self.dtype)));
+            return Err(EvalErrorKind::Type(format!(
+                "{value:?} stored to a buffer of {}",
+                self.dtype
+            )));
         }
         value.write(&mut self.bytes[offset * size..][..size]);
         Ok(())
     }
 }
 
-impl Arg {
+impl EvalArg {
     /// The tensor of a tensor argument.
     ///
     /// # Panics
     /// On a scalar.
-    pub fn tensor(&self) -> &Tensor {
+    pub fn tensor(&self) -> &EvalTensor {
         match self {
-            Arg::Tensor(tensor) => tensor,
-            Arg::Scalar(_) => panic!("a scalar argument has no tensor"),
+            EvalArg::Tensor(tensor) => tensor,
+            EvalArg::Scalar(_) => panic!("a scalar argument has no tensor"),
         }
     }
 }

@@ -1,44 +1,44 @@
 //! Statements on matrix registers, one element at a time.
 
-use super::scalar::{Value, dot_tile};
-use super::{Done, Machine, Reason};
-use crate::tile::{Rows, Tile};
+use super::scalar::{Scalar, dot_tile};
+use super::{Done, EvalErrorKind, Machine};
+use crate::tile::{StridedRows, TileOp};
 use crate::{Buffer, Expr};
 
 impl Machine<'_> {
-    pub(super) fn run_tile(&mut self, tile: &Tile) -> Done {
+    pub(super) fn run_tile(&mut self, tile: &TileOp) -> Done {
         match tile {
-            Tile::Zero { tile } => {
+            TileOp::Zero { tile } => {
                 let zero = Expr::constant(0.0, self.func.buffers[*tile].dtype);
                 let zero = self.eval(&zero)?;
                 self.each(*tile, &mut |m, i, j| m.put(*tile, &[i, j], zero))
             }
-            Tile::Load { tile, from } => {
+            TileOp::Load { tile, from } => {
                 let at = self.places(from)?;
                 self.each(*tile, &mut |m, i, j| {
                     let value = m.get(from.buffer, &[at(i, j)])?;
                     m.put(*tile, &[i, j], value)
                 })
             }
-            Tile::Store { tile, to } => {
+            TileOp::Store { tile, to } => {
                 let at = self.places(to)?;
                 self.each(*tile, &mut |m, i, j| {
                     let value = m.get(*tile, &[i, j])?;
                     m.put(to.buffer, &[at(i, j)], value)
                 })
             }
-            Tile::DotBf16 { sum, a, b } => {
+            TileOp::DotBf16 { sum, a, b } => {
                 let words = self.shape(*a)?[1];
                 self.each(*sum, &mut |m, i, j| {
                     let pairs = |k: i64| {
                         let (a, b) = (m.get(*a, &[i, k])?, m.get(*b, &[k, j])?);
                         Ok((a.as_int()? as u32, b.as_int()? as u32))
                     };
-                    let pairs = (0..words).map(pairs).collect::<Result<Vec<_>, Reason>>()?;
-                    let Value::F32(old) = m.get(*sum, &[i, j])? else {
-                        return Err(Reason::Type("a sum that is not float32".into()));
+                    let pairs = (0..words).map(pairs).collect::<Result<Vec<_>, EvalErrorKind>>()?;
+                    let Scalar::F32(old) = m.get(*sum, &[i, j])? else {
+                        return Err(EvalErrorKind::Type("a sum that is not float32".into()));
                     };
-                    m.put(*sum, &[i, j], Value::F32(dot_tile(old, &pairs)))
+                    m.put(*sum, &[i, j], Scalar::F32(dot_tile(old, &pairs)))
                 })
             }
         }
@@ -47,32 +47,35 @@ impl Machine<'_> {
     /// Calls `f` for every element of a register.
     fn each(&mut self, tile: Buffer, f: &mut dyn FnMut(&mut Self, i64, i64) -> Done) -> Done {
         let [rows, words] = self.shape(tile)?[..] else {
-            return Err(Reason::Type("a matrix register has two dimensions".into()));
+            return Err(EvalErrorKind::Type("a matrix register has two dimensions".into()));
         };
         for i in 0..rows {
             for j in 0..words {
-                self.fuel = self.fuel.checked_sub(1).ok_or(Reason::Fuel)?;
+                self.fuel = self.fuel.checked_sub(1).ok_or(EvalErrorKind::Fuel)?;
                 f(self, i, j)?;
             }
         }
         Ok(())
     }
 
-    fn places(&self, rows: &Rows) -> Result<impl Fn(i64, i64) -> i64 + use<>, Reason> {
+    fn places(
+        &self,
+        rows: &StridedRows,
+    ) -> Result<impl Fn(i64, i64) -> i64 + use<>, EvalErrorKind> {
         let (first, stride) = (self.int(&rows.first)?, self.int(&rows.stride)?);
         Ok(move |i, j| first + i * stride + j)
     }
 
-    fn get(&self, buffer: Buffer, at: &[i64]) -> Result<Value, Reason> {
+    fn get(&self, buffer: Buffer, at: &[i64]) -> Result<Scalar, EvalErrorKind> {
         let (memory, offset) = self.locate(buffer, at)?;
         if memory.written.as_ref().is_some_and(|w| !w[offset]) {
             let name = &self.func.buffers[buffer].name;
-            return Err(Reason::Undefined(format!("`{name}`{at:?} is read before written")));
+            return Err(EvalErrorKind::Undefined(format!("`{name}`{at:?} is read before written")));
         }
         memory.tensor.get(offset)
     }
 
-    pub(super) fn put(&mut self, buffer: Buffer, at: &[i64], value: Value) -> Done {
+    pub(super) fn put(&mut self, buffer: Buffer, at: &[i64], value: Scalar) -> Done {
         let (_, offset) = self.locate(buffer, at)?;
         let memory = self.memory[buffer].as_mut().expect("located");
         memory.tensor.set(offset, value)?;

@@ -25,7 +25,7 @@ pub fn lower_math(func: &PrimFunc) -> PrimFunc {
 
 /// Expands [`Intrin::DotBf16`] and [`Intrin::PairBf16`], for CPUs without such instructions. The results are the same
 /// bits.
-pub fn lower_dots(func: &PrimFunc) -> PrimFunc {
+pub fn lower_bf16_dots(func: &PrimFunc) -> PrimFunc {
     expand(func, Kind::Dots)
 }
 

@@ -14,7 +14,7 @@
 //! lowered.body.visit(&mut |s| assert!(!matches!(s, Stmt::Block(_))));
 //! ```
 
-mod bind_once;
+mod convert_ssa;
 mod lower_blocks;
 mod lower_math;
 mod partition_loops;
@@ -22,9 +22,9 @@ mod plan_allocations;
 mod rename;
 mod simplify;
 
-pub use bind_once::bind_once;
+pub use convert_ssa::convert_ssa;
 pub use lower_blocks::lower_blocks;
-pub use lower_math::{lower_dots, lower_math};
+pub use lower_math::{lower_bf16_dots, lower_math};
 pub use partition_loops::partition_loops;
 pub use plan_allocations::plan_allocations;
 pub use simplify::simplify;
@@ -36,7 +36,7 @@ pub type Pass = (&'static str, fn(&PrimFunc) -> PrimFunc);
 
 /// What [`lower`] runs, in order.
 pub const PASSES: &[Pass] = &[
-    ("bind_once", bind_once),
+    ("convert_ssa", convert_ssa),
     ("plan_allocations", plan_allocations),
     ("lower_blocks", lower_blocks),
     ("simplify", simplify),

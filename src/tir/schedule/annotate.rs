@@ -1,11 +1,11 @@
 //! Free annotations on loops and blocks; nothing is computed differently because of one.
 
-use super::{Refused, Schedule, tree};
+use super::{Schedule, ScheduleError, tree};
 use crate::{Block, For, Scope, Stmt, Var};
 
 impl Schedule {
     /// Adds or replaces an annotation of a loop.
-    pub fn annotate_loop(&mut self, at: Var, key: &str, value: &str) -> Result<(), Refused> {
+    pub fn annotate_loop(&mut self, at: Var, key: &str, value: &str) -> Result<(), ScheduleError> {
         self.get_loop(at)?;
         self.func.body = tree::replace_loop(&self.func.body, at, |l| {
             let mut l: For = l.clone();
@@ -17,7 +17,12 @@ impl Schedule {
     }
 
     /// Adds or replaces an annotation of a block.
-    pub fn annotate_block(&mut self, at: &str, key: &str, value: &str) -> Result<(), Refused> {
+    pub fn annotate_block(
+        &mut self,
+        at: &str,
+        key: &str,
+        value: &str,
+    ) -> Result<(), ScheduleError> {
         self.get_block(at)?;
         self.func.body = tree::replace_block(&self.func.body, at, |b| {
             let mut b: Block = b.clone();
@@ -29,7 +34,7 @@ impl Schedule {
     }
 
     /// Moves an intermediate buffer, named by the block that writes it, to another memory.
-    pub fn set_scope(&mut self, block: &str, scope: Scope) -> Result<(), Refused> {
+    pub fn set_scope(&mut self, block: &str, scope: Scope) -> Result<(), ScheduleError> {
         let block = self.get_block(block)?;
         let [write] = &block.writes[..] else {
             return Err(self.refuse("set_scope", &block.name, "the block writes several buffers"));

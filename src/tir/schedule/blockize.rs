@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::compute_at::conjuncts;
-use super::{Refused, Schedule, tree};
+use super::{Schedule, ScheduleError, tree};
 use crate::arith::Analyzer;
 use crate::arith::poly::{Poly, gcd};
 use crate::{Block, BlockIter, Expr, Stmt, Var};
@@ -23,7 +23,7 @@ impl Schedule {
     ///
     /// Needs loops around one block only, whose iterators each are a multiple of something the
     /// loops outside decide and less than that of what those inside do. Returns the new block.
-    pub fn blockize(&mut self, at: Var) -> Result<String, Refused> {
+    pub fn blockize(&mut self, at: Var) -> Result<String, ScheduleError> {
         let path = self.path_to_loop("blockize", at)?;
         let refuse = |s: &Schedule, why: String| s.refuse_loop("blockize", at, why);
         let nest = *path.last().expect("the loop");

@@ -1,7 +1,7 @@
 //! Copies of buffers nearer to where they are used.
 
 use super::nest::sequence;
-use super::{Refused, Schedule, tree};
+use super::{Schedule, ScheduleError, tree};
 use crate::{Block, Buffer, Expr, ExprKind, IterKind, Scope, Stmt};
 
 impl Schedule {
@@ -10,7 +10,7 @@ impl Schedule {
     ///
     /// Needs a block that alone writes the buffer, over its whole shape, and no other reader of
     /// it among the same loops. Returns the name of the copying block.
-    pub fn cache_write(&mut self, name: &str, scope: Scope) -> Result<String, Refused> {
+    pub fn cache_write(&mut self, name: &str, scope: Scope) -> Result<String, ScheduleError> {
         let block = self.get_block(name)?.clone();
         self.require_movable("cache_write", name)?;
         let refuse = |why: &str| self.refuse("cache_write", name, why);
@@ -60,7 +60,7 @@ impl Schedule {
         name: &str,
         buffer: Buffer,
         scope: Scope,
-    ) -> Result<String, Refused> {
+    ) -> Result<String, ScheduleError> {
         let block = self.get_block(name)?;
         self.require_movable("cache_read", name)?;
         let refuse = |why: String| Err(self.refuse("cache_read", name, why));

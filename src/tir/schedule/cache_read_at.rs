@@ -1,8 +1,8 @@
 //! A copy of what a nest reads, made before it.
 
 use super::chain::nested;
-use super::write_out::visit_evaluated;
-use super::{Refused, Schedule, tree};
+use super::unroll_and_jam::visit_evaluated;
+use super::{Schedule, ScheduleError, tree};
 use crate::{Block, Buffer, Expr, ExprKind, For, IterKind, Param, Scope, Stmt, Var};
 
 impl Schedule {
@@ -21,7 +21,7 @@ impl Schedule {
         buffer: Buffer,
         at: Var,
         scope: Scope,
-    ) -> Result<String, Refused> {
+    ) -> Result<String, ScheduleError> {
         let refuse = |s: &Schedule, why: &str| s.refuse("cache_read_at", name, why);
         let path = self.path_to_loop("cache_read_at", at)?;
         let mut facts = self.facts(&path);

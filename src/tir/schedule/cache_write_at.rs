@@ -3,7 +3,7 @@
 use super::chain::{Chain, nested, of_kind};
 use super::compute_inline::loads;
 use super::injective::stores_own_element;
-use super::{Refused, Schedule, tree};
+use super::{Schedule, ScheduleError, tree};
 use crate::{Block, BlockIter, Expr, For, IterKind, Scope, Stmt, Var};
 
 impl Schedule {
@@ -17,7 +17,12 @@ impl Schedule {
     ///
     /// Needs a nest around nothing but a block of one store, which runs over the whole reduction
     /// and stores elsewhere in every instance. Returns the name of the new block.
-    pub fn cache_write_at(&mut self, name: &str, at: Var, scope: Scope) -> Result<String, Refused> {
+    pub fn cache_write_at(
+        &mut self,
+        name: &str,
+        at: Var,
+        scope: Scope,
+    ) -> Result<String, ScheduleError> {
         let chain = self.chain("cache_write_at", name, at)?;
         let refuse = |s: &Schedule, why: &str| s.refuse("cache_write_at", name, why);
         let Stmt::Store { buffer, indices, value } = &chain.block.body else {
@@ -77,7 +82,7 @@ impl Schedule {
 
     /// Turns guards that an iterator is in its domain into a choice of the value stored, the
     /// iterator into those of the loops that make it up.
-    fn guard_values(&mut self, chain: &Chain, block: &mut Block) -> Result<(), Refused> {
+    fn guard_values(&mut self, chain: &Chain, block: &mut Block) -> Result<(), ScheduleError> {
         let path = self.path_to_block("cache_write_at", &chain.block.name)?;
         let around: Vec<For> = tree::loops_of(&path).cloned().collect();
         let mut left = chain.reduced.clone();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::compute_at::conjuncts;
-use super::{Refused, Schedule, access, tree};
+use super::{Schedule, ScheduleError, access, tree};
 use crate::arith::Analyzer;
 use crate::{Block, BlockIter, Buffer, BufferData, Expr, For, ForKind, IterKind, Scope, Stmt, Var};
 
@@ -48,7 +48,7 @@ impl Schedule {
         primitive: &'static str,
         name: &str,
         at: Var,
-    ) -> Result<Chain, Refused> {
+    ) -> Result<Chain, ScheduleError> {
         let refuse = |why: &str| self.refuse(primitive, name, why);
         let path = self.path_to_block(primitive, name)?;
         let block = self.get_block(name)?.clone();
@@ -106,7 +106,7 @@ impl Schedule {
         &self,
         primitive: &'static str,
         at: Var,
-    ) -> Result<(Vec<For>, &Stmt), Refused> {
+    ) -> Result<(Vec<For>, &Stmt), ScheduleError> {
         let path = self.path_to_loop(primitive, at)?;
         let (mut loops, mut inner) = (vec![], path[path.len() - 1]);
         while let Stmt::For(l) = inner {
@@ -121,7 +121,11 @@ impl Schedule {
         Ok((loops, inner))
     }
 
-    fn require_own_elements(&self, primitive: &'static str, chain: &Chain) -> Result<(), Refused> {
+    fn require_own_elements(
+        &self,
+        primitive: &'static str,
+        chain: &Chain,
+    ) -> Result<(), ScheduleError> {
         let block = &chain.block;
         let free: HashSet<Var> = chain.loops.iter().map(|l| l.var).collect();
         let values: Vec<Expr> = of_kind(block, false).map(|i| i.value.clone()).collect();

@@ -1,7 +1,7 @@
 //! Moving a producer under a loop of its consumers.
 
 use super::nest::sequence;
-use super::{Refused, Schedule, tree};
+use super::{Schedule, ScheduleError, tree};
 use crate::{Block, Buffer, Expr, IterKind, Stmt, Var};
 
 impl Schedule {
@@ -12,7 +12,7 @@ impl Schedule {
     ///
     /// Needs a block that alone writes an intermediate, one element per spatial iterator tuple;
     /// all readers below the loop; inputs that do not change after the block.
-    pub fn compute_at(&mut self, name: &str, at: Var) -> Result<(), Refused> {
+    pub fn compute_at(&mut self, name: &str, at: Var) -> Result<(), ScheduleError> {
         let block = self.get_block(name)?.clone();
         self.require_movable("compute_at", name)?;
         let refuse = |why: &str| self.refuse("compute_at", name, why);
@@ -55,7 +55,7 @@ impl Schedule {
         primitive: &'static str,
         name: &str,
         block: &Block,
-    ) -> Result<(Buffer, Vec<Var>), Refused> {
+    ) -> Result<(Buffer, Vec<Var>), ScheduleError> {
         let refuse = |why: &str| self.refuse(primitive, name, why);
         let (buffer, indices, _) = self.single_store(primitive, block)?;
         if !self.func.allocs.contains(&buffer) {
@@ -81,7 +81,7 @@ impl Schedule {
         &self,
         primitive: &'static str,
         block: &Block,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ScheduleError> {
         let path = self.path_to_block(primitive, &block.name)?;
         let refuse = |why: &str| Err(self.refuse(primitive, &block.name, why));
         // A guard that a split left says no more than that an iterator is in its domain, which
@@ -102,7 +102,7 @@ impl Schedule {
         &self,
         primitive: &'static str,
         block: &Block,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ScheduleError> {
         let around = self.top_statement(&block.name);
         let mut late: Vec<&Block> = around.map_or(vec![], tree::blocks);
         let all = tree::blocks(&self.func.body);

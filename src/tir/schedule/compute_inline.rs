@@ -1,7 +1,7 @@
 //! Replacing an intermediate by its definition, in its consumers or in its producer.
 
 use super::regions::delinearise;
-use super::{Refused, Schedule, tree};
+use super::{Schedule, ScheduleError, tree};
 use crate::{Block, Buffer, Expr, ExprKind, IterKind, Stmt, Var};
 
 /// A block that stores one element per instance, `buffer[v...] = value`, where the indices are
@@ -19,7 +19,7 @@ impl Schedule {
     ///
     /// Needs an intermediate written by this block alone, element by element over its whole
     /// shape, and definitions whose own inputs do not change before the reads.
-    pub fn compute_inline(&mut self, name: &str) -> Result<(), Refused> {
+    pub fn compute_inline(&mut self, name: &str) -> Result<(), ScheduleError> {
         let block = self.get_block(name)?.clone();
         self.require_movable("compute_inline", name)?;
         let refuse = |why: String| self.refuse("compute_inline", name, why);
@@ -44,7 +44,7 @@ impl Schedule {
     ///
     /// Needs a block that reads the intermediate at its own iterators, all of them, each once,
     /// and a producer that stores element by element (not a reduction).
-    pub fn reverse_compute_inline(&mut self, name: &str) -> Result<(), Refused> {
+    pub fn reverse_compute_inline(&mut self, name: &str) -> Result<(), ScheduleError> {
         let consumer = self.get_block(name)?.clone();
         self.require_movable("reverse_compute_inline", name)?;
         let refuse = |why: &str| self.refuse("reverse_compute_inline", name, why);
@@ -124,7 +124,12 @@ impl Schedule {
         }
     }
 
-    fn require_private(&self, primitive: &'static str, at: &str, b: Buffer) -> Result<(), Refused> {
+    fn require_private(
+        &self,
+        primitive: &'static str,
+        at: &str,
+        b: Buffer,
+    ) -> Result<(), ScheduleError> {
         let name = &self.func.buffers[b].name;
         if !self.func.allocs.contains(&b) {
             let why = format!("`{name}` is not an intermediate of the whole function");
@@ -160,7 +165,7 @@ impl Schedule {
     }
 
     /// The buffers a definition reads must not be written after it, or in a loop around it.
-    fn require_stable_inputs(&self, name: &str, def: &Elementwise) -> Result<(), Refused> {
+    fn require_stable_inputs(&self, name: &str, def: &Elementwise) -> Result<(), ScheduleError> {
         let path = self.path_to_block("compute_inline", name)?;
         let around = path.iter().find(|s| matches!(s, Stmt::For(_) | Stmt::Block(_)));
         let mut late: Vec<&Block> = around.map_or(vec![], |s| tree::blocks(s));
@@ -182,7 +187,7 @@ impl Schedule {
         producer: &str,
         value: &Expr,
         except: Buffer,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ScheduleError> {
         let path = self.path_to_block("reverse_compute_inline", producer)?;
         let around = path.iter().find(|s| matches!(s, Stmt::For(_) | Stmt::Block(_)));
         let mut late: Vec<&Block> = around.map_or(vec![], |s| tree::blocks(s));
@@ -204,7 +209,7 @@ impl Schedule {
         name: &str,
         producer: &str,
         out: Buffer,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ScheduleError> {
         let readers = self.readers(out);
         let all = tree::blocks(&self.func.body);
         let from = all.iter().skip_while(|b| b.name != producer);
@@ -225,7 +230,7 @@ fn is_block(stmt: &Stmt, name: &str) -> bool {
 
 impl Schedule {
     fn elementwise(&self, block: &Block) -> Result<Elementwise, String> {
-        let refused = |r: Refused| r.why;
+        let refused = |r: ScheduleError| r.why;
         let (buffer, indices, value) = self.single_store("inline", block).map_err(refused)?;
         elementwise(block, buffer, indices, value)
     }

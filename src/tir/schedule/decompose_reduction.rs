@@ -2,7 +2,7 @@
 
 use super::compute_at::conjuncts;
 use super::nest::sequence;
-use super::{Refused, Schedule, access, tree};
+use super::{Schedule, ScheduleError, access, tree};
 use crate::{Block, BlockIter, Expr, For, IterKind, Stmt, Var};
 
 impl Schedule {
@@ -14,7 +14,7 @@ impl Schedule {
     /// Needs all loops of the reduction at or below `at`, no block below `at` that reads the
     /// result before it is complete, and instances that each belong to one iteration. Returns
     /// the name of the new block.
-    pub fn decompose_reduction(&mut self, name: &str, at: Var) -> Result<String, Refused> {
+    pub fn decompose_reduction(&mut self, name: &str, at: Var) -> Result<String, ScheduleError> {
         let block = self.get_block(name)?.clone();
         let refuse = |why: &str| self.refuse("decompose_reduction", name, why);
         let Some(init) = block.init.clone() else {
@@ -84,7 +84,7 @@ impl Schedule {
         block: &Block,
         loops: &[For],
         facts: &crate::arith::Analyzer,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ScheduleError> {
         let refuse = |why: String| Err(self.refuse("decompose_reduction", &block.name, why));
         let [buffer] = block.writes.iter().map(|r| r.buffer).collect::<Vec<_>>()[..] else {
             return refuse("it does not write one buffer".into());

@@ -2,18 +2,18 @@
 
 use super::chain::nested;
 use super::nest::sequence;
-use super::{Refused, Schedule, access, tree};
+use super::{Schedule, ScheduleError, access, tree};
 use crate::{BlockIter, Buffer, Expr, For, IterKind, Region, Stmt, Var};
 
 impl Schedule {
     /// `for i in 0..n { for j in 0..m { X = alloc(..); S(i, j); T(i, j) } }`, at `i`, becomes
     /// `X' = alloc(n, m, ..); for i { for j { S } }; for i' { for j' { T } }`: the inverse of
-    /// [`Schedule::join_loops`]. What an iteration keeps to itself gets an element for every one.
+    /// [`Schedule::fuse_adjacent`]. What an iteration keeps to itself gets an element for every one.
     ///
     /// Needs serial loops from 0 of constant extents directly around each other and around several
     /// statements, of which none touches in one iteration what another touches in a different one
     /// where one of the two writes it. The first statement keeps the loops.
-    pub fn distribute_loops(&mut self, at: Var) -> Result<(), Refused> {
+    pub fn distribute_loops(&mut self, at: Var) -> Result<(), ScheduleError> {
         let refuse = |s: &Schedule, why: String| s.refuse_loop("distribute_loops", at, why);
         let path = self.path_to_loop("distribute_loops", at)?;
         let mut facts = self.facts(&path[..path.len() - 1]);

@@ -1,6 +1,6 @@
 //! Making two perfectly nested loops one.
 
-use super::{Refused, Schedule, tree};
+use super::{Schedule, ScheduleError, tree};
 use crate::{Expr, ForKind, Stmt, Var};
 
 impl Schedule {
@@ -8,7 +8,7 @@ impl Schedule {
     /// `for f in 0..m*n { S(f // n, f % n) }`. The order of iterations is kept.
     ///
     /// Returns the fused loop; `i` and `j` are gone. Annotations of both are kept.
-    pub fn fuse(&mut self, outer: Var, inner: Var) -> Result<Var, Refused> {
+    pub fn fuse(&mut self, outer: Var, inner: Var) -> Result<Var, ScheduleError> {
         let path = self.path_to_loop("fuse", outer)?;
         let (a, b) = (self.get_loop(outer)?.clone(), self.get_loop(inner)?.clone());
         let refuse = |why: &str| Err(self.refuse_loop("fuse", outer, why));
@@ -41,7 +41,7 @@ impl Schedule {
             v if v == inner => Some(j.clone()),
             _ => None,
         });
-        let body = facts.simplify_below(&body);
+        let body = facts.simplify_stmt(&body);
         let mut annotations = a.annotations;
         annotations.extend(b.annotations);
         self.func.body = tree::replace_loop(&self.func.body, outer, |_| {
@@ -56,7 +56,7 @@ impl Schedule {
     }
 
     /// Fuses perfectly nested loops, outermost first, into one.
-    pub fn fuse_all(&mut self, loops: &[Var]) -> Result<Var, Refused> {
+    pub fn fuse_all(&mut self, loops: &[Var]) -> Result<Var, ScheduleError> {
         let Some((first, rest)) = loops.split_first() else {
             return Err(self.refuse("fuse", "", "no loop was given"));
         };

@@ -1,12 +1,12 @@
 //! How a loop runs: vectorized, parallel, unrolled, bound to a thread axis.
 
-use super::{Refused, Schedule, access, tree};
+use super::{Schedule, ScheduleError, access, tree};
 use crate::{For, ForKind, IterKind, Stmt, Var};
 
 impl Schedule {
     /// `for i in 0..n` becomes lanes of a vector. Needs a constant extent, independent
     /// iterations and no block below that reduces along the loop.
-    pub fn vectorize(&mut self, at: Var) -> Result<(), Refused> {
+    pub fn vectorize(&mut self, at: Var) -> Result<(), ScheduleError> {
         self.require_constant("vectorize", at)?;
         self.require_independent("vectorize", at)?;
         self.set_kind("vectorize", at, ForKind::Vectorized)
@@ -14,21 +14,21 @@ impl Schedule {
 
     /// `for i in 0..n` is divided statically among threads. Needs independent iterations and no
     /// block below that reduces along the loop.
-    pub fn parallel(&mut self, at: Var) -> Result<(), Refused> {
+    pub fn parallel(&mut self, at: Var) -> Result<(), ScheduleError> {
         self.require_independent("parallel", at)?;
         self.set_kind("parallel", at, ForKind::Parallel)
     }
 
     /// `for i in 0..n { S(i) }` is replicated: `S(0) S(1) ...`, in the same order. Needs a
     /// constant extent.
-    pub fn unroll(&mut self, at: Var) -> Result<(), Refused> {
+    pub fn unroll(&mut self, at: Var) -> Result<(), ScheduleError> {
         self.require_constant("unroll", at)?;
         self.set_kind("unroll", at, ForKind::Unrolled)
     }
 
     /// `for i in 0..n` becomes the GPU thread axis `axis`, such as `threadIdx.x`. Needs what
     /// [`Schedule::parallel`] needs. The binding is recorded; code for it is the target's matter.
-    pub fn bind(&mut self, at: Var, axis: &str) -> Result<(), Refused> {
+    pub fn bind(&mut self, at: Var, axis: &str) -> Result<(), ScheduleError> {
         let known = ["blockIdx", "threadIdx"]
             .iter()
             .any(|a| axis.strip_prefix(a).is_some_and(|d| [".x", ".y", ".z"].contains(&d)));
@@ -39,7 +39,12 @@ impl Schedule {
         self.set_kind("bind", at, ForKind::ThreadBinding(axis.to_string()))
     }
 
-    fn set_kind(&mut self, primitive: &'static str, at: Var, kind: ForKind) -> Result<(), Refused> {
+    fn set_kind(
+        &mut self,
+        primitive: &'static str,
+        at: Var,
+        kind: ForKind,
+    ) -> Result<(), ScheduleError> {
         let l = self.get_loop(at)?;
         if l.kind != ForKind::Serial {
             let why = format!("the loop already is {:?}", l.kind);
@@ -56,7 +61,7 @@ impl Schedule {
         Ok(())
     }
 
-    fn require_constant(&mut self, primitive: &'static str, at: Var) -> Result<(), Refused> {
+    fn require_constant(&mut self, primitive: &'static str, at: Var) -> Result<(), ScheduleError> {
         let Some(extent) = self.extent(at)? else {
             return Err(self.refuse_loop(primitive, at, "the extent is not constant"));
         };
@@ -72,7 +77,7 @@ impl Schedule {
         &self,
         primitive: &'static str,
         at: Var,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ScheduleError> {
         let path = self.path_to_loop(primitive, at)?;
         let l = self.get_loop(at)?;
         for block in tree::blocks(&l.body) {

@@ -2,9 +2,9 @@
 //!
 //! A [`Schedule`] holds a function in scheduled form. Blocks are named, loops are their variables;
 //! both stay valid until a primitive that says it replaces them. A primitive documents what it
-//! makes of what, refuses with a [`Refused`] when it cannot show that every output keeps its
+//! makes of what, refuses with a [`ScheduleError`] when it cannot show that every output keeps its
 //! bits, and decides nothing: policies choose. Floating-point reductions keep their order through
-//! every primitive but [`Schedule::rfactor`] and [`Schedule::combine_halves`], which write the new
+//! every primitive but [`Schedule::rfactor`] and [`Schedule::tree_reduce`], which write the new
 //! order into the tir.
 //!
 //! ```
@@ -18,7 +18,7 @@
 //! let (outer, lanes) = s.split(i, 8)?;
 //! s.parallel(outer)?;
 //! s.vectorize(lanes)?;
-//! # Ok::<(), reflex_tir::schedule::Refused>(())
+//! # Ok::<(), reflex_tir::schedule::ScheduleError>(())
 //! ```
 
 mod access;
@@ -28,24 +28,24 @@ mod cache;
 mod cache_read_at;
 mod cache_write_at;
 mod chain;
+mod collapse_axes;
 mod compute_at;
 mod compute_inline;
 mod decompose_reduction;
 mod distribute_loops;
 mod fuse;
+mod fuse_adjacent;
 mod injective;
-mod join_loops;
 mod loop_kind;
-mod merge_axes;
 mod nest;
 mod pad_einsum;
-mod parallel_where;
+mod parallel_if;
 mod partition;
 mod regions;
 mod reorder;
-mod resolve_guard;
 mod reverse_compute_at;
 mod rfactor;
+mod separate_full_tiles;
 mod specialize;
 mod split;
 mod storage_align;
@@ -55,7 +55,7 @@ mod tile;
 mod trace;
 mod transform_layout;
 mod tree;
-mod write_out;
+mod unroll_and_jam;
 
 pub use self::pad_einsum::Padded;
 use std::collections::{HashMap, HashSet};
@@ -68,7 +68,7 @@ use crate::{BinOp, Block, Buffer, Expr, ExprKind, For, Param, PrimFunc, Stmt, Va
 /// A primitive that could not be applied: which, to what, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{primitive} of `{at}` refused: {why}")]
-pub struct Refused {
+pub struct ScheduleError {
     /// The primitive.
     pub primitive: &'static str,
     /// The loop, block or buffer it was asked for.
@@ -110,7 +110,7 @@ impl Schedule {
     }
 
     /// The block of this name.
-    pub fn get_block(&self, name: &str) -> Result<&Block, Refused> {
+    pub fn get_block(&self, name: &str) -> Result<&Block, ScheduleError> {
         match tree::path_to_block(&self.func.body, name).as_deref() {
             Some([.., Stmt::Block(block)]) => Ok(block),
             _ => Err(self.refuse("get_block", name, "there is no such block")),
@@ -129,7 +129,7 @@ impl Schedule {
     }
 
     /// The loops around a block, outermost first, up to an enclosing block if there is one.
-    pub fn get_loops(&self, block: &str) -> Result<Vec<Var>, Refused> {
+    pub fn get_loops(&self, block: &str) -> Result<Vec<Var>, ScheduleError> {
         let Some(path) = tree::path_to_block(&self.func.body, block) else {
             return Err(self.refuse("get_loops", block, "there is no such block"));
         };
@@ -145,7 +145,7 @@ impl Schedule {
     }
 
     /// The loop of a variable.
-    pub fn get_loop(&self, var: Var) -> Result<&For, Refused> {
+    pub fn get_loop(&self, var: Var) -> Result<&For, ScheduleError> {
         match tree::path_to_loop(&self.func.body, var).as_deref() {
             Some([.., Stmt::For(l)]) => Ok(l),
             _ => Err(self.refuse_loop("get_loop", var, "there is no such loop")),
@@ -153,7 +153,7 @@ impl Schedule {
     }
 
     /// The constant extent of a loop, if it has one.
-    pub fn extent(&self, var: Var) -> Result<Option<i64>, Refused> {
+    pub fn extent(&self, var: Var) -> Result<Option<i64>, ScheduleError> {
         let path = self.path_to_loop("extent", var)?;
         let extent = &self.get_loop(var)?.extent;
         if let Some(n) = extent.as_int() {
@@ -162,28 +162,37 @@ impl Schedule {
         Ok(self.facts(&path[..path.len() - 1]).simplify(extent).as_int())
     }
 
-    fn refuse(&self, primitive: &'static str, at: &str, why: impl Into<String>) -> Refused {
-        Refused { primitive, at: at.to_string(), why: why.into() }
+    fn refuse(&self, primitive: &'static str, at: &str, why: impl Into<String>) -> ScheduleError {
+        ScheduleError { primitive, at: at.to_string(), why: why.into() }
     }
 
-    fn refuse_loop(&self, primitive: &'static str, at: Var, why: impl Into<String>) -> Refused {
+    fn refuse_loop(
+        &self,
+        primitive: &'static str,
+        at: Var,
+        why: impl Into<String>,
+    ) -> ScheduleError {
         let name = self.func.vars.get(at).map_or("?", |v| &v.name);
         self.refuse(primitive, name, why)
     }
 
-    fn path_to_loop(&self, primitive: &'static str, var: Var) -> Result<Vec<&Stmt>, Refused> {
+    fn path_to_loop(&self, primitive: &'static str, var: Var) -> Result<Vec<&Stmt>, ScheduleError> {
         tree::path_to_loop(&self.func.body, var)
             .ok_or_else(|| self.refuse_loop(primitive, var, "there is no such loop"))
     }
 
-    fn path_to_block(&self, primitive: &'static str, name: &str) -> Result<Vec<&Stmt>, Refused> {
+    fn path_to_block(
+        &self,
+        primitive: &'static str,
+        name: &str,
+    ) -> Result<Vec<&Stmt>, ScheduleError> {
         tree::path_to_block(&self.func.body, name)
             .ok_or_else(|| self.refuse(primitive, name, "there is no such block"))
     }
 
     /// Blocks inside of others stay there, and so do those that a condition chooses: what lies
     /// around them is not the primitive's to know.
-    fn require_movable(&self, primitive: &'static str, name: &str) -> Result<(), Refused> {
+    fn require_movable(&self, primitive: &'static str, name: &str) -> Result<(), ScheduleError> {
         let path = self.path_to_block(primitive, name)?;
         for stmt in &path[..path.len() - 1] {
             match stmt {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Refused, Schedule, access, tree};
+use super::{Schedule, ScheduleError, access, tree};
 use crate::arith::Analyzer;
 use crate::arith::poly::Poly;
 use crate::{Block, BlockIter, Buffer, Expr, For, ForKind, IterKind, PrimFunc, Stmt, Var};
@@ -29,7 +29,7 @@ impl Schedule {
             let shape = &self.func.buffers[buffer].shape;
             let flat = a.indices.len() != shape.len();
             let ends = shape.iter().enumerate().map(|(d, n)| {
-                let box_of = |i: &Expr| facts.extremes(i, &inner);
+                let box_of = |i: &Expr| facts.symbolic_bounds(i, &inner);
                 let index = a.indices.get(d).filter(|_| !flat);
                 index.and_then(box_of).unwrap_or_else(|| (Expr::i64(0), n.clone() - 1))
             });
@@ -166,7 +166,7 @@ impl Schedule {
         at: &str,
         body: Stmt,
         same: &[Var],
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ScheduleError> {
         let before = std::mem::replace(&mut self.func.body, body);
         let mut concurrent = vec![];
         self.func.body.visit(&mut |s| {
@@ -259,7 +259,7 @@ impl Schedule {
         &self,
         primitive: &'static str,
         block: &'b Block,
-    ) -> Result<(Buffer, &'b [Expr], &'b Expr), Refused> {
+    ) -> Result<(Buffer, &'b [Expr], &'b Expr), ScheduleError> {
         match &block.body {
             Stmt::Store { buffer, indices, value }
                 if indices.len() == self.func.buffers[*buffer].shape.len() =>

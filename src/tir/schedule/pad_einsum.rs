@@ -3,7 +3,7 @@
 use super::chain::alone;
 use super::compute_at::conjuncts;
 use super::nest::sequence;
-use super::{Refused, Schedule};
+use super::{Schedule, ScheduleError};
 use crate::{BinOp, Block, Buffer, Expr, ExprKind, Intrin, IterKind, PrimFunc, Scope, Stmt, Var};
 
 /// What [`Schedule::pad_einsum`] adds.
@@ -33,7 +33,7 @@ impl Schedule {
     ///
     /// Needs a sum of products (or of one factor) of tensors read at plain iterators, in which
     /// every factor has all reduction axes that grow.
-    pub fn pad_einsum(&mut self, name: &str, multiples: &[i64]) -> Result<Padded, Refused> {
+    pub fn pad_einsum(&mut self, name: &str, multiples: &[i64]) -> Result<Padded, ScheduleError> {
         let block = self.get_block(name)?.clone();
         self.require_movable("pad_einsum", name)?;
         self.require_rebuildable("pad_einsum", &block)?;

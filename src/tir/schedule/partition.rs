@@ -1,6 +1,6 @@
 //! Cutting the range of a loop in two.
 
-use super::{Refused, Schedule, nest::sequence, tree};
+use super::{Schedule, ScheduleError, nest::sequence, tree};
 use crate::{Expr, For, ForKind, Stmt, Var};
 
 impl Schedule {
@@ -10,7 +10,7 @@ impl Schedule {
     /// `p = n // k * k`, splitting the first part by `k` needs no guard. Order is kept.
     ///
     /// Needs `0 <= p <= n`, and neither part known to be empty. Returns the two loops; the first is the one given.
-    pub fn partition(&mut self, at: Var, point: Expr) -> Result<(Var, Var), Refused> {
+    pub fn partition(&mut self, at: Var, point: Expr) -> Result<(Var, Var), ScheduleError> {
         let path = self.path_to_loop("partition", at)?;
         let l = self.get_loop(at)?.clone();
         let refuse = |why: &str| Err(self.refuse_loop("partition", at, why));
@@ -41,7 +41,7 @@ impl Schedule {
         let value = min.clone() + point + (Expr::var(var) - min);
         tail.body = tail.body.substitute(&|v| (v == var).then(|| value.clone()));
         tail.extent = rest;
-        let both = facts.simplify_below(&sequence([head, Stmt::For(tail)]));
+        let both = facts.simplify_stmt(&sequence([head, Stmt::For(tail)]));
         self.func.body = tree::replace_loop(&self.func.body, at, |_| both.clone());
         self.flatten();
         Ok((at, var))

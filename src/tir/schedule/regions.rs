@@ -12,7 +12,7 @@ pub(super) fn cover(
     inner: &dyn Fn(Var) -> bool,
     whole: &Expr,
 ) -> (Expr, Expr) {
-    facts.extremes(index, inner).map_or_else(
+    facts.symbolic_bounds(index, inner).map_or_else(
         || (Expr::i64(0), whole.clone()),
         |(min, max)| {
             let extent = facts.simplify(&(max - min.clone() + 1));

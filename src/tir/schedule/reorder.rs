@@ -1,6 +1,6 @@
 //! Permuting loops of one perfect nest.
 
-use super::{Refused, Schedule, access, tree};
+use super::{Schedule, ScheduleError, access, tree};
 use crate::{For, Stmt, Var};
 
 impl Schedule {
@@ -10,7 +10,7 @@ impl Schedule {
     ///
     /// Loops that carry a dependence, as those of a reduction do, must keep their order among
     /// themselves, so that every element is accumulated in the order it was before.
-    pub fn reorder(&mut self, order: &[Var]) -> Result<(), Refused> {
+    pub fn reorder(&mut self, order: &[Var]) -> Result<(), ScheduleError> {
         let Some(&first) = order.first() else {
             return Ok(());
         };
@@ -59,7 +59,7 @@ impl Schedule {
     }
 
     /// The perfect nest from the outermost to the innermost of `loops`, and the path above it.
-    fn band(&self, loops: &[Var]) -> Result<(Vec<&For>, Vec<&Stmt>), Refused> {
+    fn band(&self, loops: &[Var]) -> Result<(Vec<&For>, Vec<&Stmt>), ScheduleError> {
         let mut paths = vec![];
         for (at, var) in loops.iter().enumerate() {
             if loops[..at].contains(var) {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::compute_at::is_block;
 use super::nest::{Ranges, sequence};
-use super::{Refused, Schedule, access, tree};
+use super::{Schedule, ScheduleError, access, tree};
 use crate::arith::Analyzer;
 use crate::{Block, Buffer, Expr, ExprKind, Stmt, Var};
 
@@ -16,7 +16,7 @@ impl Schedule {
     /// Needs a block that reads one intermediate of the loop at its own iterators; iterations of
     /// the loop, and of all around it, that write different elements and finish them; and
     /// whatever else the block reads to be complete before.
-    pub fn reverse_compute_at(&mut self, name: &str, at: Var) -> Result<(), Refused> {
+    pub fn reverse_compute_at(&mut self, name: &str, at: Var) -> Result<(), ScheduleError> {
         let block = self.get_block(name)?.clone();
         self.require_movable("reverse_compute_at", name)?;
         let refuse = |why: &str| self.refuse("reverse_compute_at", name, why);
@@ -151,7 +151,7 @@ impl Schedule {
         block: &Block,
         producer: &str,
         except: Buffer,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ScheduleError> {
         let late = self.blocks_not_before(producer);
         for read in block.reads.iter().filter(|r| r.buffer != except) {
             let writer = late
@@ -175,7 +175,12 @@ impl Schedule {
     }
 
     /// From the loop's statement up to the block nothing else may touch what the block writes.
-    fn require_output_untouched(&self, block: &Block, at: Var, out: Buffer) -> Result<(), Refused> {
+    fn require_output_untouched(
+        &self,
+        block: &Block,
+        at: Var,
+        out: Buffer,
+    ) -> Result<(), ScheduleError> {
         let path = self.path_to_loop("reverse_compute_at", at)?;
         let first = path.iter().find(|s| !matches!(s, Stmt::Seq(_)));
         let first = first.and_then(|s| tree::blocks(s).first().map(|b| b.name.clone()));

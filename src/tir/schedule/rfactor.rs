@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::chain::{Chain, nested, of_kind, plain_loop};
 use super::compute_inline::loads;
-use super::{Refused, Schedule, tree};
+use super::{Schedule, ScheduleError, tree};
 use crate::{
     BinOp, Block, BlockIter, Buffer, Expr, ExprKind, For, Intrin, IterKind, Scope, Stmt, Var,
 };
@@ -39,7 +39,7 @@ impl Schedule {
     /// Needs a sum, product, minimum, maximum, conjunction or disjunction that starts from its
     /// identity, in loops around nothing else. Returns the name of the block of partial results,
     /// `<name>_rf`.
-    pub fn rfactor(&mut self, name: &str, at: Var) -> Result<String, Refused> {
+    pub fn rfactor(&mut self, name: &str, at: Var) -> Result<String, ScheduleError> {
         let reduces = |b: &Block, v| of_kind(b, true).any(|i| tree::mentions(&i.value, v));
         let block = self.get_block(name)?;
         if !reduces(block, at) {
@@ -158,13 +158,13 @@ impl Schedule {
     ///
     /// Needs the loop of a block that combines what [`Schedule::rfactor`] left, of an even and
     /// constant extent. Returns the block that halves and its loop, if there still is one.
-    pub fn combine_halves(
+    pub fn tree_reduce(
         &mut self,
         name: &str,
         at: Var,
-    ) -> Result<Option<(String, Var)>, Refused> {
-        let refuse = |s: &Schedule, why: &str| s.refuse("combine_halves", name, why);
-        let chain = self.chain("combine_halves", name, at)?;
+    ) -> Result<Option<(String, Var)>, ScheduleError> {
+        let refuse = |s: &Schedule, why: &str| s.refuse("tree_reduce", name, why);
+        let chain = self.chain("tree_reduce", name, at)?;
         let (Some(n), [only]) = (self.extent(at)?, &chain.loops[..]) else {
             return Err(refuse(self, "it is not in one loop of constant extent"));
         };
@@ -213,7 +213,7 @@ impl Schedule {
             self.refresh_regions(&mut whole);
             let whole = Stmt::Block(Box::new(whole));
             self.func.body = tree::replace_loop(&self.func.body, at, |_| whole.clone());
-            self.note(format!("combine_halves {name} {}", self.name(at)));
+            self.note(format!("tree_reduce {name} {}", self.name(at)));
             return Ok(None);
         }
         let half = plain_loop(self.func.new_var(self.func.vars[at].name.clone()), h.into());
@@ -250,14 +250,14 @@ impl Schedule {
         let both = Stmt::Seq(vec![first, second]);
         self.func.body = tree::replace_loop(&self.func.body, at, |_| both.clone());
         self.flatten();
-        self.note(format!("combine_halves {name} {} -> {half_name}", self.name(at)));
+        self.note(format!("tree_reduce {name} {} -> {half_name}", self.name(at)));
         Ok(Some((half_name, half.var)))
     }
 
     /// Nothing may use `buffer` after the loop, and each iteration around the loop has elements of
     /// its own: the loop comes last in the buffer's allocation, with nothing but sequences between.
-    fn require_last_use(&self, name: &str, at: Var, buffer: Buffer) -> Result<(), Refused> {
-        let path = self.path_to_loop("combine_halves", at)?;
+    fn require_last_use(&self, name: &str, at: Var, buffer: Buffer) -> Result<(), ScheduleError> {
+        let path = self.path_to_loop("tree_reduce", at)?;
         let inside =
             path.iter().position(|s| matches!(s, Stmt::Allocate { buffer: b, .. } if *b == buffer));
         let last = |pair: &[&Stmt]| match pair[0] {
@@ -267,7 +267,7 @@ impl Schedule {
         };
         match inside {
             Some(from) if path[from..].windows(2).all(last) => Ok(()),
-            _ => Err(self.refuse("combine_halves", name, "what it combines may be used elsewhere")),
+            _ => Err(self.refuse("tree_reduce", name, "what it combines may be used elsewhere")),
         }
     }
 }

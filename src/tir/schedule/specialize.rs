@@ -1,6 +1,6 @@
 //! Two versions of a loop, of which a condition chooses when the function runs.
 
-use super::{Refused, Schedule, tree};
+use super::{Schedule, ScheduleError, tree};
 use crate::{DType, Expr, ExprKind, ForKind, Stmt, Var};
 
 impl Schedule {
@@ -10,7 +10,7 @@ impl Schedule {
     ///
     /// Needs a condition over variables that are known outside of the loop. Returns the two loops;
     /// the first is the one given.
-    pub fn specialize(&mut self, at: Var, cond: Expr) -> Result<(Var, Var), Refused> {
+    pub fn specialize(&mut self, at: Var, cond: Expr) -> Result<(Var, Var), ScheduleError> {
         let path = self.path_to_loop("specialize", at)?;
         let l = self.get_loop(at)?.clone();
         let refuse = |why: &str| Err(self.refuse_loop("specialize", at, why));

@@ -1,6 +1,6 @@
 //! Cutting one loop into two nested ones.
 
-use super::{Refused, Schedule, tree};
+use super::{Schedule, ScheduleError, tree};
 use crate::{Expr, For, ForKind, Stmt, Var};
 
 impl Schedule {
@@ -9,7 +9,7 @@ impl Schedule {
     /// `o*k + j < n` unless `k` provably divides `n`. The order of iterations is kept.
     ///
     /// Returns the outer and inner loops; `i` is gone. Annotations move to the outer loop.
-    pub fn split(&mut self, at: Var, factor: i64) -> Result<(Var, Var), Refused> {
+    pub fn split(&mut self, at: Var, factor: i64) -> Result<(Var, Var), ScheduleError> {
         if factor < 1 {
             return Err(self.refuse_loop("split", at, format!("{factor} is not a tile size")));
         }
@@ -22,12 +22,12 @@ impl Schedule {
     /// the guard of [`Schedule::split`]: an outer loop of a fixed number of parts.
     ///
     /// Returns the outer and inner loops; `i` is gone. Annotations move to the outer loop.
-    pub fn split_parts(&mut self, at: Var, parts: i64) -> Result<(Var, Var), Refused> {
+    pub fn split_nparts(&mut self, at: Var, parts: i64) -> Result<(Var, Var), ScheduleError> {
         if parts < 1 {
-            return Err(self.refuse_loop("split_parts", at, format!("{parts} parts")));
+            return Err(self.refuse_loop("split_nparts", at, format!("{parts} parts")));
         }
         let inner = |n: &Expr| n.clone().ceildiv(parts);
-        self.split_into("split_parts", at, &|_| parts.into(), &inner)
+        self.split_into("split_nparts", at, &|_| parts.into(), &inner)
     }
 
     fn split_into(
@@ -36,7 +36,7 @@ impl Schedule {
         at: Var,
         outer: &dyn Fn(&Expr) -> Expr,
         inner: &dyn Fn(&Expr) -> Expr,
-    ) -> Result<(Var, Var), Refused> {
+    ) -> Result<(Var, Var), ScheduleError> {
         let path = self.path_to_loop(primitive, at)?;
         let l = self.get_loop(at)?.clone();
         if l.kind != ForKind::Serial {
@@ -59,7 +59,7 @@ impl Schedule {
         if !facts.prove(&inside) {
             body = tree::guard(&body, &inside);
         }
-        let body = facts.simplify_below(&body);
+        let body = facts.simplify_stmt(&body);
         self.func.body = tree::replace_loop(&self.func.body, at, |l: &For| {
             let mut nest =
                 Stmt::serial(o, outer.clone(), Stmt::serial(j, inner.clone(), body.clone()));

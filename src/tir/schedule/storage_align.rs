@@ -1,6 +1,6 @@
-//! Rows of an intermediate put apart, so that each starts where its consumer wants it.
+//! StridedRows of an intermediate put apart, so that each starts where its consumer wants it.
 
-use super::{Refused, Schedule};
+use super::{Schedule, ScheduleError};
 use crate::Expr;
 
 impl Schedule {
@@ -17,7 +17,7 @@ impl Schedule {
         axis: usize,
         factor: i64,
         offset: i64,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ScheduleError> {
         let refuse = |s: &Schedule, why: String| s.refuse("storage_align", block, why);
         if factor < 1 || !(0..factor).contains(&offset) {
             let why = format!("no step is {offset} more than a multiple of {factor}");

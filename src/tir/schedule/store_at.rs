@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{Refused, Schedule, access, tree};
+use super::{Schedule, ScheduleError, access, tree};
 use crate::{BufferData, Expr, ExprKind, Scope, Stmt, Var};
 
 impl Schedule {
@@ -13,7 +13,7 @@ impl Schedule {
     /// Needs an intermediate of the whole function, written by block `name`, which is accessed at
     /// one index per dimension and only below the loop, where the indices that stay the same for an
     /// iteration tell iterations of the loop, and of all around it, apart.
-    pub fn store_at(&mut self, name: &str, at: Var, scope: Scope) -> Result<(), Refused> {
+    pub fn store_at(&mut self, name: &str, at: Var, scope: Scope) -> Result<(), ScheduleError> {
         let refuse = |s: &Schedule, why: String| s.refuse("store_at", name, why);
         let Some(buffer) = self.get_block(name)?.writes.first().map(|r| r.buffer) else {
             return Err(refuse(self, "it writes nothing".into()));

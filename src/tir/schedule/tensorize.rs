@@ -2,20 +2,20 @@
 
 use std::collections::HashMap;
 
-use super::{Refused, Schedule, tree};
+use super::{Schedule, ScheduleError, tree};
 use crate::arith::Analyzer;
-use crate::intrinsics::Intrinsic;
-use crate::tile::Rows;
+use crate::tensor_intrin::TensorIntrin;
+use crate::tile::StridedRows;
 use crate::{Buffer, Expr, ExprKind, For, ForKind, PrimFunc, Scope, Stmt, Var, lower};
 
 impl Schedule {
     /// `for i { for j { C[i, j] = .. } }`, at `i`, becomes the instruction whose
-    /// [description](Intrinsic::description) that is: the same statements in the same order, but
+    /// [description](TensorIntrin::description) that is: the same statements in the same order, but
     /// for the names of what they bind and for where in their buffers the operands lie, which are
     /// rows of elements side by side, evenly spaced. Blocks in the nest count as their bodies.
     ///
     /// Operands in matrix registers are whole buffers in [`Scope::Tile`].
-    pub fn tensorize(&mut self, at: Var, intrinsic: &Intrinsic) -> Result<(), Refused> {
+    pub fn tensorize(&mut self, at: Var, intrinsic: &TensorIntrin) -> Result<(), ScheduleError> {
         let path = self.path_to_loop("tensorize", at)?;
         let (name, nest) = (intrinsic.name, *path.last().expect("the loop"));
         let refuse = |s: &Schedule, why: &str| {
@@ -154,10 +154,10 @@ impl Matching<'_> {
     }
 
     /// The operands, in the description's order.
-    fn operands(&self, intrinsic: &Intrinsic) -> Result<Vec<Rows>, String> {
-        let mut operands: Vec<Rows> = vec![];
+    fn operands(&self, intrinsic: &TensorIntrin) -> Result<Vec<StridedRows>, String> {
+        let mut operands: Vec<StridedRows> = vec![];
         for (n, param) in self.description.buffer_params().enumerate() {
-            let mut found: Option<Rows> = None;
+            let mut found: Option<StridedRows> = None;
             for (_, wanted, buffer, at) in self.accesses.iter().filter(|a| a.0 == param) {
                 let rows = match n < intrinsic.registers {
                     true => self.register(param, wanted, (*buffer, at))?,
@@ -183,7 +183,7 @@ impl Matching<'_> {
         param: Buffer,
         wanted: &[Expr],
         (buffer, at): (Buffer, &[Expr]),
-    ) -> Result<Rows, String> {
+    ) -> Result<StridedRows, String> {
         let data = &self.func.buffers[buffer];
         let dim = |e: &Expr| e.as_var().and_then(|v| self.dims.get(&v)).copied();
         let shape = self.description.buffers[param].shape.iter().map(dim);
@@ -195,11 +195,15 @@ impl Matching<'_> {
             });
         require(whole && plain, || format!("`{}` is no such matrix register", data.name))?;
         let stride = data.shape[1].clone();
-        Ok(Rows { buffer, first: Expr::i64(0), stride })
+        Ok(StridedRows { buffer, first: Expr::i64(0), stride })
     }
 
-    /// Rows in memory.
-    fn memory(&self, wanted: &[Expr], (buffer, at): (Buffer, &[Expr])) -> Result<Rows, String> {
+    /// StridedRows in memory.
+    fn memory(
+        &self,
+        wanted: &[Expr],
+        (buffer, at): (Buffer, &[Expr]),
+    ) -> Result<StridedRows, String> {
         let data = &self.func.buffers[buffer];
         require(data.scope != Scope::Tile, || format!("`{}` is a matrix register", data.name))?;
         let place = match at {
@@ -236,6 +240,6 @@ impl Matching<'_> {
         };
         let is = rest.as_int() == Some(0) && fixed(&first) && fixed(&stride);
         require(is, || format!("`{}` is not read by even rows", data.name))?;
-        Ok(Rows { buffer, first, stride })
+        Ok(StridedRows { buffer, first, stride })
     }
 }

@@ -1,6 +1,6 @@
 //! Cutting several loops of one nest into tiles at once.
 
-use super::{Refused, Schedule};
+use super::{Schedule, ScheduleError};
 use crate::Var;
 
 impl Schedule {
@@ -9,7 +9,11 @@ impl Schedule {
     ///
     /// Needs what [`Schedule::split`] and [`Schedule::reorder`] need; nothing changes where one of
     /// them refuses. Returns the loops over tiles and those in a tile; the given ones are gone.
-    pub fn tile(&mut self, loops: &[Var], sizes: &[i64]) -> Result<(Vec<Var>, Vec<Var>), Refused> {
+    pub fn tile(
+        &mut self,
+        loops: &[Var],
+        sizes: &[i64],
+    ) -> Result<(Vec<Var>, Vec<Var>), ScheduleError> {
         let Some(&first) = loops.first().filter(|_| loops.len() == sizes.len()) else {
             let why = format!("{} sizes for {} loops", sizes.len(), loops.len());
             return Err(self.refuse("tile", "", why));
@@ -23,7 +27,11 @@ impl Schedule {
         })
     }
 
-    fn tiled(&mut self, loops: &[Var], sizes: &[i64]) -> Result<(Vec<Var>, Vec<Var>), Refused> {
+    fn tiled(
+        &mut self,
+        loops: &[Var],
+        sizes: &[i64],
+    ) -> Result<(Vec<Var>, Vec<Var>), ScheduleError> {
         let (mut over, mut within) = (vec![], vec![]);
         for (at, size) in loops.iter().zip(sizes) {
             let (outer, inner) = self.split(*at, *size)?;

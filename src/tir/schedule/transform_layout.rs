@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::regions::delinearise;
-use super::{Refused, Schedule, access, shape_facts};
+use super::{Schedule, ScheduleError, access, shape_facts};
 use crate::arith::Analyzer;
 use crate::builder::FuncBuilder;
 use crate::{Block, BlockIter, Buffer, DType, Expr, IterKind, PrimFunc, Region, Stmt, Var};
@@ -23,7 +23,7 @@ impl Schedule {
         buffer: Buffer,
         shape: Vec<Expr>,
         map: IndexMap<'_>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), ScheduleError> {
         let data = self.func.buffers[buffer].clone();
         let refuse = |s: &Schedule, why: String| s.refuse("transform_layout", &data.name, why);
         let old: Vec<Var> = data.shape.iter().map(|_| self.func.new_var("i")).collect();
@@ -34,7 +34,7 @@ impl Schedule {
             _ => map(at),
         };
         let body = self.func.body.map_accesses((buffer, buffer), &place);
-        let body = shape_facts(&self.func).simplify_below(&body);
+        let body = shape_facts(&self.func).simplify_stmt(&body);
         let size = |shape: &[Expr]| shape.iter().fold(Expr::i64(1), |n, d| n * d.clone());
         let facts = shape_facts(&self.func);
         if !facts.prove(&size(&shape).equal(size(&data.shape))) {

@@ -8,7 +8,7 @@ use ruff_text_size::{Ranged, TextSize};
 
 use super::ScriptError;
 use super::nesting::check_nesting;
-use crate::verify::{Form, verify};
+use crate::verify::{IrForm, verify};
 use crate::{Buffer, DType, Expr, Param, PrimFunc, Stmt, Var};
 
 /// Nesting of expressions and statements that is read.
@@ -51,7 +51,7 @@ pub fn parse_function(
         p.func.body.visit(&mut |s| found |= matches!(s, Stmt::Block(_)));
         found
     };
-    let form = if scheduled { Form::Scheduled } else { Form::Lowered };
+    let form = if scheduled { IrForm::Scheduled } else { IrForm::Lowered };
     match verify(&p.func, form) {
         Ok(()) => Ok(p.func),
         Err(faults) => Err(p.refuse(def.name.range.start(), faults[0].to_string())),

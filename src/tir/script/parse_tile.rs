@@ -4,24 +4,24 @@ use ruff_python_ast::Expr as Py;
 use ruff_text_size::Ranged;
 
 use super::parse::{Name, Parser, Read, path};
-use crate::tile::{Rows, Tile};
+use crate::tile::{StridedRows, TileOp};
 use crate::{Buffer, Expr};
 
 impl Parser<'_> {
     /// `T.tile_zero(c)`, `T.tile_load(a, x[first], stride)` and the like, if it is one of them.
-    pub fn tile(&mut self, e: &Py) -> Read<Option<Tile>> {
+    pub fn tile(&mut self, e: &Py) -> Read<Option<TileOp>> {
         let Py::Call(call) = e else { return Ok(None) };
         let function = path(&call.func).unwrap_or_default();
         let Some(name) = function.strip_prefix("T.tile_") else { return Ok(None) };
         Ok(Some(match (name, &call.arguments.args[..]) {
-            ("zero", [tile]) => Tile::Zero { tile: self.named_buffer(tile)? },
+            ("zero", [tile]) => TileOp::Zero { tile: self.named_buffer(tile)? },
             ("load", [tile, first, stride]) => {
-                Tile::Load { tile: self.named_buffer(tile)?, from: self.rows(first, stride)? }
+                TileOp::Load { tile: self.named_buffer(tile)?, from: self.rows(first, stride)? }
             }
             ("store", [tile, first, stride]) => {
-                Tile::Store { tile: self.named_buffer(tile)?, to: self.rows(first, stride)? }
+                TileOp::Store { tile: self.named_buffer(tile)?, to: self.rows(first, stride)? }
             }
-            ("dot_bf16", [sum, a, b]) => Tile::DotBf16 {
+            ("dot_bf16", [sum, a, b]) => TileOp::DotBf16 {
                 sum: self.named_buffer(sum)?,
                 a: self.named_buffer(a)?,
                 b: self.named_buffer(b)?,
@@ -40,11 +40,11 @@ impl Parser<'_> {
         }
     }
 
-    fn rows(&mut self, first: &Py, stride: &Py) -> Read<Rows> {
+    fn rows(&mut self, first: &Py, stride: &Py) -> Read<StridedRows> {
         let Py::Subscript(element) = first else { return Err(self.unsupported(first)) };
         let (buffer, indices) = self.element(element)?;
         let first = self.position(buffer, indices);
-        Ok(Rows { buffer, first, stride: self.index(stride)? })
+        Ok(StridedRows { buffer, first, stride: self.index(stride)? })
     }
 
     /// Row-major position of an element.

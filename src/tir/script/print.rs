@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::names::{Names, identifier};
 use crate::arith::Analyzer;
-use crate::tile::{Rows, Tile};
+use crate::tile::{StridedRows, TileOp};
 use crate::{
     Block, BlockIter, Buffer, DType, Expr, ExprKind, For, ForKind, IterKind, Param, PrimFunc,
     Region, Scope, Stmt, Var, abi,
@@ -223,21 +223,21 @@ impl<'f> Printer<'f> {
         }
     }
 
-    fn tile(&mut self, tile: &Tile) {
-        let rows = |r: &Rows| {
+    fn tile(&mut self, tile: &TileOp) {
+        let rows = |r: &StridedRows| {
             let (buffer, first, stride) =
                 (self.buffer(r.buffer), self.expr(&r.first), self.expr(&r.stride));
             format!("{buffer}[{first}], {stride}")
         };
         let line = match tile {
-            Tile::Zero { tile } => format!("T.tile_zero({})", self.buffer(*tile)),
-            Tile::Load { tile, from } => {
+            TileOp::Zero { tile } => format!("T.tile_zero({})", self.buffer(*tile)),
+            TileOp::Load { tile, from } => {
                 format!("T.tile_load({}, {})", self.buffer(*tile), rows(from))
             }
-            Tile::Store { tile, to } => {
+            TileOp::Store { tile, to } => {
                 format!("T.tile_store({}, {})", self.buffer(*tile), rows(to))
             }
-            Tile::DotBf16 { sum, a, b } => {
+            TileOp::DotBf16 { sum, a, b } => {
                 let names = [sum, a, b].map(|buffer| self.buffer(*buffer));
                 format!("T.tile_dot_bf16({})", names.join(", "))
             }

@@ -6,7 +6,7 @@ mod property;
 use arbtest::arbitrary::{Result, Unstructured};
 use property::property;
 use reflex_tir::arith::Analyzer;
-use reflex_tir::eval::{Value, eval_expr};
+use reflex_tir::eval::{Scalar, eval_expr};
 use reflex_tir::{CmpOp, Expr, PrimFunc, Var};
 
 struct Setup {
@@ -68,7 +68,7 @@ fn points(u: &mut Unstructured<'_>, s: &Setup) -> Result<Vec<Vec<i64>>> {
 }
 
 fn value(e: &Expr, s: &Setup, at: &[i64]) -> i64 {
-    let var = |v| s.vars.iter().position(|x| *x == v).map(|i| Value::Int(at[i]));
+    let var = |v| s.vars.iter().position(|x| *x == v).map(|i| Scalar::Int(at[i]));
     eval_expr(e, &var).unwrap().as_int().unwrap()
 }
 
@@ -128,7 +128,7 @@ fn values_lie_in_the_set_that_moving_variables_span() {
         let e = expression(u, &s.vars, 3)?;
         // The innermost variables move, as those of the loops inside a region do.
         let moving = &s.vars[u.int_in_range(1..=3)?..];
-        let Some((low, high)) = s.facts.extremes(&e, &|v| moving.contains(&v)) else {
+        let Some((low, high)) = s.facts.symbolic_bounds(&e, &|v| moving.contains(&v)) else {
             return Ok(());
         };
         known += 1;
@@ -151,13 +151,13 @@ fn sets_of_plain_sums_are_tight() {
     facts.bind(o, 0.into(), Expr::var(n));
     facts.bind(i, 0.into(), 8.into());
     let at = Expr::var(o) * 8 + i;
-    let inner = facts.extremes(&at, &|v| v == i).unwrap();
+    let inner = facts.symbolic_bounds(&at, &|v| v == i).unwrap();
     assert_eq!(inner, (Expr::var(o) * 8, Expr::var(o) * 8 + 7));
-    let all = facts.extremes(&at, &|v| v == i || v == o).unwrap();
+    let all = facts.symbolic_bounds(&at, &|v| v == i || v == o).unwrap();
     assert_eq!(all, (Expr::i64(0), Expr::var(n) * 8 - 1));
-    let tile = facts.extremes(&at.clone().floordiv(4), &|v| v == i).unwrap();
+    let tile = facts.symbolic_bounds(&at.clone().floordiv(4), &|v| v == i).unwrap();
     assert_eq!(tile, (Expr::var(o) * 2, Expr::var(o) * 2 + 1));
-    assert_eq!(facts.extremes(&(at * i), &|v| v == i), None);
+    assert_eq!(facts.symbolic_bounds(&(at * i), &|v| v == i), None);
     assert!(facts.divides(&4.into(), &(Expr::var(o) * 8 + 12)));
     assert!(!facts.divides(&8.into(), &(Expr::var(o) * 8 + 12)));
 }

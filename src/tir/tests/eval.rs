@@ -1,7 +1,7 @@
 //! The evaluator's own ground: small functions with answers worked out by hand.
 
 use reflex_tir::builder::{FuncBuilder, Reducer};
-use reflex_tir::eval::{self, Arg, Reason, Tensor, Value, eval_expr};
+use reflex_tir::eval::{self, EvalArg, EvalErrorKind, EvalTensor, Scalar, eval_expr};
 use reflex_tir::{DType, Expr, Intrin, Stmt};
 
 fn matmul(m: Expr, n: Expr, k: Expr) -> reflex_tir::PrimFunc {
@@ -18,9 +18,9 @@ fn matmul(m: Expr, n: Expr, k: Expr) -> reflex_tir::PrimFunc {
 #[test]
 fn reduction_initialises_once_per_element() {
     let mut args = [
-        Arg::Tensor(Tensor::f32(&[1, 2], &[1.0, 2.0])),
-        Arg::Tensor(Tensor::f32(&[2, 2], &[1.0, 2.0, 3.0, 4.0])),
-        Arg::Tensor(Tensor::f32(&[1, 2], &[9.0, 9.0])),
+        EvalArg::Tensor(EvalTensor::f32(&[1, 2], &[1.0, 2.0])),
+        EvalArg::Tensor(EvalTensor::f32(&[2, 2], &[1.0, 2.0, 3.0, 4.0])),
+        EvalArg::Tensor(EvalTensor::f32(&[1, 2], &[9.0, 9.0])),
     ];
     eval::eval(&matmul(1.into(), 2.into(), 2.into()), &mut args).unwrap();
     assert_eq!(args[2].tensor().to_f32(), [7.0, 10.0]);
@@ -37,14 +37,14 @@ fn symbols_are_bound_and_checked() {
     let func = f.finish();
     let run = |n: usize, m: usize| {
         let mut args = [
-            Arg::Tensor(Tensor::f32(&[n as i64], &vec![1.0; n])),
-            Arg::Tensor(Tensor::zeros(DType::F32, &[m as i64])),
+            EvalArg::Tensor(EvalTensor::f32(&[n as i64], &vec![1.0; n])),
+            EvalArg::Tensor(EvalTensor::zeros(DType::F32, &[m as i64])),
         ];
         eval::eval(&func, &mut args)
     };
     assert!(run(3, 6).is_ok());
     let error = run(3, 5).unwrap_err();
-    assert!(matches!(error.reason, Reason::Argument(_)), "{error}");
+    assert!(matches!(error.reason, EvalErrorKind::Argument(_)), "{error}");
     assert!(error.to_string().contains("`y`"), "{error}");
 }
 
@@ -53,8 +53,10 @@ fn out_of_bounds_names_the_buffer_and_arguments_survive() {
     let mut f = FuncBuilder::new("f");
     let x = f.input("x", DType::F32, vec![2.into()]);
     f.output("c", "y", DType::F32, vec![2.into()], |f, i| f.at(x, &[i[0].clone() + 1]));
-    let mut args =
-        [Arg::Tensor(Tensor::f32(&[2], &[1.0, 2.0])), Arg::Tensor(Tensor::zeros(DType::F32, &[2]))];
+    let mut args = [
+        EvalArg::Tensor(EvalTensor::f32(&[2], &[1.0, 2.0])),
+        EvalArg::Tensor(EvalTensor::zeros(DType::F32, &[2])),
+    ];
     let error = eval::eval(&f.finish(), &mut args).unwrap_err();
     assert_eq!(error.to_string(), "evaluating `f`: out of bounds: buffer `x` of shape [2] at [2]");
     assert_eq!(args[0].tensor().to_f32(), [1.0, 2.0]);
@@ -66,10 +68,10 @@ fn endless_loops_run_out_of_fuel() {
     let mut f = FuncBuilder::new("f");
     f.push(Stmt::While { cond: Expr::bool(true), body: Box::new(Stmt::nop()) });
     let error = eval::eval_with_fuel(&f.finish(), &mut [], 100).unwrap_err();
-    assert_eq!(error.reason, Reason::Fuel);
+    assert_eq!(error.reason, EvalErrorKind::Fuel);
 }
 
-fn value(e: Expr) -> Value {
+fn value(e: Expr) -> Scalar {
     eval_expr(&e, &|_| None).unwrap()
 }
 
@@ -77,22 +79,22 @@ fn value(e: Expr) -> Value {
 fn choices_of_nan_and_zeros_follow_the_contract() {
     let f = |x: f64| Expr::float(x, DType::F32);
     let nan = f64::NAN;
-    assert!(matches!(value(f(nan).max(f(1.0))), Value::F32(x) if x.is_nan()));
+    assert!(matches!(value(f(nan).max(f(1.0))), Scalar::F32(x) if x.is_nan()));
     // The second operand is returned when no comparison holds.
-    assert!(matches!(value(f(1.0).max(f(nan))), Value::F32(x) if x.is_nan()));
-    assert!(matches!(value(f(0.0).max(f(-0.0))), Value::F32(x) if x.is_sign_negative()));
-    assert!(matches!(value(f(-0.0).min(f(0.0))), Value::F32(x) if x.is_sign_positive()));
+    assert!(matches!(value(f(1.0).max(f(nan))), Scalar::F32(x) if x.is_nan()));
+    assert!(matches!(value(f(0.0).max(f(-0.0))), Scalar::F32(x) if x.is_sign_negative()));
+    assert!(matches!(value(f(-0.0).min(f(0.0))), Scalar::F32(x) if x.is_sign_positive()));
 }
 
 #[test]
 fn casts_saturate_and_wrap() {
     let f = |x: f64| Expr::float(x, DType::F32);
-    assert_eq!(value(f(300.0).cast(DType::I8)), Value::Int(127));
-    assert_eq!(value(f(f64::NAN).cast(DType::I32)), Value::Int(0));
-    assert_eq!(value(f(-1.0).cast(DType::U8)), Value::Int(0));
-    assert_eq!(value(Expr::i64(300).cast(DType::U8)), Value::Int(44));
-    assert_eq!(value(f(f64::NAN).cast(DType::BOOL)), Value::Int(1));
-    assert_eq!(value(Expr::int(-1, DType::U64).cast(DType::F64)), Value::F64(u64::MAX as f64));
+    assert_eq!(value(f(300.0).cast(DType::I8)), Scalar::Int(127));
+    assert_eq!(value(f(f64::NAN).cast(DType::I32)), Scalar::Int(0));
+    assert_eq!(value(f(-1.0).cast(DType::U8)), Scalar::Int(0));
+    assert_eq!(value(Expr::i64(300).cast(DType::U8)), Scalar::Int(44));
+    assert_eq!(value(f(f64::NAN).cast(DType::BOOL)), Scalar::Int(1));
+    assert_eq!(value(Expr::int(-1, DType::U64).cast(DType::F64)), Scalar::F64(u64::MAX as f64));
 }
 
 #[test]
@@ -110,9 +112,9 @@ fn integers_divide_as_documented() {
     for (x, y) in pairs {
         // Through a narrow type, which constructors do not fold.
         let (a, b) = (Expr::int(x, DType::I32), Expr::int(y, DType::I32));
-        assert_eq!(value(a.clone() / b.clone()), Value::Int(x / y));
+        assert_eq!(value(a.clone() / b.clone()), Scalar::Int(x / y));
         let floor = (x as f64 / y as f64).floor() as i64;
-        assert_eq!(value(a.clone().floordiv(b.clone())), Value::Int(floor));
-        assert_eq!(value(a.floormod(b)), Value::Int(x - floor * y));
+        assert_eq!(value(a.clone().floordiv(b.clone())), Scalar::Int(floor));
+        assert_eq!(value(a.floormod(b)), Scalar::Int(x - floor * y));
     }
 }

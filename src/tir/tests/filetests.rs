@@ -10,10 +10,10 @@
 use std::fs;
 use std::path::PathBuf;
 
-use reflex_tir::intrinsics::{TILE_DOT_BF16, TILE_LOAD, TILE_STORE, TILE_ZERO};
-use reflex_tir::schedule::{Refused, Schedule};
+use reflex_tir::schedule::{Schedule, ScheduleError};
 use reflex_tir::script::{parse, print};
-use reflex_tir::verify::{Form, verify};
+use reflex_tir::tensor_intrin::{TILE_DOT_BF16, TILE_LOAD, TILE_STORE, TILE_ZERO};
+use reflex_tir::verify::{IrForm, verify};
 use reflex_tir::{Expr, Scope, Stmt, Var, lower};
 
 const DASHES: &str = "# ----\n";
@@ -33,17 +33,17 @@ impl<'a> Operands<'a> {
         self.word().parse().expect("a number")
     }
 
-    fn loops(&mut self) -> Result<Vec<Var>, Refused> {
+    fn loops(&mut self) -> Result<Vec<Var>, ScheduleError> {
         let words: Vec<&str> = self.words.by_ref().collect();
         words.iter().map(|w| self.loop_of(w)).collect()
     }
 
-    fn one_loop(&mut self) -> Result<Var, Refused> {
+    fn one_loop(&mut self) -> Result<Var, ScheduleError> {
         let word = self.word();
         self.loop_of(word)
     }
 
-    fn loop_of(&self, word: &str) -> Result<Var, Refused> {
+    fn loop_of(&self, word: &str) -> Result<Var, ScheduleError> {
         let (block, index) = word.split_once(':').expect("a loop as block:index");
         let loops = self.schedule.get_loops(block)?;
         Ok(loops[index.parse::<usize>().expect("a loop's index")])
@@ -67,7 +67,7 @@ impl<'a> Operands<'a> {
 }
 
 /// Applies one step; the schedule comes back also when it was refused.
-fn apply(step: &str, schedule: Schedule) -> (Schedule, Result<(), Refused>) {
+fn apply(step: &str, schedule: Schedule) -> (Schedule, Result<(), ScheduleError>) {
     let mut words = step.split_whitespace();
     let name = words.next().expect("a step has a name");
     let mut o = Operands { words, schedule };
@@ -75,23 +75,23 @@ fn apply(step: &str, schedule: Schedule) -> (Schedule, Result<(), Refused>) {
     (o.schedule, outcome)
 }
 
-fn run(name: &str, o: &mut Operands<'_>) -> Result<(), Refused> {
+fn run(name: &str, o: &mut Operands<'_>) -> Result<(), ScheduleError> {
     match name {
         "split" => {
             let (at, factor) = (o.one_loop()?, o.number());
             o.schedule.split(at, factor)?;
         }
-        "split_parts" => {
+        "split_nparts" => {
             let (at, parts) = (o.one_loop()?, o.number());
-            o.schedule.split_parts(at, parts)?;
+            o.schedule.split_nparts(at, parts)?;
         }
         "fuse" => {
             let loops = o.loops()?;
             o.schedule.fuse_all(&loops)?;
         }
-        "join_loops" => {
+        "fuse_adjacent" => {
             let (first, second) = (o.one_loop()?, o.one_loop()?);
-            o.schedule.join_loops(first, second)?;
+            o.schedule.fuse_adjacent(first, second)?;
         }
         "distribute_loops" => {
             let at = o.one_loop()?;
@@ -135,7 +135,7 @@ fn run(name: &str, o: &mut Operands<'_>) -> Result<(), Refused> {
     Ok(())
 }
 
-fn run_on_block(name: &str, o: &mut Operands<'_>) -> Result<(), Refused> {
+fn run_on_block(name: &str, o: &mut Operands<'_>) -> Result<(), ScheduleError> {
     let block = o.word();
     match name {
         "compute_inline" => o.schedule.compute_inline(block),
@@ -160,9 +160,9 @@ fn run_on_block(name: &str, o: &mut Operands<'_>) -> Result<(), Refused> {
             let (at, scope) = (o.one_loop()?, o.scope());
             o.schedule.cache_read_at(block, buffer, at, scope).map(|_| ())
         }
-        "write_out" => {
+        "unroll_and_jam" => {
             let at = o.one_loop()?;
-            o.schedule.write_out(block, at)
+            o.schedule.unroll_and_jam(block, at)
         }
         "cache_write" => {
             let scope = o.scope();
@@ -180,13 +180,13 @@ fn run_on_block(name: &str, o: &mut Operands<'_>) -> Result<(), Refused> {
             let at = o.one_loop()?;
             o.schedule.rfactor(block, at).map(|_| ())
         }
-        "combine_halves" => {
+        "tree_reduce" => {
             let at = o.one_loop()?;
-            o.schedule.combine_halves(block, at).map(|_| ())
+            o.schedule.tree_reduce(block, at).map(|_| ())
         }
-        "resolve_guard" => {
+        "separate_full_tiles" => {
             let at = o.one_loop()?;
-            o.schedule.resolve_guard(block, at).map(|_| ())
+            o.schedule.separate_full_tiles(block, at).map(|_| ())
         }
         "cache_write_at" => {
             let (at, scope) = (o.one_loop()?, o.scope());
@@ -219,10 +219,10 @@ fn outcome(text: &str) -> String {
         }
     }
     let func = schedule.func();
-    let mut form = Form::Lowered;
+    let mut form = IrForm::Lowered;
     func.body.visit(&mut |s| {
         if matches!(s, Stmt::Block(_)) {
-            form = Form::Scheduled;
+            form = IrForm::Scheduled;
         }
     });
     assert_eq!(verify(func, form), Ok(()), "{}", print(func));

@@ -4,17 +4,17 @@ mod common;
 
 use common::{any_func, conv, dense, matmul, matmul_symbolic, property};
 use reflex_tir::builder::FuncBuilder;
-use reflex_tir::eval::{self, Arg, Tensor};
-use reflex_tir::generate::{arguments, bindings, loops_of, steps};
+use reflex_tir::eval::{self, EvalArg, EvalTensor};
+use reflex_tir::fuzzgen::{arguments, bindings, loops_of, steps};
 use reflex_tir::lower::{self, PASSES};
 use reflex_tir::schedule::Schedule;
-use reflex_tir::verify::{Form, verify};
+use reflex_tir::verify::{IrForm, verify};
 use reflex_tir::{
     Block, BlockIter, Buffer, DType, Expr, ForKind, IterKind, PrimFunc, Scope, Stmt, Var,
 };
 
 /// Evaluates after every pass. `lower_math` is left out: it may change the last bits.
-fn assert_each_pass_preserves(func: &PrimFunc, args: &[Arg], what: &dyn Fn() -> String) {
+fn assert_each_pass_preserves(func: &PrimFunc, args: &[EvalArg], what: &dyn Fn() -> String) {
     let mut expected = args.to_vec();
     eval::eval(func, &mut expected).unwrap_or_else(|e| panic!("scheduled: {e}\n{}", what()));
     let mut func = func.clone();
@@ -25,8 +25,8 @@ fn assert_each_pass_preserves(func: &PrimFunc, args: &[Arg], what: &dyn Fn() -> 
         eval::eval(&func, &mut actual)
             .unwrap_or_else(|e| panic!("{name}: {e}\n{}\n{before:#?}\n{func:#?}", what()));
         let form = match *name {
-            "bind_once" | "plan_allocations" => Form::Scheduled,
-            _ => Form::Lowered,
+            "convert_ssa" | "plan_allocations" => IrForm::Scheduled,
+            _ => IrForm::Lowered,
         };
         if let Err(faults) = verify(&func, form) {
             panic!("{name}: {faults:?}\n{}\n{before:#?}\n{func:#?}", what());
@@ -43,7 +43,7 @@ fn lowering_preserves_random_schedules() {
         log.extend(bindings(u, &mut s)?);
         let args = arguments(u, s.func(), 5)?;
         let lowered = lower::lower(s.func());
-        assert_eq!(verify(&lowered, Form::Lowered), Ok(()), "{}", log.join("\n"));
+        assert_eq!(verify(&lowered, IrForm::Lowered), Ok(()), "{}", log.join("\n"));
         assert_each_pass_preserves(s.func(), &args, &|| log.join("\n"));
         Ok(())
     });
@@ -184,8 +184,10 @@ fn delayed(back: i64) -> PrimFunc {
 #[test]
 fn what_a_later_iteration_reads_stays_outside_the_loop() {
     let values: Vec<f32> = (0..9).map(|i| i as f32).collect();
-    let args =
-        [Arg::Tensor(Tensor::f32(&[9], &values)), Arg::Tensor(Tensor::f32(&[9], &[f32::NAN; 9]))];
+    let args = [
+        EvalArg::Tensor(EvalTensor::f32(&[9], &values)),
+        EvalArg::Tensor(EvalTensor::f32(&[9], &[f32::NAN; 9])),
+    ];
     for (back, extent) in [(0, 1), (1, 9)] {
         let func = delayed(back);
         assert_each_pass_preserves(&func, &args, &|| format!("back {back}"));

@@ -5,8 +5,8 @@ mod common;
 
 use common::{assert_same, chain, dense, matmul, matmul_symbolic, property, softmax};
 use reflex_tir::builder::FuncBuilder;
-use reflex_tir::generate::arguments;
-use reflex_tir::schedule::{Refused, Schedule};
+use reflex_tir::fuzzgen::arguments;
+use reflex_tir::schedule::{Schedule, ScheduleError};
 use reflex_tir::{DType, Expr, Scope, Stmt, Var};
 
 const F: DType = DType::F32;
@@ -16,14 +16,14 @@ fn by_result(s: &mut Schedule) -> [Var; 2] {
     s.compute_inline("bias_add").unwrap();
     let [i, j, _] = s.get_loops("matmul").unwrap()[..] else { unreachable!() };
     let [p, q] = s.get_loops("relu").unwrap()[..] else { unreachable!() };
-    s.join_loops(i, p).unwrap();
-    s.join_loops(j, q).unwrap();
+    s.fuse_adjacent(i, p).unwrap();
+    s.fuse_adjacent(j, q).unwrap();
     s.store_at("matmul", j, Scope::Local).unwrap();
     [i, j]
 }
 
 /// A tile of sums in loops over rows, vectors and lanes, as a policy makes it.
-fn tile(s: &mut Schedule, store: &str, r: Var) -> Result<(), Refused> {
+fn tile(s: &mut Schedule, store: &str, r: Var) -> Result<(), ScheduleError> {
     s.distribute_loops(r)?;
     let loops = s.get_loops("matmul")?;
     let [.., r, v, l, k] = loops[..] else { unreachable!("{loops:?}") };
@@ -31,14 +31,14 @@ fn tile(s: &mut Schedule, store: &str, r: Var) -> Result<(), Refused> {
     s.decompose_reduction("matmul", k)?;
     s.reorder(&[l, r, v])?;
     s.vectorize(l)?;
-    s.write_out("matmul", r)?;
+    s.unroll_and_jam("matmul", r)?;
     let loops = s.get_loops(store)?;
     let [.., r, v, l] = loops[..] else { unreachable!("{loops:?}") };
     let acc = s.get_block("matmul")?.writes[0].buffer;
     s.cache_read_at(store, acc, r, Scope::Local)?;
     s.reorder(&[l, v])?;
     s.vectorize(l)?;
-    s.write_out(store, v)
+    s.unroll_and_jam(store, v)
 }
 
 #[test]
@@ -90,14 +90,14 @@ fn statements_that_depend_on_other_iterations_stay_together() {
     let first = s.get_loops("max").unwrap()[0];
     for block in ["exp", "sum", "div"] {
         let next = s.get_loops(block).unwrap()[0];
-        s.join_loops(first, next).unwrap();
+        s.fuse_adjacent(first, next).unwrap();
     }
     s.distribute_loops(first).unwrap();
     assert_eq!(s.get_loops("div").unwrap().len(), 2);
     let mut s = Schedule::new(chain(7));
     let i = s.get_loops("scale").unwrap()[0];
     let next = s.get_loops("bias_add").unwrap()[0];
-    s.join_loops(i, next).unwrap();
+    s.fuse_adjacent(i, next).unwrap();
     assert!(s.distribute_loops(i).unwrap_err().why.contains("constant extents"));
 }
 
@@ -108,7 +108,7 @@ fn distributing_undoes_joining() {
     let i = s.get_loops("exp").unwrap()[0];
     for block in ["sum", "div"] {
         let next = s.get_loops(block).unwrap()[0];
-        s.join_loops(i, next).unwrap();
+        s.fuse_adjacent(i, next).unwrap();
     }
     s.store_at("exp", i, Scope::Local).unwrap();
     s.store_at("sum", i, Scope::Local).unwrap();
@@ -142,7 +142,7 @@ fn what_is_read_only_sometimes_is_neither_copied_nor_named() {
     let refused = s.cache_read_at("pad", x, i, Scope::Local).unwrap_err();
     assert!(refused.why.contains("does not always read"), "{refused}");
     s.reorder(&[j, i]).unwrap();
-    s.write_out("pad", j).unwrap();
+    s.unroll_and_jam("pad", j).unwrap();
     property(10, |u| {
         let args = arguments(u, &before, 4)?;
         assert_same(&before, s.func(), &args, &String::new);
@@ -154,9 +154,9 @@ fn what_is_read_only_sometimes_is_neither_copied_nor_named() {
 fn only_one_plain_store_is_written_out() {
     let mut s = Schedule::new(matmul(4.into(), 8.into(), 6.into()));
     let [i, _, k] = s.get_loops("matmul").unwrap()[..] else { unreachable!() };
-    assert!(s.write_out("matmul", i).unwrap_err().why.contains("has an init"));
+    assert!(s.unroll_and_jam("matmul", i).unwrap_err().why.contains("has an init"));
     s.decompose_reduction("matmul", k).unwrap();
-    assert!(s.write_out("matmul", i).unwrap_err().why.contains("have the loops alone"));
+    assert!(s.unroll_and_jam("matmul", i).unwrap_err().why.contains("have the loops alone"));
     s.unroll(k).unwrap();
-    assert!(s.write_out("matmul", k).unwrap_err().why.contains("not serial"));
+    assert!(s.unroll_and_jam("matmul", k).unwrap_err().why.contains("not serial"));
 }

@@ -6,7 +6,7 @@ mod common;
 use common::{assert_same, chain, matmul, matmul_symbolic, property, softmax};
 use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::eval;
-use reflex_tir::generate::arguments;
+use reflex_tir::fuzzgen::arguments;
 use reflex_tir::schedule::Schedule;
 use reflex_tir::{DType, Expr, Intrin, PrimFunc, Scope, Stmt, Var};
 
@@ -38,7 +38,7 @@ fn in_lanes(s: &mut Schedule, block: &str, lanes: i64) -> Vec<i64> {
     }
     let mut extents = vec![];
     while let Some(at) = s.get_loops(block).unwrap().get(1).copied() {
-        let Some((_, half)) = s.combine_halves(block, at).unwrap() else { break };
+        let Some((_, half)) = s.tree_reduce(block, at).unwrap() else { break };
         extents.push(s.extent(half).unwrap().unwrap());
         s.vectorize(half).unwrap();
     }
@@ -89,14 +89,14 @@ fn parts_are_refused_where_they_do_not_combine() {
     assert!(s.rfactor("sum", k).unwrap_err().why.contains("not `X = X op value`"));
     let mut s = Schedule::new(rows(24.into(), Expr::float(0.0, F), &|a, b| a + b));
     let [i, k] = s.get_loops("sum").unwrap()[..] else { unreachable!() };
-    assert!(s.combine_halves("sum", k).unwrap_err().why.contains("may be used elsewhere"));
+    assert!(s.tree_reduce("sum", k).unwrap_err().why.contains("may be used elsewhere"));
     let (_, lane) = s.split(k, 6).unwrap();
     s.rfactor("sum", lane).unwrap();
     let at = s.get_loops("sum").unwrap()[1];
-    s.combine_halves("sum", at).unwrap().unwrap();
+    s.tree_reduce("sum", at).unwrap().unwrap();
     let at = s.get_loops("sum").unwrap()[1];
-    assert!(s.combine_halves("sum", at).unwrap_err().why.contains("3 parts have no halves"));
-    assert!(s.combine_halves("sum", i).unwrap_err().why.contains("its loops alone"));
+    assert!(s.tree_reduce("sum", at).unwrap_err().why.contains("3 parts have no halves"));
+    assert!(s.tree_reduce("sum", i).unwrap_err().why.contains("its loops alone"));
 }
 
 /// Columns in vectors, each result's sum kept in a lane.
@@ -142,7 +142,7 @@ fn sums_are_kept_by_position_where_axes_were_merged() {
     let before = f.finish();
     let mut s = Schedule::new(before.clone());
     let [i, j, k] = s.get_loops("sum").unwrap()[..] else { unreachable!() };
-    let m = s.merge_axes(i, j, "m").unwrap();
+    let m = s.collapse_axes(i, j, "m").unwrap();
     let (outer, lane) = s.split(m, 4).unwrap();
     s.reorder(&[outer, k, lane]).unwrap();
     s.parallel(outer).unwrap();
@@ -177,13 +177,13 @@ fn guards_of_accumulators_are_decided_outside_of_their_loop() {
         let n = s.get_loop(k).unwrap().extent.clone();
         let (steps, part) = s.split(k, 8).unwrap();
         let rf = s.rfactor("sum", part).unwrap();
-        let refused = s.resolve_guard(&rf, part).unwrap_err();
+        let refused = s.separate_full_tiles(&rf, part).unwrap_err();
         assert!(refused.why.contains("choose between"), "{refused}");
         s.decompose_reduction(&rf, steps).unwrap();
         s.partition(steps, n.floordiv(8)).unwrap();
         let tail = *s.get_loops("sum_rf_tail").unwrap().last().unwrap();
         let lanes = if length.is_some() { tail } else { s.split(tail, 4).unwrap().1 };
-        let (whole, rest) = s.resolve_guard("sum_rf_tail", lanes).unwrap();
+        let (whole, rest) = s.separate_full_tiles("sum_rf_tail", lanes).unwrap();
         assert_eq!(s.extent(whole).unwrap(), Some(length.map_or(4, |n| n % 8)));
         assert_eq!(rest.is_none(), length.is_some());
         for at in [Some(whole), rest].into_iter().flatten() {
@@ -223,7 +223,7 @@ fn stages_of_rows_run_in_one_loop() {
     let first = s.get_loops("max").unwrap()[0];
     for block in ["exp", "sum", "div"] {
         let next = s.get_loops(block).unwrap()[0];
-        s.join_loops(first, next).unwrap();
+        s.fuse_adjacent(first, next).unwrap();
     }
     for block in ["max", "exp", "sum"] {
         s.store_at(block, first, Scope::Local).unwrap();
@@ -254,16 +254,16 @@ fn loops_that_use_each_others_iterations_are_not_joined() {
     });
     let mut s = Schedule::new(f.finish());
     let (i, j) = (s.get_loops("twice").unwrap()[0], s.get_loops("turn").unwrap()[0]);
-    let refused = s.join_loops(i, j).unwrap_err();
+    let refused = s.fuse_adjacent(i, j).unwrap_err();
     assert!(refused.why.contains("may touch what another one made of `a`"), "{refused}");
-    assert!(s.join_loops(j, i).unwrap_err().why.contains("one after the other"));
+    assert!(s.fuse_adjacent(j, i).unwrap_err().why.contains("one after the other"));
     let mut s = Schedule::new(chain(7));
     let [i, j] = s.get_loops("scale").unwrap()[..] else { unreachable!() };
-    assert!(s.join_loops(i, j).unwrap_err().why.contains("over one range"));
+    assert!(s.fuse_adjacent(i, j).unwrap_err().why.contains("over one range"));
     let next = s.get_loops("bias_add").unwrap()[0];
     let refused = s.store_at("scale", i, Scope::Local).unwrap_err();
     assert!(refused.why.contains("used outside of the loop"), "{refused}");
-    s.join_loops(i, next).unwrap();
+    s.fuse_adjacent(i, next).unwrap();
     let refused = s.store_at("exp", i, Scope::Local).unwrap_err();
     assert!(refused.why.contains("not an intermediate"), "{refused}");
     s.store_at("scale", i, Scope::Local).unwrap();

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use common::{any_func, assert_same, chain, dense, matmul, matmul_symbolic, property, softmax};
 use reflex_tir::builder::{FuncBuilder, Reducer};
-use reflex_tir::eval::{self, Arg, Tensor};
-use reflex_tir::generate::{arguments, bindings, loops_of, steps};
+use reflex_tir::eval::{self, EvalArg, EvalTensor};
+use reflex_tir::fuzzgen::{arguments, bindings, loops_of, steps};
 use reflex_tir::schedule::{Schedule, packer};
 use reflex_tir::{BinOp, DType, Expr, ExprKind, ForKind, Intrin, Scope, Stmt, abi};
 
@@ -177,7 +177,8 @@ fn weights_can_be_packed() {
     let pack = packer("pack", DType::F32, vec![k.into(), n.into()], shape, &panels);
     property(4, |u| {
         let mut args = arguments(u, &before, 1)?;
-        let mut packed = [args[1].clone(), Arg::Tensor(Tensor::zeros(DType::F32, &[3, k, 8]))];
+        let mut packed =
+            [args[1].clone(), EvalArg::Tensor(EvalTensor::zeros(DType::F32, &[3, k, 8]))];
         eval::eval(&pack, &mut packed).unwrap();
         let mut after = args.clone();
         after[1] = packed[1].clone();
@@ -307,7 +308,7 @@ fn a_product_can_be_padded_to_whole_tiles() {
                 let place = u.choose_index(all.len())?;
                 all[place] = *value;
             }
-            args[at] = Arg::Tensor(Tensor::f32(&shape, &all));
+            args[at] = EvalArg::Tensor(EvalTensor::f32(&shape, &all));
             arbtest::arbitrary::Result::Ok(())
         };
         odd(0, &[f32::INFINITY, -1e-30, 1e-30, -0.0])?;
@@ -323,10 +324,10 @@ fn axes_that_are_stepped_through_as_one_are_merged() {
     let mut s = Schedule::new(before.clone());
     s.compute_inline("scale").unwrap();
     let [i, j] = s.get_loops("bias_add").unwrap()[..] else { unreachable!() };
-    let refused = s.merge_axes(i, j, "m").unwrap_err();
+    let refused = s.collapse_axes(i, j, "m").unwrap_err();
     assert!(refused.why.contains("`bias` is not stepped through as one"), "{refused}");
     let [i, j] = s.get_loops("exp").unwrap()[..] else { unreachable!() };
-    let m = s.merge_axes(i, j, "m").unwrap();
+    let m = s.collapse_axes(i, j, "m").unwrap();
     let Stmt::Store { indices, .. } = &s.get_block("exp").unwrap().body else { unreachable!() };
     assert_eq!(indices.len(), 1);
     let (o, l) = s.split(m, 8).unwrap();
@@ -336,7 +337,7 @@ fn axes_that_are_stepped_through_as_one_are_merged() {
         s.steps(),
         [
             "compute_inline scale",
-            "merge_axes i0, i1 of exp -> m",
+            "collapse_axes i0, i1 of exp -> m",
             "split m by 8 -> m_0, m_1",
             "vectorize m_1",
             "parallel m_0"
@@ -360,13 +361,13 @@ fn iterations_stay_independent_when_steps_are_symbolic() {
     let before = f.finish();
     let mut s = Schedule::new(before.clone());
     let [i, j, l] = s.get_loops("add").unwrap()[..] else { unreachable!() };
-    let m = s.merge_axes(j, l, "m").unwrap();
+    let m = s.collapse_axes(j, l, "m").unwrap();
     let (_, lanes) = s.split(m, 8).unwrap();
     s.vectorize(lanes).unwrap();
     let (main, other) = s.specialize(i, Expr::var(abi::scalar_vars(s.func())[0]).ge(3)).unwrap();
     s.parallel(main).unwrap();
     let cond = Expr::var(abi::scalar_vars(s.func())[1]).ge(4);
-    let (task, _) = s.parallel_where(other, &cond).unwrap();
+    let (task, _) = s.parallel_if(other, &cond).unwrap();
     assert_eq!(s.get_loop(task).unwrap().kind, ForKind::Parallel);
     assert_eq!(
         s.steps()[3..],
@@ -380,7 +381,7 @@ fn iterations_stay_independent_when_steps_are_symbolic() {
     let loops = s.get_loops("add_else").unwrap();
     let refused = s.specialize(*loops.last().unwrap(), moving.clone()).unwrap_err();
     assert!(refused.why.contains("kind"), "{refused}");
-    assert!(s.parallel_where(loops[1], &moving).unwrap_err().why.contains("not one over extents"));
+    assert!(s.parallel_if(loops[1], &moving).unwrap_err().why.contains("not one over extents"));
     property(12, |u| {
         let symbol = u.int_in_range(1..=6)?;
         let args = arguments(u, &before, symbol)?;
@@ -407,9 +408,9 @@ fn zeros_added_to_a_sum_keep_the_sign_of_what_was_rounded_to_zero() {
     let before = f.finish();
     let mut s = Schedule::new(before.clone());
     s.pad_einsum("sum", &[1, 4]).unwrap();
-    let tiny = [Tensor::f32(&[3, 5], &[-1e-30; 15]), Tensor::f32(&[5], &[1e-30; 5])];
-    let mut args: Vec<Arg> = tiny.into_iter().map(Arg::Tensor).collect();
-    args.push(Arg::Tensor(Tensor::zeros(DType::F32, &[3])));
+    let tiny = [EvalTensor::f32(&[3, 5], &[-1e-30; 15]), EvalTensor::f32(&[5], &[1e-30; 5])];
+    let mut args: Vec<EvalArg> = tiny.into_iter().map(EvalArg::Tensor).collect();
+    args.push(EvalArg::Tensor(EvalTensor::zeros(DType::F32, &[3])));
     assert_same(&before, s.func(), &args, &String::new);
     eval::eval(s.func(), &mut args).unwrap();
     assert!(args[2].tensor().to_f32().iter().all(|y| y.to_bits() == (-0.0f32).to_bits()));

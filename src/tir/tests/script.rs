@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{any_func, assert_same, dense, property};
-use reflex_tir::generate::{arguments, bindings, steps};
+use reflex_tir::fuzzgen::{arguments, bindings, steps};
 use reflex_tir::schedule::Schedule;
 use reflex_tir::script::{parse, parse_module, print};
 use reflex_tir::{PrimFunc, Scope, lower};

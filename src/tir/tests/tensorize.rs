@@ -4,12 +4,12 @@
 mod common;
 
 use common::{Bits, property};
-use reflex_tir::eval::{Arg, Tensor, eval};
-use reflex_tir::intrinsics::{Intrinsic, TILE_DOT_BF16, TILE_LOAD, TILE_STORE, TILE_ZERO};
+use reflex_tir::eval::{EvalArg, EvalTensor, eval};
 use reflex_tir::schedule::Schedule;
 use reflex_tir::script::{parse, print};
-use reflex_tir::tile::Rows;
-use reflex_tir::verify::{Form, verify};
+use reflex_tir::tensor_intrin::{TILE_DOT_BF16, TILE_LOAD, TILE_STORE, TILE_ZERO, TensorIntrin};
+use reflex_tir::tile::StridedRows;
+use reflex_tir::verify::{IrForm, verify};
 use reflex_tir::{Buffer, DType, Expr, Param, PrimFunc, Scope, Stmt, Var};
 
 /// Extents of a product of registers, and elements between the rows of its operands.
@@ -22,7 +22,7 @@ struct Sizes {
 }
 
 /// `y = a b`, twice the sum, through matrix registers, as loops; and the loops with what they are.
-fn product(s: Sizes) -> (PrimFunc, Vec<(Var, &'static Intrinsic)>) {
+fn product(s: Sizes) -> (PrimFunc, Vec<(Var, &'static TensorIntrin)>) {
     let mut f = PrimFunc::new("product");
     let param = |f: &mut PrimFunc, name: &str, dtype, rows: i64| {
         let buffer = f.new_buffer(name, dtype, vec![rows.into(), s.pitch.into()], Scope::Global);
@@ -39,9 +39,9 @@ fn product(s: Sizes) -> (PrimFunc, Vec<(Var, &'static Intrinsic)>) {
     let sum = tile(&mut f, "sum", DType::F32, [s.rows, s.columns]);
     let x = tile(&mut f, "x", DType::U32, [s.rows, s.words]);
     let w = tile(&mut f, "w", DType::U32, [s.words, s.columns]);
-    let rows = |buffer: Buffer| Rows { buffer, first: 0.into(), stride: s.pitch.into() };
-    let whole = |buffer: Buffer| Rows { buffer, first: 0.into(), stride: 0.into() };
-    let steps: [(&'static Intrinsic, Vec<Rows>); 6] = [
+    let rows = |buffer: Buffer| StridedRows { buffer, first: 0.into(), stride: s.pitch.into() };
+    let whole = |buffer: Buffer| StridedRows { buffer, first: 0.into(), stride: 0.into() };
+    let steps: [(&'static TensorIntrin, Vec<StridedRows>); 6] = [
         (&TILE_ZERO, vec![whole(sum)]),
         (&TILE_LOAD, vec![whole(x), rows(a)]),
         (&TILE_LOAD, vec![whole(w), rows(b)]),
@@ -61,7 +61,7 @@ fn product(s: Sizes) -> (PrimFunc, Vec<(Var, &'static Intrinsic)>) {
     (f, loops)
 }
 
-fn tensorized(f: &PrimFunc, loops: &[(Var, &'static Intrinsic)]) -> PrimFunc {
+fn tensorized(f: &PrimFunc, loops: &[(Var, &'static TensorIntrin)]) -> PrimFunc {
     let mut s = Schedule::new(f.clone());
     for (var, intrinsic) in loops {
         s.tensorize(*var, intrinsic).unwrap();
@@ -69,16 +69,16 @@ fn tensorized(f: &PrimFunc, loops: &[(Var, &'static Intrinsic)]) -> PrimFunc {
     s.into_func()
 }
 
-fn arguments(f: &PrimFunc, bits: &mut Bits) -> Vec<Arg> {
+fn arguments(f: &PrimFunc, bits: &mut Bits) -> Vec<EvalArg> {
     let arg = |buffer: Buffer, bits: &mut Bits| {
         let data = &f.buffers[buffer];
         let shape: Vec<i64> = data.shape.iter().filter_map(Expr::as_int).collect();
-        let mut tensor = Tensor::zeros(data.dtype, &shape);
+        let mut tensor = EvalTensor::zeros(data.dtype, &shape);
         if data.dtype == DType::U32 {
             let word = |bits: &mut Bits| bits.half() | bits.half() << 16;
             tensor.bytes = (0..tensor.len()).flat_map(|_| word(bits).to_le_bytes()).collect();
         }
-        Arg::Tensor(tensor)
+        EvalArg::Tensor(tensor)
     };
     f.buffer_params().map(|b| arg(b, bits)).collect()
 }
@@ -90,9 +90,9 @@ fn instructions_keep_the_bits_of_their_loops() {
         let (rows, words, columns) = (side()?, side()?, side()?);
         let pitch = words.max(columns) + u.int_in_range(0..=3i64)?;
         let (plain, loops) = product(Sizes { rows, words, columns, pitch });
-        assert_eq!(verify(&plain, Form::Scheduled), Ok(()));
+        assert_eq!(verify(&plain, IrForm::Scheduled), Ok(()));
         let new = tensorized(&plain, &loops);
-        assert_eq!(verify(&new, Form::Lowered), Ok(()), "{}", print(&new));
+        assert_eq!(verify(&new, IrForm::Lowered), Ok(()), "{}", print(&new));
         let mut left = 0;
         new.body.visit(&mut |s| left += usize::from(matches!(s, Stmt::For(_))));
         assert_eq!(left, 0, "{}", print(&new));
@@ -101,7 +101,7 @@ fn instructions_keep_the_bits_of_their_loops() {
         let (mut want, mut got) = (args.clone(), args);
         eval(&plain, &mut want).unwrap();
         eval(&new, &mut got).unwrap();
-        let words = |arg: &Arg| -> Vec<u32> {
+        let words = |arg: &EvalArg| -> Vec<u32> {
             let values = arg.tensor().to_f32();
             values.iter().map(|x| if x.is_nan() { u32::MAX } else { x.to_bits() }).collect()
         };
@@ -111,7 +111,7 @@ fn instructions_keep_the_bits_of_their_loops() {
 }
 
 /// What the first loop nest of a text is refused as, where it is asked to be `intrinsic`.
-fn refusal(text: &str, intrinsic: &Intrinsic) -> String {
+fn refusal(text: &str, intrinsic: &TensorIntrin) -> String {
     let f = parse(text).unwrap();
     let mut first = None;
     f.body.visit(&mut |s| {

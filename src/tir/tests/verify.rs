@@ -1,16 +1,16 @@
 //! Each kind of fault is found and named; schedules leave none.
 
 use reflex_tir::builder::FuncBuilder;
-use reflex_tir::verify::{Form, verify};
+use reflex_tir::verify::{IrForm, verify};
 use reflex_tir::{DType, Expr, ExprKind, ForKind, Intrin, PrimFunc, Scope, Stmt};
 
 const F: DType = DType::F32;
 
 fn faults(build: impl FnOnce(&mut FuncBuilder)) -> Vec<String> {
-    faults_in(Form::Scheduled, build)
+    faults_in(IrForm::Scheduled, build)
 }
 
-fn faults_in(form: Form, build: impl FnOnce(&mut FuncBuilder)) -> Vec<String> {
+fn faults_in(form: IrForm, build: impl FnOnce(&mut FuncBuilder)) -> Vec<String> {
     let mut f = FuncBuilder::new("f");
     build(&mut f);
     let found = verify(&f.finish(), form).unwrap_err();
@@ -57,7 +57,7 @@ fn types_and_arity_are_checked() {
 
 #[test]
 fn loops_and_blocks_are_checked() {
-    let found = faults_in(Form::Lowered, |f| {
+    let found = faults_in(IrForm::Lowered, |f| {
         let n = f.symbol("n");
         let x = f.input("x", F, vec![n.clone()]);
         let i = f.func_mut().new_var("i");
@@ -90,5 +90,5 @@ fn an_unbound_dimension_is_a_fault() {
 
 #[test]
 fn an_empty_function_has_no_fault() {
-    assert_eq!(verify(&PrimFunc::new("f"), Form::Lowered), Ok(()));
+    assert_eq!(verify(&PrimFunc::new("f"), IrForm::Lowered), Ok(()));
 }

@@ -1,7 +1,7 @@
 //! Statements on matrix registers.
 
 use super::Verifier;
-use crate::tile::{SIDE, Tile};
+use crate::tile::{SIDE, TileOp};
 use crate::{Buffer, DType, Scope};
 
 impl Verifier<'_> {
@@ -19,7 +19,7 @@ impl Verifier<'_> {
         fits.filter(|_| is)
     }
 
-    pub(super) fn tile(&mut self, tile: &Tile) {
+    pub(super) fn tile(&mut self, tile: &TileOp) {
         for buffer in tile.buffers() {
             let known = self.buffers.contains(&buffer);
             let name = self.buffer_name(buffer);
@@ -37,12 +37,12 @@ impl Verifier<'_> {
             let name = self.buffer_name(rows.buffer);
             self.require(same && memory, || format!("`{name}` holds no rows of the register"));
         }
-        if let Tile::Store { to, .. } = tile {
+        if let TileOp::Store { to, .. } = tile {
             self.stored(to.buffer);
         }
         let dtype = |t: &Buffer| self.func.buffers.get(*t).map(|d| d.dtype);
         let types: Vec<_> = tile.tiles().iter().filter_map(dtype).collect();
-        if let (Tile::DotBf16 { sum, a, b }, [Some(c), Some(x), Some(y)]) = (tile, &extents[..]) {
+        if let (TileOp::DotBf16 { sum, a, b }, [Some(c), Some(x), Some(y)]) = (tile, &extents[..]) {
             let fits = *c == (x.0, y.1) && x.1 == y.0;
             let words = types == [DType::F32, DType::U32, DType::U32];
             let apart = sum != a && sum != b;

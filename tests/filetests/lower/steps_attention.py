@@ -17,7 +17,7 @@ fused_transpose_transpose_transpose_mat_mul_mul_3more
   step  binary: computed where it is read
   step  matmul_1: stored where transpose_3 would move it
   step  matmul: columns copied into panels
-  step  panels: merge_axes c of panels, c of panels #2 -> m
+  step  panels: collapse_axes c of panels, c of panels #2 -> m
   step  panels: split lane by 8 -> lane_0, lane_1
   step  panels: vectorize lane_1
   step  matmul, max, exp, sum, normalize, matmul_1: in blocks of 16 rows
@@ -30,14 +30,14 @@ fused_transpose_transpose_transpose_mat_mul_mul_3more
   step  matmul, 4 rows by 2 vectors: vectorize l of matmul_init
   step  matmul, 4 rows by 2 vectors: reorder l, r, v of matmul
   step  matmul, 4 rows by 2 vectors: vectorize l of matmul
-  step  matmul, 4 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 4 rows by 2 vectors: unroll_and_jam matmul r, v of matmul
   step  matmul, 4 rows by 2 vectors: unroll r of matmul_store
   step  matmul, 4 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 4 rows by 2 vectors: vectorize l of matmul_store
-  step  matmul, 4 rows by 2 vectors: write_out matmul_store v of matmul_store
-  step  max, exp, sum, normalize: join_loops row of max, row of exp
-  step  max, exp, sum, normalize: join_loops row of max, row of sum
-  step  max, exp, sum, normalize: join_loops row of max, row of normalize
+  step  matmul, 4 rows by 2 vectors: unroll_and_jam matmul_store v of matmul_store
+  step  max, exp, sum, normalize: fuse_adjacent row of max, row of exp
+  step  max, exp, sum, normalize: fuse_adjacent row of max, row of sum
+  step  max, exp, sum, normalize: fuse_adjacent row of max, row of normalize
   step  max, exp, sum, normalize: store_at max row Local
   step  max, exp, sum, normalize: store_at exp row Local
   step  max, exp, sum, normalize: store_at sum row Local
@@ -50,13 +50,13 @@ fused_transpose_transpose_transpose_mat_mul_mul_3more
   step  max: split k0 of max_rf by 8 -> k0_0, k0_1
   step  max: vectorize k0_1 of max_rf
   step  max: unroll k0_0 of max_rf
-  step  max: combine_halves max k0 of max -> max_half
+  step  max: tree_reduce max k0 of max -> max_half
   step  max: vectorize k0 of max_half
-  step  max: combine_halves max k0 of max -> max_half_1
+  step  max: tree_reduce max k0 of max -> max_half_1
   step  max: vectorize k0 of max_half_1
-  step  max: combine_halves max k0 of max -> max_half_2
+  step  max: tree_reduce max k0 of max -> max_half_2
   step  max: vectorize k0 of max_half_2
-  step  max: combine_halves max k0 of max
+  step  max: tree_reduce max k0 of max
   step  exp: split i3 of exp by 8 -> i3_0, i3_1
   step  exp: vectorize i3_1
   step  sum: rfactor sum k0 of sum -> sum_rf
@@ -68,13 +68,13 @@ fused_transpose_transpose_transpose_mat_mul_mul_3more
   step  sum: split k0 of sum_rf by 8 -> k0_0, k0_1
   step  sum: vectorize k0_1 of sum_rf
   step  sum: unroll k0_0 of sum_rf
-  step  sum: combine_halves sum k0 of sum -> sum_half
+  step  sum: tree_reduce sum k0 of sum -> sum_half
   step  sum: vectorize k0 of sum_half
-  step  sum: combine_halves sum k0 of sum -> sum_half_1
+  step  sum: tree_reduce sum k0 of sum -> sum_half_1
   step  sum: vectorize k0 of sum_half_1
-  step  sum: combine_halves sum k0 of sum -> sum_half_2
+  step  sum: tree_reduce sum k0 of sum -> sum_half_2
   step  sum: vectorize k0 of sum_half_2
-  step  sum: combine_halves sum k0 of sum
+  step  sum: tree_reduce sum k0 of sum
   step  normalize: split i3 by 8 -> i3_0, i3_1
   step  normalize: vectorize i3_1 of normalize
   step  matmul_1: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
@@ -86,11 +86,11 @@ fused_transpose_transpose_transpose_mat_mul_mul_3more
   step  matmul_1, 4 rows by 2 vectors: vectorize l of matmul_1_init
   step  matmul_1, 4 rows by 2 vectors: reorder l, r, v of matmul_1
   step  matmul_1, 4 rows by 2 vectors: vectorize l of matmul_1
-  step  matmul_1, 4 rows by 2 vectors: write_out matmul_1 r, v of matmul_1
+  step  matmul_1, 4 rows by 2 vectors: unroll_and_jam matmul_1 r, v of matmul_1
   step  matmul_1, 4 rows by 2 vectors: unroll r of matmul_1_store
   step  matmul_1, 4 rows by 2 vectors: reorder l, v of matmul_1_store
   step  matmul_1, 4 rows by 2 vectors: vectorize l of matmul_1_store
-  step  matmul_1, 4 rows by 2 vectors: write_out matmul_1_store v of matmul_1_store
+  step  matmul_1, 4 rows by 2 vectors: unroll_and_jam matmul_1_store v of matmul_1_store
   step  matmul, max, exp, sum, normalize, matmul_1: threads share the blocks
   stage panels: map
   stage matmul: gemm

@@ -24,11 +24,11 @@ fused_conv_max
   step  conv, 4 rows by 2 vectors: vectorize l of conv_init
   step  conv, 4 rows by 2 vectors: reorder l, r, v of conv
   step  conv, 4 rows by 2 vectors: vectorize l of conv
-  step  conv, 4 rows by 2 vectors: write_out conv r, v of conv
+  step  conv, 4 rows by 2 vectors: unroll_and_jam conv r, v of conv
   step  conv, 4 rows by 2 vectors: unroll r of conv_store
   step  conv, 4 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 4 rows by 2 vectors: vectorize l of conv_store
-  step  conv, 4 rows by 2 vectors: write_out conv_store v of conv_store
+  step  conv, 4 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
   step  binary: vectorize i2
   stage pad: map
   stage conv: gemm

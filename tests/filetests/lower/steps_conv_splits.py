@@ -29,14 +29,14 @@ conv
   step  conv, 8 rows by 2 vectors: vectorize l of conv_init
   step  conv, 8 rows by 2 vectors: reorder l, r, v of conv
   step  conv, 8 rows by 2 vectors: vectorize l of conv
-  step  conv, 8 rows by 2 vectors: write_out conv r, v of conv
+  step  conv, 8 rows by 2 vectors: unroll_and_jam conv r, v of conv
   step  conv, 8 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
   step  conv, 8 rows by 2 vectors: unroll r of acc_local
   step  conv, 8 rows by 2 vectors: unroll v of acc_local
   step  conv, 8 rows by 2 vectors: vectorize l of acc_local
   step  conv, 8 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 8 rows by 2 vectors: vectorize l of conv_store
-  step  conv, 8 rows by 2 vectors: write_out conv_store v of conv_store
+  step  conv, 8 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
   stage conv: gemm; not splits: elements not side by side
   stage bias: epilogue of gemm
 conv1
@@ -48,17 +48,17 @@ conv1
   step  pad: vectorize ci
   step  terms: parallel c of terms #3
   step  terms: vectorize c of terms #5
-  step  terms: merge_axes c of terms #2, c of terms #3 -> m
+  step  terms: collapse_axes c of terms #2, c of terms #3 -> m
   step  terms: parallel c of terms
   step  terms: vectorize c of terms #3
   step  terms: parallel c of terms #3
   step  terms: vectorize c of terms #5
-  step  terms: merge_axes c of terms #2, c of terms #3 -> m
+  step  terms: collapse_axes c of terms #2, c of terms #3 -> m
   step  terms: parallel c of terms
   step  terms: vectorize c of terms #3
   step  terms: parallel c of terms #3
   step  terms: vectorize c of terms #5
-  step  terms: merge_axes c of terms #2, c of terms #3 -> m
+  step  terms: collapse_axes c of terms #2, c of terms #3 -> m
   step  terms: parallel c of terms
   step  terms: vectorize c of terms #3
   step  conv: tile of 32 rows by 2 vectors of 16 lanes, depth over m, ci; outer loops over (), columns inside; threads share tiles of rows; terms of bfloat16 in matrix registers
@@ -73,11 +73,11 @@ conv1
   step  conv, 5 rows by 4 vectors: vectorize l of conv_init
   step  conv, 5 rows by 4 vectors: reorder l, r, v of conv
   step  conv, 5 rows by 4 vectors: vectorize l of conv
-  step  conv, 5 rows by 4 vectors: write_out conv r, v of conv
+  step  conv, 5 rows by 4 vectors: unroll_and_jam conv r, v of conv
   step  conv, 5 rows by 4 vectors: unroll r of conv_store
   step  conv, 5 rows by 4 vectors: reorder l, v of conv_store
   step  conv, 5 rows by 4 vectors: vectorize l of conv_store
-  step  conv, 5 rows by 4 vectors: write_out conv_store v of conv_store
+  step  conv, 5 rows by 4 vectors: unroll_and_jam conv_store v of conv_store
   step  conv, 4 rows by 4 vectors: distribute_loops r, v, l over 2
   step  conv, 4 rows by 4 vectors: reorder co, ci, k1, k2, r of conv, v of conv, l of conv
   step  conv, 4 rows by 4 vectors: decompose_reduction conv co -> conv_init
@@ -86,13 +86,13 @@ conv1
   step  conv, 4 rows by 4 vectors: vectorize l of conv_init
   step  conv, 4 rows by 4 vectors: reorder l, r, v of conv
   step  conv, 4 rows by 4 vectors: vectorize l of conv
-  step  conv, 4 rows by 4 vectors: write_out conv r, v of conv
+  step  conv, 4 rows by 4 vectors: unroll_and_jam conv r, v of conv
   step  conv, 4 rows by 4 vectors: unroll r of conv_store
   step  conv, 4 rows by 4 vectors: reorder l, v of conv_store
   step  conv, 4 rows by 4 vectors: vectorize l of conv_store
-  step  conv, 4 rows by 4 vectors: write_out conv_store v of conv_store
+  step  conv, 4 rows by 4 vectors: unroll_and_jam conv_store v of conv_store
   step  conv: float32 as 3 terms of bfloat16 where exponents allow
-  step  bias: merge_axes i2, i3 -> m
+  step  bias: collapse_axes i2, i3 -> m
   step  bias: partition m at 192 -> m, m_tail
   step  bias: vectorize m_tail
   step  bias: split m by 16 -> m_0, m_1
@@ -112,14 +112,14 @@ conv2
   step  conv, 4 rows by 4 vectors: vectorize l of conv_init
   step  conv, 4 rows by 4 vectors: reorder l, r, v of conv
   step  conv, 4 rows by 4 vectors: vectorize l of conv
-  step  conv, 4 rows by 4 vectors: write_out conv r, v of conv
+  step  conv, 4 rows by 4 vectors: unroll_and_jam conv r, v of conv
   step  conv, 4 rows by 4 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
   step  conv, 4 rows by 4 vectors: unroll r of acc_local
   step  conv, 4 rows by 4 vectors: unroll v of acc_local
   step  conv, 4 rows by 4 vectors: vectorize l of acc_local
   step  conv, 4 rows by 4 vectors: reorder l, v of conv_store
   step  conv, 4 rows by 4 vectors: vectorize l of conv_store
-  step  conv, 4 rows by 4 vectors: write_out conv_store v of conv_store
+  step  conv, 4 rows by 4 vectors: unroll_and_jam conv_store v of conv_store
   step  conv, 4 rows by 1 vectors: distribute_loops r, v, l over 2
   step  conv, 4 rows by 1 vectors: reorder k0, r of conv, v of conv, l of conv
   step  conv, 4 rows by 1 vectors: decompose_reduction conv k0 -> conv_init
@@ -128,11 +128,11 @@ conv2
   step  conv, 4 rows by 1 vectors: vectorize l of conv_init
   step  conv, 4 rows by 1 vectors: reorder l, r, v of conv
   step  conv, 4 rows by 1 vectors: vectorize l of conv
-  step  conv, 4 rows by 1 vectors: write_out conv r, v of conv
+  step  conv, 4 rows by 1 vectors: unroll_and_jam conv r, v of conv
   step  conv, 4 rows by 1 vectors: unroll r of conv_store
   step  conv, 4 rows by 1 vectors: reorder l, v of conv_store
   step  conv, 4 rows by 1 vectors: vectorize l of conv_store
-  step  conv, 4 rows by 1 vectors: write_out conv_store v of conv_store
+  step  conv, 4 rows by 1 vectors: unroll_and_jam conv_store v of conv_store
   stage conv: gemm; not splits: elements not side by side
   stage bias: epilogue of gemm
 conv3
@@ -141,19 +141,19 @@ conv3
   step  bias: v_i1 taken apart by 16
   step  terms: parallel c of terms #2
   step  terms: vectorize c of terms #3
-  step  terms: merge_axes c of terms #3, c of terms #4 -> m
+  step  terms: collapse_axes c of terms #3, c of terms #4 -> m
   step  terms: parallel c of terms
   step  terms: split m by 16 -> m_0, m_1
   step  terms: vectorize m_1
   step  terms: parallel c of terms #2
   step  terms: vectorize c of terms #3
-  step  terms: merge_axes c of terms #3, c of terms #4 -> m
+  step  terms: collapse_axes c of terms #3, c of terms #4 -> m
   step  terms: parallel c of terms
   step  terms: split m by 16 -> m_0, m_1
   step  terms: vectorize m_1
   step  terms: parallel c of terms #2
   step  terms: vectorize c of terms #3
-  step  terms: merge_axes c of terms #3, c of terms #4 -> m
+  step  terms: collapse_axes c of terms #3, c of terms #4 -> m
   step  terms: parallel c of terms
   step  terms: split m by 16 -> m_0, m_1
   step  terms: vectorize m_1
@@ -169,13 +169,13 @@ conv3
   step  conv, 4 rows by 4 vectors: vectorize l of conv_init
   step  conv, 4 rows by 4 vectors: reorder l, r, v of conv
   step  conv, 4 rows by 4 vectors: vectorize l of conv
-  step  conv, 4 rows by 4 vectors: write_out conv r, v of conv
+  step  conv, 4 rows by 4 vectors: unroll_and_jam conv r, v of conv
   step  conv, 4 rows by 4 vectors: unroll r of conv_store
   step  conv, 4 rows by 4 vectors: reorder l, v of conv_store
   step  conv, 4 rows by 4 vectors: vectorize l of conv_store
-  step  conv, 4 rows by 4 vectors: write_out conv_store v of conv_store
+  step  conv, 4 rows by 4 vectors: unroll_and_jam conv_store v of conv_store
   step  conv: float32 as 3 terms of bfloat16 where exponents allow
-  step  bias: merge_axes i2, i3 -> m
+  step  bias: collapse_axes i2, i3 -> m
   step  bias: partition m at 192 -> m, m_tail
   step  bias: vectorize m_tail
   step  bias: split m by 16 -> m_0, m_1

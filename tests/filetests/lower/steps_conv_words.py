@@ -31,7 +31,7 @@ conv
   step  conv: tensorize -> 4 tile_dot_bf16, 4 tile_load, 4 tile_store, 4 tile_zero
   step  conv: tensorize -> 2 tile_dot_bf16, 3 tile_load, 2 tile_store, 2 tile_zero
   step  conv: words of two blocks side by side
-  step  bias: merge_axes i2, i3 -> m
+  step  bias: collapse_axes i2, i3 -> m
   step  bias: partition m at 192 -> m, m_tail
   step  bias: vectorize m_tail
   step  bias: split m by 16 -> m_0, m_1
@@ -44,9 +44,9 @@ conv1
   step  conv: v_i1 taken apart by 16
   step  conv: v_k0 taken apart by 8
   step  bias: v_i1 taken apart by 16
-  step  pairs: merge_axes i3, ci -> m
-  step  pairs: merge_axes i2, m -> m
-  step  pairs: merge_axes co, m -> m
+  step  pairs: collapse_axes i3, ci -> m
+  step  pairs: collapse_axes i2, m -> m
+  step  pairs: collapse_axes co, m -> m
   step  pairs: split m by 16 -> m_0, m_1
   step  pairs: vectorize m_1
   step  words: parallel c of words #2
@@ -55,7 +55,7 @@ conv1
   step  conv: tensorize -> 4 tile_dot_bf16, 4 tile_load, 4 tile_store, 4 tile_zero
   step  conv: tensorize -> 2 tile_dot_bf16, 3 tile_load, 2 tile_store, 2 tile_zero
   step  conv: words of two blocks side by side
-  step  bias: merge_axes i2, i3 -> m
+  step  bias: collapse_axes i2, i3 -> m
   step  bias: partition m at 192 -> m, m_tail
   step  bias: vectorize m_tail
   step  bias: split m by 16 -> m_0, m_1
@@ -68,7 +68,7 @@ fused_conv_cast
   step  bias: v_i1 taken apart by 16
   step  cast: v_i1 taken apart by 16
   step  bias: computed where it is read
-  step  pairs: merge_axes i2, i3 -> m
+  step  pairs: collapse_axes i2, i3 -> m
   step  pairs: parallel i1
   step  pairs: split m by 16 -> m_0, m_1
   step  pairs: vectorize m_1
@@ -81,14 +81,14 @@ fused_conv_cast
   step  conv, 8 rows by 2 vectors: vectorize l of conv_init
   step  conv, 8 rows by 2 vectors: reorder l, r, v of conv
   step  conv, 8 rows by 2 vectors: vectorize l of conv
-  step  conv, 8 rows by 2 vectors: write_out conv r, v of conv
+  step  conv, 8 rows by 2 vectors: unroll_and_jam conv r, v of conv
   step  conv, 8 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
   step  conv, 8 rows by 2 vectors: unroll r of acc_local
   step  conv, 8 rows by 2 vectors: unroll v of acc_local
   step  conv, 8 rows by 2 vectors: vectorize l of acc_local
   step  conv, 8 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 8 rows by 2 vectors: vectorize l of conv_store
-  step  conv, 8 rows by 2 vectors: write_out conv_store v of conv_store
+  step  conv, 8 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
   stage pairs: map
   stage conv: gemm; not splits: element type
   stage cast: epilogue of gemm
@@ -97,7 +97,7 @@ fused_conv_cast1
   step  bias: v_i1 taken apart by 16
   step  cast: v_i1 taken apart by 16
   step  bias: computed where it is read
-  step  pairs: merge_axes i2, i3 -> m
+  step  pairs: collapse_axes i2, i3 -> m
   step  pairs: partition m at 192 -> m, m_tail
   step  pairs: vectorize m_tail
   step  pairs: split m by 16 -> m_0, m_1
@@ -111,14 +111,14 @@ fused_conv_cast1
   step  conv, 4 rows by 4 vectors: vectorize l of conv_init
   step  conv, 4 rows by 4 vectors: reorder l, r, v of conv
   step  conv, 4 rows by 4 vectors: vectorize l of conv
-  step  conv, 4 rows by 4 vectors: write_out conv r, v of conv
+  step  conv, 4 rows by 4 vectors: unroll_and_jam conv r, v of conv
   step  conv, 4 rows by 4 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
   step  conv, 4 rows by 4 vectors: unroll r of acc_local
   step  conv, 4 rows by 4 vectors: unroll v of acc_local
   step  conv, 4 rows by 4 vectors: vectorize l of acc_local
   step  conv, 4 rows by 4 vectors: reorder l, v of conv_store
   step  conv, 4 rows by 4 vectors: vectorize l of conv_store
-  step  conv, 4 rows by 4 vectors: write_out conv_store v of conv_store
+  step  conv, 4 rows by 4 vectors: unroll_and_jam conv_store v of conv_store
   step  conv, 4 rows by 2 vectors: distribute_loops r, v, l over 2
   step  conv, 4 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
   step  conv, 4 rows by 2 vectors: decompose_reduction conv k0 -> conv_init
@@ -127,14 +127,14 @@ fused_conv_cast1
   step  conv, 4 rows by 2 vectors: vectorize l of conv_init
   step  conv, 4 rows by 2 vectors: reorder l, r, v of conv
   step  conv, 4 rows by 2 vectors: vectorize l of conv
-  step  conv, 4 rows by 2 vectors: write_out conv r, v of conv
+  step  conv, 4 rows by 2 vectors: unroll_and_jam conv r, v of conv
   step  conv, 4 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
   step  conv, 4 rows by 2 vectors: unroll r of acc_local
   step  conv, 4 rows by 2 vectors: unroll v of acc_local
   step  conv, 4 rows by 2 vectors: vectorize l of acc_local
   step  conv, 4 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 4 rows by 2 vectors: vectorize l of conv_store
-  step  conv, 4 rows by 2 vectors: write_out conv_store v of conv_store
+  step  conv, 4 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
   stage pairs: map
   stage conv: gemm; not splits: element type
   stage cast: epilogue of gemm

@@ -26,14 +26,14 @@ conv
   step  conv, 6 rows by 2 vectors: vectorize l of conv_init
   step  conv, 6 rows by 2 vectors: reorder l, r, v of conv
   step  conv, 6 rows by 2 vectors: vectorize l of conv
-  step  conv, 6 rows by 2 vectors: write_out conv r, v of conv
+  step  conv, 6 rows by 2 vectors: unroll_and_jam conv r, v of conv
   step  conv, 6 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
   step  conv, 6 rows by 2 vectors: unroll r of acc_local
   step  conv, 6 rows by 2 vectors: unroll v of acc_local
   step  conv, 6 rows by 2 vectors: vectorize l of acc_local
   step  conv, 6 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 6 rows by 2 vectors: vectorize l of conv_store
-  step  conv, 6 rows by 2 vectors: write_out conv_store v of conv_store
+  step  conv, 6 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
   stage conv: gemm
   stage bias: epilogue of gemm
 conv1
@@ -51,14 +51,14 @@ conv1
   step  conv, 6 rows by 2 vectors: vectorize l of conv_init
   step  conv, 6 rows by 2 vectors: reorder l, r, v of conv
   step  conv, 6 rows by 2 vectors: vectorize l of conv
-  step  conv, 6 rows by 2 vectors: write_out conv r, v of conv
+  step  conv, 6 rows by 2 vectors: unroll_and_jam conv r, v of conv
   step  conv, 6 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
   step  conv, 6 rows by 2 vectors: unroll r of acc_local
   step  conv, 6 rows by 2 vectors: unroll v of acc_local
   step  conv, 6 rows by 2 vectors: vectorize l of acc_local
   step  conv, 6 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 6 rows by 2 vectors: vectorize l of conv_store
-  step  conv, 6 rows by 2 vectors: write_out conv_store v of conv_store
+  step  conv, 6 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
   step  pad, conv: in planes of a block of channels
   stage pad: map
   stage conv: gemm
@@ -76,12 +76,12 @@ conv2
   step  conv, 6 rows by 2 vectors: vectorize l of conv_init
   step  conv, 6 rows by 2 vectors: reorder l, r, v of conv
   step  conv, 6 rows by 2 vectors: vectorize l of conv
-  step  conv, 6 rows by 2 vectors: write_out conv r, v of conv
+  step  conv, 6 rows by 2 vectors: unroll_and_jam conv r, v of conv
   step  conv, 6 rows by 2 vectors: unroll r of conv_store
   step  conv, 6 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 6 rows by 2 vectors: vectorize l of conv_store
-  step  conv, 6 rows by 2 vectors: write_out conv_store v of conv_store
-  step  bias: merge_axes i2, i3 -> m
+  step  conv, 6 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
+  step  bias: collapse_axes i2, i3 -> m
   step  bias: split m by 8 -> m_0, m_1
   step  bias: vectorize m_1
   stage conv: gemm

@@ -25,10 +25,10 @@ conv
   step  conv, 2 rows by 3 vectors: vectorize l of conv_init
   step  conv, 2 rows by 3 vectors: reorder l, r, v of conv
   step  conv, 2 rows by 3 vectors: vectorize l of conv
-  step  conv, 2 rows by 3 vectors: write_out conv r, v of conv
+  step  conv, 2 rows by 3 vectors: unroll_and_jam conv r, v of conv
   step  conv, 2 rows by 3 vectors: unroll r of conv_store
   step  conv, 2 rows by 3 vectors: reorder l, v of conv_store
   step  conv, 2 rows by 3 vectors: vectorize l of conv_store
-  step  conv, 2 rows by 3 vectors: write_out conv_store v of conv_store
+  step  conv, 2 rows by 3 vectors: unroll_and_jam conv_store v of conv_store
   stage pad: map
   stage conv: gemm

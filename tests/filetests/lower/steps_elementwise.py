@@ -13,7 +13,7 @@ class Module:
         return a
 # ----
 exp
-  step  unary: merge_axes i0, i1 -> m
+  step  unary: collapse_axes i0, i1 -> m
   step  unary: specialize m where n * 100 >= 5882, else m_else
   step  unary: split m by 1024 -> m_0, m_1
   step  unary: split m_1 by 8 -> m_1_0, m_1_1

@@ -13,9 +13,9 @@ class Module:
 # ----
 layer_norm
   step  rstd: computed where it is read
-  step  sum, mean, squares, normalize: join_loops i0 of sum, i0 of mean
-  step  sum, mean, squares, normalize: join_loops i0 of sum, i0 of squares
-  step  sum, mean, squares, normalize: join_loops i0 of sum, i0 of normalize
+  step  sum, mean, squares, normalize: fuse_adjacent i0 of sum, i0 of mean
+  step  sum, mean, squares, normalize: fuse_adjacent i0 of sum, i0 of squares
+  step  sum, mean, squares, normalize: fuse_adjacent i0 of sum, i0 of normalize
   step  sum, mean, squares, normalize: store_at sum i0 Local
   step  sum, mean, squares, normalize: store_at mean i0 Local
   step  sum, mean, squares, normalize: store_at squares i0 Local
@@ -28,22 +28,22 @@ layer_norm
   step  sum: vectorize k0_1_1
   step  sum: unroll k0_1_0
   step  sum: partition k0_0 at 3 -> k0_0, k0_0_tail
-  step  sum: resolve_guard sum_rf_tail k0_1: 4
+  step  sum: separate_full_tiles sum_rf_tail k0_1: 4
   step  sum: vectorize k0_1 of sum_rf_tail
   step  sum: split k0_1 of sum_rf by 8 -> k0_1_0, k0_1_1
   step  sum: vectorize k0_1_1 of sum_rf
   step  sum: unroll k0_1_0 of sum_rf
-  step  sum: combine_halves sum k0_1 of sum -> sum_half
+  step  sum: tree_reduce sum k0_1 of sum -> sum_half
   step  sum: split k0_1 of sum_half by 8 -> k0_1_0, k0_1_1
   step  sum: vectorize k0_1_1 of sum_half
   step  sum: unroll k0_1_0 of sum_half
-  step  sum: combine_halves sum k0_1 of sum -> sum_half_1
+  step  sum: tree_reduce sum k0_1 of sum -> sum_half_1
   step  sum: vectorize k0_1 of sum_half_1
-  step  sum: combine_halves sum k0_1 of sum -> sum_half_2
+  step  sum: tree_reduce sum k0_1 of sum -> sum_half_2
   step  sum: vectorize k0_1 of sum_half_2
-  step  sum: combine_halves sum k0_1 of sum -> sum_half_3
+  step  sum: tree_reduce sum k0_1 of sum -> sum_half_3
   step  sum: vectorize k0_1 of sum_half_3
-  step  sum: combine_halves sum k0_1 of sum
+  step  sum: tree_reduce sum k0_1 of sum
   step  squares: split k0 by 32 -> k0_0, k0_1
   step  squares: rfactor squares k0_1 of squares -> squares_rf
   step  squares: set_scope t6_rf Local
@@ -52,22 +52,22 @@ layer_norm
   step  squares: vectorize k0_1_1 of squares_rf_init
   step  squares: unroll k0_1_0 of squares_rf_init
   step  squares: partition k0_0 of squares_rf at 3 -> k0_0 of squares_rf, k0_0_tail
-  step  squares: resolve_guard squares_rf_tail k0_1: 4
+  step  squares: separate_full_tiles squares_rf_tail k0_1: 4
   step  squares: vectorize k0_1 of squares_rf_tail
   step  squares: split k0_1 of squares_rf by 8 -> k0_1_0, k0_1_1
   step  squares: vectorize k0_1_1 of squares_rf
   step  squares: unroll k0_1_0 of squares_rf
-  step  squares: combine_halves squares k0_1 of squares -> squares_half
+  step  squares: tree_reduce squares k0_1 of squares -> squares_half
   step  squares: split k0_1 of squares_half by 8 -> k0_1_0, k0_1_1
   step  squares: vectorize k0_1_1 of squares_half
   step  squares: unroll k0_1_0 of squares_half
-  step  squares: combine_halves squares k0_1 of squares -> squares_half_1
+  step  squares: tree_reduce squares k0_1 of squares -> squares_half_1
   step  squares: vectorize k0_1 of squares_half_1
-  step  squares: combine_halves squares k0_1 of squares -> squares_half_2
+  step  squares: tree_reduce squares k0_1 of squares -> squares_half_2
   step  squares: vectorize k0_1 of squares_half_2
-  step  squares: combine_halves squares k0_1 of squares -> squares_half_3
+  step  squares: tree_reduce squares k0_1 of squares -> squares_half_3
   step  squares: vectorize k0_1 of squares_half_3
-  step  squares: combine_halves squares k0_1 of squares
+  step  squares: tree_reduce squares k0_1 of squares
   step  normalize: partition i1 at 96 -> i1, i1_tail
   step  normalize: vectorize i1_tail
   step  normalize: split i1 by 8 -> i1_0, i1_1

@@ -25,11 +25,11 @@ rnn
   step  input, 4 rows by 2 vectors: vectorize l of input_init
   step  input, 4 rows by 2 vectors: reorder l, r, v of input
   step  input, 4 rows by 2 vectors: vectorize l of input
-  step  input, 4 rows by 2 vectors: write_out input r, v of input
+  step  input, 4 rows by 2 vectors: unroll_and_jam input r, v of input
   step  input, 4 rows by 2 vectors: unroll r of input_store
   step  input, 4 rows by 2 vectors: reorder l, v of input_store
   step  input, 4 rows by 2 vectors: vectorize l of input_store
-  step  input, 4 rows by 2 vectors: write_out input_store v of input_store
+  step  input, 4 rows by 2 vectors: unroll_and_jam input_store v of input_store
   step  start: split i1 by 8 -> i1_0, i1_1
   step  start: vectorize i1_1
   step  start_1: split i1 by 8 -> i1_0, i1_1
@@ -43,17 +43,17 @@ rnn
   step  recurrent: split k0 of recurrent_rf by 8 -> k0_0, k0_1
   step  recurrent: vectorize k0_1 of recurrent_rf
   step  recurrent: unroll k0_0 of recurrent_rf
-  step  recurrent: combine_halves recurrent k0 -> recurrent_half
+  step  recurrent: tree_reduce recurrent k0 -> recurrent_half
   step  recurrent: split k0 of recurrent_half by 8 -> k0_0, k0_1
   step  recurrent: vectorize k0_1 of recurrent_half
   step  recurrent: unroll k0_0 of recurrent_half
-  step  recurrent: combine_halves recurrent k0 -> recurrent_half_1
+  step  recurrent: tree_reduce recurrent k0 -> recurrent_half_1
   step  recurrent: vectorize k0 of recurrent_half_1
-  step  recurrent: combine_halves recurrent k0 of recurrent -> recurrent_half_2
+  step  recurrent: tree_reduce recurrent k0 of recurrent -> recurrent_half_2
   step  recurrent: vectorize k0 of recurrent_half_2
-  step  recurrent: combine_halves recurrent k0 of recurrent -> recurrent_half_3
+  step  recurrent: tree_reduce recurrent k0 of recurrent -> recurrent_half_3
   step  recurrent: vectorize k0 of recurrent_half_3
-  step  recurrent: combine_halves recurrent k0 of recurrent
+  step  recurrent: tree_reduce recurrent k0 of recurrent
   step  cell: split i1 by 8 -> i1_0, i1_1
   step  cell: vectorize i1_1
   step  hidden: split i1 by 8 -> i1_0, i1_1

@@ -22,14 +22,14 @@ fused_mat_mul_max
   step  matmul, 6 rows by 2 vectors: vectorize l of matmul_init
   step  matmul, 6 rows by 2 vectors: reorder l, r, v of matmul
   step  matmul, 6 rows by 2 vectors: vectorize l of matmul
-  step  matmul, 6 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 6 rows by 2 vectors: unroll_and_jam matmul r, v of matmul
   step  matmul, 6 rows by 2 vectors: cache_read_at matmul_store acc r of matmul_store Local -> acc_local
   step  matmul, 6 rows by 2 vectors: unroll r of acc_local
   step  matmul, 6 rows by 2 vectors: unroll v of acc_local
   step  matmul, 6 rows by 2 vectors: vectorize l of acc_local
   step  matmul, 6 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 6 rows by 2 vectors: vectorize l of matmul_store
-  step  matmul, 6 rows by 2 vectors: write_out matmul_store v of matmul_store
+  step  matmul, 6 rows by 2 vectors: unroll_and_jam matmul_store v of matmul_store
   step  matmul, 1 rows by 2 vectors: distribute_loops r, v, l over 2
   step  matmul, 1 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
   step  matmul, 1 rows by 2 vectors: decompose_reduction matmul k0 -> matmul_init
@@ -38,10 +38,10 @@ fused_mat_mul_max
   step  matmul, 1 rows by 2 vectors: vectorize l of matmul_init
   step  matmul, 1 rows by 2 vectors: reorder l, r, v of matmul
   step  matmul, 1 rows by 2 vectors: vectorize l of matmul
-  step  matmul, 1 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 1 rows by 2 vectors: unroll_and_jam matmul r, v of matmul
   step  matmul, 1 rows by 2 vectors: unroll r of matmul_store
   step  matmul, 1 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 1 rows by 2 vectors: vectorize l of matmul_store
-  step  matmul, 1 rows by 2 vectors: write_out matmul_store v of matmul_store
+  step  matmul, 1 rows by 2 vectors: unroll_and_jam matmul_store v of matmul_store
   stage matmul: gemm
   stage binary: epilogue of gemm

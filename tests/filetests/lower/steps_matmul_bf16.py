@@ -14,7 +14,7 @@ class Module:
         return b
 # ----
 fused_mat_mul_max
-  step  pairs0: merge_axes i0, i1 -> m
+  step  pairs0: collapse_axes i0, i1 -> m
   step  pairs0: specialize m where n * 32 >= 5000, else m_else
   step  pairs0: split m by 2048 -> m_0, m_1
   step  pairs0: split m_1 by 16 -> m_1_0, m_1_1
@@ -33,14 +33,14 @@ fused_mat_mul_max
   step  matmul, 8 rows by 2 vectors: vectorize l of matmul_init
   step  matmul, 8 rows by 2 vectors: reorder l, r, v of matmul
   step  matmul, 8 rows by 2 vectors: vectorize l of matmul
-  step  matmul, 8 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 8 rows by 2 vectors: unroll_and_jam matmul r, v of matmul
   step  matmul, 8 rows by 2 vectors: cache_read_at matmul_store acc r of matmul_store Local -> acc_local
   step  matmul, 8 rows by 2 vectors: unroll r of acc_local
   step  matmul, 8 rows by 2 vectors: unroll v of acc_local
   step  matmul, 8 rows by 2 vectors: vectorize l of acc_local
   step  matmul, 8 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 8 rows by 2 vectors: vectorize l of matmul_store
-  step  matmul, 8 rows by 2 vectors: write_out matmul_store v of matmul_store
+  step  matmul, 8 rows by 2 vectors: unroll_and_jam matmul_store v of matmul_store
   step  matmul, 1 rows by 2 vectors: distribute_loops r, v, l over 2
   step  matmul, 1 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
   step  matmul, 1 rows by 2 vectors: decompose_reduction matmul k0 -> matmul_init
@@ -49,11 +49,11 @@ fused_mat_mul_max
   step  matmul, 1 rows by 2 vectors: vectorize l of matmul_init
   step  matmul, 1 rows by 2 vectors: reorder l, r, v of matmul
   step  matmul, 1 rows by 2 vectors: vectorize l of matmul
-  step  matmul, 1 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 1 rows by 2 vectors: unroll_and_jam matmul r, v of matmul
   step  matmul, 1 rows by 2 vectors: unroll r of matmul_store
   step  matmul, 1 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 1 rows by 2 vectors: vectorize l of matmul_store
-  step  matmul, 1 rows by 2 vectors: write_out matmul_store v of matmul_store
+  step  matmul, 1 rows by 2 vectors: unroll_and_jam matmul_store v of matmul_store
   stage pairs0: map
   stage pairs1: map
   stage matmul: gemm

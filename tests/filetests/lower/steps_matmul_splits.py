@@ -54,14 +54,14 @@ fused_mat_mul_max
   step  matmul, 4 rows by 2 vectors: vectorize l of matmul_init
   step  matmul, 4 rows by 2 vectors: reorder l, r, v of matmul
   step  matmul, 4 rows by 2 vectors: vectorize l of matmul
-  step  matmul, 4 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 4 rows by 2 vectors: unroll_and_jam matmul r, v of matmul
   step  matmul, 4 rows by 2 vectors: cache_read_at matmul_store acc r of matmul_store Local -> acc_local
   step  matmul, 4 rows by 2 vectors: unroll r of acc_local
   step  matmul, 4 rows by 2 vectors: unroll v of acc_local
   step  matmul, 4 rows by 2 vectors: vectorize l of acc_local
   step  matmul, 4 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 4 rows by 2 vectors: vectorize l of matmul_store
-  step  matmul, 4 rows by 2 vectors: write_out matmul_store v of matmul_store
+  step  matmul, 4 rows by 2 vectors: unroll_and_jam matmul_store v of matmul_store
   step  matmul, 1 rows by 2 vectors: distribute_loops r, v, l over 2
   step  matmul, 1 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
   step  matmul, 1 rows by 2 vectors: decompose_reduction matmul k0 -> matmul_init
@@ -70,11 +70,11 @@ fused_mat_mul_max
   step  matmul, 1 rows by 2 vectors: vectorize l of matmul_init
   step  matmul, 1 rows by 2 vectors: reorder l, r, v of matmul
   step  matmul, 1 rows by 2 vectors: vectorize l of matmul
-  step  matmul, 1 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 1 rows by 2 vectors: unroll_and_jam matmul r, v of matmul
   step  matmul, 1 rows by 2 vectors: unroll r of matmul_store
   step  matmul, 1 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 1 rows by 2 vectors: vectorize l of matmul_store
-  step  matmul, 1 rows by 2 vectors: write_out matmul_store v of matmul_store
+  step  matmul, 1 rows by 2 vectors: unroll_and_jam matmul_store v of matmul_store
   step  matmul: tile of 8 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of columns
   step  matmul, 8 rows by 2 vectors: distribute_loops r, v, l over 2
   step  matmul, 8 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
@@ -84,14 +84,14 @@ fused_mat_mul_max
   step  matmul, 8 rows by 2 vectors: vectorize l of matmul_init
   step  matmul, 8 rows by 2 vectors: reorder l, r, v of matmul
   step  matmul, 8 rows by 2 vectors: vectorize l of matmul
-  step  matmul, 8 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 8 rows by 2 vectors: unroll_and_jam matmul r, v of matmul
   step  matmul, 8 rows by 2 vectors: cache_read_at matmul_store acc r of matmul_store Local -> acc_local
   step  matmul, 8 rows by 2 vectors: unroll r of acc_local
   step  matmul, 8 rows by 2 vectors: unroll v of acc_local
   step  matmul, 8 rows by 2 vectors: vectorize l of acc_local
   step  matmul, 8 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 8 rows by 2 vectors: vectorize l of matmul_store
-  step  matmul, 8 rows by 2 vectors: write_out matmul_store v of matmul_store
+  step  matmul, 8 rows by 2 vectors: unroll_and_jam matmul_store v of matmul_store
   step  matmul: float32 as 3 terms of bfloat16 where exponents allow
   stage matmul: splits
   stage binary: epilogue of splits
@@ -105,11 +105,11 @@ mat_mul
   step  matmul, 8 rows by 2 vectors: vectorize l of matmul_init
   step  matmul, 8 rows by 2 vectors: reorder l, r, v of matmul
   step  matmul, 8 rows by 2 vectors: vectorize l of matmul
-  step  matmul, 8 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 8 rows by 2 vectors: unroll_and_jam matmul r, v of matmul
   step  matmul, 8 rows by 2 vectors: unroll r of matmul_store
   step  matmul, 8 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 8 rows by 2 vectors: vectorize l of matmul_store
-  step  matmul, 8 rows by 2 vectors: write_out matmul_store v of matmul_store
+  step  matmul, 8 rows by 2 vectors: unroll_and_jam matmul_store v of matmul_store
   step  matmul, 1 rows by 2 vectors: distribute_loops r, v, l over 2
   step  matmul, 1 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
   step  matmul, 1 rows by 2 vectors: decompose_reduction matmul k0 -> matmul_init
@@ -118,9 +118,9 @@ mat_mul
   step  matmul, 1 rows by 2 vectors: vectorize l of matmul_init
   step  matmul, 1 rows by 2 vectors: reorder l, r, v of matmul
   step  matmul, 1 rows by 2 vectors: vectorize l of matmul
-  step  matmul, 1 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 1 rows by 2 vectors: unroll_and_jam matmul r, v of matmul
   step  matmul, 1 rows by 2 vectors: unroll r of matmul_store
   step  matmul, 1 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 1 rows by 2 vectors: vectorize l of matmul_store
-  step  matmul, 1 rows by 2 vectors: write_out matmul_store v of matmul_store
+  step  matmul, 1 rows by 2 vectors: unroll_and_jam matmul_store v of matmul_store
   stage matmul: gemm; not splits: too few products for each element

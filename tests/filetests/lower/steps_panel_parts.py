@@ -26,11 +26,11 @@ mat_mul
   step  matmul, 6 rows by 2 vectors: vectorize l of matmul_init
   step  matmul, 6 rows by 2 vectors: reorder l, r, v of matmul
   step  matmul, 6 rows by 2 vectors: vectorize l of matmul
-  step  matmul, 6 rows by 2 vectors: write_out matmul r, v of matmul
+  step  matmul, 6 rows by 2 vectors: unroll_and_jam matmul r, v of matmul
   step  matmul, 6 rows by 2 vectors: unroll r of matmul_store
   step  matmul, 6 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 6 rows by 2 vectors: vectorize l of matmul_store
-  step  matmul, 6 rows by 2 vectors: write_out matmul_store v of matmul_store
+  step  matmul, 6 rows by 2 vectors: unroll_and_jam matmul_store v of matmul_store
   step  matmul, 1 rows by 8 vectors: distribute_loops r, v, l over 2
   step  matmul, 1 rows by 8 vectors: reorder k0, r of matmul, v of matmul, l of matmul
   step  matmul, 1 rows by 8 vectors: decompose_reduction matmul k0 -> matmul_init
@@ -39,11 +39,11 @@ mat_mul
   step  matmul, 1 rows by 8 vectors: vectorize l of matmul_init
   step  matmul, 1 rows by 8 vectors: reorder l, r, v of matmul
   step  matmul, 1 rows by 8 vectors: vectorize l of matmul
-  step  matmul, 1 rows by 8 vectors: write_out matmul r, v of matmul
+  step  matmul, 1 rows by 8 vectors: unroll_and_jam matmul r, v of matmul
   step  matmul, 1 rows by 8 vectors: unroll r of matmul_store
   step  matmul, 1 rows by 8 vectors: reorder l, v of matmul_store
   step  matmul, 1 rows by 8 vectors: vectorize l of matmul_store
-  step  matmul, 1 rows by 8 vectors: write_out matmul_store v of matmul_store
+  step  matmul, 1 rows by 8 vectors: unroll_and_jam matmul_store v of matmul_store
   stage matmul: gemm
 mat_mul1
   step  matmul: tile of 1 rows by 8 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
@@ -55,9 +55,9 @@ mat_mul1
   step  matmul, 1 rows by 8 vectors: vectorize l of matmul_init
   step  matmul, 1 rows by 8 vectors: reorder l, r, v of matmul
   step  matmul, 1 rows by 8 vectors: vectorize l of matmul
-  step  matmul, 1 rows by 8 vectors: write_out matmul r, v of matmul
+  step  matmul, 1 rows by 8 vectors: unroll_and_jam matmul r, v of matmul
   step  matmul, 1 rows by 8 vectors: unroll r of matmul_store
   step  matmul, 1 rows by 8 vectors: reorder l, v of matmul_store
   step  matmul, 1 rows by 8 vectors: vectorize l of matmul_store
-  step  matmul, 1 rows by 8 vectors: write_out matmul_store v of matmul_store
+  step  matmul, 1 rows by 8 vectors: unroll_and_jam matmul_store v of matmul_store
   stage matmul: gemm

@@ -28,19 +28,19 @@ fused_conv_max
   step  products, 4 rows by 2 vectors: vectorize l of products_init
   step  products, 4 rows by 2 vectors: reorder l, r, v of products
   step  products, 4 rows by 2 vectors: vectorize l of products
-  step  products, 4 rows by 2 vectors: write_out products r, v of products
+  step  products, 4 rows by 2 vectors: unroll_and_jam products r, v of products
   step  products, 4 rows by 2 vectors: unroll r of products_store
   step  products, 4 rows by 2 vectors: reorder l, v of products_store
   step  products, 4 rows by 2 vectors: vectorize l of products_store
-  step  products, 4 rows by 2 vectors: write_out products_store v of products_store
+  step  products, 4 rows by 2 vectors: unroll_and_jam products_store v of products_store
   step  output_tiles: tables of 3x6 and 3x6 unrolled, vectors of 16 lanes
   step  input_tiles, products, output_tiles: threads share the strips
-  step  bias: merge_axes i2, i3 -> m
+  step  bias: collapse_axes i2, i3 -> m
   step  bias: parallel ci
   step  bias: split m by 8 -> m_0, m_1
   step  bias: vectorize m_1
-  step  binary: merge_axes i2, i3 -> m
-  step  binary: merge_axes i1, m -> m
+  step  binary: collapse_axes i2, i3 -> m
+  step  binary: collapse_axes i1, m -> m
   step  binary: split m by 1024 -> m_0, m_1
   step  binary: split m_1 by 8 -> m_1_0, m_1_1
   step  binary: vectorize m_1_1

@@ -11,7 +11,7 @@ class Module:
         return a
 # ----
 pool
-  step  pool: merge_axes i1, i2 -> m
+  step  pool: collapse_axes i1, i2 -> m
   step  pool: partition i3 at 8 -> i3, i3_tail
   step  pool: reorder k0, k1, i3_tail
   step  pool: cache_write_at pool_tail k0 of pool_tail Local -> t1_local

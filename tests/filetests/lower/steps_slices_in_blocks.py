@@ -22,7 +22,7 @@ class Module:
 conv
   step  conv: v_i1 taken apart by 16
   step  bias: v_i1 taken apart by 16
-  step  pairs: merge_axes i2, i3 -> m
+  step  pairs: collapse_axes i2, i3 -> m
   step  pairs: partition m at 160 -> m, m_tail
   step  pairs: vectorize m_tail
   step  pairs: split m by 16 -> m_0, m_1
@@ -36,14 +36,14 @@ conv
   step  conv, 12 rows by 2 vectors: vectorize l of conv_init
   step  conv, 12 rows by 2 vectors: reorder l, r, v of conv
   step  conv, 12 rows by 2 vectors: vectorize l of conv
-  step  conv, 12 rows by 2 vectors: write_out conv r, v of conv
+  step  conv, 12 rows by 2 vectors: unroll_and_jam conv r, v of conv
   step  conv, 12 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
   step  conv, 12 rows by 2 vectors: unroll r of acc_local
   step  conv, 12 rows by 2 vectors: unroll v of acc_local
   step  conv, 12 rows by 2 vectors: vectorize l of acc_local
   step  conv, 12 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 12 rows by 2 vectors: vectorize l of conv_store
-  step  conv, 12 rows by 2 vectors: write_out conv_store v of conv_store
+  step  conv, 12 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
   stage pairs: map
   stage conv: gemm
   stage bias: epilogue of gemm
@@ -62,12 +62,12 @@ conv1
   step  conv, 12 rows by 2 vectors: vectorize l of conv_init
   step  conv, 12 rows by 2 vectors: reorder l, r, v of conv
   step  conv, 12 rows by 2 vectors: vectorize l of conv
-  step  conv, 12 rows by 2 vectors: write_out conv r, v of conv
+  step  conv, 12 rows by 2 vectors: unroll_and_jam conv r, v of conv
   step  conv, 12 rows by 2 vectors: unroll r of conv_store
   step  conv, 12 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 12 rows by 2 vectors: vectorize l of conv_store
-  step  conv, 12 rows by 2 vectors: write_out conv_store v of conv_store
-  step  bias: merge_axes i2, i3 -> m
+  step  conv, 12 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
+  step  bias: collapse_axes i2, i3 -> m
   step  bias: partition m at 160 -> m, m_tail
   step  bias: vectorize m_tail
   step  bias: split m by 16 -> m_0, m_1
@@ -87,14 +87,14 @@ fused_conv_add_cast
   step  conv, 7 rows by 1 vectors: vectorize l of conv_init
   step  conv, 7 rows by 1 vectors: reorder l, r, v of conv
   step  conv, 7 rows by 1 vectors: vectorize l of conv
-  step  conv, 7 rows by 1 vectors: write_out conv r, v of conv
+  step  conv, 7 rows by 1 vectors: unroll_and_jam conv r, v of conv
   step  conv, 7 rows by 1 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
   step  conv, 7 rows by 1 vectors: unroll r of acc_local
   step  conv, 7 rows by 1 vectors: unroll v of acc_local
   step  conv, 7 rows by 1 vectors: vectorize l of acc_local
   step  conv, 7 rows by 1 vectors: reorder l, v of conv_store
   step  conv, 7 rows by 1 vectors: vectorize l of conv_store
-  step  conv, 7 rows by 1 vectors: write_out conv_store v of conv_store
+  step  conv, 7 rows by 1 vectors: unroll_and_jam conv_store v of conv_store
   stage pairs: map
   stage conv: gemm
   stage cast: epilogue of gemm
@@ -102,24 +102,24 @@ fused_slice_cast_cast_concat
   step  slice: computed where it is read
   step  cast: computed where it is read
   step  cast_1: computed where it is read
-  step  part0: merge_axes i3, i1 -> m
-  step  part0: merge_axes i2, m -> m
+  step  part0: collapse_axes i3, i1 -> m
+  step  part0: collapse_axes i2, m -> m
   step  part0: split m by 16 -> m_0, m_1
   step  part0: vectorize m_1
-  step  part1: merge_axes i3, i1 -> m
-  step  part1: merge_axes i2, m -> m
+  step  part1: collapse_axes i3, i1 -> m
+  step  part1: collapse_axes i2, m -> m
   step  part1: split m by 16 -> m_0, m_1
   step  part1: vectorize m_1
-  step  part2: merge_axes i3, i1 -> m
-  step  part2: merge_axes i2, m -> m
+  step  part2: collapse_axes i3, i1 -> m
+  step  part2: collapse_axes i2, m -> m
   step  part2: split m by 32 -> m_0, m_1
   step  part2: vectorize m_1
   stage part0: map
   stage part1: map
   stage part2: map
 slice
-  step  slice: merge_axes i3, i1 -> m
-  step  slice: merge_axes i2, m -> m
+  step  slice: collapse_axes i3, i1 -> m
+  step  slice: collapse_axes i2, m -> m
   step  slice: split m by 16 -> m_0, m_1
   step  slice: vectorize m_1
   stage slice: map

@@ -11,9 +11,9 @@ class Module:
         return a
 # ----
 softmax
-  step  max, exp, sum, normalize: join_loops i0 of max, i0 of exp
-  step  max, exp, sum, normalize: join_loops i0 of max, i0 of sum
-  step  max, exp, sum, normalize: join_loops i0 of max, i0 of normalize
+  step  max, exp, sum, normalize: fuse_adjacent i0 of max, i0 of exp
+  step  max, exp, sum, normalize: fuse_adjacent i0 of max, i0 of sum
+  step  max, exp, sum, normalize: fuse_adjacent i0 of max, i0 of normalize
   step  max, exp, sum, normalize: store_at max i0 Local
   step  max, exp, sum, normalize: store_at exp i0 Local
   step  max, exp, sum, normalize: store_at sum i0 Local
@@ -26,22 +26,22 @@ softmax
   step  max: vectorize k0_1_1
   step  max: unroll k0_1_0
   step  max: partition k0_0 at 3 -> k0_0, k0_0_tail
-  step  max: resolve_guard max_rf_tail k0_1: 4
+  step  max: separate_full_tiles max_rf_tail k0_1: 4
   step  max: vectorize k0_1 of max_rf_tail
   step  max: split k0_1 of max_rf by 8 -> k0_1_0, k0_1_1
   step  max: vectorize k0_1_1 of max_rf
   step  max: unroll k0_1_0 of max_rf
-  step  max: combine_halves max k0_1 of max -> max_half
+  step  max: tree_reduce max k0_1 of max -> max_half
   step  max: split k0_1 of max_half by 8 -> k0_1_0, k0_1_1
   step  max: vectorize k0_1_1 of max_half
   step  max: unroll k0_1_0 of max_half
-  step  max: combine_halves max k0_1 of max -> max_half_1
+  step  max: tree_reduce max k0_1 of max -> max_half_1
   step  max: vectorize k0_1 of max_half_1
-  step  max: combine_halves max k0_1 of max -> max_half_2
+  step  max: tree_reduce max k0_1 of max -> max_half_2
   step  max: vectorize k0_1 of max_half_2
-  step  max: combine_halves max k0_1 of max -> max_half_3
+  step  max: tree_reduce max k0_1 of max -> max_half_3
   step  max: vectorize k0_1 of max_half_3
-  step  max: combine_halves max k0_1 of max
+  step  max: tree_reduce max k0_1 of max
   step  exp: partition i1 of exp at 96 -> i1 of exp, i1_tail
   step  exp: vectorize i1_tail
   step  exp: split i1 of exp by 8 -> i1_0, i1_1
@@ -54,22 +54,22 @@ softmax
   step  sum: vectorize k0_1_1 of sum_rf_init
   step  sum: unroll k0_1_0 of sum_rf_init
   step  sum: partition k0_0 of sum_rf at 3 -> k0_0 of sum_rf, k0_0_tail
-  step  sum: resolve_guard sum_rf_tail k0_1: 4
+  step  sum: separate_full_tiles sum_rf_tail k0_1: 4
   step  sum: vectorize k0_1 of sum_rf_tail
   step  sum: split k0_1 of sum_rf by 8 -> k0_1_0, k0_1_1
   step  sum: vectorize k0_1_1 of sum_rf
   step  sum: unroll k0_1_0 of sum_rf
-  step  sum: combine_halves sum k0_1 of sum -> sum_half
+  step  sum: tree_reduce sum k0_1 of sum -> sum_half
   step  sum: split k0_1 of sum_half by 8 -> k0_1_0, k0_1_1
   step  sum: vectorize k0_1_1 of sum_half
   step  sum: unroll k0_1_0 of sum_half
-  step  sum: combine_halves sum k0_1 of sum -> sum_half_1
+  step  sum: tree_reduce sum k0_1 of sum -> sum_half_1
   step  sum: vectorize k0_1 of sum_half_1
-  step  sum: combine_halves sum k0_1 of sum -> sum_half_2
+  step  sum: tree_reduce sum k0_1 of sum -> sum_half_2
   step  sum: vectorize k0_1 of sum_half_2
-  step  sum: combine_halves sum k0_1 of sum -> sum_half_3
+  step  sum: tree_reduce sum k0_1 of sum -> sum_half_3
   step  sum: vectorize k0_1 of sum_half_3
-  step  sum: combine_halves sum k0_1 of sum
+  step  sum: tree_reduce sum k0_1 of sum
   step  normalize: partition i1 at 96 -> i1, i1_tail
   step  normalize: vectorize i1_tail
   step  normalize: split i1 by 8 -> i1_0, i1_1

@@ -13,9 +13,9 @@ class Module:
 # ----
 softmax
   step  exp: its rows are kept where the last result goes
-  step  max, exp, sum, normalize: join_loops i0 of max, i0 of exp
-  step  max, exp, sum, normalize: join_loops i0 of max, i0 of sum
-  step  max, exp, sum, normalize: join_loops i0 of max, i0 of normalize
+  step  max, exp, sum, normalize: fuse_adjacent i0 of max, i0 of exp
+  step  max, exp, sum, normalize: fuse_adjacent i0 of max, i0 of sum
+  step  max, exp, sum, normalize: fuse_adjacent i0 of max, i0 of normalize
   step  max, exp, sum, normalize: store_at max i0 Local
   step  max, exp, sum, normalize: store_at sum i0 Local
   step  max: split k0 of max by 32 -> k0_0, k0_1
@@ -27,24 +27,24 @@ softmax
   step  max: unroll k0_1_0
   step  max: partition k0_0 at n // 32 -> k0_0, k0_0_tail
   step  max: split k0_1 by 8 -> k0_1_0, k0_1_1
-  step  max: resolve_guard max_rf_tail k0_1_1 of max_rf_tail: ((n - ((n // 32) * 32)) - (k0_0_tail * 32)) - (k0_1_0 of max_rf_tail * 8)
+  step  max: separate_full_tiles max_rf_tail k0_1_1 of max_rf_tail: ((n - ((n // 32) * 32)) - (k0_0_tail * 32)) - (k0_1_0 of max_rf_tail * 8)
   step  max: vectorize k0_1_1 of max_rf_tail
   step  max: vectorize k0_1_1 of max_rf_tail_part
   step  max: unroll k0_1_0 of max_rf_tail
   step  max: split k0_1 of max_rf by 8 -> k0_1_0, k0_1_1
   step  max: vectorize k0_1_1 of max_rf
   step  max: unroll k0_1_0 of max_rf
-  step  max: combine_halves max k0_1 -> max_half
+  step  max: tree_reduce max k0_1 -> max_half
   step  max: split k0_1 of max_half by 8 -> k0_1_0, k0_1_1
   step  max: vectorize k0_1_1 of max_half
   step  max: unroll k0_1_0 of max_half
-  step  max: combine_halves max k0_1 -> max_half_1
+  step  max: tree_reduce max k0_1 -> max_half_1
   step  max: vectorize k0_1 of max_half_1
-  step  max: combine_halves max k0_1 of max -> max_half_2
+  step  max: tree_reduce max k0_1 of max -> max_half_2
   step  max: vectorize k0_1 of max_half_2
-  step  max: combine_halves max k0_1 of max -> max_half_3
+  step  max: tree_reduce max k0_1 of max -> max_half_3
   step  max: vectorize k0_1 of max_half_3
-  step  max: combine_halves max k0_1 of max
+  step  max: tree_reduce max k0_1 of max
   step  exp: split i1 of exp by 8 -> i1_0, i1_1
   step  exp: vectorize i1_1
   step  sum: split k0 by 32 -> k0_0, k0_1
@@ -56,24 +56,24 @@ softmax
   step  sum: unroll k0_1_0 of sum_rf_init
   step  sum: partition k0_0 of sum_rf at n // 32 -> k0_0 of sum_rf, k0_0_tail
   step  sum: split k0_1 by 8 -> k0_1_0, k0_1_1
-  step  sum: resolve_guard sum_rf_tail k0_1_1 of sum_rf_tail: ((n - ((n // 32) * 32)) - (k0_0_tail of sum_rf_tail * 32)) - (k0_1_0 of sum_rf_tail * 8)
+  step  sum: separate_full_tiles sum_rf_tail k0_1_1 of sum_rf_tail: ((n - ((n // 32) * 32)) - (k0_0_tail of sum_rf_tail * 32)) - (k0_1_0 of sum_rf_tail * 8)
   step  sum: vectorize k0_1_1 of sum_rf_tail
   step  sum: vectorize k0_1_1 of sum_rf_tail_part
   step  sum: unroll k0_1_0 of sum_rf_tail
   step  sum: split k0_1 of sum_rf by 8 -> k0_1_0, k0_1_1
   step  sum: vectorize k0_1_1 of sum_rf
   step  sum: unroll k0_1_0 of sum_rf
-  step  sum: combine_halves sum k0_1 of sum -> sum_half
+  step  sum: tree_reduce sum k0_1 of sum -> sum_half
   step  sum: split k0_1 of sum_half by 8 -> k0_1_0, k0_1_1
   step  sum: vectorize k0_1_1 of sum_half
   step  sum: unroll k0_1_0 of sum_half
-  step  sum: combine_halves sum k0_1 of sum -> sum_half_1
+  step  sum: tree_reduce sum k0_1 of sum -> sum_half_1
   step  sum: vectorize k0_1 of sum_half_1
-  step  sum: combine_halves sum k0_1 of sum -> sum_half_2
+  step  sum: tree_reduce sum k0_1 of sum -> sum_half_2
   step  sum: vectorize k0_1 of sum_half_2
-  step  sum: combine_halves sum k0_1 of sum -> sum_half_3
+  step  sum: tree_reduce sum k0_1 of sum -> sum_half_3
   step  sum: vectorize k0_1 of sum_half_3
-  step  sum: combine_halves sum k0_1 of sum
+  step  sum: tree_reduce sum k0_1 of sum
   step  normalize: split i1 by 8 -> i1_0, i1_1
   step  normalize: vectorize i1_1 of normalize
   stage max: reduce along rows

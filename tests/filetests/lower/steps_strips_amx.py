@@ -26,14 +26,14 @@ conv
   step  conv, 10 rows by 2 vectors: vectorize l of conv_init
   step  conv, 10 rows by 2 vectors: reorder l, r, v of conv
   step  conv, 10 rows by 2 vectors: vectorize l of conv
-  step  conv, 10 rows by 2 vectors: write_out conv r, v of conv
+  step  conv, 10 rows by 2 vectors: unroll_and_jam conv r, v of conv
   step  conv, 10 rows by 2 vectors: cache_read_at conv_store acc r of conv_store Local -> acc_local
   step  conv, 10 rows by 2 vectors: unroll r of acc_local
   step  conv, 10 rows by 2 vectors: unroll v of acc_local
   step  conv, 10 rows by 2 vectors: vectorize l of acc_local
   step  conv, 10 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 10 rows by 2 vectors: vectorize l of conv_store
-  step  conv, 10 rows by 2 vectors: write_out conv_store v of conv_store
+  step  conv, 10 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
   stage conv: gemm; not splits: elements not side by side
   stage bias: epilogue of gemm
 fused_conv_max
@@ -53,18 +53,18 @@ fused_conv_max
   step  products, 10 rows by 2 vectors: vectorize l of products_init
   step  products, 10 rows by 2 vectors: reorder l, r, v of products
   step  products, 10 rows by 2 vectors: vectorize l of products
-  step  products, 10 rows by 2 vectors: write_out products r, v of products
+  step  products, 10 rows by 2 vectors: unroll_and_jam products r, v of products
   step  products, 10 rows by 2 vectors: unroll r of products_store
   step  products, 10 rows by 2 vectors: reorder l, v of products_store
   step  products, 10 rows by 2 vectors: vectorize l of products_store
-  step  products, 10 rows by 2 vectors: write_out products_store v of products_store
+  step  products, 10 rows by 2 vectors: unroll_and_jam products_store v of products_store
   step  output_tiles: tables of 4x6 and 4x6 unrolled, vectors of 16 lanes
   step  input_tiles, products, output_tiles: threads share the strips
-  step  bias: merge_axes i2, i3 -> m
+  step  bias: collapse_axes i2, i3 -> m
   step  bias: split m by 16 -> m_0, m_1
   step  bias: vectorize m_1
-  step  binary: merge_axes i2, i3 -> m
-  step  binary: merge_axes i1, m -> m
+  step  binary: collapse_axes i2, i3 -> m
+  step  binary: collapse_axes i1, m -> m
   step  binary: partition m at 47104 -> m, m_tail
   step  binary: split m by 2048 -> m_0, m_1
   step  binary: split m_1 by 16 -> m_1_0, m_1_1

@@ -20,20 +20,20 @@ sum
   step  reduce: vectorize k0_1_1
   step  reduce: unroll k0_1_0
   step  reduce: partition k0_0 at 3 -> k0_0, k0_0_tail
-  step  reduce: resolve_guard reduce_rf_tail k0_1: 4
+  step  reduce: separate_full_tiles reduce_rf_tail k0_1: 4
   step  reduce: vectorize k0_1 of reduce_rf_tail
   step  reduce: split k0_1 of reduce_rf by 8 -> k0_1_0, k0_1_1
   step  reduce: vectorize k0_1_1 of reduce_rf
   step  reduce: unroll k0_1_0 of reduce_rf
-  step  reduce: combine_halves reduce k0_1 of reduce -> reduce_half
+  step  reduce: tree_reduce reduce k0_1 of reduce -> reduce_half
   step  reduce: split k0_1 of reduce_half by 8 -> k0_1_0, k0_1_1
   step  reduce: vectorize k0_1_1 of reduce_half
   step  reduce: unroll k0_1_0 of reduce_half
-  step  reduce: combine_halves reduce k0_1 of reduce -> reduce_half_1
+  step  reduce: tree_reduce reduce k0_1 of reduce -> reduce_half_1
   step  reduce: vectorize k0_1 of reduce_half_1
-  step  reduce: combine_halves reduce k0_1 of reduce -> reduce_half_2
+  step  reduce: tree_reduce reduce k0_1 of reduce -> reduce_half_2
   step  reduce: vectorize k0_1 of reduce_half_2
-  step  reduce: combine_halves reduce k0_1 of reduce -> reduce_half_3
+  step  reduce: tree_reduce reduce k0_1 of reduce -> reduce_half_3
   step  reduce: vectorize k0_1 of reduce_half_3
-  step  reduce: combine_halves reduce k0_1 of reduce
+  step  reduce: tree_reduce reduce k0_1 of reduce
   stage reduce: reduce along rows; not gemm: not a sum of products

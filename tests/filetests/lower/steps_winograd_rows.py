@@ -18,7 +18,7 @@ conv
   step  input_tiles: v_i4 taken apart by 16
   step  output_tiles: v_i1 taken apart by 16
   step  bias: v_i1 taken apart by 16
-  step  pad: merge_axes i0, co -> m
+  step  pad: collapse_axes i0, co -> m
   step  pad: parallel i2 where n * 5120 >= 100000 -> task, i2
   step  pad: split ci by 8 -> ci_0, ci_1
   step  pad: vectorize ci_1
@@ -32,11 +32,11 @@ conv
   step  products, 5 rows by 2 vectors: vectorize l of products_init
   step  products, 5 rows by 2 vectors: reorder l, r, v of products
   step  products, 5 rows by 2 vectors: vectorize l of products
-  step  products, 5 rows by 2 vectors: write_out products r, v of products
+  step  products, 5 rows by 2 vectors: unroll_and_jam products r, v of products
   step  products, 5 rows by 2 vectors: unroll r of products_store
   step  products, 5 rows by 2 vectors: reorder l, v of products_store
   step  products, 5 rows by 2 vectors: vectorize l of products_store
-  step  products, 5 rows by 2 vectors: write_out products_store v of products_store
+  step  products, 5 rows by 2 vectors: unroll_and_jam products_store v of products_store
   step  products, 4 rows by 2 vectors: distribute_loops r, v, l over 2
   step  products, 4 rows by 2 vectors: reorder k0, r of products, v of products, l of products
   step  products, 4 rows by 2 vectors: decompose_reduction products k0 -> products_init
@@ -45,13 +45,13 @@ conv
   step  products, 4 rows by 2 vectors: vectorize l of products_init
   step  products, 4 rows by 2 vectors: reorder l, r, v of products
   step  products, 4 rows by 2 vectors: vectorize l of products
-  step  products, 4 rows by 2 vectors: write_out products r, v of products
+  step  products, 4 rows by 2 vectors: unroll_and_jam products r, v of products
   step  products, 4 rows by 2 vectors: unroll r of products_store
   step  products, 4 rows by 2 vectors: reorder l, v of products_store
   step  products, 4 rows by 2 vectors: vectorize l of products_store
-  step  products, 4 rows by 2 vectors: write_out products_store v of products_store
+  step  products, 4 rows by 2 vectors: unroll_and_jam products_store v of products_store
   step  output_tiles: tables of 4x8 unrolled, vectors of 16 lanes
-  step  bias: merge_axes i0, co -> m
+  step  bias: collapse_axes i0, co -> m
   step  bias: partition i2 at 32 -> i2, i2_tail
   step  bias: vectorize i2_tail
   step  bias: split i2 by 8 -> i2_0, i2_1

@@ -1,7 +1,7 @@
-# step: write_out C C:0
+# step: unroll_and_jam C C:0
 # step: distribute_loops C:0
-# step: join_loops C:0 D:0
-# step: join_loops C:1 D:1
+# step: fuse_adjacent C:0 D:0
+# step: fuse_adjacent C:1 D:1
 # step: store_at C C:1 local
 # step: split C:1 8
 # step: distribute_loops C:0
@@ -9,11 +9,11 @@
 # step: decompose_reduction C C:0
 # step: reorder C:3 C:1 C:2
 # step: vectorize C:1
-# step: write_out C C:2
+# step: unroll_and_jam C C:2
 # step: cache_read_at D C D:0 local
 # step: reorder D:2 D:1
 # step: vectorize D:1
-# step: write_out D D:2
+# step: unroll_and_jam D D:2
 
 @T.prim_func(s_tir=True)
 def dense(a: T.Buffer((T.int64(2), T.int64(5)), "float32"), b: T.Buffer((T.int64(5), T.int64(12)), "float32"), d: T.Buffer((T.int64(2), T.int64(12)), "float32")):
@@ -30,7 +30,7 @@ def dense(a: T.Buffer((T.int64(2), T.int64(5)), "float32"), b: T.Buffer((T.int64
             d[vi, vj] = T.max(C[vi, vj], T.float32(0))
 
 # ----
-# refused: write_out of `C` refused: it has an init, or reads other elements of what it writes
+# refused: unroll_and_jam of `C` refused: it has an init, or reads other elements of what it writes
 # refused: distribute_loops of `i` refused: there is one statement in it
 # from tvm.script import tirx as T
 

@@ -2,7 +2,7 @@
 # step: rfactor max max:2
 # step: reorder max_rf:2 max_rf:1
 # step: vectorize max_rf:1
-# step: combine_halves max max:1
+# step: tree_reduce max max:1
 # step: vectorize max_half:1
 # step: vectorize max:1
 

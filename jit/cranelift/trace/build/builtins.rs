@@ -1,4 +1,4 @@
-//! Builtins: allocations that take their objects back, views, and what is written out in its usual case.
+//! Builtins: recycling allocations, views, and inline fast paths.
 
 use reflex_runtime::abi::type_index;
 use reflex_runtime::dtype::DType;
@@ -45,7 +45,7 @@ impl TraceBuilder {
             for (at, &source) in sources.iter().enumerate().take(builtin.lowering().typed_args()) {
                 if let Arg::Reg(vreg, None) = self.arg(step.program, source) {
                     let seen = observed(step, &sources[at..=at]);
-                    self.establish(
+                    self.guard_type(
                         vreg,
                         seen[0].map_or(type_index::NONE, |v| v.type_index()),
                         exit,
@@ -77,14 +77,14 @@ impl TraceBuilder {
         }
     }
 
-    /// How the operation takes back its object, if it does.
+    /// The free-list entry of the operation, if its objects are recycled.
     fn free_entry(&mut self, step: &Step<'_>) -> Option<FreeListEntry> {
         let plans = self.plans(step.program, step.func);
         plans.get(step.pc).filter(|free_entry| free_entry.plan.in_traces()).cloned()
     }
 }
 
-/// Whether the written-out form of a builtin covers what is seen now.
+/// Returns true if the inline fast path of a builtin covers the present arguments.
 fn is_usual(builtin: Builtin, args: &[Option<AnyView<'_>>]) -> bool {
     let tag = |at: usize| args.get(at).copied().flatten().map(|view| view.type_index());
     match builtin {

@@ -1,4 +1,4 @@
-//! Calls: of functions of the program, which become part of the trace, and through closures.
+//! Calls of VM functions, which are inlined into the trace, also through closures.
 
 use reflex_runtime::abi::type_index;
 use reflex_runtime::function::Function;
@@ -34,8 +34,8 @@ impl TraceBuilder {
         })
     }
 
-    /// A call of a function of the program, which becomes part of the trace, or its end; `pass` writes
-    /// the parameters of the new frame.
+    /// Records a call of a VM function, which is inlined or ends the trace. `pass` writes the
+    /// parameters of the new frame.
     fn call(
         &mut self,
         step: &Step<'_>,
@@ -47,7 +47,7 @@ impl TraceBuilder {
         let again = self.start.kind == StartKind::Entry && func == self.frames[0].func;
         let inline = self.may_inline(func) && !(again && self.is_deep());
         if !inline && again && self.branches(step.program) {
-            // One way through it is not enough: it comes back to several places.
+            // A trace covers one recursive call only, but the function has several.
             return StepOutcome::Abort(Bailout::Recursive);
         }
         let exit = self.exit(step.pc);
@@ -63,11 +63,11 @@ impl TraceBuilder {
             return self.enter(frame, callee);
         }
         self.code.push(Ins::EnterFrame { frame });
-        self.settle_all();
+        self.spill_all();
         StepOutcome::Complete(if again { End::Recursion { frame } } else { End::Function { func } })
     }
 
-    /// Whether as many frames again as since the last call of the first function would be too many.
+    /// Returns true if one more level of the recursion would exceed the limit of frames.
     fn is_deep(&self) -> bool {
         let first = self.frames[0].func;
         let same = |(frame, _): &&(FrameId, _)| self.frames[frame.0 as usize].func == first;
@@ -75,8 +75,8 @@ impl TraceBuilder {
         self.active.len() + self.active.len() / levels.max(1) > MAX_DEPTH
     }
 
-    /// Whether a function that is called now makes recursive calls at several places: through
-    /// closures, at places where one was seen.
+    /// Returns true if an active function makes recursive calls at several operations. Calls of
+    /// closures count if the recording has seen one there.
     fn branches(&self, program: &Program) -> bool {
         let called = |func: u32, pc: u32| {
             self.active.iter().any(|(frame, _)| {
@@ -97,19 +97,19 @@ impl TraceBuilder {
             .any(|func| func.returns.iter().filter(|&&(pc, _)| counts(func, pc)).count() > 1)
     }
 
-    /// Writes every plain value to its place.
-    pub(super) fn settle_all(&mut self) {
+    /// Stores every scalar to memory.
+    pub(super) fn spill_all(&mut self) {
         let sizes = self.active.iter().map(|(frame, contents)| (*frame, contents.len() as u32));
         for (frame, count) in sizes.collect::<Vec<_>>() {
             for reg in 0..count {
-                self.settle(VReg { frame, reg });
+                self.spill(VReg { frame, reg });
             }
         }
     }
 
     /// Passes one argument of the frame `caller` to a parameter of a frame being opened.
     pub(super) fn pass(&mut self, program: &Program, caller: FrameId, source: Source, dst: VReg) {
-        // Sources are read in the caller, which is not the innermost frame any more.
+        // Sources are read in the caller, which is no longer the innermost frame.
         let register = |reg| VReg { frame: caller, reg };
         let (arg, moved) = match source.get() {
             ArgSource::Reg(reg) => (self.register_arg(register(reg)), None),
@@ -147,12 +147,12 @@ impl TraceBuilder {
         frame
     }
 
-    /// After the parameters are passed. Keeps exits small when the frame is large.
+    /// Enters a frame after its parameters are passed. Limits the size of snapshots for large frames.
     pub(super) fn enter(&mut self, frame: FrameId, callee: &FuncCode) -> StepOutcome {
         self.code.push(Ins::EnterFrame { frame });
         if self.scalars > self.max_scalars() {
             for reg in 0..callee.num_regs {
-                self.settle(VReg { frame, reg });
+                self.spill(VReg { frame, reg });
             }
         }
         StepOutcome::Continue
@@ -171,7 +171,7 @@ impl TraceBuilder {
         if seen.downcast_ref::<Function>().is_some() {
             let exit = self.exit(step.pc);
             if let Arg::Reg(vreg, _) = arg {
-                self.establish(vreg, type_index::FUNCTION, exit);
+                self.guard_type(vreg, type_index::FUNCTION, exit);
             }
             let callee = self.arg(step.program, *callee);
             let args = values.iter().map(|&value| self.arg(step.program, value)).collect();
@@ -201,7 +201,7 @@ impl TraceBuilder {
         let own = program.function(closure.func).filter(|_| closure.program == program.id());
         let given = values.len() as u32 + captured;
         let Some(callee) = own.filter(|own| given == own.num_args && !own.is_foreign) else {
-            // The run is about to fail, or to enter code that cannot be seen.
+            // The operation is about to raise an error, or to run code that is not bytecode.
             return self.return_to_interpreter(step.pc);
         };
         let exit = self.exit(step.pc);

@@ -1,4 +1,4 @@
-//! What is known about registers, and exits that write it down.
+//! The states of registers, and snapshots of them.
 
 use reflex_runtime::abi::type_index;
 use reflex_vm::abi::DISCARD;
@@ -36,7 +36,7 @@ impl TraceBuilder {
         self.scalars -= usize::from(matches!(old, RegState::Scalar(_)));
     }
 
-    /// ResultKind up what a register holds; it is empty afterwards.
+    /// Releases the value of a register, which is empty afterwards.
     pub(super) fn empty(&mut self, vreg: VReg) {
         match self.content(vreg) {
             RegState::Known(tag) if tag >= type_index::STATIC_OBJECT_BEGIN => {
@@ -49,43 +49,43 @@ impl TraceBuilder {
         self.set(vreg, RegState::Scalar(Scalar::NONE));
     }
 
-    /// Notes that a register's value has been moved out.
+    /// Marks a register as empty after its value was moved out.
     pub(super) fn vacate(&mut self, vreg: VReg) {
         self.set(vreg, RegState::Scalar(Scalar::NONE));
-        self.bound(vreg);
+        self.limit_scalars(vreg);
     }
 
     pub(super) fn set_scalar(&mut self, vreg: VReg, value: Scalar) {
         self.empty(vreg);
         self.set(vreg, RegState::Scalar(value));
-        self.bound(vreg);
+        self.limit_scalars(vreg);
     }
 
-    /// Keeps exits small: settles `place` when too many registers are plain.
-    pub(super) fn bound(&mut self, vreg: VReg) {
+    /// Limits the size of snapshots: stores a scalar to memory if there are too many.
+    pub(super) fn limit_scalars(&mut self, vreg: VReg) {
         if self.scalars > self.max_scalars() {
-            self.settle(vreg);
+            self.spill(vreg);
         }
     }
 
-    /// Most registers that are plain at once: each appears in every exit. Frames of calls are
-    /// short, and their registers mostly gone before anybody looks.
+    /// Most scalars at the same time: each is listed in every snapshot. Frames of calls are short, and
+    /// most of their registers are dead before a side exit.
     pub(super) fn max_scalars(&self) -> usize {
         MAX_SCALARS * self.active.len().min(MAX_SAME)
     }
 
-    /// Writes a plain value to its place. Exits then need not know it.
-    pub(super) fn settle(&mut self, vreg: VReg) {
+    /// Stores a scalar to memory, so that snapshots need not list it.
+    pub(super) fn spill(&mut self, vreg: VReg) {
         if let RegState::Scalar(value) = self.content(vreg) {
             self.code.push(Ins::Store { dst: vreg, value });
             self.set(vreg, RegState::Known(value.tag()));
         }
     }
 
-    pub(super) fn settle_frame(&mut self) {
+    pub(super) fn spill_frame(&mut self) {
         let count = self.active.last().map_or(0, |(_, contents)| contents.len() as u32);
         for reg in 0..count {
-            self.settle(self.vreg(reg));
+            self.spill(self.vreg(reg));
         }
     }
 
@@ -134,7 +134,7 @@ impl TraceBuilder {
         ExitId(self.snapshots.len() as u32 - 1)
     }
 
-    /// Ends the trace where the interpreter goes on with the operation at `pc`.
+    /// Ends the trace: the interpreter resumes at operation `pc`.
     pub(super) fn return_to_interpreter(&mut self, pc: u32) -> StepOutcome {
         if self.operations == 0 {
             return StepOutcome::Abort(Bailout::NoLoop);
@@ -142,8 +142,8 @@ impl TraceBuilder {
         StepOutcome::Complete(End::Interpreter(self.exit(pc)))
     }
 
-    /// Makes sure that a register in its place has the type it has now.
-    pub(super) fn establish(&mut self, vreg: VReg, seen: i32, exit: ExitId) {
+    /// Guards that a register in memory has its present type, unless that is known.
+    pub(super) fn guard_type(&mut self, vreg: VReg, seen: i32, exit: ExitId) {
         if self.content(vreg) == RegState::Unknown {
             self.code.push(Ins::GuardType { vreg, tag: seen, exit });
             self.set(vreg, RegState::Known(seen));

@@ -1,4 +1,4 @@
-//! Calls of kernels by their raw entries, behind guards for what the packed entry would check.
+//! Calls of kernels by their raw entries, with guards for the checks of the packed entry.
 
 use reflex_runtime::abi::type_index;
 use reflex_runtime::tensor::Tensor;
@@ -11,8 +11,8 @@ use crate::facts::tensor::{TensorFact, param_facts};
 use crate::trace::ir::{Arg, ExitId, Ins, VReg};
 
 impl TraceBuilder {
-    /// Records a call of a kernel that may be called without its checks now; `None` when this is
-    /// no such call, and then nothing is recorded.
+    /// Records a call of a kernel by its raw entry, if the present arguments allow that. Otherwise
+    /// returns `None` and records nothing.
     pub(super) fn kernel(&mut self, step: &Step<'_>, callee: u32, range: ArgRange) -> Option<()> {
         let kernel = step.program.packed(callee)?.raw.as_ref()?;
         let sources = step.func.args(range);
@@ -29,7 +29,7 @@ impl TraceBuilder {
         for arg in &args {
             if let Arg::Reg(vreg, None) = *arg {
                 unknown = true;
-                self.establish(vreg, type_index::TENSOR, exit);
+                self.guard_type(vreg, type_index::TENSOR, exit);
             }
         }
         for number in 0..args.len() {
@@ -41,8 +41,8 @@ impl TraceBuilder {
         Some(())
     }
 
-    /// A guard for a fact, unless it has been asked for.
-    pub(super) fn ask(&mut self, vreg: VReg, fact: TensorFact, exit: ExitId) {
+    /// Records a guard of a fact, unless the fact was guarded before.
+    pub(super) fn guard_fact(&mut self, vreg: VReg, fact: TensorFact, exit: ExitId) {
         let guarded = self.guarded.entry(vreg).or_default();
         if !guarded.contains(&fact) {
             guarded.push(fact);
@@ -50,7 +50,7 @@ impl TraceBuilder {
         }
     }
 
-    /// Guards for one argument; constants need none.
+    /// Records the guards of one argument; constants need none.
     fn guard_parameter(
         &mut self,
         kernel: &RawKernel,
@@ -81,7 +81,7 @@ impl TraceBuilder {
                     _ => {}
                 }
             }
-            self.ask(vreg, fact, exit);
+            self.guard_fact(vreg, fact, exit);
         }
         self.code.extend(alike.into_iter().map(|(dim, other, at)| Ins::GuardSameDim {
             vreg,
@@ -93,13 +93,8 @@ impl TraceBuilder {
     }
 }
 
-/// What a symbol is when a constant tensor says so.
-fn constant_dim(
-    kernel: &RawKernel,
-    args: &[Arg],
-    tensors: &[&Tensor],
-    extent: Dim,
-) -> Option<i64> {
+/// The size of a symbolic dimension, if a constant tensor has that dimension.
+fn constant_dim(kernel: &RawKernel, args: &[Arg], tensors: &[&Tensor], extent: Dim) -> Option<i64> {
     let mut constants = (0..args.len()).filter(|&at| matches!(args[at], Arg::Const(_)));
     constants.find_map(|at| {
         let dim = kernel.params()[at].shape.iter().position(|it| *it == extent)?;

@@ -1,8 +1,8 @@
-//! Returns: to frames of the trace, and on to frames below it that wait for a recursive call.
+//! Returns: to frames of the trace, and to callers of frame 0 in a recursion.
 //!
-//! A trace that begins where a recursive call comes back to follows the returns of several levels,
-//! behind guards that the frame below is of the same function and waits at the same place; then it
-//! begins again, so many levels higher.
+//! A trace that starts at the return of a recursive call follows the returns of several levels. Each
+//! is guarded: the caller must be the same function at the same operation. The trace then loops, that
+//! many levels higher (LuaJIT: down-recursion).
 
 use reflex_vm::abi::DISCARD;
 use reflex_vm::decode::{FuncCode, Source};
@@ -23,11 +23,12 @@ impl TraceBuilder {
             if self.start.kind == StartKind::Loop {
                 return StepOutcome::Abort(Bailout::NoLoop);
             }
-            let Some(below) = step.caller.filter(|&below| self.goes_on(step.program, below)) else {
+            let Some(below) = step.caller.filter(|&below| self.follows_return(step.program, below))
+            else {
                 if self.start.attempt == Attempt::MayRetry && self.is_end_of_recursion(step) {
                     return StepOutcome::Abort(Bailout::NoLoop);
                 }
-                self.settle_frame();
+                self.spill_frame();
                 return StepOutcome::Complete(End::Return { frame: self.frame(), pc: step.pc });
             };
             closes = self.closes(below);
@@ -48,7 +49,7 @@ impl TraceBuilder {
             Arg::Reg(vreg, _) => Some(vreg),
             _ => None,
         };
-        // Whatever is given up is given up in the frame that is left.
+        // Values are released in the frame that returns.
         match (dst, moved) {
             (DISCARD, Some(vreg)) => self.empty(vreg),
             (DISCARD, None) => {}
@@ -63,20 +64,20 @@ impl TraceBuilder {
             self.scalars -= contents.iter().filter(scalar).count();
         }
         if closes {
-            self.settle_frame();
+            self.spill_frame();
             return StepOutcome::Complete(End::Recursion { frame: caller });
         }
         StepOutcome::Continue
     }
 
-    /// Whether the trace follows a return to a frame below its own.
-    fn goes_on(&self, program: &Program, below: CallerFrame) -> bool {
+    /// Returns true if the trace follows a return to a caller of frame 0.
+    fn follows_return(&self, program: &Program, below: CallerFrame) -> bool {
         let may = self.start.kind == StartKind::Return && self.lowest > -(2 * MAX_DEPTH as i32);
         may && is_recursive(program, below)
     }
 
-    /// Whether the return that ends the trace is of the innermost level of a recursion, which is more
-    /// than a trace would follow, or of the outermost one: all other levels go another way.
+    /// Returns true if the return that ends the trace is that of the innermost level of a deep
+    /// recursion, or of the outermost level: all other levels take another path.
     fn is_end_of_recursion(&self, step: &Step<'_>) -> bool {
         let inner = step.caller.filter(|&below| is_recursive(step.program, below));
         match self.start.kind {
@@ -86,7 +87,7 @@ impl TraceBuilder {
         }
     }
 
-    /// Whether the trace begins again in the frame below.
+    /// Returns true if the trace loops at the return to this caller.
     fn closes(&self, below: CallerFrame) -> bool {
         let start = (self.frames[0].func, self.start.pc);
         let passed = |frame: &&super::FrameData| {
@@ -100,7 +101,7 @@ impl TraceBuilder {
         (below.func, below.return_pc) == start && (times >= MAX_SAME || levels + cycle > MAX_DEPTH)
     }
 
-    /// Opens the frame that the outermost one returns to.
+    /// Opens the frame that the outermost active frame returns to.
     fn open_below(&mut self, step: &Step<'_>, below: CallerFrame) {
         let Some(func) = step.program.function(below.func) else { return };
         let exit = self.exit(step.pc);
@@ -116,7 +117,7 @@ impl TraceBuilder {
         self.lowest -= 1;
     }
 
-    /// What the code tells of the registers of a frame before its operation `pc`.
+    /// The states of the registers of a frame before its operation `pc`, from the facts of the code.
     pub(super) fn known(&mut self, program: &Program, func: &FuncCode, pc: u32) -> Vec<RegState> {
         let mut holds = Vec::new();
         RegFacts::of(program, func).for_each(program, func, |at, state| {
@@ -127,7 +128,7 @@ impl TraceBuilder {
         self.contents(program, func, &holds)
     }
 
-    /// The same of a frame that waits for the call before `return_pc`: what it passed is gone.
+    /// The states of a frame that waits for the call before `return_pc`: moved arguments are None.
     fn waiting(&mut self, program: &Program, func: &FuncCode, return_pc: u32) -> Vec<RegState> {
         let mut holds = Vec::new();
         RegFacts::of(program, func).for_each(program, func, |at, state| {
@@ -163,7 +164,7 @@ impl TraceBuilder {
     }
 }
 
-/// Whether a frame waits for a recursive call.
+/// Returns true if a frame waits for a recursive call.
 fn is_recursive(program: &Program, below: CallerFrame) -> bool {
     let func = program.function(below.func);
     func.is_some_and(|func| func.return_site(below.return_pc).is_some())

@@ -1,4 +1,4 @@
-//! Views of tensors, behind guards that the tensor allows them.
+//! Views of tensors, with guards that the tensor allows them.
 
 use reflex_runtime::abi::type_index;
 use reflex_runtime::shape::Shape;
@@ -11,7 +11,7 @@ use super::{RegState, TraceBuilder, observed};
 use crate::facts::tensor::param_facts;
 use crate::trace::ir::{Arg, ExitId, Ins, Scalar, VReg};
 
-/// Most dimensions of a tensor and of its view, when the shape is known only while running.
+/// Most dimensions of a tensor and of its view, if the shape is known only at run time.
 const MAX_RANK: usize = 8;
 
 /// A shape in a register, and its number of dimensions.
@@ -21,8 +21,7 @@ struct RankedShape {
 }
 
 impl TraceBuilder {
-    /// Records a view of a tensor that allows it as it is now; `None` when there is no such view, and
-    /// then nothing is recorded.
+    /// Records a view, if the present tensor allows it. Otherwise returns `None` and records nothing.
     pub(super) fn view(&mut self, step: &Step<'_>, range: ArgRange, dst: u32) -> Option<()> {
         let seen = observed(step, step.func.args(range));
         let tensor: &Tensor = seen.first()?.as_ref()?.downcast_ref()?;
@@ -35,12 +34,15 @@ impl TraceBuilder {
         let exit = self.exit(step.pc);
         let dims = match args[..] {
             [src, Arg::Const(_)] => self.constant_view(tensor, src, wanted, exit)?,
-            [Arg::Reg(src, _), Arg::Reg(shape, _)] => {
-                self.dynamic_view(tensor, src, RankedShape { vreg: shape, rank: wanted.len() }, exit)?
-            }
+            [Arg::Reg(src, _), Arg::Reg(shape, _)] => self.dynamic_view(
+                tensor,
+                src,
+                RankedShape { vreg: shape, rank: wanted.len() },
+                exit,
+            )?,
             _ => return None,
         };
-        // What was established shows in the operands.
+        // The guards refined the types of the operands.
         let args = self.args(step, range);
         let (frame, dtype) = (self.frame(), tensor.dtype());
         let [src, shape] = args[..] else { return None };
@@ -49,7 +51,7 @@ impl TraceBuilder {
         Some(())
     }
 
-    /// Guards that a tensor has the extents it has now, so that a view of known extents fits.
+    /// Guards that a tensor has its present shape, so that a view of constant dimensions fits.
     fn constant_view(
         &mut self,
         tensor: &Tensor,
@@ -64,9 +66,9 @@ impl TraceBuilder {
         }
         match src {
             Arg::Reg(vreg, _) => {
-                self.establish(vreg, type_index::TENSOR, exit);
+                self.guard_type(vreg, type_index::TENSOR, exit);
                 for fact in param_facts(&param) {
-                    self.ask(vreg, fact, exit);
+                    self.guard_fact(vreg, fact, exit);
                 }
             }
             Arg::Const(_) => {}
@@ -75,12 +77,12 @@ impl TraceBuilder {
         Some(wanted.iter().copied().map(Scalar::int).collect())
     }
 
-    /// Guards that a view of the shape in a register, of so many numbers, fits a tensor.
+    /// Guards that a view of the shape in a register fits a tensor.
     fn dynamic_view(
         &mut self,
         tensor: &Tensor,
         src: VReg,
-        RankedShape { vreg: shape, rank }: RankedShape,
+        RankedShape { vreg: wanted, rank }: RankedShape,
         exit: ExitId,
     ) -> Option<Vec<Scalar>> {
         let shape: Vec<Dim> = (0..tensor.shape().len() as u32).map(Dim::Symbolic).collect();
@@ -88,12 +90,12 @@ impl TraceBuilder {
         if !param.accepts(tensor) || tensor.shape().len().max(rank) > MAX_RANK {
             return None;
         }
-        self.establish(src, type_index::TENSOR, exit);
+        self.guard_type(src, type_index::TENSOR, exit);
         for fact in param_facts(&param) {
-            self.ask(src, fact, exit);
+            self.guard_fact(src, fact, exit);
         }
-        self.establish(shape, type_index::SHAPE, exit);
-        self.code.push(Ins::GuardShapeRank { vreg: shape, rank: rank as u32, exit });
+        self.guard_type(wanted, type_index::SHAPE, exit);
+        self.code.push(Ins::GuardShapeRank { vreg: wanted, rank: rank as u32, exit });
         let (mut have, mut want) = (Vec::new(), Vec::new());
         for dim in 0..param.shape.len() as u32 {
             let var = self.var();
@@ -102,7 +104,7 @@ impl TraceBuilder {
         }
         for at in 0..rank as u32 {
             let var = self.var();
-            self.code.push(Ins::LoadShapeDim { var, vreg: shape, at });
+            self.code.push(Ins::LoadShapeDim { var, vreg: wanted, at });
             want.push(Scalar::number(var));
         }
         self.code.push(Ins::GuardViewFits { have, want: want.clone(), exit });

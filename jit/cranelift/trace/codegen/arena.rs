@@ -1,5 +1,6 @@
-//! The arena of a trace: taken from the session when the trace is entered, put back when it is
-//! left. Meanwhile other runs of the session, below host code that the trace calls, have another.
+//! The arena of a trace: memory for the storages of virtual objects. The trace takes it from the
+//! session when it is entered, and puts it back when it leaves. Nested runs of the session, in host
+//! code that the trace calls, use another arena.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -15,8 +16,8 @@ use crate::trace::ir::{Item, Object, ObjectId};
 use crate::trace::libcalls;
 
 impl TraceCodegen<'_, '_> {
-    /// Takes the session's arena, or a new one when it is too small or something that an exit made
-    /// lies in it. Leaves before anything has run when there is no memory.
+    /// Takes the session's arena. Allocates a new one if the arena is too small, or if a materialised
+    /// object refers to it. Leaves before anything has run if there is no memory.
     pub(super) fn take_arena(&mut self) {
         if self.trace.arena == 0 {
             return;
@@ -57,7 +58,7 @@ impl TraceCodegen<'_, '_> {
         self.arena = Some(arena);
     }
 
-    /// ResultKind the session back what `take_arena` took.
+    /// Puts the arena that `take_arena` took back into the session.
     pub(super) fn put_arena(&mut self) {
         let Some(arena) = self.arena else { return };
         let table = self.e.free_list();
@@ -66,7 +67,7 @@ impl TraceCodegen<'_, '_> {
         self.e.call_c(helper, &[types::I64; 2], None, &[at, arena]);
     }
 
-    /// The data of a tensor that the trace does not make.
+    /// The data of a virtual tensor.
     pub(super) fn data(&mut self, id: ObjectId) -> Result<RawTensor, Bailout> {
         let trace = self.trace;
         match trace.object(id) {

@@ -16,7 +16,7 @@ use crate::recycle::FreeListEntry;
 use crate::trace::ir::{Arg, BuiltinResult, ExitId, FrameId, Scalar, VReg};
 use crate::trace::libcalls;
 
-/// Kernels that are called by raw entries for one look at interrupts.
+/// Kernels that are called by raw entries per poll of the interrupt word.
 const KERNELS_A_POLL: u32 = 8;
 
 /// The destination of a call's result: a register, or the result slot of the frame.
@@ -36,7 +36,7 @@ pub(super) struct BuiltinCall<'a> {
 }
 
 impl TraceCodegen<'_, '_> {
-    /// Puts borrowed arguments into the frame's argument area; returns its address.
+    /// Copies borrowed arguments into the frame's argument area; returns its address.
     pub(super) fn arguments(&mut self, frame: FrameId, args: &[Arg]) -> Result<Value, Bailout> {
         let area = self.code_of(frame)?.arg_area() as u32;
         let area = self.trace.slot(VReg { frame, reg: area });
@@ -75,7 +75,7 @@ impl TraceCodegen<'_, '_> {
         self.e.b.switch_to_block(next);
     }
 
-    /// Goes to `next` unless the operation of an exit has failed.
+    /// Jumps to `next` unless the operation of an exit has failed.
     fn check_then(&mut self, status: Value, exit: ExitId, leave: ExitReason, next: Block) {
         let trace = self.trace;
         let at = &trace.snapshots[exit.0 as usize];
@@ -92,7 +92,7 @@ impl TraceCodegen<'_, '_> {
         self.e.b.ins().brif(status, failed, &[pc.into()], next, &[]);
     }
 
-    /// Looks at interrupts, as every packed call does.
+    /// Polls the interrupt word, as every packed call does.
     pub(super) fn poll(&mut self, exit: ExitId) {
         let wanted = self.e.interrupted();
         let (poll, next) = (self.e.cold_block(), self.e.b.create_block());
@@ -103,7 +103,7 @@ impl TraceCodegen<'_, '_> {
         self.e.b.switch_to_block(next);
     }
 
-    /// Address of the register or result slot that the call at an exit writes, which holds None.
+    /// The address of the register or result slot for the result of a call, set to None.
     fn fresh_result(
         &mut self,
         CallResult { frame, dst }: CallResult,
@@ -175,8 +175,8 @@ impl TraceCodegen<'_, '_> {
         Ok(())
     }
 
-    /// Looks at interrupts before a kernel, unless few kernels have run since. They run nothing that
-    /// could ask for attention.
+    /// Polls the interrupt word before a kernel, unless few kernels have run since the last poll.
+    /// Kernels run no code that could request an interrupt.
     fn poll_before_kernel(&mut self, exit: ExitId) {
         self.polled = match self.polled {
             Some(since) if since + 1 < KERNELS_A_POLL => Some(since + 1),
@@ -295,7 +295,7 @@ impl TraceCodegen<'_, '_> {
         Ok(())
     }
 
-    /// Writes a builtin out, when that is possible.
+    /// Emits the inline fast path of a builtin, if it has one.
     pub(super) fn inline(
         &mut self,
         builtin: Builtin,
@@ -318,7 +318,7 @@ impl TraceCodegen<'_, '_> {
         }
     }
 
-    /// Leaves what a written-out builtin produced where the trace expects it.
+    /// Stores the result of an inline builtin where the trace expects it.
     pub(super) fn keep(
         &mut self,
         frame: FrameId,

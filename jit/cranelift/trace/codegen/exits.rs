@@ -1,4 +1,4 @@
-//! Exits: what makes everything real that the interpreter needs, and frames of inlined calls.
+//! Side exits: restoring snapshots, and pushing the frames of inlined calls.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -30,14 +30,14 @@ impl TraceCodegen<'_, '_> {
         block
     }
 
-    /// A guard: leaves unless `condition` holds, or when tests force it to.
+    /// A guard: leaves unless `condition` holds, or if a test forces the exit.
     pub(super) fn guard(&mut self, condition: Value, exit: ExitId) {
         let block = self.exit(exit, ExitReason::Guard);
         self.force(block);
         self.e.require(condition, block);
     }
 
-    /// Leaves to `block` at random when tests ask for it.
+    /// Jumps to `block` at random, if a test forces exits.
     pub(super) fn force(&mut self, block: Block) {
         let Some(force) = self.hooks.forced_exits.clone() else { return };
         let hook = self.e.i64(force.state_address() as i64);
@@ -62,7 +62,7 @@ impl TraceCodegen<'_, '_> {
             if leave == ExitReason::Failed
                 && let Some(dst) = self.results.get(&exit).copied()
             {
-                // A callee may leave a value even when it fails; the register was empty.
+                // A callee may store a result even if it fails; the register must stay empty.
                 let (from, to) = (self.slot(dst), self.result_slot(at.frame)?);
                 let value = self.e.load_any(from);
                 self.e.store_any(to, value);
@@ -91,7 +91,7 @@ impl TraceCodegen<'_, '_> {
         Ok(())
     }
 
-    /// Ends the run with the error of the operation at `pc`.
+    /// Returns the error of the operation at `pc`.
     fn fail(&mut self, frame: FrameId, leave: ExitReason, pc: Value) -> Result<(), Bailout> {
         if leave == ExitReason::Raised {
             self.e.return_status(ERROR);
@@ -111,11 +111,12 @@ impl TraceCodegen<'_, '_> {
         Ok(())
     }
 
-    /// Makes everything the interpreter needs real: registers, and where it is.
+    /// Restores a snapshot: registers, frames, fuel and the operation. Returns how often the exit was
+    /// taken.
     pub(super) fn restore(&mut self, exit: ExitId) -> Result<Value, Bailout> {
         let trace = self.trace;
         let at = &trace.snapshots[exit.0 as usize];
-        // What is to be moved or copied may be where something else goes.
+        // Sources of moves and copies may be destinations of others, so load all first.
         let mut values: Vec<_> = at.moves.iter().map(|&(dst, src)| self.moved(dst, src)).collect();
         for &(vreg, of) in &at.copies {
             let slot = self.slot(of);
@@ -149,7 +150,7 @@ impl TraceCodegen<'_, '_> {
         Ok(taken)
     }
 
-    /// Makes the objects that the trace has put off; the result is a status.
+    /// Materialises the virtual objects of a snapshot; the result is a status.
     fn make_objects(&mut self, exit: ExitId) -> Result<Option<Value>, Bailout> {
         let trace = self.trace;
         let at = &trace.snapshots[exit.0 as usize];
@@ -168,7 +169,7 @@ impl TraceCodegen<'_, '_> {
         Ok(Some(self.e.b.inst_results(call)[0]))
     }
 
-    /// A way out that makes nothing real; its block takes the operation that failed.
+    /// The block of a failure that restores nothing; the operation that failed is its parameter.
     pub(super) fn failed_exit(&mut self, frame: FrameId, leave: ExitReason) -> Block {
         let key = (frame, leave, self.e.regs);
         if let Some(&block) = self.failure_exits.get(&key) {
@@ -189,7 +190,7 @@ impl TraceCodegen<'_, '_> {
         count
     }
 
-    /// Goes on where the cell of an exit says, which was taken `taken` times.
+    /// Continues at the address in the cell of an exit, which was taken `taken` times.
     pub(super) fn leave(&mut self, exit: ExitId, taken: Value) {
         let rest = self.e.b.ins().band_imm_s(taken, self.hooks.exit_threshold as i64 - 1);
         let (tell, cool) = (self.e.cold_block(), self.e.cold_block());
@@ -208,7 +209,7 @@ impl TraceCodegen<'_, '_> {
         self.e.tail_call(code);
     }
 
-    /// Makes `frame` the session's current one; `by` is how much deeper that is.
+    /// Makes `frame` the session's current one, `by` levels deeper.
     pub(super) fn set_frame(&mut self, frame: FrameId, by: i64) {
         let regs = self.e.slot_address(Slot::offset(self.trace.frame(frame).base));
         self.e.b.ins().store(trusted(), regs, self.e.session, SESSION_REGS as i32);
@@ -218,8 +219,8 @@ impl TraceCodegen<'_, '_> {
         self.e.b.ins().store(trusted(), depth, self.e.session, at as i32);
     }
 
-    /// Makes `frame` the current one, with headers for frames that were put off; `was` is the one
-    /// that the session says is current.
+    /// Makes `frame` the current one and writes the headers of frames that were not pushed yet. `was`
+    /// is the session's current frame.
     pub(super) fn make_current(&mut self, frame: FrameId, was: FrameId) -> Result<(), Bailout> {
         let (chain, old) = (self.trace.callers(frame), self.trace.callers(was));
         let common = chain.iter().zip(&old).take_while(|(left, right)| left == right).count();
@@ -232,7 +233,7 @@ impl TraceCodegen<'_, '_> {
         Ok(())
     }
 
-    /// Leaves unless the frame below is the one that the trace goes on in.
+    /// Leaves unless the caller of a frame is the one that the trace recorded.
     pub(super) fn below(&mut self, frame: FrameId, exit: ExitId) -> Result<(), Bailout> {
         let data = self.trace.frame(frame);
         let caller = data.caller.ok_or_else(|| internal("a guard of an unknown caller"))?;
@@ -255,7 +256,7 @@ impl TraceCodegen<'_, '_> {
             let same = self.e.b.ins().icmp(IntCC::Equal, have, word);
             self.e.require(same, block);
         }
-        // The frame is where it should be, so that its header is one.
+        // The caller lies at the recorded address, so its header can be read.
         let at = header(caller.base) + FRAME_FUNC as i32;
         let have = self.e.b.ins().load(types::I32, trusted(), self.e.regs, at);
         let same = self.e.b.ins().icmp_imm_s(IntCC::Equal, have, i64::from(caller.func));

@@ -87,8 +87,7 @@ impl TraceCodegen<'_, '_> {
             Ins::GuardSameDim { vreg, dim, other, at, exit } => {
                 let (slot, other) = (self.slot(*vreg), self.slot(*other));
                 let (tensor, other) = (self.e.payload(slot), self.e.payload(other));
-                let (have, want) =
-                    (self.e.tensor_dim(tensor, *dim), self.e.tensor_dim(other, *at));
+                let (have, want) = (self.e.tensor_dim(tensor, *dim), self.e.tensor_dim(other, *at));
                 let same = self.e.b.ins().icmp(IntCC::Equal, have, want);
                 self.guard(same, *exit);
             }
@@ -169,8 +168,7 @@ impl TraceCodegen<'_, '_> {
                 self.e.store_any(slot, value);
             }
             Ins::ParallelMove(moves) => {
-                let values: Vec<_> =
-                    moves.iter().map(|&(dst, src)| self.moved(dst, src)).collect();
+                let values: Vec<_> = moves.iter().map(|&(dst, src)| self.moved(dst, src)).collect();
                 for (slot, value) in values {
                     self.e.store_any(slot, value);
                 }

@@ -1,10 +1,10 @@
-//! Owned values in machine registers: items of objects that the trace does not make.
+//! Owned values in machine registers: items of virtual objects.
 
 use cranelift_codegen::ir::{
     InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value, types,
 };
 use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, type_index};
-use reflex_vm::abi::callback;
+use reflex_vm::abi::libcall;
 use reflex_vm::tier::Bailout;
 
 use super::{TraceCodegen, internal};
@@ -73,7 +73,7 @@ impl TraceCodegen<'_, '_> {
         self.if_object(owned, |w| w.e.retain_object(owned.value.payload));
     }
 
-    /// Writes what is done with a value that is an object.
+    /// Emits `write` for a value that is an object.
     fn if_object(&mut self, owned: OwnedBits, write: impl FnOnce(&mut Self)) {
         match owned.tag {
             Some(tag) if tag >= type_index::STATIC_OBJECT_BEGIN => write(self),
@@ -91,7 +91,7 @@ impl TraceCodegen<'_, '_> {
         }
     }
 
-    /// Puts what machine code knows of the objects of an exit into the buffer; its address.
+    /// Stores the values that a snapshot needs for its virtual objects in the buffer; returns its address.
     pub(super) fn put_sources(&mut self, sources: &[Item]) -> Result<Value, Bailout> {
         let mut address = self.e.i64(0);
         for (at, source) in sources.iter().enumerate() {
@@ -118,7 +118,7 @@ impl TraceCodegen<'_, '_> {
         Ok(address)
     }
 
-    /// Puts a value into the buffer; its address.
+    /// Stores a value in the buffer; returns its address.
     fn put(&mut self, at: usize, value: Bits) -> Value {
         let buffer = self.buffer();
         let offset = (at * ANY_SIZE) as i32;

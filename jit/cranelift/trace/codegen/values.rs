@@ -12,7 +12,7 @@ use crate::assemble::relocation::Symbol;
 use crate::trace::ir::{Arg, ExitId, VReg};
 
 impl TraceCodegen<'_, '_> {
-    /// Leaves unless a register holds a closure of this function of the program with so many
+    /// Leaves unless a register holds a closure of this function of the program with this many
     /// captured values.
     pub(super) fn closure(&mut self, vreg: VReg, func: u32, captured: u32, exit: ExitId) {
         let slot = self.slot(vreg);
@@ -37,7 +37,7 @@ impl TraceCodegen<'_, '_> {
         self.e.require(all, block);
     }
 
-    /// A second reference to a value that a closure captured.
+    /// A second reference to a captured value of a closure.
     pub(super) fn captured(&mut self, dst: VReg, closure: Arg, index: u32) -> Result<(), Bailout> {
         let closure = match closure {
             Arg::Reg(vreg, _) => {

@@ -1,4 +1,4 @@
-//! What instructions do: where they leave, what they write, whose code they run.
+//! Effects of instructions: their side exits, the registers they write, and the host code they run.
 
 use reflex_runtime::abi::type_index;
 use reflex_vm::builtins::Reentrancy;
@@ -6,7 +6,7 @@ use reflex_vm::builtins::Reentrancy;
 use super::{BuiltinResult, ExitId, Ins, LoadMode, VReg};
 
 impl Ins {
-    /// Where the instruction may leave.
+    /// The side exit of the instruction.
     pub(crate) fn exit_mut(&mut self) -> Option<&mut ExitId> {
         match self {
             Ins::GuardType { exit, .. }
@@ -50,7 +50,7 @@ impl Ins {
         }
     }
 
-    /// The moves of an instruction that makes several at once.
+    /// The moves of a parallel move.
     pub(crate) fn moved(&self) -> &[(VReg, VReg)] {
         match self {
             Ins::ParallelMove(moves) => moves,
@@ -58,7 +58,7 @@ impl Ins {
         }
     }
 
-    /// Places that hold something else afterwards; not of several moves (see [`Ins::moved`]), which
+    /// Registers whose values change, except for those of parallel moves (see [`Ins::moved`]), which
     /// come last.
     pub(crate) fn writes(&self) -> [Option<VReg>; 2] {
         match *self {
@@ -105,8 +105,8 @@ impl Ins {
         }
     }
 
-    /// Whether code may run that could enter the session: host functions, and destructors of what
-    /// they made.
+    /// Returns true if host code may run that could enter the session: host functions, and
+    /// destructors of their objects.
     pub(crate) fn may_run_host_code(&self) -> bool {
         match self {
             Ins::CallPacked { .. }
@@ -114,11 +114,11 @@ impl Ins {
             | Ins::DropResult { .. }
             | Ins::ReleaseOwned { .. } => true,
             Ins::CallBuiltin { builtin, .. } => builtin.reentrancy() == Reentrancy::MayReenter,
-            // Numbers of a shape die silently.
+            // A shape has no destructor that runs host code.
             Ins::Release { tag, .. } => *tag != Some(type_index::SHAPE),
-            // What is given was made here, of memory alone.
+            // The object was allocated by the trace, and owns only memory.
             Ins::Recycle { .. } | Ins::Allocate { .. } | Ins::MakeView { .. } => false,
-            // By the contract of raw entries.
+            // Raw entries of kernels run no host code.
             Ins::CallKernel { .. } => false,
             Ins::GuardType { .. }
             | Ins::GuardFact { .. }

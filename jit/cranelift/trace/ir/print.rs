@@ -34,7 +34,7 @@ impl fmt::Display for TagName {
             type_index::SHAPE => "shape",
             type_index::TENSOR => "tensor",
             type_index::ARRAY => "tuple",
-            // Numbers above are given out as programs load.
+            // Indices above are assigned as programs load.
             type_index::DYNAMIC_BEGIN.. => "object",
             other => return write!(f, "type{other}"),
         };
@@ -65,7 +65,7 @@ impl fmt::Display for Arg {
     }
 }
 
-/// Things with commas between them.
+/// Items separated by commas.
 pub(super) struct List<'a, T>(pub(super) &'a [T]);
 
 impl<T: fmt::Display> fmt::Display for List<'_, T> {
@@ -80,7 +80,7 @@ impl<T: fmt::Display> fmt::Display for List<'_, T> {
     }
 }
 
-/// Where a result is: in a register, or in the result slot.
+/// The destination of a result: a register, or the result slot.
 struct Result(Option<VReg>);
 
 impl fmt::Display for Result {

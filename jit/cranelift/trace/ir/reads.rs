@@ -1,19 +1,19 @@
-//! Registers that instructions look at, and whether they may leave.
+//! Registers that instructions read.
 
 use super::{Arg, Ins, VReg};
 
 impl Ins {
-    /// Whether the instruction may leave the trace.
+    /// Returns true if the instruction may leave the trace.
     pub(crate) fn leaves(&self) -> bool {
         self.clone().exit_mut().is_some()
     }
 
-    /// Registers that the instruction looks at.
+    /// Registers that the instruction reads.
     pub(crate) fn reads(&self) -> Vec<VReg> {
         self.clone().reads_mut().into_iter().map(|vreg| *vreg).collect()
     }
 
-    /// The same, to be replaced by others that hold the same.
+    /// Registers that the instruction reads, for replacement by registers of the same value.
     pub(crate) fn reads_mut(&mut self) -> Vec<&mut VReg> {
         match self {
             Ins::GuardType { vreg, .. }

@@ -1,16 +1,16 @@
-//! A value that is passed on at once moves only once.
+//! Move coalescing: a value that moves twice moves once.
 //!
-//! Calls move arguments into frames and results out of them. Where nothing happens in between,
-//! the value goes straight to its last place.
+//! Calls move arguments into frames and results out of them. If nothing happens in between, the
+//! value moves directly to its last register.
 
 use reflex_vm::program::Program;
 
 use super::super::ir::{Ins, Trace, VReg};
 
-/// Most stores of plain values that are looked behind for the move before.
+/// Most stores of scalars that are searched for the move before them.
 const REACH: usize = 8;
 
-/// Joins a move with the move or copy that filled its source.
+/// Merges a move with the move or copy that wrote its source.
 pub(super) fn coalesce_moves(_: &Program, trace: &mut Trace) {
     let old = std::mem::take(&mut trace.code);
     let mut code: Vec<Ins> = Vec::with_capacity(old.len());
@@ -33,7 +33,7 @@ pub(super) fn coalesce_moves(_: &Program, trace: &mut Trace) {
     trace.code = code;
 }
 
-/// The last instruction, if it fills `via` and nothing after it concerns `via` or `last`.
+/// The last instruction that writes `via`, if no later one reads or writes `via` or `last`.
 fn filling(code: &[Ins], via: VReg, last: VReg) -> Option<usize> {
     for (at, ins) in code.iter().enumerate().rev().take(REACH) {
         match ins {

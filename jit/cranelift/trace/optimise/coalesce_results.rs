@@ -1,12 +1,12 @@
-//! What a call leaves in the result slot and a register takes at once goes straight to the register.
+//! Result coalescing: a call writes its result to the register that takes it from the result slot.
 //!
-//! The register is empty until then, so the callee finds in it what it finds in the slot.
+//! The register is empty until then, so the callee finds None in it, as in the slot.
 
 use reflex_vm::program::Program;
 
 use super::super::ir::{BuiltinResult, Ins, Trace};
 
-/// Joins a call with the taking of its result.
+/// Merges a call with the instruction that takes its result.
 pub(super) fn coalesce_results(_: &Program, trace: &mut Trace) {
     let old = std::mem::take(&mut trace.code);
     let mut code: Vec<Ins> = Vec::with_capacity(old.len());

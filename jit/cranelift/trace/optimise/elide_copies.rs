@@ -1,17 +1,17 @@
-//! A copy that is given up while the original is still there is not made.
+//! Copy elision: a copy that is released before its original is not made.
 //!
-//! A call that keeps its argument copies it into the callee's frame, and the return gives the copy
-//! up. Where nothing in between could count references, uses of the copy become uses of the
-//! original; an exit in between makes the copy.
+//! A call copies an argument that the caller still needs into the callee's frame, and the return
+//! releases the copy. If no instruction in between can read the reference count, uses of the copy
+//! become uses of the original. A side exit in between makes the copy.
 
 use reflex_vm::program::Program;
 
 use super::super::ir::{Arg, Ins, Trace, VReg};
 
-/// Most instructions that are looked at for the end of a copy.
+/// Most instructions between a copy and its release.
 const REACH: usize = 512;
 
-/// A copy that is not made: where, of what, and where it would be given up.
+/// An elided copy: the instructions that make and release it, and its registers.
 struct ElidedCopy {
     from: usize,
     until: usize,
@@ -19,7 +19,7 @@ struct ElidedCopy {
     src: VReg,
 }
 
-/// Leaves out copies whose originals outlive them.
+/// Elides copies whose originals outlive them.
 pub(super) fn elide_copies(_: &Program, trace: &mut Trace) {
     let mut all: Vec<ElidedCopy> = Vec::new();
     for at in 0..trace.code.len() {

@@ -1,9 +1,9 @@
-//! A reference that is added and soon given up elsewhere moves instead.
+//! Reference-count elision: a retain and a release of the same object cancel.
 //!
-//! Items go into tuples as second references, and the registers they came from are given up when
-//! a function returns; they come out as second references, and the tuple is given up. Between both
-//! nothing leaves the trace, so nobody sees that there is one reference less. A second reference
-//! that is given up before the register it came from is none: where an exit needs it, it is added.
+//! Items are stored in tuples as second references, and the registers they came from are released
+//! when a function returns. They are loaded as second references, and the tuple is released. If no
+//! instruction in between leaves the trace, the reference moves instead. A second reference that is
+//! released before its register is borrowed instead: a side exit in between adds the reference.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use reflex_vm::program::Program;
 
 use super::super::ir::{Arg, Ins, Item, LoadMode, Object, OwnedValue, Trace, VReg};
 
-/// Most instructions between both.
+/// Most instructions between the retain and the release.
 const REACH: usize = 64;
 
-/// Turns copies with a release of their source into moves.
+/// Turns copies whose source is released into moves.
 pub(super) fn elide_refcounts(_: &Program, trace: &mut Trace) {
     let gone = vec![false; trace.code.len()];
     let mut elision = RefcountElision { gone, names: HashMap::new() };
@@ -37,21 +37,21 @@ pub(super) fn elide_refcounts(_: &Program, trace: &mut Trace) {
 }
 
 struct RefcountElision {
-    /// Instructions that are not needed.
+    /// Instructions that are elided.
     gone: Vec<bool>,
-    /// Values that are the same reference as others.
+    /// Values that became the same reference as others.
     names: HashMap<OwnedValue, OwnedValue>,
 }
 
 impl RefcountElision {
-    /// What comes before `at`, nearest first, as far as nothing leaves the trace.
+    /// The instructions before `at`, nearest first, back to the last one that may leave the trace.
     fn before<'c>(&self, code: &'c [Ins], at: usize) -> impl Iterator<Item = (usize, &'c Ins)> {
         let gone = &self.gone;
         let there = (at.saturating_sub(REACH)..at).rev().map(|at| (at, &code[at]));
         there.filter(|(at, _)| !gone[*at]).take_while(|(_, ins)| !ins.leaves())
     }
 
-    /// The register is given up at `at`: what was copied out of it before moves.
+    /// The register is released at `at`: the copy out of it becomes a move.
     fn register(&mut self, code: &mut [Ins], at: usize, vreg: VReg) {
         let copies = |ins: &Ins| match ins {
             Ins::LoadOwned { src, mode: LoadMode::Copy, .. } => *src == vreg,
@@ -80,7 +80,7 @@ impl RefcountElision {
         self.gone[at] = true;
     }
 
-    /// The value is given up at `at`: its last second reference is it.
+    /// The value is released at `at`: its last copy takes over its reference.
     fn value(&mut self, code: &[Ins], at: usize, value: OwnedValue) {
         let mut quiet = self.before(code, at).take_while(|(_, ins)| !ins.may_run_host_code());
         let Some((first, ins)) = quiet.find(|(_, ins)| concerns(ins, value)) else { return };
@@ -93,8 +93,8 @@ impl RefcountElision {
         }
     }
 
-    /// The value is given up at `at`: it was a second reference to what is in a register still, and
-    /// nobody could count between.
+    /// The value is released at `at`: if its register still holds the object and no instruction in
+    /// between can read the reference count, the value borrows the reference of the register.
     fn borrow(&mut self, code: &mut [Ins], at: usize, value: OwnedValue) {
         if self.gone[at] {
             return;
@@ -142,7 +142,7 @@ impl RefcountElision {
     }
 }
 
-/// Whether an instruction has to do with a value.
+/// Returns true if an instruction reads or writes a value.
 fn concerns(ins: &Ins, value: OwnedValue) -> bool {
     match ins {
         Ins::LoadOwned { value: of, .. }

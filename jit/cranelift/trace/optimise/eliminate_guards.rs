@@ -1,8 +1,8 @@
-//! A check that a value has passed before is not made again.
+//! Guard elimination: a guard whose outcome is known is removed.
 //!
-//! Values are followed from register to register, through calls. What is learned of them never
-//! changes: type, rank, element type and extents of a tensor or shape, items of a tuple, where a
-//! tensor lies and how. Operations that make tensors say all of it (`made`).
+//! Values are tracked from register to register, through calls. The tracked facts never change: type,
+//! rank, element type and dimensions of a tensor or shape, items of a tuple, device and contiguity of
+//! a tensor. The results of allocations have known facts from the start (`results`).
 
 mod results;
 
@@ -13,50 +13,50 @@ use reflex_runtime::dtype::DType;
 use reflex_vm::builtins::{Builtin, match_code};
 use reflex_vm::program::Program;
 
-use super::super::ir::{Arg, DimOf, BuiltinResult, FrameId, Ins, Scalar, Trace, VReg};
+use super::super::ir::{Arg, BuiltinResult, DimOf, FrameId, Ins, Scalar, Trace, VReg};
 use crate::facts::tensor::{TensorFact, dtype_bits};
 
-/// What has been learned of a value.
+/// ValueFacts facts about a value.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Known {
+struct ValueFacts {
     tag: Option<i32>,
-    /// Extents of a tensor or shape, items of a tuple.
+    /// Number of dimensions of a tensor or shape, or of items of a tuple.
     rank: Option<i64>,
     dtype: Option<i64>,
     dims: HashMap<usize, i64>,
-    /// The function of a closure, and how many values it captured.
+    /// The function of a closure, and its number of captured values.
     closure: Option<(u32, u32)>,
-    /// It lies in the host's memory, or is a storage that does.
+    /// It is a tensor or storage in the host's memory.
     cpu: bool,
     /// It has data, in row-major order.
     dense: bool,
-    /// Dimensions whose extents are not negative; those of a tensor that was made here are not.
+    /// Dimensions that are not negative.
     counts: Vec<u32>,
     all_count: bool,
-    /// Dimensions whose extents are those of another value.
+    /// Dimensions that equal those of other values: the dimension, the value, its dimension.
     alike: Vec<(u32, usize, u32)>,
 }
 
-/// Values in places, and what is known of them.
+/// Values in registers, and the facts about them.
 #[derive(Default)]
-struct Values {
+struct KnownValues {
     at: HashMap<VReg, usize>,
-    /// What result slots hold, where it was made.
+    /// Values in result slots, if known.
     results: HashMap<FrameId, usize>,
-    known: Vec<Known>,
+    known: Vec<ValueFacts>,
 }
 
-impl Values {
+impl KnownValues {
     fn of(&mut self, vreg: VReg) -> usize {
         let known = &mut self.known;
         *self.at.entry(vreg).or_insert_with(|| {
-            known.push(Known::default());
+            known.push(ValueFacts::default());
             known.len() - 1
         })
     }
 
-    /// Adds what `learn` knows; whether that was nothing new.
-    fn learn(&mut self, vreg: VReg, learn: impl FnOnce(&mut Known)) -> bool {
+    /// Adds facts; returns true if all were known.
+    fn learn(&mut self, vreg: VReg, learn: impl FnOnce(&mut ValueFacts)) -> bool {
         let value = self.of(vreg);
         let mut known = self.known[value].clone();
         learn(&mut known);
@@ -66,14 +66,14 @@ impl Values {
     }
 }
 
-/// Drops guards and checks whose outcome is known.
+/// Removes guards and checks whose outcome is known.
 pub(super) fn eliminate_guards(program: &Program, trace: &mut Trace) {
-    let mut values = Values::default();
+    let mut values = KnownValues::default();
     trace.code.retain_mut(|ins| {
         let made = values.made(program, ins);
-        values.read_flag(ins);
-        values.read_number(ins);
-        let drop = values.settles(ins);
+        values.simplify_condition(ins);
+        values.fold_dim(ins);
+        let drop = values.is_redundant(ins);
         if let Some((vreg, known)) = made {
             values.put(vreg, known);
         }
@@ -88,9 +88,9 @@ fn int(arg: Option<&Arg>) -> Option<i64> {
     }
 }
 
-impl Values {
-    /// Whether an instruction is a check whose outcome is known; follows it otherwise.
-    fn settles(&mut self, ins: &Ins) -> bool {
+impl KnownValues {
+    /// Returns true if an instruction is a guard whose outcome is known; tracks its effect otherwise.
+    fn is_redundant(&mut self, ins: &Ins) -> bool {
         match ins {
             Ins::GuardType { vreg, tag, .. } => {
                 return self.learn(*vreg, |known| known.tag = Some(*tag));
@@ -103,7 +103,8 @@ impl Values {
                 return self.learn(*vreg, |known| known.rank = Some(i64::from(*rank)));
             }
             Ins::GuardSameDim { vreg, dim, other, at, .. } => {
-                return self.same_dim(DimOf { vreg: *vreg, dim: *dim }, DimOf { vreg: *other, dim: *at });
+                return self
+                    .same_dim(DimOf { vreg: *vreg, dim: *dim }, DimOf { vreg: *other, dim: *at });
             }
             Ins::CallBuiltin { builtin, inline: true, args, .. } => {
                 return self.check(*builtin, args).unwrap_or(false);
@@ -124,8 +125,8 @@ impl Values {
         false
     }
 
-    /// Reads a condition without looking at what it is, where that is known.
-    fn read_flag(&self, ins: &mut Ins) {
+    /// Reads a condition without type checks, if the facts prove them.
+    fn simplify_condition(&self, ins: &mut Ins) {
         let Ins::CallBuiltin { builtin: Builtin::ReadIfCond, args, result, .. } = ins else {
             return;
         };
@@ -141,8 +142,8 @@ impl Values {
         }
     }
 
-    /// A number that is known is not read.
-    fn read_number(&self, ins: &mut Ins) {
+    /// Replaces the load of a known dimension by a constant.
+    fn fold_dim(&self, ins: &mut Ins) {
         let (Ins::LoadDim { var, vreg, dim: at } | Ins::LoadShapeDim { var, vreg, at }) = *ins
         else {
             return;
@@ -171,7 +172,7 @@ impl Values {
         false
     }
 
-    /// Whether a fact is known already; it is known afterwards.
+    /// Returns true if a fact is known; it is known afterwards.
     fn fact(&mut self, vreg: VReg, fact: TensorFact) -> bool {
         self.learn(vreg, |known| match fact {
             TensorFact::Rank(rank) => known.rank = Some(i64::from(rank)),
@@ -190,8 +191,8 @@ impl Values {
         })
     }
 
-    /// Whether the outcome of a check is known; `None` when the builtin is no check of a value in
-    /// a register. What it establishes is known afterwards.
+    /// Returns if the outcome of a check is known; `None` if the builtin checks no register. The
+    /// facts that it checks are known afterwards.
     fn check(&mut self, builtin: Builtin, args: &[Arg]) -> Option<bool> {
         let &Arg::Reg(vreg, tag) = args.first()? else { return None };
         match builtin {
@@ -238,7 +239,7 @@ impl Values {
     }
 }
 
-/// The element type that `check_tensor_info` asks for; `None` when that cannot be told.
+/// The element type that `check_tensor_info` checks; `None` if that is unknown.
 fn element_type(args: &[Arg]) -> Option<Option<i64>> {
     match args {
         [_, _, _context] => Some(None),

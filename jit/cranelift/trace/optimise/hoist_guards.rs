@@ -1,10 +1,9 @@
-//! Checks of what a loop does not change are made once, before it.
+//! Guard hoisting: guards of loop-invariant values move to the loop's preheader.
 //!
-//! Values are followed from register to register: one that is at the end of the loop where it was
-//! at its start is the same in every iteration, also when each is a level of a recursion. The exit
-//! of the checks is the loop's start, where nothing has run and everything is in its place. They
-//! may move above effects: a failure leaves before any of them, and the interpreter runs the
-//! iteration.
+//! Values are tracked from register to register. A value that is in the same register at the start
+//! and at the end of the loop is invariant, also if each iteration is a level of a recursion. Hoisted
+//! guards leave at the start of the loop, with every register in memory. They may move above effects:
+//! if one fails, no effect has happened, and the interpreter runs the iteration.
 
 use std::collections::HashMap;
 
@@ -13,10 +12,10 @@ use reflex_vm::program::Program;
 
 use super::super::ir::{Arg, End, ExitId, FrameId, Ins, Scalar, Snapshot, Trace, VReg};
 
-/// For places: the register of the first frame whose value at the loop's start they hold.
+/// For each register: the register of frame 0 that held its value at the start of the loop.
 type Origins = HashMap<VReg, u32>;
 
-/// Moves invariant checks of a loop before it.
+/// Moves invariant guards of a loop to its preheader.
 pub(super) fn hoist_guards(_: &Program, trace: &mut Trace) {
     let last = match trace.end {
         End::Loop => FrameId(0),
@@ -50,7 +49,7 @@ pub(super) fn hoist_guards(_: &Program, trace: &mut Trace) {
     }
 }
 
-/// Follows values through an instruction.
+/// Tracks values through an instruction.
 fn follow(origins: &mut Origins, ins: &Ins) {
     let moved = match ins {
         Ins::Move { dst, src } => Some((*dst, origins.get(src).copied())),
@@ -65,7 +64,7 @@ fn follow(origins: &mut Origins, ins: &Ins) {
     }
 }
 
-/// A check of values that `first` knows the registers of at the loop's start, made there.
+/// A guard whose values are invariant, on the registers that `first` maps to.
 fn hoisted(ins: &mut Ins, first: impl Fn(&VReg) -> Option<VReg>) -> Option<Ins> {
     let fits = match ins {
         Ins::GuardType { vreg, .. }
@@ -86,7 +85,7 @@ fn hoisted(ins: &mut Ins, first: impl Fn(&VReg) -> Option<VReg>) -> Option<Ins> 
     Some(check)
 }
 
-/// Whether a builtin reads its first argument and constants, and nothing else.
+/// Returns true if a builtin is a check of its first argument against constants.
 fn only_checks(builtin: Builtin, args: &[Arg]) -> bool {
     let rest = &args[1..];
     let constant = |arg: &Arg| matches!(arg, Arg::Scalar(Scalar::Const { .. }) | Arg::Const(_));

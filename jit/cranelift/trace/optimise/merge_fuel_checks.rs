@@ -1,20 +1,20 @@
-//! Fuel for several calls is taken at once.
+//! Merging of fuel checks: the fuel of several calls is taken by one check.
 //!
-//! Between two instructions that may run host code, nobody sees the fuel, so the first charge
-//! takes what all of them need. An exit in between gives back what was taken for operations that
-//! have not run. A run with less fuel than that leaves at the first charge, and the interpreter
-//! finds the exact place where it ends.
+//! Fuel is visible only to instructions that may run host code. Between two of these, the first check
+//! takes the fuel of all. A side exit in between refunds the fuel of operations that have not run. A
+//! run with less fuel leaves at the first check, and the interpreter finds the operation where the
+//! fuel ends.
 
 use reflex_vm::program::Program;
 
 use super::super::ir::{Ins, Trace};
 
-/// Merges the charges of each stretch without host code into its first one.
+/// Merges the fuel checks of each stretch without host code into its first one.
 pub(super) fn merge_fuel_checks(_: &Program, trace: &mut Trace) {
     let old = std::mem::take(&mut trace.code);
     let mut code: Vec<Ins> = Vec::with_capacity(old.len());
-    // For each instruction: the charge (an index of `code`) whose fuel it runs on, and how much
-    // of that is used up.
+    // For each instruction: the check (an index of `code`) whose fuel it runs on, and the units
+    // used so far.
     let mut runs_on: Vec<Option<(usize, u32)>> = Vec::with_capacity(old.len());
     let mut current: Option<(usize, u32)> = None;
     for ins in old {
@@ -29,7 +29,7 @@ pub(super) fn merge_fuel_checks(_: &Program, trace: &mut Trace) {
                 *used += more;
                 continue;
             }
-            // Its own exit is taken before anything is.
+            // Its own exit is taken before any fuel is.
             runs_on.push(None);
             current = Some((code.len(), more));
         } else {

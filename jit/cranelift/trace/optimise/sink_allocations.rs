@@ -39,7 +39,9 @@ pub(super) fn sink_allocations(program: &Program, trace: &mut Trace) {
             attempt.instruction(at, ins);
         }
         attempt.end(trace);
-        let EscapeAnalysis { newly_escaped, objects, code, virtuals_at, arena, values, vars, .. } = attempt;
+        let EscapeAnalysis {
+            newly_escaped, objects, code, virtuals_at, arena, values, vars, ..
+        } = attempt;
         if newly_escaped.is_empty() {
             (trace.code, trace.objects, trace.arena) = (code, objects, arena.bytes);
             (trace.owned_values, trace.vars) = (values, vars);

@@ -1,21 +1,21 @@
-//! Frames become real, or are given up, only where somebody could see it.
+//! Frame sinking: frames are pushed and popped only where that is visible.
 //!
-//! Which frame is current is seen by host code, which may run functions of the program on top of
-//! it, and by the interpreter after an exit. Entering and leaving frames is put off until the first
-//! instruction that may run host code; a call that has none never gets a header. Exits make the
-//! frames they need.
+//! The current frame is visible to host code, which may run functions of the program on top of it,
+//! and to the interpreter after a side exit. Entering and leaving frames moves down to the first
+//! instruction that may run host code. A call without one never gets a frame header. Side exits push
+//! the frames that they need.
 
 use reflex_vm::program::Program;
 
 use super::super::ir::{End, FrameId, Ins, Trace};
 
-/// Puts off every `enter` and `leave` as far as possible, and joins those that meet.
+/// Moves every `enter` and `leave` down as far as possible, and merges those that meet.
 pub(super) fn sink_frames(_: &Program, trace: &mut Trace) {
     let callers: Vec<Option<FrameId>> =
         trace.frames.iter().map(|frame| frame.caller.map(|caller| caller.frame)).collect();
     let old = std::mem::take(&mut trace.code);
     let mut code = Vec::with_capacity(old.len());
-    // For each instruction of `code`, the frame that is current for the session.
+    // For each instruction of `code`, the session's current frame.
     let mut current: Vec<FrameId> = Vec::with_capacity(old.len());
     let (mut is, mut should_be) = (FrameId(0), FrameId(0));
     for ins in old {

@@ -1,10 +1,10 @@
-//! Plain values stay out of the register file until somebody looks there.
+//! Store sinking and dead-store elimination: scalars are stored only where memory is read.
 //!
-//! A store of a plain value is put off: instructions take the value instead of the register, an exit
-//! stores it if the register still holds it, and what is overwritten before that is never stored. A
-//! loop ends with the registers that its next round begins with: where one holds None at the end of
-//! each round, or a number that the next round reads, a check before the loop sees that the first
-//! round begins so too, and the value goes round without being stored.
+//! A store of a scalar is delayed: instructions use the scalar instead of the register, and a side
+//! exit stores it if the register still holds it. A scalar that is overwritten before that is never
+//! stored. Loops carry scalars from one iteration to the next. If a register holds None at the end of
+//! each iteration, or a number that the next iteration reads, a guard in the preheader checks that
+//! the first iteration starts with the same type, and the loop carries the value (a phi).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,36 +14,40 @@ use super::super::ir::{
     Arg, Carried, End, ExitId, FrameId, Ins, Scalar, Snapshot, Trace, VReg, Var,
 };
 
-/// Most values that are not stored at once: each appears in every exit.
+/// Most delayed stores at the same time: each is listed in every snapshot.
 const MAX: usize = 32;
 
-/// Most exits that a store is put off over: it costs what it saves in each of them.
+/// Most side exits that a store is delayed over: the store is repeated in each of them.
 const FAR: usize = 4;
 
-/// Registers of the first frame that a round begins with, and what they hold.
+/// Registers of frame 0 that are scalars at the start of an iteration, and their values.
 type Begins = BTreeMap<u32, Scalar>;
 
-/// Puts off every store of a plain value, over a few exits at most.
+/// Delays every store of a scalar, over a few side exits at most.
 pub(super) fn sink_stores(_: &Program, trace: &mut Trace) {
-    let first = Sink::through(trace, Begins::new());
+    let first = StoreSinking::through(trace, Begins::new());
     let begins = candidates(trace, &first);
-    let mut sink = Sink::through(trace, begins);
+    let mut sink = StoreSinking::through(trace, begins);
     loop {
-        let free_entry: Begins =
-            sink.begins.clone().into_iter().filter(|&(reg, begin)| sink.keeps(reg, begin)).collect();
+        let free_entry: Begins = sink
+            .begins
+            .clone()
+            .into_iter()
+            .filter(|&(reg, begin)| sink.keeps(reg, begin))
+            .collect();
         if free_entry.len() == sink.begins.len() {
             break;
         }
-        sink = Sink::through(trace, free_entry);
+        sink = StoreSinking::through(trace, free_entry);
     }
-    let Sink { begins, code, pending, pending_at, next, .. } = sink;
+    let StoreSinking { begins, code, pending, pending_at, next, .. } = sink;
     trace.code = code;
     check_before(trace, &begins, |reg| next.and_then(|frame| pending.get(&VReg { frame, reg })));
     trace.change_snapshots(|at, exit| with_pending(exit, &pending_at[at]));
 }
 
-/// The frame that the next round begins in.
-fn next_round(trace: &Trace) -> Option<FrameId> {
+/// The frame 0 of the next iteration.
+fn next_frame(trace: &Trace) -> Option<FrameId> {
     match trace.end {
         End::Loop => Some(FrameId(0)),
         End::Recursion { frame } => Some(frame),
@@ -51,8 +55,8 @@ fn next_round(trace: &Trace) -> Option<FrameId> {
     }
 }
 
-/// Registers that may go round: those that are not in their places at the end.
-fn candidates(trace: &mut Trace, sink: &Sink) -> Begins {
+/// Registers that a loop may carry: those with delayed stores at its end.
+fn candidates(trace: &mut Trace, sink: &StoreSinking) -> Begins {
     let mut begins = Begins::new();
     for (vreg, value) in sink.ends.iter().filter(|(vreg, _)| Some(vreg.frame) == sink.next) {
         let begin = match value.tag() {
@@ -67,7 +71,7 @@ fn candidates(trace: &mut Trace, sink: &Sink) -> Begins {
     begins
 }
 
-/// Checks before a loop that its first round begins as the others do.
+/// Adds guards to the preheader that the first iteration starts as the others do.
 fn check_before<'p>(
     trace: &mut Trace,
     begins: &Begins,
@@ -94,7 +98,7 @@ fn check_before<'p>(
     }
 }
 
-/// An exit that stores what is not in its place.
+/// A snapshot with the delayed stores.
 fn with_pending(exit: &Snapshot, pending: &BTreeMap<VReg, Scalar>) -> Snapshot {
     let mut exit = exit.clone();
     let copies = std::mem::take(&mut exit.copies);
@@ -104,7 +108,7 @@ fn with_pending(exit: &Snapshot, pending: &BTreeMap<VReg, Scalar>) -> Snapshot {
             None => exit.copies.push((dst, of)),
         }
     }
-    // What was written without an instruction has taken the place of a store.
+    // A listed register was overwritten since its store was delayed.
     let listed = |vreg: &VReg| {
         exit.scalars.iter().any(|(at, _)| at == vreg)
             || exit.copies.iter().any(|(at, _)| at == vreg)
@@ -115,34 +119,34 @@ fn with_pending(exit: &Snapshot, pending: &BTreeMap<VReg, Scalar>) -> Snapshot {
     exit
 }
 
-/// One way through a trace.
-struct Sink {
+/// One pass over a trace.
+struct StoreSinking {
     begins: Begins,
-    /// The frame that the next round begins in.
+    /// The frame 0 of the next iteration.
     next: Option<FrameId>,
-    /// A frame that the trace has just left: only its result is still to be moved out.
+    /// The frame that just returned: only its result is still to be moved out.
     left: Option<FrameId>,
-    /// Registers that are not in their places.
+    /// Delayed stores.
     pending: BTreeMap<VReg, Scalar>,
-    /// How many exits came before the store of each was put off.
+    /// For each delayed store: the side exits before it.
     since: BTreeMap<VReg, usize>,
     exits: usize,
-    /// The same at the end, before what must be stored was.
+    /// The delayed stores at the end, before the remaining ones are made.
     ends: BTreeMap<VReg, Scalar>,
-    /// Registers whose values at the start were looked at, and that were of another type.
+    /// Registers whose values at the start were read, and those that had another type.
     read: BTreeSet<u32>,
     refuted: BTreeSet<u32>,
     code: Vec<Ins>,
-    /// For each instruction of `code`, and the end: what is pending before it.
+    /// The delayed stores before each instruction of `code`, and before the end.
     pending_at: Vec<BTreeMap<VReg, Scalar>>,
 }
 
-impl Sink {
-    /// Follows a trace whose rounds begin as `begins` says.
+impl StoreSinking {
+    /// Processes a trace whose iterations start with `begins`.
     fn through(trace: &Trace, begins: Begins) -> Self {
         let root = |reg| VReg { frame: FrameId(0), reg };
-        let mut sink = Sink {
-            next: next_round(trace),
+        let mut sink = StoreSinking {
+            next: next_frame(trace),
             left: None,
             pending: begins.iter().map(|(&reg, &value)| (root(reg), value)).collect(),
             since: BTreeMap::new(),
@@ -167,8 +171,8 @@ impl Sink {
         sink
     }
 
-    /// Whether a register ends a round as it begins one; numbers only if a round reads them, since
-    /// others are stored as cheaply as they would be kept.
+    /// Returns true if a register ends an iteration with a value of the kind that it starts with.
+    /// Numbers are carried only if an iteration reads them: others are as cheap to store.
     fn keeps(&self, reg: u32, begin: Scalar) -> bool {
         let end = self.next.and_then(|frame| self.ends.get(&VReg { frame, reg }));
         let same = end.is_some_and(|end| match begin {
@@ -179,7 +183,7 @@ impl Sink {
     }
 
     fn instruction(&mut self, mut ins: Ins) {
-        // Where it would be stored another frame may be by then.
+        // Another frame may use that memory by then.
         if matches!(ins, Ins::Store { dst, .. } if Some(dst.frame) == self.left) {
             return;
         }
@@ -200,7 +204,7 @@ impl Sink {
                     return self.put(dst, value);
                 }
             }
-            // What it holds is no object.
+            // A scalar needs no release.
             Ins::Release { vreg, .. } if self.pending.remove(&vreg).is_some() => return,
             Ins::GuardType { vreg, tag, .. } if self.is(vreg, tag) => return,
             Ins::LoadPayload { var, vreg } => {
@@ -230,7 +234,7 @@ impl Sink {
         }
     }
 
-    /// The value of a register that is not in its place, which is looked at.
+    /// The scalar of a register with a delayed store, which is read.
     fn value(&mut self, vreg: VReg) -> Option<Scalar> {
         let value = *self.pending.get(&vreg)?;
         if let Scalar::Var { var, .. } = value {
@@ -241,8 +245,8 @@ impl Sink {
         Some(value)
     }
 
-    /// Whether a register that is not in its place holds a value of a type; if it holds another, no
-    /// round begins so.
+    /// Returns true if a register with a delayed store holds a value of a type. If it holds another
+    /// type, no iteration starts with it.
     fn is(&mut self, vreg: VReg, tag: i32) -> bool {
         let Some(value) = self.value(vreg) else { return false };
         if value.tag() != tag && vreg.frame == FrameId(0) {
@@ -259,14 +263,14 @@ impl Sink {
         }
     }
 
-    /// Registers of a frame that was left are gone.
+    /// Drops the registers of a frame that returned.
     fn forget_left(&mut self) {
         if let Some(left) = self.left.take() {
             self.pending.retain(|vreg, _| vreg.frame != left);
         }
     }
 
-    /// Stores the values of registers.
+    /// Makes the delayed stores of registers.
     fn flush(&mut self, wanted: impl Fn(VReg) -> bool) {
         let places: Vec<VReg> = self.pending.keys().copied().filter(|&at| wanted(at)).collect();
         for dst in places {

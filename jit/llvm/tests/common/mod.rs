@@ -14,8 +14,8 @@ use reflex_runtime::abi::{
     DLDevice, DLTensor, ParallelLambda, SafeCall, TVMFFIAny, TVMParallelGroupEnv, type_index,
 };
 use reflex_tir::PrimFunc;
-use reflex_tir::codegen::{Object, OptLevel, Target};
-use reflex_tir::eval::{Arg, Value};
+use reflex_tir::codegen::{ObjectFile, OptLevel, Target};
+use reflex_tir::eval::{EvalArg, Scalar};
 
 thread_local! {
     static ERROR: RefCell<Option<String>> = const { RefCell::new(None) };
@@ -78,7 +78,7 @@ pub fn set_tasks(n: i32) {
 }
 
 pub struct Kernel {
-    pub object: Object,
+    pub object: ObjectFile,
     code: LoadedObject,
 }
 
@@ -133,11 +133,11 @@ impl Kernel {
     }
 
     /// Calls the packed entry as the evaluator would be called.
-    pub fn run(&self, args: &mut [Arg]) -> Result<(), String> {
+    pub fn run(&self, args: &mut [EvalArg]) -> Result<(), String> {
         let mut tensors: Vec<DLTensor> = vec![];
         let mut shapes: Vec<Vec<i64>> = vec![];
         for arg in args.iter_mut() {
-            if let Arg::Tensor(t) = arg {
+            if let EvalArg::Tensor(t) = arg {
                 shapes.push(t.shape.clone());
                 tensors.push(DLTensor {
                     data: t.bytes.as_mut_ptr().cast(),
@@ -157,12 +157,12 @@ impl Kernel {
         let anys: Vec<TVMFFIAny> = args
             .iter()
             .map(|arg| match arg {
-                Arg::Tensor(_) => {
+                EvalArg::Tensor(_) => {
                     let tensor: *mut DLTensor = next.next().unwrap();
                     TVMFFIAny::pointer(type_index::DL_TENSOR_PTR, tensor.cast())
                 }
-                Arg::Scalar(Value::Int(x)) => TVMFFIAny::int_like(type_index::INT, *x),
-                Arg::Scalar(x) => {
+                EvalArg::Scalar(Scalar::Int(x)) => TVMFFIAny::int_like(type_index::INT, *x),
+                EvalArg::Scalar(x) => {
                     TVMFFIAny::int_like(type_index::FLOAT, x.as_f64().to_bits() as i64)
                 }
             })
@@ -173,12 +173,12 @@ impl Kernel {
 
 /// Runs `func` at both levels and by the evaluator; all must agree bit for bit (any NaN equals
 /// any other). Returns the arguments after the run.
-pub fn check(func: &PrimFunc, args: &[Arg]) -> Vec<Arg> {
+pub fn check(func: &PrimFunc, args: &[EvalArg]) -> Vec<EvalArg> {
     check_for(func, args, &Target::host())
 }
 
 /// [`check`] with code for another CPU, which this one must be able to run.
-pub fn check_for(func: &PrimFunc, args: &[Arg], target: &Target) -> Vec<Arg> {
+pub fn check_for(func: &PrimFunc, args: &[EvalArg], target: &Target) -> Vec<EvalArg> {
     let mut expected = args.to_vec();
     reflex_tir::eval::eval(func, &mut expected).unwrap();
     for opt in [OptLevel::O0, OptLevel::O3] {
@@ -190,7 +190,7 @@ pub fn check_for(func: &PrimFunc, args: &[Arg], target: &Target) -> Vec<Arg> {
 }
 
 /// O0 and O3 agree bit for bit.
-pub fn check_levels(func: &PrimFunc, args: &[Arg]) -> Vec<Arg> {
+pub fn check_levels(func: &PrimFunc, args: &[EvalArg]) -> Vec<EvalArg> {
     let mut plain = args.to_vec();
     Kernel::new(func, OptLevel::O0).run(&mut plain).unwrap();
     let mut optimised = args.to_vec();
@@ -199,15 +199,15 @@ pub fn check_levels(func: &PrimFunc, args: &[Arg]) -> Vec<Arg> {
     plain
 }
 
-pub fn assert_same(func: &PrimFunc, what: &str, expected: &[Arg], actual: &[Arg]) {
+pub fn assert_same(func: &PrimFunc, what: &str, expected: &[EvalArg], actual: &[EvalArg]) {
     for (i, (a, b)) in expected.iter().zip(actual).enumerate() {
-        let (Arg::Tensor(a), Arg::Tensor(b)) = (a, b) else { continue };
+        let (EvalArg::Tensor(a), EvalArg::Tensor(b)) = (a, b) else { continue };
         assert_eq!(a.shape, b.shape);
         for k in 0..a.len() {
             let (x, y) = (a.get(k).unwrap(), b.get(k).unwrap());
-            let nan = |v: Value| v.as_f64().is_nan();
-            let bits = |v: Value| match v {
-                Value::Int(x) => x as u64,
+            let nan = |v: Scalar| v.as_f64().is_nan();
+            let bits = |v: Scalar| match v {
+                Scalar::Int(x) => x as u64,
                 other => other.as_f64().to_bits(),
             };
             let same = bits(x) == bits(y) || (nan(x) && nan(y));

@@ -8,7 +8,7 @@ use cranelift_entity::PrimaryMap;
 use reflex_graph::{Literal, Op, TensorType};
 use reflex_lower::legalize::{Legalized, Operand, Packing, legalize};
 use reflex_lower::precision::Precision;
-use reflex_tir::eval::{Arg, Tensor, eval};
+use reflex_tir::eval::{EvalArg, EvalTensor, eval};
 use reflex_tir::{DType, Expr, PrimFunc};
 use std::sync::Arc;
 
@@ -41,12 +41,12 @@ pub fn tensor_type(value: &Literal) -> TensorType {
     TensorType::new(value.dtype(), shape)
 }
 
-pub fn to_tensor(value: &Literal) -> Tensor {
+pub fn to_tensor(value: &Literal) -> EvalTensor {
     let bytes = value.bytes().to_vec();
-    Tensor { dtype: value.dtype(), shape: value.shape().to_vec(), bytes }
+    EvalTensor { dtype: value.dtype(), shape: value.shape().to_vec(), bytes }
 }
 
-pub fn to_literal(tensor: &Tensor) -> Literal {
+pub fn to_literal(tensor: &EvalTensor) -> Literal {
     Literal::new(tensor.dtype, tensor.shape.clone(), Arc::new(tensor.bytes.clone())).unwrap()
 }
 
@@ -84,8 +84,8 @@ impl Case {
 
 /// Runs a kernel in the reference evaluator: `inputs`, then outputs of the types of `outs`.
 pub fn run(func: &PrimFunc, inputs: &[Literal], outs: &[Literal]) -> Vec<Literal> {
-    let mut args: Vec<Arg> = inputs.iter().map(|l| Arg::Tensor(to_tensor(l))).collect();
-    args.extend(outs.iter().map(|l| Arg::Tensor(Tensor::zeros(l.dtype(), l.shape()))));
+    let mut args: Vec<EvalArg> = inputs.iter().map(|l| EvalArg::Tensor(to_tensor(l))).collect();
+    args.extend(outs.iter().map(|l| EvalArg::Tensor(EvalTensor::zeros(l.dtype(), l.shape()))));
     eval(func, &mut args).unwrap_or_else(|e| panic!("{e}\n{func:#?}"));
     args[inputs.len()..].iter().map(|a| to_literal(a.tensor())).collect()
 }

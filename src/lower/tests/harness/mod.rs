@@ -14,7 +14,7 @@ use reflex_runtime::function::Function;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_tir::codegen::Target;
-use reflex_tir::eval::{self, Arg};
+use reflex_tir::eval::{self, EvalArg};
 use reflex_tir::{DType, Param, PrimFunc};
 use reflex_vm::executable::Constant;
 use reflex_vm::program::Program;
@@ -106,18 +106,18 @@ fn evaluated(func: PrimFunc) -> Function {
                 Param::Buffer(_) => {
                     let t: &Tensor = arg.downcast_ref().ok_or_else(|| failed("tensor".into()))?;
                     let (dtype, shape) = (t.dtype(), t.shape().to_vec());
-                    Arg::Tensor(eval::Tensor { dtype, shape, bytes: bytes(t) })
+                    EvalArg::Tensor(eval::EvalTensor { dtype, shape, bytes: bytes(t) })
                 }
                 Param::Scalar(_) => {
                     let value = arg.as_int().ok_or_else(|| failed("int".into()))?;
-                    Arg::Scalar(eval::Value::Int(value))
+                    EvalArg::Scalar(eval::Scalar::Int(value))
                 }
             });
         }
         eval::eval(&func, &mut list).map_err(|e| failed(e.to_string()))?;
         let first = list.len() - func.num_outputs;
         for (arg, result) in args.iter().zip(&list).skip(first) {
-            let (Some(t), Arg::Tensor(result)) = (arg.downcast_ref::<Tensor>(), result) else {
+            let (Some(t), EvalArg::Tensor(result)) = (arg.downcast_ref::<Tensor>(), result) else {
                 return Err(failed("an output is no tensor".into()));
             };
             assert_eq!(t.nbytes(), result.bytes.len());

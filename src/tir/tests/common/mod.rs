@@ -7,9 +7,9 @@ mod property;
 use arbtest::arbitrary::{Result, Unstructured};
 pub use property::property;
 use reflex_tir::builder::{FuncBuilder, Reducer};
-use reflex_tir::eval::{self, Arg};
+use reflex_tir::eval::{self, EvalArg};
 use reflex_tir::script;
-use reflex_tir::verify::{Form, verify};
+use reflex_tir::verify::{IrForm, verify};
 use reflex_tir::{DType, Expr, Intrin, PrimFunc, Stmt};
 
 const F: DType = DType::F32;
@@ -112,7 +112,7 @@ pub fn conv(h: i64, c: i64) -> PrimFunc {
 /// One of the functions above with random sizes.
 pub fn any_func(u: &mut Unstructured<'_>) -> Result<PrimFunc> {
     if u.ratio(1, 2)? {
-        return reflex_tir::generate::func(u, &[F, F, F, DType::F64, DType::I32]);
+        return reflex_tir::fuzzgen::func(u, &[F, F, F, DType::F64, DType::I32]);
     }
     let mut n = || u.int_in_range(1..=11);
     let (a, b, c) = (n()?, n()?, n()?);
@@ -143,11 +143,16 @@ pub fn any_func(u: &mut Unstructured<'_>) -> Result<PrimFunc> {
 }
 
 /// Evaluates both and compares every bit.
-pub fn assert_same(before: &PrimFunc, after: &PrimFunc, args: &[Arg], what: &dyn Fn() -> String) {
-    let mut form = Form::Lowered;
+pub fn assert_same(
+    before: &PrimFunc,
+    after: &PrimFunc,
+    args: &[EvalArg],
+    what: &dyn Fn() -> String,
+) {
+    let mut form = IrForm::Lowered;
     after.body.visit(&mut |s| {
         if matches!(s, Stmt::Block(_)) {
-            form = Form::Scheduled;
+            form = IrForm::Scheduled;
         }
     });
     if let Err(faults) = verify(after, form) {

@@ -1,4 +1,4 @@
-//! What is known of values because of the operation that made them.
+//! Facts about the results of instructions.
 
 use reflex_runtime::abi::type_index;
 use reflex_runtime::shape::Shape;
@@ -6,23 +6,23 @@ use reflex_vm::builtins::Builtin;
 use reflex_vm::program::Program;
 
 use super::super::super::ir::{Arg, BuiltinResult, FrameId, Ins, Scalar, VReg};
-use super::{Known, Values, int};
+use super::{KnownValues, ValueFacts, int};
 use crate::facts::tensor::dtype_bits;
 
-/// Where an instruction leaves what it makes.
+/// The destination of a result.
 pub(super) enum Destination {
     Reg(VReg),
     Result(FrameId),
 }
 
-impl Values {
-    /// What an instruction makes, and where it leaves it; looked at before the instruction is
-    /// followed. Nothing when it leaves nothing new.
+impl KnownValues {
+    /// The destination of an instruction's result, and the facts about it, before the effect of the
+    /// instruction is tracked. `None` if it has no new result.
     pub(super) fn made(
         &self,
         program: &Program,
         ins: &Ins,
-    ) -> Option<(Destination, Option<Known>)> {
+    ) -> Option<(Destination, Option<ValueFacts>)> {
         match ins {
             Ins::Allocate { frame, builtin, args, dst, .. } => {
                 let left = dst.map_or(Destination::Result(*frame), Destination::Reg);
@@ -36,7 +36,7 @@ impl Values {
                 let dtype = Some(i64::from(dtype_bits(*dtype)));
                 let rank = Some(dims.len() as i64);
                 let known = self.tensor(program, Some(shape));
-                Some((Destination::Result(*frame), Some(Known { cpu, dtype, rank, ..known })))
+                Some((Destination::Result(*frame), Some(ValueFacts { cpu, dtype, rank, ..known })))
             }
             Ins::CallPacked { frame, .. } | Ins::CallFunction { frame, .. } => {
                 Some((Destination::Result(*frame), None))
@@ -49,8 +49,8 @@ impl Values {
         }
     }
 
-    /// Remembers what was made.
-    pub(super) fn put(&mut self, left: Destination, known: Option<Known>) {
+    /// Stores a result and its facts.
+    pub(super) fn put(&mut self, left: Destination, known: Option<ValueFacts>) {
         let value = known.map(|known| {
             self.known.push(known);
             self.known.len() - 1
@@ -63,18 +63,18 @@ impl Values {
         }
     }
 
-    fn known(&self, arg: Option<&Arg>) -> Option<&Known> {
+    fn known(&self, arg: Option<&Arg>) -> Option<&ValueFacts> {
         match arg {
             Some(Arg::Reg(vreg, _)) => Some(&self.known[*self.at.get(vreg)?]),
             _ => None,
         }
     }
 
-    /// What is known of the result of a builtin.
-    fn value(&self, program: &Program, builtin: Builtin, args: &[Arg]) -> Option<Known> {
+    /// The facts about the result of a builtin.
+    fn value(&self, program: &Program, builtin: Builtin, args: &[Arg]) -> Option<ValueFacts> {
         match builtin {
-            // The host is the only device that a storage can be asked of by number.
-            Builtin::AllocStorage => Some(Known { cpu: true, ..Known::default() }),
+            // Storages of numbered devices are always on the host.
+            Builtin::AllocStorage => Some(ValueFacts { cpu: true, ..ValueFacts::default() }),
             Builtin::AllocTensor => {
                 let cpu = self.known(args.first()).is_some_and(|storage| storage.cpu);
                 let dtype = match args.get(3) {
@@ -83,24 +83,28 @@ impl Values {
                     }
                     _ => None,
                 };
-                Some(Known { cpu, dtype, ..self.tensor(program, args.get(2)) })
+                Some(ValueFacts { cpu, dtype, ..self.tensor(program, args.get(2)) })
             }
             Builtin::Reshape => {
                 let from = self.known(args.first());
                 let (cpu, dtype) = from.map_or((false, None), |from| (from.cpu, from.dtype));
-                Some(Known { cpu, dtype, ..self.tensor(program, args.get(1)) })
+                Some(ValueFacts { cpu, dtype, ..self.tensor(program, args.get(1)) })
             }
             Builtin::MakeShape => {
                 let rank = int(args.get(1))?;
-                Some(Known { tag: Some(type_index::SHAPE), rank: Some(rank), ..Known::default() })
+                Some(ValueFacts {
+                    tag: Some(type_index::SHAPE),
+                    rank: Some(rank),
+                    ..ValueFacts::default()
+                })
             }
             _ => None,
         }
     }
 
-    /// A compact tensor of the extents of a shape.
-    fn tensor(&self, program: &Program, shape: Option<&Arg>) -> Known {
-        let mut made = Known { tag: Some(type_index::TENSOR), ..Known::default() };
+    /// The facts about a contiguous tensor of the dimensions of a shape.
+    fn tensor(&self, program: &Program, shape: Option<&Arg>) -> ValueFacts {
+        let mut made = ValueFacts { tag: Some(type_index::TENSOR), ..ValueFacts::default() };
         (made.dense, made.all_count) = (true, true);
         let constant = match shape {
             Some(Arg::Const(index)) => program.consts()[*index as usize].view(),

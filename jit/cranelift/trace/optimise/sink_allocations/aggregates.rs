@@ -146,7 +146,7 @@ impl EscapeAnalysis<'_> {
         }
     }
 
-    /// ResultKind up a reference to an item.
+    /// Gives up a reference to an item.
     pub(super) fn release_item(&mut self, item: Item) {
         match item {
             Item::Object(object) => self.drop_holder(object),

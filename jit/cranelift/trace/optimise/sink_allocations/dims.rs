@@ -50,7 +50,7 @@ impl EscapeAnalysis<'_> {
         resolved_all.iter().map(|&scalar| self.resolved(scalar)).collect()
     }
 
-    /// ResultKind a variable a value, if there is one.
+    /// Gives a variable a value, if there is one.
     fn bind(&mut self, var: Var, value: Option<Scalar>) -> bool {
         if let Some(value) = value {
             self.lets.insert(var, value);

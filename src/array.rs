@@ -1,0 +1,74 @@
+//! Tensors as plain bytes, and feeds: what callers pass and get by name.
+
+use std::collections::BTreeMap;
+
+use reflex_runtime::dtype::DType;
+use reflex_runtime::tensor::Tensor;
+use reflex_runtime::tensor::data::Element;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// A tensor as bytes: compact, row-major, little-endian.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// Element type.
+    pub dtype: DType,
+    /// Extents.
+    pub shape: Vec<i64>,
+    /// Elements.
+    pub data: Vec<u8>,
+}
+
+/// One feed: tensors by name.
+pub type Feed = BTreeMap<String, Array>;
+
+impl Array {
+    /// A copy of elements in row-major order; refused unless there are as many as the shape has.
+    pub fn of<T: Element>(shape: &[i64], elements: &[T]) -> Result<Array> {
+        let tensor = Tensor::from_slice(shape, elements);
+        tensor.map_err(|e| Error::input(e.message())).and_then(|t| Array::of_tensor(&t))
+    }
+
+    /// A copy of a compact CPU tensor.
+    pub fn of_tensor(tensor: &Tensor) -> Result<Array> {
+        let data = tensor.to_bytes().map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
+        Ok(Array { dtype: tensor.dtype(), shape: tensor.shape().to_vec(), data })
+    }
+
+    /// A tensor with a copy of the elements.
+    pub(crate) fn tensor(&self) -> Result<Tensor> {
+        Tensor::from_bytes(&self.shape, self.dtype, &self.data)
+            .map_err(|e| Error::input(e.message()))
+    }
+
+    /// The elements, which must be of type `T`.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        self.tensor()?.to_vec().map_err(|e| Error::input(e.message()))
+    }
+
+    /// The elements as f64, for comparison and printing.
+    pub fn to_f64(&self) -> Vec<f64> {
+        macro_rules! read {
+            ($t:ty, $to:expr) => {
+                self.data
+                    .chunks_exact(size_of::<$t>())
+                    .map(|c| $to(<$t>::from_le_bytes(c.try_into().expect("exact chunk"))))
+                    .collect()
+            };
+        }
+        match self.dtype {
+            DType::F32 => read!(f32, f64::from),
+            DType::F64 => read!(f64, |v| v),
+            DType::F16 => read!(u16, |v| half::f16::from_bits(v).to_f64()),
+            DType::BF16 => read!(u16, |v| half::bf16::from_bits(v).to_f64()),
+            DType::I64 => read!(i64, |v| v as f64),
+            DType::U64 => read!(u64, |v| v as f64),
+            DType::I32 => read!(i32, f64::from),
+            DType::U32 => read!(u32, f64::from),
+            DType::I16 => read!(i16, f64::from),
+            DType::U16 => read!(u16, f64::from),
+            DType::I8 => read!(i8, f64::from),
+            _ => read!(u8, f64::from),
+        }
+    }
+}

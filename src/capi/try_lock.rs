@@ -1,0 +1,63 @@
+//! TryLock use without waiting.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::error::{Error, Result};
+
+/// A session that handles on several threads refer to. One thread at a time uses it; another
+/// one is refused meanwhile, and so is a callback of a run in progress.
+pub(super) struct TryLock<T> {
+    value: UnsafeCell<T>,
+    busy: AtomicBool,
+}
+
+// SAFETY: `with` gives out one exclusive reference at a time, to whichever thread asks.
+unsafe impl<T: Send> Sync for TryLock<T> {}
+
+impl<T> TryLock<T> {
+    pub(super) fn new(value: T) -> TryLock<T> {
+        TryLock { value: UnsafeCell::new(value), busy: AtomicBool::new(false) }
+    }
+
+    /// Runs `body` on the value. A panic in it leaves the value usable, as an error does.
+    #[inline]
+    pub(super) fn with<R>(&self, body: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
+        struct Idle<'a>(&'a AtomicBool);
+        impl Drop for Idle<'_> {
+            fn drop(&mut self) {
+                self.0.store(false, Ordering::Release);
+            }
+        }
+        if self.busy.swap(true, Ordering::Acquire) {
+            return Err(in_use());
+        }
+        let _idle = Idle(&self.busy);
+        // SAFETY: the flag was clear, so nobody else uses the value until it is cleared.
+        body(unsafe { &mut *self.value.get() })
+    }
+}
+
+#[cold]
+fn in_use() -> Error {
+    Error::input("the session is in use")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_user_is_refused_and_a_panic_ends_the_use() {
+        let value = TryLock::new(1);
+        let outer = value.with(|number| {
+            *number += 1;
+            assert!(value.with(|_| Ok(())).is_err());
+            Ok(*number)
+        });
+        assert_eq!(outer.unwrap(), 2);
+        let panics = std::panic::AssertUnwindSafe(|| value.with(|_| -> Result<()> { panic!() }));
+        assert!(std::panic::catch_unwind(panics).is_err());
+        assert_eq!(value.with(|number| Ok(*number)).unwrap(), 2);
+    }
+}

@@ -1,0 +1,175 @@
+//! What a model is, read without compiling it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use reflex_graph::{FuncData, Module, Node};
+use reflex_vm::bytecode::Instr;
+use reflex_vm::executable::Executable;
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::{Dim, Signature, TensorInfo};
+
+/// A model's interface and operators.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModelInfo {
+    /// Format, version and producer.
+    pub kind: String,
+    /// Inputs of `main`.
+    pub inputs: Vec<ValueInfo>,
+    /// Outputs of `main`.
+    pub outputs: Vec<ValueInfo>,
+    /// Names of the dynamic dimensions of the inputs.
+    pub symbols: Vec<String>,
+    /// What `operators` counts: operators of a model, callees of an executable.
+    pub operators_title: &'static str,
+    /// Name and count, most frequent first, then by name.
+    pub operators: Vec<(String, usize)>,
+    /// What stands in the way of running it, each with its place.
+    pub unsupported: Vec<String>,
+}
+
+/// An input or output as the file declares it.
+#[derive(Clone, Debug, Serialize)]
+pub struct ValueInfo {
+    /// Name.
+    pub name: String,
+    /// Element type, or what it is when it is no tensor.
+    pub dtype: String,
+    /// Extents; `None` when even the rank is open.
+    pub shape: Option<Vec<Dim>>,
+}
+
+impl ModelInfo {
+    pub(crate) fn of_onnx(path: &Path) -> Result<ModelInfo> {
+        let info = reflex_onnx::ModelInfo::read(path)?;
+        let opsets: Vec<String> =
+            info.opsets.iter().map(|(domain, version)| format!("{domain} {version}")).collect();
+        let producer = if info.producer.is_empty() { "unknown" } else { &info.producer };
+        let inputs: Vec<ValueInfo> = info.inputs.iter().map(ValueInfo::from).collect();
+        let unsupported = info.unsupported.iter().map(ToString::to_string).chain(info.problem);
+        Ok(ModelInfo {
+            kind: format!(
+                "ONNX, IR version {}, opset {}, written by {producer}",
+                info.ir_version,
+                opsets.join(", ")
+            ),
+            symbols: symbols(&inputs),
+            inputs,
+            outputs: info.outputs.iter().map(ValueInfo::from).collect(),
+            operators_title: "operators",
+            operators: by_count(info.operators),
+            unsupported: unsupported.collect(),
+        })
+    }
+
+    pub(crate) fn of_script(module: &Module) -> ModelInfo {
+        let main = Signature::of_module(module).remove("main").unwrap_or_default();
+        let mut operators: BTreeMap<String, usize> = BTreeMap::new();
+        for func in module.funcs.values() {
+            let FuncData::Graph(func) = func else { continue };
+            func.body.walk(&mut |binding| {
+                let name = match &binding.node {
+                    Node::Op { op, .. } => format!("{op:?}"),
+                    Node::CallTir { func, .. } | Node::CallFunc { func, .. } => {
+                        module.funcs[*func].name().to_string()
+                    }
+                    Node::CallPacked { name, .. } => name.clone(),
+                    Node::If { .. } => "If".to_string(),
+                    Node::Loop(_) => "Loop".to_string(),
+                    Node::Const(_)
+                    | Node::Leaf(_)
+                    | Node::Tuple(_)
+                    | Node::TupleGet(..)
+                    | Node::MatchCast(_)
+                    | Node::MatchShape { .. } => return,
+                };
+                // Attributes are left out; the function of `Unary(Exp)` is its name.
+                let mut words = name.split(|c: char| !c.is_alphanumeric() && !"._".contains(c));
+                let first = words.next().unwrap_or_default();
+                let word = match first {
+                    "Unary" | "Binary" => words.next().unwrap_or(first),
+                    _ => first,
+                };
+                *operators.entry(word.to_string()).or_default() += 1;
+            });
+        }
+        let inputs: Vec<ValueInfo> = main.inputs.iter().map(ValueInfo::from).collect();
+        ModelInfo {
+            kind: "TVMScript module".to_string(),
+            symbols: symbols(&inputs),
+            inputs,
+            outputs: main.outputs.iter().map(ValueInfo::from).collect(),
+            operators_title: "operators",
+            operators: by_count(operators),
+            unsupported: vec![],
+        }
+    }
+
+    pub(crate) fn of_executable(kind: &str, main: Signature, exec: &Executable) -> ModelInfo {
+        let mut callees: BTreeMap<String, usize> = BTreeMap::new();
+        for index in 0..exec.instr_offset.len() {
+            if let Ok(Instr::Call { callee, .. }) = exec.instr(index)
+                && let Some(func) = usize::try_from(callee).ok().and_then(|c| exec.functions.get(c))
+            {
+                *callees.entry(func.name.clone()).or_default() += 1;
+            }
+        }
+        let inputs: Vec<ValueInfo> = main.inputs.iter().map(ValueInfo::from).collect();
+        ModelInfo {
+            kind: format!("shared library, {kind}"),
+            symbols: symbols(&inputs),
+            inputs,
+            outputs: main.outputs.iter().map(ValueInfo::from).collect(),
+            operators_title: "callees",
+            operators: by_count(callees),
+            unsupported: vec![],
+        }
+    }
+}
+
+fn symbols(inputs: &[ValueInfo]) -> Vec<String> {
+    let mut names = vec![];
+    for dim in inputs.iter().flat_map(|p| p.shape.iter().flatten()) {
+        if let Dim::Symbol(name) = dim
+            && !names.contains(name)
+        {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+fn by_count(counts: BTreeMap<String, usize>) -> Vec<(String, usize)> {
+    let mut list: Vec<_> = counts.into_iter().collect();
+    list.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    list
+}
+
+impl From<&TensorInfo> for ValueInfo {
+    fn from(port: &TensorInfo) -> ValueInfo {
+        let dtype = port.dtype.to_string();
+        ValueInfo { name: port.name.clone(), dtype, shape: Some(port.shape.clone()) }
+    }
+}
+
+impl From<&reflex_onnx::ValueInfo> for ValueInfo {
+    fn from(value: &reflex_onnx::ValueInfo) -> ValueInfo {
+        let dim = |d: &reflex_onnx::Dim| match d {
+            reflex_onnx::Dim::Fixed(n) => Dim::Const(*n),
+            named => Dim::Symbol(named.to_string()),
+        };
+        let shape = value.dims.as_ref().map(|dims| dims.iter().map(dim).collect());
+        ValueInfo { name: value.name.clone(), dtype: value.dtype.clone(), shape }
+    }
+}
+
+impl fmt::Display for ValueInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(shape) = &self.shape else { return write!(f, "{}: {}", self.name, self.dtype) };
+        let shape: Vec<String> = shape.iter().map(Dim::to_string).collect();
+        write!(f, "{}: {}[{}]", self.name, self.dtype, shape.join(", "))
+    }
+}

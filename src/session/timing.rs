@@ -1,0 +1,145 @@
+//! Measuring a function in place: its time without the host's share, and its calls one by one.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use reflex_runtime::tensor::Tensor;
+use reflex_runtime::value::{Any, AnyView};
+use reflex_vm::instrument::CallEvent;
+use reflex_vm::profile::Profile;
+
+use super::{Outputs, Session};
+use crate::Prepared;
+use crate::error::{Error, Result};
+
+/// How often [`Session::time_evaluator`] runs a function.
+#[derive(Clone, Debug)]
+pub struct TimingOptions {
+    /// Calls whose mean is one measurement.
+    pub number: u32,
+    /// Measurements.
+    pub repeat: u32,
+    /// Each measurement takes at least this long; `number` grows until it does.
+    pub min_repeat: Duration,
+    /// Pause between measurements.
+    pub cooldown: Duration,
+}
+
+impl Default for TimingOptions {
+    fn default() -> TimingOptions {
+        TimingOptions {
+            number: 10,
+            repeat: 1,
+            min_repeat: Duration::ZERO,
+            cooldown: Duration::ZERO,
+        }
+    }
+}
+
+/// Seconds per call, one for each measurement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timing(pub Vec<f64>);
+
+impl Timing {
+    /// The mean of the measurements.
+    pub fn mean(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.0.len() as f64
+    }
+
+    /// The median of the measurements.
+    pub fn median(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        if sorted.len() % 2 == 1 {
+            sorted[middle]
+        } else {
+            (sorted[middle - 1] + sorted[middle]) / 2.0
+        }
+    }
+}
+
+impl Session {
+    /// Times the function `name`, of the program or saved, on `args`. One call goes before the
+    /// first measurement.
+    pub fn time_evaluator(
+        &mut self,
+        name: &str,
+        args: &[AnyView<'_>],
+        options: &TimingOptions,
+    ) -> Result<Timing> {
+        if options.number == 0 || options.repeat == 0 {
+            return Err(Error::input("number and repeat must be at least 1"));
+        }
+        self.call_views(name, args)?;
+        let mut number = options.number;
+        let mut timing = Vec::with_capacity(options.repeat as usize);
+        for turn in 0..options.repeat {
+            if turn > 0 {
+                std::thread::sleep(options.cooldown);
+            }
+            let elapsed = loop {
+                let elapsed = self.run_times(name, args, number)?;
+                if elapsed >= options.min_repeat || number == u32::MAX {
+                    break elapsed;
+                }
+                let enough = options.min_repeat.as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
+                number = (f64::from(number) * (enough * 1.1).max(1.5)) as u32;
+            };
+            timing.push(elapsed.as_secs_f64() / f64::from(number));
+        }
+        Ok(Timing(timing))
+    }
+
+    fn run_times(&mut self, name: &str, args: &[AnyView<'_>], number: u32) -> Result<Duration> {
+        let func = self.vm.program().find(name);
+        self.enter(|vm| {
+            let began = Instant::now();
+            for _ in 0..number {
+                drop(match func {
+                    Some(func) => vm.call_func(func, args)?,
+                    None => vm.call_views(name, args)?,
+                });
+            }
+            Ok(began.elapsed())
+        })
+    }
+
+    /// Calls `name` once with every call inside counted and timed, in the interpreter. The
+    /// instrument that was set is put back.
+    pub fn profile(&mut self, name: &str, args: &[AnyView<'_>]) -> Result<(Any, Profile)> {
+        self.profiled(|session| session.call_views(name, args))
+    }
+
+    /// [`Session::profile`] of prepared arguments.
+    pub fn profile_prepared(&mut self, prepared: &Prepared) -> Result<(Outputs, Profile)> {
+        self.profiled(|session| session.call(prepared))
+    }
+
+    fn profiled<T>(
+        &mut self,
+        body: impl FnOnce(&mut Session) -> Result<T>,
+    ) -> Result<(T, Profile)> {
+        let known = self.operations.clone();
+        let count = move |call: &CallEvent<'_>| {
+            known.get(call.callee)?.count(|param, dim| extent(call.args.get(param as usize)?, dim))
+        };
+        let profile = Arc::new(Mutex::new(Profile::new(count)));
+        let before = self.vm.take_instrument();
+        self.vm.set_instrument(Some(Box::new(Arc::clone(&profile))));
+        // The instrument sees the general program alone.
+        let extents = self.extents.take();
+        let outcome = body(self);
+        self.extents = extents;
+        self.vm.set_instrument(before);
+        let mut profile = profile.lock();
+        Ok((outcome?, std::mem::take(&mut *profile)))
+    }
+}
+
+/// The extent of dimension `dim` of a tensor.
+fn extent(arg: &AnyView<'_>, dim: u32) -> Option<u64> {
+    let extent = *arg.downcast_ref::<Tensor>()?.shape().get(dim as usize)?;
+    u64::try_from(extent).ok()
+}

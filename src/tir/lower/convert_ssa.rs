@@ -1,0 +1,30 @@
+//! Every variable is bound once in a function.
+//!
+//! Policies that write several nests for one stage reuse its variables; the verifier and the
+//! passes after this one tell values apart by variable.
+
+use std::collections::HashSet;
+
+use super::rename;
+use crate::{PrimFunc, Stmt, Var};
+
+/// Gives every loop and `Let` that reuses a variable one of its own.
+pub fn convert_ssa(func: &PrimFunc) -> PrimFunc {
+    let mut func = func.clone();
+    let body = func.body.clone();
+    func.body = stmt(&mut func, &body, &mut HashSet::new());
+    func
+}
+
+fn stmt(func: &mut PrimFunc, s: &Stmt, bound: &mut HashSet<Var>) -> Stmt {
+    let var = match s {
+        Stmt::For(l) => Some(l.var),
+        Stmt::Let { var, .. } => Some(*var),
+        _ => None,
+    };
+    match var {
+        // All of the copy is fresh, below it too.
+        Some(var) if !bound.insert(var) => rename::copy(func, s),
+        _ => s.map_children(&mut |s| stmt(func, s, bound)),
+    }
+}
