@@ -22,7 +22,7 @@ pub struct MethodReport {
     pub func: u32,
     /// Bytes of machine code.
     pub code_bytes: usize,
-    /// How each of its builtins was lowered.
+    /// The lowering of each of its builtins.
     pub lowered: Vec<Lowered>,
     /// `None` if it was compiled ahead of time: then it is not counted and never evicted.
     pub(crate) usage: Option<Arc<Usage>>,

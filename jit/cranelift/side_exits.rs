@@ -22,7 +22,7 @@ use crate::usage::Usage;
 
 /// Most side traces in one tree of traces: beyond, the paths through the code are too many.
 const MAX_SIDE_TRACES: u32 = 6;
-/// An exit is hot only when at least one run in so many leaves by it.
+/// An exit is hot only if at least one in this many runs leaves by it.
 const MIN_EXIT_SHARE: u64 = 8;
 /// Low bits of an exit's number, which index the exits of its trace; the rest is the trace.
 const EXIT_BITS: u32 = 24;

@@ -1,4 +1,4 @@
-//! The background thread that compiles while the interpreter goes on.
+//! The background thread that compiles while the interpreter runs.
 //!
 //! Each tier has one. The first request starts it, at the lowest priority that the system has; it
 //! ends with its tier. Code is installed as soon as it is compiled.

@@ -31,7 +31,7 @@ impl DebugListeners {
         AUDIENCE.get_or_init(|| {
             let wanted = std::env::var("REFLEX_JIT_SYMBOLS").unwrap_or_default();
             let wants = |name: &str| wanted.split(',').any(|word| word.trim() == name);
-            // Without the map, a profile lacks names; the run goes on.
+            // Without the map, a profile lacks names, nothing else.
             let perf = if wants("perf") { PerfMap::open().ok() } else { None };
             let dump = if wants("jitdump") { JitDump::of_process().ok() } else { None };
             DebugListeners { gdb: wants("gdb"), perf, dump }

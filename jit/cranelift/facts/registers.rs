@@ -11,7 +11,7 @@ use reflex_vm::builtins::{Builtin, ResultKind};
 use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op, Source};
 use reflex_vm::program::Program;
 
-/// Most facts for one function. In larger functions, nothing is known of any register.
+/// Most facts for one function. In larger functions, no fact is known about any register.
 const MAX_FACTS: usize = 1 << 22;
 
 /// A fact about the value of a register.

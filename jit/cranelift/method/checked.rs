@@ -18,7 +18,7 @@ use crate::facts::tensor::{TensorFact, dtype_bits, param_facts};
 pub(crate) struct CheckedTensors(HashMap<u32, Vec<TensorFact>>);
 
 impl CheckedTensors {
-    /// Returns true if a fact is known of the tensor in a register.
+    /// Returns true if a fact is known about the tensor in a register.
     pub(crate) fn holds(&self, reg: u32, fact: TensorFact) -> bool {
         self.0.get(&reg).is_some_and(|known| {
             let counts = |dim| {

@@ -14,11 +14,11 @@ use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::{ArgRange, ConstEntry, FuncCode, Op};
 
 use super::MethodBody;
+use super::frames::{CapturedValues, MAX_REGS};
 use crate::assemble::relocation::Symbol;
 use crate::emit::Slot;
 use crate::facts::call_args::CallArgs;
 use crate::facts::registers::RegFact;
-use crate::method::frames::MAX_REGS;
 use crate::method::lowering::Lowering;
 
 /// Most targets that one call compares.
@@ -29,13 +29,6 @@ const MAX_TARGETS: usize = 4;
 struct Target<'p> {
     func: &'p FuncCode,
     captured: usize,
-}
-
-/// Captured values in memory.
-#[derive(Clone, Copy)]
-pub(crate) struct CapturedValues {
-    pub(crate) items: Value,
-    pub(crate) count: usize,
 }
 
 impl<'p> MethodBody<'_, 'p> {

@@ -16,12 +16,18 @@ use reflex_vm::abi::{
 use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Source};
 
 use super::MethodBody;
-use super::closures::CapturedValues;
 use crate::assemble::abi::native_signature;
 use crate::emit::{Slot, scalar_bits, trusted};
 
 /// Most registers of a callee whose frame is pushed inline; more registers need a loop to clear.
 pub(crate) const MAX_REGS: u32 = 32;
+
+/// Captured values in memory.
+#[derive(Clone, Copy)]
+pub(crate) struct CapturedValues {
+    pub(crate) items: Value,
+    pub(crate) count: usize,
+}
 
 /// Offset of a header field from register 0 of its frame.
 fn header(field: usize) -> i32 {

@@ -1,5 +1,5 @@
-//! Where the system gives the tier no thread, programs run interpreted and the reason is told. Alone
-//! in its process, whose memory it limits.
+//! If the system refuses the tier a thread, programs run interpreted and the reason is counted. The
+//! test is alone in its process, whose memory it limits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,5 +50,5 @@ fn no_thread_to_compile_on_is_a_reason() {
     limit(libc::RLIM_INFINITY);
     assert_eq!(program.bailouts(), [("codegen", 3), ("blacklisted", 1)].into());
     let text = tier.overview(&program, None, None).to_string();
-    assert!(text.contains("  entry: not compiled: codegen 3, gave-up 1\n"), "{text}");
+    assert!(text.contains("  entry: not compiled: codegen 3, blacklisted 1\n"), "{text}");
 }

@@ -1,5 +1,5 @@
-//! Machine code that was kept elsewhere runs as if it had been compiled here, or is refused by
-//! name. That it does what the interpreter does is the oracle `tiers` of `fuzz/`.
+//! Saved code runs as if it had been compiled in this process, or is refused with a named reason.
+//! The oracle `tiers` of `fuzz/` compares it with the interpreter.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ fn image() -> Vec<u8> {
     image
 }
 
-/// Why an image is not used for a program; the program runs all the same.
+/// The reason why saved code is not used for a program, which runs without it.
 fn refusal(text: &str, image: &[u8]) -> SavedCodeError {
     let program = program(text);
     let (tier, fits) =
@@ -91,7 +91,7 @@ fn saved_code_runs_and_nothing_is_translated() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn saved_code_that_does_not_fit_is_refused_by_name() {
     let image = image();
     assert_eq!(refusal(SUM, b""), SavedCodeError::Format);
     let mut other = image.clone();

@@ -1,4 +1,4 @@
-//! What follows on an exit that is often taken is traced too.
+//! Hot side exits get side traces.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Objects that traces do not make: what exits make of them is what the interpreter would have,
-//! with the data that kernels left there, and memory is given back.
+//! Allocation sinking: side exits materialise the objects that the interpreter would have, with the
+//! data that kernels wrote, and memory is released.
 
 #[path = "common/kernels.rs"]
 mod kernels;
@@ -226,19 +226,19 @@ fn every_exit(text: &str) -> (usize, u64) {
 }
 
 #[test]
-fn exits_make_storages_and_tensors() {
+fn exits_materialise_storages_and_tensors() {
     let (left_out, exits) = every_exit(LOOP);
     assert!(left_out > 50 && exits > 5000, "{left_out} traces, {exits} exits");
 }
 
 #[test]
-fn exits_make_tuples_closures_and_views() {
+fn exits_materialise_tuples_closures_and_views() {
     let (left_out, exits) = every_exit(ITEMS);
     assert!(left_out > 50 && exits > 5000, "{left_out} traces, {exits} exits");
 }
 
 #[test]
-fn arenas_are_counted_and_given_back() {
+fn arenas_are_counted_and_released() {
     let _alone = ALONE.lock();
     run(LOOP, Mode::Tiered, Some((1, 2)), 20);
     let before = CPU.statistics().live;

@@ -31,7 +31,7 @@ use crate::recycle::{FreeListReturn, ReusePlans};
 
 /// Most frames of one trace.
 const MAX_FRAMES: usize = 4096;
-/// Most frames active at once, and most of one function among them.
+/// Most active frames, and most of one function among them.
 const MAX_DEPTH: usize = 8;
 const MAX_SAME: usize = 3;
 /// Most scalars at the same time, per frame.
@@ -180,11 +180,11 @@ impl TraceBuilder {
                 let (args, exit) = (self.args(step, args), self.exit(pc));
                 let frame = self.frame();
                 self.code.push(Ins::CallPacked { frame, callee, args, dst: None, exit });
-                self.take(dst, RegState::Unknown);
+                self.take_result(dst, RegState::Unknown);
             }
             Op::Builtin { builtin, args, dst } => self.builtin(step, builtin, args, dst),
             Op::CallVm { func, args, dst } => return self.call_vm(step, func, args, dst),
-            Op::InvokeClosure { args, dst } => return self.invoke(step, args, dst),
+            Op::InvokeClosure { args, dst } => return self.call_value(step, args, dst),
             Op::Copy { src, dst } => self.copy(step.program, src, dst),
             Op::Kill { dst } => {
                 if dst != DISCARD {
@@ -194,7 +194,7 @@ impl TraceBuilder {
             Op::Goto { .. } => {}
             Op::LoopBack { target, site } => return self.loop_back(step, target, site),
             Op::Branch { cond, .. } => return self.branch(step, cond),
-            Op::Ret { result } => return self.ret(step, result),
+            Op::Ret { result } => return self.return_from(step, result),
         }
         StepOutcome::Continue
     }
@@ -217,7 +217,7 @@ impl TraceBuilder {
         };
         if dst == DISCARD {
             if let Some(vreg) = moved {
-                self.empty(vreg);
+                self.release(vreg);
             }
             return;
         }
@@ -233,11 +233,11 @@ impl TraceBuilder {
     fn transfer(&mut self, dst: VReg, arg: Arg, moved: Option<VReg>) {
         if let Arg::Scalar(value) = arg {
             if let Some(vreg) = moved.filter(|&vreg| vreg != dst) {
-                self.vacate(vreg);
+                self.mark_empty(vreg);
             }
             return self.set_scalar(dst, value);
         }
-        self.empty(dst);
+        self.release(dst);
         let content = match arg {
             Arg::Reg(vreg, _) => self.content(vreg),
             Arg::Vm => RegState::Known(type_index::OPAQUE_PTR),
@@ -246,7 +246,7 @@ impl TraceBuilder {
         match moved {
             Some(src) => {
                 self.code.push(Ins::Move { dst, src });
-                self.vacate(src);
+                self.mark_empty(src);
             }
             None => self.code.push(Ins::Copy { dst, src: arg }),
         }

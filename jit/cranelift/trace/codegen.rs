@@ -160,10 +160,16 @@ impl TraceCodegen<'_, '_> {
                 self.polled = None;
             }
         }
-        match trace.end {
+        self.end(trace.end)?;
+        self.write_exits()
+    }
+
+    /// Emits the end of the trace: the jump to the code that runs next.
+    fn end(&mut self, end: End) -> Result<(), Bailout> {
+        match end {
             End::Loop => self.next_iteration(None)?,
             End::Recursion { frame } => {
-                let regs = self.e.slot_address(Slot::offset(trace.frame(frame).base));
+                let regs = self.e.slot_address(Slot::offset(self.trace.frame(frame).base));
                 self.next_iteration(Some(regs))?;
             }
             End::Return { pc, .. } => {
@@ -193,7 +199,7 @@ impl TraceCodegen<'_, '_> {
                 self.e.tail_call(code);
             }
         }
-        self.write_exits()
+        Ok(())
     }
 
     /// Begins the block of an iteration, which a loop jumps back to.

@@ -1,8 +1,8 @@
 //! Recording: follows the interpreter until a trace is complete, then has it compiled.
 //!
 //! The recorder runs inside the interpreter's loop, so it does as little as it can: one step of the
-//! builder per operation. The trace is compiled in the background while the interpreter goes on,
-//! and the code is installed at once when it is ready. Tests compile synchronously instead.
+//! builder per operation. The trace is compiled in the background while the interpreter runs,
+//! and its code is installed as soon as it is ready. Tests compile synchronously instead.
 
 use std::sync::Arc;
 

@@ -35,7 +35,7 @@ impl TraceBuilder {
             if empty {
                 return self.set(vreg, content);
             }
-            return self.take(dst, content);
+            return self.take_result(dst, content);
         }
         if builtin == Builtin::Reshape && self.view(step, range, dst).is_some() {
             return;
@@ -72,7 +72,7 @@ impl TraceBuilder {
             BuiltinResult::Nothing => self.store_result(dst, Scalar::NONE),
             BuiltinResult::Var(tag, var) => self.store_result(dst, Scalar::Var { tag, var }),
             BuiltinResult::Slot | BuiltinResult::Reg(_) => {
-                self.take(dst, tag.map_or(RegState::Unknown, RegState::Known))
+                self.take_result(dst, tag.map_or(RegState::Unknown, RegState::Known))
             }
         }
     }

@@ -158,7 +158,7 @@ impl TraceBuilder {
         StepOutcome::Continue
     }
 
-    pub(super) fn invoke(&mut self, step: &Step<'_>, range: ArgRange, dst: u32) -> StepOutcome {
+    pub(super) fn call_value(&mut self, step: &Step<'_>, range: ArgRange, dst: u32) -> StepOutcome {
         let sources = step.func.args(range);
         let [_, callee, values @ ..] = sources else {
             return StepOutcome::Abort(internal("a call of nothing"));
@@ -177,7 +177,7 @@ impl TraceBuilder {
             let args = values.iter().map(|&value| self.arg(step.program, value)).collect();
             let frame = self.frame();
             self.code.push(Ins::CallFunction { frame, callee, args, dst: None, exit });
-            self.take(dst, RegState::Unknown);
+            self.take_result(dst, RegState::Unknown);
             return StepOutcome::Continue;
         }
         match (Closure::of(&seen), arg) {

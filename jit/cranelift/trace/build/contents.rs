@@ -37,7 +37,7 @@ impl TraceBuilder {
     }
 
     /// Releases the value of a register, which is empty afterwards.
-    pub(super) fn empty(&mut self, vreg: VReg) {
+    pub(super) fn release(&mut self, vreg: VReg) {
         match self.content(vreg) {
             RegState::Known(tag) if tag >= type_index::STATIC_OBJECT_BEGIN => {
                 self.code.push(Ins::Release { vreg, tag: Some(tag) });
@@ -50,13 +50,13 @@ impl TraceBuilder {
     }
 
     /// Marks a register as empty after its value was moved out.
-    pub(super) fn vacate(&mut self, vreg: VReg) {
+    pub(super) fn mark_empty(&mut self, vreg: VReg) {
         self.set(vreg, RegState::Scalar(Scalar::NONE));
         self.limit_scalars(vreg);
     }
 
     pub(super) fn set_scalar(&mut self, vreg: VReg, value: Scalar) {
-        self.empty(vreg);
+        self.release(vreg);
         self.set(vreg, RegState::Scalar(value));
         self.limit_scalars(vreg);
     }
@@ -90,14 +90,14 @@ impl TraceBuilder {
     }
 
     /// Moves the result slot to register `dst`, or drops it.
-    pub(super) fn take(&mut self, dst: u32, content: RegState) {
+    pub(super) fn take_result(&mut self, dst: u32, content: RegState) {
         let frame = self.frame();
         if dst == DISCARD {
             self.code.push(Ins::DropResult { frame });
             return;
         }
         let dst = self.vreg(dst);
-        self.empty(dst);
+        self.release(dst);
         self.code.push(Ins::TakeResult { frame, dst });
         self.set(dst, content);
     }

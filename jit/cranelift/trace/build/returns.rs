@@ -17,7 +17,7 @@ use crate::penalty::Attempt;
 use crate::trace::ir::{Arg, Caller, End, FrameId, Ins, VReg};
 
 impl TraceBuilder {
-    pub(super) fn ret(&mut self, step: &Step<'_>, result: Source) -> StepOutcome {
+    pub(super) fn return_from(&mut self, step: &Step<'_>, result: Source) -> StepOutcome {
         let mut closes = false;
         if self.active.len() == 1 {
             if self.start.kind == StartKind::Loop {
@@ -42,7 +42,7 @@ impl TraceBuilder {
         for reg in 0..step.func.num_regs {
             let vreg = VReg { frame, reg };
             if !matches!(source, Arg::Reg(result, _) if result == vreg) {
-                self.empty(vreg);
+                self.release(vreg);
             }
         }
         let moved = match source {
@@ -51,9 +51,9 @@ impl TraceBuilder {
         };
         // Values are released in the frame that returns.
         match (dst, moved) {
-            (DISCARD, Some(vreg)) => self.empty(vreg),
+            (DISCARD, Some(vreg)) => self.release(vreg),
             (DISCARD, None) => {}
-            (dst, _) => self.empty(VReg { frame: caller, reg: dst }),
+            (dst, _) => self.release(VReg { frame: caller, reg: dst }),
         }
         self.code.push(Ins::LeaveFrame { frame });
         if dst != DISCARD {

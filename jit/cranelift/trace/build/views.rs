@@ -47,7 +47,7 @@ impl TraceBuilder {
         let (frame, dtype) = (self.frame(), tensor.dtype());
         let [src, shape] = args[..] else { return None };
         self.code.push(Ins::MakeView { frame, src, shape, dims, dtype, exit });
-        self.take(dst, RegState::Known(type_index::TENSOR));
+        self.take_result(dst, RegState::Known(type_index::TENSOR));
         Some(())
     }
 

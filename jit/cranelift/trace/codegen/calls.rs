@@ -122,7 +122,7 @@ impl TraceCodegen<'_, '_> {
         Ok(self.e.slot_address(slot))
     }
 
-    pub(super) fn packed(
+    pub(super) fn call_packed(
         &mut self,
         result: CallResult,
         callee: u32,
@@ -140,7 +140,12 @@ impl TraceCodegen<'_, '_> {
         Ok(())
     }
 
-    pub(super) fn raw(&mut self, callee: u32, args: &[Arg], exit: ExitId) -> Result<(), Bailout> {
+    pub(super) fn call_kernel(
+        &mut self,
+        callee: u32,
+        args: &[Arg],
+        exit: ExitId,
+    ) -> Result<(), Bailout> {
         let program = self.program;
         let kernel = program.packed(callee).and_then(|packed| packed.raw.as_ref());
         let kernel = kernel.ok_or_else(|| internal("no such kernel"))?;
@@ -187,7 +192,7 @@ impl TraceCodegen<'_, '_> {
         };
     }
 
-    pub(super) fn invoke(
+    pub(super) fn call_function(
         &mut self,
         result: CallResult,
         callee: Arg,
@@ -212,7 +217,7 @@ impl TraceCodegen<'_, '_> {
         Ok(())
     }
 
-    pub(super) fn builtin(
+    pub(super) fn call_builtin(
         &mut self,
         BuiltinCall { frame, builtin, args, exit }: BuiltinCall<'_>,
         result: BuiltinResult,
@@ -284,7 +289,7 @@ impl TraceCodegen<'_, '_> {
             }
         }
         self.e.b.switch_to_block(miss);
-        self.builtin(call, BuiltinResult::Slot)?;
+        self.call_builtin(call, BuiltinResult::Slot)?;
         if let Some(dst) = dst {
             let to = self.slot(dst);
             let value = self.e.load_any(result);
@@ -319,7 +324,7 @@ impl TraceCodegen<'_, '_> {
     }
 
     /// Stores the result of an inline builtin where the trace expects it.
-    pub(super) fn keep(
+    pub(super) fn store_result(
         &mut self,
         frame: FrameId,
         result_value: FastResult,

@@ -70,7 +70,7 @@ impl TraceCodegen<'_, '_> {
             }
             let taken = self.restore(exit)?;
             match leave {
-                ExitReason::Guard => self.leave(exit, taken),
+                ExitReason::Guard => self.take_exit(exit, taken),
                 ExitReason::End => self.e.return_status(RESUME),
                 ExitReason::Raised | ExitReason::Failed | ExitReason::FailedRaw => {
                     let pc = self.e.i32(i64::from(at.pc));
@@ -129,7 +129,7 @@ impl TraceCodegen<'_, '_> {
         for (slot, value) in values {
             self.e.store_any(slot, value);
         }
-        let made = self.make_objects(exit)?;
+        let made = self.materialise_objects(exit)?;
         self.make_current(at.frame, at.entered)?;
         self.put_arena();
         if at.refund > 0 {
@@ -151,13 +151,13 @@ impl TraceCodegen<'_, '_> {
     }
 
     /// Materialises the virtual objects of a snapshot; the result is a status.
-    fn make_objects(&mut self, exit: ExitId) -> Result<Option<Value>, Bailout> {
+    fn materialise_objects(&mut self, exit: ExitId) -> Result<Option<Value>, Bailout> {
         let trace = self.trace;
         let at = &trace.snapshots[exit.0 as usize];
         if at.objects.is_empty() {
             return Ok(None);
         }
-        let sources = self.put_sources(&trace.sources(at))?;
+        let sources = self.store_sources(&trace.sources(at))?;
         let virtual_objects = self.e.i64(Arc::as_ptr(&self.hooks.virtual_objects) as i64);
         let number = self.e.i32(i64::from(exit.0));
         let arena = self.arena.unwrap_or_else(|| self.e.i64(0));
@@ -191,7 +191,7 @@ impl TraceCodegen<'_, '_> {
     }
 
     /// Continues at the address in the cell of an exit, which was taken `taken` times.
-    pub(super) fn leave(&mut self, exit: ExitId, taken: Value) {
+    pub(super) fn take_exit(&mut self, exit: ExitId, taken: Value) {
         let rest = self.e.b.ins().band_imm_s(taken, self.hooks.exit_threshold as i64 - 1);
         let (tell, cool) = (self.e.cold_block(), self.e.cold_block());
         self.e.b.ins().brif(rest, cool, &[], tell, &[]);
@@ -225,7 +225,7 @@ impl TraceCodegen<'_, '_> {
         let (chain, old) = (self.trace.callers(frame), self.trace.callers(was));
         let common = chain.iter().zip(&old).take_while(|(left, right)| left == right).count();
         for &frame in &chain[common..] {
-            self.header(frame)?;
+            self.write_header(frame)?;
         }
         if frame != was {
             self.set_frame(frame, chain.len() as i64 - old.len() as i64);
@@ -234,7 +234,7 @@ impl TraceCodegen<'_, '_> {
     }
 
     /// Leaves unless the caller of a frame is the one that the trace recorded.
-    pub(super) fn below(&mut self, frame: FrameId, exit: ExitId) -> Result<(), Bailout> {
+    pub(super) fn guard_caller(&mut self, frame: FrameId, exit: ExitId) -> Result<(), Bailout> {
         let data = self.trace.frame(frame);
         let caller = data.caller.ok_or_else(|| internal("a guard of an unknown caller"))?;
         let Caller { frame: caller, return_pc, dst } = caller;
@@ -265,7 +265,7 @@ impl TraceCodegen<'_, '_> {
     }
 
     /// Writes the header of the frame of an inlined call.
-    pub(super) fn header(&mut self, frame: FrameId) -> Result<(), Bailout> {
+    pub(super) fn write_header(&mut self, frame: FrameId) -> Result<(), Bailout> {
         let data = self.trace.frame(frame);
         let caller = data.caller.ok_or_else(|| internal("frame 0 is entered"))?;
         let Caller { frame: caller, return_pc, dst } = caller;

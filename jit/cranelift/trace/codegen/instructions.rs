@@ -98,7 +98,7 @@ impl TraceCodegen<'_, '_> {
                 let has = self.e.b.ins().icmp_imm_s(IntCC::Equal, count, i64::from(*rank));
                 self.guard(has, *exit);
             }
-            Ins::GuardViewFits { have, want, exit } => self.fits(have, want, *exit)?,
+            Ins::GuardViewFits { have, want, exit } => self.guard_view_fits(have, want, *exit)?,
             Ins::GuardEqual { left, right, exit } => {
                 let (left, right) = (self.scalar_value(*left)?.1, self.scalar_value(*right)?.1);
                 let equal = self.e.b.ins().icmp(IntCC::Equal, left, right);
@@ -111,15 +111,15 @@ impl TraceCodegen<'_, '_> {
                 self.guard(as_recorded, *exit);
             }
             Ins::GuardClosure { vreg, func, captured, exit } => {
-                self.closure(*vreg, *func, *captured, *exit);
+                self.guard_closure(*vreg, *func, *captured, *exit);
             }
-            Ins::GuardCaller { frame, exit } => self.below(*frame, *exit)?,
+            Ins::GuardCaller { frame, exit } => self.guard_caller(*frame, *exit)?,
             Ins::GuardCompiled { func, exit } => {
                 let (code, nothing) = (self.code_at(*func), self.e.exit_address());
                 let there = self.e.b.ins().icmp(IntCC::NotEqual, code, nothing);
                 self.guard(there, *exit);
             }
-            Ins::CheckFuel { units, exit } => self.charge(*units, *exit),
+            Ins::CheckFuel { units, exit } => self.check_fuel(*units, *exit),
             _ => return Err(internal("an instruction that is no guard")),
         }
         Ok(())
@@ -161,7 +161,9 @@ impl TraceCodegen<'_, '_> {
     /// Emits an instruction that moves, copies or releases values.
     fn move_ins(&mut self, ins: &Ins) -> Result<(), Bailout> {
         match ins {
-            Ins::LoadCaptured { dst, closure, index } => self.captured(*dst, *closure, *index)?,
+            Ins::LoadCaptured { dst, closure, index } => {
+                self.load_captured(*dst, *closure, *index)?
+            }
             Ins::Copy { dst, src } => self.copy(*dst, *src)?,
             Ins::Move { dst, src } => {
                 let (slot, value) = self.moved(*dst, *src);
@@ -214,24 +216,24 @@ impl TraceCodegen<'_, '_> {
         match ins {
             Ins::CallPacked { frame, callee, args, dst, exit } => {
                 let result = CallResult { frame: *frame, dst: *dst };
-                self.packed(result, *callee, args, *exit)
+                self.call_packed(result, *callee, args, *exit)
             }
-            Ins::CallKernel { callee, args, exit, .. } => self.raw(*callee, args, *exit),
+            Ins::CallKernel { callee, args, exit, .. } => self.call_kernel(*callee, args, *exit),
             Ins::CallFunction { frame, callee, args, dst, exit } => {
                 let result = CallResult { frame: *frame, dst: *dst };
-                self.invoke(result, *callee, args, *exit)
+                self.call_function(result, *callee, args, *exit)
             }
             &Ins::CallBuiltin { frame, builtin, inline, ref args, result, exit } => {
                 let produced = if inline { self.inline(builtin, args, exit)? } else { None };
                 match produced {
-                    Some(produced) => self.keep(frame, produced, result),
-                    None => self.builtin(BuiltinCall { frame, builtin, args, exit }, result),
+                    Some(produced) => self.store_result(frame, produced, result),
+                    None => self.call_builtin(BuiltinCall { frame, builtin, args, exit }, result),
                 }
             }
             &Ins::MakeView { frame, src, shape, exit, .. } => {
                 let (builtin, args) = (Builtin::Reshape, [src, shape]);
                 let call = BuiltinCall { frame, builtin, args: &args, exit };
-                self.builtin(call, BuiltinResult::Slot)
+                self.call_builtin(call, BuiltinResult::Slot)
             }
             &Ins::Allocate { frame, builtin, ref free_entry, ref args, dst, exit } => {
                 self.allocate(BuiltinCall { frame, builtin, args, exit }, free_entry, dst)
@@ -242,7 +244,12 @@ impl TraceCodegen<'_, '_> {
 
     /// Leaves unless a view of dimensions `want`, none of which may be negative, fits in a tensor of
     /// dimensions `have`.
-    fn fits(&mut self, have: &[Scalar], want: &[Scalar], exit: ExitId) -> Result<(), Bailout> {
+    fn guard_view_fits(
+        &mut self,
+        have: &[Scalar],
+        want: &[Scalar],
+        exit: ExitId,
+    ) -> Result<(), Bailout> {
         let block = self.exit(exit, ExitReason::Guard);
         self.force(block);
         let mut there = self.e.i64(1);
@@ -265,7 +272,7 @@ impl TraceCodegen<'_, '_> {
         Ok(())
     }
 
-    fn charge(&mut self, units: u32, exit: ExitId) {
+    fn check_fuel(&mut self, units: u32, exit: ExitId) {
         let fuel_at = reflex_vm::abi::SESSION_FUEL;
         let units = i64::from(units);
         let fuel = self.e.load(types::I64, self.e.session, fuel_at);

@@ -63,7 +63,7 @@ impl TraceCodegen<'_, '_> {
     pub(super) fn release_owned(&mut self, value: OwnedValue) -> Result<(), Bailout> {
         let owned = self.owned(value)?;
         self.if_object(owned, |w| {
-            let address = w.put(0, owned.value);
+            let address = w.store_in_buffer(0, owned.value);
             w.e.call_libcall(libcall::RELEASE, &[types::I64], None, &[address]);
         });
         Ok(())
@@ -92,7 +92,7 @@ impl TraceCodegen<'_, '_> {
     }
 
     /// Stores the values that a snapshot needs for its virtual objects in the buffer; returns its address.
-    pub(super) fn put_sources(&mut self, sources: &[Item]) -> Result<Value, Bailout> {
+    pub(super) fn store_sources(&mut self, sources: &[Item]) -> Result<Value, Bailout> {
         let mut address = self.e.i64(0);
         for (at, source) in sources.iter().enumerate() {
             let value = match *source {
@@ -110,7 +110,7 @@ impl TraceCodegen<'_, '_> {
                     return Err(internal("a source that is known"));
                 }
             };
-            let there = self.put(at, value);
+            let there = self.store_in_buffer(at, value);
             if at == 0 {
                 address = there;
             }
@@ -119,7 +119,7 @@ impl TraceCodegen<'_, '_> {
     }
 
     /// Stores a value in the buffer; returns its address.
-    fn put(&mut self, at: usize, value: Bits) -> Value {
+    fn store_in_buffer(&mut self, at: usize, value: Bits) -> Value {
         let buffer = self.buffer();
         let offset = (at * ANY_SIZE) as i32;
         let flags = MemFlagsData::trusted();

@@ -14,7 +14,7 @@ use crate::trace::ir::{Arg, ExitId, VReg};
 impl TraceCodegen<'_, '_> {
     /// Leaves unless a register holds a closure of this function of the program with this many
     /// captured values.
-    pub(super) fn closure(&mut self, vreg: VReg, func: u32, captured: u32, exit: ExitId) {
+    pub(super) fn guard_closure(&mut self, vreg: VReg, func: u32, captured: u32, exit: ExitId) {
         let slot = self.slot(vreg);
         let block = self.exit(exit, ExitReason::Guard);
         self.force(block);
@@ -38,7 +38,12 @@ impl TraceCodegen<'_, '_> {
     }
 
     /// A second reference to a captured value of a closure.
-    pub(super) fn captured(&mut self, dst: VReg, closure: Arg, index: u32) -> Result<(), Bailout> {
+    pub(super) fn load_captured(
+        &mut self,
+        dst: VReg,
+        closure: Arg,
+        index: u32,
+    ) -> Result<(), Bailout> {
         let closure = match closure {
             Arg::Reg(vreg, _) => {
                 let slot = self.slot(vreg);

@@ -18,7 +18,7 @@ impl fmt::Display for VReg {
     }
 }
 
-/// The name of a plain type, or its number.
+/// The name of a type, or its index.
 pub(crate) struct TagName(pub(crate) i32);
 
 impl fmt::Display for TagName {

@@ -1,4 +1,4 @@
-//! Copy elision: a copy that is released before its original is not made.
+//! Copy elision: omits copies that are released before their originals.
 //!
 //! A call copies an argument that the caller still needs into the callee's frame, and the return
 //! releases the copy. If no instruction in between can read the reference count, uses of the copy

@@ -1,13 +1,15 @@
-//! Objects that nobody else can see are not made.
+//! Allocation sinking by escape analysis (scalar replacement).
 //!
-//! A storage or tensor that the trace allocates, gives up and shows to nothing but raw kernels has
-//! no use but the address of its data, which is planned (`arena`); a tuple or closure that is only
-//! taken apart has no use but its items, a shape or shape heap none but its numbers. Such an object becomes a recipe: registers that hold it are
-//! written down with each exit, which makes it when it is taken. An object that reaches a packed
-//! call, a result, the next iteration or other code is made as before, and so is the storage under
-//! it. A storage that an exit makes keeps the arena, and the session gets another.
+//! An object that does not escape the trace becomes a *virtual object*: the trace does not allocate
+//! it. A storage or tensor escapes unless the trace passes it to raw kernels only, which need no more
+//! than the address of its data (`arena`). A tuple or closure does not escape if only its items are
+//! read, a shape or shape heap if only its dimensions are. Snapshots list the registers that hold
+//! virtual objects, and side exits materialise them. An object escapes if it reaches a packed call, a
+//! result, the next iteration or other code; the storage of an escaping tensor escapes too. A
+//! materialised storage keeps the arena, and the session gets another one.
 //!
-//! Whether an object escapes is found by trying: what turns out to be seen is made in the next try.
+//! The analysis is iterative: it assumes that no object escapes, and starts again without those that
+//! do.
 
 mod aggregates;
 mod allocations;
@@ -25,23 +27,23 @@ use super::super::ir::{
 };
 use super::arena::Arena;
 
-/// Most tries.
-const TRIES: usize = 8;
-/// Most registers that hold such objects at once: each appears in every exit.
-const MAX_HELD: usize = 64;
+/// Most iterations of the analysis.
+const MAX_ITERATIONS: usize = 8;
+/// Most registers that hold virtual objects: each is listed in every snapshot.
+const MAX_VIRTUALS: usize = 64;
 
-/// Leaves out the allocations whose objects nobody sees.
+/// Sinks the allocations of objects that do not escape.
 pub(super) fn sink_allocations(program: &Program, trace: &mut Trace) {
     let mut escaped = HashSet::new();
-    for _ in 0..TRIES {
-        let mut attempt = EscapeAnalysis::new(program, &escaped, trace.vars);
+    for _ in 0..MAX_ITERATIONS {
+        let mut analysis = EscapeAnalysis::new(program, &escaped, trace.vars);
         for (at, ins) in trace.code.iter().enumerate() {
-            attempt.instruction(at, ins);
+            analysis.instruction(at, ins);
         }
-        attempt.end(trace);
+        analysis.end(trace);
         let EscapeAnalysis {
             newly_escaped, objects, code, virtuals_at, arena, values, vars, ..
-        } = attempt;
+        } = analysis;
         if newly_escaped.is_empty() {
             (trace.code, trace.objects, trace.arena) = (code, objects, arena.bytes);
             (trace.owned_values, trace.vars) = (values, vars);
@@ -55,28 +57,28 @@ pub(super) fn sink_allocations(program: &Program, trace: &mut Trace) {
     }
 }
 
-/// One way through the trace, with objects that stay recipes.
+/// One iteration of the analysis over the trace.
 struct EscapeAnalysis<'t> {
     program: &'t Program,
-    /// Allocations, by instruction, whose objects are seen.
+    /// Allocations, by instruction, whose objects escape.
     escaped: &'t HashSet<usize>,
-    /// Those that this attempt has found.
+    /// Those that this iteration has found.
     newly_escaped: Vec<usize>,
     objects: Vec<Object>,
-    /// For each object: the instruction that allocates it, and how many hold it.
+    /// For each object: the instruction that allocates it, and its number of holders.
     origins: Vec<usize>,
     holders: Vec<u32>,
     virtuals: BTreeMap<VReg, ObjectId>,
-    /// What is meant to be in result slots.
+    /// Values of result slots that were not stored.
     results: HashMap<FrameId, Item>,
-    /// Values in machine registers so far, and variables.
+    /// Numbers of values in machine registers, and of variables.
     values: u32,
     vars: u32,
-    /// Values of variables that are known to be others, or constants.
+    /// Variables that are known to equal others, or constants.
     lets: HashMap<Var, Scalar>,
     arena: Arena,
     code: Vec<Ins>,
-    /// For each instruction of `code`, and the end: what is held before it.
+    /// The virtual objects in registers before each instruction of `code`, and before the end.
     virtuals_at: Vec<Vec<(VReg, ObjectId)>>,
 }
 
@@ -100,15 +102,15 @@ impl<'t> EscapeAnalysis<'t> {
         }
     }
 
-    /// Follows instruction number `at` of the trace, and keeps what is left of it.
+    /// Processes instruction number `at` of the trace, and keeps what is left of it.
     fn instruction(&mut self, at: usize, ins: &Ins) {
         if !self.elides(at, ins) {
             let ins = self.replaced(ins);
-            self.keep(ins);
+            self.emit(ins);
         }
     }
 
-    fn keep(&mut self, ins: Ins) {
+    fn emit(&mut self, ins: Ins) {
         self.code.push(ins);
         self.virtuals_at
             .push(self.virtuals.iter().map(|(&vreg, &object)| (vreg, object)).collect());
@@ -179,11 +181,11 @@ impl<'t> EscapeAnalysis<'t> {
         match ins {
             Ins::LoadCaptured { dst, closure: Arg::Reg(vreg, _), index } => {
                 let item = self.item(*vreg, *index as usize)?;
-                self.put(item, *dst);
+                self.assign(item, *dst);
             }
             Ins::TakeResult { frame, dst } => {
                 let item = self.results.remove(frame)?;
-                self.put(item, *dst);
+                self.assign(item, *dst);
             }
             Ins::DropResult { frame } => {
                 let item = self.results.remove(frame)?;
@@ -207,12 +209,12 @@ impl<'t> EscapeAnalysis<'t> {
         Some(())
     }
 
-    /// Whether what instruction number `at` makes may stay a recipe, as far as is known.
+    /// Returns true if the object of instruction number `at` may be virtual, as far as is known.
     fn may_sink(&self, at: usize) -> bool {
-        !self.escaped.contains(&at) && self.virtuals.len() < MAX_HELD
+        !self.escaped.contains(&at) && self.virtuals.len() < MAX_VIRTUALS
     }
 
-    /// An object with one holder.
+    /// Adds a virtual object with one holder.
     fn add_virtual(&mut self, at: usize, object: Object) -> ObjectId {
         let id = ObjectId(self.objects.len() as u32);
         self.objects.push(object);
@@ -225,12 +227,12 @@ impl<'t> EscapeAnalysis<'t> {
         &self.objects[id.0 as usize]
     }
 
-    /// One holder more.
+    /// Adds a holder.
     fn add_holder(&mut self, id: ObjectId) {
         self.holders[id.0 as usize] += 1;
     }
 
-    /// One holder less.
+    /// Removes a holder; the last one releases the items of the object.
     fn drop_holder(&mut self, id: ObjectId) {
         let holders = &mut self.holders[id.0 as usize];
         *holders -= 1;
@@ -249,7 +251,7 @@ impl<'t> EscapeAnalysis<'t> {
         }
     }
 
-    /// Whoever goes on finds every register in its place; a return only its result.
+    /// Objects in registers escape at the end of the trace; at a return, only the result does.
     fn end(&mut self, trace: &Trace) {
         let result = match trace.end {
             End::Return { frame, pc } => {
@@ -270,7 +272,7 @@ impl<'t> EscapeAnalysis<'t> {
                 Some(result) if result != Some(vreg.reg) => {
                     self.virtuals.remove(&vreg);
                     self.drop_holder(object);
-                    self.keep(Ins::Store { dst: vreg, value: Scalar::NONE });
+                    self.emit(Ins::Store { dst: vreg, value: Scalar::NONE });
                 }
                 _ => self.mark_escaped(vreg),
             }

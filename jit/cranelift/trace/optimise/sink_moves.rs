@@ -113,7 +113,7 @@ impl MoveSinking<'_> {
         for vreg in gone {
             self.at.remove(&vreg);
         }
-        self.keep(ins);
+        self.emit(ins);
     }
 
     /// Drops the registers of a frame that returned.
@@ -123,7 +123,7 @@ impl MoveSinking<'_> {
         }
     }
 
-    fn keep(&mut self, ins: Ins) {
+    fn emit(&mut self, ins: Ins) {
         self.code.push(ins);
         self.moves_at.push(self.at.clone());
     }
@@ -161,10 +161,10 @@ impl MoveSinking<'_> {
             0 => {}
             1 => {
                 for (dst, src) in moves {
-                    self.keep(Ins::Move { dst, src });
+                    self.emit(Ins::Move { dst, src });
                 }
             }
-            _ => self.keep(Ins::ParallelMove(moves.into_iter().collect())),
+            _ => self.emit(Ins::ParallelMove(moves.into_iter().collect())),
         }
     }
 }

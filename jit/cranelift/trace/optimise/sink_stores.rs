@@ -33,7 +33,7 @@ pub(super) fn sink_stores(_: &Program, trace: &mut Trace) {
             .begins
             .clone()
             .into_iter()
-            .filter(|&(reg, begin)| sink.keeps(reg, begin))
+            .filter(|&(reg, begin)| sink.is_carried(reg, begin))
             .collect();
         if free_entry.len() == sink.begins.len() {
             break;
@@ -173,7 +173,7 @@ impl StoreSinking {
 
     /// Returns true if a register ends an iteration with a value of the kind that it starts with.
     /// Numbers are carried only if an iteration reads them: others are as cheap to store.
-    fn keeps(&self, reg: u32, begin: Scalar) -> bool {
+    fn is_carried(&self, reg: u32, begin: Scalar) -> bool {
         let end = self.next.and_then(|frame| self.ends.get(&VReg { frame, reg }));
         let same = end.is_some_and(|end| match begin {
             Scalar::Const { .. } => *end == begin,
@@ -192,16 +192,16 @@ impl StoreSinking {
         }
         match ins {
             Ins::Store { dst, value } | Ins::Copy { dst, src: Arg::Scalar(value) } => {
-                return self.put(dst, value);
+                return self.assign(dst, value);
             }
             Ins::Move { dst, src } => {
                 if let Some(value) = self.pending.remove(&src) {
-                    return self.put(dst, value);
+                    return self.assign(dst, value);
                 }
             }
             Ins::Copy { dst, src: Arg::Reg(src, _) } => {
                 if let Some(value) = self.value(src) {
-                    return self.put(dst, value);
+                    return self.assign(dst, value);
                 }
             }
             // A scalar needs no release.
@@ -209,7 +209,7 @@ impl StoreSinking {
             Ins::GuardType { vreg, tag, .. } if self.is(vreg, tag) => return,
             Ins::LoadPayload { var, vreg } => {
                 if let Some(value) = self.value(vreg) {
-                    return self.keep(Ins::Let { var, value });
+                    return self.emit(Ins::Let { var, value });
                 }
             }
             Ins::LeaveFrame { frame } => self.left = Some(frame),
@@ -228,7 +228,7 @@ impl StoreSinking {
         }
         let (read, written) = (ins.reads(), ins.writes());
         self.flush(|vreg| read.contains(&vreg));
-        self.keep(ins);
+        self.emit(ins);
         for vreg in written.into_iter().flatten() {
             self.pending.remove(&vreg);
         }
@@ -255,7 +255,7 @@ impl StoreSinking {
         value.tag() == tag
     }
 
-    fn put(&mut self, dst: VReg, value: Scalar) {
+    fn assign(&mut self, dst: VReg, value: Scalar) {
         self.pending.insert(dst, value);
         self.since.insert(dst, self.exits);
         if self.pending.len() > MAX {
@@ -275,11 +275,11 @@ impl StoreSinking {
         let places: Vec<VReg> = self.pending.keys().copied().filter(|&at| wanted(at)).collect();
         for dst in places {
             let Some(value) = self.pending.remove(&dst) else { continue };
-            self.keep(Ins::Store { dst, value });
+            self.emit(Ins::Store { dst, value });
         }
     }
 
-    fn keep(&mut self, mut ins: Ins) {
+    fn emit(&mut self, mut ins: Ins) {
         if ins.exit_mut().is_some() {
             self.exits += 1;
             let far = |since: &usize| self.exits - since > FAR;

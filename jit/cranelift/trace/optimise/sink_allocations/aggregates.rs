@@ -12,7 +12,7 @@ use super::EscapeAnalysis;
 const MAX_ITEMS: usize = 16;
 
 impl EscapeAnalysis<'_> {
-    /// Whether a builtin makes a tuple or closure that stays a recipe.
+    /// Returns true if a builtin makes a tuple or closure, which becomes virtual.
     pub(super) fn makes_aggregate(
         &mut self,
         at: usize,
@@ -42,7 +42,7 @@ impl EscapeAnalysis<'_> {
         true
     }
 
-    /// The function of the program that a constant without captured values is.
+    /// The function of a constant closure of the program without captured values.
     fn function(&self, arg: Arg) -> Option<u32> {
         let Arg::Const(index) = arg else { return None };
         let constant = self.program.consts()[index as usize].view();
@@ -51,7 +51,7 @@ impl EscapeAnalysis<'_> {
         own.then_some(closure.func)
     }
 
-    /// An item with a reference of its own to an argument.
+    /// An item that owns a reference to an argument.
     pub(super) fn new_item(&mut self, arg: Arg) -> Option<Item> {
         Some(match arg {
             Arg::Scalar(scalar) => Item::Scalar(scalar),
@@ -66,7 +66,7 @@ impl EscapeAnalysis<'_> {
                 None => {
                     let value = self.new_value();
                     let mode = LoadMode::Copy;
-                    self.keep(Ins::LoadOwned { value, src, tag, mode });
+                    self.emit(Ins::LoadOwned { value, src, tag, mode });
                     Item::Owned(value)
                 }
             },
@@ -78,7 +78,7 @@ impl EscapeAnalysis<'_> {
         OwnedValue(self.values - 1)
     }
 
-    /// Whether a builtin takes a tuple apart, or checks it, that is a recipe.
+    /// Returns true if a builtin reads or checks a virtual tuple or closure.
     pub(super) fn reads_aggregate(
         &mut self,
         frame: FrameId,
@@ -105,7 +105,7 @@ impl EscapeAnalysis<'_> {
         }
     }
 
-    /// Whether a register holds a closure that is a recipe, and of this function.
+    /// Returns true if a register holds a virtual closure of this function.
     pub(super) fn is_closure(&self, vreg: VReg, func: u32, captured: u32) -> bool {
         let Some(object) = self.virtuals.get(&vreg) else { return false };
         match self.object(*object) {
@@ -121,14 +121,14 @@ impl EscapeAnalysis<'_> {
         }
     }
 
-    /// A second reference to an item of the object in a register, if that is a recipe.
+    /// A second reference to an item of the virtual object in a register.
     pub(super) fn item(&mut self, vreg: VReg, at: usize) -> Option<Item> {
         let item = *self.object(*self.virtuals.get(&vreg)?).items().get(at)?;
         match item {
             Item::Object(object) => self.add_holder(object),
             Item::Owned(of) => {
                 let value = self.new_value();
-                self.keep(Ins::CopyOwned { value, of });
+                self.emit(Ins::CopyOwned { value, of });
                 return Some(Item::Owned(value));
             }
             Item::Scalar(_) | Item::Const(_) => {}
@@ -136,21 +136,21 @@ impl EscapeAnalysis<'_> {
         Some(item)
     }
 
-    /// Moves an item into an empty place.
-    pub(super) fn put(&mut self, item: Item, dst: VReg) {
+    /// Moves an item into an empty register.
+    pub(super) fn assign(&mut self, item: Item, dst: VReg) {
         match item {
             Item::Object(object) => drop(self.virtuals.insert(dst, object)),
-            Item::Owned(value) => self.keep(Ins::StoreOwned { dst, value }),
-            Item::Scalar(value) => self.keep(Ins::Store { dst, value }),
-            Item::Const(index) => self.keep(Ins::Copy { dst, src: Arg::Const(index) }),
+            Item::Owned(value) => self.emit(Ins::StoreOwned { dst, value }),
+            Item::Scalar(value) => self.emit(Ins::Store { dst, value }),
+            Item::Const(index) => self.emit(Ins::Copy { dst, src: Arg::Const(index) }),
         }
     }
 
-    /// Gives up a reference to an item.
+    /// Releases a reference to an item.
     pub(super) fn release_item(&mut self, item: Item) {
         match item {
             Item::Object(object) => self.drop_holder(object),
-            Item::Owned(value) => self.keep(Ins::ReleaseOwned { value }),
+            Item::Owned(value) => self.emit(Ins::ReleaseOwned { value }),
             Item::Scalar(_) | Item::Const(_) => {}
         }
     }

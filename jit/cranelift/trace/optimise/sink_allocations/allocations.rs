@@ -1,4 +1,4 @@
-//! What allocations make.
+//! The virtual objects of allocations.
 
 use reflex_runtime::abi::type_index;
 use reflex_runtime::dtype::DType;
@@ -11,7 +11,7 @@ use super::{EscapeAnalysis, shapes};
 use crate::recycle::ReusePlan;
 
 impl EscapeAnalysis<'_> {
-    /// What an allocation makes, when it may stay a recipe.
+    /// The virtual object of an allocation, if its contents are known.
     pub(super) fn allocated(
         &mut self,
         builtin: Builtin,

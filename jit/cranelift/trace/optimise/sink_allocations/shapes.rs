@@ -1,8 +1,8 @@
-//! Shapes and shape heaps: their numbers are plain values.
+//! Virtual shapes and shape heaps, whose dimensions are scalars.
 //!
-//! A heap changes; what is stored in it makes another recipe of it, which takes the place of the
-//! old one in every register. An exit before the store finds the heap as it was, so that the
-//! interpreter runs the whole operation.
+//! A heap is mutable: a store to it makes another virtual object, which replaces the old one in every
+//! register. A side exit before the store materialises the old heap, so that the interpreter runs
+//! the complete operation.
 
 use reflex_runtime::abi::type_index;
 use reflex_vm::builtins::{Builtin, make_code, match_code};
@@ -13,7 +13,7 @@ use super::super::super::ir::{
 use super::EscapeAnalysis;
 use crate::facts::tensor::TensorFact;
 
-/// A number that is known.
+/// A constant number.
 pub(super) fn number(bits: i64) -> Item {
     Item::Scalar(Scalar::int(bits))
 }
@@ -25,13 +25,13 @@ fn constant(arg: &Arg) -> Option<i64> {
     }
 }
 
-/// Pairs of a code and a number, when all are constants.
+/// Pairs of a match code and a number, if all are constants.
 fn pairs(args: &[Arg]) -> Option<Vec<(i64, i64)>> {
     args.chunks(2).map(|pair| Some((constant(pair.first()?)?, constant(pair.get(1)?)?))).collect()
 }
 
-/// Where extents come from.
-enum Extents {
+/// The source of the dimensions of a value.
+enum DimSource {
     Known(Vec<Item>),
     Tensor(VReg),
 }
@@ -43,7 +43,7 @@ struct MatchedValue {
 }
 
 impl EscapeAnalysis<'_> {
-    /// Whether a builtin works on numbers of shapes and heaps that are recipes; does that then.
+    /// Returns true if a builtin works on virtual shapes and heaps; then its effect is tracked.
     pub(super) fn numbers(
         &mut self,
         builtin: Builtin,
@@ -63,7 +63,7 @@ impl EscapeAnalysis<'_> {
             (Builtin::MakePrimValue, [heap, pair @ ..], BuiltinResult::Var(_, var)) => {
                 match self.dims_made(*heap, pair).as_deref() {
                     Some(&[Item::Scalar(value)]) => {
-                        self.keep(Ins::Let { var, value });
+                        self.emit(Ins::Let { var, value });
                         Some(())
                     }
                     _ => None,
@@ -83,7 +83,7 @@ impl EscapeAnalysis<'_> {
         done.is_some()
     }
 
-    /// The heap in a register, if it is a recipe that only registers hold.
+    /// The virtual heap in a register, if only registers hold it.
     fn heap(&self, arg: Arg) -> Option<(ObjectId, Vec<Item>)> {
         let Arg::Reg(vreg, _) = arg else { return None };
         let &id = self.virtuals.get(&vreg)?;
@@ -92,7 +92,7 @@ impl EscapeAnalysis<'_> {
         (registers == self.holders[id.0 as usize] as usize).then(|| (id, entries.clone()))
     }
 
-    /// The numbers that `make_shape` and `make_prim_value` take out of a heap, or are given.
+    /// The numbers that `make_shape` and `make_prim_value` load from a heap or get as constants.
     pub(super) fn dims_made(&self, heap: Arg, args: &[Arg]) -> Option<Vec<Item>> {
         let entries = match heap {
             Arg::Scalar(Scalar::NONE) => Vec::new(),
@@ -116,30 +116,30 @@ impl EscapeAnalysis<'_> {
         let rank = usize::try_from(constant(&rank)?).ok()?;
         let Arg::Reg(vreg, tag) = x else { return None };
         let dims = match self.virtuals.get(&vreg).map(|&object| self.object(object)) {
-            Some(Object::Shape { dims }) => Extents::Known(dims.clone()),
+            Some(Object::Shape { dims }) => DimSource::Known(dims.clone()),
             Some(object @ (Object::Tensor { .. } | Object::View { .. })) => {
-                Extents::Known(object.dims()?.into_iter().map(Item::Scalar).collect())
+                DimSource::Known(object.dims()?.into_iter().map(Item::Scalar).collect())
             }
             Some(_) => return None,
             None if tag == Some(type_index::TENSOR) && self.heap(heap).is_some() => {
-                Extents::Tensor(vreg)
+                DimSource::Tensor(vreg)
             }
             None => return None,
         };
         let found = match dims {
-            Extents::Known(dims) => dims,
-            Extents::Tensor(vreg) => {
+            DimSource::Known(dims) => dims,
+            DimSource::Tensor(vreg) => {
                 let checked = pairs(args)?;
-                self.keep(Ins::GuardFact { vreg, fact: TensorFact::Rank(rank as u32), exit });
+                self.emit(Ins::GuardFact { vreg, fact: TensorFact::Rank(rank as u32), exit });
                 let mut found = Vec::with_capacity(rank);
                 for (dim, &(code, is)) in (0..rank as u32).zip(&checked) {
                     found.push(if code == match_code::ASSERT_IMM {
-                        self.keep(Ins::GuardFact { vreg, fact: TensorFact::Dim { dim, is }, exit });
+                        self.emit(Ins::GuardFact { vreg, fact: TensorFact::Dim { dim, is }, exit });
                         number(is)
                     } else {
                         let var = Var(self.vars);
                         self.vars += 1;
-                        self.keep(Ins::LoadDim { var, vreg, dim });
+                        self.emit(Ins::LoadDim { var, vreg, dim });
                         Item::Scalar(Scalar::number(var))
                     });
                 }
@@ -182,7 +182,7 @@ impl EscapeAnalysis<'_> {
                     return None;
                 }
                 (Item::Scalar(left), Item::Scalar(right)) => {
-                    self.keep(Ins::GuardEqual { left, right, exit });
+                    self.emit(Ins::GuardEqual { left, right, exit });
                 }
                 _ => return None,
             }
@@ -193,7 +193,7 @@ impl EscapeAnalysis<'_> {
         Some(())
     }
 
-    /// Puts a new recipe in every register that holds the old one.
+    /// Replaces a virtual object by a new one in every register that holds it.
     fn change(&mut self, old: ObjectId, object: Object) {
         let id = self.add_virtual(self.origins[old.0 as usize], object);
         self.holders[id.0 as usize] = self.holders[old.0 as usize];

@@ -1,4 +1,4 @@
-//! What instructions do with objects that are not made.
+//! Uses of virtual objects by instructions.
 
 use reflex_runtime::abi::type_index;
 use reflex_runtime::object::ObjectType;
@@ -9,7 +9,8 @@ use super::EscapeAnalysis;
 use crate::facts::tensor::{TensorFact, dtype_bits};
 
 impl EscapeAnalysis<'_> {
-    /// Whether a fact is known of an object; of extents that are variables, it is guarded.
+    /// Returns true if a fact holds of a virtual object. Adds a guard for dimensions that are
+    /// variables.
     pub(super) fn satisfies(&mut self, object: ObjectId, fact: TensorFact, exit: ExitId) -> bool {
         let object = self.object(object);
         let (Object::Tensor { dtype, .. } | Object::View { dtype, .. }) = object else {
@@ -25,7 +26,7 @@ impl EscapeAnalysis<'_> {
             }
             TensorFact::NonNegative { dim } => match dims.get(dim as usize) {
                 Some(Scalar::Const { bits, .. }) => *bits >= 0,
-                // A view with such extents was seen to fit.
+                // A guard has checked that a view with such dimensions fits.
                 Some(Scalar::Var { .. }) => true,
                 None => false,
             },
@@ -33,8 +34,8 @@ impl EscapeAnalysis<'_> {
         }
     }
 
-    /// An instruction that stays, with objects in place of registers. What cannot do without the
-    /// registers shows their objects.
+    /// An instruction that stays, with virtual tensors instead of registers. Virtual objects in its
+    /// other registers escape.
     pub(super) fn replaced(&mut self, ins: &Ins) -> Ins {
         if let Ins::CallKernel { frame, callee, args, exit } = ins {
             let args = args.iter().map(|&arg| self.tensor(arg)).collect();
@@ -62,7 +63,7 @@ impl EscapeAnalysis<'_> {
         matches!(self.object(object), Object::Tensor { .. } | Object::View { .. })
     }
 
-    /// Notes that somebody sees what a register holds.
+    /// Marks the virtual object in a register, and all that it refers to, as escaped.
     pub(super) fn mark_escaped(&mut self, vreg: VReg) {
         let Some(&object) = self.virtuals.get(&vreg) else { return };
         let mut work = vec![object];
@@ -88,7 +89,7 @@ impl EscapeAnalysis<'_> {
             Object::Tensor { .. } | Object::View { .. } | Object::Heap { .. } => type_index::TENSOR,
             Object::Shape { .. } => type_index::SHAPE,
             Object::Tuple { .. } => type_index::ARRAY,
-            // No guard asks for a closure by its type.
+            // No guard tests a closure by its type.
             Object::Closure { .. } => type_index::OBJECT,
         }
     }

@@ -1,5 +1,5 @@
-//! Values that change places: traces put their moves off, and make several at once where one is in
-//! another's way.
+//! Values that swap registers: traces sink their moves, and make parallel moves where destinations are
+//! sources of others.
 
 #[path = "common/kernels.rs"]
 mod kernels;
@@ -73,7 +73,7 @@ fn values_swap_in_a_loop() {
     assert_eq!(run(Mode::Tiered), expected);
 }
 
-/// Three tensors move on by one place; the first of them gives way, and a kernel runs on the last.
+/// Three tensors rotate by one register, and a kernel runs on the last.
 const TURN: &str = "
 @main(x, y, z) regs=4:
   call  grow in: %0, %0 dst: %void
