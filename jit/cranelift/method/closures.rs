@@ -7,7 +7,7 @@
 use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
+use cranelift_codegen::ir::{Block, InstBuilder, types};
 use reflex_runtime::abi::{ARRAY_DATA, ARRAY_SIZE};
 use reflex_vm::abi::{CLOSURE_CAPTURED, CLOSURE_FUNC, CLOSURE_PROGRAM, SessionAbi};
 use reflex_vm::builtins::Builtin;
