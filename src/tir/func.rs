@@ -203,6 +203,16 @@ pub struct Block {
 }
 
 impl Block {
+    /// The iterators whose instances are independent.
+    pub fn spatial_iters(&self) -> impl Iterator<Item = &BlockIter> {
+        self.iters.iter().filter(|i| i.kind == IterKind::Spatial)
+    }
+
+    /// The iterators that are not spatial: those of the reduction, and opaque ones.
+    pub fn reduction_iters(&self) -> impl Iterator<Item = &BlockIter> {
+        self.iters.iter().filter(|i| i.kind != IterKind::Spatial)
+    }
+
     /// The block with another init and body, without a copy of its own.
     pub fn with_body(&self, init: Option<Stmt>, body: Stmt) -> Block {
         Block {

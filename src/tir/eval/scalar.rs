@@ -8,7 +8,7 @@
 use half::{bf16, f16};
 use reflex_runtime::dtype::code;
 
-use super::EvalErrorKind;
+use super::error::EvalErrorKind;
 use crate::{BinOp, CmpOp, DType, Intrin, half_float};
 
 /// A scalar. Integers are kept sign- or zero-extended by their own type (u64 by bit pattern).

@@ -1,7 +1,8 @@
 //! Replacing an intermediate by its definition, in its consumers or in its producer.
 
 use super::regions::delinearise;
-use super::{Schedule, ScheduleError, tree};
+use super::state::{Schedule, ScheduleError};
+use super::tree;
 use crate::{Block, Buffer, Expr, ExprKind, IterKind, Stmt, Var};
 
 /// A block that stores one element per instance, `buffer[v...] = value`, where the indices are

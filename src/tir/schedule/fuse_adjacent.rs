@@ -1,7 +1,8 @@
 //! Making two loops, one after the other, one.
 
-use super::nest::sequence;
-use super::{Schedule, ScheduleError, access};
+use super::access;
+use super::state::{Schedule, ScheduleError};
+use super::tree::sequence;
 use crate::{For, ForKind, Stmt, Var};
 
 impl Schedule {
@@ -32,7 +33,7 @@ impl Schedule {
         let body = b.body.substitute(&|v| (v == second).then(|| first.into()));
         let mut facts = above;
         facts.bind_loop(&a);
-        access::joinable(&self.func, &facts, (&a.body, &body), first)
+        access::require_fusable(&self.func, &facts, &a.body, &body, first)
             .map_err(|why| refuse(self, why))?;
         let both = sequence([a.body.clone(), body]);
         let joined = Stmt::For(Box::new(For { body: both, ..a.clone() }));

@@ -1,9 +1,8 @@
 //! Rounding the axes of a sum of products up, so that whole tiles cover them.
 
-use super::chain::alone;
-use super::compute_at::conjuncts;
-use super::nest::sequence;
-use super::{Schedule, ScheduleError};
+use super::state::{Schedule, ScheduleError, shape_facts};
+use super::tree::{conjuncts, holds_only_block, sequence};
+use crate::arith::Analyzer;
 use crate::{BinOp, Block, Buffer, Expr, ExprKind, Intrin, IterKind, PrimFunc, Scope, Stmt, Var};
 
 /// What [`Schedule::pad_einsum`] adds.
@@ -19,6 +18,37 @@ pub struct Padded {
 struct Operand {
     buffer: Buffer,
     at: Vec<Var>,
+}
+
+/// A block's axes with their padded extents.
+struct PaddedAxes<'b> {
+    block: &'b Block,
+    /// One for each iterator.
+    extents: Vec<Expr>,
+    facts: &'b Analyzer,
+}
+
+impl<'b> PaddedAxes<'b> {
+    fn new(block: &'b Block, multiples: &[i64], facts: &'b Analyzer) -> PaddedAxes<'b> {
+        let rounded = |(n, m): (&Expr, &i64)| facts.simplify(&(n.clone().ceildiv(*m) * *m));
+        let extents = block.iters.iter().map(|i| &i.extent).zip(multiples).map(rounded).collect();
+        PaddedAxes { block, extents, facts }
+    }
+
+    fn grows(&self, v: Var) -> bool {
+        let mut iters = self.block.iters.iter().zip(&self.extents);
+        iters.any(|(i, n)| i.var == v && *n != self.facts.simplify(&i.extent))
+    }
+
+    /// The extents of the iterators `at` before and after.
+    fn sizes(&self, at: &[Var]) -> Vec<(Expr, Expr)> {
+        let size = |v: &Var| {
+            let at = self.block.iters.iter().position(|i| i.var == *v);
+            let at = at.expect("one of the iterators");
+            (self.block.iters[at].extent.clone(), self.extents[at].clone())
+        };
+        at.iter().map(size).collect()
+    }
 }
 
 impl Schedule {
@@ -43,40 +73,21 @@ impl Schedule {
             let why = format!("{multiples:?} are no multiples for {} axes", block.iters.len());
             return Err(refuse(self, why));
         }
-        let facts = super::shape_facts(&self.func);
-        let rounded = |(n, m): (&Expr, &i64)| facts.simplify(&(n.clone().ceildiv(*m) * *m));
-        let extents = block.iters.iter().map(|i| &i.extent).zip(multiples);
-        let extents: Vec<Expr> = extents.map(rounded).collect();
-        let grows = |v: Var| {
-            let mut iters = block.iters.iter().zip(&extents);
-            iters.any(|(i, n)| i.var == v && *n != facts.simplify(&i.extent))
-        };
-        if !block.iters.iter().any(|i| grows(i.var)) {
-            return Err(refuse(self, "no axis grows".into()));
-        }
-        for iter in block.iters.iter().filter(|i| i.kind == IterKind::Reduce && grows(i.var)) {
-            if let Some(f) = factors.iter().find(|f| !f.at.contains(&iter.var)) {
-                let axis = &self.func.vars[iter.var].name;
-                let factor = &self.func.buffers[f.buffer].name;
-                return Err(refuse(self, format!("the factor `{factor}` has no axis `{axis}`")));
-            }
-        }
+        let facts = shape_facts(&self.func);
+        let padded = PaddedAxes::new(&block, multiples, &facts);
+        self.require_growth(&padded, &factors).map_err(|why| refuse(self, why))?;
         let top = self.top_statement(name).expect("the block was found").clone();
-        if !alone(&top, name) {
+        if !holds_only_block(&top, name) {
             return Err(refuse(self, "it does not have its loops alone".into()));
         }
 
-        let domain = |v: Var| {
-            let at = block.iters.iter().position(|i| i.var == v).expect("one of the iterators");
-            (block.iters[at].extent.clone(), extents[at].clone())
-        };
         let (mut before, mut operands, mut swaps) = (vec![], vec![], vec![]);
         for (n, factor) in factors.iter().enumerate() {
             if swaps.iter().any(|(b, _)| *b == factor.buffer) {
                 return Err(refuse(self, "a factor appears twice".into()));
             }
-            if factor.at.iter().any(|v| grows(*v)) {
-                let sizes: Vec<(Expr, Expr)> = factor.at.iter().map(|v| domain(*v)).collect();
+            if factor.at.iter().any(|v| padded.grows(*v)) {
+                let sizes = padded.sizes(&factor.at);
                 let zero = if n == 0 { -0.0 } else { 0.0 };
                 let (copy, stmt, block) = self.padded_copy(factor.buffer, &sizes, zero);
                 before.push(stmt);
@@ -84,18 +95,18 @@ impl Schedule {
                 swaps.push((factor.buffer, copy));
             }
         }
-        let sizes: Vec<(Expr, Expr)> = out.at.iter().map(|v| domain(*v)).collect();
+        let sizes = padded.sizes(&out.at);
         let result = self.padded_buffer(out.buffer, &sizes);
         swaps.push((out.buffer, result));
         let mut sum = block.clone();
         for (old, new) in swaps {
             sum = super::cache::with_buffer(&sum, old, new);
         }
-        for (iter, extent) in sum.iters.iter_mut().zip(&extents) {
+        for (iter, extent) in sum.iters.iter_mut().zip(&padded.extents) {
             iter.extent = extent.clone();
         }
         self.refresh_regions(&mut sum);
-        let ranges = extents.iter().map(|n| (Expr::i64(0), n.clone())).collect();
+        let ranges = padded.extents.iter().map(|n| (Expr::i64(0), n.clone())).collect();
         let sum = self.nest_over(&facts, &sum, &ranges);
         let (back, copied) = self.copy_back(out.buffer, result, &sizes);
         let parts = before.into_iter().chain([sum, copied]);
@@ -103,6 +114,22 @@ impl Schedule {
         self.func.body = self.insert_at(at, sequence(parts));
         self.note(format!("pad_einsum {name} {multiples:?} -> {}, {back}", operands.join(", ")));
         Ok(Padded { operands, result: back })
+    }
+
+    /// Some axis must grow, and every factor must have the reduction axes that do.
+    fn require_growth(&self, padded: &PaddedAxes<'_>, factors: &[Operand]) -> Result<(), String> {
+        let iters = &padded.block.iters;
+        if !iters.iter().any(|i| padded.grows(i.var)) {
+            return Err("no axis grows".into());
+        }
+        for iter in iters.iter().filter(|i| i.kind == IterKind::Reduce && padded.grows(i.var)) {
+            if let Some(f) = factors.iter().find(|f| !f.at.contains(&iter.var)) {
+                let axis = &self.func.vars[iter.var].name;
+                let factor = &self.func.buffers[f.buffer].name;
+                return Err(format!("the factor `{factor}` has no axis `{axis}`"));
+            }
+        }
+        Ok(())
     }
 
     /// The result and the factors of a sum of products.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Schedule, ScheduleError, tree};
+use super::state::{Schedule, ScheduleError};
+use super::tree;
 use crate::{DType, Expr, ExprKind, For, ForKind, Stmt, Var};
 
 impl Schedule {

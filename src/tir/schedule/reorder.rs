@@ -1,6 +1,7 @@
 //! Permuting loops of one perfect nest.
 
-use super::{Schedule, ScheduleError, access, tree};
+use super::state::{Schedule, ScheduleError};
+use super::{access, tree};
 use crate::{For, Stmt, Var};
 
 impl Schedule {
@@ -37,7 +38,7 @@ impl Schedule {
         let mut facts = self.facts(&above);
         band.iter().for_each(|l| facts.bind_loop(l));
         let all: Vec<Var> = band.iter().map(|l| l.var).collect();
-        let carries = |v: &Var| match self.runs_other_instances((body, *v), &facts, &all) {
+        let carries = |v: &Var| match self.runs_other_instances(body, *v, &facts, &all) {
             true => None,
             false => access::independent(&self.func, &facts, body, *v, &all).err(),
         };

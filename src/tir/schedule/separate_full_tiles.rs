@@ -1,6 +1,7 @@
 //! Deciding a guard of accumulators outside of the loop over them.
 
-use super::{Schedule, ScheduleError, tree};
+use super::state::{Schedule, ScheduleError};
+use super::tree;
 use crate::arith::poly::Poly;
 use crate::{Block, CmpOp, Expr, ExprKind, For, ForKind, Intrin, Stmt, Var};
 

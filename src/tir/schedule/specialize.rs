@@ -1,6 +1,7 @@
 //! Two versions of a loop, of which a condition chooses when the function runs.
 
-use super::{Schedule, ScheduleError, tree};
+use super::state::{Schedule, ScheduleError};
+use super::tree;
 use crate::{DType, Expr, ExprKind, ForKind, Stmt, Var};
 
 impl Schedule {

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::{Schedule, ScheduleError, tree};
+use super::state::{Schedule, ScheduleError};
+use super::tree;
 use crate::arith::Analyzer;
 use crate::tensor_intrin::TensorIntrin;
 use crate::tile::StridedRows;
@@ -52,6 +53,13 @@ impl Schedule {
     }
 }
 
+/// An element as a statement names it.
+#[derive(Clone, Copy)]
+struct Element<'e> {
+    buffer: Buffer,
+    indices: &'e [Expr],
+}
+
 /// A description held against a nest.
 struct Matching<'a> {
     description: &'a PrimFunc,
@@ -79,7 +87,10 @@ impl Matching<'_> {
                 Stmt::Store { buffer: a, indices: i, value: x },
                 Stmt::Store { buffer: b, indices: j, value: y },
             ) => {
-                self.access((*a, i), (*b, j))?;
+                self.access(
+                    Element { buffer: *a, indices: i },
+                    Element { buffer: *b, indices: j },
+                )?;
                 self.expr(x, y)
             }
             (Stmt::Let { var: a, value: x, body: s }, Stmt::Let { var: b, value: y, body: t }) => {
@@ -117,18 +128,18 @@ impl Matching<'_> {
         self.stmt(&wanted.body, &found.body)
     }
 
-    fn access(&mut self, wanted: (Buffer, &[Expr]), found: (Buffer, &[Expr])) -> Same {
-        let (a, b) = (wanted.0, found.0);
+    fn access(&mut self, wanted: Element<'_>, found: Element<'_>) -> Same {
+        let (a, b) = (wanted.buffer, found.buffer);
         if !self.description.buffer_params().any(|p| p == a) {
             let name = || format!("`{}` is not its scratch", self.func.buffers[b].name);
             require(self.locals.get(&a) == Some(&b), name)?;
-            require(wanted.1.len() == found.1.len(), name)?;
-            return wanted.1.iter().zip(found.1).try_for_each(|(i, j)| self.expr(i, j));
+            require(wanted.indices.len() == found.indices.len(), name)?;
+            return wanted.indices.iter().zip(found.indices).try_for_each(|(i, j)| self.expr(i, j));
         }
         let (x, y) = (&self.description.buffers[a], &self.func.buffers[b]);
         require(x.dtype == y.dtype, || format!("`{}` holds {}", y.name, y.dtype))?;
-        let indices = wanted.1.to_vec();
-        self.accesses.push((a, indices, b, found.1.to_vec()));
+        let indices = wanted.indices.to_vec();
+        self.accesses.push((a, indices, b, found.indices.to_vec()));
         Ok(())
     }
 
@@ -136,7 +147,8 @@ impl Matching<'_> {
         use ExprKind as K;
         let same = match (wanted.kind(), found.kind()) {
             (K::Load { buffer: a, indices: i, .. }, K::Load { buffer: b, indices: j, .. }) => {
-                return self.access((*a, i), (*b, j));
+                let found = Element { buffer: *b, indices: j };
+                return self.access(Element { buffer: *a, indices: i }, found);
             }
             (K::Var { var: a, .. }, K::Var { var: b, .. }) => self.vars.get(a) == Some(b),
             (K::Int { .. } | K::Float { .. }, _) => wanted == found,
@@ -159,9 +171,10 @@ impl Matching<'_> {
         for (n, param) in self.description.buffer_params().enumerate() {
             let mut found: Option<StridedRows> = None;
             for (_, wanted, buffer, at) in self.accesses.iter().filter(|a| a.0 == param) {
+                let element = Element { buffer: *buffer, indices: at };
                 let rows = match n < intrinsic.registers {
-                    true => self.register(param, wanted, (*buffer, at))?,
-                    false => self.memory(wanted, (*buffer, at))?,
+                    true => self.register(param, wanted, element)?,
+                    false => self.memory(wanted, element)?,
                 };
                 let same = found.as_ref().is_none_or(|f| *f == rows);
                 let name = &self.func.buffers[*buffer].name;
@@ -182,8 +195,9 @@ impl Matching<'_> {
         &self,
         param: Buffer,
         wanted: &[Expr],
-        (buffer, at): (Buffer, &[Expr]),
+        found: Element<'_>,
     ) -> Result<StridedRows, String> {
+        let Element { buffer, indices: at } = found;
         let data = &self.func.buffers[buffer];
         let dim = |e: &Expr| e.as_var().and_then(|v| self.dims.get(&v)).copied();
         let shape = self.description.buffers[param].shape.iter().map(dim);
@@ -198,12 +212,9 @@ impl Matching<'_> {
         Ok(StridedRows { buffer, first: Expr::i64(0), stride })
     }
 
-    /// StridedRows in memory.
-    fn memory(
-        &self,
-        wanted: &[Expr],
-        (buffer, at): (Buffer, &[Expr]),
-    ) -> Result<StridedRows, String> {
+    /// Evenly strided rows in memory.
+    fn memory(&self, wanted: &[Expr], found: Element<'_>) -> Result<StridedRows, String> {
+        let Element { buffer, indices: at } = found;
         let data = &self.func.buffers[buffer];
         require(data.scope != Scope::Tile, || format!("`{}` is a matrix register", data.name))?;
         let place = match at {

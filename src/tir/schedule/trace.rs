@@ -1,9 +1,8 @@
 //! The steps taken, as text.
 
-use std::collections::HashMap;
-
-use super::{Schedule, tree};
-use crate::{BinOp, CmpOp, Expr, ExprKind, For, PrimFunc, Stmt, Var};
+use super::state::Schedule;
+use super::tree;
+use crate::{BinOp, CmpOp, Expr, ExprKind, Var};
 
 impl Schedule {
     /// The primitives applied so far, in order.
@@ -14,7 +13,7 @@ impl Schedule {
     /// Records a step.
     pub(super) fn note(&mut self, step: String) {
         self.steps.push(step);
-        self.labels = labels(&self.func);
+        self.labels = tree::labels(&self.func);
     }
 
     /// What a variable is called; a loop that is one of several of its name, by what is in it.
@@ -79,26 +78,4 @@ impl Schedule {
             _ => format!("{e:?}"),
         }
     }
-}
-
-/// Loops that share a name with others, as they are told apart: by the first block in them, and
-/// where that is the same by their order.
-pub(super) fn labels(func: &PrimFunc) -> HashMap<Var, String> {
-    let mut loops: Vec<&For> = vec![];
-    func.body.visit(&mut |s| {
-        if let Stmt::For(l) = s {
-            loops.push(l);
-        }
-    });
-    let hint = |l: &For| &func.vars[l.var].name;
-    let shared = |l: &&&For| loops.iter().filter(|o| hint(o) == hint(l)).count() > 1;
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    let label = |l: &&For| {
-        let of = tree::blocks(&l.body).first().map_or(String::new(), |b| format!(" of {}", b.name));
-        let label = format!("{}{of}", hint(l));
-        let count = seen.entry(label.clone()).or_default();
-        *count += 1;
-        (l.var, if *count == 1 { label } else { format!("{label} #{count}") })
-    };
-    loops.iter().filter(shared).map(label).collect()
 }

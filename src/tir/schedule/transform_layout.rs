@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use super::access;
 use super::regions::delinearise;
-use super::{Schedule, ScheduleError, access, shape_facts};
+use super::state::{Schedule, ScheduleError, shape_facts};
 use crate::arith::Analyzer;
 use crate::builder::FuncBuilder;
 use crate::{Block, BlockIter, Buffer, DType, Expr, IterKind, PrimFunc, Region, Stmt, Var};
@@ -33,7 +34,7 @@ impl Schedule {
             [position] if data.shape.len() != 1 => map(&delinearise(position, &data.shape)),
             _ => map(at),
         };
-        let body = self.func.body.map_accesses((buffer, buffer), &place);
+        let body = self.func.body.map_accesses(buffer, buffer, &place);
         let body = shape_facts(&self.func).simplify_stmt(&body);
         let size = |shape: &[Expr]| shape.iter().fold(Expr::i64(1), |n, d| n * d.clone());
         let facts = shape_facts(&self.func);

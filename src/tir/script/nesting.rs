@@ -4,7 +4,7 @@
 //! that depth without building one: brackets, blocks, and operators in a row each have a limit.
 //! It knows strings and comments and nothing else of the grammar.
 
-use super::ScriptError;
+use super::error::ScriptError;
 
 /// Brackets within brackets.
 const MAX_BRACKETS: usize = 128;

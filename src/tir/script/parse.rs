@@ -6,7 +6,7 @@ use cranelift_entity::EntityRef;
 use ruff_python_ast::{self as ast, Expr as Py, Stmt as PyStmt};
 use ruff_text_size::{Ranged, TextSize};
 
-use super::ScriptError;
+use super::error::ScriptError;
 use super::nesting::check_nesting;
 use crate::verify::{IrForm, verify};
 use crate::{Buffer, DType, Expr, Param, PrimFunc, Stmt, Var};

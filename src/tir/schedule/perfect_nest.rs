@@ -1,54 +1,51 @@
 //! A block and the loops that it alone fills, told apart by what each is for.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
-use super::compute_at::conjuncts;
-use super::{Schedule, ScheduleError, access, tree};
+use super::access;
+use super::state::{Schedule, ScheduleError};
+use super::tree::{self, conjuncts};
 use crate::arith::Analyzer;
 use crate::{Block, BlockIter, Buffer, BufferData, Expr, For, ForKind, IterKind, Scope, Stmt, Var};
 
 /// Loops from 0 around nothing but one block: each chooses an element of the result, or runs over
 /// its reduction, all of which is among them.
-pub(super) struct Chain {
+pub(super) struct PerfectNest {
     /// Outermost first.
     pub loops: Vec<For>,
     pub block: Block,
     /// What is known inside.
     pub facts: Analyzer,
     /// The block's predicate as far as it is about the reduction, and the rest.
-    pub reduced: Vec<Expr>,
-    pub placed: Vec<Expr>,
+    pub reduction_guards: Vec<Expr>,
+    pub spatial_guards: Vec<Expr>,
 }
 
-impl Chain {
+impl PerfectNest {
     pub fn reduces(&self, l: &For) -> bool {
-        of_kind(&self.block, true).any(|i| tree::mentions(&i.value, l.var))
+        self.block.reduction_iters().any(|i| tree::mentions(&i.value, l.var))
     }
 
     /// The loops that choose an element.
-    pub fn placing(&self) -> Vec<For> {
+    pub fn spatial_loops(&self) -> Vec<For> {
         self.loops.iter().filter(|l| !self.reduces(l)).cloned().collect()
     }
 
     /// The loops of the reduction.
-    pub fn reducing(&self) -> Vec<For> {
+    pub fn reduction_loops(&self) -> Vec<For> {
         self.loops.iter().filter(|l| self.reduces(l)).cloned().collect()
     }
 }
 
-pub(super) fn of_kind(block: &Block, reduce: bool) -> impl Iterator<Item = &BlockIter> {
-    block.iters.iter().filter(move |i| (i.kind != IterKind::Spatial) == reduce)
-}
-
 impl Schedule {
-    /// The loops from `at` down to the block, where they are such a chain. Other values of those
+    /// The loops from `at` down to the block, where they are such a nest. Other values of those
     /// that choose an element choose other elements.
-    pub(super) fn chain(
+    pub(super) fn perfect_nest(
         &self,
         primitive: &'static str,
         name: &str,
         at: Var,
-    ) -> Result<Chain, ScheduleError> {
+    ) -> Result<PerfectNest, ScheduleError> {
         let refuse = |why: &str| self.refuse(primitive, name, why);
         let path = self.path_to_block(primitive, name)?;
         let block = self.get_block(name)?.clone();
@@ -68,8 +65,8 @@ impl Schedule {
             return Err(refuse("a loop around it is not serial over a fixed range from 0"));
         }
         let above: Vec<Var> = tree::loops_of(&path[..from]).map(|l| l.var).collect();
-        let reduces = |v: Var| of_kind(&block, true).any(|i| tree::mentions(&i.value, v));
-        let places = |v: Var| of_kind(&block, false).any(|i| tree::mentions(&i.value, v));
+        let reduces = |v: Var| block.reduction_iters().any(|i| tree::mentions(&i.value, v));
+        let places = |v: Var| block.spatial_iters().any(|i| tree::mentions(&i.value, v));
         let name_of = |v: Var| &self.func.vars[v].name;
         if let Some(v) = above.iter().find(|v| reduces(**v)) {
             return Err(refuse(&format!(
@@ -87,17 +84,17 @@ impl Schedule {
         }
         let in_reduction =
             |c: &Expr| loops.iter().any(|l| reduces(l.var) && tree::mentions(c, l.var));
-        let (reduced, placed): (Vec<Expr>, Vec<Expr>) =
+        let (reduction_guards, spatial_guards): (Vec<Expr>, Vec<Expr>) =
             conjuncts(&block.predicate).into_iter().partition(in_reduction);
         let all = above.iter().copied().chain(loops.iter().map(|l| l.var));
         let others: Vec<Var> = all.filter(|v| !reduces(*v)).collect();
         let of_others = |c: &Expr| others.iter().any(|v| tree::mentions(c, *v));
-        if reduced.iter().any(of_others) {
+        if reduction_guards.iter().any(of_others) {
             return Err(refuse("its guard mixes the reduction with the placing"));
         }
-        let chain = Chain { loops, block, facts, reduced, placed };
-        self.require_own_elements(primitive, &chain)?;
-        Ok(chain)
+        let nest = PerfectNest { loops, block, facts, reduction_guards, spatial_guards };
+        self.require_own_elements(primitive, &nest)?;
+        Ok(nest)
     }
 
     /// The loops from `at` inwards that lie directly around each other, all serial from 0 and of
@@ -124,20 +121,20 @@ impl Schedule {
     fn require_own_elements(
         &self,
         primitive: &'static str,
-        chain: &Chain,
+        nest: &PerfectNest,
     ) -> Result<(), ScheduleError> {
-        let block = &chain.block;
-        let free: HashSet<Var> = chain.loops.iter().map(|l| l.var).collect();
-        let values: Vec<Expr> = of_kind(block, false).map(|i| i.value.clone()).collect();
+        let block = &nest.block;
+        let free: HashSet<Var> = nest.loops.iter().map(|l| l.var).collect();
+        let values: Vec<Expr> = block.spatial_iters().map(|i| i.value.clone()).collect();
         let bound = |v: Var| block.iters.iter().find(|i| i.var == v).map(|i| i.value.clone());
         let places: Vec<Expr> = match &block.body {
             Stmt::Store { indices, .. } => indices.iter().map(|e| e.substitute(&bound)).collect(),
             _ => vec![],
         };
         let injective = self.is_injective(block) || self.show_injective(block);
-        let tells = |l: &For, by: &[Expr]| access::determines(&chain.facts, by, l.var, &free);
+        let tells = |l: &For, by: &[Expr]| access::determines(&nest.facts, by, l.var, &free);
         let own = |l: &&For| tells(l, &places) || injective && tells(l, &values);
-        match chain.placing().iter().find(|l| !own(l)) {
+        match nest.spatial_loops().iter().find(|l| !own(l)) {
             Some(l) => {
                 let l = &self.func.vars[l.var].name;
                 let why =
@@ -171,24 +168,4 @@ impl Schedule {
         let (name, dtype) = (format!("{}_{suffix}", data.name), data.dtype);
         self.func.buffers.push(BufferData { name, dtype, shape, scope })
     }
-}
-
-/// Whether `top` is nothing but loops around the block.
-pub(super) fn alone(top: &Stmt, name: &str) -> bool {
-    match top {
-        Stmt::For(l) => alone(&l.body, name),
-        Stmt::Block(b) => b.name == name,
-        _ => false,
-    }
-}
-
-/// The loops, outermost first, around `body`.
-pub(super) fn nested(loops: &[For], body: Stmt) -> Stmt {
-    loops.iter().rev().fold(body, |body, l| Stmt::For(Box::new(l.with_body(body))))
-}
-
-/// A loop from 0 without annotations.
-pub(super) fn plain_loop(var: Var, extent: Expr) -> For {
-    let (min, annotations) = (Expr::i64(0), BTreeMap::new());
-    For { var, min, extent, kind: ForKind::Serial, annotations, body: Stmt::nop() }
 }
