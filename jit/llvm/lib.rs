@@ -14,12 +14,14 @@ use std::panic::catch_unwind;
 use std::time::Instant;
 
 use inkwell::context::Context;
+use inkwell::module::Module;
+use inkwell::targets::TargetMachine;
 use reflex_tir::PrimFunc;
 use reflex_tir::abi::raw_signature;
 use reflex_tir::codegen::{Codegen, ObjectFile, OptLevel, PROTOCOL, Request, Response, Target};
 use reflex_tir::verify::{IrForm, verify};
 
-use cpu::machine;
+use cpu::target_machine;
 pub use error::{CodegenError, Result};
 
 /// LLVM in this process.
@@ -35,8 +37,11 @@ impl Codegen for LlvmCodegen {
         }
         let mut objects = vec![];
         for func in &request.funcs {
-            let compiled =
-                catch_unwind(|| compile(func, &request.target, request.opt, request.want_asm));
+            let compile = match request.want_asm {
+                true => compile_with_asm,
+                false => compile,
+            };
+            let compiled = catch_unwind(|| compile(func, &request.target, request.opt));
             // An ill-typed function can panic inside inkwell; the process goes on.
             match compiled.unwrap_or_else(|_| Err(CodegenError::new("the generator panicked"))) {
                 Ok(object) => objects.push(object),
@@ -50,30 +55,42 @@ impl Codegen for LlvmCodegen {
     }
 }
 
-/// Compiles one function.
-pub fn compile(
+/// Compiles one function to an object file.
+pub fn compile(func: &PrimFunc, target: &Target, opt: OptLevel) -> Result<ObjectFile> {
+    Ok(compile_with(func, target, opt, |_, _| Ok(()))?.0)
+}
+
+/// Compiles one function to an object file with its assembly text.
+pub fn compile_with_asm(func: &PrimFunc, target: &Target, opt: OptLevel) -> Result<ObjectFile> {
+    // Generating code changes the module, so the text comes from a copy.
+    let text = |module: &Module<'_>, machine: &TargetMachine| {
+        target_machine::assembly(&module.clone(), machine)
+    };
+    let (object, asm) = compile_with(func, target, opt, text)?;
+    Ok(ObjectFile { asm: Some(asm), ..object })
+}
+
+/// Compiles one function; `inspect` sees the optimised module before code is generated from it.
+fn compile_with<T>(
     func: &PrimFunc,
     target: &Target,
     opt: OptLevel,
-    want_asm: bool,
-) -> Result<ObjectFile> {
+    inspect: impl FnOnce(&Module<'_>, &TargetMachine) -> Result<T>,
+) -> Result<(ObjectFile, T)> {
     let start = Instant::now();
     verify(func, IrForm::Lowered).map_err(|faults| {
         let list: Vec<String> = faults.iter().map(ToString::to_string).collect();
         CodegenError::new(format!("not a lowered function: {}", list.join("; ")))
     })?;
     let context = Context::create();
-    let machine = machine::create(target, opt)?;
+    let machine = target_machine::create(target, opt)?;
     let module = cpu::build_module(&context, func, target)?;
-    machine::optimise(&module, &machine, opt)?;
-    // Generating code changes the module, so the text comes from a copy.
-    let asm = match want_asm {
-        true => Some(machine::assembly(&module.clone(), &machine)?),
-        false => None,
-    };
-    let elf = machine::object(&module, &machine)?;
+    target_machine::optimise(&module, &machine, opt)?;
+    let inspected = inspect(&module, &machine)?;
+    let elf = target_machine::object(&module, &machine)?;
     let micros = start.elapsed().as_micros() as u64;
-    Ok(ObjectFile { signature: raw_signature(func), elf, asm, micros })
+    let object = ObjectFile { signature: raw_signature(func), elf, asm: None, micros };
+    Ok((object, inspected))
 }
 
 /// The LLVM IR of one function before optimisation, for people.

@@ -99,7 +99,7 @@ fn machine_code_gives_the_evaluators_bits() {
 
 /// The kernel of a model, scheduled for matrix registers: the text test's own result, run.
 #[test]
-fn scheduled_products_give_the_evaluators_bits() {
+fn scheduled_matmuls_give_the_evaluators_bits() {
     let Some(target) = target() else { return };
     let file = include_str!("../../../tests/filetests/lower/lower_matmul_tiles.py");
     let (_, kernel) = file.split_once("# ----\n").unwrap();
@@ -197,7 +197,7 @@ fn numbers(seed: u64, low: i32, high: i32) -> impl FnMut(usize) -> f32 {
 }
 
 #[test]
-fn sums_of_terms_are_as_near_as_float32s_own() {
+fn split_bf16_is_as_near_as_float32() {
     let Some(target) = target() else { return };
     let file = include_str!("../../../tests/filetests/lower/lower_matmul_splits.py");
     let kernel = split_kernel(file, &target);
@@ -236,7 +236,7 @@ fn sums_of_terms_are_as_near_as_float32s_own() {
 
 /// In `f32-fast` each product misses by less than 2^-15 of itself.
 #[test]
-fn three_products_are_near() {
+fn bf16x3_is_near() {
     let Some(target) = target() else { return };
     let file = include_str!("../../../tests/filetests/lower/lower_matmul_fast.py");
     let kernel = split_kernel(file, &target);
@@ -250,7 +250,7 @@ fn three_products_are_near() {
 }
 
 #[test]
-fn what_terms_cannot_do_is_float32s_own() {
+fn operands_that_bf16_cannot_split_take_float32() {
     let Some(target) = target() else { return };
     let file = include_str!("../../../tests/filetests/lower/lower_matmul_splits.py");
     let kernel = split_kernel(file, &target);
@@ -360,12 +360,12 @@ fn the_emulators_rounding_is_the_evaluators() {
 #[test]
 fn kernels_with_matrix_registers_are_refused_elsewhere() {
     let func = parse(&product(4, 4, 4, 4)).unwrap();
-    let error = reflex_llvm::compile(&func, &Level::V4.target(), OptLevel::O0, false).unwrap_err();
+    let error = reflex_llvm::compile(&func, &Level::V4.target(), OptLevel::O0).unwrap_err();
     assert!(error.to_string().contains("AMX-BF16"), "{error}");
     let nested = product(4, 4, 4, 4).replace("        T.tile_zero(c)\n", "        T.tile_zero(c)\n        z = T.alloc_buffer((4, 4), scope=\"tile\")\n        T.tile_zero(z)\n");
     let func = parse(&nested).unwrap();
     let mut target = Level::V4.target();
     target.features.extend(["avx512bf16", "amx-tile", "amx-bf16"].map(str::to_owned));
-    let error = reflex_llvm::compile(&func, &target, OptLevel::O0, false).unwrap_err();
+    let error = reflex_llvm::compile(&func, &target, OptLevel::O0).unwrap_err();
     assert!(error.to_string().contains("inside of others' allocation"), "{error}");
 }

@@ -88,7 +88,7 @@ impl Kernel {
     }
 
     pub fn for_target(func: &PrimFunc, opt: OptLevel, target: &Target) -> Kernel {
-        let object = reflex_llvm::compile(func, target, opt, true).unwrap();
+        let object = reflex_llvm::compile_with_asm(func, target, opt).unwrap();
         let imports = Imports::host()
             .function("TVMFFIErrorSetRaisedFromCStrParts", set_error as *const () as usize)
             .slot("__TVMBackendParallelLaunch", launch as *const () as usize)

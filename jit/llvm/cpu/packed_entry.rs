@@ -15,7 +15,7 @@ use reflex_tir::{Buffer, DType, Expr, Param, PrimFunc, Var};
 
 use crate::emit::Emitter;
 use crate::emit::ir::result_of;
-use crate::emit::value::Value;
+use crate::emit::value::LaneValue;
 use crate::error::{CodegenError, Result};
 
 const TYPE_ERROR: &str = "TypeError";
@@ -103,7 +103,7 @@ impl<'c> Packed<'_, 'c> {
         self.require(accepted, |p| p.fail_type(&message, index))?;
         let from = if dtype.is_float() { DType::F64 } else { DType::I64 };
         let value = self.e.cast(value, from, dtype)?;
-        self.e.vars.insert(var, Value::One(value));
+        self.e.vars.insert(var, LaneValue::Uniform(value));
         self.words.push(word);
         Ok(())
     }
@@ -192,7 +192,7 @@ impl<'c> Packed<'_, 'c> {
                 self.require(valid, |p| p.fail_int(VALUE_ERROR, &message, given))?;
             }
             if let Some(var) = extent.as_var() {
-                self.e.vars.entry(var).or_insert(Value::One(given.into()));
+                self.e.vars.entry(var).or_insert(LaneValue::Uniform(given.into()));
             }
             extents.push(given);
         }

@@ -8,7 +8,7 @@ use reflex_tir::{Buffer, DType, Expr, ExprKind};
 
 use crate::emit::Emitter;
 use crate::emit::ir::{const_vector, result_of, vector_of};
-use crate::emit::value::Value;
+use crate::emit::value::LaneValue;
 use crate::error::{CodegenError, Result};
 
 type Basic<'c> = BasicValueEnum<'c>;
@@ -53,7 +53,7 @@ impl<'c> Emitter<'_, 'c> {
 
     /// Pairs of elements side by side in memory: one load of both halves, which the instruction
     /// leaves in order; of bfloat16, the pairs themselves. `None` where they are not.
-    pub(super) fn adjacent_pairs(&mut self, args: &[Expr]) -> Result<Option<Value<'c>>> {
+    pub(super) fn adjacent_pairs(&mut self, args: &[Expr]) -> Result<Option<LaneValue<'c>>> {
         if args.first().is_some_and(|a| a.dtype() == DType::BF16) {
             return self.adjacent_words(args);
         }
@@ -65,7 +65,7 @@ impl<'c> Emitter<'_, 'c> {
         else {
             return Ok(None);
         };
-        let Value::Ramp { base, stride: 2 } = self.offset(buffer, indices)? else {
+        let LaneValue::Ramp { base, stride: 2 } = self.offset(buffer, indices)? else {
             return Ok(None);
         };
         let start = self.base(buffer)?;
@@ -81,11 +81,11 @@ impl<'c> Emitter<'_, 'c> {
         let halves = self.rounded([part(0)?, part(lanes)?])?;
         let words = self.ir.context.i32_type().vec_type(lanes);
         let words = self.ir.builder.build_bit_cast(halves, words, "")?;
-        Ok(Some(Value::of(words)))
+        Ok(Some(LaneValue::of(words)))
     }
 
     /// Two bfloat16 side by side in memory, in one lane or every lane, as words.
-    fn adjacent_words(&mut self, args: &[Expr]) -> Result<Option<Value<'c>>> {
+    fn adjacent_words(&mut self, args: &[Expr]) -> Result<Option<LaneValue<'c>>> {
         let [low, high] = args else { return Ok(None) };
         let whole = self.lanes.is_none_or(|l| l.mask.is_none());
         let Some((buffer, indices)) = next_to(low, high).filter(|_| whole) else {
@@ -93,14 +93,14 @@ impl<'c> Emitter<'_, 'c> {
         };
         let word = self.ir.context.i32_type();
         let (first, ty) = match (self.offset(buffer, indices)?, self.lanes) {
-            (Value::One(first), _) => (first.into_int_value(), word.into()),
-            (Value::Ramp { base, stride: 2 }, Some(lanes)) => {
+            (LaneValue::Uniform(first), _) => (first.into_int_value(), word.into()),
+            (LaneValue::Ramp { base, stride: 2 }, Some(lanes)) => {
                 (base, word.vec_type(lanes.count).into())
             }
             _ => return Ok(None),
         };
         let at = self.element(self.base(buffer)?, first, DType::BF16)?;
-        Ok(Some(Value::of(self.plain_load(ty, at, DType::BF16)?)))
+        Ok(Some(LaneValue::of(self.plain_load(ty, at, DType::BF16)?)))
     }
 
     /// `f` of vectors of one length, in vectors of 4, 8 or 16 lanes.

@@ -226,7 +226,7 @@ fn cancelling(of: &Conv) -> Factors<'_> {
 }
 
 #[test]
-fn sums_of_terms_are_as_near_as_float32s_own() {
+fn split_bf16_is_as_near_as_float32() {
     let Some(target) = target() else { return };
     let file = include_str!("../../../tests/filetests/lower/lower_conv_splits.py");
     for conv in &Conv::of(file, &target) {
@@ -255,7 +255,7 @@ fn sums_of_terms_are_as_near_as_float32s_own() {
 }
 
 #[test]
-fn extents_known_only_when_a_kernel_runs_change_no_bit() {
+fn symbolic_shapes_change_no_bit() {
     let Some(target) = target() else { return };
     let known = include_str!("../../../tests/filetests/lower/lower_conv_splits.py");
     let unknown = include_str!("../../../tests/filetests/lower/lower_conv_splits_unknown.py");
@@ -268,7 +268,7 @@ fn extents_known_only_when_a_kernel_runs_change_no_bit() {
 
 /// In `f32-fast` each product misses by less than 2^-15 of itself.
 #[test]
-fn three_products_are_near() {
+fn bf16x3_is_near() {
     let Some(target) = target() else { return };
     let file = include_str!("../../../tests/filetests/lower/lower_conv_fast.py");
     for conv in &Conv::of(file, &target) {
@@ -281,7 +281,7 @@ fn three_products_are_near() {
 }
 
 #[test]
-fn what_terms_cannot_do_is_float32s_own() {
+fn operands_that_bf16_cannot_split_take_float32() {
     let Some(target) = target() else { return };
     let file = include_str!("../../../tests/filetests/lower/lower_conv_splits.py");
     for conv in &Conv::of(file, &target) {

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use reflex_tir::{Expr, ExprKind, For, Stmt, Var};
 
 /// Whether every statement of the loop's body has a vector form.
-pub fn has_vector_form(l: &For) -> bool {
+pub fn is_vectorizable(l: &For) -> bool {
     let mut varying = HashSet::from([l.var]);
     stmt(&l.body, &mut varying)
 }

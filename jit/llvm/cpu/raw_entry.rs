@@ -8,7 +8,7 @@ use inkwell::values::{BasicValueEnum, FunctionValue, InstructionOpcode, IntValue
 use reflex_tir::{Buffer, DType, PrimFunc, abi};
 
 use crate::emit::Emitter;
-use crate::emit::value::Value;
+use crate::emit::value::LaneValue;
 use crate::error::{CodegenError, Result};
 
 /// Attributes of a function whose outputs overlap no other parameter: TVM's older and newer name.
@@ -42,7 +42,7 @@ pub fn build<'c>(
         let index = (buffers.len() + i) as u32;
         let word = function.get_nth_param(index).ok_or_else(lost_parameter)?.into_int_value();
         let value = e.scalar_from_word(word, func.vars[*var].dtype)?;
-        e.vars.insert(*var, Value::One(value));
+        e.vars.insert(*var, LaneValue::Uniform(value));
     }
     e.stmt(&func.body)?;
     e.ir.builder.build_return(Some(&e.ir.i32(0)))?;
