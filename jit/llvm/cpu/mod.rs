@@ -1,4 +1,4 @@
-//! What a kernel for the CPU has besides its body: entries, threads, workspaces.
+//! CPU kernels around their bodies: entry points, threads, workspaces.
 
 mod packed_entry;
 mod parallel;

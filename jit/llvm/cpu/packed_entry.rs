@@ -1,7 +1,7 @@
 //! The packed entry: checks every argument, then calls the raw entry.
 //!
 //! Messages read `<func>: argument <i> (<name>): expected ..., got ...`. A symbolic dimension
-//! takes the first extent it meets; later ones, and expressions over symbols, must agree.
+//! takes the first dimension it meets; later ones, and expressions over symbols, must agree.
 
 use inkwell::IntPredicate;
 use inkwell::context::Context;
@@ -166,7 +166,7 @@ impl<'c> Packed<'_, 'c> {
         Ok(chosen.into_pointer_value())
     }
 
-    /// Reads the extents and binds the symbolic ones that are new.
+    /// Reads the shapes and binds symbolic dimensions at their first appearance.
     fn extents(
         &mut self,
         tensor: PointerValue<'c>,

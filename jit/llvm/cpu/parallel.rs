@@ -26,7 +26,7 @@ use crate::error::{CodegenError, Result};
 const LAUNCH: &str = "__TVMBackendParallelLaunch";
 const ENV_NUM_TASK: usize = std::mem::offset_of!(TVMParallelGroupEnv, num_task);
 
-/// What the body uses from around the loop.
+/// Values from outside the loop that its body uses.
 struct Captures<'c> {
     vars: Vec<(Var, BasicValueEnum<'c>)>,
     buffers: Vec<(Buffer, PointerValue<'c>)>,

@@ -13,7 +13,7 @@ use reflex_tir::codegen::{OptLevel, Target};
 
 use crate::error::{CodegenError, Result};
 
-/// What makes kernels fast and costs little to run. Loops come vectorized and unrolled from
+/// LLVM passes that make kernels faster and take little time. Loops come vectorized and unrolled from
 /// the schedule, so LLVM's own loop and SLP vectorizers have nothing to add but time.
 const PASSES: &str = "function(sroa<modify-cfg>,early-cse<memssa>,\
     instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm<allowspeculation>),gvn,dse,\

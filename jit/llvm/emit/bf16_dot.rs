@@ -1,4 +1,4 @@
-//! Pairs of bfloat16 and dot products of them, for CPUs that have the instructions.
+//! VNNI pairs of bfloat16 and their dot products, for CPUs with AVX512_BF16.
 
 use inkwell::intrinsics::Intrinsic;
 use inkwell::types::BasicTypeEnum;
@@ -51,7 +51,7 @@ impl<'c> Emitter<'_, 'c> {
         ir.binary(InstructionOpcode::Or, low, high)
     }
 
-    /// Pairs of elements side by side in memory: one load of both halves, which the instruction
+    /// VNNI pairs of contiguous elements in memory: one load of both halves, which the instruction
     /// leaves in order; of bfloat16, the pairs themselves. `None` where they are not.
     pub(super) fn adjacent_pairs(&mut self, args: &[Expr]) -> Result<Option<LaneValue<'c>>> {
         if args.first().is_some_and(|a| a.dtype() == DType::BF16) {
@@ -84,7 +84,7 @@ impl<'c> Emitter<'_, 'c> {
         Ok(Some(LaneValue::of(words)))
     }
 
-    /// Two bfloat16 side by side in memory, in one lane or every lane, as words.
+    /// Two contiguous bfloat16 in memory as a VNNI pair, in one lane or every lane.
     fn adjacent_words(&mut self, args: &[Expr]) -> Result<Option<LaneValue<'c>>> {
         let [low, high] = args else { return Ok(None) };
         let whole = self.lanes.is_none_or(|l| l.mask.is_none());
@@ -121,7 +121,7 @@ impl<'c> Emitter<'_, 'c> {
         }
         let mut result = vector_of(element, lanes)?.get_poison();
         for first in (0..lanes).step_by(width as usize) {
-            // What is past the end repeats the last lane, and is not used.
+            // Lanes past the end repeat the last one; nothing reads them.
             let lane = |i: u32| self.ir.i32((first + i).min(lanes - 1) as i32).into();
             let picked: Vec<Basic<'c>> = (0..width).map(lane).collect();
             let mut parts = operands;
@@ -190,7 +190,7 @@ impl<'c> Emitter<'_, 'c> {
     }
 }
 
-/// The first of two elements that are loaded from neighbouring places.
+/// The first of two elements that are loaded from neighbouring addresses.
 fn next_to<'e>(low: &'e Expr, high: &Expr) -> Option<(Buffer, &'e [Expr])> {
     let (
         ExprKind::Load { buffer, indices: i, dtype: DType::F32 | DType::BF16 },

@@ -4,7 +4,7 @@
 //! when all lanes agree. Conditions that differ between lanes become masks. Types: bool is i1
 //! and is stored as a byte; float16 and bfloat16 are stored as 16 bits and computed as
 //! float32, rounded after each operation. What is particular to a target (entry points,
-//! threads, workspaces) is not here but beside it, in [`crate::cpu`].
+//! threads, workspaces) is in [`crate::cpu`].
 
 mod arith;
 mod bf16_dot;
@@ -34,9 +34,9 @@ use value::LaneValue;
 /// The vector loop that statements are in.
 #[derive(Clone, Copy, Debug)]
 pub struct VectorLoop<'c> {
-    /// How many.
+    /// Number of lanes.
     pub count: u32,
-    /// Which are active; all when absent.
+    /// Active lanes; all when absent.
     pub mask: Option<VectorValue<'c>>,
 }
 

@@ -1,4 +1,4 @@
-//! Which loops can run as vectors.
+//! Legality of vectorization, by a divergence analysis of the loop's body.
 //!
 //! A vectorized loop whose body needs control flow or memory of its own per lane is legal but
 //! has no vector form here; it runs in order instead, which means the same.

@@ -91,22 +91,22 @@ impl Conv {
         self.channels * self.taps * self.taps
     }
 
-    /// Factors whose elements follow each other by channel, row and column; those of the weights by
+    /// Operands whose elements follow each other by channel, row and column; those of the weights by
     /// result first.
-    fn factors(&self, mut element: impl FnMut(usize) -> f32) -> Factors<'_> {
+    fn factors(&self, mut element: impl FnMut(usize) -> f32) -> Operands<'_> {
         let x = (0..self.image_len()).map(&mut element).collect();
-        Factors { of: self, x, w: (0..self.weights_len()).map(element).collect() }
+        Operands { of: self, x, w: (0..self.weights_len()).map(element).collect() }
     }
 }
 
-/// What a kernel multiplies.
-struct Factors<'a> {
+/// The operands of a kernel.
+struct Operands<'a> {
     of: &'a Conv,
     x: Vec<f32>,
     w: Vec<f32>,
 }
 
-impl Factors<'_> {
+impl Operands<'_> {
     /// The element of a padded image.
     fn image(&self, channel: usize, [row, column]: [usize; 2]) -> f32 {
         let (side, pad) = (self.of.side, self.of.taps / 2);
@@ -136,7 +136,7 @@ impl Factors<'_> {
             .collect()
     }
 
-    /// What float32's own nest computes: one multiply-add after the other.
+    /// The result of the float32 nest: one multiply-add after the other.
     fn in_order(&self) -> Vec<f32> {
         self.sums(0.0, |sum, a, b| a.mul_add(b, sum))
     }
@@ -208,7 +208,7 @@ fn numbers(seed: u64, low: i32, high: i32) -> impl FnMut(usize) -> f32 {
 
 /// Sums that cancel but for their last bits: opposite channels side by side, nearly, under weights
 /// that are alike.
-fn cancelling(of: &Conv) -> Factors<'_> {
+fn cancelling(of: &Conv) -> Operands<'_> {
     let mut near = numbers(5, 0, 3);
     let area = of.side * of.side;
     let mut x: Vec<f32> = (0..of.image_len()).map(&mut near).collect();
@@ -222,7 +222,7 @@ fn cancelling(of: &Conv) -> Factors<'_> {
         let (output, channel, tap) = (n / of.depth(), n % of.depth() / square, n % square);
         1.0 + ((channel / 2 * 7 + tap * 3) % 64 + output) as f32 / 512.0
     };
-    Factors { of, x, w: (0..of.weights_len()).map(weight).collect() }
+    Operands { of, x, w: (0..of.weights_len()).map(weight).collect() }
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn operands_that_bf16_cannot_split_take_float32() {
             factors
         };
         let last = conv.image_len() - 1;
-        let infinite = Factors {
+        let infinite = Operands {
             of: conv,
             x: vec![-0.0; conv.image_len()],
             w: vec![f32::INFINITY; conv.weights_len()],
@@ -317,8 +317,11 @@ fn operands_that_bf16_cannot_split_take_float32() {
             assert!(same(&factors.run(), &factors.in_order()), "{name}");
         }
         // Zeros have no exponent: by terms, and their sums are positive.
-        let zeros =
-            Factors { of: conv, x: vec![-0.0; conv.image_len()], w: vec![1.0; conv.weights_len()] };
+        let zeros = Operands {
+            of: conv,
+            x: vec![-0.0; conv.image_len()],
+            w: vec![1.0; conv.weights_len()],
+        };
         assert!(same(&zeros.run(), &zeros.in_order()));
     }
 }

@@ -6,7 +6,7 @@
 pub struct EvalError {
     /// The function.
     pub func: String,
-    /// What happened.
+    /// The failure.
     pub reason: EvalErrorKind,
 }
 

@@ -4,7 +4,7 @@
 //! iteration writes what it reads: the first access is a block that writes a box covering
 //! every box read later, and no reduction runs over that loop. Below those loops the buffer
 //! keeps, per dimension, only the range of indices that the inner loops reach, shifted to
-//! start at 0; a dimension whose range is not an affine box keeps its whole extent. A local
+//! start at 0; a dimension whose range is not an affine box keeps its full extent. A local
 //! buffer that is then too large for a stack, or of unknown size, becomes a global one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

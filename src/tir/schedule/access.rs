@@ -1,4 +1,5 @@
-//! Which elements a loop's iterations touch, and whether two iterations can touch the same one.
+//! Dependence analysis: the elements that a loop's iterations touch, and whether two iterations can
+//! touch the same one.
 //!
 //! An element of a buffer is an index tuple. Iterations of a loop are independent when, for any
 //! two accesses to one buffer of which one writes, equal index tuples imply equal loop values.
@@ -188,7 +189,7 @@ pub(super) fn determines(facts: &Analyzer, exprs: &[Expr], var: Var, free: &Hash
 struct Decoder<'a> {
     facts: Analyzer,
     var: Var,
-    /// Variables that differ between the two iterations beside `var`.
+    /// Other variables than `var` that differ between the two iterations.
     free: &'a HashSet<Var>,
 }
 
@@ -334,7 +335,7 @@ impl Decoder<'_> {
         vec![]
     }
 
-    /// What an atom's value determines beside itself.
+    /// The operand that an atom's value determines.
     fn parts(&self, atom: &Expr) -> Option<Poly> {
         match atom.kind() {
             // A widening conversion keeps the value.

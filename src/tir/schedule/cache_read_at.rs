@@ -1,4 +1,4 @@
-//! A copy of what a nest reads, made before it.
+//! Read caching in front of a nest (TVM's `read_at`).
 
 use super::state::{Schedule, ScheduleError};
 use super::tree::{self, nested};
@@ -12,9 +12,9 @@ impl Schedule {
     /// element for each iteration of the loops.
     ///
     /// Needs serial loops from 0 of constant extents from the loop down to a block of one store, which
-    /// always reads the buffer, at one place, and does not write it. Where that place has an element,
-    /// written by then, in every iteration, a guard of the block is none of the copy. Returns the name of the new
-    /// block.
+    /// always reads the buffer, at one index tuple, and does not write it. Where that element exists
+    /// and was written before in every iteration, the copy needs no guard of the block. Returns the
+    /// name of the new block.
     pub fn cache_read_at(
         &mut self,
         name: &str,
@@ -34,20 +34,7 @@ impl Schedule {
         }
         loops.iter().for_each(|l| facts.bind_loop(l));
         let block = block.as_ref().clone();
-        if block.init.is_some() {
-            return Err(refuse(self, "it has an init"));
-        }
-        if Schedule::block_writes(&block, buffer) {
-            return Err(refuse(self, "it writes the buffer"));
-        }
-        let Stmt::Store { value, .. } = &block.body else {
-            return Err(refuse(self, "the block's body is not one store"));
-        };
-        let Some(element) = element_always_read(value, buffer) else {
-            return Err(refuse(self, "it does not always read the buffer at one place"));
-        };
-        let bound = |v: Var| block.iters.iter().find(|i| i.var == v).map(|i| i.value.clone());
-        let element: Vec<Expr> = element.iter().map(|e| e.substitute(&bound)).collect();
+        let element = element_read(&block, buffer).map_err(|why| refuse(self, why))?;
         let shape = &self.func.buffers[buffer].shape;
         let exists = |(at, n): (&Expr, &Expr)| {
             facts.prove(&at.clone().ge(0)) && facts.prove(&at.clone().lt(n.clone()))
@@ -123,6 +110,24 @@ impl Schedule {
         let inputs = self.func.params.len() - self.func.num_outputs;
         self.func.params[..inputs].contains(&Param::Buffer(buffer)) || before.any(whole)
     }
+}
+
+/// The only element of `buffer` that the block reads, over the loops; else why it cannot be copied.
+fn element_read(block: &Block, buffer: Buffer) -> Result<Vec<Expr>, &'static str> {
+    if block.init.is_some() {
+        return Err("it has an init");
+    }
+    if Schedule::block_writes(block, buffer) {
+        return Err("it writes the buffer");
+    }
+    let Stmt::Store { value, .. } = &block.body else {
+        return Err("the block's body is not one store");
+    };
+    let Some(element) = element_always_read(value, buffer) else {
+        return Err("it does not always read the buffer at one place");
+    };
+    let bound = |v: Var| block.iters.iter().find(|i| i.var == v).map(|i| i.value.clone());
+    Ok(element.iter().map(|e| e.substitute(&bound)).collect())
 }
 
 /// The only element of `buffer` that `value` loads, if it loads it whenever it is evaluated.

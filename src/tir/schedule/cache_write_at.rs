@@ -1,11 +1,11 @@
-//! Results kept in a buffer of their own below a loop.
+//! Write caching below a loop (TVM's `write_at`): results accumulate in a local buffer.
 
 use super::compute_inline::loads;
 use super::injective::stores_own_element;
 use super::perfect_nest::PerfectNest;
 use super::state::{Schedule, ScheduleError};
 use super::tree::{self, nested};
-use crate::{Block, BlockIter, Expr, For, IterKind, Scope, Stmt, Var};
+use crate::{Block, BlockIter, Buffer, Expr, For, IterKind, Scope, Stmt, Var};
 
 impl Schedule {
     /// `for k { for j { X[at(j)] += f(j, k) } }`, at `k`, becomes
@@ -26,45 +26,38 @@ impl Schedule {
     ) -> Result<String, ScheduleError> {
         let nest = self.perfect_nest("cache_write_at", name, at)?;
         let refuse = |s: &Schedule, why: &str| s.refuse("cache_write_at", name, why);
-        let Stmt::Store { buffer, indices, value } = &nest.block.body else {
-            return Err(refuse(self, "the block's body is not one store"));
-        };
-        if nest.block.init.is_none()
-            && (loads(value).contains(buffer) || !nest.reduction_loops().is_empty())
-        {
-            return Err(refuse(self, "it goes on from what the buffer held before"));
-        }
-        if !stores_own_element(&nest.block) {
-            return Err(refuse(self, "it reads other elements of its result"));
-        }
-        let placing = nest.spatial_loops();
-        let fixed = placing.iter().all(|l| l.extent.as_int().is_some());
+        let (buffer, indices) = cacheable_store(&nest).map_err(|why| refuse(self, why))?;
+        let spatial = nest.spatial_loops();
+        let fixed = spatial.iter().all(|l| l.extent.as_int().is_some());
         if scope != Scope::Global && !fixed {
             return Err(refuse(self, "what it keeps has no constant size"));
         }
-        let cache = self.buffer_over(*buffer, scope.name(), &placing, scope);
-        let places = self.iterators(&placing, IterKind::Spatial);
-        let index: Vec<Expr> = places.iter().map(|i| i.var.into()).collect();
+        let cache = self.buffer_over(buffer, scope.name(), &spatial, scope);
+        let elements = self.iterators(&spatial, IterKind::Spatial);
+        let index: Vec<Expr> = elements.iter().map(|i| i.var.into()).collect();
         let copy = self.unique_block(&self.func.buffers[cache].name.clone());
         let mut writing = Block {
             name: copy.clone(),
-            iters: nest.block.spatial_iters().chain(&places).cloned().collect(),
+            iters: nest.block.spatial_iters().chain(&elements).cloned().collect(),
             predicate: nest.spatial_guards.iter().cloned().fold(Expr::bool(true), Expr::and),
             init: None,
-            body: Stmt::store(*buffer, indices.clone(), self.func.load(cache, index.clone())),
+            body: Stmt::store(buffer, indices.to_vec(), self.func.load(cache, index.clone())),
             ..nest.block.clone()
         };
         self.refresh_regions(&mut writing);
         if self.is_injective(&nest.block) || self.show_injective(&nest.block) {
             self.note_injective(&writing);
         }
-        let writing = self.fresh_copy(&nested(&placing, Stmt::Block(Box::new(writing))), "");
+        let writing = self.fresh_copy(&nested(&spatial, Stmt::Block(Box::new(writing))), "");
 
         let mut kept = nest.block.clone();
-        kept.iters.extend(places);
+        kept.iters.extend(elements);
         let here = self.func.load(cache, index.clone());
-        let swap = |e: &Expr| e.replace_loads(*buffer, &mut |_, _| here.clone());
-        kept.body = Stmt::store(cache, index.clone(), swap(value));
+        let swap = |e: &Expr| e.replace_loads(buffer, &mut |_, _| here.clone());
+        kept.body = match &nest.block.body {
+            Stmt::Store { value, .. } => Stmt::store(cache, index.clone(), swap(value)),
+            _ => unreachable!("checked to be one store"),
+        };
         kept.init = kept.init.map(|init| match init {
             Stmt::Store { value, .. } => Stmt::store(cache, index.clone(), swap(&value)),
             other => other,
@@ -113,5 +106,21 @@ impl Schedule {
         }
         block.predicate = left.into_iter().fold(Expr::bool(true), Expr::and);
         Ok(())
+    }
+}
+
+/// The block's only store, if its instances may accumulate in another buffer; else why not.
+fn cacheable_store(nest: &PerfectNest) -> Result<(Buffer, &[Expr]), &'static str> {
+    let Stmt::Store { buffer, indices, value } = &nest.block.body else {
+        return Err("the block's body is not one store");
+    };
+    if nest.block.init.is_none()
+        && (loads(value).contains(buffer) || !nest.reduction_loops().is_empty())
+    {
+        return Err("it goes on from what the buffer held before");
+    }
+    match stores_own_element(&nest.block) {
+        true => Ok((*buffer, indices)),
+        false => Err("it reads other elements of its result"),
     }
 }

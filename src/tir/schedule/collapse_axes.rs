@@ -1,4 +1,4 @@
-//! Two axes of a block that every access steps through as one.
+//! Collapsing two axes of a block that every access steps through as one.
 
 use super::state::{Schedule, ScheduleError};
 use super::tree;

@@ -98,7 +98,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// What the block reads must not be written after it, nor in a loop around it.
+    /// The block's inputs must not be written after it, nor in a loop around it.
     pub(super) fn require_stable(
         &self,
         primitive: &'static str,

@@ -181,7 +181,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// What the consumer reads beside the intermediate must be complete before the producer runs.
+    /// The consumer's other inputs must be complete before the producer runs.
     fn require_stable_reads(
         &self,
         name: &str,

@@ -9,7 +9,7 @@ impl Schedule {
     /// `for i { for k { init { X[i] = 0 }; X[i] += f(i, k) } }` becomes, at loop `k`,
     /// `for i { X[i] = 0; for k { X[i] += f(i, k) } }`, and at loop `i`,
     /// `for i' { X[i'] = 0 }; for i { for k { X[i] += f(i, k) } }`. The loops from `at` inwards
-    /// that place an element are copied, with their kinds.
+    /// that choose an element (spatial loops) are copied, with their kinds.
     ///
     /// Needs all loops of the reduction at or below `at`, no block below `at` that reads the
     /// result before it is complete, and instances that each belong to one iteration. Returns

@@ -1,4 +1,4 @@
-//! Making two loops, one after the other, one.
+//! Loop fusion of two adjacent loops. ([`Schedule::fuse`] is TVM's, for two nested loops.)
 
 use super::access;
 use super::state::{Schedule, ScheduleError};
@@ -6,7 +6,7 @@ use super::tree::sequence;
 use crate::{For, ForKind, Stmt, Var};
 
 impl Schedule {
-    /// `for i in 0..n { S(i) }; for j in 0..n { T(j) }` becomes `for i in 0..n { S(i); T(i) }`.
+    /// Loop fusion: `for i in 0..n { S(i) }; for j in 0..n { T(j) }` becomes `for i in 0..n { S(i); T(i) }`.
     ///
     /// Needs two serial loops from 0 of the same extent, directly one after the other, of which
     /// different iterations never touch the same element where one of the two writes it: each

@@ -69,7 +69,7 @@ impl Schedule {
         if below.blocks.iter().any(|b| b.iters.iter().any(reduces)) {
             return false;
         }
-        // What the loop gives to the same iterator of every copy tells its iterations apart.
+        // The values that the loop gives to the same iterator of every copy tell iterations apart.
         let shared = first.iters.iter().enumerate().filter(|(n, i)| {
             i.kind == IterKind::Spatial && copies.iter().all(|c| c.iters[*n].value == i.value)
         });

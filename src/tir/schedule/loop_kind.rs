@@ -1,4 +1,4 @@
-//! How a loop runs: vectorized, parallel, unrolled, bound to a thread axis.
+//! Loop kinds: vectorized, parallel, unrolled, bound to a thread axis.
 
 use super::state::{Schedule, ScheduleError};
 use super::{access, tree};

@@ -59,7 +59,7 @@ mod tree;
 mod tree_reduce;
 mod unroll_and_jam;
 
-pub use self::pad_einsum::Padded;
+pub use self::pad_einsum::PaddedEinsum;
 pub use self::regions::refresh_regions;
 pub use self::state::{Schedule, ScheduleError};
 pub use self::transform_layout::{IndexMap, packer};

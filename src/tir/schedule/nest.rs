@@ -1,4 +1,4 @@
-//! What moving primitives share: rebuilding a block's loops over a box, fresh copies, and the
+//! Helpers of the primitives that move blocks: rebuilding a block's loops over a box, fresh copies, and the
 //! conditions under which an order of accumulation is kept.
 
 use std::collections::{BTreeMap, HashMap};
@@ -234,7 +234,7 @@ impl Schedule {
     }
 }
 
-/// How far a sum of loop variables counts `0, 1, 2, ...` from iteration to iteration, if it does.
+/// The number of iterations over which a sum of loop variables counts `0, 1, 2, ...`, if it does.
 fn counts_up(facts: &Analyzer, rank: &Poly, depth: &dyn Fn(Var) -> Option<usize>) -> Option<i64> {
     let mut terms = vec![];
     for (factors, c) in &rank.terms {

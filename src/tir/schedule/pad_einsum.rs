@@ -1,14 +1,14 @@
-//! Rounding the axes of a sum of products up, so that whole tiles cover them.
+//! Padding the axes of a contraction, so that full tiles cover them.
 
 use super::state::{Schedule, ScheduleError, shape_facts};
 use super::tree::{conjuncts, holds_only_block, sequence};
 use crate::arith::Analyzer;
 use crate::{BinOp, Block, Buffer, Expr, ExprKind, Intrin, IterKind, PrimFunc, Scope, Stmt, Var};
 
-/// What [`Schedule::pad_einsum`] adds.
+/// The blocks that [`Schedule::pad_einsum`] adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Padded {
-    /// The blocks that copy operands, in the order of the factors.
+pub struct PaddedEinsum {
+    /// The blocks that copy operands, in the order of the operands.
     pub operands: Vec<String>,
     /// The block that copies the result back.
     pub result: String,
@@ -57,13 +57,17 @@ impl Schedule {
     /// multiple of its entry in `multiples` (one per iterator; 1 leaves an axis alone). Operands
     /// without an axis that grows are read in place. The block's own loops are replaced.
     ///
-    /// The products added are -0.0: the first factor's zeros are negative, and adding -0.0 to any
+    /// The padding adds -0.0: the first operand's zeros are negative, and adding -0.0 to any
     /// number gives that number, in every rounding. So a result keeps its bits, but for NaN made
     /// where none is read back.
     ///
-    /// Needs a sum of products (or of one factor) of tensors read at plain iterators, in which
-    /// every factor has all reduction axes that grow.
-    pub fn pad_einsum(&mut self, name: &str, multiples: &[i64]) -> Result<Padded, ScheduleError> {
+    /// Needs a contraction (a sum of products, or of one operand) of tensors read at plain iterators,
+    /// in which every operand has all reduction axes that grow.
+    pub fn pad_einsum(
+        &mut self,
+        name: &str,
+        multiples: &[i64],
+    ) -> Result<PaddedEinsum, ScheduleError> {
         let block = self.get_block(name)?.clone();
         self.require_movable("pad_einsum", name)?;
         self.require_rebuildable("pad_einsum", &block)?;
@@ -113,10 +117,10 @@ impl Schedule {
         let at = self.top_statement(name).expect("the block was found");
         self.func.body = self.insert_at(at, sequence(parts));
         self.note(format!("pad_einsum {name} {multiples:?} -> {}, {back}", operands.join(", ")));
-        Ok(Padded { operands, result: back })
+        Ok(PaddedEinsum { operands, result: back })
     }
 
-    /// Some axis must grow, and every factor must have the reduction axes that do.
+    /// Some axis must grow, and every operand must have the reduction axes that do.
     fn require_growth(&self, padded: &PaddedAxes<'_>, factors: &[Operand]) -> Result<(), String> {
         let iters = &padded.block.iters;
         if !iters.iter().any(|i| padded.grows(i.var)) {
@@ -132,7 +136,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// The result and the factors of a sum of products.
+    /// The result and the operands of a contraction.
     fn einsum(&self, block: &Block) -> Result<(Operand, Vec<Operand>), String> {
         let (out, indices, value) =
             self.single_store("pad_einsum", block).map_err(|refused| refused.why)?;
@@ -225,7 +229,7 @@ impl Schedule {
     }
 }
 
-/// The operands of a chain of products.
+/// The operands of a chain of multiplications.
 fn factors_of(e: &Expr, into: &mut Vec<Expr>) {
     match e.kind() {
         ExprKind::Binary { op: BinOp::Mul, a, b } => {

@@ -1,4 +1,4 @@
-//! Cutting the range of a loop in two.
+//! Loop partitioning (index-set splitting): cutting the range of a loop in two.
 
 use super::state::{Schedule, ScheduleError};
 use super::tree::{self, sequence};

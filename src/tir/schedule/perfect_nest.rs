@@ -1,4 +1,4 @@
-//! A block and the loops that it alone fills, told apart by what each is for.
+//! Perfect nests: loops around nothing but one block, each spatial or of the reduction.
 
 use std::collections::HashSet;
 
@@ -8,15 +8,15 @@ use super::tree::{self, conjuncts};
 use crate::arith::Analyzer;
 use crate::{Block, BlockIter, Buffer, BufferData, Expr, For, ForKind, IterKind, Scope, Stmt, Var};
 
-/// Loops from 0 around nothing but one block: each chooses an element of the result, or runs over
-/// its reduction, all of which is among them.
+/// Loops from 0 around nothing but one block. Each is spatial, so it chooses an element of the
+/// result, or runs over the reduction, all of whose loops are in the nest.
 pub(super) struct PerfectNest {
     /// Outermost first.
     pub loops: Vec<For>,
     pub block: Block,
-    /// What is known inside.
+    /// The ranges of all variables around the block.
     pub facts: Analyzer,
-    /// The block's predicate as far as it is about the reduction, and the rest.
+    /// The conjuncts of the block's predicate: those over loops of the reduction, and the rest.
     pub reduction_guards: Vec<Expr>,
     pub spatial_guards: Vec<Expr>,
 }
@@ -38,8 +38,8 @@ impl PerfectNest {
 }
 
 impl Schedule {
-    /// The loops from `at` down to the block, where they are such a nest. Other values of those
-    /// that choose an element choose other elements.
+    /// The perfect nest from `at` down to the block. Different iterations of its spatial loops store
+    /// to different elements.
     pub(super) fn perfect_nest(
         &self,
         primitive: &'static str,

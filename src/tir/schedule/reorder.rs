@@ -5,8 +5,8 @@ use super::{access, tree};
 use crate::{For, Stmt, Var};
 
 impl Schedule {
-    /// The given loops, which lie in one perfect nest, take each other's places so that they
-    /// are nested in the given order: `for i { for j { S } }` becomes `for j { for i { S } }`.
+    /// Loop interchange: the given loops, which lie in one perfect nest, are permuted to the given
+    /// order: `for i { for j { S } }` becomes `for j { for i { S } }`.
     /// Loops of the nest that are not named stay where they are.
     ///
     /// Loops that carry a dependence, as those of a reduction do, must keep their order among

@@ -147,7 +147,7 @@ impl Schedule {
         Ok(ranges)
     }
 
-    /// What the block reads beside `except` must be complete before the producer's statement.
+    /// The block's inputs but `except` must be complete before the producer's statement.
     fn require_inputs_before(
         &self,
         block: &Block,

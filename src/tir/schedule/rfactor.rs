@@ -1,4 +1,4 @@
-//! Reducing in parts: the primitives that change the order of a reduction.
+//! Factoring a loop out of a reduction, which changes the reduction's order.
 
 use std::collections::BTreeMap;
 
@@ -172,7 +172,7 @@ fn rename(stmt: Stmt, name: &str) -> Stmt {
     }
 }
 
-/// How a reduction step combines: `op(X, e)`, or `fma(a, b, X)`, which sums.
+/// The operation of a reduction step: of `op(X, e)`, or of `fma(a, b, X)`, which sums.
 pub(super) fn combiner(block: &Block) -> Result<Combiner, String> {
     let (Stmt::Store { buffer, indices, value }, Some(Stmt::Store { value: init, .. })) =
         (&block.body, &block.init)

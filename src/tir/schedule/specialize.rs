@@ -1,4 +1,5 @@
-//! Two versions of a loop, of which a condition chooses when the function runs.
+//! Loop versioning (Halide's `specialize`): two versions of a loop, chosen by a condition at run
+//! time.
 
 use super::state::{Schedule, ScheduleError};
 use super::tree;

@@ -6,7 +6,7 @@ use super::tree;
 use crate::arith::Analyzer;
 use crate::{BinOp, Block, Buffer, Expr, ExprKind, For, Param, PrimFunc, Stmt, Var};
 
-/// A primitive that could not be applied: which, to what, and why.
+/// A refusal: the primitive, its object and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{primitive} of `{at}` refused: {why}")]
 pub struct ScheduleError {
@@ -14,7 +14,7 @@ pub struct ScheduleError {
     pub primitive: &'static str,
     /// The loop, block or buffer it was asked for.
     pub at: String,
-    /// What is missing for it to be safe.
+    /// The condition that is not shown to hold.
     pub why: String,
 }
 
@@ -33,9 +33,9 @@ pub struct Schedule {
     pub(super) padded: HashSet<Buffer>,
     /// Blocks shown to store elsewhere in every instance, by name.
     pub(super) injective: HashMap<String, InjectiveStore>,
-    /// What was done.
+    /// The primitives applied, as text.
     pub(super) steps: Vec<String>,
-    /// What loops are called in steps, where a name alone does not say which one is meant.
+    /// Labels of loops that share their names with others.
     pub(super) labels: HashMap<Var, String>,
 }
 
@@ -147,8 +147,7 @@ impl Schedule {
             .ok_or_else(|| self.refuse(primitive, name, "there is no such block"))
     }
 
-    /// Blocks inside of others stay there, and so do those that a condition chooses: what lies
-    /// around them is not the primitive's to know.
+    /// Refuses blocks inside of other blocks or under conditions.
     pub(super) fn require_movable(
         &self,
         primitive: &'static str,
@@ -170,7 +169,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// What is known inside the statements of `path`.
+    /// The ranges of the variables bound by `path`, and facts about shapes.
     pub(super) fn facts(&self, path: &[&Stmt]) -> Analyzer {
         let mut facts = shape_facts(&self.func);
         for stmt in path {
@@ -188,7 +187,7 @@ impl Schedule {
     }
 }
 
-/// Dimensions of parameters are not negative, whole or made of other variables.
+/// The facts that dimensions of parameters, and of them the variables in them, are not negative.
 pub(super) fn shape_facts(func: &PrimFunc) -> Analyzer {
     let mut facts = Analyzer::new();
     for var in crate::abi::scalar_vars(func) {

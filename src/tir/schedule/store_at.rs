@@ -1,4 +1,4 @@
-//! Memory of an intermediate inside of a loop.
+//! Storage of an intermediate inside of a loop (Halide's `store_at`).
 
 use std::collections::HashSet;
 

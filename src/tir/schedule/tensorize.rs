@@ -10,10 +10,10 @@ use crate::tile::StridedRows;
 use crate::{Buffer, Expr, ExprKind, For, ForKind, PrimFunc, Scope, Stmt, Var, lower};
 
 impl Schedule {
-    /// `for i { for j { C[i, j] = .. } }`, at `i`, becomes the instruction whose
+    /// Tensorization: `for i { for j { C[i, j] = .. } }`, at `i`, becomes the instruction whose
     /// [description](TensorIntrin::description) that is: the same statements in the same order, but
     /// for the names of what they bind and for where in their buffers the operands lie, which are
-    /// rows of elements side by side, evenly spaced. Blocks in the nest count as their bodies.
+    /// rows of contiguous elements, evenly strided. Blocks in the nest count as their bodies.
     ///
     /// Operands in matrix registers are whole buffers in [`Scope::Tile`].
     pub fn tensorize(&mut self, at: Var, intrinsic: &TensorIntrin) -> Result<(), ScheduleError> {
@@ -60,13 +60,13 @@ struct Element<'e> {
     indices: &'e [Expr],
 }
 
-/// A description held against a nest.
+/// A description being matched against a nest.
 struct Matching<'a> {
     description: &'a PrimFunc,
     func: &'a PrimFunc,
     /// The nest's variables by those of the description.
     vars: HashMap<Var, Var>,
-    /// What the symbolic dimensions stand for.
+    /// The values of the symbolic dimensions.
     dims: HashMap<Var, i64>,
     locals: HashMap<Buffer, Buffer>,
     /// Operands: the description's indices, and the nest's buffer and indices.
@@ -217,7 +217,7 @@ impl Matching<'_> {
         let Element { buffer, indices: at } = found;
         let data = &self.func.buffers[buffer];
         require(data.scope != Scope::Tile, || format!("`{}` is a matrix register", data.name))?;
-        let place = match at {
+        let offset = match at {
             [flat] if data.shape.len() != 1 => flat.clone(),
             _ => {
                 let terms = data.shape.iter().zip(at);
@@ -231,7 +231,7 @@ impl Matching<'_> {
             return Err("its description is not over rows".into());
         };
         let at = |i: i64, j: i64| {
-            facts.simplify(&place.substitute(&|v| match v {
+            facts.simplify(&offset.substitute(&|v| match v {
                 v if v == row => Some(Expr::i64(i)),
                 v if v == column => Some(Expr::i64(j)),
                 _ => None,
@@ -240,7 +240,7 @@ impl Matching<'_> {
         let first = at(0, 0);
         let stride = facts.simplify(&(at(1, 0) - first.clone()));
         let even = first.clone() + Expr::var(row) * stride.clone() + column;
-        let rest = facts.simplify(&(place.clone() - even));
+        let rest = facts.simplify(&(offset.clone() - even));
         let fixed = |e: &Expr| {
             let mut fixed = true;
             e.visit(&mut |e| {

@@ -5,7 +5,7 @@ use super::tree;
 use crate::{BinOp, CmpOp, Expr, ExprKind, Var};
 
 impl Schedule {
-    /// The primitives applied so far, in order.
+    /// The trace: the primitives applied so far, in order.
     pub fn steps(&self) -> &[String] {
         &self.steps
     }
@@ -16,13 +16,13 @@ impl Schedule {
         self.labels = tree::labels(&self.func);
     }
 
-    /// What a variable is called; a loop that is one of several of its name, by what is in it.
+    /// The label of a variable: its name, or for a loop that shares its name, what is in it too.
     pub(super) fn name(&self, var: Var) -> &str {
         let plain = || self.func.vars.get(var).map_or("?", |v| &v.name);
         self.labels.get(&var).map(String::as_str).unwrap_or_else(plain)
     }
 
-    /// What variables are called, with commas; what several are told apart by is said once.
+    /// The labels of variables, with commas; a block that all of them name appears once.
     pub(super) fn names(&self, vars: &[Var]) -> String {
         let names: Vec<&str> = vars.iter().map(|v| self.name(*v)).collect();
         let apart: Option<Vec<_>> = names.iter().map(|name| name.split_once(" of ")).collect();

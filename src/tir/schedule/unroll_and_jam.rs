@@ -1,4 +1,5 @@
-//! Loops over a block written out, with what their iterations share named once.
+//! Unroll and jam (register blocking): loops around one block unrolled, with loads that their
+//! iterations share done once.
 
 use std::collections::HashMap;
 
@@ -9,7 +10,7 @@ use crate::arith::Analyzer;
 use crate::{Block, BlockIter, Buffer, Expr, ExprKind, For, Intrin, IterKind, Stmt, Var, VarData};
 
 impl Schedule {
-    /// `for i in 0..2 { for j in 0..2 { X[i, j] = f(a(i), b(j)) } }`, at `i`, becomes
+    /// Unroll and jam: `for i in 0..2 { for j in 0..2 { X[i, j] = f(a(i), b(j)) } }`, at `i`, becomes
     /// `let b0 = b(0), b1 = b(1); let a0 = a(0); X[0, 0] = f(a0, b0); X[0, 1] = f(a0, b1); let a1 ..`:
     /// the instances one after the other, and what is loaded for several iterations of a loop named
     /// before that loop. A guard that changes with the
@@ -118,7 +119,7 @@ impl Element {
 struct Unroller<'s> {
     schedule: &'s mut Schedule,
     facts: Analyzer,
-    /// What has a name by now.
+    /// Expressions bound to variables, and these.
     named: Vec<(Expr, Expr)>,
 }
 

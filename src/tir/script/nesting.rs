@@ -161,7 +161,7 @@ impl Scan<'_> {
         }
     }
 
-    /// At the start of a line: its place among the open blocks.
+    /// At the start of a line: its depth among the open blocks.
     fn blocks(&mut self) -> Result<(), ScriptError> {
         let mut width = 0;
         while matches!(self.peek(width), b' ' | b'\t' | 0x0c) {
