@@ -1,9 +1,30 @@
-//! Code generation with LLVM: loop IR in lowered form to relocatable objects.
+//! Code generation with LLVM 19: loop IR in lowered form to relocatable ELF objects.
 //!
-//! `emit` turns statements into LLVM IR for any target; `cpu` adds what a CPU kernel has
-//! around its body. The crate is the only one that links LLVM. It is normally reached through
-//! the `reflex-codegen` process ([`process`]); tools and tests may call [`LlvmCodegen`] in
-//! process. It schedules nothing: loops run as the function says.
+//! This is the only crate that links LLVM. The engine reaches it through the process
+//! `reflex-codegen`, which speaks [`process`] on a pipe: a
+//! [`Request`] in, a [`Response`] out.
+//! Tools and tests call [`compile`] or [`LlvmCodegen`] in process.
+//!
+//! - `emit` turns expressions and statements into LLVM IR for any target. Values inside a vectorized
+//!   loop are uniform, a ramp or varying; conditions that vary become masks.
+//! - `cpu` adds the two entry points of a kernel (packed and raw, see [`reflex_tir::abi`]), parallel
+//!   regions on the host's thread pool, workspaces, and LLVM's pass pipeline.
+//!
+//! Loops run as the function says: nothing is scheduled here, LLVM's loop and SLP vectorizers are off,
+//! and there are no fast-math flags and no contraction, so results have the same bits at `O0` and
+//! `O3`.
+//!
+//! ```
+//! use reflex_tir::codegen::{OptLevel, Target};
+//! use reflex_tir::{DType, builder::FuncBuilder, lower};
+//!
+//! let mut f = FuncBuilder::new("twice");
+//! let x = f.input("x", DType::F32, vec![4.into()]);
+//! f.output("compute", "y", DType::F32, vec![4.into()], |f, i| f.at(x, i) + f.at(x, i));
+//! let object = reflex_llvm::compile(&lower::lower(&f.finish()), &Target::host(), OptLevel::O3)?;
+//! assert!(object.elf.starts_with(b"\x7fELF") && object.signature.num_outputs == 1);
+//! # Ok::<(), reflex_llvm::CodegenError>(())
+//! ```
 
 mod cpu;
 mod emit;

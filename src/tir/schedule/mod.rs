@@ -3,9 +3,26 @@
 //! A [`Schedule`] holds a function in scheduled form. Blocks are named, loops are their variables;
 //! both stay valid until a primitive that says it replaces them. A primitive documents what it
 //! makes of what, refuses with a [`ScheduleError`] when it cannot show that every output keeps its
-//! bits, and decides nothing: policies choose. Floating-point reductions keep their order through
+//! bits, and decides nothing: schedule rules choose. Floating-point reductions keep their order through
 //! every primitive but [`Schedule::rfactor`] and [`Schedule::tree_reduce`], which write the new
 //! order into the tir.
+//!
+//! | primitive | known as |
+//! |---|---|
+//! | [`split`](Schedule::split), [`split_nparts`](Schedule::split_nparts), [`fuse`](Schedule::fuse), [`reorder`](Schedule::reorder), [`tile`](Schedule::tile) | TVM's; strip mining, loop coalescing, loop interchange, tiling |
+//! | [`partition`](Schedule::partition) | index-set splitting (TVM: `loop_partition`) |
+//! | [`specialize`](Schedule::specialize) | loop versioning (Halide: `specialize`) |
+//! | [`separate_full_tiles`](Schedule::separate_full_tiles) | separation of full and partial tiles |
+//! | [`fuse_adjacent`](Schedule::fuse_adjacent) | loop fusion (Exo: `fuse`; MLIR: sibling fusion) |
+//! | [`distribute_loops`](Schedule::distribute_loops) | loop distribution, fission (Exo: `fission`) |
+//! | [`collapse_axes`](Schedule::collapse_axes) | dimension collapsing (MLIR linalg), with flat indexing |
+//! | [`unroll_and_jam`](Schedule::unroll_and_jam) | unroll and jam, register blocking |
+//! | [`parallel`](Schedule::parallel), [`parallel_if`](Schedule::parallel_if), [`vectorize`](Schedule::vectorize), [`unroll`](Schedule::unroll), [`bind`](Schedule::bind) | TVM's loop kinds; OpenMP's `if` clause |
+//! | [`compute_at`](Schedule::compute_at), [`reverse_compute_at`](Schedule::reverse_compute_at), [`compute_inline`](Schedule::compute_inline), [`reverse_compute_inline`](Schedule::reverse_compute_inline) | TVM's producer and consumer fusion |
+//! | [`store_at`](Schedule::store_at) | Halide's `store_at` |
+//! | [`cache_read`](Schedule::cache_read), [`cache_write`](Schedule::cache_write), [`cache_read_at`](Schedule::cache_read_at), [`cache_write_at`](Schedule::cache_write_at) | TVM's; the last two as its `read_at` and `write_at` |
+//! | [`rfactor`](Schedule::rfactor), [`tree_reduce`](Schedule::tree_reduce), [`decompose_reduction`](Schedule::decompose_reduction) | TVM's; one step of a tree reduction |
+//! | [`blockize`](Schedule::blockize), [`tensorize`](Schedule::tensorize), [`transform_layout`](Schedule::transform_layout), [`pad_einsum`](Schedule::pad_einsum), [`storage_align`](Schedule::storage_align), [`set_scope`](Schedule::set_scope) | TVM's |
 //!
 //! ```
 //! use reflex_tir::{DType, builder::FuncBuilder, schedule::Schedule};

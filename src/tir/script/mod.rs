@@ -1,6 +1,6 @@
 //! TVMScript text of loop IR, as TVM 0.27 prints it.
 //!
-//! [`print`] and [`parse`] are inverse: parsing what was printed gives the same text again.
+//! [`print()`] and [`parse`] are inverse: parsing what was printed gives the same text again.
 //! Both forms of a function print. What TVM prints with 32-bit indices is read with 64-bit ones,
 //! the only kind there is here. A form that is not supported is refused with its name and line.
 //! One form here is not TVM's: a single index into a buffer of another rank (a flat access).
