@@ -1,6 +1,6 @@
 //! What the VM adds to kernels, on the workloads that TVM is measured with.
 //!
-//! Each group is one workload in each mode, beside `bare`: the same kernels called from a loop by
+//! Each group is one workload in each mode, next to `bare`: the same kernels called from a loop by
 //! their raw entries.
 //! Times are per group of 1,000 steps, so microseconds read as nanoseconds per step; what a step
 //! costs over the kernel is the difference to `bare`. Kernels are native functions that count
@@ -27,8 +27,10 @@ use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::kernel::RawKernel;
 use reflex_vm::listing;
-use reflex_vm::program::{Library, Program};
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::load::Library;
+use reflex_vm::mode::Mode;
+use reflex_vm::program::Program;
+use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
@@ -51,7 +53,7 @@ fn chain() -> String {
     })
 }
 
-/// An operator: a storage, a tensor on it, the kernel, and both given up.
+/// An operator: a storage, a tensor on it, the kernel, and both released.
 fn operator() -> String {
     straight("x) regs=3:", 0, |_| {
         "  call  vm.builtin.alloc_storage in: %vm, c[4], i0, c[6], c[7] dst: %1\n  \
@@ -64,7 +66,7 @@ fn operator() -> String {
 }
 
 /// An operator as TVM plans it: the storage is there already; a tensor on it, the kernel, and
-/// the tensor given up.
+/// the tensor released.
 fn planned() -> String {
     let storage = "  call  vm.builtin.alloc_storage in: %vm, c[4], i0, c[6], c[7] dst: %1\n";
     let body = straight("x) regs=3:", 0, |_| {
@@ -167,7 +169,7 @@ fn load(text: &str) -> (Arc<Program>, Arc<CraneliftTier>) {
 fn warm_up(tier: &CraneliftTier, mut call: impl FnMut()) {
     loop {
         let before = tier.progress();
-        (0..=tier.threshold()).for_each(|_| call());
+        (0..=tier.hot_threshold()).for_each(|_| call());
         tier.wait();
         if tier.progress() == before {
             return;
@@ -214,7 +216,7 @@ fn workload(c: &mut Criterion, name: &str, text: &str, args: &[Any], steps: &[&[
     {
         let (program, tier) = load(text);
         if mode == Mode::Compiled {
-            assert_eq!(program.compile_all(), []);
+            assert_eq!(program.compile_ahead_of_time(), []);
         }
         let options = Options { mode, ..Options::default() };
         let mut session = Session::new(&program, options).expect("a session");
@@ -304,7 +306,7 @@ class Module:
         return x
 "#;
 
-/// Calls of an identity function through the C interface, with its result given up: by number
+/// Calls of an identity function through the C interface, with its result released: by number
 /// and by name.
 fn entry(c: &mut Criterion) {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Small models in every mode beside ONNX Runtime, in turns, one thread: `modes.py REFLEX MODELS REFS`.
+"""Small models in every mode and in ONNX Runtime, interleaved, one thread: `modes.py REFLEX MODELS REFS`.
 
 Prints a table of medians over rounds of the p50 (and p99) of a call, in microseconds. The feeds are
 the reference cases' inputs. Runs under the Python that has ONNX Runtime.

@@ -17,8 +17,9 @@ use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
@@ -129,7 +130,7 @@ fn loop_ratio() {
     );
 }
 
-/// Time of the calling thread alone, whoever else has the processor meanwhile.
+/// CPU time of the calling thread; time that other threads have the CPU does not count.
 fn thread_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes one timespec.
@@ -217,7 +218,7 @@ fn with_interval(rounds: &[Vec<f64>]) -> String {
 type Clock = fn(&Took) -> f64;
 
 /// How a run that tiers up compares with the interpreter at its worst, and its longest call, with
-/// `busy` threads beside it.
+/// `busy` other threads.
 fn tiering_up(busy: usize) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -253,7 +254,7 @@ fn tiering_up(busy: usize) {
             longest_wall[1].push(most(bytecode, clocks[1].1));
         }
         stop.store(true, Ordering::Relaxed);
-        println!("tiering up beside {busy} busy threads, {ROUNDS} rounds:");
+        println!("tiering up with {busy} other busy threads, {ROUNDS} rounds:");
         for ((name, _), (worst, control)) in clocks.iter().zip(&found) {
             println!(
                 "  by {name}: at worst {} times the interpreter so far; the interpreter itself {}",

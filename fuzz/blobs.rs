@@ -18,9 +18,11 @@ use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::bytecode::{Arg, Instr, Reg};
 use reflex_vm::executable::{Constant, Executable, FuncKind};
-use reflex_vm::program::{Library, Program};
+use reflex_vm::mode::Mode;
+use reflex_vm::load::Library;
+use reflex_vm::program::Program;
 use reflex_vm::serialize::{MAGIC_V2, from_bytes, to_bytes};
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 use reflex_vm::{listing, text};
@@ -98,7 +100,7 @@ pub fn executable(exec: &Executable) -> Reached {
     let tier = Arc::new(tier.expect("generated code runs here"));
     assert!(program.attach(Arc::clone(&tier) as Arc<dyn Tier>));
     run(&program, Mode::Tiered);
-    program.compile_all();
+    program.compile_ahead_of_time();
     run(&program, Mode::Compiled);
     Reached::Ran
 }

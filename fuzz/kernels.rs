@@ -12,8 +12,8 @@ use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
-use reflex_vm::kernel::{Extent, RawKernel, TensorParam};
-use reflex_vm::program::Library;
+use reflex_vm::kernel::{Dim, RawKernel, TensorParam};
+use reflex_vm::load::Library;
 
 use crate::host;
 
@@ -121,11 +121,11 @@ fn status(outcome: Result<(), Error>) -> i32 {
 }
 
 fn kernel(name: &str) -> Option<RawKernel> {
-    let param = |extents: &[Extent]| TensorParam { dtype: DType::F32, extents: extents.to_vec() };
-    let (n, m) = (Extent::Symbol(0), Extent::Symbol(1));
+    let param = |extents: &[Dim]| TensorParam { dtype: DType::F32, shape: extents.to_vec() };
+    let (n, m) = (Dim::Symbolic(0), Dim::Symbolic(1));
     let (code, params) = match name {
         "fuzz.each" => (each as *const u8, vec![param(&[n, m]), param(&[n, m])]),
-        "fuzz.rows" => (rows as *const u8, vec![param(&[Extent::Fixed(2), n]), param(&[n])]),
+        "fuzz.rows" => (rows as *const u8, vec![param(&[Dim::Static(2), n]), param(&[n])]),
         "fuzz.set0" => (set0 as *const u8, vec![param(&[])]),
         "fuzz.set1" => (set1 as *const u8, vec![param(&[n])]),
         "fuzz.set2" => (set2 as *const u8, vec![param(&[n, m])]),
@@ -139,7 +139,7 @@ fn kernel(name: &str) -> Option<RawKernel> {
 /// The packed entry: checks, and then the same code.
 fn packed(name: &str, args: &[AnyView<'_>]) -> Result<Any, Error> {
     let tensors: Option<Vec<&Tensor>> = args.iter().map(|arg| arg.downcast_ref()).collect();
-    let fits = |tensors: &Vec<&Tensor>| kernel(name).is_some_and(|it| it.takes(tensors));
+    let fits = |tensors: &Vec<&Tensor>| kernel(name).is_some_and(|it| it.accepts(tensors));
     let Some(tensors) = tensors.filter(fits) else {
         return Err(Error::type_error(format!("{name} does not take this")));
     };

@@ -10,8 +10,9 @@ use reflex_runtime::dtype::DType;
 use reflex_runtime::shape::Shape;
 use reflex_runtime::value::Any;
 use reflex_vm::executable::FuncKind;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::verify::verify;
 
 use crate::host;
@@ -67,7 +68,7 @@ fn in_ways(case: &ProgramCase, ways: &[Way]) -> Tally {
         let (found, program, tier) = match *way {
             Way::Compiled => {
                 let (program, tier) = load(case, Some(options(case, *way)));
-                let refused = program.compile_all();
+                let refused = program.compile_ahead_of_time();
                 assert!(refused.is_empty(), "compiled mode refused {refused:?}");
                 (run(case, &program, Mode::Compiled), program, tier)
             }

@@ -148,6 +148,45 @@ fn paths_exist() {
     assert!(wrong.is_empty(), "paths that do not exist:\n{}", wrong.join("\n"));
 }
 
+/// Names in documents that are other systems'.
+const FOREIGN: [&str; 1] = ["ARCH_REQ_XCOMP_PERM"];
+
+/// Words of a text that could be names.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+/// Whether quoted text is meant as a name in code: of several words, or a type's.
+fn is_name(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    let told = text.contains('_') || text.contains("::") || text.starts_with(char::is_uppercase);
+    text.chars().all(plain) && text.starts_with(|c: char| c.is_ascii_alphabetic()) && told
+}
+
+#[test]
+fn names_exist() {
+    let mut files = sources();
+    below("python", &[".py"], &mut files);
+    below("tests", &[".py", ".txt"], &mut files);
+    below(".github", &[".yml"], &mut files);
+    files.extend(["include/reflex.h", "Cargo.toml", "x"].map(str::to_owned));
+    files.retain(|file| file != "tests/docs.rs");
+    let texts: Vec<String> = files.iter().map(|file| read(file)).collect();
+    let known: BTreeSet<&str> = texts.iter().flat_map(|text| words(text)).collect();
+    let mut wrong = vec![];
+    // These two name what other systems have.
+    let others = ["docs/glossary.md", "docs/mission.md"];
+    for document in documents().into_iter().filter(|d| !others.contains(&d.as_str())) {
+        let text = prose(&read(&document));
+        for name in quoted(&text).into_iter().filter(|text| is_name(text)) {
+            if !FOREIGN.contains(&name) && !words(name).all(|word| known.contains(word)) {
+                wrong.push(format!("{document}: {name}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "names that no source has:\n{}", wrong.join("\n"));
+}
+
 /// Decisions by number: file, and the files that it says it governs.
 fn decisions() -> BTreeMap<usize, (String, Vec<String>)> {
     let mut files = vec![];
@@ -291,6 +330,26 @@ fn the_readme_quotes_its_sources() {
     let msrv = manifest.split("rust-version = \"").nth(1).and_then(|rest| rest.split('"').next());
     let said = format!("Rust {} or newer", msrv.expect("rust-version"));
     assert!(readme.contains(&said), "README does not say {said:?}");
+}
+
+/// Blocks that name a file after their language are quoted from it, line by line.
+#[test]
+fn quoted_blocks_are_in_their_files() {
+    let (mut wrong, mut blocks) = (vec![], 0);
+    for document in documents() {
+        let text = read(&document);
+        for block in text.split("\n```text ").skip(1) {
+            let (path, rest) = block.split_once('\n').expect("a line");
+            let quoted = rest.split("\n```").next().expect("an end");
+            let source = read(path);
+            let plain = |line: &str| line.trim_start_matches('|').trim().to_owned();
+            let lines: BTreeSet<String> = source.lines().map(plain).collect();
+            let missing = quoted.lines().filter(|line| !lines.contains(line.trim()));
+            wrong.extend(missing.map(|line| format!("{document}: not in {path}: {line}")));
+            blocks += 1;
+        }
+    }
+    assert!(wrong.is_empty() && blocks > 0, "{blocks} blocks:\n{}", wrong.join("\n"));
 }
 
 #[test]

@@ -14,8 +14,9 @@ use reflex_runtime::error::Error;
 use reflex_runtime::function::{Function, arg};
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, SavedResult, Session};
+use reflex_vm::session::{Options, SavedResult, Session};
 use reflex_vm::verify::verify;
 
 struct Counting;
@@ -92,7 +93,7 @@ fn program(mode: Mode) -> Arc<Program> {
     };
     program.attach(Arc::new(CraneliftTier::with_options(options).unwrap()));
     if mode == Mode::Compiled {
-        assert_eq!(program.compile_all(), []);
+        assert_eq!(program.compile_ahead_of_time(), []);
     }
     program
 }

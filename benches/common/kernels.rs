@@ -7,8 +7,8 @@ use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::function::Function;
 use reflex_runtime::value::{Any, AnyView};
-use reflex_vm::kernel::{Extent, RawKernel, TensorParam};
-use reflex_vm::program::Library;
+use reflex_vm::kernel::{Dim, RawKernel, TensorParam};
+use reflex_vm::load::Library;
 
 /// Calls of kernels so far.
 pub static CALLS: AtomicU64 = AtomicU64::new(0);
@@ -146,8 +146,8 @@ impl Library for Kernels {
     }
 
     fn raw(&self, name: &str) -> Option<RawKernel> {
-        let one = |dtype| TensorParam { dtype, extents: vec![Extent::Fixed(1)] };
-        let flag = TensorParam { dtype: DType::BOOL, extents: vec![] };
+        let one = |dtype| TensorParam { dtype, shape: vec![Dim::Static(1)] };
+        let flag = TensorParam { dtype: DType::BOOL, shape: vec![] };
         let (code, params) = match name {
             "add1" => (add1_raw as *const u8, vec![one(DType::F32), one(DType::F32)]),
             "dec" => (dec_raw as *const u8, vec![one(DType::I64), flag]),

@@ -1,4 +1,4 @@
-"""The programs that dispatch is measured with, built by TVM, for beside.py.
+"""The programs that dispatch is measured with, built by TVM, for vs_tvm.py.
 
 Kernels do next to nothing (one addition), so that what is left is the virtual machine. All are
 exported as shared libraries, which TVM and Reflex then open.

@@ -18,12 +18,12 @@ impl Generator<'_, '_> {
         self.block(depth + 1, 4)?;
         built(self.b.emit_goto(end));
         let then = std::mem::replace(&mut self.kinds, before);
-        built(self.b.place(otherwise));
+        built(self.b.bind(otherwise));
         self.block(depth + 1, 3)?;
         // A jump must lead somewhere beyond itself, also when the block was empty.
         let scratch = self.destination()?;
         self.call("fuzz.record", &[], scratch, Kind::Int);
-        built(self.b.place(end));
+        built(self.b.bind(end));
         self.merge(&then);
         Ok(())
     }
@@ -42,7 +42,7 @@ impl Generator<'_, '_> {
         let times = Arg::Imm(self.u.int_in_range(1..=12)?);
         self.call("vm.builtin.copy", &[times], counter, Kind::Int);
         let start = built(self.b.label());
-        built(self.b.place(start));
+        built(self.b.bind(start));
         let before = self.kinds.clone();
         self.block(depth + 1, 5)?;
         self.count_down((counter, condition), start, &before)
@@ -60,7 +60,7 @@ impl Generator<'_, '_> {
         self.call("fuzz.less", &[Arg::Imm(0), Arg::Reg(counter)], condition, Kind::Bool);
         built(self.b.emit_if(condition, end));
         built(self.b.emit_goto(start));
-        built(self.b.place(end));
+        built(self.b.bind(end));
         self.merge(before);
         Ok(())
     }
@@ -75,7 +75,7 @@ impl Generator<'_, '_> {
         let entry = self.u.int_in_range(0..=2)?;
         self.call("vm.builtin.copy", &[times], counter, Kind::Int);
         let start = built(self.b.label());
-        built(self.b.place(start));
+        built(self.b.bind(start));
         let before = self.kinds.clone();
         // Entries that nothing is stored in are zero.
         let args = [self.b.vm_state(), Arg::Imm(4)];

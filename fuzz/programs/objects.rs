@@ -162,7 +162,7 @@ impl Generator<'_, '_> {
                 self.call("vm.builtin.tensor_to_shape", &[Arg::Reg(item)], item, Kind::Shape);
             }
             self.call("fuzz.record", &[Arg::Reg(tuple)], Reg::VOID, Kind::Int);
-            built(self.b.place(end));
+            built(self.b.bind(end));
             self.call("vm.builtin.null_value", &[], gone, Kind::None);
         }
         Ok(())
@@ -243,10 +243,10 @@ impl Generator<'_, '_> {
         if turns {
             built(self.b.emit_goto(end));
         }
-        built(self.b.place(other));
+        built(self.b.bind(other));
         self.call("fuzz.record", &[Arg::Reg(kept)], Reg::VOID, Kind::Int);
         self.tensor_at(storage, 0, SHAPES[0], kept);
-        built(self.b.place(end));
+        built(self.b.bind(end));
         for register in [made, storage] {
             self.call("vm.builtin.null_value", &[], register, Kind::None);
         }

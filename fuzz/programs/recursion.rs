@@ -48,7 +48,7 @@ impl Generator<'_, '_> {
         }
         let back = if self.u.ratio(2, 3)? { result } else { self.register(None)? };
         built(self.b.emit_ret(back));
-        built(self.b.place(bottom));
+        built(self.b.bind(bottom));
         let last = self.register(None)?;
         built(self.b.emit_ret(last));
         self.close();
@@ -73,10 +73,10 @@ impl Generator<'_, '_> {
             built(self.b.emit_if(condition, down));
             self.call(LADDER[1], &[Arg::Reg(less)], result, Kind::Int);
             built(self.b.emit_ret(result));
-            built(self.b.place(down));
+            built(self.b.bind(down));
             self.call(LADDER[2], &[Arg::Reg(less)], result, Kind::Int);
             built(self.b.emit_ret(result));
-            built(self.b.place(bottom));
+            built(self.b.bind(bottom));
             self.call("vm.builtin.null_value", &[], result, Kind::None);
         }
         built(self.b.emit_ret(result));

@@ -26,7 +26,7 @@ impl Generator<'_, '_> {
         let times = Arg::Imm(self.u.int_in_range(3..=7)?);
         self.call("vm.builtin.copy", &[times], counter, Kind::Int);
         let start = built(self.b.label());
-        built(self.b.place(start));
+        built(self.b.bind(start));
         let before = self.kinds.clone();
         self.seated(seats[0], closures)?;
         self.turn(seats);
@@ -163,7 +163,7 @@ impl Generator<'_, '_> {
         let times = Arg::Imm(self.u.int_in_range(2..=6)?);
         self.call("vm.builtin.copy", &[times], counter, Kind::Int);
         let start = built(self.b.label());
-        built(self.b.place(start));
+        built(self.b.bind(start));
         let before = self.kinds.clone();
         // Objects of different rounds can be told apart.
         match self.u.int_in_range(0..=2)? {

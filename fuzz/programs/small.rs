@@ -43,7 +43,7 @@ impl Generator<'_, '_> {
         let times = Arg::Imm(self.u.int_in_range(2..=6)?);
         self.call("vm.builtin.copy", &[times], counter, Kind::Int);
         let start = built(self.b.label());
-        built(self.b.place(start));
+        built(self.b.bind(start));
         let before = self.kinds.clone();
         self.scene()?;
         self.count_down((counter, condition), start, &before)

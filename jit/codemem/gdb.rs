@@ -6,12 +6,12 @@
 
 use std::ops::Range;
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
 
 use object::Endianness;
 use object::elf;
 use object::write::StringId;
 use object::write::elf::{FileHeader, SectionHeader, SectionIndex, Sym, Writer};
+use parking_lot::Mutex;
 
 /// A function of published code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ pub fn register(text: Range<usize>, symbols: &[Symbol], debug_frame: &[u8]) -> R
         file: file.as_ptr(),
         file_size: file.len() as u64,
     }));
-    let _lock = LIST.lock().unwrap_or_else(PoisonError::into_inner);
+    let _lock = LIST.lock();
     // SAFETY: entries are on the list from here until they are dropped, and the lock is held.
     unsafe {
         let list = &raw mut __jit_debug_descriptor;
@@ -112,7 +112,7 @@ unsafe fn tell(entry: *mut Entry, action: u32) {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        let _lock = LIST.lock().unwrap_or_else(PoisonError::into_inner);
+        let _lock = LIST.lock();
         // SAFETY: the entry is on the list since `register`, the lock is held, and the only handle to
         // the entry is being dropped.
         unsafe {
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn the_list_is_kept() {
         let count = || {
-            let _lock = LIST.lock().unwrap();
+            let _lock = LIST.lock();
             // SAFETY: the lock is held, so the list does not change.
             unsafe {
                 let list = &raw const __jit_debug_descriptor;

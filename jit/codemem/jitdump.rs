@@ -10,7 +10,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
+
+use parking_lot::Mutex;
 
 /// "JiTD".
 const MAGIC: u32 = 0x4A69_5444;
@@ -86,7 +88,7 @@ impl JitDump {
         &self,
         functions: impl IntoIterator<Item = (&'n str, usize, usize)>,
     ) -> io::Result<()> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock();
         for (name, address, size) in functions {
             // SAFETY: the caller passes mapped code of that size, see `# Safety`.
             let code = unsafe { std::slice::from_raw_parts(address as *const u8, size) };

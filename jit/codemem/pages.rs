@@ -9,11 +9,15 @@
 //!
 //! Not here: when it is safe to drop code (the VM knows which sessions may be inside), and dual
 //! mappings of one page (one protection change per published piece is cheap enough).
+//!
+//! Decision: docs/decisions/0019-code-pages.md
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use crate::error::{CodeError, CodeErrorKind};
 
@@ -93,11 +97,11 @@ impl CodeSpace {
 
     /// Bytes of the region not handed out.
     pub fn free_bytes(&self) -> usize {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+        self.free.lock().values().sum()
     }
 
     fn allocate(&self, len: usize) -> Result<usize, CodeError> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
         let (&offset, &len_free) =
             free.iter().find(|&(_, &len_free)| len_free >= len).ok_or_else(|| {
                 CodeError::new(
@@ -116,7 +120,7 @@ impl CodeSpace {
     }
 
     fn release(&self, offset: usize, len: usize) {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
         let (mut start, mut end) = (offset, offset + len);
         if let Some((&before, &len_free)) = free.range(..start).next_back()
             && before + len_free == start

@@ -7,7 +7,8 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// An open map file.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ impl PerfMap {
             let name = name.replace(['\n', '\r'], "?");
             lines.push_str(&format!("{address:x} {size:x} {name}\n"));
         }
-        self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(lines.as_bytes())
+        self.file.lock().write_all(lines.as_bytes())
     }
 }
 

@@ -9,8 +9,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use reflex_vm::abi::{CodePtr, SessionAbi};
 use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
@@ -101,7 +102,7 @@ impl Exits {
     pub(crate) fn put_off(&self, exit: u32, threshold: u64) {
         self.family.fetch_sub(1, Ordering::Relaxed);
         let taken = self.taken[exit as usize].load(Ordering::Relaxed);
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.asked.lock();
         let asked = asked.entry(exit).or_default();
         let wait = threshold.saturating_mul(1 << asked.put_off.min(31));
         asked.put_off += 1;
@@ -159,7 +160,7 @@ impl Exits {
         if u64::from(exit) >= 1 << EXIT_BITS {
             return false;
         }
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.asked.lock();
         match asked.entry(exit) {
             Entry::Vacant(entry) => {
                 entry.insert(Asked::default());

@@ -24,7 +24,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{FuncRef, InstBuilder};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use reflex_runtime::abi::type_index;
-use reflex_vm::abi::{DISCARD, ERROR, callback};
+use reflex_vm::abi::{DISCARD, ERROR, libcall};
 use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::{ArgSource, FuncCode, Op, SiteId, Source};
 use reflex_vm::program::Program;
@@ -255,7 +255,7 @@ impl Body<'_, '_> {
         let target = self.block(target as usize);
         self.e.b.ins().brif(either, poll, &[], target, &[]);
         self.e.b.switch_to_block(poll);
-        self.e.call_or_fail(callback::POLL, pc);
+        self.e.call_or_fail(libcall::POLL, pc);
         self.e.b.ins().jump(target, &[]);
     }
 
@@ -272,7 +272,7 @@ impl Body<'_, '_> {
         self.e.b.ins().brif(payload, then, &[], otherwise, &[]);
         self.e.b.switch_to_block(odd);
         // No condition is neither: this makes the error.
-        self.e.call_at(callback::CONDITION, pc as u32);
+        self.e.call_at(libcall::CONDITION, pc as u32);
         self.e.return_status(ERROR);
     }
 }

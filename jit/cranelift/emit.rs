@@ -14,8 +14,8 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::FunctionBuilder;
 use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, TVMFFIAny, type_index};
 use reflex_vm::abi::{
-    ERROR, SESSION_CALLBACKS, SESSION_CONSTS, SESSION_EXIT, SESSION_FUEL, SESSION_INTERRUPT,
-    SESSION_PC, SESSION_REGS, SESSION_VM_VALUE, callback,
+    ERROR, SESSION_CONSTS, SESSION_EXIT, SESSION_FUEL, SESSION_INTERRUPT, SESSION_LIBCALLS,
+    SESSION_PC, SESSION_REGS, SESSION_VM_VALUE, libcall,
 };
 use reflex_vm::decode::ArgSource;
 
@@ -222,7 +222,7 @@ impl<'f> Emit<'f> {
     /// Releases a slot known to hold an object.
     pub(crate) fn release_object(&mut self, slot: Slot) {
         let address = self.slot_address(slot);
-        self.call_back(callback::RELEASE, &[types::I64], None, &[address]);
+        self.call_back(libcall::RELEASE, &[types::I64], None, &[address]);
     }
 
     /// Releases a slot of any type whose object most likely has other holders: one of several references
@@ -348,7 +348,7 @@ impl<'f> Emit<'f> {
         ret: Option<Type>,
         args: &[Value],
     ) -> Inst {
-        let table = self.load(types::I64, self.session, SESSION_CALLBACKS);
+        let table = self.load(types::I64, self.session, SESSION_LIBCALLS);
         let function = self.load(types::I64, table, offset);
         let signature = self.c_signature(params, ret);
         self.b.ins().call_indirect(signature, function, args)

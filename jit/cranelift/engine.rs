@@ -10,8 +10,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use reflex_vm::abi::CodePtr;
 use reflex_vm::decode::{FuncCode, SiteId};
 use reflex_vm::program::Program;
@@ -138,13 +139,13 @@ impl Engine {
 
     /// Whether a function is or will be compiled whole.
     pub(crate) fn is_whole(&self, program: &Program, func: u32) -> bool {
-        let whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = self.whole.lock();
         whole.contains(&(program.id(), SiteId(func)))
     }
 
     /// Has a function compiled whole and installed at its entry and loops, once.
     pub(crate) fn whole(&self, program: &Arc<Program>, func: u32, let_go: LetGo<'_>) {
-        let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut whole = self.whole.lock();
         if !whole.insert((program.id(), SiteId(func))) {
             return;
         }
@@ -154,7 +155,7 @@ impl Engine {
         };
         let order = Order { program: Arc::downgrade(program), work: Work::Whole(func) };
         if let Err(reason) = worker.submit(order, program.id(), &self.this) {
-            program.count(SiteId(func), &reason);
+            program.count_bailout(SiteId(func), &reason);
         }
     }
 
@@ -169,16 +170,16 @@ impl Engine {
                 let key = (program.id(), SiteId(func));
                 if reason == Bailout::CodeMemoryFull {
                     self.tries.put_off(key);
-                    self.whole.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+                    self.whole.lock().remove(&key);
                 }
-                program.count(key.1, &reason);
+                program.count_bailout(key.1, &reason);
             }
         }
     }
 
     /// Code of a function that was found in a file: for its entry, then for its loops.
     pub(crate) fn saved_function(&self, program: u64, func: u32) -> Option<Entries> {
-        let saved = self.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        let saved = self.saved.lock();
         saved.get(&program)?.functions.get(&func).cloned()
     }
 
@@ -227,7 +228,7 @@ impl Engine {
             usage,
             code: Arc::downgrade(&code),
         };
-        self.functions.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+        self.functions.lock().push(report);
         let entries = std::iter::once((SiteId(func.index), function.entry)).chain(function.loops);
         let sites = entries.map(|(site, entry)| {
             let address = code.published.address(entry);
@@ -240,7 +241,7 @@ impl Engine {
 
     /// The exits of a trace that is still there.
     pub(crate) fn exits(&self, trace: u64) -> Option<Arc<Exits>> {
-        let all = self.exits.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.exits.lock();
         all.get(&trace)?.upgrade().filter(|exits| !exits.usage.evicted.load(Ordering::Relaxed))
     }
 
@@ -309,7 +310,7 @@ impl Engine {
             _recipes: attached.recipes,
             _exits: Arc::clone(&exits),
         });
-        let mut all = self.exits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.exits.lock();
         all.retain(|_, exits| exits.strong_count() > 0);
         all.insert(exits.id, Arc::downgrade(&exits));
         drop(all);
@@ -325,7 +326,7 @@ impl Engine {
             usage: Arc::clone(&exits.usage),
             code: Arc::downgrade(&owner),
         };
-        self.traces.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+        self.traces.lock().push(report);
         // SAFETY: the trace was recorded at this site and its code follows the protocol of
         // `reflex_vm::abi`; the owner keeps the code and all that it refers to, except for the
         // program, whose cells are the only way to reach it.

@@ -11,9 +11,10 @@
 //! compiled mode count nothing, so nothing would bring them back.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::MutexGuard;
 use reflex_vm::abi::CodePtr;
 use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
@@ -106,7 +107,7 @@ impl Resident {
 
 impl Engine {
     fn residents(&self) -> MutexGuard<'_, Vec<Resident>> {
-        self.residents.lock().unwrap_or_else(PoisonError::into_inner)
+        self.residents.lock()
     }
 
     /// Makes a trace what runs where it was recorded, unless something else does meanwhile.
@@ -118,7 +119,7 @@ impl Engine {
         share: Arc<Share>,
     ) {
         let mut residents = self.residents();
-        if program.install_first(exits.site, compiled) {
+        if program.install_if_vacant(exits.site, compiled) {
             let what = What::Trace { code: Address(compiled.code()), exits };
             residents.push(Resident::new(program, what, share, self.warmth));
         }
@@ -137,7 +138,7 @@ impl Engine {
         if from.usage.evicted.load(Ordering::Relaxed) {
             return Err(Bailout::Evicted);
         }
-        program.keep(compiled);
+        program.retain(compiled);
         from.link(exit, compiled.code());
         let (code, from) = (Address(compiled.code()), Arc::clone(from));
         let what = What::Bridge { code, exits, from, exit };
@@ -252,7 +253,7 @@ impl Engine {
                     self.tries.put_off(key(*site));
                 }
                 self.tries.count_eviction(key(SiteId(*func)));
-                let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut whole = self.whole.lock();
                 whole.remove(&key(SiteId(*func)));
             }
         }

@@ -7,7 +7,7 @@
 //! Not here: types that only hold when a check has taken its usual path.
 
 use reflex_runtime::abi::type_index;
-use reflex_vm::builtins::{Builtin, Gives};
+use reflex_vm::builtins::{Builtin, ResultKind};
 use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Op, Source};
 use reflex_vm::program::Program;
 
@@ -209,7 +209,7 @@ pub(crate) fn apply(program: &Program, func: &FuncCode, pc: usize, state: &mut [
             set(dst, Holds::Any);
         }
         Op::Builtin { builtin, dst, .. } => {
-            let made = builtin.native().reuses().then_some(Holds::Made(pc as u32));
+            let made = builtin.lowering().recycles().then_some(Holds::Made(pc as u32));
             set(dst, made.or(result_tag(builtin).map(Holds::Tag)).unwrap_or(Holds::Any));
         }
         Op::Copy { src, dst } => {
@@ -256,13 +256,13 @@ pub(crate) fn moved(func: &FuncCode, args: ArgRange) -> impl Iterator<Item = u32
 
 /// The type of every result of a builtin, where there is one such type.
 pub(crate) fn result_tag(builtin: Builtin) -> Option<i32> {
-    match builtin.gives() {
-        Gives::None => Some(type_index::NONE),
-        Gives::Int => Some(type_index::INT),
-        Gives::Bool => Some(type_index::BOOL),
-        Gives::Tensor => Some(type_index::TENSOR),
-        Gives::Shape => Some(type_index::SHAPE),
-        Gives::Tuple => Some(type_index::ARRAY),
-        Gives::Any => None,
+    match builtin.result_kind() {
+        ResultKind::None => Some(type_index::NONE),
+        ResultKind::Int => Some(type_index::INT),
+        ResultKind::Bool => Some(type_index::BOOL),
+        ResultKind::Tensor => Some(type_index::TENSOR),
+        ResultKind::Shape => Some(type_index::SHAPE),
+        ResultKind::Tuple => Some(type_index::ARRAY),
+        ResultKind::Any => None,
     }
 }

@@ -12,7 +12,7 @@ use reflex_runtime::abi::{
     DLTENSOR_DEVICE, DLTENSOR_DTYPE, DLTENSOR_NDIM, TENSOR_DLTENSOR, type_index,
 };
 use reflex_runtime::dtype::DType;
-use reflex_vm::builtins::{Builtin, Native};
+use reflex_vm::builtins::{Builtin, Lowering};
 
 use crate::emit::{Bits, Emit, Slot, trusted};
 
@@ -68,27 +68,27 @@ type Typed = (Slot, Option<i32>);
 impl Fast<'_, '_> {
     /// Writes the fast path of a builtin; `None` means that there is none and nothing was written.
     pub(crate) fn builtin(&mut self, builtin: Builtin, args: &[Operand]) -> Option<Produced> {
-        match builtin.native() {
-            Native::CheckTensor => self.check_tensor(args),
-            Native::CheckShape => self.check_shape(args),
-            Native::CheckTuple => self.check_tuple(args),
-            Native::MatchShape => self.match_shape(args),
-            Native::MatchPrimValue => self.match_prim_value(args),
-            Native::MakePrimValue => self.make_prim_value(args),
-            Native::ReadIfCond => self.read_if_cond(args),
-            Native::TupleItem => self.tuple_item(args),
-            Native::CheckType => self.check_type(builtin, args),
-            Native::ZeroOffset => self.zero_offset(args),
-            Native::Nothing => Some(Produced::None),
+        match builtin.lowering() {
+            Lowering::CheckTensor => self.check_tensor(args),
+            Lowering::CheckShape => self.check_shape(args),
+            Lowering::CheckTuple => self.check_tuple(args),
+            Lowering::MatchShape => self.match_shape(args),
+            Lowering::MatchPrimValue => self.match_prim_value(args),
+            Lowering::MakePrimValue => self.make_prim_value(args),
+            Lowering::ReadIfCond => self.read_if_cond(args),
+            Lowering::TupleItem => self.tuple_item(args),
+            Lowering::CheckType => self.check_type(builtin, args),
+            Lowering::ZeroOffset => self.zero_offset(args),
+            Lowering::Elided => Some(Produced::None),
             // What is allocated comes back elsewhere: see `recycle`.
-            Native::ReuseStorage
-            | Native::ReuseTensor
-            | Native::ReuseHeap
-            | Native::ReuseShape
-            | Native::ReuseTuple
-            | Native::ReuseClosure
-            | Native::ReuseView
-            | Native::Call => None,
+            Lowering::RecycleStorage
+            | Lowering::RecycleTensor
+            | Lowering::RecycleHeap
+            | Lowering::RecycleShape
+            | Lowering::RecycleTuple
+            | Lowering::RecycleClosure
+            | Lowering::RecycleView
+            | Lowering::Call => None,
         }
     }
 

@@ -11,7 +11,7 @@ use reflex_vm::abi::{
     DISCARD, ERROR, FRAME_BASE, FRAME_CALLER, FRAME_DST, FRAME_FLAGS, FRAME_FUNC,
     FRAME_HEADER_SIZE, FRAME_NATIVE, FRAME_RESUME, FRAME_RETURN_PC, RETURNED, SESSION_CELLS,
     SESSION_CONSTS, SESSION_DEPTH, SESSION_DEPTH_LIMIT, SESSION_FUEL, SESSION_NATIVE_CALLS,
-    SESSION_PC, SESSION_REGS, SESSION_STACK_LIMIT, callback,
+    SESSION_PC, SESSION_REGS, SESSION_STACK_LIMIT, libcall,
 };
 use reflex_vm::decode::{ArgRange, ArgSource, FuncCode, Source};
 
@@ -214,7 +214,7 @@ impl<'p> Body<'_, 'p> {
         let resume = self.continuation();
         let at = self.e.i32(pc as i64);
         let call = self.e.call_back(
-            callback::PUSH_CALL,
+            libcall::PUSH_CALL,
             &[types::I64, types::I32, types::I64],
             Some(types::I64),
             &[self.e.session, at, resume],
@@ -286,7 +286,7 @@ impl<'p> Body<'_, 'p> {
         let object = self.e.is_object(old);
         self.e.b.ins().brif(object, free, &[], store, &[]);
         self.e.b.switch_to_block(free);
-        self.e.call_back(callback::RELEASE, &[types::I64], None, &[to]);
+        self.e.call_back(libcall::RELEASE, &[types::I64], None, &[to]);
         self.e.b.ins().jump(store, &[]);
         self.e.b.switch_to_block(store);
         match kept {
@@ -331,7 +331,7 @@ impl<'p> Body<'_, 'p> {
     fn leave_by_callback(&mut self, pc: usize) {
         let at = self.e.i32(pc as i64);
         let call = self.e.call_back(
-            callback::LEAVE,
+            libcall::POP_FRAME,
             &[types::I64, types::I32],
             Some(types::I64),
             &[self.e.session, at],

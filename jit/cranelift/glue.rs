@@ -10,13 +10,13 @@ use std::sync::OnceLock;
 use cranelift_codegen::ir::{AbiParam, InstBuilder, Signature, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use reflex_runtime::abi::TVMFFIAny;
-use reflex_vm::abi::{CodePtr, Glue, RESUME, RETURNED, SessionAbi};
+use reflex_vm::abi::{CodePtr, RESUME, RETURNED, SessionAbi, Trampolines};
 
 use crate::assemble::{Assembled, Assembler, Published, Unit, UnitFunc};
 use crate::error::JitError;
 use crate::options::TierOptions;
 
-/// Signature of [`reflex_vm::abi::Native`].
+/// Signature of [`reflex_vm::abi::NativeFn`].
 pub(crate) fn native_signature() -> Signature {
     let mut signature = Signature::new(Assembler::NATIVE);
     signature.params = vec![AbiParam::new(types::I64); 2];
@@ -30,7 +30,7 @@ pub(crate) const FUNCTIONS: usize = 3;
 static GLUE: OnceLock<Kept> = OnceLock::new();
 
 /// The glue of this process, compiled on first use if none was adopted.
-pub(crate) fn glue() -> Result<Glue, JitError> {
+pub(crate) fn glue() -> Result<Trampolines, JitError> {
     kept().map(|kept| kept.glue)
 }
 
@@ -64,18 +64,18 @@ fn assembler() -> Result<Assembler, JitError> {
     Assembler::new(&TierOptions { code_cache_limit: usize::MAX, ..TierOptions::default() })
 }
 
-/// The type of [`Glue::enter`].
+/// The type of [`Trampolines::enter`].
 type Enter = unsafe extern "C" fn(*mut SessionAbi, *mut TVMFFIAny, CodePtr) -> i32;
 
 struct Kept {
-    glue: Glue,
+    glue: Trampolines,
     // Keeps the code behind `glue` alive.
     code: Published,
     offsets: [u32; FUNCTIONS],
 }
 
 impl Kept {
-    /// Glue whose functions, in the order that [`build`] gives them, are at `offsets` of `code`.
+    /// Trampolines whose functions, in the order that [`build`] gives them, are at `offsets` of `code`.
     fn new(code: Published, offsets: [u32; FUNCTIONS]) -> Result<Kept, JitError> {
         let [enter, exit, returned] = offsets.map(|offset| code.at(offset as usize));
         if [enter, exit, returned].iter().any(|address| address.is_null()) {
@@ -84,7 +84,7 @@ impl Kept {
         // SAFETY: code of that signature was compiled at this offset, here or by the same version
         // of this crate, and `Kept` keeps it for the rest of the process.
         let enter = unsafe { std::mem::transmute::<CodePtr, Enter>(enter) };
-        let glue = Glue { enter: Some(enter), exit, returned };
+        let glue = Trampolines { enter: Some(enter), exit, returned };
         Ok(Kept { glue, code, offsets })
     }
 }

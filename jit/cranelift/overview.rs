@@ -132,7 +132,7 @@ impl CraneliftTier {
             }
             let tried = tried.get(&site).copied().unwrap_or_default();
             let own = traces.iter().filter(|trace| trace.site == site);
-            let arrivals = session.and_then(|session| session.arrivals(site));
+            let arrivals = session.and_then(|session| session.hot_count(site));
             SiteOverview {
                 site: match at.kind {
                     SiteKind::Entry => "entry".to_owned(),

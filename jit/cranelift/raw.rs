@@ -14,7 +14,7 @@ use reflex_runtime::abi::{
 };
 use reflex_runtime::dtype::DType;
 use reflex_vm::abi::SESSION_CONSTS;
-use reflex_vm::kernel::{Extent, TensorParam};
+use reflex_vm::kernel::{Dim, SymbolSource, TensorParam};
 
 use crate::assemble::Assembler;
 use crate::emit::Emit;
@@ -62,11 +62,11 @@ pub(crate) fn dtype_bits(dtype: DType) -> i32 {
 
 /// What must hold of a tensor that is passed for `param`, as far as it concerns no other.
 pub(crate) fn facts(param: &TensorParam) -> impl Iterator<Item = Fact> {
-    let rank = param.extents.len() as u32;
+    let rank = param.shape.len() as u32;
     let first = [Fact::Rank(rank), Fact::Type(dtype_bits(param.dtype)), Fact::Cpu];
-    let extents = (0..rank).zip(&param.extents).map(|(dim, extent)| match *extent {
-        Extent::Fixed(is) => Fact::Extent { dim, is },
-        Extent::Symbol(_) => Fact::Counts { dim },
+    let extents = (0..rank).zip(&param.shape).map(|(dim, extent)| match *extent {
+        Dim::Static(is) => Fact::Extent { dim, is },
+        Dim::Symbolic(_) => Fact::Counts { dim },
     });
     first.into_iter().chain(extents).chain([Fact::Dense { rank }])
 }
@@ -161,7 +161,7 @@ impl Emit<'_> {
         &mut self,
         callee: u32,
         tensors: &[RawTensor],
-        symbols: &[(usize, usize)],
+        symbols: &[SymbolSource],
     ) -> Value {
         let data = tensors.iter().map(|tensor| self.raw_data(tensor)).collect();
         self.call_raw_on(callee, data, tensors, symbols)
@@ -173,10 +173,10 @@ impl Emit<'_> {
         callee: u32,
         data: Vec<Value>,
         tensors: &[RawTensor],
-        symbols: &[(usize, usize)],
+        symbols: &[SymbolSource],
     ) -> Value {
         let mut args = data;
-        for &(at, dim) in symbols {
+        for &SymbolSource { param: at, dim } in symbols {
             args.push(match &tensors[at] {
                 RawTensor::Object(tensor) => self.tensor_extent(*tensor, dim as u32),
                 RawTensor::Data { extents, .. } => extents[dim],

@@ -22,7 +22,7 @@ use reflex_runtime::object::{self, ObjectType};
 use reflex_runtime::shape::Shape;
 use reflex_runtime::storage::Storage;
 use reflex_runtime::tensor;
-use reflex_vm::builtins::{Builtin, Closure, Native};
+use reflex_vm::builtins::{Builtin, Closure, Lowering};
 use reflex_vm::decode::{ArgSource, FuncCode, Op};
 use reflex_vm::program::Program;
 
@@ -232,12 +232,12 @@ impl Chosen {
         state: &[Holds],
     ) -> Option<()> {
         let own = args.func.allocation(pc)?;
-        let (kind, plan) = match builtin.native() {
-            Native::ReuseStorage => {
+        let (kind, plan) = match builtin.lowering() {
+            Lowering::RecycleStorage => {
                 let bytes = args.storage_bytes().filter(|&bytes| bytes <= MAX_BYTES)?;
                 (Kind::Storage { bytes }, Plan::Storage { tensors: Vec::new() })
             }
-            Native::ReuseTensor => {
+            Lowering::RecycleTensor => {
                 let (storage, reg) = args.tensor(state)?;
                 let (_, Kept { entry: storage, .. }) = *self.kept.get(&storage)?;
                 let offset = args.int(1)?;
@@ -246,38 +246,38 @@ impl Chosen {
                 let kind = Kind::Tensor { storage, offset, shape, dtype };
                 (kind, Plan::Tensor { storage: reg })
             }
-            Native::ReuseHeap => {
+            Lowering::RecycleHeap => {
                 let entries = args.heap_entries()?;
                 (Kind::Heap { entries }, Plan::Heap { entries })
             }
-            Native::ReuseShape if builtin == Builtin::ShapeOf => (Kind::Extents, Plan::Extents),
-            Native::ReuseShape => (Kind::Shape { rank: args.rank()? }, Plan::Shape),
-            Native::ReuseTuple => {
+            Lowering::RecycleShape if builtin == Builtin::ShapeOf => (Kind::Extents, Plan::Extents),
+            Lowering::RecycleShape => (Kind::Shape { rank: args.rank()? }, Plan::Shape),
+            Lowering::RecycleTuple => {
                 let items = Some(args.args.len as usize).filter(|&items| items <= MAX_ITEMS)?;
                 (Kind::Tuple { items }, Plan::Tuple { items })
             }
-            Native::ReuseClosure => {
+            Lowering::RecycleClosure => {
                 let func = args.function(0)?;
                 let captured = args.args.len as usize - 1;
                 let kind = Kind::Closure { func, captured };
                 (captured <= MAX_ITEMS).then_some((kind, Plan::Closure { captured }))?
             }
-            Native::ReuseView => {
+            Lowering::RecycleView => {
                 let rank = args.shape_rank(1, state).filter(|&rank| rank <= MAX_EXTENTS)?;
                 (Kind::View { rank }, Plan::View { rank })
             }
-            Native::CheckTensor
-            | Native::CheckShape
-            | Native::CheckTuple
-            | Native::MatchShape
-            | Native::MatchPrimValue
-            | Native::MakePrimValue
-            | Native::ReadIfCond
-            | Native::TupleItem
-            | Native::CheckType
-            | Native::ZeroOffset
-            | Native::Nothing
-            | Native::Call => return None,
+            Lowering::CheckTensor
+            | Lowering::CheckShape
+            | Lowering::CheckTuple
+            | Lowering::MatchShape
+            | Lowering::MatchPrimValue
+            | Lowering::MakePrimValue
+            | Lowering::ReadIfCond
+            | Lowering::TupleItem
+            | Lowering::CheckType
+            | Lowering::ZeroOffset
+            | Lowering::Elided
+            | Lowering::Call => return None,
         };
         let again = self.free.get_mut(&kind).and_then(Vec::pop);
         if let (None, Kind::Storage { bytes }) = (again, &kind) {

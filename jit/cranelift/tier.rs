@@ -1,14 +1,15 @@
 //! The tier that programs attach: compiled mode and tracing over one assembler.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use reflex_vm::abi::Glue;
+use parking_lot::Mutex;
+use reflex_vm::abi::Trampolines;
 use reflex_vm::decode::{FuncCode, SiteId};
 use reflex_vm::program::Program;
-use reflex_vm::tier::{Bailout, Compiled, Hot, Recorder, Tier};
+use reflex_vm::tier::{Bailout, Compiled, HotAction, Recorder, Tier};
 
 use crate::assemble::Assembler;
 use crate::bridge::Exits;
@@ -27,7 +28,7 @@ use crate::worker::{Job, Worker};
 #[derive(Debug)]
 pub struct CraneliftTier {
     pub(crate) engine: Arc<Engine>,
-    glue: Glue,
+    glue: Trampolines,
     threshold: u32,
     settle: Duration,
     max_attempts: u32,
@@ -59,7 +60,7 @@ impl CraneliftTier {
         let placed = image::place(&assembler, program, image);
         let tier = Self::over(assembler, options)?;
         let fits = placed.map(|saved| {
-            let mut all = tier.engine.saved.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = tier.engine.saved.lock();
             all.insert(program.id(), saved);
         });
         Ok((tier, fits))
@@ -105,7 +106,7 @@ impl CraneliftTier {
 
     /// Makes code that was found in a file run wherever nothing else has been installed.
     pub fn install_saved_code(&self, program: &Program) {
-        let saved = self.engine.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        let saved = self.engine.saved.lock();
         let functions = saved.get(&program.id()).into_iter().flat_map(|saved| &saved.functions);
         for (site, compiled) in functions.flat_map(|(_, sites)| sites) {
             program.install(*site, compiled);
@@ -114,7 +115,7 @@ impl CraneliftTier {
 
     /// Functions of a program whose code was found in a file, and its bytes.
     pub fn saved_functions(&self, program: &Program) -> (usize, usize) {
-        let saved = self.engine.saved.lock().unwrap_or_else(PoisonError::into_inner);
+        let saved = self.engine.saved.lock();
         saved.get(&program.id()).map_or((0, 0), |it| (it.functions.len(), it.code_bytes))
     }
 
@@ -133,7 +134,7 @@ impl CraneliftTier {
         if self.settle.is_zero() {
             return true;
         }
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         let since = *waiting.entry(place).or_insert_with(Instant::now);
         let settled =
             since.elapsed() >= self.settle * u32::try_from(operations).unwrap_or(u32::MAX);
@@ -145,7 +146,7 @@ impl CraneliftTier {
 
     /// What a place waits for.
     pub(crate) fn pending(&self, place: (u64, SiteId)) -> Option<Pending> {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.waiting.lock();
         if waiting.contains_key(&place) {
             return Some(Pending::Recording);
         }
@@ -163,14 +164,14 @@ impl CraneliftTier {
     /// recordings, put off or not, traces, functions.
     pub fn progress(&self) -> usize {
         let (recorded, evicted) = self.engine.tries.sums();
-        let traces = self.engine.traces.lock().unwrap_or_else(PoisonError::into_inner).len();
-        let whole = self.engine.whole.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let traces = self.engine.traces.lock().len();
+        let whole = self.engine.whole.lock().len();
         recorded + evicted + traces + whole + self.put_off.load(Ordering::Relaxed)
     }
 
     /// The traces of a program compiled so far.
     pub fn traces(&self, program: &Program) -> Vec<TraceReport> {
-        let traces = self.engine.traces.lock().unwrap_or_else(PoisonError::into_inner);
+        let traces = self.engine.traces.lock();
         traces.iter().filter(|report| report.program == program.id()).cloned().collect()
     }
 
@@ -188,7 +189,7 @@ impl CraneliftTier {
 
     /// The functions of a program compiled whole so far.
     pub fn methods(&self, program: &Program) -> Vec<MethodReport> {
-        let functions = self.engine.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        let functions = self.engine.functions.lock();
         functions.iter().filter(|report| report.program == program.id()).cloned().collect()
     }
 }
@@ -201,13 +202,13 @@ pub(crate) fn bailout(error: JitError) -> Bailout {
     Bailout::Codegen { message: error.to_string() }
 }
 
-// SAFETY: the glue is compiled once per process, never freed, and does what `Glue` says.
+// SAFETY: the glue is compiled once per process, never freed, and does what `Trampolines` says.
 unsafe impl Tier for CraneliftTier {
     fn name(&self) -> &'static str {
         "cranelift"
     }
 
-    fn glue(&self) -> Glue {
+    fn trampolines(&self) -> Trampolines {
         self.glue
     }
 
@@ -220,49 +221,53 @@ unsafe impl Tier for CraneliftTier {
         entry.ok_or_else(|| Bailout::Codegen { message: "a function without an entry".to_owned() })
     }
 
-    fn hot(&self, program: &Arc<Program>, site: SiteId) -> Hot {
+    fn on_hot_site(&self, program: &Arc<Program>, site: SiteId) -> HotAction {
         match self.engine.job((program.id(), site)) {
-            Some(Job::Pending) => return Hot::Later,
+            Some(Job::Pending) => return HotAction::Backoff,
             // It waits for its turn, see `tries`.
             Some(Job::Failed(Bailout::CodeMemoryFull)) => {
-                program.count(site, &Bailout::CodeMemoryFull);
-                return Hot::Later;
+                program.count_bailout(site, &Bailout::CodeMemoryFull);
+                return HotAction::Backoff;
             }
-            Some(Job::Failed(reason)) => return Hot::Never(reason),
+            Some(Job::Failed(reason)) => return HotAction::Blacklist(reason),
             None => {}
         }
         let func = program.code().sites.get(site.0 as usize).map(|site| site.func);
         if func.is_some_and(|func| self.engine.is_whole(program, func)) {
-            return Hot::Later;
+            return HotAction::Backoff;
         }
         let func = func.and_then(|func| program.function(func));
         if func.is_some_and(|func| func.is_foreign) {
             let what = "native code of TVM's compiled mode".to_owned();
-            return Hot::Never(Bailout::Unsupported { what });
+            return HotAction::Blacklist(Bailout::Unsupported { what });
         }
         if !self.has_settled((program.id(), site), func.map_or(0, |func| func.ops.len())) {
             self.put_off.fetch_add(1, Ordering::Relaxed);
-            return Hot::Later;
+            return HotAction::Backoff;
         }
         let chance = match self.engine.tries.due((program.id(), site), self.max_attempts) {
             Due::Now(chance) => chance,
-            Due::Later => return Hot::Later,
-            Due::Never => return Hot::Never(Bailout::GaveUp),
+            Due::Later => return HotAction::Backoff,
+            Due::Never => return HotAction::Blacklist(Bailout::Blacklisted),
         };
         match TraceRecorder::new(Arc::clone(&self.engine), program, site, chance) {
-            Ok(recorder) => Hot::Record(Box::new(recorder)),
-            Err(reason) => Hot::Never(reason),
+            Ok(recorder) => HotAction::Record(Box::new(recorder)),
+            Err(reason) => HotAction::Blacklist(reason),
         }
     }
 
-    fn exit(&self, program: &Arc<Program>, exit: u64) -> Option<(SiteId, Box<dyn Recorder>)> {
+    fn on_hot_exit(
+        &self,
+        program: &Arc<Program>,
+        exit: u64,
+    ) -> Option<(SiteId, Box<dyn Recorder>)> {
         let (trace, exit) = Exits::of_number(exit);
         let exits = self.engine.exits(trace)?;
         let (site, engine) = (exits.site, Arc::clone(&self.engine));
         Some((site, Box::new(TraceRecorder::after(engine, program, exits, exit))))
     }
 
-    fn threshold(&self) -> u32 {
+    fn hot_threshold(&self) -> u32 {
         self.threshold
     }
 }

@@ -6,8 +6,8 @@
 //! many times as the logarithm of how often it is reached.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use reflex_vm::decode::SiteId;
 
 /// A program and a site of it.
@@ -52,7 +52,7 @@ pub(crate) struct Tries(Mutex<HashMap<Key, Tried>>);
 
 impl Tries {
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Tried>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// A place is hot; `most` is how often it may be recorded in vain. Counts the recording that

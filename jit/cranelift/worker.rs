@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
+use parking_lot::{Condvar, Mutex};
 use reflex_runtime::alloc::heap;
 use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
@@ -50,7 +51,7 @@ struct Open {
 
 impl Open {
     fn add(self: &Arc<Self>) -> Ticket {
-        *self.count.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self.count.lock() += 1;
         Ticket(Arc::clone(self))
     }
 }
@@ -60,7 +61,7 @@ pub(crate) struct Ticket(Arc<Open>);
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        *self.0.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *self.0.count.lock() -= 1;
         self.0.done.notify_all();
     }
 }
@@ -97,9 +98,9 @@ impl Worker {
 
     /// Waits until no order is open.
     pub(crate) fn wait(&self) {
-        let mut count = self.open.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = self.open.count.lock();
         while *count > 0 {
-            count = self.open.done.wait(count).unwrap_or_else(PoisonError::into_inner);
+            self.open.done.wait(&mut count);
         }
     }
 
@@ -125,8 +126,8 @@ impl Worker {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Job>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, HashMap<Key, Job>> {
+        self.jobs.lock()
     }
 
     fn start(&self, engine: &Weak<Engine>) -> Option<Sender<(Order, Ticket)>> {
@@ -164,7 +165,7 @@ fn compile_all(
         match work {
             Work::Trace(site, trace) => {
                 let made = engine.root(&program, site, *trace, NOBODY);
-                let mut jobs = jobs.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut jobs = jobs.lock();
                 let key = (program.id(), site);
                 match made {
                     Ok(()) => jobs.remove(&key),
@@ -173,7 +174,7 @@ fn compile_all(
             }
             Work::Bridge(exits, exit, trace) => {
                 if let Err(reason) = engine.bridge(&program, (&exits, exit), *trace, NOBODY) {
-                    program.count(exits.site, &reason);
+                    program.count_bailout(exits.site, &reason);
                 }
             }
             Work::Whole(func) => engine.install_whole(&program, func, NOBODY),

@@ -1,4 +1,4 @@
-//! Functions for extents that are known: symbolic dimensions become constants.
+//! Shape specialisation: symbolic dimensions become constants (Relax `BindSymbolicVars`).
 
 use std::collections::HashMap;
 
@@ -6,27 +6,29 @@ use cranelift_entity::PrimaryMap;
 use reflex_tir::{Expr, Var};
 
 use crate::dims::{equal, product, simplify};
-use crate::{Binding, Body, Func, Node, Op, Type, Value, ValueData};
+use crate::ir::{Binding, Body, Func, Node, Type, Value, ValueData};
+use crate::op::Op;
 
 impl Func {
-    /// What the extents of the arguments say of the symbolic dimensions: one list per parameter,
-    /// empty for what is no tensor. Dimensions that stand in no parameter's type by themselves
-    /// are left out.
+    /// The values of symbolic dimensions that the shapes of the arguments determine: one shape per
+    /// parameter, empty for one that is not a tensor. A dimension that no parameter's type has by
+    /// itself is left out.
     pub fn infer_symbolic_var_map(&self, shapes: &[&[i64]]) -> HashMap<Var, i64> {
         let types = self.params.iter().map(|p| self.values[*p].ty.as_tensor());
         let pairs = types.zip(shapes).filter_map(|(ty, shape)| Some((ty?, shape)));
         let dims = pairs.flat_map(|(ty, shape)| ty.shape.iter().zip(*shape));
-        dims.filter_map(|(dim, extent)| Some((dim.as_var()?, *extent))).collect()
+        dims.filter_map(|(dim, value)| Some((dim.as_var()?, *value))).collect()
     }
 
-    /// Writes the extent for each of these symbolic dimensions wherever it is mentioned. What
-    /// the function checks of its arguments then checks for these extents. A reshape to another
-    /// number of elements, as in a branch for other extents, becomes a check that fails. Ways to
-    /// compute that round differently are chosen by the shapes from before, so that results stay
-    /// the same bits.
-    pub fn bind_symbolic_vars(&mut self, extents: &HashMap<Var, i64>) {
+    /// Replaces symbolic dimensions by constants everywhere. The function's checks of its arguments
+    /// then check for these constants.
+    ///
+    /// A reshape to another number of elements, as in a branch for other shapes, becomes a check
+    /// that fails. [`Func::symbolic_shape`] keeps the shapes from before: schedule rules that round
+    /// differently are chosen by those, so that results stay the same bits.
+    pub fn bind_symbolic_vars(&mut self, values: &HashMap<Var, i64>) {
         let bind = |e: &mut Expr| {
-            *e = simplify(&e.substitute(&|v| extents.get(&v).map(|extent| Expr::i64(*extent))));
+            *e = simplify(&e.substitute(&|v| values.get(&v).map(|value| Expr::i64(*value))));
         };
         for (id, value) in &mut self.values {
             let before = value.ty.as_tensor().map(|t| t.shape.clone());
@@ -41,7 +43,8 @@ impl Func {
 }
 
 impl Func {
-    /// The shape that ways to compute are chosen by, where they round differently.
+    /// The shape of a value before [`Func::bind_symbolic_vars`]. Schedule rules that round
+    /// differently are chosen by it.
     pub fn symbolic_shape(&self, value: Value) -> &[Expr] {
         let bound = || self.values[value].ty.as_tensor().map_or(&[][..], |t| &t.shape);
         self.symbolic_shapes.get(&value).map_or_else(bound, Vec::as_slice)
@@ -67,7 +70,7 @@ fn bind_body(values: &PrimaryMap<Value, ValueData>, body: &mut Body, bind: &dyn 
     }
 }
 
-/// The operand of a reshape that can only fail when it runs.
+/// The operand of a reshape that always fails at run time.
 fn never_fits(values: &PrimaryMap<Value, ValueData>, binding: &Binding) -> Option<Value> {
     let Node::Op { op: Op::Reshape(shape), args } = &binding.node else { return None };
     let [x] = args[..] else { return None };

@@ -1,9 +1,10 @@
-//! Builds a graph function: emits operators with inferred types and interned constants.
+//! Builds a graph function, as Relax's `BlockBuilder`: emits operators with inferred types and
+//! interned constants.
 //!
 //! Where inference has to assume that two dimensions agree, the builder makes it true with a
 //! `match_cast` of the operand and uses the refined value from there on. Nested bodies (`If`,
 //! `Loop`) are opened and closed like brackets; constants always land in the outermost body.
-//! It decides no operator semantics and does not optimise.
+//! The builder does not optimise.
 
 use std::collections::HashMap;
 
@@ -16,7 +17,7 @@ use crate::{
     Value, ValueData,
 };
 
-/// Larger constants are kept apart even when they are equal.
+/// Larger constants, in bytes, are not interned.
 const INTERN_LIMIT: usize = 4096;
 
 /// A function under construction.
@@ -50,17 +51,17 @@ impl<'m> FuncBuilder<'m> {
         }
     }
 
-    /// Names what the following bindings come from.
+    /// Sets the source of the following bindings, for messages.
     pub fn set_source(&mut self, source: impl Into<String>) {
         self.source = source.into();
     }
 
-    /// What the following bindings come from.
+    /// The source of the following bindings.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// How many symbolic dimensions there are; later ones have higher ids.
+    /// Number of symbolic dimensions; later ones have higher ids.
     pub fn sym_count(&self) -> usize {
         self.func.syms.len()
     }
@@ -75,7 +76,7 @@ impl<'m> FuncBuilder<'m> {
         &self.func.syms[var].name
     }
 
-    /// Appends a parameter.
+    /// Appends a tensor parameter.
     pub fn param(&mut self, name: impl Into<String>, ty: TensorType) -> Value {
         let value = self.func.new_value(name, Type::Tensor(ty));
         self.func.params.push(value);
@@ -89,12 +90,12 @@ impl<'m> FuncBuilder<'m> {
         value
     }
 
-    /// A value of any type that a loop body gets from outside.
+    /// A loop body parameter of any type.
     pub fn value_of(&mut self, name: impl Into<String>, ty: Type) -> Value {
         self.func.new_value(name, ty)
     }
 
-    /// The module as far as it is built.
+    /// The module so far.
     pub fn module(&self) -> &Module {
         self.module
     }
@@ -109,7 +110,7 @@ impl<'m> FuncBuilder<'m> {
         &self.func.name
     }
 
-    /// A value that a loop body gets from outside.
+    /// A tensor parameter of a loop body.
     pub fn body_param(&mut self, name: impl Into<String>, ty: TensorType) -> Value {
         self.func.new_value(name, Type::Tensor(ty))
     }
@@ -160,7 +161,7 @@ impl<'m> FuncBuilder<'m> {
         value
     }
 
-    /// The literal that a value is, when it is a constant.
+    /// The literal of a value that is a constant.
     pub fn as_constant(&self, value: Value) -> Option<&Literal> {
         self.constants[value].map(|id| &self.module.consts[id])
     }
@@ -226,7 +227,7 @@ impl<'m> FuncBuilder<'m> {
         dims
     }
 
-    /// The newest refinement of a value that is visible here.
+    /// The newest visible refinement of a value by `match_cast`.
     pub fn refined(&self, mut value: Value) -> Value {
         while let Some(next) = self.scopes.iter().find_map(|scope| scope.refined.get(&value)) {
             value = *next;

@@ -5,9 +5,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::literal::Literal;
 use reflex_tir::DType;
-
-use crate::Literal;
 
 type ByType = HashMap<(DType, Vec<i64>), Vec<Literal>>;
 

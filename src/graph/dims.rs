@@ -1,10 +1,12 @@
-//! Simplifies and compares symbolic dimensions.
+//! Symbolic shape analysis: simplifies and compares dimensions.
 //!
 //! A dimension is kept as a polynomial over atoms (variables, and divisions, minima and
 //! selections that do not dissolve) and written back in one order, so that equal dimensions are
 //! usually equal trees. Symbols are never negative and arithmetic on them does not overflow:
-//! both are what the run-time checks establish where symbols are bound. This is not the loop
-//! IR's analyser: there are no loop bounds and no ranges here.
+//! run-time checks establish both where symbols are bound. The loop IR has an analyser of its own,
+//! with loop bounds and ranges, as TVM's `arith::Analyzer`.
+//!
+//! Decision: docs/decisions/0025-symbolic-dims.md
 
 use std::cmp::Ordering;
 
@@ -21,7 +23,8 @@ pub fn simplify(expr: &Expr) -> Expr {
     if expr.dtype() == DType::I64 { Poly::of(expr).to_expr() } else { simplify_children(expr) }
 }
 
-/// Whether two dimensions are equal for all values of their symbols, or for none.
+/// Returns `Some(true)` if two dimensions are equal for all values of their symbols, `Some(false)`
+/// if for none.
 pub fn equal(a: &Expr, b: &Expr) -> Option<bool> {
     if a == b {
         return Some(true);
@@ -35,7 +38,8 @@ pub fn equal(a: &Expr, b: &Expr) -> Option<bool> {
     }
 }
 
-/// Whether a comparison holds for all values of the symbols, or for none.
+/// Returns `Some(true)` if a comparison holds for all values of the symbols, `Some(false)` if for
+/// none.
 pub fn decide(op: CmpOp, a: &Expr, b: &Expr) -> Option<bool> {
     let at_least = |a: &Expr, b: &Expr, gap: i64| {
         let low = Poly::of(a).sub(&Poly::of(b))?.lower_bound()?;
@@ -55,7 +59,7 @@ pub fn decide(op: CmpOp, a: &Expr, b: &Expr) -> Option<bool> {
     }
 }
 
-/// The product of some dimensions.
+/// The product of dimensions, such as the number of elements of a shape.
 pub fn product<'a>(dims: impl IntoIterator<Item = &'a Expr>) -> Expr {
     simplify(&dims.into_iter().fold(Expr::i64(1), |acc, dim| acc * dim.clone()))
 }
@@ -97,8 +101,8 @@ impl Poly {
             // Both divisions agree where nothing is negative.
             BinOp::Div if p.never_negative() && q.never_negative() => p.floordiv(&q),
             BinOp::Mod if p.never_negative() && q.never_negative() => p.floormod(&q),
-            BinOp::Min => p.pick(&q, false),
-            BinOp::Max => p.pick(&q, true),
+            BinOp::Min => p.min(&q),
+            BinOp::Max => p.max(&q),
             BinOp::Div | BinOp::Mod => None,
         };
         folded.unwrap_or_else(|| Poly::atom(Expr::binary(*op, p.to_expr(), q.to_expr())))
@@ -254,23 +258,30 @@ impl Poly {
         Some(result)
     }
 
-    /// The larger or the smaller when that is known.
-    fn pick(&self, other: &Poly, larger: bool) -> Option<Poly> {
+    /// The smaller sum, where the order of the two is known.
+    fn min(&self, other: &Poly) -> Option<Poly> {
+        Some(if self.is_at_least(other)? { other.clone() } else { self.clone() })
+    }
+
+    /// The larger sum, where the order of the two is known.
+    fn max(&self, other: &Poly) -> Option<Poly> {
+        Some(if self.is_at_least(other)? { self.clone() } else { other.clone() })
+    }
+
+    /// `Some(true)` if `self >= other` for all values, `Some(false)` if `self <= other`.
+    fn is_at_least(&self, other: &Poly) -> Option<bool> {
         let difference = self.sub(other)?;
         if difference.never_negative() {
-            return Some(if larger { self.clone() } else { other.clone() });
+            return Some(true);
         }
-        if difference.scaled(-1)?.never_negative() {
-            return Some(if larger { other.clone() } else { self.clone() });
-        }
-        None
+        difference.scaled(-1)?.never_negative().then_some(false)
     }
 
     fn never_negative(&self) -> bool {
         self.lower_bound().is_some_and(|low| low >= 0)
     }
 
-    /// A value that the sum never goes below.
+    /// A lower bound of the sum.
     fn lower_bound(&self) -> Option<i64> {
         self.bound_cases(3)
     }

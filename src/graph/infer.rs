@@ -1,15 +1,15 @@
-//! Type inference: the operator table's second column.
+//! Shape and type inference: a column of the operator table.
 //!
 //! [`infer`] gives the output types of an [`Op`] from its argument types. It is strict: where
 //! two dimensions have to agree they must be provably equal, so that a verified graph needs no
 //! check in any kernel. A dimension that merely *may* agree (a symbol against a number or
-//! another symbol) is an [`Assumption`] of [`infer_assuming`]; whoever builds the graph makes it
-//! true with a `match_cast`, as [`crate::builder::FuncBuilder`] does. The rules:
+//! another symbol) is an [`Assumption`] of [`infer_assuming`]; the caller makes it true with a
+//! `match_cast`, as [`crate::builder::FuncBuilder`] does. The rules:
 //!
 //! - broadcasting: equal dimensions unify, 1 broadcasts, a number other than 1 against a symbol
 //!   gives the number and assumes it of the symbol, two different symbols give the left one and
 //!   assume it of the right one (a symbol that is 1 at run time does not broadcast);
-//! - elsewhere (channels, the inner dimension of a product): the number, else the left one;
+//! - elsewhere (channels, the contracted dimension of a matrix multiplication): the number, else the left one;
 //! - `Reshape` cannot always be proven to keep the element count, and `Slice`, `Gather` and
 //!   `Scatter` not to leave bounds: those are run-time checks of their implementations.
 
@@ -41,7 +41,7 @@ pub struct Assumption {
     pub arg: usize,
     /// Axis of it.
     pub axis: usize,
-    /// What it has to be.
+    /// The value that the dimension must have.
     pub dim: Expr,
 }
 
@@ -64,7 +64,7 @@ pub fn infer_assuming(
     op: &Op,
     args: &[&TensorType],
 ) -> Result<(Vec<TensorType>, Vec<Assumption>), InferError> {
-    let mut cx = Context { args, assumptions: vec![] };
+    let mut cx = Inference { args, assumptions: vec![] };
     match cx.types(op) {
         Ok(types) => Ok((types, cx.assumptions)),
         Err(message) => Err(error(op, args, message)),
@@ -76,24 +76,45 @@ fn error(op: &Op, args: &[&TensorType], message: String) -> InferError {
     InferError { op: format!("{op:?}"), args: args.join(", "), message }
 }
 
-/// What a rule gives: types, or why there are none.
+/// Result of an inference rule: types, or the reason of the refusal.
 type Inferred<T = Vec<TensorType>> = Result<T, String>;
 
-/// One inference under way.
-struct Context<'a> {
+/// An axis of an argument.
+#[derive(Clone, Copy)]
+struct ArgAxis {
+    arg: usize,
+    axis: usize,
+}
+
+fn at(arg: usize, axis: usize) -> ArgAxis {
+    ArgAxis { arg, axis }
+}
+
+/// The inference of one operator.
+struct Inference<'a> {
     args: &'a [&'a TensorType],
     assumptions: Vec<Assumption>,
 }
 
-impl<'a> Context<'a> {
+impl<'a> Inference<'a> {
     fn types(&mut self, op: &Op) -> Inferred {
         match op {
             Op::Unary(f) => self.unary(*f),
             Op::Binary(f) => self.binary(*f),
             Op::Where => self.choose(),
             Op::Cast(dtype) => self.cast(*dtype),
-            Op::Reduce { kind, axes, keep_dims } => self.reduce(*kind, axes, *keep_dims),
-            Op::ArgReduce { axis, keep_dims, .. } => self.arg_reduce(*axis, *keep_dims),
+            Op::Reduce { kind, axes, keep_dims: true } => {
+                self.reduce(*kind, axes, elementwise::ones)
+            }
+            Op::Reduce { kind, axes, keep_dims: false } => {
+                self.reduce(*kind, axes, elementwise::without)
+            }
+            Op::ArgReduce { axis, keep_dims: true, .. } => {
+                self.arg_reduce(*axis, elementwise::ones)
+            }
+            Op::ArgReduce { axis, keep_dims: false, .. } => {
+                self.arg_reduce(*axis, elementwise::without)
+            }
             Op::CumSum { axis, .. } => self.cumsum(*axis),
             Op::MatMul => self.matmul(),
             Op::Conv(conv) => self.conv(conv),
@@ -112,7 +133,8 @@ impl<'a> Context<'a> {
             Op::Resize(resize) => self.resize(resize),
             Op::TopK { axis, k, .. } => self.top_k(*axis, k),
             Op::Iota { count } => self.iota(count),
-            Op::Dims { values, scalar } => self.dims(values, *scalar),
+            Op::Dims { values, scalar: true } => self.dim(values),
+            Op::Dims { values, scalar: false } => self.dims(values),
             Op::Rnn(rnn) => self.rnn(rnn),
         }
     }
@@ -133,8 +155,8 @@ impl<'a> Context<'a> {
     }
 
     /// Makes two dimensions agree: provably, or by assuming it of one of them.
-    fn unify(&mut self, a: (usize, usize), b: (usize, usize)) -> Inferred<Expr> {
-        let dim = |(arg, axis): (usize, usize)| &self.args[arg].shape[axis];
+    fn unify(&mut self, a: ArgAxis, b: ArgAxis) -> Inferred<Expr> {
+        let dim = |at: ArgAxis| &self.args[at.arg].shape[at.axis];
         let (x, y) = (dim(a), dim(b));
         match dims::equal(x, y) {
             Some(true) => Ok(x.clone()),
@@ -142,7 +164,7 @@ impl<'a> Context<'a> {
             None => {
                 let (kept, assumed) = if y.as_int().is_some() { (y, a) } else { (x, b) };
                 let kept = kept.clone();
-                let (arg, axis) = assumed;
+                let ArgAxis { arg, axis } = assumed;
                 self.assumptions.push(Assumption { arg, axis, dim: kept.clone() });
                 Ok(kept)
             }
@@ -170,24 +192,25 @@ impl<'a> Context<'a> {
         let rank = which.iter().map(|arg| rank_of(*arg)).max().unwrap_or(0);
         let mut shape = Vec::with_capacity(rank);
         for axis in 0..rank {
-            let mut kept: Option<(usize, usize)> = None;
+            let mut kept: Option<ArgAxis> = None;
             for &arg in which {
                 let own = self.args[arg].shape.len() - skip;
                 let Some(own) = (axis + own).checked_sub(rank) else { continue };
                 let dim = &self.args[arg].shape[own];
+                let here = at(arg, own);
                 kept = match kept {
-                    None => Some((arg, own)),
+                    None => Some(here),
                     Some(_) if dim.as_int() == Some(1) => kept,
-                    Some((a, i)) if self.args[a].shape[i].as_int() == Some(1) => Some((arg, own)),
+                    Some(at) if self.args[at.arg].shape[at.axis].as_int() == Some(1) => Some(here),
                     Some(old) => {
-                        self.unify(old, (arg, own))?;
+                        self.unify(old, here)?;
                         let known = dim.as_int().is_some();
-                        if known { Some((arg, own)) } else { Some(old) }
+                        if known { Some(here) } else { Some(old) }
                     }
                 };
             }
-            let (arg, own) = kept.expect("an argument has the axis");
-            shape.push(self.args[arg].shape[own].clone());
+            let found = kept.expect("an argument has the axis");
+            shape.push(self.args[found.arg].shape[found.axis].clone());
         }
         Ok(shape)
     }
@@ -231,7 +254,7 @@ fn axis_of(t: &TensorType, axis: usize) -> Inferred<usize> {
 }
 
 /// A dimension in canonical form; a negative number is refused.
-fn extent(dim: &Expr) -> Inferred<Expr> {
+fn canonical_dim(dim: &Expr) -> Inferred<Expr> {
     let dim = dims::simplify(dim);
     match dim.as_int() {
         Some(value) if value < 0 => Err(format!("an extent would be {value}")),
@@ -239,8 +262,8 @@ fn extent(dim: &Expr) -> Inferred<Expr> {
     }
 }
 
-fn extents(shape: &[Expr]) -> Inferred<Vec<Expr>> {
-    shape.iter().map(extent).collect()
+fn canonical_shape(shape: &[Expr]) -> Inferred<Vec<Expr>> {
+    shape.iter().map(canonical_dim).collect()
 }
 
 impl fmt::Display for TensorType {

@@ -1,4 +1,7 @@
-//! Modules, functions, bindings and types.
+//! The data structures of graph IR: modules, functions, bindings, values and types.
+//!
+//! Decision: docs/decisions/0024-graph-loops.md
+//! Decision: docs/decisions/0027-non-tensor-data.md
 
 use std::collections::HashMap;
 
@@ -6,9 +9,10 @@ use cranelift_entity::{PrimaryMap, entity_impl};
 use reflex_tir::{DType, Expr, PrimFunc, Var, VarData};
 
 use crate::constant_pool::ConstantPool;
-use crate::{Literal, Op};
+use crate::literal::Literal;
+use crate::op::Op;
 
-/// A value of one function: a parameter, a constant or a binding's output.
+/// A value of one function: a parameter, a constant or an output of a binding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Value(u32);
 entity_impl!(Value, "%");
@@ -18,12 +22,12 @@ entity_impl!(Value, "%");
 pub struct FuncId(u32);
 entity_impl!(FuncId, "@");
 
-/// A constant of a module.
+/// A constant of a module (Relax `Constant`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Const(u32);
 entity_impl!(Const, "const");
 
-/// A program: graph functions, kernels and constants.
+/// A program (TVM `IRModule`): graph functions, kernels and constants.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
     /// Every function, by id. Names are unique.
@@ -66,7 +70,7 @@ pub struct Func {
     pub result_names: Vec<String>,
     /// Body.
     pub body: Body,
-    /// Shapes that values had before [`Func::bind_symbolic_vars`], where they had others.
+    /// Shapes before [`Func::bind_symbolic_vars`], of the values whose shape it changed.
     pub symbolic_shapes: HashMap<Value, Vec<Expr>>,
 }
 
@@ -79,7 +83,7 @@ pub struct ValueData {
     pub ty: Type,
 }
 
-/// Bindings in order, then the results.
+/// Bindings in order, then the results (Relax `SeqExpr`).
 #[derive(Clone, Debug, Default)]
 pub struct Body {
     /// Bindings.
@@ -93,13 +97,13 @@ pub struct Body {
 pub struct Binding {
     /// Values defined, one per output of the node.
     pub outputs: Vec<Value>,
-    /// What is computed.
+    /// The computation.
     pub node: Node,
-    /// Where it came from, for messages (a model's node name).
+    /// Source for messages (a model's node name).
     pub source: String,
 }
 
-/// What a binding computes.
+/// The computation of a binding.
 #[derive(Clone, Debug)]
 pub enum Node {
     /// An operator of the table.
@@ -209,21 +213,21 @@ pub struct Loop {
     pub body: Body,
 }
 
-/// Type of a tensor.
+/// Type of a tensor (Relax `TensorStructInfo`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TensorType {
     /// Element type.
     pub dtype: DType,
-    /// Extents.
+    /// Dimensions.
     pub shape: Vec<Expr>,
 }
 
-/// Types.
+/// Type of a value (Relax `StructInfo`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
     /// Tensor of known rank.
     Tensor(TensorType),
-    /// Tensor of which less is known; no operator takes it before a `match_cast`.
+    /// Tensor of unknown rank or element type; no operator takes it before a `match_cast`.
     AnyTensor {
         /// Element type.
         dtype: Option<DType>,
@@ -250,7 +254,7 @@ impl TensorType {
         TensorType { dtype, shape }
     }
 
-    /// The extents when all are constant.
+    /// The shape if all dimensions are constant.
     pub fn const_shape(&self) -> Option<Vec<i64>> {
         self.shape.iter().map(Expr::as_int).collect()
     }
@@ -293,7 +297,7 @@ impl Func {
     /// The tensor type of a value.
     ///
     /// # Panics
-    /// When the value is not a tensor; the verifier has ruled that out where passes ask.
+    /// When the value is not a tensor. The verifier excludes that for operands of operators.
     pub fn tensor(&self, value: Value) -> &TensorType {
         self.values[value].ty.as_tensor().expect("a tensor value")
     }

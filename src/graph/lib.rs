@@ -1,8 +1,50 @@
-//! Graph IR (Relax) and the [`Module`] that holds it together with loop IR.
+//! Graph IR: Relax functions over tensors with symbolic shapes, and the [`Module`] that holds them
+//! together with kernels in loop IR.
 //!
-//! Functions are in A-normal form over dense ids. Every tensor has a rank and a shape of
-//! int64 expressions over the function's symbolic dimensions. This crate knows no model
-//! format, no schedule and no bytecode.
+//! A [`Func`] is in A-normal form: a list of [`Binding`]s, each of which binds the outputs of one
+//! [`Node`] to fresh [`Value`]s. Every value has a [`Type`]; the shape of a tensor is a list of int64
+//! expressions over the function's symbolic dimensions. Operators are the closed enum [`Op`]; what
+//! each means is defined by the reference evaluator [`eval_op`].
+//!
+//! ```
+//! use reflex_graph::builder::FuncBuilder;
+//! use reflex_graph::{Binary, EvalValue, Literal, Module, Op, TensorType, eval_func, verify};
+//! use reflex_tir::{DType, Expr};
+//!
+//! // y = x + x for x: float32[n]
+//! let mut module = Module::default();
+//! let mut b = FuncBuilder::new(&mut module, "main");
+//! let n = Expr::var(b.sym("n"));
+//! let x = b.param("x", TensorType::new(DType::F32, vec![n]));
+//! let y = b.emit1(Op::Binary(Binary::Add), &[x, x])?;
+//! let main = b.finish(vec![y], vec!["y".into()]);
+//! verify::verify(&module).expect("well-formed");
+//!
+//! let input = EvalValue::Tensor(Literal::from_f32(vec![2], &[1.0, 2.0]));
+//! let outputs = eval_func(&module, main, &[input]).expect("evaluates");
+//! assert_eq!(outputs[0].as_tensor(), Some(&Literal::from_f32(vec![2], &[2.0, 4.0])));
+//! assert!(reflex_graph::print::module(&module).contains("R.add(x, x)"));
+//! # Ok::<(), reflex_graph::infer::InferError>(())
+//! ```
+//!
+//! # Where to look
+//!
+//! | module | content |
+//! |---|---|
+//! | `ir`, `literal`, `visit` | data structures, constants, walks over nodes |
+//! | `op` | the operator table, and **how to add an operator** ([`Op`]) |
+//! | [`dims`] | symbolic shape analysis: simplify and compare dimensions |
+//! | [`infer`], [`verify`] | shape inference; the rules that passes rely on |
+//! | [`builder`] | building functions with inferred types |
+//! | `eval` | the reference evaluator: the oracle of tests and of constant folding |
+//! | [`print`], [`script`] | TVMScript, both ways |
+//! | `bind_symbolic_vars`, `constant_pool` | shape specialisation, and constants shared with it |
+//!
+//! The names follow TVM's Relax: a [`TensorType`] is a `TensorStructInfo`, a [`LeafExpr`] a
+//! `LeafExpr`, [`Node::MatchCast`] a `match_cast`, [`builder::FuncBuilder`] a `BlockBuilder`.
+//!
+//! This crate has no model format, no schedules, no bytecode and no machine code; passes over graphs
+//! are in `reflex-lower`.
 #![forbid(unsafe_code)]
 
 mod bind_symbolic_vars;
@@ -17,6 +59,7 @@ mod literal;
 mod op;
 pub mod print;
 pub mod script;
+mod strides;
 pub mod verify;
 mod visit;
 

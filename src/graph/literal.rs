@@ -1,12 +1,13 @@
-//! Constant tensors: shared bytes with a type, which may live in a mapped file.
+//! Constant tensors: typed, shared bytes, in memory or in a mapped file (XLA calls them literals).
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-use reflex_runtime::mapped::Mapped;
+use parking_lot::Mutex;
+use reflex_runtime::mapped_file::MappedFile;
 use reflex_tir::DType;
 
-use crate::eval::{gather_strided, strides};
+use crate::strides::{gather_strided, strides};
 
 /// A constant tensor, compact and row-major, little-endian. Cloning shares the bytes.
 #[derive(Clone)]
@@ -14,16 +15,16 @@ pub struct Literal {
     dtype: DType,
     shape: Vec<i64>,
     data: Arc<dyn AsRef<[u8]> + Send + Sync>,
-    /// The file that the bytes are in, when they are not in memory of their own.
-    file: Option<Mapped>,
-    /// What `data` is, when it is another constant with its axes in another order.
+    /// The mapped file that holds the bytes, if any.
+    file: Option<MappedFile>,
+    /// Set if `data` is a lazily permuted copy of another constant.
     permuted: Option<Arc<Permuted>>,
 }
 
-/// Bytes that are made when somebody reads them: a weight that only its packing reads is
+/// Lazily permuted bytes, made on first use. A weight that is only read while it is packed is
 /// never in memory twice.
 struct Permuted {
-    /// Given up once the bytes are made.
+    /// Released once the bytes are made.
     source: Mutex<Option<Literal>>,
     perm: Vec<usize>,
     bytes: OnceLock<Vec<u8>>,
@@ -31,14 +32,14 @@ struct Permuted {
 
 impl Permuted {
     fn source(&self) -> Option<Literal> {
-        self.source.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.source.lock().clone()
     }
 }
 
 impl AsRef<[u8]> for Permuted {
     fn as_ref(&self) -> &[u8] {
         self.bytes.get_or_init(|| {
-            let source = self.source.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let source = self.source.lock().take();
             let source = source.expect("the source is there until the bytes are");
             let from = strides(&source.shape);
             let steps: Vec<i64> = self.perm.iter().map(|p| from[*p]).collect();
@@ -70,12 +71,13 @@ impl Literal {
         fits.then_some(Literal { dtype, shape, data, file: None, permuted: None })
     }
 
-    /// The same tensor, whose bytes are in a file.
-    pub fn in_file(self, file: Mapped) -> Literal {
+    /// The same tensor with its bytes in a mapped file.
+    pub fn in_file(self, file: MappedFile) -> Literal {
         Literal { file: Some(file), ..self }
     }
 
-    /// Tells that the bytes will hardly be read again. Those of a file leave memory, until then.
+    /// Releases the bytes that are in a mapped file from memory (`madvise`): they are unlikely to be
+    /// read again.
     pub fn release(&self) {
         if let Some((source, _)) = self.permutation() {
             source.release();
@@ -85,15 +87,14 @@ impl Literal {
         }
     }
 
-    /// The same of some of the bytes.
+    /// As [`Literal::release`], for a range of the bytes.
     pub fn release_part(&self, part: std::ops::Range<usize>) {
         if let (Some(file), Some(part)) = (&self.file, self.bytes().get(part)) {
             file.release(part);
         }
     }
 
-    /// The same elements with axis `perm[n]` in place of axis `n`, put in order when their bytes
-    /// are read. `None` when `perm` does not permute the axes, or for elements of less than a byte.
+    /// The tensor with axis `perm[n]` as axis `n`. The bytes are permuted when they are first read. `None` when `perm` does not permute the axes, or for elements of less than a byte.
     pub fn permuted(&self, perm: &[usize]) -> Option<Literal> {
         let mut sorted = perm.to_vec();
         sorted.sort_unstable();
@@ -111,15 +112,15 @@ impl Literal {
         Some(Literal { dtype: self.dtype, shape, data, file: None, permuted: Some(permuted) })
     }
 
-    /// The constant that this one is with its axes in another order, and that order, until
-    /// somebody has read its bytes.
+    /// The source and the permutation of a lazily permuted constant; `None` once its bytes have been
+    /// read.
     pub fn permutation(&self) -> Option<(Literal, &[usize])> {
         let permuted = self.permuted.as_deref()?;
         Some((permuted.source()?, &permuted.perm))
     }
 
-    /// Whether `other` has the same bytes under the same type. Those of a file leave memory as
-    /// they are compared, until they are read again.
+    /// Returns true if `other` has the same type, shape and bytes. Bytes of a mapped file are
+    /// released from memory as they are compared.
     pub fn is_copy_of(&self, other: &Literal) -> bool {
         const CHUNK: usize = 1 << 20;
         let same = |(ours, theirs): (&[u8], &[u8])| {
@@ -170,7 +171,7 @@ impl Literal {
         self.dtype
     }
 
-    /// Extents.
+    /// Dimensions.
     pub fn shape(&self) -> &[i64] {
         &self.shape
     }
@@ -180,12 +181,12 @@ impl Literal {
         (*self.data).as_ref()
     }
 
-    /// The owner of the bytes, to share.
+    /// The owner of the bytes.
     pub fn data(&self) -> Arc<dyn AsRef<[u8]> + Send + Sync> {
         Arc::clone(&self.data)
     }
 
-    /// Number of bytes, which this does not read.
+    /// Number of bytes. Does not make lazily permuted ones.
     pub fn size(&self) -> usize {
         self.dtype.bytes_for(self.count()).expect("counted when it was made")
     }

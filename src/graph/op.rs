@@ -1,9 +1,28 @@
-//! The operator table's first column: every operator with its attributes.
+//! The operator table: every operator of graph IR with its attributes.
 //!
-//! Importers desugar into this set. The other columns (type inference, reference meaning,
-//! script name, legalisation) match on [`Op`] without a `_` arm, so that a new operator does
-//! not compile until all are filled. Integer attributes that may be symbolic are [`Expr`]s
-//! over the function's dimensions.
+//! Importers desugar into this set. Attributes have the names of ONNX; integer attributes that may
+//! be symbolic are [`Expr`]s over the function's dimensions.
+//!
+//! # How to add an operator
+//!
+//! [`Op`] is the first column of a table; each further column is a `match` without a `_` arm, so a
+//! new variant does not compile until every column has it. In order:
+//!
+//! 1. **Attributes**: a variant of [`Op`] here, with its operands in the doc comment, and its
+//!    number of operands in [`Op::arity`]. If attributes hold dimensions, list them in `op_dims!`
+//!    of `visit.rs`.
+//! 2. **Shape inference**: a rule in [`crate::infer`] (`infer/*.rs` by family) that checks types
+//!    and returns the output types.
+//! 3. **Meaning**: the reference implementation, reached from `eval/op.rs`, with a test in
+//!    `eval/tests.rs` against values worked out by hand or by NumPy.
+//! 4. **Text**: a line in `print/op.rs`, under Relax's name if Relax has the operator with the same
+//!    meaning, else as `R.reflex.<name>`; the parser reads it back in `script/` (`reflex_ops.rs` for
+//!    the latter). Fixed names of attribute values are in `script/op_names.rs`.
+//! 5. **Legalisation**: the kernel in loop IR, in the crate `reflex-lower` under `legalize/`, and
+//!    the operator's kind for fusion.
+//! 6. **Import**: an entry in a table of `reflex-onnx` under `ops/`, if an ONNX operator maps to it.
+//!
+//! Many ONNX operators need no new variant: they desugar into existing ones in step 6 alone.
 
 use reflex_tir::{DType, Expr};
 
@@ -24,7 +43,7 @@ pub enum Op {
         kind: ReduceKind,
         /// Sorted axes; empty reduces nothing.
         axes: Vec<usize>,
-        /// Keep reduced axes with extent 1.
+        /// Keep reduced axes with size 1.
         keep_dims: bool,
     },
     /// Index (int64) of the extreme along an axis: `(x)`.
@@ -33,7 +52,7 @@ pub enum Op {
         kind: ArgReduceKind,
         /// Axis.
         axis: usize,
-        /// Keep the axis with extent 1.
+        /// Keep the axis with size 1.
         keep_dims: bool,
         /// The last of equal elements instead of the first.
         select_last: bool,
@@ -47,7 +66,7 @@ pub enum Op {
         /// From the end.
         reverse: bool,
     },
-    /// NumPy matrix product with batch broadcasting: `(a, b)`.
+    /// NumPy matrix multiplication with batch broadcasting: `(a, b)`.
     MatMul,
     /// `(x, w, bias?)`: x `[n, c, spatial...]`, w `[o, c / groups, kernel...]`.
     Conv(ConvAttrs),
@@ -55,7 +74,7 @@ pub enum Op {
     ConvTranspose {
         /// Geometry.
         conv: ConvAttrs,
-        /// Added to the end of each output extent.
+        /// Added to the end of each output dimension.
         output_padding: Vec<i64>,
     },
     /// `(x)`: x `[n, c, spatial...]`. Max with `indices` has a second int64 output.
@@ -97,7 +116,7 @@ pub enum Op {
     },
     /// `(x, value?)`: pads (or crops, when negative) each axis; `value` is a scalar tensor.
     Pad {
-        /// How.
+        /// Mode.
         mode: PadMode,
         /// Elements before, per axis.
         before: Vec<Expr>,
@@ -113,14 +132,14 @@ pub enum Op {
         /// Combination with what is there.
         reduce: ScatterReduce,
     },
-    /// `(x)` resampled on all axes; output extents given.
+    /// `(x)` resampled on all axes to a given shape.
     Resize(ResizeAttrs),
     /// `(x)`: values and int64 indices of the `k` extremes along an axis, sorted, equal
     /// elements by lower index.
     TopK {
         /// Axis.
         axis: usize,
-        /// How many.
+        /// Number of elements.
         k: Expr,
         /// Largest instead of smallest.
         largest: bool,
@@ -143,6 +162,34 @@ pub enum Op {
     /// zero tensors by the importer. Outputs `y [t, dirs, n, hidden]`, `h [dirs, n, hidden]`
     /// and for LSTM `c [dirs, n, hidden]`.
     Rnn(RnnAttrs),
+}
+
+impl Op {
+    /// Fewest and most operands.
+    pub fn arity(&self) -> (usize, usize) {
+        match self {
+            Op::Iota { .. } | Op::Dims { .. } => (0, 0),
+            Op::Unary(_)
+            | Op::Cast(_)
+            | Op::Reduce { .. }
+            | Op::ArgReduce { .. }
+            | Op::CumSum { .. }
+            | Op::Pool(_)
+            | Op::Softmax { .. }
+            | Op::Reshape(_)
+            | Op::Transpose(_)
+            | Op::Broadcast(_)
+            | Op::Slice { .. }
+            | Op::Resize(_)
+            | Op::TopK { .. } => (1, 1),
+            Op::Pad { .. } => (1, 2),
+            Op::Binary(_) | Op::MatMul | Op::Gather(_) => (2, 2),
+            Op::LayerNorm { .. } | Op::Conv(_) | Op::ConvTranspose { .. } => (2, 3),
+            Op::Where | Op::Scatter { .. } => (3, 3),
+            Op::Rnn(_) => (3, 6),
+            Op::Concat { .. } => (1, usize::MAX),
+        }
+    }
 }
 
 /// Unary functions.
@@ -243,7 +290,7 @@ pub struct ConvAttrs {
     pub pads_begin: Vec<i64>,
     /// Zeros after.
     pub pads_end: Vec<i64>,
-    /// Kernel spacing.
+    /// Kernel dilation.
     pub dilations: Vec<i64>,
     /// Channel groups.
     pub groups: i64,
@@ -271,7 +318,7 @@ pub enum PoolKind {
 pub struct PoolAttrs {
     /// Kind.
     pub kind: PoolKind,
-    /// Window.
+    /// Size of the window.
     pub kernel: Vec<i64>,
     /// Steps.
     pub strides: Vec<i64>,
@@ -279,9 +326,9 @@ pub struct PoolAttrs {
     pub pads_begin: Vec<i64>,
     /// Padding after.
     pub pads_end: Vec<i64>,
-    /// Window spacing.
+    /// Window dilation.
     pub dilations: Vec<i64>,
-    /// Round the output extents up.
+    /// Round the output dimensions up.
     pub ceil: bool,
 }
 
@@ -318,7 +365,7 @@ pub enum ScatterKind {
     Nd,
 }
 
-/// How a scatter combines with the old element.
+/// Combination of a scattered element with the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum ScatterReduce {
@@ -336,7 +383,7 @@ pub enum ResizeMode {
     Nearest(ResizeNearest),
     /// Linear.
     Linear,
-    /// Cubic with this coefficient; weights outside are dropped when `exclude_outside`.
+    /// Cubic with this coefficient; samples outside have weight zero if `exclude_outside`.
     Cubic {
         /// Coefficient `a`.
         coefficient: f64,
@@ -372,9 +419,9 @@ pub struct ResizeAttrs {
     pub mode: ResizeMode,
     /// Coordinates.
     pub coord: ResizeCoord,
-    /// Output extents on all axes.
+    /// Output shape.
     pub shape: Vec<Expr>,
-    /// Output extent over input extent as the model gave it, where it did; else derived.
+    /// Output size over input size per axis as the model gave it, where it did; else derived.
     pub scales: Option<Vec<f64>>,
 }
 
@@ -387,7 +434,7 @@ pub enum RnnCell {
     Lstm,
     /// GRU, gates z r h.
     Gru {
-        /// Apply the reset gate after the product with the recurrence weights.
+        /// Apply the reset gate after the matrix multiplication with the recurrence weights.
         linear_before_reset: bool,
     },
 }
@@ -417,10 +464,37 @@ pub struct RnnAttrs {
     pub cell: RnnCell,
     /// Directions.
     pub dir: RnnDir,
-    /// Hidden extent.
+    /// Hidden size.
     pub hidden: i64,
     /// Activations per direction: LSTM f, g, h; GRU f, g; RNN f.
     pub activations: Vec<RnnActivation>,
     /// Clip gate inputs to `[-clip, clip]`.
     pub clip: Option<f64>,
+}
+
+impl RnnCell {
+    /// Number of gates.
+    pub fn gates(self) -> i64 {
+        match self {
+            RnnCell::Rnn => 1,
+            RnnCell::Gru { .. } => 3,
+            RnnCell::Lstm => 4,
+        }
+    }
+
+    /// Activations a direction takes.
+    pub fn activations(self) -> usize {
+        match self {
+            RnnCell::Rnn => 1,
+            RnnCell::Gru { .. } => 2,
+            RnnCell::Lstm => 3,
+        }
+    }
+}
+
+impl RnnDir {
+    /// Number of directions.
+    pub fn count(self) -> i64 {
+        if self == RnnDir::Both { 2 } else { 1 }
+    }
 }

@@ -1,8 +1,8 @@
 //! Modules as TVMScript, the way TVM 0.27 prints Relax.
 //!
 //! The text is stable: names come from the hints, made unique in order, and
-//! [`crate::script::parse`] reads it back to a module that prints the same. What Relax lacks
-//! is written as calls of `R.reflex.<name>`; a loop, which Relax would write as recursion, is
+//! [`crate::script::parse`] reads it back to a module that prints the same. Operators that Relax lacks are
+//! calls of `R.reflex.<name>`; a loop, which Relax expresses as recursion, is
 //!
 //! ```text
 //! with R.reflex.loop(max_trips, condition, (x0, y0), ty_args=(X, Y)) as (i, c, x, y):
@@ -14,19 +14,22 @@
 //! and checks nothing: a faulty module prints too.
 
 mod consts;
+mod context;
 mod dims;
 mod func;
+mod list;
 mod metadata;
 mod names;
 mod op;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt::Write;
 
-use cranelift_entity::SecondaryMap;
 use reflex_tir::script::identifier;
 
-use crate::{Const, FuncData, FuncId, Module, Node};
+use self::context::Printer;
+use self::func::FuncPrinter;
+use crate::{FuncData, FuncId, Module, Node};
 
 /// The text of a module. Constants that are not small stand as entries of a `metadata` table,
 /// whose types and sizes follow the text; their bytes are left out.
@@ -47,35 +50,16 @@ pub fn module_with_metadata(module: &Module) -> String {
     metadata::table(&literals) + &text
 }
 
-/// What the functions of a module share while they are printed.
-struct Printer<'m> {
-    module: &'m Module,
-    names: SecondaryMap<FuncId, String>,
-    impure: HashSet<FuncId>,
-    /// Constants in the metadata table, by index.
-    large: Vec<Const>,
-    places: HashMap<Const, usize>,
-    /// Dimensions that function signatures mention, which a module declares up front.
-    symbols: BTreeSet<String>,
-}
-
 impl<'m> Printer<'m> {
     fn print(module: &'m Module) -> (String, Printer<'m>) {
-        let mut printer = Printer {
-            module,
-            names: SecondaryMap::new(),
-            impure: impure(module),
-            large: vec![],
-            places: HashMap::new(),
-            symbols: BTreeSet::new(),
-        };
+        let mut printer = Printer::new(module, impure(module));
         for (id, func) in module.funcs.iter() {
             printer.names[id] = identifier(func.name());
         }
         let mut members = vec![];
         for (id, data) in module.funcs.iter() {
             members.push(match data {
-                FuncData::Graph(func) => func::FuncPrinter::print(&mut printer, id, func),
+                FuncData::Graph(func) => FuncPrinter::print(&mut printer, id, func),
                 FuncData::Prim(func) => printer.kernel(func),
             });
         }
@@ -118,23 +102,9 @@ impl<'m> Printer<'m> {
             let _ = writeln!(text, "# {}: {literal:?}, {size} bytes", metadata::entry(index));
         }
     }
-
-    /// A constant where it is used.
-    fn constant(&mut self, id: Const) -> String {
-        let Some(literal) = self.module.consts.get(id) else { return id.to_string() };
-        if let Some(text) = consts::inline(literal) {
-            return text;
-        }
-        let next = self.large.len();
-        let index = *self.places.entry(id).or_insert(next);
-        if index == next {
-            self.large.push(id);
-        }
-        metadata::entry(index)
-    }
 }
 
-/// Graph functions that call code which is not ours, directly or not.
+/// Graph functions that call packed functions, directly or not: impure in Relax.
 fn impure(module: &Module) -> HashSet<FuncId> {
     let mut found: HashSet<FuncId> = HashSet::new();
     loop {

@@ -1,6 +1,6 @@
 //! The graph verifier: lists everything that is wrong with a module.
 //!
-//! What it establishes, passes rely on without checking: every value is defined once and
+//! Passes rely on these properties without checking them: every value is defined once and
 //! before its uses, every operator's outputs have the inferred types, every symbolic
 //! dimension is bound before it is mentioned, calls match their callees.
 
@@ -12,18 +12,18 @@ use reflex_tir::{Expr, Var};
 
 use crate::infer::infer;
 use crate::{
-    Binding, Body, Func, FuncData, LeafExpr, Loop, Module, Node, TensorType, Type, Value, dims,
-    eval,
+    Binding, Body, Const, Func, FuncData, FuncId, LeafExpr, Loop, Module, Node, Op, TensorType,
+    Type, Value, dims,
 };
 
-/// One thing that is wrong.
+/// A violation of the rules of graph IR.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The function.
     pub func: String,
     /// The binding's outputs or source, empty for the function as a whole.
     pub location: String,
-    /// What.
+    /// The rule that is violated.
     pub reason: String,
 }
 
@@ -57,7 +57,7 @@ pub fn verify(module: &Module) -> Result<(), Vec<Fault>> {
 }
 
 fn verify_func(module: &Module, func: &Func) -> Vec<Fault> {
-    let mut cx = Checker {
+    let mut cx = Verifier {
         module,
         func,
         defined: SecondaryMap::new(),
@@ -67,7 +67,7 @@ fn verify_func(module: &Module, func: &Func) -> Vec<Fault> {
         faults: vec![],
     };
     for param in &func.params {
-        cx.define(*param, Dims::MayBind);
+        cx.define(*param, NewDims::MayBind);
     }
     cx.body(&func.body);
     if func.result_names.len() != func.body.results.len() {
@@ -77,14 +77,14 @@ fn verify_func(module: &Module, func: &Func) -> Vec<Fault> {
     cx.faults
 }
 
-/// Whether a type may introduce symbolic dimensions.
+/// Says whether a type may introduce symbolic dimensions.
 #[derive(Clone, Copy, PartialEq)]
-enum Dims {
+enum NewDims {
     MayBind,
     MustBeBound,
 }
 
-struct Checker<'a> {
+struct Verifier<'a> {
     module: &'a Module,
     func: &'a Func,
     /// Visible here.
@@ -96,7 +96,7 @@ struct Checker<'a> {
     faults: Vec<Fault>,
 }
 
-impl Checker<'_> {
+impl Verifier<'_> {
     fn fault(&mut self, reason: impl Into<String>) {
         let (func, location) = (self.func.name.clone(), self.location.clone());
         self.faults.push(Fault { func, location, reason: reason.into() });
@@ -116,7 +116,7 @@ impl Checker<'_> {
         }
     }
 
-    fn define(&mut self, value: Value, dims: Dims) {
+    fn define(&mut self, value: Value, dims: NewDims) {
         if !self.exists(value) {
             return;
         }
@@ -136,7 +136,7 @@ impl Checker<'_> {
                 vec![]
             }
         };
-        if dims == Dims::MayBind {
+        if dims == NewDims::MayBind {
             self.bound.extend(exprs.iter().filter_map(Expr::as_var));
         }
         exprs.iter().for_each(|e| self.dims_bound(e));
@@ -172,19 +172,21 @@ impl Checker<'_> {
         }
         self.location = location;
         let dims = match &binding.node {
-            Node::MatchCast(_) | Node::CallPacked { .. } | Node::CallFunc { .. } => Dims::MayBind,
-            // A loop's or branch's outputs may have extents that only the run decides.
-            Node::Loop(_) | Node::If { .. } => Dims::MayBind,
+            Node::MatchCast(_) | Node::CallPacked { .. } | Node::CallFunc { .. } => {
+                NewDims::MayBind
+            }
+            // Outputs of a loop or branch may have dimensions known only at run time.
+            Node::Loop(_) | Node::If { .. } => NewDims::MayBind,
             Node::MatchShape { dims, .. } => {
                 self.bound.extend(dims.iter().filter_map(Expr::as_var));
-                Dims::MustBeBound
+                NewDims::MustBeBound
             }
             Node::Op { .. }
             | Node::Const(_)
             | Node::Leaf(_)
             | Node::CallTir { .. }
             | Node::Tuple(_)
-            | Node::TupleGet(..) => Dims::MustBeBound,
+            | Node::TupleGet(..) => NewDims::MustBeBound,
         };
         binding.outputs.iter().for_each(|v| self.define(*v, dims));
     }
@@ -201,72 +203,22 @@ impl Checker<'_> {
     fn node(&mut self, binding: &Binding) {
         let outs = &binding.outputs;
         match &binding.node {
-            Node::Op { op, args } => {
-                let (fewest, most) = eval::arity(op);
-                if !(fewest..=most).contains(&args.len()) {
-                    return self.fault(format!("{op:?} has {} operands", args.len()));
-                }
-                if let (Some(args), Some(outs)) = (self.tensors(args), self.tensors(outs)) {
-                    self.op(op, &args, &outs);
-                }
-            }
-            Node::Const(c) => {
-                let Some(literal) = self.module.consts.get(*c) else {
-                    return self.fault(format!("{c} does not exist"));
-                };
-                let shape = literal.shape().iter().map(|d| Expr::i64(*d)).collect();
-                let ty = TensorType::new(literal.dtype(), shape);
-                self.same_types(&[Type::Tensor(ty)], outs);
-            }
-            Node::Leaf(leaf) => {
-                binding.node.dims(&mut |e| self.dims_bound(e));
-                if let LeafExpr::Func(func) = leaf
-                    && !matches!(self.module.funcs.get(*func), Some(FuncData::Graph(_)))
-                {
-                    self.fault(format!("{func} is not a graph function"));
-                }
-                if outs.len() != 1 {
-                    self.fault("a leaf expression has one output");
-                }
-            }
+            Node::Op { op, args } => self.operator(op, args, outs),
+            Node::Const(c) => self.constant(*c, outs),
+            Node::Leaf(leaf) => self.leaf(binding, leaf),
             Node::CallTir { func, args, scalars } => self.call_tir(*func, args, scalars, outs),
-            Node::CallFunc { func, args } => match self.module.funcs.get(*func) {
-                Some(FuncData::Graph(callee)) if callee.params.len() == args.len() => {
-                    if callee.body.results.len() != outs.len() {
-                        self.fault(format!("{} results are bound of {}", outs.len(), callee.name));
-                    }
-                }
-                Some(other) => self.fault(format!("{} cannot be called so", other.name())),
-                None => self.fault(format!("{func} does not exist")),
-            },
+            Node::CallFunc { func, args } => self.call_func(*func, args, outs),
             Node::CallPacked { ints, .. } => ints.iter().for_each(|e| self.dims_bound(e)),
             Node::If { then, otherwise, .. } => {
-                for body in [then, otherwise] {
-                    self.body(body);
-                    if body.results.len() != outs.len() {
-                        self.fault(format!(
-                            "{} results for {} outputs",
-                            body.results.len(),
-                            outs.len()
-                        ));
-                    }
-                }
+                self.branch(then, outs);
+                self.branch(otherwise, outs);
             }
             Node::Loop(l) => self.run_loop(l, outs),
             Node::Tuple(items) => {
                 let types = items.iter().map(|v| self.func.values[*v].ty.clone()).collect();
                 self.same_types(&[Type::Tuple(types)], outs);
             }
-            Node::TupleGet(tuple, index) => match &self.func.values[*tuple].ty {
-                Type::Tuple(types) if *index < types.len() => {
-                    let ty = types[*index].clone();
-                    self.same_types(&[ty], outs);
-                }
-                other => {
-                    let reason = format!("field {index} of {other:?}");
-                    self.fault(reason);
-                }
-            },
+            Node::TupleGet(tuple, index) => self.tuple_get(*tuple, *index, outs),
             Node::MatchCast(_) if outs.len() == 1 => {}
             Node::MatchCast(_) => self.fault("a match_cast has one output"),
             Node::MatchShape { value, .. } => {
@@ -276,7 +228,70 @@ impl Checker<'_> {
         }
     }
 
-    fn op(&mut self, op: &crate::Op, args: &[TensorType], outs: &[TensorType]) {
+    fn operator(&mut self, op: &Op, args: &[Value], outs: &[Value]) {
+        let (fewest, most) = op.arity();
+        if !(fewest..=most).contains(&args.len()) {
+            return self.fault(format!("{op:?} has {} operands", args.len()));
+        }
+        if let (Some(args), Some(outs)) = (self.tensors(args), self.tensors(outs)) {
+            self.inferred_types(op, &args, &outs);
+        }
+    }
+
+    fn constant(&mut self, id: Const, outs: &[Value]) {
+        let Some(literal) = self.module.consts.get(id) else {
+            return self.fault(format!("{id} does not exist"));
+        };
+        let shape = literal.shape().iter().map(|d| Expr::i64(*d)).collect();
+        let ty = TensorType::new(literal.dtype(), shape);
+        self.same_types(&[Type::Tensor(ty)], outs);
+    }
+
+    fn leaf(&mut self, binding: &Binding, leaf: &LeafExpr) {
+        binding.node.dims(&mut |e| self.dims_bound(e));
+        if let LeafExpr::Func(func) = leaf
+            && !matches!(self.module.funcs.get(*func), Some(FuncData::Graph(_)))
+        {
+            self.fault(format!("{func} is not a graph function"));
+        }
+        if binding.outputs.len() != 1 {
+            self.fault("a leaf expression has one output");
+        }
+    }
+
+    fn call_func(&mut self, func: FuncId, args: &[Value], outs: &[Value]) {
+        match self.module.funcs.get(func) {
+            Some(FuncData::Graph(callee)) if callee.params.len() == args.len() => {
+                if callee.body.results.len() != outs.len() {
+                    self.fault(format!("{} results are bound of {}", outs.len(), callee.name));
+                }
+            }
+            Some(other) => self.fault(format!("{} cannot be called so", other.name())),
+            None => self.fault(format!("{func} does not exist")),
+        }
+    }
+
+    fn branch(&mut self, body: &Body, outs: &[Value]) {
+        self.body(body);
+        if body.results.len() != outs.len() {
+            self.fault(format!("{} results for {} outputs", body.results.len(), outs.len()));
+        }
+    }
+
+    fn tuple_get(&mut self, tuple: Value, index: usize, outs: &[Value]) {
+        match &self.func.values[tuple].ty {
+            Type::Tuple(types) if index < types.len() => {
+                let ty = types[index].clone();
+                self.same_types(&[ty], outs);
+            }
+            other => {
+                let reason = format!("field {index} of {other:?}");
+                self.fault(reason);
+            }
+        }
+    }
+
+    fn inferred_types(&mut self, op: &Op, args: &[TensorType], outs: &[TensorType]) {
         let inferred = match infer(op, &args.iter().collect::<Vec<_>>()) {
             Ok(types) => types,
             Err(e) => return self.fault(e.to_string()),
@@ -303,7 +318,7 @@ impl Checker<'_> {
         }
     }
 
-    fn call_tir(&mut self, func: crate::FuncId, args: &[Value], scalars: &[Expr], outs: &[Value]) {
+    fn call_tir(&mut self, func: FuncId, args: &[Value], scalars: &[Expr], outs: &[Value]) {
         scalars.iter().for_each(|e| self.dims_bound(e));
         let Some(FuncData::Prim(kernel)) = self.module.funcs.get(func) else {
             return self.fault(format!("{func} is not a kernel"));
@@ -336,7 +351,7 @@ impl Checker<'_> {
         }
         let outer = (self.defined.clone(), self.bound.clone());
         for value in [l.iter, l.cond_in].iter().chain(&l.carried) {
-            self.define(*value, Dims::MayBind);
+            self.define(*value, NewDims::MayBind);
         }
         self.body(&l.body);
         (self.defined, self.bound) = outer;
@@ -348,8 +363,8 @@ mod tests {
     use reflex_tir::DType;
 
     use super::*;
+    use crate::Unary;
     use crate::builder::FuncBuilder;
-    use crate::{Op, Unary};
 
     fn sample() -> Module {
         let mut module = Module::default();

@@ -1,4 +1,4 @@
-//! Walks over nodes: which values a node reads, and renaming them.
+//! Walks over nodes: operands, nested bodies and dimensions, to read and to replace.
 
 use reflex_tir::Expr;
 
@@ -127,8 +127,8 @@ impl Node {
         node_dims!(self, f, dims_mut, iter_mut);
     }
 
-    /// Whether running it can be seen other than by its outputs: checks, and calls of code
-    /// that is not ours.
+    /// Returns true if the node has effects besides its outputs: checks, and calls of packed
+    /// functions.
     pub fn has_effect(&self) -> bool {
         match self {
             Node::CallPacked { .. } | Node::MatchCast(_) | Node::MatchShape { .. } => true,

@@ -8,9 +8,9 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
+use parking_lot::Mutex;
 use reflex_tir::codegen::{Codegen, Request, Response};
 
 use crate::LowerError;
@@ -19,7 +19,7 @@ use crate::LowerError;
 pub const PROGRAM: &str = "reflex-codegen";
 /// Longest message taken, in bytes.
 const LIMIT: u64 = 1 << 30;
-/// How much of the standard error an error quotes, in bytes.
+/// The end of the standard error that an error quotes, in bytes.
 const QUOTE: u64 = 2000;
 
 /// Client of `reflex-codegen` processes.
@@ -74,7 +74,7 @@ impl ProcessCodegen {
     }
 
     fn worker(&self) -> io::Result<Worker> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle.lock().pop();
         match idle {
             Some(worker) => Ok(worker),
             None => Worker::start(&self.program),
@@ -96,7 +96,7 @@ impl Codegen for ProcessCodegen {
         };
         match worker.exchange(request) {
             Ok(response) => {
-                self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
+                self.idle.lock().push(worker);
                 response
             }
             Err(error) => self.failed(request, &worker.post_mortem(&error)),

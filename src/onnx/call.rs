@@ -1,4 +1,6 @@
-//! One node as its operator sees it: inputs, and attributes that must all be understood.
+//! A node as its operator reads it: resolved inputs, and attributes.
+//!
+//! Every attribute of a node must be read or ignored by its operator; an unread one is an error.
 
 use std::cell::RefCell;
 
@@ -6,7 +8,7 @@ use reflex_graph::Literal;
 
 use crate::error::{Result, invalid, malformed, unsupported};
 use crate::proto::{AttributeProto, GraphProto, NodeProto, attribute_type};
-use crate::value::{Tensor, Val};
+use crate::value::{OnnxValue, Tensor};
 
 /// A node with resolved inputs.
 pub(crate) struct Call<'a> {
@@ -15,18 +17,18 @@ pub(crate) struct Call<'a> {
     /// Version of the node's operator set.
     pub opset: i64,
     /// Inputs; `None` where an optional one is left out.
-    pub inputs: Vec<Option<Val>>,
+    pub inputs: Vec<Option<OnnxValue>>,
     /// Attributes that the operator asked for.
     seen: RefCell<Vec<&'static str>>,
 }
 
 impl<'a> Call<'a> {
     /// A call of `node`.
-    pub fn new(node: &'a NodeProto, opset: i64, inputs: Vec<Option<Val>>) -> Call<'a> {
+    pub fn new(node: &'a NodeProto, opset: i64, inputs: Vec<Option<OnnxValue>>) -> Call<'a> {
         Call { node, opset, inputs, seen: RefCell::default() }
     }
 
-    /// Whether the model uses an output.
+    /// Returns true if the model uses an output.
     pub fn wants(&self, output: usize) -> bool {
         self.node.output.get(output).is_some_and(|name| !name.is_empty())
     }
@@ -40,7 +42,7 @@ impl<'a> Call<'a> {
     pub fn opt(&self, index: usize) -> Result<Option<&Tensor>> {
         match self.inputs.get(index) {
             None | Some(None) => Ok(None),
-            Some(Some(Val::Tensor(tensor))) => Ok(Some(tensor)),
+            Some(Some(OnnxValue::Tensor(tensor))) => Ok(Some(tensor)),
             Some(Some(_)) => Err(invalid(format!("input {index} is not a tensor"))),
         }
     }
@@ -86,7 +88,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether an attribute is given.
+    /// Returns true if an attribute is given.
     pub fn has(&self, name: &str) -> bool {
         self.node.attribute.iter().any(|a| a.name == name)
     }
@@ -101,9 +103,14 @@ impl<'a> Call<'a> {
         Ok(self.int_opt(name)?.unwrap_or(default))
     }
 
-    /// A boolean attribute with a default.
-    pub fn flag(&self, name: &'static str, default: bool) -> Result<bool> {
-        Ok(self.int(name, i64::from(default))? != 0)
+    /// A boolean attribute; false if it is absent.
+    pub fn flag(&self, name: &'static str) -> Result<bool> {
+        Ok(self.int(name, 0)? != 0)
+    }
+
+    /// A boolean attribute; true if it is absent.
+    pub fn flag_or_true(&self, name: &'static str) -> Result<bool> {
+        Ok(self.int(name, 1)? != 0)
     }
 
     /// A float attribute.
@@ -116,7 +123,7 @@ impl<'a> Call<'a> {
         Ok(self.float_opt(name)?.unwrap_or(f64::from(default)))
     }
 
-    /// A text attribute with a default.
+    /// A string attribute with a default.
     pub fn text(&self, name: &'static str, default: &'static str) -> Result<&'a str> {
         match self.find(name, attribute_type::STRING)? {
             None => Ok(default),
@@ -124,7 +131,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A list of texts.
+    /// A list of strings.
     pub fn texts(&self, name: &'static str) -> Result<Option<Vec<&'a str>>> {
         let Some(a) = self.find(name, attribute_type::STRINGS)? else { return Ok(None) };
         a.strings.iter().map(|s| utf8(s, name)).collect::<Result<_>>().map(Some)

@@ -9,24 +9,24 @@ use reflex_graph::{
 };
 use reflex_tir::{DType, Expr};
 
+use crate::context::ImportContext;
 use crate::error::{Result, unsupported};
 use crate::fold;
-use crate::import::Cx;
-use crate::value::{Known, Tensor};
+use crate::value::{KnownElements, Tensor};
 
 /// Results and operands of constant folding stay below this many bytes; larger ones are left
 /// to the pipeline's own folding.
 const FOLD_LIMIT: usize = 1 << 20;
 
-impl Cx<'_> {
+impl ImportContext<'_> {
     /// The run-time value of a tensor.
     pub fn value(&mut self, tensor: &Tensor) -> Result<Value> {
         if let Some(value) = tensor.value {
             return Ok(self.b.refined(value));
         }
         match &tensor.known {
-            Known::Literal(literal) => Ok(self.b.constant(literal.clone())),
-            Known::Elements(elements) => {
+            KnownElements::Constant(literal) => Ok(self.b.constant(literal.clone())),
+            KnownElements::Symbolic(elements) => {
                 let (values, scalar) = (elements.to_vec(), tensor.rank() == 0);
                 let mut value = self.b.emit1(Op::Dims { values, scalar }, &[])?;
                 if tensor.rank() > 1 {
@@ -37,7 +37,7 @@ impl Cx<'_> {
                 }
                 Ok(value)
             }
-            Known::Nothing => unreachable!("a tensor without knowledge has a value"),
+            KnownElements::None => unreachable!("a tensor without knowledge has a value"),
         }
     }
 
@@ -129,21 +129,28 @@ impl Cx<'_> {
         if x.dtype() == dtype { Ok(x.clone()) } else { self.op(Op::Cast(dtype), &[x]) }
     }
 
-    /// Reduction; nothing when there are no axes.
-    pub fn reduce(
+    /// Reduction that removes the axes; nothing when there are none.
+    pub fn reduce(&mut self, kind: ReduceKind, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
+        if axes.is_empty() {
+            return Ok(x.clone());
+        }
+        self.op(Op::Reduce { kind, axes: axes.to_vec(), keep_dims: false }, &[x])
+    }
+
+    /// Reduction that keeps the axes with one element; nothing when there are none.
+    pub fn reduce_keep_dims(
         &mut self,
         kind: ReduceKind,
         x: &Tensor,
         axes: &[usize],
-        keep_dims: bool,
     ) -> Result<Tensor> {
         if axes.is_empty() {
             return Ok(x.clone());
         }
-        self.op(Op::Reduce { kind, axes: axes.to_vec(), keep_dims }, &[x])
+        self.op(Op::Reduce { kind, axes: axes.to_vec(), keep_dims: true }, &[x])
     }
 
-    /// Matrix product.
+    /// Matrix multiplication.
     pub fn matmul(&mut self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         self.op(Op::MatMul, &[a, b])
     }
@@ -154,7 +161,7 @@ impl Cx<'_> {
         if shape == x.shape() {
             return Ok(x.clone());
         }
-        if let Known::Literal(literal) = &x.known
+        if let KnownElements::Constant(literal) = &x.known
             && let Some(fixed) = shape.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>()
             && let Some(reshaped) = literal.reshaped(fixed)
         {
@@ -196,35 +203,35 @@ impl Cx<'_> {
     /// `count` elements along one axis from `begin`.
     pub fn slice(&mut self, x: &Tensor, axis: usize, begin: &Expr, count: &Expr) -> Result<Tensor> {
         let mut starts = vec![Expr::i64(0); x.rank()];
-        let mut extent = x.shape().to_vec();
+        let mut shape = x.shape().to_vec();
         starts[axis] = dims::simplify(begin);
-        extent[axis] = dims::simplify(count);
-        self.strided(x, starts, extent, vec![1; x.rank()])
+        shape[axis] = dims::simplify(count);
+        self.strided(x, starts, shape, vec![1; x.rank()])
     }
 
-    /// A strided slice; nothing when it is the whole.
+    /// A strided slice; `x` itself when it takes every element.
     pub fn strided(
         &mut self,
         x: &Tensor,
         begin: Vec<Expr>,
-        extent: Vec<Expr>,
+        shape: Vec<Expr>,
         stride: Vec<i64>,
     ) -> Result<Tensor> {
         let whole = begin.iter().all(|b| b.as_int() == Some(0))
-            && extent == x.shape()
+            && shape == x.shape()
             && stride.iter().all(|s| *s == 1);
         if whole {
             return Ok(x.clone());
         }
-        self.op(Op::Slice { begin, shape: extent, stride }, &[x])
+        self.op(Op::Slice { begin, shape, stride }, &[x])
     }
 
-    /// Slices at the positions `indices` along an axis.
+    /// Slices at `indices` along an axis.
     pub fn take(&mut self, x: &Tensor, indices: &Tensor, axis: usize) -> Result<Tensor> {
         self.op(Op::Gather(GatherKind::Axis(axis)), &[x, indices])
     }
 
-    /// New axes of extent 1 at the given positions of the result.
+    /// New axes of size 1 at the given positions of the result.
     pub fn unsqueeze(&mut self, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
         let mut shape = x.shape().to_vec();
         for axis in axes {
@@ -233,7 +240,7 @@ impl Cx<'_> {
         self.reshape(x, &shape)
     }
 
-    /// Without the given axes, which have extent 1.
+    /// Without the given axes, which have size 1.
     pub fn squeeze(&mut self, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
         let kept = x.shape().iter().enumerate().filter(|(i, _)| !axes.contains(i));
         let shape: Vec<Expr> = kept.map(|(_, dim)| dim.clone()).collect();
@@ -250,7 +257,7 @@ impl Cx<'_> {
         self.op(Op::Iota { count: dims::simplify(count) }, &[])
     }
 
-    /// The product of extents as a scalar of a type.
+    /// A dimension as a scalar of a type.
     pub fn dim_as(&mut self, value: &Expr, dtype: DType) -> Result<Tensor> {
         self.cast(&Tensor::dim(&dims::simplify(value)), dtype)
     }
@@ -290,7 +297,7 @@ impl Cx<'_> {
     }
 }
 
-/// Whether an operator computes new floating-point values.
+/// Returns true if an operator computes new floating-point values.
 fn rounds(op: &Op) -> bool {
     match op {
         Op::Unary(f) => !matches!(f, Unary::IsNan | Unary::IsInf),
@@ -331,8 +338,8 @@ fn rounds(op: &Op) -> bool {
     }
 }
 
-/// Whether the work of an operator is in proportion to its operands and results, whatever its
-/// attributes say. A hostile model must not keep the folding busy.
+/// Returns true if the work of an operator is in proportion to its operands and results, whatever
+/// its attributes. A hostile model must not keep constant folding busy.
 fn cheap(op: &Op) -> bool {
     !matches!(
         op,
@@ -361,7 +368,7 @@ fn fold_literals(op: &Op, args: &[&Tensor], types: &[TensorType]) -> Option<Vec<
     if inputs > FOLD_LIMIT || outputs.iter().any(|bytes| *bytes > FOLD_LIMIT) {
         return None;
     }
-    // What the evaluator refuses (an index out of bounds) stays for the run to report.
+    // An error of the evaluator (an index out of bounds) is left for run time.
     let results = eval_op(op, &literals, &|_| None).ok()?;
     Some(results.into_iter().map(Tensor::literal).collect())
 }

@@ -1,4 +1,4 @@
-//! What goes wrong between a file and a graph.
+//! Errors of the import.
 
 use std::fmt;
 
@@ -30,14 +30,14 @@ impl ImportError {
         ImportError { kind, message: message.into() }
     }
 
-    /// What kind of failure this is.
+    /// The kind of failure.
     pub fn kind(&self) -> ImportErrorKind {
         self.kind
     }
 
-    /// The same failure with its place in front.
-    pub(crate) fn at(self, place: impl fmt::Display) -> ImportError {
-        ImportError { message: format!("{place}: {}", self.message), ..self }
+    /// The same failure with its location in front.
+    pub(crate) fn at(self, location: impl fmt::Display) -> ImportError {
+        ImportError { message: format!("{location}: {}", self.message), ..self }
     }
 }
 

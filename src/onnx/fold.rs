@@ -9,7 +9,7 @@ use reflex_graph::{
 };
 use reflex_tir::{BinOp, CmpOp, DType, Expr, ExprKind};
 
-use crate::value::{Known, MAX_ELEMENTS, Tensor};
+use crate::value::{KnownElements, MAX_ELEMENTS, Tensor};
 
 /// The result on symbolic elements, where the operator has one of a known small shape.
 pub(crate) fn symbolic(op: &Op, args: &[&Tensor], types: &[TensorType]) -> Option<Tensor> {
@@ -57,8 +57,8 @@ pub(crate) fn symbolic(op: &Op, args: &[&Tensor], types: &[TensorType]) -> Optio
     Tensor::elements(ty.dtype, &shape, elements)
 }
 
-/// Evaluates a movement on positions. `data` are the operands that are moved; the others have
-/// to be literals.
+/// Evaluates a movement on the indices of elements. `data` are the operands that are moved; the
+/// others must be literals.
 fn moved(op: &Op, args: &[&Tensor], data: &[usize]) -> Option<Vec<Expr>> {
     let mut table: Vec<Expr> = vec![];
     let mut literals = vec![];
@@ -166,11 +166,11 @@ fn truth(cond: &Expr) -> Expr {
     }
 }
 
-/// Whether a bool tensor of one element is known.
+/// The value of a bool tensor of one element, if it is known.
 pub(crate) fn known_condition(cond: &Tensor) -> Option<bool> {
     match &cond.known {
-        Known::Nothing => None,
-        Known::Literal(literal) => Some(literal.to_i64()?.first().copied()? != 0),
-        Known::Elements(_) => None,
+        KnownElements::None => None,
+        KnownElements::Constant(literal) => Some(literal.to_i64()?.first().copied()? != 0),
+        KnownElements::Symbolic(_) => None,
     }
 }

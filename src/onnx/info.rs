@@ -1,12 +1,13 @@
-//! What a model file says about itself, without importing it.
+//! A summary of a model file: inputs, outputs, operators, and whether it can be imported.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
 use crate::error::{ImportError, Result};
-use crate::import::domain;
 use crate::model::{Model, UnsupportedOperator};
+use crate::ops;
+use crate::opset::canonical_domain;
 use crate::proto::{DimensionValue, TypeProto, ValueInfoProto};
 use crate::tensor::dtype;
 
@@ -23,7 +24,7 @@ pub struct ModelInfo {
     pub inputs: Vec<ValueInfo>,
     /// Results.
     pub outputs: Vec<ValueInfo>,
-    /// How often each operator occurs, subgraphs and functions included. Operators outside the
+    /// Number of uses of each operator, subgraphs and functions included. Operators outside the
     /// default domain are written `domain::Name`.
     pub operators: BTreeMap<String, usize>,
     /// Operators without an import.
@@ -37,18 +38,18 @@ pub struct ModelInfo {
 pub struct ValueInfo {
     /// Name.
     pub name: String,
-    /// Element type, or what it is when it is no tensor.
+    /// Element type, or the kind of value if it is not a tensor.
     pub dtype: String,
-    /// Extents; `None` when even the rank is open.
+    /// Dimensions; `None` if even the rank is unknown.
     pub dims: Option<Vec<Dim>>,
 }
 
-/// An extent.
+/// A dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dim {
     /// Fixed.
     Fixed(i64),
-    /// Dynamic, by name.
+    /// Dynamic, by name (`dim_param`).
     Symbolic(String),
     /// Dynamic.
     Unknown,
@@ -88,7 +89,7 @@ fn describe(model: &Model) -> Result<ModelInfo> {
         "ai.onnx" => name.clone(),
         other => format!("{other}::{name}"),
     };
-    let unsupported = model.unsupported();
+    let unsupported = ops::unsupported(model);
     let problem = match unsupported.is_empty() {
         true => crate::import::import_model(model).err().map(|e| e.to_string()),
         false => None,
@@ -97,10 +98,18 @@ fn describe(model: &Model) -> Result<ModelInfo> {
     Ok(ModelInfo {
         producer: format!("{} {}", proto.producer_name, proto.producer_version).trim().into(),
         ir_version: proto.ir_version,
-        opsets: proto.opset_import.iter().map(|o| (domain(&o.domain), o.version)).collect(),
+        opsets: proto
+            .opset_import
+            .iter()
+            .map(|o| (canonical_domain(&o.domain), o.version))
+            .collect(),
         inputs: graph.input.iter().filter(|i| !constant(&i.name)).map(value_info).collect(),
         outputs: graph.output.iter().map(value_info).collect(),
-        operators: model.census()?.iter().map(|(key, (n, _))| (operator(key), *n)).collect(),
+        operators: model
+            .operator_counts()?
+            .iter()
+            .map(|(key, (n, _))| (operator(key), *n))
+            .collect(),
         unsupported,
         problem,
     })

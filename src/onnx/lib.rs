@@ -1,20 +1,49 @@
-//! ONNX to graph IR: the only crate that knows protobuf.
+//! ONNX importer: model files to graph IR.
 //!
-//! [`import`] reads a model and desugars its operators into the graph's primitive set; what has
-//! no import is refused with every unsupported operator's name at once. Model files are
-//! hostile input: errors name file, node and reason. There is no optimisation here beyond
-//! keeping shape arithmetic symbolic, and training graphs are refused.
+//! [`import`] reads a model and desugars its operators into the operators of graph IR
+//! ([`reflex_graph::Op`]). An operator without an import is an error that names every unsupported
+//! operator of the model at once. Shape arithmetic (`Shape`, `Gather`, `Concat`, `Reshape`) becomes
+//! symbolic dimensions and leaves no run-time code.
+//!
+//! ```no_run
+//! let module = reflex_onnx::import("model.onnx".as_ref())?;
+//! println!("{}", reflex_graph::print::module(&module));
+//! # Ok::<(), reflex_onnx::ImportError>(())
+//! ```
+//!
+//! [`ModelInfo`] summarises a model without keeping it, [`read_tensor_pb`] reads the tensors of
+//! ONNX's test cases.
+//!
+//! # Where to look
+//!
+//! | file | content |
+//! |---|---|
+//! | `proto`, `tensor` | protobuf messages, tensors to [`reflex_graph::Literal`]; external data |
+//! | `model`, `opset`, `info` | decoded model, operator sets, summary |
+//! | `value`, `fold`, `emit` | values with known elements, folding, helpers that emit graph operators |
+//! | `context`, `call` | scopes and the walk over nodes; one node as its operator reads it |
+//! | `ops/` | the table of operators by family, with how to add one |
+//! | `import` | all of it in order |
+//!
+//! # Limits
+//!
+//! Model files are hostile input: every error names file, node and reason, and nothing is allocated
+//! by a size that the file only claims. This is the only crate that knows protobuf. It does not
+//! optimise, and it refuses training graphs, sparse initialisers and strings.
 #![forbid(unsafe_code)]
 
 mod call;
+mod context;
 mod emit;
 mod error;
 mod fold;
+mod function;
 mod import;
 mod info;
 mod model;
 mod ops;
-mod proto;
+mod opset;
+pub mod proto;
 mod tensor;
 mod value;
 
@@ -46,7 +75,7 @@ pub fn import(path: &Path) -> Result<Module, ImportError> {
     import().map_err(|e: ImportError| e.at(path.display()))
 }
 
-/// Imports a model from memory; `base_dir` is where its external data may be.
+/// Imports a model from memory; `base_dir` is the folder of its external data, if it has any.
 pub fn import_bytes(bytes: Vec<u8>, base_dir: Option<&Path>) -> Result<Module, ImportError> {
     let folder = base_dir.map(Path::to_path_buf);
     import::import_model(&model::Model::decode(Bytes::from(bytes), folder)?)

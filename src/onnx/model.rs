@@ -1,4 +1,4 @@
-//! A decoded model with where it came from, and the survey of its operators.
+//! A decoded model, its files, and a count of its operators.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -6,16 +6,12 @@ use std::path::{Path, PathBuf};
 
 use prost::Message;
 use prost::bytes::Bytes;
-use reflex_runtime::mapped::Mapped;
+use reflex_runtime::mapped_file::MappedFile;
 
 use crate::error::{Result, invalid, malformed, unsupported};
-use crate::import::domain;
-use crate::ops;
+use crate::opset::{OPSETS, canonical_domain};
 use crate::proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
 use crate::tensor::map_file;
-
-/// Operator sets of the default domain that the table was written against.
-pub(crate) const OPSETS: std::ops::RangeInclusive<i64> = 6..=28;
 
 /// A model.
 pub(crate) struct Model {
@@ -23,7 +19,7 @@ pub(crate) struct Model {
     /// Where external data may be.
     pub folder: Option<PathBuf>,
     /// The model's own file, where it is not decoded from bytes.
-    pub file: Option<Mapped>,
+    pub file: Option<MappedFile>,
 }
 
 /// An operator without an import.
@@ -35,7 +31,7 @@ pub struct UnsupportedOperator {
     pub operator: String,
     /// Version of the operator set that the model asks for.
     pub opset: i64,
-    /// How often it occurs.
+    /// Number of nodes that use it.
     pub count: usize,
     /// First node that uses it.
     pub node: String,
@@ -48,8 +44,8 @@ impl fmt::Display for UnsupportedOperator {
     }
 }
 
-/// How often operators occur, and where first.
-type Census = BTreeMap<(String, String), (usize, String)>;
+/// Number of uses of each operator by domain and name, and the first node that uses it.
+pub(crate) type OperatorCounts = BTreeMap<(String, String), (usize, String)>;
 
 impl Model {
     /// Reads a file.
@@ -79,7 +75,7 @@ impl Model {
     pub fn opsets(&self) -> Result<HashMap<String, i64>> {
         let imports = &self.proto.opset_import;
         let opsets: HashMap<String, i64> =
-            imports.iter().map(|o| (domain(&o.domain), o.version)).collect();
+            imports.iter().map(|o| (canonical_domain(&o.domain), o.version)).collect();
         if opsets.is_empty() {
             return Err(malformed("not an ONNX model: it imports no operator set"));
         }
@@ -94,52 +90,43 @@ impl Model {
     }
 
     /// Operators, those of subgraphs and of called functions included.
-    pub fn census(&self) -> Result<Census> {
-        let mut survey = Survey { model: self, census: Census::new(), entered: HashSet::new() };
-        survey.graph(self.graph()?);
-        Ok(survey.census)
+    pub fn operator_counts(&self) -> Result<OperatorCounts> {
+        let mut counter = OperatorCounter {
+            model: self,
+            operator_counts: OperatorCounts::new(),
+            entered: HashSet::new(),
+        };
+        counter.graph(self.graph()?);
+        Ok(counter.operator_counts)
     }
 
-    /// Operators without an import.
-    pub fn unsupported(&self) -> Vec<UnsupportedOperator> {
-        let (Ok(census), Ok(opsets)) = (self.census(), self.opsets()) else { return vec![] };
-        let missing = census.into_iter().filter(|((d, name), _)| {
-            ops::find(d, name).is_none() && self.function(d, name).is_none()
-        });
-        let describe =
-            |((domain, operator), (count, node)): ((String, String), (usize, String))| {
-                let opset = opsets.get(&domain).copied().unwrap_or(0);
-                UnsupportedOperator { domain, operator, opset, count, node }
-            };
-        missing.map(describe).collect()
-    }
-
-    fn function(&self, in_domain: &str, name: &str) -> Option<&FunctionProto> {
+    /// A model-local function.
+    pub fn function(&self, in_domain: &str, name: &str) -> Option<&FunctionProto> {
         let mut functions = self.proto.functions.iter();
-        functions.find(|f| f.name == name && domain(&f.domain) == in_domain)
+        functions.find(|f| f.name == name && canonical_domain(&f.domain) == in_domain)
     }
 }
 
-struct Survey<'a> {
+struct OperatorCounter<'a> {
     model: &'a Model,
-    census: Census,
+    operator_counts: OperatorCounts,
     entered: HashSet<(String, String)>,
 }
 
-impl<'a> Survey<'a> {
+impl<'a> OperatorCounter<'a> {
     fn graph(&mut self, graph: &'a GraphProto) {
         self.nodes(&graph.node);
     }
 
     fn nodes(&mut self, nodes: &'a [NodeProto]) {
         for node in nodes {
-            let key = (domain(&node.domain), node.op_type.clone());
+            let key = (canonical_domain(&node.domain), node.op_type.clone());
             let first = || {
                 let names = [&node.name, node.output.first().unwrap_or(&node.name)];
                 let named = names.into_iter().find(|name| !name.is_empty());
                 (0, named.cloned().unwrap_or_default())
             };
-            self.census.entry(key.clone()).or_insert_with(first).0 += 1;
+            self.operator_counts.entry(key.clone()).or_insert_with(first).0 += 1;
             for attribute in &node.attribute {
                 attribute.g.iter().chain(&attribute.graphs).for_each(|g| self.graph(g));
             }

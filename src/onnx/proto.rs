@@ -2,9 +2,10 @@
 //!
 //! Field numbers are those of `onnx.proto`; fields that inference has no use for (training,
 //! sharding, documentation) are left out and skipped by the decoder. Tensor bytes are shared
-//! slices of the file's buffer. Nothing here interprets anything.
+//! slices of the file's buffer. Tests and tools build models from them too; see [`Message`].
 #![allow(missing_docs)]
 
+pub use prost::Message;
 use prost::bytes::Bytes;
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -11,7 +11,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 use reflex_graph::Literal;
 use reflex_runtime::dtype::{DType, code};
-use reflex_runtime::mapped::Mapped;
+use reflex_runtime::mapped_file::MappedFile;
 
 use crate::error::{ImportError, ImportErrorKind, Result, invalid, malformed, unsupported};
 use crate::proto::{LOCATION_EXTERNAL, TensorProto, data_type};
@@ -20,9 +20,9 @@ use crate::proto::{LOCATION_EXTERNAL, TensorProto, data_type};
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     /// The model's own, where it was not decoded from bytes.
-    model: Option<Mapped>,
+    model: Option<MappedFile>,
     folder: Option<PathBuf>,
-    external: HashMap<PathBuf, Mapped>,
+    external: HashMap<PathBuf, MappedFile>,
 }
 
 /// Reads a tensor file as ONNX's backend tests have them (`input_0.pb`).
@@ -38,8 +38,8 @@ pub fn read_tensor_pb(path: &Path) -> std::result::Result<Literal, ImportError> 
 }
 
 /// Maps a file.
-pub(crate) fn map_file(path: &Path) -> Result<Mapped> {
-    Mapped::open(path).map_err(|e| ImportError::new(ImportErrorKind::Io, e.to_string()))
+pub(crate) fn map_file(path: &Path) -> Result<MappedFile> {
+    MappedFile::open(path).map_err(|e| ImportError::new(ImportErrorKind::Io, e.to_string()))
 }
 
 /// The element type of an ONNX type code.
@@ -123,15 +123,15 @@ fn typed(tensor: &TensorProto, dtype: DType, count: usize) -> Result<Bytes> {
         let mut bytes = ints.iter().flat_map(|v| v.to_le_bytes().into_iter().take(width));
         pack(ints.len(), expected, &mut bytes)
     };
-    let words = if dtype.code == code::COMPLEX { count.saturating_mul(2) } else { count };
+    let scalars = if dtype.code == code::COMPLEX { count.saturating_mul(2) } else { count };
     match tensor.data_type {
         data_type::FLOAT | data_type::COMPLEX64 => {
             let data = &tensor.float_data;
-            pack(data.len(), words, &mut data.iter().flat_map(|v| v.to_le_bytes()))
+            pack(data.len(), scalars, &mut data.iter().flat_map(|v| v.to_le_bytes()))
         }
         data_type::DOUBLE | data_type::COMPLEX128 => {
             let data = &tensor.double_data;
-            pack(data.len(), words, &mut data.iter().flat_map(|v| v.to_le_bytes()))
+            pack(data.len(), scalars, &mut data.iter().flat_map(|v| v.to_le_bytes()))
         }
         data_type::INT64 => {
             let data = &tensor.int64_data;
@@ -151,13 +151,26 @@ fn typed(tensor: &TensorProto, dtype: DType, count: usize) -> Result<Bytes> {
     }
 }
 
+/// Returns true if operators compute on a type. Others (8-bit floats, sub-byte integers, complex
+/// numbers) are refused.
+pub(crate) fn computes(dtype: DType) -> bool {
+    let floats = [DType::F32, DType::F64, DType::F16, DType::BF16, DType::BOOL];
+    let whole = (dtype.is_int() || dtype.is_uint()) && dtype.bits >= 8;
+    dtype.is_scalar() && (whole || floats.contains(&dtype))
+}
+
+/// `dtype`, or an error if operators do not compute on it.
+pub(crate) fn supported(dtype: DType) -> Result<DType> {
+    if computes(dtype) { Ok(dtype) } else { Err(unsupported(format!("element type {dtype}"))) }
+}
+
 impl Files {
     /// Files below `folder`; without one, external data is refused.
-    pub(crate) fn new(model: Option<Mapped>, folder: Option<PathBuf>) -> Files {
+    pub(crate) fn new(model: Option<MappedFile>, folder: Option<PathBuf>) -> Files {
         Files { model, folder, external: HashMap::new() }
     }
 
-    fn slice(&mut self, tensor: &TensorProto, size: usize) -> Result<(Bytes, Mapped)> {
+    fn slice(&mut self, tensor: &TensorProto, size: usize) -> Result<(Bytes, MappedFile)> {
         let entry = |key: &str| tensor.external_data.iter().find(|e| e.key == key);
         let number = |key: &str| match entry(key) {
             None => Ok(None),
@@ -186,7 +199,7 @@ impl Files {
 
     /// Opens a file by its path relative to the model's folder. Neither `..` nor a link may
     /// lead out of the folder.
-    fn open(&mut self, location: &str) -> Result<Mapped> {
+    fn open(&mut self, location: &str) -> Result<MappedFile> {
         let Some(folder) = &self.folder else {
             return Err(invalid("external data in a model that is not a file"));
         };

@@ -1,9 +1,11 @@
-//! What is known of an ONNX value while importing: a small lattice over run-time tensors.
+//! ONNX values while importing: constant propagation over tensors and symbolic shapes.
 //!
 //! A tensor may carry its literal, or, when it is a small integer tensor computed from
 //! dimensions, one symbolic expression per element. Chains such as Shape, Gather, Concat,
 //! Reshape then become symbolic dimensions and leave no run-time code; a run-time value is
 //! made only when an operator really reads the elements.
+//!
+//! Decision: docs/decisions/0025-symbolic-dims.md
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ pub(crate) const MAX_ELEMENTS: usize = 1024;
 
 /// An ONNX value.
 #[derive(Clone, Debug)]
-pub(crate) enum Val {
+pub(crate) enum OnnxValue {
     /// A tensor.
     Tensor(Tensor),
     /// A sequence of known length.
@@ -26,24 +28,24 @@ pub(crate) enum Val {
     Absent,
 }
 
-/// A tensor with what is known of its elements.
+/// A tensor and its known elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Tensor {
     /// Type.
     pub ty: TensorType,
-    pub(crate) known: Known,
+    pub(crate) known: KnownElements,
     pub(crate) value: Option<Value>,
 }
 
-/// Knowledge of the elements.
+/// The elements of a tensor as far as the import knows them.
 #[derive(Clone, Debug)]
-pub(crate) enum Known {
+pub(crate) enum KnownElements {
     /// None.
-    Nothing,
+    None,
     /// All of them.
-    Literal(Literal),
+    Constant(Literal),
     /// Integer expressions, row-major; bool elements are 0 or 1. At least one is symbolic.
-    Elements(Rc<[Expr]>),
+    Symbolic(Rc<[Expr]>),
 }
 
 impl Tensor {
@@ -51,12 +53,12 @@ impl Tensor {
     pub fn literal(literal: Literal) -> Tensor {
         let shape = literal.shape().iter().map(|d| Expr::i64(*d)).collect();
         let ty = TensorType::new(literal.dtype(), shape);
-        Tensor { ty, known: Known::Literal(literal), value: None }
+        Tensor { ty, known: KnownElements::Constant(literal), value: None }
     }
 
     /// A run-time tensor.
     pub fn value(value: Value, ty: TensorType) -> Tensor {
-        Tensor { ty, known: Known::Nothing, value: Some(value) }
+        Tensor { ty, known: KnownElements::None, value: Some(value) }
     }
 
     /// Symbolic elements of an integer or bool tensor of a known shape. A literal when all are
@@ -70,7 +72,7 @@ impl Tensor {
             return Literal::new(dtype, shape.to_vec(), data).map(Tensor::literal);
         }
         let ty = TensorType::new(dtype, shape.iter().map(|d| Expr::i64(*d)).collect());
-        Some(Tensor { ty, known: Known::Elements(elements.into()), value: None })
+        Some(Tensor { ty, known: KnownElements::Symbolic(elements.into()), value: None })
     }
 
     /// A 1-D int64 tensor of dimensions.
@@ -96,7 +98,7 @@ impl Tensor {
         self.ty.dtype
     }
 
-    /// Extents.
+    /// Shape.
     pub fn shape(&self) -> &[Expr] {
         &self.ty.shape
     }
@@ -106,7 +108,7 @@ impl Tensor {
         self.ty.shape.len()
     }
 
-    /// Extents when all are numbers.
+    /// Shape when all dimensions are numbers.
     pub fn const_shape(&self) -> Option<Vec<i64>> {
         self.ty.const_shape()
     }
@@ -120,17 +122,17 @@ impl Tensor {
     /// The literal.
     pub fn as_literal(&self) -> Option<&Literal> {
         match &self.known {
-            Known::Literal(literal) => Some(literal),
-            Known::Nothing | Known::Elements(_) => None,
+            KnownElements::Constant(literal) => Some(literal),
+            KnownElements::None | KnownElements::Symbolic(_) => None,
         }
     }
 
     /// Integer elements, numbers or not, of a small tensor.
     pub fn as_elements(&self) -> Option<Vec<Expr>> {
         match &self.known {
-            Known::Nothing => None,
-            Known::Elements(elements) => Some(elements.to_vec()),
-            Known::Literal(literal) => {
+            KnownElements::None => None,
+            KnownElements::Symbolic(elements) => Some(elements.to_vec()),
+            KnownElements::Constant(literal) => {
                 let small = literal.count() <= MAX_ELEMENTS && literal.dtype() != DType::U64;
                 let numbers = small.then(|| literal.to_i64())??;
                 Some(numbers.into_iter().map(Expr::i64).collect())

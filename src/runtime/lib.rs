@@ -8,6 +8,7 @@
 
 pub mod abi;
 pub mod alloc;
+pub mod amx;
 pub mod array;
 pub mod backend;
 pub mod bundle;
@@ -21,8 +22,7 @@ pub mod fp;
 pub mod function;
 mod host;
 pub mod library;
-pub mod mapped;
-pub mod matrix;
+pub mod mapped_file;
 pub mod object;
 pub mod registry;
 pub mod shape;

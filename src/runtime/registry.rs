@@ -4,7 +4,8 @@
 //! `Function` it returns.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{PoisonError, RwLock};
+
+use parking_lot::RwLock;
 
 use crate::contrib;
 use crate::error::Error;
@@ -26,7 +27,7 @@ static FUNCTIONS: RwLock<BTreeMap<String, Function>> = RwLock::new(BTreeMap::new
 /// );
 /// ```
 pub fn register(name: &str, function: Function) -> Result<(), Error> {
-    let mut functions = FUNCTIONS.write().unwrap_or_else(PoisonError::into_inner);
+    let mut functions = FUNCTIONS.write();
     if functions.contains_key(name) {
         return Err(Error::value_error(format!("global function `{name}` is already registered")));
     }
@@ -36,25 +37,25 @@ pub fn register(name: &str, function: Function) -> Result<(), Error> {
 
 /// Registers `function`, and returns what the name stood for before.
 pub fn replace(name: &str, function: Function) -> Option<Function> {
-    let mut functions = FUNCTIONS.write().unwrap_or_else(PoisonError::into_inner);
+    let mut functions = FUNCTIONS.write();
     functions.insert(name.to_owned(), function)
 }
 
 /// Takes a name out of the registry.
 pub fn remove(name: &str) -> Option<Function> {
-    FUNCTIONS.write().unwrap_or_else(PoisonError::into_inner).remove(name)
+    FUNCTIONS.write().remove(name)
 }
 
 /// The function called `name`: one that was registered, one of [`contrib`], or one of a
 /// libtvm_ffi that the process loaded before us.
 pub fn get(name: &str) -> Option<Function> {
-    let found = FUNCTIONS.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+    let found = FUNCTIONS.read().get(name).cloned();
     found.or_else(|| contrib::get(name)).or_else(|| host::get()?.global(name))
 }
 
 /// All names, in order.
 pub fn names() -> Vec<String> {
-    let functions = FUNCTIONS.read().unwrap_or_else(PoisonError::into_inner);
+    let functions = FUNCTIONS.read();
     let own = functions.keys().cloned().chain(contrib::names().map(str::to_owned));
     own.collect::<BTreeSet<String>>().into_iter().collect()
 }

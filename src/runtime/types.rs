@@ -5,7 +5,9 @@
 //! as tvm-ffi's is, so lookups by key belong to setup, not to steady state.
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::sync::LazyLock;
+
+use parking_lot::RwLock;
 
 use crate::abi::type_index as index;
 use crate::host;
@@ -79,7 +81,7 @@ pub fn index_of(key: &str) -> i32 {
 pub(crate) fn insert(key: &str, fixed: i32) -> i32 {
     // Asked before the lock is taken: it may run code of another library.
     let shared = host::get().map(|host| host.type_index_of(key));
-    let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
+    let mut table = TABLE.write();
     if let Some(index) = table.by_key.get(key) {
         return *index;
     }
@@ -100,12 +102,12 @@ pub(crate) fn insert(key: &str, fixed: i32) -> i32 {
 
 /// The index of `key`, if it has one.
 pub fn find(key: &str) -> Option<i32> {
-    TABLE.read().unwrap_or_else(PoisonError::into_inner).by_key.get(key).copied()
+    TABLE.read().by_key.get(key).copied()
 }
 
 /// The key of `index`, or a description of an index that nobody handed out.
 pub fn key_of(index: i32) -> String {
-    let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
+    let table = TABLE.read();
     match table.by_index.get(&index) {
         Some(key) => key.clone(),
         None => format!("unknown type {index}"),

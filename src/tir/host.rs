@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use reflex_runtime::matrix::Matrix;
+use reflex_runtime::amx::Amx;
 
 use crate::codegen::Target;
 
@@ -40,10 +40,10 @@ impl Target {
     }
 }
 
-/// Matrix registers, where this process may use them.
+/// AMX tiles, where this process may use them.
 fn matrix_features() -> impl Iterator<Item = &'static str> {
-    let found = reflex_runtime::matrix::matrix();
-    let has = |which: fn(&Matrix) -> bool| found.as_ref().is_some_and(which);
+    let found = reflex_runtime::amx::detect();
+    let has = |which: fn(&Amx) -> bool| found.as_ref().is_some_and(which);
     let all = [
         ("amx-tile", found.is_some()),
         ("amx-bf16", has(|m| m.bf16)),

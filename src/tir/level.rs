@@ -1,5 +1,7 @@
 //! x86-64 feature levels: features that several machines have in common, so that one file serves
 //! them all.
+//!
+//! Decision: docs/decisions/0039-cpu-levels.md
 
 use std::fmt;
 use std::str::FromStr;

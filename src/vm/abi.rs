@@ -14,22 +14,22 @@
 //! ```
 //!
 //! `num_regs` and `frame_slots` are in [`crate::decode::FuncCode`]. Every register is a
-//! valid owned value at all times, so an error or an exit can happen between any two
-//! operations and the session can release a frame without knowing where it stopped.
+//! valid owned value at all times, so an error or a side exit can happen between any two
+//! operations, and the session can release a frame without knowing where it stopped.
 //!
 //! # Machine code
 //!
-//! Code for a function or a trace has the signature [`Native`] in Cranelift's `tail`
-//! convention (which Rust cannot call, hence [`Glue`]). It is entered with `regs` equal
+//! Code for a function or a trace has the signature [`NativeFn`] in Cranelift's `tail`
+//! convention (which Rust cannot call, hence [`Trampolines`]). It is entered with `regs` equal
 //! to [`SessionAbi::regs`] and the frame complete: header written, parameters stored,
-//! every other register None, fuel charged. It ends in one of three ways:
+//! every other register None, fuel charged. It ends in one of four ways:
 //!
-//! 1. `return RESUME`: the interpreter continues at [`SessionAbi::pc`] of the frame at
+//! 1. `return RESUME`: a deoptimisation. The interpreter continues at [`SessionAbi::pc`] of the frame at
 //!    [`SessionAbi::regs`]. Nothing executed is executed again, so `pc` is the first
 //!    operation that has not run.
 //! 2. `return ERROR`: an error is in the session (a callback put it there). The session
 //!    releases every frame up to the one it was entered with; code releases nothing.
-//! 3. A tail call of the address that [`Callbacks::push_call`] or [`Callbacks::leave`]
+//! 3. A tail call of the address that [`Libcalls::push_call`] or [`Libcalls::pop_frame`]
 //!    returned, with the session and the new [`SessionAbi::regs`].
 //! 4. `return RETURNED`: the frame it was entered with was left, its result is stored, and
 //!    the frame was marked [`FRAME_NATIVE`].
@@ -38,7 +38,7 @@
 //!
 //! A frame's header says where its caller goes on: `resume` is a continuation, and a tail
 //! call of it needs no native stack. That alone would be enough, but an indirect jump per
-//! return is one that the processor mispredicts. Native code may therefore also *call* the
+//! return is one that the branch predictor misses. Native code may therefore also *call* the
 //! callee's code: it marks the callee's frame [`FRAME_NATIVE`], and the callee leaves with
 //! `RETURNED` instead of jumping to `resume`. Such calls nest at most
 //! [`SessionAbi::native_calls`] deep, so recursion still grows the register stack and not
@@ -49,17 +49,19 @@
 //! A continuation (where a call made by native code resumes) has the same signature and
 //! is entered with the caller's frame current, the callee's result stored and the operation
 //! after the call in [`SessionAbi::pc`]; code for a loop, with the loop's first operation there. The
-//! address [`Glue::exit`] may stand anywhere a code address may: it returns `RESUME`.
+//! address [`Trampolines::exit`] may stand anywhere a code address may: it returns `RESUME`.
 //! Entry cells of functions without native code hold it, so native callers need no test.
 //!
 //! # Fuel and interrupts
 //!
 //! One unit of fuel is charged for each frame pushed and for each backward jump, by
 //! every tier. On a backward jump native code subtracts one from
-//! [`SessionAbi::fuel`], and calls [`Callbacks::poll`] when the result is negative or
+//! [`SessionAbi::fuel`], and calls [`Libcalls::poll`] when the result is negative or
 //! the word at [`SessionAbi::interrupt`] is not zero. Before a packed call it calls
 //! `poll` when that word is not zero; of kernels that a trace calls by their raw entries one
-//! behind the other, before the first and every eighth. Frames pushed by callbacks charge for themselves.
+//! behind the other, before the first and every eighth. Frames pushed by libcalls charge for themselves.
+//!
+//! Decision: docs/decisions/0005-register-frames.md
 
 use std::sync::atomic::{AtomicPtr, AtomicU32};
 
@@ -75,7 +77,7 @@ pub type CodePtr = *const u8;
 pub const RESUME: i32 = 0;
 /// Status of native code: the frame it was called with was left.
 pub const RETURNED: i32 = 1;
-/// Status of native code and callbacks: an error is in the session.
+/// Status of native code and libcalls: an error is in the session.
 pub const ERROR: i32 = -1;
 
 /// Slots of a [`FrameHeader`].
@@ -86,16 +88,16 @@ pub const DISCARD: u32 = u32::MAX;
 pub const FRAME_BASE: u32 = 1;
 /// `FrameHeader::flags`: the caller's native code is waiting for [`RETURNED`].
 pub const FRAME_NATIVE: u32 = 2;
-/// How deep native code may call native code on the native stack.
+/// The most calls of native code by native code that may be nested on the native stack.
 pub const NATIVE_CALLS: u32 = 64;
 
-/// What stands before register 0 of every frame.
+/// The header before register 0 of every frame.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FrameHeader {
     /// Register 0 of the caller's frame; null in the first frame of a session.
     pub caller: *mut TVMFFIAny,
-    /// Native code to continue with when this frame is left, or [`Glue::exit`].
+    /// Native code to continue with when this frame is left, or [`Trampolines::exit`].
     pub resume: CodePtr,
     /// The function running in this frame (index in the function table).
     pub func: u32,
@@ -110,13 +112,13 @@ pub struct FrameHeader {
 /// The part of a session that machine code sees.
 #[repr(C)]
 pub struct SessionAbi {
-    /// Register 0 of the current frame. Only [`Callbacks`] and trace exits change it.
+    /// Register 0 of the current frame. Only [`Libcalls`] and side exits change it.
     pub regs: *mut TVMFFIAny,
     /// Remaining fuel; negative once exhausted.
     pub fuel: i64,
-    /// Not zero when someone wants the session's attention.
+    /// Not zero when the host has asked the session to stop or to look at its deadline.
     pub interrupt: *const AtomicU32,
-    /// Current operation: where to resume, and where an error happened. Callbacks that
+    /// Current operation: where to resume, and where an error happened. Libcalls that
     /// take a `pc` store it here.
     pub pc: u32,
     /// Frames on the stack.
@@ -134,29 +136,30 @@ pub struct SessionAbi {
     /// The session itself as an opaque pointer value: what `%vm` reads as.
     pub vm_value: TVMFFIAny,
     /// Functions that machine code calls.
-    pub callbacks: *const Callbacks,
-    /// What the tier provides; see [`Glue`].
-    pub glue: Glue,
+    pub libcalls: *const Libcalls,
+    /// The tier's trampolines.
+    pub trampolines: Trampolines,
     /// One object, or null, for each operation that allocates (see
-    /// [`crate::decode::FuncCode::allocation`]): its last result, kept by machine code instead
-    /// of being destroyed, for the next run of the operation. Nothing else refers to it, except
-    /// that a kept tensor refers to its storage; the session owns it. The last entry is for the
-    /// storage that traces lay out their own storages in (see [`crate::decode::Code::arena`]).
+    /// [`crate::decode::FuncCode::allocation`]): its last result, which machine code put here
+    /// instead of destroying it, to be recycled by the operation's next run. Nothing else refers to
+    /// it, except that a free tensor refers to its storage; the session owns it. The last entry is
+    /// the arena that traces lay out their own storages in (see
+    /// [`crate::decode::Code::arena_slot`]).
     pub recycled: *mut *mut TVMFFIObject,
-    /// An exit that native code has just left by and wants recorded from, by a number that the
-    /// tier gave it; zero is none. See [`crate::tier::Tier::exit`].
+    /// The hot side exit that native code has just taken, from which a side trace is to be
+    /// recorded, by a number that the tier gave it; zero is none. See [`crate::tier::Tier::on_hot_exit`].
     pub hot_exit: u64,
     /// The program's identity, which its closures have ([`CLOSURE_PROGRAM`]).
     pub program: u64,
 }
 
-/// The shape of machine code, in Cranelift's `tail` convention.
-pub type Native = unsafe extern "C" fn(session: *mut SessionAbi, regs: *mut TVMFFIAny) -> i32;
+/// The signature of machine code, in Cranelift's `tail` convention.
+pub type NativeFn = unsafe extern "C" fn(session: *mut SessionAbi, regs: *mut TVMFFIAny) -> i32;
 
-/// Native code every tier provides once per process.
+/// Native code between Rust and the `tail` convention, which every tier provides once per process.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Glue {
+pub struct Trampolines {
     /// Calls `code` in the `tail` convention; null in sessions without a tier.
     pub enter: Option<
         unsafe extern "C" fn(session: *mut SessionAbi, regs: *mut TVMFFIAny, code: CodePtr) -> i32,
@@ -167,22 +170,23 @@ pub struct Glue {
     pub returned: CodePtr,
 }
 
-impl Glue {
+impl Trampolines {
     /// For sessions without native code.
-    pub const NONE: Glue = Glue { enter: None, exit: std::ptr::null(), returned: std::ptr::null() };
+    pub const NONE: Trampolines =
+        Trampolines { enter: None, exit: std::ptr::null(), returned: std::ptr::null() };
 }
 
-// SAFETY: all are addresses of immutable code.
-unsafe impl Send for Glue {}
-// SAFETY: as for Send.
-unsafe impl Sync for Glue {}
+// SAFETY: all are addresses of immutable code, which the tier keeps for the life of the process.
+unsafe impl Send for Trampolines {}
+// SAFETY: as for Send: shared use only reads the addresses, and the code behind them is immutable.
+unsafe impl Sync for Trampolines {}
 
 /// Functions of the VM that machine code calls, in the C convention.
 ///
 /// Each requires a live session whose current frame is the caller's, and a `pc` that is
 /// an operation of that frame's function. They are called with every register valid.
 #[repr(C)]
-pub struct Callbacks {
+pub struct Libcalls {
     /// Runs the operation at `pc`, which is a packed call, a builtin, a copy or a kill,
     /// as the interpreter does, and stores its result. Returns zero or [`ERROR`].
     pub execute: unsafe extern "C" fn(session: *mut SessionAbi, pc: u32) -> i32,
@@ -195,7 +199,7 @@ pub struct Callbacks {
     /// Runs the return at `pc`: releases the frame, gives the result to the caller and
     /// returns the code to tail-call next, with the new `session.regs` and `session.pc`. Never
     /// null.
-    pub leave: unsafe extern "C" fn(session: *mut SessionAbi, pc: u32) -> CodePtr,
+    pub pop_frame: unsafe extern "C" fn(session: *mut SessionAbi, pc: u32) -> CodePtr,
     /// Looks at fuel and interrupts at the operation `pc`. Returns zero to go on, or
     /// [`ERROR`].
     pub poll: unsafe extern "C" fn(session: *mut SessionAbi, pc: u32) -> i32,
@@ -206,10 +210,10 @@ pub struct Callbacks {
     /// `result` is released if the callee left something there. Returns [`ERROR`].
     pub packed_failed:
         unsafe extern "C" fn(session: *mut SessionAbi, pc: u32, result: *mut TVMFFIAny) -> i32,
-    /// Gives up the reference in an owned value of an object kind (type index 64 or
+    /// Releases the reference in an owned value of an object kind (type index 64 or
     /// more). The slot keeps its bits; overwrite it.
     pub release: unsafe extern "C" fn(value: *const TVMFFIAny),
-    /// For trace exits: pushes a frame of function `func` with every register None on
+    /// For side exits: pushes a frame of function `func` with every register None on
     /// the current frame, as if the caller had called it from the operation before
     /// `return_pc` for register `dst` (or [`DISCARD`]). Charges no fuel. Returns zero
     /// or [`ERROR`].
@@ -239,9 +243,9 @@ pub const SESSION_CONSTS: usize = 48;
 pub const SESSION_CELLS: usize = 56;
 /// Offset of [`SessionAbi::vm_value`].
 pub const SESSION_VM_VALUE: usize = 64;
-/// Offset of [`SessionAbi::callbacks`].
-pub const SESSION_CALLBACKS: usize = 80;
-/// Offset of [`SessionAbi::glue`]'s `exit`.
+/// Offset of [`SessionAbi::libcalls`].
+pub const SESSION_LIBCALLS: usize = 80;
+/// Offset of [`SessionAbi::trampolines`]'s `exit`.
 pub const SESSION_EXIT: usize = 96;
 /// Offset of [`SessionAbi::recycled`].
 pub const SESSION_RECYCLED: usize = 112;
@@ -268,27 +272,27 @@ pub const CLOSURE_FUNC: usize = 56;
 /// ([`crate::builtins::Closure`]).
 pub const CLOSURE_CAPTURED: usize = 64;
 
-/// Offsets in [`Callbacks`].
-pub mod callback {
-    use super::Callbacks;
+/// Offsets in [`Libcalls`].
+pub mod libcall {
+    use super::Libcalls;
     use std::mem::offset_of;
 
-    /// [`Callbacks::execute`].
-    pub const EXECUTE: usize = offset_of!(Callbacks, execute);
-    /// [`Callbacks::push_call`].
-    pub const PUSH_CALL: usize = offset_of!(Callbacks, push_call);
-    /// [`Callbacks::leave`].
-    pub const LEAVE: usize = offset_of!(Callbacks, leave);
-    /// [`Callbacks::poll`].
-    pub const POLL: usize = offset_of!(Callbacks, poll);
-    /// [`Callbacks::condition`].
-    pub const CONDITION: usize = offset_of!(Callbacks, condition);
-    /// [`Callbacks::packed_failed`].
-    pub const PACKED_FAILED: usize = offset_of!(Callbacks, packed_failed);
-    /// [`Callbacks::release`].
-    pub const RELEASE: usize = offset_of!(Callbacks, release);
-    /// [`Callbacks::push_frame`].
-    pub const PUSH_FRAME: usize = offset_of!(Callbacks, push_frame);
+    /// [`Libcalls::execute`].
+    pub const EXECUTE: usize = offset_of!(Libcalls, execute);
+    /// [`Libcalls::push_call`].
+    pub const PUSH_CALL: usize = offset_of!(Libcalls, push_call);
+    /// [`Libcalls::pop_frame`].
+    pub const POP_FRAME: usize = offset_of!(Libcalls, pop_frame);
+    /// [`Libcalls::poll`].
+    pub const POLL: usize = offset_of!(Libcalls, poll);
+    /// [`Libcalls::condition`].
+    pub const CONDITION: usize = offset_of!(Libcalls, condition);
+    /// [`Libcalls::packed_failed`].
+    pub const PACKED_FAILED: usize = offset_of!(Libcalls, packed_failed);
+    /// [`Libcalls::release`].
+    pub const RELEASE: usize = offset_of!(Libcalls, release);
+    /// [`Libcalls::push_frame`].
+    pub const PUSH_FRAME: usize = offset_of!(Libcalls, push_frame);
 }
 
 const _: () = {
@@ -304,8 +308,8 @@ const _: () = {
     assert!(offset_of!(SessionAbi, consts) == SESSION_CONSTS);
     assert!(offset_of!(SessionAbi, cells) == SESSION_CELLS);
     assert!(offset_of!(SessionAbi, vm_value) == SESSION_VM_VALUE);
-    assert!(offset_of!(SessionAbi, callbacks) == SESSION_CALLBACKS);
-    assert!(offset_of!(SessionAbi, glue) + offset_of!(Glue, exit) == SESSION_EXIT);
+    assert!(offset_of!(SessionAbi, libcalls) == SESSION_LIBCALLS);
+    assert!(offset_of!(SessionAbi, trampolines) + offset_of!(Trampolines, exit) == SESSION_EXIT);
     assert!(offset_of!(SessionAbi, recycled) == SESSION_RECYCLED);
     assert!(size_of::<FrameHeader>() == FRAME_HEADER_SIZE);
     assert!(FRAME_HEADER_SIZE == FRAME_HEADER_SLOTS * size_of::<TVMFFIAny>());

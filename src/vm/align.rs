@@ -1,4 +1,4 @@
-//! Places the tensors of an executable so that a mapped file can serve them in place.
+//! Aligns the tensors of an executable so that a mapped file can serve them in place.
 //!
 //! TVM's format stores constants back to back. Unused string constants between them move
 //! the data of each tensor to a boundary; readers of the format see nothing but a few more
@@ -17,7 +17,7 @@ const LINE: usize = 64;
 /// form when that begins `base` bytes after a page boundary.
 pub fn align_tensors(exec: &Executable, base: usize) -> Result<Executable, BadWord> {
     let mut constants = Vec::with_capacity(exec.constants.len());
-    let mut moved = Vec::with_capacity(exec.constants.len());
+    let mut renumbered = Vec::with_capacity(exec.constants.len());
     let mut at = base + header_size(exec);
     for constant in &exec.constants {
         if let Constant::Tensor(tensor) = constant {
@@ -27,7 +27,7 @@ pub fn align_tensors(exec: &Executable, base: usize) -> Result<Executable, BadWo
                 constants.push(padding);
             }
         }
-        moved.push(constants.len() as u32);
+        renumbered.push(constants.len() as u32);
         at += size(constant);
         constants.push(constant.clone());
     }
@@ -37,14 +37,15 @@ pub fn align_tensors(exec: &Executable, base: usize) -> Result<Executable, BadWo
             let start = exec.instr_offset[index] as usize + 4;
             for (k, arg) in args.iter().enumerate() {
                 if let Arg::Const(old) = arg? {
-                    let new = *moved.get(old as usize).ok_or(BadWord::Index(i64::from(old)))?;
+                    let new =
+                        *renumbered.get(old as usize).ok_or(BadWord::Index(i64::from(old)))?;
                     instr_data[start + k] = Arg::Const(new).encode();
                 }
             }
         }
     }
     let scope = |(index, scope): &(i64, String)| {
-        let new = usize::try_from(*index).ok().and_then(|i| moved.get(i));
+        let new = usize::try_from(*index).ok().and_then(|i| renumbered.get(i));
         new.map(|new| (i64::from(*new), scope.clone())).ok_or(BadWord::Index(*index))
     };
     Ok(Executable {
@@ -93,7 +94,7 @@ fn size(constant: &Constant) -> usize {
 }
 
 /// Serialized bytes of a tensor constant before its data: code, magic, reserved, device (2),
-/// rank, type, extents, byte count.
+/// rank, type, dimensions, byte count.
 fn tensor_prefix(rank: usize) -> usize {
     4 + 8 + 8 + 4 + 4 + 4 + 4 + 8 * rank + 8
 }

@@ -52,9 +52,9 @@ pub enum BuildError {
         /// The register, as it was emitted.
         register: i64,
     },
-    /// A label that was used and never placed.
-    #[error("a label used in function `{0}` was never placed")]
-    UnplacedLabel(String),
+    /// A label that was used and never bound.
+    #[error("a label used in function `{0}` was never bound")]
+    UnboundLabel(String),
     /// A jump that the instruction set cannot express.
     #[error("jump at instruction {instr} of function `{function}`: {reason}")]
     BadJump {
@@ -62,7 +62,7 @@ pub enum BuildError {
         function: String,
         /// Instruction number within the function.
         instr: usize,
-        /// What is wrong with it.
+        /// The rule that it breaks.
         reason: &'static str,
     },
     /// The finished executable does not verify.
@@ -70,7 +70,7 @@ pub enum BuildError {
     Verify(#[from] VerifyError),
 }
 
-/// A place in the function being emitted, to jump to.
+/// A jump target in the function being emitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Label(usize);
 
@@ -91,7 +91,7 @@ struct Open {
     index: usize,
     num_inputs: u32,
     code: Vec<Pending>,
-    /// Instruction number of each label, once placed.
+    /// Instruction number of each label, once bound.
     labels: Vec<Option<usize>>,
 }
 
@@ -254,15 +254,15 @@ impl ExecBuilder {
         Arg::Func(self.declare_function(name, FuncKind::Packed) as u32)
     }
 
-    /// A label to be placed in the current function.
+    /// A label to be bound in the current function.
     pub fn label(&mut self) -> Result<Label, BuildError> {
         let open = self.opened()?;
         open.labels.push(None);
         Ok(Label(open.labels.len() - 1))
     }
 
-    /// Places `label` before the next instruction.
-    pub fn place(&mut self, label: Label) -> Result<(), BuildError> {
+    /// Binds `label` to the next instruction.
+    pub fn bind(&mut self, label: Label) -> Result<(), BuildError> {
         let open = self.opened()?;
         let here = open.code.len();
         match open.labels.get_mut(label.0) {
@@ -270,8 +270,8 @@ impl ExecBuilder {
                 *slot = Some(here);
                 Ok(())
             }
-            Some(Some(_)) => Err(BuildError::Misplaced("a label is placed twice".to_owned())),
-            None => Err(BuildError::Misplaced("a label of another function is placed".to_owned())),
+            Some(Some(_)) => Err(BuildError::Misplaced("a label is bound twice".to_owned())),
+            None => Err(BuildError::Misplaced("a label of another function is bound".to_owned())),
         }
     }
 
@@ -356,7 +356,7 @@ impl ExecBuilder {
         Ok(verify(self.exec)?.into_inner())
     }
 
-    /// What is odd about the functions so far and no error: inputs that nothing reads.
+    /// Warnings about the functions so far: inputs that no instruction reads.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -411,7 +411,7 @@ impl Open {
             Jump::By(offset) => Ok(*offset),
             Jump::To(Label(label)) => match self.labels.get(*label) {
                 Some(Some(target)) => Ok(*target as i64 - at as i64),
-                _ => Err(BuildError::UnplacedLabel(function.to_owned())),
+                _ => Err(BuildError::UnboundLabel(function.to_owned())),
             },
         };
         match pending {
@@ -451,11 +451,11 @@ mod tests {
         let mut b = ExecBuilder::new();
         b.function("main", 1).unwrap();
         let (top, done) = (b.label().unwrap(), b.label().unwrap());
-        b.place(top).unwrap();
+        b.bind(top).unwrap();
         b.emit_call("vm.builtin.read_if_cond", &[b.r(0)], b.r(70)).unwrap();
         b.emit_if(Reg(70), done).unwrap();
         b.emit_goto(top).unwrap();
-        b.place(done).unwrap();
+        b.bind(done).unwrap();
         b.emit_call("vm.builtin.copy", &[b.r(70)], b.r(50)).unwrap();
         b.emit_ret(Reg(50)).unwrap();
         b.end_function().unwrap();

@@ -1,79 +1,39 @@
-//! The `vm.builtin.*` functions: one table, and what each row needs.
+//! The `vm.builtin.*` functions: one table of facts, and the modules with their code.
 //!
-//! A row has a name, a signature (for the verifier), what its results are and whose code
-//! it runs (for tiers), the code the interpreter runs, an extra verifier rule, and how
-//! machine code does the same: one of the forms in [`Native`], which tiers match on
-//! without a default arm. Error kinds and meanings are TVM's.
+//! A row has a name, a signature (for the verifier), the kind of its results, whether it may
+//! re-enter the session, the code the interpreter runs, an extra verifier rule, and its lowering:
+//! how tiers translate it, which they match on without a default arm. Error kinds and meanings
+//! are TVM's.
+//!
+//! This file holds the facts alone, so that the decoder, the verifier and the tiers read them
+//! without the code; `code.rs` makes the rows callable.
 //!
 //! What is not here: the KV-cache, sampling, tensor-cache and disco groups.
 //! A program that needs one is refused at load, by name, unless the host registered a
 //! global function of that name.
+//!
+//! Decision: docs/decisions/0009-inlined-builtins.md
 
-mod by_name;
+mod args;
 mod check;
+mod closure;
+mod code;
 mod memory;
-mod rules;
+mod registry;
 mod shape;
+mod shape_codes;
+mod signature;
 mod value;
 
+pub use args::{Context, Run};
 pub use check::condition;
-pub use rules::Call;
-pub use shape::{make_code, match_code};
-pub use value::Closure;
+pub use closure::Closure;
+pub use shape_codes::{make_code, match_code};
+pub use signature::{Call, Param, Rest, Signature};
 
-use std::ffi::c_void;
-
-use reflex_runtime::error::Error;
-use reflex_runtime::function::Function;
-use reflex_runtime::value::{Any, AnyView};
-
-/// What a builtin may know about who calls it.
-#[derive(Clone, Copy, Debug)]
-pub struct Context {
-    /// The value of `%vm`, or null outside a session.
-    pub vm: *mut c_void,
-}
-
-/// Code of a builtin.
-pub type Run = fn(Context, &[AnyView<'_>]) -> Result<Any, Error>;
-
-/// What an argument must be, as far as it is known before running.
+/// The kind of every result of a builtin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Param {
-    /// Anything.
-    Any,
-    /// `%vm`.
-    Vm,
-    /// An integer.
-    Int,
-    /// An element type.
-    DType,
-    /// A string, or None.
-    Text,
-    /// A shape.
-    Shape,
-    /// A shape heap, or None where no code uses it.
-    Heap,
-    /// A function.
-    Func,
-}
-
-/// How many arguments may follow the parameters that are always there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Tail {
-    /// None.
-    Fixed,
-    /// This many may be left out at the end.
-    Optional(usize),
-    /// Any number of any kind.
-    Variadic,
-}
-
-type Rule = fn(&Call<'_>) -> Result<(), String>;
-
-/// What every result of a builtin is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Gives {
+pub enum ResultKind {
     /// No value.
     None,
     /// An integer.
@@ -90,102 +50,214 @@ pub enum Gives {
     Any,
 }
 
-/// Whose code a builtin runs.
+/// Whether a builtin may run code that calls back into the session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Runs {
-    /// That of the VM alone.
-    Vm,
-    /// Also functions of the host or destructors of its objects.
-    Host,
+pub enum Reentrancy {
+    /// A leaf: runs code of the VM alone.
+    Leaf,
+    /// May run functions of the host, or destructors of its objects, which may call back.
+    MayReenter,
 }
 
-/// How machine code does what a builtin does. Tiers match on it without a default arm.
+/// The lowering of a builtin to machine code. Tiers match on it without a default arm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Native {
-    /// Written out: a comparison of a tensor's rank and element type.
+pub enum Lowering {
+    /// Inline: a comparison of a tensor's rank and element type.
     CheckTensor,
-    /// Written out: a comparison of a shape's rank.
+    /// Inline: a comparison of a shape's rank.
     CheckShape,
-    /// Written out: a comparison of a tuple's length.
+    /// Inline: a comparison of a tuple's length.
     CheckTuple,
-    /// Written out: comparisons and stores of extents.
+    /// Inline: comparisons and stores of dimensions.
     MatchShape,
-    /// Written out: a comparison or store of an integer.
+    /// Inline: a comparison or store of an integer.
     MatchPrimValue,
-    /// Written out: a constant or a load.
+    /// Inline: a constant or a load.
     MakePrimValue,
-    /// Written out: a load of the truth.
+    /// Inline: a load of the truth.
     ReadIfCond,
-    /// Written out: a load of an item.
+    /// Inline: a load of an item.
     TupleItem,
-    /// Written out: comparisons of a value's type.
+    /// Inline: comparisons of a value's type.
     CheckType,
-    /// Written out where nothing is to be copied: a second reference.
+    /// Inline where nothing is to be copied: a second reference.
     ZeroOffset,
-    /// Written out: nothing is left of it.
-    Nothing,
-    /// A call, unless the storage of the operation's last run came back.
-    ReuseStorage,
-    /// A call, unless the tensor of the operation's last run came back.
-    ReuseTensor,
-    /// A call, unless the shape heap of the operation's last run came back.
-    ReuseHeap,
-    /// A call, unless the shape of the operation's last run came back.
-    ReuseShape,
-    /// A call, unless the tuple of the operation's last run came back.
-    ReuseTuple,
-    /// A call, unless the closure of the operation's last run came back.
-    ReuseClosure,
-    /// A call, unless the view of the operation's last run came back, and a view is possible.
-    ReuseView,
-    /// A call: it does not matter beside what the builtin does, or it is rare.
+    /// No code.
+    Elided,
+    /// A call, unless the operation's recycle slot holds a free storage.
+    RecycleStorage,
+    /// A call, unless the operation's recycle slot holds a free tensor.
+    RecycleTensor,
+    /// A call, unless the operation's recycle slot holds a free shape heap.
+    RecycleHeap,
+    /// A call, unless the operation's recycle slot holds a free shape.
+    RecycleShape,
+    /// A call, unless the operation's recycle slot holds a free tuple.
+    RecycleTuple,
+    /// A call, unless the operation's recycle slot holds a free closure.
+    RecycleClosure,
+    /// A call, unless the operation's recycle slot holds a free view and a view is possible.
+    RecycleView,
+    /// A call: its cost is small compared with what the builtin does, or it is rare.
     Call,
 }
 
-impl Native {
-    /// Whether every result is a new object that may be made of an old one.
-    pub const fn reuses(self) -> bool {
-        use Native::{ReuseClosure, ReuseHeap, ReuseShape, ReuseStorage, ReuseTensor, ReuseTuple};
-        let memory = matches!(self, ReuseStorage | ReuseTensor | ReuseHeap | ReuseShape);
-        memory || matches!(self, ReuseTuple | ReuseClosure | Native::ReuseView)
+impl Lowering {
+    /// Returns true if every result is a new object that may be built in a recycled one.
+    pub const fn recycles(self) -> bool {
+        use Lowering::{
+            RecycleClosure, RecycleHeap, RecycleShape, RecycleStorage, RecycleTensor, RecycleTuple,
+        };
+        let memory = matches!(self, RecycleStorage | RecycleTensor | RecycleHeap | RecycleShape);
+        memory || matches!(self, RecycleTuple | RecycleClosure | Lowering::RecycleView)
     }
 
-    /// Whether it reads its first argument and constants, and does nothing but fail.
-    pub const fn checks(self) -> bool {
-        use Native::{CheckShape, CheckTensor, CheckTuple, CheckType, MatchShape};
+    /// Returns true if it only reads its first argument and constants, and its one effect is to
+    /// fail.
+    pub const fn is_check(self) -> bool {
+        use Lowering::{CheckShape, CheckTensor, CheckTuple, CheckType, MatchShape};
         matches!(self, CheckTensor | CheckShape | CheckTuple | CheckType | MatchShape)
     }
 
-    /// Arguments, from the first on, whose type the written-out form relies on.
-    pub const fn typed(self) -> usize {
+    /// Number of leading arguments whose type the inline form relies on.
+    pub const fn typed_args(self) -> usize {
         match self {
-            Native::MatchShape | Native::MatchPrimValue => 2,
-            Native::CheckTensor
-            | Native::CheckShape
-            | Native::CheckTuple
-            | Native::MakePrimValue
-            | Native::ReadIfCond
-            | Native::TupleItem
-            | Native::ZeroOffset => 1,
-            Native::Nothing
-            | Native::CheckType
-            | Native::ReuseStorage
-            | Native::ReuseTensor
-            | Native::ReuseHeap
-            | Native::ReuseShape
-            | Native::ReuseTuple
-            | Native::ReuseClosure
-            | Native::ReuseView
-            | Native::Call => 0,
+            Lowering::MatchShape | Lowering::MatchPrimValue => 2,
+            Lowering::CheckTensor
+            | Lowering::CheckShape
+            | Lowering::CheckTuple
+            | Lowering::MakePrimValue
+            | Lowering::ReadIfCond
+            | Lowering::TupleItem
+            | Lowering::ZeroOffset => 1,
+            Lowering::Elided
+            | Lowering::CheckType
+            | Lowering::RecycleStorage
+            | Lowering::RecycleTensor
+            | Lowering::RecycleHeap
+            | Lowering::RecycleShape
+            | Lowering::RecycleTuple
+            | Lowering::RecycleClosure
+            | Lowering::RecycleView
+            | Lowering::Call => 0,
         }
     }
 }
 
-macro_rules! builtins {
+macro_rules! for_each_builtin {
+    ($apply:ident) => {
+        // Name, parameters, rest => kind of result, re-entrancy; code, verifier rule, lowering.
+        $apply! {
+            /// `(vm, size)`: an int64 tensor that holds symbolic dimensions.
+            AllocShapeHeap = "vm.builtin.alloc_shape_heap" [Vm, Int] Rest::Fixed => Tensor in Leaf,
+                shape.alloc_shape_heap, signature::none, RecycleHeap;
+            /// `(x, heap, n, (code, reg) * n, context)`: checks and binds the dimensions of `x`.
+            MatchShape = "vm.builtin.match_shape" [Any, Heap, Int] Rest::Variadic => None in Leaf,
+                shape.match_shape, signature::match_shape, MatchShape;
+            /// `(value, heap, code, reg, context)`: checks or binds one integer.
+            MatchPrimValue = "vm.builtin.match_prim_value" [Any, Heap, Int, Int, Text] Rest::Fixed => None in Leaf,
+                shape.match_prim_value, signature::match_prim_value, MatchPrimValue;
+            /// `(heap, n, (code, reg) * n)`: a shape of constants and heap entries.
+            MakeShape = "vm.builtin.make_shape" [Heap, Int] Rest::Variadic => Shape in Leaf,
+                shape.make_shape, signature::make_shape, RecycleShape;
+            /// `(heap, code, reg)`: one integer from a constant or the heap.
+            MakePrimValue = "vm.builtin.make_prim_value" [Heap, Int, Int] Rest::Fixed => Int in Leaf,
+                shape.make_prim_value, signature::make_prim_value, MakePrimValue;
+            /// `(x, ndim, dtype?, context)`: `x` is a tensor of this rank (-1: any) and type.
+            CheckTensorInfo = "vm.builtin.check_tensor_info" [Any, Int, Any] Rest::Variadic => None in Leaf,
+                check.check_tensor_info, signature::check_tensor_info, CheckTensor;
+            /// `(x, ndim, context)`: `x` is a shape of this rank (-1: any).
+            CheckShapeInfo = "vm.builtin.check_shape_info" [Any, Int, Text] Rest::Fixed => None in Leaf,
+                check.check_shape_info, signature::none, CheckShape;
+            /// `(x, dtype, context)`: `x` is a scalar that converts to this type.
+            CheckPrimValueInfo = "vm.builtin.check_prim_value_info" [Any, DType, Text] Rest::Fixed => None in Leaf,
+                check.check_prim_value_info, signature::none, CheckType;
+            /// `(x, context)`: `x` is a string.
+            CheckStringInfo = "vm.builtin.check_string_info" [Any, Text] Rest::Fixed => None in Leaf,
+                check.check_string_info, signature::none, CheckType;
+            /// `(x, n, context)`: `x` is a tuple of `n` items.
+            CheckTupleInfo = "vm.builtin.check_tuple_info" [Any, Int, Text] Rest::Fixed => None in Leaf,
+                check.check_tuple_info, signature::none, CheckTuple;
+            /// `(x, context)`: `x` is a function or closure.
+            CheckFuncInfo = "vm.builtin.check_func_info" [Any, Text] Rest::Fixed => None in Leaf,
+                check.check_func_info, signature::none, CheckType;
+            /// `(vm, shape, device, dtype, scope)`: memory for tensors.
+            AllocStorage = "vm.builtin.alloc_storage" [Vm, Shape, Int, DType, Text] Rest::Optional(1) => Any in Leaf,
+                memory.alloc_storage, signature::none, RecycleStorage;
+            /// `(storage, offset, shape, dtype, scope?)`: a tensor in a storage.
+            AllocTensor = "vm.builtin.alloc_tensor" [Any, Int, Shape, DType, Text] Rest::Optional(1) => Tensor in Leaf,
+                memory.alloc_tensor, signature::none, RecycleTensor;
+            /// `()`: None; written over a register to release what it held.
+            NullValue = "vm.builtin.null_value" [] Rest::Fixed => None in Leaf,
+                value.null_value, signature::none, Elided;
+            /// `(x)`: `x`.
+            Copy = "vm.builtin.copy" [Any] Rest::Fixed => Any in Leaf,
+                value.copy, signature::none, Call;
+            /// `(tensor, shape)`: the same data under another shape.
+            Reshape = "vm.builtin.reshape" [Any, Shape] Rest::Fixed => Tensor in Leaf,
+                memory.reshape, signature::none, RecycleView;
+            /// `(tensor)`: its shape.
+            ShapeOf = "vm.builtin.shape_of" [Any] Rest::Fixed => Shape in Leaf,
+                shape.shape_of, signature::none, RecycleShape;
+            /// `(tensor)`: a shape whose dimensions are the elements of a vector.
+            TensorToShape = "vm.builtin.tensor_to_shape" [Any] Rest::Fixed => Shape in Leaf,
+                shape.tensor_to_shape, signature::none, Call;
+            /// `(tensor, device type, device id, scope?)`: a copy on a device.
+            ToDevice = "vm.builtin.to_device" [Any, Int, Int, Text] Rest::Optional(1) => Tensor in Leaf,
+                memory.to_device, signature::none, Call;
+            /// `(tensor)`: the tensor with a byte offset of zero.
+            EnsureZeroOffset = "vm.builtin.ensure_zero_offset" [Any] Rest::Fixed => Tensor in Leaf,
+                memory.ensure_zero_offset, signature::none, ZeroOffset;
+            /// `(x)`: the truth of an integer, boolean or scalar tensor.
+            ReadIfCond = "vm.builtin.read_if_cond" [Any] Rest::Fixed => Bool in Leaf,
+                check.read_if_cond, signature::none, ReadIfCond;
+            /// `(items...)`: a tuple.
+            MakeTuple = "vm.builtin.make_tuple" [] Rest::Variadic => Tuple in Leaf,
+                value.make_tuple, signature::none, RecycleTuple;
+            /// `(tuple, index)`: one item.
+            TupleGetItem = "vm.builtin.tuple_getitem" [Any, Int] Rest::Fixed => Any in Leaf,
+                value.tuple_getitem, signature::none, TupleItem;
+            /// `(tuple, index)`: drops an item of a tuple that has no other reference.
+            TupleResetItem = "vm.builtin.tuple_reset_item" [Any, Int] Rest::Fixed => None in MayReenter,
+                value.tuple_reset_item, signature::none, Call;
+            /// `(closure, captured...)`: a closure that appends the captured values.
+            MakeClosure = "vm.builtin.make_closure" [Func] Rest::Variadic => Any in Leaf,
+                value.make_closure, signature::none, RecycleClosure;
+            /// `(vm, closure, args...)`: a call through a value.
+            InvokeClosure = "vm.builtin.invoke_closure" [Vm, Func] Rest::Variadic => Any in MayReenter,
+                value.invoke_closure, signature::none, Call;
+            /// `(function, tensors..., shape)`: a call with the dimensions as further arguments.
+            CallTirDyn = "vm.builtin.call_tir_dyn" [Func, Any] Rest::Variadic => Any in MayReenter,
+                value.call_tir_dyn, signature::none, Call;
+            /// `(name, function)`: registers what `call_py_func` calls, replacing what was registered under the name.
+            RegisterPyFunc = "vm.builtin.register_py_func" [Text, Func] Rest::Fixed => None in MayReenter,
+                registry.register_py_func, signature::none, Call;
+            /// `(name)`: a function registered by `register_py_func`.
+            GetPyFunc = "vm.builtin.get_py_func" [Text] Rest::Fixed => Any in Leaf,
+                registry.get_py_func, signature::none, Call;
+            /// `()`: removes all of them.
+            ClearPyFuncRegistry = "vm.builtin.clear_py_func_registry" [] Rest::Fixed => None in MayReenter,
+                registry.clear_py_func_registry, signature::none, Call;
+            /// `((name, (args...)))`: calls one of them.
+            CallPyFunc = "vm.builtin.call_py_func" [] Rest::Variadic => Any in MayReenter,
+                registry.call_py_func, signature::none, Call;
+            /// `(none, name, line, args...)`: calls a global function on all from the line on.
+            InvokeDebugFunc = "vm.builtin.invoke_debug_func" [] Rest::Variadic => None in MayReenter,
+                registry.invoke_debug_func, signature::none, Call;
+            /// `()`: result_kind memory that is kept for reuse back to the system.
+            ClearMemory = "vm.builtin.memory_manager.clear" [] Rest::Fixed => None in Leaf,
+                registry.clear_memory, signature::none, Call;
+        }
+    };
+}
+
+pub(crate) use for_each_builtin;
+
+macro_rules! facts {
     ($(
         $(#[$doc:meta])*
-        $id:ident = $name:literal [$($param:ident),*] $tail:expr => $gives:ident in $runs:ident,
-        $run:path, $rule:path, $native:ident;
+        $id:ident = $name:literal [$($param:ident),*] $rest:expr => $result:ident in $reentrancy:ident,
+        $module:ident.$run:ident, $rule:path, $lowering:ident;
     )*) => {
         /// A builtin.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -200,140 +272,36 @@ macro_rules! builtins {
                 match self { $(Builtin::$id => $name),* }
             }
 
-            /// Its parameters; the last may be optional, and more may follow.
-            pub const fn params(self) -> (&'static [Param], Tail) {
-                match self { $(Builtin::$id => (&[$(Param::$param),*], $tail)),* }
+            /// Its parameters.
+            pub const fn signature(self) -> Signature {
+                match self {
+                    $(Builtin::$id => Signature { params: &[$(Param::$param),*], rest: $rest }),*
+                }
             }
 
-            /// What every result is.
-            pub const fn gives(self) -> Gives {
-                match self { $(Builtin::$id => Gives::$gives),* }
+            /// The kind of every result.
+            pub const fn result_kind(self) -> ResultKind {
+                match self { $(Builtin::$id => ResultKind::$result),* }
             }
 
-            /// Whose code it runs.
-            pub const fn runs(self) -> Runs {
-                match self { $(Builtin::$id => Runs::$runs),* }
+            /// Whether it may run code that calls back into the session.
+            pub const fn reentrancy(self) -> Reentrancy {
+                match self { $(Builtin::$id => Reentrancy::$reentrancy),* }
             }
 
-            /// Its code.
-            pub const fn run(self) -> Run {
-                match self { $(Builtin::$id => $run),* }
-            }
-
-            const fn rule(self) -> Rule {
+            const fn rule(self) -> signature::Rule {
                 match self { $(Builtin::$id => $rule),* }
             }
 
-            /// How machine code does it.
-            pub const fn native(self) -> Native {
-                match self { $(Builtin::$id => Native::$native),* }
+            /// Its lowering to machine code.
+            pub const fn lowering(self) -> Lowering {
+                match self { $(Builtin::$id => Lowering::$lowering),* }
             }
         }
     };
 }
 
-// Name, parameters, tail => result in whose code; interpreter, verifier rule, machine code.
-builtins! {
-    /// `(vm, size)`: an int64 tensor that holds symbolic extents.
-    AllocShapeHeap = "vm.builtin.alloc_shape_heap" [Vm, Int] Tail::Fixed => Tensor in Vm,
-        shape::alloc_shape_heap, rules::none, ReuseHeap;
-    /// `(x, heap, n, (code, reg) * n, context)`: checks and binds the extents of `x`.
-    MatchShape = "vm.builtin.match_shape" [Any, Heap, Int] Tail::Variadic => None in Vm,
-        shape::match_shape, rules::match_shape, MatchShape;
-    /// `(value, heap, code, reg, context)`: checks or binds one integer.
-    MatchPrimValue = "vm.builtin.match_prim_value" [Any, Heap, Int, Int, Text] Tail::Fixed => None in Vm,
-        shape::match_prim_value, rules::match_prim_value, MatchPrimValue;
-    /// `(heap, n, (code, reg) * n)`: a shape of constants and heap entries.
-    MakeShape = "vm.builtin.make_shape" [Heap, Int] Tail::Variadic => Shape in Vm,
-        shape::make_shape, rules::make_shape, ReuseShape;
-    /// `(heap, code, reg)`: one integer from a constant or the heap.
-    MakePrimValue = "vm.builtin.make_prim_value" [Heap, Int, Int] Tail::Fixed => Int in Vm,
-        shape::make_prim_value, rules::make_prim_value, MakePrimValue;
-    /// `(x, ndim, dtype?, context)`: `x` is a tensor of this rank (-1: any) and type.
-    CheckTensorInfo = "vm.builtin.check_tensor_info" [Any, Int, Any] Tail::Variadic => None in Vm,
-        check::check_tensor_info, rules::check_tensor_info, CheckTensor;
-    /// `(x, ndim, context)`: `x` is a shape of this rank (-1: any).
-    CheckShapeInfo = "vm.builtin.check_shape_info" [Any, Int, Text] Tail::Fixed => None in Vm,
-        check::check_shape_info, rules::none, CheckShape;
-    /// `(x, dtype, context)`: `x` is a scalar that converts to this type.
-    CheckPrimValueInfo = "vm.builtin.check_prim_value_info" [Any, DType, Text] Tail::Fixed => None in Vm,
-        check::check_prim_value_info, rules::none, CheckType;
-    /// `(x, context)`: `x` is a string.
-    CheckStringInfo = "vm.builtin.check_string_info" [Any, Text] Tail::Fixed => None in Vm,
-        check::check_string_info, rules::none, CheckType;
-    /// `(x, n, context)`: `x` is a tuple of `n` items.
-    CheckTupleInfo = "vm.builtin.check_tuple_info" [Any, Int, Text] Tail::Fixed => None in Vm,
-        check::check_tuple_info, rules::none, CheckTuple;
-    /// `(x, context)`: `x` is a function or closure.
-    CheckFuncInfo = "vm.builtin.check_func_info" [Any, Text] Tail::Fixed => None in Vm,
-        check::check_func_info, rules::none, CheckType;
-    /// `(vm, shape, device, dtype, scope)`: memory for tensors.
-    AllocStorage = "vm.builtin.alloc_storage" [Vm, Shape, Int, DType, Text] Tail::Optional(1) => Any in Vm,
-        memory::alloc_storage, rules::none, ReuseStorage;
-    /// `(storage, offset, shape, dtype, scope?)`: a tensor in a storage.
-    AllocTensor = "vm.builtin.alloc_tensor" [Any, Int, Shape, DType, Text] Tail::Optional(1) => Tensor in Vm,
-        memory::alloc_tensor, rules::none, ReuseTensor;
-    /// `()`: None; written over a register to release what it held.
-    NullValue = "vm.builtin.null_value" [] Tail::Fixed => None in Vm,
-        value::null_value, rules::none, Nothing;
-    /// `(x)`: `x`.
-    Copy = "vm.builtin.copy" [Any] Tail::Fixed => Any in Vm,
-        value::copy, rules::none, Call;
-    /// `(tensor, shape)`: the same data under another shape.
-    Reshape = "vm.builtin.reshape" [Any, Shape] Tail::Fixed => Tensor in Vm,
-        memory::reshape, rules::none, ReuseView;
-    /// `(tensor)`: its shape.
-    ShapeOf = "vm.builtin.shape_of" [Any] Tail::Fixed => Shape in Vm,
-        shape::shape_of, rules::none, ReuseShape;
-    /// `(tensor)`: the shape that the elements of a vector spell.
-    TensorToShape = "vm.builtin.tensor_to_shape" [Any] Tail::Fixed => Shape in Vm,
-        shape::tensor_to_shape, rules::none, Call;
-    /// `(tensor, device type, device id, scope?)`: a copy on a device.
-    ToDevice = "vm.builtin.to_device" [Any, Int, Int, Text] Tail::Optional(1) => Tensor in Vm,
-        memory::to_device, rules::none, Call;
-    /// `(tensor)`: the tensor with a byte offset of zero.
-    EnsureZeroOffset = "vm.builtin.ensure_zero_offset" [Any] Tail::Fixed => Tensor in Vm,
-        memory::ensure_zero_offset, rules::none, ZeroOffset;
-    /// `(x)`: the truth of an integer, boolean or scalar tensor.
-    ReadIfCond = "vm.builtin.read_if_cond" [Any] Tail::Fixed => Bool in Vm,
-        check::read_if_cond, rules::none, ReadIfCond;
-    /// `(items...)`: a tuple.
-    MakeTuple = "vm.builtin.make_tuple" [] Tail::Variadic => Tuple in Vm,
-        value::make_tuple, rules::none, ReuseTuple;
-    /// `(tuple, index)`: one item.
-    TupleGetItem = "vm.builtin.tuple_getitem" [Any, Int] Tail::Fixed => Any in Vm,
-        value::tuple_getitem, rules::none, TupleItem;
-    /// `(tuple, index)`: lets a tuple that nobody else holds drop an item.
-    TupleResetItem = "vm.builtin.tuple_reset_item" [Any, Int] Tail::Fixed => None in Host,
-        value::tuple_reset_item, rules::none, Call;
-    /// `(closure, captured...)`: a closure that appends the captured values.
-    MakeClosure = "vm.builtin.make_closure" [Func] Tail::Variadic => Any in Vm,
-        value::make_closure, rules::none, ReuseClosure;
-    /// `(vm, closure, args...)`: a call through a value.
-    InvokeClosure = "vm.builtin.invoke_closure" [Vm, Func] Tail::Variadic => Any in Host,
-        value::invoke_closure, rules::none, Call;
-    /// `(function, tensors..., shape)`: a call with the extents as further arguments.
-    CallTirDyn = "vm.builtin.call_tir_dyn" [Func, Any] Tail::Variadic => Any in Host,
-        value::call_tir_dyn, rules::none, Call;
-    /// `(name, function)`: registers what `call_py_func` calls, in place of what was there.
-    RegisterPyFunc = "vm.builtin.register_py_func" [Text, Func] Tail::Fixed => None in Host,
-        by_name::register_py_func, rules::none, Call;
-    /// `(name)`: a function that was registered so.
-    GetPyFunc = "vm.builtin.get_py_func" [Text] Tail::Fixed => Any in Vm,
-        by_name::get_py_func, rules::none, Call;
-    /// `()`: forgets all of them.
-    ClearPyFuncRegistry = "vm.builtin.clear_py_func_registry" [] Tail::Fixed => None in Host,
-        by_name::clear_py_func_registry, rules::none, Call;
-    /// `((name, (args...)))`: calls one of them.
-    CallPyFunc = "vm.builtin.call_py_func" [] Tail::Variadic => Any in Host,
-        by_name::call_py_func, rules::none, Call;
-    /// `(none, name, line, args...)`: calls a global function on all from the line on.
-    InvokeDebugFunc = "vm.builtin.invoke_debug_func" [] Tail::Variadic => None in Host,
-        by_name::invoke_debug_func, rules::none, Call;
-    /// `()`: gives memory that is kept for reuse back to the system.
-    ClearMemory = "vm.builtin.memory_manager.clear" [] Tail::Fixed => None in Vm,
-        by_name::clear_memory, rules::none, Call;
-}
+for_each_builtin!(facts);
 
 impl Builtin {
     /// The builtin called `name`.
@@ -344,18 +312,9 @@ impl Builtin {
         Builtin::ALL.iter().copied().find(|builtin| builtin.name() == name)
     }
 
-    /// The builtin as a function value. It believes its VM argument, which it never
-    /// dereferences unless that VM runs on the calling thread.
-    pub fn function(self) -> Function {
-        Function::new(move |args| {
-            let vm = args.first().and_then(|arg| arg.as_opaque());
-            (self.run())(Context { vm: vm.unwrap_or(std::ptr::null_mut()) }, args)
-        })
-    }
-
-    /// What the verifier knows to be wrong with a call.
+    /// Checks a call as far as it is known before running; says what is wrong with it.
     pub(crate) fn check(self, call: &Call<'_>) -> Result<(), String> {
-        rules::signature(self, call)?;
+        signature::check(self.name(), self.signature(), call)?;
         (self.rule())(call)
     }
 }
@@ -379,35 +338,4 @@ pub fn missing_group(name: &str) -> Option<&'static str> {
         ("relax.run.", "Relax run-time helpers"),
     ];
     GROUPS.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, group)| *group)
-}
-
-/// An argument as an integer, for builtins.
-fn int(name: &str, args: &[AnyView<'_>], index: usize) -> Result<i64, Error> {
-    match args.get(index) {
-        Some(arg) => arg.as_int().ok_or_else(|| in_call(name, index, arg.mismatch("int"))),
-        None => Err(arity(name, args.len(), index + 1)),
-    }
-}
-
-#[cold]
-fn in_call(name: &str, index: usize, error: Error) -> Error {
-    Error::new(&error.kind(), format!("`{name}`, argument {index}: {}", error.message()))
-}
-
-#[cold]
-fn arity(name: &str, given: usize, expected: usize) -> Error {
-    Error::type_error(format!(
-        "mismatched number of arguments when calling `{name}`: at least {expected} expected, \
-         {given} given"
-    ))
-}
-
-fn exactly(name: &str, args: &[AnyView<'_>], expected: usize) -> Result<(), Error> {
-    if args.len() == expected {
-        return Ok(());
-    }
-    Err(Error::type_error(format!(
-        "mismatched number of arguments when calling `{name}`: {expected} expected, {} given",
-        args.len()
-    )))
 }

@@ -3,7 +3,7 @@
 //! An instruction is a run of `i64` words. Opcode, destination, callee, counts and
 //! offsets are plain words; only call arguments are tagged (bits 63..56 are the
 //! kind, bits 55..0 a sign-extended value). Offsets count instructions, not words.
-//! This file knows words; which values they may take is the verifier's business.
+//! This file decodes words; the verifier checks which values they may take.
 
 use std::fmt;
 
@@ -111,7 +111,7 @@ impl<'a> Args<'a> {
         self.0.iter().map(|&word| Arg::decode(word))
     }
 
-    /// How many arguments there are.
+    /// Number of arguments.
     pub fn len(self) -> usize {
         self.0.len()
     }
@@ -192,7 +192,7 @@ impl<'a> Instr<'a> {
         }
     }
 
-    /// How many words the instruction takes.
+    /// Number of words of the instruction.
     pub fn words(&self) -> usize {
         match self {
             Instr::Call { args, .. } => 4 + args.len(),

@@ -8,21 +8,21 @@
 use std::collections::HashMap;
 
 use crate::abi::{DISCARD, FRAME_HEADER_SLOTS};
-use crate::builtins::{Builtin, Runs};
+use crate::builtins::{Builtin, Reentrancy};
 use crate::bytecode::{Arg, Args, Instr, Reg};
+use crate::call_graph::return_sites;
 use crate::executable::{Executable, FuncKind, Function};
 use crate::liveness::Liveness;
-use crate::recursion::return_sites;
 use crate::text::instr_range;
 use crate::verify::Verified;
 
-/// A place where a tier may take over: a function entry, the target of a backward jump, or
-/// where a recursive call comes back to. Sites index the program's code cells and a session's
-/// counters.
+/// An entry point of compiled code, with a hot counter: a function entry, a loop header (the target
+/// of a backward jump), or the return point of a recursive call. Sites index the program's code
+/// cells and a session's hot counters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct SiteId(pub u32);
 
-/// Where a site is. The entry of function `f` is site number `f` (for every entry of
+/// The position of a site. The entry of function `f` is site number `f` (for every entry of
 /// the function table, so that native callers index cells by function); loops follow, then
 /// returns.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -31,11 +31,11 @@ pub struct Site {
     pub func: u32,
     /// The operation; 0 for an entry.
     pub pc: u32,
-    /// Which way control comes there.
+    /// The kind of entry point.
     pub kind: SiteKind,
 }
 
-/// How control comes to a site.
+/// The ways in which control reaches a site.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SiteKind {
     /// By a call.
@@ -46,7 +46,7 @@ pub enum SiteKind {
     Return,
 }
 
-/// Where an argument comes from, in four bytes.
+/// A source operand, in four bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Source(u32);
 
@@ -55,7 +55,7 @@ pub struct Source(u32);
 pub enum ArgSource {
     /// A register.
     Reg(u32),
-    /// A register that nothing reads afterwards: its value may be moved out.
+    /// A register at its last use: its value may be moved out.
     LastUse(u32),
     /// An entry of the constant table.
     Const(u32),
@@ -116,7 +116,7 @@ impl Source {
 pub struct ArgRange {
     /// Index of the first.
     pub start: u32,
-    /// How many.
+    /// Number of arguments.
     pub len: u32,
 }
 
@@ -206,10 +206,10 @@ pub struct FuncCode {
     pub num_regs: u32,
     /// Slots from register 0 of a frame to register 0 of the next one.
     pub frame_slots: u32,
-    /// Whether this is native code of TVM's compiled mode, which works on the frame's
-    /// registers in memory: tiers are not offered it, and recordings end at it.
+    /// True for native code of TVM's compiled mode, which works on the frame's registers in
+    /// memory: tiers are not offered it, and recordings end at it.
     pub is_foreign: bool,
-    /// Whether it runs no code but the VM's own: no packed function, no other VM function.
+    /// True if it runs no code but the VM's own: no packed function, no other VM function.
     pub calls_builtins_only: bool,
     /// The operations.
     pub ops: Box<[Op]>,
@@ -217,9 +217,9 @@ pub struct FuncCode {
     pub sources: Box<[Source]>,
     /// The operations that allocate, ascending.
     pub allocations: Box<[u32]>,
-    /// Number of the first of them in the program's table of recycled objects.
+    /// The recycle slot of the first of them.
     pub first_allocation: u32,
-    /// The operations behind recursive calls, ascending, and the site at each.
+    /// The operations after recursive calls (their return points), ascending, and the site at each.
     pub returns: Box<[(u32, SiteId)]>,
 }
 
@@ -230,14 +230,14 @@ impl FuncCode {
         &self.sources[range.start as usize..][..range.len as usize]
     }
 
-    /// Where an operation that allocates may leave its object for its next run; see
+    /// The recycle slot of an operation that allocates; see
     /// [`crate::abi::SessionAbi::recycled`].
     pub fn allocation(&self, pc: u32) -> Option<u32> {
         let at = self.allocations.binary_search(&pc).ok()?;
         Some(self.first_allocation + at as u32)
     }
 
-    /// The site at `pc`, if a recursive call comes back to it.
+    /// The site at `pc`, if it is the return point of a recursive call.
     #[inline(always)]
     pub fn return_site(&self, pc: u32) -> Option<SiteId> {
         if self.returns.is_empty() {
@@ -281,21 +281,21 @@ pub struct Code {
     pub functions: Box<[Option<FuncCode>]>,
     /// Every site.
     pub sites: Box<[Site]>,
-    /// What the constant table holds.
+    /// The constant table.
     pub consts: Box<[ConstEntry]>,
-    /// How many operations allocate.
+    /// Number of operations that allocate.
     pub allocations: u32,
 }
 
 impl Code {
-    /// Entries of a session's table of recycled objects; see
+    /// Number of recycle slots of a session; see
     /// [`crate::abi::SessionAbi::recycled`].
-    pub fn kept(&self) -> usize {
+    pub fn recycle_slots(&self) -> usize {
         self.allocations as usize + 1
     }
 
-    /// The entry for the storage that traces lay out their own storages in.
-    pub fn arena(&self) -> u32 {
+    /// The recycle slot of the arena, the storage that traces lay out their own storages in.
+    pub fn arena_slot(&self) -> u32 {
         self.allocations
     }
 }
@@ -355,14 +355,14 @@ impl Decoder<'_> {
             .collect();
         let num_regs = function.register_file_size as u32;
         let allocates =
-            |op: &Op| matches!(op, Op::Builtin { builtin, .. } if builtin.native().reuses());
+            |op: &Op| matches!(op, Op::Builtin { builtin, .. } if builtin.lowering().recycles());
         let all = ops.iter().zip(0..);
         let allocations: Box<[u32]> =
             all.filter(|(op, _)| allocates(op)).map(|(_, pc)| pc).collect();
         let first_allocation = self.allocations;
         self.allocations += allocations.len() as u32;
         let own = |op: &Op| match op {
-            Op::Builtin { builtin, .. } => builtin.runs() == Runs::Vm,
+            Op::Builtin { builtin, .. } => builtin.reentrancy() == Reentrancy::Leaf,
             Op::CallPacked { .. } | Op::CallVm { .. } | Op::InvokeClosure { .. } => false,
             Op::Copy { .. }
             | Op::Kill { .. }
@@ -485,7 +485,7 @@ impl Decoder<'_> {
 fn mark_last_uses(exec: &Verified<Executable>, function: &Function, code: &mut FuncCode) {
     let (ops, sources) = (&mut code.ops, &mut code.sources);
     for op in ops.iter_mut() {
-        // A return ends every register's life, facts or no facts.
+        // A return ends every live range, with or without liveness facts.
         if let Op::Ret { result } = op {
             last_use(result);
         }
@@ -540,7 +540,7 @@ mod tests {
         b.end_function().unwrap();
         b.function("main", 1).unwrap();
         let top = b.label().unwrap();
-        b.place(top).unwrap();
+        b.bind(top).unwrap();
         b.emit_call("id", &[b.r(0), b.r(0)], b.r(1)).unwrap();
         b.emit_call("vm.builtin.copy", &[b.r(1)], b.r(0)).unwrap();
         b.emit_goto(top).unwrap();

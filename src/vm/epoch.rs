@@ -1,51 +1,49 @@
-//! When machine code may be freed: once no session can be inside of it.
+//! Epoch-based reclamation of machine code: code is freed once no session can be inside of it.
 //!
-//! Code is given up in two steps. Every cell that leads to it is set to
-//! [`crate::abi::Glue::exit`]; then it is *retired*: kept until each session that runs has
-//! begun its run later, or has since been where it holds no address of code. A session
-//! notes the epoch in its [`Pin`] when a run of the host begins and clears it when the run
-//! ends; in between it notes it anew whenever native code came back to its outermost
-//! interpreter loop, after it let the frames go on in the interpreter
-//! ([`crate::state::State::refresh`]). The last session to leave frees the code.
+//! Code is released in two steps. Every cell that leads to it is set to
+//! [`crate::abi::Trampolines::exit`]; then it is *retired*: kept until each running session has
+//! pinned a later epoch, or has since been quiescent, which means that it held no address of code.
+//! A session pins the epoch in its [`Participant`] when a run of the host begins and unpins it when
+//! the run ends. In between it repins whenever native code came back to its outermost interpreter
+//! loop, after it redirected the return addresses of its frames to the interpreter
+//! ([`crate::state::State::quiesce`]). The last session to unpin frees the code.
 //!
-//! The note must be visible before the session looks at a cell, which takes a fence in
-//! each run. Instead, who retires code has the kernel send every thread of the process
-//! through one (`membarrier`). Where the kernel does not offer that, sessions fence.
+//! The pin must be visible before the session loads a cell, which takes a fence in each run.
+//! Instead, the thread that retires code has the kernel send every thread of the process through a
+//! fence (`membarrier`). Where the kernel does not offer that, sessions fence.
 //!
-//! Rejected: counts of the sessions in each piece of code (two atomic operations whenever
+//! Rejected: reference counts of the sessions in each piece of code (two atomic operations whenever
 //! native code is entered), and hazard pointers (native code calls native code, so each
 //! call would publish its callee).
 
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence, fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-use crate::state::{State, header};
+use parking_lot::Mutex;
+
 use crate::tier::Compiled;
 
-/// The epoch in which a session's run began, or was last known to hold no address of code;
-/// zero between runs. On a cache line of its own: it is written in each run.
+/// A session as a participant: the epoch that it pins, which is the one in which its run began or
+/// it was last quiescent; zero between runs. On a cache line of its own: it is written in each run.
 #[derive(Default)]
 #[repr(align(64))]
-pub struct Pin(AtomicU64);
+pub struct Participant(AtomicU64);
 
-/// The epoch of a program, its sessions, and code that waits for them.
+/// The global epoch of a program, its participants, and retired code.
 pub struct Epochs {
     current: AtomicU64,
-    /// Whether sessions fence, since nobody else can.
+    /// True if sessions fence, since the kernel offers no `membarrier`.
     fences: bool,
-    pins: Mutex<Vec<Arc<Pin>>>,
+    participants: Mutex<Vec<Arc<Participant>>>,
     retired: Mutex<Vec<Retired>>,
 }
 
-/// Code that sessions may still be in.
+/// Code that sessions may still execute.
 struct Retired {
-    /// What every session must have reached; none when that will not be known.
+    /// The epoch that every pinned session must have reached; none if the barrier failed, so that
+    /// no pin tells.
     epoch: Option<u64>,
     _code: Vec<Compiled>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Epochs {
@@ -55,63 +53,64 @@ impl Epochs {
         Epochs {
             current: AtomicU64::new(1),
             fences: !offered,
-            pins: Mutex::default(),
+            participants: Mutex::default(),
             retired: Mutex::default(),
         }
     }
 
-    /// The pin of a new session.
-    pub fn register(&self) -> Arc<Pin> {
-        let pin = Arc::new(Pin::default());
-        lock(&self.pins).push(Arc::clone(&pin));
+    /// The participant of a new session.
+    pub fn register(&self) -> Arc<Participant> {
+        let pin = Arc::new(Participant::default());
+        self.participants.lock().push(Arc::clone(&pin));
         pin
     }
 
-    /// Forgets the pin of a session that is gone.
-    pub fn forget(&self, pin: &Arc<Pin>) {
-        lock(&self.pins).retain(|other| !Arc::ptr_eq(other, pin));
+    /// Removes the participant of a session that is gone.
+    pub fn unregister(&self, pin: &Arc<Participant>) {
+        self.participants.lock().retain(|other| !Arc::ptr_eq(other, pin));
     }
 
-    /// A run begins: cells may be looked at from here on.
+    /// Pins the current epoch: a run begins, and may load cells from here on.
     #[inline(always)]
-    pub fn enter(&self, pin: &Pin) {
+    pub fn pin(&self, pin: &Participant) {
         pin.0.store(self.current.load(Ordering::Acquire), Ordering::Relaxed);
         if self.fences {
             fence(Ordering::SeqCst);
         } else {
-            // `retire` has the other half, see there.
+            // Pairs with the process-wide barrier in `retire`.
             compiler_fence(Ordering::SeqCst);
         }
     }
 
-    /// The run ended: the session holds no address of code.
+    /// Unpins: the run ended, and the session holds no address of code.
     #[inline(always)]
-    pub fn leave(&self, pin: &Pin) {
-        let began = pin.0.load(Ordering::Relaxed);
+    pub fn unpin(&self, pin: &Participant) {
+        let pinned = pin.0.load(Ordering::Relaxed);
         pin.0.store(0, Ordering::Release);
-        if began != self.current.load(Ordering::Relaxed) {
+        if pinned != self.current.load(Ordering::Relaxed) {
             self.reclaim();
         }
     }
 
-    /// Whether something was retired since the session noted the epoch.
+    /// Returns true if code was retired since the session pinned its epoch.
     #[inline(always)]
-    pub fn is_behind(&self, pin: &Pin) -> bool {
+    pub fn is_stale(&self, pin: &Participant) -> bool {
         pin.0.load(Ordering::Relaxed) != self.current.load(Ordering::Relaxed)
     }
 
-    /// The session runs, and holds no address of code that was in a cell before.
-    pub fn renew(&self, pin: &Pin) {
+    /// Pins the current epoch anew: the session runs, and holds no address of code that was in a
+    /// cell before.
+    pub fn repin(&self, pin: &Participant) {
         pin.0.store(self.current.load(Ordering::Acquire), Ordering::Release);
         self.reclaim();
     }
 
-    /// Takes code that no cell leads to any more.
+    /// Retires code that no cell leads to any more.
     ///
-    /// A session that found it in a cell looked there before the cells were changed. It wrote its
-    /// pin before that, and the barrier makes the write visible to whoever looks at pins from now
-    /// on; the pin is less than the new epoch, since a session that reads the new one also sees
-    /// the changed cells.
+    /// A session that loaded its address from a cell did so before the cells were changed. It wrote
+    /// its pin before that, and the barrier makes the write visible to every later reader of the
+    /// pins; the pin is less than the new epoch, since a session that reads the new epoch also
+    /// sees the changed cells.
     pub fn retire(&self, code: Vec<Compiled>) {
         if code.is_empty() {
             return;
@@ -120,102 +119,33 @@ impl Epochs {
         fence(Ordering::SeqCst);
         let visible = self.fences || membarrier::all_threads();
         let epoch = visible.then_some(epoch);
-        lock(&self.retired).push(Retired { epoch, _code: code });
+        self.retired.lock().push(Retired { epoch, _code: code });
     }
 
-    /// Frees what no session can be in. Whether there is more that waits.
+    /// Frees retired code that no session can be in. Returns true if some remains.
     pub fn reclaim(&self) -> bool {
-        let mut retired = lock(&self.retired);
+        let mut retired = self.retired.lock();
         if retired.is_empty() {
             return false;
         }
-        let pins = lock(&self.pins);
-        let noted =
-            pins.iter().map(|pin| pin.0.load(Ordering::Acquire)).filter(|&epoch| epoch != 0);
-        let oldest = noted.min().unwrap_or(u64::MAX);
-        drop(pins);
+        let participants = self.participants.lock();
+        let pinned = participants
+            .iter()
+            .map(|pin| pin.0.load(Ordering::Acquire))
+            .filter(|&epoch| epoch != 0);
+        let oldest = pinned.min().unwrap_or(u64::MAX);
+        drop(participants);
         let is_free = |it: &mut Retired| it.epoch.is_some_and(|epoch| epoch <= oldest);
         let free: Vec<Retired> = retired.extract_if(.., is_free).collect();
-        let more = !retired.is_empty();
+        let remains = !retired.is_empty();
         drop(retired);
-        // Pages are given back outside of the lock.
+        // Pages are released outside of the lock.
         drop(free);
-        more
+        remains
     }
 }
 
-impl State {
-    /// A run begins; that of the host keeps code from being freed.
-    ///
-    /// # Safety
-    /// `state` is live.
-    #[inline(always)]
-    pub unsafe fn enter(state: *mut State) {
-        // SAFETY: by the contract.
-        unsafe {
-            (*state).runs += 1;
-            if let (Some(pin), 1) = (&(*state).pin, (*state).runs) {
-                (*state).program.epochs().enter(pin);
-            }
-        }
-    }
-
-    /// A run ended; that of the host lets code be freed.
-    ///
-    /// # Safety
-    /// `state` is live, and its frames are those from before [`State::enter`].
-    #[inline(always)]
-    pub unsafe fn leave(state: *mut State) {
-        // SAFETY: by the contract.
-        unsafe {
-            (*state).runs -= 1;
-            if let (Some(pin), 0) = (&(*state).pin, (*state).runs) {
-                (*state).program.epochs().leave(pin);
-            }
-        }
-    }
-
-    /// Lets code be freed that was evicted meanwhile, unless native code called this run.
-    ///
-    /// # Safety
-    /// `state` is live, and the interpreter runs in it, holding no address of code.
-    #[inline(always)]
-    pub unsafe fn refresh(state: *mut State) {
-        // SAFETY: by the contract.
-        unsafe {
-            if let Some(pin) = &(*state).pin
-                && (*state).program.epochs().is_behind(pin)
-            {
-                State::refresh_frames(state, pin);
-            }
-        }
-    }
-
-    /// # Safety
-    /// As for [`State::refresh`]; `pin` is the state's.
-    #[cold]
-    #[inline(never)]
-    unsafe fn refresh_frames(state: *mut State, pin: &Pin) {
-        // SAFETY: by the contract.
-        if unsafe { (*state).runs } != 1 {
-            // Native code that waits for this run is on the native stack.
-            return;
-        }
-        // SAFETY: headers of frames lead to the first one, whose caller is null. Callers all go on
-        // by what their callee's header says, and may as well go on in the interpreter.
-        unsafe {
-            let frames = std::iter::successors(Some((*state).abi.regs), |&regs| {
-                Some((*header(regs)).caller).filter(|caller| !caller.is_null())
-            });
-            for regs in frames {
-                (*header(regs)).resume = (*state).abi.glue.exit;
-            }
-            (*state).program.epochs().renew(pin);
-        }
-    }
-}
-
-/// The kernel's fence for all threads of the process.
+/// The kernel's process-wide memory barrier.
 mod membarrier {
     const QUERY: libc::c_int = 0;
     const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
@@ -225,20 +155,20 @@ mod membarrier {
         if cfg!(miri) {
             return -1;
         }
-        // SAFETY: the call takes no pointers.
+        // SAFETY: `membarrier` takes no pointers, and touches no memory of the process.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) }
     }
 
-    /// Whether the kernel has it.
+    /// Returns true if the kernel has it.
     pub fn is_offered() -> bool {
         let needed = libc::c_long::from(PRIVATE_EXPEDITED | REGISTER_PRIVATE_EXPEDITED);
         let offered = call(QUERY);
         offered > 0 && offered & needed == needed
     }
 
-    /// Sends every thread through a fence; whether that was done.
+    /// Sends every thread through a fence; returns true if that was done.
     pub fn all_threads() -> bool {
-        // The process has to say once that it will ask; programs that never do need not wait.
+        // A process registers once before its first barrier; programs that never need one do not wait.
         call(PRIVATE_EXPEDITED) == 0
             || call(REGISTER_PRIVATE_EXPEDITED) == 0 && call(PRIVATE_EXPEDITED) == 0
     }
@@ -248,39 +178,39 @@ mod membarrier {
 mod tests {
     use super::*;
 
-    /// Code that is none, and how to see that it is still kept.
+    /// Stand-in for code, and a weak reference that tells if it is still kept.
     fn code() -> (Vec<Compiled>, std::sync::Weak<()>) {
         let owner = Arc::new(());
         let kept = Arc::downgrade(&owner);
-        // SAFETY: nothing enters it.
+        // SAFETY: the test never calls the code, so a null address is never entered.
         (vec![unsafe { Compiled::new(std::ptr::null(), owner) }], kept)
     }
 
     #[test]
-    fn code_stays_until_the_sessions_that_ran_have_left() {
+    fn code_stays_until_the_sessions_that_ran_have_unpinned() {
         let epochs = Epochs::new();
         let (early, late, idle) = (epochs.register(), epochs.register(), epochs.register());
-        epochs.enter(&early);
+        epochs.pin(&early);
         let (first, first_kept) = code();
         epochs.retire(first);
         assert!(epochs.reclaim(), "a session is inside");
         // Later runs cannot have found it.
-        epochs.enter(&late);
+        epochs.pin(&late);
         let (second, second_kept) = code();
         epochs.retire(second);
-        epochs.leave(&early);
+        epochs.unpin(&early);
         assert!(first_kept.upgrade().is_none());
         assert!(second_kept.upgrade().is_some(), "the late session is inside");
-        assert!(epochs.is_behind(&late));
-        epochs.renew(&late);
-        assert!(second_kept.upgrade().is_none() && !epochs.is_behind(&late));
-        epochs.leave(&late);
-        epochs.forget(&idle);
-        assert_eq!(lock(&epochs.pins).len(), 2);
+        assert!(epochs.is_stale(&late));
+        epochs.repin(&late);
+        assert!(second_kept.upgrade().is_none() && !epochs.is_stale(&late));
+        epochs.unpin(&late);
+        epochs.unregister(&idle);
+        assert_eq!(epochs.participants.lock().len(), 2);
     }
 
     #[test]
-    fn code_that_nobody_runs_is_freed_at_once() {
+    fn code_that_no_session_runs_is_freed_at_once() {
         let epochs = Epochs::new();
         let _idle = epochs.register();
         let (code, kept) = code();

@@ -13,7 +13,7 @@ use reflex_runtime::tensor::byte_size;
 
 use crate::bytecode::{BadWord, Instr};
 
-/// What a function table entry is.
+/// The kinds of function table entries.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(i32)]
 pub enum FuncKind {
@@ -28,7 +28,7 @@ pub enum FuncKind {
 /// One entry of the function table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Function {
-    /// What it is.
+    /// Its kind.
     pub kind: FuncKind,
     /// Its name.
     pub name: String,
@@ -62,7 +62,7 @@ impl Function {
     }
 }
 
-/// Immutable bytes shared with whoever owns them: a buffer or a mapped file.
+/// Immutable bytes shared with their owner: a buffer or a mapped file.
 #[derive(Clone)]
 pub struct ConstData {
     owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
@@ -128,15 +128,16 @@ pub struct AlignedBytes {
     len: usize,
 }
 
-/// Where the lines are.
+/// The memory of the lines.
 enum Lines {
     Heap(Vec<Line>),
-    /// A mapping of its own, as the system backs it with large pages when it is asked to: filling
-    /// 64 MiB takes a third of the time that it takes by pages of 4 KiB, nearly all of it faults.
+    /// An anonymous mapping of its own, which the kernel backs with huge pages on request
+    /// (`MADV_HUGEPAGE`): filling 64 MiB takes a third of the time that it takes with pages of
+    /// 4 KiB, nearly all of which are page faults.
     Mapped(MmapMut),
 }
 
-/// From this size on bytes get a mapping: a large page, so that nothing is lost to rounding.
+/// From this size on bytes get a mapping: a huge page, so that no memory is lost to rounding.
 const MAPPED: usize = 2 << 20;
 
 impl AlignedBytes {
@@ -150,8 +151,8 @@ impl AlignedBytes {
         let count = len.div_ceil(size_of::<Line>());
         let mut lines = Vec::<Line>::with_capacity(count);
         let rest = count * size_of::<Line>() - len;
-        // SAFETY: there is room for `count` lines of plain bytes, all of which are written
-        // before they count as initialised. Large constants are copied at the speed of memory.
+        // SAFETY: the vector has the capacity of `count` lines of plain bytes, all of which are
+        // written before `set_len`. Large constants are copied at the speed of memory.
         unsafe {
             let data = lines.as_mut_ptr().cast::<u8>();
             data.copy_from_nonoverlapping(bytes.as_ptr(), len);
@@ -161,17 +162,17 @@ impl AlignedBytes {
         AlignedBytes { lines: Lines::Heap(lines), len }
     }
 
-    /// So many bytes of 0.
+    /// `len` bytes of 0.
     pub fn zeroed(len: usize) -> AlignedBytes {
         let heap = || Lines::Heap(vec![Line([0; 64]); len.div_ceil(size_of::<Line>())]);
         AlignedBytes { lines: mapping(len).map_or_else(heap, Lines::Mapped), len }
     }
 }
 
-/// A mapping for bytes that are to have their own.
+/// An anonymous mapping, if `len` is large enough for one.
 fn mapping(len: usize) -> Option<MmapMut> {
     let map = (len >= MAPPED).then(|| MmapMut::map_anon(len))?.ok()?;
-    // A hint: a system without large pages takes longer.
+    // A hint: without huge pages the fill takes longer.
     let _ = map.advise(Advice::HugePage);
     Some(map)
 }
@@ -192,7 +193,8 @@ impl AsRef<[u8]> for AlignedBytes {
 impl AsMut<[u8]> for AlignedBytes {
     fn as_mut(&mut self) -> &mut [u8] {
         match &mut self.lines {
-            // SAFETY: as for `as_ref`, borrowed alone.
+            // SAFETY: as for `as_ref`: at least `len` initialised bytes in one allocation, here
+            // borrowed exclusively through `&mut self`.
             Lines::Heap(lines) => unsafe {
                 std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), self.len)
             },
@@ -206,7 +208,7 @@ impl AsMut<[u8]> for AlignedBytes {
 pub struct TensorConst {
     /// Element type.
     pub dtype: DType,
-    /// Extents, none negative.
+    /// Dimensions, none negative.
     pub shape: Box<[i64]>,
     /// The elements.
     pub data: ConstData,
@@ -217,9 +219,7 @@ impl TensorConst {
     /// lane of it.
     pub fn stored_bytes(dtype: DType, shape: &[i64]) -> Option<usize> {
         let element = usize::from(dtype.bits).div_ceil(8);
-        shape
-            .iter()
-            .try_fold(element, |size, &extent| size.checked_mul(usize::try_from(extent).ok()?))
+        shape.iter().try_fold(element, |size, &dim| size.checked_mul(usize::try_from(dim).ok()?))
     }
 
     /// The bytes that make up the tensor in memory, where elements smaller than a byte lie

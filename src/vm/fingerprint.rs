@@ -1,8 +1,8 @@
-//! What machine code for a program depends on, as one hash.
+//! The fingerprint of a program: a hash of everything that its machine code depends on.
 //!
-//! Code that is kept in a file is good for a program with the same fingerprint and no other: it
-//! names operations, constants, sites and layouts by number. What weights hold does not
-//! count, since no code depends on it.
+//! Serialised code is valid for a program with the same fingerprint and no other: it
+//! names operations, constants, sites and layouts by number. The contents of weights are not
+//! hashed, since no code depends on them.
 
 use std::hash::{Hash, Hasher};
 

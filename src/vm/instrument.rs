@@ -13,13 +13,13 @@ pub struct CallEvent<'a> {
     pub function: &'a str,
     /// Its instruction.
     pub instr: u32,
-    /// What it calls.
+    /// The name of the callee.
     pub callee: &'a str,
     /// The arguments, before the call; empty after it, since the callee may have taken them.
     pub args: &'a [AnyView<'a>],
 }
 
-/// What to do with a call.
+/// An instrument's decision about a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Run it.
@@ -28,7 +28,7 @@ pub enum Verdict {
     Skip,
 }
 
-/// Sees calls. An error of its own ends the run as an error of the call would.
+/// Observes calls. An error that it returns ends the run as an error of the call would.
 pub trait Instrument: Send {
     /// Before each call.
     fn before(&mut self, call: &CallEvent<'_>) -> Result<Verdict, Error>;
@@ -41,16 +41,16 @@ pub trait Instrument: Send {
 }
 
 /// An instrument that the host keeps while a session uses it.
-impl<I: Instrument> Instrument for std::sync::Arc<std::sync::Mutex<I>> {
+impl<I: Instrument> Instrument for std::sync::Arc<parking_lot::Mutex<I>> {
     fn before(&mut self, call: &CallEvent<'_>) -> Result<Verdict, Error> {
-        self.lock().unwrap_or_else(std::sync::PoisonError::into_inner).before(call)
+        self.lock().before(call)
     }
 
     fn after(&mut self, call: &CallEvent<'_>, result: AnyView<'_>) -> Result<(), Error> {
-        self.lock().unwrap_or_else(std::sync::PoisonError::into_inner).after(call, result)
+        self.lock().after(call, result)
     }
 
     fn aborted(&mut self) {
-        self.lock().unwrap_or_else(std::sync::PoisonError::into_inner).aborted();
+        self.lock().aborted();
     }
 }

@@ -1,9 +1,11 @@
-//! Packed functions as calls need them, and the second entry that kernels may have.
+//! Resolved packed functions, and the raw entry that kernels may have.
 //!
 //! The packed entry checks everything. A raw entry takes the data pointers of its tensors in the
-//! order of the packed arguments, then its symbolic extents as 64-bit integers; it checks nothing
+//! order of the packed arguments, then its symbolic dimensions as 64-bit integers; it checks nothing
 //! and returns zero, or another status with the error in the thread's slot. [`RawKernel`] says
-//! what must hold before it is called; what made sure of that may leave the packed entry out.
+//! what must hold before it is called; a tier that has guarded it calls the raw entry directly.
+//!
+//! Decision: docs/decisions/0002-packed-and-raw-entries.md
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -15,14 +17,14 @@ use reflex_runtime::tensor::Tensor;
 
 use crate::abi::CodePtr;
 
-/// A packed function as calls need it.
+/// A packed function, resolved for calls.
 #[derive(Debug)]
 pub struct Packed {
     /// The code.
     pub call: SafeCall,
     /// Its first argument.
     pub this: *mut c_void,
-    /// The entry without checks, if there is one.
+    /// The raw entry, if there is one.
     pub raw: Option<RawKernel>,
     /// Keeps all of them alive.
     function: Function,
@@ -30,7 +32,7 @@ pub struct Packed {
 
 // SAFETY: the pointers are into `function`, which may be shared between threads.
 unsafe impl Send for Packed {}
-// SAFETY: as for Send.
+// SAFETY: as for Send: `function` is immutable and may be called from several threads at once.
 unsafe impl Sync for Packed {}
 
 impl Packed {
@@ -44,13 +46,22 @@ impl Packed {
     }
 }
 
-/// One extent of a kernel's parameter.
+/// One dimension of a kernel's parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Extent {
+pub enum Dim {
     /// Known when the kernel was compiled.
-    Fixed(i64),
-    /// Not negative, and the same wherever this number stands.
-    Symbol(u32),
+    Static(i64),
+    /// A symbolic dimension: not negative, and equal in all parameters that name this symbol.
+    Symbolic(u32),
+}
+
+/// The tensor dimension that gives a symbol its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SymbolSource {
+    /// Index of the parameter.
+    pub param: usize,
+    /// Dimension of that parameter.
+    pub dim: usize,
 }
 
 /// A parameter: a compact tensor on the CPU, with data.
@@ -58,26 +69,26 @@ pub enum Extent {
 pub struct TensorParam {
     /// Its element type.
     pub dtype: DType,
-    /// Its extents.
-    pub extents: Vec<Extent>,
+    /// Its dimensions.
+    pub shape: Vec<Dim>,
 }
 
-/// A kernel's entry without checks.
+/// A kernel's raw entry, which checks nothing.
 #[derive(Clone, Debug)]
 pub struct RawKernel {
     code: CodePtr,
     params: Vec<TensorParam>,
-    /// The parameter and dimension that give each symbol its value.
-    places: Vec<(usize, usize)>,
+    /// By number of the symbol.
+    symbol_sources: Vec<SymbolSource>,
 }
 
-// SAFETY: the address is of immutable code.
+// SAFETY: the address is of immutable code, which the packed function keeps loaded.
 unsafe impl Send for RawKernel {}
-// SAFETY: as for Send.
+// SAFETY: as for Send: sharing only reads the address.
 unsafe impl Sync for RawKernel {}
 
 impl RawKernel {
-    /// The entry at `code`; `None` when some symbol is no extent of a parameter.
+    /// The entry at `code`; `None` when some symbol is no dimension of any parameter.
     ///
     /// # Safety
     /// As long as the packed function of the kernel lives, `code` is an `extern "C"` function of
@@ -85,18 +96,18 @@ impl RawKernel {
     /// called with the data of any tensors that are as `params` says, and then does what the
     /// packed function does with these tensors. The packed function refuses all others; strides
     /// where they do not matter, and data where there is none, may be anything there. It runs no
-    /// function of a program: whoever calls it need not be ready for that.
+    /// function of a program, so it does not re-enter the session.
     pub unsafe fn new(code: CodePtr, params: Vec<TensorParam>) -> Option<RawKernel> {
         let mut found = BTreeMap::new();
         for (at, param) in params.iter().enumerate() {
-            for (dim, extent) in param.extents.iter().enumerate() {
-                if let Extent::Symbol(symbol) = extent {
-                    found.entry(*symbol).or_insert((at, dim));
+            for (dim, size) in param.shape.iter().enumerate() {
+                if let Dim::Symbolic(symbol) = size {
+                    found.entry(*symbol).or_insert(SymbolSource { param: at, dim });
                 }
             }
         }
         let all = found.keys().zip(0..).all(|(symbol, number)| *symbol == number);
-        all.then(|| RawKernel { code, params, places: found.into_values().collect() })
+        all.then(|| RawKernel { code, params, symbol_sources: found.into_values().collect() })
     }
 
     /// The address.
@@ -104,40 +115,40 @@ impl RawKernel {
         self.code
     }
 
-    /// What it takes.
+    /// Its parameters.
     pub fn params(&self) -> &[TensorParam] {
         &self.params
     }
 
-    /// The parameter and dimension that give each symbol its value, by its number.
-    pub fn places(&self) -> &[(usize, usize)] {
-        &self.places
+    /// The dimension that gives each symbol its value, by number of the symbol.
+    pub fn symbol_sources(&self) -> &[SymbolSource] {
+        &self.symbol_sources
     }
 
-    /// Whether it may be called with the data of these tensors.
-    pub fn takes(&self, tensors: &[&Tensor]) -> bool {
-        let extent = |(at, dim): (usize, usize)| tensors.get(at)?.shape().get(dim).copied();
+    /// Returns true if it may be called with the data of these tensors.
+    pub fn accepts(&self, tensors: &[&Tensor]) -> bool {
+        let value = |from: SymbolSource| tensors.get(from.param)?.shape().get(from.dim).copied();
         let alike = |tensor: &Tensor, param: &TensorParam| {
-            tensor.shape().iter().zip(&param.extents).all(|(have, want)| match *want {
-                Extent::Fixed(_) => true,
-                Extent::Symbol(symbol) => extent(self.places[symbol as usize]) == Some(*have),
+            tensor.shape().iter().zip(&param.shape).all(|(have, want)| match *want {
+                Dim::Static(_) => true,
+                Dim::Symbolic(symbol) => value(self.symbol_sources[symbol as usize]) == Some(*have),
             })
         };
         let mut all = tensors.iter().zip(&self.params);
         tensors.len() == self.params.len()
-            && all.all(|(tensor, param)| param.takes(tensor) && alike(tensor, param))
+            && all.all(|(tensor, param)| param.accepts(tensor) && alike(tensor, param))
     }
 }
 
 impl TensorParam {
-    /// Whether a tensor is what this parameter takes, whatever its symbols are.
-    pub fn takes(&self, tensor: &Tensor) -> bool {
-        let extents = tensor.shape().iter().zip(&self.extents);
+    /// Returns true if a tensor fits this parameter, for any values of its symbols.
+    pub fn accepts(&self, tensor: &Tensor) -> bool {
+        let dims = tensor.shape().iter().zip(&self.shape);
         tensor.dtype() == self.dtype
-            && tensor.shape().len() == self.extents.len()
-            && extents.into_iter().all(|(have, want)| match *want {
-                Extent::Fixed(extent) => *have == extent,
-                Extent::Symbol(_) => *have >= 0,
+            && tensor.shape().len() == self.shape.len()
+            && dims.into_iter().all(|(have, want)| match *want {
+                Dim::Static(dim) => *have == dim,
+                Dim::Symbolic(_) => *have >= 0,
             })
             && tensor.device().device_type == DLDevice::KIND_CPU
             && has_usual_strides(tensor)
@@ -145,13 +156,14 @@ impl TensorParam {
     }
 }
 
-/// Whether strides are those of a tensor in row-major order, also where they do not matter.
+/// Returns true if strides are those of row-major order, also for dimensions of 1, where they do
+/// not matter.
 fn has_usual_strides(tensor: &Tensor) -> bool {
     let Some(strides) = tensor.strides() else { return true };
     let mut expected = 1_i64;
-    strides.iter().zip(tensor.shape()).rev().all(|(stride, extent)| {
+    strides.iter().zip(tensor.shape()).rev().all(|(stride, dim)| {
         let usual = *stride == expected;
-        expected = expected.wrapping_mul(*extent);
+        expected = expected.wrapping_mul(*dim);
         usual
     })
 }

@@ -34,7 +34,7 @@ pub use parse::parse;
 pub struct ParseError {
     /// Counted from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The mistake there.
     pub reason: String,
 }
 

@@ -1,15 +1,15 @@
-//! Which registers of a function are still needed, and where a value is used last.
+//! Liveness of registers, and last uses of values.
 //!
-//! Facts are kept per basic block and refined within one on demand. A dead register
-//! reads as None in every tier, so what this module calls dead may be released early.
-//! Functions whose facts would be huge get none, and everything counts as live.
+//! Live-in sets are kept per basic block and refined within one on demand. A dead register
+//! reads as None in every tier, so its value may be released early.
+//! Functions whose live sets would be huge get none, and all their registers count as live.
 
 use crate::bytecode::{Arg, Instr, Reg};
 use crate::executable::{Executable, Function};
 use crate::text::instr_range;
 use crate::verify::Verified;
 
-/// Most words of facts kept for one function.
+/// Most 64-bit words of live sets for one function.
 const MAX_WORDS: usize = 1 << 20;
 
 /// A set of registers.
@@ -44,7 +44,7 @@ impl RegSet {
         })
     }
 
-    /// Adds every register of `other`; whether anything was new.
+    /// Adds every register of `other`; returns true if one was new.
     fn union(&mut self, other: &RegSet) -> bool {
         let mut grew = false;
         for (word, &more) in self.0.iter_mut().zip(&other.0) {
@@ -58,7 +58,7 @@ impl RegSet {
 struct Block {
     start: usize,
     end: usize,
-    /// Registers needed at the start.
+    /// Registers live at the start.
     live_in: RegSet,
 }
 
@@ -104,7 +104,7 @@ impl<'e> Liveness<'e> {
         self.blocks.partition_point(|block| block.start <= pc) - 1
     }
 
-    /// Registers needed at the end of block `index`.
+    /// Registers live at the end of block `index`.
     fn live_out(&self, index: usize) -> RegSet {
         let mut live = RegSet::empty(self.num_regs);
         let last = self.blocks[index].end - 1;
@@ -219,11 +219,11 @@ mod tests {
         let mut b = ExecBuilder::new();
         b.function("main", 2).unwrap();
         let (top, done) = (b.label().unwrap(), b.label().unwrap());
-        b.place(top).unwrap();
+        b.bind(top).unwrap();
         b.emit_call("f", &[b.r(0)], b.r(2)).unwrap(); // 0
         b.emit_if(Reg(2), done).unwrap(); // 1
         b.emit_goto(top).unwrap(); // 2
-        b.place(done).unwrap();
+        b.bind(done).unwrap();
         b.emit_ret(Reg(1)).unwrap(); // 3
         b.end_function().unwrap();
         let exec = verify(b.finish().unwrap()).unwrap();

@@ -14,11 +14,11 @@ use crate::instrument::{CallEvent, Instrument, Verdict};
 /// Calls, time and memory traffic of one callee.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Entry {
-    /// How often it was called.
+    /// Number of calls.
     pub calls: u64,
-    /// Time in it, what it called included.
+    /// Time in it and its callees.
     pub total: Duration,
-    /// Time in it alone.
+    /// Time in it without its callees.
     pub own: Duration,
     /// Bytes of the tensors it was given, outputs passed as arguments included.
     pub bytes: u64,
@@ -35,13 +35,13 @@ pub struct Event {
     pub instr: u32,
     /// Since the profile began.
     pub start: Duration,
-    /// How long it took.
+    /// Its duration.
     pub duration: Duration,
     /// Its floating-point operations, where they are known.
     pub operations: Option<u64>,
 }
 
-/// Tells how many floating-point operations a call takes, if it knows.
+/// Returns the number of floating-point operations of a call, if it is known.
 type CountOperations = dyn Fn(&CallEvent<'_>) -> Option<u64> + Send;
 
 struct Running {
@@ -226,7 +226,7 @@ fn bytes_of(arg: &AnyView<'_>) -> u64 {
     if dl.ndim <= 0 {
         return dl.dtype.bytes_for(1).unwrap_or(0) as u64;
     }
-    // SAFETY: a tensor's shape has `ndim` extents.
+    // SAFETY: the view is of a live tensor, whose `shape` points to `ndim` dimensions.
     let shape = unsafe { std::slice::from_raw_parts(dl.shape, dl.ndim as usize) };
     tensor::byte_size(shape, dl.dtype).unwrap_or(0) as u64
 }

@@ -1,4 +1,4 @@
-//! What a failed run reports: the error, and where in the program it happened.
+//! The report of a failed run: the error, and where in the program it happened.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub enum Reason {
     FuelExhausted,
     /// The deadline has passed.
     DeadlineExceeded,
-    /// Someone cancelled the run.
+    /// A [`crate::session::Canceller`] stopped the run.
     Cancelled,
     /// Calls are nested deeper than the session allows, or its register stack is full.
     StackOverflow,
@@ -27,7 +27,7 @@ pub struct FrameInfo {
     pub function: String,
     /// Its instruction, numbered from 0.
     pub instr: u32,
-    /// What that instruction calls, if it calls.
+    /// The callee of that instruction, if it is a call.
     pub callee: Option<String>,
 }
 
@@ -75,7 +75,7 @@ impl RunError {
         &self.0.frames
     }
 
-    /// How many frames were active.
+    /// Number of active frames.
     pub fn depth(&self) -> usize {
         self.0.depth
     }

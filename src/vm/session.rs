@@ -17,46 +17,34 @@ use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::value::{Any, AnyView};
 
-use crate::abi::{Glue, NATIVE_CALLS, SessionAbi};
+use crate::abi::{NATIVE_CALLS, SessionAbi, Trampolines};
 use crate::builtins::Closure;
-use crate::callbacks::CALLBACKS;
 use crate::calls::{check_closure, wrong_arity};
 use crate::decode::SiteId;
 use crate::instrument::Instrument;
+use crate::libcalls::LIBCALLS;
+use crate::mode::Mode;
 use crate::program::Program;
 use crate::reentry::run_base;
 use crate::run_error::{Reason, RunError};
 use crate::stack::Stack;
-use crate::state::{CANCEL, DEADLINE, Recycled, State};
+use crate::state::{CANCEL, DEADLINE, RecycleSlots, State};
 
 mod bindings;
 
 use bindings::Binding;
 pub use bindings::BindingId;
 
-/// How a session executes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Mode {
-    /// The interpreter alone.
-    #[default]
-    Bytecode,
-    /// Native code for functions that the program's tier compiled; the interpreter for
-    /// the rest.
-    Compiled,
-    /// The interpreter, counting, with the program's tier taking over hot places.
-    Tiered,
-}
-
 /// Limits and mode of a session.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How to execute.
+    /// The tiers to execute with.
     pub mode: Mode,
     /// Slots of the register stack (16 bytes each, committed when touched).
     pub stack_slots: usize,
     /// Most frames at once.
     pub depth_limit: u32,
-    /// Where storages of the session come from.
+    /// The allocator of the session's storages.
     pub allocator: AllocatorKind,
 }
 
@@ -102,7 +90,7 @@ pub struct Session {
     saved: HashMap<String, Saved>,
 }
 
-// SAFETY: the state is owned; everything in it may move between threads.
+// SAFETY: the session owns the state; every field of it may move between threads.
 unsafe impl Send for Session {}
 
 /// Stops a session's run from another thread.
@@ -134,12 +122,13 @@ impl Session {
         let interrupt = Arc::new(AtomicU32::new(0));
         let counters = match (&tier, options.mode) {
             (Some(tier), Mode::Tiered) => {
-                vec![tier.threshold().max(1); program.code().sites.len()].into()
+                vec![tier.hot_threshold().max(1); program.code().sites.len()].into()
             }
             _ => Box::default(),
         };
-        let recycled = Recycled::new(tier.as_ref().map_or(0, |_| program.code().kept()));
-        let pin = tier.is_some().then(|| program.epochs().register());
+        let recycle_slots =
+            RecycleSlots::new(tier.as_ref().map_or(0, |_| program.code().recycle_slots()));
+        let participant = tier.is_some().then(|| program.epochs().register());
         let abi = SessionAbi {
             regs: std::ptr::null_mut(),
             fuel: i64::MAX,
@@ -152,9 +141,9 @@ impl Session {
             consts: program.consts().as_ptr().cast(),
             cells: program.cells().as_ptr(),
             vm_value: TVMFFIAny::NONE,
-            callbacks: &CALLBACKS,
-            glue: if tier.is_some() { program.glue() } else { Glue::NONE },
-            recycled: recycled.entries(),
+            libcalls: &LIBCALLS,
+            trampolines: if tier.is_some() { program.trampolines() } else { Trampolines::NONE },
+            recycled: recycle_slots.as_ptr(),
             hot_exit: 0,
             program: program.id(),
         };
@@ -172,9 +161,9 @@ impl Session {
             instrument: None,
             deadline: None,
             interrupt,
-            recycled,
+            recycle_slots,
             runs: 0,
-            pin,
+            participant,
         });
         let state = NonNull::from(Box::leak(state));
         let vm_value = TVMFFIAny::pointer(type_index::OPAQUE_PTR, state.as_ptr().cast());
@@ -190,7 +179,7 @@ impl Session {
     }
 
     fn state_mut(&mut self) -> &mut State {
-        // SAFETY: as for `state`, exclusively.
+        // SAFETY: as for `state`: the session owns the state; `&mut self` makes the borrow exclusive.
         unsafe { self.state.as_mut() }
     }
 
@@ -199,7 +188,7 @@ impl Session {
         &self.state().program
     }
 
-    /// How the session executes.
+    /// The tiers that the session executes with.
     pub fn mode(&self) -> Mode {
         self.state().mode
     }
@@ -253,7 +242,7 @@ impl Session {
     }
 
     fn run_closure(&mut self, closure: &Closure, args: &[AnyView<'_>]) -> Result<Any, RunError> {
-        // SAFETY: the state is live.
+        // SAFETY: the session owns its state, which is live as long as the session.
         unsafe { check_closure(self.state.as_ptr(), closure, args.len()) }.map_err(failed)?;
         let mut result = Any::NONE;
         self.run_parts(closure.func, [args, AnyView::slice(&closure.captured)], &mut result)?;
@@ -282,10 +271,10 @@ impl Session {
         unsafe { run_base(state, code, parts, result) }
     }
 
-    /// Arrivals at a site since the tier was last asked about it, and how many make it hot.
-    /// None in sessions that do not count, and for a site that is left to the interpreter.
-    pub fn arrivals(&self, site: SiteId) -> Option<(u32, u32)> {
-        let threshold = self.state().tier.as_ref()?.threshold().max(1);
+    /// The hot count of a site (arrivals since it was last offered to the tier), and the threshold
+    /// at which it is hot. None in sessions that do not count, and for a blacklisted site.
+    pub fn hot_count(&self, site: SiteId) -> Option<(u32, u32)> {
+        let threshold = self.state().tier.as_ref()?.hot_threshold().max(1);
         let left = *self.state().counters.get(site.0 as usize)?;
         Some((threshold.checked_sub(left)?, threshold))
     }
@@ -297,7 +286,7 @@ impl Session {
         self.state_mut().abi.fuel = fuel;
     }
 
-    /// What is left of the fuel.
+    /// The remaining fuel.
     pub fn fuel(&self) -> u64 {
         u64::try_from(self.state().abi.fuel).unwrap_or(0)
     }
@@ -359,7 +348,7 @@ impl Session {
     }
 }
 
-/// What calls of a saved function give.
+/// The result of calls of a saved function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SavedResult {
     /// The function's result.
@@ -373,8 +362,8 @@ impl Drop for Session {
         // SAFETY: the state came from a box and nothing refers to it any more. No frame is
         // on the stack: every run ends with its base frame released.
         let state = unsafe { Box::from_raw(self.state.as_ptr()) };
-        if let Some(pin) = &state.pin {
-            state.program.epochs().forget(pin);
+        if let Some(participant) = &state.participant {
+            state.program.epochs().unregister(participant);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What TVM prints about an executable: `as_text`, `as_python` and `stats`; and `as_rust`.
+//! The printers that TVM has for executables, `as_text`, `as_python` and `stats`, and `as_rust`.
 //!
 //! `as_text` and `stats` are TVM's text, character for character, and also cover what
 //! TVM's printers throw on (float constants). `as_python` differs where TVM's output is

@@ -1,7 +1,7 @@
 //! The verifier: the only way to an executable that the decoder accepts.
 //!
 //! Everything the interpreter and the machine-code tiers rely on without checking is
-//! checked here, and every fault is listed with its place. A register may be read
+//! checked here, and every fault is listed with its location. A register may be read
 //! before it is written (it reads as None); a value of the wrong type is a run-time
 //! error, not a fault of the executable.
 
@@ -41,7 +41,7 @@ impl<T> Deref for Verified<T> {
 
 /// Where in an executable a fault lies.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum Location {
     /// The code section as a whole, at an instruction number.
     Code(usize),
     /// An entry of the function table.
@@ -56,17 +56,17 @@ pub enum Place {
     MemoryScope(usize),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Code(index) => write!(f, "code, instruction {index}"),
-            Place::Function(name) => write!(f, "function `{name}`"),
-            Place::Instr(name, instr) => write!(f, "function `{name}`, instruction {instr}"),
-            Place::Arg(name, instr, arg) => {
+            Location::Code(index) => write!(f, "code, instruction {index}"),
+            Location::Function(name) => write!(f, "function `{name}`"),
+            Location::Instr(name, instr) => write!(f, "function `{name}`, instruction {instr}"),
+            Location::Arg(name, instr, arg) => {
                 write!(f, "function `{name}`, instruction {instr}, argument {arg}")
             }
-            Place::Constant(index) => write!(f, "constant c[{index}]"),
-            Place::MemoryScope(index) => write!(f, "memory scope {index}"),
+            Location::Constant(index) => write!(f, "constant c[{index}]"),
+            Location::MemoryScope(index) => write!(f, "memory scope {index}"),
         }
     }
 }
@@ -74,9 +74,9 @@ impl fmt::Display for Place {
 /// One thing that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// Where.
-    pub place: Place,
-    /// What.
+    /// Where it is.
+    pub location: Location,
+    /// The rule that is broken.
     pub reason: String,
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for VerifyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("malformed executable")?;
         for fault in &self.faults {
-            write!(f, "; {}: {}", fault.place, fault.reason)?;
+            write!(f, "; {}: {}", fault.location, fault.reason)?;
         }
         Ok(())
     }
@@ -112,15 +112,21 @@ pub fn verify(exec: Executable) -> Result<Verified<Executable>, VerifyError> {
     if faults.is_empty() { Ok(Verified(exec)) } else { Err(VerifyError { faults }) }
 }
 
+/// A jump by a number of instructions.
+enum Jump {
+    Always(i64),
+    IfFalse(i64),
+}
+
 struct Checker<'e> {
     exec: &'e Executable,
     faults: Vec<Fault>,
 }
 
 impl Checker<'_> {
-    fn fault(&mut self, place: Place, reason: impl Into<String>) {
+    fn fault(&mut self, location: Location, reason: impl Into<String>) {
         if self.faults.len() < MAX_FAULTS {
-            self.faults.push(Fault { place, reason: reason.into() });
+            self.faults.push(Fault { location, reason: reason.into() });
         }
     }
 
@@ -131,16 +137,16 @@ impl Checker<'_> {
         for (index, &offset) in exec.instr_offset.iter().enumerate() {
             if usize::try_from(offset) != Ok(next) {
                 let reason = format!("offset is {offset}, the instruction before ends at {next}");
-                return self.fault(Place::Code(index), reason);
+                return self.fault(Location::Code(index), reason);
             }
             match exec.instr(index) {
                 Ok(instr) => next += instr.words(),
-                Err(error) => return self.fault(Place::Code(index), error.to_string()),
+                Err(error) => return self.fault(Location::Code(index), error.to_string()),
             }
         }
         if next != exec.instr_data.len() {
             let reason = format!("{} words follow the last one", exec.instr_data.len() - next);
-            self.fault(Place::Code(exec.instr_offset.len()), reason);
+            self.fault(Location::Code(exec.instr_offset.len()), reason);
         }
     }
 
@@ -148,7 +154,7 @@ impl Checker<'_> {
         let mut names = HashSet::new();
         for function in &self.exec.functions {
             if !names.insert(function.name.as_str()) {
-                self.fault(Place::Function(function.name.clone()), "the name is used twice");
+                self.fault(Location::Function(function.name.clone()), "the name is used twice");
             }
             match function.kind {
                 FuncKind::Packed => {}
@@ -159,26 +165,26 @@ impl Checker<'_> {
     }
 
     fn signature(&mut self, f: &Function) -> bool {
-        let place = || Place::Function(f.name.clone());
+        let location = || Location::Function(f.name.clone());
         if !(0..=MAX_REGISTERS).contains(&f.register_file_size) {
-            self.fault(place(), format!("register file of {}", f.register_file_size));
+            self.fault(location(), format!("register file of {}", f.register_file_size));
             return false;
         }
         if !(0..=f.register_file_size).contains(&f.num_args) {
             let (args, size) = (f.num_args, f.register_file_size);
-            self.fault(place(), format!("{args} parameters in a register file of {size}"));
+            self.fault(location(), format!("{args} parameters in a register file of {size}"));
             return false;
         }
         let names = f.param_names.len();
         if names != 0 && names as i64 != f.num_args {
-            self.fault(place(), format!("{names} names for {} parameters", f.num_args));
+            self.fault(location(), format!("{names} names for {} parameters", f.num_args));
         }
         true
     }
 
     fn vmtir_function(&mut self, f: &Function) {
         if self.signature(f) && f.register_file_size <= f.num_args {
-            self.fault(Place::Function(f.name.clone()), "no register is left for the result");
+            self.fault(Location::Function(f.name.clone()), "no register is left for the result");
         }
     }
 
@@ -194,47 +200,52 @@ impl Checker<'_> {
                     "instructions {}..{} of {count}: empty or out of range",
                     f.start_instr, f.end_instr
                 );
-                return self.fault(Place::Function(f.name.clone()), reason);
+                return self.fault(Location::Function(f.name.clone()), reason);
             }
         };
         for index in range.clone() {
             let at = index - range.start;
             match self.exec.instr(index) {
                 Ok(instr) => self.instr(f, &range, at, instr),
-                Err(error) => self.fault(Place::Instr(f.name.clone(), at), error.to_string()),
+                Err(error) => self.fault(Location::Instr(f.name.clone(), at), error.to_string()),
             }
         }
     }
 
     fn instr(&mut self, f: &Function, range: &Range<usize>, at: usize, instr: Instr<'_>) {
-        let place = || Place::Instr(f.name.clone(), at);
+        let location = || Location::Instr(f.name.clone(), at);
         let last = range.start + at + 1 == range.end;
         match instr {
             Instr::Call { dst, callee, args } => {
                 if !dst.discards() && !is_file_register(f, dst) {
-                    self.fault(place(), format!("destination {dst} is not a register"));
+                    self.fault(location(), format!("destination {dst} is not a register"));
                 }
                 self.call(f, at, callee, args);
                 if last {
-                    self.fault(place(), "the function ends without a return");
+                    self.fault(location(), "the function ends without a return");
                 }
             }
             Instr::Ret { result } => {
                 if result != Reg::VOID && !is_file_register(f, result) {
-                    self.fault(place(), format!("result {result} is not a register"));
+                    self.fault(location(), format!("result {result} is not a register"));
                 }
             }
-            Instr::Goto { offset } => self.jump(f, range, at, offset, offset != 0),
+            Instr::Goto { offset } => self.jump(f, range, at, Jump::Always(offset)),
             Instr::If { cond, false_offset } => {
                 if !is_file_register(f, cond) {
-                    self.fault(place(), format!("condition {cond} is not a register"));
+                    self.fault(location(), format!("condition {cond} is not a register"));
                 }
-                self.jump(f, range, at, false_offset, false_offset > 1);
+                self.jump(f, range, at, Jump::IfFalse(false_offset));
             }
         }
     }
 
-    fn jump(&mut self, f: &Function, range: &Range<usize>, at: usize, by: i64, allowed: bool) {
+    fn jump(&mut self, f: &Function, range: &Range<usize>, at: usize, jump: Jump) {
+        // A goto to itself never ends; the false side of a branch lies ahead of the true one.
+        let (by, allowed) = match jump {
+            Jump::Always(by) => (by, by != 0),
+            Jump::IfFalse(by) => (by, by > 1),
+        };
         let target = (at as i64).checked_add(by);
         let inside = target.is_some_and(|t| (0..range.len() as i64).contains(&t));
         if !allowed || !inside {
@@ -243,15 +254,15 @@ impl Checker<'_> {
             } else {
                 format!("jump by {by} leaves the function")
             };
-            self.fault(Place::Instr(f.name.clone(), at), reason);
+            self.fault(Location::Instr(f.name.clone(), at), reason);
         }
     }
 
     fn call(&mut self, f: &Function, at: usize, callee: i64, args: Args<'_>) {
         let exec = self.exec;
-        let place = Place::Instr(f.name.clone(), at);
+        let location = Location::Instr(f.name.clone(), at);
         if args.len() > MAX_ARGS {
-            return self.fault(place, format!("{} arguments, at most {MAX_ARGS}", args.len()));
+            return self.fault(location, format!("{} arguments, at most {MAX_ARGS}", args.len()));
         }
         let mut decoded = Vec::with_capacity(args.len());
         for (k, arg) in args.iter().enumerate() {
@@ -266,27 +277,27 @@ impl Checker<'_> {
                 Err(error) => Some(error.to_string()),
             };
             if let Some(reason) = reason {
-                self.fault(Place::Arg(f.name.clone(), at, k), reason);
+                self.fault(Location::Arg(f.name.clone(), at, k), reason);
             }
         }
         let Some(target) = usize::try_from(callee).ok().and_then(|i| exec.functions.get(i)) else {
-            return self.fault(place, format!("callee {callee} is not in the function table"));
+            return self.fault(location, format!("callee {callee} is not in the function table"));
         };
         if target.kind != FuncKind::Packed && target.num_args != args.len() as i64 {
             let (name, expected, given) = (&target.name, target.num_args, args.len());
             return self
-                .fault(place, format!("`{name}` takes {expected} arguments, {given} given"));
+                .fault(location, format!("`{name}` takes {expected} arguments, {given} given"));
         }
         // A builtin's rule looks up constants and functions, so it needs sound arguments.
         if let (FuncKind::Packed, true) = (target.kind, decoded.len() == args.len())
             && let Some(builtin) = Builtin::from_name(&target.name)
             && let Err(reason) = builtin.check(&Call { exec, args: &decoded })
         {
-            self.fault(place, reason);
+            self.fault(location, reason);
         }
     }
 
-    /// What is wrong with an argument, if anything.
+    /// The mistake in an argument, if there is one.
     fn argument(&self, f: &Function, arg: Arg) -> Option<String> {
         let exec = self.exec;
         match arg {
@@ -305,13 +316,13 @@ impl Checker<'_> {
             if let Constant::Tensor(tensor) = constant
                 && let Err(reason) = check_tensor(tensor)
             {
-                self.fault(Place::Constant(index), reason);
+                self.fault(Location::Constant(index), reason);
             }
         }
         for (at, (index, _)) in self.exec.memory_scopes.iter().enumerate() {
             let known = usize::try_from(*index).is_ok_and(|i| i < self.exec.constants.len());
             if !known {
-                self.fault(Place::MemoryScope(at), format!("c[{index}] is not in the pool"));
+                self.fault(Location::MemoryScope(at), format!("c[{index}] is not in the pool"));
             }
         }
     }

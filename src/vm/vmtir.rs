@@ -3,7 +3,7 @@
 //! Such a function is `__vmtir__<name>(vm, registers, constants, functions)`: it works
 //! on arrays of values, like bytecode, and leaves its result behind its parameters. Here
 //! it becomes a VM function of two operations: a packed call that passes the current
-//! frame's registers, and a return. So it has a frame, and callers need not know.
+//! frame's registers, and a return. So it has a frame, and callers treat it as any VM function.
 
 use std::ffi::c_void;
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ use crate::state::header;
 /// Before the name of a function in its library.
 pub const PREFIX: &str = "__vmtir__";
 
-/// What all such functions of a program share.
+/// The tables that all such functions of a program share.
 #[derive(Default)]
 pub struct Pools {
     /// The program's constant table, which begins with the constant pool, and its functions
@@ -28,9 +28,9 @@ pub struct Pools {
 
 struct Address(*const Any);
 
-// SAFETY: an address of immutable values that may be shared.
+// SAFETY: an address of immutable values, which the program keeps while its functions run.
 unsafe impl Send for Address {}
-// SAFETY: as for Send.
+// SAFETY: as for Send: the values behind the address are immutable and atomically counted.
 unsafe impl Sync for Address {}
 
 impl Pools {

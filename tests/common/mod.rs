@@ -1,5 +1,4 @@
-//! Models for tests: the fetched ones with their references, and small ones as bytes, written
-//! field by field (numbers are those of `onnx.proto`).
+//! Models for tests: the fetched ones with their references, and small ones as ONNX bytes.
 
 #![allow(dead_code)] // each test binary uses a part
 
@@ -7,6 +6,8 @@
 pub mod skip;
 
 use std::path::{Path, PathBuf};
+
+use reflex_onnx::proto::*;
 
 /// The models that tests/models fetches.
 pub const MODELS: [&str; 7] = [
@@ -39,50 +40,43 @@ pub fn references(refs: &Path, model: &str) -> Vec<PathBuf> {
     files
 }
 
-/// A length-delimited field.
-fn field(number: u8, content: &[u8]) -> Vec<u8> {
-    let mut out = vec![number << 3 | 2];
-    varint(&mut out, content.len() as u64);
-    out.extend(content);
-    out
-}
-
-/// A varint field.
-fn int(number: u8, value: u64) -> Vec<u8> {
-    let mut out = vec![number << 3];
-    varint(&mut out, value);
-    out
-}
-
-fn varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 128 {
-        out.push(value as u8 | 128);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-/// `ValueInfoProto` of a float tensor; extents are numbers or names.
-fn tensor(name: &str, dims: &[&str]) -> Vec<u8> {
-    let dim = |d: &&str| match d.parse::<u64>() {
-        Ok(value) => field(1, &int(1, value)),
-        Err(_) => field(1, &field(2, d.as_bytes())),
+/// A float tensor; dimensions are numbers or names.
+fn tensor(name: &str, dims: &[&str]) -> ValueInfoProto {
+    let dim = |d: &&str| DimensionProto {
+        value: Some(match d.parse() {
+            Ok(value) => DimensionValue::DimValue(value),
+            Err(_) => DimensionValue::DimParam(d.to_string()),
+        }),
     };
-    let shape: Vec<u8> = dims.iter().flat_map(dim).collect();
-    let tensor_type = [int(1, 1), field(2, &shape)].concat();
-    [field(1, name.as_bytes()), field(2, &field(1, &tensor_type))].concat()
+    let shape = Some(TensorShapeProto { dim: dims.iter().map(dim).collect() });
+    let tensor_type = Some(TensorTypeProto { elem_type: data_type::FLOAT, shape });
+    let r#type = Some(TypeProto { tensor_type, ..TypeProto::default() });
+    ValueInfoProto { name: name.into(), r#type }
 }
 
 /// A model of one node.
 pub fn one_node(op: &str, inputs: &[(&str, &[&str])], output: (&str, &[&str])) -> Vec<u8> {
-    let mut node: Vec<u8> = inputs.iter().flat_map(|(n, _)| field(1, n.as_bytes())).collect();
-    node.extend(
-        [field(2, output.0.as_bytes()), field(3, b"the_node"), field(4, op.as_bytes())].concat(),
-    );
-    let mut graph = [field(1, &node), field(2, b"graph")].concat();
-    inputs.iter().for_each(|(n, dims)| graph.extend(field(11, &tensor(n, dims))));
-    graph.extend(field(12, &tensor(output.0, output.1)));
-    [int(1, 8), field(7, &graph), field(8, &int(2, 17))].concat()
+    let node = NodeProto {
+        input: inputs.iter().map(|(name, _)| name.to_string()).collect(),
+        output: vec![output.0.into()],
+        name: "the_node".into(),
+        op_type: op.into(),
+        ..NodeProto::default()
+    };
+    let graph = GraphProto {
+        node: vec![node],
+        name: "graph".into(),
+        input: inputs.iter().map(|(name, dims)| tensor(name, dims)).collect(),
+        output: vec![tensor(output.0, output.1)],
+        ..GraphProto::default()
+    };
+    let model = ModelProto {
+        ir_version: 8,
+        graph: Some(graph),
+        opset_import: vec![OperatorSetIdProto { domain: String::new(), version: 17 }],
+        ..ModelProto::default()
+    };
+    model.encode_to_vec()
 }
 
 /// `y = x + b`, x and y `[n, 3]`, b `[3]`.

@@ -1,78 +1,83 @@
-//! Precision `bf16` beside OpenVINO's default, which is bfloat16 where the CPU has instructions for
-//! it, and ONNX Runtime in float32 for orientation. A faster wrong answer is none: the error of
-//! both against ONNX Runtime's outputs stands beside the times.
+//! Precision `bf16` compared with OpenVINO's default, which is bfloat16 where the CPU has
+//! instructions for it, and ONNX Runtime in float32 for orientation. A faster wrong answer is none:
+//! the errors of both against ONNX Runtime's outputs are in the table too.
 
-use std::path::{Path, PathBuf};
-
-use reflex::numpy::{self, Case};
+use reflex::numpy;
 use reflex::stats::Comparison;
 
-use crate::Options;
-use crate::engines::{About, OpenVino, Ort, Reflex, Result};
-use crate::lanes::{Lane, boxed, take_turns};
+use crate::disturbance::{self, Disturbance, Watch};
+use crate::engines::{About, Ort, Reflex, Result, openvino};
+use crate::interleave::{Contender, interleave};
+use crate::report::Report;
+use crate::{Case, Options, table};
+
+/// Cells of a row, and Reflex over OpenVINO where that has the model.
+type Row = (String, Option<f64>);
 
 /// Prints the table.
-pub fn table(cases: &[(String, PathBuf, PathBuf)], options: &Options) -> Result<()> {
-    println!(
+pub fn table(cases: &[Case], options: &Options, report: &mut Report) -> Result<()> {
+    report.line(&format!(
         "p50 in microseconds of a call, of the mean call of a pass over its shapes where a case \
-         has several; Reflex in mode {}. Ratios: Reflex over the other engine, the second with a \
-         95% bootstrap interval over the medians of rounds. Error: the root mean square of what \
-         outputs differ by from float32's, as a part of theirs.\n",
-        options.mode
-    );
-    println!(
+         has several; Reflex in mode {}. {} Ratios: Reflex over the other engine, the second with \
+         a 95% bootstrap interval over the medians of rounds. Error: root mean square difference \
+         of the outputs from float32's, relative to that of the outputs. {}\n",
+        options.mode,
+        table::warm_up_legend(options),
+        disturbance::legend(options)
+    ))?;
+    report.line(
         "| model / case | threads | ONNX Runtime f32 | OpenVINO default | its precision \
          | Reflex bf16 | Reflex p99 | over ONNX Runtime | over OpenVINO | error of OpenVINO \
-         | of Reflex |\n|---|---|---|---|---|---|---|---|---|---|---|"
-    );
+         | of Reflex | machine |",
+    )?;
+    report.line("|---|---|---|---|---|---|---|---|---|---|---|---|")?;
     let mut ratios: Vec<(usize, f64)> = vec![];
-    for (name, model, file) in cases {
+    for case in cases {
         for &threads in &options.threads {
-            match row(model, file, threads, options) {
-                Ok((text, ratio)) => {
-                    println!("| {name} | {threads} | {text} |");
+            let text = match disturbance::quietest(options, || row(case, threads, options)) {
+                Ok(((text, ratio), found, attempts)) => {
                     ratios.extend(ratio.map(|r| (threads, r)));
+                    format!("{text} | {}", found.cell(attempts, options))
                 }
-                Err(error) => println!("| {name} | {threads} | {error} |"),
-            }
+                Err(error) => error.to_string(),
+            };
+            report.line(&format!("| {} | {threads} | {text} |", case.name))?;
         }
     }
     for &threads in &options.threads {
-        let logs: Vec<f64> = ratios.iter().filter(|r| r.0 == threads).map(|r| r.1.ln()).collect();
-        let mean = (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp();
-        println!(
-            "\nGeometric mean over OpenVINO, {threads} threads, {} cases: {mean:.3}",
-            logs.len()
-        );
+        let of_threads: Vec<f64> = ratios.iter().filter(|r| r.0 == threads).map(|r| r.1).collect();
+        report.line(&format!(
+            "\nGeometric mean over OpenVINO, {threads} threads, {} cases: {:.3}",
+            of_threads.len(),
+            table::geometric_mean(&of_threads)
+        ))?;
     }
     Ok(())
 }
 
-/// A row's cells, and Reflex over OpenVINO where that has the model.
-fn row(
-    model: &Path,
-    file: &Path,
-    threads: usize,
-    options: &Options,
-) -> Result<(String, Option<f64>)> {
-    let cases: Vec<Case> = numpy::read_cases(file)?;
+fn row(case: &Case, threads: usize, options: &Options) -> Result<(Row, Disturbance)> {
+    let watch = Watch::start()?;
+    let cases = numpy::read_cases(&case.npz)?;
     let feeds: Vec<_> = cases.iter().map(|c| c.inputs.clone()).collect();
     let python = options.openvino.as_ref().ok_or("needs --openvino")?;
-    let openvino = OpenVino::open(python, (model, file), threads, "default");
+    let openvino = openvino(python, case, threads, "default");
     let about: Option<About> = openvino.as_ref().ok().map(|o| o.about.clone());
-    let mut ours = Reflex::open(model, &feeds, threads, (options.mode, options.precision))?;
-    ours.warm_up()?;
+    let mut ours = Reflex::open(&case.model, &feeds, threads, options.mode, options.precision)?;
+    let warm_up = ours.compile_what_is_hot()?.max(options.warm_up());
     let error = ours.error(&cases)?;
-    let mut lanes = [
-        Lane::new(boxed(Ort::open(model, &feeds, threads)), feeds.len()),
-        Lane::new(boxed(openvino), feeds.len()),
-        Lane::new(boxed(Ok(ours)), feeds.len()),
+    let spin = Contender::spin(&mut ours, feeds.len(), threads)?;
+    let mut contenders = [
+        Contender::new(Ort::open(&case.model, &feeds, threads), feeds.len()),
+        Contender::new(openvino, feeds.len()),
+        Contender::new(Ok(ours), feeds.len()),
+        spin,
     ];
-    take_turns(&mut lanes, options.min_time);
-    let [ort, openvino, ours] = lanes;
+    interleave(&mut contenders, warm_up, options.min_time);
+    let [ort, openvino, ours, spin] = contenders;
+    let disturbance = watch.stop(&[&spin.medians])?;
     let tail = ours.measured()?;
-    let over = |other: &Lane| Comparison::of(&other.medians, &ours.medians, 0);
-    let part = |e: Option<f64>| e.map_or("-".to_string(), |e| format!("{e:.1e}"));
+    let over = |other: &Contender| Comparison::of(&other.medians, &ours.medians, 0);
+    let relative = |e: Option<f64>| e.map_or("-".to_string(), |e| format!("{e:.1e}"));
     let versus = openvino.tail().and_then(|_| over(&openvino));
     let text = format!(
         "{} | {} | {} | {:.1} | {:.1} | {} | {} | {} | {}",
@@ -85,8 +90,8 @@ fn row(
         versus
             .as_ref()
             .map_or("-".to_string(), |c| format!("{:.3} [{:.3}, {:.3}]", c.ratio, c.low, c.high)),
-        part(about.as_ref().and_then(|a| a.error)),
-        part(error),
+        relative(about.as_ref().and_then(|a| a.error)),
+        relative(error),
     );
-    Ok((text, versus.map(|c| c.ratio)))
+    Ok(((text, versus.map(|c| c.ratio)), disturbance))
 }

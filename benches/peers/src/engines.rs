@@ -1,21 +1,21 @@
-//! The engines beside each other: ONNX Runtime through its C API (`ort`), rten, OpenVINO in a
-//! Python process (it has no other packaged interface), and Reflex.
+//! The engines: ONNX Runtime through its C API (`ort`), rten, OpenVINO in a Python process (it has
+//! no other packaged interface), and Reflex.
 
 use std::error::Error;
-use std::hint::{black_box, spin_loop};
-use std::io::{BufRead, BufReader, Write};
+use std::hint::black_box;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use ort::environment::Environment;
 use ort::session::SessionInputValue;
 use ort::value::DynValue;
-use reflex::numpy::Case;
-use reflex::{Array, DType, Engine, Feed, Mode, Precision, Prepared};
+use reflex::{Array, DType, Engine, Feed, Mode, Precision, Prepared, numpy};
 use rten::{NodeId, RunOptions, ThreadPool, Value, ValueOrView};
+
+use crate::Case;
+use crate::remote::Remote;
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -50,75 +50,7 @@ impl<T: Native> Peer for T {
     }
 }
 
-/// Steps that do nothing, a fixed number of them on each of so many threads, of which each call waits for
-/// the last one: the spread of its calls is the machine's.
-pub struct Spin {
-    steps: u64,
-    feeds: usize,
-    threads: usize,
-}
-
-impl Spin {
-    /// Calls that take so many microseconds.
-    pub fn like(micros: f64, feeds: usize, threads: usize) -> Spin {
-        let time = || {
-            let start = Instant::now();
-            spin(1000);
-            start.elapsed().as_nanos() as f64 / 1e3
-        };
-        let measured = (0..20).map(|_| time()).fold(f64::INFINITY, f64::min);
-        Spin { steps: (micros / measured * 1000.0).max(1.0) as u64, feeds, threads }
-    }
-}
-
-fn spin(steps: u64) {
-    for step in 0..steps {
-        black_box(step);
-        spin_loop();
-    }
-}
-
-impl Peer for Spin {
-    fn round(&mut self, duration: Duration) -> Result<Vec<f64>> {
-        // Calls so far, and how many of them the other threads have done, each counted; the last is
-        // where they end.
-        let (calls, done) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (steps, others) = (self.steps, self.threads as u64 - 1);
-        let serve = || {
-            for call in 1.. {
-                while calls.load(Ordering::Acquire) < call {
-                    spin_loop();
-                }
-                if calls.load(Ordering::Acquire) == u64::MAX {
-                    return;
-                }
-                spin(steps);
-                done.fetch_add(1, Ordering::Release);
-            }
-        };
-        std::thread::scope(|scope| {
-            (0..others).for_each(|_| drop(scope.spawn(serve)));
-            let mut sample = vec![];
-            let start = Instant::now();
-            while sample.len() < 2 * self.feeds || start.elapsed() < duration {
-                for _ in 0..self.feeds {
-                    let begin = Instant::now();
-                    let call = calls.fetch_add(1, Ordering::Release) + 1;
-                    spin(steps);
-                    while done.load(Ordering::Acquire) < call * others {
-                        spin_loop();
-                    }
-                    sample.push(begin.elapsed().as_nanos() as f64 / 1e3);
-                }
-            }
-            calls.store(u64::MAX, Ordering::Release);
-            // The threads have come up in the first.
-            sample.drain(..self.feeds);
-            Ok(sample)
-        })
-    }
-}
-
+/// ONNX Runtime.
 pub struct Ort {
     session: ort::session::Session,
     feeds: Vec<Vec<(String, DynValue)>>,
@@ -183,6 +115,7 @@ fn ort_value(array: &Array) -> Result<DynValue> {
     })
 }
 
+/// rten.
 pub struct Rten {
     model: rten::Model,
     feeds: Vec<Vec<(NodeId, Value)>>,
@@ -234,6 +167,7 @@ fn rten_value(array: &Array) -> Result<Value> {
     })
 }
 
+/// Reflex.
 pub struct Reflex {
     session: reflex::Session,
     feeds: Vec<Prepared>,
@@ -244,7 +178,8 @@ impl Reflex {
         model: &Path,
         feeds: &[Feed],
         threads: usize,
-        (mode, precision): (Mode, Precision),
+        mode: Mode,
+        precision: Precision,
     ) -> Result<Reflex> {
         let engine = Engine::builder().threads(threads).precision(precision).build()?;
         let program = engine.load(model)?;
@@ -253,15 +188,16 @@ impl Reflex {
         Ok(Reflex { session: program.session(mode)?, feeds })
     }
 
-    /// Compiles what is hot.
-    pub fn warm_up(&mut self) -> Result<()> {
+    /// Calls the feeds until nothing more is compiled, and returns how long that took.
+    pub fn compile_what_is_hot(&mut self) -> Result<Duration> {
+        let start = Instant::now();
         self.session.warm_up_all(&self.feeds)?;
-        Ok(())
+        Ok(start.elapsed())
     }
 
     /// The root mean square of what float32 outputs differ by from those of `cases`, whose inputs
     /// the feeds are, as a part of that of the values; `None` where all are zero or of other types.
-    pub fn error(&mut self, cases: &[Case]) -> Result<Option<f64>> {
+    pub fn error(&mut self, cases: &[numpy::Case]) -> Result<Option<f64>> {
         let (mut error, mut size) = (0.0, 0.0);
         for (feed, case) in self.feeds.iter().zip(cases) {
             for (name, got) in self.session.call(feed)?.arrays()? {
@@ -289,67 +225,25 @@ impl Native for Reflex {
     }
 }
 
-/// OpenVINO in a Python process; its calls cost some microseconds more than from C++.
-pub struct OpenVino {
-    child: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
-    pub about: About,
-}
-
 /// What OpenVINO says about a compiled model.
 #[derive(Clone, serde::Deserialize)]
 pub struct About {
-    /// What it multiplies in.
+    /// The precision that it multiplies in.
     pub precision: String,
     /// As [`Reflex::error`].
     pub error: Option<f64>,
 }
 
-impl OpenVino {
-    /// `python` has the openvino package; `precision` is `f32` or `default`.
-    pub fn open(
-        python: &Path,
-        (model, cases): (&Path, &Path),
-        threads: usize,
-        precision: &str,
-    ) -> Result<OpenVino> {
-        let mut child = Command::new(python)
-            .arg("benches/peers/openvino_rounds.py")
-            .args([model, cases])
-            .args([&threads.to_string(), precision])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let to = child.stdin.take().ok_or("no pipe")?;
-        let from = BufReader::new(child.stdout.take().ok_or("no pipe")?);
-        let about = About { precision: String::new(), error: None };
-        let mut peer = OpenVino { child, to, from, about };
-        let line = peer.line()?;
-        peer.about = serde_json::from_str(&line)
-            .map_err(|_| format!("OpenVINO did not load the model: {line:?}"))?;
-        Ok(peer)
-    }
-
-    fn line(&mut self) -> Result<String> {
-        let mut line = String::new();
-        self.from.read_line(&mut line)?;
-        Ok(line.trim().to_string())
-    }
-}
-
-impl Peer for OpenVino {
-    fn round(&mut self, duration: Duration) -> Result<Vec<f64>> {
-        writeln!(self.to, "{}", duration.as_secs_f64())?;
-        Ok(serde_json::from_str(&self.line()?)?)
-    }
-}
-
-impl Drop for OpenVino {
-    fn drop(&mut self) {
-        // Nothing can be done about a child that is gone already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// OpenVINO in a Python process, whose calls cost some microseconds more than from C++. `python`
+/// has the openvino package; `precision` is `f32` or `default`.
+pub fn openvino(
+    python: &Path,
+    case: &Case,
+    threads: usize,
+    precision: &str,
+) -> Result<Remote<About>> {
+    let mut command = Command::new(python);
+    command.arg("benches/peers/openvino_rounds.py").args([&case.model, &case.npz]);
+    command.args([&threads.to_string(), precision]).stderr(Stdio::null());
+    Remote::start(&mut command)
 }

@@ -1,234 +1,161 @@
-//! Reflex beside other engines: latency, peak memory, time to start, as Markdown tables; with
-//! `--precision bf16`, latency and errors in bfloat16 ([`bf16`]).
+//! Reflex compared with other engines, or with another build of itself: latency, peak memory and
+//! start-up time, as Markdown.
 //!
-//! Latency: the engines take turns in rounds of calls, so that the machine's drift hits all alike
-//! while each has its own data in the caches. A pause before each round lets the others' threads
-//! go to sleep (ONNX Runtime's spin for a while after a call). Reflex is warmed up before, and the
-//! first round is not counted.
+//! Latency: the engines of a row run interleaved in rounds of calls, so that drift of the machine
+//! affects all of them alike while each has its own data in the caches. A pause before each round
+//! lets the threads of the previous engine go to sleep (ONNX Runtime's spin for a while after a
+//! call). Before the first counted round every engine is warmed up for the same time. A row during
+//! which something else used the machine is measured again ([`disturbance`]).
 
+mod against;
 mod bf16;
+mod disturbance;
 mod engines;
-mod lanes;
+mod interleave;
+mod library;
+mod remote;
+mod report;
+mod spin;
 mod start;
+mod table;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use engines::{OpenVino, Ort, Reflex, Result, Rten};
-use lanes::{Lane, ROUNDS, boxed};
-use reflex::stats::Comparison;
+use clap::Parser;
+use engines::Result;
 use reflex::{Feed, Mode, Precision, numpy};
 
+/// Reflex compared with other engines, or with another build of itself, as Markdown.
+#[derive(Parser)]
+#[command(name = "reflex-peers", max_term_width = 100)]
 struct Options {
+    /// Folder with models/ and refs/ of `./x refs`.
+    #[arg(long, default_value = "target/reflex", value_name = "DIR")]
     data: PathBuf,
+    /// The `reflex` command, for start-up times.
+    #[arg(long, default_value = "target/release/reflex", value_name = "FILE")]
     reflex: PathBuf,
+    /// Threads of every engine, one row each.
+    #[arg(long, value_delimiter = ',', default_value = "1,2", value_name = "N,..")]
     threads: Vec<usize>,
+    /// Only these models (default: every model with references).
+    #[arg(long, value_delimiter = ',', value_name = "NAME,..")]
     models: Vec<String>,
+    /// Counted rounds of a row go on for this many seconds at least.
+    #[arg(long, default_value_t = 2.0, value_name = "S")]
     min_time: f64,
+    /// Seconds of uncounted calls of every engine before its first counted round; as long as
+    /// Reflex takes until nothing more is compiled, where that is longer.
+    #[arg(long, default_value_t = 1.0, value_name = "S")]
+    warm_up: f64,
+    /// How Reflex runs.
+    #[arg(long, default_value = "tiered", value_name = "bytecode|compiled|tiered")]
     mode: Mode,
+    /// Arithmetic of Reflex; bf16 compares with OpenVINO's default precision.
+    #[arg(long, default_value = "f32", value_name = "f32|f32-fast|bf16")]
     precision: Precision,
     /// Python with OpenVINO; without it, OpenVINO is left out.
+    #[arg(long, value_name = "FILE")]
     openvino: Option<PathBuf>,
+    /// Measure rten too.
+    #[arg(long)]
     rten: bool,
-    /// Whether to measure memory and starts.
-    processes: bool,
-    /// Child mode: engine, model path, npz path.
-    memory: Option<[String; 3]>,
+    /// Leave out peak memory and start-up times.
+    #[arg(long)]
+    latency_only: bool,
+    /// Compare with the build of Reflex whose libreflex.so this is, and with nothing else.
+    #[arg(long, value_name = "LIB", conflicts_with_all = ["openvino", "rten"])]
+    against: Option<PathBuf>,
+    /// The libreflex.so that `--against` compares with.
+    #[arg(long, default_value = "target/release/libreflex.so", value_name = "LIB")]
+    library: PathBuf,
+    /// Fresh processes of both builds that `--against` takes per row.
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    set_ups: usize,
+    /// How often a disturbed row is measured again.
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    reruns: usize,
+    /// A row is disturbed when other processes use more than this many CPUs during it.
+    #[arg(long, default_value_t = 0.05, value_name = "CPUS")]
+    max_other_cpu: f64,
+    /// A row is disturbed when the 90th percentile of the rounds of a spin loop is more than this
+    /// many times their median.
+    #[arg(long, default_value_t = 1.1, value_name = "RATIO")]
+    max_spin: f64,
+    /// Write the Markdown to this file too.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Lines that precede the table, such as date, commit and CPU.
+    #[arg(long, default_value = "", hide = true)]
+    header: String,
+    /// Child process: prints the peak memory of one engine.
+    #[arg(long, num_args = 3, value_names = ["ENGINE", "MODEL", "NPZ"], hide = true)]
+    memory: Option<Vec<String>>,
+    /// Child process: rounds of calls through a libreflex.so.
+    #[arg(long, num_args = 3, value_names = ["LIB", "MODEL", "NPZ"], hide = true)]
+    serve: Option<Vec<PathBuf>>,
+}
+
+/// A model with its feeds and reference outputs.
+struct Case {
+    /// `model / case`.
+    name: String,
+    model: PathBuf,
+    npz: PathBuf,
+}
+
+impl Options {
+    fn warm_up(&self) -> Duration {
+        Duration::from_secs_f64(self.warm_up)
+    }
 }
 
 fn main() -> Result<()> {
-    let options = parse()?;
-    if let Some([engine, model, cases]) = &options.memory {
-        let (feeds, threads) = (feeds(Path::new(cases))?, options.threads[0]);
+    let options = Options::parse();
+    if let Some([engine, model, npz]) = options.memory.as_deref() {
+        let feeds = feeds(Path::new(npz))?;
+        let threads = options.threads[0];
         return start::memory_child(engine, Path::new(model), &feeds, threads, options.mode);
     }
+    if let Some([library, model, npz]) = options.serve.as_deref() {
+        let feeds = feeds(npz)?;
+        return library::serve(library, model, &feeds, options.threads[0], options.mode);
+    }
     let cases = cases(&options)?;
-    if options.precision == Precision::Bf16 {
-        return bf16::table(&cases, &options);
+    let mut report = report::Report::new(options.output.as_deref())?;
+    report.line(&options.header)?;
+    if options.against.is_some() {
+        against::table(&cases, &options, &mut report)
+    } else if options.precision == Precision::Bf16 {
+        bf16::table(&cases, &options, &mut report)
+    } else {
+        table::table(&cases, &options, &mut report)
     }
-    println!(
-        "p50 in microseconds of a call, of the mean call of a pass over its shapes where a case \
-         has several; Reflex in mode {}. Ratio: Reflex over ONNX Runtime, with a 95% \
-         bootstrap interval over the medians of rounds. Best: Reflex over the fastest other. Tail: \
-         p99 over p50 of 500 calls, of Reflex and of a spin loop as long on as many threads that \
-         takes turns with it alone; of ONNX Runtime by itself, whose threads spin after its calls.\n",
-        options.mode
-    );
-    println!(
-        "| model / case | threads | ONNX Runtime | OpenVINO f32 | rten | Reflex | tail | of spin \
-         | of ONNX Runtime | ratio | best | peak MB ONNX Runtime | Reflex |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|---|"
-    );
-    let mut rows: Vec<(usize, Ratios)> = vec![];
-    for (name, model, cases) in &cases {
-        for &threads in &options.threads {
-            match row(model, cases, threads, &options) {
-                Ok((text, ratios)) => {
-                    println!("| {name} | {threads} | {text} |");
-                    rows.push((threads, ratios));
-                }
-                Err(error) => println!("| {name} | {threads} | {error} |"),
-            }
-        }
-    }
-    for &threads in &options.threads {
-        let rows: Vec<&Ratios> =
-            rows.iter().filter(|(t, _)| *t == threads).map(|(_, r)| r).collect();
-        let mean = |pick: fn(&Ratios) -> f64| {
-            let logs: f64 = rows.iter().map(|r| pick(r).ln()).sum();
-            (logs / rows.len().max(1) as f64).exp()
-        };
-        println!(
-            "\nGeometric means, {threads} threads: ratio {:.3}, best {:.3}. Tails of {} of {} rows \
-             are at most 1.2 times those of the spin loop.",
-            mean(|r| r.ort),
-            mean(|r| r.best),
-            rows.iter().filter(|r| r.tail <= 1.2).count(),
-            rows.len()
-        );
-    }
-    if options.processes { starts(&cases, &options) } else { Ok(()) }
 }
 
-fn starts(cases: &[(String, PathBuf, PathBuf)], options: &Options) -> Result<()> {
-    println!(
-        "\nWhole processes of `reflex check` (bytecode), milliseconds: ONNX with an empty kernel \
-         cache, with a warm one, and compiled to a .so.\n\n| model / case | cold | warm | .so |\n\
-         |---|---|---|---|"
-    );
-    let mut seen: Vec<&PathBuf> = vec![];
-    // The case called main first: its one feed is one answer.
-    let main_first = |c: &&(String, PathBuf, PathBuf)| !c.0.ends_with("/ main");
-    let mut cases: Vec<_> = cases.iter().collect();
-    cases.sort_by_key(main_first);
-    for (name, model, npz) in cases {
-        if !seen.contains(&model) {
-            let [cold, warm, opened] = start::starts(&options.reflex, model, npz, ROUNDS)?;
-            println!("| {name} | {cold:.0} | {warm:.1} | {opened:.1} |");
-            seen.push(model);
-        }
-    }
-    Ok(())
-}
-
-fn parse() -> Result<Options> {
-    let mut options = Options {
-        data: "target/reflex".into(),
-        reflex: "target/release/reflex".into(),
-        threads: vec![1, 2],
-        models: vec![],
-        min_time: 2.0,
-        mode: Mode::default(),
-        precision: Precision::default(),
-        openvino: None,
-        rten: false,
-        processes: true,
-        memory: None,
-    };
-    let mut args = std::env::args().skip(1);
-    while let Some(flag) = args.next() {
-        let mut value = || args.next().ok_or(format!("{flag} needs a value"));
-        match flag.as_str() {
-            "--data" => options.data = value()?.into(),
-            "--reflex" => options.reflex = value()?.into(),
-            "--threads" => {
-                let threads = value()?.split(',').map(str::parse).collect::<Vec<_>>();
-                options.threads = threads.into_iter().collect::<std::result::Result<_, _>>()?;
-            }
-            "--models" => options.models = value()?.split(',').map(String::from).collect(),
-            "--min-time" => options.min_time = value()?.parse()?,
-            "--mode" => options.mode = value()?.parse()?,
-            "--precision" => options.precision = value()?.parse()?,
-            "--openvino" => options.openvino = Some(value()?.into()),
-            "--rten" => options.rten = true,
-            "--latency-only" => options.processes = false,
-            "--memory" => options.memory = Some([value()?, value()?, value()?]),
-            _ => return Err(format!("unknown option {flag}").into()),
-        }
-    }
-    Ok(options)
-}
-
-/// Name, model and reference of every case, sorted.
-fn cases(options: &Options) -> Result<Vec<(String, PathBuf, PathBuf)>> {
+/// Every case with references, sorted by name.
+fn cases(options: &Options) -> Result<Vec<Case>> {
     let mut found = vec![];
     for entry in std::fs::read_dir(options.data.join("refs"))? {
-        let path = entry?.path();
-        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let npz = entry?.path();
+        let file = npz.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let Some((model, case)) = file.strip_suffix(".npz").and_then(|f| f.split_once('.')) else {
             continue;
         };
         if options.models.is_empty() || options.models.iter().any(|m| m == model) {
-            let onnx = options.data.join("models").join(format!("{model}.onnx"));
-            found.push((format!("{model} / {case}"), onnx, path.clone()));
+            let name = format!("{model} / {case}");
+            let model = options.data.join("models").join(format!("{model}.onnx"));
+            found.push(Case { name, model, npz });
         }
     }
-    found.sort();
-    Ok(found)
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    match found.is_empty() {
+        true => Err("no case has references; run ./x refs".into()),
+        false => Ok(found),
+    }
 }
 
-fn feeds(cases: &Path) -> Result<Vec<Feed>> {
-    Ok(numpy::read_cases(cases)?.into_iter().map(|c| c.inputs).collect())
-}
-
-/// Reflex over something, in one row.
-struct Ratios {
-    /// p50 over ONNX Runtime's.
-    ort: f64,
-    /// p50 over the fastest other's.
-    best: f64,
-    /// p99 over p50, over that of the spin loop.
-    tail: f64,
-}
-
-/// A row's cells.
-fn row(model: &Path, cases: &Path, threads: usize, options: &Options) -> Result<(String, Ratios)> {
-    let feeds = feeds(cases)?;
-    let openvino = match &options.openvino {
-        Some(python) => boxed(OpenVino::open(python, (model, cases), threads, "f32")),
-        None => Err("left out".into()),
-    };
-    let rten = match options.rten {
-        true => boxed(Rten::open(model, &feeds, threads)),
-        false => Err("left out".into()),
-    };
-    let mut ours = Reflex::open(model, &feeds, threads, (options.mode, options.precision))?;
-    ours.warm_up()?;
-    let mut spin = lanes::spin_like(&mut ours, feeds.len(), threads)?;
-    let mut lanes = [
-        Lane::new(boxed(Ort::open(model, &feeds, threads)), feeds.len()),
-        Lane::new(openvino, feeds.len()),
-        Lane::new(rten, feeds.len()),
-        Lane::new(boxed(Ok(ours)), feeds.len()),
-    ];
-    lanes::take_turns(&mut lanes, options.min_time);
-    let [mut ort, openvino, rten, mut ours] = lanes;
-    let [ours_tail, spin_tail] = lanes::tails([&mut ours, &mut spin])?;
-    let [ort_tail] = lanes::tails([&mut ort])?;
-    let tail = ours.measured()?;
-    let others = [&ort, &openvino, &rten].into_iter().filter_map(Lane::tail);
-    let fastest = others.map(|t| t.p50_us).fold(f64::INFINITY, f64::min);
-    let best = tail.p50_us / fastest;
-    let versus = Comparison::of(&ort.medians, &ours.medians, 0).ok_or("no ONNX Runtime")?;
-    let peak = |engine| match options.processes {
-        true => {
-            start::peak_of(engine, model, cases, threads, options.mode).map(|mb| format!("{mb:.0}"))
-        }
-        false => Ok("-".to_string()),
-    };
-    let text = format!(
-        "{} | {} | {} | {:.1} | {:.2} | {:.2} | {:.2} | {:.3} [{:.3}, {:.3}] | {best:.3} | {} | {}",
-        ort.cell(),
-        openvino.cell(),
-        rten.cell(),
-        tail.p50_us,
-        ours_tail,
-        spin_tail,
-        ort_tail,
-        versus.ratio,
-        versus.low,
-        versus.high,
-        peak("ort")?,
-        peak("reflex")?
-    );
-    Ok((text, Ratios { ort: versus.ratio, best, tail: ours_tail / spin_tail }))
+fn feeds(npz: &Path) -> Result<Vec<Feed>> {
+    Ok(numpy::read_cases(npz)?.into_iter().map(|c| c.inputs).collect())
 }

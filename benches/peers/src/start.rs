@@ -26,7 +26,7 @@ pub fn peak_of(
     Ok(String::from_utf8(output.stdout)?.trim().parse()?)
 }
 
-/// What `--memory` does: the child of [`peak_of`].
+/// The child process of [`peak_of`], which `--memory` selects.
 pub fn memory_child(
     engine: &str,
     model: &Path,
@@ -37,8 +37,8 @@ pub fn memory_child(
     let mut run: Box<dyn Native> = match engine {
         "ort" => Box::new(Ort::open(model, feeds, threads)?),
         _ => {
-            let mut ours = Reflex::open(model, feeds, threads, (mode, Precision::F32))?;
-            ours.warm_up()?;
+            let mut ours = Reflex::open(model, feeds, threads, mode, Precision::F32)?;
+            ours.compile_what_is_hot()?;
             Box::new(ours)
         }
     };

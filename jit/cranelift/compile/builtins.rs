@@ -1,7 +1,7 @@
 //! Builtins: written out, taking objects back, or called.
 
 use cranelift_codegen::ir::{Block, InstBuilder};
-use reflex_vm::abi::{DISCARD, callback};
+use reflex_vm::abi::{DISCARD, libcall};
 use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::{ArgRange, ArgSource, Op};
 
@@ -86,7 +86,7 @@ impl Body<'_, '_> {
                 self.e.b.switch_to_block(slow);
             }
         }
-        self.e.call_or_fail(callback::EXECUTE, pc);
+        self.e.call_or_fail(libcall::EXECUTE, pc);
         self.e.b.ins().jump(next, &[]);
         self.e.b.switch_to_block(next);
     }

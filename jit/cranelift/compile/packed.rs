@@ -5,10 +5,10 @@ use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use reflex_runtime::abi::type_index;
 use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::Tensor;
-use reflex_vm::abi::{DISCARD, callback};
+use reflex_vm::abi::{DISCARD, libcall};
 use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::{ArgRange, ArgSource, Op, Source};
-use reflex_vm::kernel::{Extent, RawKernel, TensorParam};
+use reflex_vm::kernel::{Dim, RawKernel, SymbolSource, TensorParam};
 
 use super::Body;
 use crate::constants::Constants;
@@ -24,7 +24,7 @@ impl Body<'_, '_> {
         let (poll, next) = (self.e.cold_block(), self.e.b.create_block());
         self.e.b.ins().brif(wanted, poll, &[], next, &[]);
         self.e.b.switch_to_block(poll);
-        self.e.call_or_fail(callback::POLL, pc);
+        self.e.call_or_fail(libcall::POLL, pc);
         self.e.b.ins().jump(next, &[]);
         self.e.b.switch_to_block(next);
     }
@@ -33,7 +33,7 @@ impl Body<'_, '_> {
     pub(super) fn call_packed(&mut self, pc: u32, callee: u32, args: ArgRange, dst: u32) {
         let program = self.program;
         let Some(packed) = program.packed(callee) else {
-            self.e.call_or_fail(callback::EXECUTE, pc);
+            self.e.call_or_fail(libcall::EXECUTE, pc);
             return;
         };
         self.poll_before_call(pc);
@@ -100,7 +100,7 @@ impl Body<'_, '_> {
         let at = self.e.i32(i64::from(pc));
         let params = [types::I64, types::I32, types::I64];
         let args = [self.e.session, at, result];
-        let call = self.e.call_back(callback::PACKED_FAILED, &params, Some(types::I32), &args);
+        let call = self.e.call_back(libcall::PACKED_FAILED, &params, Some(types::I32), &args);
         let status = self.e.b.inst_results(call)[0];
         self.e.b.ins().return_(&[status]);
     }
@@ -127,7 +127,7 @@ impl Body<'_, '_> {
         }
         self.require_alike(kernel, &tensors, otherwise);
         let tensors: Vec<RawTensor> = tensors.into_iter().map(RawTensor::Object).collect();
-        let status = self.e.call_raw(callee, &tensors, kernel.places());
+        let status = self.e.call_raw(callee, &tensors, kernel.symbol_sources());
         let failed = self.e.cold_block();
         let fine = self.e.b.ins().icmp_imm_s(IntCC::Equal, status, 0);
         self.e.require(fine, failed);
@@ -148,9 +148,10 @@ impl Body<'_, '_> {
     /// Goes to `otherwise` unless every symbol is the same extent wherever it stands.
     fn require_alike(&mut self, kernel: &RawKernel, tensors: &[Value], otherwise: Block) {
         for (at, param) in kernel.params().iter().enumerate() {
-            for (dim, extent) in param.extents.iter().enumerate() {
-                let Extent::Symbol(symbol) = *extent else { continue };
-                let (first, origin) = kernel.places()[symbol as usize];
+            for (dim, extent) in param.shape.iter().enumerate() {
+                let Dim::Symbolic(symbol) = *extent else { continue };
+                let SymbolSource { param: first, dim: origin } =
+                    kernel.symbol_sources()[symbol as usize];
                 if (first, origin) != (at, dim) {
                     let have = self.e.tensor_extent(tensors[at], dim as u32);
                     let want = self.e.tensor_extent(tensors[first], origin as u32);
@@ -169,7 +170,7 @@ impl Body<'_, '_> {
             ArgSource::Const(index) => {
                 let constant = self.program.consts()[index as usize].view();
                 let tensor = constant.downcast_ref::<Tensor>()?;
-                return param.takes(tensor).then(|| self.e.constant_object(index));
+                return param.accepts(tensor).then(|| self.e.constant_object(index));
             }
             ArgSource::Vm => return None,
         };

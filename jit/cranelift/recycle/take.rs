@@ -6,7 +6,7 @@ use reflex_runtime::abi::{
     ANY_PAYLOAD, ANY_SIZE, ARRAY_DATA, BOTH_ONE, DLTENSOR_DATA, DLTENSOR_NDIM, DLTENSOR_SHAPE,
     SHAPE_DATA, SHAPE_SIZE, STORAGE_DATA, TENSOR_DLTENSOR, TENSOR_OWNER, type_index,
 };
-use reflex_vm::abi::{CLOSURE_CAPTURED, SESSION_CONSTS, SESSION_RECYCLED, callback};
+use reflex_vm::abi::{CLOSURE_CAPTURED, SESSION_CONSTS, SESSION_RECYCLED, libcall};
 use reflex_vm::decode::ArgSource;
 
 use super::{Give, Owns, offset};
@@ -308,7 +308,7 @@ impl Emit<'_> {
         self.b.ins().brif(object, free, &[], next, &[]);
         self.b.switch_to_block(free);
         let address = self.b.ins().iadd_imm_s(base, offset as i64);
-        self.call_back(callback::RELEASE, &[types::I64], None, &[address]);
+        self.call_back(libcall::RELEASE, &[types::I64], None, &[address]);
         self.b.ins().jump(next, &[]);
         self.b.switch_to_block(next);
         let none = self.i64(0);

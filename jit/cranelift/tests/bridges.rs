@@ -8,8 +8,9 @@ use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::function::{self, Function};
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 

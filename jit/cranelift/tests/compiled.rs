@@ -1,8 +1,9 @@
 //! Compiled mode gives the interpreter's answers, errors and counts.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use reflex_cranelift::{CompileMode, CraneliftTier, ForcedExits, TierOptions};
 use reflex_runtime::error::Error;
 use reflex_runtime::function::{Function, arg};
@@ -10,9 +11,10 @@ use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::builder::ExecBuilder;
 use reflex_vm::bytecode::Reg;
 use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
 use reflex_vm::reentry;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::verify::verify;
 
 /// Names, arguments and results of host calls, in order.
@@ -24,7 +26,7 @@ fn library(log: &Log) -> HashMap<String, Function> {
     let less = Function::new(|args| Ok(Any::from(arg::<i64>(args, 0)? < arg::<i64>(args, 1)?)));
     let record = Function::new(move |args| {
         let seen: Vec<i64> = args.iter().filter_map(|arg| arg.as_int()).collect();
-        log.lock().unwrap().push(format!("{seen:?}"));
+        log.lock().push(format!("{seen:?}"));
         Ok(Any::NONE)
     });
     let call_back = Function::new(|args| {
@@ -62,7 +64,7 @@ fn outcome(
             Ok(value) => text += &format!("{:?}", value.view().as_int()),
             Err(error) => text += &error.to_string(),
         }
-        let log = std::mem::take(&mut *log.lock().unwrap());
+        let log = std::mem::take(&mut *log.lock());
         text += &format!(" {log:?} {}\n", session.fuel());
     }
     text
@@ -72,13 +74,13 @@ fn outcome(
 fn agreed(build: impl Fn(&mut ExecBuilder), args: &[Any], fuel: Option<u64>) -> String {
     let log = Log::default();
     let compiled = program(&build, &log, TierOptions::default());
-    assert_eq!(compiled.compile_all(), []);
+    assert_eq!(compiled.compile_ahead_of_time(), []);
     let expected = outcome(&compiled, Mode::Bytecode, args, fuel, &log);
     assert_eq!(expected, outcome(&compiled, Mode::Compiled, args, fuel, &log));
     for body_limit in [1, 3] {
         let options = TierOptions { body_limit, ..TierOptions::default() };
         let parts = program(&build, &log, options);
-        assert_eq!(parts.compile_all(), []);
+        assert_eq!(parts.compile_ahead_of_time(), []);
         assert_eq!(expected, outcome(&parts, Mode::Compiled, args, fuel, &log));
     }
     for one_in in [0, 1, 3, 20] {
@@ -110,14 +112,14 @@ fn sum_by_loop(b: &mut ExecBuilder) {
     b.function("main", 1).unwrap();
     b.emit_call("vm.builtin.copy", &[b.imm(0).unwrap()], b.r(1)).unwrap();
     let (top, done) = (b.label().unwrap(), b.label().unwrap());
-    b.place(top).unwrap();
+    b.bind(top).unwrap();
     b.emit_call("record", &[b.r(0), b.r(1)], Reg::VOID).unwrap();
     b.emit_call("add", &[b.r(1), b.r(0)], b.r(1)).unwrap();
     b.emit_call("add", &[b.r(0), b.imm(-1).unwrap()], b.r(0)).unwrap();
     b.emit_call("less", &[b.imm(0).unwrap(), b.r(0)], b.r(2)).unwrap();
     b.emit_if(Reg(2), done).unwrap();
     b.emit_goto(top).unwrap();
-    b.place(done).unwrap();
+    b.bind(done).unwrap();
     b.emit_ret(Reg(1)).unwrap();
     b.end_function().unwrap();
 }
@@ -132,7 +134,7 @@ fn sum_by_recursion(b: &mut ExecBuilder) {
     b.emit_call("main", &[b.r(2)], b.r(2)).unwrap();
     b.emit_call("add", &[b.r(0), b.r(2)], b.r(2)).unwrap();
     b.emit_ret(Reg(2)).unwrap();
-    b.place(zero).unwrap();
+    b.bind(zero).unwrap();
     b.emit_call("vm.builtin.copy", &[b.imm(0).unwrap()], b.r(2)).unwrap();
     b.emit_ret(Reg(2)).unwrap();
     b.end_function().unwrap();
@@ -191,7 +193,7 @@ fn callbacks_without_results(b: &mut ExecBuilder) {
     b.end_function().unwrap();
     b.function("main", 1).unwrap();
     let (top, done) = (b.label().unwrap(), b.label().unwrap());
-    b.place(top).unwrap();
+    b.bind(top).unwrap();
     let given = [b.vm_state(), b.f("unit"), b.r(0)];
     b.emit_call("call_back", &given, Reg::VOID).unwrap();
     b.emit_call("vm.builtin.invoke_closure", &given, Reg::VOID).unwrap();
@@ -200,7 +202,7 @@ fn callbacks_without_results(b: &mut ExecBuilder) {
     b.emit_call("less", &[b.imm(0).unwrap(), b.r(0)], b.r(1)).unwrap();
     b.emit_if(Reg(1), done).unwrap();
     b.emit_goto(top).unwrap();
-    b.place(done).unwrap();
+    b.bind(done).unwrap();
     b.emit_ret(Reg(0)).unwrap();
     b.end_function().unwrap();
 }
@@ -287,7 +289,7 @@ fn a_long_function_is_several_bodies() {
         let program = Program::load(exec, &[&library(&log)]).unwrap();
         let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
         program.attach(Arc::clone(&tier) as Arc<dyn reflex_vm::tier::Tier>);
-        assert_eq!(program.compile_all(), []);
+        assert_eq!(program.compile_ahead_of_time(), []);
         tier.translated()
     };
     // Eight operations: one body, three, eight; and what enters them.
@@ -301,8 +303,8 @@ fn code_beyond_the_limit_is_interpreted() {
     let options = TierOptions { code_cache_limit: 8 << 10, ..TierOptions::default() };
     let program = program(&sum_by_loop, &log, options);
     // The glue does not count: it is the process's.
-    assert_eq!(program.compile_all(), []);
-    let refused: Vec<_> = (0..3).flat_map(|_| program.compile_all()).collect();
+    assert_eq!(program.compile_ahead_of_time(), []);
+    let refused: Vec<_> = (0..3).flat_map(|_| program.compile_ahead_of_time()).collect();
     assert_eq!(refused.len(), 2, "{refused:?}");
     assert_eq!(program.bailouts().get("code-memory-full"), Some(&2));
     let answer = outcome(&program, Mode::Compiled, &[Any::from(4_i64)], None, &log);
@@ -339,7 +341,7 @@ fn sessions_of_several_threads_share_what_is_compiled_meanwhile() {
                 });
             }
         });
-        log.lock().unwrap().clear();
+        log.lock().clear();
     }
 }
 
@@ -369,7 +371,7 @@ fn calls_and_instruments_count_the_same_in_every_mode() {
             ..TierOptions::default()
         };
         let program = program(build, &log, options);
-        assert_eq!(program.compile_all(), []);
+        assert_eq!(program.compile_ahead_of_time(), []);
         let mut counts: Vec<(usize, Vec<String>)> = Vec::new();
         for mode in [Mode::Bytecode, Mode::Compiled, Mode::Tiered] {
             let options = Options { mode, ..Options::default() };
@@ -378,15 +380,15 @@ fn calls_and_instruments_count_the_same_in_every_mode() {
             for _ in 0..6 {
                 session.call("main", &[Any::from(9_i64)]).unwrap();
             }
-            let calls = std::mem::take(&mut *log.lock().unwrap()).len();
+            let calls = std::mem::take(&mut *log.lock()).len();
             let seen = Arc::new(Mutex::new(Seen::default()));
             session.set_instrument(Some(Box::new(Arc::clone(&seen))));
             session.call("main", &[Any::from(9_i64)]).unwrap();
             session.set_instrument(None);
-            let instrumented = std::mem::take(&mut *log.lock().unwrap()).len();
+            let instrumented = std::mem::take(&mut *log.lock()).len();
             assert_eq!(instrumented * 6, calls, "{mode:?}");
-            assert!(!seen.lock().unwrap().0.is_empty());
-            counts.push((calls, std::mem::take(&mut seen.lock().unwrap().0)));
+            assert!(!seen.lock().0.is_empty());
+            counts.push((calls, std::mem::take(&mut seen.lock().0)));
         }
         assert!(counts.iter().all(|count| *count == counts[0]), "{counts:?}");
     }

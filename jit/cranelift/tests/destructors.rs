@@ -9,9 +9,10 @@ use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
 use reflex_vm::reentry;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
@@ -59,7 +60,7 @@ fn outcomes(text: &str, mode: Mode) -> Vec<String> {
     program.attach(Arc::clone(&tier) as Arc<dyn Tier>);
     let program = Arc::new(program);
     if mode == Mode::Compiled {
-        assert!(program.compile_all().is_empty(), "every function is compiled");
+        assert!(program.compile_ahead_of_time().is_empty(), "every function is compiled");
     }
     let mut session = Session::new(&program, Options { mode, ..Options::default() }).unwrap();
     let mut seen = Vec::new();

@@ -5,10 +5,11 @@
 mod kernels;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use kernels::WithKernel;
+use parking_lot::Mutex;
 use reflex_cranelift::{CompileMode, CraneliftTier, ForcedExits, TierOptions};
 use reflex_runtime::alloc::device::{CPU, DeviceAllocator, set_memory_limit};
 use reflex_runtime::error::Error;
@@ -16,8 +17,9 @@ use reflex_runtime::function::{self, Function};
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
@@ -117,7 +119,7 @@ fn library(log: &Arc<Mutex<Vec<String>>>) -> HashMap<String, Function> {
     let lock = |log: &Arc<Mutex<Vec<String>>>| {
         let log = Arc::clone(log);
         move |line: String| {
-            let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut log = log.lock();
             log.push(line);
             log.len() as i64
         }
@@ -197,7 +199,7 @@ fn run(text: &str, mode: Mode, forced_exits: Option<(u64, u32)>, runs: i64) -> R
         seen.push(format!("{outcome:?}, fuel {}, {alive} objects", session.fuel()));
     }
     drop(session);
-    seen.append(&mut log.lock().unwrap_or_else(PoisonError::into_inner));
+    seen.append(&mut log.lock());
     let traces = tier.traces(&program);
     let traces: Vec<_> =
         traces.iter().filter(|trace| trace.text().contains("  object o0: ")).collect();
@@ -208,7 +210,7 @@ fn run(text: &str, mode: Mode, forced_exits: Option<(u64, u32)>, runs: i64) -> R
 /// Runs a program with guards that fail in many ways; the traces that leave objects out, and their
 /// exits.
 fn every_exit(text: &str) -> (usize, u64) {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = ALONE.lock();
     let expected = run(text, Mode::Bytecode, None, 30).seen;
     assert!(expected.iter().any(|line| line.contains("enough")), "{expected:?}");
     let (mut left_out, mut exits) = (0, 0);
@@ -237,7 +239,7 @@ fn exits_make_tuples_closures_and_views() {
 
 #[test]
 fn arenas_are_counted_and_given_back() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = ALONE.lock();
     run(LOOP, Mode::Tiered, Some((1, 2)), 20);
     let before = CPU.statistics().live;
     let found = run(LOOP, Mode::Tiered, Some((1, 2)), 20);

@@ -14,8 +14,9 @@ use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
 use reflex_runtime::function::Function;
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::verify::verify;
 
 /// Calls of the kernel before it stops: by then, traces run.
@@ -55,7 +56,7 @@ fn run(mode: Mode) {
     };
     program.attach(Arc::new(CraneliftTier::with_options(options).unwrap()));
     if mode == Mode::Compiled {
-        assert_eq!(program.compile_all(), []);
+        assert_eq!(program.compile_ahead_of_time(), []);
     }
     let mut session = Session::new(&program, Options { mode, ..Options::default() }).unwrap();
     for _ in 0..=CALLS {

@@ -8,8 +8,9 @@ use reflex_cranelift::{CraneliftTier, SavedCodeError, TierOptions};
 use reflex_runtime::function::{Function, arg};
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
@@ -58,7 +59,7 @@ fn refusal(text: &str, image: &[u8]) -> SavedCodeError {
     let tier = Arc::new(tier);
     program.attach(Arc::clone(&tier) as Arc<dyn Tier>);
     tier.install_saved_code(&program);
-    assert_eq!(program.compile_all(), []);
+    assert_eq!(program.compile_ahead_of_time(), []);
     assert!(tier.translated() > 0);
     assert_eq!(sum(&program, Mode::Compiled), Some(55));
     fits.unwrap_err()
@@ -79,7 +80,7 @@ fn saved_code_runs_and_nothing_is_translated() {
     let tier = Arc::new(tier);
     program.attach(Arc::clone(&tier) as Arc<dyn Tier>);
     tier.install_saved_code(&program);
-    assert_eq!(program.compile_all(), []);
+    assert_eq!(program.compile_ahead_of_time(), []);
     for mode in [Mode::Compiled, Mode::Tiered] {
         for _ in 0..100 {
             assert_eq!(sum(&program, mode), Some(55));

@@ -14,8 +14,9 @@ use reflex_runtime::function::Function;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
@@ -54,7 +55,7 @@ fn open(program: Program, mode: Mode) -> Session {
 fn session(mode: Mode) -> Session {
     let program = load(CALLS);
     if mode == Mode::Compiled {
-        assert_eq!(program.compile_all(), []);
+        assert_eq!(program.compile_ahead_of_time(), []);
     }
     open(program, mode)
 }
@@ -131,7 +132,7 @@ const ONE: &str = "@main(x) regs=1:\n  call  grow in: %0, %0 dst: %void\n  ret  
 fn a_kernel_that_fails_is_an_error_at_its_call() {
     for mode in [Mode::Bytecode, Mode::Compiled, Mode::Tiered] {
         let program = load(ONE);
-        assert_eq!(program.compile_all(), []);
+        assert_eq!(program.compile_ahead_of_time(), []);
         let mut session = open(program, mode);
         for rows in [1, 2, 3, 4, 7] {
             let expected = match rows {

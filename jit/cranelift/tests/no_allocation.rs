@@ -13,8 +13,9 @@ use reflex_runtime::function::{self, Function};
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::verify::verify;
 
 struct Counting;
@@ -115,7 +116,7 @@ fn steady(mode: Mode) -> (usize, Arc<CraneliftTier>, Arc<Program>) {
     let tier = Arc::new(CraneliftTier::with_options(options).unwrap());
     program.attach(Arc::clone(&tier) as Arc<dyn reflex_vm::tier::Tier>);
     if mode == Mode::Compiled {
-        assert_eq!(program.compile_all(), []);
+        assert_eq!(program.compile_ahead_of_time(), []);
     }
     let mut session = Session::new(&program, Options { mode, ..Options::default() }).unwrap();
     let input = Tensor::from_slice(&[1], &[5.0_f32]).unwrap();

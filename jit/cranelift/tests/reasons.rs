@@ -10,8 +10,9 @@ use reflex_runtime::error::Error;
 use reflex_runtime::function::{self, Function};
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
@@ -83,7 +84,7 @@ fn reasons(text: &str, arg: i64, times: usize) -> Vec<(&'static str, u64)> {
 fn a_run_that_fails_is_recorded_a_few_times_only() {
     let text = "@main(n) regs=2:\n  call  fail in: %0 dst: %1\n  ret   %1\n";
     // Whatever it does later: who was given up once is not offered again.
-    let expected = [("gave-up", 1), ("run-failed", u64::from(ATTEMPTS))];
+    let expected = [("blacklisted", 1), ("run-failed", u64::from(ATTEMPTS))];
     assert_eq!(reasons(text, 1, 100), expected);
 }
 
@@ -100,7 +101,7 @@ fn a_loop_that_does_not_come_back_is_no_trace() {
 ";
     let found: HashMap<_, _> = reasons(text, 0, 200).into_iter().collect();
     assert_eq!(found.get("no-loop"), Some(&u64::from(ATTEMPTS)), "{found:?}");
-    assert_eq!(found.get("gave-up"), Some(&1), "{found:?}");
+    assert_eq!(found.get("blacklisted"), Some(&1), "{found:?}");
 }
 
 #[test]
@@ -157,7 +158,7 @@ fn native_code_of_tvm_is_not_recorded() {
     for at in 0..20_i64 {
         assert_eq!(session.call("main", &[Any::from(at)]).unwrap().view().as_int(), Some(at));
     }
-    let expected = [("no-loop", u64::from(ATTEMPTS)), ("unsupported", 1), ("gave-up", 1)];
+    let expected = [("no-loop", u64::from(ATTEMPTS)), ("unsupported", 1), ("blacklisted", 1)];
     assert_eq!(program.bailouts(), expected.into());
     let text = tier.overview(&program, None, None).to_string();
     assert!(text.contains("native: 2 operations\n  entry: not compiled: unsupported 1"), "{text}");

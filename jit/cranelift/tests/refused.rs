@@ -7,8 +7,10 @@ use std::time::Duration;
 use reflex_cranelift::{CraneliftTier, TierOptions};
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
-use reflex_vm::program::{Library, Program};
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::load::Library;
+use reflex_vm::mode::Mode;
+use reflex_vm::program::Program;
+use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
@@ -46,7 +48,7 @@ fn no_thread_to_compile_on_is_a_reason() {
         assert_eq!(session.call("main", &[Any::from(at)]).unwrap().view().as_int(), Some(at));
     }
     limit(libc::RLIM_INFINITY);
-    assert_eq!(program.bailouts(), [("codegen", 3), ("gave-up", 1)].into());
+    assert_eq!(program.bailouts(), [("codegen", 3), ("blacklisted", 1)].into());
     let text = tier.overview(&program, None, None).to_string();
     assert!(text.contains("  entry: not compiled: codegen 3, gave-up 1\n"), "{text}");
 }

@@ -24,8 +24,9 @@ use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
 use reflex_vm::listing;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
-use reflex_vm::session::{Mode, Options, Session};
+use reflex_vm::session::{Options, Session};
 use reflex_vm::verify::verify;
 
 fn library() -> HashMap<String, Function> {
@@ -214,7 +215,7 @@ fn files_say_how_builtins_become_machine_code() {
     for path in files("compiled") {
         let text = std::fs::read_to_string(&path).unwrap();
         let (program, tier) = load(&text, TierOptions::default()).expect("a valid program");
-        assert_eq!(program.compile_all(), []);
+        assert_eq!(program.compile_ahead_of_time(), []);
         let mut observed = String::new();
         for function in tier.methods(&program) {
             observed += &format!("@{}\n", program.name(function.func));
@@ -232,7 +233,7 @@ fn the_files_of_the_vm_hold_in_every_tier() {
     for path in files("vm") {
         let text = std::fs::read_to_string(&path).unwrap();
         let Some((program, _)) = load(&text, TierOptions::default()) else { continue };
-        assert_eq!(program.compile_all(), []);
+        assert_eq!(program.compile_ahead_of_time(), []);
         let expected = outcomes(&program, Mode::Bytecode, &text, 4);
         assert_eq!(expected, outcomes(&program, Mode::Compiled, &text, 4), "{}", path.display());
         let Some((program, _)) = load(&text, eager()) else { continue };

@@ -254,7 +254,7 @@ impl Builder {
         let outermost = self.active.len() == 1 && self.operations > 0;
         let closes = self.start.kind == Kind::Loop && target == self.start.pc;
         let cell = step.program.cells()[site.0 as usize].load(Ordering::Relaxed);
-        let has_code = !std::ptr::eq(cell, step.program.glue().exit);
+        let has_code = !std::ptr::eq(cell, step.program.trampolines().exit);
         if !outermost || !closes && !has_code {
             return self.give_back(step.pc);
         }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, StackSlot, Value, types};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use reflex_vm::abi::{RESUME, SESSION_CELLS, SessionAbi, callback};
+use reflex_vm::abi::{RESUME, SESSION_CELLS, SessionAbi, libcall};
 use reflex_vm::decode::FuncCode;
 use reflex_vm::program::Program;
 use reflex_vm::tier::Bailout;
@@ -160,7 +160,7 @@ impl Writer<'_, '_> {
                 let pc = self.e.i32(i64::from(pc));
                 let params = [types::I64, types::I32];
                 let args = [self.e.session, pc];
-                let call = self.e.call_back(callback::LEAVE, &params, Some(types::I64), &args);
+                let call = self.e.call_back(libcall::POP_FRAME, &params, Some(types::I64), &args);
                 let code = self.e.b.inst_results(call)[0];
                 self.e.tail_call(code);
             }

@@ -117,7 +117,7 @@ impl Making<'_> {
         let recipes = self.recipes;
         let value: Any = match &recipes.objects[id.0 as usize] {
             Object::Storage { at, bytes } => {
-                let part = self.arena.and_then(|arena| arena.part(*at, *bytes));
+                let part = self.arena.and_then(|arena| arena.slice(*at, *bytes));
                 part.ok_or_else(|| internal("a storage outside of the arena"))?.into()
             }
             Object::Tensor { on, offset, shape, dtype } => {

@@ -80,16 +80,16 @@ impl TraceRecorder {
     fn stop(&self, step: &Step<'_>, reason: Bailout) -> Control {
         match (&self.goal, &reason) {
             (Goal::Site(_), Bailout::Recursive) => {
-                self.engine.whole(&self.program, step.func.index, step.let_go);
+                self.engine.whole(&self.program, step.func.index, step.quiesce);
             }
             (Goal::Site(site), Bailout::TooLong) => {
                 let func = self.program.code().sites[site.0 as usize].func;
-                self.engine.whole(&self.program, func, step.let_go);
+                self.engine.whole(&self.program, func, step.quiesce);
             }
             (Goal::Site(_), _) => {}
             (Goal::Exit(exits, _), _) => exits.refuse(),
         }
-        Control::Stop(reason)
+        Control::Abort(reason)
     }
 }
 
@@ -104,20 +104,20 @@ impl Recorder for TraceRecorder {
         }
         self.begun = true;
         let Some(builder) = &mut self.builder else {
-            return Control::Stop(Bailout::GaveUp);
+            return Control::Abort(Bailout::Blacklisted);
         };
         match builder.step(step) {
             Flow::Continue => Control::Continue,
             Flow::Stop(reason) => self.stop(step, reason),
             Flow::End(end) => {
                 let Some(builder) = self.builder.take() else {
-                    return Control::Stop(Bailout::GaveUp);
+                    return Control::Abort(Bailout::Blacklisted);
                 };
                 let goal = self.goal.clone();
                 let trace = builder.finish(end);
-                match self.engine.complete(&self.program, goal, trace, step.let_go) {
+                match self.engine.complete(&self.program, goal, trace, step.quiesce) {
                     Ok(()) => Control::Finish,
-                    Err(reason) => Control::Stop(reason),
+                    Err(reason) => Control::Abort(reason),
                 }
             }
         }

@@ -101,7 +101,7 @@ fn machine_code_gives_the_evaluators_bits() {
 #[test]
 fn scheduled_matmuls_give_the_evaluators_bits() {
     let Some(target) = target() else { return };
-    let file = include_str!("../../../tests/filetests/lower/lower_matmul_tiles.py");
+    let file = include_str!("../../../tests/filetests/lower/lower_matmul_amx.py");
     let (_, kernel) = file.split_once("# ----\n").unwrap();
     let func = parse(kernel).unwrap();
     let mut bits = Bits::new(7);
@@ -199,7 +199,7 @@ fn numbers(seed: u64, low: i32, high: i32) -> impl FnMut(usize) -> f32 {
 #[test]
 fn split_bf16_is_as_near_as_float32() {
     let Some(target) = target() else { return };
-    let file = include_str!("../../../tests/filetests/lower/lower_matmul_splits.py");
+    let file = include_str!("../../../tests/filetests/lower/lower_matmul_split_bf16.py");
     let kernel = split_kernel(file, &target);
     let mut noise = Bits::new(3);
     let mut uniform = |_| noise.within(0, 1 << 24) as f32 / 8_388_608.0 - 1.0;
@@ -238,7 +238,7 @@ fn split_bf16_is_as_near_as_float32() {
 #[test]
 fn bf16x3_is_near() {
     let Some(target) = target() else { return };
-    let file = include_str!("../../../tests/filetests/lower/lower_matmul_fast.py");
+    let file = include_str!("../../../tests/filetests/lower/lower_matmul_bf16x3.py");
     let kernel = split_kernel(file, &target);
     assert_eq!(kernel.raw_asm().matches("tdpbf16ps").count() % 3, 0, "three products");
     for (seed, low, high) in [(43, -1, 0), (47, -20, 20)] {
@@ -252,7 +252,7 @@ fn bf16x3_is_near() {
 #[test]
 fn operands_that_bf16_cannot_split_take_float32() {
     let Some(target) = target() else { return };
-    let file = include_str!("../../../tests/filetests/lower/lower_matmul_splits.py");
+    let file = include_str!("../../../tests/filetests/lower/lower_matmul_split_bf16.py");
     let kernel = split_kernel(file, &target);
     let with = |at: usize, value: f32| {
         let mut factors = Operands::of(numbers(23, -3, 3));

@@ -1,8 +1,9 @@
 //! Values of integer expressions over symbolic dimensions.
 
-use reflex_tir::{BinOp, DType, Expr, ExprKind, Intrin};
+use reflex_tir::{BinOp, DType, Expr, ExprKind, Intrin, Var};
 
-use super::DimValues;
+/// Values of symbolic dimensions; `None` for one that is not known.
+pub type DimValues<'a> = &'a dyn Fn(Var) -> Option<i64>;
 
 /// The value of an int64 or bool expression; `None` when a dimension is unknown, when it
 /// divides by zero or overflows, or when it is not an integer expression.

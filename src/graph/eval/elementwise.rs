@@ -5,10 +5,12 @@ use std::ops::Range;
 
 use reflex_tir::DType;
 
+use super::error::{EvalError, Result};
 use super::movement::{broadcast, broadcast_range};
-use super::nums::{CHUNK, Num, Nums, decode_bytes, decode_range, encode};
-use super::{EvalError, Result, count, literal};
-use crate::{Binary, Literal, Unary};
+use super::scalar::{CHUNK, Scalar, Scalars, decode_bytes, decode_range, encode};
+use super::shape::{count, literal};
+use crate::literal::Literal;
+use crate::op::{Binary, Unary};
 
 /// NumPy's broadcast shape.
 pub(super) fn broadcast_shape(a: &[i64], b: &[i64]) -> Result<Vec<i64>> {
@@ -29,7 +31,7 @@ fn expanded<'a>(x: &'a Literal, shape: &[i64]) -> Result<Cow<'a, Literal>> {
 }
 
 /// The elements `range` of `x` broadcast to `shape`, which it fits.
-fn decode_broadcast(x: &Literal, shape: &[i64], range: Range<usize>) -> Result<Nums> {
+fn decode_broadcast(x: &Literal, shape: &[i64], range: Range<usize>) -> Result<Scalars> {
     if x.shape() == shape {
         return decode_range(x, range);
     }
@@ -48,20 +50,20 @@ pub(super) fn unary(f: Unary, x: &Literal) -> Result<Literal> {
     let mut out = Vec::with_capacity(x.count() * out_type.itemsize());
     for range in chunks(x.count()) {
         let y = match decode_range(x, range)? {
-            Nums::Float(v) if out_type == DType::BOOL => {
+            Scalars::Float(v) if out_type == DType::BOOL => {
                 let test = if f == Unary::IsNan { f64::is_nan } else { f64::is_infinite };
-                Nums::Int(v.into_iter().map(|v| test(v) as i128).collect())
+                Scalars::Int(v.into_iter().map(|v| test(v) as i128).collect())
             }
-            Nums::Float(mut v) => {
+            Scalars::Float(mut v) => {
                 let f = unary_float(f)?;
                 v.iter_mut().for_each(|v| *v = f(*v));
-                Nums::Float(v)
+                Scalars::Float(v)
             }
-            Nums::Int(mut v) => {
+            Scalars::Int(mut v) => {
                 for v in &mut v {
                     *v = unary_int(f, *v, x.dtype())?;
                 }
-                Nums::Int(v)
+                Scalars::Int(v)
             }
         };
         encode(&y, out_type, &mut out)?;
@@ -133,22 +135,22 @@ pub(super) fn binary(f: Binary, a: &Literal, b: &Literal) -> Result<Literal> {
     for range in chunks(total) {
         let x = decode_broadcast(a, &shape, range.clone())?;
         let y = match (x, decode_broadcast(b, &shape, range)?) {
-            (Nums::Float(x), Nums::Float(y)) if is_comparison(f) => {
-                Nums::Int(x.iter().zip(&y).map(|(x, y)| compare(f, x, y) as i128).collect())
+            (Scalars::Float(x), Scalars::Float(y)) if is_comparison(f) => {
+                Scalars::Int(x.iter().zip(&y).map(|(x, y)| compare(f, x, y) as i128).collect())
             }
-            (Nums::Int(x), Nums::Int(y)) if is_comparison(f) => {
-                Nums::Int(x.iter().zip(&y).map(|(x, y)| compare(f, x, y) as i128).collect())
+            (Scalars::Int(x), Scalars::Int(y)) if is_comparison(f) => {
+                Scalars::Int(x.iter().zip(&y).map(|(x, y)| compare(f, x, y) as i128).collect())
             }
-            (Nums::Float(mut x), Nums::Float(y)) => {
+            (Scalars::Float(mut x), Scalars::Float(y)) => {
                 let f = binary_float(f)?;
                 x.iter_mut().zip(y).for_each(|(x, y)| *x = f(*x, y));
-                Nums::Float(x)
+                Scalars::Float(x)
             }
-            (Nums::Int(mut x), Nums::Int(y)) => {
+            (Scalars::Int(mut x), Scalars::Int(y)) => {
                 for (x, y) in x.iter_mut().zip(y) {
                     *x = binary_int(f, *x, y, out_type)?;
                 }
-                Nums::Int(x)
+                Scalars::Int(x)
             }
             _ => unreachable!("the element types are equal"),
         };
@@ -187,8 +189,8 @@ fn binary_float(f: Binary) -> Result<fn(f64, f64) -> f64> {
         },
         Binary::TruncMod => |a, b| a % b,
         Binary::Pow => f64::powf,
-        Binary::Min => <f64 as Num>::min,
-        Binary::Max => <f64 as Num>::max,
+        Binary::Min => <f64 as Scalar>::min,
+        Binary::Max => <f64 as Scalar>::max,
         _ => return Err(EvalError::new(format!("{f:?} of float tensors"))),
     })
 }
@@ -200,8 +202,8 @@ fn binary_int(f: Binary, a: i128, b: i128, dtype: DType) -> Result<i128> {
         Binary::And | Binary::BitAnd if logical || f == Binary::BitAnd => a & b,
         Binary::Or | Binary::BitOr if logical || f == Binary::BitOr => a | b,
         Binary::Xor | Binary::BitXor if logical || f == Binary::BitXor => a ^ b,
-        Binary::Min => Num::min(a, b),
-        Binary::Max => Num::max(a, b),
+        Binary::Min => Scalar::min(a, b),
+        Binary::Max => Scalar::max(a, b),
         Binary::Add => a + b,
         Binary::Sub => a - b,
         Binary::Mul => a.mul(b),
@@ -270,21 +272,23 @@ pub(super) fn cast(x: &Literal, to: DType) -> Result<Literal> {
     let mut out = Vec::with_capacity(x.count() * to.itemsize());
     for range in chunks(x.count()) {
         let y = match decode_range(x, range)? {
-            Nums::Float(v) if to.is_float() => Nums::Float(v),
-            Nums::Float(v) if to == DType::BOOL => {
-                Nums::Int(v.into_iter().map(|v| (v != 0.0) as i128).collect())
+            Scalars::Float(v) if to.is_float() => Scalars::Float(v),
+            Scalars::Float(v) if to == DType::BOOL => {
+                Scalars::Int(v.into_iter().map(|v| (v != 0.0) as i128).collect())
             }
-            Nums::Float(v) => {
-                let (least, most) = super::nums::limits(to);
+            Scalars::Float(v) => {
+                let (least, most) = super::scalar::limits(to);
                 // `as` truncates, saturates and sends NaN to 0.
-                Nums::Int(v.into_iter().map(|v| (v as i128).clamp(least, most)).collect())
+                Scalars::Int(v.into_iter().map(|v| (v as i128).clamp(least, most)).collect())
             }
             // One rounding straight from the integer.
-            Nums::Int(v) if to == DType::F32 => {
-                Nums::Float(v.into_iter().map(|v| v as f32 as f64).collect())
+            Scalars::Int(v) if to == DType::F32 => {
+                Scalars::Float(v.into_iter().map(|v| v as f32 as f64).collect())
             }
-            Nums::Int(v) if to.is_float() => Nums::Float(v.into_iter().map(|v| v as f64).collect()),
-            Nums::Int(v) => Nums::Int(v),
+            Scalars::Int(v) if to.is_float() => {
+                Scalars::Float(v.into_iter().map(|v| v as f64).collect())
+            }
+            Scalars::Int(v) => Scalars::Int(v),
         };
         encode(&y, to, &mut out)?;
     }

@@ -4,11 +4,15 @@ use std::collections::HashMap;
 
 use reflex_tir::{DType, Expr, Var};
 
-use super::movement::{concat, reshape, scalar_bool, scalar_i64};
-use super::nums::ints;
-use super::{EvalError, Result, eval_dim, eval_op};
-use crate::{Binding, Body, Func, FuncData, FuncId, Literal, Loop, Module, Node, TensorType};
-use crate::{Type, Value};
+use super::dim::eval_dim;
+use super::error::{EvalError, Result};
+use super::movement::{concat, reshape, scalar_i64, scalar_true};
+use super::op::eval_op;
+use super::scalar::ints;
+use crate::ir::{
+    Binding, Body, Func, FuncData, FuncId, Loop, Module, Node, TensorType, Type, Value,
+};
+use crate::literal::Literal;
 
 /// A value during evaluation.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,11 +64,11 @@ impl Frame<'_> {
     fn body(&mut self, body: &Body) -> Result<Vec<EvalValue>> {
         for binding in &body.bindings {
             self.binding(binding).map_err(|e| {
-                let place = match binding.source.as_str() {
+                let location = match binding.source.as_str() {
                     "" => binding.outputs.first().map_or(String::new(), |v| v.to_string()),
                     source => source.to_string(),
                 };
-                e.at(&place)
+                e.at(&location)
             })?;
         }
         body.results.iter().map(|v| self.get(*v).cloned()).collect()
@@ -203,7 +207,7 @@ impl Frame<'_> {
             // Dimensions bound inside the body may differ from one iteration to the next.
             self.dims.clone_from(&outer);
             self.define(l.iter, EvalValue::Tensor(scalar_i64(trip)))?;
-            self.define(l.cond_in, EvalValue::Tensor(scalar_bool(true)))?;
+            self.define(l.cond_in, EvalValue::Tensor(scalar_true()))?;
             for (param, value) in l.carried.iter().zip(carried) {
                 self.define(*param, value)?;
             }
@@ -233,7 +237,7 @@ impl Frame<'_> {
             let dims = |v| self.dims.get(&v).copied();
             let mut shape = vec![0];
             shape.extend(t.shape[1..].iter().map(|d| eval_dim(d, &dims).unwrap_or(0)));
-            return super::literal(t.dtype, shape, vec![]);
+            return super::shape::literal(t.dtype, shape, vec![]);
         }
         let rows: Vec<Literal> =
             values.iter().map(|l| reshape(l, [&[1], l.shape()].concat())).collect::<Result<_>>()?;

@@ -1,9 +1,11 @@
 //! Gathers and scatters.
 
-use super::nums::{Num, Nums, decode, ints, tensor};
-use super::walk::{strides, walk};
-use super::{EvalError, Result, count, literal, need_axis};
-use crate::{GatherKind, Literal, ScatterKind, ScatterReduce};
+use super::error::{EvalError, Result};
+use super::scalar::{Scalar, Scalars, decode, ints, tensor};
+use super::shape::{count, literal, need_axis};
+use crate::literal::Literal;
+use crate::op::{GatherKind, ScatterKind, ScatterReduce};
+use crate::strides::{strides, walk};
 
 /// An index that may count from the end, checked.
 fn resolve(index: i64, extent: i64) -> Result<i64> {
@@ -133,14 +135,16 @@ pub(super) fn scatter(
         return literal(x.dtype(), x.shape().to_vec(), out);
     }
     let y = match (decode(x)?, decode(updates)?) {
-        (Nums::Float(x), Nums::Float(u)) => Nums::Float(combine(x, &u, &offsets, row, reduce)),
-        (Nums::Int(x), Nums::Int(u)) => Nums::Int(combine(x, &u, &offsets, row, reduce)),
+        (Scalars::Float(x), Scalars::Float(u)) => {
+            Scalars::Float(combine(x, &u, &offsets, row, reduce))
+        }
+        (Scalars::Int(x), Scalars::Int(u)) => Scalars::Int(combine(x, &u, &offsets, row, reduce)),
         _ => unreachable!("the element types are equal"),
     };
     tensor(x.dtype(), x.shape().to_vec(), &y)
 }
 
-fn combine<T: Num>(
+fn combine<T: Scalar>(
     mut x: Vec<T>,
     updates: &[T],
     offsets: &[usize],

@@ -1,11 +1,13 @@
-//! Matrix products and convolutions.
+//! Matrix multiplication and convolutions.
 
 use super::elementwise::broadcast_shape;
+use super::error::{EvalError, Result};
 use super::movement::{broadcast, reshape};
-use super::nums::{Num, Nums, decode, tensor};
-use super::walk::{strides, walk};
-use super::{EvalError, Result, count};
-use crate::{ConvAttrs, Literal};
+use super::scalar::{Scalar, Scalars, decode, tensor};
+use super::shape::count;
+use crate::literal::Literal;
+use crate::op::ConvAttrs;
+use crate::strides::{strides, walk};
 
 pub(super) fn matmul(a: &Literal, b: &Literal) -> Result<Literal> {
     let bad = || EvalError::new(format!("matrix product of {a:?} and {b:?}"));
@@ -29,10 +31,10 @@ pub(super) fn matmul(a: &Literal, b: &Literal) -> Result<Literal> {
     };
     let (a3, b3) = (full(&a2, ra)?, full(&b2, rb)?);
     let batches = count(&batch)?;
-    let dims = (m as usize, k as usize, n as usize);
+    let gemm = Gemm { batches, m: m as usize, k: k as usize, n: n as usize };
     let y = match (decode(&a3)?, decode(&b3)?) {
-        (Nums::Float(x), Nums::Float(y)) => Nums::Float(product(&x, &y, batches, dims)),
-        (Nums::Int(x), Nums::Int(y)) => Nums::Int(product(&x, &y, batches, dims)),
+        (Scalars::Float(x), Scalars::Float(y)) => Scalars::Float(multiply(&x, &y, &gemm)),
+        (Scalars::Int(x), Scalars::Int(y)) => Scalars::Int(multiply(&x, &y, &gemm)),
         _ => unreachable!("the element types are equal"),
     };
     let mut shape = batch;
@@ -45,7 +47,16 @@ pub(super) fn matmul(a: &Literal, b: &Literal) -> Result<Literal> {
     tensor(a.dtype(), shape, &y)
 }
 
-fn product<T: Num>(a: &[T], b: &[T], batches: usize, (m, k, n): (usize, usize, usize)) -> Vec<T> {
+/// Extents of a batched matrix multiplication `[m, k] x [k, n]`.
+struct Gemm {
+    batches: usize,
+    m: usize,
+    k: usize,
+    n: usize,
+}
+
+fn multiply<T: Scalar>(a: &[T], b: &[T], gemm: &Gemm) -> Vec<T> {
+    let Gemm { batches, m, k, n } = *gemm;
     let mut out = vec![T::ZERO; batches * m * n];
     for row in 0..batches * m {
         let batch = row / m;
@@ -59,9 +70,13 @@ fn product<T: Num>(a: &[T], b: &[T], batches: usize, (m, k, n): (usize, usize, u
     out
 }
 
-/// Spatial geometry shared by the convolutions, by axis.
+/// Dimensions shared by the convolutions; the vectors have one entry per spatial axis.
 struct Geometry<'a> {
     attrs: &'a ConvAttrs,
+    batch: i64,
+    in_channels: i64,
+    /// Output channels of all groups.
+    out_channels: i64,
     input: Vec<i64>,
     kernel: Vec<i64>,
     output: Vec<i64>,
@@ -138,45 +153,40 @@ pub(super) fn conv(attrs: &ConvAttrs, args: &[&Literal]) -> Result<Literal> {
     let mut shape = vec![n, o];
     shape.extend_from_slice(&output);
     count(&shape)?;
-    let g = Geometry { attrs, input, kernel, output };
+    let g = Geometry { attrs, batch: n, in_channels: c, out_channels: o, input, kernel, output };
     let bias = args.get(2).map(|b| decode(b)).transpose()?;
     let y = match (decode(x)?, decode(w)?, bias) {
-        (Nums::Float(x), Nums::Float(w), b) => {
+        (Scalars::Float(x), Scalars::Float(w), b) => {
             let b = b.map(each_float);
-            Nums::Float(convolve(&x, &w, b.as_deref(), (n, c, o), &g)?)
+            Scalars::Float(convolve(&x, &w, b.as_deref(), &g)?)
         }
-        (Nums::Int(x), Nums::Int(w), b) => {
+        (Scalars::Int(x), Scalars::Int(w), b) => {
             let b = b.map(each_int);
-            Nums::Int(convolve(&x, &w, b.as_deref(), (n, c, o), &g)?)
+            Scalars::Int(convolve(&x, &w, b.as_deref(), &g)?)
         }
         _ => unreachable!("the element types are equal"),
     };
     tensor(x.dtype(), shape, &y)
 }
 
-fn each_float(n: Nums) -> Vec<f64> {
+fn each_float(n: Scalars) -> Vec<f64> {
     match n {
-        Nums::Float(v) => v,
-        Nums::Int(v) => v.into_iter().map(|v| v as f64).collect(),
+        Scalars::Float(v) => v,
+        Scalars::Int(v) => v.into_iter().map(|v| v as f64).collect(),
     }
 }
 
-fn each_int(n: Nums) -> Vec<i128> {
+fn each_int(n: Scalars) -> Vec<i128> {
     match n {
-        Nums::Int(v) => v,
-        Nums::Float(v) => v.into_iter().map(|v| v as i128).collect(),
+        Scalars::Int(v) => v,
+        Scalars::Float(v) => v.into_iter().map(|v| v as i128).collect(),
     }
 }
 
-fn convolve<T: Num>(
-    x: &[T],
-    w: &[T],
-    bias: Option<&[T]>,
-    (n, c, o): (i64, i64, i64),
-    g: &Geometry<'_>,
-) -> Result<Vec<T>> {
+fn convolve<T: Scalar>(x: &[T], w: &[T], bias: Option<&[T]>, g: &Geometry<'_>) -> Result<Vec<T>> {
     let (positions, kernel, outs) = (count(&g.input)?, count(&g.kernel)?, count(&g.output)?);
-    let (n, c, o, groups) = (n as usize, c as usize, o as usize, g.attrs.groups as usize);
+    let (n, c, o) = (g.batch as usize, g.in_channels as usize, g.out_channels as usize);
+    let groups = g.attrs.groups as usize;
     let (cg, og) = (c / groups, o / groups);
     if bias.is_some_and(|b| b.len() != o) {
         return Err(EvalError::new("the bias has not one value per output channel"));
@@ -228,33 +238,41 @@ pub(super) fn conv_transpose(
     if args.get(2).is_some_and(|b| b.count() as i64 != o) {
         return Err(bad());
     }
-    // The transposed product scatters along the taps of the convolution from output to input.
-    let g = Geometry { attrs, input: output, kernel, output: input };
+    // A transposed convolution scatters along the taps of the convolution from output to input.
+    let g = Geometry {
+        attrs,
+        batch: n,
+        in_channels: c,
+        out_channels: o,
+        input: output,
+        kernel,
+        output: input,
+    };
     let bias = args.get(2).map(|b| decode(b)).transpose()?;
     let y = match (decode(x)?, decode(w)?, bias) {
-        (Nums::Float(x), Nums::Float(w), b) => {
+        (Scalars::Float(x), Scalars::Float(w), b) => {
             let b = b.map(each_float);
-            Nums::Float(scatter_taps(&x, &w, b.as_deref(), (n, c, og), &g)?)
+            Scalars::Float(scatter_taps(&x, &w, b.as_deref(), &g)?)
         }
-        (Nums::Int(x), Nums::Int(w), b) => {
+        (Scalars::Int(x), Scalars::Int(w), b) => {
             let b = b.map(each_int);
-            Nums::Int(scatter_taps(&x, &w, b.as_deref(), (n, c, og), &g)?)
+            Scalars::Int(scatter_taps(&x, &w, b.as_deref(), &g)?)
         }
         _ => unreachable!("the element types are equal"),
     };
     tensor(x.dtype(), shape, &y)
 }
 
-fn scatter_taps<T: Num>(
+fn scatter_taps<T: Scalar>(
     x: &[T],
     w: &[T],
     bias: Option<&[T]>,
-    (n, c, og): (i64, i64, i64),
     g: &Geometry<'_>,
 ) -> Result<Vec<T>> {
     let (outs, kernel, positions) = (count(&g.input)?, count(&g.kernel)?, count(&g.output)?);
-    let (n, c, og, groups) = (n as usize, c as usize, og as usize, g.attrs.groups as usize);
-    let (o, cg) = (og * groups, c / groups);
+    let (n, c, o) = (g.batch as usize, g.in_channels as usize, g.out_channels as usize);
+    let groups = g.attrs.groups as usize;
+    let (og, cg) = (o / groups, c / groups);
     let taps = taps(g)?;
     let mut out = vec![T::ZERO; n * o * outs];
     if let Some(bias) = bias {

@@ -2,12 +2,15 @@
 //! whole bytes.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use reflex_tir::DType;
 
-use super::walk::{broadcast_strides, gather_strided, strides, walk_range};
-use super::{EvalError, Result, count, literal, need_axis};
-use crate::{Literal, PadMode};
+use super::error::{EvalError, Result};
+use super::shape::{count, literal, need_axis};
+use crate::literal::Literal;
+use crate::op::PadMode;
+use crate::strides::{broadcast_strides, gather_strided, strides, walk_range};
 
 fn item(x: &Literal) -> Result<usize> {
     if x.dtype().bits.is_multiple_of(8) && x.dtype().is_scalar() {
@@ -19,6 +22,12 @@ fn item(x: &Literal) -> Result<usize> {
 pub(super) fn reshape(x: &Literal, shape: Vec<i64>) -> Result<Literal> {
     let text = format!("{x:?} has not the element count of {shape:?}");
     x.reshaped(shape).ok_or_else(|| EvalError::new(text))
+}
+
+/// `x` without the given axes, which have one element.
+pub(super) fn squeeze(x: &Literal, axes: &[usize]) -> Result<Literal> {
+    let kept = x.shape().iter().enumerate().filter(|(i, _)| !axes.contains(i));
+    reshape(x, kept.map(|(_, d)| *d).collect())
 }
 
 pub(super) fn transpose(x: &Literal, perm: &[usize]) -> Result<Literal> {
@@ -57,11 +66,11 @@ pub(super) fn concat(parts: &[&Literal], axis: usize) -> Result<Literal> {
         if part.dtype() != first.dtype() || other.len() != shape.len() {
             return Err(EvalError::new(format!("concat of {first:?} and {part:?}")));
         }
-        let extent = std::mem::replace(&mut other[axis], shape[axis]);
+        let dim = std::mem::replace(&mut other[axis], shape[axis]);
         if other != shape {
             return Err(EvalError::new(format!("concat of {first:?} and {part:?} along {axis}")));
         }
-        shape[axis] += extent;
+        shape[axis] += dim;
     }
     let item = item(first)?;
     let outer = count(&shape[..axis])?;
@@ -104,7 +113,7 @@ pub(super) fn slice(x: &Literal, begin: &[i64], extent: &[i64], step: &[i64]) ->
     literal(x.dtype(), extent.to_vec(), bytes)
 }
 
-/// Where element `at` of a padded axis comes from; `None` is the fill value.
+/// Returns the input position of element `at` of a padded axis; `None` stands for the fill value.
 fn pad_source(mode: PadMode, at: i64, extent: i64) -> Option<i64> {
     match mode {
         _ if (0..extent).contains(&at) => Some(at),
@@ -173,11 +182,16 @@ pub(super) fn iota(n: i64) -> Result<Literal> {
     Ok(Literal::from_i64(vec![n], &(0..n).collect::<Vec<_>>()))
 }
 
-pub(super) fn dims(values: &[i64], scalar: bool) -> Result<Literal> {
-    match (scalar, values.len()) {
-        (true, 1) => Ok(Literal::from_i64(vec![], values)),
-        (true, n) => Err(EvalError::new(format!("a scalar of {n} values"))),
-        (false, n) => Ok(Literal::from_i64(vec![n as i64], values)),
+/// A 1-D int64 tensor of these values.
+pub(super) fn dims(values: &[i64]) -> Result<Literal> {
+    Ok(Literal::from_i64(vec![values.len() as i64], values))
+}
+
+/// The only one of these values as an int64 scalar tensor.
+pub(super) fn dim(values: &[i64]) -> Result<Literal> {
+    match values {
+        [_] => Ok(Literal::from_i64(vec![], values)),
+        _ => Err(EvalError::new(format!("a scalar of {} values", values.len()))),
     }
 }
 
@@ -186,8 +200,7 @@ pub(super) fn scalar_i64(value: i64) -> Literal {
     Literal::from_i64(vec![], &[value])
 }
 
-/// A bool scalar tensor.
-pub(super) fn scalar_bool(value: bool) -> Literal {
-    Literal::new(DType::BOOL, vec![], std::sync::Arc::new([value as u8]))
-        .expect("one byte is one bool")
+/// The bool scalar tensor `true`.
+pub(super) fn scalar_true() -> Literal {
+    Literal::new(DType::BOOL, vec![], Arc::new([1u8])).expect("one byte is one bool")
 }

@@ -2,17 +2,20 @@
 
 use reflex_tir::DType;
 
-use super::nums::{Num, Nums, decode, each, floats, limits, tensor};
-use super::{EvalError, Result, count};
-use crate::{Literal, PoolAttrs, PoolKind};
+use super::error::{EvalError, Result};
+use super::scalar::{Scalar, Scalars, decode, each, floats, tensor};
+use super::shape::count;
+use crate::literal::Literal;
+use crate::op::{PoolAttrs, PoolKind};
 
-/// Output extents of a pooling: floor, or ceil without windows that start in the padding.
-pub(crate) fn pool_extent(attrs: &PoolAttrs, axis: usize, input: i64) -> i64 {
+/// Output size of a pooling along an axis: rounded down, or up without windows that start in the
+/// padding.
+pub(crate) fn pooled_size(attrs: &PoolAttrs, axis: usize, input: i64) -> i64 {
     let (before, after) = (attrs.pads_begin[axis], attrs.pads_end[axis]);
     let (step, window) = (attrs.strides[axis], attrs.dilations[axis] * (attrs.kernel[axis] - 1));
-    let room = input + before + after - window - 1;
-    let floor = room.div_euclid(step) + 1;
-    if !attrs.ceil || room.rem_euclid(step) == 0 || floor * step >= input + before {
+    let span = input + before + after - window - 1;
+    let floor = span.div_euclid(step) + 1;
+    if !attrs.ceil || span.rem_euclid(step) == 0 || floor * step >= input + before {
         return floor;
     }
     floor + 1
@@ -58,16 +61,15 @@ pub(super) fn pool(attrs: &PoolAttrs, x: &Literal) -> Result<Vec<Literal>> {
         return Err(EvalError::new(format!("pooling of {x:?} with {attrs:?}")));
     }
     let input = &x.shape()[2..];
-    let output: Vec<i64> = (0..spatial).map(|i| pool_extent(attrs, i, input[i])).collect();
+    let output: Vec<i64> = (0..spatial).map(|i| pooled_size(attrs, i, input[i])).collect();
     let mut shape = x.shape()[..2].to_vec();
     shape.extend_from_slice(&output);
     count(&shape)?;
-    let (planes, cells) = (count(&x.shape()[..2])?, count(input)?);
+    let (maps, cells) = (count(&x.shape()[..2])?, count(input)?);
     let windows = windows(attrs, input, &output);
     match attrs.kind {
         PoolKind::Max { indices } => {
-            let floor = limits_of(x.dtype());
-            let (values, at) = each!(decode(x)?, v => max(&v, planes, cells, &windows, floor));
+            let (values, at) = each!(decode(x)?, v => max(&v, x.dtype(), maps, cells, &windows));
             let mut out = vec![tensor(x.dtype(), shape.clone(), &values)?];
             if indices {
                 out.push(tensor(DType::I64, shape, &at)?);
@@ -76,66 +78,62 @@ pub(super) fn pool(attrs: &PoolAttrs, x: &Literal) -> Result<Vec<Literal>> {
         }
         PoolKind::Average { count_pads } => {
             let v = floats(x)?;
-            let y = each_window(&v, planes, cells, &windows, |values, counted| {
+            let y = each_window(&v, maps, cells, &windows, |values, counted| {
                 let n = if count_pads { counted } else { values.len() as i64 };
                 values.iter().sum::<f64>() / n as f64
             });
-            Ok(vec![tensor(x.dtype(), shape, &Nums::Float(y))?])
+            Ok(vec![tensor(x.dtype(), shape, &Scalars::Float(y))?])
         }
         PoolKind::Lp(p) => {
             let v = floats(x)?;
             let p = f64::from(p);
-            let y = each_window(&v, planes, cells, &windows, |values, _| {
+            let y = each_window(&v, maps, cells, &windows, |values, _| {
                 values.iter().map(|v| v.abs().powf(p)).sum::<f64>().powf(1.0 / p)
             });
-            Ok(vec![tensor(x.dtype(), shape, &Nums::Float(y))?])
+            Ok(vec![tensor(x.dtype(), shape, &Scalars::Float(y))?])
         }
     }
 }
 
-fn limits_of(dtype: DType) -> (f64, i128) {
-    if dtype.is_float() { (f64::NEG_INFINITY, 0) } else { (0.0, limits(dtype).0) }
-}
-
 fn each_window(
     x: &[f64],
-    planes: usize,
+    maps: usize,
     cells: usize,
     windows: &[(Vec<usize>, i64)],
     f: impl Fn(&[f64], i64) -> f64,
 ) -> Vec<f64> {
-    (0..planes)
-        .flat_map(|plane| windows.iter().map(move |w| (plane, w)))
-        .map(|(plane, (at, counted))| {
-            let values: Vec<f64> = at.iter().map(|i| x[plane * cells + i]).collect();
+    (0..maps)
+        .flat_map(|map| windows.iter().map(move |w| (map, w)))
+        .map(|(map, (at, counted))| {
+            let values: Vec<f64> = at.iter().map(|i| x[map * cells + i]).collect();
             f(&values, *counted)
         })
         .collect()
 }
 
-fn max<T: Num>(
+fn max<T: Scalar>(
     x: &[T],
-    planes: usize,
+    dtype: DType,
+    maps: usize,
     cells: usize,
     windows: &[(Vec<usize>, i64)],
-    least: (f64, i128),
-) -> (Nums, Nums) {
+) -> (Scalars, Scalars) {
     let (mut values, mut indices) = (vec![], vec![]);
-    for plane in 0..planes {
+    for map in 0..maps {
         for (window, _) in windows {
             let mut best: Option<(T, usize)> = None;
             for i in window {
-                let value = x[plane * cells + i];
+                let value = x[map * cells + i];
                 if best.is_none_or(|(b, _)| value > b) {
-                    best = Some((value, plane * cells + i));
+                    best = Some((value, map * cells + i));
                 }
             }
             // An empty window gives the least value and no position.
-            let least = || (T::least(least), usize::MAX);
+            let least = || (T::lowest(dtype), usize::MAX);
             let (value, at) = best.unwrap_or_else(least);
             values.push(value);
             indices.push(if at == usize::MAX { -1 } else { at as i128 });
         }
     }
-    (T::wrap(values), Nums::Int(indices))
+    (T::wrap(values), Scalars::Int(indices))
 }

@@ -2,19 +2,19 @@
 
 use reflex_tir::DType;
 
-use super::nums::{Num, Nums, decode, each, floats, limits, tensor};
-use super::walk::{broadcast_strides, strides, walk};
-use super::{EvalError, Result, need_axis};
-use crate::{ArgReduceKind, Literal, ReduceKind};
+use super::error::{EvalError, Result};
+use super::scalar::{Scalar, Scalars, decode, each, floats, limits, tensor};
+use super::shape::need_axis;
+use crate::literal::Literal;
+use crate::op::{ArgReduceKind, ReduceKind};
+use crate::strides::{broadcast_strides, strides, walk};
 
-/// Extents with the reduced axes at 1, and without them.
-fn reduced_shapes(shape: &[i64], axes: &[usize]) -> (Vec<i64>, Vec<i64>) {
-    let kept = shape.iter().enumerate();
-    let ones = kept.clone().map(|(i, d)| if axes.contains(&i) { 1 } else { *d }).collect();
-    (ones, kept.filter(|(i, _)| !axes.contains(i)).map(|(_, d)| *d).collect())
+/// `shape` with the reduced axes at 1.
+fn kept_shape(shape: &[i64], axes: &[usize]) -> Vec<i64> {
+    shape.iter().enumerate().map(|(i, d)| if axes.contains(&i) { 1 } else { *d }).collect()
 }
 
-fn fold<T: Num>(x: &[T], shape: &[i64], ones: &[i64], init: T, f: fn(T, T) -> T) -> Vec<T> {
+fn fold<T: Scalar>(x: &[T], shape: &[i64], ones: &[i64], init: T, f: fn(T, T) -> T) -> Vec<T> {
     let mut out = vec![init; ones.iter().product::<i64>() as usize];
     walk(shape, [&broadcast_strides(ones, shape.len())], |flat, [at]| {
         out[at as usize] = f(out[at as usize], x[flat]);
@@ -22,70 +22,77 @@ fn fold<T: Num>(x: &[T], shape: &[i64], ones: &[i64], init: T, f: fn(T, T) -> T)
     out
 }
 
-pub(super) fn reduce(kind: ReduceKind, x: &Literal, axes: &[usize], keep: bool) -> Result<Literal> {
+/// Reduces over `axes`, which the result keeps with one element.
+pub(super) fn reduce(kind: ReduceKind, x: &Literal, axes: &[usize]) -> Result<Literal> {
     for axis in axes {
         need_axis(*axis, x.shape().len())?;
     }
-    let (ones, dropped) = reduced_shapes(x.shape(), axes);
+    let ones = kept_shape(x.shape(), axes);
     let shape = x.shape();
     let divisor: i64 = axes.iter().map(|a| shape[*a]).product();
     let y = match decode(x)? {
-        Nums::Float(v) => Nums::Float(match kind {
-            ReduceKind::Sum => fold(&v, shape, &ones, 0.0, Num::add),
-            ReduceKind::Prod => fold(&v, shape, &ones, 1.0, Num::mul),
-            ReduceKind::Max => fold(&v, shape, &ones, f64::NEG_INFINITY, Num::max),
-            ReduceKind::Min => fold(&v, shape, &ones, f64::INFINITY, Num::min),
+        Scalars::Float(v) => Scalars::Float(match kind {
+            ReduceKind::Sum => fold(&v, shape, &ones, 0.0, Scalar::add),
+            ReduceKind::Prod => fold(&v, shape, &ones, 1.0, Scalar::mul),
+            ReduceKind::Max => fold(&v, shape, &ones, f64::NEG_INFINITY, Scalar::max),
+            ReduceKind::Min => fold(&v, shape, &ones, f64::INFINITY, Scalar::min),
             ReduceKind::Mean => {
-                let mut sum = fold(&v, shape, &ones, 0.0, Num::add);
+                let mut sum = fold(&v, shape, &ones, 0.0, Scalar::add);
                 sum.iter_mut().for_each(|v| *v /= divisor as f64);
                 sum
             }
         }),
-        Nums::Int(v) => Nums::Int(match kind {
-            ReduceKind::Sum => fold(&v, shape, &ones, 0, Num::add),
-            ReduceKind::Prod => fold(&v, shape, &ones, 1, Num::mul),
-            ReduceKind::Max => fold(&v, shape, &ones, limits(x.dtype()).0, Num::max),
-            ReduceKind::Min => fold(&v, shape, &ones, limits(x.dtype()).1, Num::min),
+        Scalars::Int(v) => Scalars::Int(match kind {
+            ReduceKind::Sum => fold(&v, shape, &ones, 0, Scalar::add),
+            ReduceKind::Prod => fold(&v, shape, &ones, 1, Scalar::mul),
+            ReduceKind::Max => fold(&v, shape, &ones, limits(x.dtype()).0, Scalar::max),
+            ReduceKind::Min => fold(&v, shape, &ones, limits(x.dtype()).1, Scalar::min),
             ReduceKind::Mean => {
-                let mut sum = fold(&v, shape, &ones, 0, Num::add);
+                let mut sum = fold(&v, shape, &ones, 0, Scalar::add);
                 sum.iter_mut().for_each(|v| *v /= i128::from(divisor.max(1)));
                 sum
             }
         }),
     };
-    tensor(x.dtype(), if keep { ones } else { dropped }, &y)
+    tensor(x.dtype(), ones, &y)
 }
 
+/// The choice between equal elements.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Ties {
+    First,
+    Last,
+}
+
+/// Index of the extreme along `axis`, which the result keeps with one element.
 pub(super) fn arg_reduce(
     kind: ArgReduceKind,
+    ties: Ties,
     x: &Literal,
     axis: usize,
-    keep: bool,
-    last: bool,
 ) -> Result<Literal> {
     need_axis(axis, x.shape().len())?;
     if x.shape()[axis] == 0 {
         return Err(EvalError::new(format!("{kind:?} over the empty axis {axis} of {x:?}")));
     }
-    let (ones, dropped) = reduced_shapes(x.shape(), &[axis]);
-    let best = each!(decode(x)?, v => arg_best(kind, &v, x.shape(), axis, &ones, last));
-    tensor(DType::I64, if keep { ones } else { dropped }, &Nums::Int(best))
+    let ones = kept_shape(x.shape(), &[axis]);
+    let best = each!(decode(x)?, v => arg_best(kind, ties, &v, x.shape(), axis));
+    tensor(DType::I64, ones, &Scalars::Int(best))
 }
 
-fn arg_best<T: Num>(
+fn arg_best<T: Scalar>(
     kind: ArgReduceKind,
+    ties: Ties,
     x: &[T],
     shape: &[i64],
     axis: usize,
-    ones: &[i64],
-    last: bool,
 ) -> Vec<i128> {
     let step = strides(shape)[axis] as usize;
     let mut out = vec![];
     // Only the first element of each line along the axis starts a search.
     let mut from = strides(shape);
     from[axis] = 0;
-    walk(ones, [&from], |_, [start]| {
+    walk(&kept_shape(shape, &[axis]), [&from], |_, [start]| {
         let at = |i: usize| x[start as usize + i * step];
         let mut best = 0;
         for i in 1..shape[axis] as usize {
@@ -93,7 +100,7 @@ fn arg_best<T: Num>(
                 ArgReduceKind::Max => at(i) > at(best),
                 ArgReduceKind::Min => at(i) < at(best),
             };
-            if better || (last && at(i) == at(best)) {
+            if better || (ties == Ties::Last && at(i) == at(best)) {
                 best = i;
             }
         }
@@ -105,52 +112,68 @@ fn arg_best<T: Num>(
 /// Calls `f` with the flat offsets of every line along `axis`.
 fn lines(shape: &[i64], axis: usize, mut f: impl FnMut(&[usize])) {
     let step = strides(shape)[axis] as usize;
-    let (ones, _) = reduced_shapes(shape, &[axis]);
-    walk(&ones, [&strides(shape)], |_, [start]| {
+    walk(&kept_shape(shape, &[axis]), [&strides(shape)], |_, [start]| {
         let line: Vec<usize> =
             (0..shape[axis] as usize).map(|i| start as usize + i * step).collect();
         f(&line);
     });
 }
 
-fn scan<T: Num>(x: &[T], shape: &[i64], axis: usize, exclusive: bool, reverse: bool) -> Vec<T> {
+/// Attributes of a running sum.
+pub(super) struct CumSum {
+    pub axis: usize,
+    /// Leave the element itself out.
+    pub exclusive: bool,
+    /// From the end.
+    pub reverse: bool,
+}
+
+fn scan<T: Scalar>(x: &[T], shape: &[i64], attrs: &CumSum) -> Vec<T> {
     let mut out = x.to_vec();
-    lines(shape, axis, |line| {
+    lines(shape, attrs.axis, |line| {
         let mut sum = T::ZERO;
         for i in 0..line.len() {
-            let at = line[if reverse { line.len() - 1 - i } else { i }];
+            let at = line[if attrs.reverse { line.len() - 1 - i } else { i }];
             let next = sum.add(x[at]);
-            out[at] = if exclusive { sum } else { next };
+            out[at] = if attrs.exclusive { sum } else { next };
             sum = next;
         }
     });
     out
 }
 
-pub(super) fn cumsum(x: &Literal, axis: usize, exclusive: bool, reverse: bool) -> Result<Literal> {
-    need_axis(axis, x.shape().len())?;
-    let y = each!(decode(x)?, v => Num::wrap(scan(&v, x.shape(), axis, exclusive, reverse)));
+pub(super) fn cumsum(x: &Literal, attrs: &CumSum) -> Result<Literal> {
+    need_axis(attrs.axis, x.shape().len())?;
+    let y = each!(decode(x)?, v => Scalar::wrap(scan(&v, x.shape(), attrs)));
     tensor(x.dtype(), x.shape().to_vec(), &y)
 }
 
-pub(super) fn softmax(x: &Literal, axis: usize, log: bool) -> Result<Literal> {
+pub(super) fn softmax(x: &Literal, axis: usize) -> Result<Literal> {
+    shifted_exponentials(x, axis, |shifted, sum| shifted.exp() / sum)
+}
+
+pub(super) fn log_softmax(x: &Literal, axis: usize) -> Result<Literal> {
+    shifted_exponentials(x, axis, |shifted, sum| shifted - sum.ln())
+}
+
+/// Calls `f` with every element less the maximum of its line, and the line's sum of exponentials.
+fn shifted_exponentials(x: &Literal, axis: usize, f: fn(f64, f64) -> f64) -> Result<Literal> {
     need_axis(axis, x.shape().len())?;
     let mut v = floats(x)?;
     lines(x.shape(), axis, |line| {
-        let top = line.iter().fold(f64::NEG_INFINITY, |m, i| Num::max(m, v[*i]));
+        let top = line.iter().fold(f64::NEG_INFINITY, |m, i| Scalar::max(m, v[*i]));
         let sum: f64 = line.iter().map(|i| (v[*i] - top).exp()).sum();
         for i in line {
-            let shifted = v[*i] - top;
-            v[*i] = if log { shifted - sum.ln() } else { shifted.exp() / sum };
+            v[*i] = f(v[*i] - top, sum);
         }
     });
-    tensor(x.dtype(), x.shape().to_vec(), &Nums::Float(v))
+    tensor(x.dtype(), x.shape().to_vec(), &Scalars::Float(v))
 }
 
 pub(super) fn layer_norm(args: &[&Literal], axis: usize, epsilon: f64) -> Result<Literal> {
     let x = args[0];
     need_axis(axis, x.shape().len())?;
-    let inner = super::count(&x.shape()[axis..])?;
+    let inner = super::shape::count(&x.shape()[axis..])?;
     let mut v = floats(x)?;
     for line in v.chunks_exact_mut(inner.max(1)) {
         let mean = line.iter().sum::<f64>() / inner as f64;
@@ -167,27 +190,34 @@ pub(super) fn layer_norm(args: &[&Literal], axis: usize, epsilon: f64) -> Result
     if let Some(bias) = args.get(2) {
         affine(|v, b| v + b, bias, &mut v)?;
     }
-    tensor(x.dtype(), x.shape().to_vec(), &Nums::Float(v))
+    tensor(x.dtype(), x.shape().to_vec(), &Scalars::Float(v))
 }
 
-pub(super) fn top_k(x: &Literal, axis: usize, k: i64, largest: bool) -> Result<Vec<Literal>> {
+/// Which end of the order comes first.
+#[derive(Clone, Copy)]
+pub(super) enum TopKOrder {
+    Largest,
+    Smallest,
+}
+
+pub(super) fn top_k(x: &Literal, axis: usize, k: i64, order: TopKOrder) -> Result<Vec<Literal>> {
     need_axis(axis, x.shape().len())?;
     if !(0..=x.shape()[axis]).contains(&k) {
         return Err(EvalError::new(format!("the top {k} along axis {axis} of {x:?}")));
     }
     let mut shape = x.shape().to_vec();
     shape[axis] = k;
-    let (values, at) = each!(decode(x)?, v => top_lines(&v, x.shape(), &shape, axis, largest));
+    let (values, at) = each!(decode(x)?, v => top_lines(&v, x.shape(), &shape, axis, order));
     Ok(vec![tensor(x.dtype(), shape.clone(), &values)?, tensor(DType::I64, shape, &at)?])
 }
 
-fn top_lines<T: Num>(
+fn top_lines<T: Scalar>(
     x: &[T],
     shape: &[i64],
     out_shape: &[i64],
     axis: usize,
-    largest: bool,
-) -> (Nums, Nums) {
+    top: TopKOrder,
+) -> (Scalars, Scalars) {
     let total = out_shape.iter().product::<i64>() as usize;
     let (mut values, mut indices) = (vec![T::ZERO; total], vec![0i128; total]);
     let mut chosen = vec![];
@@ -196,7 +226,10 @@ fn top_lines<T: Num>(
         // A stable sort keeps equal elements in index order either way.
         order.sort_by(|a, b| {
             let (a, b) = (x[line[*a]], x[line[*b]]);
-            let order = if largest { b.partial_cmp(&a) } else { a.partial_cmp(&b) };
+            let order = match top {
+                TopKOrder::Largest => b.partial_cmp(&a),
+                TopKOrder::Smallest => a.partial_cmp(&b),
+            };
             order.unwrap_or(std::cmp::Ordering::Equal)
         });
         chosen.push(order.into_iter().map(|i| (i, x[line[i]])).collect::<Vec<_>>());
@@ -209,5 +242,5 @@ fn top_lines<T: Num>(
         }
         line_number += 1;
     });
-    (T::wrap(values), Nums::Int(indices))
+    (T::wrap(values), Scalars::Int(indices))
 }

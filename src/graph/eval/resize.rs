@@ -1,9 +1,11 @@
 //! Resampling: interpolation is separable, so each axis is one linear map.
 
+use super::error::{EvalError, Result};
 use super::linear::along_axis;
-use super::nums::{Nums, decode, tensor};
-use super::{EvalError, Result, count};
-use crate::{Literal, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest};
+use super::scalar::{Scalars, decode, tensor};
+use super::shape::count;
+use crate::literal::Literal;
+use crate::op::{ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest};
 
 pub(super) fn resize(attrs: &ResizeAttrs, x: &Literal, shape: &[i64]) -> Result<Literal> {
     let rank = x.shape().len();
@@ -15,8 +17,8 @@ pub(super) fn resize(attrs: &ResizeAttrs, x: &Literal, shape: &[i64]) -> Result<
         return Err(bad());
     }
     let (mut v, ints) = match decode(x)? {
-        Nums::Float(v) => (v, false),
-        Nums::Int(v) => (v.into_iter().map(|v| v as f64).collect(), true),
+        Scalars::Float(v) => (v, false),
+        Scalars::Int(v) => (v.into_iter().map(|v| v as f64).collect(), true),
     };
     let mut now = x.shape().to_vec();
     for axis in 0..rank {
@@ -30,8 +32,11 @@ pub(super) fn resize(attrs: &ResizeAttrs, x: &Literal, shape: &[i64]) -> Result<
         v = along_axis(&v, &now, axis, &rows);
         now[axis] = to;
     }
-    let y =
-        if ints { Nums::Int(v.into_iter().map(|v| v as i128).collect()) } else { Nums::Float(v) };
+    let y = if ints {
+        Scalars::Int(v.into_iter().map(|v| v as i128).collect())
+    } else {
+        Scalars::Float(v)
+    };
     tensor(x.dtype(), now, &y)
 }
 
@@ -49,8 +54,8 @@ fn source(coord: ResizeCoord, i: i64, from: i64, to: i64, scale: f64) -> f64 {
 }
 
 /// Input positions and weights of one output position; positions outside clamp to the edge.
-fn taps(attrs: &ResizeAttrs, at: f64, extent: i64) -> Vec<(i64, f64)> {
-    let clamp = |i: f64| (i as i64).clamp(0, extent - 1);
+fn taps(attrs: &ResizeAttrs, at: f64, size: i64) -> Vec<(i64, f64)> {
+    let clamp = |i: f64| (i as i64).clamp(0, size - 1);
     match attrs.mode {
         ResizeMode::Nearest(round) => {
             let i = match round {
@@ -62,7 +67,7 @@ fn taps(attrs: &ResizeAttrs, at: f64, extent: i64) -> Vec<(i64, f64)> {
             vec![(clamp(i), 1.0)]
         }
         ResizeMode::Linear => {
-            let at = at.clamp(0.0, (extent - 1) as f64);
+            let at = at.clamp(0.0, (size - 1) as f64);
             let low = at.floor();
             vec![(clamp(low), 1.0 - (at - low)), (clamp(low + 1.0), at - low)]
         }
@@ -72,7 +77,7 @@ fn taps(attrs: &ResizeAttrs, at: f64, extent: i64) -> Vec<(i64, f64)> {
                 .map(|d| (low + f64::from(d), cubic(at - low - f64::from(d), coefficient)))
                 .collect();
             if exclude_outside {
-                out.retain(|(i, _)| (0.0..extent as f64).contains(i));
+                out.retain(|(i, _)| (0.0..size as f64).contains(i));
                 let sum: f64 = out.iter().map(|(_, w)| w).sum();
                 out.iter_mut().for_each(|(_, w)| *w /= sum);
             }

@@ -1,35 +1,9 @@
 //! Recurrent layers.
 
-use super::nums::{Nums, floats, tensor};
-use super::{EvalError, Result};
-use crate::{Literal, RnnActivation, RnnAttrs, RnnCell, RnnDir};
-
-impl RnnCell {
-    /// Number of gates.
-    pub fn gates(self) -> i64 {
-        match self {
-            RnnCell::Rnn => 1,
-            RnnCell::Gru { .. } => 3,
-            RnnCell::Lstm => 4,
-        }
-    }
-
-    /// Activations a direction takes.
-    pub fn activations(self) -> usize {
-        match self {
-            RnnCell::Rnn => 1,
-            RnnCell::Gru { .. } => 2,
-            RnnCell::Lstm => 3,
-        }
-    }
-}
-
-impl RnnDir {
-    /// Number of directions.
-    pub fn count(self) -> i64 {
-        if self == RnnDir::Both { 2 } else { 1 }
-    }
-}
+use super::error::{EvalError, Result};
+use super::scalar::{Scalars, floats, tensor};
+use crate::literal::Literal;
+use crate::op::{RnnActivation, RnnAttrs, RnnCell, RnnDir};
 
 fn apply(f: RnnActivation, x: f64) -> f64 {
     match f {
@@ -168,11 +142,11 @@ pub(super) fn rnn(attrs: &RnnAttrs, args: &[&Literal]) -> Result<Vec<Literal>> {
     let (t, n, dirs, hidden) = (t as i64, n as i64, dirs as i64, hidden as i64);
     let dtype = args[0].dtype();
     let mut out = vec![
-        tensor(dtype, vec![t, dirs, n, hidden], &Nums::Float(y))?,
-        tensor(dtype, vec![dirs, n, hidden], &Nums::Float(hs))?,
+        tensor(dtype, vec![t, dirs, n, hidden], &Scalars::Float(y))?,
+        tensor(dtype, vec![dirs, n, hidden], &Scalars::Float(hs))?,
     ];
     if attrs.cell == RnnCell::Lstm {
-        out.push(tensor(dtype, vec![dirs, n, hidden], &Nums::Float(cs))?);
+        out.push(tensor(dtype, vec![dirs, n, hidden], &Scalars::Float(cs))?);
     }
     Ok(out)
 }

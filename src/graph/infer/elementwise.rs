@@ -2,10 +2,10 @@
 
 use reflex_tir::{DType, Expr};
 
-use super::{Context, Inferred, axis_of, boolean, float, integer, number, same_type};
+use super::{Inference, Inferred, axis_of, boolean, float, integer, number, same_type};
 use crate::{Binary, ReduceKind, TensorType, Unary};
 
-impl Context<'_> {
+impl Inference<'_> {
     pub(super) fn unary(&self, f: Unary) -> Inferred {
         let x = self.one()?;
         let dtype = match f {
@@ -78,7 +78,12 @@ impl Context<'_> {
         Ok(vec![TensorType::new(dtype, self.one()?.shape.clone())])
     }
 
-    pub(super) fn reduce(&self, kind: ReduceKind, axes: &[usize], keep_dims: bool) -> Inferred {
+    pub(super) fn reduce(
+        &self,
+        kind: ReduceKind,
+        axes: &[usize],
+        reduced: ReducedShape,
+    ) -> Inferred {
         let x = self.one()?;
         match kind {
             ReduceKind::Mean => float(x.dtype)?,
@@ -90,13 +95,13 @@ impl Context<'_> {
             return Err(format!("axes {axes:?} are not sorted and distinct"));
         }
         axes.iter().try_for_each(|axis| axis_of(x, *axis).map(|_| ()))?;
-        Ok(vec![TensorType::new(x.dtype, without(&x.shape, axes, keep_dims))])
+        Ok(vec![TensorType::new(x.dtype, reduced(&x.shape, axes))])
     }
 
-    pub(super) fn arg_reduce(&self, axis: usize, keep_dims: bool) -> Inferred {
+    pub(super) fn arg_reduce(&self, axis: usize, reduced: ReducedShape) -> Inferred {
         let x = self.one()?;
         axis_of(x, axis)?;
-        Ok(vec![TensorType::new(DType::I64, without(&x.shape, &[axis], keep_dims))])
+        Ok(vec![TensorType::new(DType::I64, reduced(&x.shape, &[axis]))])
     }
 
     pub(super) fn cumsum(&self, axis: usize) -> Inferred {
@@ -114,11 +119,20 @@ impl Context<'_> {
     }
 }
 
-/// A shape with some axes removed, or kept as 1.
-fn without(shape: &[Expr], axes: &[usize], keep_dims: bool) -> Vec<Expr> {
-    let kept = shape.iter().enumerate().filter_map(|(i, dim)| match axes.contains(&i) {
-        true => keep_dims.then(|| Expr::i64(1)),
-        false => Some(dim.clone()),
-    });
-    kept.collect()
+/// The shape of a reduction over axes: [`ones`] or [`without`].
+type ReducedShape = fn(&[Expr], &[usize]) -> Vec<Expr>;
+
+/// `shape` with the reduced axes at 1.
+pub(super) fn ones(shape: &[Expr], axes: &[usize]) -> Vec<Expr> {
+    let dim = |(i, dim): (usize, &Expr)| match axes.contains(&i) {
+        true => Expr::i64(1),
+        false => dim.clone(),
+    };
+    shape.iter().enumerate().map(dim).collect()
+}
+
+/// `shape` without the reduced axes.
+pub(super) fn without(shape: &[Expr], axes: &[usize]) -> Vec<Expr> {
+    let kept = shape.iter().enumerate().filter(|(i, _)| !axes.contains(i));
+    kept.map(|(_, dim)| dim.clone()).collect()
 }

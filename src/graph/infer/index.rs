@@ -2,10 +2,10 @@
 
 use reflex_tir::{CmpOp, DType, Expr};
 
-use super::{Context, Inferred, axis_of, extent, index_type, same_type};
+use super::{Inference, Inferred, at, axis_of, canonical_dim, index_type, same_type};
 use crate::{GatherKind, ScatterKind, TensorType, dims};
 
-impl Context<'_> {
+impl Inference<'_> {
     pub(super) fn gather(&mut self, kind: &GatherKind) -> Inferred {
         let args = self.expect(2, 2)?;
         let (x, indices) = (args[0], args[1]);
@@ -33,7 +33,7 @@ impl Context<'_> {
             return Err(format!("coordinates of {depth} with {batch_dims} batch axes do not fit"));
         }
         for axis in 0..batch_dims {
-            self.unify((0, axis), (1, axis))?;
+            self.unify(at(0, axis), at(1, axis))?;
         }
         let lead = &indices.shape[..indices.shape.len() - 1];
         Ok([lead, &x.shape[batch_dims + depth..]].concat())
@@ -51,7 +51,7 @@ impl Context<'_> {
                 same_rank(x, updates)?;
                 self.within(1, axis)?;
                 for i in 0..x.shape.len() {
-                    self.unify((1, i), (2, i))?;
+                    self.unify(at(1, i), at(2, i))?;
                 }
             }
             ScatterKind::Nd => {
@@ -61,10 +61,10 @@ impl Context<'_> {
                     return Err(format!("updates do not fit coordinates of {depth}"));
                 }
                 for axis in 0..lead {
-                    self.unify((1, axis), (2, axis))?;
+                    self.unify(at(1, axis), at(2, axis))?;
                 }
                 for axis in depth..x.shape.len() {
-                    self.unify((0, axis), (2, lead + axis - depth))?;
+                    self.unify(at(0, axis), at(2, lead + axis - depth))?;
                 }
             }
         }
@@ -74,7 +74,7 @@ impl Context<'_> {
     pub(super) fn top_k(&self, axis: usize, k: &Expr) -> Inferred {
         let x = self.one()?;
         axis_of(x, axis)?;
-        let k = extent(k)?;
+        let k = canonical_dim(k)?;
         if dims::decide(CmpOp::Gt, &k, &x.shape[axis]) == Some(true) {
             return Err(format!("{k:?} of {:?} elements", x.shape[axis]));
         }

@@ -2,13 +2,13 @@
 
 use reflex_tir::{DType, Expr};
 
-use super::{Context, Inferred, axis_of, extent, extents, same_type};
+use super::{Inference, Inferred, at, axis_of, canonical_dim, canonical_shape, same_type};
 use crate::{TensorType, dims};
 
-impl Context<'_> {
+impl Inference<'_> {
     pub(super) fn reshape(&self, shape: &[Expr]) -> Inferred {
         let x = self.one()?;
-        let shape = extents(shape)?;
+        let shape = canonical_shape(shape)?;
         let (before, after) = (dims::product(&x.shape), dims::product(&shape));
         if dims::equal(&before, &after) == Some(false) {
             return Err(format!("{before:?} elements do not fill {shape:?}"));
@@ -29,7 +29,7 @@ impl Context<'_> {
 
     pub(super) fn broadcast_to(&mut self, shape: &[Expr]) -> Inferred {
         let x = self.one()?;
-        let shape = extents(shape)?;
+        let shape = canonical_shape(shape)?;
         let Some(lead) = shape.len().checked_sub(x.shape.len()) else {
             return Err(format!("a shape of rank {} is too small", shape.len()));
         };
@@ -52,11 +52,11 @@ impl Context<'_> {
                 return Err("ranks differ".into());
             }
             for i in (0..shape.len()).filter(|i| *i != axis) {
-                shape[i] = self.unify((0, i), (arg, i))?;
+                shape[i] = self.unify(at(0, i), at(arg, i))?;
             }
             shape[axis] = shape[axis].clone() + other.shape[axis].clone();
         }
-        Ok(vec![TensorType::new(first.dtype, extents(&shape)?)])
+        Ok(vec![TensorType::new(first.dtype, canonical_shape(&shape)?)])
     }
 
     pub(super) fn slice(&self, begin: &[Expr], size: &[Expr], stride: &[i64]) -> Inferred {
@@ -65,7 +65,7 @@ impl Context<'_> {
         if begin.len() != rank || size.len() != rank || stride.len() != rank {
             return Err(format!("begin, extent and stride have one entry for each of {rank} axes"));
         }
-        let size = extents(size)?;
+        let size = canonical_shape(size)?;
         for axis in 0..rank {
             let Some(count) = size[axis].as_int().filter(|n| *n > 0) else { continue };
             let last = stride[axis].checked_mul(count - 1).ok_or("stride overflows")?;
@@ -93,22 +93,26 @@ impl Context<'_> {
             }
         }
         let padded =
-            |i: usize| extent(&(x.shape[i].clone() + before[i].clone() + after[i].clone()));
+            |i: usize| canonical_dim(&(x.shape[i].clone() + before[i].clone() + after[i].clone()));
         let shape = (0..x.shape.len()).map(padded).collect::<Inferred<_>>()?;
         Ok(vec![TensorType::new(x.dtype, shape)])
     }
 
     pub(super) fn iota(&self, count: &Expr) -> Inferred {
         self.expect(0, 0)?;
-        Ok(vec![TensorType::new(DType::I64, vec![extent(count)?])])
+        Ok(vec![TensorType::new(DType::I64, vec![canonical_dim(count)?])])
     }
 
-    pub(super) fn dims(&self, values: &[Expr], scalar: bool) -> Inferred {
+    pub(super) fn dims(&self, values: &[Expr]) -> Inferred {
         self.expect(0, 0)?;
-        if scalar && values.len() != 1 {
+        Ok(vec![TensorType::new(DType::I64, vec![Expr::i64(values.len() as i64)])])
+    }
+
+    pub(super) fn dim(&self, values: &[Expr]) -> Inferred {
+        self.expect(0, 0)?;
+        if values.len() != 1 {
             return Err(format!("a scalar of {} values", values.len()));
         }
-        let shape = if scalar { vec![] } else { vec![Expr::i64(values.len() as i64)] };
-        Ok(vec![TensorType::new(DType::I64, shape)])
+        Ok(vec![TensorType::new(DType::I64, vec![])])
     }
 }

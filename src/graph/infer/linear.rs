@@ -1,11 +1,11 @@
-//! Matrix product, normalisation over trailing axes and recurrent layers.
+//! Matrix multiplication, normalisation over trailing axes and recurrent layers.
 
 use reflex_tir::Expr;
 
-use super::{Context, Inferred, axis_of, float, number, same_type};
+use super::{Inference, Inferred, at, axis_of, float, number, same_type};
 use crate::{RnnAttrs, RnnCell, RnnDir, TensorType};
 
-impl Context<'_> {
+impl Inference<'_> {
     pub(super) fn matmul(&mut self) -> Inferred {
         let args = self.expect(2, 2)?;
         let (a, b) = (args[0], args[1]);
@@ -16,7 +16,7 @@ impl Context<'_> {
         }
         let (rank_a, rank_b) = (a.shape.len(), b.shape.len());
         let inner_b = rank_b.saturating_sub(2);
-        self.unify((0, rank_a - 1), (1, inner_b))?;
+        self.unify(at(0, rank_a - 1), at(1, inner_b))?;
         let mut shape = match (rank_a, rank_b) {
             (1, 1) => vec![],
             (1, _) => b.shape[..rank_b - 2].to_vec(),

@@ -2,10 +2,10 @@
 
 use reflex_tir::{CmpOp, DType, Expr};
 
-use super::{Context, Inferred, extent, extents, float, number, same_type};
+use super::{Inference, Inferred, at, canonical_dim, canonical_shape, float, number, same_type};
 use crate::{ConvAttrs, PoolAttrs, PoolKind, ResizeAttrs, TensorType, dims};
 
-impl<'a> Context<'a> {
+impl<'a> Inference<'a> {
     pub(super) fn conv(&mut self, conv: &ConvAttrs) -> Inferred {
         let (x, w) = self.conv_operands(conv)?;
         let channels = w.shape[1].clone() * conv.groups;
@@ -14,10 +14,10 @@ impl<'a> Context<'a> {
         self.conv_bias(&w.shape[0])?;
         let mut shape = vec![x.shape[0].clone(), w.shape[0].clone()];
         for i in 0..conv.strides.len() {
-            let window = spread(&w.shape[i + 2], conv.dilations[i]);
+            let kernel = spread(&w.shape[i + 2], conv.dilations[i]);
             let pads = conv.pads_begin[i].saturating_add(conv.pads_end[i]);
-            let span = x.shape[i + 2].clone() + pads - window;
-            shape.push(extent(&(span.floordiv(conv.strides[i]) + 1))?);
+            let span = x.shape[i + 2].clone() + pads - kernel;
+            shape.push(canonical_dim(&(span.floordiv(conv.strides[i]) + 1))?);
         }
         Ok(vec![TensorType::new(x.dtype, shape)])
     }
@@ -27,7 +27,7 @@ impl<'a> Context<'a> {
         if extra.len() != conv.strides.len() {
             return Err("output_padding has one entry per spatial axis".into());
         }
-        self.unify((0, 1), (1, 0))?;
+        self.unify(at(0, 1), at(1, 0))?;
         divisible(&w.shape[0], conv.groups)?;
         let channels = dims::simplify(&(w.shape[1].clone() * conv.groups));
         self.conv_bias(&channels)?;
@@ -35,8 +35,8 @@ impl<'a> Context<'a> {
         for (i, extra) in extra.iter().enumerate() {
             let pads = conv.pads_begin[i].saturating_add(conv.pads_end[i]);
             let steps = (x.shape[i + 2].clone() - 1) * conv.strides[i];
-            let window = spread(&w.shape[i + 2], conv.dilations[i]);
-            shape.push(extent(&(steps + *extra + window - pads))?);
+            let kernel = spread(&w.shape[i + 2], conv.dilations[i]);
+            shape.push(canonical_dim(&(steps + *extra + kernel - pads))?);
         }
         Ok(vec![TensorType::new(x.dtype, shape)])
     }
@@ -85,7 +85,7 @@ impl<'a> Context<'a> {
         }
         let mut shape = x.shape[..2].to_vec();
         for i in 0..spatial {
-            shape.push(pool_extent(&x.shape[i + 2], pool, i)?);
+            shape.push(pooled_dim(&x.shape[i + 2], pool, i)?);
         }
         let mut types = vec![TensorType::new(x.dtype, shape.clone())];
         if pool.kind == (PoolKind::Max { indices: true }) {
@@ -96,7 +96,7 @@ impl<'a> Context<'a> {
 
     pub(super) fn resize(&self, resize: &ResizeAttrs) -> Inferred {
         let x = self.one()?;
-        let shape = extents(&resize.shape)?;
+        let shape = canonical_shape(&resize.shape)?;
         if shape.len() != x.shape.len() {
             return Err(format!("the shape has one entry for each of {} axes", x.shape.len()));
         }
@@ -107,9 +107,9 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Number of windows along one axis. Rounding up never makes a window that starts past the
-/// input and its leading padding.
-fn pool_extent(input: &Expr, pool: &PoolAttrs, axis: usize) -> Inferred<Expr> {
+/// Number of pooling windows along one axis. Rounding up never makes a window that starts past
+/// the input and its leading padding.
+fn pooled_dim(input: &Expr, pool: &PoolAttrs, axis: usize) -> Inferred<Expr> {
     let (before, after) = (pool.pads_begin[axis], pool.pads_end[axis]);
     let stride = pool.strides[axis];
     let window = spread(&Expr::i64(pool.kernel[axis]), pool.dilations[axis]);
@@ -118,10 +118,10 @@ fn pool_extent(input: &Expr, pool: &PoolAttrs, axis: usize) -> Inferred<Expr> {
         return Err(format!("the window is larger than axis {} and its padding", axis + 2));
     }
     if !pool.ceil {
-        return extent(&(span.floordiv(stride) + 1));
+        return canonical_dim(&(span.floordiv(stride) + 1));
     }
     let starts = (input.clone() + before).ceildiv(stride);
-    extent(&(span.ceildiv(stride) + 1).min(starts))
+    canonical_dim(&(span.ceildiv(stride) + 1).min(starts))
 }
 
 /// Elements that a dilated kernel covers.
@@ -130,7 +130,7 @@ fn spread(kernel: &Expr, dilation: i64) -> Expr {
 }
 
 fn positive(values: &[i64]) -> Inferred<()> {
-    // Far below where products of extents overflow.
+    // Far below where products of dimensions overflow.
     match values.iter().find(|v| !(1..=1 << 31).contains(*v)) {
         None => Ok(()),
         Some(value) => Err(format!("strides, dilations, kernels and groups are positive: {value}")),

@@ -17,7 +17,8 @@ pub(super) fn inline(literal: &Literal) -> Option<String> {
         return None;
     }
     // `numpy.array` reads a list of numbers, but not of the names of numbers.
-    let elements = elements(literal, rank == 0)?;
+    let non_finite = if rank == 0 { NonFinite::Named } else { NonFinite::Refused };
+    let elements = elements(literal, non_finite)?;
     let value = if rank == 0 { elements[0].clone() } else { nested(literal.shape(), &elements) };
     Some(format!("R.const({value}, \"{}\")", literal.dtype()))
 }
@@ -25,7 +26,7 @@ pub(super) fn inline(literal: &Literal) -> Option<String> {
 /// The finite number that a scalar is, and not a negative zero.
 pub(super) fn number(literal: &Literal) -> Option<String> {
     let rank = literal.shape().len();
-    let text = elements(literal, false).filter(|_| rank == 0)?.pop()?;
+    let text = elements(literal, NonFinite::Refused).filter(|_| rank == 0)?.pop()?;
     match text.as_str() {
         "-0.0" => None,
         "0" | "False" => Some("0.0".into()),
@@ -41,7 +42,15 @@ fn nested(shape: &[i64], elements: &[String]) -> String {
     format!("[{}]", rows.join(", "))
 }
 
-fn elements(literal: &Literal, scalar: bool) -> Option<Vec<String>> {
+/// The text of infinities and the canonical NaN.
+#[derive(Clone, Copy, PartialEq)]
+enum NonFinite {
+    /// `inf`, `nan`: read back as scalars only.
+    Named,
+    Refused,
+}
+
+fn elements(literal: &Literal, non_finite: NonFinite) -> Option<Vec<String>> {
     let bytes = literal.bytes();
     macro_rules! floats {
         ($t:ty, $bits:ty, $wide:expr) => {
@@ -50,7 +59,8 @@ fn elements(literal: &Literal, scalar: bool) -> Option<Vec<String>> {
                 .map(|c| {
                     let bits = <$bits>::from_le_bytes(c.try_into().expect("exact chunk"));
                     let x = <$t>::from_bits(bits);
-                    let kept = x.is_finite() || scalar && (!x.is_nan() || bits == NAN as $bits);
+                    let kept = x.is_finite()
+                        || non_finite == NonFinite::Named && (!x.is_nan() || bits == NAN as $bits);
                     const NAN: u64 = <$t>::NAN.to_bits() as u64;
                     kept.then(|| float($wide(x)))
                 })

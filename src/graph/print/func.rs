@@ -6,10 +6,10 @@ use cranelift_entity::SecondaryMap;
 use reflex_tir::script::{float, string};
 use reflex_tir::{Expr, Param, Var};
 
-use super::Printer;
-use super::dims::DimText;
+use super::context::Printer;
+use super::dims::DimPrinter;
+use super::list::tuple;
 use super::names::Names;
-use super::op::tuple;
 use crate::{Binding, Body, Const, Func, FuncData, FuncId, LeafExpr, Loop, Node, Type, Value};
 
 pub(super) struct FuncPrinter<'p, 'm> {
@@ -69,10 +69,13 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
         let mut params = vec![];
         for param in &func.params {
             let name = self.define(*param);
-            params.push(format!("{name}: {}", self.ty(&func.values[*param].ty, Place::Signature)));
+            params.push(format!(
+                "{name}: {}",
+                self.ty(&func.values[*param].ty, TypePosition::Signature)
+            ));
         }
         let results: Vec<&Type> = func.body.results.iter().map(|v| &func.values[*v].ty).collect();
-        let result = self.types(&results, Place::Signature);
+        let result = self.types(&results, TypePosition::Signature);
         let pure = if self.cx.impure.contains(&self.id) { "(pure=False)" } else { "" };
         self.line(&format!("@R.function{pure}"));
         let name = self.cx.names[self.id].clone();
@@ -157,7 +160,7 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
         name
     }
 
-    /// A value where it is used.
+    /// The text of a use of a value.
     pub(super) fn value(&mut self, value: Value) -> String {
         match (&self.values[value], self.consts.get(&value)) {
             (Some(name), _) => name.clone(),
@@ -185,18 +188,18 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
     }
 
     pub(super) fn dim(&self, e: &Expr) -> String {
-        DimText(&|var| self.syms.get(&var).cloned().unwrap_or_else(|| var.to_string())).text(e)
+        DimPrinter(&|var| self.syms.get(&var).cloned().unwrap_or_else(|| var.to_string())).text(e)
     }
 
     /// `R.shape([...])`
     pub(super) fn shape(&self, dims: &[Expr]) -> String {
-        format!("R.shape([{}])", self.dims(dims, Place::Body))
+        format!("R.shape([{}])", self.dims(dims, TypePosition::Body))
     }
 
-    fn dims(&self, dims: &[Expr], place: Place) -> String {
-        let text = |e: &Expr| match place {
+    fn dims(&self, dims: &[Expr], position: TypePosition) -> String {
+        let text = |e: &Expr| match position {
             // A signature is evaluated by Python, where a dimension knows no arithmetic.
-            Place::Signature if e.as_int().is_none() && e.as_var().is_none() => {
+            TypePosition::Signature if e.as_int().is_none() && e.as_var().is_none() => {
                 format!("\"{}\"", self.dim(e).replace('"', "'"))
             }
             _ => self.dim(e),
@@ -211,20 +214,20 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
         vars.iter().all(|var| self.outer.contains(var))
     }
 
-    fn ty(&self, ty: &Type, place: Place) -> String {
-        let inner = |dims: &[Expr]| place == Place::Signature && !self.in_signature(dims);
+    fn ty(&self, ty: &Type, position: TypePosition) -> String {
+        let inner = |dims: &[Expr]| position == TypePosition::Signature && !self.in_signature(dims);
         match ty {
-            // The caller knows nothing of dimensions that the body binds.
+            // The caller does not know the dimensions that the body binds.
             Type::Tensor(t) if inner(&t.shape) => {
                 format!("R.Tensor(dtype=\"{}\", ndim={})", t.dtype, t.shape.len())
             }
             Type::Shape(dims) if inner(dims) => format!("R.Shape(ndim={})", dims.len()),
             Type::Tensor(t) => {
                 let comma = if t.shape.len() == 1 { "," } else { "" };
-                let dims = self.dims(&t.shape, place);
+                let dims = self.dims(&t.shape, position);
                 format!("R.Tensor(({dims}{comma}), dtype=\"{}\")", t.dtype)
             }
-            Type::Shape(dims) => format!("R.Shape([{}])", self.dims(dims, place)),
+            Type::Shape(dims) => format!("R.Shape([{}])", self.dims(dims, position)),
             Type::AnyTensor { dtype, rank } => {
                 let dtype = dtype.map(|dtype| format!("dtype=\"{dtype}\""));
                 let rank = rank.map(|rank| format!("ndim={rank}"));
@@ -236,25 +239,25 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
             }
             Type::AnyShape => "R.Shape".to_string(),
             Type::Prim(dtype) => format!("R.Prim(\"{dtype}\")"),
-            Type::Tuple(types) => self.tuple_type(&types.iter().collect::<Vec<_>>(), place),
+            Type::Tuple(types) => self.tuple_type(&types.iter().collect::<Vec<_>>(), position),
             Type::Func => "R.Callable".to_string(),
             Type::Object => "R.Any".to_string(),
         }
     }
 
-    fn tuple_type(&self, types: &[&Type], place: Place) -> String {
+    fn tuple_type(&self, types: &[&Type], position: TypePosition) -> String {
         if types.is_empty() {
             return "R.Tuple".to_string();
         }
-        let types: Vec<String> = types.iter().map(|t| self.ty(t, place)).collect();
+        let types: Vec<String> = types.iter().map(|t| self.ty(t, position)).collect();
         format!("R.Tuple({})", types.join(", "))
     }
 
     /// The type of one result, or of a tuple of results.
-    fn types(&self, types: &[&Type], place: Place) -> String {
+    fn types(&self, types: &[&Type], position: TypePosition) -> String {
         match types {
-            [one] => self.ty(one, place),
-            _ => self.tuple_type(types, place),
+            [one] => self.ty(one, position),
+            _ => self.tuple_type(types, position),
         }
     }
 
@@ -284,26 +287,28 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
             Node::MatchShape { value, dims } => self.match_shape(*value, dims, &binding.outputs),
             _ => {
                 let call = self.call(binding);
-                let annotate = !matches!(binding.node, Node::CallTir { .. });
-                self.bind(&call, &binding.outputs, annotate);
+                let annotation = match binding.node {
+                    Node::CallTir { .. } => String::new(),
+                    _ => self.annotation(&binding.outputs),
+                };
+                self.bind(&call, &binding.outputs, &annotation);
             }
         }
     }
 
-    /// `name: type = value`, and the single values where there are several.
-    fn bind(&mut self, value: &str, outputs: &[Value], annotate: bool) {
+    /// `nameANNOTATION = value`, and a projection for each value where there are several.
+    fn bind(&mut self, value: &str, outputs: &[Value], annotation: &str) {
         if outputs.is_empty() {
             return self.line(value);
         }
         let name = self.outputs_name(outputs);
-        let ty = if annotate { self.annotation(outputs) } else { String::new() };
-        self.line(&format!("{name}{ty} = {value}"));
+        self.line(&format!("{name}{annotation} = {value}"));
         self.project(&name, outputs);
     }
 
     fn annotation(&self, outputs: &[Value]) -> String {
         let types: Vec<&Type> = outputs.iter().map(|v| &self.func.values[*v].ty).collect();
-        format!(": {}", self.types(&types, Place::Body))
+        format!(": {}", self.types(&types, TypePosition::Body))
     }
 
     /// The name of the only output, or of the tuple of them.
@@ -311,7 +316,7 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
         match outputs {
             [one] => self.define(*one),
             [] => self.names.fresh("_"),
-            // Read back, the tuple has no name of its own: the first output's gives it.
+            // The tuple has no name after it is read back: it is derived from the first output's.
             [first, ..] => {
                 let first = self.define(*first);
                 self.names.fresh(&format!("{first}_all"))
@@ -347,8 +352,11 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
             |p: &mut Self, v: Option<Value>| v.map_or("None".to_string(), |v| p.value(v));
         let (trips, cond) = (optional(self, l.max_trips), optional(self, l.cond));
         let init = tuple(&self.list(&l.init));
-        let types: Vec<String> =
-            l.carried.iter().map(|v| self.ty(&self.func.values[*v].ty, Place::Body)).collect();
+        let types: Vec<String> = l
+            .carried
+            .iter()
+            .map(|v| self.ty(&self.func.values[*v].ty, TypePosition::Body))
+            .collect();
         let types = tuple(&types);
         let mut names = vec![self.define(l.iter), self.define(l.cond_in)];
         names.extend(l.carried.iter().map(|v| self.define(*v)));
@@ -378,13 +386,14 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
         if rank == Some(1) && !outputs.iter().any(|v| self.used.contains(v)) {
             let count = dims.len();
             let shape = self.names.fresh("shape");
-            let dims = format!("R.Shape([{}])", self.dims(dims, Place::Body));
+            let dims = format!("R.Shape([{}])", self.dims(dims, TypePosition::Body));
             self.line(&format!("{shape}: R.Shape(ndim={count}) = R.tensor_to_shape({text})"));
             let name = self.names.fresh("_");
             return self.line(&format!("{name}: {dims} = R.match_cast({shape}, {dims})"));
         }
         let call = format!("R.reflex.match_shape({text}, {})", self.shape(dims));
-        self.bind(&call, outputs, true);
+        let annotation = self.annotation(outputs);
+        self.bind(&call, outputs, &annotation);
     }
 
     /// The right side of a binding without a body.
@@ -411,7 +420,7 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
                 list.insert(0, string(name));
                 let types: Vec<&Type> =
                     binding.outputs.iter().map(|v| &self.func.values[*v].ty).collect();
-                let types = self.types(&types, Place::Body);
+                let types = self.types(&types, TypePosition::Body);
                 format!("R.call_packed({}, ty_args=({types},))", list.join(", "))
             }
             Node::Tuple(items) => match items.as_slice() {
@@ -422,7 +431,7 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
             Node::MatchCast(value) => {
                 let types: Vec<&Type> =
                     binding.outputs.iter().map(|v| &self.func.values[*v].ty).collect();
-                let ty = self.types(&types, Place::Body);
+                let ty = self.types(&types, TypePosition::Body);
                 format!("R.match_cast({}, {ty})", self.value(*value))
             }
             Node::Const(_) | Node::If { .. } | Node::Loop(_) | Node::MatchShape { .. } => {
@@ -471,7 +480,7 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
 
     fn call_types(&self, outputs: &[Value]) -> String {
         let types: Vec<String> =
-            outputs.iter().map(|v| self.ty(&self.func.values[*v].ty, Place::Body)).collect();
+            outputs.iter().map(|v| self.ty(&self.func.values[*v].ty, TypePosition::Body)).collect();
         match types.as_slice() {
             [one] => one.clone(),
             _ => format!("[{}]", types.join(", ")),
@@ -479,14 +488,14 @@ impl<'p, 'm> FuncPrinter<'p, 'm> {
     }
 }
 
-/// Where a type is written.
+/// The part of the text that a type is written in.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum TypePosition {
     Signature,
     Body,
 }
 
-/// Whether results are called what results without names are called.
+/// Returns true if all results have their default names.
 fn default_names(names: &[String]) -> bool {
     names.iter().enumerate().all(|(i, name)| *name == format!("output{i}"))
 }

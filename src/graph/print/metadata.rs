@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::Literal;
 
-/// How the text refers to a constant of the table.
+/// The reference to a constant of the table.
 pub(super) fn entry(index: usize) -> String {
     format!("metadata[\"ir.GenericConst\"][{index}]")
 }
@@ -78,7 +78,7 @@ impl Nodes {
     }
 }
 
-/// A tensor as TVM saves it: magic, reserved word, CPU device, rank, type, extents, byte count,
+/// A tensor as TVM saves it: magic, reserved field, CPU device, rank, type, shape, byte count,
 /// bytes; all little-endian.
 fn saved(literal: &Literal) -> Vec<u8> {
     let dtype = literal.dtype();

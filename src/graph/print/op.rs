@@ -1,15 +1,16 @@
 //! Operators as calls: Relax's name and attributes where Relax has the operator with the same
-//! meaning, else `R.reflex.<name>` with attributes of our own.
+//! meaning, else `R.reflex.<name>` with attributes of its own.
 
 use reflex_tir::script::float;
 use reflex_tir::{CmpOp, DType, Expr};
 
 use super::consts::boolean;
 use super::func::FuncPrinter;
-use crate::script::table::Word;
+use super::list::{floats, ints, tuple};
+use crate::script::op_names::ScriptName;
 use crate::{
     Binary, ConvAttrs, GatherKind, Op, PadMode, PoolAttrs, PoolKind, ResizeAttrs, ResizeMode,
-    RnnAttrs, RnnCell, ScatterKind, Unary, Value, dims,
+    RnnAttrs, RnnCell, ScatterKind, ScatterReduce, Unary, Value, dims,
 };
 
 /// Layout names by number of spatial axes, as Relax gives them.
@@ -23,46 +24,32 @@ impl FuncPrinter<'_, '_> {
         let x: Vec<String> = args.iter().map(|v| self.value(*v)).collect();
         let all = x.join(", ");
         match op {
-            // Relax has no reciprocal.
-            Op::Unary(Unary::Reciprocal) => {
-                let dtype =
-                    self.func.values[args[0]].ty.as_tensor().map_or(DType::F32, |t| t.dtype);
-                format!("R.divide(R.const(1.0, \"{dtype}\"), {all})")
-            }
-            Op::Unary(f) => format!("R.{}({all})", f.word()),
+            Op::Unary(Unary::Reciprocal) => self.reciprocal(args[0], &all),
+            Op::Unary(f) => format!("R.{}({all})", f.script_name()),
             Op::Binary(Binary::Max) if self.is_zero(args[1]) => format!("R.nn.relu({})", x[0]),
-            Op::Binary(f) => format!("R.{}({all})", f.word()),
+            Op::Binary(f) => format!("R.{}({all})", f.script_name()),
             Op::Where => format!("R.where({all})"),
             Op::Cast(dtype) => format!("R.astype({all}, dtype=\"{dtype}\")"),
             Op::Reduce { kind, axes, keep_dims } => {
                 let (axes, keep) = (ints(axes), boolean(*keep_dims));
-                format!("R.{}({all}, axis={axes}, keepdims={keep})", kind.word())
+                format!("R.{}({all}, axis={axes}, keepdims={keep})", kind.script_name())
             }
             Op::ArgReduce { kind, axis, keep_dims, select_last } => {
-                let (name, keep) = (kind.word(), boolean(*keep_dims));
-                match select_last {
-                    false => format!("R.{name}({all}, axis={axis}, keepdims={keep})"),
-                    true => format!("R.reflex.{name}_last({all}, axis={axis}, keepdims={keep})"),
-                }
+                let (name, keep) = (kind.script_name(), boolean(*keep_dims));
+                let name = if *select_last { format!("reflex.{name}_last") } else { name.into() };
+                format!("R.{name}({all}, axis={axis}, keepdims={keep})")
             }
-            Op::CumSum { axis, exclusive, reverse } => {
+            Op::CumSum { axis, exclusive, reverse: false } => {
                 let exclusive = boolean(*exclusive);
-                match reverse {
-                    false => {
-                        format!("R.cumsum({all}, axis={axis}, dtype=None, exclusive={exclusive})")
-                    }
-                    true => {
-                        format!(
-                            "R.reflex.cumsum_reverse({all}, axis={axis}, exclusive={exclusive})"
-                        )
-                    }
-                }
+                format!("R.cumsum({all}, axis={axis}, dtype=None, exclusive={exclusive})")
+            }
+            Op::CumSum { axis, exclusive, reverse: true } => {
+                let exclusive = boolean(*exclusive);
+                format!("R.reflex.cumsum_reverse({all}, axis={axis}, exclusive={exclusive})")
             }
             Op::MatMul => format!("R.matmul({all}, out_dtype=None)"),
-            Op::Conv(attrs) => conv(attrs, &all, args.len() == 3),
-            Op::ConvTranspose { conv, output_padding } => {
-                conv_transpose(conv, output_padding, &all, args.len() == 3)
-            }
+            Op::Conv(attrs) => conv(attrs, &x),
+            Op::ConvTranspose { conv, output_padding } => conv_transpose(conv, output_padding, &x),
             Op::Pool(attrs) => pool(attrs, &all),
             Op::Softmax { axis, log } => {
                 let name = if *log { "log_softmax" } else { "softmax" };
@@ -73,20 +60,12 @@ impl FuncPrinter<'_, '_> {
             Op::Transpose(perm) => format!("R.permute_dims({all}, axes={})", ints(perm)),
             Op::Broadcast(shape) => format!("R.broadcast_to({all}, {})", self.shape(shape)),
             Op::Concat { axis } => format!("R.concat({}, axis={axis})", tuple(&x)),
-            Op::Slice { begin, shape: extent, stride } => {
-                self.slice(&x[0], args[0], begin, extent, stride)
-            }
+            Op::Slice { begin, shape, stride } => self.slice(&x[0], args[0], begin, shape, stride),
             Op::Pad { mode, before, after } => self.pad(*mode, before, after, args, &x),
             Op::Gather(kind) => gather(kind, &all),
-            Op::Scatter { kind, reduce } => match kind {
-                ScatterKind::Elements(axis) => {
-                    let reduction = reduce.word();
-                    format!("R.scatter_elements({all}, axis={axis}, reduction=\"{reduction}\")")
-                }
-                ScatterKind::Nd => format!("R.scatter_nd({all}, reduction=\"{}\")", reduce.word()),
-            },
+            Op::Scatter { kind, reduce } => scatter(kind, *reduce, &all),
             Op::Resize(attrs) => self.resize(&x[0], args[0], attrs),
-            Op::TopK { axis, k, largest } => self.top_k(&all, *axis, k, *largest),
+            Op::TopK { axis, k, largest } => self.top_k(&all, *axis, k, boolean(*largest)),
             Op::Iota { count } => format!("R.arange(0, {}, 1, dtype=\"int64\")", self.dim(count)),
             Op::Dims { values, scalar: false } => {
                 format!("R.shape_to_tensor({})", self.shape(values))
@@ -97,6 +76,12 @@ impl FuncPrinter<'_, '_> {
             }
             Op::Rnn(attrs) => rnn(attrs, &all),
         }
+    }
+
+    /// A quotient: Relax has no reciprocal.
+    fn reciprocal(&self, x: Value, name: &str) -> String {
+        let dtype = self.func.values[x].ty.as_tensor().map_or(DType::F32, |t| t.dtype);
+        format!("R.divide(R.const(1.0, \"{dtype}\"), {name})")
     }
 
     fn layer_norm(&self, args: &[Value], all: &str, axis: usize, epsilon: f64) -> String {
@@ -162,25 +147,25 @@ impl FuncPrinter<'_, '_> {
             .collect();
         match (width, fill) {
             (Some(width), Some(fill)) => {
-                let (x, width, mode) = (&args[0], ints(&width), mode.word());
+                let (x, width, mode) = (&args[0], ints(&width), mode.script_name());
                 format!("R.nn.pad({x}, pad_width={width}, pad_value={fill}, pad_mode=\"{mode}\")")
             }
             _ => {
                 let (before, after) = (self.shape(before), self.shape(after));
-                let (all, mode) = (args.join(", "), mode.word());
+                let (all, mode) = (args.join(", "), mode.script_name());
                 format!("R.reflex.pad({all}, before={before}, after={after}, mode=\"{mode}\")")
             }
         }
     }
 
     fn resize(&self, name: &str, x: Value, attrs: &ResizeAttrs) -> String {
-        let coord = attrs.coord.word();
+        let coord = attrs.coord.script_name();
         let own = self.func.values[x].ty.as_tensor().map_or(&[][..], |t| &t.shape);
         let planar = own.len() == 4 && own[..2] == attrs.shape[..2] && attrs.scales.is_none();
         let (mut cubic, mut rounding, mut exclude) = (-0.75, "", false);
         let method = match attrs.mode {
             ResizeMode::Nearest(nearest) => {
-                rounding = nearest.word();
+                rounding = nearest.script_name();
                 if planar { "nearest_neighbor" } else { "nearest" }
             }
             ResizeMode::Linear => "linear",
@@ -215,8 +200,7 @@ impl FuncPrinter<'_, '_> {
         )
     }
 
-    fn top_k(&self, x: &str, axis: usize, k: &Expr, largest: bool) -> String {
-        let largest = boolean(largest);
+    fn top_k(&self, x: &str, axis: usize, k: &Expr, largest: &str) -> String {
         match k.as_int() {
             Some(k) => format!(
                 "R.topk({x}, k={k}, axis={axis}, ret_type=\"both\", largest={largest}, \
@@ -244,28 +228,12 @@ fn slice_end(begin: &Expr, extent: &Expr, stride: i64, dim: &Expr) -> Option<Exp
     if extent < 1 || last < 0 || begin >= dim {
         return None;
     }
-    // The place before the first element is far below zero, as -1 would be the last.
+    // The position before the first element is far below zero, as -1 would be the last.
     Some(Expr::i64(if last > 0 { last - 1 } else { -dim - 1 }))
 }
 
-/// `[1, 2]`
-fn ints<T: ToString>(list: &[T]) -> String {
-    format!("[{}]", list.iter().map(T::to_string).collect::<Vec<_>>().join(", "))
-}
-
-fn floats(list: &[f64]) -> String {
-    format!("[{}]", list.iter().map(|x| float(*x)).collect::<Vec<_>>().join(", "))
-}
-
-/// `(a, b)`, with Python's comma when there is one element.
-pub(super) fn tuple(items: &[String]) -> String {
-    match items {
-        [one] => format!("({one},)"),
-        _ => format!("({})", items.join(", ")),
-    }
-}
-
-fn conv(attrs: &ConvAttrs, operands: &str, bias: bool) -> String {
+fn conv(attrs: &ConvAttrs, operands: &[String]) -> String {
+    let (bias, operands) = (operands.len() == 3, operands.join(", "));
     let geometry = geometry(attrs);
     let (spatial, groups) = (attrs.strides.len(), attrs.groups);
     let known = (1..=3).contains(&spatial);
@@ -279,7 +247,8 @@ fn conv(attrs: &ConvAttrs, operands: &str, bias: bool) -> String {
     )
 }
 
-fn conv_transpose(attrs: &ConvAttrs, extra: &[i64], operands: &str, bias: bool) -> String {
+fn conv_transpose(attrs: &ConvAttrs, extra: &[i64], operands: &[String]) -> String {
+    let (bias, operands) = (operands.len() == 3, operands.join(", "));
     let ConvAttrs { strides, pads_begin, pads_end, dilations, groups } = attrs;
     let spatial = strides.len();
     let geometry = format!(
@@ -350,6 +319,16 @@ fn gather(kind: &GatherKind, operands: &str) -> String {
     }
 }
 
+fn scatter(kind: &ScatterKind, reduce: ScatterReduce, operands: &str) -> String {
+    let reduction = reduce.script_name();
+    match kind {
+        ScatterKind::Elements(axis) => {
+            format!("R.scatter_elements({operands}, axis={axis}, reduction=\"{reduction}\")")
+        }
+        ScatterKind::Nd => format!("R.scatter_nd({operands}, reduction=\"{reduction}\")"),
+    }
+}
+
 fn rnn(attrs: &RnnAttrs, operands: &str) -> String {
     let (name, extra) = match attrs.cell {
         RnnCell::Rnn => ("rnn", String::new()),
@@ -359,8 +338,9 @@ fn rnn(attrs: &RnnAttrs, operands: &str) -> String {
         }
     };
     let activations: Vec<String> =
-        attrs.activations.iter().map(|a| format!("\"{}\"", a.word())).collect();
-    let (hidden, dir, activations) = (attrs.hidden, attrs.dir.word(), activations.join(", "));
+        attrs.activations.iter().map(|a| format!("\"{}\"", a.script_name())).collect();
+    let (hidden, dir, activations) =
+        (attrs.hidden, attrs.dir.script_name(), activations.join(", "));
     let clip = attrs.clip.map_or("None".to_string(), float);
     format!(
         "R.reflex.{name}({operands}, hidden={hidden}, direction=\"{dir}\", \

@@ -4,8 +4,8 @@ use reflex_tir::DType;
 use ruff_python_ast::{self as ast, Expr as Py, UnaryOp};
 use ruff_text_size::{Ranged, TextSize};
 
-use super::table::Word;
-use super::{Read, ScriptError, Source};
+use super::op_names::ScriptName;
+use super::source::{Result, ScriptError, Source};
 
 /// A call whose arguments have been matched to parameter names.
 pub(super) struct Args<'a> {
@@ -21,7 +21,7 @@ impl<'a> Args<'a> {
         source: Source<'a>,
         call: &'a ast::ExprCall,
         names: &'static [&'static str],
-    ) -> Read<Args<'a>> {
+    ) -> Result<Args<'a>> {
         let mut args = Args { source, call, names, values: vec![None; names.len()] };
         for (index, value) in call.arguments.args.iter().enumerate() {
             match args.values.get_mut(index) {
@@ -57,62 +57,68 @@ impl<'a> Args<'a> {
         self.values[index].filter(|v| !matches!(v, Py::NoneLiteral(_)))
     }
 
-    pub fn need(&self, name: &str) -> Read<&'a Py> {
+    pub fn need(&self, name: &str) -> Result<&'a Py> {
         self.get(name).ok_or_else(|| {
             let call = self.source.shown(&*self.call.func);
             self.source.refuse(self.at(), format!("`{call}` needs the argument `{name}`"))
         })
     }
 
-    fn or<T>(&self, name: &str, default: T, read: impl Fn(Source<'a>, &Py) -> Read<T>) -> Read<T> {
+    fn or<T>(
+        &self,
+        name: &str,
+        default: T,
+        read: impl Fn(Source<'a>, &Py) -> Result<T>,
+    ) -> Result<T> {
         self.get(name).map_or(Ok(default), |value| read(self.source, value))
     }
 
-    pub fn boolean(&self, name: &str, default: bool) -> Read<bool> {
+    pub fn boolean(&self, name: &str, default: bool) -> Result<bool> {
         self.or(name, default, boolean)
     }
 
-    pub fn int(&self, name: &str, default: i64) -> Read<i64> {
+    pub fn int(&self, name: &str, default: i64) -> Result<i64> {
         self.or(name, default, int)
     }
 
-    pub fn float(&self, name: &str, default: f64) -> Read<f64> {
+    pub fn float(&self, name: &str, default: f64) -> Result<f64> {
         self.or(name, default, float)
     }
 
-    pub fn string(&self, name: &str, default: &'static str) -> Read<String> {
+    pub fn string(&self, name: &str, default: &'static str) -> Result<String> {
         self.or(name, default.to_string(), |s, e| string(s, e).map(str::to_string))
     }
 
-    pub fn dtype(&self, name: &str) -> Read<Option<DType>> {
+    pub fn dtype(&self, name: &str) -> Result<Option<DType>> {
         self.get(name).map(|value| dtype(self.source, value)).transpose()
     }
 
     /// A list of integers, or one for a list of it.
-    pub fn ints(&self, name: &str) -> Read<Option<Vec<i64>>> {
+    pub fn ints(&self, name: &str) -> Result<Option<Vec<i64>>> {
         self.get(name).map(|value| ints(self.source, value)).transpose()
     }
 
-    /// One of a set of words.
-    pub fn word<T: Word>(&self, name: &str, default: T) -> Read<T> {
+    /// One of the names of an attribute value.
+    pub fn named<T: ScriptName>(&self, name: &str, default: T) -> Result<T> {
         let Some(value) = self.get(name) else { return Ok(default) };
-        T::from_word(string(self.source, value)?).ok_or_else(|| self.source.unsupported(value))
+        T::from_script_name(string(self.source, value)?)
+            .ok_or_else(|| self.source.unsupported(value))
     }
 
-    /// Refuses an argument unless it is absent, `None` or one of these words.
-    pub fn only(&self, name: &str, words: &[&str]) -> Read<()> {
+    /// Refuses an argument unless it is absent, `None` or one of these strings.
+    pub fn only(&self, name: &str, strings: &[&str]) -> Result<()> {
         match self.get(name) {
-            Some(value) if !words.contains(&string(self.source, value)?) => {
+            Some(value) if !strings.contains(&string(self.source, value)?) => {
                 Err(self.refuse(name, value))
             }
             _ => Ok(()),
         }
     }
 
-    /// Refuses a truth value other than this one.
-    pub fn only_bool(&self, name: &str, wanted: bool) -> Read<()> {
+    /// Refuses an argument unless it is absent, `None` or `True`.
+    pub fn only_true(&self, name: &str) -> Result<()> {
         match self.get(name) {
-            Some(value) if boolean(self.source, value)? != wanted => Err(self.refuse(name, value)),
+            Some(value) if !boolean(self.source, value)? => Err(self.refuse(name, value)),
             _ => Ok(()),
         }
     }
@@ -123,7 +129,7 @@ impl<'a> Args<'a> {
     }
 }
 
-pub(super) fn boolean(source: Source<'_>, e: &Py) -> Read<bool> {
+pub(super) fn boolean(source: Source<'_>, e: &Py) -> Result<bool> {
     match e {
         Py::BooleanLiteral(b) => Ok(b.value),
         Py::NumberLiteral(_) => Ok(int(source, e)? != 0),
@@ -131,7 +137,7 @@ pub(super) fn boolean(source: Source<'_>, e: &Py) -> Read<bool> {
     }
 }
 
-pub(super) fn int(source: Source<'_>, e: &Py) -> Read<i64> {
+pub(super) fn int(source: Source<'_>, e: &Py) -> Result<i64> {
     let found = match e {
         Py::NumberLiteral(ast::ExprNumberLiteral { value: ast::Number::Int(i), .. }) => i.as_i64(),
         Py::UnaryOp(u) if u.op == UnaryOp::USub => int(source, &u.operand)?.checked_neg(),
@@ -145,7 +151,7 @@ pub(super) fn int(source: Source<'_>, e: &Py) -> Read<i64> {
     found.ok_or_else(|| source.expected("an integer", e))
 }
 
-pub(super) fn float(source: Source<'_>, e: &Py) -> Read<f64> {
+pub(super) fn float(source: Source<'_>, e: &Py) -> Result<f64> {
     match e {
         Py::NumberLiteral(ast::ExprNumberLiteral { value: ast::Number::Float(x), .. }) => Ok(*x),
         Py::NumberLiteral(_) => Ok(int(source, e)? as f64),
@@ -166,14 +172,14 @@ pub(super) fn float(source: Source<'_>, e: &Py) -> Read<f64> {
     }
 }
 
-pub(super) fn string<'e>(source: Source<'_>, e: &'e Py) -> Read<&'e str> {
+pub(super) fn string<'e>(source: Source<'_>, e: &'e Py) -> Result<&'e str> {
     match e {
         Py::StringLiteral(s) => Ok(s.value.to_str()),
         _ => Err(source.expected("a string", e)),
     }
 }
 
-pub(super) fn dtype(source: Source<'_>, e: &Py) -> Read<DType> {
+pub(super) fn dtype(source: Source<'_>, e: &Py) -> Result<DType> {
     let text = string(source, e)?;
     match text.parse::<DType>() {
         Ok(dtype) if dtype.is_scalar() => Ok(dtype),
@@ -181,7 +187,7 @@ pub(super) fn dtype(source: Source<'_>, e: &Py) -> Read<DType> {
     }
 }
 
-pub(super) fn ints(source: Source<'_>, e: &Py) -> Read<Vec<i64>> {
+pub(super) fn ints(source: Source<'_>, e: &Py) -> Result<Vec<i64>> {
     match elements(e) {
         Some(list) => list.iter().map(|e| int(source, e)).collect(),
         None => Ok(vec![int(source, e)?]),

@@ -1,5 +1,5 @@
-//! Plain values, and the calls that TVM's pipeline leaves: builtins, memory, kernels that work
-//! in place or compute an integer.
+//! Leaf expressions, and the calls that TVM's pipeline leaves: builtins, memory, kernels that
+//! update their operands or compute an integer.
 
 use std::collections::HashMap;
 
@@ -9,16 +9,15 @@ use reflex_tir::builder::FuncBuilder;
 use ruff_python_ast::{self as ast, Expr as Py};
 use ruff_text_size::Ranged;
 
-use super::Read;
 use super::args::{Args, elements, string};
-use super::func::FuncParser;
-use super::module::{Member, MemberKind};
-use super::value::Item;
+use super::context::{GlobalFunc, GlobalFuncKind};
+use super::parser::{FuncParser, ParsedValue};
+use super::source::Result;
 use crate::{FuncData, LeafExpr, Node, TensorType, Type, Value};
 
 impl FuncParser<'_, '_> {
     /// `R.str("...")`, `R.dtype("...")`, `R.prim_value(...)`, `R.null_value()`.
-    pub(super) fn plain(&mut self, name: &str, call: &ast::ExprCall) -> Read<Value> {
+    pub(super) fn leaf_expr(&mut self, name: &str, call: &ast::ExprCall) -> Result<Value> {
         if matches!(name, "null_value" | "reflex.machine") {
             Args::bind(self.source, call, &[])?;
             let leaf = if name == "null_value" { LeafExpr::Null } else { LeafExpr::VmState };
@@ -43,14 +42,14 @@ impl FuncParser<'_, '_> {
         }
     }
 
-    /// Calls of builtins by what Relax calls them.
-    pub(super) fn builtin(&mut self, name: &str, call: &ast::ExprCall) -> Read<Item> {
+    /// Calls of builtins by their Relax names.
+    pub(super) fn builtin(&mut self, name: &str, call: &ast::ExprCall) -> Result<ParsedValue> {
         let list = &*call.arguments.args;
-        let (builtin, list, machine) = match (name, list) {
+        let (builtin, list, takes_vm) = match (name, list) {
             // A register is cleared after its last use anyway.
             ("vm.kill_object", [one]) => {
                 self.value(one)?;
-                return Ok(Item::Several(vec![]));
+                return Ok(ParsedValue::Values(vec![]));
             }
             ("vm.alloc_storage", list) => ("vm.builtin.alloc_storage", list, true),
             // The last argument is the device, which is the storage's.
@@ -59,13 +58,14 @@ impl FuncParser<'_, '_> {
             }
             ("vm.call_tir_dyn", [callee, args]) => {
                 let list = elements(args).unwrap_or(std::slice::from_ref(args));
-                let Some((name, Member { kind: MemberKind::Kernel, .. })) = self.member(callee)
+                let Some((name, GlobalFunc { kind: GlobalFuncKind::Kernel, .. })) =
+                    self.global_func(callee)
                 else {
                     return Err(self.source.expected("a kernel of this module", callee));
                 };
                 let (args, ints) = self.mixed(list)?;
                 self.b.bind_values(Node::CallPacked { name, args, ints }, vec![]);
-                return Ok(Item::Several(vec![]));
+                return Ok(ParsedValue::Values(vec![]));
             }
             ("call_builtin_with_ctx", [name, args]) => {
                 let list = elements(args).unwrap_or(std::slice::from_ref(args));
@@ -74,20 +74,22 @@ impl FuncParser<'_, '_> {
             _ => return Err(self.source.unsupported(call)),
         };
         let (mut args, ints) = self.mixed(list)?;
-        if machine {
+        if takes_vm {
             args.insert(0, self.leaf(LeafExpr::VmState, Type::Object));
         }
         let node = Node::CallPacked { name: builtin.to_string(), args, ints };
-        Ok(Item::Value(self.b.bind_values(node, vec![Type::Object])[0]))
+        Ok(ParsedValue::Value(self.b.bind_values(node, vec![Type::Object])[0]))
     }
 
     /// `R.call_tir_inplace`: the kernel works on its operands, which are its results; a result
     /// that is no operand comes after them.
-    pub(super) fn call_in_place(&mut self, call: &ast::ExprCall) -> Read<Item> {
+    pub(super) fn call_in_place(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let names = &["gvar", "args", "out_ty", "inplace_indices"];
         let args = Args::bind(self.source, call, names)?;
         let callee = args.need("gvar")?;
-        let Some((name, Member { kind: MemberKind::Kernel, .. })) = self.member(callee) else {
+        let Some((name, GlobalFunc { kind: GlobalFuncKind::Kernel, .. })) =
+            self.global_func(callee)
+        else {
             return Err(self.source.expected("a kernel of this module", callee));
         };
         let operands = args.need("args")?;
@@ -96,7 +98,7 @@ impl FuncParser<'_, '_> {
         args.need("inplace_indices")?;
         let indices = args.ints("inplace_indices")?.unwrap_or_default();
         // Values are shared (equal ones are one value, views of one lie in the same memory), so the
-        // kernel works on tensors of its own.
+        // kernel works on fresh copies.
         let out = args.need("out_ty")?;
         let types = elements(out).unwrap_or(std::slice::from_ref(out));
         let operands = values.len();
@@ -110,28 +112,28 @@ impl FuncParser<'_, '_> {
                     return Err(self.source.expected("the types of the results", out));
                 };
                 self.sync_dims();
-                let own = self.own(None, ty);
+                let own = self.fresh_tensor(None, ty);
                 values.push(own);
                 results.push(own);
                 continue;
             }
-            let place = usize::try_from(index).ok().filter(|place| *place < operands);
-            let Some(value) = place.and_then(|place| values.get_mut(place)) else {
+            let position = usize::try_from(index).ok().filter(|position| *position < operands);
+            let Some(value) = position.and_then(|position| values.get_mut(position)) else {
                 return Err(self.source.unsupported(call));
             };
             let ty = self.tensor(callee, *value)?;
-            *value = self.own(Some(*value), ty);
+            *value = self.fresh_tensor(Some(*value), ty);
             results.push(*value);
         }
         self.b.bind_values(Node::CallPacked { name, args: values, ints }, vec![]);
         Ok(match results.as_slice() {
-            [one] => Item::Value(*one),
-            _ => Item::Several(results),
+            [one] => ParsedValue::Value(*one),
+            _ => ParsedValue::Values(results),
         })
     }
 
-    /// A tensor of its own with the elements of another, or with zeros.
-    fn own(&mut self, elements: Option<Value>, ty: TensorType) -> Value {
+    /// A freshly allocated tensor with the elements of another, or with zeros.
+    fn fresh_tensor(&mut self, elements: Option<Value>, ty: TensorType) -> Value {
         let module = self.b.module_mut();
         let name = format!("reflex_own{}", module.funcs.len());
         let mut kernel = FuncBuilder::new(&name);
@@ -154,13 +156,13 @@ impl FuncParser<'_, '_> {
     }
 
     /// A kernel that only computes an integer from integers.
-    pub(super) fn call_integer(
+    pub(super) fn call_scalar_kernel(
         &mut self,
         call: &ast::ExprCall,
         name: &str,
         params: &[String],
         value: &Py,
-    ) -> Read<Item> {
+    ) -> Result<ParsedValue> {
         if params.len() != call.arguments.args.len() {
             let (wanted, given) = (params.len(), call.arguments.args.len());
             let message = format!("`{name}` takes {wanted} arguments, not {given}");
@@ -186,11 +188,11 @@ impl FuncParser<'_, '_> {
         }
         let value = self.dims.expr_over(value, &own)?;
         let value = crate::dims::simplify(&value.substitute(&|var| given.get(&var).cloned()));
-        Ok(Item::Value(self.integer(value)))
+        Ok(ParsedValue::Value(self.integer(value)))
     }
 
     /// The elements of an int64 tensor as dimensions, read at run time.
-    pub(super) fn elements_of(&mut self, at: &Py, tensor: Value) -> Read<Vec<Expr>> {
+    pub(super) fn elements_of(&mut self, at: &Py, tensor: Value) -> Result<Vec<Expr>> {
         let ty = self.tensor(at, tensor)?;
         let rank = match ty.const_shape().as_deref() {
             Some([rank @ 0..=64]) => *rank,

@@ -6,48 +6,51 @@ use reflex_tir::{Expr, Var};
 use ruff_python_ast::{self as ast, Expr as Py};
 use ruff_text_size::Ranged;
 
-use super::Read;
 use super::args::{Args, elements, string};
-use super::func::FuncParser;
-use super::module::{Member, MemberKind};
-use super::types::{Known, Written};
-use super::value::Item;
+use super::context::{GlobalFunc, GlobalFuncKind};
+use super::parser::{FuncParser, ParsedValue};
+use super::source::Result;
+use super::types::{Annotation, ShapeAnnotation};
 use crate::{Func, FuncData, Node, TensorType, Type, Value, dims};
 
 impl<'s> FuncParser<'s, '_> {
     /// An expression whose type may be needed because nothing infers it.
-    pub(super) fn annotated_item(&mut self, e: &Py, written: Option<&Written>) -> Read<Item> {
+    pub(super) fn annotated_expr(
+        &mut self,
+        e: &Py,
+        declared: Option<&Annotation>,
+    ) -> Result<ParsedValue> {
         if let Py::Call(call) = e
-            && let Some((name, member)) = self.member(&call.func)
+            && let Some((name, member)) = self.global_func(&call.func)
         {
-            return self.call_member(call, &name, member, written);
+            return self.call_global(call, &name, member, declared);
         }
         if let Py::Call(call) = e
             && let Py::Name(callee) = &*call.func
-            && let Some(Item::Value(callee)) = self.lookup(callee.id.as_str())
+            && let Some(ParsedValue::Value(callee)) = self.lookup(callee.id.as_str())
         {
-            return self.call_value(call, callee, written);
+            return self.call_value(call, callee, declared);
         }
-        self.item(e)
+        self.expr(e)
     }
 
-    pub(super) fn call(&mut self, call: &ast::ExprCall) -> Read<Item> {
-        if let Some((name, member)) = self.member(&call.func) {
-            return self.call_member(call, &name, member, None);
+    pub(super) fn call(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
+        if let Some((name, member)) = self.global_func(&call.func) {
+            return self.call_global(call, &name, member, None);
         }
         if matches!(&*call.func, Py::Name(_)) {
-            return self.annotated_item(&Py::Call(call.clone()), None);
+            return self.annotated_expr(&Py::Call(call.clone()), None);
         }
         let path = reflex_tir::script::path(&call.func);
         let Some(name) = path.as_deref().and_then(|p| p.strip_prefix("R.")) else {
             return Err(self.source.unsupported(call));
         };
         match name {
-            "const" => self.constant(call).map(Item::Value),
+            "const" => self.constant(call).map(ParsedValue::Value),
             "call_tir" => self.call_tir(call),
             "call_tir_inplace" => self.call_in_place(call),
             "str" | "dtype" | "null_value" | "prim_value" | "reflex.machine" => {
-                self.plain(name, call).map(Item::Value)
+                self.leaf_expr(name, call).map(ParsedValue::Value)
             }
             "call_builtin_with_ctx"
             | "vm.alloc_storage"
@@ -58,87 +61,97 @@ impl<'s> FuncParser<'s, '_> {
             "match_cast" => self.match_cast(call),
             "tuple" => {
                 let items = call.arguments.args.iter().map(|e| self.value(e));
-                Ok(Item::Several(items.collect::<Read<_>>()?))
+                Ok(ParsedValue::Values(items.collect::<Result<_>>()?))
             }
-            "shape" => Ok(Item::Shape(self.dims_of(&Py::Call(call.clone()))?)),
+            "shape" => Ok(ParsedValue::Shape(self.dims_of(&Py::Call(call.clone()))?)),
             "shape_of" | "tensor_to_shape" => {
                 let args = Args::bind(self.source, call, &["x"])?;
                 let x = self.value(args.need("x")?)?;
                 if let (Type::AnyTensor { .. }, "shape_of") = (self.b.ty(x), name) {
                     let name = "vm.builtin.shape_of".to_string();
                     let node = Node::CallPacked { name, args: vec![x], ints: vec![] };
-                    return Ok(Item::Value(self.b.bind_values(node, vec![Type::AnyShape])[0]));
+                    return Ok(ParsedValue::Value(
+                        self.b.bind_values(node, vec![Type::AnyShape])[0],
+                    ));
                 }
                 let ty = self.tensor(call, x)?;
-                Ok(if name == "shape_of" { Item::Shape(ty.shape) } else { Item::ShapeOf(x) })
+                Ok(if name == "shape_of" {
+                    ParsedValue::Shape(ty.shape)
+                } else {
+                    ParsedValue::ShapeOf(x)
+                })
             }
             _ => self.operator(name, call),
         }
     }
 
     /// `cls.name` or `Module.name`, when it is a function of the module.
-    pub(super) fn member(&self, e: &Py) -> Option<(String, &'s Member)> {
+    pub(super) fn global_func(&self, e: &Py) -> Option<(String, &'s GlobalFunc)> {
         let Py::Attribute(a) = e else { return None };
         let Py::Name(class) = &*a.value else { return None };
         let class = class.id.as_str();
         let is_class = match self.lookup(class) {
-            Some(item) => matches!(item, Item::Members),
+            Some(item) => matches!(item, ParsedValue::Class),
             None => class == self.cx.class,
         };
         let name = a.attr.as_str();
-        is_class.then(|| self.cx.members.get(name)).flatten().map(|m| (name.to_string(), m))
+        is_class.then(|| self.cx.globals.get(name)).flatten().map(|m| (name.to_string(), m))
     }
 
-    fn call_member(
+    fn call_global(
         &mut self,
         call: &ast::ExprCall,
         name: &str,
-        member: &'s Member,
-        written: Option<&Written>,
-    ) -> Read<Item> {
+        member: &'s GlobalFunc,
+        declared: Option<&Annotation>,
+    ) -> Result<ParsedValue> {
         if let Some(keyword) = call.arguments.keywords.first() {
             return Err(self.source.unsupported(keyword));
         }
-        if let MemberKind::Integer { params, value } = &member.kind {
-            return self.call_integer(call, name, params, value);
+        if let GlobalFuncKind::Scalar { params, value } = &member.kind {
+            return self.call_scalar_kernel(call, name, params, value);
         }
-        if let MemberKind::Packed { params, name, args } = &member.kind {
-            return self.call_through(call, *params, name, args);
+        if let GlobalFuncKind::Packed { params, name, args } = &member.kind {
+            return self.call_packed_kernel(call, *params, name, args);
         }
-        let MemberKind::Graph { params, result } = &member.kind else {
+        let GlobalFuncKind::Graph { params, result } = &member.kind else {
             let (args, ints) = self.mixed(&call.arguments.args)?;
             let node = Node::CallPacked { name: name.to_string(), args, ints };
             self.b.bind_values(node, vec![]);
-            return Ok(Item::Several(vec![]));
+            return Ok(ParsedValue::Values(vec![]));
         };
         let args: Vec<Value> =
-            call.arguments.args.iter().map(|e| self.value(e)).collect::<Read<_>>()?;
+            call.arguments.args.iter().map(|e| self.value(e)).collect::<Result<_>>()?;
         if args.len() != params.len() {
             let message = format!("`{name}` takes {} arguments, not {}", params.len(), args.len());
             return Err(self.source.refuse(call.start(), message));
         }
-        if self.machine {
+        if self.vm_lowered {
             let node = Node::CallFunc { func: member.id, args };
-            return Ok(Item::Value(self.b.bind_values(node, vec![Type::Object])[0]));
+            return Ok(ParsedValue::Value(self.b.bind_values(node, vec![Type::Object])[0]));
         }
-        let types = match (result, written) {
-            (Some(Written::Tuple(items)), Some(Written::Tuple(own)))
+        let types = match (result, declared) {
+            (Some(Annotation::Tuple(items)), Some(Annotation::Tuple(own)))
                 if items.len() == own.len() =>
             {
                 self.complete_all(own, call)?
             }
-            (Some(one), Some(own)) if !matches!(one, Written::Tuple(_)) => {
+            (Some(one), Some(own)) if !matches!(one, Annotation::Tuple(_)) => {
                 vec![self.dims.complete(own.clone(), "d", call)?]
             }
             _ => self.result_types(call, name, member, params, &args)?,
         };
         self.sync_dims();
-        let single = !matches!(result, Some(Written::Tuple(_))) && types.len() == 1;
+        let single = !matches!(result, Some(Annotation::Tuple(_))) && types.len() == 1;
         let outputs = self.b.bind_values(Node::CallFunc { func: member.id, args }, types);
-        Ok(if single { Item::Value(outputs[0]) } else { Item::Several(outputs) })
+        Ok(if single { ParsedValue::Value(outputs[0]) } else { ParsedValue::Values(outputs) })
     }
 
-    pub(super) fn complete_all(&mut self, items: &[Written], at: &impl Ranged) -> Read<Vec<Type>> {
+    pub(super) fn complete_all(
+        &mut self,
+        items: &[Annotation],
+        at: &impl Ranged,
+    ) -> Result<Vec<Type>> {
         items.iter().map(|w| self.dims.complete(w.clone(), "d", at)).collect()
     }
 
@@ -147,11 +160,11 @@ impl<'s> FuncParser<'s, '_> {
         &mut self,
         call: &ast::ExprCall,
         name: &str,
-        member: &Member,
+        member: &GlobalFunc,
         params: &[Type],
         args: &[Value],
-    ) -> Read<Vec<Type>> {
-        let MemberKind::Graph { result, .. } = &member.kind else { return Ok(vec![]) };
+    ) -> Result<Vec<Type>> {
+        let GlobalFuncKind::Graph { result, .. } = &member.kind else { return Ok(vec![]) };
         let mut known = HashMap::new();
         for (param, arg) in params.iter().zip(args) {
             if let (Type::Tensor(param), Some(arg)) = (param, self.b.ty(*arg).as_tensor()) {
@@ -163,13 +176,13 @@ impl<'s> FuncParser<'s, '_> {
             }
         }
         let built = match (result, self.b.module().funcs.get(member.id)) {
-            (Some(Written::Tuple(items)), _) => {
-                let items: Vec<Written> =
-                    items.iter().map(|w| self.translate_written(w, &known)).collect();
+            (Some(Annotation::Tuple(items)), _) => {
+                let items: Vec<Annotation> =
+                    items.iter().map(|w| self.translate_annotation(w, &known)).collect();
                 return self.complete_all(&items, call);
             }
             (Some(one), _) => {
-                let one = self.translate_written(one, &known);
+                let one = self.translate_annotation(one, &known);
                 return Ok(vec![self.dims.complete(one, "d", call)?]);
             }
             (None, Some(FuncData::Graph(func))) => results_of(func),
@@ -181,22 +194,22 @@ impl<'s> FuncParser<'s, '_> {
         Ok(built.iter().map(|ty| self.translate(ty, &known)).collect())
     }
 
-    fn translate_written(&mut self, w: &Written, known: &HashMap<Var, Expr>) -> Written {
-        let mut dims = |dims: &Known| match dims {
-            Known::Dims(list) => {
-                Known::Dims(list.iter().map(|e| self.translate_dim(e, known)).collect())
+    fn translate_annotation(&mut self, w: &Annotation, known: &HashMap<Var, Expr>) -> Annotation {
+        let mut dims = |dims: &ShapeAnnotation| match dims {
+            ShapeAnnotation::Dims(list) => {
+                ShapeAnnotation::Dims(list.iter().map(|e| self.translate_dim(e, known)).collect())
             }
-            Known::Rank(_) | Known::Nothing => dims.clone(),
+            ShapeAnnotation::Rank(_) | ShapeAnnotation::Unknown => dims.clone(),
         };
         match w {
-            Written::Tensor { dtype, dims: own } => {
-                Written::Tensor { dtype: *dtype, dims: dims(own) }
+            Annotation::Tensor { dtype, dims: own } => {
+                Annotation::Tensor { dtype: *dtype, dims: dims(own) }
             }
-            Written::Shape(own) => Written::Shape(dims(own)),
-            Written::Tuple(items) => {
-                Written::Tuple(items.iter().map(|w| self.translate_written(w, known)).collect())
-            }
-            Written::Prim(_) | Written::Func | Written::Any => w.clone(),
+            Annotation::Shape(own) => Annotation::Shape(dims(own)),
+            Annotation::Tuple(items) => Annotation::Tuple(
+                items.iter().map(|w| self.translate_annotation(w, known)).collect(),
+            ),
+            Annotation::Prim(_) | Annotation::Func | Annotation::Any => w.clone(),
         }
     }
 
@@ -229,7 +242,7 @@ impl<'s> FuncParser<'s, '_> {
     }
 
     /// Values, then the integers that no value follows.
-    pub(super) fn mixed(&mut self, list: &[Py]) -> Read<(Vec<Value>, Vec<Expr>)> {
+    pub(super) fn mixed(&mut self, list: &[Py]) -> Result<(Vec<Value>, Vec<Expr>)> {
         let last = list.iter().rposition(|e| self.is_value(e)).map_or(0, |at| at + 1);
         let (mut values, mut ints) = (vec![], vec![]);
         for (at, e) in list.iter().enumerate() {
@@ -251,7 +264,7 @@ impl<'s> FuncParser<'s, '_> {
         match e {
             // An integer parameter is a dimension where one may stand.
             Py::Name(name) => match self.lookup(name.id.as_str()) {
-                Some(Item::Value(value)) => {
+                Some(ParsedValue::Value(value)) => {
                     !matches!(self.b.ty(value), Type::Prim(_))
                         || self.dims.known(name.id.as_str()).is_none()
                 }
@@ -267,11 +280,12 @@ impl<'s> FuncParser<'s, '_> {
         }
     }
 
-    fn call_tir(&mut self, call: &ast::ExprCall) -> Read<Item> {
+    fn call_tir(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let names = &["gvar", "args", "out_ty", "out_sinfo"];
         let args = Args::bind(self.source, call, names)?;
         let callee = args.need("gvar")?;
-        let Some((_, Member { id, kind: MemberKind::Kernel })) = self.member(callee) else {
+        let Some((_, GlobalFunc { id, kind: GlobalFuncKind::Kernel })) = self.global_func(callee)
+        else {
             return Err(self.source.expected("a kernel of this module", callee));
         };
         let operands = args.need("args")?;
@@ -293,71 +307,75 @@ impl<'s> FuncParser<'s, '_> {
         self.sync_dims();
         let node = Node::CallTir { func: *id, args: values, scalars };
         let outputs = self.b.bind_values(node, types);
-        Ok(if several.is_some() { Item::Several(outputs) } else { Item::Value(outputs[0]) })
+        Ok(if several.is_some() {
+            ParsedValue::Values(outputs)
+        } else {
+            ParsedValue::Value(outputs[0])
+        })
     }
 
-    fn call_packed(&mut self, call: &ast::ExprCall) -> Read<Item> {
+    fn call_packed(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let Some((callee, list)) = call.arguments.args.split_first() else {
             return Err(self.source.unsupported(call));
         };
         let name = string(self.source, callee)?.to_string();
         let (args, ints) = self.mixed(list)?;
-        let mut out = Written::Any;
-        let keywords = if self.machine { &[][..] } else { &call.arguments.keywords[..] };
+        let mut out = Annotation::Any;
+        let keywords = if self.vm_lowered { &[][..] } else { &call.arguments.keywords[..] };
         for keyword in keywords {
             match (keyword.arg.as_ref().map(|n| n.as_str()), elements(&keyword.value)) {
-                (Some("ty_args" | "sinfo_args"), Some([one])) => out = self.dims.written(one)?,
+                (Some("ty_args" | "sinfo_args"), Some([one])) => out = self.dims.annotation(one)?,
                 (Some("ty_args" | "sinfo_args"), None) => {
-                    out = self.dims.written(&keyword.value)?;
+                    out = self.dims.annotation(&keyword.value)?;
                 }
                 _ => return Err(self.source.unsupported(keyword)),
             }
         }
         let (types, several) = match &out {
-            Written::Tuple(items) => (self.complete_all(items, call)?, true),
+            Annotation::Tuple(items) => (self.complete_all(items, call)?, true),
             _ => (vec![self.dims.complete(out, "d", call)?], false),
         };
         self.sync_dims();
         let outputs = self.b.bind_values(Node::CallPacked { name, args, ints }, types);
-        Ok(if several { Item::Several(outputs) } else { Item::Value(outputs[0]) })
+        Ok(if several { ParsedValue::Values(outputs) } else { ParsedValue::Value(outputs[0]) })
     }
 
-    fn match_cast(&mut self, call: &ast::ExprCall) -> Read<Item> {
+    fn match_cast(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let args = Args::bind(self.source, call, &["value", "ty"])?;
         let (value, ty) = (args.need("value")?, args.need("ty")?);
-        let item = self.item(value)?;
-        let written = self.dims.written(ty)?;
-        match (item, written) {
-            (Item::Value(value), written) => {
+        let item = self.expr(value)?;
+        let declared = self.dims.annotation(ty)?;
+        match (item, declared) {
+            (ParsedValue::Value(value), declared) => {
                 let hint = self.b.name(value).to_string();
-                let ty = self.dims.complete(written, &hint, ty)?;
+                let ty = self.dims.complete(declared, &hint, ty)?;
                 self.sync_dims();
-                Ok(Item::Value(self.b.bind_values(Node::MatchCast(value), vec![ty])[0]))
+                Ok(ParsedValue::Value(self.b.bind_values(Node::MatchCast(value), vec![ty])[0]))
             }
-            (Item::ShapeOf(value), Written::Shape(Known::Dims(dims))) => {
+            (ParsedValue::ShapeOf(value), Annotation::Shape(ShapeAnnotation::Dims(dims))) => {
                 self.sync_dims();
                 let ty = self.b.ty(value).clone();
                 let node = Node::MatchShape { value, dims: dims.clone() };
                 self.b.bind_values(node, vec![ty]);
-                Ok(Item::Shape(dims))
+                Ok(ParsedValue::Shape(dims))
             }
-            (Item::Shape(found), Written::Shape(Known::Dims(dims)))
+            (ParsedValue::Shape(found), Annotation::Shape(ShapeAnnotation::Dims(dims)))
                 if found.len() == dims.len()
                     && found.iter().zip(&dims).all(|(a, b)| dims::equal(a, b) == Some(true)) =>
             {
-                Ok(Item::Shape(found))
+                Ok(ParsedValue::Shape(found))
             }
             _ => Err(self.source.unsupported(call)),
         }
     }
 
     /// A shape argument: a list, `R.shape`, or a name for one.
-    pub(super) fn dims_of(&mut self, e: &Py) -> Read<Vec<Expr>> {
+    pub(super) fn dims_of(&mut self, e: &Py) -> Result<Vec<Expr>> {
         if let Py::Name(name) = e {
             match self.lookup(name.id.as_str()) {
-                Some(Item::Shape(dims)) => return Ok(dims),
-                Some(Item::ShapeOf(tensor)) => return self.elements_of(e, tensor),
-                Some(Item::Value(value)) => {
+                Some(ParsedValue::Shape(dims)) => return Ok(dims),
+                Some(ParsedValue::ShapeOf(tensor)) => return self.elements_of(e, tensor),
+                Some(ParsedValue::Value(value)) => {
                     if let Type::Shape(dims) = self.b.ty(value) {
                         return Ok(dims.clone());
                     }
@@ -367,7 +385,7 @@ impl<'s> FuncParser<'s, '_> {
         }
         if let Py::Call(call) = e
             && reflex_tir::script::path(&call.func).as_deref() == Some("R.shape_of")
-            && let Item::Shape(dims) = self.call(call)?
+            && let ParsedValue::Shape(dims) = self.call(call)?
         {
             return Ok(dims);
         }
@@ -377,7 +395,7 @@ impl<'s> FuncParser<'s, '_> {
     }
 
     /// One dimension as an argument.
-    pub(super) fn dim_of(&mut self, e: &Py) -> Read<Expr> {
+    pub(super) fn dim_of(&mut self, e: &Py) -> Result<Expr> {
         let dim = self.dims.expr(e);
         self.sync_dims();
         dim

@@ -1,8 +1,9 @@
-//! Functions as values: those that are defined inside of others, and calls of what is held in a
-//! value.
+//! Closures: functions defined inside others, and calls of function values.
 //!
-//! An inner function becomes one of the module. What it takes from around it are further
-//! parameters, which its closure binds last, as TVM's lambda lifting does.
+//! An inner function becomes a function of the module, as in TVM's lambda lifting. The values it
+//! captures become further parameters, which `vm.builtin.make_closure` binds last.
+//!
+//! Decision: docs/decisions/0027-non-tensor-data.md
 
 use std::collections::HashMap;
 
@@ -12,16 +13,16 @@ use ruff_python_ast::visitor::{Visitor, walk_expr};
 use ruff_python_ast::{self as ast, Expr as Py};
 use ruff_text_size::Ranged;
 
-use super::Read;
-use super::func::FuncParser;
-use super::module::{MemberKind, with_type_params};
-use super::types::{Written, is_path};
-use super::value::Item;
+use super::context::GlobalFuncKind;
+use super::parser::{FuncParser, ParsedValue};
+use super::signature::with_type_params;
+use super::source::Result;
+use super::types::{Annotation, is_path};
 use crate::{FuncId, LeafExpr, Node, Type, Value};
 
 impl FuncParser<'_, '_> {
     /// `@R.function def inner(...)` inside a function.
-    pub(super) fn nested(&mut self, def: &ast::StmtFunctionDef) -> Read<()> {
+    pub(super) fn nested(&mut self, def: &ast::StmtFunctionDef) -> Result<()> {
         let is_function = |d: &ast::Decorator| match &d.expression {
             Py::Call(call) => is_path(&call.func, "R.function"),
             e => is_path(e, "R.function"),
@@ -50,34 +51,8 @@ impl FuncParser<'_, '_> {
         let module = self.b.module_mut();
         let mut inner = FuncParser::new(self.source, self.cx, &symbols, &name, module);
         inner.parameters(def)?;
-        let mut known: HashMap<Var, Expr> = HashMap::new();
-        for (n, name) in outer.iter().enumerate() {
-            let dim = match name {
-                Some(name) => Expr::var(inner.dims.declare(name)),
-                None => inner.dims.fresh("d"),
-            };
-            known.insert(Var::new(n), dim);
-        }
-        inner.sync_dims();
-        let mut types = types.into_iter();
-        for (name, item) in &captured {
-            let mut take = |inner: &mut FuncParser<'_, '_>| {
-                let ty = inner.translate(&types.next().unwrap_or(Type::Object), &known);
-                inner.b.param_of(name.clone(), ty)
-            };
-            let item = match item {
-                Item::Value(_) => Item::Value(take(&mut inner)),
-                Item::ShapeOf(_) => Item::ShapeOf(take(&mut inner)),
-                Item::Several(list) => {
-                    Item::Several(list.iter().map(|_| take(&mut inner)).collect())
-                }
-                Item::Shape(dims) => {
-                    Item::Shape(dims.iter().map(|e| inner.translate_dim(e, &known)).collect())
-                }
-                Item::Members => Item::Members,
-            };
-            inner.define(name, item);
-        }
+        let dims = inner.enclosing_dims(&outer);
+        inner.declare_captured(&captured, types, &dims);
         let func = inner.rest(def)?;
         self.cx.lifted.borrow_mut()[at] = Some(func);
         let id = FuncId::new(self.cx.count + at);
@@ -90,22 +65,65 @@ impl FuncParser<'_, '_> {
             closure = self.b.bind_values(node, vec![Type::Func])[0];
         }
         self.b.set_name(closure, def.name.as_str());
-        self.define(def.name.as_str(), Item::Value(closure));
+        self.define(def.name.as_str(), ParsedValue::Value(closure));
         Ok(())
+    }
+
+    /// Declares the dimensions of the enclosing function, by their names there, in this one.
+    fn enclosing_dims(&mut self, names: &[Option<String>]) -> HashMap<Var, Expr> {
+        let mut dims = HashMap::new();
+        for (n, name) in names.iter().enumerate() {
+            let dim = match name {
+                Some(name) => Expr::var(self.dims.declare(name)),
+                None => self.dims.fresh("d"),
+            };
+            dims.insert(Var::new(n), dim);
+        }
+        self.sync_dims();
+        dims
+    }
+
+    /// Declares one parameter for each captured value. `types` are those of the values in the
+    /// enclosing function, whose dimensions `dims` translates.
+    fn declare_captured(
+        &mut self,
+        captured: &[(String, ParsedValue)],
+        types: Vec<Type>,
+        dims: &HashMap<Var, Expr>,
+    ) {
+        let mut types = types.into_iter();
+        for (name, item) in captured {
+            let mut param = |inner: &mut Self| {
+                let ty = inner.translate(&types.next().unwrap_or(Type::Object), dims);
+                inner.b.param_of(name.clone(), ty)
+            };
+            let item = match item {
+                ParsedValue::Value(_) => ParsedValue::Value(param(self)),
+                ParsedValue::ShapeOf(_) => ParsedValue::ShapeOf(param(self)),
+                ParsedValue::Values(list) => {
+                    ParsedValue::Values(list.iter().map(|_| param(self)).collect())
+                }
+                ParsedValue::Shape(shape) => {
+                    ParsedValue::Shape(shape.iter().map(|e| self.translate_dim(e, dims)).collect())
+                }
+                ParsedValue::Class => ParsedValue::Class,
+            };
+            self.define(name, item);
+        }
     }
 
     /// `outer_inner`, as TVM names a lifted function.
     fn free_name(&self, inner: &str) -> String {
         let name = format!("{}_{inner}", self.b.func_name());
         let lifted = self.cx.lifted.borrow().len();
-        match self.cx.members.contains_key(&name) || lifted > 0 {
+        match self.cx.globals.contains_key(&name) || lifted > 0 {
             true => format!("{name}_{lifted}"),
             false => name,
         }
     }
 
-    /// What an inner function mentions of what is around it, by first mention.
-    fn captured(&self, def: &ast::StmtFunctionDef) -> Vec<(String, Item)> {
+    /// The names that an inner function captures from the enclosing one, by first mention.
+    fn captured(&self, def: &ast::StmtFunctionDef) -> Vec<(String, ParsedValue)> {
         struct Names(Vec<String>);
         impl Visitor<'_> for Names {
             fn visit_expr(&mut self, e: &Py) {
@@ -131,14 +149,14 @@ impl FuncParser<'_, '_> {
         &mut self,
         call: &ast::ExprCall,
         callee: Value,
-        written: Option<&Written>,
-    ) -> Read<Item> {
-        let callable = self.machine || *self.b.ty(callee) == Type::Func;
+        declared: Option<&Annotation>,
+    ) -> Result<ParsedValue> {
+        let callable = self.vm_lowered || *self.b.ty(callee) == Type::Func;
         if !callable || !call.arguments.keywords.is_empty() {
             return Err(self.source.unsupported(call));
         }
-        let written = if self.machine { Some(&Written::Any) } else { written };
-        let Some(written) = written else {
+        let declared = if self.vm_lowered { Some(&Annotation::Any) } else { declared };
+        let Some(declared) = declared else {
             let text = self.source.shown(call);
             let message = format!("the result of `{text}` has no type: annotate it");
             return Err(self.source.refuse(call.start(), message));
@@ -147,28 +165,28 @@ impl FuncParser<'_, '_> {
         for e in &*call.arguments.args {
             args.push(self.value(e)?);
         }
-        let (types, several) = match written {
-            Written::Tuple(items) => (self.complete_all(items, call)?, true),
+        let (types, several) = match declared {
+            Annotation::Tuple(items) => (self.complete_all(items, call)?, true),
             one => (vec![self.dims.complete(one.clone(), "d", call)?], false),
         };
         self.sync_dims();
         let name = "vm.builtin.invoke_closure".to_string();
         let outputs = self.b.bind_values(Node::CallPacked { name, args, ints: vec![] }, types);
-        Ok(if several { Item::Several(outputs) } else { Item::Value(outputs[0]) })
+        Ok(if several { ParsedValue::Values(outputs) } else { ParsedValue::Value(outputs[0]) })
     }
 
     /// The graph function that `cls.f` is.
     pub(super) fn function_value(&self, e: &Py) -> Option<FuncId> {
-        let (_, member) = self.member(e)?;
-        matches!(member.kind, MemberKind::Graph { .. }).then_some(member.id)
+        let (_, member) = self.global_func(e)?;
+        matches!(member.kind, GlobalFuncKind::Graph { .. }).then_some(member.id)
     }
 }
 
 /// The values that an item consists of.
-fn values_of(item: &Item) -> Vec<Value> {
+fn values_of(item: &ParsedValue) -> Vec<Value> {
     match item {
-        Item::Value(value) | Item::ShapeOf(value) => vec![*value],
-        Item::Several(values) => values.clone(),
-        Item::Shape(_) | Item::Members => vec![],
+        ParsedValue::Value(value) | ParsedValue::ShapeOf(value) => vec![*value],
+        ParsedValue::Values(values) => values.clone(),
+        ParsedValue::Shape(_) | ParsedValue::Class => vec![],
     }
 }

@@ -6,9 +6,9 @@ use reflex_tir::{DType, Expr, half_float};
 use ruff_python_ast::{self as ast, Expr as Py};
 use ruff_text_size::{Ranged, TextSize};
 
-use super::Read;
 use super::args::{Args, elements, float, int};
-use super::func::FuncParser;
+use super::parser::FuncParser;
+use super::source::Result;
 use crate::{Literal, Op, Value};
 
 /// One element as it is written.
@@ -20,7 +20,7 @@ enum Number {
 }
 
 impl FuncParser<'_, '_> {
-    pub(super) fn constant(&mut self, call: &ast::ExprCall) -> Read<Value> {
+    pub(super) fn constant(&mut self, call: &ast::ExprCall) -> Result<Value> {
         let args = Args::bind(self.source, call, &["value", "dtype"])?;
         let value = args.need("value")?;
         let (mut shape, mut numbers) = (vec![], vec![]);
@@ -51,7 +51,7 @@ impl FuncParser<'_, '_> {
         depth: usize,
         shape: &mut Vec<i64>,
         out: &mut Vec<Number>,
-    ) -> Read<()> {
+    ) -> Result<()> {
         let Some(list) = elements(e) else {
             if depth != shape.len() {
                 return Err(self.source.expected("a list", e));
@@ -81,7 +81,7 @@ impl FuncParser<'_, '_> {
     }
 
     /// A scalar constant of any type.
-    pub(super) fn number(&mut self, at: TextSize, dtype: DType, value: f64) -> Read<Value> {
+    pub(super) fn number(&mut self, at: TextSize, dtype: DType, value: f64) -> Result<Value> {
         let number = match dtype {
             DType::BOOL => Number::Bool(value != 0.0),
             _ if value.trunc() == value && !dtype.is_float() => Number::Int(value as i128),
@@ -104,9 +104,9 @@ impl FuncParser<'_, '_> {
         dtype: DType,
         value: f64,
         shape: Vec<Expr>,
-    ) -> Read<Value> {
+    ) -> Result<Value> {
         let value = self.number(at, dtype, value)?;
-        self.step(at, Op::Broadcast(shape), &[value])
+        self.emit_value(at, Op::Broadcast(shape), &[value])
     }
 }
 

@@ -4,15 +4,18 @@ use reflex_tir::{DType, Expr};
 use ruff_python_ast as ast;
 use ruff_text_size::Ranged;
 
-use super::Read;
 use super::args::Args;
-use super::func::FuncParser;
-use super::value::Item;
+use super::parser::{FuncParser, ParsedValue};
+use super::source::Result;
 use crate::{Binary, GatherKind, Op, ScatterKind, ScatterReduce, Value};
 
 impl FuncParser<'_, '_> {
     /// The operator, if it is one of these.
-    pub(super) fn index(&mut self, name: &str, call: &ast::ExprCall) -> Read<Option<Item>> {
+    pub(super) fn index(
+        &mut self,
+        name: &str,
+        call: &ast::ExprCall,
+    ) -> Result<Option<ParsedValue>> {
         let at = call.start();
         Ok(Some(match name {
             "take" => self.take(call)?,
@@ -34,7 +37,7 @@ impl FuncParser<'_, '_> {
                 let args = Args::bind(self.source, call, names)?;
                 let operands = self.operands(&args, &["data", "indices", "updates"])?;
                 let axis = self.axis(at, args.int("axis", 0)?, self.rank(operands[0]))?;
-                let reduce = args.word("reduction", ScatterReduce::Replace)?;
+                let reduce = args.named("reduction", ScatterReduce::Replace)?;
                 let kind = ScatterKind::Elements(axis);
                 self.emit1(at, Op::Scatter { kind, reduce }, &operands)?
             }
@@ -42,17 +45,18 @@ impl FuncParser<'_, '_> {
                 let names = &["data", "indices", "updates", "reduction"];
                 let args = Args::bind(self.source, call, names)?;
                 let operands = self.operands(&args, &["data", "indices", "updates"])?;
-                let reduce = args.word("reduction", ScatterReduce::Replace)?;
+                let reduce = args.named("reduction", ScatterReduce::Replace)?;
                 self.emit1(at, Op::Scatter { kind: ScatterKind::Nd, reduce }, &operands)?
             }
             "topk" => self.topk(call)?,
-            "sort" | "argsort" => self.sort(call, name == "sort")?,
+            "sort" => self.sort(call)?,
+            "argsort" => self.argsort(call)?,
             "one_hot" => self.one_hot(call)?,
             _ => return Ok(None),
         }))
     }
 
-    fn take(&mut self, call: &ast::ExprCall) -> Read<Item> {
+    fn take(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let at = call.start();
         let args = Args::bind(self.source, call, &["x", "indices", "axis", "mode"])?;
         let operands = self.operands(&args, &["x", "indices"])?;
@@ -64,42 +68,47 @@ impl FuncParser<'_, '_> {
                 0
             }
         };
-        let extent = self.shape_of(x)[axis].clone();
+        let dim = self.shape_of(x)[axis].clone();
         match args.string("mode", "fast")?.as_str() {
             "fast" => {}
             "clip" => {
-                let last = self.extent_as(call, extent - 1, indices)?;
-                indices = self.pair(at, Binary::Min, indices, last)?;
-                indices = self.with(at, Binary::Max, indices, 0.0)?;
+                let last = self.dim_as(call, dim - 1, indices)?;
+                indices = self.emit_binary(at, Binary::Min, indices, last)?;
+                indices = self.emit_binary_const(at, Binary::Max, indices, 0.0)?;
             }
             "wrap" => {
-                let count = self.extent_as(call, extent, indices)?;
-                indices = self.pair(at, Binary::FloorMod, indices, count)?;
+                let count = self.dim_as(call, dim, indices)?;
+                indices = self.emit_binary(at, Binary::FloorMod, indices, count)?;
             }
             _ => return Err(self.source.unsupported(call)),
         }
         self.emit1(at, Op::Gather(GatherKind::Axis(axis)), &[x, indices])
     }
 
-    /// An extent as a scalar tensor of the type of another.
-    fn extent_as(&mut self, call: &ast::ExprCall, extent: Expr, like: Value) -> Read<Value> {
-        let extent = crate::dims::simplify(&extent);
-        if let Some(value) = extent.as_int() {
+    /// A dimension as a scalar tensor with the element type of `like`.
+    fn dim_as(&mut self, call: &ast::ExprCall, dim: Expr, like: Value) -> Result<Value> {
+        let dim = crate::dims::simplify(&dim);
+        if let Some(value) = dim.as_int() {
             return self.number(call.start(), self.dtype_of(like), value as f64);
         }
-        let values = vec![extent];
-        let value = self.step(call.start(), Op::Dims { values, scalar: true }, &[])?;
+        let values = vec![dim];
+        let value = self.emit_value(call.start(), Op::Dims { values, scalar: true }, &[])?;
         self.cast_to(call, value, self.dtype_of(like))
     }
 
-    pub(super) fn cast_to(&mut self, call: &ast::ExprCall, x: Value, dtype: DType) -> Read<Value> {
+    pub(super) fn cast_to(
+        &mut self,
+        call: &ast::ExprCall,
+        x: Value,
+        dtype: DType,
+    ) -> Result<Value> {
         match self.dtype_of(x) == dtype {
             true => Ok(x),
-            false => self.step(call.start(), Op::Cast(dtype), &[x]),
+            false => self.emit_value(call.start(), Op::Cast(dtype), &[x]),
         }
     }
 
-    fn topk(&mut self, call: &ast::ExprCall) -> Read<Item> {
+    fn topk(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let at = call.start();
         let names = &["data", "k", "axis", "ret_type", "largest", "dtype"];
         let args = Args::bind(self.source, call, names)?;
@@ -108,7 +117,7 @@ impl FuncParser<'_, '_> {
         let largest = args.boolean("largest", true)?;
         let dtype = self.dtype_or(&args, "dtype", DType::I32)?;
         let k = match args.get("k") {
-            // TVM's way to say all of them.
+            // TVM: all elements.
             Some(_) if args.int("k", 1)? < 1 => self.shape_of(x)[axis].clone(),
             Some(_) => Expr::i64(args.int("k", 1)?),
             None => Expr::i64(1),
@@ -117,34 +126,37 @@ impl FuncParser<'_, '_> {
         Ok(match args.string("ret_type", "both")?.as_str() {
             "both" => {
                 let indices = self.cast_to(call, outputs[1], dtype)?;
-                Item::Several(vec![outputs[0], indices])
+                ParsedValue::Values(vec![outputs[0], indices])
             }
-            "values" => Item::Value(outputs[0]),
-            "indices" => Item::Value(self.cast_to(call, outputs[1], dtype)?),
+            "values" => ParsedValue::Value(outputs[0]),
+            "indices" => ParsedValue::Value(self.cast_to(call, outputs[1], dtype)?),
             _ => return Err(self.source.unsupported(call)),
         })
     }
 
-    fn sort(&mut self, call: &ast::ExprCall, values: bool) -> Read<Item> {
-        let at = call.start();
-        let args = match values {
-            true => Args::bind(self.source, call, &["x", "axis", "descending"]),
-            false => Args::bind(self.source, call, &["x", "axis", "descending", "dtype"]),
-        }?;
+    fn sort(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
+        let args = Args::bind(self.source, call, &["x", "axis", "descending"])?;
+        Ok(ParsedValue::Value(self.sorted(&args)?[0]))
+    }
+
+    fn argsort(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
+        let args = Args::bind(self.source, call, &["x", "axis", "descending", "dtype"])?;
+        let outputs = self.sorted(&args)?;
+        let dtype = self.dtype_or(&args, "dtype", DType::I32)?;
+        self.cast_to(call, outputs[1], dtype).map(ParsedValue::Value)
+    }
+
+    /// All elements along an axis in order, and their indices.
+    fn sorted(&mut self, args: &Args<'_>) -> Result<Vec<Value>> {
         let x = self.value(args.need("x")?)?;
-        let axis = self.axis(at, args.int("axis", -1)?, self.rank(x))?;
+        let axis = self.axis(args.at(), args.int("axis", -1)?, self.rank(x))?;
         let largest = args.boolean("descending", false)?;
         let k = self.shape_of(x)[axis].clone();
-        let outputs = self.emit(at, Op::TopK { axis, k, largest }, &[x])?;
-        if values {
-            return Ok(Item::Value(outputs[0]));
-        }
-        let dtype = self.dtype_or(&args, "dtype", DType::I32)?;
-        self.cast_to(call, outputs[1], dtype).map(Item::Value)
+        self.emit(args.at(), Op::TopK { axis, k, largest }, &[x])
     }
 
     /// Compares the indices with a counter along a new axis.
-    fn one_hot(&mut self, call: &ast::ExprCall) -> Read<Item> {
+    fn one_hot(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let at = call.start();
         let names = &["indices", "on_value", "off_value", "depth", "axis"];
         let args = Args::bind(self.source, call, names)?;
@@ -159,11 +171,11 @@ impl FuncParser<'_, '_> {
         let off = self.number(at, dtype, args.float("off_value", 0.0)?)?;
         let mut wide = self.shape_of(indices);
         wide.insert(axis, Expr::i64(1));
-        let wide = self.step(at, Op::Reshape(wide), &[indices])?;
-        let counter = self.step(at, Op::Iota { count: Expr::i64(depth) }, &[])?;
+        let wide = self.emit_value(at, Op::Reshape(wide), &[indices])?;
+        let counter = self.emit_value(at, Op::Iota { count: Expr::i64(depth) }, &[])?;
         let counter = self.cast_to(call, counter, self.dtype_of(indices))?;
         let counter = self.along(at, counter, axis, rank + 1)?;
-        let hit = self.pair(at, Binary::Equal, wide, counter)?;
+        let hit = self.emit_binary(at, Binary::Equal, wide, counter)?;
         self.emit1(at, Op::Where, &[hit, on, off])
     }
 }

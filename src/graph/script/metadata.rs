@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use crate::Literal;
 
-/// First word of a saved tensor.
+/// Magic number of a saved tensor.
 pub(crate) const TENSOR_MAGIC: u64 = 0xDD5E_40F0_96B4_A13F;
 /// Device type of the CPU in a saved tensor.
 const CPU: i32 = 1;

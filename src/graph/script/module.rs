@@ -1,68 +1,28 @@
 //! Modules: symbols, metadata, and the functions of the class.
 
-use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use cranelift_entity::EntityRef;
 use ruff_python_ast::{self as ast, Expr as Py, Stmt};
 use ruff_text_size::Ranged;
 
-use super::func::FuncParser;
+use super::context::{GlobalFunc, GlobalFuncKind, ModuleContext};
 use super::metadata;
-use super::packed::{Given, packed};
-use super::types::{Dims, Written, is_path};
-use super::{Read, Source};
-use crate::{Func, FuncData, FuncId, Literal, Module, Type, verify};
-
-/// What the functions of a module see of it.
-pub(super) struct Context {
-    /// Names declared as `TypeVar`.
-    pub symbols: HashSet<String>,
-    /// The class and its functions.
-    pub class: String,
-    pub members: HashMap<String, Member>,
-    /// Constants of the metadata table.
-    pub constants: Option<Vec<Literal>>,
-    /// Functions that were defined inside of others, after those of the class.
-    pub lifted: RefCell<Vec<Option<Func>>>,
-    /// How many functions the class has.
-    pub count: usize,
-}
-
-/// A function of the class, before any body has been read.
-pub(super) struct Member {
-    pub id: FuncId,
-    pub kind: MemberKind,
-}
-
-pub(super) enum MemberKind {
-    Kernel,
-    /// A kernel that gives back an integer computed from its own; it has no id.
-    Integer {
-        params: Vec<String>,
-        value: Box<Py>,
-    },
-    /// A kernel that is a call of a packed function; it has no id either.
-    Packed {
-        params: usize,
-        name: String,
-        args: Vec<Given>,
-    },
-    /// Types over dimensions of the function's own.
-    Graph {
-        params: Vec<Type>,
-        result: Option<Written>,
-    },
-}
+use super::packed::packed_kernel;
+use super::parser::FuncParser;
+use super::signature::{is_vm_lowered, parameters, with_type_params};
+use super::source::{Result, Source};
+use super::types::{Annotation, SymbolicDims, is_path};
+use crate::{FuncData, FuncId, Module, Type, verify};
 
 /// Reads a file: imports, symbols, metadata, one class.
-pub(super) fn module(source: Source<'_>, body: &[Stmt]) -> Read<Module> {
-    let mut cx = Context {
+pub(super) fn module(source: Source<'_>, body: &[Stmt]) -> Result<Module> {
+    let mut cx = ModuleContext {
         symbols: HashSet::new(),
         class: String::new(),
-        members: HashMap::new(),
+        globals: HashMap::new(),
         constants: None,
-        lifted: RefCell::new(vec![]),
+        lifted: Default::default(),
         count: 0,
     };
     let mut found = None;
@@ -90,12 +50,12 @@ pub(super) fn module(source: Source<'_>, body: &[Stmt]) -> Read<Module> {
     }
     cx.class = class.name.to_string();
     let defs = definitions(source, class)?;
-    members(source, &defs, &mut cx)?;
+    globals(source, &defs, &mut cx)?;
     functions(source, &defs, &cx)
 }
 
 /// `n = TypeVar("n")` or `metadata = tvm.ir.load_json(...)`.
-fn global(source: Source<'_>, assign: &ast::StmtAssign, cx: &mut Context) -> Read<()> {
+fn global(source: Source<'_>, assign: &ast::StmtAssign, cx: &mut ModuleContext) -> Result<()> {
     if let ([Py::Name(name)], Py::Call(call)) = (&assign.targets[..], &*assign.value) {
         let argument = match &*call.arguments.args {
             [Py::StringLiteral(text)] if call.arguments.keywords.is_empty() => Some(text),
@@ -119,11 +79,26 @@ fn global(source: Source<'_>, assign: &ast::StmtAssign, cx: &mut Context) -> Rea
     Err(source.unsupported(assign))
 }
 
-/// The functions of the class and which IR each is in.
+/// A function of the class.
+struct Definition<'a> {
+    def: &'a ast::StmtFunctionDef,
+    ir: Ir,
+}
+
+/// The IR that a function is in.
+#[derive(Clone, Copy, PartialEq)]
+enum Ir {
+    /// Graph IR: `@R.function`.
+    Relax,
+    /// Loop IR: `@T.prim_func`.
+    Tir,
+}
+
+/// The functions of the class.
 fn definitions<'a>(
     source: Source<'_>,
     class: &'a ast::StmtClassDef,
-) -> Read<Vec<(&'a ast::StmtFunctionDef, bool)>> {
+) -> Result<Vec<Definition<'a>>> {
     let mut defs = vec![];
     for stmt in &class.body {
         match stmt {
@@ -135,8 +110,8 @@ fn definitions<'a>(
                     e => reflex_tir::script::path(e),
                 });
                 match decorator.as_deref() {
-                    Some("R.function") => defs.push((def, true)),
-                    Some("T.prim_func") => defs.push((def, false)),
+                    Some("R.function") => defs.push(Definition { def, ir: Ir::Relax }),
+                    Some("T.prim_func") => defs.push(Definition { def, ir: Ir::Tir }),
                     _ => {
                         return Err(source.refuse(
                             def.name.start(),
@@ -152,30 +127,26 @@ fn definitions<'a>(
 }
 
 /// Numbers the functions and reads the signatures, so that calls may come before definitions.
-fn members(
-    source: Source<'_>,
-    defs: &[(&ast::StmtFunctionDef, bool)],
-    cx: &mut Context,
-) -> Read<()> {
-    for (def, graph) in defs {
-        let kind = if *graph && is_machine_form(def) {
+fn globals(source: Source<'_>, defs: &[Definition<'_>], cx: &mut ModuleContext) -> Result<()> {
+    for Definition { def, ir } in defs {
+        let kind = if *ir == Ir::Relax && is_vm_lowered(def) {
             let params = def.parameters.iter().map(|_| Type::Object).collect();
-            MemberKind::Graph { params, result: Some(Written::Any) }
-        } else if *graph {
+            GlobalFuncKind::Graph { params, result: Some(Annotation::Any) }
+        } else if *ir == Ir::Relax {
             let symbols = with_type_params(&cx.symbols, def);
-            let mut dims = Dims::new(source, &symbols);
+            let mut dims = SymbolicDims::new(source, &symbols);
             let params = parameters(source, def, &mut dims)?;
-            let result = def.returns.as_deref().map(|e| dims.written(e)).transpose()?;
-            MemberKind::Graph { params: params.into_iter().map(|(_, ty)| ty).collect(), result }
+            let result = def.returns.as_deref().map(|e| dims.annotation(e)).transpose()?;
+            GlobalFuncKind::Graph { params: params.into_iter().map(|(_, ty)| ty).collect(), result }
         } else if def.returns.is_some() {
-            integer(source, def)?
+            scalar_kernel(source, def)?
         } else {
-            packed(source, def).unwrap_or(MemberKind::Kernel)
+            packed_kernel(source, def).unwrap_or(GlobalFuncKind::Kernel)
         };
-        let member = Member { id: FuncId::new(cx.count), kind };
-        let called = matches!(member.kind, MemberKind::Kernel | MemberKind::Graph { .. });
-        cx.count += usize::from(called);
-        if cx.members.insert(def.name.to_string(), member).is_some() {
+        let member = GlobalFunc { id: FuncId::new(cx.count), kind };
+        let has_id = matches!(member.kind, GlobalFuncKind::Kernel | GlobalFuncKind::Graph { .. });
+        cx.count += usize::from(has_id);
+        if cx.globals.insert(def.name.to_string(), member).is_some() {
             let message = format!("`{}` is defined twice", def.name);
             return Err(source.refuse(def.name.start(), message));
         }
@@ -183,28 +154,8 @@ fn members(
     Ok(())
 }
 
-/// Whether a function is what TVM's pipeline leaves: every check and every allocation is a call
-/// of its own, and types say nothing more. Such a function begins with its shape heap.
-pub(super) fn is_machine_form(def: &ast::StmtFunctionDef) -> bool {
-    def.body.iter().any(|stmt| {
-        let Stmt::AnnAssign(ast::StmtAnnAssign { target, value: Some(value), .. }) = stmt else {
-            return false;
-        };
-        let (Py::Name(name), Py::Call(call)) = (&**target, &**value) else { return false };
-        let heap = match &*call.arguments.args {
-            [] => is_path(&call.func, "R.null_value"),
-            [Py::StringLiteral(builtin), ..] => {
-                is_path(&call.func, "R.call_builtin_with_ctx")
-                    && builtin.value.to_str() == "vm.builtin.alloc_shape_heap"
-            }
-            _ => false,
-        };
-        heap && name.id.starts_with("shape_heap")
-    })
-}
-
 /// A kernel of the form `def f(n: T.int64, ...) -> T.int64: return n * 2`.
-fn integer(source: Source<'_>, def: &ast::StmtFunctionDef) -> Read<MemberKind> {
+fn scalar_kernel(source: Source<'_>, def: &ast::StmtFunctionDef) -> Result<GlobalFuncKind> {
     let is_attr = |e: &Py| matches!(e, Py::Call(call) if is_path(&call.func, "T.func_attr"));
     let mut value = None;
     for stmt in &def.body {
@@ -225,53 +176,18 @@ fn integer(source: Source<'_>, def: &ast::StmtFunctionDef) -> Read<MemberKind> {
         params.push(param.parameter.name.to_string());
     }
     let missing = || source.refuse(def.name.start(), "the kernel does not return what it says");
-    Ok(MemberKind::Integer { params, value: value.ok_or_else(missing)? })
+    Ok(GlobalFuncKind::Scalar { params, value: value.ok_or_else(missing)? })
 }
 
-/// The dimensions of `def f[n, m](...)` beside the module's.
-pub(super) fn with_type_params(
-    symbols: &HashSet<String>,
-    def: &ast::StmtFunctionDef,
-) -> HashSet<String> {
-    let own = def.type_params.iter().flat_map(|p| p.type_params.iter());
-    symbols.iter().cloned().chain(own.map(|p| p.name().to_string())).collect()
-}
-
-/// Names and types of the parameters.
-pub(super) fn parameters(
-    source: Source<'_>,
-    def: &ast::StmtFunctionDef,
-    dims: &mut Dims<'_>,
-) -> Read<Vec<(String, Type)>> {
-    let p = &*def.parameters;
-    if p.vararg.is_some() || p.kwarg.is_some() || !p.kwonlyargs.is_empty() {
-        return Err(source.unsupported(p));
-    }
-    let mut params = vec![];
-    for param in p.posonlyargs.iter().chain(&p.args) {
-        let name = param.parameter.name.as_str();
-        let annotation = match (&param.parameter.annotation, &param.default) {
-            (Some(annotation), None) => annotation,
-            _ => return Err(source.unsupported(param)),
-        };
-        params.push((name.to_string(), dims.ty(annotation, name)?));
-    }
-    Ok(params)
-}
-
-fn functions(
-    source: Source<'_>,
-    defs: &[(&ast::StmtFunctionDef, bool)],
-    cx: &Context,
-) -> Read<Module> {
+fn functions(source: Source<'_>, defs: &[Definition<'_>], cx: &ModuleContext) -> Result<Module> {
     let mut module = Module::default();
     let symbols: Vec<String> = cx.symbols.iter().cloned().collect();
-    for (def, graph) in defs {
-        if *graph {
+    for Definition { def, ir } in defs {
+        if *ir == Ir::Relax {
             let symbols = with_type_params(&cx.symbols, def);
             let func = FuncParser::function(source, cx, &symbols, def, &mut module)?;
             module.funcs.push(FuncData::Graph(func));
-        } else if matches!(cx.members[def.name.as_str()].kind, MemberKind::Kernel) {
+        } else if matches!(cx.globals[def.name.as_str()].kind, GlobalFuncKind::Kernel) {
             let kernel = reflex_tir::script::parse_function(def, source.text, &symbols)
                 .map_err(|e| source.at_line(e.line, e.message))?;
             module.funcs.push(FuncData::Prim(kernel));
@@ -280,8 +196,8 @@ fn functions(
     module.funcs.extend(cx.lifted.take().into_iter().flatten().map(FuncData::Graph));
     verify::verify(&module).map_err(|faults| {
         let fault = &faults[0];
-        let def = defs.iter().find(|(def, _)| def.name.as_str() == fault.func);
-        let at = def.map_or(Default::default(), |(def, _)| def.name.start());
+        let definition = defs.iter().find(|d| d.def.name.as_str() == fault.func);
+        let at = definition.map_or(Default::default(), |d| d.def.name.start());
         source.refuse(at, fault.to_string())
     })?;
     Ok(module)

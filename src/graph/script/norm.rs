@@ -4,14 +4,13 @@ use reflex_tir::Expr;
 use ruff_python_ast as ast;
 use ruff_text_size::{Ranged, TextSize};
 
-use super::Read;
 use super::args::Args;
-use super::func::FuncParser;
-use super::value::Item;
+use super::parser::{FuncParser, ParsedValue};
+use super::source::Result;
 use crate::{Binary, Op, ReduceKind, Unary, Value};
 
 impl FuncParser<'_, '_> {
-    pub(super) fn norm(&mut self, name: &str, call: &ast::ExprCall) -> Read<Item> {
+    pub(super) fn norm(&mut self, name: &str, call: &ast::ExprCall) -> Result<ParsedValue> {
         match name {
             "layer_norm" => self.layer_norm(call),
             "batch_norm" => self.batch_norm(call),
@@ -22,7 +21,7 @@ impl FuncParser<'_, '_> {
         }
     }
 
-    fn layer_norm(&mut self, call: &ast::ExprCall) -> Read<Item> {
+    fn layer_norm(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let names = &["data", "gamma", "beta", "axes", "epsilon", "center", "scale"];
         let args = Args::bind(self.source, call, names)?;
         affine(&args)?;
@@ -33,8 +32,8 @@ impl FuncParser<'_, '_> {
         self.emit1(call.start(), Op::LayerNorm { axis, epsilon }, &operands)
     }
 
-    /// Inference only: the moving statistics are used and come back unchanged.
-    fn batch_norm(&mut self, call: &ast::ExprCall) -> Read<Item> {
+    /// Inference only: the moving statistics are used and returned unchanged.
+    fn batch_norm(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let at = call.start();
         let names = &[
             "data",
@@ -62,40 +61,46 @@ impl FuncParser<'_, '_> {
         let wide = |p: &mut Self, v| p.along(at, v, axis, rank);
         let shift = wide(self, mean)?;
         let spread = wide(self, variance)?;
-        let centred = self.pair(at, Binary::Sub, x, shift)?;
+        let centred = self.emit_binary(at, Binary::Sub, x, shift)?;
         let mut y = self.over_root(at, centred, spread, args.float("epsilon", 1e-5)?)?;
         if args.boolean("scale", true)? {
             let gamma = wide(self, operands[1])?;
-            y = self.pair(at, Binary::Mul, y, gamma)?;
+            y = self.emit_binary(at, Binary::Mul, y, gamma)?;
         }
         if args.boolean("center", true)? {
             let beta = wide(self, operands[2])?;
-            y = self.pair(at, Binary::Add, y, beta)?;
+            y = self.emit_binary(at, Binary::Add, y, beta)?;
         }
-        Ok(Item::Several(vec![y, mean, variance]))
+        Ok(ParsedValue::Values(vec![y, mean, variance]))
     }
 
     /// `x / sqrt(variance + epsilon)`
-    fn over_root(&mut self, at: TextSize, x: Value, variance: Value, epsilon: f64) -> Read<Value> {
-        let sum = self.with(at, Binary::Add, variance, epsilon)?;
+    fn over_root(
+        &mut self,
+        at: TextSize,
+        x: Value,
+        variance: Value,
+        epsilon: f64,
+    ) -> Result<Value> {
+        let sum = self.emit_binary_const(at, Binary::Add, variance, epsilon)?;
         let root = self.unary(at, Unary::Sqrt, sum)?;
-        self.pair(at, Binary::Div, x, root)
+        self.emit_binary(at, Binary::Div, x, root)
     }
 
     /// Scale and bias per channel.
-    fn affine(&mut self, args: &Args<'_>, mut y: Value, axis: usize) -> Read<Value> {
+    fn affine(&mut self, args: &Args<'_>, mut y: Value, axis: usize) -> Result<Value> {
         let at = args.at();
         affine(args)?;
         let operands = self.operands(args, &["gamma", "beta"])?;
         let rank = self.rank(y);
         for (operand, f) in [(operands[0], Binary::Mul), (operands[1], Binary::Add)] {
             let wide = self.along(at, operand, axis, rank)?;
-            y = self.pair(at, f, y, wide)?;
+            y = self.emit_binary(at, f, y, wide)?;
         }
         Ok(y)
     }
 
-    fn group_norm(&mut self, call: &ast::ExprCall) -> Read<Item> {
+    fn group_norm(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let at = call.start();
         let names = &[
             "data",
@@ -127,14 +132,14 @@ impl FuncParser<'_, '_> {
         let mut within: Vec<usize> =
             within.filter(|a| *a != channel).chain([channel + 1]).collect();
         within.sort_unstable();
-        let split = self.step(at, Op::Reshape(grouped), &[x])?;
+        let split = self.emit_value(at, Op::Reshape(grouped), &[x])?;
         let (centred, variance) = self.moments(at, split, within)?;
         let y = self.over_root(at, centred, variance, args.float("epsilon", 1e-5)?)?;
-        let y = self.step(at, Op::Reshape(shape), &[y])?;
-        self.affine(&args, y, channel).map(Item::Value)
+        let y = self.emit_value(at, Op::Reshape(shape), &[y])?;
+        self.affine(&args, y, channel).map(ParsedValue::Value)
     }
 
-    fn instance_norm(&mut self, call: &ast::ExprCall) -> Read<Item> {
+    fn instance_norm(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let at = call.start();
         let names =
             &["data", "gamma", "beta", "channel_axis", "axes", "epsilon", "center", "scale"];
@@ -146,10 +151,10 @@ impl FuncParser<'_, '_> {
         let axes = self.axes(&args, "axes", rank)?;
         let (centred, variance) = self.moments(at, x, axes)?;
         let y = self.over_root(at, centred, variance, args.float("epsilon", 1e-5)?)?;
-        self.affine(&args, y, channel).map(Item::Value)
+        self.affine(&args, y, channel).map(ParsedValue::Value)
     }
 
-    fn rms_norm(&mut self, call: &ast::ExprCall) -> Read<Item> {
+    fn rms_norm(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let at = call.start();
         let args = Args::bind(self.source, call, &["data", "weight", "axes", "epsilon"])?;
         let operands = self.operands(&args, &["data", "weight"])?;
@@ -158,9 +163,9 @@ impl FuncParser<'_, '_> {
             Some(_) => self.axes(&args, "axes", rank)?,
             None => vec![self.axis(at, -1, rank)?],
         };
-        let squared = self.pair(at, Binary::Mul, x, x)?;
+        let squared = self.emit_binary(at, Binary::Mul, x, x)?;
         let op = Op::Reduce { kind: ReduceKind::Mean, axes, keep_dims: true };
-        let mean = self.step(at, op, &[squared])?;
+        let mean = self.emit_value(at, op, &[squared])?;
         let y = self.over_root(at, x, mean, args.float("epsilon", 1e-5)?)?;
         self.emit1(at, Op::Binary(Binary::Mul), &[y, operands[1]])
     }
@@ -168,7 +173,7 @@ impl FuncParser<'_, '_> {
 
 /// TVM documents that these switch scale and bias off, and applies both all the same: only the
 /// form where the two agree is read.
-fn affine(args: &Args<'_>) -> Read<()> {
-    args.only_bool("scale", true)?;
-    args.only_bool("center", true)
+fn affine(args: &Args<'_>) -> Result<()> {
+    args.only_true("scale")?;
+    args.only_true("center")
 }

@@ -7,30 +7,24 @@
 //!     T.call_packed("f", T.tvm_stack_make_array(x.data, T.tvm_stack_make_shape(3, n), ...), 1)
 //! ```
 //!
-//! There is nothing to compile: who calls such a kernel calls the function.
+//! Such a kernel is not compiled: a call of it becomes a call of the function.
 
 use reflex_tir::Expr;
 use ruff_python_ast::{self as ast, Expr as Py, Stmt};
 use ruff_text_size::Ranged;
 
 use super::args::{elements, int, string};
-use super::func::FuncParser;
-use super::module::MemberKind;
+use super::context::{GlobalFuncKind, PackedArg};
+use super::parser::{FuncParser, ParsedValue};
+use super::source::{Result, Source};
 use super::types::is_path;
-use super::value::Item;
-use super::{Read, Source};
 use crate::{LeafExpr, Node, Type, Value};
 
-/// An argument of the packed call.
-pub(super) enum Given {
-    /// A parameter of the kernel.
-    Param(usize),
-    Int(i64),
-    Text(String),
-}
-
-/// The packed call that a kernel is, if it is one and no more.
-pub(super) fn packed(source: Source<'_>, def: &ast::StmtFunctionDef) -> Option<MemberKind> {
+/// The packed call that is the whole body of a kernel, if there is one.
+pub(super) fn packed_kernel(
+    source: Source<'_>,
+    def: &ast::StmtFunctionDef,
+) -> Option<GlobalFuncKind> {
     let call = only_call(&def.body)?;
     let params: Vec<(&str, &Py)> = def
         .parameters
@@ -40,18 +34,19 @@ pub(super) fn packed(source: Source<'_>, def: &ast::StmtFunctionDef) -> Option<M
     let (name, list) = call.arguments.args.split_first()?;
     let name = string(source, name).ok()?.to_string();
     // Other names of the parameters, by the parameters' annotations.
-    let others = def.body.iter().filter_map(another_name).filter_map(|(other, of)| {
+    let others = def.body.iter().filter_map(buffer_alias).filter_map(|(other, of)| {
         let param = params.iter().position(|(name, _)| *name == of)?;
         Some((other, param))
     });
     let own = params.iter().enumerate().map(|(at, (name, _))| (*name, at));
     let names: Vec<(&str, usize)> = own.chain(others).collect();
-    let args = list.iter().map(|e| given(source, e, &params, &names)).collect::<Option<_>>()?;
-    Some(MemberKind::Packed { params: params.len(), name, args })
+    let args =
+        list.iter().map(|e| packed_arg(source, e, &params, &names)).collect::<Option<_>>()?;
+    Some(GlobalFuncKind::Packed { params: params.len(), name, args })
 }
 
 /// `B = T.decl_buffer(..., data=A.data)`: both names.
-fn another_name(stmt: &Stmt) -> Option<(&str, &str)> {
+fn buffer_alias(stmt: &Stmt) -> Option<(&str, &str)> {
     let Stmt::Assign(assign) = stmt else { return None };
     let ([Py::Name(name)], Py::Call(call)) = (&assign.targets[..], &*assign.value) else {
         return None;
@@ -62,14 +57,14 @@ fn another_name(stmt: &Stmt) -> Option<(&str, &str)> {
     Some((name.id.as_str(), of.id.as_str()))
 }
 
-/// The call in a body that holds nothing else of meaning.
+/// The only call in a body, annotations aside.
 fn only_call(body: &[Stmt]) -> Option<&ast::ExprCall> {
     const SILENT: [&str; 3] = ["T.func_attr", "T.reads", "T.writes"];
     let mut found = None;
     for stmt in body {
         let call = match stmt {
             Stmt::Assign(_) => {
-                another_name(stmt)?;
+                buffer_alias(stmt)?;
                 continue;
             }
             Stmt::Expr(e) => e.value.as_call_expr()?,
@@ -94,21 +89,21 @@ fn is_call(e: &Py, path: &str) -> bool {
     matches!(e, Py::Call(call) if is_path(&call.func, path))
 }
 
-fn given(
+fn packed_arg(
     source: Source<'_>,
     e: &Py,
     params: &[(&str, &Py)],
     names: &[(&str, usize)],
-) -> Option<Given> {
+) -> Option<PackedArg> {
     let Py::Call(call) = e else {
         return match e {
-            Py::StringLiteral(text) => Some(Given::Text(text.value.to_str().to_string())),
-            _ => Some(Given::Int(int(source, e).ok()?)),
+            Py::StringLiteral(text) => Some(PackedArg::Text(text.value.to_str().to_string())),
+            _ => Some(PackedArg::Int(int(source, e).ok()?)),
         };
     };
     match (&*call.func, &*call.arguments.args) {
         (callee, [Py::BooleanLiteral(truth)]) if is_path(callee, "T.bool") => {
-            Some(Given::Int(i64::from(truth.value)))
+            Some(PackedArg::Int(i64::from(truth.value)))
         }
         // Data, shape, strides (none), rank, element type, offset: the tensor as it came.
         (callee, [Py::Attribute(data), Py::Call(shape), strides, ..])
@@ -123,9 +118,9 @@ fn given(
             let own = elements(buffer.arguments.args.first()?)?;
             let same = own.len() == shape.arguments.args.len()
                 && own.iter().zip(&shape.arguments.args).all(|(a, b)| same_dim(source, a, b));
-            same.then_some(Given::Param(index))
+            same.then_some(PackedArg::Param(index))
         }
-        _ => Some(Given::Int(int(source, e).ok()?)),
+        _ => Some(PackedArg::Int(int(source, e).ok()?)),
     }
 }
 
@@ -138,26 +133,26 @@ fn same_dim(source: Source<'_>, a: &Py, b: &Py) -> bool {
 
 impl FuncParser<'_, '_> {
     /// A call of such a kernel.
-    pub(super) fn call_through(
+    pub(super) fn call_packed_kernel(
         &mut self,
         call: &ast::ExprCall,
         params: usize,
         name: &str,
-        args: &[Given],
-    ) -> Read<Item> {
+        args: &[PackedArg],
+    ) -> Result<ParsedValue> {
         let tensors: Vec<Value> =
-            call.arguments.args.iter().map(|e| self.value(e)).collect::<Read<_>>()?;
+            call.arguments.args.iter().map(|e| self.value(e)).collect::<Result<_>>()?;
         if tensors.len() != params {
             let message = format!("`{name}` is called for {params} tensors, not {}", tensors.len());
             return Err(self.source.refuse(call.start(), message));
         }
         let args = args.iter().map(|given| match given {
-            Given::Param(index) => tensors[*index],
-            Given::Int(value) => self.integer(Expr::i64(*value)),
-            Given::Text(text) => self.leaf(LeafExpr::Str(text.clone()), Type::Object),
+            PackedArg::Param(index) => tensors[*index],
+            PackedArg::Int(value) => self.integer(Expr::i64(*value)),
+            PackedArg::Text(text) => self.leaf(LeafExpr::Str(text.clone()), Type::Object),
         });
         let args = args.collect();
         self.b.bind_values(Node::CallPacked { name: name.to_string(), args, ints: vec![] }, vec![]);
-        Ok(Item::Several(vec![]))
+        Ok(ParsedValue::Values(vec![]))
     }
 }

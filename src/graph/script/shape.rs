@@ -4,14 +4,19 @@ use reflex_tir::{CmpOp, DType, Expr};
 use ruff_python_ast::{self as ast, Expr as Py};
 use ruff_text_size::{Ranged, TextSize};
 
-use super::Read;
 use super::args::{Args, elements, int, ints};
-use super::func::FuncParser;
-use super::value::Item;
+use super::parser::{FuncParser, ParsedValue};
+use super::source::Result;
 use crate::{Binary, Node, Op, Type, Value, dims};
 
+/// An axis that a broadcast inserts.
+struct NewAxis {
+    at: usize,
+    count: i64,
+}
+
 impl FuncParser<'_, '_> {
-    pub(super) fn movement(&mut self, name: &str, call: &ast::ExprCall) -> Read<Item> {
+    pub(super) fn movement(&mut self, name: &str, call: &ast::ExprCall) -> Result<ParsedValue> {
         let at = call.start();
         match name {
             "reshape" => self.reshape(call),
@@ -31,20 +36,24 @@ impl FuncParser<'_, '_> {
                 }?;
                 self.emit1(at, Op::Transpose(axes), &[x])
             }
-            "concat" | "stack" => self.concat(call, name == "stack"),
+            "concat" => self.concat(call),
+            "stack" => self.stack(call),
             "strided_slice" => self.strided_slice(call),
             "split" => self.split(call),
             "flip" => self.flip(call),
-            "expand_dims" | "squeeze" => self.unit_axes(call, name == "expand_dims"),
+            "expand_dims" => self.expand_dims(call),
+            "squeeze" => self.squeeze(call),
             "flatten" => {
                 let x = self.one(call)?;
-                self.flat(at, x).map(Item::Value)
+                self.flat(at, x).map(ParsedValue::Value)
             }
-            "repeat" | "tile" => self.repeated(call, name == "tile"),
+            "repeat" => self.repeat(call),
+            "tile" => self.tile(call),
             "full" | "zeros" | "ones" => self.fill(name, call),
             "full_like" | "zeros_like" | "ones_like" => self.fill_like(name, call),
             "arange" => self.arange(call),
-            "triu" | "tril" => self.triangle(call, name == "triu"),
+            "triu" => self.triangle(call, Binary::GreaterEqual),
+            "tril" => self.triangle(call, Binary::LessEqual),
             "shape_to_tensor" => {
                 let args = Args::bind(self.source, call, &["shape"])?;
                 let values = self.dims_of(args.need("shape")?)?;
@@ -59,12 +68,12 @@ impl FuncParser<'_, '_> {
     fn any_shape(&self, e: &Py) -> Option<Value> {
         let Py::Name(name) = e else { return None };
         match self.lookup(name.id.as_str()) {
-            Some(Item::Value(value)) if *self.b.ty(value) == Type::AnyShape => Some(value),
+            Some(ParsedValue::Value(value)) if *self.b.ty(value) == Type::AnyShape => Some(value),
             _ => None,
         }
     }
 
-    fn reshape(&mut self, call: &ast::ExprCall) -> Read<Item> {
+    fn reshape(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let args = Args::bind(self.source, call, &["x", "shape"])?;
         let x = self.value(args.need("x")?)?;
         if let Some(shape) = self.any_shape(args.need("shape")?) {
@@ -76,7 +85,7 @@ impl FuncParser<'_, '_> {
             let name = "vm.builtin.reshape".to_string();
             let node = Node::CallPacked { name, args: vec![x, shape], ints: vec![] };
             let ty = Type::AnyTensor { dtype, rank: None };
-            return Ok(Item::Value(self.b.bind_values(node, vec![ty])[0]));
+            return Ok(ParsedValue::Value(self.b.bind_values(node, vec![ty])[0]));
         }
         let mut shape = self.dims_of(args.need("shape")?)?;
         let own = self.shape_of(x);
@@ -90,28 +99,33 @@ impl FuncParser<'_, '_> {
         self.emit1(call.start(), Op::Reshape(shape), &[x])
     }
 
-    fn concat(&mut self, call: &ast::ExprCall, stack: bool) -> Read<Item> {
+    fn concat(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
+        let args = Args::bind(self.source, call, &["tensors", "axis"])?;
+        let parts = self.values(args.need("tensors")?)?;
+        let Some(first) = parts.first() else { return Err(self.source.unsupported(call)) };
+        let axis = self.axis(call.start(), args.int("axis", 0)?, self.rank(*first))?;
+        self.emit1(call.start(), Op::Concat { axis }, &parts)
+    }
+
+    fn stack(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let at = call.start();
         let args = Args::bind(self.source, call, &["tensors", "axis"])?;
         let mut parts = self.values(args.need("tensors")?)?;
         let Some(first) = parts.first() else { return Err(self.source.unsupported(call)) };
-        let rank = self.rank(*first) + usize::from(stack);
-        let axis = self.axis(at, args.int("axis", 0)?, rank)?;
-        if stack {
-            for part in &mut parts {
-                *part = self.insert_axis(at, *part, axis)?;
-            }
+        let axis = self.axis(at, args.int("axis", 0)?, self.rank(*first) + 1)?;
+        for part in &mut parts {
+            *part = self.insert_axis(at, *part, axis)?;
         }
         self.emit1(at, Op::Concat { axis }, &parts)
     }
 
-    fn insert_axis(&mut self, at: TextSize, x: Value, axis: usize) -> Read<Value> {
+    fn insert_axis(&mut self, at: TextSize, x: Value, axis: usize) -> Result<Value> {
         let mut shape = self.shape_of(x);
         shape.insert(axis.min(shape.len()), Expr::i64(1));
-        self.step(at, Op::Reshape(shape), &[x])
+        self.emit_value(at, Op::Reshape(shape), &[x])
     }
 
-    fn strided_slice(&mut self, call: &ast::ExprCall) -> Read<Item> {
+    fn strided_slice(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let names = &["x", "axes", "begin", "end", "strides", "assume_inbound"];
         let args = Args::bind(self.source, call, names)?;
         let x = self.value(args.need("x")?)?;
@@ -128,24 +142,24 @@ impl FuncParser<'_, '_> {
         }
         let inbound = args.boolean("assume_inbound", false)?;
         let mut begin = vec![Expr::i64(0); own.len()];
-        let (mut extent, mut stride) = (own.clone(), vec![1; own.len()]);
+        let (mut sizes, mut stride) = (own.clone(), vec![1; own.len()]);
         for (i, axis) in axes.iter().enumerate() {
             let axis = self.axis(call.start(), *axis, own.len())?;
             stride[axis] = strides[i];
             if strides[i] == 0 {
                 return Err(self.source.refuse(call.start(), "a stride is zero"));
             }
-            (begin[axis], extent[axis]) = if inbound && strides[i] > 0 {
+            (begin[axis], sizes[axis]) = if inbound && strides[i] > 0 {
                 let span = ends[i].clone() - begins[i].clone();
                 (begins[i].clone(), dims::simplify(&span.ceildiv(strides[i])))
             } else {
                 clamped(&begins[i], &ends[i], strides[i], &own[axis])
             };
         }
-        self.emit1(call.start(), Op::Slice { begin, shape: extent, stride }, &[x])
+        self.emit1(call.start(), Op::Slice { begin, shape: sizes, stride }, &[x])
     }
 
-    fn split(&mut self, call: &ast::ExprCall) -> Read<Item> {
+    fn split(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let at = call.start();
         let args = Args::bind(self.source, call, &["x", "indices_or_sections", "axis"])?;
         let x = self.value(args.need("x")?)?;
@@ -172,105 +186,118 @@ impl FuncParser<'_, '_> {
         let mut parts = vec![];
         for pair in cuts.windows(2) {
             let mut begin = vec![Expr::i64(0); own.len()];
-            let mut extent = own.clone();
+            let mut sizes = own.clone();
             begin[axis] = pair[0].clone();
-            extent[axis] = dims::simplify(&(pair[1].clone() - pair[0].clone()));
+            sizes[axis] = dims::simplify(&(pair[1].clone() - pair[0].clone()));
             let stride = vec![1; own.len()];
-            parts.push(self.step(at, Op::Slice { begin, shape: extent, stride }, &[x])?);
+            parts.push(self.emit_value(at, Op::Slice { begin, shape: sizes, stride }, &[x])?);
         }
-        Ok(Item::Several(parts))
+        Ok(ParsedValue::Values(parts))
     }
 
-    fn flip(&mut self, call: &ast::ExprCall) -> Read<Item> {
+    fn flip(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let at = call.start();
         let args = Args::bind(self.source, call, &["data", "axis"])?;
         let x = self.value(args.need("data")?)?;
-        let extent = self.shape_of(x);
+        let sizes = self.shape_of(x);
         args.need("axis")?;
-        let axis = self.axis(at, args.int("axis", 0)?, extent.len())?;
-        let mut begin = vec![Expr::i64(0); extent.len()];
-        let mut stride = vec![1; extent.len()];
-        begin[axis] = dims::simplify(&(extent[axis].clone() - 1));
+        let axis = self.axis(at, args.int("axis", 0)?, sizes.len())?;
+        let mut begin = vec![Expr::i64(0); sizes.len()];
+        let mut stride = vec![1; sizes.len()];
+        begin[axis] = dims::simplify(&(sizes[axis].clone() - 1));
         stride[axis] = -1;
-        self.emit1(at, Op::Slice { begin, shape: extent, stride }, &[x])
+        self.emit1(at, Op::Slice { begin, shape: sizes, stride }, &[x])
     }
 
-    fn unit_axes(&mut self, call: &ast::ExprCall, expand: bool) -> Read<Item> {
+    fn expand_dims(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let at = call.start();
         let args = Args::bind(self.source, call, &["x", "axis"])?;
         let x = self.value(args.need("x")?)?;
         let mut shape = self.shape_of(x);
-        if expand {
-            args.need("axis")?;
-            let list = args.ints("axis")?.unwrap_or_default();
-            let rank = shape.len() + list.len();
-            let mut axes: Vec<usize> =
-                list.into_iter().map(|a| self.axis(at, a, rank)).collect::<Read<_>>()?;
-            axes.sort_unstable();
-            for axis in axes {
-                shape.insert(axis.min(shape.len()), Expr::i64(1));
-            }
-        } else {
-            let axes = match args.get("axis") {
-                Some(_) => self.axes(&args, "axis", shape.len())?,
-                None => (0..shape.len()).filter(|i| shape[*i].as_int() == Some(1)).collect(),
-            };
-            for axis in axes.into_iter().rev() {
-                shape.remove(axis);
-            }
+        args.need("axis")?;
+        let list = args.ints("axis")?.unwrap_or_default();
+        let rank = shape.len() + list.len();
+        let mut axes: Vec<usize> =
+            list.into_iter().map(|a| self.axis(at, a, rank)).collect::<Result<_>>()?;
+        axes.sort_unstable();
+        for axis in axes {
+            shape.insert(axis.min(shape.len()), Expr::i64(1));
         }
         self.emit1(at, Op::Reshape(shape), &[x])
     }
 
-    /// `repeat` copies each element, `tile` the whole tensor: both are a broadcast over a new
-    /// axis, after or before the one they lengthen.
-    fn repeated(&mut self, call: &ast::ExprCall, tile: bool) -> Read<Item> {
+    fn squeeze(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
+        let args = Args::bind(self.source, call, &["x", "axis"])?;
+        let x = self.value(args.need("x")?)?;
+        let mut shape = self.shape_of(x);
+        let axes = match args.get("axis") {
+            Some(_) => self.axes(&args, "axis", shape.len())?,
+            None => (0..shape.len()).filter(|i| shape[*i].as_int() == Some(1)).collect(),
+        };
+        for axis in axes.into_iter().rev() {
+            shape.remove(axis);
+        }
+        self.emit1(call.start(), Op::Reshape(shape), &[x])
+    }
+
+    /// Copies each element: a broadcast over a new axis after the one it lengthens.
+    fn repeat(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let at = call.start();
-        let args = match tile {
-            true => Args::bind(self.source, call, &["data", "repeats"]),
-            false => Args::bind(self.source, call, &["data", "repeats", "axis"]),
-        }?;
+        let args = Args::bind(self.source, call, &["data", "repeats", "axis"])?;
         let mut x = self.value(args.need("data")?)?;
         args.need("repeats")?;
-        let mut counts = args.ints("repeats")?.unwrap_or_default();
-        if !tile {
-            let axis = match args.get("axis") {
-                Some(_) => self.axis(at, args.int("axis", 0)?, self.rank(x))?,
-                None => {
-                    x = self.flat(at, x)?;
-                    0
-                }
-            };
-            let [count] = counts[..] else { return Err(self.source.unsupported(call)) };
-            counts = vec![1; self.rank(x)];
-            counts[axis] = count;
+        let counts = args.ints("repeats")?.unwrap_or_default();
+        let axis = match args.get("axis") {
+            Some(_) => self.axis(at, args.int("axis", 0)?, self.rank(x))?,
+            None => {
+                x = self.flat(at, x)?;
+                0
+            }
+        };
+        let [count] = counts[..] else { return Err(self.source.unsupported(call)) };
+        if count != 1 {
+            x = self.copied(at, x, axis, NewAxis { at: axis + 1, count })?;
         }
+        Ok(ParsedValue::Value(x))
+    }
+
+    /// Copies the whole tensor: a broadcast over a new axis before each one it lengthens.
+    fn tile(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
+        let at = call.start();
+        let args = Args::bind(self.source, call, &["data", "repeats"])?;
+        let mut x = self.value(args.need("data")?)?;
+        args.need("repeats")?;
+        let counts = args.ints("repeats")?.unwrap_or_default();
         while self.rank(x) < counts.len() {
             x = self.insert_axis(at, x, 0)?;
         }
         let skipped = self.rank(x) - counts.len();
         for (i, count) in counts.into_iter().enumerate().filter(|(_, count)| *count != 1) {
             let axis = skipped + i;
-            let mut merged = self.shape_of(x);
-            merged[axis] = dims::simplify(&(merged[axis].clone() * count));
-            let copies = if tile { axis } else { axis + 1 };
-            let wide = self.insert_axis(at, x, copies)?;
-            let mut shape = self.shape_of(wide);
-            shape[copies] = Expr::i64(count);
-            let wide = self.step(at, Op::Broadcast(shape), &[wide])?;
-            x = self.step(at, Op::Reshape(merged), &[wide])?;
+            x = self.copied(at, x, axis, NewAxis { at: axis, count })?;
         }
-        Ok(Item::Value(x))
+        Ok(ParsedValue::Value(x))
     }
 
-    fn fill(&mut self, name: &str, call: &ast::ExprCall) -> Read<Item> {
+    /// Broadcasts `x` over a new axis and merges that with `axis`.
+    fn copied(&mut self, at: TextSize, x: Value, axis: usize, new: NewAxis) -> Result<Value> {
+        let mut merged = self.shape_of(x);
+        merged[axis] = dims::simplify(&(merged[axis].clone() * new.count));
+        let wide = self.insert_axis(at, x, new.at)?;
+        let mut shape = self.shape_of(wide);
+        shape[new.at] = Expr::i64(new.count);
+        let wide = self.emit_value(at, Op::Broadcast(shape), &[wide])?;
+        self.emit_value(at, Op::Reshape(merged), &[wide])
+    }
+
+    fn fill(&mut self, name: &str, call: &ast::ExprCall) -> Result<ParsedValue> {
         let at = call.start();
         if name != "full" {
             let args = Args::bind(self.source, call, &["shape", "dtype"])?;
             let shape = self.dims_of(args.need("shape")?)?;
             let dtype = self.dtype_or(&args, "dtype", DType::F32)?;
             let value = f64::from(u8::from(name == "ones"));
-            return self.filled(at, dtype, value, shape).map(Item::Value);
+            return self.filled(at, dtype, value, shape).map(ParsedValue::Value);
         }
         let args = Args::bind(self.source, call, &["shape", "fill_value", "dtype"])?;
         let shape = self.dims_of(args.need("shape")?)?;
@@ -280,7 +307,7 @@ impl FuncParser<'_, '_> {
         self.emit1(at, Op::Broadcast(shape), &[value])
     }
 
-    fn fill_like(&mut self, name: &str, call: &ast::ExprCall) -> Read<Item> {
+    fn fill_like(&mut self, name: &str, call: &ast::ExprCall) -> Result<ParsedValue> {
         let at = call.start();
         let full = name == "full_like";
         let args = match full {
@@ -292,14 +319,14 @@ impl FuncParser<'_, '_> {
         let dtype = self.dtype_or(&args, "dtype", self.dtype_of(x))?;
         if !full {
             let value = f64::from(u8::from(name == "ones_like"));
-            return self.filled(at, dtype, value, shape).map(Item::Value);
+            return self.filled(at, dtype, value, shape).map(ParsedValue::Value);
         }
         let value = self.value(args.need("fill_value")?)?;
         let value = self.cast_to(call, value, dtype)?;
         self.emit1(at, Op::Broadcast(shape), &[value])
     }
 
-    fn arange(&mut self, call: &ast::ExprCall) -> Read<Item> {
+    fn arange(&mut self, call: &ast::ExprCall) -> Result<ParsedValue> {
         let at = call.start();
         let args = Args::bind(self.source, call, &["start", "end", "step", "dtype"])?;
         let first = self.dim_of(args.need("start")?)?;
@@ -316,25 +343,25 @@ impl FuncParser<'_, '_> {
             false => start.clone() - end,
         };
         let count = dims::simplify(&span.ceildiv(step.abs()).max(0));
-        let mut x = self.step(at, Op::Iota { count }, &[])?;
+        let mut x = self.emit_value(at, Op::Iota { count }, &[])?;
         if step != 1 {
-            x = self.with(at, Binary::Mul, x, step as f64)?;
+            x = self.emit_binary_const(at, Binary::Mul, x, step as f64)?;
         }
         if let Some(start) = start.as_int() {
             if start != 0 {
-                x = self.with(at, Binary::Add, x, start as f64)?;
+                x = self.emit_binary_const(at, Binary::Add, x, start as f64)?;
             }
         } else {
             let values = vec![dims::simplify(&start)];
-            let start = self.step(at, Op::Dims { values, scalar: true }, &[])?;
-            x = self.pair(at, Binary::Add, x, start)?;
+            let start = self.emit_value(at, Op::Dims { values, scalar: true }, &[])?;
+            x = self.emit_binary(at, Binary::Add, x, start)?;
         }
         let dtype = self.dtype_or(&args, "dtype", DType::I64)?;
-        self.cast_to(call, x, dtype).map(Item::Value)
+        self.cast_to(call, x, dtype).map(ParsedValue::Value)
     }
 
-    /// Keeps the elements on and to one side of a diagonal of the last two axes.
-    fn triangle(&mut self, call: &ast::ExprCall, upper: bool) -> Read<Item> {
+    /// Keeps the elements of the last two axes whose column compares with the diagonal as given.
+    fn triangle(&mut self, call: &ast::ExprCall, kept: Binary) -> Result<ParsedValue> {
         let at = call.start();
         let args = Args::bind(self.source, call, &["x", "k"])?;
         let x = self.value(args.need("x")?)?;
@@ -344,19 +371,18 @@ impl FuncParser<'_, '_> {
         };
         let shape = self.shape_of(x);
         let [.., rows, columns] = &shape[..] else { return Err(self.source.unsupported(call)) };
-        let row = self.step(at, Op::Iota { count: rows.clone() }, &[])?;
+        let row = self.emit_value(at, Op::Iota { count: rows.clone() }, &[])?;
         let row = self.insert_axis(at, row, 1)?;
         let diagonal = match k.as_int() {
             Some(0) => row,
-            Some(k) => self.with(at, Binary::Add, row, k as f64)?,
+            Some(k) => self.emit_binary_const(at, Binary::Add, row, k as f64)?,
             None => {
-                let shift = self.step(at, Op::Dims { values: vec![k], scalar: true }, &[])?;
-                self.pair(at, Binary::Add, row, shift)?
+                let shift = self.emit_value(at, Op::Dims { values: vec![k], scalar: true }, &[])?;
+                self.emit_binary(at, Binary::Add, row, shift)?
             }
         };
-        let column = self.step(at, Op::Iota { count: columns.clone() }, &[])?;
-        let f = if upper { Binary::GreaterEqual } else { Binary::LessEqual };
-        let kept = self.pair(at, f, column, diagonal)?;
+        let column = self.emit_value(at, Op::Iota { count: columns.clone() }, &[])?;
+        let kept = self.emit_binary(at, kept, column, diagonal)?;
         let zero = self.number(at, self.dtype_of(x), 0.0)?;
         self.emit1(at, Op::Where, &[kept, x, zero])
     }
@@ -364,12 +390,12 @@ impl FuncParser<'_, '_> {
 
 /// First index and count of NumPy's `x[begin:end:stride]` along an axis.
 fn clamped(begin: &Expr, end: &Expr, stride: i64, dim: &Expr) -> (Expr, Expr) {
-    // Backwards, the place before the first element is a valid end.
+    // Backwards, the position before the first element is a valid end.
     let (low, high) = match stride > 0 {
         true => (Expr::i64(0), dim.clone()),
         false => (Expr::i64(-1), dim.clone() - 1),
     };
-    let place = |e: &Expr| {
+    let position = |e: &Expr| {
         let from_end = e.clone() + dim.clone();
         let counted = match dims::decide(CmpOp::Lt, e, &Expr::i64(0)) {
             Some(true) => from_end,
@@ -378,7 +404,7 @@ fn clamped(begin: &Expr, end: &Expr, stride: i64, dim: &Expr) -> (Expr, Expr) {
         };
         dims::simplify(&counted.max(low.clone()).min(high.clone()))
     };
-    let (begin, end) = (place(begin), place(end));
+    let (begin, end) = (position(begin), position(end));
     let span = match stride > 0 {
         true => end - begin.clone(),
         false => begin.clone() - end,

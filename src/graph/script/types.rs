@@ -9,11 +9,11 @@ use ruff_python_ast::{self as ast, Expr as Py};
 use ruff_text_size::Ranged;
 
 use super::args::{Args, dtype, elements, int};
-use super::{Read, Source};
+use super::source::{Result, Source};
 use crate::{TensorType, Type};
 
 /// The symbolic dimensions of one function. Variables are numbered in order of creation.
-pub(super) struct Dims<'s> {
+pub(super) struct SymbolicDims<'s> {
     pub source: Source<'s>,
     /// Names that the module declares; a function's variable comes with the first mention.
     symbols: &'s HashSet<String>,
@@ -22,28 +22,31 @@ pub(super) struct Dims<'s> {
     pub order: Vec<String>,
 }
 
-/// A type as far as it is written.
+/// A type annotation (Relax `StructInfo`).
 #[derive(Clone, Debug)]
-pub(super) enum Written {
-    Tensor { dtype: Option<DType>, dims: Known },
-    Shape(Known),
+pub(super) enum Annotation {
+    Tensor { dtype: Option<DType>, dims: ShapeAnnotation },
+    Shape(ShapeAnnotation),
     Prim(DType),
-    Tuple(Vec<Written>),
+    Tuple(Vec<Annotation>),
     Func,
     Any,
 }
 
-/// What a type says of dimensions.
+/// The dimensions that a type annotation gives.
 #[derive(Clone, Debug)]
-pub(super) enum Known {
+pub(super) enum ShapeAnnotation {
+    /// Every dimension.
     Dims(Vec<Expr>),
+    /// Their number only.
     Rank(usize),
-    Nothing,
+    /// Neither dimensions nor rank.
+    Unknown,
 }
 
-impl<'s> Dims<'s> {
-    pub fn new(source: Source<'s>, symbols: &'s HashSet<String>) -> Dims<'s> {
-        Dims { source, symbols, vars: HashMap::new(), order: vec![] }
+impl<'s> SymbolicDims<'s> {
+    pub fn new(source: Source<'s>, symbols: &'s HashSet<String>) -> SymbolicDims<'s> {
+        SymbolicDims { source, symbols, vars: HashMap::new(), order: vec![] }
     }
 
     /// A dimension without a name in the text.
@@ -81,7 +84,7 @@ impl<'s> Dims<'s> {
     }
 
     /// An expression over scalars under names of their own.
-    pub fn expr_over(&self, e: &Py, vars: &HashMap<String, Var>) -> Read<Expr> {
+    pub fn expr_over(&self, e: &Py, vars: &HashMap<String, Var>) -> Result<Expr> {
         reflex_tir::script::parse_dim(e, self.source.text, vars)
             .map_err(|error| self.source.at_line(error.line, error.message))
     }
@@ -94,7 +97,7 @@ impl<'s> Dims<'s> {
     }
 
     /// An int64 expression over dimensions. A quoted one may introduce names.
-    pub fn expr(&mut self, e: &Py) -> Read<Expr> {
+    pub fn expr(&mut self, e: &Py) -> Result<Expr> {
         match e {
             Py::NumberLiteral(_) => Ok(Expr::i64(int(self.source, e)?)),
             Py::Name(name) => match self.lookup(name.id.as_str()) {
@@ -110,7 +113,7 @@ impl<'s> Dims<'s> {
                 for name in names_in(&inner) {
                     self.declare(&name);
                 }
-                // Places inside the quotes mean nothing to the reader.
+                // Positions inside the quotes are not positions of the file.
                 self.scalar(&inner).map_err(|_| self.source.unsupported(e))
             }
             _ => {
@@ -122,13 +125,13 @@ impl<'s> Dims<'s> {
         }
     }
 
-    fn scalar(&self, e: &Py) -> Read<Expr> {
+    fn scalar(&self, e: &Py) -> Result<Expr> {
         reflex_tir::script::parse_dim(e, self.source.text, &self.vars)
             .map_err(|error| self.source.at_line(error.line, error.message))
     }
 
     /// `(n, 4)`, `[n, 4]` or `R.shape([n, 4])`.
-    pub fn list(&mut self, e: &Py) -> Read<Vec<Expr>> {
+    pub fn list(&mut self, e: &Py) -> Result<Vec<Expr>> {
         if let Some(list) = elements(e) {
             return list.iter().map(|e| self.expr(e)).collect();
         }
@@ -142,116 +145,120 @@ impl<'s> Dims<'s> {
     }
 
     /// A type annotation.
-    pub fn written(&mut self, e: &Py) -> Read<Written> {
+    pub fn annotation(&mut self, e: &Py) -> Result<Annotation> {
         let (name, call) = match e {
             Py::Call(call) => (reflex_tir::script::path(&call.func), Some(call)),
             _ => (reflex_tir::script::path(e), None),
         };
         Ok(match (name.as_deref(), call) {
-            (Some("R.Tensor"), None) => Written::Tensor { dtype: None, dims: Known::Nothing },
+            (Some("R.Tensor"), None) => {
+                Annotation::Tensor { dtype: None, dims: ShapeAnnotation::Unknown }
+            }
             (Some("R.Tensor"), Some(call)) => self.tensor(call)?,
-            (Some("R.Shape"), None) => Written::Shape(Known::Nothing),
+            (Some("R.Shape"), None) => Annotation::Shape(ShapeAnnotation::Unknown),
             (Some("R.Shape"), Some(call)) => {
                 let args = Args::bind(self.source, call, &["values", "ndim"])?;
-                Written::Shape(self.extents(&args, "values")?)
+                Annotation::Shape(self.shape_annotation(&args, "values")?)
             }
             (Some("R.Prim"), Some(call)) => {
                 let args = Args::bind(self.source, call, &["dtype"])?;
-                Written::Prim(dtype(self.source, args.need("dtype")?)?)
+                Annotation::Prim(dtype(self.source, args.need("dtype")?)?)
             }
-            (Some("R.Tuple"), None) => Written::Tuple(vec![]),
+            (Some("R.Tuple"), None) => Annotation::Tuple(vec![]),
             (Some("R.Tuple"), Some(call)) => {
                 let items = match &*call.arguments.args {
                     [one] if elements(one).is_some() => elements(one).unwrap_or_default(),
                     items => items,
                 };
-                Written::Tuple(items.iter().map(|e| self.written(e)).collect::<Read<_>>()?)
+                Annotation::Tuple(items.iter().map(|e| self.annotation(e)).collect::<Result<_>>()?)
             }
-            (Some("R.Any" | "R.Object"), _) | (Some("I.StringType"), Some(_)) => Written::Any,
+            (Some("R.Any" | "R.Object"), _) | (Some("I.StringType"), Some(_)) => Annotation::Any,
             (Some(path), None) if path.starts_with("T.") => {
                 let dtype = path[2..].parse().map_err(|_| self.source.expected("a type", e))?;
-                Written::Prim(dtype)
+                Annotation::Prim(dtype)
             }
-            (Some("R.Callable"), _) => Written::Func,
+            (Some("R.Callable"), _) => Annotation::Func,
             _ => return Err(self.source.expected("a type", e)),
         })
     }
 
-    fn tensor(&mut self, call: &ast::ExprCall) -> Read<Written> {
+    fn tensor(&mut self, call: &ast::ExprCall) -> Result<Annotation> {
         let args = Args::bind(self.source, call, &["shape", "dtype", "vdevice", "ndim"])?;
         args.only("vdevice", &[])?;
-        // TVM takes a type in the place of the shape.
+        // TVM takes an element type as the first argument too.
         if let Some(text @ Py::StringLiteral(_)) = args.get("shape") {
             let dims = self.rank(&args)?;
-            return Ok(Written::Tensor { dtype: Some(dtype(self.source, text)?), dims });
+            return Ok(Annotation::Tensor { dtype: Some(dtype(self.source, text)?), dims });
         }
-        let dims = self.extents(&args, "shape")?;
-        Ok(Written::Tensor { dtype: args.dtype("dtype")?, dims })
+        let dims = self.shape_annotation(&args, "shape")?;
+        Ok(Annotation::Tensor { dtype: args.dtype("dtype")?, dims })
     }
 
-    fn extents(&mut self, args: &Args<'_>, name: &str) -> Read<Known> {
+    fn shape_annotation(&mut self, args: &Args<'_>, name: &str) -> Result<ShapeAnnotation> {
         match args.get(name) {
             // A shape that is a value.
-            Some(Py::Name(_)) => Ok(Known::Nothing),
-            Some(shape) => Ok(Known::Dims(self.list(shape)?)),
+            Some(Py::Name(_)) => Ok(ShapeAnnotation::Unknown),
+            Some(shape) => Ok(ShapeAnnotation::Dims(self.list(shape)?)),
             None => self.rank(args),
         }
     }
 
-    fn rank(&self, args: &Args<'_>) -> Read<Known> {
+    fn rank(&self, args: &Args<'_>) -> Result<ShapeAnnotation> {
         Ok(match args.get("ndim") {
             Some(e) => match usize::try_from(int(self.source, e)?) {
-                Ok(rank) if rank <= 64 => Known::Rank(rank),
+                Ok(rank) if rank <= 64 => ShapeAnnotation::Rank(rank),
                 // TVM's way to say that the rank is not known.
-                _ => Known::Nothing,
+                _ => ShapeAnnotation::Unknown,
             },
-            None => Known::Nothing,
+            None => ShapeAnnotation::Unknown,
         })
     }
 
     /// The type that was written, with fresh dimensions where it tells only the rank.
-    pub fn complete(&mut self, written: Written, hint: &str, at: &impl Ranged) -> Read<Type> {
+    pub fn complete(&mut self, declared: Annotation, hint: &str, at: &impl Ranged) -> Result<Type> {
         let missing = |what: &str| {
             let text = self.source.shown(at);
             self.source.refuse(at.start(), format!("`{text}` has no {what}"))
         };
-        Ok(match written {
-            Written::Tensor { dtype: None, dims: Known::Dims(_) } => {
+        Ok(match declared {
+            Annotation::Tensor { dtype: None, dims: ShapeAnnotation::Dims(_) } => {
                 return Err(missing("element type"));
             }
-            Written::Shape(Known::Nothing) => Type::AnyShape,
-            Written::Tensor { dtype, dims: Known::Nothing } => {
+            Annotation::Shape(ShapeAnnotation::Unknown) => Type::AnyShape,
+            Annotation::Tensor { dtype, dims: ShapeAnnotation::Unknown } => {
                 Type::AnyTensor { dtype, rank: None }
             }
-            Written::Tensor { dtype: None, dims: Known::Rank(rank) } => {
+            Annotation::Tensor { dtype: None, dims: ShapeAnnotation::Rank(rank) } => {
                 Type::AnyTensor { dtype: None, rank: Some(rank) }
             }
-            Written::Tensor { dtype: Some(dtype), dims } => {
+            Annotation::Tensor { dtype: Some(dtype), dims } => {
                 Type::Tensor(TensorType::new(dtype, self.known_dims(dims, hint)))
             }
-            Written::Shape(dims) => Type::Shape(self.known_dims(dims, hint)),
-            Written::Prim(dtype) => Type::Prim(dtype),
-            Written::Tuple(items) => {
+            Annotation::Shape(dims) => Type::Shape(self.known_dims(dims, hint)),
+            Annotation::Prim(dtype) => Type::Prim(dtype),
+            Annotation::Tuple(items) => {
                 let items = items.into_iter().map(|item| self.complete(item, hint, at));
-                Type::Tuple(items.collect::<Read<_>>()?)
+                Type::Tuple(items.collect::<Result<_>>()?)
             }
-            Written::Func => Type::Func,
-            Written::Any => Type::Object,
+            Annotation::Func => Type::Func,
+            Annotation::Any => Type::Object,
         })
     }
 
-    fn known_dims(&mut self, dims: Known, hint: &str) -> Vec<Expr> {
+    fn known_dims(&mut self, dims: ShapeAnnotation, hint: &str) -> Vec<Expr> {
         match dims {
-            Known::Dims(dims) => dims,
-            Known::Rank(rank) => (0..rank).map(|i| self.fresh(&format!("{hint}_{i}"))).collect(),
-            Known::Nothing => vec![],
+            ShapeAnnotation::Dims(dims) => dims,
+            ShapeAnnotation::Rank(rank) => {
+                (0..rank).map(|i| self.fresh(&format!("{hint}_{i}"))).collect()
+            }
+            ShapeAnnotation::Unknown => vec![],
         }
     }
 
     /// Reads a type whose rank is known.
-    pub fn ty(&mut self, e: &Py, hint: &str) -> Read<Type> {
-        let written = self.written(e)?;
-        self.complete(written, hint, e)
+    pub fn ty(&mut self, e: &Py, hint: &str) -> Result<Type> {
+        let declared = self.annotation(e)?;
+        self.complete(declared, hint, e)
     }
 }
 

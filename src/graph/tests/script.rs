@@ -1,7 +1,7 @@
 //! Script text: what TVM prints is read, means what TVM computed, and prints again the same.
 //!
 //! The corpus is `tests/filetests/relax/*.py`, made by `generate.py` there. What we print for
-//! each file is beside it in `printed/`; `REFLEX_BLESS=1` rewrites that.
+//! each file is next to it in `printed/`; `REFLEX_BLESS=1` rewrites that.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

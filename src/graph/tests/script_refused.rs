@@ -1,4 +1,4 @@
-//! What the script parser refuses: with the form, its line, and never with a panic.
+//! Refusals of the script parser name the form and its line, and never panic.
 
 use reflex_graph::script::{parse, parse_file};
 

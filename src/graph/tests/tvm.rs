@@ -1,4 +1,4 @@
-//! What TVM prints of its modules, before and after its pipelines, is read here and printed
+//! The texts that TVM prints of its modules, before and after its pipelines, are read and printed
 //! again as text that TVM reads to a structurally equal module.
 //!
 //! Needs REFLEX_TVM_PYTHON, a Python with apache-tvm (`./x test` sets it up); without it the
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use reflex_graph::script::Script;
 use tvm::{python, script};
 
-/// What script.py finds of every text but those that are equal: name, its answer, and why.
+/// The finding of script.py for every text that is not equal: name, finding, and reason.
 const OTHERWISE: [(&str, &str, &str); 7] = [
     ("branches.after", "text", "TVM's lowering uses a value that one branch leaves undefined"),
     ("branches.lowered", "text", "TVM's lowering uses a value that one branch leaves undefined"),

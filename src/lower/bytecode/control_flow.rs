@@ -22,9 +22,9 @@ impl Emitter<'_> {
         self.b.emit_if(taken, no)?;
         self.side(then, &merged)?;
         self.b.emit_goto(end)?;
-        self.b.place(no)?;
+        self.b.bind(no)?;
         self.side(otherwise, &merged)?;
-        self.b.place(end)?;
+        self.b.bind(end)?;
         self.bind_outputs(outputs, &merged)
     }
 
@@ -47,7 +47,7 @@ impl Emitter<'_> {
         outputs.iter().try_for_each(|v| self.bind_dims(*v))
     }
 
-    /// A body whose dimensions and shapes nobody else sees; results go to `merged`.
+    /// A branch with dimensions and shapes of its own scope; its results go to `merged`.
     fn side(&mut self, body: &Body, merged: &[Arg]) -> Result<()> {
         let (known, at) = (self.known.clone(), self.at.clone());
         self.shapes.push(HashMap::new());
@@ -83,7 +83,7 @@ impl Emitter<'_> {
         let init = self.args(&l.init)?;
         let carried: Vec<Arg> = init.into_iter().map(|v| self.copy(v)).collect::<Result<_>>()?;
         let (top, end) = (self.b.label()?, self.b.label()?);
-        self.b.place(top)?;
+        self.b.bind(top)?;
         let taken = self.read_condition(go)?;
         self.b.emit_if(taken, end)?;
         let (known, at) = (self.known.clone(), self.at.clone());
@@ -104,7 +104,7 @@ impl Emitter<'_> {
         self.shapes.pop();
         (self.known, self.at) = (known, at);
         self.b.emit_goto(top)?;
-        self.b.place(end)?;
+        self.b.bind(end)?;
         self.bind_outputs(outputs, &carried)
     }
 }

@@ -1,13 +1,13 @@
-//! Activations, spelled out in primitive functions.
+//! Activations, decomposed into primitive functions.
 
 use reflex_graph::{ArgReduceKind, Binary, Op, ReduceKind, Unary};
 use reflex_tir::{DType, Expr};
 
-use super::{Table, one};
+use super::table::{Table, one};
 use crate::call::{Call, axis};
+use crate::context::ImportContext;
 use crate::error::{Result, invalid};
-use crate::import::Cx;
-use crate::value::{Tensor, Val};
+use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("Celu", celu),
@@ -17,13 +17,13 @@ pub(super) const TABLE: Table = &[
     ("HardSwish", |cx, call| one(hard_swish(cx, call.input(0)?)?)),
     ("Hardmax", hardmax),
     ("LeakyRelu", leaky_relu),
-    ("LogSoftmax", |cx, call| softmax(cx, call, true)),
+    ("LogSoftmax", log_softmax),
     ("Mish", mish),
     ("PRelu", prelu),
     ("Relu", relu),
     ("Selu", selu),
     ("Shrink", shrink),
-    ("Softmax", |cx, call| softmax(cx, call, false)),
+    ("Softmax", softmax),
     ("Softplus", |cx, call| one(softplus(cx, call.input(0)?)?)),
     ("Softsign", softsign),
     ("SwiGLU", swiglu),
@@ -31,24 +31,24 @@ pub(super) const TABLE: Table = &[
     ("ThresholdedRelu", thresholded_relu),
 ];
 
-fn relu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn relu(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     one(cx.binary_num(Binary::Max, call.input(0)?, 0.0)?)
 }
 
 /// `f(x)` where `x` is below zero, else `x`.
-fn below_zero(cx: &mut Cx, x: &Tensor, low: &Tensor) -> Result<Tensor> {
+fn below_zero(cx: &mut ImportContext, x: &Tensor, low: &Tensor) -> Result<Tensor> {
     let zero = cx.num(0.0, x.dtype())?;
     let negative = cx.binary(Binary::Less, x, &zero)?;
     cx.choose(&negative, low, x)
 }
 
-fn leaky_relu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn leaky_relu(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let low = cx.binary_num(Binary::Mul, x, call.float("alpha", 0.01)?)?;
     one(below_zero(cx, x, &low)?)
 }
 
-fn prelu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn prelu(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, slope) = (call.input(0)?, call.input(1)?);
     // Before opset 7 a vector was one slope per channel.
     let channels = call.opset < 7 && slope.rank() == 1 && x.rank() > 1;
@@ -59,7 +59,7 @@ fn prelu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 }
 
 /// `scale * (exp(x / width) - 1)`, not evaluated above zero, where it could overflow.
-fn expm1(cx: &mut Cx, x: &Tensor, width: f64, scale: f64) -> Result<Tensor> {
+fn expm1(cx: &mut ImportContext, x: &Tensor, width: f64, scale: f64) -> Result<Tensor> {
     let low = cx.binary_num(Binary::Min, x, 0.0)?;
     let low = if width == 1.0 { low } else { cx.binary_num(Binary::Div, &low, width)? };
     let power = cx.unary(Unary::Exp, &low)?;
@@ -67,20 +67,20 @@ fn expm1(cx: &mut Cx, x: &Tensor, width: f64, scale: f64) -> Result<Tensor> {
     cx.binary_num(Binary::Mul, &less, scale)
 }
 
-fn elu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn elu(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let low = expm1(cx, x, 1.0, call.float("alpha", 1.0)?)?;
     one(below_zero(cx, x, &low)?)
 }
 
-fn celu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn celu(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let alpha = call.float("alpha", 1.0)?;
     let low = expm1(cx, x, alpha, alpha)?;
     one(below_zero(cx, x, &low)?)
 }
 
-fn selu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn selu(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let alpha = call.float("alpha", 1.673_263_2)?;
     let gamma = call.float("gamma", 1.050_701)?;
@@ -89,7 +89,7 @@ fn selu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.binary_num(Binary::Mul, &result, gamma)?)
 }
 
-fn thresholded_relu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn thresholded_relu(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let alpha = cx.num(call.float("alpha", 1.0)?, x.dtype())?;
     let above = cx.binary(Binary::Greater, x, &alpha)?;
@@ -97,12 +97,12 @@ fn thresholded_relu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.choose(&above, x, &zero)?)
 }
 
-fn clamp01(cx: &mut Cx, x: &Tensor) -> Result<Tensor> {
+fn clamp01(cx: &mut ImportContext, x: &Tensor) -> Result<Tensor> {
     let low = cx.binary_num(Binary::Max, x, 0.0)?;
     cx.binary_num(Binary::Min, &low, 1.0)
 }
 
-fn hard_sigmoid(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn hard_sigmoid(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let (alpha, beta) = (call.float("alpha", 0.2)?, call.float("beta", 0.5)?);
     let scaled = cx.binary_num(Binary::Mul, x, alpha)?;
@@ -110,7 +110,7 @@ fn hard_sigmoid(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(clamp01(cx, &line)?)
 }
 
-fn hard_swish(cx: &mut Cx, x: &Tensor) -> Result<Tensor> {
+fn hard_swish(cx: &mut ImportContext, x: &Tensor) -> Result<Tensor> {
     let scaled = cx.binary_num(Binary::Mul, x, 1.0 / 6.0)?;
     let line = cx.binary_num(Binary::Add, &scaled, 0.5)?;
     let gate = clamp01(cx, &line)?;
@@ -118,7 +118,7 @@ fn hard_swish(cx: &mut Cx, x: &Tensor) -> Result<Tensor> {
 }
 
 /// `max(x, 0) + log(1 + exp(-|x|))`, which does not overflow.
-fn softplus(cx: &mut Cx, x: &Tensor) -> Result<Tensor> {
+fn softplus(cx: &mut ImportContext, x: &Tensor) -> Result<Tensor> {
     let magnitude = cx.unary(Unary::Abs, x)?;
     let negated = cx.unary(Unary::Neg, &magnitude)?;
     let power = cx.unary(Unary::Exp, &negated)?;
@@ -128,37 +128,37 @@ fn softplus(cx: &mut Cx, x: &Tensor) -> Result<Tensor> {
     cx.add(&high, &log)
 }
 
-fn mish(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn mish(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let plus = softplus(cx, x)?;
     let gate = cx.unary(Unary::Tanh, &plus)?;
     one(cx.mul(x, &gate)?)
 }
 
-fn softsign(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn softsign(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let magnitude = cx.unary(Unary::Abs, x)?;
     let divisor = cx.binary_num(Binary::Add, &magnitude, 1.0)?;
     one(cx.div(x, &divisor)?)
 }
 
-fn swish(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn swish(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     one(swish_of(cx, call, call.input(0)?)?)
 }
 
-fn swiglu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn swiglu(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let gate = swish_of(cx, call, call.input(0)?)?;
     one(cx.mul(&gate, call.input(1)?)?)
 }
 
-fn swish_of(cx: &mut Cx, call: &Call, x: &Tensor) -> Result<Tensor> {
+fn swish_of(cx: &mut ImportContext, call: &Call, x: &Tensor) -> Result<Tensor> {
     let alpha = call.float("alpha", 1.0)?;
     let scaled = if alpha == 1.0 { x.clone() } else { cx.binary_num(Binary::Mul, x, alpha)? };
     let gate = cx.unary(Unary::Sigmoid, &scaled)?;
     cx.mul(x, &gate)
 }
 
-fn gelu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn gelu(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let curve = match call.text("approximate", "none")? {
         "none" => {
@@ -181,7 +181,7 @@ fn gelu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.mul(&half, &gate)?)
 }
 
-fn shrink(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn shrink(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let (bias, lambda) = (call.float("bias", 0.0)?, call.float("lambd", 0.5)?);
     let (low, high) = (cx.num(-lambda, x.dtype())?, cx.num(lambda, x.dtype())?);
@@ -194,25 +194,27 @@ fn shrink(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.choose(&below, &raised, &upper)?)
 }
 
-/// Before opset 13 the axes from `axis` on are one.
-fn softmax(cx: &mut Cx, call: &Call, log: bool) -> Result<Vec<Val>> {
-    let x = call.input(0)?;
-    along(cx, call, x, |cx, x, axis| softmax_of(cx, x, axis, log))
+fn softmax(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    along(cx, call, call.input(0)?, softmax_of)
+}
+
+fn log_softmax(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    along(cx, call, call.input(0)?, |cx, x, axis| cx.op(Op::Softmax { axis, log: true }, &[x]))
 }
 
 /// In float16 the steps of ONNX's definition each round, which is visible in the result.
-pub(super) fn softmax_of(cx: &mut Cx, x: &Tensor, axis: usize, log: bool) -> Result<Tensor> {
-    if x.dtype() != DType::F16 || log {
-        return cx.op(Op::Softmax { axis, log }, &[x]);
+pub(super) fn softmax_of(cx: &mut ImportContext, x: &Tensor, axis: usize) -> Result<Tensor> {
+    if x.dtype() != DType::F16 {
+        return cx.op(Op::Softmax { axis, log: false }, &[x]);
     }
-    let most = cx.reduce(ReduceKind::Max, x, &[axis], true)?;
+    let most = cx.reduce_keep_dims(ReduceKind::Max, x, &[axis])?;
     let shifted = cx.sub(x, &most)?;
     let power = cx.unary(Unary::Exp, &shifted)?;
-    let sum = cx.reduce(ReduceKind::Sum, &power, &[axis], true)?;
+    let sum = cx.reduce_keep_dims(ReduceKind::Sum, &power, &[axis])?;
     cx.div(&power, &sum)
 }
 
-fn hardmax(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn hardmax(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     along(cx, call, x, |cx, x, axis| {
         let arg =
@@ -228,13 +230,14 @@ fn hardmax(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     })
 }
 
-/// Runs `f` along the axis of a softmax-like operator, with the old flattening where it holds.
+/// Runs `f` along the axis of a softmax-like operator. Before opset 13 the axes from `axis` on are
+/// flattened into one.
 fn along(
-    cx: &mut Cx,
+    cx: &mut ImportContext,
     call: &Call,
     x: &Tensor,
-    f: impl FnOnce(&mut Cx, &Tensor, usize) -> Result<Tensor>,
-) -> Result<Vec<Val>> {
+    f: impl FnOnce(&mut ImportContext, &Tensor, usize) -> Result<Tensor>,
+) -> Result<Vec<OnnxValue>> {
     if call.opset >= 13 {
         let axis = call.axis("axis", -1, x.rank())?;
         return one(f(cx, x, axis)?);

@@ -1,14 +1,14 @@
-//! Elementwise functions that the graph has itself, comparisons, conversions and clipping.
+//! Elementwise functions that the graph has too, comparisons, conversions and clipping.
 
 use reflex_graph::{Binary, Op, Unary};
 use reflex_tir::DType;
 
-use super::{Operator, Table, one};
+use super::table::{Table, one};
 use crate::call::{Call, axis};
+use crate::context::{ImportContext, Operator};
 use crate::error::{Result, invalid, unsupported};
-use crate::import::{Cx, computes};
-use crate::tensor::dtype;
-use crate::value::{Tensor, Val};
+use crate::tensor::{computes, dtype};
+use crate::value::{OnnxValue, Tensor};
 
 macro_rules! unary {
     ($f:ident) => {
@@ -80,9 +80,9 @@ pub(super) const TABLE: Table = &[
 ];
 
 /// Before opset 7 the second operand was laid along the first by attributes.
-fn elementwise(cx: &mut Cx, call: &Call, f: Binary) -> Result<Vec<Val>> {
+fn elementwise(cx: &mut ImportContext, call: &Call, f: Binary) -> Result<Vec<OnnxValue>> {
     let (a, b) = (call.input(0)?, call.input(1)?);
-    if call.opset >= 7 || !call.flag("broadcast", false)? {
+    if call.opset >= 7 || !call.flag("broadcast")? {
         return one(cx.binary(f, a, b)?);
     }
     let Some(given) = call.int_opt("axis")? else { return one(cx.binary(f, a, b)?) };
@@ -94,12 +94,12 @@ fn elementwise(cx: &mut Cx, call: &Call, f: Binary) -> Result<Vec<Val>> {
     one(cx.binary(f, a, &b)?)
 }
 
-fn abs(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn abs(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     if x.dtype().is_uint() { one(x.clone()) } else { one(cx.unary(Unary::Abs, x)?) }
 }
 
-fn bit_shift(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn bit_shift(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, by) = (call.input(0)?, call.input(1)?);
     let f = match call.text("direction", "")? {
         "LEFT" => Binary::Shl,
@@ -107,8 +107,8 @@ fn bit_shift(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
         other => return Err(invalid(format!("direction `{other}`"))),
     };
     let bits = f64::from(x.dtype().bits);
-    // The primitive leaves shifts by the width or more open: they empty the number, and a signed
-    // one shifts to its sign.
+    // The graph operator does not define shifts by the width or more: here they give zero, and of a
+    // signed number its sign.
     if f == Binary::Shr && x.dtype().is_int() {
         let by = cx.binary_num(Binary::Min, by, bits - 1.0)?;
         return one(cx.binary(f, x, &by)?);
@@ -123,7 +123,7 @@ fn bit_shift(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.choose(&inside, &shifted, &zero)?)
 }
 
-fn cast(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn cast(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let to = call.int_opt("to")?.ok_or_else(|| invalid("attribute `to` is missing"))?;
     // Both concern 8-bit floats only, which are refused.
     call.ignore(&["saturate", "round_mode"]);
@@ -131,20 +131,20 @@ fn cast(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     convert(cx, call.input(0)?, to)
 }
 
-fn cast_like(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn cast_like(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     call.ignore(&["saturate", "round_mode"]);
     let to = call.input(1)?.dtype();
     convert(cx, call.input(0)?, to)
 }
 
-fn convert(cx: &mut Cx, x: &Tensor, to: DType) -> Result<Vec<Val>> {
+fn convert(cx: &mut ImportContext, x: &Tensor, to: DType) -> Result<Vec<OnnxValue>> {
     if !computes(to) {
         return Err(unsupported(format!("element type {to}")));
     }
     one(cx.cast(x, to)?)
 }
 
-fn clip(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn clip(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let bounds = if call.opset < 11 {
         let bound = |value: Option<f64>| value.map(|v| cx.num(v, x.dtype())).transpose();
@@ -162,10 +162,10 @@ fn clip(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(result)
 }
 
-fn is_inf(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn is_inf(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let (negative, positive) =
-        (call.flag("detect_negative", true)?, call.flag("detect_positive", true)?);
+        (call.flag_or_true("detect_negative")?, call.flag_or_true("detect_positive")?);
     let found = cx.unary(Unary::IsInf, x)?;
     if negative && positive {
         return one(found);
@@ -181,24 +181,24 @@ fn is_inf(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 }
 
 /// A variadic operator from its binary form.
-fn fold(cx: &mut Cx, call: &Call, f: Binary) -> Result<Vec<Val>> {
+fn fold(cx: &mut ImportContext, call: &Call, f: Binary) -> Result<Vec<OnnxValue>> {
     one(folded(cx, call, f)?)
 }
 
-fn folded(cx: &mut Cx, call: &Call, f: Binary) -> Result<Tensor> {
+fn folded(cx: &mut ImportContext, call: &Call, f: Binary) -> Result<Tensor> {
     let inputs = call.tensors()?;
     let (first, rest) = inputs.split_first().ok_or_else(|| invalid("no inputs"))?;
     rest.iter().try_fold(first.clone(), |acc, x| cx.binary(f, &acc, x))
 }
 
-fn mean(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn mean(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let sum = folded(cx, call, Binary::Add)?;
     one(cx.binary_num(Binary::Div, &sum, call.inputs.len() as f64)?)
 }
 
-fn modulo(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn modulo(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, y) = (call.input(0)?, call.input(1)?);
-    let fmod = call.flag("fmod", false)?;
+    let fmod = call.flag("fmod")?;
     if !fmod && x.dtype().is_float() && call.opset < 28 {
         return Err(invalid("fmod has to be 1 for floating-point types"));
     }
@@ -221,7 +221,7 @@ fn modulo(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.choose(&some, &moved, &signed)?)
 }
 
-fn pow(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn pow(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, y) = (call.input(0)?, call.input(1)?);
     // The square is exact either way, and the product is much cheaper.
     if y.as_number() == Some(2.0) && y.rank() <= x.rank() {
@@ -236,6 +236,6 @@ fn pow(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.cast(&power, x.dtype())?)
 }
 
-fn choose(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn choose(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     one(cx.op(Op::Where, &[call.input(0)?, call.input(1)?, call.input(2)?])?)
 }

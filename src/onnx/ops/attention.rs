@@ -4,12 +4,12 @@ use reflex_graph::{Binary, Op, PadMode, ReduceKind, Unary, dims};
 use reflex_tir::{DType, Expr};
 
 use super::activation::softmax_of;
-use super::{Table, all, one};
+use super::table::{Table, all, one};
 use crate::call::Call;
+use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
-use crate::import::{Cx, computes};
-use crate::tensor::dtype;
-use crate::value::{Tensor, Val};
+use crate::tensor::{computes, dtype};
+use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[("Attention", attention), ("RotaryEmbedding", rotary)];
 
@@ -22,11 +22,11 @@ struct Heads {
     folded: bool,
 }
 
-fn attention(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn attention(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let Heads { q, k, v, folded } = heads(cx, call)?;
     let (past_key, past_value) = (call.opt(4)?, call.opt(5)?);
     let past = past_key.map_or(Expr::i64(0), |p| p.shape()[2].clone());
-    let join = |cx: &mut Cx, past: Option<&Tensor>, new: &Tensor| match past {
+    let join = |cx: &mut ImportContext, past: Option<&Tensor>, new: &Tensor| match past {
         Some(past) => cx.concat(&[past.clone(), new.clone()], 2),
         None => Ok(new.clone()),
     };
@@ -78,7 +78,7 @@ fn attention(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     all(vec![y, present_key, present_value, shown])
 }
 
-fn heads(cx: &mut Cx, call: &Call) -> Result<Heads> {
+fn heads(cx: &mut ImportContext, call: &Call) -> Result<Heads> {
     let (q_heads, kv_heads) = (call.int_opt("q_num_heads")?, call.int_opt("kv_num_heads")?);
     let mut split = |index: usize, heads: Option<i64>| -> Result<Tensor> {
         let x = call.input(index)?;
@@ -97,7 +97,7 @@ fn heads(cx: &mut Cx, call: &Call) -> Result<Heads> {
 }
 
 /// Keys or values with each head repeated for the query heads that share it.
-fn repeated(cx: &mut Cx, x: &Tensor, q: &Tensor) -> Result<Tensor> {
+fn repeated(cx: &mut ImportContext, x: &Tensor, q: &Tensor) -> Result<Tensor> {
     let (Some(have), Some(want)) = (x.shape()[1].as_int(), q.shape()[1].as_int()) else {
         return match dims::equal(&x.shape()[1], &q.shape()[1]) {
             Some(true) => Ok(x.clone()),
@@ -118,8 +118,14 @@ fn repeated(cx: &mut Cx, x: &Tensor, q: &Tensor) -> Result<Tensor> {
     cx.reshape(&wide, &[batch, Expr::i64(want), length, width])
 }
 
-/// Everything that is added to the scores: mask, causal frontier, sliding window and padding.
-fn bias(cx: &mut Cx, call: &Call, q: &Tensor, k: &Tensor, past: &Expr) -> Result<Option<Tensor>> {
+/// The bias of the scores: mask, causal frontier, sliding window and padding.
+fn bias(
+    cx: &mut ImportContext,
+    call: &Call,
+    q: &Tensor,
+    k: &Tensor,
+    past: &Expr,
+) -> Result<Option<Tensor>> {
     let (rows, columns) = (q.shape()[2].clone(), k.shape()[2].clone());
     let lengths = call.opt(6)?;
     let mut bias = match call.opt(3)? {
@@ -141,7 +147,7 @@ fn bias(cx: &mut Cx, call: &Call, q: &Tensor, k: &Tensor, past: &Expr) -> Result
     };
     let (left, right) = (call.int("left_window_size", -1)?, call.int("right_window_size", -1)?);
     let mut allowed = vec![];
-    if call.flag("is_causal", false)? {
+    if call.flag("is_causal")? {
         allowed.push(cx.binary(Binary::LessEqual, &key, &position)?);
     }
     if left >= 0 {
@@ -168,13 +174,13 @@ fn bias(cx: &mut Cx, call: &Call, q: &Tensor, k: &Tensor, past: &Expr) -> Result
 }
 
 /// 0 where allowed, else negative infinity.
-fn masked(cx: &mut Cx, allowed: &Tensor, to: DType) -> Result<Tensor> {
+fn masked(cx: &mut ImportContext, allowed: &Tensor, to: DType) -> Result<Tensor> {
     let (zero, never) = (cx.num(0.0, to)?, cx.num(f64::NEG_INFINITY, to)?);
     cx.choose(allowed, &zero, &never)
 }
 
 /// A mask as a bias; one that is shorter than the keys masks the rest.
-fn given_mask(cx: &mut Cx, mask: &Tensor, columns: &Expr, to: DType) -> Result<Tensor> {
+fn given_mask(cx: &mut ImportContext, mask: &Tensor, columns: &Expr, to: DType) -> Result<Tensor> {
     let bias = if mask.dtype() == DType::BOOL { masked(cx, mask, to)? } else { mask.clone() };
     let have = bias.shape().last().cloned().ok_or_else(|| invalid("a mask without axes"))?;
     let missing = dims::simplify(&(columns.clone() - have));
@@ -189,7 +195,12 @@ fn given_mask(cx: &mut Cx, mask: &Tensor, columns: &Expr, to: DType) -> Result<T
 }
 
 /// Softmax of the scores; a query that may attend to nothing has no weight anywhere.
-fn weights(cx: &mut Cx, call: &Call, scores: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+fn weights(
+    cx: &mut ImportContext,
+    call: &Call,
+    scores: &Tensor,
+    bias: Option<&Tensor>,
+) -> Result<Tensor> {
     let precision = match call.int_opt("softmax_precision")? {
         Some(code) => dtype(i32::try_from(code).unwrap_or(0))?,
         None => scores.dtype(),
@@ -198,18 +209,18 @@ fn weights(cx: &mut Cx, call: &Call, scores: &Tensor, bias: Option<&Tensor>) -> 
         return Err(unsupported(format!("softmax_precision {precision}")));
     }
     let wide = cx.cast(scores, precision)?;
-    let soft = softmax_of(cx, &wide, 3, false)?;
+    let soft = softmax_of(cx, &wide, 3)?;
     let soft = cx.cast(&soft, scores.dtype())?;
     let Some(bias) = bias else { return Ok(soft) };
     let last = bias.rank() - 1;
-    let most = cx.reduce(ReduceKind::Max, bias, &[last], true)?;
+    let most = cx.reduce_keep_dims(ReduceKind::Max, bias, &[last])?;
     let never = cx.num(f64::NEG_INFINITY, bias.dtype())?;
     let empty = cx.binary(Binary::Equal, &most, &never)?;
     let zero = cx.num(0.0, soft.dtype())?;
     cx.choose(&empty, &zero, &soft)
 }
 
-fn rotary(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn rotary(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let given = call.input(0)?;
     let count = call.int("num_heads", 0)?;
     let folded = given.rank() == 3;
@@ -245,16 +256,17 @@ fn rotary(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     }
 }
 
-/// Turns pairs of the first `turned` elements: neighbours when interleaved, else halves.
+/// Rotates the first `turned` elements two by two: neighbours if interleaved, else one of each
+/// half.
 fn rotate(
-    cx: &mut Cx,
+    cx: &mut ImportContext,
     call: &Call,
     x: &Tensor,
     cos: &Tensor,
     sin: &Tensor,
     turned: i64,
 ) -> Result<Tensor> {
-    let interleaved = call.flag("interleaved", false)?;
+    let interleaved = call.flag("interleaved")?;
     let mut pair = vec![];
     for i in 0..2 {
         let mut begin = vec![Expr::i64(0); 4];

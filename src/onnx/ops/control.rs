@@ -1,27 +1,26 @@
-//! `If`, and what results of nested bodies need.
+//! `If`, and the results of nested bodies.
 //!
 //! A condition that is known while importing chooses its branch here. Otherwise both sides are
-//! imported, and a result whose extents differ between them gets fresh
-//! symbols, bound by a `match_cast` right behind the node.
+//! imported, and a result whose dimensions differ between them gets fresh symbols, bound by a `match_cast` right behind the node.
 //!
 //! A result has one rank. Where the branches differ in it and the condition is a fact about
-//! dimensions (exporters write "squeeze if the extent is 1" so), the import settles on the first
+//! dimensions (exporters write "squeeze if the dimension is 1" so), the import settles on the first
 //! branch and checks at run time that the condition holds: other shapes are refused there.
 
 use reflex_graph::{Body, Node, TensorType, Value, dims};
 use reflex_tir::{CmpOp, DType, Expr, ExprKind};
 
-use super::{Table, all};
+use super::table::{Table, all};
 use crate::call::Call;
+use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
 use crate::fold::{as_bool, known_condition};
-use crate::import::Cx;
 use crate::proto::GraphProto;
-use crate::value::{Known, Tensor, Val};
+use crate::value::{KnownElements, OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[("If", branch)];
 
-fn branch(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn branch(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let cond = call.input(0)?;
     if cond.dtype() != DType::BOOL || cond.count().is_some_and(|n| n != 1) {
         return Err(invalid(format!("condition of type {}", cond.ty)));
@@ -36,7 +35,7 @@ fn branch(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let then = side(cx, then).map_err(|e| e.at("then_branch"))?;
     let otherwise = side(cx, otherwise).map_err(|e| e.at("else_branch"))?;
     let ranks = |side: &Side| side.types.iter().map(|t| t.shape.len()).collect::<Vec<_>>();
-    if let Known::Elements(elements) = &cond.known
+    if let KnownElements::Symbolic(elements) = &cond.known
         && ranks(&then) != ranks(&otherwise)
     {
         cx.b.set_source(source);
@@ -59,7 +58,7 @@ fn branch(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 }
 
 /// Checks at run time that a condition over dimensions holds.
-fn assume(cx: &mut Cx, condition: &Expr) -> Result<()> {
+fn assume(cx: &mut ImportContext, condition: &Expr) -> Result<()> {
     let holds = as_bool(condition);
     // An equation is checked as such, so that the message names both sides.
     let (found, wanted) = match holds.kind() {
@@ -75,7 +74,7 @@ struct Side {
     types: Vec<TensorType>,
 }
 
-fn side(cx: &mut Cx, graph: &GraphProto) -> Result<Side> {
+fn side(cx: &mut ImportContext, graph: &GraphProto) -> Result<Side> {
     cx.b.open();
     let results = cx.subgraph(graph, vec![]).and_then(|outputs| values(cx, outputs));
     let body = cx.b.close(results.as_ref().map_or(vec![], Clone::clone));
@@ -84,10 +83,10 @@ fn side(cx: &mut Cx, graph: &GraphProto) -> Result<Side> {
 }
 
 /// Run-time values of a subgraph's results.
-pub(super) fn values(cx: &mut Cx, outputs: Vec<Val>) -> Result<Vec<Value>> {
+pub(super) fn values(cx: &mut ImportContext, outputs: Vec<OnnxValue>) -> Result<Vec<Value>> {
     let tensor = |val| match val {
-        Val::Tensor(tensor) => Ok(tensor),
-        Val::Sequence(..) | Val::Absent => {
+        OnnxValue::Tensor(tensor) => Ok(tensor),
+        OnnxValue::Sequence(..) | OnnxValue::Absent => {
             Err(unsupported("sequences and optionals as results of subgraphs"))
         }
     };
@@ -96,7 +95,7 @@ pub(super) fn values(cx: &mut Cx, outputs: Vec<Val>) -> Result<Vec<Value>> {
 
 /// A type that both results have. Symbols from `first_new` on exist in one branch only.
 fn joined(
-    cx: &mut Cx,
+    cx: &mut ImportContext,
     a: &TensorType,
     b: &TensorType,
     first_new: usize,
@@ -108,13 +107,13 @@ fn joined(
     let mut shape = vec![];
     for (axis, (x, y)) in a.shape.iter().zip(&b.shape).enumerate() {
         let same = dims::equal(x, y) == Some(true) && !mentions_new(x, first_new);
-        let fresh = |cx: &mut Cx| Expr::var(cx.b.sym(format!("{name}_{axis}")));
+        let fresh = |cx: &mut ImportContext| Expr::var(cx.b.sym(format!("{name}_{axis}")));
         shape.push(if same { x.clone() } else { fresh(cx) });
     }
     Ok(TensorType::new(a.dtype, shape))
 }
 
-/// Whether a dimension depends on a symbol from `first_new` on.
+/// Returns true if a dimension depends on a symbol from `first_new` on.
 pub(super) fn mentions_new(dim: &Expr, first_new: usize) -> bool {
     let mut found = false;
     dim.visit(&mut |e| found |= e.as_var().is_some_and(|v| v.as_u32() as usize >= first_new));
@@ -122,7 +121,7 @@ pub(super) fn mentions_new(dim: &Expr, first_new: usize) -> bool {
 }
 
 /// Binds the symbols that are new in a result's type.
-pub(super) fn bound(cx: &mut Cx, result: Tensor, first_new: usize) -> Tensor {
+pub(super) fn bound(cx: &mut ImportContext, result: Tensor, first_new: usize) -> Tensor {
     let value = result.value.expect("results of a node have values");
     if !result.shape().iter().any(|dim| mentions_new(dim, first_new)) {
         return result;

@@ -3,11 +3,11 @@
 use reflex_graph::{Binary, GatherKind, Op, ScatterKind, ScatterReduce};
 use reflex_tir::{DType, Expr};
 
-use super::{Table, all, one};
+use super::table::{Table, all, one};
 use crate::call::{Call, axis};
+use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
-use crate::import::Cx;
-use crate::value::{Tensor, Val};
+use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("Gather", gather),
@@ -21,19 +21,19 @@ pub(super) const TABLE: Table = &[
     ("TopK", top_k),
 ];
 
-fn gather(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn gather(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, indices) = (call.input(0)?, call.input(1)?);
     let axis = call.axis("axis", 0, x.rank())?;
     one(cx.take(x, indices, axis)?)
 }
 
-fn gather_elements(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn gather_elements(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, indices) = (call.input(0)?, call.input(1)?);
     let axis = call.axis("axis", 0, x.rank())?;
     one(cx.op(Op::Gather(GatherKind::Elements(axis)), &[x, indices])?)
 }
 
-fn gather_nd(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn gather_nd(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let batch_dims = call.int("batch_dims", 0)?;
     let batch_dims = usize::try_from(batch_dims).map_err(|_| invalid("batch_dims"))?;
     let kind = GatherKind::Nd { batch_dims };
@@ -51,19 +51,19 @@ fn combination(call: &Call) -> Result<ScatterReduce> {
     })
 }
 
-fn scatter_elements(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn scatter_elements(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let kind = ScatterKind::Elements(call.axis("axis", 0, x.rank())?);
     let op = Op::Scatter { kind, reduce: combination(call)? };
     one(cx.op(op, &[x, call.input(1)?, call.input(2)?])?)
 }
 
-fn scatter_nd(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn scatter_nd(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let op = Op::Scatter { kind: ScatterKind::Nd, reduce: combination(call)? };
     one(cx.op(op, &[call.input(0)?, call.input(1)?, call.input(2)?])?)
 }
 
-fn one_hot(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn one_hot(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (indices, values) = (call.input(0)?, call.input(2)?);
     let given = call.int("axis", -1)?;
     let at = axis(given, indices.rank() + 1)?;
@@ -88,10 +88,10 @@ fn one_hot(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.choose(&hit, &on, &off)?)
 }
 
-fn top_k(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn top_k(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let axis = call.axis("axis", -1, x.rank())?;
-    let largest = call.flag("largest", true)?;
+    let largest = call.flag_or_true("largest")?;
     // Sorted results are right also where any order is.
     call.ignore(&["sorted"]);
     let k = match call.int_opt("k")? {
@@ -105,7 +105,7 @@ fn top_k(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 }
 
 /// Element `i` of a sequence of length `n` comes from `n - 1 - i` where `i < n`.
-fn reverse_sequence(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn reverse_sequence(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, lengths) = (call.input(0)?, call.input(1)?);
     let (batch, time) = (call.int("batch_axis", 1)?, call.int("time_axis", 0)?);
     let (batch, time) = (axis(batch, x.rank())?, axis(time, x.rank())?);
@@ -117,7 +117,7 @@ fn reverse_sequence(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 
 /// Reverses the first `lengths` elements of each sequence.
 pub(super) fn mirrored(
-    cx: &mut Cx,
+    cx: &mut ImportContext,
     x: &Tensor,
     lengths: &Tensor,
     batch: usize,

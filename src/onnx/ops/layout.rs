@@ -3,11 +3,11 @@
 use reflex_graph::{Binary, Op, PadMode, dims};
 use reflex_tir::{CmpOp, DType, Expr, Var};
 
-use super::{Table, all, one};
+use super::table::{Table, all, one};
 use crate::call::{Call, axis};
+use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
-use crate::import::Cx;
-use crate::value::{Tensor, Val};
+use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("CenterCropPad", center_crop_pad),
@@ -25,10 +25,10 @@ pub(super) const TABLE: Table = &[
 /// Values this large in a slice mean "to the end".
 const FAR: i64 = i32::MAX as i64;
 
-/// Stands for an extent while a slice of it is worked out; no function has as many symbols.
+/// Stands for a dimension while its slice is computed; no function has as many symbols.
 const OPAQUE: u32 = u32::MAX - 1;
 
-fn concat(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn concat(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let inputs = call.tensors()?;
     let first = inputs.first().ok_or_else(|| invalid("no inputs"))?;
     let axis = match call.int_opt("axis")? {
@@ -38,7 +38,7 @@ fn concat(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.concat(&inputs, axis)?)
 }
 
-fn transpose(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn transpose(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let perm = match call.ints("perm")? {
         Some(perm) => perm.iter().map(|a| axis(*a, x.rank())).collect::<Result<Vec<_>>>()?,
@@ -47,7 +47,7 @@ fn transpose(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.transpose(x, &perm)?)
 }
 
-fn split(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn split(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let axis = call.axis("axis", 0, x.rank())?;
     let extent = x.shape()[axis].clone();
@@ -88,7 +88,7 @@ struct Spans {
     steps: Vec<i64>,
 }
 
-fn spans(cx: &mut Cx, call: &Call, rank: usize) -> Result<Spans> {
+fn spans(cx: &mut ImportContext, call: &Call, rank: usize) -> Result<Spans> {
     let (starts, ends) = if call.opset < 10 {
         let list = |name| call.ints(name)?.ok_or_else(|| invalid(format!("no `{name}`")));
         (cx.ints(list("starts")?), cx.ints(list("ends")?))
@@ -113,7 +113,7 @@ fn spans(cx: &mut Cx, call: &Call, rank: usize) -> Result<Spans> {
     Ok(Spans { starts, ends, axes, steps })
 }
 
-fn slice(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn slice(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let Spans { starts, ends, axes, steps } = spans(cx, call, x.rank())?;
     let known = starts.as_elements().is_some() && ends.as_elements().is_some();
@@ -124,8 +124,8 @@ fn slice(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
         let start = cx.slice(&starts, 0, &Expr::i64(i as i64), &Expr::i64(1))?;
         let end = cx.slice(&ends, 0, &Expr::i64(i as i64), &Expr::i64(1))?;
         let actual = &x.shape()[*axis];
-        // An extent is never negative, even where its expression could be: known bounds are
-        // worked out for a symbol in its place.
+        // A dimension is never negative, even where its expression could be: known bounds are
+        // computed for a symbol that stands for it.
         let opaque = known && dims::decide(CmpOp::Ge, actual, &Expr::i64(0)) != Some(true);
         let dim = &if opaque { Expr::var(Var::from_u32(OPAQUE)) } else { actual.clone() };
         let real = |dim: &Expr| {
@@ -151,7 +151,7 @@ fn slice(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 }
 
 /// Bounds from here on mean the end of an axis: exporters write 10^9 for it as well, which a
-/// symbolic extent cannot reach where the tensor would take more than four terabytes.
+/// symbolic dimension cannot reach where the tensor would take more than four terabytes.
 fn far(x: &Tensor, axis: usize) -> i64 {
     const SOME_FAR: i64 = 1_000_000_000;
     let others = x.shape().iter().enumerate().filter(|(i, _)| *i != axis);
@@ -162,7 +162,13 @@ fn far(x: &Tensor, axis: usize) -> i64 {
 }
 
 /// A start or end clamped as NumPy does: to `0..=dim` going up, `-1..=dim - 1` going down.
-fn bound(cx: &mut Cx, given: &Tensor, dim: &Expr, step: i64, far: i64) -> Result<Tensor> {
+fn bound(
+    cx: &mut ImportContext,
+    given: &Tensor,
+    dim: &Expr,
+    step: i64,
+    far: i64,
+) -> Result<Tensor> {
     let (low, high) = if step > 0 { (0, dim.clone()) } else { (-1, dim.clone() - 1) };
     if let Some([value]) = given.as_ints().as_deref() {
         let end = match *value {
@@ -183,7 +189,7 @@ fn bound(cx: &mut Cx, given: &Tensor, dim: &Expr, step: i64, far: i64) -> Result
     cx.binary(Binary::Min, &index, &Tensor::dim(&high))
 }
 
-fn pad(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn pad(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let mode = match call.text("mode", "constant")? {
         "constant" => PadMode::Constant,
@@ -220,8 +226,8 @@ fn pad(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(padded(cx, x, mode, value, before, after)?)
 }
 
-/// Pads, which have to be non-negative where they are data.
-fn run_time_pads(cx: &mut Cx, pads: &Tensor) -> Result<Vec<Expr>> {
+/// Pads, which must be non-negative if they are known only at run time.
+fn run_time_pads(cx: &mut ImportContext, pads: &Tensor) -> Result<Vec<Expr>> {
     if let Some(known) = pads.as_elements() {
         return Ok(known);
     }
@@ -233,7 +239,7 @@ fn run_time_pads(cx: &mut Cx, pads: &Tensor) -> Result<Vec<Expr>> {
 }
 
 fn padded(
-    cx: &mut Cx,
+    cx: &mut ImportContext,
     x: &Tensor,
     mode: PadMode,
     value: Option<Tensor>,
@@ -254,7 +260,7 @@ fn padded(
     cx.op(op, &[x, &value])
 }
 
-fn center_crop_pad(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn center_crop_pad(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let axes = match call.ints("axes")? {
         Some(axes) => axes.iter().map(|a| axis(*a, x.rank())).collect::<Result<Vec<_>>>()?,
@@ -278,13 +284,13 @@ fn center_crop_pad(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(padded(cx, x, PadMode::Constant, None, before, after)?)
 }
 
-fn tile(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn tile(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let repeats = cx.dims_of(call.input(1)?, "repeats")?;
     if repeats.len() != x.rank() {
         return Err(invalid(format!("{} repeats for rank {}", repeats.len(), x.rank())));
     }
-    // Each axis becomes (repeat, extent) by broadcasting.
+    // Each axis becomes (repeat, dimension) by broadcasting.
     let (mut split, mut wide, mut merged) = (vec![], vec![], vec![]);
     for (dim, repeat) in x.shape().iter().zip(&repeats) {
         let once = repeat.as_int() == Some(1);
@@ -306,7 +312,7 @@ fn block_size(call: &Call) -> Result<i64> {
     if (1..1 << 16).contains(&size) { Ok(size) } else { Err(invalid(format!("blocksize {size}"))) }
 }
 
-fn depth_to_space(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn depth_to_space(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let size = block_size(call)?;
     let [n, c, h, w] = x.shape() else { return Err(invalid("needs four axes")) };
@@ -329,7 +335,7 @@ fn depth_to_space(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.reshape(&moved, &[n, depth, h * size, w * size])?)
 }
 
-fn space_to_depth(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn space_to_depth(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let size = block_size(call)?;
     call.ignore(&["mode"]);
@@ -346,9 +352,9 @@ fn space_to_depth(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.reshape(&moved, &[n, c * (size * size), rows, columns])?)
 }
 
-fn trilu(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn trilu(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
-    let upper = call.flag("upper", true)?;
+    let upper = call.flag_or_true("upper")?;
     let [.., rows, columns] = x.shape() else { return Err(invalid("needs a matrix")) };
     let diagonal = match call.opt(1)? {
         Some(k) => cx.reshape(k, &[])?,

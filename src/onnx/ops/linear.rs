@@ -1,13 +1,13 @@
-//! Matrix products: MatMul, Gemm and Einsum.
+//! Matrix multiplication: MatMul, Gemm and Einsum.
 
 use reflex_graph::{Binary, ReduceKind, dims};
 use reflex_tir::Expr;
 
-use super::{Table, one};
+use super::table::{Table, one};
 use crate::call::Call;
+use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
-use crate::import::Cx;
-use crate::value::{Tensor, Val};
+use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("Einsum", einsum),
@@ -15,9 +15,9 @@ pub(super) const TABLE: Table = &[
     ("MatMul", |cx, call| one(cx.matmul(call.input(0)?, call.input(1)?)?)),
 ];
 
-fn gemm(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn gemm(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (alpha, beta) = (call.float("alpha", 1.0)?, call.float("beta", 1.0)?);
-    // Opset 6 asked for what is the rule since.
+    // Opset 6 asked for the broadcasting that is the rule since.
     call.ignore(&["broadcast"]);
     let mut operands = vec![];
     for (index, name) in [(0, "transA"), (1, "transB")] {
@@ -25,7 +25,7 @@ fn gemm(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
         if x.rank() != 2 {
             return Err(invalid(format!("input {index} has rank {}", x.rank())));
         }
-        operands.push(if call.flag(name, false)? { cx.transpose(x, &[1, 0])? } else { x.clone() });
+        operands.push(if call.flag(name)? { cx.transpose(x, &[1, 0])? } else { x.clone() });
     }
     let mut result = cx.matmul(&operands[0], &operands[1])?;
     if alpha != 1.0 {
@@ -53,7 +53,7 @@ enum Label {
     Letter(char),
 }
 
-fn einsum(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn einsum(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let equation: String = call.text("equation", "")?.split_whitespace().collect();
     let (left, right) = match equation.split_once("->") {
         Some((left, right)) => (left, Some(right)),
@@ -95,7 +95,7 @@ fn einsum(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.transpose(&acc.x, &perm)?)
 }
 
-/// The labels of a term for a tensor of a rank.
+/// The axis labels of an Einsum operand of a given rank.
 fn labels(term: &str, rank: Option<usize>) -> Result<Vec<Label>> {
     let letters = term.replace("...", "").chars().count();
     let covered = rank.unwrap_or(letters).checked_sub(letters);
@@ -136,7 +136,7 @@ fn positions(have: &[Label], want: &[Label]) -> Result<Vec<usize>> {
 }
 
 /// Merges a repeated label: only elements on the diagonal count.
-fn diagonal(cx: &mut Cx, mut operand: Labelled) -> Result<Labelled> {
+fn diagonal(cx: &mut ImportContext, mut operand: Labelled) -> Result<Labelled> {
     loop {
         let labels = &operand.labels;
         let twice = (0..labels.len()).find_map(|i| {
@@ -155,22 +155,26 @@ fn diagonal(cx: &mut Cx, mut operand: Labelled) -> Result<Labelled> {
         let same = cx.binary(Binary::Equal, &rows, &columns)?;
         let zero = cx.num(0.0, x.dtype())?;
         let kept = cx.choose(&same, x, &zero)?;
-        operand.x = cx.reduce(ReduceKind::Sum, &kept, &[second], false)?;
+        operand.x = cx.reduce(ReduceKind::Sum, &kept, &[second])?;
         operand.labels.remove(second);
     }
 }
 
 /// Sums over the labels that are not needed any more.
-fn keep(cx: &mut Cx, operand: Labelled, needed: &dyn Fn(&Label) -> bool) -> Result<Labelled> {
+fn keep(
+    cx: &mut ImportContext,
+    operand: Labelled,
+    needed: &dyn Fn(&Label) -> bool,
+) -> Result<Labelled> {
     let dropped: Vec<usize> =
         (0..operand.labels.len()).filter(|i| !needed(&operand.labels[*i])).collect();
-    let x = cx.reduce(ReduceKind::Sum, &operand.x, &dropped, false)?;
+    let x = cx.reduce(ReduceKind::Sum, &operand.x, &dropped)?;
     Ok(Labelled { x, labels: operand.labels.into_iter().filter(needed).collect() })
 }
 
-/// One product as a batched matrix product.
+/// A contraction of two operands as a batched matrix multiplication.
 fn contract(
-    cx: &mut Cx,
+    cx: &mut ImportContext,
     a: Labelled,
     b: Labelled,
     needed: &dyn Fn(&Label) -> bool,
@@ -216,7 +220,12 @@ fn contract(
 }
 
 /// Axes ordered by groups; the groups after the first `batch` axes become one axis each.
-fn arranged(cx: &mut Cx, o: &Labelled, groups: &[&Vec<Label>; 3], batch: usize) -> Result<Tensor> {
+fn arranged(
+    cx: &mut ImportContext,
+    o: &Labelled,
+    groups: &[&Vec<Label>; 3],
+    batch: usize,
+) -> Result<Tensor> {
     let order: Vec<Label> = groups.iter().flat_map(|g| g.iter().copied()).collect();
     let perm = positions(&o.labels, &order)?;
     let x = cx.transpose(&o.x, &perm)?;

@@ -2,10 +2,10 @@
 
 use reflex_graph::{Binary, GatherKind, Op, ReduceKind, Unary};
 
-use super::{Table, all, one};
+use super::table::{Table, all, one};
 use crate::call::Call;
+use crate::context::ImportContext;
 use crate::error::{Result, invalid};
-use crate::import::Cx;
 use crate::value::Tensor;
 
 pub(super) const TABLE: Table = &[
@@ -19,7 +19,7 @@ pub(super) const TABLE: Table = &[
     }),
 ];
 
-fn negative_log_likelihood(cx: &mut Cx, call: &Call, x: &Tensor) -> Result<Tensor> {
+fn negative_log_likelihood(cx: &mut ImportContext, call: &Call, x: &Tensor) -> Result<Tensor> {
     let target = call.input(1)?;
     if x.rank() < 2 || target.rank() + 1 != x.rank() {
         return Err(invalid(format!("scores {} for targets {}", x.ty, target.ty)));
@@ -52,7 +52,7 @@ fn negative_log_likelihood(cx: &mut Cx, call: &Call, x: &Tensor) -> Result<Tenso
     }
     let loss = cx.mul(&loss, &weight)?;
     let axes: Vec<usize> = (0..loss.rank()).collect();
-    let sum = |cx: &mut Cx, x: &Tensor| cx.reduce(ReduceKind::Sum, x, &axes, false);
+    let sum = |cx: &mut ImportContext, x: &Tensor| cx.reduce(ReduceKind::Sum, x, &axes);
     match call.text("reduction", "mean")? {
         "none" => Ok(loss),
         "sum" => sum(cx, &loss),

@@ -3,12 +3,13 @@
 use reflex_graph::{ArgReduceKind, Binary, Literal, Op, ReduceKind, Unary};
 use reflex_tir::DType;
 
-use super::trees::Ensemble;
-use super::{Table, all, one};
+use super::predicated_trees::LeafColumns;
+use super::table::{Table, all, one};
+use super::tree_ensemble::Ensemble;
 use crate::call::Call;
+use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
-use crate::import::Cx;
-use crate::value::{Tensor, Val};
+use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("Scaler", scaler),
@@ -21,7 +22,7 @@ fn vector(values: &[f32]) -> Tensor {
 }
 
 /// `(x - offset) * scale`, per feature or for all.
-fn scaler(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn scaler(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let mut x = cx.cast(call.input(0)?, DType::F32)?;
     let features = x.shape().last().and_then(|n| n.as_int());
     let fits = |list: &[f32]| list.len() == 1 || features.is_none_or(|n| n == list.len() as i64);
@@ -35,7 +36,12 @@ fn scaler(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(x)
 }
 
-fn with_base(cx: &mut Cx, call: &Call, scores: Tensor, columns: usize) -> Result<Tensor> {
+fn with_base(
+    cx: &mut ImportContext,
+    call: &Call,
+    scores: Tensor,
+    columns: usize,
+) -> Result<Tensor> {
     match call.floats("base_values")? {
         None | Some([]) => Ok(scores),
         Some(base) if base.len() == columns => cx.add(&scores, &vector(base)),
@@ -43,7 +49,7 @@ fn with_base(cx: &mut Cx, call: &Call, scores: Tensor, columns: usize) -> Result
     }
 }
 
-fn transformed(cx: &mut Cx, call: &Call, scores: Tensor) -> Result<Tensor> {
+fn transformed(cx: &mut ImportContext, call: &Call, scores: Tensor) -> Result<Tensor> {
     match call.text("post_transform", "NONE")? {
         "NONE" => Ok(scores),
         "LOGISTIC" => cx.unary(Unary::Sigmoid, &scores),
@@ -52,7 +58,7 @@ fn transformed(cx: &mut Cx, call: &Call, scores: Tensor) -> Result<Tensor> {
     }
 }
 
-fn tree_regressor(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn tree_regressor(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let ensemble = Ensemble::read(call)?;
     let targets = usize::try_from(call.int("n_targets", 1)?).map_err(|_| invalid("n_targets"))?;
     let names = ["target_ids", "target_nodeids", "target_treeids", "target_weights"];
@@ -63,7 +69,8 @@ fn tree_regressor(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
         "MAX" => ReduceKind::Max,
         other => return Err(invalid(format!("aggregate_function `{other}`"))),
     };
-    let mut scores = ensemble.scores(cx, call.input(0)?, (&leaves, 0..targets), kind)?;
+    let outputs = LeafColumns { leaves: &leaves, columns: 0..targets };
+    let mut scores = ensemble.scores(cx, call.input(0)?, &outputs, kind)?;
     if call.text("aggregate_function", "SUM")? == "AVERAGE" {
         scores = cx.binary_num(Binary::Div, &scores, ensemble.trees() as f64)?;
     }
@@ -74,7 +81,7 @@ fn tree_regressor(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 /// Labels and scores. With two labels and weights for one class only, those weights speak for
 /// the second label, and the first one's score is what is left to 1 (weights of frequencies)
 /// or the opposite (weights of either sign).
-fn tree_classifier(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn tree_classifier(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let labels = call.ints("classlabels_int64s")?;
     let labels = labels.filter(|l| l.len() > 1).ok_or_else(|| unsupported("such labels"))?;
     let ensemble = Ensemble::read(call)?;
@@ -88,7 +95,8 @@ fn tree_classifier(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     }
     let leaves = ensemble.leaves(call, names, columns)?;
     let wanted = if binary { columns - 1..columns } else { 0..columns };
-    let scores = ensemble.scores(cx, call.input(0)?, (&leaves, wanted), ReduceKind::Sum)?;
+    let outputs = LeafColumns { leaves: &leaves, columns: wanted };
+    let scores = ensemble.scores(cx, call.input(0)?, &outputs, ReduceKind::Sum)?;
     if !binary {
         let scores = with_base(cx, call, scores, columns)?;
         let best = Op::ArgReduce {

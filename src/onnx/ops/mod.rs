@@ -1,44 +1,46 @@
 //! The table of ONNX operators: name to import function.
 //!
-//! An operator desugars into the graph's primitive set through the helpers of
-//! [`crate::emit`]. It checks its operator set's version where the meaning changed, asks for
-//! every attribute it understands (any other is refused), and refuses by name what it cannot
-//! express exactly.
+//! # How to add an operator
+//!
+//! Write a function of type [`Operator`] in the file of its family, add it to that file's `TABLE`,
+//! and pin the cases of ONNX's node tests that now pass. The function
+//!
+//! - reads inputs and attributes through [`crate::call::Call`], which refuses a node with an
+//!   attribute that its operator did not read;
+//! - checks the version of the operator set where the meaning changed;
+//! - emits graph operators through the helpers of [`crate::emit`], which fold constants and keep
+//!   shape arithmetic symbolic;
+//! - refuses by name what it cannot express exactly ([`crate::error::unsupported`]).
 
 mod activation;
 mod arithmetic;
 mod attention;
-mod choices;
 mod control;
-pub(crate) mod function;
+mod dynamic_axis;
 mod index;
-mod iterate;
 mod layout;
-mod lengths;
 mod linear;
+mod loops;
 mod loss;
 mod ml;
 mod norm;
-mod open_axis;
+mod predicated_trees;
 mod quant;
 mod recurrent;
 mod reduce;
 mod resize;
 mod sequence;
+mod sequence_lens;
 mod shape;
-mod trees;
-mod window;
+mod spatial;
+mod table;
+mod tree_ensemble;
+mod tree_scores;
 
-use crate::call::Call;
-use crate::error::Result;
-use crate::import::Cx;
-use crate::value::{Tensor, Val};
+use crate::context::Operator;
+use crate::model::{Model, UnsupportedOperator};
 
-/// Imports one node; gives its outputs in order, fewer when the rest is not supported.
-pub(crate) type Operator = fn(&mut Cx, &Call) -> Result<Vec<Val>>;
-
-/// Operators of one file.
-type Table = &'static [(&'static str, Operator)];
+use self::table::Table;
 
 /// Operators of the default domain.
 const DEFAULT: &[Table] = &[
@@ -47,7 +49,7 @@ const DEFAULT: &[Table] = &[
     attention::TABLE,
     control::TABLE,
     index::TABLE,
-    iterate::TABLE,
+    loops::TABLE,
     layout::TABLE,
     linear::TABLE,
     loss::TABLE,
@@ -58,10 +60,10 @@ const DEFAULT: &[Table] = &[
     resize::TABLE,
     sequence::TABLE,
     shape::TABLE,
-    window::TABLE,
+    spatial::TABLE,
 ];
 
-/// The operator of a name.
+/// The import function of an operator.
 pub(crate) fn find(domain: &str, name: &str) -> Option<Operator> {
     let tables: &[Table] = match domain {
         "ai.onnx" => DEFAULT,
@@ -72,15 +74,20 @@ pub(crate) fn find(domain: &str, name: &str) -> Option<Operator> {
     found.map(|(_, operator)| *operator)
 }
 
-fn one(tensor: Tensor) -> Result<Vec<Val>> {
-    Ok(vec![Val::Tensor(tensor)])
-}
-
-fn all(tensors: Vec<Tensor>) -> Result<Vec<Val>> {
-    Ok(tensors.into_iter().map(Val::Tensor).collect())
+/// The operators of a model that have no import.
+pub(crate) fn unsupported(model: &Model) -> Vec<UnsupportedOperator> {
+    let (Ok(counts), Ok(opsets)) = (model.operator_counts(), model.opsets()) else { return vec![] };
+    let missing = counts
+        .into_iter()
+        .filter(|((d, name), _)| find(d, name).is_none() && model.function(d, name).is_none());
+    let describe = |((domain, operator), (count, node)): ((String, String), (usize, String))| {
+        let opset = opsets.get(&domain).copied().unwrap_or(0);
+        UnsupportedOperator { domain, operator, opset, count, node }
+    };
+    missing.map(describe).collect()
 }
 
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod trees_tests;
+mod tree_ensemble_tests;

@@ -4,11 +4,11 @@ use reflex_graph::{Binary, Op, PoolAttrs, PoolKind, ReduceKind, Unary, dims};
 use reflex_tir::Expr;
 
 use super::reduce::{mean_of, moments};
-use super::{Table, all, one};
+use super::table::{Table, all, one};
 use crate::call::{Call, axis};
+use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
-use crate::import::Cx;
-use crate::value::{Tensor, Val};
+use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("BatchNormalization", batch),
@@ -22,7 +22,7 @@ pub(super) const TABLE: Table = &[
 ];
 
 /// A per-channel vector over a tensor `[n, c, ...]`.
-fn per_channel(cx: &mut Cx, v: &Tensor, x: &Tensor) -> Result<Tensor> {
+fn per_channel(cx: &mut ImportContext, v: &Tensor, x: &Tensor) -> Result<Tensor> {
     let v = cx.cast(v, x.dtype())?;
     let mut shape = vec![Expr::i64(1); x.rank().saturating_sub(1)];
     let first = shape.first_mut().ok_or_else(|| invalid("needs a channel axis"))?;
@@ -32,17 +32,17 @@ fn per_channel(cx: &mut Cx, v: &Tensor, x: &Tensor) -> Result<Tensor> {
 
 /// `x * a + b` with `a = scale / sqrt(variance + epsilon)`, `b = bias - mean * a`: both fold
 /// to constants in a trained model.
-fn batch(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn batch(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let epsilon = call.float("epsilon", 1e-5)?;
     call.ignore(&["momentum", "consumed_inputs"]);
-    if call.opset < 7 && !call.flag("is_test", false)? {
+    if call.opset < 7 && !call.flag("is_test")? {
         return Err(unsupported("training mode"));
     }
-    if call.flag("training_mode", false)? {
+    if call.flag("training_mode")? {
         return Err(unsupported("training mode"));
     }
-    if call.opset < 9 && !call.flag("spatial", true)? {
+    if call.opset < 9 && !call.flag_or_true("spatial")? {
         return Err(unsupported("attribute `spatial` of 0"));
     }
     let [scale, bias, mean, variance] =
@@ -61,13 +61,18 @@ fn batch(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.add(&scaled, &b)?)
 }
 
-fn scale_and_shift(cx: &mut Cx, x: &Tensor, scale: &Tensor, bias: &Tensor) -> Result<Tensor> {
+fn scale_and_shift(
+    cx: &mut ImportContext,
+    x: &Tensor,
+    scale: &Tensor,
+    bias: &Tensor,
+) -> Result<Tensor> {
     let (scale, bias) = (per_channel(cx, scale, x)?, per_channel(cx, bias, x)?);
     let scaled = cx.mul(x, &scale)?;
     cx.add(&scaled, &bias)
 }
 
-fn instance(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn instance(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let epsilon = call.float("epsilon", 1e-5)?;
     let axes: Vec<usize> = (2..x.rank()).collect();
@@ -76,7 +81,7 @@ fn instance(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(scale_and_shift(cx, &normal, call.input(1)?, call.input(2)?)?)
 }
 
-fn group(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn group(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let epsilon = call.float("epsilon", 1e-5)?;
     let groups = call.int("num_groups", 0)?;
@@ -98,7 +103,7 @@ fn group(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.reshape(&result, x.shape())?)
 }
 
-fn layer(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn layer(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let axis = call.axis("axis", -1, x.rank())?;
     let epsilon = call.float("epsilon", 1e-5)?;
@@ -119,7 +124,7 @@ fn layer(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     all(vec![result, mean, inverse])
 }
 
-fn rms(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn rms(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let axis = call.axis("axis", -1, x.rank())?;
     let epsilon = call.float("epsilon", 1e-5)?;
@@ -135,7 +140,7 @@ fn rms(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 
 /// `x / (bias + alpha / size * sum of squares over neighbouring channels) ^ beta`; the sum is an
 /// average pool along the channels that counts its padding.
-fn local_response(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn local_response(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let (alpha, beta) = (call.float("alpha", 0.0001)?, call.float("beta", 0.75)?);
     let (bias, size) = (call.float("bias", 1.0)?, call.int("size", 0)?);
@@ -162,17 +167,17 @@ fn local_response(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.div(x, &power)?)
 }
 
-fn lp(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn lp(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let axis = call.axis("axis", -1, x.rank())?;
     let norm = match call.int("p", 2)? {
         1 => {
             let magnitude = cx.unary(Unary::Abs, x)?;
-            cx.reduce(ReduceKind::Sum, &magnitude, &[axis], true)?
+            cx.reduce_keep_dims(ReduceKind::Sum, &magnitude, &[axis])?
         }
         2 => {
             let square = cx.mul(x, x)?;
-            let sum = cx.reduce(ReduceKind::Sum, &square, &[axis], true)?;
+            let sum = cx.reduce_keep_dims(ReduceKind::Sum, &square, &[axis])?;
             cx.unary(Unary::Sqrt, &sum)?
         }
         p => return Err(invalid(format!("norm {p}"))),
@@ -185,7 +190,7 @@ fn lp(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.div(x, &divisor)?)
 }
 
-fn mean_variance(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn mean_variance(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let given = call.ints("axes")?.unwrap_or(&[0, 2, 3]);
     let mut axes = given.iter().map(|a| axis(*a, x.rank())).collect::<Result<Vec<usize>>>()?;

@@ -1,15 +1,16 @@
-//! Quantisation: conversions, and integer products spelled out in exact int32 arithmetic.
+//! Quantisation: conversions, and integer matrix multiplication and convolution in exact int32
+//! arithmetic.
 
 use reflex_graph::{Binary, ReduceKind, Unary, dims};
 use reflex_tir::{DType, Expr};
 
-use super::window::convolve;
-use super::{Table, all, one};
+use super::spatial::convolve;
+use super::table::{Table, all, one};
 use crate::call::{Call, axis};
+use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
-use crate::import::Cx;
 use crate::tensor::dtype;
-use crate::value::{Tensor, Val};
+use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("ConvInteger", conv_integer),
@@ -34,7 +35,7 @@ fn range(to: DType) -> Result<(f64, f64)> {
 
 /// A scale or zero point laid along the axes of `x`: one number, one per index of an axis, or
 /// one per block of an axis.
-fn laid_out(cx: &mut Cx, call: &Call, p: &Tensor, x: &Tensor) -> Result<Tensor> {
+fn laid_out(cx: &mut ImportContext, call: &Call, p: &Tensor, x: &Tensor) -> Result<Tensor> {
     let block = call.int("block_size", 0)?;
     let given = call.int("axis", 1)?;
     if p.rank() == 0 || p.rank() == 1 && p.count() == Some(1) {
@@ -59,7 +60,7 @@ fn laid_out(cx: &mut Cx, call: &Call, p: &Tensor, x: &Tensor) -> Result<Tensor> 
     cx.slice(&merged, at, &Expr::i64(0), &x.shape()[at])
 }
 
-fn dequantize(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn dequantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let to = match call.int("output_dtype", 0)? {
         0 => scale.dtype(),
@@ -78,7 +79,7 @@ fn dequantize(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.cast(&y, to)?)
 }
 
-fn quantize(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     call.ignore(&["saturate"]);
     let declared = match call.int("output_dtype", 0)? {
@@ -101,7 +102,12 @@ fn quantize(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 }
 
 /// `saturate(round(steps) + zero)`; sums of 16-bit numbers are exact in f32.
-fn rounded(cx: &mut Cx, steps: &Tensor, zero: Option<&Tensor>, to: DType) -> Result<Tensor> {
+fn rounded(
+    cx: &mut ImportContext,
+    steps: &Tensor,
+    zero: Option<&Tensor>,
+    to: DType,
+) -> Result<Tensor> {
     let (low, high) = range(to)?;
     let mut y = cx.unary(Unary::Round, steps)?;
     if let Some(zero) = zero {
@@ -113,11 +119,11 @@ fn rounded(cx: &mut Cx, steps: &Tensor, zero: Option<&Tensor>, to: DType) -> Res
     cx.cast(&y, to)
 }
 
-fn dynamic_quantize(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn dynamic_quantize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let axes: Vec<usize> = (0..x.rank()).collect();
-    let most = cx.reduce(ReduceKind::Max, x, &axes, false)?;
-    let least = cx.reduce(ReduceKind::Min, x, &axes, false)?;
+    let most = cx.reduce(ReduceKind::Max, x, &axes)?;
+    let least = cx.reduce(ReduceKind::Min, x, &axes)?;
     let most = cx.binary_num(Binary::Max, &most, 0.0)?;
     let least = cx.binary_num(Binary::Min, &least, 0.0)?;
     let span = cx.sub(&most, &least)?;
@@ -131,7 +137,12 @@ fn dynamic_quantize(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 }
 
 /// `x - zero` in int32; a vector of zero points lies along `axis`.
-fn centred(cx: &mut Cx, x: &Tensor, zero: Option<&Tensor>, axis: usize) -> Result<Tensor> {
+fn centred(
+    cx: &mut ImportContext,
+    x: &Tensor,
+    zero: Option<&Tensor>,
+    axis: usize,
+) -> Result<Tensor> {
     let wide = cx.cast(x, DType::I32)?;
     let Some(zero) = zero else { return Ok(wide) };
     let zero = cx.cast(zero, DType::I32)?;
@@ -147,31 +158,40 @@ fn centred(cx: &mut Cx, x: &Tensor, zero: Option<&Tensor>, axis: usize) -> Resul
     cx.sub(&wide, &zero)
 }
 
-fn int_product(
-    cx: &mut Cx,
-    a: (&Tensor, Option<&Tensor>),
-    b: (&Tensor, Option<&Tensor>),
-) -> Result<Tensor> {
-    let rows = a.0.rank().saturating_sub(2);
-    let columns = b.0.rank().saturating_sub(1);
-    let a = centred(cx, a.0, a.1, rows)?;
-    let b = centred(cx, b.0, b.1, columns)?;
+/// A quantised operand.
+struct Quantised<'a> {
+    x: &'a Tensor,
+    zero_point: Option<&'a Tensor>,
+}
+
+/// Matrix multiplication of quantised operands in int32.
+fn int_matmul(cx: &mut ImportContext, a: Quantised<'_>, b: Quantised<'_>) -> Result<Tensor> {
+    let rows = a.x.rank().saturating_sub(2);
+    let columns = b.x.rank().saturating_sub(1);
+    let a = centred(cx, a.x, a.zero_point, rows)?;
+    let b = centred(cx, b.x, b.zero_point, columns)?;
     cx.matmul(&a, &b)
 }
 
-fn matmul_integer(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
-    let (a, b) = (call.input(0)?, call.input(1)?);
-    one(int_product(cx, (a, call.opt(2)?), (b, call.opt(3)?))?)
+fn matmul_integer(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    let a = Quantised { x: call.input(0)?, zero_point: call.opt(2)? };
+    let b = Quantised { x: call.input(1)?, zero_point: call.opt(3)? };
+    one(int_matmul(cx, a, b)?)
 }
 
-fn conv_integer(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn conv_integer(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = centred(cx, call.input(0)?, call.opt(2)?, 0)?;
     let w = centred(cx, call.input(1)?, call.opt(3)?, 0)?;
     one(convolve(cx, call, &x, &w, None)?)
 }
 
 /// An int32 accumulator in a new scale.
-fn requantized(cx: &mut Cx, sum: &Tensor, scales: [&Tensor; 3], zero: &Tensor) -> Result<Tensor> {
+fn requantized(
+    cx: &mut ImportContext,
+    sum: &Tensor,
+    scales: [&Tensor; 3],
+    zero: &Tensor,
+) -> Result<Tensor> {
     let [a, b, y] = scales;
     let ratio = cx.mul(a, b)?;
     let ratio = cx.div(&ratio, y)?;
@@ -181,7 +201,7 @@ fn requantized(cx: &mut Cx, sum: &Tensor, scales: [&Tensor; 3], zero: &Tensor) -
     rounded(cx, &steps, Some(zero), zero.dtype())
 }
 
-fn qlinear_matmul(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn qlinear_matmul(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let [a, a_scale, a_zero] = [call.input(0)?, call.input(1)?, call.input(2)?];
     let [b, b_scale, b_zero] = [call.input(3)?, call.input(4)?, call.input(5)?];
     let (y_scale, y_zero) = (call.input(6)?, call.input(7)?);
@@ -191,11 +211,13 @@ fn qlinear_matmul(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let a_scale = cx.reshape(a_scale, &[])?;
     let y_scale = cx.reshape(y_scale, &[])?;
     let y_zero = cx.reshape(y_zero, &[])?;
-    let sum = int_product(cx, (a, Some(a_zero)), (b, Some(b_zero)))?;
+    let a = Quantised { x: a, zero_point: Some(a_zero) };
+    let b = Quantised { x: b, zero_point: Some(b_zero) };
+    let sum = int_matmul(cx, a, b)?;
     one(requantized(cx, &sum, [&a_scale, b_scale, &y_scale], &y_zero)?)
 }
 
-fn qlinear_conv(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn qlinear_conv(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let [x, x_scale, x_zero] = [call.input(0)?, call.input(1)?, call.input(2)?];
     let [w, w_scale, w_zero] = [call.input(3)?, call.input(4)?, call.input(5)?];
     let (y_scale, y_zero) = (call.input(6)?, call.input(7)?);
@@ -210,7 +232,7 @@ fn qlinear_conv(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
             cx.reshape(w_scale, &shape)?
         }
     };
-    let scalar = |cx: &mut Cx, t: &Tensor| cx.reshape(t, &[]);
+    let scalar = |cx: &mut ImportContext, t: &Tensor| cx.reshape(t, &[]);
     let (x_scale, y_scale) = (scalar(cx, x_scale)?, scalar(cx, y_scale)?);
     let y_zero = scalar(cx, y_zero)?;
     one(requantized(cx, &sum, [&x_scale, &w_scale, &y_scale], &y_zero)?)

@@ -3,24 +3,25 @@
 use reflex_graph::{Op, RnnActivation, RnnAttrs, RnnCell, RnnDir};
 use reflex_tir::Expr;
 
-use super::{Table, all, lengths};
+use super::sequence_lens;
+use super::table::{Table, all};
 use crate::call::Call;
+use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
-use crate::import::Cx;
-use crate::value::{Tensor, Val};
+use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("GRU", |cx, call| {
-        let linear_before_reset = call.flag("linear_before_reset", false)?;
+        let linear_before_reset = call.flag("linear_before_reset")?;
         layer(cx, call, RnnCell::Gru { linear_before_reset })
     }),
     ("LSTM", |cx, call| layer(cx, call, RnnCell::Lstm)),
     ("RNN", |cx, call| layer(cx, call, RnnCell::Rnn)),
 ];
 
-fn layer(cx: &mut Cx, call: &Call, cell: RnnCell) -> Result<Vec<Val>> {
+fn layer(cx: &mut ImportContext, call: &Call, cell: RnnCell) -> Result<Vec<OnnxValue>> {
     let lstm = cell == RnnCell::Lstm;
-    let batch_first = call.flag("layout", false)?;
+    let batch_first = call.flag("layout")?;
     let [x, w, r] = [call.input(0)?, call.input(1)?, call.input(2)?];
     if x.rank() != 3 || w.rank() != 3 || r.rank() != 3 {
         return Err(invalid("input and weights have three axes"));
@@ -51,7 +52,7 @@ fn layer(cx: &mut Cx, call: &Call, cell: RnnCell) -> Result<Vec<Val>> {
         });
     }
     let results = match lengths {
-        Some(lengths) => lengths::layer(cx, &attrs, &args, lengths)?,
+        Some(lengths) => sequence_lens::layer(cx, &attrs, &args, lengths)?,
         None => cx.ops(Op::Rnn(attrs), &args.iter().collect::<Vec<_>>())?,
     };
     if !batch_first {
@@ -80,7 +81,7 @@ fn attributes(call: &Call, cell: RnnCell, r: &Tensor) -> Result<RnnAttrs> {
         (Some(hidden), _) | (None, Some(hidden)) => hidden,
         (None, None) => return Err(unsupported("an unknown hidden extent")),
     };
-    if call.flag("input_forget", false)? {
+    if call.flag("input_forget")? {
         return Err(unsupported("coupled input and forget gates"));
     }
     let clip = call.float_opt("clip")?;
@@ -116,7 +117,7 @@ fn activation(name: &str) -> Result<RnnActivation> {
     }
 }
 
-/// Whether all sequences are known to have the full length.
+/// Returns true if all sequences are known to have the full length.
 fn full_length(lengths: &Tensor, steps: &Expr) -> bool {
     lengths.as_elements().is_some_and(|all| all.iter().all(|n| n == steps))
 }

@@ -3,12 +3,12 @@
 use reflex_graph::{ArgReduceKind, Binary, Op, ReduceKind, Unary, dims};
 use reflex_tir::{DType, Expr};
 
-use super::open_axis::around;
-use super::{Table, one};
+use super::dynamic_axis::DynamicAxis;
+use super::table::{Table, one};
 use crate::call::{Call, axis};
+use crate::context::ImportContext;
 use crate::error::{Result, unsupported};
-use crate::import::Cx;
-use crate::value::{Tensor, Val};
+use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("ArgMax", |cx, call| arg(cx, call, ArgReduceKind::Max)),
@@ -31,24 +31,27 @@ struct Reduction<'a> {
     x: &'a Tensor,
     axes: Vec<usize>,
     keep_dims: bool,
-    /// The extent of an axis that is data: it may well be zero.
-    open: Option<Expr>,
+    /// The size of an axis that is known only at run time: it may be zero.
+    dynamic: Option<Expr>,
 }
 
 impl Reduction<'_> {
-    fn apply(&self, cx: &mut Cx, kind: ReduceKind, x: &Tensor) -> Result<Tensor> {
-        let result = cx.reduce(kind, x, &self.axes, self.keep_dims)?;
-        let Some(extent) = &self.open else { return Ok(result) };
+    fn apply(&self, cx: &mut ImportContext, kind: ReduceKind, x: &Tensor) -> Result<Tensor> {
+        let result = match self.keep_dims {
+            true => cx.reduce_keep_dims(kind, x, &self.axes)?,
+            false => cx.reduce(kind, x, &self.axes)?,
+        };
+        let Some(size) = &self.dynamic else { return Ok(result) };
         if x.dtype() == DType::U64 {
             return Err(unsupported("uint64 along an axis that is data"));
         }
-        let empty = cx.binary_num(Binary::Equal, &Tensor::dim(extent), 0.0)?;
+        let empty = cx.binary_num(Binary::Equal, &Tensor::dim(size), 0.0)?;
         let neutral = cx.num(neutral(kind, x.dtype()), x.dtype())?;
         cx.choose(&empty, &neutral, &result)
     }
 }
 
-/// The reduction of nothing.
+/// The neutral element: the reduction of no elements.
 fn neutral(kind: ReduceKind, dtype: DType) -> f64 {
     let bits = i32::from(dtype.bits);
     let (low, high) = match dtype {
@@ -68,20 +71,23 @@ fn neutral(kind: ReduceKind, dtype: DType) -> f64 {
 }
 
 fn reduce(
-    cx: &mut Cx,
+    cx: &mut ImportContext,
     call: &Call,
-    f: fn(&mut Cx, &Reduction) -> Result<Tensor>,
-) -> Result<Vec<Val>> {
+    f: fn(&mut ImportContext, &Reduction) -> Result<Tensor>,
+) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
-    let keep_dims = call.flag("keepdims", true)?;
-    let noop = call.flag("noop_with_empty_axes", false)?;
+    let keep_dims = call.flag_or_true("keepdims")?;
+    let noop = call.flag("noop_with_empty_axes")?;
     let run_time = call.opt(1)?.filter(|axes| axes.as_ints().is_none());
     if let Some(axes) = run_time.filter(|axes| axes.count() == Some(1) && x.rank() > 1) {
-        let around = around(cx, x, axes)?;
-        let open = Some(around.flat.shape()[1].clone());
-        let r = Reduction { x: &around.flat, axes: vec![1], keep_dims: false, open };
+        let split = DynamicAxis::split(cx, x, axes)?;
+        let dynamic = Some(split.flat.shape()[1].clone());
+        let r = Reduction { x: &split.flat, axes: vec![1], keep_dims: false, dynamic };
         let result = f(cx, &r)?;
-        return one(around.reduced(cx, &result, keep_dims)?);
+        return one(match keep_dims {
+            true => split.kept(cx, &result)?,
+            false => split.removed(cx, &result)?,
+        });
     }
     let axes = match run_time {
         // Axes known only at run time do not matter where there is one axis, named once.
@@ -94,11 +100,11 @@ fn reduce(
         None if noop => return one(x.clone()),
         None => (0..x.rank()).collect(),
     };
-    one(f(cx, &Reduction { x, axes, keep_dims, open: None })?)
+    one(f(cx, &Reduction { x, axes, keep_dims, dynamic: None })?)
 }
 
-/// Maximum or minimum; of bools as of small numbers.
-fn extreme(cx: &mut Cx, r: &Reduction, kind: ReduceKind) -> Result<Tensor> {
+/// Maximum or minimum; bools are reduced as uint8.
+fn extreme(cx: &mut ImportContext, r: &Reduction, kind: ReduceKind) -> Result<Tensor> {
     if r.x.dtype() != DType::BOOL {
         return r.apply(cx, kind, r.x);
     }
@@ -107,7 +113,7 @@ fn extreme(cx: &mut Cx, r: &Reduction, kind: ReduceKind) -> Result<Tensor> {
     cx.cast(&reduced, DType::BOOL)
 }
 
-fn mean(cx: &mut Cx, r: &Reduction) -> Result<Tensor> {
+fn mean(cx: &mut ImportContext, r: &Reduction) -> Result<Tensor> {
     if r.x.dtype().is_float() {
         return r.apply(cx, ReduceKind::Mean, r.x);
     }
@@ -117,17 +123,17 @@ fn mean(cx: &mut Cx, r: &Reduction) -> Result<Tensor> {
     cx.div(&sum, &count)
 }
 
-fn l1(cx: &mut Cx, r: &Reduction) -> Result<Tensor> {
+fn l1(cx: &mut ImportContext, r: &Reduction) -> Result<Tensor> {
     let magnitude = if r.x.dtype().is_uint() { r.x.clone() } else { cx.unary(Unary::Abs, r.x)? };
     r.apply(cx, ReduceKind::Sum, &magnitude)
 }
 
-fn sum_square(cx: &mut Cx, r: &Reduction) -> Result<Tensor> {
+fn sum_square(cx: &mut ImportContext, r: &Reduction) -> Result<Tensor> {
     let square = cx.mul(r.x, r.x)?;
     r.apply(cx, ReduceKind::Sum, &square)
 }
 
-fn l2(cx: &mut Cx, r: &Reduction) -> Result<Tensor> {
+fn l2(cx: &mut ImportContext, r: &Reduction) -> Result<Tensor> {
     let sum = sum_square(cx, r)?;
     if sum.dtype().is_float() {
         return cx.unary(Unary::Sqrt, &sum);
@@ -137,14 +143,15 @@ fn l2(cx: &mut Cx, r: &Reduction) -> Result<Tensor> {
     cx.cast(&root, r.x.dtype())
 }
 
-fn log_sum(cx: &mut Cx, r: &Reduction) -> Result<Tensor> {
+fn log_sum(cx: &mut ImportContext, r: &Reduction) -> Result<Tensor> {
     let sum = r.apply(cx, ReduceKind::Sum, r.x)?;
     cx.unary(Unary::Log, &sum)
 }
 
 /// Shifted by the maximum, so that nothing overflows; an infinite maximum is not shifted by.
-fn log_sum_exp(cx: &mut Cx, r: &Reduction) -> Result<Tensor> {
-    let kept = Reduction { keep_dims: true, axes: r.axes.clone(), open: r.open.clone(), ..*r };
+fn log_sum_exp(cx: &mut ImportContext, r: &Reduction) -> Result<Tensor> {
+    let kept =
+        Reduction { keep_dims: true, axes: r.axes.clone(), dynamic: r.dynamic.clone(), ..*r };
     let most = kept.apply(cx, ReduceKind::Max, r.x)?;
     let infinite = cx.unary(Unary::IsInf, &most)?;
     let zero = cx.num(0.0, r.x.dtype())?;
@@ -157,39 +164,39 @@ fn log_sum_exp(cx: &mut Cx, r: &Reduction) -> Result<Tensor> {
     if r.keep_dims { Ok(result) } else { cx.squeeze(&result, &r.axes) }
 }
 
-fn arg(cx: &mut Cx, call: &Call, kind: ArgReduceKind) -> Result<Vec<Val>> {
+fn arg(cx: &mut ImportContext, call: &Call, kind: ArgReduceKind) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let axis = call.axis("axis", 0, x.rank())?;
-    let keep_dims = call.flag("keepdims", true)?;
-    let select_last = call.flag("select_last_index", false)?;
+    let keep_dims = call.flag_or_true("keepdims")?;
+    let select_last = call.flag("select_last_index")?;
     one(cx.op(Op::ArgReduce { kind, axis, keep_dims, select_last }, &[x])?)
 }
 
-fn cumsum(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn cumsum(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
-    let exclusive = call.flag("exclusive", false)?;
-    let reverse = call.flag("reverse", false)?;
+    let exclusive = call.flag("exclusive")?;
+    let reverse = call.flag("reverse")?;
     let given = call.input(1)?;
     let along = match given.as_ints() {
         Some(values) => axis(values.first().copied().unwrap_or(0), x.rank())?,
         None if x.rank() == 1 => 0,
         None => {
-            let around = around(cx, x, given)?;
-            let sums = cx.op(Op::CumSum { axis: 1, exclusive, reverse }, &[&around.flat])?;
+            let split = DynamicAxis::split(cx, x, given)?;
+            let sums = cx.op(Op::CumSum { axis: 1, exclusive, reverse }, &[&split.flat])?;
             return one(cx.reshape(&sums, x.shape())?);
         }
     };
     one(cx.op(Op::CumSum { axis: along, exclusive, reverse }, &[x])?)
 }
 
-/// The mean of `x` over axes, kept.
-pub(super) fn mean_of(cx: &mut Cx, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
-    cx.reduce(ReduceKind::Mean, x, axes, true)
+/// The mean of `x` over axes, which are kept.
+pub(super) fn mean_of(cx: &mut ImportContext, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
+    cx.reduce_keep_dims(ReduceKind::Mean, x, axes)
 }
 
-/// Mean and `1 / sqrt(variance + epsilon)` over axes, kept, and the centred `x`.
+/// Mean and `1 / sqrt(variance + epsilon)` over axes, which are kept, and the centred `x`.
 pub(super) fn moments(
-    cx: &mut Cx,
+    cx: &mut ImportContext,
     x: &Tensor,
     axes: &[usize],
     epsilon: f64,

@@ -3,15 +3,15 @@
 use reflex_graph::{Op, ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest, dims};
 use reflex_tir::Expr;
 
-use super::{Table, one};
+use super::table::{Table, one};
 use crate::call::{Call, axis};
+use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
-use crate::import::Cx;
-use crate::value::{Tensor, Val};
+use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[("Resize", resize), ("Upsample", upsample)];
 
-fn upsample(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn upsample(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let scales = match call.floats("scales")? {
         Some(scales) => scales.iter().map(|s| f64::from(*s)).collect(),
@@ -25,14 +25,14 @@ fn upsample(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(scaled(cx, x, mode, ResizeCoord::Asymmetric, scales)?)
 }
 
-fn resize(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn resize(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let (mode, coord) = if call.opset < 11 {
         (mode(call, ResizeNearest::Floor)?, ResizeCoord::Asymmetric)
     } else {
         (mode(call, nearest(call)?)?, coordinates(call)?)
     };
-    if call.flag("antialias", false)? {
+    if call.flag("antialias")? {
         return Err(unsupported("antialiasing"));
     }
     let axes = match call.ints("axes")? {
@@ -66,7 +66,7 @@ fn known_scales(call: &Call, index: usize) -> Result<Option<Vec<f64>>> {
 
 fn mode(call: &Call, nearest: ResizeNearest) -> Result<ResizeMode> {
     let coefficient = call.float("cubic_coeff_a", -0.75)?;
-    let exclude_outside = call.flag("exclude_outside", false)?;
+    let exclude_outside = call.flag("exclude_outside")?;
     // Only used by a coordinate mode that is refused.
     call.ignore(&["extrapolation_value"]);
     match call.text("mode", "nearest")? {
@@ -99,7 +99,7 @@ fn coordinates(call: &Call) -> Result<ResizeCoord> {
 }
 
 fn scaled(
-    cx: &mut Cx,
+    cx: &mut ImportContext,
     x: &Tensor,
     mode: ResizeMode,
     coord: ResizeCoord,
@@ -134,7 +134,7 @@ fn extent(dim: &Expr, scale: f64) -> Result<Expr> {
 }
 
 fn sized(
-    cx: &mut Cx,
+    cx: &mut ImportContext,
     call: &Call,
     x: &Tensor,
     mode: ResizeMode,

@@ -3,12 +3,12 @@
 
 use reflex_tir::{DType, Expr};
 
-use super::{Table, one};
+use super::table::{Table, one};
 use crate::call::Call;
+use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
-use crate::import::Cx;
 use crate::tensor::dtype;
-use crate::value::{MAX_ELEMENTS, Tensor, Val};
+use crate::value::{MAX_ELEMENTS, OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
     ("ConcatFromSequence", concat_from_sequence),
@@ -26,7 +26,7 @@ pub(super) const TABLE: Table = &[
 
 fn sequence(call: &Call) -> Result<(Vec<Tensor>, DType)> {
     match call.inputs.first() {
-        Some(Some(Val::Sequence(items, dtype))) => Ok((items.clone(), *dtype)),
+        Some(Some(OnnxValue::Sequence(items, dtype))) => Ok((items.clone(), *dtype)),
         _ => Err(invalid("input 0 is not a sequence")),
     }
 }
@@ -40,34 +40,34 @@ fn position(call: &Call, index: usize, count: usize, most: usize) -> Result<usiz
     found.ok_or_else(|| invalid(format!("position {given} in a sequence of {count}")))
 }
 
-fn construct(_: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn construct(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let items = call.tensors()?;
     let dtype = items.first().ok_or_else(|| invalid("no inputs"))?.dtype();
-    Ok(vec![Val::Sequence(items, dtype)])
+    Ok(vec![OnnxValue::Sequence(items, dtype)])
 }
 
-fn empty(_: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn empty(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let dtype = dtype(i32::try_from(call.int("dtype", 1)?).unwrap_or(0))?;
-    Ok(vec![Val::Sequence(vec![], dtype)])
+    Ok(vec![OnnxValue::Sequence(vec![], dtype)])
 }
 
-fn at(_: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn at(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (items, _) = sequence(call)?;
     let last = items.len().checked_sub(1).ok_or_else(|| invalid("an empty sequence"))?;
     one(items[position(call, 1, items.len(), last)?].clone())
 }
 
-fn insert(_: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn insert(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (mut items, dtype) = sequence(call)?;
     let place = match call.opt(2)? {
         Some(_) => position(call, 2, items.len(), items.len())?,
         None => items.len(),
     };
     items.insert(place, call.input(1)?.clone());
-    Ok(vec![Val::Sequence(items, dtype)])
+    Ok(vec![OnnxValue::Sequence(items, dtype)])
 }
 
-fn erase(_: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn erase(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (mut items, dtype) = sequence(call)?;
     let last = items.len().checked_sub(1).ok_or_else(|| invalid("an empty sequence"))?;
     let place = match call.opt(1)? {
@@ -75,13 +75,13 @@ fn erase(_: &mut Cx, call: &Call) -> Result<Vec<Val>> {
         None => last,
     };
     items.remove(place);
-    Ok(vec![Val::Sequence(items, dtype)])
+    Ok(vec![OnnxValue::Sequence(items, dtype)])
 }
 
-fn concat_from_sequence(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn concat_from_sequence(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (mut items, _) = sequence(call)?;
     let first = items.first().ok_or_else(|| invalid("an empty sequence"))?;
-    let stacked = call.flag("new_axis", false)?;
+    let stacked = call.flag("new_axis")?;
     let axis = call.axis("axis", 0, first.rank() + usize::from(stacked))?;
     if stacked {
         for item in &mut items {
@@ -91,10 +91,10 @@ fn concat_from_sequence(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.concat(&items, axis)?)
 }
 
-fn split_to_sequence(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn split_to_sequence(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let axis = call.axis("axis", 0, x.rank())?;
-    let keep = call.flag("keepdims", true)?;
+    let keep = call.flag_or_true("keepdims")?;
     let extent = x.shape()[axis].as_int();
     let extent = extent.filter(|n| *n <= MAX_ELEMENTS as i64);
     let extent = extent.ok_or_else(|| unsupported("a symbolic or very long extent"))?;
@@ -119,22 +119,22 @@ fn split_to_sequence(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
         items.push(if by_one && !keep { cx.squeeze(&part, &[axis])? } else { part });
         begin += size;
     }
-    Ok(vec![Val::Sequence(items, x.dtype())])
+    Ok(vec![OnnxValue::Sequence(items, x.dtype())])
 }
 
-fn optional(_: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn optional(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     call.ignore(&["type"]);
-    Ok(vec![call.inputs.first().cloned().flatten().unwrap_or(Val::Absent)])
+    Ok(vec![call.inputs.first().cloned().flatten().unwrap_or(OnnxValue::Absent)])
 }
 
-fn optional_get(_: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn optional_get(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     match call.inputs.first().cloned().flatten() {
-        None | Some(Val::Absent) => Err(invalid("the optional has no content")),
+        None | Some(OnnxValue::Absent) => Err(invalid("the optional has no content")),
         Some(value) => Ok(vec![value]),
     }
 }
 
-fn optional_has(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
-    let absent = matches!(call.inputs.first(), None | Some(None) | Some(Some(Val::Absent)));
+fn optional_has(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
+    let absent = matches!(call.inputs.first(), None | Some(None) | Some(Some(OnnxValue::Absent)));
     one(cx.num(f64::from(u8::from(!absent)), DType::BOOL)?)
 }

@@ -3,25 +3,25 @@
 use reflex_graph::{Binary, Literal, ReduceKind, Unary, dims};
 use reflex_tir::{DType, Expr};
 
-use super::open_axis::{self, around};
-use super::{Table, one};
+use super::dynamic_axis::{self, DynamicAxis};
+use super::table::{Table, one};
 use crate::call::{Call, axis};
+use crate::context::ImportContext;
 use crate::error::{Result, invalid, unsupported};
-use crate::import::{Cx, computes};
 use crate::proto::attribute_type;
-use crate::tensor::dtype;
-use crate::value::{Tensor, Val};
+use crate::tensor::{computes, dtype};
+use crate::value::{OnnxValue, Tensor};
 
 pub(super) const TABLE: Table = &[
-    ("BlackmanWindow", |cx, call| window(cx, call, [0.42, 0.5, 0.08])),
+    ("BlackmanWindow", |cx, call| cosine_window(cx, call, [0.42, 0.5, 0.08])),
     ("Constant", constant),
     ("ConstantOfShape", constant_of_shape),
     ("Dropout", dropout),
     ("Expand", expand),
     ("EyeLike", eye_like),
     ("Flatten", flatten),
-    ("HammingWindow", |cx, call| window(cx, call, [25.0 / 46.0, 21.0 / 46.0, 0.0])),
-    ("HannWindow", |cx, call| window(cx, call, [0.5, 0.5, 0.0])),
+    ("HammingWindow", |cx, call| cosine_window(cx, call, [25.0 / 46.0, 21.0 / 46.0, 0.0])),
+    ("HannWindow", |cx, call| cosine_window(cx, call, [0.5, 0.5, 0.0])),
     ("Identity", identity),
     ("Range", range),
     ("Reshape", reshape),
@@ -31,16 +31,16 @@ pub(super) const TABLE: Table = &[
     ("Unsqueeze", unsqueeze),
 ];
 
-fn identity(_: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn identity(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let value = call.inputs.first().cloned().flatten();
     Ok(vec![value.ok_or_else(|| invalid("input 0 is missing"))?])
 }
 
 /// Inference: the input itself. The mask is all true then.
-fn dropout(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn dropout(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     call.ignore(&["ratio", "seed"]);
     let x = call.input(0)?;
-    if call.opset < 7 && !call.flag("is_test", false)? {
+    if call.opset < 7 && !call.flag("is_test")? {
         return Err(unsupported("training mode"));
     }
     if let Some(mode) = call.opt(2)?
@@ -51,12 +51,12 @@ fn dropout(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     let mut outputs = one(x.clone())?;
     if call.wants(1) {
         let mask = if call.opset >= 10 { DType::BOOL } else { x.dtype() };
-        outputs.push(Val::Tensor(cx.filled(1.0, mask, x.shape())?));
+        outputs.push(OnnxValue::Tensor(cx.filled(1.0, mask, x.shape())?));
     }
     Ok(outputs)
 }
 
-fn constant(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn constant(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     if let Some(literal) = call.tensor("value", |t| cx.literal(t))? {
         return one(Tensor::literal(literal));
     }
@@ -80,7 +80,7 @@ fn constant(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     }
 }
 
-fn constant_of_shape(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn constant_of_shape(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let value = match call.tensor("value", |t| cx.literal(t))? {
         Some(literal) if literal.count() == 1 => Tensor::literal(literal),
         Some(_) => return Err(invalid("the value has to be one element")),
@@ -91,7 +91,7 @@ fn constant_of_shape(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.broadcast(&value, &shape)?)
 }
 
-fn shape(_: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn shape(_: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let rank = x.rank() as i64;
     let at = |value: i64| (if value < 0 { value + rank } else { value }).clamp(0, rank) as usize;
@@ -99,21 +99,30 @@ fn shape(_: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(Tensor::dims(x.shape().get(start..end).unwrap_or_default()))
 }
 
-fn reshape(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn reshape(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, to) = (call.input(0)?, call.input(1)?);
-    let allow_zero = call.flag("allowzero", false)?;
+    let zero = if call.flag("allowzero")? { ZeroDim::Keep } else { ZeroDim::Copy };
     let shape = match to.as_elements() {
-        Some(elements) => known_shape(x, &elements, allow_zero)?,
-        None => run_time_shape(cx, x, to, allow_zero)?,
+        Some(elements) => known_shape(x, &elements, zero)?,
+        None => run_time_shape(cx, x, to, zero)?,
     };
     one(cx.reshape(x, &shape)?)
 }
 
+/// The meaning of 0 in the shape of a `Reshape` (attribute `allowzero`).
+#[derive(Clone, Copy, PartialEq)]
+enum ZeroDim {
+    /// The input's dimension.
+    Copy,
+    /// An empty dimension.
+    Keep,
+}
+
 /// Replaces 0 (copy) and -1 (the rest) in a shape that is known up to symbols.
-fn known_shape(x: &Tensor, given: &[Expr], allow_zero: bool) -> Result<Vec<Expr>> {
+fn known_shape(x: &Tensor, given: &[Expr], zero: ZeroDim) -> Result<Vec<Expr>> {
     let mut shape = given.to_vec();
     for (i, dim) in shape.iter_mut().enumerate() {
-        if dim.as_int() == Some(0) && !allow_zero {
+        if dim.as_int() == Some(0) && zero == ZeroDim::Copy {
             let source = x.shape().get(i);
             *dim = source.cloned().ok_or_else(|| invalid(format!("no extent {i} to copy")))?;
         }
@@ -134,13 +143,18 @@ fn known_shape(x: &Tensor, given: &[Expr], allow_zero: bool) -> Result<Vec<Expr>
     }
 }
 
-/// The same on a shape that is data.
-fn run_time_shape(cx: &mut Cx, x: &Tensor, to: &Tensor, allow_zero: bool) -> Result<Vec<Expr>> {
+/// The same for a shape that is known only at run time.
+fn run_time_shape(
+    cx: &mut ImportContext,
+    x: &Tensor,
+    to: &Tensor,
+    zero_dim: ZeroDim,
+) -> Result<Vec<Expr>> {
     let count = to.count().filter(|_| to.rank() == 1);
     let count = count.ok_or_else(|| unsupported("a shape of unknown rank"))?;
     let mut to = cx.cast(to, DType::I64)?;
     let (zero, one) = (cx.num(0.0, DType::I64)?, cx.num(1.0, DType::I64)?);
-    if !allow_zero {
+    if zero_dim == ZeroDim::Copy {
         let source = |i: usize| x.shape().get(i).cloned().unwrap_or(Expr::i64(0));
         let copied = Tensor::dims(&(0..count).map(source).collect::<Vec<_>>());
         let copy = cx.binary(Binary::Equal, &to, &zero)?;
@@ -148,7 +162,7 @@ fn run_time_shape(cx: &mut Cx, x: &Tensor, to: &Tensor, allow_zero: bool) -> Res
     }
     let open = cx.binary(Binary::Less, &to, &zero)?;
     let fixed = cx.choose(&open, &one, &to)?;
-    let product = cx.reduce(ReduceKind::Prod, &fixed, &[0], false)?;
+    let product = cx.reduce(ReduceKind::Prod, &fixed, &[0])?;
     let divisor = cx.binary(Binary::Max, &product, &one)?;
     let total = Tensor::dim(&dims::product(x.shape()));
     let rest = cx.div(&total, &divisor)?;
@@ -156,7 +170,7 @@ fn run_time_shape(cx: &mut Cx, x: &Tensor, to: &Tensor, allow_zero: bool) -> Res
     cx.dims_of(&filled, "shape")
 }
 
-fn flatten(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn flatten(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let given = call.int("axis", 1)?;
     let at = if given == x.rank() as i64 { x.rank() } else { axis(given, x.rank())? };
@@ -164,12 +178,12 @@ fn flatten(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.reshape(x, &[dims::product(rows), dims::product(columns)])?)
 }
 
-fn squeeze(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn squeeze(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     if let Some(axes) = call.opt(1)?.filter(|a| a.as_ints().is_none() && a.count() == Some(1)) {
-        let around = around(cx, x, axes)?;
-        cx.check_dim(&around.flat.shape()[1], &Expr::i64(1))?;
-        return one(around.reduced(cx, &around.flat, false)?);
+        let split = DynamicAxis::split(cx, x, axes)?;
+        cx.check_dim(&split.flat.shape()[1], &Expr::i64(1))?;
+        return one(split.removed(cx, &split.flat)?);
     }
     let axes = match call.axes(1, x.rank())? {
         Some(axes) => axes,
@@ -185,14 +199,14 @@ fn squeeze(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
             Some(extent) => return Err(invalid(format!("axis {axis} has extent {extent}"))),
         }
     }
-    // An extent that is a symbol is checked at run time by the element count.
+    // A symbolic dimension is checked at run time by the element count.
     one(cx.squeeze(x, &axes)?)
 }
 
-fn unsqueeze(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn unsqueeze(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     if let Some(axes) = call.opt(1)?.filter(|a| a.as_ints().is_none() && a.count() == Some(1)) {
-        return one(open_axis::unsqueeze(cx, x, axes)?);
+        return one(dynamic_axis::unsqueeze(cx, x, axes)?);
     }
     let count = match call.ints("axes")? {
         Some(axes) => axes.len(),
@@ -202,18 +216,18 @@ fn unsqueeze(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.unsqueeze(x, &axes)?)
 }
 
-fn expand(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn expand(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (x, to) = (call.input(0)?, call.input(1)?);
     let mut shape = cx.dims_of(to, "shape")?;
     let lead = shape.len().saturating_sub(x.rank());
     let source = [vec![Expr::i64(1); lead], x.shape().to_vec()].concat();
     shape = [vec![Expr::i64(1); source.len() - shape.len()], shape].concat();
-    // Broadcasting goes both ways: an extent of 1 takes the input's.
+    // Broadcasting goes both ways: a dimension of 1 takes the input's.
     for (to, from) in shape.iter_mut().zip(&source) {
         if to.as_int() == Some(1) {
             *to = from.clone();
         } else if to.as_int().is_none() && from.as_int().is_some_and(|n| n != 1) {
-            // The symbol is 1 or the input's extent, which the run checks.
+            // The symbol is 1 or the input's dimension, which is checked at run time.
             let is_one = to.clone().equal(1);
             cx.check_dim(&Expr::select(is_one, from.clone(), to.clone()), from)?;
             *to = from.clone();
@@ -222,7 +236,7 @@ fn expand(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     one(cx.broadcast(x, &shape)?)
 }
 
-fn range(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn range(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let (start, limit, delta) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let dtype = start.dtype();
     let mut scalars = vec![];
@@ -255,7 +269,7 @@ fn range(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
     }
 }
 
-fn eye_like(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
+fn eye_like(cx: &mut ImportContext, call: &Call) -> Result<Vec<OnnxValue>> {
     let x = call.input(0)?;
     let to = match call.int_opt("dtype")? {
         Some(code) => dtype(i32::try_from(code).unwrap_or(0))?,
@@ -274,8 +288,12 @@ fn eye_like(cx: &mut Cx, call: &Call) -> Result<Vec<Val>> {
 }
 
 /// `a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n)`
-fn window(cx: &mut Cx, call: &Call, coefficients: [f64; 3]) -> Result<Vec<Val>> {
-    let periodic = call.flag("periodic", true)?;
+fn cosine_window(
+    cx: &mut ImportContext,
+    call: &Call,
+    coefficients: [f64; 3],
+) -> Result<Vec<OnnxValue>> {
+    let periodic = call.flag_or_true("periodic")?;
     let to = dtype(i32::try_from(call.int("output_datatype", 1)?).unwrap_or(0))?;
     let size = cx.reshape(call.input(0)?, &[])?;
     let size = cx.dims_of(&size, "size")?[0].clone();

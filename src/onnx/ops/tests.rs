@@ -1,4 +1,4 @@
-//! Result types of each operator group over symbolic extents, and what code is left of shape
+//! Result types of each operator group over symbolic dimensions, and what code is left of shape
 //! arithmetic.
 
 use prost::Message;

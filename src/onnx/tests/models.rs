@@ -13,6 +13,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use npyz::npz::NpzArchive;
+use npyz::{DType as NpyType, NpyFile, Order, TypeChar};
 use reflex_graph::{EvalValue, Func, FuncData, FuncId, Literal, Module, eval_func};
 use reflex_onnx::{ModelInfo, import};
 use reflex_runtime::dtype::DType;
@@ -92,35 +94,38 @@ fn check(module: &Module, arrays: &BTreeMap<String, Literal>) -> Result<(), Stri
     Ok(())
 }
 
-/// Arrays of an uncompressed `.npz`.
+/// Arrays of an `.npz` file by name.
 fn read_npz(path: &Path) -> BTreeMap<String, Literal> {
-    let mut archive = zip::ZipArchive::new(std::fs::File::open(path).unwrap()).unwrap();
+    let mut archive = NpzArchive::open(path).unwrap();
+    let names: Vec<String> = archive.array_names().map(str::to_string).collect();
     let mut arrays = BTreeMap::new();
-    for index in 0..archive.len() {
-        let mut file = archive.by_index(index).unwrap();
-        let mut bytes = vec![];
-        file.read_to_end(&mut bytes).unwrap();
-        let name = file.name().trim_end_matches(".npy").to_string();
-        arrays.insert(name, parse_npy(&bytes).unwrap());
+    for name in names {
+        let array = archive.by_name(&name).unwrap().unwrap();
+        arrays.insert(name, literal(array));
     }
     arrays
 }
 
-fn parse_npy(bytes: &[u8]) -> Option<Literal> {
-    let length = u16::from_le_bytes(bytes.get(8..10)?.try_into().ok()?) as usize;
-    let header = std::str::from_utf8(bytes.get(10..10 + length)?).ok()?;
-    let field = |key: &str| header.split_once(&format!("'{key}': ")).map(|(_, rest)| rest);
-    let descr = field("descr")?.split('\'').nth(1)?;
-    let dtype = match descr {
-        "<f4" => DType::F32,
-        "<f8" => DType::F64,
-        "<i8" => DType::I64,
-        "<i4" => DType::I32,
-        "|u1" => DType::U8,
-        "|b1" => DType::BOOL,
-        _ => return None,
+fn literal(array: NpyFile<impl Read>) -> Literal {
+    let NpyType::Plain(ty) = array.dtype() else { panic!("a structured array") };
+    assert_eq!(array.order(), Order::C, "Fortran order");
+    let shape = array.shape().iter().map(|d| *d as i64).collect();
+    macro_rules! read {
+        ($t:ty) => {
+            array.into_vec::<$t>().unwrap().iter().flat_map(|v| v.to_le_bytes()).collect()
+        };
+    }
+    let (dtype, bytes): (DType, Vec<u8>) = match (ty.type_char(), ty.size_field()) {
+        (TypeChar::Float, 4) => (DType::F32, read!(f32)),
+        (TypeChar::Float, 8) => (DType::F64, read!(f64)),
+        (TypeChar::Int, 8) => (DType::I64, read!(i64)),
+        (TypeChar::Int, 4) => (DType::I32, read!(i32)),
+        (TypeChar::Uint, 1) => (DType::U8, read!(u8)),
+        (TypeChar::Bool, 1) => {
+            let bools = array.into_vec::<bool>().unwrap();
+            (DType::BOOL, bools.into_iter().map(u8::from).collect())
+        }
+        _ => panic!("element type {ty}"),
     };
-    let shape = field("shape")?.split(['(', ')']).nth(1)?;
-    let shape = shape.split(',').filter_map(|d| d.trim().parse().ok()).collect();
-    Literal::new(dtype, shape, Arc::new(bytes[10 + length..].to_vec()))
+    Literal::new(dtype, shape, Arc::new(bytes)).unwrap()
 }

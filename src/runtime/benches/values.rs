@@ -1,4 +1,4 @@
-//! What one dispatch pays the runtime: values, calls, headers, launches.
+//! The runtime's costs of one dispatch: values, calls, headers, launches.
 
 use std::hint::black_box;
 
@@ -42,7 +42,7 @@ fn launches(c: &mut Criterion) {
         c.bench_function(&format!("threads/launch_{count}"), |b| {
             threads::with_threads(count, || {
                 b.iter(|| {
-                    threads::for_each_part(count, |part| {
+                    threads::parallel_for(count, |part| {
                         black_box(part);
                         Ok(())
                     })

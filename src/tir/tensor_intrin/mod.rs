@@ -4,6 +4,8 @@
 //!
 //! A description is a function over the instruction's operands in the file of its name; its
 //! symbolic dimensions match the constants of a nest.
+//!
+//! Decision: docs/decisions/0042-amx-tiles.md
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -44,7 +44,7 @@ impl Renumber {
         Ok(numbers)
     }
 
-    /// How many there are.
+    /// Number of renumbered registers.
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -14,8 +14,8 @@ use reflex_runtime::object;
 use reflex_runtime::shape::Shape;
 use reflex_runtime::value::{Any, AnyView};
 
-use super::value::Closure;
-use super::{Context, exactly, int};
+use super::args::{Context, arity, exactly, int};
+use super::closure::Closure;
 
 const TENSOR: &str = "vm.builtin.check_tensor_info";
 const SHAPE: &str = "vm.builtin.check_shape_info";
@@ -40,7 +40,7 @@ pub fn check_tensor_info(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error>
         [x, _, at] => (x, None, at),
         // A type that is left open is written as None.
         [x, _, dtype, at] => (x, Some(dtype).filter(|dtype| !dtype.is_none()), at),
-        _ => return Err(super::arity(TENSOR, args.len(), 3)),
+        _ => return Err(arity(TENSOR, args.len(), 3)),
     };
     let ndim = int(TENSOR, args, 1)?;
     let Some(tensor) = x.as_dltensor() else {
@@ -154,10 +154,10 @@ pub fn condition(value: &AnyView<'_>) -> Result<bool, Error> {
 /// The element of a one-element integer or boolean tensor on the CPU.
 fn scalar_int(tensor: &DLTensor) -> Result<i64, Error> {
     on_cpu(tensor)?;
-    let shape = extents(tensor);
+    let shape = dims(tensor);
     let DType { code, bits, lanes } = tensor.dtype;
     let integral = matches!(code, code::INT | code::UINT | code::BOOL) && lanes == 1;
-    if !integral || shape.iter().any(|&extent| extent != 1) || tensor.data.is_null() {
+    if !integral || shape.iter().any(|&dim| dim != 1) || tensor.data.is_null() {
         return Err(Error::type_error(format!(
             "`{COND}` expects a scalar of booleans or integers, got {} of shape {shape:?}",
             tensor.dtype
@@ -177,12 +177,12 @@ fn scalar_int(tensor: &DLTensor) -> Result<i64, Error> {
     }
 }
 
-/// The extents of a tensor.
-pub fn extents(tensor: &DLTensor) -> &[i64] {
+/// The dimensions of a tensor.
+pub fn dims(tensor: &DLTensor) -> &[i64] {
     if tensor.ndim <= 0 || tensor.shape.is_null() {
         return &[];
     }
-    // SAFETY: a live tensor has `ndim` extents at `shape`.
+    // SAFETY: the caller's reference is to a live tensor, which has `ndim` dimensions at `shape`.
     unsafe { std::slice::from_raw_parts(tensor.shape, tensor.ndim as usize) }
 }
 
@@ -200,7 +200,7 @@ pub fn on_cpu(tensor: &DLTensor) -> Result<(), Error> {
 /// Refuses tensors whose elements the host cannot read: those that are elsewhere, or nowhere.
 pub fn readable(tensor: &DLTensor) -> Result<(), Error> {
     on_cpu(tensor)?;
-    if tensor.data.is_null() && !extents(tensor).contains(&0) {
+    if tensor.data.is_null() && !dims(tensor).contains(&0) {
         return Err(Error::value_error("a tensor of elements without data"));
     }
     Ok(())

@@ -7,23 +7,15 @@ use reflex_runtime::storage::Storage;
 use reflex_runtime::tensor::{self, Tensor};
 use reflex_runtime::value::{Any, AnyView};
 
+use super::args::{Context, arity, check_vm, exactly, int};
+use super::check::readable;
 use crate::reentry;
-
-use super::{Context, arity, exactly, int};
 
 const ALLOC_STORAGE: &str = "vm.builtin.alloc_storage";
 const ALLOC_TENSOR: &str = "vm.builtin.alloc_tensor";
 const RESHAPE: &str = "vm.builtin.reshape";
 const TO_DEVICE: &str = "vm.builtin.to_device";
 const ZERO_OFFSET: &str = "vm.builtin.ensure_zero_offset";
-
-/// Refuses a VM argument that is not the VM that runs.
-pub fn check_vm(cx: Context, arg: &AnyView<'_>, name: &str) -> Result<(), Error> {
-    match arg.as_opaque() {
-        Some(vm) if vm == cx.vm && !vm.is_null() => Ok(()),
-        _ => Err(Error::type_error(format!("`{name}`, argument 0 is not the running VM"))),
-    }
-}
 
 fn check_scope(arg: Option<&AnyView<'_>>) -> Result<(), Error> {
     match arg {
@@ -120,7 +112,7 @@ pub fn ensure_zero_offset(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error
 /// A compact copy with data of its own.
 fn copy_of(tensor: &Tensor) -> Result<Any, Error> {
     let DLTensor { dtype, .. } = *tensor.dl();
-    super::check::readable(tensor.dl())?;
+    readable(tensor.dl())?;
     if !tensor.is_compact() {
         return Err(Error::value_error(format!(
             "a tensor with strides {:?} cannot be copied; make it compact first",

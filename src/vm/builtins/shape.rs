@@ -1,4 +1,4 @@
-//! Shapes: the heap of symbolic extents, matching against it, building from it.
+//! Shapes: the heap of symbolic dimensions, matching against it, building from it.
 
 use reflex_runtime::abi::DLTensor;
 use reflex_runtime::dtype::DType;
@@ -7,9 +7,9 @@ use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 
-use super::check::{context, extents, on_cpu, readable};
-use super::memory::check_vm;
-use super::{Context, arity, exactly, int};
+use super::args::{Context, arity, check_vm, exactly, int};
+use super::check::{context, dims, on_cpu, readable};
+use super::shape_codes::{make_code, match_code};
 
 /// Largest heap; programs have one entry per symbolic expression.
 const MAX_HEAP: i64 = 1 << 24;
@@ -21,26 +21,6 @@ const MAKE: &str = "vm.builtin.make_shape";
 const MAKE_PRIM: &str = "vm.builtin.make_prim_value";
 const SHAPE_OF: &str = "vm.builtin.shape_of";
 const TO_SHAPE: &str = "vm.builtin.tensor_to_shape";
-
-/// What `match_shape` does with an extent.
-pub mod match_code {
-    /// It equals the constant.
-    pub const ASSERT_IMM: i64 = 0;
-    /// It is stored in the heap.
-    pub const STORE: i64 = 1;
-    /// Nothing.
-    pub const NO_OP: i64 = 2;
-    /// It equals the heap entry.
-    pub const ASSERT_LOAD: i64 = 3;
-}
-
-/// Where `make_shape` takes an extent from.
-pub mod make_code {
-    /// The constant.
-    pub const USE_IMM: i64 = 0;
-    /// The heap entry.
-    pub const LOAD: i64 = 1;
-}
 
 pub fn alloc_shape_heap(cx: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     exactly(ALLOC, args, 2)?;
@@ -74,7 +54,7 @@ impl Heap {
 
     fn of_tensor(tensor: &DLTensor) -> Result<Heap, Error> {
         on_cpu(tensor)?;
-        match extents(tensor) {
+        match dims(tensor) {
             &[len] if tensor.dtype == DType::I64 && !tensor.data.is_null() => Ok(Heap {
                 data: tensor.data.wrapping_byte_add(tensor.byte_offset as usize).cast(),
                 len: usize::try_from(len).unwrap_or(0),
@@ -151,7 +131,7 @@ pub fn match_shape(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     let (x, at) = (&args[0], &args[args.len() - 1]);
     let input = match (x.downcast_ref::<Shape>(), x.as_dltensor()) {
         (Some(shape), _) => &**shape,
-        (None, Some(tensor)) => extents(tensor),
+        (None, Some(tensor)) => dims(tensor),
         (None, None) => {
             return Err(Error::type_error(format!(
                 "{} expect a Tensor or Shape but get {}",
@@ -168,7 +148,7 @@ pub fn match_shape(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     }
     if input.len() as i64 != size {
         return Err(Error::runtime_error(format!(
-            "{} match_cast shape size mismatch: {} extents given, {size} expected",
+            "{} match_cast shape size mismatch: {} dimensions given, {size} expected",
             context(at),
             input.len()
         )));
@@ -210,12 +190,12 @@ pub fn make_shape(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     if (args.len() - 2) as i64 != size.saturating_mul(2) {
         return Err(arity(MAKE, args.len(), 2 + 2 * size.max(0) as usize));
     }
-    let extent = |dim: usize| -> Result<i64, Error> {
+    let dimension = |dim: usize| -> Result<i64, Error> {
         made(heap, int(MAKE, args, 2 + 2 * dim)?, int(MAKE, args, 3 + 2 * dim)?)
     };
     let mut failed = None;
     let shape = Shape::from_fn(size as usize, |dim| {
-        extent(dim).unwrap_or_else(|error| {
+        dimension(dim).unwrap_or_else(|error| {
             failed.get_or_insert(error);
             0
         })
@@ -232,7 +212,7 @@ pub fn make_prim_value(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
 pub fn shape_of(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     exactly(SHAPE_OF, args, 1)?;
     match args[0].as_dltensor() {
-        Some(tensor) => Ok(Shape::new(extents(tensor)).into()),
+        Some(tensor) => Ok(Shape::new(dims(tensor)).into()),
         None => Err(Error::type_error(format!(
             "{SHAPE_OF} expects a Tensor or DLTensor*, but get {}",
             args[0].type_key()
@@ -246,7 +226,7 @@ pub fn tensor_to_shape(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
         return Err(args[0].mismatch("ffi.Tensor"));
     };
     readable(tensor)?;
-    let &[len] = extents(tensor) else {
+    let &[len] = dims(tensor) else {
         let message = format!("{TO_SHAPE} expects a vector, got {} dimensions", tensor.ndim);
         return Err(Error::new("InternalError", message));
     };

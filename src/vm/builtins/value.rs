@@ -7,47 +7,9 @@ use reflex_runtime::object::{self, ObjectRef, RustObject};
 use reflex_runtime::shape::Shape;
 use reflex_runtime::value::{Any, AnyView};
 
-use crate::abi::{CLOSURE_CAPTURED, CLOSURE_FUNC, CLOSURE_PROGRAM};
+use super::args::{Context, arity, exactly, int};
+use super::closure::Closure;
 use crate::reentry;
-
-use super::{Context, arity, exactly, int};
-
-/// A function of a program with values that are appended to its arguments.
-#[repr(C)]
-#[derive(Clone)]
-pub struct Closure {
-    /// Identity of the program the function belongs to.
-    pub program: u64,
-    /// Index in that program's function table; a VM function.
-    pub func: u32,
-    /// What the function's own closure values append.
-    pub captured: Array,
-}
-
-const _: () = {
-    let value = object::value_offset::<Closure>();
-    assert!(CLOSURE_PROGRAM == value + std::mem::offset_of!(Closure, program));
-    assert!(CLOSURE_FUNC == value + std::mem::offset_of!(Closure, func));
-    assert!(CLOSURE_CAPTURED == value + std::mem::offset_of!(Closure, captured));
-};
-
-impl RustObject for Closure {
-    // Not TVM's `relax.vm.Closure`, whose layout is another one.
-    const KEY: &'static str = "reflex.vm.Closure";
-}
-
-impl Closure {
-    /// The closure in a value, if it is one.
-    pub fn of<'a>(value: &'a AnyView<'_>) -> Option<&'a Closure> {
-        value.object_ref().and_then(object::get::<Closure>)
-    }
-
-    /// The closure as a value.
-    pub fn into_value(self) -> Any {
-        let object: ObjectRef = object::wrap(self);
-        object.into()
-    }
-}
 
 pub fn null_value(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     exactly("vm.builtin.null_value", args, 0)?;

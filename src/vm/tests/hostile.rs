@@ -29,12 +29,12 @@ fn sample() -> Executable {
     b.emit_call("vm.builtin.tuple_getitem", &[b.r(1), b.imm(0).unwrap()], b.r(2)).unwrap();
     b.emit_call("vm.builtin.shape_of", &[b.r(2)], b.r(3)).unwrap();
     b.emit_call("vm.builtin.copy", &[b.r(0)], b.r(4)).unwrap();
-    b.place(top).unwrap();
+    b.bind(top).unwrap();
     b.emit_if(Reg(4), done).unwrap();
     b.emit_call("vm.builtin.null_value", &[], b.r(4)).unwrap();
     b.emit_call("vm.builtin.copy", &[b.imm(0).unwrap()], b.r(4)).unwrap();
     b.emit_goto(top).unwrap();
-    b.place(done).unwrap();
+    b.bind(done).unwrap();
     b.emit_call("vm.builtin.make_closure", &[f, b.r(3)], b.r(5)).unwrap();
     b.emit_ret(Reg(5)).unwrap();
     b.end_function().unwrap();
@@ -259,7 +259,7 @@ fn builtin_calls_are_checked_before_they_run() {
             args
         })
     };
-    assert!(match_shape(&[0, 3], 2).contains("2 extents do not match 6 arguments"));
+    assert!(match_shape(&[0, 3], 2).contains("2 dimensions do not match 6 arguments"));
     assert!(match_shape(&[4, 0], 1).contains("unknown code 4"));
     assert!(match_shape(&[1, 0], 1).contains("needs a shape heap and there is none"));
     assert!(match_shape(&[], reflex_vm::bytecode::MAX_IMM).contains("do not match"));

@@ -60,7 +60,7 @@ fn count(b: &mut ExecBuilder) {
     b.declare_function("count", reflex_vm::executable::FuncKind::Vm);
     b.emit_call("count", &[b.r(2), b.r(3)], b.r(4)).unwrap();
     b.emit_ret(Reg(4)).unwrap();
-    b.place(done).unwrap();
+    b.bind(done).unwrap();
     b.emit_ret(Reg(1)).unwrap();
     b.end_function().unwrap();
 }
@@ -69,11 +69,11 @@ fn count(b: &mut ExecBuilder) {
 fn turns(b: &mut ExecBuilder) {
     b.function("turns", 1).unwrap();
     let (top, done) = (b.label().unwrap(), b.label().unwrap());
-    b.place(top).unwrap();
+    b.bind(top).unwrap();
     b.emit_if(Reg(0), done).unwrap();
     b.emit_call("add", &[b.r(0), b.imm(-1).unwrap()], b.r(0)).unwrap();
     b.emit_goto(top).unwrap();
-    b.place(done).unwrap();
+    b.bind(done).unwrap();
     b.emit_ret(Reg(0)).unwrap();
     b.end_function().unwrap();
 }
@@ -321,9 +321,9 @@ fn sessions_of_one_program_run_at_once() {
 
 #[test]
 fn an_instrument_sees_every_call_and_can_skip_it() {
+    use parking_lot::Mutex;
     use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
     use reflex_vm::profile::Profile;
-    use std::sync::Mutex;
 
     #[derive(Default)]
     struct Log(Vec<String>);
@@ -358,7 +358,7 @@ fn an_instrument_sees_every_call_and_can_skip_it() {
     s.set_instrument(Some(Box::new(Arc::clone(&log))));
     assert_eq!(int(s.call("main", &[Any::from(4_i64)]).unwrap()), 5);
     assert_eq!(
-        log.lock().unwrap().0,
+        log.lock().0,
         [
             "main@0 inner [4]",
             "inner@0 add [4, 1]",
@@ -376,7 +376,7 @@ fn an_instrument_sees_every_call_and_can_skip_it() {
     s.set_instrument(Some(Box::new(Arc::clone(&profile))));
     assert!(s.call("main", &[Any::from(4_i64)]).is_err());
     s.set_instrument(None);
-    let profile = profile.lock().unwrap();
+    let profile = profile.lock();
     let calls: Vec<_> = profile.by_time().iter().map(|(name, e)| (*name, e.calls)).collect();
     assert_eq!(calls, [("add", 1)]);
 }

@@ -54,7 +54,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 fn open(folder: &Path, name: &str) -> Library {
-    // SAFETY: TVM just built it.
+    // SAFETY: TVM has just built the library, and the test trusts its code.
     unsafe { Library::open(&folder.join(format!("{name}.so"))) }.unwrap()
 }
 
@@ -238,7 +238,7 @@ fn built_here() -> Executable {
     b.emit_call("vm.builtin.read_if_cond", &[b.r(0)], b.r(3)).unwrap();
     b.emit_if(Reg(3), skip).unwrap();
     b.emit_call("vm.builtin.null_value", &[], b.r(3)).unwrap();
-    b.place(skip).unwrap();
+    b.bind(skip).unwrap();
     let made = [b.r(2), two, one, one, imm_at(0), imm_at(-7)];
     b.emit_call("vm.builtin.make_shape", &made, b.r(4)).unwrap();
     let kept = b.f("pass");

@@ -53,7 +53,7 @@ fn write_constant(out: &mut String, constant: &Constant) -> fmt::Result {
             write!(out, "Constant::DType({:?}.parse().expect(\"a type\"))", dtype.to_string())
         }
         Constant::Str(text) => write!(out, "Constant::Str({:?}.into())", &**text),
-        Constant::Shape(shape) => write!(out, "Constant::Shape([{}].into())", extents(shape)),
+        Constant::Shape(shape) => write!(out, "Constant::Shape([{}].into())", dims(shape)),
         Constant::Tensor(t) => {
             let (dtype, bytes) = (t.dtype.to_string(), t.data.bytes());
             let data = if bytes.len() > SPELLED_OUT {
@@ -65,14 +65,14 @@ fn write_constant(out: &mut String, constant: &Constant) -> fmt::Result {
                 out,
                 "Constant::Tensor(TensorConst {{ dtype: {dtype:?}.parse().expect(\"a type\"), \
                  shape: [{}].into(), data: ConstData::copy_of(&{data}) }})",
-                extents(&t.shape)
+                dims(&t.shape)
             )
         }
     }
 }
 
-/// Extents as literals whose type is known even when there are none.
-fn extents(shape: &[i64]) -> String {
+/// Dimensions as literals whose type is known even when there are none.
+fn dims(shape: &[i64]) -> String {
     match shape {
         [] => "0_i64; 0".to_owned(),
         _ => shape.iter().map(i64::to_string).collect::<Vec<_>>().join(", "),

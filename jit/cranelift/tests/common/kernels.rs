@@ -10,8 +10,8 @@ use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::AnyView;
-use reflex_vm::kernel::{Extent, RawKernel, TensorParam};
-use reflex_vm::program::Library;
+use reflex_vm::kernel::{Dim, RawKernel, TensorParam};
+use reflex_vm::load::Library;
 
 thread_local! {
     static PACKED: Cell<u64> = const { Cell::new(0) };
@@ -121,11 +121,11 @@ impl<L: Library> Library for WithKernel<L> {
     fn raw(&self, name: &str) -> Option<RawKernel> {
         let (code, params) = match name {
             "grow" => {
-                let extents = vec![Extent::Symbol(0), Extent::Fixed(3)];
-                (raw as *const u8, vec![TensorParam { dtype: DType::F32, extents }; 2])
+                let extents = vec![Dim::Symbolic(0), Dim::Static(3)];
+                (raw as *const u8, vec![TensorParam { dtype: DType::F32, shape: extents }; 2])
             }
             "tick" => {
-                let of = |dtype| TensorParam { dtype, extents: Vec::new() };
+                let of = |dtype| TensorParam { dtype, shape: Vec::new() };
                 (raw_tick as *const u8, vec![of(DType::I64), of(DType::BOOL)])
             }
             _ => return None,

@@ -42,7 +42,7 @@ impl Builder {
         }
         let inline = is_usual(builtin, &observed(step, sources));
         if inline {
-            for (at, &source) in sources.iter().enumerate().take(builtin.native().typed()) {
+            for (at, &source) in sources.iter().enumerate().take(builtin.lowering().typed_args()) {
                 if let Arg::Place(place, None) = self.arg(step.program, source) {
                     let seen = observed(step, &sources[at..=at]);
                     self.establish(

@@ -3,7 +3,7 @@
 use reflex_runtime::abi::type_index;
 use reflex_runtime::tensor::Tensor;
 use reflex_vm::decode::ArgRange;
-use reflex_vm::kernel::{Extent, RawKernel};
+use reflex_vm::kernel::{Dim, RawKernel, SymbolSource};
 use reflex_vm::tier::Step;
 
 use super::{Builder, observed};
@@ -21,7 +21,7 @@ impl Builder {
             seen.iter().map(|seen| seen.as_ref()?.downcast_ref()).collect::<Option<_>>()?;
         let args = self.args(step, range);
         let usual = |arg: &Arg| matches!(arg, Arg::Place(..) | Arg::Const(_));
-        if !kernel.takes(&tensors) || !args.iter().all(usual) {
+        if !kernel.accepts(&tensors) || !args.iter().all(usual) {
             return None;
         }
         let exit = self.exit(step.pc);
@@ -64,14 +64,16 @@ impl Builder {
         let mut alike: Vec<(u32, Place, u32)> = Vec::new();
         for mut fact in facts(param) {
             if let Fact::Counts { dim } = fact {
-                let extent = param.extents[dim as usize];
+                let extent = param.shape[dim as usize];
                 let origin = match extent {
-                    Extent::Symbol(symbol) => Some(kernel.places()[symbol as usize]),
-                    Extent::Fixed(_) => None,
+                    Dim::Symbolic(symbol) => Some(kernel.symbol_sources()[symbol as usize]),
+                    Dim::Static(_) => None,
                 };
                 match (constant_extent(kernel, args, tensors, extent), origin) {
                     (Some(is), _) => fact = Fact::Extent { dim, is },
-                    (None, Some((at, from))) if (at, from) != (number, dim as usize) => {
+                    (None, Some(SymbolSource { param: at, dim: from }))
+                        if (at, from) != (number, dim as usize) =>
+                    {
                         if let Arg::Place(other, _) = args[at] {
                             alike.push((dim, other, from as u32));
                         }
@@ -96,11 +98,11 @@ fn constant_extent(
     kernel: &RawKernel,
     args: &[Arg],
     tensors: &[&Tensor],
-    extent: Extent,
+    extent: Dim,
 ) -> Option<i64> {
     let mut constants = (0..args.len()).filter(|&at| matches!(args[at], Arg::Const(_)));
     constants.find_map(|at| {
-        let dim = kernel.params()[at].extents.iter().position(|it| *it == extent)?;
+        let dim = kernel.params()[at].shape.iter().position(|it| *it == extent)?;
         tensors[at].shape().get(dim).copied()
     })
 }

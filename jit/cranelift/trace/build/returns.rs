@@ -7,7 +7,7 @@
 use reflex_vm::abi::DISCARD;
 use reflex_vm::decode::{FuncCode, Source};
 use reflex_vm::program::Program;
-use reflex_vm::tier::{Bailout, Below, Step};
+use reflex_vm::tier::{Bailout, CallerFrame, Step};
 
 use super::{Builder, Content, Flow, Kind, MAX_DEPTH, MAX_SAME, frame_data, internal};
 use crate::facts::{Facts, Holds, moved};
@@ -21,7 +21,7 @@ impl Builder {
             if self.start.kind == Kind::Loop {
                 return Flow::Stop(Bailout::NoLoop);
             }
-            let Some(below) = step.below.filter(|&below| self.goes_on(step.program, below)) else {
+            let Some(below) = step.caller.filter(|&below| self.goes_on(step.program, below)) else {
                 if self.start.chance == Chance::Another && self.is_end_of_recursion(step) {
                     return Flow::Stop(Bailout::NoLoop);
                 }
@@ -68,7 +68,7 @@ impl Builder {
     }
 
     /// Whether the trace follows a return to a frame below its own.
-    fn goes_on(&self, program: &Program, below: Below) -> bool {
+    fn goes_on(&self, program: &Program, below: CallerFrame) -> bool {
         let may = self.start.kind == Kind::Return && self.lowest > -(2 * MAX_DEPTH as i32);
         may && is_recursive(program, below)
     }
@@ -76,16 +76,16 @@ impl Builder {
     /// Whether the return that ends the trace is of the innermost level of a recursion, which is more
     /// than a trace would follow, or of the outermost one: all other levels go another way.
     fn is_end_of_recursion(&self, step: &Step<'_>) -> bool {
-        let inner = step.below.filter(|&below| is_recursive(step.program, below));
+        let inner = step.caller.filter(|&below| is_recursive(step.program, below));
         match self.start.kind {
-            Kind::Entry => inner.is_some_and(|below| below.waiting >= MAX_SAME as u32),
+            Kind::Entry => inner.is_some_and(|below| below.activations >= MAX_SAME as u32),
             Kind::Return => inner.is_none(),
             Kind::Loop | Kind::Exit => false,
         }
     }
 
     /// Whether the trace begins again in the frame below.
-    fn closes(&self, below: Below) -> bool {
+    fn closes(&self, below: CallerFrame) -> bool {
         let start = (self.frames[0].func, self.start.pc);
         let passed = |frame: &&super::FrameData| {
             frame.called.is_some_and(|(caller, return_pc, _)| {
@@ -99,7 +99,7 @@ impl Builder {
     }
 
     /// Opens the frame that the outermost one returns to.
-    fn open_below(&mut self, step: &Step<'_>, below: Below) {
+    fn open_below(&mut self, step: &Step<'_>, below: CallerFrame) {
         let Some(func) = step.program.function(below.func) else { return };
         let exit = self.exit(step.pc);
         let frame = self.frame();
@@ -159,7 +159,7 @@ impl Builder {
 }
 
 /// Whether a frame waits for a recursive call.
-fn is_recursive(program: &Program, below: Below) -> bool {
+fn is_recursive(program: &Program, below: CallerFrame) -> bool {
     let func = program.function(below.func);
     func.is_some_and(|func| func.return_site(below.return_pc).is_some())
 }

@@ -4,7 +4,7 @@ use reflex_runtime::abi::type_index;
 use reflex_runtime::shape::Shape;
 use reflex_runtime::tensor::{Tensor, byte_size};
 use reflex_vm::decode::ArgRange;
-use reflex_vm::kernel::{Extent, TensorParam};
+use reflex_vm::kernel::{Dim, TensorParam};
 use reflex_vm::tier::Step;
 
 use super::{Builder, Content, observed};
@@ -50,9 +50,9 @@ impl Builder {
         (src, wanted): (Arg, &[i64]),
         exit: ExitId,
     ) -> Option<Vec<Plain>> {
-        let extents = tensor.shape().iter().copied().map(Extent::Fixed).collect();
-        let param = TensorParam { dtype: tensor.dtype(), extents };
-        if !param.takes(tensor) {
+        let extents = tensor.shape().iter().copied().map(Dim::Static).collect();
+        let param = TensorParam { dtype: tensor.dtype(), shape: extents };
+        if !param.accepts(tensor) {
             return None;
         }
         match src {
@@ -76,9 +76,9 @@ impl Builder {
         (shape, rank): (Place, usize),
         exit: ExitId,
     ) -> Option<Vec<Plain>> {
-        let extents: Vec<Extent> = (0..tensor.shape().len() as u32).map(Extent::Symbol).collect();
-        let param = TensorParam { dtype: tensor.dtype(), extents };
-        if !param.takes(tensor) || tensor.shape().len().max(rank) > MAX_RANK {
+        let extents: Vec<Dim> = (0..tensor.shape().len() as u32).map(Dim::Symbolic).collect();
+        let param = TensorParam { dtype: tensor.dtype(), shape: extents };
+        if !param.accepts(tensor) || tensor.shape().len().max(rank) > MAX_RANK {
             return None;
         }
         self.establish(src, type_index::TENSOR, exit);
@@ -88,7 +88,7 @@ impl Builder {
         self.establish(shape, type_index::SHAPE, exit);
         self.code.push(Ins::Dims { place: shape, rank: rank as u32, exit });
         let (mut have, mut want) = (Vec::new(), Vec::new());
-        for dim in 0..param.extents.len() as u32 {
+        for dim in 0..param.shape.len() as u32 {
             let var = self.var();
             self.code.push(Ins::Extent { var, place: src, dim });
             have.push(Plain::number(var));

@@ -21,7 +21,7 @@ impl Writer<'_, '_> {
         if self.trace.arena == 0 {
             return;
         }
-        let entry = offset(self.program.code().arena());
+        let entry = offset(self.program.code().arena_slot());
         let (look, fits) = (self.e.b.create_block(), self.e.b.create_block());
         let (make, full) = (self.e.cold_block(), self.e.cold_block());
         let ready = self.e.b.create_block();
@@ -61,7 +61,7 @@ impl Writer<'_, '_> {
     pub(super) fn put_arena(&mut self) {
         let Some(arena) = self.arena else { return };
         let table = self.e.table();
-        let at = self.e.b.ins().iadd_imm_s(table, offset(self.program.code().arena()) as i64);
+        let at = self.e.b.ins().iadd_imm_s(table, offset(self.program.code().arena_slot()) as i64);
         let helper = helpers::put_arena as *const () as usize;
         self.e.call_helper(helper, &[types::I64; 2], None, &[at, arena]);
     }

@@ -2,7 +2,7 @@
 
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use reflex_runtime::abi::{ANY_PAYLOAD, FUNCTION_SAFE_CALL};
-use reflex_vm::abi::{SESSION_VM_VALUE, callback};
+use reflex_vm::abi::{SESSION_VM_VALUE, libcall};
 use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::ArgSource;
 use reflex_vm::tier::Bailout;
@@ -82,7 +82,7 @@ impl Writer<'_, '_> {
         let (poll, next) = (self.e.cold_block(), self.e.b.create_block());
         self.e.b.ins().brif(wanted, poll, &[], next, &[]);
         self.e.b.switch_to_block(poll);
-        let status = self.e.call_at(callback::POLL, self.trace.exits[exit.0 as usize].pc);
+        let status = self.e.call_at(libcall::POLL, self.trace.exits[exit.0 as usize].pc);
         self.check_then(status, exit, Leave::Raised, next);
         self.e.b.switch_to_block(next);
     }
@@ -136,7 +136,7 @@ impl Writer<'_, '_> {
                 other => other,
             };
             let address = self.addresses.get(&tensor).copied();
-            let tells = kernel.places().iter().any(|&(of, _)| of == at);
+            let tells = kernel.symbol_sources().iter().any(|from| from.param == at);
             let source = match (address, *arg) {
                 (Some(data), _) if !tells => RawTensor::Data { data, extents: Vec::new() },
                 (_, Arg::Place(place, _)) => {
@@ -154,7 +154,7 @@ impl Writer<'_, '_> {
             data.push(address);
             tensors.push(source);
         }
-        let status = self.e.call_raw_on(callee, data, &tensors, kernel.places());
+        let status = self.e.call_raw_on(callee, data, &tensors, kernel.symbol_sources());
         self.check(status, exit, Leave::FailedRaw);
         Ok(())
     }

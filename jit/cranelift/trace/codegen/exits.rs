@@ -8,7 +8,7 @@ use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use reflex_runtime::abi::ANY_SIZE;
 use reflex_vm::abi::{
     ERROR, FRAME_CALLER, FRAME_DST, FRAME_FUNC, FRAME_HEADER_SIZE, FRAME_RESUME, FrameHeader,
-    RESUME, SESSION_PC, SESSION_REGS, SessionAbi, callback,
+    RESUME, SESSION_PC, SESSION_REGS, SessionAbi, libcall,
 };
 use reflex_vm::tier::Bailout;
 
@@ -104,7 +104,7 @@ impl Writer<'_, '_> {
         let params = [types::I64, types::I32, types::I64];
         let args = [self.e.session, pc, result];
         let ret = Some(types::I32);
-        let call = self.e.call_back(callback::PACKED_FAILED, &params, ret, &args);
+        let call = self.e.call_back(libcall::PACKED_FAILED, &params, ret, &args);
         let status = self.e.b.inst_results(call)[0];
         self.e.b.ins().return_(&[status]);
         Ok(())

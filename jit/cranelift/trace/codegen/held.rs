@@ -4,7 +4,7 @@ use cranelift_codegen::ir::{
     InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value, types,
 };
 use reflex_runtime::abi::{ANY_PAYLOAD, ANY_SIZE, type_index};
-use reflex_vm::abi::callback;
+use reflex_vm::abi::libcall;
 use reflex_vm::tier::Bailout;
 
 use super::{Writer, internal};
@@ -50,7 +50,7 @@ impl Writer<'_, '_> {
         let held = self.held(held)?;
         self.if_object(held, |w| {
             let address = w.put(0, held.value);
-            w.e.call_back(callback::RELEASE, &[types::I64], None, &[address]);
+            w.e.call_back(libcall::RELEASE, &[types::I64], None, &[address]);
         });
         Ok(())
     }

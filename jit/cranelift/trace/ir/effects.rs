@@ -1,7 +1,7 @@
 //! What instructions do: where they leave, what they write, whose code they run.
 
 use reflex_runtime::abi::type_index;
-use reflex_vm::builtins::Runs;
+use reflex_vm::builtins::Reentrancy;
 
 use super::{BuiltinResult, ExitId, Hold, Ins, Place};
 
@@ -112,7 +112,7 @@ impl Ins {
             Ins::Packed { .. } | Ins::Invoke { .. } | Ins::Drop { .. } | Ins::DropHeld { .. } => {
                 true
             }
-            Ins::Builtin { builtin, .. } => builtin.runs() == Runs::Host,
+            Ins::Builtin { builtin, .. } => builtin.reentrancy() == Reentrancy::MayReenter,
             // Numbers of a shape die silently.
             Ins::Release { tag, .. } => *tag != Some(type_index::SHAPE),
             // What is given was made here, of memory alone.

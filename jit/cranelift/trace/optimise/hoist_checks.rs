@@ -88,5 +88,5 @@ fn hoisted(ins: &mut Ins, first: impl Fn(&Place) -> Option<Place>) -> Option<Ins
 fn only_checks(builtin: Builtin, args: &[Arg]) -> bool {
     let rest = &args[1..];
     let constant = |arg: &Arg| matches!(arg, Arg::Plain(Plain::Const { .. }) | Arg::Const(_));
-    builtin.native().checks() && rest.iter().all(constant)
+    builtin.lowering().is_check() && rest.iter().all(constant)
 }

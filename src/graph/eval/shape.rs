@@ -1,0 +1,30 @@
+//! Checks of shapes and axes, and tensors over computed bytes.
+
+use std::sync::Arc;
+
+use reflex_tir::DType;
+
+use super::error::{EvalError, Result};
+use crate::literal::Literal;
+
+/// A tensor of `shape` over `bytes`; an error if their number does not fit.
+pub(super) fn literal(dtype: DType, shape: Vec<i64>, bytes: Vec<u8>) -> Result<Literal> {
+    let text = format!("{dtype}{shape:?} from {} bytes", bytes.len());
+    Literal::new(dtype, shape, Arc::new(bytes)).ok_or_else(|| EvalError::new(text))
+}
+
+/// Number of elements of a shape; an error if a dimension is negative.
+pub(super) fn count(shape: &[i64]) -> Result<usize> {
+    shape
+        .iter()
+        .try_fold(1usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?))
+        .filter(|n| *n <= isize::MAX as usize / 16)
+        .ok_or_else(|| EvalError::new(format!("{shape:?} is not the shape of a tensor")))
+}
+
+pub(super) fn need_axis(axis: usize, rank: usize) -> Result<()> {
+    if axis < rank {
+        return Ok(());
+    }
+    Err(EvalError::new(format!("axis {axis} of a tensor of rank {rank}")))
+}

@@ -1,0 +1,127 @@
+//! Strides and index arithmetic of row-major tensors.
+
+use std::ops::Range;
+
+/// Row-major strides, in elements.
+pub(crate) fn strides(shape: &[i64]) -> Vec<i64> {
+    let mut out = vec![1; shape.len()];
+    for i in (1..shape.len()).rev() {
+        out[i - 1] = out[i] * shape[i];
+    }
+    out
+}
+
+/// Strides that read a tensor of `shape` as if broadcast to rank `rank`: 0 along dimensions of 1.
+pub(crate) fn broadcast_strides(shape: &[i64], rank: usize) -> Vec<i64> {
+    let own = strides(shape);
+    let mut out = vec![0; rank - shape.len()];
+    out.extend(shape.iter().zip(own).map(|(d, s)| if *d == 1 { 0 } else { s }));
+    out
+}
+
+/// Calls `f(flat, [offset under each stride set])` for every index in row-major order.
+pub(crate) fn walk<const N: usize>(
+    shape: &[i64],
+    stride_sets: [&[i64]; N],
+    mut f: impl FnMut(usize, [i64; N]),
+) {
+    if shape.contains(&0) {
+        return;
+    }
+    let (mut index, mut offsets, mut flat) = (vec![0i64; shape.len()], [0i64; N], 0usize);
+    loop {
+        f(flat, offsets);
+        flat += 1;
+        let mut axis = shape.len();
+        loop {
+            if axis == 0 {
+                return;
+            }
+            axis -= 1;
+            index[axis] += 1;
+            let done = index[axis] == shape[axis];
+            for (offset, set) in offsets.iter_mut().zip(stride_sets) {
+                *offset += if done { -set[axis] * (shape[axis] - 1) } else { set[axis] };
+            }
+            if !done {
+                break;
+            }
+            index[axis] = 0;
+        }
+    }
+}
+
+/// Calls `f` with the offset of each of the elements `range` of `shape`, counted in row-major order.
+pub(crate) fn walk_range(
+    shape: &[i64],
+    strides: &[i64],
+    range: Range<usize>,
+    mut f: impl FnMut(usize),
+) {
+    let (mut index, mut left) = (vec![0i64; shape.len()], range.start as i64);
+    for axis in (0..shape.len()).rev() {
+        (index[axis], left) = (left % shape[axis], left / shape[axis]);
+    }
+    for _ in range {
+        f(index.iter().zip(strides).map(|(i, s)| i * s).sum::<i64>() as usize);
+        for axis in (0..shape.len()).rev() {
+            index[axis] += 1;
+            if index[axis] < shape[axis] {
+                break;
+            }
+            index[axis] = 0;
+        }
+    }
+}
+
+/// Copies `item`-byte elements from `src` at `base + sum(index * strides)` in row-major
+/// order of `shape`. The caller has checked that every address is inside.
+pub(crate) fn gather_strided(
+    src: &[u8],
+    item: usize,
+    shape: &[i64],
+    strides: &[i64],
+    base: i64,
+) -> Vec<u8> {
+    let (mut dims, mut steps): (Vec<i64>, Vec<i64>) = (vec![], vec![]);
+    for (d, s) in shape.iter().zip(strides).filter(|(d, _)| **d != 1) {
+        // An axis that continues the one before it merges with it.
+        match (dims.last_mut(), steps.last_mut()) {
+            (Some(last), Some(step)) if *step == s * d => (*last, *step) = (*last * d, *s),
+            _ => {
+                dims.push(*d);
+                steps.push(*s);
+            }
+        }
+    }
+    let total: i64 = dims.iter().product();
+    let mut out = Vec::with_capacity(total as usize * item);
+    let (row, step) = (dims.pop().unwrap_or(1), steps.pop().unwrap_or(1));
+    walk(&dims, [&steps], |_, [offset]| {
+        let at = base + offset;
+        match (step, item) {
+            (1, _) => out.extend_from_slice(&src[at as usize * item..][..row as usize * item]),
+            (_, 1) => strided_row::<1>(src, at, row, step, &mut out),
+            (_, 2) => strided_row::<2>(src, at, row, step, &mut out),
+            (_, 4) => strided_row::<4>(src, at, row, step, &mut out),
+            (_, 8) => strided_row::<8>(src, at, row, step, &mut out),
+            _ => {
+                for i in 0..row {
+                    let from = (at + i * step) as usize * item;
+                    out.extend_from_slice(&src[from..from + item]);
+                }
+            }
+        }
+    });
+    out
+}
+
+fn strided_row<const N: usize>(src: &[u8], at: i64, row: i64, step: i64, out: &mut Vec<u8>) {
+    let (items, _) = src.as_chunks::<N>();
+    if step == 0 {
+        let value = items[at as usize];
+        out.extend((0..row).flat_map(|_| value));
+    } else {
+        out.extend((0..row).flat_map(|i| items[(at + i * step) as usize]));
+    }
+}

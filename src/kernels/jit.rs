@@ -1,0 +1,110 @@
+//! Kernels that this process compiled, in executable memory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use reflex_codemem::imports::Imports;
+use reflex_codemem::jitdump::JitDump;
+use reflex_codemem::pages::CodeSpace;
+use reflex_codemem::perf_map::PerfMap;
+use reflex_codemem::relocate::LoadedObject;
+use reflex_runtime::abi::SafeCall;
+use reflex_runtime::exports;
+use reflex_runtime::function::Function;
+use reflex_tir::abi::{PACKED_PREFIX, RAW_PREFIX};
+use reflex_tir::codegen::ObjectFile;
+use reflex_vm::kernel::RawKernel;
+use reflex_vm::load::Library;
+
+use super::raw_entry::raw_kernel;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Functions of the runtime that kernels import by name.
+const FUNCTIONS: [&str; 1] = ["TVMFFIErrorSetRaisedFromCStrParts"];
+/// Functions of the runtime that kernels call through pointer variables.
+const SLOTS: [(&str, &str); 3] = [
+    ("__TVMBackendParallelLaunch", "TVMBackendParallelLaunch"),
+    ("__TVMBackendAllocWorkspace", "TVMBackendAllocWorkspace"),
+    ("__TVMBackendFreeWorkspace", "TVMBackendFreeWorkspace"),
+];
+
+/// Loaded kernels, by name.
+pub(crate) struct JitKernels(HashMap<String, Kernel>);
+
+struct Kernel {
+    packed: Function,
+    raw: Option<RawKernel>,
+}
+
+impl JitKernels {
+    /// Loads the objects of a code generator, found by their names without `suffix`. Reports them
+    /// to the profilers that `REFLEX_JIT_SYMBOLS` lists (`perf`, `jitdump`).
+    pub(crate) fn load(objects: &[ObjectFile], suffix: &str) -> Result<JitKernels> {
+        let failed = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Compile, e.to_string());
+        let space = CodeSpace::shared().map_err(|e| failed(&e))?;
+        let imports = imports();
+        let wanted = std::env::var("REFLEX_JIT_SYMBOLS").unwrap_or_default();
+        let wants = |name: &str| wanted.split(',').any(|word| word.trim() == name);
+        let perf = match wants("perf") {
+            true => Some(PerfMap::open().map_err(|e| failed(&e))?),
+            false => None,
+        };
+        let dump = match wants("jitdump") {
+            true => Some(JitDump::of_process().map_err(|e| failed(&e))?),
+            false => None,
+        };
+        let mut functions = HashMap::new();
+        for object in objects {
+            let name = &object.signature.name;
+            let loaded = LoadedObject::load(&space, name, &object.elf, &imports);
+            let loaded = Arc::new(loaded.map_err(|e| failed(&format!("kernel {name}: {e}")))?);
+            if let Some(map) = &perf {
+                map.add(loaded.functions()).map_err(|e| failed(&e))?;
+            }
+            if let Some(dump) = dump {
+                // SAFETY: the object has just been loaded, with these functions.
+                unsafe { dump.add(loaded.functions()) }.map_err(|e| failed(&e))?;
+            }
+            let entry = loaded.symbol(&format!("{PACKED_PREFIX}{name}"));
+            let entry = entry.ok_or_else(|| failed(&format!("kernel {name}: no packed entry")))?;
+            let raw = loaded.symbol(&format!("{RAW_PREFIX}{name}"));
+            // SAFETY: the symbol with this prefix in an object of our code generator is the raw
+            // entry that its signature describes (tir::abi); the packed one keeps the code mapped.
+            let raw = raw.and_then(|raw| unsafe { raw_kernel(raw.as_ptr(), &object.signature) });
+            // SAFETY: the symbol with this prefix in an object of our code generator is a
+            // packed entry (tir::abi); the function keeps the code mapped.
+            let packed = unsafe {
+                let call = std::mem::transmute::<*mut u8, SafeCall>(entry.as_ptr());
+                Function::from_native(call, loaded)
+            };
+            let name = name.strip_suffix(suffix).unwrap_or(name);
+            functions.insert(name.to_owned(), Kernel { packed, raw });
+        }
+        Ok(JitKernels(functions))
+    }
+}
+
+impl Library for JitKernels {
+    fn function(&self, name: &str) -> Option<Function> {
+        self.0.get(name).map(|kernel| kernel.packed.clone())
+    }
+
+    fn raw(&self, name: &str) -> Option<RawKernel> {
+        self.0.get(name)?.raw.clone()
+    }
+}
+
+fn imports() -> Imports {
+    let mut imports = Imports::host();
+    for name in FUNCTIONS {
+        if let Some(address) = exports::address_of(name) {
+            imports = imports.function(name, address.addr());
+        }
+    }
+    for (slot, name) in SLOTS {
+        if let Some(address) = exports::address_of(name) {
+            imports = imports.slot(slot, address.addr());
+        }
+    }
+    imports
+}

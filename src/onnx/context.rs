@@ -1,0 +1,264 @@
+//! The context of an import: named values by scope, symbols, and the walk over nodes.
+//!
+//! Operators work on an [`ImportContext`]: they read their node through [`crate::call`] and emit
+//! graph operators through the helpers of [`crate::emit`]. The table of operators is above this
+//! file, which reaches it through a function pointer only.
+
+use std::collections::HashMap;
+
+use reflex_graph::builder::FuncBuilder;
+use reflex_graph::{Literal, TensorType};
+use reflex_tir::Expr;
+
+use crate::call::Call;
+use crate::error::{Result, invalid, malformed, unsupported};
+use crate::function;
+use crate::model::Model;
+use crate::opset::canonical_domain;
+use crate::proto::{
+    DimensionValue, FunctionProto, GraphProto, NodeProto, TensorProto, ValueInfoProto,
+};
+use crate::tensor::{Files, dtype, literal, supported};
+use crate::value::{OnnxValue, Tensor};
+
+/// Imports one node; returns its outputs in order, fewer when the rest is not supported.
+pub(crate) type Operator = fn(&mut ImportContext, &Call) -> Result<Vec<OnnxValue>>;
+
+/// Functions that call each other deeper than this are taken for recursive.
+const MAX_DEPTH: usize = 32;
+
+/// The state of an import, which every operator works on.
+pub(crate) struct ImportContext<'m> {
+    /// The function being built.
+    pub b: FuncBuilder<'m>,
+    files: Files,
+    /// Finds the import function of an operator by domain and name.
+    operators: fn(&str, &str) -> Option<Operator>,
+    functions: HashMap<(String, String, String), &'m FunctionProto>,
+    opsets: HashMap<String, i64>,
+    symbols: HashMap<String, Expr>,
+    scopes: Vec<Scope>,
+    depth: usize,
+}
+
+/// The named values of one graph. The search for a name ends at an opaque scope.
+#[derive(Default)]
+struct Scope {
+    values: HashMap<String, OnnxValue>,
+    /// True for a function, whose body does not see the caller's values.
+    opaque: bool,
+}
+
+impl<'m> ImportContext<'m> {
+    /// An import of `model` into the function that `b` builds.
+    pub fn new(
+        b: FuncBuilder<'m>,
+        model: &'m Model,
+        operators: fn(&str, &str) -> Option<Operator>,
+    ) -> Result<ImportContext<'m>> {
+        let functions = model.proto.functions.iter();
+        let key =
+            |f: &FunctionProto| (canonical_domain(&f.domain), f.name.clone(), f.overload.clone());
+        Ok(ImportContext {
+            b,
+            files: Files::new(model.file.clone(), model.folder.clone()),
+            operators,
+            functions: functions.map(|f| (key(f), f)).collect(),
+            opsets: model.opsets()?,
+            symbols: HashMap::new(),
+            scopes: vec![Scope::default()],
+            depth: 0,
+        })
+    }
+
+    pub fn initialisers(&mut self, graph: &GraphProto) -> Result<()> {
+        for tensor in &graph.initializer {
+            let literal = self.literal(tensor)?;
+            self.define(&tensor.name, OnnxValue::Tensor(Tensor::literal(literal)));
+        }
+        Ok(())
+    }
+
+    pub fn parameters(&mut self, graph: &GraphProto) -> Result<()> {
+        for input in &graph.input {
+            // Old models list initialisers as inputs too.
+            if self.scopes[0].values.contains_key(&input.name) {
+                continue;
+            }
+            let location = format!("input `{}`", input.name);
+            let ty = self.declared(input).map_err(|e| e.at(&location))?;
+            let value = self.b.param(input.name.clone(), ty.clone());
+            self.define(&input.name, OnnxValue::Tensor(Tensor::value(value, ty)));
+        }
+        Ok(())
+    }
+
+    /// The tensor type that a model declares, with a symbol for each free dimension.
+    fn declared(&mut self, info: &ValueInfoProto) -> Result<TensorType> {
+        let ty = info.r#type.as_ref().ok_or_else(|| malformed("has no type"))?;
+        let Some(tensor) = &ty.tensor_type else {
+            return Err(unsupported("only tensors can be inputs (no sequence, optional or map)"));
+        };
+        let shape = tensor.shape.as_ref();
+        let shape = shape.ok_or_else(|| unsupported("has no declared shape; a rank is needed"))?;
+        let mut dims = vec![];
+        for (axis, dim) in shape.dim.iter().enumerate() {
+            dims.push(match &dim.value {
+                Some(DimensionValue::DimValue(value)) if *value >= 0 => Expr::i64(*value),
+                Some(DimensionValue::DimParam(name)) if !name.is_empty() && name != "?" => {
+                    self.symbol(name)
+                }
+                _ => Expr::var(self.b.sym(format!("{}_{axis}", info.name))),
+            });
+        }
+        Ok(TensorType::new(supported(dtype(tensor.elem_type)?)?, dims))
+    }
+
+    fn symbol(&mut self, name: &str) -> Expr {
+        if let Some(known) = self.symbols.get(name) {
+            return known.clone();
+        }
+        let fresh = Expr::var(self.b.sym(name));
+        self.symbols.insert(name.to_string(), fresh.clone());
+        fresh
+    }
+
+    /// A tensor's literal.
+    pub fn literal(&mut self, tensor: &TensorProto) -> Result<Literal> {
+        let literal = literal(tensor, &mut self.files)?;
+        supported(literal.dtype()).map_err(|e| e.at(format_args!("tensor `{}`", tensor.name)))?;
+        Ok(literal)
+    }
+
+    /// Makes a name known in the innermost graph.
+    pub fn define(&mut self, name: &str, value: OnnxValue) {
+        let scope = self.scopes.last_mut().expect("the model's own scope");
+        scope.values.insert(name.to_string(), value);
+    }
+
+    /// The value of a name, from the innermost graph outwards.
+    pub fn lookup(&self, name: &str) -> Result<OnnxValue> {
+        for scope in self.scopes.iter().rev() {
+            if let Some(value) = scope.values.get(name) {
+                return Ok(value.clone());
+            }
+            if scope.opaque {
+                break;
+            }
+        }
+        Err(invalid(format!("value `{name}` is not defined before its use")))
+    }
+
+    pub fn nodes(&mut self, nodes: &[NodeProto]) -> Result<()> {
+        for (index, node) in nodes.iter().enumerate() {
+            self.node(node).map_err(|e| {
+                let name =
+                    if node.name.is_empty() { format!("#{index}") } else { node.name.clone() };
+                e.at(format_args!("node `{name}` ({})", node.op_type))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, node: &NodeProto) -> Result<()> {
+        let optional = |name: &String| match name.as_str() {
+            "" => Ok(None),
+            name => self.lookup(name).map(Some),
+        };
+        let inputs = node.input.iter().map(optional).collect::<Result<Vec<Option<OnnxValue>>>>()?;
+        let domain = canonical_domain(&node.domain);
+        let key = (domain.clone(), node.op_type.clone(), node.overload.clone());
+        self.b.set_source(if node.name.is_empty() { &node.op_type } else { &node.name });
+        let outputs = if let Some(function) = self.functions.get(&key).copied() {
+            self.inline_function(function, node, inputs)?
+        } else {
+            let Some(operator) = (self.operators)(&domain, &node.op_type) else {
+                return Err(unsupported(format!("operator {domain}::{}", node.op_type)));
+            };
+            let Some(opset) = self.opsets.get(&domain).copied() else {
+                return Err(invalid(format!("the model does not import operator set {domain}")));
+            };
+            let call = Call::new(node, opset, inputs);
+            let outputs = operator(self, &call)?;
+            call.check_attributes()?;
+            outputs
+        };
+        for (index, name) in node.output.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
+            let Some(value) = outputs.get(index) else {
+                return Err(unsupported(format!("output {index} (`{name}`)")));
+            };
+            self.name(name, value);
+            self.define(name, value.clone());
+        }
+        Ok(())
+    }
+
+    fn name(&mut self, name: &str, value: &OnnxValue) {
+        if let OnnxValue::Tensor(Tensor { value: Some(value), .. }) = value
+            && self.b.name(*value).is_empty()
+        {
+            self.b.set_name(*value, name);
+        }
+    }
+
+    /// Imports a subgraph in its own scope and returns its outputs.
+    pub fn subgraph(
+        &mut self,
+        graph: &GraphProto,
+        inputs: Vec<OnnxValue>,
+    ) -> Result<Vec<OnnxValue>> {
+        if graph.input.len() != inputs.len() {
+            let (want, have) = (graph.input.len(), inputs.len());
+            return Err(invalid(format!("subgraph `{}`: {want} inputs, {have} given", graph.name)));
+        }
+        self.nested(Scope::default(), |cx| {
+            cx.initialisers(graph)?;
+            for (info, value) in graph.input.iter().zip(inputs) {
+                cx.name(&info.name, &value);
+                cx.define(&info.name, value);
+            }
+            cx.nodes(&graph.node)?;
+            graph.output.iter().map(|o| cx.lookup(&o.name)).collect()
+        })
+    }
+
+    /// Inlines a model-local function.
+    fn inline_function(
+        &mut self,
+        function: &FunctionProto,
+        node: &NodeProto,
+        inputs: Vec<Option<OnnxValue>>,
+    ) -> Result<Vec<OnnxValue>> {
+        let scope = Scope { opaque: true, ..Scope::default() };
+        let mut opsets = self.opsets.clone();
+        opsets
+            .extend(function.opset_import.iter().map(|o| (canonical_domain(&o.domain), o.version)));
+        let outer = std::mem::replace(&mut self.opsets, opsets);
+        let body = function::specialise(function, node);
+        let result = body.and_then(|body| {
+            self.nested(scope, |cx| {
+                for (name, value) in function.input.iter().zip(inputs) {
+                    if let Some(value) = value {
+                        cx.define(name, value);
+                    }
+                }
+                cx.nodes(&body)?;
+                function.output.iter().map(|name| cx.lookup(name)).collect()
+            })
+        });
+        self.opsets = outer;
+        result.map_err(|e| e.at(format_args!("function `{}`", function.name)))
+    }
+
+    fn nested<T>(&mut self, scope: Scope, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth == MAX_DEPTH {
+            return Err(invalid("graphs and functions are nested too deeply"));
+        }
+        self.depth += 1;
+        self.scopes.push(scope);
+        let result = run(self);
+        self.scopes.pop();
+        self.depth -= 1;
+        result
+    }
+}

@@ -1,0 +1,164 @@
+//! Hooks of the interpreter: each operation for a trace recorder, each call for an instrument.
+
+use reflex_runtime::abi::TVMFFIAny;
+use reflex_runtime::value::AnyView;
+
+use crate::abi::{DISCARD, FrameHeader};
+use crate::decode::{FuncCode, Op};
+use crate::instrument::{CallEvent, Verdict};
+use crate::state::{Recording, State, call_of, header, store};
+use crate::tier::{CallerFrame, Control, Step};
+
+/// Shows an operation to the recorder; returns true if recording goes on.
+///
+/// # Safety
+/// `state` is live and recording, at operation `pc` of the current frame of `func`.
+#[cold]
+pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -> bool {
+    // SAFETY: the recording and the registers are not touched by anything else while
+    // the recorder looks at them.
+    unsafe {
+        let program = &*std::sync::Arc::as_ptr(&(*state).program);
+        let recording: *mut Option<Recording> = &raw mut (*state).recording;
+        let Some(recording) = (*recording).as_mut() else {
+            return false;
+        };
+        let regs = AnyView::slice_from_raw((*state).abi.regs, func.num_regs as i32);
+        let depth = (*state).abi.depth as i32 - recording.depth as i32;
+        let caller = if matches!(op, Op::Ret { .. }) { caller_frame(state) } else { None };
+        // The interpreter holds no address of code here, and no reference to a frame's header.
+        let quiesce = || State::quiesce(state);
+        let step = Step { program, func, pc, op, depth, regs, caller, quiesce: &quiesce };
+        match recording.recorder.step(&step) {
+            Control::Continue => return true,
+            Control::Finish => {}
+            Control::Abort(bailout) => program.count_bailout(recording.site, &bailout),
+        }
+        (*state).recording = None;
+        State::quiesce(state);
+        false
+    }
+}
+
+/// The frame that the current one returns to, unless the host or native code called it.
+///
+/// # Safety
+/// `state` is live with a current frame.
+unsafe fn caller_frame(state: *mut State) -> Option<CallerFrame> {
+    // SAFETY: the caller passes a live state with a current frame; a frame that is no base frame
+    // has a caller, whose header is live too.
+    unsafe {
+        let exit = (*state).abi.trampolines.exit;
+        let returns_here = |at: &FrameHeader| at.flags == 0 && std::ptr::eq(at.resume, exit);
+        let here = *header((*state).abi.regs);
+        if !returns_here(&here) {
+            return None;
+        }
+        let return_site = |at: &FrameHeader| ((*header(at.caller)).func, at.return_pc);
+        let (func, return_pc) = return_site(&here);
+        let (mut at, mut activations) = (here, 0);
+        for _ in 0..CallerFrame::MAX_SCANNED {
+            activations += u32::from(return_site(&at) == (func, return_pc));
+            at = *header(at.caller);
+            if !returns_here(&at) {
+                break;
+            }
+        }
+        Some(CallerFrame { func, return_pc, dst: here.dst, activations })
+    }
+}
+
+/// Begins to record a side trace after native code has taken a hot side exit.
+///
+/// # Safety
+/// `state` is live and at an operation; nothing else uses it meanwhile.
+#[cold]
+pub unsafe fn record_from_exit(state: *mut State) {
+    // SAFETY: the state is live, and nothing else refers to the parts used.
+    unsafe {
+        let exit = std::mem::take(&mut (*state).abi.hot_exit);
+        let hooked = (*state).instrument.is_some() || (*state).recording.is_some();
+        let tier = &(*state).tier;
+        let Some(tier) = tier.as_ref().filter(|_| !hooked) else { return };
+        if let Some((site, recorder)) = tier.on_hot_exit(&(*state).program, exit) {
+            let depth = (*state).abi.depth;
+            (*state).recording = Some(Recording { recorder, site, depth });
+        }
+    }
+}
+
+/// Shows the call at `pc` to the instrument, if the operation is one; a skipped call
+/// has its result None.
+///
+/// # Safety
+/// `state` is live, at operation `pc` of the current frame of `func`.
+#[cold]
+pub unsafe fn before_call(
+    state: *mut State,
+    func: &FuncCode,
+    pc: u32,
+    op: Op,
+) -> Result<Verdict, ()> {
+    // SAFETY: sources of verified code; the instrument is taken out of the state while it
+    // runs, so nothing else refers to it.
+    unsafe {
+        let program = &*std::sync::Arc::as_ptr(&(*state).program);
+        let Some((callee, dst)) = call_of(program, &op) else { return Ok(Verdict::Run) };
+        let sources = match &op {
+            Op::CallPacked { args, .. }
+            | Op::CallVm { args, .. }
+            | Op::Builtin { args, .. }
+            | Op::InvokeClosure { args, .. } => func.args(*args),
+            Op::Copy { src, .. } => std::slice::from_ref(src),
+            Op::Kill { .. }
+            | Op::Goto { .. }
+            | Op::LoopBack { .. }
+            | Op::Branch { .. }
+            | Op::Ret { .. } => &[],
+        };
+        let regs = (*state).abi.regs;
+        let area = State::borrow_args(state, regs, func, sources);
+        let args = AnyView::slice_from_raw(area, sources.len() as i32);
+        let event = CallEvent { function: program.name(func.index), instr: pc, callee, args };
+        let Some(mut instrument) = (*state).instrument.take() else { return Ok(Verdict::Run) };
+        let verdict = instrument.before(&event);
+        (*state).instrument = Some(instrument);
+        match verdict {
+            Ok(Verdict::Skip) => store(regs, dst, TVMFFIAny::NONE),
+            Ok(Verdict::Run) => {}
+            Err(error) => {
+                (*state).abi.pc = pc;
+                State::fail(state, error);
+                return Err(());
+            }
+        }
+        verdict.map_err(drop)
+    }
+}
+
+/// Shows the call at `pc`, which has run, to the instrument.
+///
+/// # Safety
+/// As for [`before_call`].
+#[cold]
+pub unsafe fn after_call(state: *mut State, func: &FuncCode, pc: u32) -> Result<(), ()> {
+    // SAFETY: as in `before_call`: `func` is verified code of the current frame, and the
+    // instrument is taken out of the state while it runs.
+    unsafe {
+        let program = &*std::sync::Arc::as_ptr(&(*state).program);
+        let Some((callee, dst)) = call_of(program, &func.ops[pc as usize]) else { return Ok(()) };
+        let result = match dst {
+            DISCARD => AnyView::NONE,
+            dst => AnyView::from_raw(*(*state).abi.regs.add(dst as usize)),
+        };
+        let function = program.name(func.index);
+        let event = CallEvent { function, instr: pc, callee, args: &[] };
+        let Some(mut instrument) = (*state).instrument.take() else { return Ok(()) };
+        let outcome = instrument.after(&event, result);
+        (*state).instrument = Some(instrument);
+        outcome.map_err(|error| {
+            (*state).abi.pc = pc;
+            State::fail(state, error);
+        })
+    }
+}
