@@ -3,9 +3,10 @@
 
 A copy of the tree gets every mutant at once, each asleep until REFLEX_MUTANT names its number, so
 one build serves all. A third are written by hand; rules make the others of every line of the source that
-they fit, but for those that cannot be told from the original. A mutant
+they fit, but for those that are equivalent to the original. A mutant
 is caught when `dig` fails, crashes or hangs within SECONDS (300) of processor time; a table is
-printed as it grows. NUMBERs are run in their order.
+printed as it grows. NUMBERs are run in their order. `--check` only checks that each entry of the
+tables below still fits the source, and takes no time.
 """
 
 import argparse
@@ -195,7 +196,7 @@ RULES = [
                               "trace/build/builtins.rs", "trace/build/views.rs", "trace/build/returns.rs"], r"self\.exit\(step\.pc\)", "self.exit(step.pc + u32::from(ON))"),
 ]
 
-# Mutants of the rules that cannot be told from the original, by file and part of the line: why.
+# Equivalent mutants of the rules, by file and part of the line, and why they are.
 EQUIVALENT = {
     ("trace/codegen/instructions.rs", "over, 0"):
         "`fits` begins with a count of 1, so the high half of the first product is 0 and the flipped check "
@@ -237,43 +238,69 @@ def copy_tree():
             shutil.copy2(ROOT / name, TREE / name)
 
 
-def apply():
-    """Patches the copy; returns a name for each mutant, from 1 on."""
-    texts, names = {}, []
+def patches(crate):
+    """The texts of the patched files, a name for each mutant (from 1 on), and the entries that fit no line."""
+    texts, names, problems = {}, [], []
 
     def text(file):
-        return texts.setdefault(file, (CRATE / file).read_text())
+        path = crate / file
+        if file not in texts and not path.is_file():
+            problems.append(f"there is no file {file}")
+            texts[file] = ""
+        return texts[file] if file in texts else texts.setdefault(file, path.read_text())
 
     def awake(replacement):
         return re.sub(r"\bON\b", f"crate::mutants::on({len(names)})", replacement)
 
     scripted = []
     for name, files, pattern, replacement in RULES:
-        scripted += [(name, file, at, pattern, replacement) for file in files
-                     for at, line in enumerate(text(file).splitlines())
-                     if re.search(pattern, line) and not line.lstrip().startswith("//")]
+        found = [(name, file, at, pattern, replacement) for file in files
+                 for at, line in enumerate(text(file).splitlines())
+                 if re.search(pattern, line) and not line.lstrip().startswith("//")]
+        if not found:
+            problems.append(f"rule `{name}` fits no line: {pattern}")
+        scripted += found
     # Lines are counted before anything changes them; one mutant a line.
-    taken = set()
+    taken, equivalent = set(), set()
     for name, file, at, pattern, replacement in scripted:
         if (file, at) in taken:
             continue
         taken.add((file, at))
         lines = text(file).split("\n")
-        if any(file == of and part in lines[at] for of, part in EQUIVALENT):
+        same = [key for key in EQUIVALENT if file == key[0] and key[1] in lines[at]]
+        if same:
+            equivalent.update(same)
             continue
         names.append((f"{name}: {lines[at].strip()}", file))
         lines[at] = re.sub(pattern, awake(replacement), lines[at], count=1)
         texts[file] = "\n".join(lines)
+    problems += [f"no mutant of {file} is equivalent by: {part}" for file, part in EQUIVALENT
+                 if (file, part) not in equivalent]
     for name, file, find, replacement in HAND:
         if text(file).count(find) != 1:
-            sys.exit(f"mutants: {file} has {text(file).count(find)} times: {find}")
+            problems.append(f"`{name}`: {file} has {text(file).count(find)} times: {find}")
+            continue
         names.append((name, file))
         texts[file] = text(file).replace(find, awake(replacement))
+    lib = text("lib.rs")
+    if "mod symbol;" not in lib:
+        problems.append("lib.rs has no line `mod symbol;` to declare the mutants before")
+    texts["lib.rs"] = lib.replace("mod symbol;", "mod mutants;\nmod symbol;", 1)
+    return texts, names, problems
+
+
+def refuse(problems):
+    if problems:
+        sys.exit("mutants: the table is out of step with the source:\n" + "\n".join(problems))
+
+
+def apply():
+    """Patches the copy; returns a name for each mutant, from 1 on."""
+    texts, names, problems = patches(CRATE)
+    refuse(problems)
     for file, content in texts.items():
         (CRATE / file).write_text(content)
     (CRATE / "mutants.rs").write_text(MODULE)
-    lib = (CRATE / "lib.rs").read_text()
-    (CRATE / "lib.rs").write_text(lib.replace("mod symbol;", "mod mutants;\nmod symbol;"))
     return names
 
 
@@ -322,7 +349,14 @@ def main():
     options = argparse.ArgumentParser(prog="./x mutants", description=__doc__.split("\n\n")[0])
     options.add_argument("seconds", nargs="?", type=int, default=300, help="of processor time for each (300)")
     options.add_argument("number", nargs="*", type=int, help="mutants to run, in this order (all)")
+    options.add_argument("--check", action="store_true",
+                         help="only check that every entry of the table fits the source, and build nothing")
     options = options.parse_args()
+    if options.check:
+        _, names, problems = patches(ROOT / "jit/cranelift")
+        refuse(problems)
+        print(f"{len(names)} mutants, each of a line of the source")
+        return
     seconds, chosen = options.seconds, options.number
     copy_tree()
     names = apply()
