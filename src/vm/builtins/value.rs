@@ -49,7 +49,7 @@ pub fn tuple_getitem(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
 pub fn tuple_reset_item(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     let (tuple, index) = tuple_arg("vm.builtin.tuple_reset_item", args)?;
     let at = index.map_err(|index| out_of_bounds(index, tuple.len()))?;
-    // The point is to release memory early. A tuple that someone else holds too keeps
+    // This releases memory early. A tuple that has other references keeps
     // its item: changing it under another holder would be a race.
     let array: &ObjectRef = object::ObjectType::object(tuple);
     if array.is_unique() {

@@ -17,7 +17,7 @@ use reflex_vm::verify::verify;
 const LARGEST: i64 = 6_200_000;
 const SIZES: i64 = 400;
 
-/// `main(s)`: a tensor of shape `s`, made beside another one of the same size. `clear()`: gives
+/// `main(s)`: a tensor of shape `s`, allocated next to another one of the same size. `clear()`: gives
 /// what is kept back.
 fn session(allocator: AllocatorKind) -> Session {
     let mut b = ExecBuilder::new();
