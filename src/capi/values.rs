@@ -14,6 +14,7 @@ use reflex_runtime::value::{Any, AnyView};
 
 use super::{ReflexStatus, give, live, quiet, slice, status, text, views};
 use crate::error::{Error, ErrorKind, Result};
+use crate::library_function::library_function;
 
 fn runtime<T>(outcome: std::result::Result<T, reflex_runtime::error::Error>) -> Result<T> {
     outcome.map_err(|error| Error::raised(ErrorKind::Run, error))
@@ -283,7 +284,7 @@ pub unsafe extern "C" fn reflex_library_function(
     status(|| {
         // SAFETY: by the contract.
         let (path, name) = unsafe { (text(path, "the path")?, text(name, "the name")?) };
-        let function = crate::library_function(Path::new(path), name)?;
+        let function = library_function(Path::new(path), name)?;
         // SAFETY: by the contract.
         unsafe { give(out, Any::from(function).into_raw()) }
     })
