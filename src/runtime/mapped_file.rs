@@ -1,6 +1,8 @@
 //! Memory-mapped files, so that large constants are paged in when they are used.
 //!
 //! Files are not interpreted here; parsers get plain bytes.
+//!
+//! Decision: docs/decisions/0020-mapped-weights.md
 
 use std::fs::File;
 use std::io;

@@ -228,7 +228,7 @@ fn cancelling(of: &Conv) -> Factors<'_> {
 #[test]
 fn sums_of_terms_are_as_near_as_float32s_own() {
     let Some(target) = target() else { return };
-    let file = include_str!("../../../tests/filetests/lower/lower_conv_splits.py");
+    let file = include_str!("../../../tests/filetests/lower/lower_conv_split_bf16.py");
     for conv in &Conv::of(file, &target) {
         let mut noise = Bits::new(3);
         let mut uniform = |_| noise.within(0, 1 << 24) as f32 / 8_388_608.0 - 1.0;
@@ -257,8 +257,8 @@ fn sums_of_terms_are_as_near_as_float32s_own() {
 #[test]
 fn extents_known_only_when_a_kernel_runs_change_no_bit() {
     let Some(target) = target() else { return };
-    let known = include_str!("../../../tests/filetests/lower/lower_conv_splits.py");
-    let unknown = include_str!("../../../tests/filetests/lower/lower_conv_splits_unknown.py");
+    let known = include_str!("../../../tests/filetests/lower/lower_conv_split_bf16.py");
+    let unknown = include_str!("../../../tests/filetests/lower/lower_conv_split_bf16_symbolic.py");
     for (known, unknown) in Conv::of(known, &target).iter().zip(&Conv::of(unknown, &target)) {
         let (want, got) =
             [known, unknown].map(|conv| conv.factors(numbers(53, -3, 3)).run()).into();
@@ -270,7 +270,7 @@ fn extents_known_only_when_a_kernel_runs_change_no_bit() {
 #[test]
 fn three_products_are_near() {
     let Some(target) = target() else { return };
-    let file = include_str!("../../../tests/filetests/lower/lower_conv_fast.py");
+    let file = include_str!("../../../tests/filetests/lower/lower_conv_bf16x3.py");
     for conv in &Conv::of(file, &target) {
         assert_eq!(conv.kernel.raw_asm().matches("tdpbf16ps").count() % 3, 0, "three products");
         let factors = conv.factors(numbers(43, -20, 20));
@@ -283,7 +283,7 @@ fn three_products_are_near() {
 #[test]
 fn what_terms_cannot_do_is_float32s_own() {
     let Some(target) = target() else { return };
-    let file = include_str!("../../../tests/filetests/lower/lower_conv_splits.py");
+    let file = include_str!("../../../tests/filetests/lower/lower_conv_split_bf16.py");
     for conv in &Conv::of(file, &target) {
         let with = |at: usize, value: f32| {
             let mut factors = conv.factors(numbers(23, -3, 3));
@@ -327,8 +327,8 @@ fn what_terms_cannot_do_is_float32s_own() {
 #[test]
 fn the_evaluator_takes_every_kernel() {
     let Some(target) = target() else { return };
-    let terms = include_str!("../../../tests/filetests/lower/lower_conv_fast.py");
-    let words = include_str!("../../../tests/filetests/lower/lower_conv_words.py");
+    let terms = include_str!("../../../tests/filetests/lower/lower_conv_bf16x3.py");
+    let words = include_str!("../../../tests/filetests/lower/lower_conv_vnni.py");
     let mut number = numbers(59, -3, 3);
     let kernels = [terms, words].into_iter().flat_map(by_tiles).collect::<Vec<_>>();
     assert_eq!(kernels.len(), 4);

@@ -101,7 +101,7 @@ fn machine_code_gives_the_evaluators_bits() {
 #[test]
 fn scheduled_products_give_the_evaluators_bits() {
     let Some(target) = target() else { return };
-    let file = include_str!("../../../tests/filetests/lower/lower_matmul_tiles.py");
+    let file = include_str!("../../../tests/filetests/lower/lower_matmul_amx.py");
     let (_, kernel) = file.split_once("# ----\n").unwrap();
     let func = parse(kernel).unwrap();
     let mut bits = Bits::new(7);
@@ -199,7 +199,7 @@ fn numbers(seed: u64, low: i32, high: i32) -> impl FnMut(usize) -> f32 {
 #[test]
 fn sums_of_terms_are_as_near_as_float32s_own() {
     let Some(target) = target() else { return };
-    let file = include_str!("../../../tests/filetests/lower/lower_matmul_splits.py");
+    let file = include_str!("../../../tests/filetests/lower/lower_matmul_split_bf16.py");
     let kernel = split_kernel(file, &target);
     let mut noise = Bits::new(3);
     let mut uniform = |_| noise.within(0, 1 << 24) as f32 / 8_388_608.0 - 1.0;
@@ -238,7 +238,7 @@ fn sums_of_terms_are_as_near_as_float32s_own() {
 #[test]
 fn three_products_are_near() {
     let Some(target) = target() else { return };
-    let file = include_str!("../../../tests/filetests/lower/lower_matmul_fast.py");
+    let file = include_str!("../../../tests/filetests/lower/lower_matmul_bf16x3.py");
     let kernel = split_kernel(file, &target);
     assert_eq!(kernel.raw_asm().matches("tdpbf16ps").count() % 3, 0, "three products");
     for (seed, low, high) in [(43, -1, 0), (47, -20, 20)] {
@@ -252,7 +252,7 @@ fn three_products_are_near() {
 #[test]
 fn what_terms_cannot_do_is_float32s_own() {
     let Some(target) = target() else { return };
-    let file = include_str!("../../../tests/filetests/lower/lower_matmul_splits.py");
+    let file = include_str!("../../../tests/filetests/lower/lower_matmul_split_bf16.py");
     let kernel = split_kernel(file, &target);
     let with = |at: usize, value: f32| {
         let mut factors = Factors::of(numbers(23, -3, 3));
