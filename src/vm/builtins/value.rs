@@ -84,7 +84,7 @@ pub fn invoke_closure(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     }
 }
 
-/// Extents that `call_tir_dyn` appends without allocating.
+/// Most arguments that `call_tir_dyn` passes without allocating.
 const INLINE_ARGS: usize = 32;
 
 pub fn call_tir_dyn(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
@@ -97,8 +97,8 @@ pub fn call_tir_dyn(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     let Some(shape) = last.downcast_ref::<Shape>() else {
         return Err(last.mismatch("ffi.Shape"));
     };
-    let extents = shape.iter().map(|&extent| AnyView::from(extent));
-    let flat = middle.iter().copied().chain(extents);
+    let dims = shape.iter().map(|&dim| AnyView::from(dim));
+    let flat = middle.iter().copied().chain(dims);
     let count = middle.len() + shape.len();
     if count > INLINE_ARGS {
         return function.call(&flat.collect::<Vec<_>>());
