@@ -32,7 +32,7 @@
 //! | module | content |
 //! |---|---|
 //! | `ir`, `literal`, `visit` | data structures, constants, walks over nodes |
-//! | `op` | the operator table, and **how to add an operator** ([`Op`]) |
+//! | `op` | the operator table; the documentation of `op.rs` says **how to add an operator** |
 //! | [`dims`] | symbolic shape analysis: simplify and compare dimensions |
 //! | [`infer`], [`verify`] | shape inference; the rules that passes rely on |
 //! | [`builder`] | building functions with inferred types |
