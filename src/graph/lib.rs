@@ -37,7 +37,7 @@
 //! | [`infer`], [`verify`] | shape inference; the rules that passes rely on |
 //! | [`builder`] | building functions with inferred types |
 //! | `eval` | the reference evaluator: the oracle of tests and of constant folding |
-//! | [`print`], [`script`] | TVMScript, both ways |
+//! | [`mod@print`], [`script`] | TVMScript, both ways |
 //! | `bind_symbolic_vars`, `constant_pool` | shape specialisation, and constants shared with it |
 //!
 //! The names follow TVM's Relax: a [`TensorType`] is a `TensorStructInfo`, a [`LeafExpr`] a
