@@ -97,7 +97,7 @@ def main():
     # When programs become machine code: never, or on the spot at the second call.
     assert "soon" in raises(ValueError, reflex.load, sys.argv[1], tier="threshold=soon")
     assert "turbo" in raises(ValueError, program.session, "turbo")
-    policies = {"off": "tiering is off", "threshold=2,compile=sync,saved=ignore": "trace"}
+    policies = {"off": "tiering is off", "threshold=2,compile=sync,saved-code=ignore": "trace"}
     for tier, said in policies.items():
         tiered = reflex.load(sys.argv[1], tier=tier)
         session = tiered.session("tiered")

@@ -11,9 +11,11 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use crate::array::{Array, Feed};
+use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::Mode;
+use crate::program::Program;
 use crate::stats::Difference;
-use crate::{Engine, Mode, Program};
 
 const RTOL: f64 = 1e-3;
 const ATOL: f64 = 1e-7;
@@ -204,8 +206,8 @@ fn run_sets(program: &Program, sets: &[PathBuf], mode: Mode) -> Result<Option<St
     let mut session = program.session(mode)?;
     for set in sets {
         let mut feed = Feed::new();
-        for (i, port) in signature.inputs.iter().enumerate() {
-            feed.insert(port.name.clone(), read(&set.join(format!("input_{i}.pb")))?);
+        for (i, input) in signature.inputs.iter().enumerate() {
+            feed.insert(input.name.clone(), read(&set.join(format!("input_{i}.pb")))?);
         }
         let outputs = session.call(&program.prepare("main", &feed)?)?.arrays()?;
         for (i, (name, actual)) in outputs.iter().enumerate() {

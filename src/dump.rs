@@ -9,13 +9,13 @@ use reflex_lower::schedule;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Keeps the text of one stage.
-struct Keep<'a> {
+/// An observer that records the text of one stage.
+struct StageText<'a> {
     stage: &'a str,
     text: Mutex<String>,
 }
 
-impl Observer for Keep<'_> {
+impl Observer for StageText<'_> {
     fn after(&self, stage: &'static str, _: Duration, result: StageOutput<'_>) {
         if stage != self.stage {
             return;
@@ -25,27 +25,27 @@ impl Observer for Keep<'_> {
             StageOutput::Bytecode(code) => reflex_vm::text::as_text(&code.executable),
             StageOutput::Kernel(func) => reflex_tir::script::print(func),
         };
-        let mut kept = self.text.lock().expect("printing does not panic");
-        kept.push_str(&text);
-        kept.push('\n');
+        let mut recorded = self.text.lock().expect("printing does not panic");
+        recorded.push_str(&text);
+        recorded.push('\n');
     }
 }
 
 /// Runs the pipeline without generating code, and prints what `stage` leaves.
 pub(crate) fn after(module: Module, stage: &str, options: &Options) -> Result<String> {
     let failed = |e: reflex_lower::LowerError| Error::new(ErrorKind::Compile, e.to_string());
-    let keep = Keep { stage, text: Mutex::default() };
-    let module = pipeline::run_graph(module, options, &keep).map_err(failed)?;
-    let (_, kernels) = pipeline::run_bytecode(module, &keep).map_err(failed)?;
+    let recorder = StageText { stage, text: Mutex::default() };
+    let module = pipeline::run_graph(module, options, &recorder).map_err(failed)?;
+    let (_, kernels) = pipeline::run_bytecode(module, &recorder).map_err(failed)?;
     for cpu in &options.cpus {
         for kernel in &kernels {
-            pipeline::run_kernel(kernel, &cpu.target, &keep);
+            pipeline::run_kernel(kernel, &cpu.target, &recorder);
         }
     }
-    Ok(keep.text.into_inner().expect("printing does not panic"))
+    Ok(recorder.text.into_inner().expect("printing does not panic"))
 }
 
-/// How a kernel of the module is scheduled: the steps taken and the rule of each stage.
+/// Returns the schedule of a kernel of the module: the steps taken and the rule of each stage.
 pub(crate) fn schedule(module: Module, kernel: &str, options: &Options) -> Result<String> {
     let failed = |e: reflex_lower::LowerError| Error::new(ErrorKind::Compile, e.to_string());
     let module = pipeline::run_graph(module, options, &pipeline::NoObserver).map_err(failed)?;

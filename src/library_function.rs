@@ -5,7 +5,8 @@ use std::path::Path;
 use reflex_runtime::function::Function;
 use reflex_runtime::library::Library;
 
-use crate::{Error, ErrorKind, Result, artifact};
+use crate::artifact::elf;
+use crate::error::{Error, ErrorKind, Result};
 
 /// The function `name` of a shared library in tvm-ffi's form, where its symbol is
 /// `__tvm_ffi_<name>`. The library stays loaded with the function;
@@ -14,7 +15,7 @@ use crate::{Error, ErrorKind, Result, artifact};
 /// Opening a library runs machine code of its author's choice, as with any.
 pub fn library_function(path: &Path, name: &str) -> Result<Function> {
     let file = std::fs::File::open(path).map_err(|e| Error::io(path, &e))?;
-    artifact::check_whole(file).map_err(|e| e.at(path.display()))?;
+    elf::check_segments(file).map_err(|e| e.at(path.display()))?;
     let absolute = path.canonicalize().map_err(|e| Error::io(path, &e))?;
     let model = |e: String| Error::new(ErrorKind::Model, e).at(path.display());
     // SAFETY: the caller trusts the library's machine code, as the documentation says.

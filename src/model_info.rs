@@ -1,4 +1,4 @@
-//! What a model is, read without compiling it.
+//! The interface and the operators of a model, read without compiling it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,11 +23,11 @@ pub struct ModelInfo {
     pub outputs: Vec<ValueInfo>,
     /// Names of the dynamic dimensions of the inputs.
     pub symbols: Vec<String>,
-    /// What `operators` counts: operators of a model, callees of an executable.
+    /// The title of `operators`: operators of a model, callees of an executable.
     pub operators_title: &'static str,
     /// Name and count, most frequent first, then by name.
     pub operators: Vec<(String, usize)>,
-    /// What stands in the way of running it, each with its place.
+    /// Unsupported operators and attributes, each with its node.
     pub unsupported: Vec<String>,
 }
 
@@ -36,9 +36,9 @@ pub struct ModelInfo {
 pub struct ValueInfo {
     /// Name.
     pub name: String,
-    /// Element type, or what it is when it is no tensor.
+    /// Element type, or the kind of a value that is not a tensor.
     pub dtype: String,
-    /// Extents; `None` when even the rank is open.
+    /// Shape; `None` if the rank is unknown.
     pub shape: Option<Vec<Dim>>,
 }
 
@@ -149,9 +149,9 @@ fn by_count(counts: BTreeMap<String, usize>) -> Vec<(String, usize)> {
 }
 
 impl From<&TensorInfo> for ValueInfo {
-    fn from(port: &TensorInfo) -> ValueInfo {
-        let dtype = port.dtype.to_string();
-        ValueInfo { name: port.name.clone(), dtype, shape: Some(port.shape.clone()) }
+    fn from(tensor: &TensorInfo) -> ValueInfo {
+        let dtype = tensor.dtype.to_string();
+        ValueInfo { name: tensor.name.clone(), dtype, shape: Some(tensor.shape.clone()) }
     }
 }
 

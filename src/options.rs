@@ -1,14 +1,18 @@
-//! What users choose: mode, precision, and a callback for progress.
+//! Options of engines and sessions: mode, precision, device, progress.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use reflex_runtime::alloc::device::AllocatorKind;
+use reflex_tir::codegen::Target;
+use reflex_tir::level::Level;
 
 use crate::error::{Error, ErrorKind};
+use crate::tier_policy::TierPolicy;
 
-/// How VM functions run. All modes give the same bits.
+/// The way VM functions run. All modes give the same bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// The interpreter.
@@ -44,7 +48,7 @@ impl FromStr for Mode {
     }
 }
 
-/// How a session is opened. Sessions of one program may differ.
+/// Options of a session. Sessions of one program may differ.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
     pub(crate) mode: Mode,
@@ -53,26 +57,43 @@ pub struct SessionOptions {
 }
 
 impl SessionOptions {
-    /// The CPU, with memory kept for reuse.
+    /// Options with the CPU as the device and the pooled allocator.
     pub fn new(mode: Mode) -> SessionOptions {
         SessionOptions { mode, device: "cpu".to_owned(), allocator: AllocatorKind::default() }
     }
 
-    /// Where the session computes: `cpu`.
+    /// Sets the device that the session computes on: `cpu`.
     pub fn device(mut self, device: &str) -> SessionOptions {
         self.device = device.to_owned();
         self
     }
 
-    /// What becomes of the memory of tensors that a run gives up. Machine code keeps a small
-    /// object for each of its allocations, whatever the kind.
+    /// Sets the allocator of tensors, which reuses the memory that a run releases or returns it to
+    /// the system. Machine code recycles its small objects with either kind.
     pub fn allocator(mut self, kind: AllocatorKind) -> SessionOptions {
         self.allocator = kind;
         self
     }
 }
 
-/// Refuses a device that there is not.
+/// The options of an engine that its programs keep.
+#[derive(Clone)]
+pub(crate) struct ExecutionOptions {
+    /// Threads for parallel kernels, the caller's included.
+    pub(crate) threads: usize,
+    pub(crate) policy: TierPolicy,
+}
+
+/// The CPUs that kernels are compiled for, or chosen for.
+#[derive(Clone)]
+pub(crate) struct TargetSelection {
+    /// This CPU.
+    pub(crate) host: Target,
+    /// Levels asked for; none for this CPU with all its features.
+    pub(crate) levels: BTreeSet<Level>,
+}
+
+/// Refuses any device but the CPU.
 pub(crate) fn check_device(device: &str) -> Result<(), Error> {
     match device {
         "cpu" | "cpu:0" => Ok(()),
@@ -83,19 +104,18 @@ pub(crate) fn check_device(device: &str) -> Result<(), Error> {
     }
 }
 
-/// Arithmetic of f32 products.
+/// Arithmetic of f32 matrix products and convolutions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// Single precision, with fused multiply-add. On CPUs with AMX large products may be sums of six
-    /// products of bfloat16, where their error is no larger.
+    /// Single precision, with fused multiply-add. On CPUs with AMX, large GEMMs may use split-bf16
+    /// emulation (bf16x6), where its error is no larger.
     #[default]
     F32,
-    /// [`Precision::F32`], but on CPUs with AMX three products of bfloat16 are enough: each product
-    /// is within 2^-15 of itself. On other CPUs this is [`Precision::F32`], which is faster there
-    /// than three products of bfloat16 in vectors.
+    /// [`Precision::F32`], but on CPUs with AMX bf16x3 is enough: each product is within 2^-15 of
+    /// itself. On other CPUs this is [`Precision::F32`], which is faster there than split-bf16.
     F32Fast,
-    /// Factors of matrix products and of convolutions over all channels rounded to bfloat16, their
-    /// products added in single precision. The CPU must have AVX512_BF16.
+    /// Operands of GEMMs and of dense and grouped convolutions rounded to bfloat16, with
+    /// accumulation in single precision. The CPU must have AVX512_BF16.
     Bf16,
 }
 

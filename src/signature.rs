@@ -1,27 +1,34 @@
-//! What a function takes and gives, in users' terms.
+//! Signatures: names, element types and shapes of a function's inputs and outputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use reflex_graph::{Func, FuncData, Module, TensorType, Type, ValueData};
 use reflex_runtime::dtype::DType;
+use reflex_tir::flops::FlopCount;
 use reflex_tir::{Expr, ExprKind, Var};
 use serde::{Deserialize, Serialize};
 
 use crate::array::Array;
 use crate::error::{Error, Result};
 
-/// An extent.
+/// Names of the outputs, by function index.
+pub(crate) type OutputNames = BTreeMap<u32, Vec<String>>;
+
+/// Operation counts of a kernel's calls by its name, where they are known.
+pub(crate) type KernelOperations = BTreeMap<String, FlopCount>;
+
+/// A dimension of a shape.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Dim {
     /// Known.
     Const(i64),
-    /// Dynamic: a name, or an expression over names. Equal names are equal extents.
+    /// Dynamic: a name, or an expression over names. Equal names are equal sizes.
     Symbol(String),
 }
 
-/// An input or output.
+/// An input or output: its name, element type and shape.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorInfo {
     /// The model's name for it.
@@ -29,7 +36,7 @@ pub struct TensorInfo {
     /// Element type.
     #[serde(with = "dtype_text")]
     pub dtype: DType,
-    /// Extents.
+    /// Shape.
     pub shape: Vec<Dim>,
 }
 

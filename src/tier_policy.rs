@@ -1,4 +1,4 @@
-//! When programs become machine code: a policy, from Rust, from text, or from `REFLEX_TIER`.
+//! The tier policy: when programs are compiled to machine code, from Rust, text or `REFLEX_TIER`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,44 +8,45 @@ use reflex_cranelift::{CompileMode, TierOptions};
 
 use crate::error::{Error, Result};
 
-/// Whether hot code is compiled.
+/// Turns compilation of hot code on or off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tiering {
     /// Sessions of mode `tiered` compile what is hot.
     #[default]
     On,
-    /// They interpret everything.
+    /// Sessions of mode `tiered` interpret everything.
     Off,
 }
 
-/// Whether the machine code that a compiled library brings is used.
+/// The use of saved code: machine code of VM functions inside an artifact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SavedCode {
     /// It runs from the first call on.
     #[default]
     Use,
-    /// It is left alone, as if the library had none.
+    /// It is ignored, as if the artifact had none.
     Ignore,
 }
 
-/// What tiers may do, and when.
+/// The rules by which programs are compiled to machine code: hot counters, limits, and shape
+/// specialisation.
 ///
-/// As text it is a list such as `threshold=10,compile=sync,code=1M`, or `off`:
+/// As text it is a list such as `threshold=10,compile=sync,code-cache=1M`, or `off`:
 ///
 /// | key | value |
 /// |---|---|
-/// | `threshold` | arrivals that make a function or a loop hot; sets `settle` to 0 |
-/// | `settle` | microseconds per operation of its function that a place stays hot before it is recorded, where code is made in the background |
-/// | `exits` | failures of a guard after which its function is compiled whole |
-/// | `attempts` | recordings of one place before it is left to the interpreter |
-/// | `ops` | most instructions of a trace; a function whose run is longer is compiled whole |
-/// | `code` | most bytes of machine code, the least used of which makes room; `K`, `M` and `G` may follow |
+/// | `threshold` | the hot counter: entries that make a function or a loop hot; sets `delay` to 0 |
+/// | `delay` | microseconds per operation of its function that hot code waits before it is recorded, where compilation is in the background |
+/// | `exits` | failures of a guard after which its function goes to the method compiler |
+/// | `attempts` | recordings from one start before it is blacklisted |
+/// | `trace-ops` | most instructions of a trace; a function with a longer trace goes to the method compiler |
+/// | `code-cache` | code-cache budget in bytes, beyond which the least used code is evicted; `K`, `M` and `G` may follow |
 /// | `compile` | `background`, or `sync`: on the calling thread |
-/// | `saved` | `use` or `ignore` the machine code of a compiled library |
-/// | `shapes` | sets of extents that get a program of their own at any time; 0 for none |
-/// | `shape-calls` | calls with the same extents before they get one |
+/// | `saved-code` | `use` or `ignore` the saved code of an artifact |
+/// | `shapes` | most sets of shapes with a specialised program at a time; 0 for none |
+/// | `shape-calls` | calls with the same shapes before these are specialised |
 /// | `shape-ms` | milliseconds that these calls took together, at least |
-/// | `specialise` | `if-faster`, or `always`: a program for extents that is no faster too |
+/// | `specialise` | `if-faster`, or `always`: also where the specialised program is not faster |
 ///
 /// ```
 /// use reflex::{Engine, TierPolicy};
@@ -57,43 +58,44 @@ pub enum SavedCode {
 /// # Ok::<(), reflex::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TierPolicy {
-    /// Whether hot code is compiled.
+    /// Turns compilation on or off.
     pub tiering: Tiering,
-    /// Whether machine code of compiled libraries is used.
-    pub saved: SavedCode,
-    /// Arrivals that make a function or a loop hot.
+    /// The use of an artifact's saved code.
+    pub saved_code: SavedCode,
+    /// The hot counter: entries that make a function or a loop hot.
     pub threshold: u32,
-    /// How long a place stays hot before it is recorded, per operation of its function; counts
-    /// where code is made in the background.
-    pub settle: Duration,
-    /// Failures of a guard after which its function is compiled whole.
-    pub exits: u32,
-    /// Recordings of one place before it is left to the interpreter.
-    pub attempts: u32,
-    /// Most instructions of a trace; a function whose run is longer is compiled whole.
-    pub ops: usize,
-    /// Most bytes of machine code at any time; what ran the least makes room.
-    pub code: usize,
-    /// Where code is made.
-    pub compile: CompileMode,
-    /// Sets of extents that get a program of their own at any time; 0 for none.
-    pub shapes: usize,
-    /// Calls with the same extents before they get one.
+    /// Time per operation of its function that hot code waits before it is recorded, where
+    /// compilation is in the background.
+    pub record_delay: Duration,
+    /// Failures of a guard after which its function goes to the method compiler.
+    pub exit_threshold: u32,
+    /// Recordings from one start before it is blacklisted.
+    pub max_attempts: u32,
+    /// Most instructions of a trace; a function with a longer trace goes to the method compiler.
+    pub trace_limit: usize,
+    /// Code-cache budget in bytes, beyond which the least used code is evicted.
+    pub code_cache_limit: usize,
+    /// The thread that compiles.
+    pub compile_mode: CompileMode,
+    /// Most sets of shapes with a specialised program at a time; 0 for none.
+    pub max_shapes: usize,
+    /// Calls with the same shapes before these are specialised.
     pub shape_calls: u32,
-    /// What these calls took together, at least.
+    /// Time that these calls took together, at least.
     pub shape_time: Duration,
-    /// Whether a program for extents must be faster than the one for any.
+    /// The condition on which a specialised program is used.
     pub specialise: Specialise,
 }
 
-/// Which programs for extents are used.
+/// The condition on which a specialised program is used. Its results never differ in a bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Specialise {
-    /// Those that were faster in an interleaved trial.
+    /// It was faster in an interleaved trial.
     #[default]
     IfFaster,
-    /// All whose results are the same.
+    /// None.
     Always,
 }
 
@@ -102,15 +104,15 @@ impl Default for TierPolicy {
         let usual = TierOptions::default();
         TierPolicy {
             tiering: Tiering::On,
-            saved: SavedCode::Use,
+            saved_code: SavedCode::Use,
             threshold: usual.threshold,
-            settle: usual.record_delay,
-            exits: usual.exit_threshold,
-            attempts: usual.max_attempts,
-            ops: usual.trace_limit,
-            code: usual.code_cache_limit,
-            compile: usual.compile_mode,
-            shapes: 4,
+            record_delay: usual.record_delay,
+            exit_threshold: usual.exit_threshold,
+            max_attempts: usual.max_attempts,
+            trace_limit: usual.trace_limit,
+            code_cache_limit: usual.code_cache_limit,
+            compile_mode: usual.compile_mode,
+            max_shapes: 4,
             shape_calls: 64,
             shape_time: Duration::from_millis(500),
             specialise: Specialise::IfFaster,
@@ -119,10 +121,10 @@ impl Default for TierPolicy {
 }
 
 impl TierPolicy {
-    /// The variable that programs without a policy of their own follow.
+    /// The environment variable that holds the default policy.
     pub const VARIABLE: &'static str = "REFLEX_TIER";
 
-    /// The policy of the environment, or the usual one.
+    /// Returns the policy of the environment, or the default one.
     pub fn of_environment() -> Result<TierPolicy> {
         match std::env::var(TierPolicy::VARIABLE) {
             Ok(text) => text.parse().map_err(|e: Error| e.at(TierPolicy::VARIABLE)),
@@ -135,12 +137,12 @@ impl TierPolicy {
         let usual = TierOptions::default();
         TierOptions {
             threshold: self.threshold,
-            record_delay: self.settle,
-            exit_threshold: self.exits,
-            max_attempts: self.attempts,
-            trace_limit: self.ops,
-            code_cache_limit: self.code,
-            compile_mode: self.compile,
+            record_delay: self.record_delay,
+            exit_threshold: self.exit_threshold,
+            max_attempts: self.max_attempts,
+            trace_limit: self.trace_limit,
+            code_cache_limit: self.code_cache_limit,
+            compile_mode: self.compile_mode,
             forced_exits: None,
             optimise_limit: usual.optimise_limit,
             body_limit: usual.body_limit,
@@ -151,29 +153,29 @@ impl TierPolicy {
         match key {
             "threshold" => {
                 self.threshold = number::<u32>(key, value)?.max(1);
-                // Who says how often wants it then.
-                self.settle = Duration::ZERO;
+                // A given threshold takes effect at once.
+                self.record_delay = Duration::ZERO;
             }
-            "settle" => self.settle = Duration::from_micros(number(key, value)?),
-            "exits" => self.exits = number::<u32>(key, value)?.max(1),
-            "attempts" => self.attempts = number(key, value)?,
-            "ops" => self.ops = number::<usize>(key, value)?.max(1),
-            "code" => self.code = bytes(value)?,
+            "delay" => self.record_delay = Duration::from_micros(number(key, value)?),
+            "exits" => self.exit_threshold = number::<u32>(key, value)?.max(1),
+            "attempts" => self.max_attempts = number(key, value)?,
+            "trace-ops" => self.trace_limit = number::<usize>(key, value)?.max(1),
+            "code-cache" => self.code_cache_limit = bytes(value)?,
             "compile" => {
-                self.compile = match value {
+                self.compile_mode = match value {
                     "background" => CompileMode::Background,
                     "sync" => CompileMode::Synchronous,
                     _ => return Err(wrong(key, value, "background or sync")),
                 }
             }
-            "saved" => {
-                self.saved = match value {
+            "saved-code" => {
+                self.saved_code = match value {
                     "use" => SavedCode::Use,
                     "ignore" => SavedCode::Ignore,
                     _ => return Err(wrong(key, value, "use or ignore")),
                 }
             }
-            "shapes" => self.shapes = number(key, value)?,
+            "shapes" => self.max_shapes = number(key, value)?,
             "shape-calls" => self.shape_calls = number(key, value)?,
             "shape-ms" => self.shape_time = Duration::from_millis(number(key, value)?),
             "specialise" => {
@@ -184,8 +186,8 @@ impl TierPolicy {
                 }
             }
             _ => {
-                let keys = "threshold, settle, exits, attempts, ops, code, compile, saved, shapes, \
-                            shape-calls, shape-ms, specialise";
+                let keys = "threshold, delay, exits, attempts, trace-ops, code-cache, compile, saved-code, \
+                            shapes, shape-calls, shape-ms, specialise";
                 return Err(Error::input(format!("no key {key:?} of a tier policy; {keys}")));
             }
         }
@@ -214,7 +216,7 @@ fn bytes(value: &str) -> Result<usize> {
         None => (value, 0),
     };
     let count = digits.parse::<usize>().ok().and_then(|count| count.checked_mul(1 << shift));
-    count.ok_or_else(|| wrong("code", value, "a number of bytes, such as 64M"))
+    count.ok_or_else(|| wrong("code-cache", value, "a number of bytes, such as 64M"))
 }
 
 impl FromStr for TierPolicy {
@@ -234,7 +236,7 @@ impl FromStr for TierPolicy {
     }
 }
 
-/// What differs from the usual policy, in the form that is read.
+/// Prints the differences from the default policy, in the form that is parsed.
 impl fmt::Display for TierPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = TierPolicy::default();
@@ -246,24 +248,25 @@ impl fmt::Display for TierPolicy {
         };
         numbers("threshold", self.threshold.into(), usual.threshold.into());
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let implied = if self.threshold == usual.threshold { usual.settle } else { Duration::ZERO };
-        numbers("settle", micros(self.settle), micros(implied));
-        numbers("exits", self.exits.into(), usual.exits.into());
-        numbers("attempts", self.attempts.into(), usual.attempts.into());
-        numbers("ops", self.ops as u64, usual.ops as u64);
-        numbers("code", self.code as u64, usual.code as u64);
-        numbers("shapes", self.shapes as u64, usual.shapes as u64);
+        let implied =
+            if self.threshold == usual.threshold { usual.record_delay } else { Duration::ZERO };
+        numbers("delay", micros(self.record_delay), micros(implied));
+        numbers("exits", self.exit_threshold.into(), usual.exit_threshold.into());
+        numbers("attempts", self.max_attempts.into(), usual.max_attempts.into());
+        numbers("trace-ops", self.trace_limit as u64, usual.trace_limit as u64);
+        numbers("code-cache", self.code_cache_limit as u64, usual.code_cache_limit as u64);
+        numbers("shapes", self.max_shapes as u64, usual.max_shapes as u64);
         numbers("shape-calls", self.shape_calls.into(), usual.shape_calls.into());
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         numbers("shape-ms", millis(self.shape_time), millis(usual.shape_time));
         if self.specialise == Specialise::Always {
             parts.push("specialise=always".to_owned());
         }
-        if self.compile == CompileMode::Synchronous {
+        if self.compile_mode == CompileMode::Synchronous {
             parts.push("compile=sync".to_owned());
         }
-        if self.saved == SavedCode::Ignore {
-            parts.push("saved=ignore".to_owned());
+        if self.saved_code == SavedCode::Ignore {
+            parts.push("saved-code=ignore".to_owned());
         }
         if self.tiering == Tiering::Off {
             parts.push("off".to_owned());
@@ -281,15 +284,15 @@ mod tests {
         let texts = [
             "",
             "off",
-            "settle=0",
-            "threshold=7,settle=30",
-            "threshold=7,exits=9,attempts=1,ops=100,code=2048,shapes=1,shape-calls=2,shape-ms=3,specialise=always,compile=sync,saved=ignore",
+            "delay=0",
+            "threshold=7,delay=30",
+            "threshold=7,exits=9,attempts=1,trace-ops=100,code-cache=2048,shapes=1,shape-calls=2,shape-ms=3,specialise=always,compile=sync,saved-code=ignore",
         ];
         for text in texts {
             assert_eq!(text.parse::<TierPolicy>().unwrap().to_string(), text);
         }
-        assert_eq!("threshold=50".parse::<TierPolicy>().unwrap().to_string(), "settle=0");
-        assert_eq!("code=3K".parse::<TierPolicy>().unwrap().code, 3 << 10);
+        assert_eq!("threshold=50".parse::<TierPolicy>().unwrap().to_string(), "delay=0");
+        assert_eq!("code-cache=3K".parse::<TierPolicy>().unwrap().code_cache_limit, 3 << 10);
         assert_eq!(" on , threshold = 0 ".parse::<TierPolicy>().unwrap().threshold, 1);
     }
 
@@ -298,11 +301,11 @@ mod tests {
         for (text, part) in [
             ("speed=9", "speed"),
             ("fast", "fast"),
-            ("code=9X", "9X"),
-            ("code=99999999999G", "bytes"),
+            ("code-cache=9X", "9X"),
+            ("code-cache=99999999999G", "bytes"),
             ("threshold=-1", "threshold=-1"),
             ("compile=later", "background or sync"),
-            ("saved=maybe", "use or ignore"),
+            ("saved-code=maybe", "use or ignore"),
         ] {
             let error = text.parse::<TierPolicy>().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

@@ -176,7 +176,7 @@ fn bad_arguments_are_refused_by_name() {
     refused(&run(&["--mode", "fast"]), &["fast", "bytecode"]);
     refused(&run(&["--shape", "z=1x3"]), &["\"z\"", "x, b"]);
     refused(&run(&["--shape", "x=1x4"]), &["x", "4", "3"]);
-    refused(&run(&["--shape", "x=1"]), &["x=1", "2 extents"]);
+    refused(&run(&["--shape", "x=1"]), &["x=1", "2 dimensions"]);
     refused(&run(&["--input", "x=missing.npy"]), &["missing.npy"]);
     refused(&run(&["--func", "other"]), &["other", "main"]);
     refused(&run(&["--shape", "x=1000000000000x3"]), &["x", "memory"]);
@@ -265,8 +265,8 @@ fn inspect_shows_what_tiers_do() {
     let json = |args: &[&str], tier: &str| -> serde_json::Value {
         serde_json::from_str(&shown(&[args, &["--json"]].concat(), tier)).expect("JSON")
     };
-    let place = |tiers: &serde_json::Value| tiers["code"]["functions"][0]["places"][0].clone();
-    let counted = place(&json(&["--tiers"], "threshold=50"));
+    let site = |tiers: &serde_json::Value| tiers["code"]["functions"][0]["sites"][0].clone();
+    let counted = site(&json(&["--tiers"], "threshold=50"));
     assert_eq!(counted["arrivals"], serde_json::json!([40, 50]));
 
     let eager = "threshold=5,compile=sync";
@@ -277,7 +277,7 @@ fn inspect_shows_what_tiers_do() {
         assert!(text.contains(part), "no {part:?} in {text}");
     }
     assert!(!shown(&["--tiers"], eager).contains("trace main@0"));
-    let traced = place(&json(&["--tiers-code"], eager));
+    let traced = site(&json(&["--tiers-code"], eager));
     let trace = &traced["traces"][0];
     assert!(trace["assembly"].as_str().is_some_and(|code| code.contains("ret")), "{trace}");
     assert!(trace["exits"].as_array().is_some_and(|exits| !exits.is_empty()), "{trace}");
@@ -287,16 +287,16 @@ fn inspect_shows_what_tiers_do() {
     assert!(trace["runs"].as_u64() > Some(30) && trace["code_bytes"].as_u64() > Some(0), "{trace}");
     assert_eq!((&traced["recorded"], &traced["evicted"]), (&1.into(), &0.into()));
     assert!(
-        json(&["--tiers"], eager)["code"]["functions"][0]["places"][0]["traces"][0]
+        json(&["--tiers"], eager)["code"]["functions"][0]["sites"][0]["traces"][0]
             .get("assembly")
             .is_none()
     );
 
-    let full = place(&json(&["--tiers"], "threshold=5,compile=sync,code=0"));
+    let full = site(&json(&["--tiers"], "threshold=5,compile=sync,code-cache=0"));
     assert!(full["not_compiled"]["code-memory-full"].as_u64() > Some(0), "{full}");
-    let whole = json(&["--tiers-code", "--mode", "compiled"], eager);
-    let whole = &whole["code"]["functions"][0]["whole"][0];
-    assert!(whole["assembly"].as_str().is_some_and(|code| code.contains("ret")), "{whole}");
+    let methods = json(&["--tiers-code", "--mode", "compiled"], eager);
+    let method = &methods["code"]["functions"][0]["methods"][0];
+    assert!(method["assembly"].as_str().is_some_and(|code| code.contains("ret")), "{method}");
     assert_eq!(json(&["--tiers"], "off")["off"], true);
     refused(&reflex(dir.path(), &["inspect", "add.onnx", "--json"]), &["--json", "--tiers"]);
 }
@@ -328,10 +328,10 @@ fn tier_policies_are_followed() {
     }
     let off = text(&inspect(&["--tier", "off"], eager));
     assert!(off.contains("tiering is off") && !off.contains("trace"), "{off}");
-    let full = text(&inspect(&["--tier", "threshold=5,compile=sync,code=0"], ""));
+    let full = text(&inspect(&["--tier", "threshold=5,compile=sync,code-cache=0"], ""));
     assert!(full.contains("not compiled: code-memory-full"), "{full}");
     refused(&inspect(&["--tier", "speed=9"], ""), &["--tier", "speed"]);
-    refused(&inspect(&[], "code=9X"), &["REFLEX_TIER", "9X"]);
+    refused(&inspect(&[], "code-cache=9X"), &["REFLEX_TIER", "9X"]);
 }
 
 /// A deployed program starts compiled: the code of its functions is in the library.

@@ -62,7 +62,7 @@ fn call(program: &Program, session: &mut Session, n: i64) -> Vec<u8> {
 
 fn lines(program: &Program) -> Vec<String> {
     let text = program.tiers();
-    text.lines().filter(|l| l.starts_with("extents ")).map(str::to_owned).collect()
+    text.lines().filter(|l| l.starts_with("shapes ")).map(str::to_owned).collect()
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn hot_extents_get_a_program_with_the_same_bits() {
     }
     let found = lines(&program);
     assert!(found.iter().all(|l| l.contains("in use, compiled in")), "{found:?}");
-    assert!(found.iter().any(|l| l.starts_with("extents main([7, 24], [24, 16]):")), "{found:?}");
+    assert!(found.iter().any(|l| l.starts_with("shapes main([7, 24], [24, 16]):")), "{found:?}");
 }
 
 #[test]

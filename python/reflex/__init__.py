@@ -50,7 +50,7 @@ _reflex = _library()
 def load(path, device="cpu", threads=1, kernel_cache=None, tier=None, precision=None):
     """Loads a model: `.onnx` and `.py` are compiled, `.so` is opened (which runs machine code of
     its author's choice). `tier` says when its programs become machine code: "off", or such as
-    "threshold=10,compile=sync,code=1M"; None is what the variable REFLEX_TIER says.
+    "threshold=10,compile=sync,code-cache=1M"; None is what the variable REFLEX_TIER says.
     `precision` is the arithmetic of f32 products in a model that is compiled: "f32" (None),
     "f32-fast" or "bf16"."""
     cache = None if kernel_cache is None else os.fspath(kernel_cache)

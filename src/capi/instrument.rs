@@ -7,11 +7,13 @@ use std::time::Duration;
 use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::error::Error as Raised;
 use reflex_runtime::value::{Any, AnyView};
+use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
 
 use super::session::{ReflexSession, with};
 use super::{ReflexStatus, c_string, give, slice, status, text, views};
 use crate::error::{Error, Result};
-use crate::{CallEvent, Instrument, TimingOptions, Verdict};
+use crate::session::Session;
+use crate::session::timing::TimingOptions;
 
 /// A call that is about to run or has run.
 #[repr(C)]
@@ -37,7 +39,7 @@ pub type ReflexInstrument =
     Option<unsafe extern "C" fn(data: *mut c_void, call: *const ReflexCall) -> i32>;
 
 /// A C instrument. It keeps the arguments of calls that run, to show them again afterwards.
-struct Watcher {
+struct CallbackInstrument {
     callback: unsafe extern "C" fn(*mut c_void, *const ReflexCall) -> i32,
     data: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -48,9 +50,9 @@ struct Watcher {
 
 // SAFETY: the caller of `reflex_set_instrument` promises that the callback may be called from
 // whatever thread runs the session.
-unsafe impl Send for Watcher {}
+unsafe impl Send for CallbackInstrument {}
 
-impl Drop for Watcher {
+impl Drop for CallbackInstrument {
     fn drop(&mut self) {
         if let Some(deleter) = self.deleter {
             // SAFETY: the data came with this deleter and is used no more.
@@ -59,7 +61,7 @@ impl Drop for Watcher {
     }
 }
 
-impl Watcher {
+impl CallbackInstrument {
     fn show(
         &mut self,
         call: &CallEvent<'_>,
@@ -82,7 +84,7 @@ impl Watcher {
     }
 }
 
-impl Instrument for Watcher {
+impl Instrument for CallbackInstrument {
     fn before(&mut self, call: &CallEvent<'_>) -> std::result::Result<Verdict, Raised> {
         match self.show(call, call.args, None) {
             0 => {}
@@ -127,10 +129,10 @@ pub unsafe extern "C" fn reflex_set_instrument(
         let watcher = callback.map(|callback| {
             let running = Vec::new();
             let (function, callee) = (CString::default(), CString::default());
-            Box::new(Watcher { callback, data, deleter, running, function, callee })
+            Box::new(CallbackInstrument { callback, data, deleter, running, function, callee })
                 as Box<dyn Instrument>
         });
-        let set = |s: &mut crate::Session| {
+        let set = |s: &mut Session| {
             s.set_instrument(watcher);
             Ok(())
         };

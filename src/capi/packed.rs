@@ -4,6 +4,8 @@
 //! written over them.
 //!
 //! A program and a session are functions whose first argument is the name of what to do.
+//!
+//! Decision: docs/decisions/0023-one-shared-library.md
 
 use std::ffi::{c_int, c_void};
 use std::path::Path;
@@ -17,28 +19,33 @@ use reflex_runtime::function::{Function, arg, guard};
 use reflex_runtime::registry;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
+use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
+use reflex_vm::session::{Canceller, SavedResult};
 
 use super::try_lock::TryLock;
 use super::values::kept;
+use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::{
-    CallEvent, Canceller, Engine, Instrument, Mode, Program, SavedResult, Session, SessionOptions,
-    TimingOptions, Verdict, memory as usage,
-};
+use crate::library_function as library;
+use crate::memory as usage;
+use crate::options::{Mode, SessionOptions};
+use crate::program::Program;
+use crate::session::Session;
+use crate::session::timing::TimingOptions;
 
-type Outcome<T = Any> = std::result::Result<T, Raised>;
+type FfiResult<T = Any> = std::result::Result<T, Raised>;
 
 fn raise(error: Error) -> Raised {
     error.to_object()
 }
 
-fn string<'a>(args: &'a [AnyView<'_>], index: usize) -> Outcome<&'a str> {
+fn string<'a>(args: &'a [AnyView<'_>], index: usize) -> FfiResult<&'a str> {
     let missing = || Raised::type_error(format!("argument {index} is missing"));
     let value = args.get(index).ok_or_else(missing)?;
     value.as_str().ok_or_else(|| value.mismatch("ffi.String"))
 }
 
-fn optional<'a>(args: &'a [AnyView<'_>], index: usize) -> Outcome<Option<&'a str>> {
+fn optional<'a>(args: &'a [AnyView<'_>], index: usize) -> FfiResult<Option<&'a str>> {
     match args.get(index) {
         None => Ok(None),
         Some(value) if value.is_none() => Ok(None),
@@ -46,7 +53,7 @@ fn optional<'a>(args: &'a [AnyView<'_>], index: usize) -> Outcome<Option<&'a str
     }
 }
 
-fn indices(args: &[AnyView<'_>]) -> Outcome<Vec<usize>> {
+fn indices(args: &[AnyView<'_>]) -> FfiResult<Vec<usize>> {
     let index = |value: &AnyView<'_>| {
         let index = value.as_int().ok_or_else(|| value.mismatch("int"))?;
         usize::try_from(index).map_err(|_| Raised::new("IndexError", format!("index {index}")))
@@ -64,7 +71,7 @@ fn unknown(what: &str, name: &str) -> Raised {
 
 /// `(path, device, threads, kernel cache or None, tier policy or None, precision or None)`: a
 /// program.
-fn load(args: &[AnyView<'_>]) -> Outcome {
+fn load(args: &[AnyView<'_>]) -> FfiResult {
     let (path, device) = (string(args, 0)?, string(args, 1)?);
     let threads = usize::try_from(arg::<i64>(args, 2)?).unwrap_or(0);
     let mut builder = Engine::builder().device(device).threads(threads);
@@ -81,7 +88,7 @@ fn load(args: &[AnyView<'_>]) -> Outcome {
     Ok(Function::new(move |args| program_method(&program, string(args, 0)?, rest(args, 1))).into())
 }
 
-fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> Outcome {
+fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> FfiResult {
     match name {
         "session" => {
             let wrong = |why: String| Raised::value_error(why);
@@ -124,19 +131,19 @@ struct Shared {
 
 impl Shared {
     /// Changes a setting.
-    fn set(&self, change: impl FnOnce(&mut Session)) -> Outcome {
+    fn set(&self, change: impl FnOnce(&mut Session)) -> FfiResult {
         self.with(|session| {
             change(session);
             Ok(Any::NONE)
         })
     }
 
-    fn with<T>(&self, body: impl FnOnce(&mut Session) -> Result<T>) -> Outcome<T> {
+    fn with<T>(&self, body: impl FnOnce(&mut Session) -> Result<T>) -> FfiResult<T> {
         self.session.with(body).map_err(raise)
     }
 }
 
-fn session_method(shared: &Arc<Shared>, name: &str, args: &[AnyView<'_>]) -> Outcome {
+fn session_method(shared: &Arc<Shared>, name: &str, args: &[AnyView<'_>]) -> FfiResult {
     let none = |()| Any::NONE;
     match name {
         "call" => {
@@ -162,7 +169,7 @@ fn session_method(shared: &Arc<Shared>, name: &str, args: &[AnyView<'_>]) -> Out
         }
         "bind_outputs" => {
             let (func, targets) = (string(args, 0)?, rest(args, 1));
-            let targets = targets.iter().map(|t| Tensor::try_from(*t)).collect::<Outcome<_>>()?;
+            let targets = targets.iter().map(|t| Tensor::try_from(*t)).collect::<FfiResult<_>>()?;
             shared.with(|s| s.bind_outputs(func, targets)).map(none)
         }
         "invoke_stateful" => {
@@ -185,17 +192,14 @@ fn session_method(shared: &Arc<Shared>, name: &str, args: &[AnyView<'_>]) -> Out
         }
         "time" => time(shared, args),
         "profile" => profile(shared, args),
-        "set_instrument" => {
-            let instrument = match args.first() {
-                Some(value) if !value.is_none() => {
-                    let callback = Function::try_from(*value)?;
-                    let running = Vec::new();
-                    Some(Box::new(Watcher { callback, running }) as Box<dyn Instrument>)
-                }
-                _ => None,
-            };
-            shared.set(|s| s.set_instrument(instrument))
-        }
+        "set_instrument" => set_instrument(shared, args),
+        _ => session_limit(shared, name, args),
+    }
+}
+
+/// The methods that limit or cancel runs.
+fn session_limit(shared: &Shared, name: &str, args: &[AnyView<'_>]) -> FfiResult {
+    match name {
         "set_fuel" => {
             let fuel = match args.first() {
                 Some(value) if !value.is_none() => u64::try_from(arg::<i64>(args, 0)?).ok(),
@@ -227,9 +231,22 @@ fn session_method(shared: &Arc<Shared>, name: &str, args: &[AnyView<'_>]) -> Out
     }
 }
 
+/// `(callback or None)`: sets the instrument.
+fn set_instrument(shared: &Shared, args: &[AnyView<'_>]) -> FfiResult {
+    let instrument = match args.first() {
+        Some(value) if !value.is_none() => {
+            let callback = Function::try_from(*value)?;
+            Some(Box::new(CallbackInstrument { callback, running: Vec::new() })
+                as Box<dyn Instrument>)
+        }
+        _ => None,
+    };
+    shared.set(|s| s.set_instrument(instrument))
+}
+
 /// `(function, number, repeat, min repeat in seconds, cooldown in seconds, args...)`: seconds
 /// per call of each measurement.
-fn time(shared: &Shared, args: &[AnyView<'_>]) -> Outcome {
+fn time(shared: &Shared, args: &[AnyView<'_>]) -> FfiResult {
     let count = |index| u32::try_from(arg::<i64>(args, index)?).map_err(|_| bad_count());
     let seconds = |index| {
         let seconds = Duration::try_from_secs_f64(arg::<f64>(args, index)?);
@@ -251,7 +268,7 @@ fn bad_count() -> Raised {
 }
 
 /// `(function, trace file or None, args...)`: the table and the result.
-fn profile(shared: &Shared, args: &[AnyView<'_>]) -> Outcome {
+fn profile(shared: &Shared, args: &[AnyView<'_>]) -> FfiResult {
     let (func, trace) = (string(args, 0)?, optional(args, 1)?);
     let (value, profile) = shared.with(|s| s.profile(func, rest(args, 2)))?;
     if let Some(trace) = trace.map(Path::new) {
@@ -264,13 +281,13 @@ fn profile(shared: &Shared, args: &[AnyView<'_>]) -> Outcome {
 
 /// An instrument in the form of TVM's: `f(function, name, before, result, args...)`, which
 /// gives 1 before a call to skip it.
-struct Watcher {
+struct CallbackInstrument {
     callback: Function,
     running: Vec<Vec<Any>>,
 }
 
-impl Watcher {
-    fn show(&self, callee: &str, args: &[AnyView<'_>], result: Option<AnyView<'_>>) -> Outcome {
+impl CallbackInstrument {
+    fn show(&self, callee: &str, args: &[AnyView<'_>], result: Option<AnyView<'_>>) -> FfiResult {
         let name = Any::from(callee);
         let head = [AnyView::NONE, name.view(), result.is_none().into()];
         let result = result.unwrap_or(AnyView::NONE);
@@ -279,8 +296,8 @@ impl Watcher {
     }
 }
 
-impl Instrument for Watcher {
-    fn before(&mut self, call: &CallEvent<'_>) -> Outcome<Verdict> {
+impl Instrument for CallbackInstrument {
+    fn before(&mut self, call: &CallEvent<'_>) -> FfiResult<Verdict> {
         const SKIP: i64 = 1;
         let answer = self.show(call.callee, call.args, None)?;
         if answer.view().as_int() == Some(SKIP) {
@@ -290,7 +307,7 @@ impl Instrument for Watcher {
         Ok(Verdict::Run)
     }
 
-    fn after(&mut self, call: &CallEvent<'_>, result: AnyView<'_>) -> Outcome<()> {
+    fn after(&mut self, call: &CallEvent<'_>, result: AnyView<'_>) -> FfiResult<()> {
         let args = self.running.pop().unwrap_or_default();
         self.show(call.callee, AnyView::slice(&args), Some(result)).map(drop)
     }
@@ -301,7 +318,7 @@ impl Instrument for Watcher {
 }
 
 /// `(name, function, replace)`: registers a packed function that programs find.
-fn register_global_func(args: &[AnyView<'_>]) -> Outcome {
+fn register_global_func(args: &[AnyView<'_>]) -> FfiResult {
     let (name, function) = (string(args, 0)?, arg::<Function>(args, 1)?);
     if arg::<bool>(args, 2)? {
         drop(registry::replace(name, function));
@@ -312,25 +329,25 @@ fn register_global_func(args: &[AnyView<'_>]) -> Outcome {
 }
 
 /// `(name)`: a registered packed function, or None.
-fn get_global_func(args: &[AnyView<'_>]) -> Outcome {
+fn get_global_func(args: &[AnyView<'_>]) -> FfiResult {
     Ok(registry::get(string(args, 0)?).map_or(Any::NONE, Any::from))
 }
 
 /// `(path, name)`: a packed function of a shared library.
-fn library_function(args: &[AnyView<'_>]) -> Outcome {
+fn library_function(args: &[AnyView<'_>]) -> FfiResult {
     let (path, name) = (string(args, 0)?, string(args, 1)?);
-    crate::library_function(Path::new(path), name).map(Any::from).map_err(raise)
+    library::library_function(Path::new(path), name).map(Any::from).map_err(raise)
 }
 
 /// `()`: bytes live, peak live, resident, peak resident.
-fn memory(_: &[AnyView<'_>]) -> Outcome {
+fn memory(_: &[AnyView<'_>]) -> FfiResult {
     let s = usage::statistics();
     let bytes = [s.live, s.peak_live, s.resident, s.peak_resident];
     Ok(Array::new(bytes.map(|bytes| Any::from(bytes as i64))).into())
 }
 
 /// `(bytes or None)`: bounds what tensors have in use at once.
-fn set_memory_limit(args: &[AnyView<'_>]) -> Outcome {
+fn set_memory_limit(args: &[AnyView<'_>]) -> FfiResult {
     let bytes = match args.first() {
         Some(value) if !value.is_none() => usize::try_from(arg::<i64>(args, 0)?)
             .map_err(|_| Raised::value_error("the limit is negative"))?,
@@ -345,7 +362,7 @@ fn set_memory_limit(args: &[AnyView<'_>]) -> Outcome {
 /// # Safety
 /// `args` is `count` valid values, `result` may be written.
 unsafe fn run(
-    body: fn(&[AnyView<'_>]) -> Outcome,
+    body: fn(&[AnyView<'_>]) -> FfiResult,
     args: *const TVMFFIAny,
     count: c_int,
     result: *mut TVMFFIAny,

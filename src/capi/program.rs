@@ -8,8 +8,10 @@ use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::value::Any;
 
 use super::{ReflexStatus, give, live, quiet, status, text};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::{Engine, Program, memory};
+use crate::memory;
+use crate::program::Program;
 
 /// Loads models.
 pub struct ReflexEngine(Engine);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::Any;
+use reflex_vm::session::{Canceller, SavedResult};
 
 use super::program::{ReflexProgram, free};
 use super::try_lock::TryLock;
@@ -13,7 +14,8 @@ use super::values::kept;
 use super::{ReflexStatus, give, live, quiet, slice, status, text, views};
 use crate::error::{Error, Result};
 use crate::memory::AllocatorKind;
-use crate::{Canceller, Mode, SavedResult, Session, SessionOptions};
+use crate::options::{Mode, SessionOptions};
+use crate::session::Session;
 
 /// How functions run. All modes give the same bits.
 #[repr(C)]

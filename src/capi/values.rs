@@ -14,6 +14,7 @@ use reflex_runtime::value::{Any, AnyView};
 
 use super::{ReflexStatus, give, live, quiet, slice, status, text, views};
 use crate::error::{Error, ErrorKind, Result};
+use crate::library_function::library_function;
 
 fn runtime<T>(outcome: std::result::Result<T, reflex_runtime::error::Error>) -> Result<T> {
     outcome.map_err(|error| Error::raised(ErrorKind::Run, error))
@@ -125,7 +126,7 @@ pub unsafe extern "C" fn reflex_tuple(
 
 /// Owned values that outlive the call.
 pub(super) fn kept(args: &[AnyView<'_>]) -> Result<Vec<Any>> {
-    runtime(args.iter().map(AnyView::to_kept).collect())
+    runtime(args.iter().map(AnyView::to_owned_copy).collect())
 }
 
 /// Another reference to the same value; both are freed.
@@ -135,7 +136,7 @@ pub(super) fn kept(args: &[AnyView<'_>]) -> Result<Vec<Any>> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_copy(value: *const TVMFFIAny, out: *mut TVMFFIAny) -> ReflexStatus {
     // SAFETY: by the contract.
-    status(|| unsafe { give(out, runtime(view(value)?.to_kept())?.into_raw()) })
+    status(|| unsafe { give(out, runtime(view(value)?.to_owned_copy())?.into_raw()) })
 }
 
 /// Gives a value back and leaves none in its place. Values that hold no object are left alone,
@@ -283,7 +284,7 @@ pub unsafe extern "C" fn reflex_library_function(
     status(|| {
         // SAFETY: by the contract.
         let (path, name) = unsafe { (text(path, "the path")?, text(name, "the name")?) };
-        let function = crate::library_function(Path::new(path), name)?;
+        let function = library_function(Path::new(path), name)?;
         // SAFETY: by the contract.
         unsafe { give(out, Any::from(function).into_raw()) }
     })

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use reflex::stats::Latency;
-use reflex::{Error, Feed, Mode, Prepared, Program, Result, Session, numpy};
+use reflex::{Error, Feed, Mode, Prepared, Result, numpy};
 use serde::Serialize;
 
-use super::EngineArgs;
-use super::compare;
+use super::args::EngineArgs;
+use super::compare::{self, Comparing};
 use super::inputs::InputArgs;
-use super::output::println;
+use super::measured_mode::MeasuredMode;
+use super::output::{Format, println};
 
 /// Arguments of `bench`.
 #[derive(Args)]
@@ -24,7 +25,7 @@ pub struct BenchArgs {
     /// Modes to measure.
     #[arg(long, default_value = "bytecode,compiled,tiered", value_delimiter = ',')]
     modes: Vec<Mode>,
-    /// Compare two modes instead: ratio with a confidence interval, tails, histogram.
+    /// Compare two modes instead: ratio with a confidence interval, percentiles, histogram.
     #[arg(long, value_delimiter = ',', num_args = 1, value_name = "A,B", conflicts_with = "modes")]
     ab: Vec<Mode>,
     /// Draw the comparison's histogram to a file.
@@ -41,16 +42,6 @@ pub struct BenchArgs {
     /// Print one JSON object a mode.
     #[arg(long)]
     json: bool,
-}
-
-/// One mode's measurements.
-pub struct Lane {
-    pub mode: Mode,
-    session: Session,
-    load_ms: f64,
-    first_ms: f64,
-    /// Microseconds by call.
-    pub sample: Vec<f64>,
 }
 
 #[derive(Serialize)]
@@ -78,83 +69,45 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let feeds: Vec<Prepared> =
         feeds.iter().map(|f| program.prepare("main", f)).collect::<Result<_>>()?;
     let open = |mode: Mode| {
-        Lane::open(&program, mode, load_ms, &feeds).map_err(|e| e.at(args.model.display()))
+        MeasuredMode::open(&program, mode, load_ms, &feeds).map_err(|e| e.at(args.model.display()))
     };
     match args.ab[..] {
         [] => {}
         [a, b] => {
-            let svg = args.svg.as_deref();
-            return compare::run([a, b], open, &feeds, args.min_time, svg, args.json);
+            let options = Comparing {
+                modes: [a, b],
+                min_time: args.min_time,
+                svg: args.svg.as_deref(),
+                format: Format::of(args.json),
+            };
+            return compare::run(&options, open, &feeds);
         }
         _ => return Err(Error::input("--ab takes two modes, as in --ab bytecode,tiered")),
     }
-    let mut lanes = args.modes.iter().map(|mode| open(*mode)).collect::<Result<Vec<Lane>>>()?;
-    measure(&mut lanes, &feeds, args.min_time)?;
-    report(lanes, args.json);
+    let mut measured =
+        args.modes.iter().map(|mode| open(*mode)).collect::<Result<Vec<MeasuredMode>>>()?;
+    measure(&mut measured, &feeds, args.min_time)?;
+    report(measured, Format::of(args.json));
     Ok(ExitCode::SUCCESS)
 }
 
-impl Lane {
-    /// A lane with a program of its own, so that no mode runs what another compiled.
-    fn open(program: &Program, mode: Mode, load_ms: f64, feeds: &[Prepared]) -> Result<Lane> {
-        let program = program.fork()?;
-        let start = Instant::now();
-        let mut session = program.session(mode)?;
-        let open_ms = start.elapsed().as_secs_f64() * 1e3;
-        let start = Instant::now();
-        session.call(&feeds[0])?;
-        let first_ms = start.elapsed().as_secs_f64() * 1e3;
-        let mut lane = Lane { mode, session, load_ms: load_ms + open_ms, first_ms, sample: vec![] };
-        lane.warm_up(feeds)?;
-        Ok(lane)
-    }
-
-    /// One call that is not measured.
-    pub fn call(&mut self, feed: &Prepared) -> Result<()> {
-        self.session.call(feed).map(drop)
-    }
-
-    /// One measured call, its outputs' release included.
-    pub fn measure(&mut self, feed: &Prepared) -> Result<()> {
-        let start = Instant::now();
-        self.call(feed)?;
-        self.sample.push(start.elapsed().as_nanos() as f64 / 1e3);
-        Ok(())
-    }
-
-    /// What is hot is compiled; then every feed once, and a fifth of a second: caches and clocks
-    /// settle.
-    fn warm_up(&mut self, feeds: &[Prepared]) -> Result<()> {
-        self.session.warm_up_all(feeds)?;
-        let start = Instant::now();
-        for k in 0.. {
-            if k >= feeds.len() && start.elapsed() > Duration::from_millis(200) {
-                break;
-            }
-            self.session.call(&feeds[k % feeds.len()])?;
-        }
-        self.sample.reserve(1 << 16);
-        Ok(())
-    }
-}
-
-/// Rounds of a few calls a mode, so that drift of the machine hits all modes alike.
-fn measure(lanes: &mut [Lane], feeds: &[Prepared], min_time: f64) -> Result<()> {
-    let budget = Duration::from_secs_f64(min_time.max(0.0)) * lanes.len() as u32;
+/// Measures a few calls of each mode in turn, so that drift of the machine affects all alike.
+fn measure(measured: &mut [MeasuredMode], feeds: &[Prepared], min_time: f64) -> Result<()> {
+    let budget = Duration::from_secs_f64(min_time.max(0.0)) * measured.len() as u32;
     let start = Instant::now();
     let mut next = 0;
     loop {
-        for lane in lanes.iter_mut() {
+        for mode in measured.iter_mut() {
             let round = Instant::now();
             for k in next..next + feeds.len().max(8) {
-                lane.measure(&feeds[k % feeds.len()])?;
+                mode.measure(&feeds[k % feeds.len()])?;
                 if round.elapsed() > Duration::from_millis(100) && feeds.len() == 1 {
                     break;
                 }
             }
         }
         next += feeds.len().max(8);
-        let n = lanes.iter().map(|l| l.sample.len()).min().unwrap_or(0);
+        let n = measured.iter().map(|l| l.sample.len()).min().unwrap_or(0);
         if (start.elapsed() >= budget && n >= 30) || n >= MAX_CALLS {
             return Ok(());
         }
@@ -164,11 +117,11 @@ fn measure(lanes: &mut [Lane], feeds: &[Prepared], min_time: f64) -> Result<()> 
     }
 }
 
-fn report(lanes: Vec<Lane>, json: bool) {
+fn report(measured: Vec<MeasuredMode>, format: Format) {
     let rss_peak_mb = peak_rss_mb();
-    let rows = lanes.into_iter().filter_map(|lane| {
-        let (mode, load_ms, first_ms) = (lane.mode.to_string(), lane.load_ms, lane.first_ms);
-        Latency::of(&lane.sample).map(|latency| Row {
+    let rows = measured.into_iter().filter_map(|side| {
+        let (mode, load_ms, first_ms) = (side.mode.to_string(), side.load_ms, side.first_ms);
+        Latency::of(&side.sample).map(|latency| Row {
             mode,
             latency,
             load_ms,
@@ -176,14 +129,14 @@ fn report(lanes: Vec<Lane>, json: bool) {
             rss_peak_mb,
         })
     });
-    if !json {
+    if format == Format::Text {
         println!(
             "{:10} {:>11} {:>11} {:>11} {:>11} {:>11} {:>8} {:>9} {:>9}",
             "mode", "p50 us", "p90 us", "p99 us", "min us", "mean us", "n", "load ms", "first ms"
         );
     }
     for row in rows {
-        if json {
+        if format == Format::Json {
             println!("{}", serde_json::to_string(&row).expect("plain data"));
             continue;
         }
@@ -201,7 +154,7 @@ fn report(lanes: Vec<Lane>, json: bool) {
             row.first_ms
         );
     }
-    if !json {
+    if format == Format::Text {
         println!("peak memory {rss_peak_mb:.1} MB");
     }
 }

@@ -9,7 +9,7 @@ use reflex::stats::Difference;
 use reflex::{Result, numpy};
 use serde::Serialize;
 
-use super::ModelArgs;
+use super::args::ModelArgs;
 use super::output::println;
 
 /// Arguments of `check`.
@@ -38,7 +38,7 @@ struct Verdict {
     max_abs: f64,
     /// Largest error over its tolerance.
     worst: f64,
-    /// What differs first, if anything.
+    /// The first difference, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }

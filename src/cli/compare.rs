@@ -1,5 +1,5 @@
-//! `reflex bench --ab A,B`: two modes in turns, their ratio with an interval, and a spin loop
-//! beside them as the machine's own jitter.
+//! `reflex bench --ab A,B`: two modes interleaved, their ratio with a confidence interval, and a
+//! spin loop next to them as a control for the machine's own jitter.
 //!
 //! Modes are measured in rounds, each with sessions opened anew, the other one first: where their
 //! code and data lie makes a per cent or two of difference, also between a mode and itself.
@@ -13,8 +13,8 @@ use reflex::stats::{Comparison, Histogram, Latency};
 use reflex::{Error, Mode, Prepared, Result};
 use serde::Serialize;
 
-use super::bench::Lane;
-use super::output::println;
+use super::measured_mode::MeasuredMode;
+use super::output::{Format, println};
 use super::{plot, progress};
 
 /// Pairs of sessions.
@@ -41,19 +41,69 @@ struct Report {
 struct Side {
     name: String,
     #[serde(flatten)]
-    tail: Latency,
+    latency: Latency,
 }
 
-/// Measures two modes against each other, in lanes that `open` makes warm, and reports.
+/// Options of a comparison.
+pub struct Comparing<'a> {
+    pub modes: [Mode; 2],
+    /// Seconds to measure each mode.
+    pub min_time: f64,
+    /// File for the histogram.
+    pub svg: Option<&'a Path>,
+    pub format: Format,
+}
+
+/// Microseconds of calls, by round and by mode, and of the control.
+struct Samples {
+    rounds: Vec<[Vec<f64>; 2]>,
+    control: Vec<f64>,
+}
+
+/// Compares two modes, in sessions that `open` warms up, and reports.
 pub fn run(
-    modes: [Mode; 2],
-    mut open: impl FnMut(Mode) -> Result<Lane>,
+    options: &Comparing<'_>,
+    open: impl FnMut(Mode) -> Result<MeasuredMode>,
     feeds: &[Prepared],
-    min_time: f64,
-    svg: Option<&Path>,
-    json: bool,
 ) -> Result<ExitCode> {
-    let budget = Duration::from_secs_f64(min_time.max(0.0)) * 3 / ROUNDS as u32;
+    let Samples { rounds, control } = measure(options, open, feeds)?;
+    let all = |side: usize| rounds.iter().flat_map(|r| r[side].iter().copied()).collect();
+    let samples: [Vec<f64>; 3] = [all(0), all(1), control];
+    let [a, b] = options.modes.map(|mode| mode.to_string());
+    let names = [a, b, "spin loop".to_string()];
+    let none = || Error::input("no calls were measured");
+    let side = |k: usize| -> Result<Side> {
+        let latency = Latency::of(&samples[k]).ok_or_else(none)?;
+        Ok(Side { name: names[k].clone(), latency })
+    };
+    let views: Vec<[&[f64]; 2]> = rounds.iter().map(|[a, b]| [&a[..], &b[..]]).collect();
+    let comparison = Comparison::of_rounds(&views, 0).ok_or_else(none)?;
+    let report = Report { a: side(0)?, b: side(1)?, control: side(2)?, comparison };
+    let histogram = |bins| Histogram::of(&[&samples[0], &samples[1]], bins);
+    if let Some(path) = options.svg {
+        let histogram = histogram(SVG_BINS).ok_or_else(none)?;
+        let text = plot::svg(&histogram, &names[..2], &summary(&report));
+        std::fs::write(path, text).map_err(|e| Error::io(path, &e))?;
+    }
+    match options.format {
+        Format::Json => println!("{}", serde_json::to_string(&report).expect("plain data")),
+        Format::Text => {
+            print_table(&report);
+            if let Some(histogram) = histogram(BINS) {
+                println!("{}", plot::text(&histogram, &names[..2]).trim_end());
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn measure(
+    options: &Comparing<'_>,
+    mut open: impl FnMut(Mode) -> Result<MeasuredMode>,
+    feeds: &[Prepared],
+) -> Result<Samples> {
+    let modes = options.modes;
+    let budget = Duration::from_secs_f64(options.min_time.max(0.0)) * 3 / ROUNDS as u32;
     let progress = progress::bar();
     let mut rounds: Vec<[Vec<f64>; 2]> = vec![];
     let mut spins = vec![];
@@ -62,62 +112,41 @@ pub fn run(
         progress.report("rounds of fresh sessions", round, ROUNDS);
         let first = round % 2;
         let (one, other) = (open(modes[first])?, open(modes[1 - first])?);
-        let mut lanes = if first == 0 { [one, other] } else { [other, one] };
+        let mut sides = if first == 0 { [one, other] } else { [other, one] };
         let control = match &mut control {
             Some(control) => control,
-            None => control.insert(Spin::like(&mut lanes[0], feeds)?),
+            None => control.insert(Spin::like(&mut sides[0], feeds)?),
         };
         let start = Instant::now();
         for k in 0..MAX_CALLS {
-            // The order changes, so that neither always runs on what the other left in the caches.
+            // The order alternates, so that neither side always finds the other's data in caches.
             let first = k % 2;
             for side in [first, 1 - first] {
-                lanes[side].measure(&feeds[k % feeds.len()])?;
+                sides[side].measure(&feeds[k % feeds.len()])?;
             }
             spins.push(control.measure());
             if k + 1 >= MIN_CALLS && start.elapsed() >= budget {
                 break;
             }
         }
-        rounds.push(lanes.map(|lane| lane.sample));
+        rounds.push(sides.map(|side| side.sample));
     }
     progress.report("rounds of fresh sessions", ROUNDS, ROUNDS);
-    let all = |side: usize| rounds.iter().flat_map(|r| r[side].iter().copied()).collect();
-    let samples: [Vec<f64>; 3] = [all(0), all(1), spins];
-    let samples = samples.each_ref().map(|s| &s[..]);
-    let names = [modes[0].to_string(), modes[1].to_string(), "spin loop".to_string()];
-    let none = || Error::input("no calls were measured");
-    let side = |k: usize| -> Result<Side> {
-        let tail = Latency::of(samples[k]).ok_or_else(none)?;
-        Ok(Side { name: names[k].clone(), tail })
-    };
-    let views: Vec<[&[f64]; 2]> = rounds.iter().map(|[a, b]| [&a[..], &b[..]]).collect();
-    let comparison = Comparison::of_rounds(&views, 0).ok_or_else(none)?;
-    let report = Report { a: side(0)?, b: side(1)?, control: side(2)?, comparison };
-    if let Some(path) = svg {
-        let histogram = Histogram::of(&samples[..2], SVG_BINS).ok_or_else(none)?;
-        let text = plot::svg(&histogram, &names[..2], &summary(&report));
-        std::fs::write(path, text).map_err(|e| Error::io(path, &e))?;
-    }
-    if json {
-        println!("{}", serde_json::to_string(&report).expect("plain data"));
-        return Ok(ExitCode::SUCCESS);
-    }
+    Ok(Samples { rounds, control: spins })
+}
+
+fn print_table(report: &Report) {
     println!(
         "{:10} {:>11} {:>11} {:>11} {:>11} {:>7}",
         "", "p50 us", "p90 us", "p99 us", "p99.9 us", "n"
     );
-    for Side { name, tail: t } in [&report.a, &report.b, &report.control] {
+    for Side { name, latency: l } in [&report.a, &report.b, &report.control] {
         println!(
             "{name:10} {:>11.2} {:>11.2} {:>11.2} {:>11.2} {:>7}",
-            t.p50_us, t.p90_us, t.p99_us, t.p999_us, t.n
+            l.p50_us, l.p90_us, l.p99_us, l.p999_us, l.n
         );
     }
-    println!("\n{}\n", summary(&report));
-    if let Some(histogram) = Histogram::of(&samples[..2], BINS) {
-        println!("{}", plot::text(&histogram, &names[..2]).trim_end());
-    }
-    Ok(ExitCode::SUCCESS)
+    println!("\n{}\n", summary(report));
 }
 
 fn summary(report: &Report) -> String {
@@ -141,15 +170,15 @@ struct Spin {
 }
 
 impl Spin {
-    /// A loop that takes about as long as a call of `lane`.
-    fn like(lane: &mut Lane, feeds: &[Prepared]) -> Result<Spin> {
+    /// A loop that takes about as long as a call of `side`.
+    fn like(side: &mut MeasuredMode, feeds: &[Prepared]) -> Result<Spin> {
         let mut calls = Vec::with_capacity(CALIBRATION);
         for _ in 0..CALIBRATION {
             let start = Instant::now();
-            lane.call(&feeds[0])?;
+            side.call(&feeds[0])?;
             calls.push(start.elapsed().as_secs_f64());
         }
-        // The first calls find caches that another lane has filled.
+        // The first calls find caches that another session has filled.
         let aim = *calls.select_nth_unstable_by(CALIBRATION / 2, f64::total_cmp).1;
         let mut spin = Spin { steps: 1000 };
         let measured = (0..5).map(|_| spin.measure()).fold(f64::INFINITY, f64::min) / 1e6;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use reflex::Result;
 
-use super::EngineArgs;
+use super::args::EngineArgs;
 
 /// Arguments of `compile`.
 #[derive(Args)]

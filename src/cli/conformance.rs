@@ -7,7 +7,7 @@ use clap::Args;
 use reflex::conformance::{self, CaseList, CaseResult, Change, Status};
 use reflex::{Error, Mode, Result};
 
-use super::EngineArgs;
+use super::args::EngineArgs;
 use super::output::println;
 
 /// Arguments of `conformance`.
@@ -17,7 +17,7 @@ pub struct ConformanceArgs {
     dir: PathBuf,
     #[command(flatten)]
     engine: EngineArgs,
-    /// How VM functions run.
+    /// Execution mode of VM functions.
     #[arg(long, default_value = "tiered", value_name = "bytecode|compiled|tiered")]
     mode: Mode,
     /// Only cases whose name contains this.

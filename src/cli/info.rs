@@ -1,4 +1,4 @@
-//! `reflex info`: what a model is, without compiling it.
+//! `reflex info`: the interface and operators of a model, without compiling it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,12 +26,12 @@ pub fn run(args: &InfoArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     println!("{}: {}", args.model.display(), info.kind);
-    let ports = |title: &str, ports: &[ValueInfo]| {
+    let list = |title: &str, values: &[ValueInfo]| {
         println!("{title}:");
-        ports.iter().for_each(|p| println!("  {p}"));
+        values.iter().for_each(|v| println!("  {v}"));
     };
-    ports("inputs", &info.inputs);
-    ports("outputs", &info.outputs);
+    list("inputs", &info.inputs);
+    list("outputs", &info.outputs);
     if !info.symbols.is_empty() {
         println!("dynamic dimensions: {}", info.symbols.join(", "));
     }

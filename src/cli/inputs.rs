@@ -7,14 +7,14 @@ use clap::Args;
 use reflex::stats::split_mix;
 use reflex::{Array, DType, Dim, Error, Feed, Program, Result, TensorInfo, numpy};
 
-/// How to make the inputs that are not given.
+/// Options for inputs: files, random values, shapes.
 #[derive(Args)]
 pub struct InputArgs {
     /// An input: a .npy file, `random` or `zeros`; without NAME=, the last two are for all
     /// inputs that are not named. Default: random.
     #[arg(long = "input", value_name = "[NAME=]FILE.npy|random|zeros", value_parser = source)]
     inputs: Vec<(Option<String>, String)>,
-    /// Extents of an input with dynamic dimensions. Default: 1 for each dynamic one.
+    /// Shape of an input with dynamic dimensions. Default: 1 for each of these.
     #[arg(long = "shape", value_name = "NAME=1x3x224x224", value_parser = pair)]
     shapes: Vec<(String, String)>,
     /// Seed of random inputs.
@@ -38,7 +38,7 @@ fn pair(text: &str) -> std::result::Result<(String, String), String> {
 impl InputArgs {
     /// One feed for `program`'s function `func`.
     pub fn feed(&self, program: &Program, func: &str) -> Result<Feed> {
-        let ports = program.signature(func)?.inputs;
+        let expected = program.signature(func)?.inputs;
         let named =
             |(name, source): &(Option<String>, String)| Some((name.clone()?, source.clone()));
         let sources: BTreeMap<String, String> = self.inputs.iter().filter_map(named).collect();
@@ -46,8 +46,8 @@ impl InputArgs {
         let for_all = for_all.map_or("random", |(_, source)| source);
         let shapes: BTreeMap<_, _> = self.shapes.iter().cloned().collect();
         for name in sources.keys().chain(shapes.keys()) {
-            if !ports.iter().any(|p| &p.name == name) {
-                let known: Vec<_> = ports.iter().map(|p| p.name.as_str()).collect();
+            if !expected.iter().any(|p| &p.name == name) {
+                let known: Vec<_> = expected.iter().map(|p| p.name.as_str()).collect();
                 return Err(Error::input(format!(
                     "no input named {name:?}; the model has {}",
                     known.join(", ")
@@ -56,27 +56,27 @@ impl InputArgs {
         }
         let mut symbols = BTreeMap::new();
         let mut feed = Feed::new();
-        for (k, port) in ports.iter().enumerate() {
-            let source = sources.get(&port.name).map_or(for_all, String::as_str);
+        for (k, input) in expected.iter().enumerate() {
+            let source = sources.get(&input.name).map_or(for_all, String::as_str);
             let array = match source {
                 "random" | "zeros" => {
-                    let shape = extents(port, shapes.get(&port.name), &mut symbols)?;
+                    let shape = shape_of(input, shapes.get(&input.name), &mut symbols)?;
                     let seed = (source == "random").then_some(self.seed ^ ((k as u64) << 32));
-                    fill(port.dtype, shape, seed).ok_or_else(|| {
-                        Error::input(format!("input {port}: too large for this machine's memory"))
+                    fill(input.dtype, shape, seed).ok_or_else(|| {
+                        Error::input(format!("input {input}: too large for this machine's memory"))
                     })?
                 }
                 file => numpy::read_npy(&PathBuf::from(file))?,
             };
-            feed.insert(port.name.clone(), array);
+            feed.insert(input.name.clone(), array);
         }
         Ok(feed)
     }
 }
 
-/// The extents to use: those asked for, else the model's with 1 for unknown symbols.
-fn extents(
-    port: &TensorInfo,
+/// Returns the shape asked for, else the model's with 1 for unknown symbols.
+fn shape_of(
+    input: &TensorInfo,
     asked: Option<&String>,
     symbols: &mut BTreeMap<String, i64>,
 ) -> Result<Vec<i64>> {
@@ -85,23 +85,23 @@ fn extents(
             Dim::Const(n) => *n,
             Dim::Symbol(name) => *symbols.get(name).unwrap_or(&1),
         };
-        return Ok(port.shape.iter().map(pick).collect());
+        return Ok(input.shape.iter().map(pick).collect());
     };
     let parse = |part: &str| part.parse::<i64>().ok().filter(|n| *n >= 0);
     let parts: Option<Vec<i64>> = match text.as_str() {
         "" => Some(vec![]),
         _ => text.split('x').map(parse).collect(),
     };
-    let shape = parts.filter(|s| s.len() == port.shape.len()).ok_or_else(|| {
+    let shape = parts.filter(|s| s.len() == input.shape.len()).ok_or_else(|| {
         Error::input(format!(
-            "--shape {}={text}: expected {} extents as in 1x3x224x224",
-            port.name,
-            port.shape.len()
+            "--shape {}={text}: expected {} dimensions as in 1x3x224x224",
+            input.name,
+            input.shape.len()
         ))
     })?;
-    for (dim, extent) in port.shape.iter().zip(&shape) {
+    for (dim, size) in input.shape.iter().zip(&shape) {
         if let Dim::Symbol(name) = dim {
-            symbols.insert(name.clone(), *extent);
+            symbols.insert(name.clone(), *size);
         }
     }
     Ok(shape)

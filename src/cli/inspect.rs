@@ -1,4 +1,4 @@
-//! `reflex inspect`: what the compiler made.
+//! `reflex inspect`: bytecode, passes, schedules, assembly, tiers.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use reflex::{Engine, Error, Mode, Result, TierDetail, TierReport};
 
-use super::EngineArgs;
+use super::args::EngineArgs;
 use super::inputs::InputArgs;
 use super::output::println;
 
@@ -18,11 +18,11 @@ pub struct InspectArgs {
     #[command(flatten)]
     engine: EngineArgs,
     #[command(flatten)]
-    what: What,
-    /// With `--tiers`: how often `main` runs before.
+    view: View,
+    /// With `--tiers`: runs of `main` before the report.
     #[arg(long, default_value_t = 1000, value_name = "N")]
     runs: usize,
-    /// With `--tiers`: how VM functions run meanwhile.
+    /// With `--tiers`: execution mode of these runs.
     #[arg(long, default_value = "tiered", value_name = "bytecode|compiled|tiered")]
     mode: Mode,
     /// With `--tiers` or `--tiers-code`: print JSON.
@@ -34,7 +34,7 @@ pub struct InspectArgs {
 
 #[derive(Args)]
 #[group(multiple = false)]
-struct What {
+struct View {
     /// Bytecode (the default).
     #[arg(long)]
     text: bool,
@@ -47,7 +47,7 @@ struct What {
     /// Sizes and counts.
     #[arg(long)]
     stats: bool,
-    /// What the tiers make of the program while it runs: traces, guards, exits, evictions, reasons.
+    /// State of the tiers after some runs: traces, guards, side exits, evictions, bailouts.
     #[arg(long)]
     tiers: bool,
     /// The same with traces as text, and with all machine code as assembly; in JSON also each trace as
@@ -60,7 +60,7 @@ struct What {
     /// The module after a pass of the pipeline.
     #[arg(long, value_name = "PASS")]
     after: Option<String>,
-    /// How a kernel is scheduled: the steps taken, and the rule of each stage.
+    /// Schedule of a kernel: the steps taken, and the rule of each stage.
     #[arg(long, value_name = "FUNC")]
     schedule: Option<String>,
     /// Assembly of a kernel.
@@ -71,18 +71,18 @@ struct What {
 /// Runs the command.
 pub fn run(args: &InspectArgs) -> Result<ExitCode> {
     let engine = args.engine.engine()?;
-    if args.json && !(args.what.tiers || args.what.tiers_code) {
+    if args.json && !(args.view.tiers || args.view.tiers_code) {
         return Err(Error::input("--json goes with --tiers or --tiers-code"));
     }
-    let text = match &args.what {
-        What { after: Some(pass), .. } => engine.dump_after(&args.model, pass)?,
-        What { schedule: Some(func), .. } => engine.dump_schedule(&args.model, func)?,
-        What { asm: Some(func), .. } => engine.assembly(&args.model, func)?,
-        What { script: true, .. } => Engine::script(&args.model)?,
-        What { python: true, .. } => engine.load(&args.model)?.as_python(),
-        What { rust: true, .. } => engine.load(&args.model)?.as_rust(),
-        What { stats: true, .. } => engine.load(&args.model)?.stats(),
-        What { tiers: true, .. } | What { tiers_code: true, .. } => {
+    let text = match &args.view {
+        View { after: Some(pass), .. } => engine.dump_after(&args.model, pass)?,
+        View { schedule: Some(func), .. } => engine.dump_schedule(&args.model, func)?,
+        View { asm: Some(func), .. } => engine.assembly(&args.model, func)?,
+        View { script: true, .. } => Engine::script(&args.model)?,
+        View { python: true, .. } => engine.load(&args.model)?.as_python(),
+        View { rust: true, .. } => engine.load(&args.model)?.as_rust(),
+        View { stats: true, .. } => engine.load(&args.model)?.stats(),
+        View { tiers: true, .. } | View { tiers_code: true, .. } => {
             let tiers = tiers(&engine, args)?;
             match args.json {
                 true => serde_json::to_string(&tiers).expect("plain data"),
@@ -95,7 +95,7 @@ pub fn run(args: &InspectArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the tiers have made after `main` has run.
+/// Reports the state of the tiers after runs of `main`.
 fn tiers(engine: &Engine, args: &InspectArgs) -> Result<TierReport> {
     let program = engine.load(&args.model)?;
     let prepared = program.prepare("main", &args.inputs.feed(&program, "main")?)?;
@@ -103,6 +103,9 @@ fn tiers(engine: &Engine, args: &InspectArgs) -> Result<TierReport> {
     for _ in 0..args.runs {
         session.call(&prepared)?;
     }
-    let code = if args.what.tiers_code { TierDetail::Code } else { TierDetail::Summary };
-    Ok(session.tiers(&program, code))
+    let detail = match args.view.tiers_code {
+        true => TierDetail::Code,
+        false => TierDetail::Summary,
+    };
+    Ok(program.tier_report(&session, detail))
 }

@@ -22,3 +22,19 @@ pub(super) fn line(text: Arguments<'_>) {
         }
     }
 }
+
+/// The form of a command's output.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A table for people.
+    Text,
+    /// JSON objects, one a line.
+    Json,
+}
+
+impl Format {
+    /// The format that `--json` asks for.
+    pub fn of(json: bool) -> Format {
+        if json { Format::Json } else { Format::Text }
+    }
+}

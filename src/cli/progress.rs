@@ -1,4 +1,4 @@
-//! Progress on standard error for whatever takes over a second, when it is a terminal.
+//! Progress on standard error after one second, when it is a terminal.
 
 use std::time::{Duration, Instant};
 

@@ -7,7 +7,7 @@ use clap::Args;
 use reflex::{Array, Error, Outputs, Prepared, Result, Session, numpy};
 use serde::Serialize;
 
-use super::ModelArgs;
+use super::args::ModelArgs;
 use super::inputs::InputArgs;
 use super::output::println;
 
@@ -27,7 +27,7 @@ pub struct RunArgs {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
-    /// Run first until nothing more is being compiled, for these inputs' extents too.
+    /// Run first until nothing more is being compiled, for these inputs' shapes too.
     #[arg(long, conflicts_with = "profile")]
     warm_up: bool,
     /// Time every call in the interpreter, and print a table of callees to standard error.
@@ -38,11 +38,11 @@ pub struct RunArgs {
     trace: Option<PathBuf>,
 }
 
-/// What `--json` prints.
+/// The object that `--json` prints.
 #[derive(Serialize)]
 struct Ran {
     mode: String,
-    /// How often the function was called before the call whose outputs these are.
+    /// Calls of the function before the one whose outputs these are.
     #[serde(skip_serializing_if = "Option::is_none")]
     warm_up_calls: Option<usize>,
     outputs: Vec<Output>,
@@ -59,7 +59,7 @@ struct Output {
     file: Option<PathBuf>,
 }
 
-/// How many elements of an output are printed.
+/// Most elements of an output that are printed.
 const HEAD: usize = 8;
 
 /// Runs the command.
@@ -106,7 +106,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A call with its profile on standard error, after one that settles caches.
+/// Makes a call with its profile on standard error, after one that fills caches.
 fn profiled(session: &mut Session, call: &Prepared, trace: Option<&PathBuf>) -> Result<Outputs> {
     session.call(call)?;
     let (outputs, profile) = session.profile_prepared(call)?;

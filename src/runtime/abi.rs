@@ -3,6 +3,8 @@
 //! Everything here mirrors `tvm/ffi/c_api.h` (tvm-ffi 0.1.14) and `dlpack.h` 1.3:
 //! plain data with no behaviour. Emitters use the offset constants of this file,
 //! never numbers; the assertions at its end tie them to the structs.
+//!
+//! Decision: docs/decisions/0001-tvm-ffi-values.md
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::AtomicU64;
@@ -95,7 +97,7 @@ pub type Deleter = unsafe extern "C" fn(this: *mut c_void, flags: c_int);
 pub struct TVMFFIObject {
     /// Strong count in the low 32 bits, weak count in the high 32.
     pub combined_ref_count: AtomicU64,
-    /// What the object is.
+    /// The type index of the object.
     pub type_index: i32,
     /// Zero.
     pub padding: u32,
@@ -129,7 +131,7 @@ pub union AnyPayload {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TVMFFIAny {
-    /// What the value is: one of tvm-ffi's type indices.
+    /// The type index of the value, as tvm-ffi numbers them.
     pub type_index: i32,
     /// Length of a small string; zero for everything else.
     pub small_len: u32,
@@ -162,7 +164,7 @@ pub struct TVMFFIByteArray {
     pub size: usize,
 }
 
-/// What follows the header of a shape.
+/// The cell of a shape, after its header.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TVMFFIShapeCell {
@@ -172,7 +174,7 @@ pub struct TVMFFIShapeCell {
     pub size: usize,
 }
 
-/// What follows the header of an array or list.
+/// The cell of an array or list, after its header.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TVMFFISeqCell {
@@ -190,7 +192,7 @@ pub struct TVMFFISeqCell {
 pub type UpdateBacktrace =
     unsafe extern "C" fn(this: *mut c_void, backtrace: *const TVMFFIByteArray, mode: i32);
 
-/// What follows the header of an error.
+/// The cell of an error, after its header.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TVMFFIErrorCell {
@@ -217,7 +219,7 @@ pub type SafeCall = unsafe extern "C" fn(
     result: *mut TVMFFIAny,
 ) -> c_int;
 
-/// What follows the header of a function.
+/// The cell of a function, after its header.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TVMFFIFunctionCell {
@@ -227,7 +229,7 @@ pub struct TVMFFIFunctionCell {
     pub cpp_call: *mut c_void,
 }
 
-/// What precedes every object in memory.
+/// The allocation header before every object in memory.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TVMFFIObjectAllocHeader {
@@ -311,7 +313,7 @@ pub const DLPACK_SUBBYTE_PADDED: u64 = 1 << 2;
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLManagedTensorVersioned {
-    /// What the producer speaks.
+    /// The producer's version of DLPack.
     pub version: DLPackVersion,
     /// The producer's own.
     pub manager_ctx: *mut c_void,

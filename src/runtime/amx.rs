@@ -1,26 +1,25 @@
-//! Permission to use the CPU's matrix registers (Intel AMX).
+//! Permission to use the CPU's tile registers (Intel AMX).
 //!
-//! Their state is 8 KiB per thread, so Linux lets a process use them only once it has asked, and
-//! refuses where a thread's alternate signal stack could not hold it. Kernels configure the unit
-//! and release it, so threads of the host carry no such state on.
+//! Their state is 8 KiB per thread, so Linux lets a process use them only after it has requested
+//! permission (`ARCH_REQ_XCOMP_PERM`), and refuses where a thread's alternate signal stack could not
+//! hold it. Kernels configure the tiles and release them, so threads of the host keep no such state.
 
 use std::sync::OnceLock;
 
-/// The environment variable that keeps this process from asking, when it is `off`.
+/// The environment variable that disables AMX in this process when it is `off`.
 pub const OPT_OUT: &str = "REFLEX_AMX";
 
-/// What the CPU multiplies in matrix registers.
+/// The element types that the CPU multiplies in tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amx {
-    /// Pairs of bfloat16 (AMX-BF16).
+    /// Bfloat16, in VNNI pairs (AMX-BF16).
     pub bf16: bool,
-    /// Fours of 8-bit integers (AMX-INT8).
+    /// 8-bit integers, in VNNI quadruples (AMX-INT8).
     pub int8: bool,
 }
 
-/// The matrix registers that this process may use, if the CPU has the ones that kernels are made
-/// for: 8 of 16 rows of 64 bytes. The first call asks the system for permission, for the whole
-/// process.
+/// The AMX features that this process may use, if the CPU has the tiles that kernels are compiled
+/// for: 8 of 16 rows of 64 bytes. The first call requests the permission, for the whole process.
 pub fn detect() -> Option<Amx> {
     static FOUND: OnceLock<Option<Amx>> = OnceLock::new();
     *FOUND.get_or_init(|| {
@@ -42,7 +41,7 @@ fn find() -> Option<Amx> {
     let status = {
         const REQUEST_PERMISSION: libc::c_long = 0x1023;
         const TILE_DATA: libc::c_long = 18;
-        // SAFETY: the call takes two numbers and touches no memory of ours.
+        // SAFETY: the call takes two numbers and accesses no memory of the process.
         unsafe { libc::syscall(libc::SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) }
     };
     (status == 0).then_some(amx)
@@ -61,7 +60,7 @@ mod cpu {
     /// The states of the configuration and of the registers.
     const STATES: u64 = 1 << 17 | 1 << 18;
 
-    /// What the CPU has, as far as the system saves its state.
+    /// The features that the CPU has and whose state the system saves.
     pub fn features() -> Option<Amx> {
         if cpuid(0, 0).eax < 0x1d || cpuid(1, 0).ecx & OSXSAVE == 0 {
             return None;
@@ -82,13 +81,13 @@ mod cpu {
 
     fn cpuid(leaf: u32, part: u32) -> CpuidResult {
         #[allow(unused_unsafe, reason = "newer compilers call it safe")]
-        // SAFETY: every x86-64 CPU has the instruction.
+        // SAFETY: every x86-64 CPU has the instruction, which reads no memory.
         unsafe {
             __cpuid_count(leaf, part)
         }
     }
 
-    /// The states that the system saves.
+    /// The extended states that the system saves (XCR0).
     #[target_feature(enable = "xsave")]
     fn saved() -> u64 {
         // SAFETY: register 0 exists wherever the instruction does.

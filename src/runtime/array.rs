@@ -38,7 +38,7 @@ impl Drop for Items {
     fn drop(&mut self) {
         let cell = &self.0;
         let items = std::ptr::slice_from_raw_parts_mut(cell.data.cast::<Any>(), cell.size as usize);
-        // SAFETY: the items are ours and are used no more.
+        // SAFETY: the cell owns its items, and is being dropped.
         unsafe { std::ptr::drop_in_place(items) };
         if let Some(free) = cell.data_deleter {
             // SAFETY: a caller that moved the items elsewhere left this to free them.
@@ -65,23 +65,23 @@ impl Array {
     /// # Safety
     /// No borrow of an item of this array is alive, on any thread.
     pub unsafe fn reset_item(&self, index: usize) -> bool {
-        // SAFETY: arrays have this cell.
+        // SAFETY: every `ffi.Array` has a `TVMFFISeqCell` after its header.
         let cell = unsafe { &*self.0.cell::<TVMFFISeqCell>() };
         if index >= cell.size as usize {
             return false;
         }
-        // SAFETY: in bounds, and no one looks, by the caller's contract.
+        // SAFETY: in bounds, and the caller vouches that no borrow of an item is alive.
         unsafe { *cell.data.cast::<Any>().add(index) = Any::NONE };
         true
     }
 }
 
 impl Items {
-    /// Writes at most `capacity` items to `data`, which has room for them.
+    /// Writes at most `capacity` items to `data`, which is large enough for them.
     fn collect(data: NonNull<Any>, capacity: usize, items: impl Iterator<Item = Any>) -> Items {
         let mut size = 0;
         for item in items.take(capacity) {
-            // SAFETY: `size` stays under `capacity`.
+            // SAFETY: the caller provides memory for `capacity` items, and `size` is below that.
             unsafe { data.add(size).write(item) };
             size += 1;
         }
@@ -98,7 +98,7 @@ impl Deref for Array {
     type Target = [Any];
     #[inline]
     fn deref(&self) -> &[Any] {
-        // SAFETY: arrays have this cell.
+        // SAFETY: every `ffi.Array` has a `TVMFFISeqCell` after its header.
         let cell = unsafe { &*self.0.cell::<TVMFFISeqCell>() };
         if cell.size == 0 {
             return &[];
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(shape.object().strong_count(), 2);
         // SAFETY: no borrow of an item is alive.
         assert!(unsafe { array.reset_item(0) });
-        // SAFETY: as above.
+        // SAFETY: no borrow of an item is alive.
         assert!(!unsafe { array.reset_item(3) });
         assert!(shape.object().is_unique() && array[0].is_none());
         let nested = Array::new([Any::from(array), Any::from(shape.clone())]);

@@ -36,7 +36,7 @@ macro_rules! backend {
             $(
                 #[unsafe(no_mangle)]
                 unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? {
-                    // SAFETY: the same contract.
+                    // SAFETY: the caller's obligations are those of the function of the same name.
                     unsafe { super::$name($($arg),*) }
                 }
             )*
@@ -50,13 +50,13 @@ macro_rules! backend {
 }
 
 backend! {
-    /// Runs the parts of a parallel loop; 0 parts mean one per thread.
-    fn TVMBackendParallelLaunch(body: ParallelLambda, data: *mut c_void, parts: c_int) -> c_int {
+    /// Runs the tasks of a parallel loop; 0 tasks mean one per thread.
+    fn TVMBackendParallelLaunch(body: ParallelLambda, data: *mut c_void, tasks: c_int) -> c_int {
         // SAFETY: generated loop bodies may run in parallel and do not unwind.
-        status(|| unsafe { threads::launch(body, data, parts) })
+        status(|| unsafe { threads::launch(body, data, tasks) })
     }
 
-    /// Refused: parts are not promised to run at the same time.
+    /// Refused: tasks need not run at the same time.
     fn TVMBackendParallelBarrier(_task: c_int, _env: *mut TVMParallelGroupEnv) -> c_int {
         status(|| {
             Err(Error::new(
@@ -84,11 +84,11 @@ backend! {
         }
     }
 
-    /// Gives scratch memory back.
+    /// Releases scratch memory.
     fn TVMBackendFreeWorkspace(_device_type: c_int, _device_id: c_int, data: *mut c_void) -> c_int {
         status(|| {
             if let Some(data) = NonNull::new(data.cast::<u8>()) {
-                // SAFETY: generated code gives back what it was given, once.
+                // SAFETY: generated code frees each workspace that it allocated, once.
                 unsafe { workspace::release(data) };
             }
             Ok(())
@@ -125,7 +125,7 @@ backend! {
     ) -> c_int {
         status(|| {
             // SAFETY: compiled code passes indices inside both lists, and the result is
-            // an owned value that it leaves to us.
+            // an owned value whose ownership moves to the register.
             unsafe {
                 let result = args.add(at as usize).replace(TVMFFIAny::NONE);
                 *registers.cast::<Any>().add(index as usize) = Any::from_raw(result);
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn workspaces_are_aligned_and_reused() {
-        // SAFETY: each workspace is freed once.
+        // SAFETY: this test frees each workspace once, and writes within its bytes.
         unsafe {
             let first = TVMBackendAllocWorkspace(1, 0, 1000, 2, 32);
             assert!(first.addr().is_multiple_of(ALIGNMENT));
@@ -195,7 +195,7 @@ mod tests {
         let mut registers = [Any::from(shape.clone()), Any::from(1_i64)];
         let mut args = [TVMFFIAny::NONE; 3];
         let list = registers.as_mut_ptr().cast();
-        // SAFETY: all indices are inside both lists.
+        // SAFETY: both lists are locals, and every index is below their lengths.
         unsafe {
             TVMBackendAnyListSetPackedArg(list, 0, args.as_mut_ptr(), 1);
             assert_eq!(args[1].type_index, 69);

@@ -32,7 +32,7 @@ pub struct Bundle {
 /// One module of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Module {
-    /// What the module is, such as `relax.VMExecutable`.
+    /// The kind of the module, such as `relax.VMExecutable`.
     pub kind: String,
     /// Where in the bundle its serialized form is; empty for [`LIBRARY_KIND`].
     pub bytes: Range<usize>,

@@ -1,4 +1,4 @@
-//! VM closures: a packed function that wants the VM as its first argument.
+//! VM closures: packed functions whose first argument is the VM.
 //!
 //! The layout is that of TVM's `relax.vm.Closure`: the name, then the function.
 
@@ -49,7 +49,7 @@ impl VmClosure {
     }
 
     fn cell(&self) -> &Cell {
-        // SAFETY: closures have this cell.
+        // SAFETY: every `relax.vm.Closure` has this cell after its header.
         unsafe { &*self.0.cell::<Cell>() }
     }
 
@@ -58,7 +58,7 @@ impl VmClosure {
         &self.cell().name
     }
 
-    /// What to call, with the VM before the arguments.
+    /// The function to call, with the VM before the arguments.
     #[inline]
     pub fn function(&self) -> &Function {
         &self.cell().function

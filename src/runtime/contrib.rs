@@ -1,6 +1,6 @@
 //! Packed functions that kernels of TVM call by name and that TVM's own libraries register:
 //! sorting. They are found like registered ones, and registering another under the name of
-//! one of them takes its place.
+//! one of them replaces it.
 
 mod sort;
 

@@ -1,8 +1,8 @@
 //! DLPack in and out, without copies.
 //!
 //! An imported tensor keeps the producer's deleter and runs it when the last
-//! reference goes; an exported one holds a reference that its consumer gives up
-//! through ours. Consumers of read-only data are told so by the versioned form.
+//! reference goes; an exported one holds a reference that its consumer releases
+//! through our deleter. The versioned form flags read-only data.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use crate::abi::{
     DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPACK_SUBBYTE_PADDED, DLPACK_VERSION,
-    DLTensor, TVMFFIObject,
+    DLTensor, TVMFFIObject, type_index,
 };
 use crate::error::Error;
 use crate::object::{ObjectRef, ObjectType};
-use crate::tensor::{self, Foreign, Managed, Owner, Place, Tensor};
+use crate::tensor::{self, DataLocation, Foreign, Managed, Owner, Tensor};
+use crate::value::{Any, AnyView};
 
 /// Ranks beyond this are taken for garbage.
 const MAX_RANK: i32 = 64;
@@ -49,7 +50,7 @@ impl Tensor {
     /// `managed` is a live DLPack tensor whose description is true; its deleter may
     /// run on any thread.
     pub unsafe fn from_dlpack(managed: NonNull<DLManagedTensor>) -> Result<Tensor, Error> {
-        // SAFETY: live, by the caller's contract.
+        // SAFETY: the caller passes a live managed tensor.
         let dl = unsafe { &managed.as_ref().dl_tensor };
         // SAFETY: as above; the owner keeps the data until the tensor is gone.
         unsafe { import(dl, || Owner::DlPack(Foreign(managed))) }
@@ -63,7 +64,7 @@ impl Tensor {
     pub unsafe fn from_dlpack_versioned(
         managed: NonNull<DLManagedTensorVersioned>,
     ) -> Result<Tensor, Error> {
-        // SAFETY: live, by the caller's contract; this much is the same in every
+        // SAFETY: the caller passes a live managed tensor; this much is the same in every
         // version of the struct.
         let (version, flags) = unsafe { (managed.as_ref().version, managed.as_ref().flags) };
         if version.major != DLPACK_VERSION.major {
@@ -75,7 +76,7 @@ impl Tensor {
         if flags & DLPACK_SUBBYTE_PADDED != 0 {
             return Err(Error::value_error("padded sub-byte DLPack tensors are not supported"));
         }
-        // SAFETY: live, and of our version.
+        // SAFETY: the caller passes a live managed tensor, whose version was checked above.
         let dl = unsafe { &managed.as_ref().dl_tensor };
         // SAFETY: as above; the owner keeps the data until the tensor is gone.
         unsafe { import(dl, || Owner::DlPackVersioned(Foreign(managed))) }
@@ -84,9 +85,10 @@ impl Tensor {
     /// A compact CPU tensor with a copy of what `dl` describes.
     ///
     /// # Safety
-    /// The description is true during the call, and nobody writes the data meanwhile.
+    /// The description is true during the call, and no thread writes the data meanwhile.
     pub unsafe fn copy_of(dl: &DLTensor) -> Result<Tensor, Error> {
-        // SAFETY: by the caller's contract; this view does not outlive the call.
+        // SAFETY: the caller vouches for the description during the call, which the view does not
+        // outlive.
         let view = unsafe { import(dl, || Owner::Host(Arc::new(()))) }?;
         let compact = view.to_compact()?;
         Tensor::from_bytes(compact.shape(), compact.dtype(), &compact.to_bytes()?)
@@ -133,7 +135,7 @@ impl Tensor {
         for _ in 0..self.element_count() {
             let offset: i64 = position.iter().zip(strides).map(|(at, stride)| at * stride).sum();
             // SAFETY: the position is inside the shape, so its strided offset is inside
-            // the source's data; the target has room for every element.
+            // the source's data; the target is as large as all elements.
             unsafe {
                 let from = self.data_ptr().wrapping_offset(offset as isize * item as isize);
                 to.copy_from_nonoverlapping(from, item);
@@ -145,11 +147,24 @@ impl Tensor {
     }
 }
 
+impl AnyView<'_> {
+    /// An owned value that borrows from no memory of the view: as
+    /// [`to_owned`](AnyView::to_owned), and a borrowed `DLTensor*` is copied into a tensor.
+    pub fn to_owned_copy(&self) -> Result<Any, Error> {
+        if self.type_index() != type_index::DL_TENSOR_PTR {
+            return Ok(self.to_owned());
+        }
+        let dl = self.as_dltensor().ok_or_else(|| self.mismatch("DLTensor*"))?;
+        // SAFETY: the pointer is to a live DLTensor by the view's contract.
+        Ok(unsafe { Tensor::copy_of(dl) }?.into())
+    }
+}
+
 /// The next position in row-major order.
 fn advance(position: &mut [i64], shape: &[i64]) {
-    for (at, extent) in position.iter_mut().zip(shape).rev() {
+    for (at, dim) in position.iter_mut().zip(shape).rev() {
         *at += 1;
-        if *at < *extent {
+        if *at < *dim {
             return;
         }
         *at = 0;
@@ -179,12 +194,12 @@ unsafe fn import(dl: &DLTensor, owner: impl FnOnce() -> Owner) -> Result<Tensor,
     }
     // Empty tensors may come with null; a dangling address keeps slices of them valid.
     let data = if dl.data.is_null() { NonNull::<u64>::dangling().as_ptr().cast() } else { dl.data };
-    let place = Place { data, device: dl.device, byte_offset: dl.byte_offset };
-    // SAFETY: the description is true and the owner keeps the data, by the contract.
+    let location = DataLocation { data, device: dl.device, byte_offset: dl.byte_offset };
+    // SAFETY: the caller vouches for the description, and that the owner keeps the data alive.
     Ok(unsafe {
         match strides {
-            Some(strides) => tensor::strided(place, shape, strides, dl.dtype, owner()),
-            None => tensor::compact(place, shape, dl.dtype, owner()),
+            Some(strides) => tensor::strided(location, shape, strides, dl.dtype, owner()),
+            None => tensor::compact(location, shape, dl.dtype, owner()),
         }
     })
 }
@@ -193,7 +208,7 @@ unsafe fn import(dl: &DLTensor, owner: impl FnOnce() -> Owner) -> Result<Tensor,
 /// `context` is a reference that an export leaked.
 unsafe fn drop_context(context: *mut c_void) {
     if let Some(object) = NonNull::new(context.cast::<TVMFFIObject>()) {
-        // SAFETY: the export's reference, given up once.
+        // SAFETY: the export leaked this reference, and its consumer calls the deleter once.
         drop(unsafe { ObjectRef::from_raw(object) });
     }
 }

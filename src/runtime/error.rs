@@ -48,7 +48,7 @@ impl Drop for Body {
     fn drop(&mut self) {
         for owned in [self.cell.cause_chain, self.cell.extra_context] {
             if let Some(object) = NonNull::new(owned) {
-                // SAFETY: the cell owns both references.
+                // SAFETY: the cell owns both references, and is being dropped.
                 drop(unsafe { ObjectRef::from_raw(object) });
             }
         }
@@ -62,9 +62,9 @@ fn borrow(bytes: &[u8]) -> TVMFFIByteArray {
 /// Writes `text` and a NUL to `at`.
 ///
 /// # Safety
-/// There is room for both.
-unsafe fn place(text: &str, at: NonNull<u8>) -> TVMFFIByteArray {
-    // SAFETY: by the caller's contract.
+/// `at` may be written for `text` and a NUL.
+unsafe fn write_c_string(text: &str, at: NonNull<u8>) -> TVMFFIByteArray {
+    // SAFETY: the caller passes memory for the text and its NUL.
     unsafe {
         at.as_ptr().copy_from_nonoverlapping(text.as_ptr(), text.len());
         at.add(text.len()).write(0);
@@ -94,10 +94,10 @@ impl Error {
         let tail = kind.len() + message.len() + 2;
         Error(object::create(type_index::ERROR, tail, |tail| {
             let backtrace = backtrace.as_bytes().to_vec();
-            // SAFETY: the tail has room for both texts and their NULs.
+            // SAFETY: the tail is as long as both texts and their NULs.
             let (kind, message) = unsafe {
                 let after = tail.add(kind.len() + 1);
-                (place(kind, tail), place(message, after))
+                (write_c_string(kind, tail), write_c_string(message, after))
             };
             let cell = TVMFFIErrorCell {
                 kind,
@@ -130,7 +130,7 @@ impl Error {
     }
 
     fn cell(&self) -> &TVMFFIErrorCell {
-        // SAFETY: errors have this cell.
+        // SAFETY: every `ffi.Error` has this cell after its header.
         unsafe { &*self.0.cell::<TVMFFIErrorCell>() }
     }
 
@@ -144,7 +144,7 @@ impl Error {
         self.text(&self.cell().kind)
     }
 
-    /// What went wrong.
+    /// The message.
     pub fn message(&self) -> Cow<'_, str> {
         self.text(&self.cell().message)
     }

@@ -73,7 +73,7 @@ fn quiet(body: impl FnOnce()) {
 /// # Safety
 /// `array` points to a live byte array, which outlives `'a`.
 unsafe fn text<'a>(array: *const TVMFFIByteArray) -> Cow<'a, str> {
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller passes a live array that outlives `'a`.
     String::from_utf8_lossy(unsafe { slice_of(array) })
 }
 
@@ -91,21 +91,21 @@ unsafe fn share(object: Handle) -> Option<ObjectRef> {
 /// # Safety
 /// `object` is null or a live object that the caller keeps.
 unsafe fn share_as<T: ObjectType>(object: Handle) -> Result<T, Error> {
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller passes null or a live object.
     let Some(object) = (unsafe { share(object) }) else {
         return Err(Error::type_error(format!("expected `{}`, got a null handle", T::KEY)));
     };
     if object.type_index() != T::type_index() {
         return Err(AnyView::from(&object).mismatch(T::KEY));
     }
-    // SAFETY: the type was just checked.
+    // SAFETY: the check above shows that the object is a `T`.
     Ok(unsafe { T::from_object_unchecked(object) })
 }
 
 /// # Safety
 /// `out` may be written.
-unsafe fn give(out: *mut Handle, object: impl ObjectType) {
-    // SAFETY: by the caller's contract.
+unsafe fn write_handle(out: *mut Handle, object: impl ObjectType) {
+    // SAFETY: the caller passes an `out` that may be written.
     unsafe { out.write(object.into_object().into_raw().as_ptr()) };
 }
 
@@ -126,7 +126,7 @@ macro_rules! exports {
             $(
                 #[unsafe(no_mangle)]
                 unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? {
-                    // SAFETY: the same contract.
+                    // SAFETY: the caller's obligations are those of the function of the same name.
                     unsafe { super::$name($($arg),*) }
                 }
             )*
@@ -142,21 +142,21 @@ macro_rules! exports {
 exports! {
     /// The version of the ABI.
     fn TVMFFIGetVersion(out: *mut TVMFFIVersion) {
-        // SAFETY: by the header's contract.
+        // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
         unsafe { out.write(TVMFFIVersion { major: 0, minor: 1, patch: 14 }) };
     }
 
     /// Adds a strong reference.
     fn TVMFFIObjectIncRef(object: Handle) -> c_int {
-        // SAFETY: by the header's contract.
+        // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
         unsafe { object::increment(object) };
         0
     }
 
-    /// Gives up a strong reference.
+    /// Releases a strong reference.
     fn TVMFFIObjectDecRef(object: Handle) -> c_int {
         status(|| {
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             unsafe { object::decrement(object) };
             Ok(())
         })
@@ -165,11 +165,11 @@ exports! {
     /// The index of a type key that is known.
     fn TVMFFITypeKeyToIndex(key: *const TVMFFIByteArray, out: *mut i32) -> c_int {
         status(|| {
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             let key = unsafe { text(key) };
             let index = types::find(&key)
                 .ok_or_else(|| Error::new("KeyError", format!("unknown type key `{key}`")))?;
-            // SAFETY: as above.
+            // SAFETY: the caller passes a writable `out`, as `c_api.h` demands.
             unsafe { out.write(index) };
             Ok(())
         })
@@ -187,7 +187,7 @@ exports! {
         const QUERY_ONLY: i32 = -2;
         let mut index = QUERY_ONLY;
         quiet(|| {
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             let key = unsafe { text(key) };
             index = match types::find(&key) {
                 Some(known) => known,
@@ -206,8 +206,9 @@ exports! {
         out: *mut Handle,
     ) -> c_int {
         status(|| {
-            // SAFETY: by the header's contract, which is that of `from_callback`.
-            unsafe { give(out, Function::from_callback(call, this, deleter)) };
+            // SAFETY: the caller passes a callback that `from_callback` accepts, and a writable `out`, as
+            // `c_api.h` demands.
+            unsafe { write_handle(out, Function::from_callback(call, this, deleter)) };
             Ok(())
         })
     }
@@ -215,10 +216,10 @@ exports! {
     /// A global function, or null.
     fn TVMFFIFunctionGetGlobal(name: *const TVMFFIByteArray, out: *mut Handle) -> c_int {
         status(|| {
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             unsafe {
                 match registry::get(&text(name)) {
-                    Some(function) => give(out, function),
+                    Some(function) => write_handle(out, function),
                     None => out.write(std::ptr::null_mut()),
                 }
             }
@@ -233,7 +234,7 @@ exports! {
         allow_override: c_int,
     ) -> c_int {
         status(|| {
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             let (name, function) = unsafe { (text(name), share_as::<Function>(function)?) };
             if allow_override == 0 {
                 return registry::register(&name, function);
@@ -246,7 +247,7 @@ exports! {
     /// An owned value from a borrowed one.
     fn TVMFFIAnyViewToOwnedAny(view: *const TVMFFIAny, out: *mut TVMFFIAny) -> c_int {
         status(|| {
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             unsafe { out.write(AnyView::from_raw(*view).to_owned().into_raw()) };
             Ok(())
         })
@@ -259,7 +260,8 @@ exports! {
         count: i32,
         result: *mut TVMFFIAny,
     ) -> c_int {
-        // SAFETY: by the header's contract, a live function; callees do not unwind.
+        // SAFETY: the caller passes a live function and its arguments, as `c_api.h` demands; callees do
+        // not unwind.
         unsafe {
             let cell = function.add(1).cast::<crate::abi::TVMFFIFunctionCell>();
             ((*cell).safe_call)(function.cast(), args, count, result)
@@ -269,10 +271,10 @@ exports! {
     /// Takes this thread's error, or null.
     fn TVMFFIErrorMoveFromRaised(out: *mut Handle) {
         let raised = Error::take_raised();
-        // SAFETY: by the header's contract.
+        // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
         unsafe {
             match raised {
-                Some(error) => give(out, error),
+                Some(error) => write_handle(out, error),
                 None => out.write(std::ptr::null_mut()),
             }
         }
@@ -281,7 +283,7 @@ exports! {
     /// Sets this thread's error.
     fn TVMFFIErrorSetRaised(error: Handle) {
         quiet(|| {
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             match unsafe { share_as::<Error>(error) } {
                 Ok(error) => error.raise(),
                 Err(mismatch) => mismatch.raise(),
@@ -291,7 +293,7 @@ exports! {
 
     /// Sets this thread's error from strings.
     fn TVMFFIErrorSetRaisedFromCStr(kind: *const c_char, message: *const c_char) {
-        // SAFETY: by the header's contract; one message is one part.
+        // SAFETY: the caller passes two strings, as `c_api.h` demands; one message is one part.
         unsafe { TVMFFIErrorSetRaisedFromCStrParts(kind, &message, 1) };
     }
 
@@ -304,7 +306,7 @@ exports! {
         quiet(|| {
             let mut message = String::new();
             for part in 0..usize::try_from(count).unwrap_or(0) {
-                // SAFETY: by the header's contract, `count` strings or nulls.
+                // SAFETY: the caller passes `count` strings or nulls, as `c_api.h` demands.
                 unsafe {
                     let part = *parts.add(part);
                     if !part.is_null() {
@@ -312,7 +314,7 @@ exports! {
                     }
                 }
             }
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             let kind = unsafe { CStr::from_ptr(kind) }.to_string_lossy();
             Error::new(&kind, message).raise();
         });
@@ -326,7 +328,7 @@ exports! {
         out: *mut Handle,
     ) -> c_int {
         let (cause, context) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: by the header's contract.
+        // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
         unsafe {
             TVMFFIErrorCreateWithCauseAndExtraContext(kind, message, backtrace, cause, context, out)
         }
@@ -342,11 +344,11 @@ exports! {
         out: *mut Handle,
     ) -> c_int {
         status(|| {
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             unsafe {
                 let (cause, context) = (share(cause), share(context));
                 let message = text(message);
-                give(out, Error::with_context(&text(kind), &message, &text(backtrace), cause, context));
+                write_handle(out, Error::with_context(&text(kind), &message, &text(backtrace), cause, context));
             }
             Ok(())
         })
@@ -361,10 +363,10 @@ exports! {
     ) -> c_int {
         status(|| {
             let from = NonNull::new(from).ok_or_else(|| Error::value_error("a null tensor"))?;
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             unsafe {
                 check_import(&from.as_ref().dl_tensor, alignment, contiguous)?;
-                give(out, Tensor::from_dlpack(from)?);
+                write_handle(out, Tensor::from_dlpack(from)?);
             }
             Ok(())
         })
@@ -379,10 +381,10 @@ exports! {
     ) -> c_int {
         status(|| {
             let from = NonNull::new(from).ok_or_else(|| Error::value_error("a null tensor"))?;
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             unsafe {
                 check_import(&from.as_ref().dl_tensor, alignment, contiguous)?;
-                give(out, Tensor::from_dlpack_versioned(from)?);
+                write_handle(out, Tensor::from_dlpack_versioned(from)?);
             }
             Ok(())
         })
@@ -391,7 +393,7 @@ exports! {
     /// Hands a tensor to another framework.
     fn TVMFFITensorToDLPack(from: Handle, out: *mut *mut DLManagedTensor) -> c_int {
         status(|| {
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             unsafe { out.write(share_as::<Tensor>(from)?.to_dlpack().as_ptr()) };
             Ok(())
         })
@@ -403,7 +405,7 @@ exports! {
         out: *mut *mut DLManagedTensorVersioned,
     ) -> c_int {
         status(|| {
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             unsafe { out.write(share_as::<Tensor>(from)?.to_dlpack_versioned().as_ptr()) };
             Ok(())
         })
@@ -412,7 +414,7 @@ exports! {
     /// A string value.
     fn TVMFFIStringFromByteArray(from: *const TVMFFIByteArray, out: *mut TVMFFIAny) -> c_int {
         status(|| {
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             unsafe { out.write(Any::from(Str::new(&text(from))).into_raw()) };
             Ok(())
         })
@@ -421,7 +423,7 @@ exports! {
     /// A bytes value.
     fn TVMFFIBytesFromByteArray(from: *const TVMFFIByteArray, out: *mut TVMFFIAny) -> c_int {
         status(|| {
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             unsafe { out.write(Any::from(Bytes::new(slice_of(from))).into_raw()) };
             Ok(())
         })
@@ -430,12 +432,12 @@ exports! {
     /// The element type that text names.
     fn TVMFFIDataTypeFromString(from: *const TVMFFIByteArray, out: *mut DType) -> c_int {
         status(|| {
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             let dtype = unsafe { text(from) }.parse();
             let dtype = dtype.map_err(|error: crate::dtype::ParseDTypeError| {
                 Error::value_error(error.to_string())
             })?;
-            // SAFETY: as above.
+            // SAFETY: the caller passes a writable `out`, as `c_api.h` demands.
             unsafe { out.write(dtype) };
             Ok(())
         })
@@ -444,7 +446,7 @@ exports! {
     /// The text that names an element type.
     fn TVMFFIDataTypeToString(from: *const DType, out: *mut TVMFFIAny) -> c_int {
         status(|| {
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             unsafe { out.write(Any::from(Str::new(&(*from).to_string())).into_raw()) };
             Ok(())
         })
@@ -457,7 +459,8 @@ exports! {
         init: unsafe extern "C" fn(*mut *mut c_void) -> c_int,
     ) -> c_int {
         status(|| {
-            // SAFETY: by the header's contract, a pointer that only these functions change.
+            // SAFETY: the caller passes a valid pointer that only these functions change, as `c_api.h`
+            // demands.
             let slot = unsafe { AtomicPtr::from_ptr(handle) };
             if !slot.load(Ordering::Acquire).is_null() {
                 return Ok(());
@@ -467,7 +470,7 @@ exports! {
                 return Ok(());
             }
             let mut made = std::ptr::null_mut();
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             if unsafe { init(&mut made) } != 0 {
                 return Err(Error::of_failed_call());
             }
@@ -483,10 +486,11 @@ exports! {
     ) -> c_int {
         status(|| {
             let _lock = HANDLES.lock();
-            // SAFETY: by the header's contract, a pointer that only these functions change.
+            // SAFETY: the caller passes a valid pointer that only these functions change, as `c_api.h`
+            // demands.
             let old = unsafe { AtomicPtr::from_ptr(handle) }
                 .swap(std::ptr::null_mut(), Ordering::AcqRel);
-            // SAFETY: by the header's contract.
+            // SAFETY: the caller passes valid pointers and live handles, as `c_api.h` demands.
             if !old.is_null() && unsafe { deinit(old) } != 0 {
                 return Err(Error::of_failed_call());
             }
@@ -509,7 +513,7 @@ unsafe fn check_import(
     if alignment > 0 && !address.is_multiple_of(alignment as usize) {
         return Err(Error::value_error(format!("the data is not aligned to {alignment} bytes")));
     }
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller vouches for the description of live data.
     if contiguous != 0 && !unsafe { crate::tensor::is_compact(dl) } {
         return Err(Error::value_error("the data is not contiguous"));
     }

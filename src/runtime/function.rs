@@ -132,11 +132,11 @@ impl Function {
     /// The code to call, with [`handle`](Function::handle) as its first argument.
     #[inline]
     pub fn safe_call(&self) -> SafeCall {
-        // SAFETY: functions have this cell.
+        // SAFETY: every `ffi.Function` has this cell after its header.
         unsafe { (*self.0.cell::<TVMFFIFunctionCell>()).safe_call }
     }
 
-    /// What the code wants as its first argument: the object itself.
+    /// The first argument of the code: the object itself.
     #[inline]
     pub fn handle(&self) -> *mut c_void {
         self.0.as_ptr().cast()
@@ -152,7 +152,7 @@ fn make<T>(safe_call: SafeCall, state: T) -> Function {
 /// `this` is a function object whose cell is a `Cell<T>`.
 #[inline(always)]
 unsafe fn state<'a, T>(this: *mut c_void) -> &'a T {
-    // SAFETY: by the caller's contract; the caller of the function keeps it alive.
+    // SAFETY: the caller passes a function whose cell is a `Cell<T>`; its caller keeps it alive.
     unsafe { &(*this.cast::<TVMFFIObject>().add(1).cast::<Cell<T>>()).state }
 }
 
@@ -331,7 +331,7 @@ mod tests {
             if count == 0 { 0 } else { -1 }
         }
         unsafe extern "C" fn delete(handle: *mut c_void) {
-            // SAFETY: the handle is the counter below.
+            // SAFETY: the handle is the counter below, which outlives the function.
             unsafe { (*handle.cast::<AtomicUsize>()).store(100, Ordering::Relaxed) };
         }
         let counter = AtomicUsize::new(0);

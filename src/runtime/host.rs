@@ -2,11 +2,11 @@
 //!
 //! Where its symbols come first in the global scope, kernels that we load raise
 //! their errors in its slot, and its objects carry indices of its type table. So our
-//! errors go to its slot too, where its callers look, new type keys get its indices, and
-//! its global functions are found after ours. Which library comes first is settled at the first look and holds from then on: a
-//! program that wants to share with libtvm_ffi loads it, globally, before us. Loading
-//! it after ours are global is not supported, since it would call some of ours in
-//! place of its own.
+//! errors go to its slot too, where its callers expect them, new type keys get its indices, and
+//! its global functions are found after ours. The first look-up decides which library comes first:
+//! a program that wants to share with libtvm_ffi loads it, globally, before us. Loading
+//! it after our symbols are global is not supported, since it would call some of ours instead of
+//! its own.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
@@ -58,7 +58,7 @@ fn find() -> Option<Host> {
     }
 }
 
-/// What libraries loaded from now on find under `name`, unless it is ours.
+/// The symbol that libraries loaded from now on find under `name`, unless it is ours.
 fn foreign(name: &CStr) -> Option<*mut c_void> {
     let found = global_symbol(name)?;
     (object_of(found) != object_of(foreign as *const c_void)).then_some(found)
@@ -73,8 +73,8 @@ fn object_of(address: *const c_void) -> *const c_void {
     info.dli_fbase
 }
 
-/// What the global scope has under `name`: the executable, what it links, and what
-/// was opened globally. `RTLD_DEFAULT` would add the scope of the library that this
+/// The symbol `name` of the global scope: of the executable, the libraries it links, and those
+/// opened globally. `RTLD_DEFAULT` would add the scope of the library that this
 /// code may be in, which others do not see.
 pub(crate) fn global_symbol(name: &CStr) -> Option<*mut c_void> {
     if cfg!(miri) {
@@ -182,14 +182,14 @@ mod tests {
         type Find = unsafe extern "C" fn(*const TVMFFIByteArray, *mut i32) -> i32;
         let Ok(path) = std::env::var(LIBRARY) else { return };
         let path = CString::new(path).unwrap();
-        // SAFETY: a trusted library.
+        // SAFETY: the library is tvm_ffi's own, which the test trusts to initialise itself.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
         assert!(!handle.is_null());
         let symbol = |name: &CStr| foreign(name).expect("libtvm_ffi has it");
         let key = "test.host.Type";
         let index = types::index_of(key);
         let mut theirs = 0;
-        // SAFETY: the header's signatures.
+        // SAFETY: the functions of these names have these signatures, by `c_api.h`.
         unsafe {
             let find = std::mem::transmute::<*mut c_void, Find>(symbol(c"TVMFFITypeKeyToIndex"));
             let array = TVMFFIByteArray { data: key.as_ptr().cast(), size: key.len() };

@@ -35,7 +35,7 @@ pub const PACKED_PREFIX: &str = "__tvm_ffi_";
 pub const BUNDLE_SYMBOL: &str = "__tvm_ffi__library_bin";
 /// Where the library wants its context.
 pub const CONTEXT_SYMBOL: &str = "__tvm_ffi__library_ctx";
-/// What the loader cannot give a library by other means than a global symbol.
+/// The function that libraries link by name, so that only a global symbol provides it.
 const LINKED_BY_NAME: &CStr = c"TVMFFIErrorSetRaisedFromCStrParts";
 
 /// Functions that libraries reach through slots.
@@ -73,14 +73,14 @@ struct LoadedBundle {
 
 // SAFETY: the handle and the bundle are only read, and the library stays loaded.
 unsafe impl Send for Inner {}
-// SAFETY: as for Send.
+// SAFETY: as for Send: shared use only reads the handle and the bundle.
 unsafe impl Sync for Inner {}
 
-/// What a library's code can ask for through its context pointer.
+/// The context of a library: the functions that its code looks up through its context pointer.
 #[derive(Debug, Default)]
 pub struct Context {
     imports: OnceLock<HashMap<String, Function>>,
-    /// Global functions that the code has asked for, kept because it keeps their addresses.
+    /// Global functions that the code has looked up, kept alive because it keeps their addresses.
     globals: Mutex<HashMap<String, Function>>,
 }
 
@@ -118,7 +118,7 @@ impl Library {
         require_exports(path)?;
         let name = CString::new(path.as_os_str().as_bytes())
             .map_err(|_| failure(path, "the path contains a NUL"))?;
-        // SAFETY: a string; running initialisers is the caller's contract.
+        // SAFETY: the path is a C string; the caller trusts the library's initialisers.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
         let handle = NonNull::new(handle).ok_or_else(|| failure(path, &last_error()))?;
         let mut inner =
@@ -174,7 +174,7 @@ impl Library {
         bytes.get(range).unwrap_or_default()
     }
 
-    /// Something that keeps the library loaded, for tensors over its memory.
+    /// An owner that keeps the library loaded, for tensors over its memory.
     pub fn keeper(&self) -> Arc<dyn StdAny + Send + Sync> {
         self.0.clone()
     }
@@ -186,13 +186,13 @@ impl Library {
             .context
             .imports
             .set(functions)
-            .map_err(|_| failure(&self.0.path, "its imports are settled already"))
+            .map_err(|_| failure(&self.0.path, "its imports are provided already"))
     }
 }
 
 impl Inner {
     fn symbol(&self, name: &CStr) -> Option<NonNull<c_void>> {
-        // SAFETY: the handle is open.
+        // SAFETY: the handle is open as long as `self`, and the name is a C string.
         NonNull::new(unsafe { libc::dlsym(self.handle.as_ptr(), name.as_ptr()) })
     }
 
@@ -202,14 +202,16 @@ impl Inner {
         for name in SLOTS {
             let slot = CString::new(format!("__{name}")).ok().and_then(|name| self.symbol(&name));
             if let (Some(slot), Some(address)) = (slot, exports::address_of(name)) {
-                // SAFETY: by the caller's contract; nothing of the library runs yet.
+                // SAFETY: the caller vouches that slots are pointer variables; no code of the library
+                // runs yet.
                 unsafe { slot.cast::<*mut c_void>().write(address) };
             }
         }
         let name = CString::new(CONTEXT_SYMBOL).ok();
         if let Some(slot) = name.and_then(|name| self.symbol(&name)) {
             let context = std::ptr::from_ref(&*self.context).cast_mut().cast();
-            // SAFETY: as above; the context lives as long as the library is open.
+            // SAFETY: the caller vouches that the slot is a pointer variable; the context lives as
+            // long as the library is open.
             unsafe { slot.cast::<*mut c_void>().write(context) };
         }
     }
@@ -267,7 +269,7 @@ fn is_mapped(address: NonNull<c_void>, size: usize) -> bool {
         // SAFETY: the walk passes a valid object, and the query below.
         let (object, query) = unsafe { (&*object, &mut *query.cast::<Query>()) };
         for index in 0..usize::from(object.dlpi_phnum) {
-            // SAFETY: the object has `dlpi_phnum` headers.
+            // SAFETY: the dynamic linker passes an object with `dlpi_phnum` headers at `dlpi_phdr`.
             let segment = unsafe { &*object.dlpi_phdr.add(index) };
             let readable = segment.p_flags & libc::PF_R != 0;
             let start = (object.dlpi_addr as usize).wrapping_add(segment.p_vaddr as usize);
@@ -327,14 +329,14 @@ fn publish() {
     unsafe { libc::dlopen(info.dli_fname, flags) };
 }
 
-/// What the dynamic linker last complained about.
+/// The last error of the dynamic linker.
 fn last_error() -> String {
     // SAFETY: the result is null or a string that stays until the next call.
     let error: *const c_char = unsafe { libc::dlerror() };
     if error.is_null() {
         return "the dynamic linker gave no reason".to_owned();
     }
-    // SAFETY: as above.
+    // SAFETY: not null, so a C string that stays until the next call of the dynamic linker.
     unsafe { CStr::from_ptr(error) }.to_string_lossy().into_owned()
 }
 

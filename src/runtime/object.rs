@@ -4,7 +4,7 @@
 //! in both directions: relaxed increments, release decrements, an acquire fence
 //! before the deleter, and one weak reference held by all strong ones together.
 //!
-//! Objects are shared between threads. What is put into one must bear that: the
+//! Objects are shared between threads, and so are their contents: the
 //! constructors of this crate require `Send + Sync`, and references adopted from
 //! raw pointers carry it as part of their `unsafe` contract.
 
@@ -27,27 +27,27 @@ use crate::types;
 /// `object` points to a live object on which the caller holds a strong reference.
 #[inline(always)]
 pub unsafe fn increment(object: *const TVMFFIObject) {
-    // SAFETY: the object is live.
+    // SAFETY: the caller holds a strong reference, so the object is live.
     unsafe { &*object }.combined_ref_count.fetch_add(STRONG_ONE, Ordering::Relaxed);
 }
 
-/// Gives up a strong reference, and destroys the object if it was the last.
+/// Releases a strong reference, and destroys the object if it was the last.
 ///
 /// # Safety
-/// `object` points to a live object; the caller owns the reference it gives up.
+/// `object` points to a live object; the caller owns the reference that is released.
 #[inline(always)]
 pub unsafe fn decrement(object: *mut TVMFFIObject) {
-    // SAFETY: the object is live.
+    // SAFETY: the caller owns a strong reference, so the object is live.
     let count = unsafe { &(*object).combined_ref_count };
-    // Nobody else can add a reference to an object whose only one is ours, so there is nothing
-    // to race with; a locked subtraction is what costs here.
+    // No other thread can add a reference to an object whose only one is ours, so there is no
+    // race; this path saves the locked subtraction.
     if count.load(Ordering::Acquire) == BOTH_ONE {
         // SAFETY: that is the last reference of any kind.
         return unsafe { destroy(object, BOTH_ONE) };
     }
     let before = count.fetch_sub(STRONG_ONE, Ordering::Release);
     if before == BOTH_ONE || before as u32 == 1 {
-        // SAFETY: that was the last strong reference.
+        // SAFETY: the subtraction took the strong count from one to zero.
         unsafe { destroy(object, before) };
     }
 }
@@ -84,7 +84,7 @@ pub struct ObjectRef(NonNull<TVMFFIObject>);
 
 // SAFETY: counts are atomic, and the module contract makes contents shareable.
 unsafe impl Send for ObjectRef {}
-// SAFETY: as for Send.
+// SAFETY: as for Send: counts are atomic, and the module contract makes contents shareable.
 unsafe impl Sync for ObjectRef {}
 
 impl ObjectRef {
@@ -113,7 +113,7 @@ impl ObjectRef {
     /// The type index in the header.
     #[inline]
     pub fn type_index(&self) -> i32 {
-        // SAFETY: a reference keeps its object alive.
+        // SAFETY: `self` holds a strong reference, which keeps the object alive.
         unsafe { self.0.as_ref() }.type_index
     }
 
@@ -125,15 +125,15 @@ impl ObjectRef {
     /// Strong references at this moment.
     #[inline]
     pub fn strong_count(&self) -> u32 {
-        // SAFETY: a reference keeps its object alive.
+        // SAFETY: `self` holds a strong reference, which keeps the object alive.
         unsafe { self.0.as_ref() }.combined_ref_count.load(Ordering::Relaxed) as u32
     }
 
-    /// Whether this is the only reference of any kind. A yes synchronises with the
-    /// threads that gave theirs up.
+    /// Returns true if this is the only reference of any kind, and then synchronises with the
+    /// threads that released theirs.
     #[inline]
     pub fn is_unique(&self) -> bool {
-        // SAFETY: a reference keeps its object alive.
+        // SAFETY: `self` holds a strong reference, which keeps the object alive.
         unsafe { self.0.as_ref() }.combined_ref_count.load(Ordering::Acquire) == BOTH_ONE
     }
 
@@ -165,7 +165,7 @@ impl ObjectRef {
 impl Clone for ObjectRef {
     #[inline]
     fn clone(&self) -> ObjectRef {
-        // SAFETY: `self` holds a strong reference.
+        // SAFETY: `self` holds a strong reference, so the object is live.
         unsafe { increment(self.0.as_ptr()) };
         ObjectRef(self.0)
     }
@@ -174,7 +174,7 @@ impl Clone for ObjectRef {
 impl Drop for ObjectRef {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: `self` owns a strong reference and gives it up here.
+        // SAFETY: `self` owns a strong reference, which is released here.
         unsafe { decrement(self.0.as_ptr()) };
     }
 }
@@ -189,7 +189,7 @@ impl fmt::Debug for ObjectRef {
 ///
 /// # Safety
 /// The implementor is `repr(transparent)` over [`ObjectRef`] (directly or through
-/// another such wrapper), and whatever its safe methods read is there in every
+/// another such wrapper), and all that its safe methods read is there in every
 /// object whose type index is [`type_index`](ObjectType::type_index).
 pub unsafe trait ObjectType: Sized {
     /// The key of the type.
@@ -205,7 +205,7 @@ pub unsafe trait ObjectType: Sized {
         unsafe { &*std::ptr::from_ref(self).cast::<ObjectRef>() }
     }
 
-    /// Gives up the type.
+    /// Erases the type.
     #[inline]
     fn into_object(self) -> ObjectRef {
         let this = ManuallyDrop::new(self);
@@ -285,7 +285,7 @@ pub(crate) unsafe fn create_marked<C>(
 /// Whether the object was made by [`create_marked`] with this deleter.
 #[inline]
 pub(crate) fn has_mark(object: &ObjectRef, mark: Deleter) -> bool {
-    // SAFETY: a reference keeps its object alive.
+    // SAFETY: `object` holds a strong reference, which keeps the object alive.
     let deleter = unsafe { (*object.as_ptr()).deleter };
     deleter.is_some_and(|deleter| std::ptr::fn_addr_eq(deleter, mark))
 }
@@ -298,7 +298,7 @@ pub(crate) fn has_mark(object: &ObjectRef, mark: Deleter) -> bool {
 pub(crate) unsafe extern "C" fn delete<C>(this: *mut c_void, flags: c_int) {
     let body = this.cast::<Body<C>>();
     if flags & DELETE_STRONG != 0 {
-        // SAFETY: the last strong reference is gone, so nobody reads the cell.
+        // SAFETY: the last strong reference is gone, so no thread reads the cell.
         unsafe { std::ptr::drop_in_place(&raw mut (*body).cell) };
     }
     if flags & DELETE_WEAK != 0 {
@@ -313,7 +313,7 @@ pub trait RustObject: Send + Sync + 'static {
     const KEY: &'static str;
 }
 
-/// What an object with a Rust value holds.
+/// The cell of an object with a Rust value.
 #[repr(C)]
 struct RustCell<T> {
     drop_value: unsafe fn(*mut c_void),
@@ -367,7 +367,7 @@ pub fn get<T: RustObject>(object: &ObjectRef) -> Option<&T> {
 /// `this` is an object made by `wrap::<T>` whose value is used no more.
 unsafe fn drop_value<T>(this: *mut c_void) {
     let body = this.cast::<Body<RustCell<T>>>();
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller passes an object made by `wrap::<T>`, whose value is used no more.
     unsafe { std::ptr::drop_in_place(&raw mut (*body).cell.value) };
 }
 

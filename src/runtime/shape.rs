@@ -1,4 +1,4 @@
-//! Shapes: immutable lists of 64-bit extents.
+//! Shapes: immutable lists of 64-bit dimensions.
 
 use std::ops::Deref;
 
@@ -30,18 +30,18 @@ unsafe impl ObjectType for Shape {
 impl_object_conversions!(Shape);
 
 impl Shape {
-    /// Copies `extents`.
-    pub fn new(extents: &[i64]) -> Shape {
-        Shape::from_fn(extents.len(), |dim| extents[dim])
+    /// Copies `dims`.
+    pub fn new(dims: &[i64]) -> Shape {
+        Shape::from_fn(dims.len(), |index| dims[index])
     }
 
-    /// A shape of `rank` extents, each told by `extent`.
-    pub fn from_fn(rank: usize, mut extent: impl FnMut(usize) -> i64) -> Shape {
+    /// A shape of `rank` dimensions, each computed by `dim` from its index.
+    pub fn from_fn(rank: usize, mut dim: impl FnMut(usize) -> i64) -> Shape {
         Shape(object::create(type_index::SHAPE, size_of::<i64>() * rank, |tail| {
             let data = tail.cast::<i64>();
-            for dim in 0..rank {
-                // SAFETY: the tail has room for `rank` extents and is aligned to 8.
-                unsafe { data.add(dim).write(extent(dim)) };
+            for index in 0..rank {
+                // SAFETY: the tail is as long as `rank` dimensions and is aligned to 8.
+                unsafe { data.add(index).write(dim(index)) };
             }
             TVMFFIShapeCell { data: data.as_ptr(), size: rank }
         }))
@@ -57,7 +57,7 @@ impl Deref for Shape {
         if cell.size == 0 {
             return &[];
         }
-        // SAFETY: the cell describes extents that live as long as the object.
+        // SAFETY: the cell describes dimensions that live as long as the object.
         unsafe { std::slice::from_raw_parts(cell.data, cell.size) }
     }
 }
@@ -76,7 +76,7 @@ mod tests {
     use crate::value::Any;
 
     #[test]
-    fn extents_are_kept() {
+    fn dimensions_are_copied() {
         assert!(Shape::new(&[]).is_empty());
         let shape = Shape::new(&[1, -2, i64::MAX]);
         assert_eq!(&*shape, &[1, -2, i64::MAX]);

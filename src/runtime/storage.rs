@@ -15,7 +15,7 @@ use crate::value::impl_object_conversions;
 #[repr(transparent)]
 pub struct Storage(ObjectRef);
 
-/// What a storage holds. Generated code reads `data` and `bytes`.
+/// The cell of a storage. Generated code reads `data` and `bytes`.
 #[repr(C)]
 struct StorageCell {
     data: NonNull<u8>,
@@ -23,11 +23,11 @@ struct StorageCell {
     owner: Owner,
 }
 
-/// What keeps the memory of a storage.
+/// The owner of a storage's memory.
 enum Owner {
     Block(OwnedBlock),
-    /// It is part of another storage's.
-    Whole(Storage),
+    /// The storage that this one is a slice of.
+    Slice(Storage),
 }
 
 const _: () = {
@@ -57,8 +57,8 @@ impl Storage {
         Ok(Storage(object::create(*INDEX, 0, |_| cell)))
     }
 
-    /// `bytes` of this storage from `offset` on, as a storage that keeps this one alive; `None`
-    /// when it has fewer.
+    /// The slice of `bytes` of this storage from `offset` on, which keeps this one alive; `None` when
+    /// it has fewer.
     pub fn slice(&self, offset: usize, bytes: usize) -> Option<Storage> {
         let end = offset.checked_add(bytes)?;
         if end > self.size() {
@@ -66,12 +66,12 @@ impl Storage {
         }
         // SAFETY: the offset is inside the block or at its end.
         let data = unsafe { self.data().add(offset) };
-        let cell = StorageCell { data, bytes, owner: Owner::Whole(self.clone()) };
+        let cell = StorageCell { data, bytes, owner: Owner::Slice(self.clone()) };
         Some(Storage(object::create(*INDEX, 0, |_| cell)))
     }
 
     fn cell(&self) -> &StorageCell {
-        // SAFETY: storages have this cell.
+        // SAFETY: only this file makes objects of this type, all with this cell.
         unsafe { &*self.0.cell::<StorageCell>() }
     }
 
@@ -92,7 +92,7 @@ impl Storage {
     pub fn device(&self) -> DLDevice {
         match &self.cell().owner {
             Owner::Block(block) => block.device(),
-            Owner::Whole(storage) => storage.device(),
+            Owner::Slice(storage) => storage.device(),
         }
     }
 }

@@ -41,7 +41,7 @@ fn make(content: &[u8], small: i32, large: i32) -> Any {
             small_len: content.len() as u32,
             payload: AnyPayload { bytes },
         };
-        // SAFETY: a well-formed small string owns nothing.
+        // SAFETY: the value is a small string with valid length and bytes, which owns no object.
         return unsafe { Any::from_raw(raw) };
     }
     // One more byte, so that C sees a terminated string.

@@ -4,8 +4,8 @@
 //! tensor, is borrowed from memory that something keeps alive (a mapped file), or
 //! belongs to another framework (DLPack). Shape and strides live in the object.
 //!
-//! Tensor data is shared, mutable memory. Reading it is safe here; whoever writes
-//! (kernels, [`Tensor::data_ptr`] users) promises that nobody reads or writes the
+//! Tensor data is shared, mutable memory. Reading it is safe here; a writer
+//! (kernels, [`Tensor::data_ptr`] users) promises that no other thread reads or writes the
 //! same bytes meanwhile.
 
 use std::any::Any as StdAny;
@@ -64,12 +64,12 @@ const _: () = {
     assert!(TENSOR_OWNER == OBJECT_HEADER_SIZE + std::mem::offset_of!(Cell, owner));
 };
 
-/// What keeps the data alive. One that is an object lies as a value does, of the type of any object,
-/// and nothing lies as None: machine code gives the tensors that it keeps another owner.
+/// The owner that keeps the data alive. An object owner has the layout of an object value, and no
+/// owner that of None: machine code replaces the owner of tensors that it recycles.
 #[expect(dead_code, reason = "owners are held for their destructors")]
 #[repr(C, i64)]
 pub(crate) enum Owner {
-    /// Of a tensor that nobody refers to but the keeper of its memory.
+    /// No owner: of a free tensor that only the recycle slot with its storage refers to.
     Nothing = type_index::NONE as i64,
     Object(ObjectRef) = type_index::OBJECT as i64,
     Block(OwnedBlock) = type_index::OBJECT as i64 + 1,
@@ -95,11 +95,10 @@ impl<T: Managed> Drop for Foreign<T> {
     }
 }
 
-/// Bytes of a compact tensor, or an error for extents no tensor can have.
+/// Bytes of a compact tensor, or an error for dimensions that no tensor can have.
 pub fn byte_size(shape: &[i64], dtype: DType) -> Result<usize, Error> {
-    let count = shape
-        .iter()
-        .try_fold(1_usize, |count, extent| count.checked_mul(usize::try_from(*extent).ok()?));
+    let count =
+        shape.iter().try_fold(1_usize, |count, dim| count.checked_mul(usize::try_from(*dim).ok()?));
     count
         .and_then(|count| dtype.bytes_for(count))
         .filter(|bytes| *bytes <= isize::MAX as usize)
@@ -114,52 +113,57 @@ fn bad_shape(shape: &[i64], dtype: DType) -> Error {
 /// Marks tensors that have a [`Cell`].
 static DELETER: Deleter = object::delete::<Cell>;
 
-/// A tensor object with room for shape and strides.
+/// A tensor object with a tail for shape and strides.
 #[inline]
 fn make(rank: usize, fill: impl FnOnce(NonNull<u8>) -> Cell) -> ObjectRef {
     // SAFETY: the deleter is that of the cell.
     unsafe { object::create_marked(type_index::TENSOR, DELETER, 2 * rank * size_of::<i64>(), fill) }
 }
 
-/// Where a tensor's bytes are.
-pub(crate) struct Place {
+/// The location of a tensor's data.
+pub(crate) struct DataLocation {
     pub(crate) data: *mut c_void,
     pub(crate) device: DLDevice,
     pub(crate) byte_offset: u64,
 }
 
-/// A compact tensor over `place`, kept alive by `owner`.
+/// A compact tensor over the data at `location`, kept alive by `owner`.
 ///
 /// # Safety
-/// `owner` keeps [`byte_size`] bytes at `place` alive.
+/// `owner` keeps [`byte_size`] bytes at `location` alive.
 #[inline]
-pub(crate) unsafe fn compact(place: Place, shape: &[i64], dtype: DType, owner: Owner) -> Tensor {
+pub(crate) unsafe fn compact(
+    location: DataLocation,
+    shape: &[i64],
+    dtype: DType,
+    owner: Owner,
+) -> Tensor {
     let rank = shape.len();
     Tensor(make(rank, |tail| {
-        let extents = tail.cast::<i64>();
-        // SAFETY: the tail has room for `rank` extents and as many strides.
+        let dims = tail.cast::<i64>();
+        // SAFETY: the tail is as long as `rank` dimensions and as many strides.
         let strides = unsafe {
-            extents.as_ptr().copy_from_nonoverlapping(shape.as_ptr(), rank);
-            extents.add(rank)
+            dims.as_ptr().copy_from_nonoverlapping(shape.as_ptr(), rank);
+            dims.add(rank)
         };
         let mut stride = 1_i64;
         for dim in (0..rank).rev() {
-            // SAFETY: `dim` is less than `rank`.
+            // SAFETY: the tail has `rank` strides, and `dim` is less than `rank`.
             unsafe { strides.add(dim).write(stride) };
-            // Overflow needs an extent of 0 elsewhere; then no element is addressed.
+            // Overflow needs a dimension of 0 elsewhere; then no element is addressed.
             stride = stride.wrapping_mul(shape[dim]);
         }
-        Cell { dl: describe(place, rank, dtype, extents.as_ptr(), strides.as_ptr()), owner }
+        Cell { dl: describe(location, rank, dtype, dims.as_ptr(), strides.as_ptr()), owner }
     }))
 }
 
-/// A tensor over `place` with any strides.
+/// A tensor over the data at `location` with any strides.
 ///
 /// # Safety
 /// `owner` keeps alive all bytes that `shape` and `strides` (of equal length) reach
-/// from `place`.
+/// from `location`.
 pub(crate) unsafe fn strided(
-    place: Place,
+    location: DataLocation,
     shape: &[i64],
     strides: &[i64],
     dtype: DType,
@@ -167,14 +171,14 @@ pub(crate) unsafe fn strided(
 ) -> Tensor {
     let rank = shape.len();
     Tensor(make(rank, |tail| {
-        let extents = tail.cast::<i64>().as_ptr();
-        // SAFETY: the tail has room for `rank` extents and as many strides.
+        let dims = tail.cast::<i64>().as_ptr();
+        // SAFETY: the tail is as long as `rank` dimensions and as many strides.
         let steps = unsafe {
-            extents.copy_from_nonoverlapping(shape.as_ptr(), rank);
-            extents.add(rank).copy_from_nonoverlapping(strides.as_ptr(), rank);
-            extents.add(rank)
+            dims.copy_from_nonoverlapping(shape.as_ptr(), rank);
+            dims.add(rank).copy_from_nonoverlapping(strides.as_ptr(), rank);
+            dims.add(rank)
         };
-        Cell { dl: describe(place, rank, dtype, extents, steps), owner }
+        Cell { dl: describe(location, rank, dtype, dims, steps), owner }
     }))
 }
 
@@ -187,7 +191,7 @@ pub(crate) unsafe fn is_compact(dl: &DLTensor) -> bool {
         return true;
     }
     let rank = dl.ndim as usize;
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller passes a shape and strides of `ndim` elements.
     let (shape, strides) = unsafe {
         (std::slice::from_raw_parts(dl.shape, rank), std::slice::from_raw_parts(dl.strides, rank))
     };
@@ -195,23 +199,23 @@ pub(crate) unsafe fn is_compact(dl: &DLTensor) -> bool {
         return true;
     }
     let mut expected = 1_i64;
-    for (extent, stride) in shape.iter().zip(strides).rev() {
-        if *extent != 1 && *stride != expected {
+    for (dim, stride) in shape.iter().zip(strides).rev() {
+        if *dim != 1 && *stride != expected {
             return false;
         }
-        expected = expected.wrapping_mul(*extent);
+        expected = expected.wrapping_mul(*dim);
     }
     true
 }
 
 fn describe(
-    place: Place,
+    location: DataLocation,
     rank: usize,
     dtype: DType,
     shape: *mut i64,
     strides: *mut i64,
 ) -> DLTensor {
-    let Place { data, device, byte_offset } = place;
+    let DataLocation { data, device, byte_offset } = location;
     DLTensor { data, device, ndim: rank as i32, dtype, shape, strides, byte_offset }
 }
 
@@ -230,9 +234,9 @@ impl Tensor {
     ) -> Result<Tensor, Error> {
         let block = OwnedBlock::new(allocator, byte_size(shape, dtype)?)?;
         let (data, device) = (block.data().as_ptr().cast(), block.device());
-        let place = Place { data, device, byte_offset: 0 };
-        // SAFETY: the block has the tensor's bytes.
-        Ok(unsafe { compact(place, shape, dtype, Owner::Block(block)) })
+        let location = DataLocation { data, device, byte_offset: 0 };
+        // SAFETY: the block has at least the tensor's bytes, and the owner keeps it.
+        Ok(unsafe { compact(location, shape, dtype, Owner::Block(block)) })
     }
 
     /// A CPU tensor of zeros.
@@ -245,7 +249,7 @@ impl Tensor {
 
     /// A CPU tensor with a copy of `values`, in row-major order.
     pub fn from_slice<T: Element>(shape: &[i64], values: &[T]) -> Result<Tensor, Error> {
-        // SAFETY: elements have no padding.
+        // SAFETY: `Element` types have no padding, so all bytes of the slice are initialised.
         let bytes = unsafe {
             std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), size_of_val(values))
         };
@@ -283,10 +287,10 @@ impl Tensor {
             )));
         }
         let data = storage.data().as_ptr().cast();
-        let place = Place { data, device: storage.device(), byte_offset: offset as u64 };
+        let location = DataLocation { data, device: storage.device(), byte_offset: offset as u64 };
         let owner = Owner::Object(storage.object().clone());
         // SAFETY: the bytes are inside the storage, checked above.
-        Ok(unsafe { compact(place, shape, dtype, owner) })
+        Ok(unsafe { compact(location, shape, dtype, owner) })
     }
 
     /// A compact CPU tensor over memory that `keeper` keeps alive, such as a mapped
@@ -302,9 +306,10 @@ impl Tensor {
         keeper: Arc<dyn StdAny + Send + Sync>,
     ) -> Result<Tensor, Error> {
         byte_size(shape, dtype)?;
-        let place = Place { data: data.as_ptr().cast(), device: DLDevice::CPU, byte_offset: 0 };
-        // SAFETY: by the caller's contract.
-        Ok(unsafe { compact(place, shape, dtype, Owner::Host(keeper)) })
+        let location =
+            DataLocation { data: data.as_ptr().cast(), device: DLDevice::CPU, byte_offset: 0 };
+        // SAFETY: the caller vouches that `keeper` keeps the tensor's bytes at `data` alive.
+        Ok(unsafe { compact(location, shape, dtype, Owner::Host(keeper)) })
     }
 
     /// The same data with another shape of as many elements.
@@ -334,9 +339,9 @@ impl Tensor {
 
     fn view_unchecked(&self, offset: usize, shape: &[i64], dtype: DType) -> Tensor {
         let DLTensor { data, device, byte_offset, .. } = *self.dl();
-        let place = Place { data, device, byte_offset: byte_offset + offset as u64 };
+        let location = DataLocation { data, device, byte_offset: byte_offset + offset as u64 };
         // SAFETY: callers check that the view is inside this tensor.
-        unsafe { compact(place, shape, dtype, Owner::Object(self.0.clone())) }
+        unsafe { compact(location, shape, dtype, Owner::Object(self.0.clone())) }
     }
 
     fn require_compact(&self, verb: &str) -> Result<(), Error> {
@@ -352,22 +357,22 @@ impl Tensor {
     /// The C description.
     #[inline]
     pub fn dl(&self) -> &DLTensor {
-        // SAFETY: tensors have this cell.
+        // SAFETY: every `ffi.Tensor` has a DLTensor after its header.
         unsafe { &*self.0.cell::<DLTensor>() }
     }
 
-    /// Extents.
+    /// The dimensions.
     #[inline]
     pub fn shape(&self) -> &[i64] {
         let dl = self.dl();
         if dl.ndim <= 0 {
             return &[];
         }
-        // SAFETY: a tensor's shape has `ndim` extents.
+        // SAFETY: the shape of a live tensor points to `ndim` dimensions.
         unsafe { std::slice::from_raw_parts(dl.shape, dl.ndim as usize) }
     }
 
-    /// Extents as a value.
+    /// The dimensions as a value.
     pub fn shape_object(&self) -> Shape {
         Shape::new(self.shape())
     }
@@ -420,7 +425,7 @@ impl Tensor {
 
     /// Whether elements are packed in row-major order.
     pub fn is_compact(&self) -> bool {
-        // SAFETY: a tensor describes itself.
+        // SAFETY: the shape and strides of a live tensor have `ndim` elements.
         unsafe { is_compact(self.dl()) }
     }
 
@@ -495,7 +500,7 @@ mod tests {
         assert!(Tensor::on_storage(&storage, 61, &[2, 5], DType::F32).is_err());
         assert!(Tensor::on_storage(&storage, usize::MAX, &[1], DType::F32).is_err());
         assert_eq!(storage.object().strong_count(), 3);
-        // SAFETY: nobody else looks at the storage.
+        // SAFETY: only this test refers to the storage, and the element is inside it.
         unsafe { part.data_ptr().cast::<f32>().write(2.5) };
         drop((part, storage));
         assert_eq!(all.to_vec::<f32>().unwrap()[15], 2.5);
@@ -527,7 +532,7 @@ mod tests {
         assert!(tensor.get_mut::<f32>().is_err());
         drop(view);
         tensor.get_mut::<f32>().unwrap()[0] = 9.0;
-        // SAFETY: nobody writes meanwhile.
+        // SAFETY: only this test refers to the tensor, and it does not write meanwhile.
         assert_eq!(unsafe { tensor.as_slice::<f32>() }.unwrap(), [9.0, -2.0, 0.0]);
         let flags = Tensor::from_bytes(&[2], DType::BOOL, &[1, 0]).unwrap();
         assert_eq!(flags.to_vec::<u8>().unwrap(), [1, 0]);

@@ -1,15 +1,18 @@
-//! Parallel launch: parts of a loop on the caller and on waiting helpers.
+//! Parallel launch: the tasks of a loop, distributed over the caller and helper threads.
 //!
 //! Helpers are loops on the threads of a rayon pool that is built at the first
 //! launch with more than one thread. The caller claims idle helpers, runs its own
-//! share, and waits for theirs; nothing is allocated or locked. Each thread has a share of
-//! neighbouring parts, the same in every launch, so that data stays near the core that made
-//! it; a thread that is done takes parts that others have not begun, and a helper that wakes
-//! up too late is let go. What a part computes never depends on who runs it.
+//! tasks, and waits for theirs; nothing is allocated or locked. The partition is static: each
+//! thread has a range of adjacent tasks, the same in every launch, so that data stays in the cache
+//! of the core that wrote it. A thread that has finished its range steals from the others', and a
+//! claim on a helper that wakes up too late is withdrawn. The result of a task never depends on the
+//! thread that runs it.
 //!
 //! A helper spins for a few dozen microseconds after work (longer between the launches of a
-//! run) and then sleeps in the kernel, and so does a caller that waits: an idle process keeps
-//! no core busy. A launch from inside a part runs on that part's thread alone.
+//! run) and then sleeps on a futex, and so does a caller that waits: an idle process keeps
+//! no core busy. A launch from inside a task runs on that task's thread alone.
+//!
+//! Decision: docs/decisions/0022-threads.md
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -24,24 +27,23 @@ use crate::abi::{ParallelLambda, TVMParallelGroupEnv};
 use crate::error::Error;
 use crate::function::guard;
 
+mod affinity;
 mod helpers;
-mod place;
 
 thread_local! {
     /// Threads for launches from this thread; 0 means [`default_threads`].
     static THREADS: Cell<usize> = const { Cell::new(0) };
-    /// Whether this thread is running a part.
-    static IN_PART: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread is running a task.
+    static IN_TASK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Threads a launch uses where nothing else was said: the processors this process
-/// may run on.
+/// The default number of threads of a launch: the processors this process may run on.
 pub fn default_threads() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| thread::available_parallelism().map_or(1, |count| count.get()))
 }
 
-/// Threads of the largest launch; settled by the first one that wants helpers.
+/// Threads of the largest launch; fixed by the first one that needs helpers.
 static MAX_THREADS: OnceLock<usize> = OnceLock::new();
 
 /// Sets how many threads any launch can use at most, the caller's included. Must
@@ -52,9 +54,7 @@ pub fn set_max_threads(threads: usize) -> Result<(), Error> {
     if *MAX_THREADS.get_or_init(|| threads) == threads {
         return Ok(());
     }
-    Err(Error::runtime_error(
-        "the number of helper threads is settled by the first parallel launch",
-    ))
+    Err(Error::runtime_error("the number of helper threads is fixed by the first parallel launch"))
 }
 
 /// Threads that a launch from this thread uses.
@@ -80,24 +80,24 @@ pub fn with_threads<T>(threads: usize, body: impl FnOnce() -> T) -> T {
 #[must_use = "dropping it restores the previous number of threads"]
 #[derive(Debug)]
 pub struct ThreadScope {
-    /// Of the thread that entered, which is where the scope stays: looking a thread's variable
-    /// up costs a call in a shared library.
+    /// The variable of the thread that entered, on which the scope stays: in a shared library each
+    /// access to a thread-local costs a call.
     threads: NonNull<Cell<usize>>,
     outer: usize,
-    several: bool,
+    is_parallel: bool,
 }
 
 impl ThreadScope {
     /// From here on, launches from this thread use `threads` threads (at least one).
     #[inline]
     pub fn enter(threads: usize) -> ThreadScope {
-        let several = threads > 1;
-        if several {
+        let is_parallel = threads > 1;
+        if is_parallel {
             helpers::RUNS.fetch_add(1, Ordering::Relaxed);
         }
         THREADS.with(|cell| {
             let outer = cell.replace(threads.max(1));
-            ThreadScope { threads: NonNull::from(cell), outer, several }
+            ThreadScope { threads: NonNull::from(cell), outer, is_parallel }
         })
     }
 }
@@ -105,43 +105,43 @@ impl ThreadScope {
 impl Drop for ThreadScope {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: a scope cannot leave its thread, whose variables without destructors live as
-        // long as it does.
+        // SAFETY: a scope cannot leave its thread, whose thread-locals without destructors live as
+        // long as the thread.
         unsafe { self.threads.as_ref() }.set(self.outer);
-        if self.several {
+        if self.is_parallel {
             helpers::RUNS.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-/// Runs `body` for each part in `0..parts`, on the current number of threads, and
-/// returns the error of the first part that failed. Every part runs.
+/// Runs `body` for each task in `0..tasks`, on the current number of threads, and
+/// returns the error of the first task that failed. Every task runs.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};
 /// use reflex_runtime::threads;
 /// let sum = AtomicUsize::new(0);
-/// threads::parallel_for(10, |part| {
-///     sum.fetch_add(part, Ordering::Relaxed);
+/// threads::parallel_for(10, |task| {
+///     sum.fetch_add(task, Ordering::Relaxed);
 ///     Ok(())
 /// }).unwrap();
 /// assert_eq!(sum.into_inner(), 45);
 /// ```
-pub fn parallel_for<F>(parts: usize, body: F) -> Result<(), Error>
+pub fn parallel_for<F>(tasks: usize, body: F) -> Result<(), Error>
 where
     F: Fn(usize) -> Result<(), Error> + Sync,
 {
     unsafe extern "C" fn run<F>(
-        part: c_int,
+        task: c_int,
         _: *mut TVMParallelGroupEnv,
         body: *mut c_void,
     ) -> c_int
     where
         F: Fn(usize) -> Result<(), Error> + Sync,
     {
-        // SAFETY: the launch below passes an `F` that outlives it, shared by parts.
+        // SAFETY: the launch below passes an `F` that outlives it, and `F` is `Sync`.
         let body = unsafe { &*body.cast::<F>() };
-        match guard(|| body(part as usize)) {
+        match guard(|| body(task as usize)) {
             Ok(()) => 0,
             Err(error) => {
                 error.raise();
@@ -149,32 +149,32 @@ where
             }
         }
     }
-    if parts == 0 {
+    if tasks == 0 {
         return Ok(());
     }
-    let parts = c_int::try_from(parts)
-        .map_err(|_| Error::value_error(format!("{parts} is too many parts")))?;
+    let tasks = c_int::try_from(tasks)
+        .map_err(|_| Error::value_error(format!("{tasks} is too many tasks")))?;
     let data = std::ptr::from_ref(&body).cast_mut().cast();
     // SAFETY: `run::<F>` takes an `F`, which is `Sync`, and does not unwind.
-    unsafe { launch(run::<F>, data, parts) }
+    unsafe { launch(run::<F>, data, tasks) }
 }
 
-/// Runs `parts` parts of a parallel loop (0: one per thread), and returns the error
-/// of the first part that failed. Every part runs.
+/// Runs `tasks` tasks of a parallel loop (0: one per thread), and returns the error
+/// of the first task that failed. Every task runs.
 ///
 /// # Safety
 /// `body` may run with `data` on several threads at once, does not unwind, and when
 /// it fails leaves its error in its thread's slot.
-pub unsafe fn launch(body: ParallelLambda, data: *mut c_void, parts: i32) -> Result<(), Error> {
-    let threads = if IN_PART.get() { 1 } else { current_threads() };
-    let parts = match parts {
+pub unsafe fn launch(body: ParallelLambda, data: *mut c_void, tasks: i32) -> Result<(), Error> {
+    let threads = if IN_TASK.get() { 1 } else { current_threads() };
+    let tasks = match tasks {
         0 => i32::try_from(threads).unwrap_or(i32::MAX),
-        parts if parts < 0 => {
-            return Err(Error::value_error(format!("a parallel loop of {parts} parts")));
+        tasks if tasks < 0 => {
+            return Err(Error::value_error(format!("a parallel loop of {tasks} tasks")));
         }
-        parts => parts,
+        tasks => tasks,
     };
-    Launch::new(body, data, parts).run(threads.min(parts as usize))
+    Launch::new(body, data, tasks).run(threads.min(tasks as usize))
 }
 
 #[cfg(test)]
@@ -186,7 +186,7 @@ mod tests {
     use super::helpers::SPIN;
     use super::*;
 
-    /// How often to repeat what may race; Miri is slow, and explores schedules itself.
+    /// Repetitions of tests that may race; Miri is slow, and explores schedules itself.
     const ROUNDS: usize = if cfg!(miri) { 3 } else { 500 };
 
     /// Enough helpers for the tests, whatever the machine.
@@ -198,12 +198,12 @@ mod tests {
     fn every_part_runs_once() {
         with_helpers();
         for threads in 1..=6 {
-            for parts in [1, 2, 3, 4, 7, 64] {
-                let runs: Vec<AtomicUsize> = (0..parts).map(|_| AtomicUsize::new(0)).collect();
+            for tasks in [1, 2, 3, 4, 7, 64] {
+                let runs: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
                 with_threads(threads, || {
                     for round in 1..=ROUNDS.min(20) {
-                        parallel_for(parts, |part| {
-                            runs[part].fetch_add(1, Ordering::Relaxed);
+                        parallel_for(tasks, |task| {
+                            runs[task].fetch_add(1, Ordering::Relaxed);
                             Ok(())
                         })
                         .unwrap();
@@ -225,8 +225,8 @@ mod tests {
                     let sum = AtomicUsize::new(0);
                     for _ in 0..ROUNDS {
                         with_threads(3, || {
-                            parallel_for(5, |part| {
-                                sum.fetch_add(part, Ordering::Relaxed);
+                            parallel_for(5, |task| {
+                                sum.fetch_add(task, Ordering::Relaxed);
                                 Ok(())
                             })
                         })
@@ -261,16 +261,16 @@ mod tests {
         with_helpers();
         for threads in [1, 4] {
             let error = with_threads(threads, || {
-                parallel_for(8, |part| match part {
-                    2 | 5 | 7 => Err(Error::value_error(format!("part {part}"))),
-                    3 => panic!("part three"),
+                parallel_for(8, |task| match task {
+                    2 | 5 | 7 => Err(Error::value_error(format!("task {task}"))),
+                    3 => panic!("task three"),
                     _ => Ok(()),
                 })
             })
             .unwrap_err();
-            assert_eq!(error.message(), "part 2");
+            assert_eq!(error.message(), "task 2");
         }
-        let error = parallel_for(3, |part| if part == 1 { panic!("one") } else { Ok(()) });
+        let error = parallel_for(3, |task| if task == 1 { panic!("one") } else { Ok(()) });
         assert_eq!(error.unwrap_err().to_string(), "InternalError: panic: one");
         assert!(Error::take_raised().is_none());
     }
@@ -321,7 +321,7 @@ mod tests {
         // SAFETY: `count` takes the counter and does not unwind.
         with_threads(1, || unsafe { launch(count, data, 0) }).unwrap();
         assert_eq!(sum.load(Ordering::Relaxed), 1);
-        // SAFETY: as above.
+        // SAFETY: `count` takes the counter and does not unwind.
         assert!(unsafe { launch(count, data, -1) }.is_err());
     }
 }

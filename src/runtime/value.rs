@@ -7,6 +7,8 @@
 //!
 //! Conversions follow tvm-ffi: integers accept booleans, floats accept integers and
 //! booleans, everything else is exact; a mismatch is a `TypeError`.
+//!
+//! Decision: docs/decisions/0001-tvm-ffi-values.md
 
 use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
@@ -21,7 +23,6 @@ use crate::dtype::DType;
 use crate::error::Error;
 use crate::object::{self, ObjectRef, ObjectType};
 use crate::string::{Bytes, Str};
-use crate::tensor::Tensor;
 use crate::types;
 
 mod convert;
@@ -43,7 +44,7 @@ pub struct Any(TVMFFIAny);
 
 // SAFETY: plain data, or a pointer whose use is unsafe, or an object, which is Send.
 unsafe impl Send for Any {}
-// SAFETY: as for Send.
+// SAFETY: as for Send: shared use only reads plain data or a Sync object.
 unsafe impl Sync for Any {}
 
 /// A borrowed value, valid for `'a`.
@@ -53,7 +54,7 @@ pub struct AnyView<'a>(TVMFFIAny, PhantomData<&'a ()>);
 
 // SAFETY: as for Any; borrowed strings are shared references.
 unsafe impl Send for AnyView<'_> {}
-// SAFETY: as for Send.
+// SAFETY: as for Send: shared use only reads plain data, shared references or a Sync object.
 unsafe impl Sync for AnyView<'_> {}
 
 impl Any {
@@ -100,7 +101,7 @@ impl Any {
         std::mem::replace(self, Any::NONE)
     }
 
-    /// What the value is.
+    /// The type index of the value.
     #[inline]
     pub fn type_index(&self) -> i32 {
         self.0.type_index
@@ -199,7 +200,7 @@ impl<'a> AnyView<'a> {
         &self.0
     }
 
-    /// What the value is.
+    /// The type index of the value.
     #[inline]
     pub fn type_index(&self) -> i32 {
         self.0.type_index
@@ -220,7 +221,7 @@ impl<'a> AnyView<'a> {
     #[inline]
     pub fn as_int(&self) -> Option<i64> {
         match self.0.type_index {
-            // SAFETY: these kinds store an integer.
+            // SAFETY: values of these type indices have an integer payload.
             index::INT | index::BOOL => Some(unsafe { self.0.payload.int }),
             _ => None,
         }
@@ -230,7 +231,7 @@ impl<'a> AnyView<'a> {
     #[inline]
     pub fn as_float(&self) -> Option<f64> {
         match self.0.type_index {
-            // SAFETY: this kind stores a float.
+            // SAFETY: values of this type index have a float payload.
             index::FLOAT => Some(unsafe { self.0.payload.float }),
             _ => self.as_int().map(|int| int as f64),
         }
@@ -255,7 +256,7 @@ impl<'a> AnyView<'a> {
     /// An element type, or text that names one.
     pub fn as_dtype(&self) -> Option<DType> {
         match self.0.type_index {
-            // SAFETY: this kind stores an element type.
+            // SAFETY: values of this type index have an element type as payload.
             index::DATA_TYPE => Some(unsafe { self.0.payload.dtype }),
             _ => self.as_str()?.parse().ok(),
         }
@@ -264,7 +265,7 @@ impl<'a> AnyView<'a> {
     /// A device.
     pub fn as_device(&self) -> Option<DLDevice> {
         match self.0.type_index {
-            // SAFETY: this kind stores a device.
+            // SAFETY: values of this type index have a device as payload.
             index::DEVICE => Some(unsafe { self.0.payload.device }),
             _ => None,
         }
@@ -273,7 +274,7 @@ impl<'a> AnyView<'a> {
     /// An untyped pointer; None stands for null.
     pub fn as_opaque(&self) -> Option<*mut c_void> {
         match self.0.type_index {
-            // SAFETY: this kind stores a pointer.
+            // SAFETY: values of this type index have a pointer payload.
             index::OPAQUE_PTR => Some(unsafe { self.0.payload.ptr }),
             index::NONE => Some(std::ptr::null_mut()),
             _ => None,
@@ -328,17 +329,6 @@ impl<'a> AnyView<'a> {
         let owned = ManuallyDrop::new(Any(self.0));
         // The clone counts the reference; the bits in `owned` never do.
         Any::clone(&owned)
-    }
-
-    /// An owned value that may outlive what the view borrows from: as
-    /// [`to_owned`](AnyView::to_owned), and a borrowed `DLTensor*` is copied into a tensor.
-    pub fn to_kept(&self) -> Result<Any, Error> {
-        if self.0.type_index != index::DL_TENSOR_PTR {
-            return Ok(self.to_owned());
-        }
-        let dl = self.as_dltensor().ok_or_else(|| self.mismatch("DLTensor*"))?;
-        // SAFETY: the pointer is to a live DLTensor by the view's contract.
-        Ok(unsafe { Tensor::copy_of(dl) }?.into())
     }
 
     #[cold]
@@ -404,7 +394,7 @@ fn large_bytes(raw: &TVMFFIAny) -> &[u8] {
 /// # Safety
 /// `array` points to a live byte array whose bytes outlive `'a`.
 pub(crate) unsafe fn slice_of<'a>(array: *const TVMFFIByteArray) -> &'a [u8] {
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller passes a live byte array whose bytes outlive `'a`.
     unsafe {
         let TVMFFIByteArray { data, size } = *array;
         if size == 0 { &[] } else { std::slice::from_raw_parts(data.cast(), size) }
@@ -464,7 +454,7 @@ mod tests {
         assert!(slot.is_none() && count() == 4);
         let raw = taken.into_raw();
         assert_eq!(count(), 4);
-        // SAFETY: the value that `into_raw` gave up.
+        // SAFETY: `into_raw` returned this owned value, and the test uses it once.
         drop(unsafe { Any::from_raw(raw) });
         drop((value, copy, slot));
         assert_eq!(count(), 1);
@@ -503,7 +493,7 @@ mod tests {
         let args = AnyView::slice(&values);
         assert_eq!(args[0].as_int(), Some(1));
         assert_eq!(&**args[1].downcast_ref::<Shape>().unwrap(), [5]);
-        // SAFETY: no arguments, so no pointer either.
+        // SAFETY: there are no arguments, so the null pointer is not read.
         assert!(unsafe { AnyView::slice_from_raw(std::ptr::null(), 0) }.is_empty());
     }
 }

@@ -9,27 +9,30 @@ use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::session::BindingId;
 
 use super::Session;
+use super::plain::PlainSession;
 use crate::error::{Error, ErrorKind, Result};
-use crate::program::Prepared;
-use crate::specialise::{Variant, copies};
+use crate::prepared::Prepared;
+use crate::specialise::copies;
+use crate::specialise::profile::ShapeProfile;
 
-/// A function whose inputs and outputs stay in place between runs ([`Session::bind`]).
+/// A function whose input and output tensors stay in place between runs ([`Session::bind`]), as
+/// with ONNX Runtime's IoBinding.
 ///
-/// Extents are those of the feed it was bound with. Once settled (the first runs plan memory,
-/// and in tiered mode compile), a run makes no heap allocation.
+/// Shapes are those of the feed that it was bound with. Once the first runs have planned memory,
+/// and in tiered mode compiled, a run makes no heap allocation.
 pub struct IoBinding<'s> {
     session: &'s mut Session,
     id: BindingId,
     inputs: Vec<Tensor>,
     outputs: Vec<Tensor>,
-    /// The extents, as long as a program for them may come.
-    extents: Option<Arc<Variant>>,
-    /// The same inputs and outputs in the program for these extents.
-    special: Option<(Session, BindingId)>,
+    /// The profile of the shapes, as long as the binding may be specialised.
+    profile: Option<Arc<ShapeProfile>>,
+    /// The same inputs and outputs bound in the specialised program.
+    specialised: Option<(PlainSession, BindingId)>,
 }
 
 impl Session {
-    /// Copies the inputs into place, runs once, and makes outputs of the extents it gave.
+    /// Copies the inputs into a binding, runs it once, and allocates outputs of the resulting shapes.
     ///
     /// ```
     /// use reflex::{Array, Engine, Feed, Mode};
@@ -46,41 +49,40 @@ impl Session {
     pub fn bind(&mut self, prepared: &Prepared) -> Result<IoBinding<'_>> {
         let failed = |e: reflex_runtime::error::Error| Error::new(ErrorKind::Run, e.message());
         let inputs = prepared.args.iter().map(own_tensor).collect::<Result<Vec<_>>>()?;
-        let settled =
-            Prepared { func: prepared.func, args: inputs.iter().cloned().map(Any::from).collect() };
-        let results = self.call(&settled)?.tensors()?;
+        let args: Vec<Any> = inputs.iter().cloned().map(Any::from).collect();
+        let owned = Prepared { func: prepared.func, args };
+        let results = self.call(&owned)?.tensors()?;
         let output = |t: &Tensor| Tensor::empty(t.shape(), t.dtype());
         let outputs = results.iter().map(output).collect::<std::result::Result<Vec<_>, _>>();
         let outputs = outputs.map_err(failed)?;
-        let extents = self
-            .extents()
-            .and_then(|extents| extents.variant(settled.func, AnyView::slice(&settled.args)));
-        let id = self.bind_tensors(settled, outputs.clone())?;
-        let mut bound = IoBinding { session: self, id, inputs, outputs, extents, special: None };
-        bound.run()?;
-        Ok(bound)
+        let views = AnyView::slice(&owned.args);
+        let profile = self.router.as_ref().and_then(|router| router.profile(owned.func, views));
+        let id = self.plain.bind_tensors(owned.func, owned.args, outputs.clone())?;
+        let mut binding =
+            IoBinding { session: self, id, inputs, outputs, profile, specialised: None };
+        binding.run()?;
+        Ok(binding)
     }
 }
 
 impl IoBinding<'_> {
     /// Reads the inputs, writes the outputs.
     pub fn run(&mut self) -> Result<()> {
-        if let Some((session, id)) = &mut self.special {
+        if let Some((session, id)) = &mut self.specialised {
             return session.run_bound(*id);
         }
-        let Some(variant) = &self.extents else { return self.session.run_bound(self.id) };
-        if let (Some(special), Some(extents)) = (variant.special(), self.session.extents()) {
-            let mut session = extents.open(special)?;
+        let Some(profile) = &self.profile else { return self.session.plain.run_bound(self.id) };
+        if let (Some(program), Some(router)) = (profile.specialised(), &self.session.router) {
+            let mut session = router.open(program)?;
             let args = self.inputs.iter().cloned().map(Any::from).collect();
-            let bound = Prepared { func: special.func, args };
-            let id = session.bind_tensors(bound, self.outputs.clone())?;
-            let (session, id) = self.special.insert((session, id));
+            let id = session.bind_tensors(program.func, args, self.outputs.clone())?;
+            let (session, id) = self.specialised.insert((session, id));
             return session.run_bound(*id);
         }
         let start = Instant::now();
-        self.session.run_bound(self.id)?;
-        if let Some(extents) = self.session.extents().filter(|_| variant.counts()) {
-            extents.note(variant, start.elapsed(), &|| copies(self.inputs.iter()));
+        self.session.plain.run_bound(self.id)?;
+        if let Some(router) = self.session.router.as_ref().filter(|_| profile.is_counting()) {
+            router.count(profile, start.elapsed(), &|| copies(self.inputs.iter()));
         }
         Ok(())
     }
@@ -88,8 +90,8 @@ impl IoBinding<'_> {
     /// The elements of input number `index` of the signature, to be written for the next run.
     pub fn input_mut<T: Element>(&mut self, index: usize) -> Result<&mut [T]> {
         let tensor = nth(&self.inputs, index, "input")?;
-        // SAFETY: the tensor was made by `bind` and never given out; the session, which also
-        // holds it, runs only through the `self` that the slice borrows.
+        // SAFETY: `bind` made the tensor and no one else gets it; the session, which also holds
+        // it, runs only through the `self` that the slice borrows.
         unsafe { tensor.as_mut_slice() }.map_err(|e| Error::input(e.message()))
     }
 
@@ -100,7 +102,7 @@ impl IoBinding<'_> {
         unsafe { tensor.as_slice() }.map_err(|e| Error::input(e.message()))
     }
 
-    /// Extents of output number `index`.
+    /// Returns the shape of output number `index`.
     pub fn output_shape(&self, index: usize) -> Result<&[i64]> {
         Ok(nth(&self.outputs, index, "output")?.shape())
     }
@@ -111,7 +113,7 @@ fn nth<'t>(tensors: &'t [Tensor], index: usize, what: &str) -> Result<&'t Tensor
     tensors.get(index).ok_or_else(|| Error::input(format!("no {what} {index}; there are {count}")))
 }
 
-/// A copy that nobody else holds.
+/// Copies a tensor argument, so that the binding alone holds it.
 fn own_tensor(value: &Any) -> Result<Tensor> {
     let tensor = value.downcast_ref::<Tensor>();
     let tensor = tensor.ok_or_else(|| Error::input("only tensor inputs can be bound"))?;

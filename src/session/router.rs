@@ -1,4 +1,6 @@
-//! Which program a call goes to: the general one, or one for its extents.
+//! Dispatch by shape: each call goes to the general program or to one specialised for its shapes.
+//!
+//! Decision: docs/decisions/0016-shape-specialisation.md
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,109 +10,123 @@ use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::session::Canceller;
 
-use super::Session;
+use super::plain::PlainSession;
 use crate::error::Result;
 use crate::options::{Mode, SessionOptions};
-use crate::program::Program;
-use crate::specialise::{Special, Specialiser, Variant, copies};
+use crate::program::loaded::LoadedProgram;
+use crate::specialise::profile::{ShapeProfile, SpecialisedProgram};
+use crate::specialise::{Specialiser, copies};
 
-/// Copies of the tensors among arguments.
-pub(super) fn tensors(args: &[AnyView<'_>]) -> Vec<Any> {
+/// Copies the tensors among arguments.
+pub(super) fn tensor_copies(args: &[AnyView<'_>]) -> Vec<Any> {
     copies(args.iter().filter_map(|arg| arg.downcast_ref::<Tensor>()))
 }
 
-/// The programs for extents that a session runs beside the general one.
-pub(crate) struct Extents {
+/// The shape specialisations that a session uses next to the general program.
+pub(crate) struct ShapeRouter {
     specialiser: Arc<Specialiser>,
-    general: Program,
+    general: Arc<LoadedProgram>,
     canceller: Canceller,
     allocator: AllocatorKind,
-    /// Functions with extents that differ from call to call, and their names.
-    dynamic: Vec<(u32, String)>,
-    /// Extents seen here, those of the last call first.
-    known: Vec<Known>,
+    dynamic: Vec<DynamicFunction>,
+    /// Shapes that this session has called with, the latest first.
+    recent: Vec<RoutedShape>,
 }
 
-struct Known {
-    variant: Arc<Variant>,
-    /// On the program for these extents, once there is one.
-    session: Option<Session>,
+/// A function whose shapes may differ from call to call.
+pub(crate) struct DynamicFunction {
+    pub(crate) index: u32,
+    pub(crate) name: String,
 }
 
-/// Where a call goes.
+struct RoutedShape {
+    profile: Arc<ShapeProfile>,
+    /// A session on the specialised program, once there is one.
+    session: Option<PlainSession>,
+}
+
+/// The target of a call.
 pub(super) enum Route<'a> {
-    /// To the general program.
+    /// The general program.
     General,
-    /// There too, and its time counts towards a program of its own.
-    Counted(Arc<Variant>),
-    /// To a function of a program for its extents.
-    Special(&'a mut Session, u32),
+    /// The general program; the call counts towards a specialisation.
+    Counted(Arc<ShapeProfile>),
+    /// A function of a specialised program.
+    Specialised(&'a mut PlainSession, u32),
 }
 
-impl Extents {
+impl ShapeRouter {
     pub(crate) fn new(
         specialiser: Arc<Specialiser>,
-        general: Program,
-        (canceller, allocator): (Canceller, AllocatorKind),
-        dynamic: Vec<(u32, String)>,
-    ) -> Extents {
-        Extents { specialiser, general, canceller, allocator, dynamic, known: Vec::new() }
+        general: Arc<LoadedProgram>,
+        dynamic: Vec<DynamicFunction>,
+        canceller: Canceller,
+        allocator: AllocatorKind,
+    ) -> ShapeRouter {
+        ShapeRouter { specialiser, general, canceller, allocator, dynamic, recent: Vec::new() }
     }
 
-    /// For how many extents programs are kept.
-    pub(super) fn most(&self) -> usize {
-        self.specialiser.most()
+    /// Returns the most sets of shapes that have a specialised program at a time.
+    pub(super) fn max_shapes(&self) -> usize {
+        self.specialiser.max_shapes()
     }
 
-    /// A session of a program for extents, cancelled with the general one.
-    pub(crate) fn open(&self, special: &Special) -> Result<Session> {
+    /// Opens a session on a specialised program, cancelled with the general one.
+    pub(super) fn open(&self, specialised: &SpecialisedProgram) -> Result<PlainSession> {
         let options = SessionOptions::new(Mode::Compiled).allocator(self.allocator);
-        let mut session = special.program.open(&options)?;
-        session.vm().follow(&self.canceller);
+        let mut session = specialised.program.open(&options)?;
+        session.follow(&self.canceller);
         Ok(session)
     }
 
-    /// The variant of a call, if its function has extents to know and all arguments are tensors.
-    pub(crate) fn variant(&self, func: u32, args: &[AnyView<'_>]) -> Option<Arc<Variant>> {
-        let (_, name) = self.dynamic.iter().find(|(number, _)| *number == func)?;
-        self.specialiser.variant(name, func, args)
+    /// Returns the profile of a call's shapes; `None` for functions of fixed shapes and for
+    /// arguments that are not all tensors.
+    pub(super) fn profile(&self, func: u32, args: &[AnyView<'_>]) -> Option<Arc<ShapeProfile>> {
+        let DynamicFunction { name, .. } = self.dynamic.iter().find(|f| f.index == func)?;
+        self.specialiser.profile(name, func, args)
     }
 
     /// Counts a call of the general program.
-    pub(crate) fn note(&self, variant: &Arc<Variant>, took: Duration, args: &dyn Fn() -> Vec<Any>) {
-        self.specialiser.note(variant, took, &self.general, args);
+    pub(super) fn count(
+        &self,
+        profile: &Arc<ShapeProfile>,
+        took: Duration,
+        args: &dyn Fn() -> Vec<Any>,
+    ) {
+        self.specialiser.count(profile, took, &self.general, args);
     }
 
-    /// Returns when it is known whether calls like this one get a program of their own.
-    pub(super) fn settle(&self, func: u32, args: &[AnyView<'_>]) {
-        if let Some(variant) = self.variant(func, args) {
-            self.specialiser.settle(&variant, &self.general, &|| tensors(args));
+    /// Specialises for the shapes of a call, or waits for the thread that does.
+    pub(super) fn specialise_now(&self, func: u32, args: &[AnyView<'_>]) {
+        if let Some(profile) = self.profile(func, args) {
+            self.specialiser.specialise_now(&profile, &self.general, &|| tensor_copies(args));
         }
     }
 
+    /// Chooses the target of a call.
     pub(super) fn route(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<Route<'_>> {
-        if !self.known.first().is_some_and(|known| known.variant.fits(func, args)) {
-            // Extents that lost their place are forgotten here too.
-            self.known.retain(|known| !known.variant.is_dropped());
-            let Some(variant) = self.variant(func, args) else { return Ok(Route::General) };
-            match self.known.iter().position(|known| Arc::ptr_eq(&known.variant, &variant)) {
-                Some(at) => self.known[..=at].rotate_right(1),
-                None => self.known.insert(0, Known { variant, session: None }),
+        if !self.recent.first().is_some_and(|routed| routed.profile.matches(func, args)) {
+            // Shapes that the specialiser has evicted are evicted here too.
+            self.recent.retain(|routed| !routed.profile.is_evicted());
+            let Some(profile) = self.profile(func, args) else { return Ok(Route::General) };
+            match self.recent.iter().position(|routed| Arc::ptr_eq(&routed.profile, &profile)) {
+                Some(at) => self.recent[..=at].rotate_right(1),
+                None => self.recent.insert(0, RoutedShape { profile, session: None }),
             }
         }
-        let Known { variant, session } = &self.known[0];
-        let Some(special) = variant.special() else {
-            return Ok(match variant.counts() {
-                true => Route::Counted(variant.clone()),
+        let RoutedShape { profile, session } = &self.recent[0];
+        let Some(specialised) = profile.specialised() else {
+            return Ok(match profile.is_counting() {
+                true => Route::Counted(profile.clone()),
                 false => Route::General,
             });
         };
-        let func = special.func;
+        let func = specialised.func;
         if session.is_none() {
-            let opened = self.open(special)?;
-            self.known[0].session = Some(opened);
+            let opened = self.open(specialised)?;
+            self.recent[0].session = Some(opened);
         }
-        let session = &mut self.known[0].session;
-        Ok(session.as_mut().map_or(Route::General, |session| Route::Special(session, func)))
+        let session = &mut self.recent[0].session;
+        Ok(session.as_mut().map_or(Route::General, |session| Route::Specialised(session, func)))
     }
 }

@@ -1,4 +1,4 @@
-//! Measuring a function in place: its time without the host's share, and its calls one by one.
+//! Timing and profiling a function in place.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,11 +9,12 @@ use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::instrument::CallEvent;
 use reflex_vm::profile::Profile;
 
-use super::{Outputs, Session};
-use crate::Prepared;
+use super::Session;
+use super::outputs::Outputs;
 use crate::error::{Error, Result};
+use crate::prepared::Prepared;
 
-/// How often [`Session::time_evaluator`] runs a function.
+/// Options of [`Session::time_evaluator`]: calls and measurements.
 #[derive(Clone, Debug)]
 pub struct TimingOptions {
     /// Calls whose mean is one measurement.
@@ -93,8 +94,8 @@ impl Session {
     }
 
     fn run_times(&mut self, name: &str, args: &[AnyView<'_>], number: u32) -> Result<Duration> {
-        let func = self.vm.program().find(name);
-        self.enter(|vm| {
+        let func = self.plain.vm.program().find(name);
+        self.plain.enter(|vm| {
             let began = Instant::now();
             for _ in 0..number {
                 drop(match func {
@@ -121,25 +122,27 @@ impl Session {
         &mut self,
         body: impl FnOnce(&mut Session) -> Result<T>,
     ) -> Result<(T, Profile)> {
-        let known = self.operations.clone();
+        let operations = self.operations.clone();
         let count = move |call: &CallEvent<'_>| {
-            known.get(call.callee)?.count(|param, dim| extent(call.args.get(param as usize)?, dim))
+            operations
+                .get(call.callee)?
+                .count(|param, dim| dim_of(call.args.get(param as usize)?, dim))
         };
         let profile = Arc::new(Mutex::new(Profile::new(count)));
-        let before = self.vm.take_instrument();
-        self.vm.set_instrument(Some(Box::new(Arc::clone(&profile))));
+        let before = self.plain.vm.take_instrument();
+        self.plain.vm.set_instrument(Some(Box::new(Arc::clone(&profile))));
         // The instrument sees the general program alone.
-        let extents = self.extents.take();
+        let router = self.router.take();
         let outcome = body(self);
-        self.extents = extents;
-        self.vm.set_instrument(before);
+        self.router = router;
+        self.plain.vm.set_instrument(before);
         let mut profile = profile.lock();
         Ok((outcome?, std::mem::take(&mut *profile)))
     }
 }
 
-/// The extent of dimension `dim` of a tensor.
-fn extent(arg: &AnyView<'_>, dim: u32) -> Option<u64> {
-    let extent = *arg.downcast_ref::<Tensor>()?.shape().get(dim as usize)?;
-    u64::try_from(extent).ok()
+/// Returns the size of dimension `dim` of a tensor.
+fn dim_of(arg: &AnyView<'_>, dim: u32) -> Option<u64> {
+    let size = *arg.downcast_ref::<Tensor>()?.shape().get(dim as usize)?;
+    u64::try_from(size).ok()
 }

@@ -29,51 +29,46 @@ impl Session {
 
     /// [`Session::call_values`] on borrowed values.
     pub fn call_views(&mut self, name: &str, args: &[AnyView<'_>]) -> Result<Any> {
-        match self.vm.program().find(name) {
-            Some(func) => self.route(func, args),
-            None => self.enter(|vm| vm.call_views(name, args)),
+        match self.plain.vm.program().find(name) {
+            Some(func) => self.call_index(func, args),
+            None => self.plain.enter(|vm| vm.call_views(name, args)),
         }
     }
 
     /// The index of a function, which saves [`Session::call_index`] the look-up.
     pub fn function_index(&self, name: &str) -> Result<u32> {
         let unknown = || Error::input(format!("the program has no function `{name}`"));
-        self.vm.program().find(name).ok_or_else(unknown)
-    }
-
-    /// Calls the function that [`Session::function_index`] gave the index of.
-    pub fn call_index(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<Any> {
-        self.route(func, args)
+        self.plain.vm.program().find(name).ok_or_else(unknown)
     }
 
     /// Stores the arguments of `name` for [`Session::invoke_stateful`].
     pub fn set_input(&mut self, name: &str, inputs: Vec<Any>) -> Result<()> {
-        Ok(self.vm.set_input(name, inputs).map(drop)?)
+        Ok(self.plain.vm.set_input(name, inputs).map(drop)?)
     }
 
     /// Makes [`Session::invoke_stateful`] copy the results of `name` into `targets`: one tensor
     /// for a tensor result, one per item for a tuple. Inputs must be set first.
     pub fn bind_outputs(&mut self, name: &str, targets: Vec<Tensor>) -> Result<()> {
         let missing = || Error::input(format!("no inputs are set for function `{name}`"));
-        let binding = self.vm.binding(name).ok_or_else(missing)?;
-        self.vm.bind_outputs(binding, targets);
+        let binding = self.plain.vm.binding(name).ok_or_else(missing)?;
+        self.plain.vm.bind_outputs(binding, targets);
         Ok(())
     }
 
     /// Runs `name` on its stored arguments and keeps the result.
     pub fn invoke_stateful(&mut self, name: &str) -> Result<()> {
-        self.enter(|vm| vm.invoke_stateful(name))
+        self.plain.enter(|vm| vm.invoke_stateful(name))
     }
 
     /// Items of the kept result of `name`, -1 when it is not a tuple. `path` walks into nested
     /// tuples first.
     pub fn output_arity(&self, name: &str, path: &[usize]) -> Result<i64> {
-        Ok(self.vm.output_arity(name, path)?)
+        Ok(self.plain.vm.output_arity(name, path)?)
     }
 
     /// An item of the kept result of `name`; a tuple is refused.
     pub fn get_output(&self, name: &str, path: &[usize]) -> Result<Any> {
-        Ok(self.vm.get_output(name, path)?)
+        Ok(self.plain.vm.get_output(name, path)?)
     }
 
     /// The kept result of `name`, item by item.
@@ -92,7 +87,7 @@ impl Session {
         result: SavedResult,
         args: Vec<Any>,
     ) -> Result<()> {
-        Ok(self.vm.save_function(name, saved, result, args)?)
+        Ok(self.plain.vm.save_function(name, saved, result, args)?)
     }
 
     /// Shows every call to `instrument` and lets it skip calls, until it is replaced or taken
@@ -109,7 +104,7 @@ impl Session {
 
     /// What is left of the fuel.
     pub fn fuel(&self) -> u64 {
-        self.vm.fuel()
+        self.plain.vm.fuel()
     }
 
     /// Makes runs fail that go on for longer than `after` from now. A kernel is not interrupted.
@@ -119,6 +114,6 @@ impl Session {
 
     /// A handle to stop runs from another thread.
     pub fn canceller(&self) -> Canceller {
-        self.vm.canceller()
+        self.plain.vm.canceller()
     }
 }

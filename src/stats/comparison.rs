@@ -21,7 +21,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Compares samples whose elements of equal number were taken side by side; `None` when
+    /// Compares samples whose elements of equal index were taken in pairs; `None` when
     /// there is none. Equal seeds give equal intervals.
     ///
     /// The interval is the percentile bootstrap over circular blocks of neighbouring pairs
@@ -48,14 +48,15 @@ impl Comparison {
         };
         let ratio = rounds.iter().map(whole).sum::<f64>() / rounds.len() as f64;
         let mut state = seed;
-        let (mut x, mut y) = (vec![], vec![]);
+        let mut drawn_pairs = [vec![], vec![]];
         let drawn = (rounds.len().checked_sub(1)?).max(1);
         let mut ratios: Vec<f64> = (0..RESAMPLES)
             .map(|_| {
                 let one = (0..drawn).map(|_| {
                     let k = (split_mix(&mut state) % rounds.len() as u64) as usize;
-                    resample(rounds[k], &mut state, (&mut x, &mut y));
-                    (median(&mut y) / median(&mut x)).ln()
+                    resample(rounds[k], &mut state, &mut drawn_pairs);
+                    let [a, b] = &mut drawn_pairs;
+                    (median(b) / median(a)).ln()
                 });
                 one.sum::<f64>() / drawn as f64
             })
@@ -69,7 +70,8 @@ impl Comparison {
 }
 
 /// As many pairs as there are, in blocks of neighbours drawn with replacement.
-fn resample([a, b]: [&[f64]; 2], state: &mut u64, (x, y): (&mut Vec<f64>, &mut Vec<f64>)) {
+fn resample([a, b]: [&[f64]; 2], state: &mut u64, drawn: &mut [Vec<f64>; 2]) {
+    let [x, y] = drawn;
     let n = a.len().min(b.len());
     let block = (n as f64).cbrt().ceil() as usize;
     x.clear();
@@ -124,7 +126,7 @@ mod tests {
 
     const TRIALS: u64 = 60;
 
-    /// How many intervals hold `truth`.
+    /// Counts the intervals that hold `truth`.
     fn held(truth: f64, drift: f64) -> usize {
         let trials = (0..TRIALS).map(|trial| {
             let [a, b] = pair(trial * 7919 + 1, 200, [10.0, 10.0 * truth], drift);

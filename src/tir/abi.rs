@@ -4,6 +4,8 @@
 //! `__reflex_raw_<name>` is `extern "C" fn(pointers..., i64 values...) -> i32`: the data
 //! pointers of the buffer parameters in order, then the [`RawSignature::scalars`]. It checks
 //! nothing; 0 is success. Tiers call it once the checks are proven.
+//!
+//! Decision: docs/decisions/0002-packed-and-raw-entries.md
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,6 @@
 //! CPU levels: what several machines have in common, so that one file serves them all.
+//!
+//! Decision: docs/decisions/0039-cpu-levels.md
 
 use std::fmt;
 use std::str::FromStr;

@@ -4,6 +4,8 @@
 //! words, allocated by nests of [`Stmt::Allocate`](crate::Stmt::Allocate) with nothing between
 //! them, at most [`REGISTERS`] at once. Code generation configures the unit where the outermost is
 //! allocated and releases it at the end, so kernels leave it as they found it.
+//!
+//! Decision: docs/decisions/0042-amx-tiles.md
 
 use serde::{Deserialize, Serialize};
 

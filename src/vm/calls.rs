@@ -1,17 +1,19 @@
 //! Calls out of a frame, as the interpreter and the callbacks of machine code make them.
 
+use std::ffi::c_void;
+
 use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::closure::VmClosure;
 use reflex_runtime::error::Error;
 use reflex_runtime::function::Function;
 use reflex_runtime::value::AnyView;
 
-use crate::abi::{CodePtr, FrameHeader};
+use crate::abi::FrameHeader;
 use crate::builtins::{Builtin, Closure, Context};
 use crate::decode::{ArgRange, FuncCode};
 use crate::fast_path::{self, Operands};
 use crate::program::Program;
-use crate::state::{State, release, store};
+use crate::state::{ReturnTo, State, release, store};
 
 /// Calls native code in the packed convention.
 ///
@@ -61,7 +63,7 @@ pub unsafe fn packed_failed(state: *mut State, slot: *mut TVMFFIAny) {
     }
 }
 
-/// Runs a builtin.
+/// Runs a builtin; `vm` is the value of `%vm`.
 ///
 /// # Safety
 /// `state` is live and at a builtin with these operands in the frame `regs` of `func`.
@@ -70,7 +72,8 @@ pub unsafe fn call_builtin(
     state: *mut State,
     regs: *mut TVMFFIAny,
     func: &FuncCode,
-    (builtin, vm): (Builtin, *mut std::ffi::c_void),
+    builtin: Builtin,
+    vm: *mut c_void,
     args: ArgRange,
     dst: u32,
 ) -> Result<(), ()> {
@@ -98,7 +101,7 @@ pub unsafe fn call_builtin(
 }
 
 /// Calls through a value: runs a packed function to its end, or pushes the frame of a
-/// closure's function and returns that function.
+/// closure's function and returns the index of that function.
 ///
 /// # Safety
 /// `state` is live and at a closure call with these arguments in the frame `regs` of
@@ -108,9 +111,9 @@ pub unsafe fn invoke(
     regs: *mut TVMFFIAny,
     func: &FuncCode,
     args: ArgRange,
-    ret: (CodePtr, u32, u32),
+    ret: ReturnTo,
 ) -> Result<Option<u32>, ()> {
-    let (resume, return_pc, dst) = ret;
+    let ReturnTo { resume, return_pc, dst } = ret;
     // SAFETY: arguments are borrowed for as long as the frame they are read from stays
     // unchanged: pushing a frame on top of it writes only above it, and the new frame
     // owns its values.
@@ -124,7 +127,7 @@ pub unsafe fn invoke(
                 None
             })
         } else if let Some(closure) = callee.downcast_ref::<VmClosure>() {
-            // Closures of another VM's making want the VM before the arguments.
+            // Closures made by another VM take the VM before the arguments.
             let function = closure.function().clone();
             *area.add(1) = (*state).abi.vm_value;
             function.call(AnyView::slice_from_raw(area.add(1), args.len as i32 - 1)).map(|value| {
@@ -161,7 +164,7 @@ pub unsafe fn invoke(
     }
 }
 
-/// Whether `closure` can run here with `given` arguments besides its own.
+/// Checks that `closure` can run here with `given` arguments besides its captured ones.
 ///
 /// # Safety
 /// `state` is live.

@@ -1,15 +1,15 @@
-//! Checks in place: the interpreter's short way through the builtins that functions begin with.
+//! Fast paths: the interpreter's inline checks for the builtins that functions begin with.
 //!
-//! A check of a tensor against constants mostly check_passes. Then nothing needs to be put into the
-//! argument area and no code of the builtin runs. Whatever is unusual (another kind of value, a
-//! mismatch, a heap) is left to the builtin, which alone knows what to say about it.
+//! A check of a tensor against constants mostly passes. Then no argument needs to be put into the
+//! argument area and no code of the builtin runs. The slow path (another kind of value, a
+//! mismatch, a heap) is the builtin, which makes the error message.
 
 use reflex_runtime::abi::{DLTensor, TVMFFIAny, type_index};
 
 use crate::builtins::{Builtin, match_code};
 use crate::decode::Source;
 
-/// Where the sources of an operation point.
+/// The operands of an operation.
 #[derive(Clone, Copy)]
 pub struct Operands<'a> {
     /// By [`Source::kind`].
@@ -34,7 +34,8 @@ impl Operands<'_> {
     /// As for [`Operands::get`].
     #[inline(always)]
     unsafe fn int(self, at: usize) -> Option<i64> {
-        // SAFETY: an integer's payload is the integer.
+        // SAFETY: the caller's obligations are those of `get`; a value of type INT has an integer
+        // payload.
         unsafe {
             let value = self.get(at);
             if value.type_index == type_index::INT { Some(value.payload.int) } else { None }
@@ -53,13 +54,13 @@ impl Operands<'_> {
     }
 }
 
-/// Whether `builtin` is a check that check_passes, so that its call would do nothing and give None.
+/// Returns true if `builtin` is a check that passes, so that its call would do nothing and give None.
 ///
 /// # Safety
 /// The operands are those of a verified call of `builtin` in a live frame.
 #[inline(always)]
 pub unsafe fn check_passes(builtin: Builtin, operands: Operands<'_>) -> bool {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes the operands of a verified call of this builtin.
     unsafe {
         match builtin {
             Builtin::CheckTensorInfo => check_tensor(operands),
@@ -90,7 +91,7 @@ unsafe fn check_tensor(operands: Operands<'_>) -> bool {
     }
 }
 
-/// `match_shape(x, None, n, (ASSERT_IMM, extent) * n, context)`; None for any other form.
+/// `match_shape(x, None, n, (ASSERT_IMM, dim) * n, context)`; None for any other form.
 ///
 /// # Safety
 /// As for [`check_passes`].
@@ -100,7 +101,7 @@ unsafe fn match_constants(operands: Operands<'_>) -> Option<bool> {
         return None;
     }
     // SAFETY: the indices are below the number of operands, which is 4 + 2n; a tensor's shape
-    // has `ndim` extents.
+    // has `ndim` dimensions.
     unsafe {
         let tensor = operands.tensor(0)?;
         let ndim = operands.int(2)?;
@@ -108,12 +109,12 @@ unsafe fn match_constants(operands: Operands<'_>) -> Option<bool> {
             return None;
         }
         for dim in 0..ndim as usize {
-            let (code, extent) = (operands.int(3 + 2 * dim)?, operands.int(4 + 2 * dim)?);
-            if code != match_code::ASSERT_IMM || *tensor.shape.add(dim) != extent {
+            let (code, expected) = (operands.int(3 + 2 * dim)?, operands.int(4 + 2 * dim)?);
+            if code != match_code::ASSERT_IMM || *tensor.shape.add(dim) != expected {
                 return None;
             }
         }
-        // The heap is not looked at: no code uses it, but it must be one or nothing.
+        // No code uses the heap, but it must be a heap or None; the builtin checks other values.
         Some(operands.get(1).type_index == type_index::NONE)
     }
 }

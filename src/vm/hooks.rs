@@ -1,4 +1,4 @@
-//! Showing what runs to a recorder or an instrument.
+//! Hooks of the interpreter: each operation for a trace recorder, each call for an instrument.
 
 use reflex_runtime::abi::TVMFFIAny;
 use reflex_runtime::value::AnyView;
@@ -9,7 +9,7 @@ use crate::instrument::{CallEvent, Verdict};
 use crate::state::{Recording, State, call_of, header, store};
 use crate::tier::{CallerFrame, Control, Step};
 
-/// Shows an operation to the recorder; whether recording goes on.
+/// Shows an operation to the recorder; returns true if recording goes on.
 ///
 /// # Safety
 /// `state` is live and recording, at operation `pc` of the current frame of `func`.
@@ -26,7 +26,7 @@ pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
         let regs = AnyView::slice_from_raw((*state).abi.regs, func.num_regs as i32);
         let depth = (*state).abi.depth as i32 - recording.depth as i32;
         let caller = if matches!(op, Op::Ret { .. }) { caller_frame(state) } else { None };
-        // The interpreter holds no address of code here, and nobody has a frame's header.
+        // The interpreter holds no address of code here, and no reference to a frame's header.
         let quiesce = || State::quiesce(state);
         let step = Step { program, func, pc, op, depth, regs, caller, quiesce: &quiesce };
         match recording.recorder.step(&step) {
@@ -40,17 +40,18 @@ pub unsafe fn record_step(state: *mut State, func: &FuncCode, pc: u32, op: Op) -
     }
 }
 
-/// The frame that the current one returns to, unless the host or native code waits for it.
+/// The frame that the current one returns to, unless the host or native code called it.
 ///
 /// # Safety
 /// `state` is live with a current frame.
 unsafe fn caller_frame(state: *mut State) -> Option<CallerFrame> {
-    // SAFETY: by the contract; frames that are no base have a caller.
+    // SAFETY: the caller passes a live state with a current frame; a frame that is no base frame
+    // has a caller, whose header is live too.
     unsafe {
         let exit = (*state).abi.trampolines.exit;
-        let goes_on = |at: &FrameHeader| at.flags == 0 && std::ptr::eq(at.resume, exit);
+        let returns_here = |at: &FrameHeader| at.flags == 0 && std::ptr::eq(at.resume, exit);
         let here = *header((*state).abi.regs);
-        if !goes_on(&here) {
+        if !returns_here(&here) {
             return None;
         }
         let return_site = |at: &FrameHeader| ((*header(at.caller)).func, at.return_pc);
@@ -59,7 +60,7 @@ unsafe fn caller_frame(state: *mut State) -> Option<CallerFrame> {
         for _ in 0..CallerFrame::MAX_SCANNED {
             activations += u32::from(return_site(&at) == (func, return_pc));
             at = *header(at.caller);
-            if !goes_on(&at) {
+            if !returns_here(&at) {
                 break;
             }
         }
@@ -67,7 +68,7 @@ unsafe fn caller_frame(state: *mut State) -> Option<CallerFrame> {
     }
 }
 
-/// Begins to record where native code has just left by an exit that it wants recorded from.
+/// Begins to record a side trace after native code has taken a hot side exit.
 ///
 /// # Safety
 /// `state` is live and at an operation; nothing else uses it meanwhile.
@@ -76,9 +77,9 @@ pub unsafe fn record_from_exit(state: *mut State) {
     // SAFETY: the state is live, and nothing else refers to the parts used.
     unsafe {
         let exit = std::mem::take(&mut (*state).abi.hot_exit);
-        let watched = (*state).instrument.is_some() || (*state).recording.is_some();
+        let hooked = (*state).instrument.is_some() || (*state).recording.is_some();
         let tier = &(*state).tier;
-        let Some(tier) = tier.as_ref().filter(|_| !watched) else { return };
+        let Some(tier) = tier.as_ref().filter(|_| !hooked) else { return };
         if let Some((site, recorder)) = tier.on_hot_exit(&(*state).program, exit) {
             let depth = (*state).abi.depth;
             (*state).recording = Some(Recording { recorder, site, depth });
@@ -141,7 +142,8 @@ pub unsafe fn before_call(
 /// As for [`before_call`].
 #[cold]
 pub unsafe fn after_call(state: *mut State, func: &FuncCode, pc: u32) -> Result<(), ()> {
-    // SAFETY: as in `before_call`.
+    // SAFETY: as in `before_call`: `func` is verified code of the current frame, and the
+    // instrument is taken out of the state while it runs.
     unsafe {
         let program = &*std::sync::Arc::as_ptr(&(*state).program);
         let Some((callee, dst)) = call_of(program, &func.ops[pc as usize]) else { return Ok(()) };

@@ -1,8 +1,8 @@
 //! The interpreter: what every program means.
 //!
 //! One loop over dense operations, in four variants that differ in what happens at
-//! function entries and backward jumps: nothing, enter native code, count arrivals, or
-//! record. Calls between VM functions push frames and stay in the loop; the native
+//! function entries and backward jumps: nothing, enter native code, count arrivals (hot
+//! counters), or record a trace. Calls between VM functions push frames and stay in the loop; the native
 //! stack does not grow. In steady state nothing is allocated beyond what builtins make,
 //! and no atomic is touched beyond counts of values that are copied or dropped.
 
@@ -17,14 +17,14 @@ use crate::decode::{Op, SiteId};
 use crate::hooks::{after_call, before_call, record_from_exit, record_step};
 use crate::instrument::Verdict;
 use crate::mode::Mode;
-use crate::state::{Arrival, State, header, store};
+use crate::state::{ReturnTo, SiteAction, State, header, store};
 use crate::tier::Bailout;
 
-/// What happens at sites.
+/// A variant of the loop: the hooks that are compiled into it.
 pub trait Variant {
-    /// Whether cells are looked at.
+    /// Whether native code is entered at sites.
     const NATIVE: bool;
-    /// Whether arrivals are counted.
+    /// Whether arrivals at sites are counted.
     const COUNTING: bool;
     /// Whether operations are shown to a recorder.
     const RECORDING: bool;
@@ -32,16 +32,15 @@ pub trait Variant {
     const INSTRUMENTED: bool;
 }
 
-/// Interprets everything.
-pub struct Plain;
-/// Enters native code where there is some.
+/// Interprets bytecode, without hooks.
+pub struct Bytecode;
+/// Enters native code where some is installed.
 pub struct Native;
 /// Also counts arrivals.
 pub struct Counting;
-/// Shows operations to the recorder; enters nothing.
+/// Shows operations to the recorder; enters no native code.
 pub struct Recorded;
-
-/// Shows calls to the instrument; enters nothing.
+/// Shows calls to the instrument; enters no native code.
 pub struct Instrumented;
 
 impl Variant for Instrumented {
@@ -50,7 +49,7 @@ impl Variant for Instrumented {
     const RECORDING: bool = false;
     const INSTRUMENTED: bool = true;
 }
-impl Variant for Plain {
+impl Variant for Bytecode {
     const NATIVE: bool = false;
     const COUNTING: bool = false;
     const RECORDING: bool = false;
@@ -76,23 +75,23 @@ impl Variant for Recorded {
 }
 
 /// Why the loop stopped.
-pub enum Exit {
+pub enum Outcome {
     /// A base frame was left; its result is in the state.
     Done,
     /// An error is in the state.
     Failed,
-    /// Enter this code with the current frame.
+    /// Native code is to be entered with the current frame.
     Enter(CodePtr),
-    /// Go on in another variant.
+    /// Another variant of the loop is to go on.
     Switch,
 }
 
-/// Runs the current frame from `abi.pc` until something else has to happen.
+/// Interprets from `abi.pc` of the current frame until the loop has to be left.
 ///
 /// # Safety
 /// `state` is live, with a current frame whose function has an operation `abi.pc`, and
 /// nothing else uses it meanwhile.
-pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
+pub unsafe fn run<V: Variant>(state: *mut State) -> Outcome {
     // SAFETY: (for the whole loop) the program outlives the loop (the state holds it);
     // verified code keeps pc, registers, constants and callees in bounds; registers hold
     // valid owned values between operations.
@@ -113,14 +112,23 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
             ($result:expr) => {
                 match $result {
                     Ok(value) => value,
-                    Err(()) => return Exit::Failed,
+                    Err(()) => return Outcome::Failed,
                 }
             };
         }
-        macro_rules! seen {
+        macro_rules! call_hook {
             ($at:expr) => {
                 if V::INSTRUMENTED {
                     attempt!(after_call(state, func, $at));
+                }
+            };
+        }
+        macro_rules! arrive {
+            ($site:expr) => {
+                match arrive::<V>(state, $site) {
+                    SiteAction::Interpret => {}
+                    SiteAction::Enter(code) => return Outcome::Enter(code),
+                    SiteAction::Record => return Outcome::Switch,
                 }
             };
         }
@@ -128,7 +136,7 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
             ($error:expr) => {{
                 (*state).abi.pc = pc;
                 State::fail(state, $error);
-                return Exit::Failed;
+                return Outcome::Failed;
             }};
         }
         loop {
@@ -136,7 +144,7 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
             let op = *func.ops.get_unchecked(pc as usize);
             if V::RECORDING && !record_step(state, func, pc, op) {
                 (*state).abi.pc = pc;
-                return Exit::Switch;
+                return Outcome::Switch;
             }
             if V::INSTRUMENTED && attempt!(before_call(state, func, pc, op)) == Verdict::Skip {
                 pc += 1;
@@ -146,24 +154,24 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
                 Op::CallPacked { callee, args, dst } => {
                     (*state).abi.pc = pc;
                     attempt!(call_packed(state, regs, func, callee, args, dst));
-                    seen!(pc);
+                    call_hook!(pc);
                     pc += 1;
                 }
                 Op::Builtin { builtin, args, dst } => {
                     (*state).abi.pc = pc;
-                    attempt!(call_builtin(state, regs, func, (builtin, vm), args, dst));
-                    seen!(pc);
+                    attempt!(call_builtin(state, regs, func, builtin, vm, args, dst));
+                    call_hook!(pc);
                     pc += 1;
                 }
                 Op::Kill { dst } => {
                     store(regs, dst, TVMFFIAny::NONE);
-                    seen!(pc);
+                    call_hook!(pc);
                     pc += 1;
                 }
                 Op::Copy { src, dst } => {
                     let value = State::owned(state, regs, src);
                     store(regs, dst, value);
-                    seen!(pc);
+                    call_hook!(pc);
                     pc += 1;
                 }
                 Op::Branch { cond, otherwise } => {
@@ -184,44 +192,34 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
                     pc = target;
                     if V::NATIVE {
                         (*state).abi.pc = pc;
-                        match State::arrive(state, site, V::COUNTING) {
-                            Arrival::Stay => {}
-                            Arrival::Enter(code) => return Exit::Enter(code),
-                            Arrival::Record => return Exit::Switch,
-                        }
+                        arrive!(site);
                     }
                 }
                 Op::CallVm { func: callee, args, dst } => {
                     (*state).abi.pc = pc;
                     let sources = func.args(args);
                     func = program.function(callee).unwrap_unchecked();
-                    let ret = ((*state).abi.trampolines.exit, pc + 1, dst);
+                    let resume = (*state).abi.trampolines.exit;
+                    let ret = ReturnTo { resume, return_pc: pc + 1, dst };
                     regs = attempt!(State::push_call(state, regs, func, sources, ret));
                     pc = 0;
                     if V::NATIVE {
-                        match State::arrive(state, SiteId(callee), V::COUNTING) {
-                            Arrival::Stay => {}
-                            Arrival::Enter(code) => return Exit::Enter(code),
-                            Arrival::Record => return Exit::Switch,
-                        }
+                        arrive!(SiteId(callee));
                     }
                 }
                 Op::InvokeClosure { args, dst } => {
                     (*state).abi.pc = pc;
-                    let exit = (*state).abi.trampolines.exit;
-                    match attempt!(invoke(state, regs, func, args, (exit, pc + 1, dst))) {
+                    let resume = (*state).abi.trampolines.exit;
+                    let ret = ReturnTo { resume, return_pc: pc + 1, dst };
+                    match attempt!(invoke(state, regs, func, args, ret)) {
                         None => {
-                            seen!(pc);
+                            call_hook!(pc);
                             pc += 1;
                         }
                         Some(callee) => {
                             reload!();
                             if V::NATIVE {
-                                match State::arrive(state, SiteId(callee), V::COUNTING) {
-                                    Arrival::Stay => {}
-                                    Arrival::Enter(code) => return Exit::Enter(code),
-                                    Arrival::Record => return Exit::Switch,
-                                }
+                                arrive!(SiteId(callee));
                             }
                         }
                     }
@@ -229,24 +227,36 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
                 Op::Ret { result } => {
                     let left = State::pop_frame(state, func, result);
                     if left.flags & FRAME_BASE != 0 {
-                        return Exit::Done;
+                        return Outcome::Done;
                     }
                     if !std::ptr::eq(left.resume, (*state).abi.trampolines.exit) {
-                        return Exit::Enter(left.resume);
+                        return Outcome::Enter(left.resume);
                     }
                     reload!();
-                    seen!(pc - 1);
+                    call_hook!(pc - 1);
                     if V::COUNTING
                         && let Some(site) = func.return_site(pc)
                     {
-                        match State::arrive(state, site, true) {
-                            Arrival::Stay => {}
-                            Arrival::Enter(code) => return Exit::Enter(code),
-                            Arrival::Record => return Exit::Switch,
-                        }
+                        arrive!(site);
                     }
                 }
             }
+        }
+    }
+}
+
+/// Arrives at a site: enters the code there, or counts.
+///
+/// # Safety
+/// `state` is live and has a tier's trampolines; `site` is one of its program's.
+#[inline(always)]
+unsafe fn arrive<V: Variant>(state: *mut State, site: SiteId) -> SiteAction {
+    // SAFETY: the caller passes a live state and a site of its program.
+    unsafe {
+        match State::code_at(state, site) {
+            Some(code) => SiteAction::Enter(code),
+            None if V::COUNTING => State::count_arrival(state, site),
+            None => SiteAction::Interpret,
         }
     }
 }
@@ -256,38 +266,38 @@ pub unsafe fn run<V: Variant>(state: *mut State) -> Exit {
 /// # Safety
 /// As for [`run`]; sessions that run native code have a tier's trampolines.
 pub unsafe fn drive(state: *mut State) -> Result<(), ()> {
-    // SAFETY: by the contract; code comes from cells and frame headers, which hold what
-    // tiers promised to follow the protocol.
+    // SAFETY: the caller passes a live state with a base frame; code comes from cells and frame
+    // headers, which hold code that the tier promised to follow the protocol of `abi`.
     unsafe {
         let base_depth = (*state).abi.depth;
-        let mut exit = first_exit(state);
+        let mut step = first_step(state);
         loop {
-            exit = match exit {
-                Exit::Done => return Ok(()),
-                Exit::Failed => return Err(()),
-                Exit::Enter(code) => {
-                    // Native code runs unseen, so a recording cannot go on.
+            step = match step {
+                Outcome::Done => return Ok(()),
+                Outcome::Failed => return Err(()),
+                Outcome::Enter(code) => {
+                    // The recorder does not see native code, so the recording is aborted.
                     if let Some(recording) = (*state).recording.take() {
                         (*state).program.count_bailout(recording.site, &Bailout::NoLoop);
                     }
                     let Some(enter) = (*state).abi.trampolines.enter else { return Err(()) };
                     (*state).abi.hot_exit = 0;
                     match enter(&raw mut (*state).abi, (*state).abi.regs, code) {
-                        ERROR => Exit::Failed,
-                        _ if (*state).abi.depth < base_depth => Exit::Done,
+                        ERROR => Outcome::Failed,
+                        _ if (*state).abi.depth < base_depth => Outcome::Done,
                         _ => {
                             State::quiesce(state);
                             if (*state).abi.hot_exit != 0 {
                                 record_from_exit(state);
                             }
-                            Exit::Switch
+                            Outcome::Switch
                         }
                     }
                 }
-                Exit::Switch if (*state).instrument.is_some() => run::<Instrumented>(state),
-                Exit::Switch if (*state).recording.is_some() => run::<Recorded>(state),
-                Exit::Switch => match (*state).mode {
-                    Mode::Bytecode => run::<Plain>(state),
+                Outcome::Switch if (*state).instrument.is_some() => run::<Instrumented>(state),
+                Outcome::Switch if (*state).recording.is_some() => run::<Recorded>(state),
+                Outcome::Switch => match (*state).mode {
+                    Mode::Bytecode => run::<Bytecode>(state),
                     Mode::Compiled => run::<Native>(state),
                     Mode::Tiered => run::<Counting>(state),
                 },
@@ -296,20 +306,25 @@ pub unsafe fn drive(state: *mut State) -> Result<(), ()> {
     }
 }
 
-/// How to begin at the entry of the base frame's function.
+/// The first step at the entry of the base frame's function.
 ///
 /// # Safety
 /// As for [`drive`].
-unsafe fn first_exit(state: *mut State) -> Exit {
-    // SAFETY: by the caller's contract.
+unsafe fn first_step(state: *mut State) -> Outcome {
+    // SAFETY: the caller passes a live state with a base frame; sessions of other modes than
+    // bytecode have a tier's trampolines.
     unsafe {
         if (*state).mode == Mode::Bytecode || (*state).instrument.is_some() {
-            return Exit::Switch;
+            return Outcome::Switch;
         }
         let func = (*header((*state).abi.regs)).func;
-        match State::arrive(state, SiteId(func), (*state).mode == Mode::Tiered) {
-            Arrival::Enter(code) => Exit::Enter(code),
-            Arrival::Stay | Arrival::Record => Exit::Switch,
+        let action = match (*state).mode {
+            Mode::Tiered => arrive::<Counting>(state, SiteId(func)),
+            Mode::Compiled | Mode::Bytecode => arrive::<Native>(state, SiteId(func)),
+        };
+        match action {
+            SiteAction::Enter(code) => Outcome::Enter(code),
+            SiteAction::Interpret | SiteAction::Record => Outcome::Switch,
         }
     }
 }
@@ -319,11 +334,11 @@ unsafe fn first_exit(state: *mut State) -> Exit {
 /// # Safety
 /// As for [`drive`].
 pub unsafe fn drive_guarded(state: *mut State) -> Result<(), ()> {
-    // SAFETY: by the contract. After a panic every register still holds a valid value:
+    // SAFETY: the caller's obligations are those of `drive`. After a panic every register still holds a valid value:
     // operations write a register only when they have its new value.
     let outcome = guard(|| Ok(unsafe { drive(state) }));
     outcome.unwrap_or_else(|error| {
-        // SAFETY: the state is live.
+        // SAFETY: the caller passes a live state, which `drive` no longer uses.
         unsafe { State::fail(state, error) };
         Err(())
     })

@@ -1,4 +1,4 @@
-//! The functions that machine code calls; see [`crate::abi::Libcalls`].
+//! Libcalls: the functions that machine code calls; see [`crate::abi::Libcalls`].
 //!
 //! Each does what the interpreter does for the same operation, by calling the same
 //! code. They are entered with the session's current frame being the caller's.
@@ -16,7 +16,7 @@ use crate::builtins;
 use crate::calls::{self, call_builtin, call_packed};
 use crate::decode::{FuncCode, Op};
 use crate::mode::Mode;
-use crate::state::{State, header, store};
+use crate::state::{ReturnTo, State, header, store};
 
 /// The table that every session points to.
 pub static LIBCALLS: Libcalls =
@@ -29,7 +29,7 @@ pub static LIBCALLS: Libcalls =
 /// `session` is the `abi` of a live state with a current frame that has this operation.
 unsafe fn at<'p>(session: *mut SessionAbi, pc: u32) -> (*mut State, &'p FuncCode, Op) {
     let state = session.cast::<State>();
-    // SAFETY: `abi` is the first field of `State`; the program outlives the callback,
+    // SAFETY: `abi` is the first field of `State`; the program outlives the libcall,
     // which is all that `'p` is used for.
     unsafe {
         (*state).abi.pc = pc;
@@ -49,15 +49,16 @@ fn status(outcome: Result<(), ()>) -> i32 {
 /// # Safety
 /// `state` is live.
 #[cold]
-unsafe fn misused(state: *mut State, callback: &str, op: Op) -> Result<(), ()> {
-    let message = format!("machine code used `{callback}` for {op:?}");
-    // SAFETY: by the contract.
+unsafe fn misused(state: *mut State, libcall: &str, op: Op) -> Result<(), ()> {
+    let message = format!("machine code used `{libcall}` for {op:?}");
+    // SAFETY: the caller passes a live state, whose error nothing else refers to.
     unsafe { State::fail(state, Error::new("InternalError", message)) };
     Err(())
 }
 
 unsafe extern "C" fn execute(session: *mut SessionAbi, pc: u32) -> i32 {
-    // SAFETY: by the contract of the callback.
+    // SAFETY: machine code passes its live session and an operation of the current frame, as
+    // `Libcalls` demands.
     unsafe {
         let (state, func, op) = at(session, pc);
         let regs = (*state).abi.regs;
@@ -68,7 +69,7 @@ unsafe extern "C" fn execute(session: *mut SessionAbi, pc: u32) -> i32 {
                 }
                 Op::Builtin { builtin, args, dst } => {
                     let vm = (*state).abi.vm_value.payload.ptr;
-                    call_builtin(state, regs, func, (builtin, vm), args, dst)
+                    call_builtin(state, regs, func, builtin, vm, args, dst)
                 }
                 Op::Copy { src, dst } => {
                     let value = State::owned(state, regs, src);
@@ -95,7 +96,8 @@ unsafe extern "C" fn execute(session: *mut SessionAbi, pc: u32) -> i32 {
 }
 
 unsafe extern "C" fn push_call(session: *mut SessionAbi, pc: u32, resume: CodePtr) -> CodePtr {
-    // SAFETY: by the contract of the callback.
+    // SAFETY: machine code passes its live session and an operation of the current frame, as
+    // `Libcalls` demands.
     unsafe {
         let (state, func, op) = at(session, pc);
         let regs = (*state).abi.regs;
@@ -103,12 +105,12 @@ unsafe extern "C" fn push_call(session: *mut SessionAbi, pc: u32, resume: CodePt
         let pushed = match op {
             Op::CallVm { func: callee, args, dst } => {
                 let target = program.function(callee).unwrap_unchecked();
-                let ret = (resume, pc + 1, dst);
+                let ret = ReturnTo { resume, return_pc: pc + 1, dst };
                 State::push_call(state, regs, target, func.args(args), ret)
                     .map(|_| Some(target.index))
             }
             Op::InvokeClosure { args, dst } => {
-                let ret = (resume, pc + 1, dst);
+                let ret = ReturnTo { resume, return_pc: pc + 1, dst };
                 let outcome = guard(|| Ok(calls::invoke(state, regs, func, args, ret)));
                 outcome.unwrap_or_else(|error| {
                     State::fail(state, error);
@@ -129,7 +131,8 @@ unsafe extern "C" fn push_call(session: *mut SessionAbi, pc: u32, resume: CodePt
 }
 
 unsafe extern "C" fn pop_frame(session: *mut SessionAbi, pc: u32) -> CodePtr {
-    // SAFETY: by the contract of the callback, which also says that `pc` is a return.
+    // SAFETY: machine code passes its live session and a return of the current frame, as
+    // `Libcalls` demands.
     unsafe {
         let (state, func, op) = at(session, pc);
         let Op::Ret { result } = op else {
@@ -140,18 +143,18 @@ unsafe extern "C" fn pop_frame(session: *mut SessionAbi, pc: u32) -> CodePtr {
         match left.flags {
             FRAME_BASE => (*state).abi.trampolines.exit,
             FRAME_NATIVE => (*state).abi.trampolines.returned,
-            _ => behind(state, &left),
+            _ => continuation(state, &left),
         }
     }
 }
 
-/// The code that goes on behind a call that was left: of native code that made it, or of the
-/// place where a recursive call comes back to.
+/// The code that continues after a call that returned: that of the native caller, or the code
+/// installed at the return point of a recursive call.
 ///
 /// # Safety
 /// `state` is live, and has just gone back to the frame that `left` was called from.
-unsafe fn behind(state: *mut State, left: &FrameHeader) -> CodePtr {
-    // SAFETY: by the contract; cells have an entry per site.
+unsafe fn continuation(state: *mut State, left: &FrameHeader) -> CodePtr {
+    // SAFETY: the caller passes a live state; cells have an entry per site.
     unsafe {
         let interpreted = std::ptr::eq(left.resume, (*state).abi.trampolines.exit);
         if !interpreted || (*state).mode != Mode::Tiered {
@@ -168,7 +171,8 @@ unsafe fn behind(state: *mut State, left: &FrameHeader) -> CodePtr {
 
 unsafe extern "C" fn poll(session: *mut SessionAbi, pc: u32) -> i32 {
     let state = session.cast::<State>();
-    // SAFETY: by the contract of the callback.
+    // SAFETY: machine code passes its live session and an operation of the current frame, as
+    // `Libcalls` demands.
     unsafe {
         (*state).abi.pc = pc;
         status(State::poll(state))
@@ -176,7 +180,8 @@ unsafe extern "C" fn poll(session: *mut SessionAbi, pc: u32) -> i32 {
 }
 
 unsafe extern "C" fn condition(session: *mut SessionAbi, pc: u32) -> i32 {
-    // SAFETY: by the contract of the callback.
+    // SAFETY: machine code passes its live session and an operation of the current frame, as
+    // `Libcalls` demands.
     unsafe {
         let (state, _, op) = at(session, pc);
         let Op::Branch { cond, .. } = op else {
@@ -199,7 +204,8 @@ unsafe extern "C" fn packed_failed(
     result: *mut TVMFFIAny,
 ) -> i32 {
     let state = session.cast::<State>();
-    // SAFETY: by the contract of the callback.
+    // SAFETY: machine code passes its live session and an operation of the current frame, as
+    // `Libcalls` demands.
     unsafe {
         (*state).abi.pc = pc;
         calls::packed_failed(state, result);
@@ -208,7 +214,7 @@ unsafe extern "C" fn packed_failed(
 }
 
 unsafe extern "C" fn release(value: *const TVMFFIAny) {
-    // SAFETY: an owned object value whose reference is given up here.
+    // SAFETY: machine code passes an owned object value, and overwrites the slot afterwards.
     unsafe {
         debug_assert!((*value).type_index >= type_index::STATIC_OBJECT_BEGIN);
         object::decrement((*value).payload.obj);
@@ -222,7 +228,8 @@ unsafe extern "C" fn push_frame(
     dst: u32,
 ) -> i32 {
     let state = session.cast::<State>();
-    // SAFETY: by the contract of the callback; every register is written at once.
+    // SAFETY: machine code passes its live session, as `Libcalls` demands; every register of the new
+    // frame is written at once.
     unsafe {
         let program = &*std::sync::Arc::as_ptr(&(*state).program);
         let Some(target) = program.function(func) else { return ERROR };

@@ -57,7 +57,7 @@ impl State {
     #[cold]
     #[inline(never)]
     unsafe fn quiesce_frames(state: *mut State, participant: &Participant) {
-        // SAFETY: the caller passes a live state.
+        // SAFETY: the caller passes a live state, which only this thread runs.
         if unsafe { (*state).runs } != 1 {
             // Native code that waits for this run is on the native stack.
             return;

@@ -1,9 +1,9 @@
-//! Runs on the running thread: host calls, and calls back into a session from the
-//! native code it called.
+//! Entering a session: host calls, and re-entrant calls from the native code that a session
+//! called.
 //!
 //! A packed function that was given `%vm` may call functions of the program, and so may the
 //! destructor of an object that kept it. Such a run gets a base frame on top of the frames in
-//! progress, and native stack; how much of that nested runs may use is bounded.
+//! progress, and native stack, whose use by nested runs is bounded.
 
 use std::cell::Cell;
 
@@ -20,7 +20,7 @@ use crate::run_error::{Reason, RunError};
 use crate::state::State;
 use crate::tier::Bailout;
 
-/// Native stack that a nested run leaves for what it calls.
+/// Native stack that a nested run leaves for its callees.
 const RESERVE: usize = 256 << 10;
 
 thread_local! {
@@ -30,7 +30,7 @@ thread_local! {
     static STACK_LOW: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Whether enough native stack is left for another nested run.
+/// Returns true if enough native stack is left for another nested run.
 fn has_native_stack() -> bool {
     let here = 0_u8;
     if STACK_LOW.get() == 0 {
@@ -98,7 +98,7 @@ pub unsafe fn run_base(
             dst: DISCARD,
             flags: FRAME_BASE,
         };
-        // A recorder saw the packed call; what happens inside is not its business.
+        // The recorder has seen the packed call; a nested run is not part of the trace.
         let recording = (*state).recording.take();
         running.set(state);
         State::begin_run(state);
@@ -122,7 +122,7 @@ pub unsafe fn run_base(
 /// `state` is live, and a run that began at `depth` just failed in it.
 #[cold]
 unsafe fn failed_run(state: *mut State, depth: u32) -> RunError {
-    // SAFETY: by the contract; a base frame is on the stack when it was pushed.
+    // SAFETY: the caller passes a live state; `depth` tells if the base frame was pushed.
     unsafe {
         if let Some(recording) = (*state).recording.take() {
             (*state).program.count_bailout(recording.site, &Bailout::RunFailed);
@@ -149,7 +149,7 @@ pub fn running(vm: &AnyView<'_>) -> Result<*mut State, Error> {
     }
 }
 
-/// The allocator of the session that `vm` stands for; of another one's VM the usual one.
+/// The allocator of the session that `vm` stands for; the default one if that is not running.
 pub fn allocator(vm: &AnyView<'_>) -> AllocatorKind {
     // SAFETY: `running` says that the state is live and executes on this thread.
     running(vm).map_or_else(|_| AllocatorKind::default(), |state| unsafe { (*state).allocator })
@@ -193,9 +193,9 @@ pub fn call_back(
         return Err(callee.mismatch("ffi.Function"));
     };
     // SAFETY: `running` says that the state is live and executes on this thread. The ways from
-    // a run into this function are packed calls and destructors of what operations give up;
+    // a run into this function are packed calls and destructors of values that operations release;
     // both begin when the frames in progress are linked and nothing above the current one is
-    // in use: returns and unwinding make the caller current when all that they give up is gone.
+    // in use: returns and unwinding make the caller current after all that they release is gone.
     unsafe {
         check_closure(state, closure, args.len())?;
         let program = &*std::sync::Arc::as_ptr(&(*state).program);

@@ -107,7 +107,7 @@ type MakeData<'m> = dyn FnMut(Range<usize>) -> ConstData + 'm;
 fn read(bytes: &[u8], data: &mut MakeData<'_>) -> Result<Executable, ReadError> {
     let mut cursor = Cursor { bytes, at: 0 };
     match cursor.u64()? {
-        MAGIC_V2 => read_body(cursor, Dialect::Current, true, data),
+        MAGIC_V2 => read_body(cursor, Dialect::Current, Scopes::Listed, data),
         MAGIC_V1 => read_v1(cursor, data),
         magic => Err(ReadError {
             offset: 0,
@@ -120,7 +120,7 @@ fn read_v1(cursor: Cursor<'_>, data: &mut MakeData<'_>) -> Result<Executable, Re
     let mut found: Option<(Dialect, Executable)> = None;
     let mut furthest: Option<ReadError> = None;
     for dialect in [Dialect::Current, Dialect::V21, Dialect::UpTo20] {
-        match read_body(cursor.clone(), dialect, false, data) {
+        match read_body(cursor.clone(), dialect, Scopes::Absent, data) {
             Ok(exec) => match &found {
                 Some((_, first)) if *first == exec => {}
                 Some((first, _)) => {
@@ -148,10 +148,17 @@ fn read_v1(cursor: Cursor<'_>, data: &mut MakeData<'_>) -> Result<Executable, Re
     }
 }
 
+/// Whether a file lists memory scopes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scopes {
+    Listed,
+    Absent,
+}
+
 fn read_body(
     mut c: Cursor<'_>,
     dialect: Dialect,
-    scopes: bool,
+    scopes: Scopes,
     data: &mut MakeData<'_>,
 ) -> Result<Executable, ReadError> {
     let at = c.at;
@@ -163,8 +170,11 @@ fn read_body(
         });
     }
     let functions = c.list(8, |c| c.function())?;
-    let memory_scopes =
-        if scopes { c.list(16, |c| Ok((c.i64()?, c.string()?)))? } else { Vec::new() };
+    let memory_scopes = if scopes == Scopes::Listed {
+        c.list(16, |c| Ok((c.i64()?, c.string()?)))?
+    } else {
+        Vec::new()
+    };
     let constants = c.list(5, |c| c.constant(dialect, data))?;
     let instr_offset = c.words()?;
     let instr_data = c.words()?;

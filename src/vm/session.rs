@@ -28,7 +28,7 @@ use crate::program::Program;
 use crate::reentry::run_base;
 use crate::run_error::{Reason, RunError};
 use crate::stack::Stack;
-use crate::state::{CANCEL, DEADLINE, Recycled, State};
+use crate::state::{CANCEL, DEADLINE, RecycleSlots, State};
 
 mod bindings;
 
@@ -38,13 +38,13 @@ pub use bindings::BindingId;
 /// Limits and mode of a session.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How to execute.
+    /// The tiers to execute with.
     pub mode: Mode,
     /// Slots of the register stack (16 bytes each, committed when touched).
     pub stack_slots: usize,
     /// Most frames at once.
     pub depth_limit: u32,
-    /// Where storages of the session come from.
+    /// The allocator of the session's storages.
     pub allocator: AllocatorKind,
 }
 
@@ -90,7 +90,7 @@ pub struct Session {
     saved: HashMap<String, Saved>,
 }
 
-// SAFETY: the state is owned; everything in it may move between threads.
+// SAFETY: the session owns the state; every field of it may move between threads.
 unsafe impl Send for Session {}
 
 /// Stops a session's run from another thread.
@@ -126,7 +126,8 @@ impl Session {
             }
             _ => Box::default(),
         };
-        let recycled = Recycled::new(tier.as_ref().map_or(0, |_| program.code().recycle_slots()));
+        let recycle_slots =
+            RecycleSlots::new(tier.as_ref().map_or(0, |_| program.code().recycle_slots()));
         let participant = tier.is_some().then(|| program.epochs().register());
         let abi = SessionAbi {
             regs: std::ptr::null_mut(),
@@ -142,7 +143,7 @@ impl Session {
             vm_value: TVMFFIAny::NONE,
             libcalls: &LIBCALLS,
             trampolines: if tier.is_some() { program.trampolines() } else { Trampolines::NONE },
-            recycled: recycled.entries(),
+            recycled: recycle_slots.as_ptr(),
             hot_exit: 0,
             program: program.id(),
         };
@@ -160,7 +161,7 @@ impl Session {
             instrument: None,
             deadline: None,
             interrupt,
-            recycled,
+            recycle_slots,
             runs: 0,
             participant,
         });
@@ -178,7 +179,7 @@ impl Session {
     }
 
     fn state_mut(&mut self) -> &mut State {
-        // SAFETY: as for `state`, exclusively.
+        // SAFETY: as for `state`: the session owns the state; `&mut self` makes the borrow exclusive.
         unsafe { self.state.as_mut() }
     }
 
@@ -187,7 +188,7 @@ impl Session {
         &self.state().program
     }
 
-    /// How the session executes.
+    /// The tiers that the session executes with.
     pub fn mode(&self) -> Mode {
         self.state().mode
     }
@@ -241,7 +242,7 @@ impl Session {
     }
 
     fn run_closure(&mut self, closure: &Closure, args: &[AnyView<'_>]) -> Result<Any, RunError> {
-        // SAFETY: the state is live.
+        // SAFETY: the session owns its state, which is live as long as the session.
         unsafe { check_closure(self.state.as_ptr(), closure, args.len()) }.map_err(failed)?;
         let mut result = Any::NONE;
         self.run_parts(closure.func, [args, AnyView::slice(&closure.captured)], &mut result)?;
@@ -270,8 +271,8 @@ impl Session {
         unsafe { run_base(state, code, parts, result) }
     }
 
-    /// Arrivals at a site since the tier was last asked about it, and how many make it hot.
-    /// None in sessions that do not count, and for a site that is left to the interpreter.
+    /// The hot count of a site (arrivals since it was last offered to the tier), and the threshold
+    /// at which it is hot. None in sessions that do not count, and for a blacklisted site.
     pub fn hot_count(&self, site: SiteId) -> Option<(u32, u32)> {
         let threshold = self.state().tier.as_ref()?.hot_threshold().max(1);
         let left = *self.state().counters.get(site.0 as usize)?;
@@ -285,7 +286,7 @@ impl Session {
         self.state_mut().abi.fuel = fuel;
     }
 
-    /// What is left of the fuel.
+    /// The remaining fuel.
     pub fn fuel(&self) -> u64 {
         u64::try_from(self.state().abi.fuel).unwrap_or(0)
     }
@@ -347,7 +348,7 @@ impl Session {
     }
 }
 
-/// What calls of a saved function give.
+/// The result of calls of a saved function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SavedResult {
     /// The function's result.

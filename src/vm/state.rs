@@ -31,7 +31,7 @@ pub const CANCEL: u32 = 1;
 /// Bit of the interrupt word: a deadline is set; look at the clock.
 pub const DEADLINE: u32 = 2;
 
-/// A recording in progress.
+/// A trace recording in progress.
 pub struct Recording {
     pub recorder: Box<dyn Recorder>,
     pub site: SiteId,
@@ -46,91 +46,92 @@ pub struct State {
     pub program: Arc<Program>,
     pub mode: Mode,
     pub tier: Option<Arc<dyn Tier>>,
-    /// Where storages come from.
+    /// The allocator of storages.
     pub allocator: AllocatorKind,
     pub stack: Stack,
     /// Set before `ERROR` is returned by anything.
     pub error: Option<RunError>,
     /// Result of the last base frame.
     pub result: Any,
-    /// Arrivals left per site until it is hot; empty in sessions that do not count.
+    /// Hot counters: arrivals left per site until it is hot; empty in sessions that do not count.
     pub counters: Box<[u32]>,
     pub recording: Option<Recording>,
-    /// Sees every call; while there is one, everything is interpreted.
+    /// Observes every call; while there is one, all code is interpreted.
     pub instrument: Option<Box<dyn Instrument>>,
     pub deadline: Option<Instant>,
     pub interrupt: Arc<AtomicU32>,
-    /// What `abi.recycled` points to.
-    pub recycled: Recycled,
-    /// Runs in progress: that of the host, and those that native code began on top of it.
+    /// The slots that `abi.recycled` points to.
+    pub recycle_slots: RecycleSlots,
+    /// Nested runs in progress: that of the host, and those that native code began on top of it.
     pub runs: u32,
     /// Pins the epoch while the session runs; none in sessions that run no native code.
     pub participant: Option<Arc<Participant>>,
 }
 
-/// Objects kept for reuse by machine code; see [`SessionAbi::recycled`].
-pub struct Recycled(NonNull<[*mut TVMFFIObject]>);
+/// One slot per allocating operation for an object that machine code recycles; see
+/// [`SessionAbi::recycled`].
+pub struct RecycleSlots(NonNull<[*mut TVMFFIObject]>);
 
-impl Recycled {
-    /// An empty table of `len` entries.
-    pub fn new(len: usize) -> Recycled {
+impl RecycleSlots {
+    /// `len` empty slots.
+    pub fn new(len: usize) -> RecycleSlots {
         let table = vec![std::ptr::null_mut(); len].into_boxed_slice();
-        Recycled(NonNull::from(Box::leak(table)))
+        RecycleSlots(NonNull::from(Box::leak(table)))
     }
 
-    /// The first entry.
-    pub fn entries(&self) -> *mut *mut TVMFFIObject {
+    /// The first slot.
+    pub fn as_ptr(&self) -> *mut *mut TVMFFIObject {
         self.0.as_ptr().cast()
     }
 }
 
-impl Drop for Recycled {
+impl Drop for RecycleSlots {
     fn drop(&mut self) {
-        // SAFETY: the table came from a box and is used no more.
+        // SAFETY: `new` leaked the box, and the session that read the table through `abi` is gone.
         let table = unsafe { Box::from_raw(self.0.as_ptr()) };
         for &object in table.iter().filter(|object| !object.is_null()) {
-            // SAFETY: the table owns a strong reference to each object in it.
+            // SAFETY: a slot that is not null owns a strong reference to its object.
             unsafe { object::decrement(object) };
         }
     }
 }
 
-/// Gives up an owned value.
+/// Releases an owned value.
 ///
 /// # Safety
-/// `value` is an owned value that nobody uses afterwards.
+/// `value` is an owned value, and the caller does not use it afterwards.
 #[inline(always)]
 pub unsafe fn release(value: TVMFFIAny) {
     if value.type_index >= type_index::STATIC_OBJECT_BEGIN {
-        // SAFETY: an owned object value holds a strong reference, given up here.
+        // SAFETY: an owned object value holds a strong reference, which the caller passes on to us.
         unsafe { object::decrement(value.payload.obj) };
     }
 }
 
-/// A second owned value.
+/// Clones a value: returns an owned one.
 ///
 /// # Safety
 /// `value` is a valid owned or borrowed value of an owned kind.
 #[inline(always)]
-pub unsafe fn duplicate(value: TVMFFIAny) -> TVMFFIAny {
+pub unsafe fn clone_value(value: TVMFFIAny) -> TVMFFIAny {
     if value.type_index >= type_index::STATIC_OBJECT_BEGIN {
-        // SAFETY: a valid object value is of a live object.
+        // SAFETY: the caller passes a valid value, whose object is live.
         unsafe { object::increment(value.payload.obj) };
     }
     value
 }
 
-/// Writes what `value` borrows to `slot`, owned.
+/// Clones the borrowed `value` into `slot`.
 ///
 /// # Safety
 /// `slot` may be written, and holds nothing to release.
 #[inline(always)]
-unsafe fn keep(value: &AnyView<'_>, slot: *mut TVMFFIAny) {
+unsafe fn clone_into(value: &AnyView<'_>, slot: *mut TVMFFIAny) {
     // SAFETY: a view is valid; what is copied bit by bit becomes owned with its count.
     unsafe {
         if value.is_owned_kind() {
-            // In one piece: a value that is written in parts and then read whole has to wait
-            // for the cache.
+            // In one 16-byte store: loads that span several smaller stores miss store-to-load
+            // forwarding.
             slot.copy_from_nonoverlapping(value.as_raw(), 1);
             if value.type_index() >= type_index::STATIC_OBJECT_BEGIN {
                 object::increment((*slot).payload.obj);
@@ -179,9 +180,9 @@ impl State {
         // them valid owned values.
         unsafe {
             match source.get() {
-                ArgSource::Reg(reg) => duplicate(*regs.add(reg as usize)),
+                ArgSource::Reg(reg) => clone_value(*regs.add(reg as usize)),
                 ArgSource::LastUse(reg) => regs.add(reg as usize).replace(TVMFFIAny::NONE),
-                ArgSource::Const(at) => duplicate(*(*state).abi.consts.add(at as usize)),
+                ArgSource::Const(at) => clone_value(*(*state).abi.consts.add(at as usize)),
                 ArgSource::Vm => (*state).abi.vm_value,
             }
         }
@@ -211,13 +212,13 @@ impl State {
         }
     }
 
-    /// What [`Source::kind`] counts from, in the frame at `regs`.
+    /// The base addresses that [`Source::kind`] indexes, for the frame at `regs`.
     ///
     /// # Safety
     /// `state` is live.
     #[inline(always)]
     pub unsafe fn bases(state: *mut State, regs: *mut TVMFFIAny) -> [*const TVMFFIAny; 4] {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a live state, whose fields are only read.
         let (consts, vm) = unsafe { ((*state).abi.consts, &raw const (*state).abi.vm_value) };
         [regs.cast_const(), regs.cast_const(), consts, vm]
     }
@@ -234,7 +235,7 @@ impl State {
         func: &FuncCode,
         sources: &[Source],
     ) -> *mut TVMFFIAny {
-        // SAFETY: the area has room for the longest call of the function; sources of
+        // SAFETY: the argument area is as long as the longest call of the function; sources of
         // verified code are in bounds of their base.
         unsafe {
             let area = regs.add(func.arg_area());
@@ -295,7 +296,7 @@ impl State {
         }
     }
 
-    /// Whether someone wants attention.
+    /// Returns true if the interrupt word is set.
     ///
     /// # Safety
     /// `state` is live.
@@ -306,7 +307,7 @@ impl State {
     }
 
     /// Pushes a frame for a call of `func` with the arguments `sources` of the current
-    /// frame, whose operation after the call is `return_pc`.
+    /// frame, which returns to `ret`.
     ///
     /// # Safety
     /// `state` is live, `regs` is its current frame, the sources are those of a call of
@@ -317,13 +318,14 @@ impl State {
         regs: *mut TVMFFIAny,
         func: &FuncCode,
         sources: &[Source],
-        ret: (CodePtr, u32, u32),
+        ret: ReturnTo,
     ) -> Result<*mut TVMFFIAny, ()> {
         debug_assert_eq!(sources.len(), func.num_args as usize);
-        let (resume, return_pc, dst) = ret;
+        let ReturnTo { resume, return_pc, dst } = ret;
         let fields =
             FrameHeader { caller: regs, resume, func: func.index, return_pc, dst, flags: 0 };
-        // SAFETY: by the contract; registers are all written before anything can fail.
+        // SAFETY: the caller passes a live state with its current frame and that frame's sources;
+        // `open_frame` makes the new frame, and every register is written before `charge` can fail.
         unsafe {
             let new = State::open_frame(state, func, fields)?;
             for (at, &source) in sources.iter().enumerate() {
@@ -348,13 +350,14 @@ impl State {
         fields: FrameHeader,
     ) -> Result<*mut TVMFFIAny, ()> {
         debug_assert_eq!(parts[0].len() + parts[1].len(), func.num_args as usize);
-        // SAFETY: as in `push_call`.
+        // SAFETY: as in `push_call`: every register of the new frame is written before `charge` can
+        // fail. Views are valid values.
         unsafe {
             let new = State::open_frame(state, func, fields)?;
             let mut count = 0;
             for part in parts {
                 for value in part {
-                    keep(value, new.add(count));
+                    clone_into(value, new.add(count));
                     count += 1;
                 }
             }
@@ -377,9 +380,9 @@ impl State {
             let regs = (*state).abi.regs;
             let left = *header(regs);
             let base = left.flags & FRAME_BASE != 0;
-            let mut aside = TVMFFIAny::NONE;
+            let mut discarded = TVMFFIAny::NONE;
             let slot = if base || left.dst == DISCARD {
-                &raw mut aside
+                &raw mut discarded
             } else {
                 left.caller.add(left.dst as usize)
             };
@@ -391,9 +394,9 @@ impl State {
             release(old);
             // Destructors may have called back, and such runs have results of their own.
             if base {
-                (*state).result = Any::from_raw(aside);
+                (*state).result = Any::from_raw(discarded);
             } else {
-                release(aside);
+                release(discarded);
             }
             (*state).abi.depth -= 1;
             (*state).abi.regs = left.caller;
@@ -402,73 +405,92 @@ impl State {
         }
     }
 
-    /// What to do on arrival at a site in a session that runs native code: enter code,
-    /// start to record, or go on.
+    /// The machine code at a site, if some is installed there.
     ///
     /// # Safety
-    /// `state` is live; `site` is one of its program's.
+    /// `state` is live and has a tier's trampolines; `site` is one of its program's.
     #[inline(always)]
-    pub unsafe fn arrive(state: *mut State, site: SiteId, counting: bool) -> Arrival {
-        // SAFETY: cells and counters have an entry per site.
+    pub unsafe fn code_at(state: *mut State, site: SiteId) -> Option<CodePtr> {
+        // SAFETY: the caller passes a live state, whose cells have an entry per site.
         unsafe {
             let code = (*(*state).abi.cells.add(site.0 as usize)).load(Ordering::Acquire);
-            if !std::ptr::eq(code, (*state).abi.trampolines.exit) {
-                return Arrival::Enter(code);
-            }
-            if !counting {
-                return Arrival::Stay;
-            }
+            if std::ptr::eq(code, (*state).abi.trampolines.exit) { None } else { Some(code) }
+        }
+    }
+
+    /// Counts an arrival at a site without machine code; a hot one is offered to the tier.
+    ///
+    /// # Safety
+    /// `state` is live and counts arrivals; `site` is one of its program's.
+    #[inline(always)]
+    pub unsafe fn count_arrival(state: *mut State, site: SiteId) -> SiteAction {
+        // SAFETY: the caller passes a live state; nothing else refers to its counters, of which
+        // there is one per site.
+        unsafe {
             let counters: *mut Box<[u32]> = &raw mut (*state).counters;
             let left = &mut (&mut *counters)[site.0 as usize];
             *left -= 1;
-            if *left == 0 { State::heat(state, site) } else { Arrival::Stay }
+            if *left == 0 { State::on_hot_site(state, site) } else { SiteAction::Interpret }
         }
     }
 
     /// # Safety
-    /// As for [`State::arrive`].
+    /// As for [`State::count_arrival`].
     #[cold]
     #[inline(never)]
-    unsafe fn heat(state: *mut State, site: SiteId) -> Arrival {
-        // SAFETY: the state is live, and nothing else refers to the parts used.
+    unsafe fn on_hot_site(state: *mut State, site: SiteId) -> SiteAction {
+        // SAFETY: the caller passes a live state; the tier is held by the state, and the recorder
+        // and counters are referred to by nothing else.
         unsafe {
             let (Some(tier), counters) = (&(*state).tier, &raw mut (*state).counters) else {
-                return Arrival::Stay;
+                return SiteAction::Interpret;
             };
             State::quiesce(state);
             let left = &mut (&mut *counters)[site.0 as usize];
             match tier.on_hot_site(&(*state).program, site) {
                 HotAction::Record(recorder) => {
-                    // Should it fail, the next one begins elsewhere: what is reached so many times
-                    // in each run that this divides the threshold is offered at its end every time.
+                    // One more than the threshold: if the recording aborts, the next one starts at
+                    // another position. Otherwise a site whose arrivals per run divide the
+                    // threshold would be offered at the end of a run every time.
                     *left = tier.hot_threshold().max(1).saturating_add(1);
                     let depth = (*state).abi.depth;
                     (*state).recording = Some(Recording { recorder, site, depth });
-                    Arrival::Record
+                    SiteAction::Record
                 }
                 HotAction::Backoff => {
                     *left = tier.hot_threshold().max(1);
-                    Arrival::Stay
+                    SiteAction::Interpret
                 }
                 HotAction::Blacklist(bailout) => {
-                    // Long enough to be never; wrapping around merely asks again.
+                    // In effect never; a counter that wraps around merely offers the site again.
                     *left = u32::MAX;
                     (*state).program.count_bailout(site, &bailout);
-                    Arrival::Stay
+                    SiteAction::Interpret
                 }
             }
         }
     }
 }
 
-/// What [`State::arrive`] says.
-pub enum Arrival {
+/// The interpreter's next step at a site.
+pub enum SiteAction {
     /// Go on interpreting.
-    Stay,
-    /// Run this.
+    Interpret,
+    /// Enter this code.
     Enter(CodePtr),
     /// A recording began.
     Record,
+}
+
+/// Where a callee's frame returns to.
+#[derive(Clone, Copy)]
+pub struct ReturnTo {
+    /// See [`FrameHeader::resume`].
+    pub resume: CodePtr,
+    /// See [`FrameHeader::return_pc`].
+    pub return_pc: u32,
+    /// See [`FrameHeader::dst`].
+    pub dst: u32,
 }
 
 /// Writes None to the registers from `from` on.
@@ -483,7 +505,7 @@ pub unsafe fn clear(regs: *mut TVMFFIAny, from: usize, func: &FuncCode) {
     }
 }
 
-/// What an operation calls, as bytecode has it, and where the result goes.
+/// The name that an operation calls in bytecode, and the register for the result.
 pub fn call_of<'p>(program: &'p Program, op: &Op) -> Option<(&'p str, u32)> {
     match *op {
         Op::CallPacked { callee, dst, .. } => Some((program.name(callee), dst)),

@@ -1,14 +1,14 @@
 //! The contract with tiers: code generators that take functions or traces over.
 //!
-//! The interpreter defines meaning. A tier compiles, or returns a named reason, which
-//! the program counts. How machine code is entered and left is in [`crate::abi`]; what
-//! it is made from is in [`crate::decode`].
+//! The interpreter defines meaning. A tier compiles, or bails out with a named reason (LuaJIT: a
+//! trace abort), which the program counts. The protocol by which machine code is entered and left
+//! is in [`crate::abi`]; its input is in [`crate::decode`].
 //!
 //! A program has at most one tier. In `compiled` sessions every function that the tier
-//! compiled ahead runs natively. In `tiered` sessions the interpreter counts arrivals
-//! at sites; a site that becomes hot is offered to the tier, which may ask to record.
-//! While recording, the interpreter shows each operation to the recorder before it
-//! runs it, through calls and returns, until the recorder finishes or gives up.
+//! method-compiled ahead of time runs natively. In `tiered` sessions the interpreter counts
+//! arrivals at sites down with hot counters; a site that becomes hot is offered to the tier, which
+//! may start to record a trace. While recording, the interpreter shows each operation to the
+//! recorder before it runs it, through calls and returns, until the recorder finishes or aborts.
 
 use std::any::Any as StdAny;
 use std::fmt;
@@ -24,29 +24,29 @@ use crate::program::Program;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Bailout {
-    /// Code that the tier does not translate.
+    /// Code that the tier does not translate (LuaJIT: NYI).
     Unsupported {
-        /// What it is.
+        /// A description of the code.
         what: String,
     },
     /// No memory for code is left, or the system refuses executable pages.
     CodeMemoryFull,
     /// The code generator failed, or the system gives it no thread.
     Codegen {
-        /// Its words.
+        /// Its message.
         message: String,
     },
-    /// The function calls itself, and is compiled whole instead.
+    /// The function calls itself, and is method-compiled instead.
     Recursive,
-    /// The run was longer than traces may be; the function is compiled whole instead.
+    /// The trace became longer than the limit; the function is method-compiled instead.
     TooLong,
-    /// What the code was to follow on has been evicted meanwhile.
+    /// The parent trace was evicted meanwhile.
     Evicted,
-    /// Recording met another loop, or native code, or never came back to its start.
+    /// Recording met another loop, or native code, or left the loop without closing it.
     NoLoop,
     /// An error ended the run while recording.
     RunFailed,
-    /// The site was tried too often and is left to the interpreter.
+    /// The site was recorded too often without success and is left to the interpreter.
     Blacklisted,
 }
 
@@ -77,16 +77,16 @@ impl fmt::Display for Bailout {
     }
 }
 
-/// Machine code with what keeps it mapped.
+/// Machine code, and the owner that keeps it mapped.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     code: CodePtr,
     _owner: Arc<dyn StdAny + Send + Sync>,
 }
 
-// SAFETY: the address is of immutable code, which its owner keeps.
+// SAFETY: the address is of immutable code, which `_owner` keeps mapped on any thread.
 unsafe impl Send for Compiled {}
-// SAFETY: as for Send.
+// SAFETY: as for Send: shared use only reads the address.
 unsafe impl Sync for Compiled {}
 
 impl Compiled {
@@ -105,17 +105,17 @@ impl Compiled {
     }
 }
 
-/// What to do with a hot site.
+/// The tier's decision about a hot site.
 pub enum HotAction {
-    /// Show the recorder what runs from here on.
+    /// Start to record: show the recorder each operation from here on.
     Record(Box<dyn Recorder>),
-    /// Offer the site again after as many arrivals as it took this time.
+    /// Back off: reset the hot counter, so that the site is offered again later.
     Backoff,
-    /// Do not offer the site again.
+    /// Never offer the site again.
     Blacklist(Bailout),
 }
 
-/// What a recorder sees: the operation about to run.
+/// One recorded step: the operation about to run, and the state that it runs in.
 pub struct Step<'a> {
     /// The program.
     pub program: &'a Program,
@@ -125,13 +125,14 @@ pub struct Step<'a> {
     pub pc: u32,
     /// The operation.
     pub op: Op,
-    /// Frames above the one in which recording started; negative below it.
+    /// The depth of the current frame, relative to the one in which recording started.
     pub depth: i32,
     /// The registers of the current frame.
     pub regs: &'a [AnyView<'a>],
-    /// Of a return: where it goes, when that is a frame that the interpreter goes on in.
+    /// For a return: the frame that it returns to, if the interpreter continues there.
     pub caller: Option<CallerFrame>,
-    /// Has the session let go of code that was evicted meanwhile, unless native code called this run.
+    /// Announces a quiescent state of the session, so that evicted code can be freed, unless native
+    /// code called this run.
     pub quiesce: &'a dyn Fn(),
 }
 
@@ -144,28 +145,28 @@ pub struct CallerFrame {
     pub return_pc: u32,
     /// The register for the result, or [`crate::abi::DISCARD`].
     pub dst: u32,
-    /// How many of the frames below, this one included, wait for that call; not more than
-    /// [`CallerFrame::MAX_SCANNED`] are looked at.
+    /// Activations of that same call: frames that return to the same operation of the same
+    /// function, among this one and the next [`CallerFrame::MAX_SCANNED`] below it.
     pub activations: u32,
 }
 
 impl CallerFrame {
-    /// Most frames that are looked at.
+    /// Most frames that are scanned.
     pub const MAX_SCANNED: u32 = 16;
 }
 
-/// What to do after a step.
+/// The recorder's decision after a step.
 pub enum Control {
-    /// Run the operation and come back.
+    /// Run the operation and record the next one.
     Continue,
-    /// The recording is complete: go on without recording. The tier installs its code when it is
-    /// made.
+    /// The recording is complete: go on without recording. The tier installs the code when it has
+    /// compiled it.
     Finish,
-    /// Give up.
+    /// The recording is aborted.
     Abort(Bailout),
 }
 
-/// Watches the interpreter.
+/// Records a trace of the interpreter.
 pub trait Recorder: Send {
     /// Called before each operation runs.
     fn step(&mut self, step: &Step<'_>) -> Control;
@@ -180,18 +181,18 @@ pub unsafe trait Tier: Send + Sync {
     /// A name for reports.
     fn name(&self) -> &'static str;
 
-    /// How to enter and leave machine code.
+    /// The trampolines into and out of machine code.
     fn trampolines(&self) -> Trampolines;
 
-    /// Compiles a whole VM function ahead of time.
+    /// Compiles a VM function ahead of time (method compilation).
     fn compile(&self, program: &Program, func: &FuncCode) -> Result<Compiled, Bailout>;
 
-    /// A site has been reached [`Tier::hot_threshold`] times in one session.
+    /// Called when a site has been reached [`Tier::hot_threshold`] times in one session.
     fn on_hot_site(&self, program: &Arc<Program>, site: SiteId) -> HotAction;
 
-    /// Native code has left by exit number `exit` of [`crate::abi::SessionAbi::hot_exit`]: what
-    /// watches the interpreter from there on, with the site that reasons to stop are counted at.
-    /// The recorder installs what it makes itself.
+    /// Called when native code has taken the hot side exit `exit` (see
+    /// [`crate::abi::SessionAbi::hot_exit`]). Returns a recorder of a side trace from there, which
+    /// installs its code itself, and the site at which bailouts are counted.
     fn on_hot_exit(&self, program: &Arc<Program>, exit: u64)
     -> Option<(SiteId, Box<dyn Recorder>)>;
 

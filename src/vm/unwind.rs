@@ -1,4 +1,4 @@
-//! How a run ends early: recording errors, and releasing the frames.
+//! Early ends of runs: recording errors, and unwinding the frames.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -29,7 +29,7 @@ impl State {
     #[cold]
     #[inline(never)]
     pub unsafe fn overflow(state: *mut State) {
-        // SAFETY: as for `fail`.
+        // SAFETY: the caller passes a live state, and nothing else refers to its error.
         unsafe {
             let abi = &(*state).abi;
             let error = if abi.depth >= abi.depth_limit {
@@ -49,7 +49,8 @@ impl State {
     #[cold]
     #[inline(never)]
     pub unsafe fn poll(state: *mut State) -> Result<(), ()> {
-        // SAFETY: as for `fail`.
+        // SAFETY: the caller passes a live state, whose interrupt word lives as long, and nothing
+        // else refers to its error.
         unsafe {
             let flags = (*(*state).abi.interrupt).load(Ordering::Relaxed);
             let (reason, what) = if flags & CANCEL != 0 {
@@ -77,7 +78,7 @@ impl State {
         let mut outermost: Vec<FrameInfo> = Vec::new();
         let mut depth = 0;
         // SAFETY: frames are linked by their headers down to a base frame; registers are
-        // valid owned values, given up while their frame is the current one.
+        // valid owned values, released while their frame is the current one.
         unsafe {
             // Destructors may call back, and such runs have errors of their own.
             let error = (*state).error.take();

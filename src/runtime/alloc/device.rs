@@ -1,15 +1,18 @@
-//! Memory for tensor data and storages: the device trait, and the CPU's allocator.
+//! Memory for tensor data and storages: the device trait, and the CPU's caching allocator.
 //!
-//! CPU blocks are aligned to [`ALIGNMENT`] and come from thread-local caches with
-//! four size classes per doubling, so a steady state takes no lock and makes no
-//! system call. Where a class has no free block, a somewhat larger one does. Where memory is held
-//! that is more than a quarter beyond what was ever in use at once, a much larger one does, and
-//! without one, free blocks go back to the system for a new one: a few times, since a steady state
-//! that needs them all would do so for ever. Caches are emptied before they and what is in use
-//! together exceed twice what was ever in use at once, which lets them follow a program whose sizes
-//! change.
+//! CPU blocks are aligned to [`ALIGNMENT`] and come from thread-local caches: segregated free lists
+//! with four size classes per doubling, so a steady state takes no lock and makes no system call.
+//! Where the list of a class is empty, the best fit among somewhat larger classes serves. Once the
+//! process holds more than a quarter beyond its high-water mark (the most that was ever in use at
+//! once), a much larger block serves too; if there is none, the cache is trimmed before a new block
+//! is allocated. That happens a bounded number of times per high-water mark, since a steady state
+//! that needs all its blocks would trim for ever. A cache is emptied before its free blocks and the
+//! memory in use together exceed twice the high-water mark, which lets it follow a program whose
+//! sizes change.
 //! Fresh memory is zeroed and stays initialised for ever after:
-//! reading a tensor nobody wrote gives stale values, not undefined behaviour.
+//! reading a tensor that was never written gives stale values, not undefined behaviour.
+//!
+//! Decision: docs/decisions/0021-tensor-allocator.md
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::RefCell;
@@ -28,14 +31,14 @@ const CLASSES_PER_DOUBLING: usize = 4;
 /// Largest block: one class under the address space of a process.
 const MAX_BLOCK: usize = 1 << 47;
 const CLASSES: usize = 48 * CLASSES_PER_DOUBLING;
-/// From this size on a request may get a block of a larger class,
-const SHARED: usize = 4096;
-/// which is at most so many classes up: 2.8 times the size,
-const NEAR: usize = 3 * CLASSES_PER_DOUBLING / 2;
-/// or eight times where memory is scarce.
-const FAR: usize = 3 * CLASSES_PER_DOUBLING;
-/// How often a thread gives up free blocks for a new one, until more is in use than ever before.
-const TRADES: u32 = 32;
+/// From this size on a request may get a block of a larger class (best fit).
+const BEST_FIT_MIN: usize = 4096;
+/// The best fit is at most so many classes up: 2.8 times the size.
+const BEST_FIT_CLASSES: usize = 3 * CLASSES_PER_DOUBLING / 2;
+/// The same once memory is held beyond the high-water mark: eight times the size.
+const SCARCE_FIT_CLASSES: usize = 3 * CLASSES_PER_DOUBLING;
+/// Most times that a thread trims its cache for a new block while the high-water mark stays.
+const MAX_TRIMS: u32 = 32;
 
 /// Memory on some device.
 #[derive(Debug)]
@@ -44,29 +47,29 @@ pub struct Block {
     pub data: NonNull<u8>,
     /// Usable bytes; at least what was asked for.
     pub size: usize,
-    /// Bytes that it takes; more than usable ones when it was made for a larger request.
-    pub held: usize,
+    /// Bytes of its size class; more than the usable ones when a larger free block served.
+    pub capacity: usize,
 }
 
-// SAFETY: a block is exclusive ownership of plain memory.
+// SAFETY: a block is exclusive ownership of plain memory, which is not tied to a thread.
 unsafe impl Send for Block {}
 // SAFETY: nothing can be done through a shared `Block` without `unsafe`.
 unsafe impl Sync for Block {}
 
-/// What an allocator has given out and holds, in bytes.
+/// The memory that an allocator has handed out and holds, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Statistics {
-    /// In blocks now in use.
+    /// Live: in blocks now in use.
     pub live: usize,
-    /// Most that was ever in use at once.
+    /// The high-water mark of live bytes.
     pub peak_live: usize,
-    /// In use or cached for reuse.
+    /// Resident: in use or cached for reuse.
     pub resident: usize,
-    /// Most that was ever resident.
+    /// The high-water mark of resident bytes.
     pub peak_resident: usize,
 }
 
-/// Gives out memory of one device.
+/// Allocates memory of one device.
 pub trait DeviceAllocator: Send + Sync {
     /// Where the memory is.
     fn device(&self) -> DLDevice;
@@ -74,16 +77,16 @@ pub trait DeviceAllocator: Send + Sync {
     /// A block of at least `bytes`, aligned to [`ALIGNMENT`].
     fn allocate(&self, bytes: usize) -> Result<Block, Error>;
 
-    /// Takes a block back.
+    /// Releases a block.
     ///
     /// # Safety
     /// The block came from this allocator, and nothing uses its memory any more.
     unsafe fn release(&self, block: Block);
 
-    /// Gives cached memory back to the system, as far as this thread can.
+    /// Releases the free blocks that this thread caches to the system.
     fn trim(&self);
 
-    /// Bytes in use and held.
+    /// Live and resident bytes.
     fn statistics(&self) -> Statistics;
 }
 
@@ -93,18 +96,18 @@ pub struct Cpu {
     kind: AllocatorKind,
 }
 
-/// How memory that is given up is treated.
+/// The treatment of released memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AllocatorKind {
-    /// It is kept for reuse, within bounds.
+    /// It is cached for reuse, within bounds.
     #[default]
     Pooled,
-    /// It goes back to the system at once.
+    /// It is released to the system at once.
     Naive,
 }
 
 impl AllocatorKind {
-    /// The CPU's allocator of this kind. What both give out is counted together.
+    /// The CPU's allocator of this kind. Both share one set of statistics.
     pub fn on_cpu(self) -> &'static Cpu {
         match self {
             AllocatorKind::Pooled => &CPU,
@@ -150,22 +153,22 @@ static RESIDENT: AtomicUsize = AtomicUsize::new(0);
 static PEAK_RESIDENT: AtomicUsize = AtomicUsize::new(0);
 static CACHE_LIMIT: AtomicUsize = AtomicUsize::new(256 << 20);
 static MEMORY_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
-/// What each thread may keep however little was in use at once.
+/// Bytes that each thread may cache whatever the high-water mark.
 const SMALL_CACHE: usize = 1 << 20;
 
-/// Bounds what each thread keeps for reuse of tensors' memory, and of kernels' scratch memory. The
-/// former with what is in use is also at most twice the peak of what was in use. Takes effect as
-/// blocks are released.
+/// Bounds the free blocks that each thread caches, of tensors' memory and of kernels' scratch
+/// memory. Tensors' free blocks and the memory in use are together also at most twice the high-water
+/// mark. Takes effect as blocks are released.
 pub fn set_cache_limit(bytes: usize) {
     CACHE_LIMIT.store(bytes, Ordering::Relaxed);
 }
 
-/// What [`set_cache_limit`] set.
+/// The limit that [`set_cache_limit`] set.
 pub(super) fn cache_limit() -> usize {
     CACHE_LIMIT.load(Ordering::Relaxed)
 }
 
-/// Bounds what is in use at once over all threads: beyond it, allocations fail with a
+/// Bounds the memory in use at once over all threads: beyond it, allocations fail with a
 /// `MemoryError`. There is no bound at first.
 pub fn set_memory_limit(bytes: usize) {
     MEMORY_LIMIT.store(bytes, Ordering::Relaxed);
@@ -178,30 +181,32 @@ impl DeviceAllocator for Cpu {
 
     #[inline]
     fn allocate(&self, bytes: usize) -> Result<Block, Error> {
-        let used = Use::of(bytes)?;
-        let class = used.0;
+        let reservation = Reservation::of(bytes)?;
+        let class = reservation.0;
         let cached = match self.kind {
             AllocatorKind::Naive => None,
             AllocatorKind::Pooled => {
-                CACHE.try_with(|cache| cache.borrow_mut().serve(class)).ok().flatten()
+                CACHE.try_with(|cache| cache.borrow_mut().allocate(class)).ok().flatten()
             }
         };
-        let fresh = || Some((obtain(class.size)?, class.size));
+        let fresh = || Some((allocate_from_system(class.size)?, class.size));
         match cached.or_else(fresh) {
-            Some((data, held)) => Ok(Block { data, size: class.size, held }),
-            None => Err(used.exhausted()),
+            Some((data, capacity)) => Ok(Block { data, size: class.size, capacity }),
+            None => Err(reservation.exhausted()),
         }
     }
 
     #[inline]
     unsafe fn release(&self, block: Block) {
         LIVE.fetch_sub(block.size, Ordering::Relaxed);
-        let class = Class::of(block.held);
-        let kept = self.kind == AllocatorKind::Pooled
-            && CACHE.try_with(|cache| cache.borrow_mut().keep(class, block.data)).unwrap_or(false);
-        if !kept {
-            // SAFETY: the block is unused, and was obtained with its class's size.
-            unsafe { give_back(block.data, block.held) };
+        let class = Class::of(block.capacity);
+        let cached = self.kind == AllocatorKind::Pooled
+            && CACHE
+                .try_with(|cache| cache.borrow_mut().release(class, block.data))
+                .unwrap_or(false);
+        if !cached {
+            // SAFETY: the caller releases the block, which was allocated with its class's size.
+            unsafe { release_to_system(block.data, block.capacity) };
         }
     }
 
@@ -233,14 +238,14 @@ fn over_limit(bytes: usize) -> Error {
     Error::new("MemoryError", what)
 }
 
-/// Bytes that count as in use, until it ends.
+/// Bytes that count as live until it ends.
 #[derive(Debug)]
-pub(super) struct Use(Class);
+pub(super) struct Reservation(Class);
 
-impl Use {
-    /// Counts a request, unless it exceeds the limit.
+impl Reservation {
+    /// Reserves a request's size class, unless that exceeds the memory limit.
     #[inline]
-    pub(super) fn of(bytes: usize) -> Result<Use, Error> {
+    pub(super) fn of(bytes: usize) -> Result<Reservation, Error> {
         if bytes > MAX_BLOCK {
             return Err(exhausted(bytes));
         }
@@ -253,21 +258,21 @@ impl Use {
         if live > PEAK_LIVE.load(Ordering::Relaxed) {
             PEAK_LIVE.fetch_max(live, Ordering::Relaxed);
         }
-        Ok(Use(class))
+        Ok(Reservation(class))
     }
 
-    /// What the request was rounded up to.
+    /// The size class of the request, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.0.size
     }
 
-    /// The request is over.
+    /// Ends the reservation.
     #[inline]
     pub(super) fn end(self) {
         LIVE.fetch_sub(self.0.size, Ordering::Relaxed);
     }
 
-    /// The request is over, because there is no memory.
+    /// Ends the reservation, since the system has no memory for it.
     #[cold]
     pub(super) fn exhausted(self) -> Error {
         let error = exhausted(self.bytes());
@@ -276,7 +281,7 @@ impl Use {
     }
 }
 
-/// A size that blocks are rounded up to, with its list's number.
+/// A size class: the size that blocks are rounded up to, and the index of its free list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Class {
     index: usize,
@@ -301,14 +306,14 @@ impl Class {
 
 type Link = Option<NonNull<u8>>;
 
-/// Free blocks by class; the first word of each links to the next.
+/// Segregated free lists by class; the first word of each block links to the next.
 struct Cache {
     heads: [Link; CLASSES],
     bytes: usize,
-    /// What was ever in use at once, when `trades` was 0.
+    /// The high-water mark since which `trims` counts.
     peak: usize,
-    /// How often blocks were given up for another since.
-    trades: u32,
+    /// Times that the cache was trimmed for a new block.
+    trims: u32,
 }
 
 thread_local! {
@@ -316,114 +321,117 @@ thread_local! {
 }
 
 impl Cache {
-    const EMPTY: Cache = Cache { heads: [None; CLASSES], bytes: 0, peak: 0, trades: 0 };
+    const EMPTY: Cache = Cache { heads: [None; CLASSES], bytes: 0, peak: 0, trims: 0 };
 
-    /// A free block of the class, or of a larger one, with its size.
+    /// A free block of the class, or the best fit, with its size.
     #[inline]
-    fn serve(&mut self, class: Class) -> Option<(NonNull<u8>, usize)> {
-        match self.take(class) {
+    fn allocate(&mut self, class: Class) -> Option<(NonNull<u8>, usize)> {
+        match self.pop(class) {
             Some(data) => Some((data, class.size)),
-            None if class.size < SHARED => None,
+            None if class.size < BEST_FIT_MIN => None,
             None => {
-                let held = RESIDENT.load(Ordering::Relaxed);
-                self.serve_larger(class, held, PEAK_LIVE.load(Ordering::Relaxed))
+                let resident = RESIDENT.load(Ordering::Relaxed);
+                self.best_fit(class, resident, PEAK_LIVE.load(Ordering::Relaxed))
             }
         }
     }
 
-    /// The same without one of the class itself, where the process holds `held` bytes and used at
-    /// most `peak` at once. Without one, gives up blocks that a new one would be too much beside.
-    fn serve_larger(
+    /// The best fit of a larger class, where the process holds `resident` bytes and its high-water
+    /// mark is `peak`. If there is none, trims the cache by the excess that a new block would make.
+    fn best_fit(
         &mut self,
         class: Class,
-        held: usize,
+        resident: usize,
         peak: usize,
     ) -> Option<(NonNull<u8>, usize)> {
-        let excess = excess(class.size, held, peak);
-        let found = self.find(class, if excess > 0 { FAR } else { NEAR });
+        let excess = excess(class.size, resident, peak);
+        let reach = if excess > 0 { SCARCE_FIT_CLASSES } else { BEST_FIT_CLASSES };
+        let found = self.find(class, reach);
         if found.is_none() && excess > 0 {
-            self.trade(excess, peak);
+            self.trim_for(excess, peak);
         }
         found
     }
 
-    /// Gives up free blocks of `excess` bytes for one that is new, unless that was done often.
+    /// Trims the cache by `excess` bytes before a new block is allocated, at most [`MAX_TRIMS`] times
+    /// per high-water mark.
     #[cold]
-    fn trade(&mut self, excess: usize, peak: usize) {
+    fn trim_for(&mut self, excess: usize, peak: usize) {
         if peak > self.peak {
-            (self.peak, self.trades) = (peak, 0);
+            (self.peak, self.trims) = (peak, 0);
         }
-        if self.trades < TRADES {
-            self.trades += 1;
+        if self.trims < MAX_TRIMS {
+            self.trims += 1;
             let rest = excess.saturating_sub(self.bytes);
-            self.give_up(excess);
+            self.trim(excess);
             if rest > 0 {
                 super::workspace::trim();
             }
         }
     }
 
-    /// The smallest free block that is at most so many classes up.
+    /// The smallest free block that is at most `reach` classes up.
     fn find(&mut self, class: Class, reach: usize) -> Option<(NonNull<u8>, usize)> {
         let larger = class.index + 1..CLASSES.min(class.index + 1 + reach);
         let index = larger.into_iter().find(|index| self.heads[*index].is_some())?;
         let size = size_of_class(index);
-        Some((self.take(Class { index, size })?, size))
+        Some((self.pop(Class { index, size })?, size))
     }
 
     #[inline]
-    fn take(&mut self, class: Class) -> Option<NonNull<u8>> {
+    fn pop(&mut self, class: Class) -> Option<NonNull<u8>> {
         let block = self.heads[class.index]?;
-        // SAFETY: cached blocks hold a `Link` in their first word.
+        // SAFETY: `push` wrote a `Link` to the first word of every block on a list.
         self.heads[class.index] = unsafe { block.cast::<Link>().read() };
         self.bytes -= class.size;
         Some(block)
     }
 
+    /// Caches a released block; returns false if that would exceed the limit.
     #[inline]
-    fn keep(&mut self, class: Class, block: NonNull<u8>) -> bool {
+    fn release(&mut self, class: Class, block: NonNull<u8>) -> bool {
         let (peak, live) = (PEAK_LIVE.load(Ordering::Relaxed), LIVE.load(Ordering::Relaxed));
-        let room = (2 * peak).saturating_sub(live).max(SMALL_CACHE);
-        let limit = CACHE_LIMIT.load(Ordering::Relaxed).min(room);
+        let headroom = (2 * peak).saturating_sub(live).max(SMALL_CACHE);
+        let limit = CACHE_LIMIT.load(Ordering::Relaxed).min(headroom);
         if self.bytes + class.size > limit {
             self.clear();
             if class.size > limit {
                 return false;
             }
         }
-        // SAFETY: the block is unused and of this class.
-        unsafe { self.put(class, block) };
+        // SAFETY: the caller has released the block, which is of this class.
+        unsafe { self.push(class, block) };
         true
     }
 
     /// # Safety
     /// The block is unused, and has the size of the class.
     #[inline]
-    unsafe fn put(&mut self, class: Class, block: NonNull<u8>) {
-        // SAFETY: it is at least ALIGNMENT bytes long, and nobody else's.
+    unsafe fn push(&mut self, class: Class, block: NonNull<u8>) {
+        // SAFETY: a block is at least ALIGNMENT bytes long, and the caller owns it.
         unsafe { block.cast::<Link>().write(self.heads[class.index]) };
         self.heads[class.index] = Some(block);
         self.bytes += class.size;
     }
 
-    /// Gives free blocks of so many bytes in all back to the system, large ones first.
+    /// Releases free blocks of at least `bytes` in all to the system, largest first.
     #[cold]
-    fn give_up(&mut self, bytes: usize) {
+    fn trim(&mut self, bytes: usize) {
         let rest = self.bytes.saturating_sub(bytes);
         for index in (0..CLASSES).rev() {
             let size = size_of_class(index);
             while self.bytes > rest
-                && let Some(block) = self.take(Class { index, size })
+                && let Some(block) = self.pop(Class { index, size })
             {
-                // SAFETY: cached blocks are unused; their list tells their size.
-                unsafe { give_back(block, size) };
+                // SAFETY: blocks on a list are unused, and of the size of its class.
+                unsafe { release_to_system(block, size) };
             }
         }
     }
 
     #[cold]
     fn clear(&mut self) {
-        self.give_up(usize::MAX);
+        self.trim(usize::MAX);
     }
 }
 
@@ -433,20 +441,21 @@ impl Drop for Cache {
     }
 }
 
-/// By how much a new block of `size` makes more than is good of `held` bytes, where at most `peak`
-/// were in use at once.
-fn excess(size: usize, held: usize, peak: usize) -> usize {
-    (held + size).saturating_sub(peak / 4 * 5)
+/// The bytes by which a new block of `size` on top of `resident` ones would exceed the high-water
+/// mark `peak` and a quarter.
+fn excess(size: usize, resident: usize, peak: usize) -> usize {
+    (resident + size).saturating_sub(peak / 4 * 5)
 }
 
-/// Gives up free blocks where a new one of `size` bytes would be too much beside them.
+/// Trims this thread's cache where a new block of `size` bytes would exceed the high-water mark by
+/// more than a quarter.
 #[cold]
-pub(super) fn make_room(size: usize) {
+pub(super) fn trim_for(size: usize) {
     let peak = PEAK_LIVE.load(Ordering::Relaxed);
     let excess = excess(size, RESIDENT.load(Ordering::Relaxed), peak);
     if excess > 0 {
         // A thread that is shutting down has no cache any more.
-        let _ = CACHE.try_with(|cache| cache.borrow_mut().trade(excess, peak));
+        let _ = CACHE.try_with(|cache| cache.borrow_mut().trim_for(excess, peak));
     }
 }
 
@@ -465,9 +474,9 @@ fn layout(size: usize) -> Layout {
 
 /// Zeroed memory from the system.
 #[cold]
-pub(super) fn obtain(size: usize) -> Option<NonNull<u8>> {
+pub(super) fn allocate_from_system(size: usize) -> Option<NonNull<u8>> {
     let data = if size < MAPPED {
-        // SAFETY: the size is a class's, so not zero.
+        // SAFETY: the size is that of a class, so it is not zero.
         NonNull::new(unsafe { alloc_zeroed(layout(size)) })?
     } else {
         map(size)?
@@ -485,22 +494,24 @@ fn map(size: usize) -> Option<NonNull<u8>> {
     if data == libc::MAP_FAILED { None } else { NonNull::new(data.cast()) }
 }
 
+/// Releases memory to the system.
+///
 /// # Safety
-/// `data` came from `obtain(size)` and is used no more.
+/// `data` came from `allocate_from_system(size)` and is used no more.
 #[cold]
-pub(super) unsafe fn give_back(data: NonNull<u8>, size: usize) {
+pub(super) unsafe fn release_to_system(data: NonNull<u8>, size: usize) {
     RESIDENT.fetch_sub(size, Ordering::Relaxed);
     if size < MAPPED {
-        // SAFETY: allocated with this layout, by the caller's contract.
+        // SAFETY: the caller passes memory that `allocate_from_system` allocated with this layout.
         unsafe { dealloc(data.as_ptr(), layout(size)) };
     } else {
-        // SAFETY: a mapping of this size that `obtain` made. Failure leaves the
-        // memory mapped, which harms nobody.
+        // SAFETY: the caller passes a mapping of this size that `allocate_from_system` made. On
+        // failure the memory stays mapped, which is only a leak.
         unsafe { libc::munmap(data.as_ptr().cast(), size) };
     }
 }
 
-/// A block that goes back to its allocator when dropped.
+/// A block that is released to its allocator when dropped.
 #[derive(Debug)]
 pub struct OwnedBlock {
     block: Block,
@@ -514,7 +525,7 @@ impl std::fmt::Debug for dyn DeviceAllocator {
 }
 
 impl OwnedBlock {
-    /// Takes at least `bytes` from `allocator`.
+    /// Allocates at least `bytes` from `allocator`.
     pub fn new(allocator: &'static dyn DeviceAllocator, bytes: usize) -> Result<OwnedBlock, Error> {
         Ok(OwnedBlock { block: allocator.allocate(bytes)?, allocator })
     }
@@ -538,7 +549,7 @@ impl OwnedBlock {
 impl Drop for OwnedBlock {
     fn drop(&mut self) {
         let block = Block { ..self.block };
-        // SAFETY: the block came from this allocator, and its owner is gone.
+        // SAFETY: `new` took the block from this allocator, and its owner is being dropped.
         unsafe { self.allocator.release(block) };
     }
 }
@@ -575,17 +586,17 @@ mod tests {
         CPU.trim();
     }
 
-    /// Has the cache hold a block of so many bytes.
-    fn put(cache: &mut Cache, bytes: usize) -> NonNull<u8> {
+    /// Puts a new free block into the cache.
+    fn add_block(cache: &mut Cache, bytes: usize) -> NonNull<u8> {
         let class = Class::of(bytes);
-        let block = obtain(class.size).unwrap();
-        // SAFETY: the block is new.
-        unsafe { cache.put(class, block) };
+        let block = allocate_from_system(class.size).unwrap();
+        // SAFETY: the block is new, of its class, and owned by this test.
+        unsafe { cache.push(class, block) };
         block
     }
 
     #[test]
-    fn larger_blocks_come_back_as_what_they_are() {
+    fn larger_blocks_return_to_their_own_class() {
         let large = OwnedBlock::new(&CPU, 320 << 10).unwrap();
         let data = large.data();
         drop(large);
@@ -599,14 +610,14 @@ mod tests {
     }
 
     #[test]
-    fn larger_blocks_serve_where_none_fits() {
+    fn the_best_fit_serves_where_a_class_is_empty() {
         let mut cache = Cache::EMPTY;
-        let data = put(&mut cache, 320 << 10);
-        let serves = |cache: &mut Cache, bytes: usize, held: usize| {
-            let found = cache.serve_larger(Class::of(bytes), held, 1 << 20);
+        let data = add_block(&mut cache, 320 << 10);
+        let serves = |cache: &mut Cache, bytes: usize, resident: usize| {
+            let found = cache.best_fit(Class::of(bytes), resident, 1 << 20);
             found.map(|(data, size)| {
-                // SAFETY: the cache gave it just now.
-                unsafe { cache.put(Class::of(size), data) };
+                // SAFETY: the cache returned the block just now, with its size.
+                unsafe { cache.push(Class::of(size), data) };
                 data
             })
         };
@@ -614,20 +625,20 @@ mod tests {
         assert_eq!(serves(&mut cache, 96 << 10, 320 << 10), None, "at most 2.8 times the size,");
         assert_eq!(serves(&mut cache, 40 << 10, 2 << 20), Some(data), "but for scarce memory");
         assert_eq!(serves(&mut cache, 32 << 10, 2 << 20), None);
-        assert_eq!(cache.bytes, 0, "was given up for the new one");
+        assert_eq!(cache.bytes, 0, "was trimmed for the new one");
     }
 
     #[test]
-    fn blocks_are_given_up_for_others_only_so_often() {
+    fn caches_are_trimmed_a_bounded_number_of_times() {
         let mut cache = Cache::EMPTY;
         let class = Class::of(1 << 20);
-        for round in 0..2 * TRADES {
-            put(&mut cache, 8192);
-            assert!(cache.serve_larger(class, 10 << 20, 1 << 20).is_none());
-            assert_eq!(cache.bytes == 0, round < TRADES, "round {round}");
+        for round in 0..2 * MAX_TRIMS {
+            add_block(&mut cache, 8192);
+            assert!(cache.best_fit(class, 10 << 20, 1 << 20).is_none());
+            assert_eq!(cache.bytes == 0, round < MAX_TRIMS, "round {round}");
         }
-        // More is in use than before: what was given up may not be needed any more.
-        assert!(cache.serve_larger(class, 10 << 20, 2 << 20).is_none());
+        // The high-water mark rose: blocks that were needed before may be so no longer.
+        assert!(cache.best_fit(class, 10 << 20, 2 << 20).is_none());
         assert_eq!(cache.bytes, 0);
     }
 

@@ -15,17 +15,17 @@ use std::ptr::NonNull;
 
 use crate::abi::TVMFFIObjectAllocHeader;
 
-/// Largest block, prefix included, that is kept for reuse.
+/// Largest block, prefix included, that is cached for reuse.
 pub const MAX_POOLED: usize = 512;
 const GRANULE: usize = 32;
 const CLASSES: usize = MAX_POOLED / GRANULE;
-/// Blocks one thread keeps per class: at most 512 KiB over all classes.
-const KEEP_PER_CLASS: usize = 128;
+/// Free blocks one thread caches per class: at most 512 KiB over all classes.
+const MAX_PER_CLASS: usize = 128;
 
-/// What sits before an object body.
+/// The prefix of an object body.
 #[repr(C)]
 struct Prefix {
-    /// Bytes of the whole block.
+    /// Bytes of the block, prefix included.
     block_size: usize,
     header: TVMFFIObjectAllocHeader,
 }
@@ -51,9 +51,9 @@ thread_local! {
     static HEAP_ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How often this thread had to ask the global allocator for an object block.
+/// Object blocks that this thread allocated from the global allocator.
 ///
-/// A steady state does not move it, which is what tests look at.
+/// A steady state does not move it, which tests rely on.
 pub fn heap_allocations() -> u64 {
     HEAP_ALLOCATIONS.with(Cell::get)
 }
@@ -63,7 +63,7 @@ pub(crate) fn allocate(size: usize) -> NonNull<u8> {
     let block_size = (size + PREFIX).next_multiple_of(GRANULE);
     let reused = if block_size <= MAX_POOLED {
         // A thread that is shutting down has no lists any more.
-        LISTS.try_with(|lists| lists.borrow_mut().take(class_of(block_size))).ok().flatten()
+        LISTS.try_with(|lists| lists.borrow_mut().pop(class_of(block_size))).ok().flatten()
     } else {
         None
     };
@@ -77,7 +77,7 @@ pub(crate) fn allocate(size: usize) -> NonNull<u8> {
     }
 }
 
-/// Gives the memory of an object body back.
+/// Frees the memory of an object body.
 ///
 /// # Safety
 /// `body` came from [`allocate`] and is used no more.
@@ -87,11 +87,11 @@ pub(crate) unsafe fn free(body: NonNull<u8>) {
         let block = body.sub(PREFIX);
         (block, block.cast::<Prefix>().as_ref().block_size)
     };
-    let kept = block_size <= MAX_POOLED
+    let cached = block_size <= MAX_POOLED
         && LISTS
-            .try_with(|lists| lists.borrow_mut().keep(class_of(block_size), block))
+            .try_with(|lists| lists.borrow_mut().push(class_of(block_size), block))
             .unwrap_or(false);
-    if !kept {
+    if !cached {
         // SAFETY: the block was made by `allocate_block` with this size.
         unsafe { free_block(block, block_size) };
     }
@@ -123,13 +123,13 @@ fn allocate_block(block_size: usize) -> NonNull<u8> {
 /// # Safety
 /// `block` came from `allocate_block(block_size)`.
 unsafe fn free_block(block: NonNull<u8>, block_size: usize) {
-    // SAFETY: same layout as at allocation, by the caller's contract.
+    // SAFETY: the caller passes a block that was allocated with this layout.
     unsafe { dealloc(block.as_ptr(), layout(block_size)) };
 }
 
 impl Lists {
     #[inline]
-    fn take(&mut self, class: usize) -> Option<NonNull<u8>> {
+    fn pop(&mut self, class: usize) -> Option<NonNull<u8>> {
         let list = &mut self.0[class];
         let block = list.head?;
         // SAFETY: blocks on a list are free and hold a `Link` in their first word.
@@ -139,9 +139,9 @@ impl Lists {
     }
 
     #[inline]
-    fn keep(&mut self, class: usize, block: NonNull<u8>) -> bool {
+    fn push(&mut self, class: usize, block: NonNull<u8>) -> bool {
         let list = &mut self.0[class];
-        if list.len == KEEP_PER_CLASS {
+        if list.len == MAX_PER_CLASS {
             return false;
         }
         // SAFETY: the block is free, aligned, and at least GRANULE bytes long.
@@ -155,7 +155,7 @@ impl Lists {
 impl Drop for Lists {
     fn drop(&mut self) {
         for class in 0..CLASSES {
-            while let Some(block) = self.take(class) {
+            while let Some(block) = self.pop(class) {
                 // SAFETY: every block of this class was allocated with this size.
                 unsafe { free_block(block, (class + 1) * GRANULE) };
             }
@@ -170,13 +170,13 @@ mod tests {
     #[test]
     fn blocks_are_reused() {
         let first = allocate(100);
-        // SAFETY: fresh from `allocate`.
+        // SAFETY: this test owns the body, fresh from `allocate`, and frees it once.
         unsafe { free(first) };
         let before = heap_allocations();
         for _ in 0..1000 {
             let body = allocate(97);
             assert_eq!(body, first);
-            // SAFETY: fresh from `allocate`.
+            // SAFETY: this test owns the body, fresh from `allocate`, and frees it once.
             unsafe { free(body) };
         }
         assert_eq!(heap_allocations(), before);
@@ -185,18 +185,18 @@ mod tests {
     #[test]
     fn blocks_may_cross_threads_and_outgrow_the_lists() {
         let blocks: Vec<usize> =
-            (0..2 * KEEP_PER_CLASS).map(|_| allocate(40).as_ptr().expose_provenance()).collect();
+            (0..2 * MAX_PER_CLASS).map(|_| allocate(40).as_ptr().expose_provenance()).collect();
         std::thread::spawn(move || {
             for address in blocks {
                 let body: *mut u8 = std::ptr::with_exposed_provenance_mut(address);
-                // SAFETY: allocated above, freed once.
+                // SAFETY: `allocate` made the body above, and only this thread frees it.
                 unsafe { free(NonNull::new_unchecked(body)) };
             }
         })
         .join()
         .unwrap();
         let large = allocate(10_000);
-        // SAFETY: fresh from `allocate`.
+        // SAFETY: this test owns the body, fresh from `allocate`, and frees it once.
         unsafe { free(large) };
     }
 }

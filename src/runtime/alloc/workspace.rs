@@ -1,47 +1,52 @@
-//! Scratch memory of kernels: a thread keeps its blocks for the kernels it runs next.
+//! Scratch memory (workspaces) of kernels: a thread-local best-fit pool.
 //!
-//! As in TVM's `WorkspacePool`, a request gets the smallest free block that it fits, and where
-//! there is none the largest gives way to one that does. A thread so holds as many blocks as its
-//! kernels had at once, whatever number of sizes they ask for, and no more than the cache's limit.
+//! As in TVM's `WorkspacePool`, a request gets the smallest free block that fits, and where
+//! there is none the largest is replaced by a new one that does. A thread thus holds as many blocks
+//! as its kernels used at once, whatever number of sizes they ask for, and no more than the cache's
+//! limit.
+//!
+//! Decision: docs/decisions/0021-tensor-allocator.md
 
 use std::cell::RefCell;
 use std::ptr::NonNull;
 
-use super::device::{ALIGNMENT, Use, cache_limit, give_back, make_room, obtain};
+use super::device::{
+    ALIGNMENT, Reservation, allocate_from_system, cache_limit, release_to_system, trim_for,
+};
 use crate::error::Error;
 
-/// What is written before the data of a block, which is [`ALIGNMENT`] bytes further on.
+/// The header of a block; the data begins [`ALIGNMENT`] bytes after it.
 struct Header {
     /// The bytes of the block, with the header.
     size: usize,
-    /// What the request counts for.
-    used: Use,
+    /// Counts the request as live.
+    reservation: Reservation,
 }
 
 const _: () = assert!(size_of::<Header>() <= ALIGNMENT);
 
 thread_local! {
-    static FREE: RefCell<Free> = const { RefCell::new(Free(vec![])) };
+    static POOL: RefCell<Pool> = const { RefCell::new(Pool(vec![])) };
 }
 
 /// Free blocks with their sizes, the smallest first.
-struct Free(Vec<(usize, NonNull<u8>)>);
+struct Pool(Vec<(usize, NonNull<u8>)>);
 
-impl Free {
-    /// A block of at least so many bytes.
+impl Pool {
+    /// The best fit: the smallest free block of at least so many bytes.
     fn take(&mut self, bytes: usize) -> Option<(usize, NonNull<u8>)> {
         let at = self.0.partition_point(|(size, _)| *size < bytes);
         if at < self.0.len() {
             return Some(self.0.remove(at));
         }
         if let Some((size, largest)) = self.0.pop() {
-            // SAFETY: free blocks came from `obtain` with their sizes, and nothing uses them.
-            unsafe { give_back(largest, size) };
+            // SAFETY: free blocks came from `allocate_from_system` with their sizes, and are unused.
+            unsafe { release_to_system(largest, size) };
         }
         None
     }
 
-    /// Keeps a block, unless all would then exceed the limit.
+    /// Adds a free block, unless the pool would then exceed the limit.
     fn put(&mut self, size: usize, block: NonNull<u8>) -> bool {
         let held: usize = self.0.iter().map(|(size, _)| *size).sum();
         if held + size > cache_limit() {
@@ -53,52 +58,54 @@ impl Free {
     }
 }
 
-impl Drop for Free {
+impl Drop for Pool {
     fn drop(&mut self) {
         for (size, block) in self.0.drain(..) {
-            // SAFETY: free blocks came from `obtain` with their sizes, and nothing uses them.
-            unsafe { give_back(block, size) };
+            // SAFETY: free blocks came from `allocate_from_system` with their sizes, and are unused.
+            unsafe { release_to_system(block, size) };
         }
     }
 }
 
 /// Memory for at least `bytes` bytes, aligned to [`ALIGNMENT`].
 pub(crate) fn allocate(bytes: usize) -> Result<NonNull<u8>, Error> {
-    let used = Use::of(bytes.saturating_add(ALIGNMENT))?;
-    let cached = FREE.try_with(|free| free.borrow_mut().take(used.bytes())).ok().flatten();
+    let reservation = Reservation::of(bytes.saturating_add(ALIGNMENT))?;
+    let needed = reservation.bytes();
+    let cached = POOL.try_with(|pool| pool.borrow_mut().take(needed)).ok().flatten();
     let fresh = || {
-        make_room(used.bytes());
-        Some((used.bytes(), obtain(used.bytes())?))
+        trim_for(needed);
+        Some((needed, allocate_from_system(needed)?))
     };
-    let Some((size, block)) = cached.or_else(fresh) else { return Err(used.exhausted()) };
-    // SAFETY: the block is unused, aligned, and has room for its header and data after it.
+    let Some((size, block)) = cached.or_else(fresh) else { return Err(reservation.exhausted()) };
+    // SAFETY: the block is unused, aligned, and as large as its header and the data together.
     unsafe {
-        block.cast::<Header>().write(Header { size, used });
+        block.cast::<Header>().write(Header { size, reservation });
         Ok(block.add(ALIGNMENT))
     }
 }
 
-/// Takes memory back.
+/// Releases memory.
 ///
 /// # Safety
 /// `data` came from [`allocate`], on any thread, and is used no more.
 pub(crate) unsafe fn release(data: NonNull<u8>) {
     // SAFETY: `allocate` wrote a header before the data.
-    let (block, Header { size, used }) = unsafe {
+    let (block, Header { size, reservation }) = unsafe {
         let block = data.sub(ALIGNMENT);
         (block, block.cast::<Header>().read())
     };
-    used.end();
-    if !FREE.try_with(|free| free.borrow_mut().put(size, block)).unwrap_or(false) {
-        // SAFETY: the block is unused, and came from `obtain` with its size.
-        unsafe { give_back(block, size) };
+    reservation.end();
+    if !POOL.try_with(|pool| pool.borrow_mut().put(size, block)).unwrap_or(false) {
+        // SAFETY: the caller releases the block, which came from `allocate_from_system` with its
+        // size.
+        unsafe { release_to_system(block, size) };
     }
 }
 
-/// Gives this thread's free blocks back to the system.
+/// Releases this thread's free blocks to the system.
 pub(super) fn trim() {
     // A thread that is shutting down has done so already.
-    let _ = FREE.try_with(|free| std::mem::replace(&mut *free.borrow_mut(), Free(vec![])));
+    let _ = POOL.try_with(|pool| std::mem::replace(&mut *pool.borrow_mut(), Pool(vec![])));
 }
 
 #[cfg(test)]
@@ -107,12 +114,12 @@ mod tests {
 
     #[test]
     fn few_blocks_serve_many_sizes() {
-        let held = || FREE.with(|free| free.borrow().0.iter().map(|(size, _)| *size).collect());
+        let held = || POOL.with(|pool| pool.borrow().0.iter().map(|(size, _)| *size).collect());
         for bytes in [9000, 100, 70_000, 30_000, 5 << 20] {
             let outer = allocate(bytes).unwrap();
             let inner = allocate(1000).unwrap();
             assert!(outer.addr().get().is_multiple_of(ALIGNMENT) && outer != inner);
-            // SAFETY: both are ours, of at least these bytes, and given back once.
+            // SAFETY: both are ours, of at least these bytes, and released once.
             unsafe {
                 outer.write_bytes(1, bytes);
                 inner.write_bytes(2, 1000);
@@ -131,10 +138,10 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "too much memory for Miri")]
-    fn what_exceeds_the_limit_is_not_kept() {
+    fn blocks_beyond_the_limit_are_not_cached() {
         let data = allocate(cache_limit() + 1).unwrap();
-        // SAFETY: it is ours, and given back once.
+        // SAFETY: this test allocated the block, and releases it once.
         unsafe { release(data) };
-        FREE.with(|free| assert!(free.borrow().0.is_empty()));
+        POOL.with(|pool| assert!(pool.borrow().0.is_empty()));
     }
 }

@@ -1,4 +1,4 @@
-//! What one dispatch pays the runtime: values, calls, headers, launches.
+//! The runtime's costs of one dispatch: values, calls, headers, launches.
 
 use std::hint::black_box;
 

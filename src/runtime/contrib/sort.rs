@@ -13,11 +13,11 @@ use crate::value::{Any, AnyView};
 pub(super) fn argsort(args: &[AnyView<'_>]) -> Result<Any, Error> {
     const NAME: &str = "tvm.contrib.sort.argsort";
     check_arity(NAME, args, 4)?;
-    let (data, out) = (Plane::of(args, 0)?, Plane::of(args, 1)?);
-    let (axis, ascending) = (data.axis(arg(args, 2)?)?, arg(args, 3)?);
+    let (data, out) = (HostTensor::of(args, 0)?, HostTensor::of(args, 1)?);
+    let (axis, direction) = (data.axis(arg(args, 2)?)?, Direction::of(args, 3)?);
     out.same_shape(&data)?;
     data.lines(axis, |line| {
-        let order = data.order(line, ascending)?;
+        let order = data.order(line, direction)?;
         order.iter().enumerate().try_for_each(|(n, at)| out.put_index(line, n, *at))
     })
 }
@@ -26,12 +26,12 @@ pub(super) fn argsort(args: &[AnyView<'_>]) -> Result<Any, Error> {
 pub(super) fn sort(args: &[AnyView<'_>]) -> Result<Any, Error> {
     const NAME: &str = "tvm.contrib.sort.sort";
     check_arity(NAME, args, 4)?;
-    let (data, out) = (Plane::of(args, 0)?, Plane::of(args, 1)?);
-    let (axis, ascending) = (data.axis(arg(args, 2)?)?, arg(args, 3)?);
+    let (data, out) = (HostTensor::of(args, 0)?, HostTensor::of(args, 1)?);
+    let (axis, direction) = (data.axis(arg(args, 2)?)?, Direction::of(args, 3)?);
     out.same_shape(&data)?;
     out.same_type(&data)?;
     data.lines(axis, |line| {
-        let order = data.order(line, ascending)?;
+        let order = data.order(line, direction)?;
         let elements = order.iter().map(|at| data.element(line, *at)).collect::<Vec<_>>();
         // Read before any is written: the two may be one.
         elements.iter().enumerate().for_each(|(n, bytes)| out.put(line, n, bytes));
@@ -51,14 +51,14 @@ pub(super) fn topk(args: &[AnyView<'_>]) -> Result<Any, Error> {
     };
     let outputs = values.iter().chain(&indices).count();
     check_arity("tvm.contrib.sort.topk", args, 5 + outputs)?;
-    let data = Plane::of(args, 0)?;
-    let values = values.map(|at| Plane::of(args, at)).transpose()?;
-    let indices = indices.map(|at| Plane::of(args, at)).transpose()?;
+    let data = HostTensor::of(args, 0)?;
+    let values = values.map(|at| HostTensor::of(args, at)).transpose()?;
+    let indices = indices.map(|at| HostTensor::of(args, at)).transpose()?;
     let k: i64 = arg(args, 1 + outputs)?;
     let axis = data.axis(arg(args, 2 + outputs)?)?;
-    let ascending = arg(args, 4 + outputs)?;
-    let extent = data.shape[axis];
-    let count = if k < 1 { extent } else { k.min(extent) };
+    let direction = Direction::of(args, 4 + outputs)?;
+    let dim = data.shape[axis];
+    let count = if k < 1 { dim } else { k.min(dim) };
     let mut shape = data.shape.clone();
     shape[axis] = count;
     for out in values.iter().chain(&indices) {
@@ -72,14 +72,14 @@ pub(super) fn topk(args: &[AnyView<'_>]) -> Result<Any, Error> {
     }
     let (count, inner) = (count as usize, data.inner(axis));
     data.lines(axis, |line| {
-        let order = data.order(line, ascending)?;
-        let place = Line { start: line.outer * count * inner + line.column, ..line };
+        let order = data.order(line, direction)?;
+        let target = Line { start: line.outer * count * inner + line.column, ..line };
         for (n, at) in order.iter().take(count).enumerate() {
             if let Some(values) = &values {
-                values.put(place, n, &data.element(line, *at));
+                values.put(target, n, &data.element(line, *at));
             }
             if let Some(indices) = &indices {
-                indices.put_index(place, n, *at)?;
+                indices.put_index(target, n, *at)?;
             }
         }
         Ok(())
@@ -91,8 +91,9 @@ pub(super) fn topk(args: &[AnyView<'_>]) -> Result<Any, Error> {
 pub(super) fn argsort_nms(args: &[AnyView<'_>]) -> Result<Any, Error> {
     const NAME: &str = "tvm.contrib.sort.argsort_nms";
     check_arity(NAME, args, 5)?;
-    let (data, valid, out) = (Plane::of(args, 0)?, Plane::of(args, 1)?, Plane::of(args, 2)?);
-    let (axis, ascending) = (data.axis(arg(args, 3)?)?, arg(args, 4)?);
+    let (data, valid, out) =
+        (HostTensor::of(args, 0)?, HostTensor::of(args, 1)?, HostTensor::of(args, 2)?);
+    let (axis, direction) = (data.axis(arg(args, 3)?)?, Direction::of(args, 4)?);
     out.same_shape(&data)?;
     let mut lines = data.shape.clone();
     lines.remove(axis);
@@ -100,20 +101,35 @@ pub(super) fn argsort_nms(args: &[AnyView<'_>]) -> Result<Any, Error> {
         let message = format!("`{NAME}` needs int32 counts {lines:?}, given {:?}", valid.shape);
         return Err(Error::value_error(message));
     }
-    let (inner, extent) = (data.inner(axis), data.shape[axis] as usize);
+    let (inner, dim) = (data.inner(axis), data.shape[axis] as usize);
     data.lines(axis, |line| {
         let at = line.outer * inner + line.column;
         let count = valid.element(Line { start: at, step: 1, count: 1, outer: 0, column: 0 }, 0);
         let count = i32::from_le_bytes(count.try_into().unwrap_or_default());
-        let count = usize::try_from(count).unwrap_or(0).min(extent);
-        let order = data.order(Line { count, ..line }, ascending)?;
-        let rest = count..extent;
+        let count = usize::try_from(count).unwrap_or(0).min(dim);
+        let order = data.order(Line { count, ..line }, direction)?;
+        let rest = count..dim;
         order.into_iter().chain(rest).enumerate().try_for_each(|(n, at)| out.put_index(line, n, at))
     })
 }
 
+/// The order of a sort.
+#[derive(Clone, Copy)]
+enum Direction {
+    Ascending,
+    Descending,
+}
+
+impl Direction {
+    /// The flag `ascending` that is argument `index`.
+    fn of(args: &[AnyView<'_>], index: usize) -> Result<Direction, Error> {
+        let ascending: bool = arg(args, index)?;
+        Ok(if ascending { Direction::Ascending } else { Direction::Descending })
+    }
+}
+
 /// A compact tensor in main memory.
-struct Plane {
+struct HostTensor {
     data: *mut u8,
     dtype: DType,
     shape: Vec<i64>,
@@ -129,17 +145,17 @@ struct Line {
     column: usize,
 }
 
-impl Plane {
-    fn of(args: &[AnyView<'_>], index: usize) -> Result<Plane, Error> {
+impl HostTensor {
+    fn of(args: &[AnyView<'_>], index: usize) -> Result<HostTensor, Error> {
         let view = args.get(index);
         let view = view.ok_or_else(|| Error::type_error(format!("argument {index} is missing")))?;
         let dl = view.as_dltensor().ok_or_else(|| {
             Error::type_error(format!("argument {index}: {}", view.mismatch("DLTensor*").message()))
         })?;
-        Plane::new(dl).map_err(|what| Error::value_error(format!("argument {index} {what}")))
+        HostTensor::new(dl).map_err(|what| Error::value_error(format!("argument {index} {what}")))
     }
 
-    fn new(dl: &DLTensor) -> Result<Plane, String> {
+    fn new(dl: &DLTensor) -> Result<HostTensor, String> {
         if dl.device.device_type != DLDevice::KIND_CPU {
             return Err("is not in main memory".to_owned());
         }
@@ -149,7 +165,7 @@ impl Plane {
             // SAFETY: a DLTensor's shape and strides are `ndim` long.
             _ => unsafe { std::slice::from_raw_parts(dl.shape, rank) }.to_vec(),
         };
-        // SAFETY: as above.
+        // SAFETY: a DLTensor's shape and strides are `ndim` long.
         if !unsafe { is_compact(dl) } {
             return Err("is not compact".to_owned());
         }
@@ -159,7 +175,7 @@ impl Plane {
         match bytes {
             Some(bytes) if supported && (bytes == 0 || !dl.data.is_null()) => {
                 let data = dl.data.cast::<u8>().wrapping_add(dl.byte_offset as usize);
-                Ok(Plane { data, dtype: dl.dtype, shape })
+                Ok(HostTensor { data, dtype: dl.dtype, shape })
             }
             _ => Err(format!("is {:?} of {}, which cannot be sorted", shape, dl.dtype)),
         }
@@ -174,14 +190,14 @@ impl Plane {
         }
     }
 
-    fn same_shape(&self, other: &Plane) -> Result<(), Error> {
+    fn same_shape(&self, other: &HostTensor) -> Result<(), Error> {
         if self.shape == other.shape {
             return Ok(());
         }
         Err(Error::value_error(format!("{:?} is sorted into {:?}", other.shape, self.shape)))
     }
 
-    fn same_type(&self, other: &Plane) -> Result<(), Error> {
+    fn same_type(&self, other: &HostTensor) -> Result<(), Error> {
         if self.dtype == other.dtype {
             return Ok(());
         }
@@ -234,16 +250,16 @@ impl Plane {
         Ok(())
     }
 
-    /// The places of a line's elements in order.
-    fn order(&self, line: Line, ascending: bool) -> Result<Vec<usize>, Error> {
+    /// The positions of a line's elements in order.
+    fn order(&self, line: Line, direction: Direction) -> Result<Vec<usize>, Error> {
         let keys = (0..line.count).map(|n| self.key(&self.element(line, n)));
         let keys = keys.collect::<Option<Vec<Key>>>();
         let keys =
             keys.ok_or_else(|| Error::type_error(format!("{} is not sorted", self.dtype)))?;
         let mut order: Vec<usize> = (0..line.count).collect();
-        order.sort_by(|a, b| match ascending {
-            true => keys[*a].compare(keys[*b]),
-            false => keys[*b].compare(keys[*a]),
+        order.sort_by(|a, b| match direction {
+            Direction::Ascending => keys[*a].compare(keys[*b]),
+            Direction::Descending => keys[*b].compare(keys[*a]),
         });
         Ok(order)
     }
@@ -263,7 +279,7 @@ impl Plane {
     }
 }
 
-/// An element as it compares. All of a tensor are of one kind.
+/// The sort key of an element. All of a tensor are of one kind.
 #[derive(Clone, Copy)]
 enum Key {
     Float(f64),

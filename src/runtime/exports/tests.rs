@@ -22,7 +22,7 @@ fn functions_can_be_made_registered_and_called_from_c() {
         count: i32,
         result: *mut TVMFFIAny,
     ) -> c_int {
-        // SAFETY: the arguments are the test's.
+        // SAFETY: the test below passes valid arguments and a writable result.
         unsafe {
             if count == 0 {
                 let parts = [c"no ".as_ptr(), std::ptr::null(), c"arguments".as_ptr()];
@@ -65,7 +65,7 @@ fn functions_can_be_made_registered_and_called_from_c() {
 #[test]
 fn types_are_found_and_allocated() {
     let mut index = 0;
-    // SAFETY: all pointers are to locals.
+    // SAFETY: all pointers are to locals that outlive the calls.
     unsafe {
         assert_eq!(TVMFFITypeKeyToIndex(&bytes("ffi.Shape"), &mut index), 0);
         assert_eq!(index, 69);
@@ -95,7 +95,7 @@ fn handles_are_initialised_once() {
         0
     }
     let mut handle = std::ptr::null_mut();
-    // SAFETY: the handle is this test's.
+    // SAFETY: the handle is a local, and only this test changes it.
     unsafe {
         assert_eq!(TVMFFIHandleInitOnce(&mut handle, fail), -1);
         assert_eq!(Error::take_raised().unwrap().message(), "no handle");

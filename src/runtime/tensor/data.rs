@@ -18,7 +18,7 @@ pub unsafe trait Element: Copy + 'static {
 
 macro_rules! elements {
     ($($type:ty => $dtype:ident),*) => { $(
-        // SAFETY: a plain number.
+        // SAFETY: a number, of which every bit pattern is valid, without padding.
         unsafe impl Element for $type {
             const DTYPE: DType = DType::$dtype;
         }

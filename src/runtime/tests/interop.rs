@@ -39,7 +39,7 @@ impl Theirs {
         assert!(output.status.success(), "{} cannot import tvm_ffi", python.display());
         let path = CString::new(output.stdout).unwrap();
         let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_DEEPBIND;
-        // SAFETY: the library is a trusted one.
+        // SAFETY: the library is the installed tvm_ffi, whose initialisers the test trusts.
         let handle = unsafe { libc::dlopen(path.as_ptr(), flags) };
         assert!(!handle.is_null(), "cannot open {path:?}");
         Theirs(handle.expose_provenance())
@@ -56,7 +56,7 @@ impl Theirs {
         let address =
             unsafe { libc::dlsym(std::ptr::with_exposed_provenance_mut(self.0), name.as_ptr()) };
         assert!(!address.is_null(), "{name:?}");
-        // SAFETY: by the caller's contract.
+        // SAFETY: the caller vouches that `F` is the type of this function.
         unsafe { std::mem::transmute_copy(&address) }
     }
 

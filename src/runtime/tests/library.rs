@@ -75,7 +75,7 @@ fn the_c_abi_is_exported() {
 #[test]
 fn a_kernel_of_tvm_runs() {
     let Some(path) = add1() else { return };
-    // SAFETY: TVM just built it.
+    // SAFETY: TVM has just built the library, and the test trusts its code.
     let library = unsafe { Library::open(path) }.unwrap();
     let add1 = library.function("add1").expect("the kernel is there");
     assert!(library.function("add2").is_none());
@@ -95,7 +95,7 @@ fn a_kernel_of_tvm_runs() {
 #[test]
 fn a_kernel_of_tvm_reports_bad_arguments() {
     let Some(path) = add1() else { return };
-    // SAFETY: TVM just built it.
+    // SAFETY: TVM has just built the library, and the test trusts its code.
     let library = unsafe { Library::open(path) }.unwrap();
     let add1 = library.function("add1").unwrap();
     let x = Tensor::zeros(&[64], DType::F32).unwrap();
@@ -116,7 +116,7 @@ fn a_kernel_of_tvm_reports_bad_arguments() {
 #[test]
 fn the_bundle_of_tvm_is_read() {
     let Some(path) = add1() else { return };
-    // SAFETY: TVM just built it.
+    // SAFETY: TVM has just built the library, and the test trusts its code.
     let library = unsafe { Library::open(path) }.unwrap();
     let bundle = library.bundle().unwrap();
     let executable = bundle.find("relax.VMExecutable").unwrap();

@@ -1,4 +1,6 @@
-//! One launch, and the helper loops that share its work.
+//! One launch, the task queues of its threads, and the loops of the helper threads.
+//!
+//! Decision: docs/decisions/0022-threads.md
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -10,13 +12,13 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use super::place::Place;
-use super::{IN_PART, MAX_THREADS, default_threads};
+use super::affinity::CpuAffinity;
+use super::{IN_TASK, MAX_THREADS, default_threads};
 use crate::abi::{ParallelLambda, TVMParallelGroupEnv};
 use crate::error::Error;
 use crate::fp::FpEnv;
 
-/// How long a thread looks for work, or for the end of it, before it sleeps.
+/// The time that a thread spins for work, or for the end of it, before it sleeps.
 pub(super) const SPIN: Duration = Duration::from_micros(50);
 
 /// The same between the launches of a run, which come soon after one another.
@@ -25,73 +27,85 @@ const SPIN_IN_RUN: Duration = Duration::from_micros(500);
 /// Runs in progress that use several threads ([`super::ThreadScope`]).
 pub(super) static RUNS: AtomicUsize = AtomicUsize::new(0);
 
-/// One launch, on its caller's stack. Helpers touch it until they take themselves
-/// off `pending`, and not after.
+/// One launch, on its caller's stack. Helpers access it until they decrement `pending`, and not
+/// after.
 pub(super) struct Launch {
     body: ParallelLambda,
     data: *mut c_void,
-    parts: i32,
-    /// Shares in use: the first this many of `shares` are initialised.
+    tasks: i32,
+    /// Queues in use: the first this many of `queues` are initialised.
     threads: usize,
-    shares: [MaybeUninit<Share>; MAX_HELPERS + 1],
-    /// Helpers given a share, and [`SLEEPING`] when the caller waits in the kernel.
+    queues: [MaybeUninit<TaskQueue>; MAX_HELPERS + 1],
+    /// Helpers that run a queue, and [`SLEEPING`] when the caller waits in the kernel.
     pending: AtomicU32,
-    /// The failed part with the lowest number, and its error.
+    /// The failed task with the lowest number, and its error.
     failure: Mutex<Option<(i32, Error)>>,
 }
 
 const SLEEPING: u32 = 1 << 31;
 
-/// The parts of a thread that nobody has begun: from the low half to below the high one. Its
-/// thread takes from the front, who has finished early takes from the back.
+/// The tasks of a thread that have not begun: a range, packed with its start in the low half and its
+/// end in the high one. Its own thread pops at the front; threads that have finished theirs steal at
+/// the back.
 #[repr(align(64))]
-struct Share(AtomicU64);
+struct TaskQueue(AtomicU64);
 
-impl Share {
-    fn new(parts: std::ops::Range<i32>) -> Share {
-        Share(AtomicU64::new(Share::pack(parts.start as u32, parts.end as u32)))
+impl TaskQueue {
+    fn new(tasks: std::ops::Range<i32>) -> TaskQueue {
+        TaskQueue(AtomicU64::new(TaskQueue::pack(tasks.start as u32, tasks.end as u32)))
     }
 
     fn pack(first: u32, end: u32) -> u64 {
         u64::from(end) << 32 | u64::from(first)
     }
 
-    fn take(&self, back: bool) -> Option<i32> {
-        // What parts write is handed over by `pending`; the share itself orders nothing.
+    /// The first task, for the thread whose queue it is.
+    fn pop(&self) -> Option<i32> {
+        let before = self.update(|first, end| (first + 1, end))?;
+        Some(before as u32 as i32)
+    }
+
+    /// The last task, for another thread.
+    fn steal(&self) -> Option<i32> {
+        let before = self.update(|first, end| (first, end - 1))?;
+        Some((before >> 32) as i32 - 1)
+    }
+
+    /// Shrinks the range; returns the one before, unless it was empty.
+    #[inline]
+    fn update(&self, shrink: impl Fn(u32, u32) -> (u32, u32)) -> Option<u64> {
+        // Memory that tasks write is published by `pending`; the queue itself orders nothing.
         let before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
-            match (word as u32, (word >> 32) as u32) {
-                (first, end) if first >= end => None,
-                (first, end) if back => Some(Share::pack(first, end - 1)),
-                (first, end) => Some(Share::pack(first + 1, end)),
-            }
+            let (first, end) = (word as u32, (word >> 32) as u32);
+            let (first, end) = if first < end { shrink(first, end) } else { return None };
+            Some(TaskQueue::pack(first, end))
         });
-        let word = before.ok()?;
-        Some(if back { (word >> 32) as i32 - 1 } else { word as u32 as i32 })
+        before.ok()
     }
 }
 
 impl Launch {
-    pub(super) fn new(body: ParallelLambda, data: *mut c_void, parts: i32) -> Launch {
+    pub(super) fn new(body: ParallelLambda, data: *mut c_void, tasks: i32) -> Launch {
         Launch {
             body,
             data,
-            parts,
+            tasks,
             threads: 0,
-            shares: [const { MaybeUninit::uninit() }; MAX_HELPERS + 1],
+            queues: [const { MaybeUninit::uninit() }; MAX_HELPERS + 1],
             pending: AtomicU32::new(0),
             failure: Mutex::new(None),
         }
     }
 
-    /// Runs all parts on at most `threads` threads.
+    /// Runs all tasks on at most `threads` threads.
     pub(super) fn run(mut self, threads: usize) -> Result<(), Error> {
         if threads > 1 {
-            let claimed = Claimed::take(helpers(), threads - 1);
-            self.divide(claimed.held.count_ones() as usize + 1);
+            let claimed = Claimed::claim(helpers(), threads - 1);
+            self.partition(claimed.claimed.count_ones() as usize + 1);
             self.run_with(&claimed);
         } else {
-            self.divide(1);
-            self.run_share(0);
+            self.partition(1);
+            self.run_queue(0);
         }
         match self.failure.into_inner() {
             Some((_, error)) => Err(error),
@@ -99,55 +113,56 @@ impl Launch {
         }
     }
 
-    /// Equal shares of neighbouring parts.
-    fn divide(&mut self, threads: usize) {
-        let bound = |k: usize| (self.parts as usize * k / threads) as i32;
+    /// The static partition: equal ranges of adjacent tasks.
+    fn partition(&mut self, threads: usize) {
+        let bound = |k: usize| (self.tasks as usize * k / threads) as i32;
         for k in 0..threads {
-            self.shares[k] = MaybeUninit::new(Share::new(bound(k)..bound(k + 1)));
+            self.queues[k] = MaybeUninit::new(TaskQueue::new(bound(k)..bound(k + 1)));
         }
         self.threads = threads;
     }
 
-    fn share(&self, k: usize) -> &Share {
+    fn queue(&self, k: usize) -> &TaskQueue {
         debug_assert!(k < self.threads);
-        // SAFETY: `divide` wrote the first `threads` shares, and `k` is one of them.
-        unsafe { self.shares[k].assume_init_ref() }
+        // SAFETY: `partition` wrote the first `threads` queues, and `k` is one of them.
+        unsafe { self.queues[k].assume_init_ref() }
     }
 
-    /// Runs the loop on this thread and the claimed helpers. Those that are still waking up
-    /// when all parts are done are not waited for.
+    /// Runs the loop on this thread and the claimed helpers. It does not wait for those that are
+    /// still waking up when all tasks are done.
     fn run_with(&self, claimed: &Claimed) {
-        self.pending.store(claimed.held.count_ones(), Ordering::Relaxed);
+        self.pending.store(claimed.claimed.count_ones(), Ordering::Relaxed);
         claimed.start(self);
-        self.run_share(0);
-        let late = claimed.retract(self);
+        self.run_queue(0);
+        let late = claimed.withdraw(self);
         self.pending.fetch_sub(late, Ordering::Relaxed);
         self.wait();
     }
 
-    /// Runs the parts of share `own`, then what the others have not begun.
-    fn run_share(&self, own: usize) {
-        let outer = IN_PART.replace(true);
+    /// Runs the tasks of queue `own`, then steals from the others.
+    fn run_queue(&self, own: usize) {
+        let outer = IN_TASK.replace(true);
         let mut env =
-            TVMParallelGroupEnv { sync_handle: std::ptr::null_mut(), num_task: self.parts };
+            TVMParallelGroupEnv { sync_handle: std::ptr::null_mut(), num_task: self.tasks };
         for k in 0..self.threads {
-            let share = self.share((own + k) % self.threads);
-            while let Some(part) = share.take(k > 0) {
-                // SAFETY: the contract of `launch`.
-                let status = unsafe { (self.body)(part, &mut env, self.data) };
+            let queue = self.queue((own + k) % self.threads);
+            while let Some(task) = if k == 0 { queue.pop() } else { queue.steal() } {
+                // SAFETY: the caller of `launch` vouches that the body may run with this data on any
+                // thread and does not unwind; each task is taken from a queue once.
+                let status = unsafe { (self.body)(task, &mut env, self.data) };
                 if status != 0 {
-                    self.fail(part, Error::of_failed_call());
+                    self.fail(task, Error::of_failed_call());
                 }
             }
         }
-        IN_PART.set(outer);
+        IN_TASK.set(outer);
     }
 
     #[cold]
-    fn fail(&self, part: i32, error: Error) {
+    fn fail(&self, task: i32, error: Error) {
         let mut failure = self.failure.lock();
-        if failure.as_ref().is_none_or(|(earlier, _)| part < *earlier) {
-            *failure = Some((part, error));
+        if failure.as_ref().is_none_or(|(earlier, _)| task < *earlier) {
+            *failure = Some((task, error));
         }
     }
 
@@ -163,32 +178,32 @@ impl Launch {
         }
     }
 
-    /// Takes one helper off the launch, which may be gone afterwards.
+    /// Decrements `pending` for one helper; the launch may be gone afterwards.
     ///
     /// # Safety
     /// `launch` is live, and the calling helper is counted in its `pending`.
-    unsafe fn leave(launch: *const Launch) {
-        // SAFETY: live until `pending` is zero.
+    unsafe fn finish(launch: *const Launch) {
+        // SAFETY: the launch is live until `pending` is zero, and it counts the calling helper.
         let pending = unsafe { &raw const (*launch).pending };
-        // SAFETY: as above.
+        // SAFETY: as above: `pending` is not zero before this subtraction.
         let before = unsafe { &*pending }.fetch_sub(1, Ordering::Release);
         if before == SLEEPING | 1 {
-            // Only the address is used: if the caller has left already, the wake finds
-            // nobody, or wakes an unrelated sleeper for nothing, which all must bear.
+            // Only the address is used: if the caller has returned already, the wake-up finds no
+            // waiter, or causes a spurious one, which every futex wait handles.
             futex_wake(pending);
         }
     }
 }
 
-/// What a helper is doing.
+/// The states of a helper.
 mod state {
-    /// Looking for work.
+    /// Idle: spinning for work.
     pub(super) const SPINNING: u32 = 0;
-    /// Asleep in the kernel.
+    /// Idle: parked, asleep in the kernel.
     pub(super) const PARKED: u32 = 1;
-    /// Taken by a launch that is not ready yet, or that looks whether to take itself back.
+    /// Claimed by a launch that is not ready yet, or that is checking whether to withdraw.
     pub(super) const CLAIMED: u32 = 2;
-    /// Given a launch, which the launch can take back.
+    /// Assigned a launch, which the launch can withdraw.
     pub(super) const READY: u32 = 3;
     /// Working for a launch.
     pub(super) const RUNNING: u32 = 4;
@@ -198,29 +213,29 @@ mod state {
 #[repr(align(128))]
 struct Helper {
     state: AtomicU32,
-    /// The share to run: written by whoever moved the state to `CLAIMED`, read by the
-    /// helper in `RUNNING`.
-    share: UnsafeCell<usize>,
+    /// Index of the queue to run: written by the thread that moved the state to `CLAIMED`, read by
+    /// the helper in `RUNNING`.
+    queue: UnsafeCell<usize>,
     launch: AtomicPtr<Launch>,
-    /// Where its thread may run: written by the helper before it first sleeps, then by whoever
-    /// claimed it in its sleep.
-    place: UnsafeCell<Place>,
+    /// The CPU affinity of its thread: written by the helper before it first parks, then by the
+    /// thread that claimed it while it was parked.
+    affinity: UnsafeCell<CpuAffinity>,
 }
 
-// SAFETY: the state hands `share` and `place` from one thread to the other.
+// SAFETY: the state hands `queue` and `affinity` from one thread to the other.
 unsafe impl Sync for Helper {}
 
 impl Helper {
     fn new() -> Helper {
         Helper {
             state: AtomicU32::new(state::SPINNING),
-            share: UnsafeCell::new(0),
+            queue: UnsafeCell::new(0),
             launch: AtomicPtr::new(std::ptr::null_mut()),
-            place: UnsafeCell::new(Place::NOWHERE),
+            affinity: UnsafeCell::new(CpuAffinity::UNKNOWN),
         }
     }
 
-    /// Takes the helper if it is idle. The previous state tells how to start it.
+    /// Claims the helper if it is idle. The previous state tells how to start it.
     fn claim(&self) -> Option<u32> {
         let idle = self.state.load(Ordering::Relaxed);
         if idle != state::SPINNING && idle != state::PARKED {
@@ -229,14 +244,14 @@ impl Helper {
         self.state.compare_exchange(idle, state::CLAIMED, Ordering::Acquire, Ordering::Relaxed).ok()
     }
 
-    /// Gives a claimed helper its share.
-    fn start(&self, launch: &Launch, share: usize, was: u32) {
+    /// Assigns a claimed helper a queue of the launch, and wakes it up if it is parked.
+    fn start(&self, launch: &Launch, queue: usize, was: u32) {
         self.launch.store(std::ptr::from_ref(launch).cast_mut(), Ordering::Relaxed);
         // SAFETY: this thread claimed the helper, which does not look before `RUNNING`.
-        unsafe { *self.share.get() = share };
+        unsafe { *self.queue.get() = queue };
         if was == state::PARKED {
-            // SAFETY: this thread claimed the helper, which has written its place before it slept.
-            unsafe { &mut *self.place.get() }.keep_off_caller();
+            // SAFETY: this thread claimed the helper, which wrote its affinity before it parked.
+            unsafe { &mut *self.affinity.get() }.exclude_current_cpu();
         }
         self.state.store(state::READY, Ordering::Release);
         if was == state::PARKED {
@@ -244,42 +259,42 @@ impl Helper {
         }
     }
 
-    /// Waits for work and does it, for ever.
+    /// Waits for work and runs it, for ever.
     fn serve(&self) -> ! {
-        // SAFETY: claimers look at it only where the helper sleeps, which it has not yet.
-        unsafe { *self.place.get() = Place::here() };
+        // SAFETY: claimers access it only when the helper is parked, which it has not been yet.
+        unsafe { *self.affinity.get() = CpuAffinity::of_this_thread() };
         let _env = FpEnv::enter();
         loop {
             self.await_work();
             let launch = self.launch.load(Ordering::Relaxed);
-            // SAFETY: in `RUNNING`, the share is the helper's to read.
-            let share = unsafe { *self.share.get() };
-            // SAFETY: the launch counts this helper, so it is live until `leave`.
+            // SAFETY: in `RUNNING`, only the helper accesses the queue's index.
+            let queue = unsafe { *self.queue.get() };
+            // SAFETY: the launch counts this helper, so it is live until `finish`.
             unsafe {
-                (*launch).run_share(share);
-                // Idle before leaving: the caller's next launch should find this helper.
+                (*launch).run_queue(queue);
+                // Idle before it finishes: the caller's next launch should find this helper.
                 self.state.store(state::SPINNING, Ordering::Release);
-                Launch::leave(launch);
+                Launch::finish(launch);
             }
         }
     }
 
-    /// Takes back `launch`, if the helper has not begun it: it never looks at it then. A helper
-    /// that was woken for it goes on looking for work.
-    fn retract(&self, launch: &Launch) -> bool {
+    /// Withdraws `launch` if the helper has not begun it, in which case it never accesses it. A
+    /// helper that was woken up for it goes on spinning for work.
+    fn withdraw(&self, launch: &Launch) -> bool {
         let (from, to) = (state::READY, state::CLAIMED);
         if self.state.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
-        // Done with `launch`, the helper may have been given another by another thread: that one
-        // stays. Nobody else changes the state meanwhile.
+        // The helper may have finished `launch` and been assigned another by another thread: that
+        // one stays. In `CLAIMED`, no other thread changes the state.
         let own = std::ptr::eq(self.launch.load(Ordering::Relaxed), launch);
         let back = if own { state::SPINNING } else { state::READY };
         self.state.store(back, Ordering::Release);
         own
     }
 
-    /// Returns in `RUNNING`.
+    /// Spins, then parks, until there is work; returns in `RUNNING`.
     fn await_work(&self) {
         let begin = || {
             let (from, to) = (state::READY, state::RUNNING);
@@ -293,7 +308,7 @@ impl Helper {
             let parked = self.state.compare_exchange(
                 state::SPINNING,
                 state::PARKED,
-                // With the place.
+                // Publishes the affinity.
                 Ordering::Release,
                 Ordering::Relaxed,
             );
@@ -309,25 +324,25 @@ impl Helper {
 /// At most this many helpers exist: one bit each in [`Claimed`].
 pub(super) const MAX_HELPERS: usize = 127;
 
-/// Helpers held for one launch, one bit each.
+/// Helpers claimed for one launch, one bit each.
 struct Claimed {
     helpers: &'static [Helper],
-    held: u128,
-    /// Those of `held` that sleep in the kernel.
+    claimed: u128,
+    /// Those of `claimed` that were parked.
     parked: u128,
 }
 
 impl Claimed {
-    /// Takes up to `wanted` idle helpers.
-    fn take(helpers: &'static [Helper], wanted: usize) -> Claimed {
-        let mut claimed = Claimed { helpers, held: 0, parked: 0 };
+    /// Claims up to `wanted` idle helpers.
+    fn claim(helpers: &'static [Helper], wanted: usize) -> Claimed {
+        let mut claimed = Claimed { helpers, claimed: 0, parked: 0 };
         let mut missing = wanted;
         for (bit, helper) in helpers.iter().enumerate() {
             if missing == 0 {
                 break;
             }
             if let Some(was) = helper.claim() {
-                claimed.held |= 1 << bit;
+                claimed.claimed |= 1 << bit;
                 claimed.parked |= u128::from(was == state::PARKED) << bit;
                 missing -= 1;
             }
@@ -335,28 +350,28 @@ impl Claimed {
         claimed
     }
 
-    /// Gives each helper its share; the caller keeps share 0.
+    /// Starts each helper on its queue; the caller runs queue 0.
     fn start(&self, launch: &Launch) {
-        let mut held = self.held;
-        let mut share = 1;
-        while held != 0 {
-            let bit = held.trailing_zeros();
+        let mut rest = self.claimed;
+        let mut queue = 1;
+        while rest != 0 {
+            let bit = rest.trailing_zeros();
             let was = if self.parked >> bit & 1 == 1 { state::PARKED } else { state::SPINNING };
-            self.helpers[bit as usize].start(launch, share, was);
-            share += 1;
-            held &= held - 1;
+            self.helpers[bit as usize].start(launch, queue, was);
+            queue += 1;
+            rest &= rest - 1;
         }
     }
 
-    /// Takes the launch back from helpers that have not begun it; how many.
-    fn retract(&self, launch: &Launch) -> u32 {
-        let each = self.helpers.iter().enumerate().filter(|(bit, _)| self.held >> bit & 1 == 1);
-        each.filter(|(_, helper)| helper.retract(launch)).count() as u32
+    /// Withdraws the launch from helpers that have not begun it; returns their number.
+    fn withdraw(&self, launch: &Launch) -> u32 {
+        let each = self.helpers.iter().enumerate().filter(|(bit, _)| self.claimed >> bit & 1 == 1);
+        each.filter(|(_, helper)| helper.withdraw(launch)).count() as u32
     }
 }
 
 /// All helpers, started at the first call. None if the system refuses threads; then
-/// callers run every part themselves.
+/// callers run every task themselves.
 fn helpers() -> &'static [Helper] {
     static HELPERS: OnceLock<Box<[Helper]>> = OnceLock::new();
     static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
@@ -384,16 +399,16 @@ fn start_pool(helpers: &'static [Helper]) -> Option<ThreadPool> {
     Some(pool)
 }
 
-/// Looks for `ready` for a while; false if it did not come.
+/// Spins until `ready`; returns false after a while.
 #[inline]
 fn spin_until(ready: impl Fn() -> bool) -> bool {
-    const CHECKS_PER_LOOK_AT_THE_CLOCK: u32 = 64;
+    const CHECKS_PER_CLOCK_READ: u32 = 64;
     if ready() {
         return true;
     }
     let start = Instant::now();
     loop {
-        for _ in 0..CHECKS_PER_LOOK_AT_THE_CLOCK {
+        for _ in 0..CHECKS_PER_CLOCK_READ {
             if ready() {
                 return true;
             }
@@ -406,7 +421,7 @@ fn spin_until(ready: impl Fn() -> bool) -> bool {
     }
 }
 
-/// Sleeps while `word` is `expected`; may return for no reason.
+/// Sleeps while `word` is `expected`; wake-ups may be spurious.
 fn futex_wait(word: &AtomicU32, expected: u32) {
     let operation = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
     let no_timeout = std::ptr::null::<libc::timespec>();
@@ -414,9 +429,9 @@ fn futex_wait(word: &AtomicU32, expected: u32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, expected, no_timeout) };
 }
 
-/// Wakes one thread that sleeps on `word`, of which only the address is used.
+/// Wakes up one thread that sleeps on `word`, of which only the address is used.
 fn futex_wake(word: *const AtomicU32) {
     let operation = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: a wake does not access the word, and reports bad addresses as errors.
+    // SAFETY: a wake-up does not access the word, and reports bad addresses as errors.
     unsafe { libc::syscall(libc::SYS_futex, word, operation, 1) };
 }

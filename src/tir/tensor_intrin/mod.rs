@@ -3,6 +3,8 @@
 //!
 //! A description is a function over the instruction's operands in the file of its name; its
 //! symbolic dimensions stand for whatever constants a nest has in their place.
+//!
+//! Decision: docs/decisions/0042-amx-tiles.md
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

@@ -259,7 +259,7 @@ fn builtin_calls_are_checked_before_they_run() {
             args
         })
     };
-    assert!(match_shape(&[0, 3], 2).contains("2 extents do not match 6 arguments"));
+    assert!(match_shape(&[0, 3], 2).contains("2 dimensions do not match 6 arguments"));
     assert!(match_shape(&[4, 0], 1).contains("unknown code 4"));
     assert!(match_shape(&[1, 0], 1).contains("needs a shape heap and there is none"));
     assert!(match_shape(&[], reflex_vm::bytecode::MAX_IMM).contains("do not match"));

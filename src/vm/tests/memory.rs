@@ -1,4 +1,4 @@
-//! What a program whose sizes never repeat leaves in memory. The numbers are the process's, so
+//! The memory that a program whose sizes never repeat leaves resident. The numbers are the process's, so
 //! this is the only test of its binary.
 
 use std::sync::Arc;

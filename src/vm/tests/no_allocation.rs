@@ -31,18 +31,18 @@ fn count() {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's contract is the same.
+        // SAFETY: the caller's obligations are those of the system allocator's function.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's contract is the same.
+        // SAFETY: the caller's obligations are those of the system allocator's function.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: the caller's contract is the same.
+        // SAFETY: the caller's obligations are those of the system allocator's function.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

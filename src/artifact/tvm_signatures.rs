@@ -1,7 +1,7 @@
-//! Interfaces of executables that another compiler wrote, read off their bytecode.
+//! Signatures of executables that TVM exported, read from their bytecode.
 //!
 //! TVM checks every parameter on entry: `check_tensor_info` has rank and type, `match_shape`
-//! binds or compares each extent. Outputs are not described anywhere, so they have no names.
+//! binds or compares each dimension. Outputs are not described anywhere, so they have no names.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use reflex_runtime::dtype::DType;
 use reflex_vm::bytecode::{Arg, Instr, Reg};
 use reflex_vm::executable::{Constant, Executable, FuncKind, Function};
 
-use crate::{Dim, Signature, TensorInfo};
+use crate::signature::{Dim, Signature, TensorInfo};
 
 /// `match_shape` codes: equal to the immediate, store to the heap slot, equal to the slot.
 const EQUALS_IMM: i64 = 0;
 const STORE: i64 = 1;
 const EQUALS_SLOT: i64 = 3;
 
-/// The signature of every VM function.
+/// Returns the signature of every VM function.
 pub(crate) fn signatures(exec: &Executable) -> BTreeMap<String, Signature> {
     let functions = exec.functions.iter().filter(|f| f.kind == FuncKind::Vm);
     functions.map(|f| (f.name.clone(), signature(exec, f))).collect()
@@ -35,11 +35,11 @@ fn signature(exec: &Executable, func: &Function) -> Signature {
         let name = usize::try_from(callee).ok().and_then(|c| exec.functions.get(c));
         let args: Vec<Arg> = args.iter().map_while(Result::ok).collect();
         let Some(Arg::Reg(Reg(param))) = args.first() else { continue };
-        let port = usize::try_from(*param).ok().and_then(|p| inputs.get_mut(p));
-        let (Some(port), Some(name)) = (port, name.map(|f| f.name.as_str())) else { continue };
+        let input = usize::try_from(*param).ok().and_then(|p| inputs.get_mut(p));
+        let (Some(input), Some(name)) = (input, name.map(|f| f.name.as_str())) else { continue };
         match name {
-            "vm.builtin.check_tensor_info" => describe_type(exec, port, &args),
-            "vm.builtin.match_shape" => describe_shape(port, &args),
+            "vm.builtin.check_tensor_info" => describe_type(exec, input, &args),
+            "vm.builtin.match_shape" => describe_shape(input, &args),
             _ => {}
         }
     }
@@ -47,22 +47,22 @@ fn signature(exec: &Executable, func: &Function) -> Signature {
 }
 
 /// `check_tensor_info(x, ndim, dtype, context)`; `dtype` may be left out.
-fn describe_type(exec: &Executable, port: &mut TensorInfo, args: &[Arg]) {
+fn describe_type(exec: &Executable, input: &mut TensorInfo, args: &[Arg]) {
     if let (Some(Arg::Imm(rank)), 4) = (args.get(1), args.len())
         && let Some(Arg::Const(at)) = args.get(2)
         && let Some(Constant::DType(dtype)) = exec.constants.get(*at as usize)
     {
-        port.dtype = *dtype;
-        if port.shape.is_empty() {
-            port.shape = (0..*rank).map(|i| Dim::Symbol(format!("?{i}"))).collect();
+        input.dtype = *dtype;
+        if input.shape.is_empty() {
+            input.shape = (0..*rank).map(|i| Dim::Symbol(format!("?{i}"))).collect();
         }
     }
 }
 
 /// `match_shape(x, heap, n, (code, value) * n, context)`
-fn describe_shape(port: &mut TensorInfo, args: &[Arg]) {
+fn describe_shape(input: &mut TensorInfo, args: &[Arg]) {
     let pairs = args.get(3..).unwrap_or_default().chunks_exact(2);
-    port.shape = pairs
+    input.shape = pairs
         .enumerate()
         .map_while(|(i, pair)| match pair {
             [Arg::Imm(EQUALS_IMM), Arg::Imm(n)] => Some(Dim::Const(*n)),

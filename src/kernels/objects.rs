@@ -1,4 +1,6 @@
-//! A program's kernels as objects, kept in case it is saved or somebody reads their assembly.
+//! A program's kernels as object files, for saving the program and for disassembly.
+//!
+//! Decision: docs/decisions/0020-mapped-weights.md
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -10,28 +12,28 @@ use reflex_tir::codegen::ObjectFile;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Code of so many bytes is kept in a file.
+/// ObjectFile code from this size on, in bytes, is kept in a file.
 const LARGE: usize = 1 << 20;
 
 /// Objects by CPU, the lowest first.
 type ByCpu = [(Cpu, Vec<ObjectFile>)];
 
-/// Objects, whose code is in a nameless temporary file when it is large: the loaded kernels are in
-/// memory already, and most programs are never saved.
-pub(crate) struct Objects {
+/// ObjectFile files of kernels, in a nameless temporary file when they are large: the loaded kernels
+/// are in memory already, and most programs are never saved.
+pub(crate) struct KernelObjects {
     /// Without their code when it is in a file.
     list: Box<ByCpu>,
     /// The code of all in order, and how much each has.
     file: Option<(File, Vec<usize>)>,
 }
 
-impl Objects {
-    /// Keeps `list`, in memory where there can be no file.
-    pub(crate) fn new(list: Vec<(Cpu, Vec<ObjectFile>)>) -> Objects {
-        Objects::with_limit(list, LARGE)
+impl KernelObjects {
+    /// Stores `list`, in memory if no temporary file can be made.
+    pub(crate) fn new(list: Vec<(Cpu, Vec<ObjectFile>)>) -> KernelObjects {
+        KernelObjects::with_limit(list, LARGE)
     }
 
-    fn with_limit(mut list: Vec<(Cpu, Vec<ObjectFile>)>, large: usize) -> Objects {
+    fn with_limit(mut list: Vec<(Cpu, Vec<ObjectFile>)>, large: usize) -> KernelObjects {
         let objects = || list.iter().flat_map(|(_, objects)| objects);
         let sizes: Vec<usize> = objects().map(|object| object.elf.len()).collect();
         let written = || -> io::Result<File> {
@@ -43,10 +45,10 @@ impl Objects {
         if file.is_some() {
             list.iter_mut().flat_map(|(_, objects)| objects).for_each(|o| o.elf = vec![]);
         }
-        Objects { list: list.into(), file: file.map(|file| (file, sizes)) }
+        KernelObjects { list: list.into(), file: file.map(|file| (file, sizes)) }
     }
 
-    /// All, with their code.
+    /// Returns all objects with their code.
     pub(crate) fn read(&self) -> Result<Cow<'_, ByCpu>> {
         let Some((file, sizes)) = &self.file else { return Ok(Cow::Borrowed(&self.list)) };
         let mut list = self.list.to_vec();
@@ -85,7 +87,7 @@ mod tests {
             vec![(cpu(), vec![object(vec![1, 2, 3]), object(vec![])]), (cpu(), second)]
         };
         for (limit, in_file) in [(8, true), (9, false)] {
-            let kept = Objects::with_limit(list(), limit);
+            let kept = KernelObjects::with_limit(list(), limit);
             assert_eq!(kept.file.is_some(), in_file);
             assert_eq!(kept.list[0].1[0].elf.is_empty(), in_file);
             let read: Vec<Vec<ObjectFile>> =

@@ -1,0 +1,96 @@
+//! Opens shared libraries: artifacts of `reflex compile`, and executables that TVM exported.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use reflex_runtime::library::Library;
+use reflex_vm::serialize;
+
+use super::kernels::ArtifactKernels;
+use super::metadata::Metadata;
+use super::{EXECUTABLE_KIND, METADATA_SYMBOL, SAVED_CODE_SYMBOL, elf, tvm_signatures};
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::{ExecutionOptions, TargetSelection};
+use crate::program::loaded::{LoadedProgram, Resources, verified};
+use crate::signature::KernelOperations;
+
+/// The bundle of a library, which stays open with it.
+struct BundleBytes {
+    library: Library,
+    end: usize,
+}
+
+impl AsRef<[u8]> for BundleBytes {
+    fn as_ref(&self) -> &[u8] {
+        self.library.bundle_bytes(0..self.end)
+    }
+}
+
+/// Opens the library at `path`, with the kernels for the highest CPU of `target`.
+///
+/// The caller trusts the library's machine code; its data is checked.
+pub(crate) fn open(
+    path: &Path,
+    target: &TargetSelection,
+    execution: &ExecutionOptions,
+) -> Result<LoadedProgram> {
+    let file = std::fs::File::open(path).map_err(|e| Error::io(path, &e))?;
+    elf::check_segments(file)?;
+    let absolute = path.canonicalize().map_err(|e| Error::io(path, &e))?;
+    // SAFETY: the caller trusts the library's machine code, as the documentation says; its
+    // segments lie within the file.
+    let library = unsafe { Library::open(&absolute) }
+        .map_err(|e| Error::new(ErrorKind::Model, e.message()))?;
+    load(library, target, execution)
+}
+
+fn load(
+    library: Library,
+    target: &TargetSelection,
+    execution: &ExecutionOptions,
+) -> Result<LoadedProgram> {
+    let model = |message: &str| Error::new(ErrorKind::Model, message);
+    let metadata = match library.data(METADATA_SYMBOL).map(Metadata::parse) {
+        Some(None) => {
+            return Err(model("written by another version of Reflex; compile it again"));
+        }
+        metadata => metadata.flatten(),
+    };
+    let bundle = library.bundle().ok_or_else(|| model("a library without TVM's bundle"))?;
+    let module = bundle
+        .find(EXECUTABLE_KIND)
+        .ok_or_else(|| model("its bundle holds no relax.VMExecutable"))?;
+    let range = module.bytes.clone();
+    let owner: Arc<dyn AsRef<[u8]> + Send + Sync> =
+        Arc::new(BundleBytes { library: library.clone(), end: range.end });
+    let exec = serialize::from_shared(&owner, range).map_err(|e| model(&e.to_string()))?;
+    let saved_code = library.data(SAVED_CODE_SYMBOL).map(Arc::from);
+    let (signatures, kernels, operations, origin, suffix) = match metadata {
+        Some(metadata) => {
+            let best = metadata.best(target)?;
+            let names = metadata.names().join(" and ");
+            let origin = format!("compiled by Reflex for {names}, of which {} runs", best.name);
+            let suffix = best.suffix.clone();
+            (metadata.signatures, metadata.kernels, metadata.operations, origin, suffix)
+        }
+        None => {
+            let origin = "exported by TVM".to_owned();
+            let signatures = tvm_signatures::signatures(&exec);
+            (signatures, vec![], KernelOperations::new(), origin, String::new())
+        }
+    };
+    // SAFETY: the caller trusts the library's machine code, and with it the library's own
+    // description of that code.
+    let library = unsafe { ArtifactKernels::new(library, suffix, kernels) };
+    let resources = Resources {
+        library: Arc::new(library),
+        signatures: Arc::new(signatures),
+        objects: None,
+        missing_features: None,
+        saved_code,
+        execution: execution.clone(),
+        origin,
+        operations: Arc::new(operations),
+    };
+    LoadedProgram::link(verified(exec)?, resources)
+}

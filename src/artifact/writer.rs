@@ -1,0 +1,87 @@
+//! Writes artifacts.
+
+use std::io::Write;
+use std::path::Path;
+
+use reflex_codemem::elf::{Blob, SharedLibrary};
+use reflex_lower::pipeline::Cpu;
+use reflex_tir::codegen::ObjectFile;
+use reflex_vm::executable::Executable;
+use reflex_vm::{align, serialize};
+
+use super::metadata::Metadata;
+use super::{EXECUTABLE_KIND, METADATA_SYMBOL, SAVED_CODE_SYMBOL};
+use crate::error::{Error, ErrorKind, Result};
+
+const BUNDLE_SYMBOL: &str = "__tvm_ffi__library_bin";
+const CONTEXT_SLOT: &str = "__tvm_ffi__library_ctx";
+const PAGE: u64 = 4096;
+
+/// Returns the executable as an artifact holds it: padding constants align large tensors to pages.
+pub(crate) fn aligned(exec: &Executable) -> Result<Executable> {
+    // The executable's own length comes before it, and the bundle starts on a page.
+    let start = bundle_head().len() + 8;
+    align::align_tensors(exec, start).map_err(|e| Error::new(ErrorKind::Model, e.to_string()))
+}
+
+/// The contents of an artifact.
+pub(crate) struct Contents<'a> {
+    /// An executable from [`aligned`].
+    pub(crate) executable: &'a Executable,
+    /// Machine code of its functions.
+    pub(crate) saved_code: &'a [u8],
+    /// Kernels by CPU, the lowest first.
+    pub(crate) kernels: &'a [(Cpu, Vec<ObjectFile>)],
+    pub(crate) metadata: &'a Metadata,
+}
+
+/// Writes an artifact; the file appears complete or not at all. Returns its size in bytes.
+pub(crate) fn write(path: &Path, contents: &Contents<'_>) -> Result<u64> {
+    let bundle = bundle(contents.executable);
+    let metadata = serde_json::to_vec(contents.metadata)
+        .map_err(|e| Error::new(ErrorKind::Compile, e.to_string()))?;
+    let blob =
+        |symbol, align, bytes| Blob { section: ".rodata", symbol: Some(symbol), align, bytes };
+    let mut library = SharedLibrary::new()
+        .blob(blob(BUNDLE_SYMBOL, PAGE, &bundle))
+        .blob(Blob { section: ".reflex", ..blob(METADATA_SYMBOL, 8, &metadata) })
+        .blob(Blob { section: ".reflex.code", ..blob(SAVED_CODE_SYMBOL, 8, contents.saved_code) })
+        .slot(CONTEXT_SLOT);
+    for object in contents.kernels.iter().flat_map(|(_, objects)| objects) {
+        library = library.object(&object.signature.name, &object.elf);
+    }
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let failed = |e: &std::io::Error| Error::io(path, e);
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(|e| failed(&e))?;
+    library.write_to(&mut file).map_err(|e| failed(&e))?;
+    file.flush().map_err(|e| failed(&e))?;
+    let size = file.as_file().metadata().map_err(|e| failed(&e))?.len();
+    let file = file.persist(path).map_err(|e| failed(&e.error))?;
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    file.set_permissions(mode).map_err(|e| failed(&e))?;
+    Ok(size)
+}
+
+/// TVM's bundle: length, import tree (the executable imports the library itself), modules.
+fn bundle(exec: &Executable) -> Vec<u8> {
+    let mut out = bundle_head();
+    text(&mut out, &serialize::to_bytes(exec));
+    text(&mut out, b"_lib");
+    let size = (out.len() - 8) as u64;
+    out[..8].copy_from_slice(&size.to_le_bytes());
+    out
+}
+
+/// The bytes of the bundle before the executable.
+fn bundle_head() -> Vec<u8> {
+    let mut out = vec![0; 8];
+    let mut words = |values: &[u64]| values.iter().for_each(|v| out.extend(v.to_le_bytes()));
+    words(&[3, 0, 1, 1, 1, 1]);
+    text(&mut out, EXECUTABLE_KIND.as_bytes());
+    out
+}
+
+fn text(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend((bytes.len() as u64).to_le_bytes());
+    out.extend(bytes);
+}

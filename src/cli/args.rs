@@ -1,0 +1,58 @@
+//! Options that commands share.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use reflex::{Engine, Level, Mode, Precision, Result};
+
+use super::progress;
+
+/// Options of every command that compiles or runs.
+#[derive(Args)]
+pub struct EngineArgs {
+    /// Device.
+    #[arg(long, default_value = "cpu", value_name = "cpu|cuda:0")]
+    device: String,
+    /// Threads for parallel kernels.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    threads: usize,
+    /// Arithmetic of f32 matrix products and convolutions in a model that is compiled.
+    #[arg(long, default_value = "f32", value_name = "f32|f32-fast|bf16")]
+    precision: Precision,
+    /// CPU levels that a model is compiled for, of v3, v4, v4+bf16 and v4+amx, or whose kernels of a
+    /// .so are used (default: this CPU, with all its features).
+    #[arg(long, value_name = "LEVELS", value_delimiter = ',')]
+    levels: Vec<Level>,
+    /// Tier policy: `off`, or keys and values such as `threshold=10,compile=sync`
+    /// (default: $REFLEX_TIER).
+    #[arg(long, value_name = "POLICY")]
+    tier: Option<String>,
+}
+
+impl EngineArgs {
+    /// Builds the engine.
+    pub fn engine(&self) -> Result<Engine> {
+        let mut builder = Engine::builder()
+            .device(&self.device)
+            .threads(self.threads)
+            .precision(self.precision)
+            .levels(self.levels.iter().copied())
+            .progress(progress::bar());
+        if let Some(policy) = &self.tier {
+            builder = builder.tier(policy.parse().map_err(|e: reflex::Error| e.at("--tier"))?);
+        }
+        builder.build()
+    }
+}
+
+/// A model and the mode to run it in.
+#[derive(Args)]
+pub struct ModelArgs {
+    /// Model: .onnx, .py (TVMScript) or .so.
+    pub model: PathBuf,
+    #[command(flatten)]
+    pub engine: EngineArgs,
+    /// Execution mode of VM functions.
+    #[arg(long, default_value = "tiered", value_name = "bytecode|compiled|tiered")]
+    pub mode: Mode,
+}

@@ -1,0 +1,86 @@
+//! Compiles modules into loaded programs.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use reflex_graph::Module;
+use reflex_lower::codegen_process::ProcessCodegen;
+use reflex_lower::compile::{self, Toolchain};
+use reflex_lower::kernel_cache::{self, KernelCache};
+use reflex_lower::{pipeline, precision};
+use reflex_runtime::alloc::heap;
+use reflex_tir::codegen::Codegen;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::{ExecutionOptions, Precision, Progress, TargetSelection};
+use crate::program::compiled::{self, ObjectRetention};
+use crate::program::loaded::LoadedProgram;
+use crate::signature::Signature;
+
+/// The options of compilation, and of the programs that it makes.
+#[derive(Clone)]
+pub(crate) struct Compiler {
+    pub(crate) precision: Precision,
+    pub(crate) target: TargetSelection,
+    pub(crate) execution: ExecutionOptions,
+    pub(crate) progress: Progress,
+    /// Folder of the kernel cache; `None` is the user's.
+    pub(crate) cache: Option<PathBuf>,
+    /// A code generator in this process; `None` is the `reflex-codegen` process.
+    pub(crate) codegen: Option<Arc<dyn Codegen>>,
+}
+
+impl Compiler {
+    /// Compiles a module.
+    pub(crate) fn compile(
+        &self,
+        module: Module,
+        retention: ObjectRetention,
+    ) -> Result<LoadedProgram> {
+        let signatures = Signature::of_module(&module);
+        let failed = |e: &dyn Display| Error::new(ErrorKind::Compile, e.to_string());
+        let process;
+        let (codegen, identity): (&dyn Codegen, &str) = match &self.codegen {
+            Some(codegen) => (codegen.as_ref(), "in process"),
+            None => {
+                process = ProcessCodegen::find().map_err(|e| failed(&e))?;
+                (&process, process.identity())
+            }
+        };
+        let folder = self.cache.clone().or_else(KernelCache::default_dir);
+        let cache = folder.map(|f| KernelCache::new(f, identity, kernel_cache::DEFAULT_LIMIT));
+        let progress = |p: compile::Progress<'_>| self.progress.report("kernels", p.done, p.total);
+        let observer = &pipeline::NoObserver;
+        let tools = Toolchain { codegen, cache: cache.as_ref(), observer, progress: &progress };
+        let options = self.pipeline_options();
+        let compiled = compile::compile(module, &options, &tools).map_err(|e| failed(&e))?;
+        let (host, execution) = (&self.target.host, &self.execution);
+        let program = compiled::load(compiled, signatures, host, execution, retention);
+        heap::trim();
+        program
+    }
+
+    /// Returns the compiler of a program's specialisations: silent, for this CPU alone.
+    pub(crate) fn for_specialisation(&self) -> Compiler {
+        let TargetSelection { host, levels } = &self.target;
+        let best = levels.iter().rev().find(|level| host.runs(&level.target()));
+        let levels = best.into_iter().copied().collect();
+        let target = TargetSelection { host: host.clone(), levels };
+        Compiler { progress: Progress::silent(), target, ..self.clone() }
+    }
+
+    /// Returns the options of the lowering pipeline.
+    pub(crate) fn pipeline_options(&self) -> pipeline::Options {
+        let options = match self.target.levels.is_empty() {
+            true => pipeline::Options::new(self.target.host.clone()),
+            false => pipeline::Options::of_levels(&self.target.levels),
+        };
+        let precision = match self.precision {
+            Precision::F32 => precision::Precision::F32,
+            Precision::F32Fast => precision::Precision::F32Fast,
+            Precision::Bf16 => precision::Precision::Bf16,
+        };
+        pipeline::Options { precision, ..options }
+    }
+}

@@ -1,0 +1,5 @@
+//! Kernels: loaded into executable memory, called through raw entries, kept as object files.
+
+pub(crate) mod jit;
+pub(crate) mod objects;
+pub(crate) mod raw_entry;

@@ -1,0 +1,196 @@
+//! A loaded program: bytecode linked to its kernels, and the tier that its sessions share.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use reflex_cranelift::{CraneliftTier, Disassemble, JitError, Overview, SavedCodeError};
+use reflex_graph::{ConstantPool, Literal};
+use reflex_vm::executable::{Constant, Executable, FuncKind};
+use reflex_vm::session as vm;
+use reflex_vm::tier::Bailout;
+use reflex_vm::verify::{self, Verified};
+use reflex_vm::{load, program, text};
+
+use crate::disassemble;
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernels::objects::KernelObjects;
+use crate::options::{ExecutionOptions, Mode, SessionOptions};
+use crate::session::plain::{PlainOptions, PlainSession};
+use crate::signature::{KernelOperations, Signature};
+use crate::tier_policy::{SavedCode, Tiering};
+use crate::tier_report::{TierDetail, TierReport};
+
+/// A program that sessions run. It is not specialised by itself.
+pub(crate) struct LoadedProgram {
+    vm: Arc<program::Program>,
+    resources: Resources,
+    /// The tier, made at first use, or the reason why it cannot be made.
+    tier: OnceLock<std::result::Result<ProgramTier, String>>,
+    /// Functions that compiled mode leaves to the interpreter.
+    bailouts: OnceLock<Vec<(u32, Bailout)>>,
+}
+
+/// The parts of a program beside its bytecode, which a fork shares.
+#[derive(Clone)]
+pub(crate) struct Resources {
+    /// The packed functions that the VM links by name.
+    pub(crate) library: Arc<dyn load::Library + Send + Sync>,
+    pub(crate) signatures: Arc<BTreeMap<String, Signature>>,
+    /// The kernels as object files, if this process compiled them to be saved.
+    pub(crate) objects: Option<Arc<KernelObjects>>,
+    /// CPU features that the kernels need and this CPU lacks, as a message.
+    pub(crate) missing_features: Option<String>,
+    pub(crate) execution: ExecutionOptions,
+    /// The program's compiler, for `reflex info`.
+    pub(crate) origin: String,
+    pub(crate) operations: Arc<KernelOperations>,
+    /// Machine code of VM functions from the artifact.
+    pub(crate) saved_code: Option<Arc<[u8]>>,
+}
+
+/// The code generator of a program, and the state of the artifact's saved code.
+struct ProgramTier {
+    cranelift: Arc<CraneliftTier>,
+    saved_code: Option<std::result::Result<(), SavedCodeError>>,
+}
+
+impl LoadedProgram {
+    /// Links bytecode to its packed functions.
+    pub(crate) fn link(exec: Verified<Executable>, resources: Resources) -> Result<LoadedProgram> {
+        let failed = |e: load::LoadError| Error::new(ErrorKind::Model, e.to_string());
+        let vm = program::Program::load(exec, &[resources.library.as_ref()]).map_err(failed)?;
+        let (tier, bailouts) = (OnceLock::new(), OnceLock::new());
+        Ok(LoadedProgram { vm: Arc::new(vm), resources, tier, bailouts })
+    }
+
+    /// Links the same bytecode again: kernels and constants are shared, tiers start empty.
+    pub(crate) fn fork(&self) -> Result<LoadedProgram> {
+        LoadedProgram::link(self.vm.executable().clone(), self.resources.clone())
+    }
+
+    pub(crate) fn resources(&self) -> &Resources {
+        &self.resources
+    }
+
+    pub(crate) fn executable(&self) -> &Verified<Executable> {
+        self.vm.executable()
+    }
+
+    /// Returns the index of a function.
+    pub(crate) fn function_index(&self, func: &str) -> Option<u32> {
+        self.vm.find(func)
+    }
+
+    /// Returns its constants, for a program that shares their memory.
+    pub(crate) fn constants(&self) -> ConstantPool {
+        let constants = self.vm.executable().constants.iter();
+        let literal = |constant: &Constant| match constant {
+            Constant::Tensor(tensor) => {
+                let data = Arc::new(tensor.data.clone());
+                Literal::new(tensor.dtype, tensor.shape.to_vec(), data)
+            }
+            _ => None,
+        };
+        constants.filter_map(literal).collect()
+    }
+
+    /// Opens a session that runs this program only.
+    pub(crate) fn open(&self, options: &SessionOptions) -> Result<PlainSession> {
+        if let Some(missing) = &self.resources.missing_features {
+            return Err(Error::new(ErrorKind::Unsupported, missing.as_str()));
+        }
+        let ExecutionOptions { threads, policy } = &self.resources.execution;
+        let mode = match options.mode {
+            Mode::Tiered if policy.tiering == Tiering::Off => Mode::Bytecode,
+            mode => mode,
+        };
+        let tier = match mode {
+            Mode::Bytecode => None,
+            Mode::Compiled | Mode::Tiered => Some(self.tier()?.cranelift.clone()),
+        };
+        if mode == Mode::Compiled {
+            self.bailouts.get_or_init(|| self.vm.compile_ahead_of_time());
+        }
+        let allocator = options.allocator;
+        PlainSession::open(&self.vm, PlainOptions { mode, tier, allocator, threads: *threads })
+    }
+
+    /// Returns true if the tier policy turns compilation off.
+    pub(crate) fn is_tiering_off(&self) -> bool {
+        self.resources.execution.policy.tiering == Tiering::Off
+    }
+
+    /// Returns the tier, which is made and attached at first use. Saved code runs from then on.
+    fn tier(&self) -> Result<&ProgramTier> {
+        let tier = self.tier.get_or_init(|| {
+            let tier = self.make_tier().map_err(|e| e.to_string())?;
+            self.vm.attach(tier.cranelift.clone());
+            tier.cranelift.install_saved_code(&self.vm);
+            Ok(tier)
+        });
+        tier.as_ref().map_err(|e| Error::new(ErrorKind::Compile, e.clone()))
+    }
+
+    fn make_tier(&self) -> std::result::Result<ProgramTier, JitError> {
+        let policy = &self.resources.execution.policy;
+        let code = self.resources.saved_code.as_deref();
+        let Some(code) = code.filter(|_| policy.saved_code == SavedCode::Use) else {
+            let cranelift = Arc::new(CraneliftTier::with_options(policy.options())?);
+            return Ok(ProgramTier { cranelift, saved_code: None });
+        };
+        let (tier, saved) = CraneliftTier::with_saved_code(policy.options(), &self.vm, code)?;
+        Ok(ProgramTier { cranelift: Arc::new(tier), saved_code: Some(saved) })
+    }
+
+    /// Sizes and counts of the bytecode; of a library also the state of its saved code.
+    pub(crate) fn stats(&self) -> String {
+        let mut stats = text::stats(self.vm.executable());
+        let Some(code) = &self.resources.saved_code else { return stats };
+        if !stats.ends_with('\n') {
+            stats.push('\n');
+        }
+        let state = match self.tier() {
+            Ok(tier) => match &tier.saved_code {
+                None => "not used, by the tier policy".to_owned(),
+                Some(Err(error)) => format!("not used, since {error}"),
+                Some(Ok(())) => {
+                    let (functions, bytes) = tier.cranelift.saved_functions(&self.vm);
+                    format!("{functions} functions, {bytes} bytes")
+                }
+            },
+            Err(error) => format!("not used: {error}"),
+        };
+        stats += &format!("Machine code of VM functions ({} bytes): {state}\n", code.len());
+        stats
+    }
+
+    /// Reports the state of the tier, with the counts of a session if one is given.
+    pub(crate) fn tier_report(
+        &self,
+        session: Option<&vm::Session>,
+        detail: TierDetail,
+    ) -> TierReport {
+        let tier = self.tier.get().and_then(|tier| tier.as_ref().ok());
+        let Some(ProgramTier { cranelift, saved_code }) = tier else {
+            return TierReport { off: self.is_tiering_off(), ..TierReport::default() };
+        };
+        let assembly = |code: &[u8], address: usize| {
+            let mut text = String::new();
+            disassemble::function(&mut text, code, address as u64);
+            text
+        };
+        let show: Option<Disassemble<'_>> = (detail == TierDetail::Code).then_some(&assembly);
+        let code: Overview = cranelift.overview(&self.vm, session, show);
+        let unused = saved_code.as_ref().and_then(|fits| Some(fits.as_ref().err()?.to_string()));
+        TierReport { off: false, code: Some(code), specialised: None, saved_code_unused: unused }
+    }
+}
+
+/// Verifies an executable that defines a function.
+pub(crate) fn verified(exec: Executable) -> Result<Verified<Executable>> {
+    let failed = |e: &dyn std::fmt::Display| Error::new(ErrorKind::Model, e.to_string());
+    if !exec.functions.iter().any(|f| f.kind != FuncKind::Packed) {
+        return Err(failed(&"the executable defines no function"));
+    }
+    verify::verify(exec).map_err(|e| failed(&e))
+}

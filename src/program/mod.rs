@@ -1,0 +1,223 @@
+//! Programs: loaded models, shared by the threads that run them.
+
+pub(crate) mod compiled;
+pub(crate) mod loaded;
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::Path;
+use std::sync::Arc;
+
+use reflex_cranelift::CraneliftTier;
+use reflex_vm::executable::FuncKind;
+use reflex_vm::{program as vm_program, text};
+
+use crate::array::Feed;
+use crate::artifact::metadata::Metadata;
+use crate::artifact::writer::{self, Contents};
+use crate::disassemble;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model_info::ModelInfo;
+use crate::options::{Mode, SessionOptions, check_device};
+use crate::prepared::Prepared;
+use crate::session::Session;
+use crate::session::plain::PlainSession;
+use crate::session::router::{DynamicFunction, ShapeRouter};
+use crate::signature::{Dim, OutputNames, Signature};
+use crate::specialise::Specialiser;
+use crate::tier_report::{TierDetail, TierReport};
+use loaded::{LoadedProgram, verified};
+
+/// A loaded model. Cloning shares it.
+#[derive(Clone)]
+pub struct Program {
+    loaded: Arc<LoadedProgram>,
+    outputs: Arc<OutputNames>,
+    /// Compiles shape specialisations, if there is a model file to compile them from.
+    specialiser: Option<Arc<Specialiser>>,
+}
+
+impl Program {
+    pub(crate) fn new(loaded: LoadedProgram, specialiser: Option<Arc<Specialiser>>) -> Program {
+        let names = |s: &Signature| s.outputs.iter().map(|output| output.name.clone()).collect();
+        let signatures = loaded.resources().signatures.iter();
+        let outputs = signatures.filter_map(|(f, s)| Some((loaded.function_index(f)?, names(s))));
+        let outputs = Arc::new(outputs.collect());
+        Program { loaded: Arc::new(loaded), outputs, specialiser }
+    }
+
+    /// Returns the same program with nothing compiled by its tiers yet. It shares kernels and
+    /// constants; for measuring modes next to each other.
+    pub fn fork(&self) -> Result<Program> {
+        let specialiser = self.specialiser.as_ref().map(|s| Arc::new(s.fresh()));
+        Ok(Program::new(self.loaded.fork()?, specialiser))
+    }
+
+    /// Returns the names of the functions that can be called.
+    pub fn functions(&self) -> Vec<String> {
+        let functions = self.loaded.executable().functions.iter();
+        functions.filter(|f| f.kind != FuncKind::Packed).map(|f| f.name.clone()).collect()
+    }
+
+    /// Returns the inputs and outputs of `func`.
+    pub fn signature(&self, func: &str) -> Result<Signature> {
+        let signatures = &self.loaded.resources().signatures;
+        signatures.get(func).cloned().ok_or_else(|| {
+            let known: Vec<&str> = signatures.keys().map(String::as_str).collect();
+            Error::input(format!("no function {func:?}; there are {}", known.join(", ")))
+        })
+    }
+
+    /// Checks a feed against the signature of `func` and makes its tensors.
+    pub fn prepare(&self, func: &str, feed: &Feed) -> Result<Prepared> {
+        let signature = self.signature(func)?;
+        let known = |name: &String| signature.inputs.iter().any(|input| input.name == *name);
+        if let Some(name) = feed.keys().find(|n| !known(n)) {
+            return Err(Error::input(format!("no input named {name:?} in {func}")));
+        }
+        let mut sizes = BTreeMap::new();
+        let args = signature
+            .inputs
+            .iter()
+            .map(|input| {
+                let array = feed
+                    .get(&input.name)
+                    .ok_or_else(|| Error::input(format!("input {} is missing", input.name)))?;
+                input.check(array, &mut sizes)?;
+                Ok(array.tensor().map_err(|e| e.at(format!("input {}", input.name)))?.into())
+            })
+            .collect::<Result<_>>()?;
+        let index = self.loaded.function_index(func);
+        let func = index.ok_or_else(|| Error::input(format!("no function {func:?}")))?;
+        Ok(Prepared { func, args })
+    }
+
+    /// Opens a session on this thread.
+    pub fn session(&self, mode: Mode) -> Result<Session> {
+        self.open(&SessionOptions::new(mode))
+    }
+
+    /// Opens a session with options.
+    ///
+    /// ```
+    /// use reflex::{Engine, Mode, SessionOptions, memory::AllocatorKind};
+    ///
+    /// let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// let options = SessionOptions::new(Mode::Bytecode).allocator(AllocatorKind::Naive);
+    /// program.open(&options)?;
+    /// let error = program.open(&options.device("cuda")).err().unwrap();
+    /// assert_eq!(error.to_string(), "there is no device \"cuda\"; there is cpu (or cpu:0)");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn open(&self, options: &SessionOptions) -> Result<Session> {
+        check_device(&options.device)?;
+        let plain = self.loaded.open(options)?;
+        let router = match options.mode {
+            Mode::Tiered if !self.loaded.is_tiering_off() => self.router(&plain, options),
+            _ => None,
+        };
+        let operations = self.loaded.resources().operations.clone();
+        Ok(Session::new(plain, self.outputs.clone(), operations).with_router(router))
+    }
+
+    /// Returns the dispatch of a tiered session to specialised programs.
+    fn router(&self, general: &PlainSession, options: &SessionOptions) -> Option<ShapeRouter> {
+        let specialiser = self.specialiser.clone()?;
+        let symbolic = |s: &Signature| {
+            s.inputs.iter().any(|input| input.shape.iter().any(|d| matches!(d, Dim::Symbol(_))))
+        };
+        let signatures = self.loaded.resources().signatures.iter();
+        let dynamic = signatures.filter(|(_, s)| symbolic(s)).filter_map(|(name, _)| {
+            Some(DynamicFunction { index: self.loaded.function_index(name)?, name: name.clone() })
+        });
+        let dynamic: Vec<_> = dynamic.collect();
+        let canceller = general.canceller();
+        let loaded = self.loaded.clone();
+        (!dynamic.is_empty())
+            .then(|| ShapeRouter::new(specialiser, loaded, dynamic, canceller, options.allocator))
+    }
+
+    /// Writes the artifact that [`Engine::load`](crate::Engine::load) and TVM open, with saved code
+    /// for its functions. Returns its size in bytes.
+    pub fn save(&self, path: &Path) -> Result<u64> {
+        let resources = self.loaded.resources();
+        let objects = resources.objects.as_ref().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Unsupported,
+                "a .so is compiled already; compile the model itself",
+            )
+        })?;
+        let failed = |e: &dyn Display| Error::new(ErrorKind::Compile, e.to_string());
+        let exec = verified(writer::aligned(self.loaded.executable())?)?;
+        let vm = vm_program::Program::load(exec, &[resources.library.as_ref()]);
+        let vm = vm.map_err(|e| failed(&e))?;
+        let tier = CraneliftTier::new().map_err(|e| failed(&e))?;
+        let (saved_code, _) = tier.save_code(&vm).map_err(|e| failed(&e))?;
+        let kernels = objects.read()?;
+        let metadata = Metadata::new(&kernels, &resources.signatures, &resources.operations);
+        let (executable, metadata) = (vm.executable(), &metadata);
+        let contents =
+            Contents { executable, saved_code: &saved_code, kernels: &kernels, metadata };
+        writer::write(path, &contents)
+    }
+
+    /// Returns the bytecode as text.
+    pub fn as_text(&self) -> String {
+        text::as_text(self.loaded.executable())
+    }
+
+    /// Returns the bytecode as a Python program for TVM's `ExecBuilder`.
+    pub fn as_python(&self) -> String {
+        text::as_python(self.loaded.executable())
+    }
+
+    /// Returns the bytecode as a Rust function that builds it with the VM's `ExecBuilder`.
+    pub fn as_rust(&self) -> String {
+        text::as_rust(self.loaded.executable())
+    }
+
+    /// Returns sizes and counts; for an artifact also the state of its saved code.
+    pub fn stats(&self) -> String {
+        self.loaded.stats()
+    }
+
+    /// Returns the state of the tiers as text: traces with their guards and the side exits taken,
+    /// method-compiled functions, reasons not to compile, specialised programs. Empty before the
+    /// first session that may compile.
+    pub fn tiers(&self) -> String {
+        self.report(None, TierDetail::Summary).to_string()
+    }
+
+    /// Returns the state of the tiers with the hot counters of a session.
+    pub fn tier_report(&self, session: &Session, detail: TierDetail) -> TierReport {
+        self.report(Some(session), detail)
+    }
+
+    fn report(&self, session: Option<&Session>, detail: TierDetail) -> TierReport {
+        let report = self.loaded.tier_report(session.map(Session::vm_state), detail);
+        let specialiser = self.specialiser.as_ref().filter(|_| report.code.is_some());
+        TierReport { specialised: specialiser.map(|s| s.to_string()), ..report }
+    }
+
+    /// Returns the assembly of a kernel.
+    pub fn assembly(&self, func: &str) -> Result<String> {
+        let objects = self.loaded.resources().objects.as_deref().ok_or_else(|| {
+            let why = "this program has no objects; see Engine::assembly for a .so";
+            Error::new(ErrorKind::Unsupported, why)
+        })?;
+        let list = objects.read()?;
+        let objects = || list.iter().flat_map(|(_, objects)| objects);
+        let names = || objects().map(|o| o.signature.name.as_str()).collect::<Vec<_>>();
+        let object = objects().find(|o| o.signature.name == func).ok_or_else(|| {
+            Error::input(format!("no kernel {func:?}; there are {}", names().join(", ")))
+        })?;
+        disassemble::object(object)
+    }
+
+    /// Returns the interface and the callees.
+    pub(crate) fn info(&self) -> ModelInfo {
+        let resources = self.loaded.resources();
+        let main = resources.signatures.get("main").cloned().unwrap_or_default();
+        ModelInfo::of_executable(&resources.origin, main, self.loaded.executable())
+    }
+}

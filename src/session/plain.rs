@@ -1,0 +1,136 @@
+//! A session on one loaded program: threads, floating-point state, warm-up.
+
+use std::sync::Arc;
+
+use reflex_cranelift::CraneliftTier;
+use reflex_runtime::alloc::device::AllocatorKind;
+use reflex_runtime::fp::FpEnv;
+use reflex_runtime::tensor::Tensor;
+use reflex_runtime::threads::ThreadScope;
+use reflex_runtime::value::{Any, AnyView};
+use reflex_vm::mode::Mode as ExecutionMode;
+use reflex_vm::program::Program;
+use reflex_vm::run_error::RunError;
+use reflex_vm::session as vm;
+use reflex_vm::tier::Tier;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::Mode;
+
+/// Most calls of a warm-up: a program whose hot paths keep changing never stops compiling.
+const MAX_WARM_UP: usize = 100_000;
+
+/// The state in which one thread runs one program, without shape specialisation.
+pub(crate) struct PlainSession {
+    pub(super) vm: vm::Session,
+    tier: Option<Arc<CraneliftTier>>,
+    threads: usize,
+}
+
+/// The options of a [`PlainSession`], with its program's tier.
+pub(crate) struct PlainOptions {
+    pub(crate) mode: Mode,
+    pub(crate) tier: Option<Arc<CraneliftTier>>,
+    pub(crate) allocator: AllocatorKind,
+    /// Threads for parallel kernels, the caller's included.
+    pub(crate) threads: usize,
+}
+
+impl PlainSession {
+    pub(crate) fn open(program: &Arc<Program>, options: PlainOptions) -> Result<PlainSession> {
+        let PlainOptions { mode, tier, allocator, threads } = options;
+        let mode = match mode {
+            Mode::Bytecode => ExecutionMode::Bytecode,
+            Mode::Compiled => ExecutionMode::Compiled,
+            Mode::Tiered => ExecutionMode::Tiered,
+        };
+        let options = vm::Options { mode, allocator, ..vm::Options::default() };
+        let vm = vm::Session::new(program, options)
+            .map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
+        Ok(PlainSession { vm, tier, threads })
+    }
+
+    /// Calls a function.
+    pub(crate) fn call(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<Any> {
+        let mut result = Any::NONE;
+        self.call_into(func, args, &mut result)?;
+        Ok(result)
+    }
+
+    /// Calls a function and writes its result in place.
+    #[inline]
+    pub(crate) fn call_into(
+        &mut self,
+        func: u32,
+        args: &[AnyView<'_>],
+        result: &mut Any,
+    ) -> Result<()> {
+        let code = self.vm.program().function(func);
+        if code.is_some_and(|code| code.calls_builtins_only) {
+            // No kernel runs, so nothing depends on threads or the floating-point state.
+            return Ok(self.vm.call_into(func, args, result)?);
+        }
+        self.enter(|vm| vm.call_into(func, args, result))
+    }
+
+    /// Runs `body` with the session's threads and floating-point state, and restores the host's.
+    pub(super) fn enter<T>(
+        &mut self,
+        body: impl FnOnce(&mut vm::Session) -> std::result::Result<T, RunError>,
+    ) -> Result<T> {
+        let _threads = ThreadScope::enter(self.threads);
+        let _environment = FpEnv::enter();
+        body(&mut self.vm).map_err(Error::from)
+    }
+
+    /// Calls a function until its tier compiles nothing more. Returns the number of calls.
+    pub(super) fn warm_up(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<usize> {
+        let call = |vm: &mut vm::Session| vm.call_func(func, args).map(drop);
+        let tier = self.tier.clone().filter(|_| self.vm.mode() == ExecutionMode::Tiered);
+        let Some(tier) = tier else { return self.enter(call).map(|()| 1) };
+        let mut calls = 0;
+        loop {
+            let before = tier.progress();
+            // Finished code is installed when its entry is hot again.
+            for _ in 0..=tier.hot_threshold() {
+                self.enter(call)?;
+                calls += 1;
+            }
+            tier.wait();
+            if tier.progress() == before || calls >= MAX_WARM_UP {
+                return Ok(calls);
+            }
+        }
+    }
+
+    /// Stores the tensors that [`PlainSession::run_bound`] reads and writes.
+    pub(super) fn bind_tensors(
+        &mut self,
+        func: u32,
+        inputs: Vec<Any>,
+        outputs: Vec<Tensor>,
+    ) -> Result<vm::BindingId> {
+        let id = self.vm.set_input_of(func, inputs)?;
+        self.vm.bind_outputs(id, outputs);
+        Ok(id)
+    }
+
+    pub(super) fn run_bound(&mut self, id: vm::BindingId) -> Result<()> {
+        self.enter(|vm| vm.run_bound(id))
+    }
+
+    /// Sets the threads for parallel kernels, the caller's included.
+    pub(crate) fn set_threads(&mut self, threads: usize) {
+        self.threads = threads;
+    }
+
+    /// Returns the handle that stops this session's runs.
+    pub(crate) fn canceller(&self) -> vm::Canceller {
+        self.vm.canceller()
+    }
+
+    /// Makes runs stop when `canceller` says so.
+    pub(super) fn follow(&mut self, canceller: &vm::Canceller) {
+        self.vm.follow(canceller);
+    }
+}
