@@ -332,6 +332,26 @@ fn the_readme_quotes_its_sources() {
     assert!(readme.contains(&said), "README does not say {said:?}");
 }
 
+/// Blocks that name a file after their language are quoted from it, line by line.
+#[test]
+fn quoted_blocks_are_in_their_files() {
+    let (mut wrong, mut blocks) = (vec![], 0);
+    for document in documents() {
+        let text = read(&document);
+        for block in text.split("\n```text ").skip(1) {
+            let (path, rest) = block.split_once('\n').expect("a line");
+            let quoted = rest.split("\n```").next().expect("an end");
+            let source = read(path);
+            let plain = |line: &str| line.trim_start_matches('|').trim().to_owned();
+            let lines: BTreeSet<String> = source.lines().map(plain).collect();
+            let missing = quoted.lines().filter(|line| !lines.contains(line.trim()));
+            wrong.extend(missing.map(|line| format!("{document}: not in {path}: {line}")));
+            blocks += 1;
+        }
+    }
+    assert!(wrong.is_empty() && blocks > 0, "{blocks} blocks:\n{}", wrong.join("\n"));
+}
+
 #[test]
 fn decisions_are_short_sentences() {
     let mut wrong = vec![];

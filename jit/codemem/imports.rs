@@ -3,6 +3,8 @@
 //! One table serves the loader (addresses in this process) and the ELF writer (`DT_NEEDED`
 //! names). A kernel that asks for anything else does not load and is not written: a new import is
 //! a decision, made by adding a line here.
+//!
+//! Decision: docs/decisions/0019-code-pages.md
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};

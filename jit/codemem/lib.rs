@@ -9,6 +9,8 @@
 //! Absent on purpose: no knowledge of tensors, programs or the VM; no C++ runtime, no external
 //! linker, no lazy binding, no thread-local storage, no constructors. Bytes that come from files
 //! are hostile: every offset is checked, and a bad object is an error that names the place.
+//!
+//! Decision: docs/decisions/0018-relocatable-objects.md
 
 pub mod elf;
 mod elf_writer;

@@ -7,6 +7,8 @@
 //! writer leaves them to the dynamic linker.
 //!
 //! Not here: garbage collection of sections, merging of strings, relaxation of instructions.
+//!
+//! Decision: docs/decisions/0018-relocatable-objects.md
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -9,6 +9,8 @@
 //!
 //! Not here: when it is safe to drop code (the VM knows which sessions may be inside), and dual
 //! mappings of one page (one protection change per published piece is cheap enough).
+//!
+//! Decision: docs/decisions/0019-code-pages.md
 
 use std::collections::BTreeMap;
 use std::ops::Range;

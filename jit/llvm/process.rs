@@ -3,6 +3,8 @@
 //! Each message is a little-endian u64 length and that many bytes of postcard. The end of the
 //! input ends the loop; a message that cannot be decoded is answered, and then ends it too,
 //! because nothing after it can be trusted.
+//!
+//! Decision: docs/decisions/0017-compiler-process.md
 
 use std::io::{self, Read, Write};
 

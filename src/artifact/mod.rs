@@ -5,6 +5,8 @@
 //! and outputs, and the CPU variants of the kernels, of which the highest that this CPU can run is
 //! taken. TVM takes the lowest, whose kernels have the plain names. [`SAVED_CODE_SYMBOL`] is ours
 //! too: machine code of the VM functions.
+//!
+//! Decision: docs/decisions/0039-cpu-levels.md
 
 pub(crate) mod elf;
 mod kernels;

@@ -7,6 +7,8 @@
 //!
 //! Handles are made by `*_new`, `*_open` and `*_load`, and freed by `*_free`. A session belongs to
 //! one thread at a time: a second call while one runs is an error, not a race.
+//!
+//! Decision: docs/decisions/0023-one-shared-library.md
 
 mod instrument;
 mod packed;

@@ -4,6 +4,8 @@
 //! written over them.
 //!
 //! A program and a session are functions whose first argument is the name of what to do.
+//!
+//! Decision: docs/decisions/0023-one-shared-library.md
 
 use std::ffi::{c_int, c_void};
 use std::path::Path;

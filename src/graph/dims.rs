@@ -5,6 +5,8 @@
 //! usually equal trees. Symbols are never negative and arithmetic on them does not overflow:
 //! run-time checks establish both where symbols are bound. The loop IR has an analyser of its own,
 //! with loop bounds and ranges, as TVM's `arith::Analyzer`.
+//!
+//! Decision: docs/decisions/0025-symbolic-dims.md
 
 use std::cmp::Ordering;
 

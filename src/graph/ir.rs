@@ -1,4 +1,7 @@
 //! The data structures of graph IR: modules, functions, bindings, values and types.
+//!
+//! Decision: docs/decisions/0024-graph-loops.md
+//! Decision: docs/decisions/0027-non-tensor-data.md
 
 use std::collections::HashMap;
 

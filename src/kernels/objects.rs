@@ -1,4 +1,6 @@
 //! A program's kernels as object files, for saving the program and for disassembly.
+//!
+//! Decision: docs/decisions/0020-mapped-weights.md
 
 use std::borrow::Cow;
 use std::fs::File;

@@ -19,7 +19,7 @@ use crate::LowerError;
 pub const PROGRAM: &str = "reflex-codegen";
 /// Longest message taken, in bytes.
 const LIMIT: u64 = 1 << 30;
-/// How much of the standard error an error quotes, in bytes.
+/// The end of the standard error that an error quotes, in bytes.
 const QUOTE: u64 = 2000;
 
 /// Client of `reflex-codegen` processes.

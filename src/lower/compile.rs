@@ -25,7 +25,7 @@ pub struct Compiled {
     pub executable: Executable,
     /// The kernels for each CPU, the lowest first.
     pub kernels: Vec<(Cpu, Vec<ObjectFile>)>,
-    /// How many operations calls of kernels take, where that is known.
+    /// FlopCount of a call of each kernel, where their number is known.
     pub operations: BTreeMap<String, FlopCount>,
     /// Where the time went.
     pub report: Report,
@@ -55,7 +55,7 @@ pub struct Progress<'a> {
     pub name: &'a str,
 }
 
-/// What a compilation works with beside its options.
+/// The services that a compilation uses: code generator, kernel cache, observers.
 pub struct Toolchain<'a> {
     /// Generates code.
     pub codegen: &'a dyn Codegen,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What kind of trouble stopped a compilation.
+/// The kind of trouble that stopped a compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -41,7 +41,7 @@ impl LowerError {
         LowerError::new(ErrorKind::Codegen, message)
     }
 
-    /// What kind of trouble it is.
+    /// The kind of trouble.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

@@ -22,18 +22,18 @@ use crate::graph::{
 use crate::precision::Precision;
 use crate::{LowerError, fuse, schedule};
 
-/// A CPU that kernels are generated for.
+/// A CPU that kernels are generated for, one version each (function multiversioning).
 #[derive(Clone, Debug)]
 pub struct Cpu {
     /// Its level, where it stands for all CPUs of one.
     pub level: Option<Level>,
-    /// What kernels' names end with.
+    /// Suffix of the kernels' names.
     pub suffix: String,
     /// The CPU.
     pub target: Target,
 }
 
-/// What to compile for.
+/// Targets and options of a compilation.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The CPUs that kernels are generated for, the lowest first.
@@ -100,7 +100,7 @@ pub fn stages() -> Vec<&'static str> {
     graph.chain([BYTECODE]).chain(KERNEL_PASSES.iter().map(|(name, _)| *name)).collect()
 }
 
-/// What a stage left behind.
+/// The result of a stage.
 pub enum StageOutput<'a> {
     /// After a graph pass.
     Graph(&'a Module),
@@ -116,7 +116,7 @@ pub trait Observer: Sync {
     fn after(&self, stage: &'static str, took: Duration, result: StageOutput<'_>);
 }
 
-/// Sees nothing.
+/// An observer that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoObserver;
 
@@ -172,8 +172,8 @@ pub fn run_bytecode(
     Ok((code, kernels))
 }
 
-/// Moves constants to addresses that programs use in place, one at a time: a copy of all at
-/// load would be in memory beside them. Those that are known share theirs.
+/// Moves constants to addresses that programs use in place, one at a time: copying all at load
+/// would hold every constant twice. Constants that the session knows already share their memory.
 fn align_constants(module: &mut Module) {
     for literal in module.consts.values_mut() {
         *literal = module.pool.intern(literal.clone());

@@ -14,7 +14,7 @@ pub enum Precision {
     /// ([`crate::schedule`]).
     F32Fast,
     /// Operands of matrix multiplications and of dense convolutions are rounded to bfloat16, and
-    /// their products are summed in float32 ([`reflex_tir::Intrin::DotBf16`], or
-    /// [`reflex_tir::tile::Tile::DotBf16`] where the CPU has AMX tiles).
+    /// sums are in float32 ([`reflex_tir::Intrin::DotBf16`], or [`reflex_tir::tile::TileOp::DotBf16`]
+    /// where the CPU has AMX tiles).
     Bf16,
 }

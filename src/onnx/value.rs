@@ -4,6 +4,8 @@
 //! dimensions, one symbolic expression per element. Chains such as Shape, Gather, Concat,
 //! Reshape then become symbolic dimensions and leave no run-time code; a run-time value is
 //! made only when an operator really reads the elements.
+//!
+//! Decision: docs/decisions/0025-symbolic-dims.md
 
 use std::rc::Rc;
 use std::sync::Arc;

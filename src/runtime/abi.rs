@@ -3,6 +3,8 @@
 //! Everything here mirrors `tvm/ffi/c_api.h` (tvm-ffi 0.1.14) and `dlpack.h` 1.3:
 //! plain data with no behaviour. Emitters use the offset constants of this file,
 //! never numbers; the assertions at its end tie them to the structs.
+//!
+//! Decision: docs/decisions/0001-tvm-ffi-values.md
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::AtomicU64;

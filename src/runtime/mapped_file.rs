@@ -1,6 +1,8 @@
 //! Files mapped for reading, so that large constants are paged in when they are used.
 //!
 //! Nothing here interprets a file; parsers get plain bytes.
+//!
+//! Decision: docs/decisions/0020-mapped-weights.md
 
 use std::fs::File;
 use std::io;

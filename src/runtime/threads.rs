@@ -11,6 +11,8 @@
 //! A helper spins for a few dozen microseconds after work (longer between the launches of a
 //! run) and then sleeps on a futex, and so does a caller that waits: an idle process keeps
 //! no core busy. A launch from inside a task runs on that task's thread alone.
+//!
+//! Decision: docs/decisions/0022-threads.md
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};

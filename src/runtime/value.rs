@@ -7,6 +7,8 @@
 //!
 //! Conversions follow tvm-ffi: integers accept booleans, floats accept integers and
 //! booleans, everything else is exact; a mismatch is a `TypeError`.
+//!
+//! Decision: docs/decisions/0001-tvm-ffi-values.md
 
 use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;

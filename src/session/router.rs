@@ -1,4 +1,6 @@
 //! Dispatch by shape: each call goes to the general program or to one specialised for its shapes.
+//!
+//! Decision: docs/decisions/0016-shape-specialisation.md
 
 use std::sync::Arc;
 use std::time::Duration;

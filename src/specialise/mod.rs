@@ -6,6 +6,8 @@
 //! thread of low priority compiles it and then runs both programs interleaved on a copy of the
 //! arguments. The specialised program is used if it is faster by 2% and no bit of its results
 //! differs. The number of shapes is limited; the least recently used are evicted.
+//!
+//! Decision: docs/decisions/0016-shape-specialisation.md
 
 pub(crate) mod bind;
 pub(crate) mod profile;

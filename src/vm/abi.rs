@@ -60,6 +60,8 @@
 //! the word at [`SessionAbi::interrupt`] is not zero. Before a packed call it calls
 //! `poll` when that word is not zero; of kernels that a trace calls by their raw entries one
 //! behind the other, before the first and every eighth. Frames pushed by libcalls charge for themselves.
+//!
+//! Decision: docs/decisions/0005-register-frames.md
 
 use std::sync::atomic::{AtomicPtr, AtomicU32};
 

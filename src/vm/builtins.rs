@@ -11,6 +11,8 @@
 //! What is not here: the KV-cache, sampling, tensor-cache and disco groups.
 //! A program that needs one is refused at load, by name, unless the host registered a
 //! global function of that name.
+//!
+//! Decision: docs/decisions/0009-inlined-builtins.md
 
 mod args;
 mod check;

@@ -4,6 +4,8 @@
 //! order of the packed arguments, then its symbolic dimensions as 64-bit integers; it checks nothing
 //! and returns zero, or another status with the error in the thread's slot. [`RawKernel`] says
 //! what must hold before it is called; a tier that has guarded it calls the raw entry directly.
+//!
+//! Decision: docs/decisions/0002-packed-and-raw-entries.md
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;

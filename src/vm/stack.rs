@@ -3,6 +3,8 @@
 //! It never moves, so frames and machine code keep addresses into it. A guard page
 //! follows the last slot; the limit checks make it unreachable, and it is there for
 //! the day one of them is wrong.
+//!
+//! Decision: docs/decisions/0005-register-frames.md
 
 use std::ptr::NonNull;
 

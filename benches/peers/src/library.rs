@@ -59,8 +59,9 @@ impl Api {
         // SAFETY: the library is a build of Reflex, named by who runs the benchmark.
         let library = unsafe { Library::new(path)? };
         // SAFETY: the signatures are those of include/reflex.h, whose layout does not change.
-        let (call, free) =
-            unsafe { (*library.get(b"reflex_call_number\0")?, *library.get(b"reflex_free\0")?) };
+        let (call, free) = unsafe {
+            (function(&library, "reflex_call_index")?, function(&library, "reflex_free")?)
+        };
         Ok(Api { library, call, free })
     }
 

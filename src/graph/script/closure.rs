@@ -2,6 +2,8 @@
 //!
 //! An inner function becomes a function of the module, as in TVM's lambda lifting. The values it
 //! captures become further parameters, which `vm.builtin.make_closure` binds last.
+//!
+//! Decision: docs/decisions/0027-non-tensor-data.md
 
 use std::collections::HashMap;
 

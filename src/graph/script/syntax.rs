@@ -3,6 +3,8 @@
 //!
 //! A text is read into this form. [`Script::print`] gives text again that TVM reads to a
 //! structurally equal module, [`Script::lower`] makes the two IRs of it, which desugar.
+//!
+//! Decision: docs/decisions/0026-script-tree.md
 
 mod expr;
 mod stmt;

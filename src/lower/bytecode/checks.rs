@@ -1,4 +1,4 @@
-//! Type checks and binding of symbolic extents, with TVM's error contexts.
+//! Type checks and binding of symbolic dimensions, with TVM's error contexts.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ const ASSERT_LOAD: i64 = 3;
 
 impl Emitter<'_> {
     /// Checks the parameters' types, in TVM's order: all types, then all shapes, then the
-    /// extents that are expressions.
+    /// dimensions that are expressions.
     pub(super) fn check_params(&mut self) -> Result<()> {
         let mut shaped = vec![];
         for (n, value) in self.func.params.iter().enumerate() {
@@ -49,8 +49,8 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Checks what a parameter is, its extents aside. The fields of a tuple are checked where
-    /// they are taken.
+    /// Checks the kind of a parameter, its dimensions aside. The fields of a tuple are checked
+    /// where they are taken.
     fn check_kind(&mut self, value: Value, ty: &Type, text: &str) -> Result<()> {
         if let Type::Tensor(ty) = ty {
             return self.check_info(value, ty, text);
@@ -93,8 +93,8 @@ impl Emitter<'_> {
         Ok(self.b.emit_call("vm.builtin.check_tensor_info", &args, Reg::VOID)?)
     }
 
-    /// Emits `match_shape`; new dimensions are stored and added to `new`. Whether some extents
-    /// are expressions that cannot be compared yet.
+    /// Emits `match_shape`; new dimensions are stored and added to `new`. Returns true if some
+    /// dimensions are expressions that cannot be compared yet.
     fn match_dims(
         &mut self,
         arg: Arg,

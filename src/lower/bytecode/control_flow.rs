@@ -47,7 +47,7 @@ impl Emitter<'_> {
         outputs.iter().try_for_each(|v| self.bind_dims(*v))
     }
 
-    /// A body whose dimensions and shapes nobody else sees; results go to `merged`.
+    /// A branch with dimensions and shapes of its own scope; its results go to `merged`.
     fn side(&mut self, body: &Body, merged: &[Arg]) -> Result<()> {
         let (known, at) = (self.known.clone(), self.at.clone());
         self.shapes.push(HashMap::new());

@@ -10,8 +10,8 @@ use reflex_vm::builder::ExecBuilder;
 use reflex_vm::bytecode::{Arg, Reg};
 use reflex_vm::executable::{ConstData, TensorConst};
 
-use super::memory_plan::{Place, Plan, plan};
-use super::shape_heap::{Heap, reshape_counts};
+use super::memory_plan::{MemoryPlan, StorageSlot, plan};
+use super::shape_heap::{ShapeHeap, reshape_counts};
 use crate::LowerError;
 
 pub(super) type Result<T> = std::result::Result<T, LowerError>;
@@ -25,10 +25,10 @@ pub(super) struct Emitter<'a> {
     pub(super) module: &'a Module,
     pub(super) func: &'a Func,
     pub(super) b: &'a mut ExecBuilder,
-    pub(super) heap: Heap,
-    /// The heap's register, or None when there are no symbolic extents.
+    pub(super) heap: ShapeHeap,
+    /// The heap's register, or None when there are no symbolic dimensions.
     pub(super) heap_arg: Arg,
-    pub(super) plan: Plan,
+    pub(super) plan: MemoryPlan,
     /// Where values are.
     pub(super) at: HashMap<Value, Arg>,
     /// Dimensions whose heap entries are filled in.
@@ -53,7 +53,7 @@ impl<'a> Emitter<'a> {
         Emitter {
             module,
             func,
-            heap: Heap::of(func),
+            heap: ShapeHeap::of(func),
             heap_arg: b.void_arg(),
             plan: plan(func),
             at: HashMap::new(),
@@ -257,7 +257,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// A leaf as an argument. What stands in a register stands in one of its own.
+    /// A leaf as an argument. One that needs a register gets a register of its own.
     fn leaf(&mut self, leaf: &LeafExpr) -> Result<Arg> {
         Ok(match leaf {
             LeafExpr::Shape(dims) => match self.shape(dims)? {
@@ -317,19 +317,19 @@ impl<'a> Emitter<'a> {
         let shape = self.shape(&ty.shape)?;
         let (place, zero) = (self.plan.place(value), self.b.int(0));
         match (place, self.arena) {
-            (Place::Arena(offset), Some(arena)) => {
+            (StorageSlot::Arena(offset), Some(arena)) => {
                 let offset = self.b.int(offset);
                 self.alloc_tensor(arena, offset, shape, ty.dtype)
             }
             // An arena of no bytes was not allocated: the tensor is empty.
-            (Place::Arena(_) | Place::Own, _) => {
+            (StorageSlot::Arena(_) | StorageSlot::Own, _) => {
                 let storage = self.fresh();
                 self.alloc_storage(shape, ty.dtype, storage)?;
                 let tensor = self.alloc_tensor(storage, zero, shape, ty.dtype)?;
                 self.b.emit_call("vm.builtin.null_value", &[], storage)?;
                 Ok(tensor)
             }
-            (Place::Shared(id, last), _) => {
+            (StorageSlot::Shared(id, last), _) => {
                 let storage = match self.storages.get(&id) {
                     Some(storage) => *storage,
                     None => {

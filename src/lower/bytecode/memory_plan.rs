@@ -1,4 +1,4 @@
-//! Static memory planning.
+//! Static memory planning: storage reuse by liveness.
 //!
 //! Kernel outputs of known size whose whole use is visible (kernels, views, conditions) share
 //! one arena per function: offsets are packed best-fit over lifetimes. Outputs of symbolic
@@ -15,7 +15,7 @@ const ALIGN: i64 = 64;
 
 /// Where a kernel output lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum StorageSlot {
     /// At an offset of the function's arena.
     Arena(i64),
     /// In a storage that others use before or after; the first user allocates it, and the last one
@@ -25,33 +25,33 @@ pub enum Place {
     Own,
 }
 
-/// The places of all kernel outputs.
+/// The storage of all kernel outputs.
 #[derive(Debug, Default)]
-pub struct Plan {
+pub struct MemoryPlan {
     /// Bytes of the arena.
     pub arena: i64,
-    places: HashMap<Value, Place>,
+    places: HashMap<Value, StorageSlot>,
     /// The kernel output whose memory a value is.
     roots: HashMap<Value, Value>,
 }
 
-impl Plan {
-    /// The place of a kernel output.
-    pub fn place(&self, value: Value) -> Place {
-        self.places.get(&value).copied().unwrap_or(Place::Own)
+impl MemoryPlan {
+    /// The storage of a kernel output.
+    pub fn place(&self, value: Value) -> StorageSlot {
+        self.places.get(&value).copied().unwrap_or(StorageSlot::Own)
     }
 
     /// Whether the value, perhaps a view, lives in the arena: then its register need not be
     /// cleared for its memory to be free.
     pub fn in_arena(&self, value: Value) -> bool {
         let root = self.roots.get(&value).copied().unwrap_or(value);
-        matches!(self.place(root), Place::Arena(_))
+        matches!(self.place(root), StorageSlot::Arena(_))
     }
 }
 
 /// Plans a function.
-pub fn plan(func: &Func) -> Plan {
-    let mut lives = Lives {
+pub fn plan(func: &Func) -> MemoryPlan {
+    let mut lives = Liveness {
         func,
         clock: 0,
         bodies: 0,
@@ -62,7 +62,7 @@ pub fn plan(func: &Func) -> Plan {
     };
     let results = lives.body(&func.body);
     lives.escape(&results);
-    let mut plan = Plan::default();
+    let mut plan = MemoryPlan::default();
     let (mut fixed, mut symbolic) = (vec![], vec![]);
     for item in &lives.outputs {
         if lives.escapes.contains(&item.value) {
@@ -70,10 +70,10 @@ pub fn plan(func: &Func) -> Plan {
         }
         let (first, last) = lives.life[&item.value];
         match &item.size {
-            Size::Known(bytes) => {
-                fixed.push(Block { value: item.value, bytes: *bytes, first, last })
+            ByteSize::Known(bytes) => {
+                fixed.push(Interval { value: item.value, bytes: *bytes, first, last })
             }
-            Size::Symbolic(size) => {
+            ByteSize::Symbolic(size) => {
                 symbolic.push((item.body, size.clone(), item.value, first, last));
             }
         }
@@ -84,7 +84,7 @@ pub fn plan(func: &Func) -> Plan {
     plan
 }
 
-struct Block {
+struct Interval {
     value: Value,
     bytes: i64,
     first: u32,
@@ -92,9 +92,9 @@ struct Block {
 }
 
 /// Largest blocks first, each at the tightest gap between those alive at the same time.
-fn pack(mut blocks: Vec<Block>, plan: &mut Plan) {
+fn pack(mut blocks: Vec<Interval>, plan: &mut MemoryPlan) {
     blocks.sort_by_key(|b| (std::cmp::Reverse(b.bytes), b.first));
-    let mut placed: Vec<(i64, Block)> = vec![];
+    let mut placed: Vec<(i64, Interval)> = vec![];
     for block in blocks {
         let mut busy: Vec<(i64, i64)> = placed
             .iter()
@@ -112,7 +112,7 @@ fn pack(mut blocks: Vec<Block>, plan: &mut Plan) {
         }
         let at = best.map_or(end, |(_, at)| at);
         plan.arena = plan.arena.max(at + block.bytes);
-        plan.places.insert(block.value, Place::Arena(at));
+        plan.places.insert(block.value, StorageSlot::Arena(at));
         placed.push((at, block));
     }
 }
@@ -120,7 +120,7 @@ fn pack(mut blocks: Vec<Block>, plan: &mut Plan) {
 type Symbolic = (usize, Expr, Value, u32, u32);
 
 /// Storages of equal symbolic size in one body, each used by values one after the other.
-fn share(values: Vec<Symbolic>, plan: &mut Plan) {
+fn share(values: Vec<Symbolic>, plan: &mut MemoryPlan) {
     let mut pools: HashMap<(usize, Expr), Vec<(usize, u32)>> = HashMap::new();
     let mut users: Vec<Vec<Value>> = vec![];
     for (body, size, value, first, last) in values {
@@ -141,35 +141,35 @@ fn share(values: Vec<Symbolic>, plan: &mut Plan) {
     }
     for (id, users) in users.iter().enumerate() {
         for (n, user) in users.iter().enumerate() {
-            plan.places.insert(*user, Place::Shared(id, n + 1 == users.len()));
+            plan.places.insert(*user, StorageSlot::Shared(id, n + 1 == users.len()));
         }
     }
 }
 
-enum Size {
+enum ByteSize {
     Known(i64),
     Symbolic(Expr),
 }
 
-struct Output {
+struct KernelOutput {
     value: Value,
     body: usize,
-    size: Size,
+    size: ByteSize,
 }
 
-struct Lives<'a> {
+struct Liveness<'a> {
     func: &'a Func,
     clock: u32,
     bodies: usize,
     /// The kernel output whose memory a value is.
     root: HashMap<Value, Value>,
-    outputs: Vec<Output>,
+    outputs: Vec<KernelOutput>,
     life: HashMap<Value, (u32, u32)>,
     /// Outputs that something may hold on to.
     escapes: HashSet<Value>,
 }
 
-impl Lives<'_> {
+impl Liveness<'_> {
     fn tick(&mut self) -> u32 {
         self.clock += 1;
         self.clock
@@ -222,7 +222,7 @@ impl Lives<'_> {
                 self.escape(&l.init);
                 let results = self.body(&l.body);
                 self.escape(&results);
-                // What the body reads from outside is needed again in the next iteration.
+                // A value that the body reads from outside is needed again in the next iteration.
                 let end = self.tick();
                 l.body.uses(&mut |v| {
                     let outside = self.root.get(&v).is_some_and(|r| self.life[r].0 < at);
@@ -250,12 +250,12 @@ impl Lives<'_> {
             Some(n) => {
                 let bytes = usize::try_from(n).ok().and_then(|n| ty.dtype.bytes_for(n));
                 match bytes.and_then(|b| i64::try_from(b).ok()) {
-                    Some(bytes) => Size::Known((bytes + ALIGN - 1) / ALIGN * ALIGN),
+                    Some(bytes) => ByteSize::Known((bytes + ALIGN - 1) / ALIGN * ALIGN),
                     None => return self.escape(&[value]),
                 }
             }
-            None => Size::Symbolic(dims::simplify(&(count * ty.dtype.itemsize() as i64))),
+            None => ByteSize::Symbolic(dims::simplify(&(count * ty.dtype.itemsize() as i64))),
         };
-        self.outputs.push(Output { value, body, size });
+        self.outputs.push(KernelOutput { value, body, size });
     }
 }

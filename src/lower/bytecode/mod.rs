@@ -1,9 +1,9 @@
 //! Graph functions to bytecode: memory planning, the shape heap, checks, control flow.
 //!
-//! A function arrives after fusion: kernel calls, views, constants, `If`, canonical loops,
-//! tuples, packed calls and shape matches. What leaves is an [`Executable`] as TVM's own
-//! compiler would write it, and the little kernels that compute symbolic extents. Nothing
-//! here knows operators or schedules.
+//! A function arrives after fusion: kernel calls, views, constants, `If`, canonical loops, tuples,
+//! packed calls and shape matches. The result is an [`Executable`] as TVM's own compiler would
+//! write it, and the small kernels that compute symbolic dimensions. Nothing here knows operators
+//! or schedules.
 
 mod checks;
 mod control_flow;
@@ -20,7 +20,7 @@ use reflex_vm::executable::Executable;
 
 use crate::LowerError;
 
-/// Bytecode and the kernels it needs beside the module's own.
+/// Bytecode and the kernels it needs in addition to the module's own.
 pub struct Bytecode {
     /// The executable; kernels are packed functions by name.
     pub executable: Executable,

@@ -9,16 +9,16 @@ use reflex_graph::{Func, Node, Op, Type, Value, dims};
 use reflex_tir::{BinOp, DType, Expr, ExprKind, Param, PrimFunc, Scope, Stmt, Var};
 
 /// Which entry holds what.
-pub struct Heap {
+pub struct ShapeHeap {
     slots: HashMap<Expr, usize>,
     /// Expressions that are no variable, with the dimensions they mention.
     derived: Vec<(Expr, BTreeSet<Var>)>,
 }
 
-impl Heap {
+impl ShapeHeap {
     /// Lays out the heap of a function.
-    pub fn of(func: &Func) -> Heap {
-        let mut heap = Heap { slots: HashMap::new(), derived: vec![] };
+    pub fn of(func: &Func) -> ShapeHeap {
+        let mut heap = ShapeHeap { slots: HashMap::new(), derived: vec![] };
         let mut types = func.params.clone();
         let mut exprs = vec![];
         func.body.walk(&mut |binding| {

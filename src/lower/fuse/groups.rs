@@ -1,21 +1,21 @@
-//! Which operators of a body become one kernel.
+//! Operator fusion: which operators of a body become one kernel.
 //!
-//! Bindings are visited last to first. A producer joins the group of its consumers when all
-//! of its uses are in that one group and the kinds allow it, so no value is computed twice
-//! (but for slices, which cheap groups read where they lie) and nothing can depend on itself.
-//! Within a group, everything that depends on a product or reduction is element by element and
-//! of its shape: an epilogue.
+//! Bindings are visited last to first. A producer joins the group of its consumers when all of its
+//! uses are in that one group and their patterns allow it, so no value is computed twice (but for
+//! slices, which cheap groups read in place) and nothing can depend on itself. Within a group,
+//! everything that depends on a contraction or reduction is elementwise and of its shape: an
+//! epilogue.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use reflex_graph::{Binding, Body, Func, Node, Op, Value, dims};
 use reflex_tir::Expr;
 
-use super::pattern::{Kind, is_cheap, is_heavy, kind};
+use super::pattern::{OpPattern, is_cheap, is_heavy, pattern};
 
 /// Most operators in a kernel.
 const MAX_MEMBERS: usize = 32;
-/// Most where all are cheap and read elements at known places: their loops are one.
+/// Most where all are cheap and read elements at static indices: they share one loop nest.
 const MAX_CHEAP: usize = 512;
 /// Most different tensors a kernel reads, but for constants of one element.
 const MAX_INPUTS: usize = 24;
@@ -23,7 +23,7 @@ const MAX_INPUTS: usize = 24;
 /// Groups of binding numbers, each ascending; the last one of a group is its root. Bindings
 /// that become no kernel (views, calls, constants) are in none.
 pub fn groups(func: &Func, body: &Body) -> Vec<Vec<usize>> {
-    let mut planner = Planner::new(func, body);
+    let mut planner = GroupPlanner::new(func, body);
     for at in (0..body.bindings.len()).rev() {
         planner.place(at);
     }
@@ -35,11 +35,11 @@ pub fn groups(func: &Func, body: &Body) -> Vec<Vec<usize>> {
     groups
 }
 
-struct Group {
+struct FusionGroup {
     members: Vec<usize>,
     inputs: HashSet<Value>,
     anchored: bool,
-    /// All members are cheap, but for a last one that lays them side by side.
+    /// All members are cheap, but for a last one that concatenates them.
     cheap: bool,
     /// The scores of an attention, once its softmax is in the group.
     scores: Option<Vec<Expr>>,
@@ -47,7 +47,7 @@ struct Group {
     domain: Vec<Expr>,
 }
 
-struct Planner<'a> {
+struct GroupPlanner<'a> {
     func: &'a Func,
     body: &'a Body,
     /// Consumers of each value within the body; `None` when it is used elsewhere too.
@@ -57,11 +57,11 @@ struct Planner<'a> {
     /// By binding, the operators of its expression, as far as they are cheap and read there alone.
     sizes: Vec<usize>,
     group_of: HashMap<usize, usize>,
-    groups: Vec<Group>,
+    groups: Vec<FusionGroup>,
 }
 
-impl<'a> Planner<'a> {
-    fn new(func: &'a Func, body: &'a Body) -> Planner<'a> {
+impl<'a> GroupPlanner<'a> {
+    fn new(func: &'a Func, body: &'a Body) -> GroupPlanner<'a> {
         let mut uses: HashMap<Value, Option<Vec<usize>>> = HashMap::new();
         for (at, binding) in body.bindings.iter().enumerate() {
             binding.node.operands(&mut |v| {
@@ -82,7 +82,7 @@ impl<'a> Planner<'a> {
         let defs = body.bindings.iter().enumerate().flat_map(outputs).collect();
         let sizes = Vec::with_capacity(body.bindings.len());
         let (group_of, groups) = (HashMap::new(), vec![]);
-        let mut planner = Planner { func, body, uses, defs, sizes, group_of, groups };
+        let mut planner = GroupPlanner { func, body, uses, defs, sizes, group_of, groups };
         for at in 0..body.bindings.len() {
             let size = planner.size(at);
             planner.sizes.push(size);
@@ -106,7 +106,7 @@ impl<'a> Planner<'a> {
 
     fn place(&mut self, at: usize) {
         let Some((op, args)) = self.op(at) else { return };
-        if kind(op) == Kind::View || self.read_in_place(at, op, args) {
+        if pattern(op) == OpPattern::View || self.read_in_place(at, op, args) {
             return;
         }
         let joined = self.consumer_group(at).filter(|g| {
@@ -114,7 +114,7 @@ impl<'a> Planner<'a> {
                 && (self.may_join(at, op, *g) || self.joins_attention(at, op, args, *g))
         });
         let group = joined.unwrap_or_else(|| {
-            self.groups.push(Group {
+            self.groups.push(FusionGroup {
                 members: vec![],
                 inputs: HashSet::new(),
                 anchored: false,
@@ -124,7 +124,7 @@ impl<'a> Planner<'a> {
             });
             self.groups.len() - 1
         });
-        if kind(op) == Kind::Reduce && joined.is_some() {
+        if pattern(op) == OpPattern::Reduce && joined.is_some() {
             self.groups[group].domain = self.domain(at, op, args);
         }
         let outputs = &self.body.bindings[at].outputs;
@@ -137,8 +137,9 @@ impl<'a> Planner<'a> {
             entry.inputs.remove(v);
         });
         entry.inputs.extend(read);
-        entry.cheap &= is_cheap(op) || (entry.members.len() == 1 && kind(op) == Kind::Join);
-        entry.anchored |= matches!(kind(op), Kind::Anchor | Kind::Reduce);
+        entry.cheap &=
+            is_cheap(op) || (entry.members.len() == 1 && pattern(op) == OpPattern::Concat);
+        entry.anchored |= matches!(pattern(op), OpPattern::Anchor | OpPattern::Reduce);
         self.group_of.insert(at, group);
     }
 
@@ -173,7 +174,8 @@ impl<'a> Planner<'a> {
     }
 
     /// Whether one more operator keeps the group within its limits. A cheap expression that fits a
-    /// kernel comes whole or not at all, so that larger ones are cut where one value crosses.
+    /// kernel joins as a whole or not at all, so that a larger one is divided where a single value
+    /// crosses.
     fn has_room(&self, at: usize, group: usize) -> bool {
         let Some((op, args)) = self.op(at) else { return false };
         let entry = &self.groups[group];
@@ -192,7 +194,7 @@ impl<'a> Planner<'a> {
     /// The tensors that an operator's kernel reads: operands but for constants that become part
     /// of an expression.
     fn read<'b>(&'b self, op: &Op, args: &'b [Value]) -> impl Iterator<Item = Value> + use<'a, 'b> {
-        let elementwise = kind(op) == Kind::Elementwise;
+        let elementwise = pattern(op) == OpPattern::Elementwise;
         let immediate = move |v: &Value| {
             let is_const = |at: &usize| matches!(self.body.bindings[*at].node, Node::Const(_));
             elementwise
@@ -208,12 +210,13 @@ impl<'a> Planner<'a> {
         list.iter().filter_map(|user| self.op(*user))
     }
 
-    /// Whether a producer takes part in an attention: the softmax of scores that the group's
-    /// product multiplies, what computes the scores, and the orders of axes that products read.
+    /// Whether a producer takes part in an attention: the softmax of scores that the group's matmul
+    /// weighs values by, the operators that compute the scores, and the transposes that both
+    /// matmuls read.
     fn joins_attention(&self, at: usize, op: &Op, args: &[Value], group: usize) -> bool {
         let (entry, output) = (&self.groups[group], self.body.bindings[at].outputs[0]);
         let Some(scores) = &entry.scores else {
-            // The softmax itself, or its product where nothing but an order of axes follows.
+            // The softmax itself, or the matmul behind it where nothing but a transpose follows.
             let only_order = || match &entry.members[..] {
                 [one] => matches!(self.op(*one), Some((Op::Transpose(_), _))),
                 _ => false,
@@ -221,12 +224,13 @@ impl<'a> Planner<'a> {
             let weighs = matches!(op, Op::MatMul) && self.attends(args[0]);
             return self.scores_of(at).is_some() || (weighs && only_order());
         };
-        let before =
-            |user: &Op| kind(user) == Kind::Elementwise || matches!(user, Op::Softmax { .. });
+        let before = |user: &Op| {
+            pattern(user) == OpPattern::Elementwise || matches!(user, Op::Softmax { .. })
+        };
         match op {
             Op::Transpose(_) => self.users(output).all(|(user, _)| matches!(user, Op::MatMul)),
             _ => {
-                (matches!(op, Op::MatMul) || kind(op) == Kind::Elementwise)
+                (matches!(op, Op::MatMul) || pattern(op) == OpPattern::Elementwise)
                     && self.shape(output) == scores
                     && self.users(output).all(|(user, _)| before(user))
             }
@@ -239,8 +243,8 @@ impl<'a> Planner<'a> {
         self.attends(output).then(|| self.shape(output).to_vec())
     }
 
-    /// Whether a value is a softmax over the last axis of a product's scores, and is multiplied
-    /// from the right in one place.
+    /// Whether a value is a softmax over the last axis of a matmul's scores, and the left operand
+    /// of one matmul alone.
     fn attends(&self, value: Value) -> bool {
         let Some((Op::Softmax { axis, log: false }, args)) =
             self.defs.get(&value).and_then(|at| self.op(*at))
@@ -258,7 +262,7 @@ impl<'a> Planner<'a> {
         weighs && rank >= 2 && axis + 1 == rank && self.is_scores(args[0])
     }
 
-    /// Whether a value, read in one place, is a product or elementwise of one of its shape.
+    /// Whether a value with one reader is a matmul, or elementwise of a matmul of its shape.
     fn is_scores(&self, value: Value) -> bool {
         let once = matches!(self.uses.get(&value), Some(Some(users)) if users.len() == 1);
         let Some((op, args)) = self.defs.get(&value).and_then(|at| self.op(*at)) else {
@@ -267,7 +271,7 @@ impl<'a> Planner<'a> {
         let alike = |v: &&Value| self.shape(**v) == self.shape(value);
         match op {
             Op::MatMul => once,
-            _ if kind(op) == Kind::Elementwise => {
+            _ if pattern(op) == OpPattern::Elementwise => {
                 once && args.iter().filter(alike).any(|v| self.is_scores(*v))
             }
             _ => false,
@@ -277,43 +281,51 @@ impl<'a> Planner<'a> {
     fn may_join(&self, at: usize, op: &Op, group: usize) -> bool {
         let entry = &self.groups[group];
         let output = self.body.bindings[at].outputs[0];
-        match kind(op) {
-            Kind::Elementwise if self.joined(output) && self.ends_product(output) => false,
-            Kind::Elementwise | Kind::Injective => {
+        match pattern(op) {
+            OpPattern::Elementwise if self.joined(output) && self.ends_product(output) => false,
+            OpPattern::Elementwise | OpPattern::Injective => {
                 let takes = |k| {
-                    matches!(k, Kind::Elementwise | Kind::Injective | Kind::Join | Kind::Reduce)
+                    matches!(
+                        k,
+                        OpPattern::Elementwise
+                            | OpPattern::Injective
+                            | OpPattern::Concat
+                            | OpPattern::Reduce
+                    )
                 };
                 let same_work = || self.same_count(&entry.domain, self.shape(output));
-                self.users(output).all(|(user, _)| takes(kind(user)))
+                self.users(output).all(|(user, _)| takes(pattern(user)))
                     && (!is_heavy(op) || same_work())
             }
-            Kind::Anchor | Kind::Reduce => !entry.anchored && self.only_epilogue(output, group),
-            Kind::Join | Kind::View | Kind::Opaque => false,
+            OpPattern::Anchor | OpPattern::Reduce => {
+                !entry.anchored && self.only_epilogue(output, group)
+            }
+            OpPattern::Concat | OpPattern::View | OpPattern::Opaque => false,
         }
     }
 
-    /// Whether a value is read by an operator that lays it beside others.
+    /// Whether a value is read by a concatenation.
     fn joined(&self, value: Value) -> bool {
-        self.users(value).any(|(user, _)| kind(user) == Kind::Join)
+        self.users(value).any(|(user, _)| pattern(user) == OpPattern::Concat)
     }
 
-    /// Whether a value is computed element by element from a product that nothing else reads: it is
-    /// then stored by the product's kernel, at no cost.
+    /// Whether a value is elementwise of a contraction that nothing else reads: the contraction's
+    /// kernel then stores it, at no cost.
     fn ends_product(&self, value: Value) -> bool {
         let Some((op, args)) = self.defs.get(&value).and_then(|at| self.op(*at)) else {
             return false;
         };
         let shape = self.shape(value);
-        match kind(op) {
-            Kind::Anchor => {
+        match pattern(op) {
+            OpPattern::Anchor => {
                 let after = |user: &usize| {
-                    self.op(*user).is_some_and(|(op, _)| kind(op) == Kind::Elementwise)
+                    self.op(*user).is_some_and(|(op, _)| pattern(op) == OpPattern::Elementwise)
                 };
                 self.uses
                     .get(&value)
                     .is_some_and(|u| u.as_ref().is_some_and(|u| u.iter().all(after)))
             }
-            Kind::Elementwise => {
+            OpPattern::Elementwise => {
                 args.iter().any(|v| self.shape(*v) == shape && self.ends_product(*v))
             }
             _ => false,
@@ -333,7 +345,7 @@ impl<'a> Planner<'a> {
             }
             let output = self.body.bindings[member].outputs[0];
             dependent.insert(output);
-            kind(op) == Kind::Elementwise && self.shape(output) == shape
+            pattern(op) == OpPattern::Elementwise && self.shape(output) == shape
         })
     }
 
@@ -342,8 +354,8 @@ impl<'a> Planner<'a> {
     }
 
     fn domain(&self, at: usize, op: &Op, args: &[Value]) -> Vec<Expr> {
-        let value = match kind(op) {
-            Kind::Reduce => args[0],
+        let value = match pattern(op) {
+            OpPattern::Reduce => args[0],
             _ => self.body.bindings[at].outputs[0],
         };
         self.shape(value).to_vec()

@@ -1,5 +1,5 @@
-//! Writes one kernel for a group: the members' naive kernels one after the other, with the
-//! results between them as intermediate buffers. What is inlined is the schedule's business.
+//! Writes one kernel for a group: the members' naive kernels one after the other, with the results
+//! between them as intermediate buffers. The schedule decides which buffers are inlined.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -12,18 +12,19 @@ use reflex_tir::{
 
 use super::propagate_layout::Layouts;
 use crate::LowerError;
-use crate::legalize::{LegalizeError, Legalized, Matrix, Operand, Packing, legalize};
+use crate::legalize::{LegalizeError, Legalized, OpCall, Operand, legalize};
+use crate::packing::panels::{MatrixView, Packing};
 use crate::precision::Precision;
 
 /// One operator of a group.
-pub struct Member<'a> {
+pub struct GroupMember<'a> {
     /// Operator.
     pub op: &'a Op,
     /// Operands.
     pub args: Vec<Value>,
     /// Outputs.
     pub outputs: &'a [Value],
-    /// How constant operands are stored, by operand.
+    /// The packings of constant operands.
     pub packings: Vec<Packing>,
     /// The block of channels that its sums are computed in.
     pub sums: Option<i64>,
@@ -32,7 +33,7 @@ pub struct Member<'a> {
 }
 
 /// A kernel and the arguments of its call.
-pub struct Kernel {
+pub struct MergedKernel {
     /// The naive kernel.
     pub func: PrimFunc,
     /// Tensors it reads, in parameter order.
@@ -41,15 +42,25 @@ pub struct Kernel {
     pub scalars: Vec<Expr>,
 }
 
+/// The role of a member's outputs in the kernel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OutputRole {
+    /// Buffers between members.
+    Intermediate,
+    /// The kernel's results.
+    Result,
+}
+
 /// Merges the members, given in order; the outputs of the last one are the kernel's.
 /// `constant` gives the value of a constant, in its original layout.
 pub fn merge<'a>(
     name: &str,
-    (func, layouts): (&Func, &Layouts),
-    members: &[Member<'a>],
+    func: &Func,
+    layouts: &Layouts,
+    members: &[GroupMember<'a>],
     constant: &dyn Fn(Value) -> Option<&'a Literal>,
     precision: Precision,
-) -> Result<Kernel, LowerError> {
+) -> Result<MergedKernel, LowerError> {
     let Some((root, _)) = members.split_last() else {
         return Err(LowerError::internal("an empty fusion group"));
     };
@@ -72,25 +83,29 @@ pub fn merge<'a>(
         })?;
         legalized.func = in_blocks(legalized.func, &legalized.inputs, member, layouts)
             .map_err(|refused| LowerError::internal(refused.to_string()))?;
-        merger.append(member, &legalized, std::ptr::eq(member, root))?;
+        let output = match std::ptr::eq(member, root) {
+            true => OutputRole::Result,
+            false => OutputRole::Intermediate,
+        };
+        merger.append(member, &legalized, output)?;
     }
     Ok(merger.finish(root))
 }
 
-/// The member's kernel over tensors in their chosen layouts. What is written by a sum goes as
-/// the sums do, other intermediates as the first operand.
+/// The member's kernel over tensors in their chosen layouts. Buffers that a sum writes have the
+/// layout of the sums, other intermediates that of the first operand.
 fn in_blocks(
     func: PrimFunc,
     inputs: &[usize],
-    member: &Member<'_>,
+    member: &GroupMember<'_>,
     layouts: &Layouts,
 ) -> Result<PrimFunc, ScheduleError> {
     let params: Vec<Buffer> = func.buffer_params().collect();
     let values = inputs.iter().map(|n| member.args[*n]).chain(member.outputs.iter().copied());
     let mut blocks: Vec<(Buffer, i64)> =
         params.iter().zip(values).filter_map(|(b, v)| Some((*b, layouts.of(v)?))).collect();
-    // Tiles are taken from blocks, but for those by phases.
-    let tiles = |p: &Packing| matches!(p.matrix, Matrix::Tiles { step: 1, .. });
+    // Winograd tiles are read from blocked layouts, but for those by phases.
+    let tiles = |p: &Packing| matches!(p.matrix, MatrixView::Winograd(tile) if tile.step == 1);
     let tiles = member.packings.iter().any(tiles);
     let sums = member.sums.filter(|_| tiles);
     let source = member.args.first().and_then(|v| layouts.of(*v)).or(sums);
@@ -109,7 +124,7 @@ fn in_blocks(
     for buffer in &func.allocs {
         let block = if summed.contains(buffer) { member.sums.or(result) } else { source };
         let shape = &func.buffers[*buffer].shape;
-        // A block of pairs holds as many channels.
+        // A block of VNNI pairs holds as many channels.
         let pairs = func.buffers[*buffer].dtype == DType::U32;
         if let Some(block) = block.map(|block| if pairs { block / 2 } else { block })
             && shape.len() == 4
@@ -149,7 +164,7 @@ impl Merger<'_> {
 
     fn legalize<'c>(
         &self,
-        member: &Member<'_>,
+        member: &GroupMember<'_>,
         constant: &dyn Fn(Value) -> Option<&'c Literal>,
     ) -> Result<Legalized, LegalizeError> {
         let operands: Vec<Operand<'_>> = member
@@ -163,8 +178,8 @@ impl Merger<'_> {
             .collect::<Result<_, LegalizeError>>()?;
         let outs: Vec<TensorType> =
             member.outputs.iter().map(|v| self.ty(*v).cloned()).collect::<Result<_, _>>()?;
-        let types = (&outs[..], &self.graph.syms);
-        legalize("member", member.op, &operands, types, self.precision)
+        let call = OpCall { operands: &operands, outs: &outs, dims: &self.graph.syms };
+        legalize("member", member.op, &call, self.precision)
     }
 
     /// A graph dimension's variable in the kernel.
@@ -183,11 +198,11 @@ impl Merger<'_> {
 
     fn append(
         &mut self,
-        member: &Member<'_>,
+        member: &GroupMember<'_>,
         from: &Legalized,
-        is_root: bool,
+        output: OutputRole,
     ) -> Result<(), LowerError> {
-        let mut map = Rename { vars: SecondaryMap::new(), buffers: SecondaryMap::new() };
+        let mut map = Renaming { vars: SecondaryMap::new(), buffers: SecondaryMap::new() };
         self.bind_dims(member, from, &mut map)?;
         for (var, data) in from.func.vars.iter() {
             if map.vars[var].is_none() {
@@ -195,7 +210,7 @@ impl Merger<'_> {
                 map.vars[var] = Some(Expr::new(ExprKind::Var { var: new, dtype: data.dtype }));
             }
         }
-        self.bind_buffers(member, from, is_root, &mut map);
+        self.bind_buffers(member, from, output, &mut map);
         let body = map.stmt(&from.func.body, &mut |name| self.block_names_unique(name));
         self.body.push(body);
         Ok(())
@@ -214,9 +229,9 @@ impl Merger<'_> {
     /// Maps the member's dimension variables and scalar parameters.
     fn bind_dims(
         &mut self,
-        member: &Member<'_>,
+        member: &GroupMember<'_>,
         from: &Legalized,
-        map: &mut Rename,
+        map: &mut Renaming,
     ) -> Result<(), LowerError> {
         let explicit = from.func.params.iter().filter_map(|p| match p {
             Param::Scalar(v) => Some(*v),
@@ -250,10 +265,10 @@ impl Merger<'_> {
     /// Maps the member's buffers: parameters to the group's buffers, the rest to new ones.
     fn bind_buffers(
         &mut self,
-        member: &Member<'_>,
+        member: &GroupMember<'_>,
         from: &Legalized,
-        is_root: bool,
-        map: &mut Rename,
+        output: OutputRole,
+        map: &mut Renaming,
     ) {
         let params: Vec<Buffer> = from.func.buffer_params().collect();
         let (inputs, outputs) = params.split_at(from.inputs.len());
@@ -270,7 +285,7 @@ impl Merger<'_> {
             let new = self.new_buffer(&from.func, *buffer, map);
             self.buffers.insert(*value, new);
             map.buffers[*buffer] = Some(new);
-            if !is_root {
+            if output == OutputRole::Intermediate {
                 self.out.allocs.push(new);
             }
         }
@@ -284,7 +299,7 @@ impl Merger<'_> {
         self.out.allocs.extend(allocs);
     }
 
-    fn new_buffer(&mut self, from: &PrimFunc, buffer: Buffer, map: &Rename) -> Buffer {
+    fn new_buffer(&mut self, from: &PrimFunc, buffer: Buffer, map: &Renaming) -> Buffer {
         let data = &from.buffers[buffer];
         let shape = data.shape.iter().map(|e| map.expr(e)).collect();
         let name = format!("t{}", self.out.buffers.len());
@@ -293,11 +308,11 @@ impl Merger<'_> {
         self.out.new_buffer(name, data.dtype, shape, data.scope)
     }
 
-    fn finish(mut self, root: &Member<'_>) -> Kernel {
+    fn finish(mut self, root: &GroupMember<'_>) -> MergedKernel {
         let mut params: Vec<Param> =
             self.inputs.iter().map(|v| Param::Buffer(self.buffers[v])).collect();
         let outputs: Vec<Buffer> = root.outputs.iter().map(|v| self.buffers[v]).collect();
-        // A dimension that is a whole extent of a parameter needs no scalar parameter.
+        // A dimension that is a parameter's own dimension needs no scalar parameter.
         let extents = |b: Buffer| self.out.buffers[b].shape.iter().filter_map(Expr::as_var);
         let inputs = self.inputs.iter().map(|v| self.buffers[v]);
         let visible: BTreeSet<Var> =
@@ -314,17 +329,17 @@ impl Merger<'_> {
             _ => Stmt::Seq(self.body),
         };
         let scalars = hidden.into_iter().map(|(_, graph)| Expr::var(graph)).collect();
-        Kernel { func: self.out, args: self.inputs, scalars }
+        MergedKernel { func: self.out, args: self.inputs, scalars }
     }
 }
 
 /// Maps one function's variables and buffers to another's.
-struct Rename {
+struct Renaming {
     vars: SecondaryMap<Var, Option<Expr>>,
     buffers: SecondaryMap<Buffer, Option<Buffer>>,
 }
 
-impl Rename {
+impl Renaming {
     fn expr(&self, e: &Expr) -> Expr {
         match e.kind() {
             ExprKind::Var { var, .. } => self.vars[*var].clone().unwrap_or_else(|| e.clone()),

@@ -1,5 +1,5 @@
-//! Fusion: every operator becomes part of a kernel, several operators one kernel where that
-//! saves memory traffic.
+//! Operator fusion (FuseOps in TVM): every operator becomes part of a kernel, several operators one
+//! kernel where that saves memory traffic.
 //!
 //! After this pass a function holds calls of kernels, views (`Reshape`), constants, control
 //! flow and checks. Constant weights are stored in the layout that their kernel asks for.
@@ -20,29 +20,31 @@ use reflex_graph::{
 use reflex_tir::PrimFunc;
 
 use crate::LowerError;
-use crate::graph::edit::release;
+use crate::graph::edit::{constants, release};
 use crate::graph::eliminate_dead_code;
-use crate::legalize::{Packing, block_packings, pack, packings, tile_packings};
+use crate::packing::choose::{blocked_packings, packings, winograd_packings};
+use crate::packing::pack::pack;
+use crate::packing::panels::Packing;
 use crate::precision::{BF16X3_ATTR, Precision};
-use merge::{Kernel, Member, merge};
+use merge::{GroupMember, MergedKernel, merge};
 use propagate_layout::Layouts;
 
 /// Turns the operators of every function into kernels.
 pub fn fuse_operators(module: &mut Module, precision: Precision) -> Result<(), LowerError> {
-    let mut pass = Pass {
+    let mut pass = FusePass {
         precision,
         by_hash: HashMap::new(),
         names: module.funcs.values().map(|f| f.name().to_string()).collect(),
         packed: HashMap::new(),
-        sole: HashSet::new(),
+        read_once: HashSet::new(),
     };
     let ids: Vec<FuncId> = module.funcs.keys().collect();
     for id in ids {
         let FuncData::Graph(func) = &module.funcs[id] else { continue };
         let mut func = func.clone();
-        let consts = constants(&func);
+        let consts = constants(&func.body);
         let mut body = std::mem::take(&mut func.body);
-        pass.sole = read_once(&body, &consts);
+        pass.read_once = read_once(&body, &consts);
         let result = pass.body(module, &mut func, &consts, &mut body);
         func.body = body;
         module.funcs[id] = FuncData::Graph(func);
@@ -55,19 +57,8 @@ pub fn fuse_operators(module: &mut Module, precision: Precision) -> Result<(), L
             }
         }
     }
-    // Constants whose packed form took their place go.
+    // Constants that were replaced by their packed form are removed.
     eliminate_dead_code(module)
-}
-
-/// Which values are constants.
-fn constants(func: &Func) -> HashMap<Value, Const> {
-    let mut map = HashMap::new();
-    func.body.walk(&mut |b| {
-        if let Node::Const(c) = b.node {
-            map.insert(b.outputs[0], c);
-        }
-    });
-    map
 }
 
 /// Constants that one operator reads once, and that no other value names.
@@ -89,17 +80,17 @@ pub(crate) fn structural_hash(func: &PrimFunc) -> blake3::Hash {
     blake3::hash(&bytes)
 }
 
-struct Pass {
+struct FusePass {
     precision: Precision,
     by_hash: HashMap<blake3::Hash, FuncId>,
     names: HashSet<String>,
     /// Packed constants made so far, by constant and packing.
     packed: HashMap<(Const, String), Const>,
-    /// Constants that are read in one place.
-    sole: HashSet<Value>,
+    /// Constants with a single reader.
+    read_once: HashSet<Value>,
 }
 
-impl Pass {
+impl FusePass {
     fn body(
         &mut self,
         module: &mut Module,
@@ -115,7 +106,7 @@ impl Pass {
         let mut layouts =
             propagate_layout::choose(func, body, consts, self.precision, &HashSet::new());
         let rounded = store_bf16::store_rounded(func, body, &layouts, &|func, op, args, sums| {
-            self.packings(func, consts, (op, args), args, Some(sums))
+            self.packings(func, consts, op, args, args, Some(sums))
         });
         if !rounded.is_empty() {
             layouts = propagate_layout::choose(func, body, consts, self.precision, &rounded);
@@ -158,7 +149,7 @@ impl Pass {
     ) -> Result<Vec<Binding>, LowerError> {
         let mut bindings = vec![];
         let mut packed_values = HashMap::new();
-        let mut list: Vec<Member<'_>> = vec![];
+        let mut list: Vec<GroupMember<'_>> = vec![];
         let mut all_args = vec![];
         members.iter().for_each(|at| body.bindings[*at].node.operands(&mut |v| all_args.push(v)));
         for at in members {
@@ -169,7 +160,7 @@ impl Pass {
                 ));
             };
             let sums = layouts.sums(*at);
-            let packings = self.packings(func, consts, (op, args), &all_args, sums);
+            let packings = self.packings(func, consts, op, args, &all_args, sums);
             for packing in &packings {
                 let value = args[packing.operand];
                 let constant = self.pack(module, consts[&value], packing)?;
@@ -188,12 +179,12 @@ impl Pass {
             let (outputs, source) = (&binding.outputs[..], binding.source.as_str());
             // Without packed weights the sums stay plain; that is right in any layout.
             let sums = sums.filter(|_| !packings.is_empty());
-            list.push(Member { op, args: args.clone(), outputs, packings, sums, source });
+            list.push(GroupMember { op, args: args.clone(), outputs, packings, sums, source });
         }
         let constant = |v: Value| consts.get(&v).map(|c| &module.consts[*c]);
-        let kernel = merge("kernel", (func, layouts), &list, &constant, self.precision)?;
+        let kernel = merge("kernel", func, layouts, &list, &constant, self.precision)?;
         // The packed form replaces the original: both would be in memory otherwise.
-        for value in packed_values.keys().filter(|v| self.sole.contains(v)) {
+        for value in packed_values.keys().filter(|v| self.read_once.contains(v)) {
             release(module, consts[value]);
         }
         let root = &body.bindings[*members.last().expect("groups are never empty")];
@@ -202,13 +193,14 @@ impl Pass {
         Ok(bindings)
     }
 
-    /// How the constants of an operator are packed; `sums` is the block that a convolution's sums
-    /// are computed in.
+    /// The packings of an operator's constants; `sums` is the block of channels in which a
+    /// convolution computes its sums.
     fn packings(
         &self,
         func: &Func,
         consts: &HashMap<Value, Const>,
-        (op, args): (&Op, &[Value]),
+        op: &Op,
+        args: &[Value],
         all_args: &[Value],
         sums: Option<i64>,
     ) -> Vec<Packing> {
@@ -219,11 +211,10 @@ impl Pass {
         let is_constant = |n: usize| consts.contains_key(&args[n]) && once(n);
         types.map_or(vec![], |types| match sums {
             Some(block) => {
-                let image = func.symbolic_shape(args[0]);
-                let tiled =
-                    tile_packings(op, (image, &types), &is_constant, (block, self.precision));
+                let (shape, precision) = (func.symbolic_shape(args[0]), self.precision);
+                let tiled = winograd_packings(op, shape, &types, &is_constant, block, precision);
                 match &tiled[..] {
-                    [] => block_packings(op, &types, &is_constant, block, self.precision),
+                    [] => blocked_packings(op, &types, &is_constant, block, precision),
                     _ => tiled,
                 }
             }
@@ -237,7 +228,7 @@ impl Pass {
         constant: Const,
         packing: &Packing,
     ) -> Result<Const, LowerError> {
-        let key = (constant, format!("{:?} {} {}", packing.matrix, packing.width, packing.pairs));
+        let key = (constant, format!("{:?} {} {}", packing.matrix, packing.width, packing.vnni));
         if let Some(found) = self.packed.get(&key) {
             return Ok(*found);
         }
@@ -252,12 +243,12 @@ impl Pass {
     fn call(
         &mut self,
         module: &mut Module,
-        kernel: Kernel,
+        kernel: MergedKernel,
         name: String,
         root: &Binding,
         packed: &HashMap<Value, Value>,
     ) -> Binding {
-        let Kernel { func: mut kernel, args, scalars } = kernel;
+        let MergedKernel { func: mut kernel, args, scalars } = kernel;
         let hash = structural_hash(&kernel);
         let id = *self.by_hash.entry(hash).or_insert_with(|| {
             let mut unique = name.clone();
@@ -277,7 +268,7 @@ impl Pass {
         }
     }
 
-    fn kernel_name(&self, members: &[Member<'_>]) -> String {
+    fn kernel_name(&self, members: &[GroupMember<'_>]) -> String {
         const MAX_PARTS: usize = 5;
         let mut parts: Vec<String> = members.iter().map(|m| op_name(m.op)).collect();
         if parts.len() == 1 {

@@ -1,20 +1,21 @@
-//! What fusion needs to know of an operator: Relay's pattern kinds, and what it costs.
+//! The patterns by which operators fuse, after Relay's `OpPatternKind`, and their cost.
 
 use reflex_graph::{Op, PadMode, Unary};
 
-/// How an operator's output elements depend on its input elements.
+/// The dependence of an operator's output elements on its input elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Each output element from the elements at the same place, or at its broadcast place.
+pub enum OpPattern {
+    /// Each output element from the elements at its own index, or its broadcast index (`kElemWise`,
+    /// `kBroadcast`).
     Elementwise,
-    /// Each output element from one computed place of the input.
+    /// Each output element from one computed index of the input (`kInjective`).
     Injective,
     /// Joins several inputs: takes producers in, but several blocks write its output, so it
     /// is never a producer itself.
-    Join,
-    /// Each output element from many input elements, each read once or a few times.
+    Concat,
+    /// Each output element from many input elements, each read once or a few times (`kCommReduce`).
     Reduce,
-    /// Reads input elements many times: epilogues join it, producers do not.
+    /// Reads input elements many times (`kOutEWiseFusable`): epilogues join it, producers do not.
     Anchor,
     /// The same elements under another shape: a view, no kernel.
     View,
@@ -23,18 +24,18 @@ pub enum Kind {
 }
 
 /// The kind of an operator.
-pub fn kind(op: &Op) -> Kind {
+pub fn pattern(op: &Op) -> OpPattern {
     match op {
         Op::Unary(_) | Op::Binary(_) | Op::Where | Op::Cast(_) | Op::Broadcast(_) => {
-            Kind::Elementwise
+            OpPattern::Elementwise
         }
-        Op::Transpose(_) | Op::Slice { .. } | Op::Iota { .. } => Kind::Injective,
-        Op::Pad { mode: PadMode::Constant | PadMode::Edge, .. } => Kind::Injective,
-        Op::Gather(_) => Kind::Injective,
-        Op::Concat { .. } => Kind::Join,
-        Op::Reduce { .. } => Kind::Reduce,
-        Op::MatMul | Op::Conv(_) => Kind::Anchor,
-        Op::Reshape(_) => Kind::View,
+        Op::Transpose(_) | Op::Slice { .. } | Op::Iota { .. } => OpPattern::Injective,
+        Op::Pad { mode: PadMode::Constant | PadMode::Edge, .. } => OpPattern::Injective,
+        Op::Gather(_) => OpPattern::Injective,
+        Op::Concat { .. } => OpPattern::Concat,
+        Op::Reduce { .. } => OpPattern::Reduce,
+        Op::MatMul | Op::Conv(_) => OpPattern::Anchor,
+        Op::Reshape(_) => OpPattern::View,
         Op::Pad { .. }
         | Op::ArgReduce { .. }
         | Op::CumSum { .. }
@@ -46,7 +47,7 @@ pub fn kind(op: &Op) -> Kind {
         | Op::Resize(_)
         | Op::TopK { .. }
         | Op::Dims { .. }
-        | Op::Rnn(_) => Kind::Opaque,
+        | Op::Rnn(_) => OpPattern::Opaque,
     }
 }
 
@@ -74,8 +75,8 @@ pub fn is_heavy(op: &Op) -> bool {
     }
 }
 
-/// Whether an operator is a few instructions on elements at known places.
+/// Whether an operator is a few instructions on elements at static indices.
 pub fn is_cheap(op: &Op) -> bool {
-    let at_known_places = kind(op) == Kind::Elementwise || matches!(op, Op::Slice { .. });
+    let at_known_places = pattern(op) == OpPattern::Elementwise || matches!(op, Op::Slice { .. });
     at_known_places && !is_heavy(op)
 }

@@ -1,21 +1,22 @@
-//! Which tensors between convolutions store their channels in blocks.
+//! Layout propagation: which tensors between convolutions have a blocked layout NCHWc.
 //!
 //! A tensor `[n, c, h, w]` that only operators without a stake in the layout touch is stored as
-//! `[n, c / b, h, w, b]`: a vector then holds `b` channels of one position, so convolutions,
-//! pools and sums run in whole vectors whatever the width of the image, and nothing is copied to
-//! make windows contiguous. One block size serves a body. The conversion at the border is part
-//! of the kernels there: a convolution reads any layout, and one whose result must be plain
-//! rearranges it as it stores.
+//! `[n, c / b, h, w, b]` (nChw16c in oneDNN): a vector then holds `b` channels of one position, so
+//! convolutions, pools and sums run in whole vectors whatever the width of the feature map, and
+//! nothing is copied to make windows contiguous. One block size serves a body. The conversion at
+//! the border is part of the kernels there: a convolution reads any layout, and one whose result
+//! must be plain rearranges it as it stores.
 
 use std::collections::{HashMap, HashSet};
 
 use reflex_graph::{Body, Const, ConvAttrs, Func, Node, Op, PadMode, PoolKind, Value};
 use reflex_tir::{DType, Expr};
 
+use crate::layout::LAYOUT_LANES;
 use crate::precision::Precision;
-use crate::schedule::{LAYOUT_LANES, phases_tile, winograd_tile};
+use crate::winograd::{winograd_phases_tile, winograd_tile};
 
-/// Images of fewer channels stay plain.
+/// Feature maps of fewer channels stay plain.
 const MIN_CHANNELS: i64 = 16;
 
 /// The layouts chosen for a body.
@@ -61,9 +62,9 @@ impl Layouts {
     }
 }
 
-/// What an operator does with a layout.
-enum Part<'a> {
-    /// A convolution over all channels: reads any layout and writes any.
+/// The part of an operator in layout propagation.
+enum LayoutRole<'a> {
+    /// A dense convolution: reads any layout and writes any.
     Dense,
     /// Channel by channel: the result has the layout of these operands.
     Carrier(Vec<Value>),
@@ -71,7 +72,7 @@ enum Part<'a> {
     Join(&'a [Value]),
 }
 
-/// Chooses the layouts of a body, some of whose images are `rounded` to bfloat16.
+/// Chooses the layouts of a body, some of whose feature maps are `rounded` to bfloat16.
 pub fn choose(
     func: &Func,
     body: &Body,
@@ -79,7 +80,7 @@ pub fn choose(
     precision: Precision,
     rounded: &HashSet<Value>,
 ) -> Layouts {
-    let cx = Cx { func, body, consts, precision, rounded };
+    let cx = LayoutPass { func, body, consts, precision, rounded };
     let Some(block) = cx.block() else { return Layouts::default() };
     let mut values = cx.candidates(block);
     loop {
@@ -106,7 +107,7 @@ pub fn choose(
     Layouts { block, values, sums }
 }
 
-struct Cx<'a> {
+struct LayoutPass<'a> {
     func: &'a Func,
     body: &'a Body,
     consts: &'a HashMap<Value, Const>,
@@ -114,12 +115,12 @@ struct Cx<'a> {
     rounded: &'a HashSet<Value>,
 }
 
-impl<'a> Cx<'a> {
+impl<'a> LayoutPass<'a> {
     fn shape(&self, value: Value) -> &'a [Expr] {
         self.func.values[value].ty.as_tensor().map_or(&[], |t| &t.shape)
     }
 
-    /// The known number of channels of an image, or of a comparison of images.
+    /// The static number of channels of a feature map, or of a comparison of feature maps.
     fn channels(&self, value: Value) -> Option<i64> {
         let ty = self.func.values[value].ty.as_tensor()?;
         let element = matches!(ty.dtype, DType::F32 | DType::BOOL) || self.rounded.contains(&value);
@@ -160,20 +161,19 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Whether it is a convolution that blocks suit: of all channels, or of each alone.
+    /// Whether it is a convolution that blocked layouts suit: dense or depthwise.
     fn convolution(&self, op: &Op, args: &[Value]) -> bool {
         let Op::Conv(attrs) = op else { return false };
         let constant = self.consts.contains_key(&args[1]);
         constant && (attrs.groups == 1 || self.depthwise(attrs, args))
     }
 
-    /// Whether minimal filtering is worth it; an image that is plain is copied into blocks, or
-    /// phases, then.
+    /// Whether Winograd pays; a feature map that is plain is then copied into blocks, or phases.
     fn takes_tiles(&self, attrs: &ConvAttrs, args: &[Value], block: i64) -> bool {
         let whole = self.channels(args[0]).is_some_and(|c| c % block == 0);
         let (x, w) = (self.func.symbolic_shape(args[0]), self.shape(args[1]));
         whole && winograd_tile(attrs, x, w, self.precision).is_some()
-            || phases_tile(attrs, x, w, self.precision).is_some()
+            || winograd_phases_tile(attrs, x, w, self.precision).is_some()
     }
 
     fn depthwise(&self, attrs: &ConvAttrs, args: &[Value]) -> bool {
@@ -182,13 +182,19 @@ impl<'a> Cx<'a> {
             && w.first().and_then(Expr::as_int) == Some(attrs.groups)
     }
 
-    fn part(&self, op: &'a Op, args: &'a [Value], output: Value, block: i64) -> Option<Part<'a>> {
+    fn part(
+        &self,
+        op: &'a Op,
+        args: &'a [Value],
+        output: Value,
+        block: i64,
+    ) -> Option<LayoutRole<'a>> {
         let spatial_only = |list: &[Expr]| list[..2].iter().all(|e| e.as_int() == Some(0));
         let alike = |v: &&Value| self.shape(**v) == self.shape(output);
         Some(match op {
             Op::Conv(attrs) if self.convolution(op, args) => match attrs.groups {
-                1 => Part::Dense,
-                _ => Part::Carrier(vec![args[0]]),
+                1 => LayoutRole::Dense,
+                _ => LayoutRole::Carrier(vec![args[0]]),
             },
             Op::Unary(_) | Op::Binary(_) | Op::Where | Op::Cast(_) => {
                 let wide = |v: &&Value| !self.is_vector(**v);
@@ -196,18 +202,18 @@ impl<'a> Cx<'a> {
                 if whole.is_empty() || !whole.iter().all(|v| alike(&v)) {
                     return None;
                 }
-                Part::Carrier(whole)
+                LayoutRole::Carrier(whole)
             }
             Op::Pool(attrs) if !matches!(attrs.kind, PoolKind::Max { indices: true }) => {
-                Part::Carrier(vec![args[0]])
+                LayoutRole::Carrier(vec![args[0]])
             }
             Op::Resize(_) if self.shape(args[0])[..2] == self.shape(output)[..2] => {
-                Part::Carrier(vec![args[0]])
+                LayoutRole::Carrier(vec![args[0]])
             }
             Op::Pad { mode: PadMode::Constant, before, after }
                 if spatial_only(before) && spatial_only(after) =>
             {
-                Part::Carrier(vec![args[0]])
+                LayoutRole::Carrier(vec![args[0]])
             }
             // Whole blocks of channels, or all of them.
             Op::Slice { begin, stride, .. }
@@ -216,9 +222,9 @@ impl<'a> Cx<'a> {
                     && stride[..2] == [1, 1]
                     && self.shape(args[0])[..1] == self.shape(output)[..1] =>
             {
-                Part::Carrier(vec![args[0]])
+                LayoutRole::Carrier(vec![args[0]])
             }
-            Op::Concat { axis: 1 } => Part::Join(args),
+            Op::Concat { axis: 1 } => LayoutRole::Join(args),
             _ => return None,
         })
     }
@@ -269,23 +275,23 @@ impl<'a> Cx<'a> {
                 let whole = |v: &Value| self.channels(*v).is_some_and(|c| c % block == 0);
                 args.iter().all(whole)
             }
-            // Few results leave lanes idle; long rows of plain images do not.
+            // Few results leave lanes idle; long rows of plain feature maps do not.
             Op::Conv(_) if !self.convolution(op, args) || !self.suits(output, block) => false,
             _ => self.part(op, args, output, block).is_some(),
         }
     }
 
-    /// Those of `values` that agree with their neighbours: only convolutions over all channels
-    /// change the layout, everything else has one for its operands and its result.
+    /// Those of `values` that agree with their neighbours: only dense convolutions change the
+    /// layout, every other operator has one for its operands and its result.
     fn kept(&self, values: &HashMap<Value, usize>, block: i64) -> HashSet<Value> {
         let blocked = |v: &Value| values.contains_key(v);
         let mut read_as_plain = HashSet::new();
         for (at, op, args) in self.ops() {
             let [output] = self.body.bindings[at].outputs[..] else { continue };
             let carried = match self.part(op, args, output, block) {
-                Some(Part::Carrier(from)) => from,
-                Some(Part::Join(parts)) => parts.to_vec(),
-                Some(Part::Dense) | None => vec![],
+                Some(LayoutRole::Carrier(from)) => from,
+                Some(LayoutRole::Join(parts)) => parts.to_vec(),
+                Some(LayoutRole::Dense) | None => vec![],
             };
             if !blocked(&output) {
                 read_as_plain.extend(carried);
@@ -294,9 +300,9 @@ impl<'a> Cx<'a> {
         let stays = |(output, at): (&Value, &usize)| {
             let Node::Op { op, args } = &self.body.bindings[*at].node else { return None };
             let fits = match self.part(op, args, *output, block)? {
-                Part::Dense => true,
-                Part::Carrier(from) => from.iter().all(blocked),
-                Part::Join(parts) => {
+                LayoutRole::Dense => true,
+                LayoutRole::Carrier(from) => from.iter().all(blocked),
+                LayoutRole::Join(parts) => {
                     let whole = |v: &Value| self.channels(*v).is_some_and(|c| c % block == 0);
                     parts.iter().all(|v| blocked(v) && whole(v))
                 }

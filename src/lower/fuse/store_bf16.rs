@@ -1,23 +1,23 @@
-//! Which tensors between convolutions are stored as bfloat16.
+//! Tensors between convolutions that are stored as bfloat16.
 //!
-//! In precision `bf16` a convolution whose weights are pairs rounds its input. Where all that read a
-//! tensor do so, it is rounded once, where it is stored: a cast joins the kernel that computes it,
-//! half the bytes are written and read, and two channels side by side are a pair in memory, so that
-//! without padding nothing is copied. What only chooses among elements (the largest of a window, some
-//! positions, tensors laid side by side) gives the same of rounded ones, so it passes them on. What
-//! is multiplied stays the same, but for numbers next to the smallest normal one, which a pair made
-//! of float32 has as zeros.
+//! In precision `bf16` a convolution with VNNI-packed weights rounds its input. Where all readers
+//! of a tensor do so, it is rounded once, where it is stored: a cast joins the kernel that computes
+//! it, half the bytes are written and read, and two neighbouring channels are a VNNI pair in
+//! memory, so that without padding nothing is copied. Operators that only choose among elements
+//! (max pooling, slices, concatenations) give the same of rounded ones, so they pass them on. The
+//! multiplied values stay the same, but for numbers next to the smallest normal one, which pairs
+//! made of float32 have as zeros.
 
 use std::collections::{HashMap, HashSet};
 
 use reflex_graph::{Binding, Body, Func, Node, Op, PoolKind, TensorType, Type, Value};
 use reflex_tir::DType;
 
-use super::pattern::{Kind, kind};
+use super::pattern::{OpPattern, pattern};
 use super::propagate_layout::Layouts;
-use crate::legalize::Packing;
+use crate::packing::panels::Packing;
 
-/// How the constants of an operator are packed, whose sums are in blocks of so many channels.
+/// The packings of an operator's constants, whose sums are in blocks of so many channels.
 type Packings<'a> = &'a dyn Fn(&Func, &Op, &[Value], i64) -> Vec<Packing>;
 
 /// Rounds the tensors that only such convolutions read; those that are bfloat16 then.
@@ -62,7 +62,7 @@ pub fn store_rounded(
                 rounded.insert(value);
             }
             // The cast is to become part of the kernel that computes the tensor.
-            op if matches!(kind(op), Kind::Elementwise | Kind::Anchor) => {
+            op if matches!(pattern(op), OpPattern::Elementwise | OpPattern::Anchor) => {
                 let (stored, cast) = cast(func, value, &source);
                 body.bindings.extend([binding, cast]);
                 to.insert(value, stored);
@@ -95,7 +95,7 @@ fn wanted(func: &Func, body: &Body, layouts: &Layouts, packings: Packings<'_>) -
             Node::Op { op: op @ Op::Conv(_), args } => {
                 let pairs = |sums| packings(func, op, args, sums);
                 let pairs = layouts.sums(at).map(pairs).unwrap_or_default();
-                usize::from(pairs.iter().any(|p| p.operand == 1 && p.pairs))
+                usize::from(pairs.iter().any(|p| p.operand == 1 && p.vnni))
             }
             Node::Op { op, args } if passes_on(op) && wanted.contains(&binding.outputs[0]) => {
                 args.len()

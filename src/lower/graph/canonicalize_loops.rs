@@ -32,7 +32,7 @@ fn in_body(module: &mut Module, func: &mut Func, body: &mut Body) -> Result<(), 
         let Binding { outputs, node, source } = binding;
         match node {
             Node::Loop(l) if !is_canonical(&l, &outputs) => {
-                let mut cx = Cx { module, func, source: &source, before: vec![] };
+                let mut cx = LoopCanonicalizer { module, func, source: &source, before: vec![] };
                 let binding = cx.canonical(*l, outputs)?;
                 body.bindings.append(&mut cx.before);
                 body.bindings.push(binding);
@@ -47,7 +47,7 @@ fn is_canonical(l: &Loop, outputs: &[Value]) -> bool {
     l.max_trips.is_none() && l.cond.is_some() && outputs.len() == l.init.len()
 }
 
-struct Cx<'a> {
+struct LoopCanonicalizer<'a> {
     module: &'a mut Module,
     func: &'a mut Func,
     source: &'a str,
@@ -59,7 +59,7 @@ fn scalar(dtype: DType) -> Type {
     Type::Tensor(TensorType::new(dtype, vec![]))
 }
 
-impl Cx<'_> {
+impl LoopCanonicalizer<'_> {
     fn constant(&mut self, literal: Literal) -> Value {
         let binding = new_constant(self.module, self.func, "", literal);
         let value = binding.outputs[0];
@@ -158,7 +158,8 @@ impl Cx<'_> {
             l.body.bindings.push(binding);
             value
         };
-        // The slice's extents must be those of the output, which the outside knows.
+        // The slice must have the output's dimensions, which the function knows outside of the
+        // loop.
         let slice = match slice_type.shape == rest {
             true => slice,
             false => add(Node::MatchCast(slice), tensor(rest.clone())),

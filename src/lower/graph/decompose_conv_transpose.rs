@@ -1,8 +1,8 @@
-//! Transposed convolutions whose windows do not overlap, as products.
+//! Transposed convolutions whose kernels do not overlap, as a 1x1 convolution and a depth-to-space.
 //!
-//! With a stride as long as the kernel, each result has one product per input channel: a 1x1
-//! convolution to `channels * kernel` maps, whose maps are then laid side by side. The sums are the
-//! same ones in the same order. What overlaps stays as it is.
+//! With a stride as long as the kernel, each result takes one multiply-add per input channel: a 1x1
+//! convolution to `channels * kernel` feature maps, which are then interleaved (pixel shuffle). The
+//! sums are the same ones in the same order. Kernels that overlap stay as they are.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ fn in_body(func: &mut Func, consts: &HashMap<Value, Const>, body: &mut Body) {
         for nested in binding.node.bodies_mut() {
             in_body(func, consts, nested);
         }
-        match Product::of(func, consts, &binding) {
+        match DisjointConvTranspose::of(func, consts, &binding) {
             Some(product) => product.write(func, &binding, &mut body.bindings),
             None => body.bindings.push(binding),
         }
@@ -38,16 +38,20 @@ fn in_body(func: &mut Func, consts: &HashMap<Value, Const>, body: &mut Body) {
 }
 
 /// A transposed convolution without overlap.
-struct Product {
+struct DisjointConvTranspose {
     x: TensorType,
     out: TensorType,
-    /// Input channels, output channels, and the kernel's extents.
+    /// Input channels, output channels, and the kernel's shape.
     weights: Vec<i64>,
     args: Vec<Value>,
 }
 
-impl Product {
-    fn of(func: &Func, consts: &HashMap<Value, Const>, binding: &Binding) -> Option<Product> {
+impl DisjointConvTranspose {
+    fn of(
+        func: &Func,
+        consts: &HashMap<Value, Const>,
+        binding: &Binding,
+    ) -> Option<DisjointConvTranspose> {
         let Node::Op { op: Op::ConvTranspose { conv, output_padding }, args } = &binding.node
         else {
             return None;
@@ -59,9 +63,9 @@ impl Product {
         let apart = strides[..] == weights[2..] && dilations.iter().all(|d| *d == 1);
         let whole = zero(pads_begin) && zero(pads_end) && zero(output_padding) && *groups == 1;
         let constant = args[1..].iter().all(|v| consts.contains_key(v));
-        // A kernel of one element has nothing to lay side by side.
+        // A kernel of one element has nothing to interleave.
         let window = weights[2..].iter().product::<i64>() > 1;
-        (apart && whole && constant && window).then_some(Product {
+        (apart && whole && constant && window).then_some(DisjointConvTranspose {
             x: tensor(args[0])?,
             out: tensor(binding.outputs[0])?,
             weights,
@@ -105,7 +109,7 @@ impl Product {
         let (batch, extents) = (self.x.shape[0].clone(), &self.x.shape[2..]);
         let shape = [&[batch.clone(), maps.into()], extents].concat();
         let sums = emit(Op::Conv(conv), &args, shape);
-        // [n, out, kernel..., extents...] to [n, out, extent, kernel, extent, kernel...]
+        // [n, out, kernel..., dims...] to [n, out, dim, kernel, dim, kernel...]
         let apart = [vec![batch, channels.into()], exprs(kernel), extents.to_vec()].concat();
         let maps = emit(Op::Reshape(apart.clone()), &[sums], apart.clone());
         let perm: Vec<usize> =

@@ -1,4 +1,4 @@
-//! What rewrites share: access to functions and constants, renaming.
+//! Helpers of rewrites: access to functions and constants, renaming.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,8 +1,8 @@
-//! Computes at compile time what depends on constants alone.
+//! Constant folding: operators over constants are evaluated at compile time.
 //!
-//! Growth is bounded: a result much larger than its operands (a constant spread over a big
-//! shape) is folded only up to a size that weights have, and only so much of it in all. A result is
-//! given up as soon as whatever read it is folded: a chain of them holds two.
+//! Growth is bounded: a result much larger than its operands (a constant spread over a big shape)
+//! is folded only up to a size that weights have, and only so much of it in all. A result is
+//! released as soon as its readers are folded: a chain of them holds two.
 
 use std::collections::{HashMap, HashSet};
 
@@ -40,7 +40,7 @@ struct Folder<'a> {
     module: &'a mut Module,
     known: HashMap<Value, Const>,
     renames: HashMap<Value, Value>,
-    /// How often each value is read by what is not folded.
+    /// Number of reads of each value by operators that are not folded.
     uses: HashMap<Value, usize>,
     /// Results of folding, and whether anything reads them.
     made: HashMap<Value, bool>,
@@ -86,7 +86,7 @@ impl Folder<'_> {
         body.results.iter_mut().for_each(|v| *v = renamed(&self.renames, *v));
     }
 
-    /// One that read `value` is folded.
+    /// Notes that a reader of `value` was folded.
     fn give_up(&mut self, value: Value) {
         let Some(uses) = self.uses.get_mut(&value) else { return };
         *uses = uses.saturating_sub(1);
@@ -124,7 +124,8 @@ impl Folder<'_> {
         if declared_bytes(func, binding)? > given.saturating_add(most) {
             return None;
         }
-        // What cannot be evaluated (a division by zero, say) is left for the run to report.
+        // An operator that cannot be evaluated (a division by zero, say) is left for the run to
+        // report.
         let results = eval_op(op, &operands, &|_| None).ok()?;
         let bytes: usize = results.iter().map(|l| l.size()).sum();
         *self.budget -= bytes.saturating_sub(given).min(*self.budget);
@@ -140,7 +141,7 @@ fn drop_bindings(body: &mut Body, values: &HashSet<Value>) {
     });
 }
 
-/// Bytes of all outputs; `None` when an extent is symbolic.
+/// Bytes of all outputs; `None` when a dimension is symbolic.
 fn declared_bytes(func: &Func, binding: &Binding) -> Option<usize> {
     binding.outputs.iter().try_fold(0usize, |sum, value| {
         let ty = func.values[*value].ty.as_tensor()?;

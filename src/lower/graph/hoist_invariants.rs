@@ -1,15 +1,15 @@
-//! Takes out of a loop what is the same in every iteration.
+//! Loop-invariant code motion.
 //!
-//! - A carried value that the body gives back unchanged becomes its initial value: weights that
+//! - A carried value that the body returns unchanged becomes its initial value: weights that
 //!   frontends pass through a loop's state are constants again, and packed as such.
 //! - An operator whose operands are from outside is computed once before the loop.
-//! - The product of a row, `gather(x, i) @ w`, where `x` and the matrix `w` are from outside and `i`
-//!   counts iterations, becomes a row of the product, `gather(x @ w, i)`: the weights of a
-//!   recurrent cell's input are read once for all steps (Appleyard et al., "Optimizing Performance
-//!   of Recurrent Neural Networks on GPUs", section 3.2).
+//! - The matmul of a row, `gather(x, i) @ w`, where `x` and the matrix `w` are from outside and `i`
+//!   counts iterations, becomes a row of one matmul, `gather(x @ w, i)`: the weights of a recurrent
+//!   cell's input are read once for all steps (Appleyard et al., "Optimizing Performance of
+//!   Recurrent Neural Networks on GPUs", section 3.2).
 //!
-//! Loops are canonical here: no trip count, no scan outputs. What is moved has no effect, and runs
-//! even when the loop does not.
+//! Loops are canonical here: no trip count, no scan outputs. Moved operators have no effects, and
+//! run even when the loop does not.
 
 use std::collections::{HashMap, HashSet};
 
@@ -29,7 +29,7 @@ pub fn hoist_invariants(module: &mut Module) -> Result<(), LowerError> {
         func.params.iter().for_each(|p| note_dims(&func.values[*p].ty, &mut visible));
         let consts = constants(&body);
         let mut renames = HashMap::new();
-        Pass { module, func, consts, renames: &mut renames }.body(&mut body, visible);
+        InvariantHoister { module, func, consts, renames: &mut renames }.body(&mut body, visible);
         if !renames.is_empty() {
             body.uses_mut(&mut |v| *v = renamed(&renames, *v));
         }
@@ -44,7 +44,7 @@ fn note_dims(ty: &Type, vars: &mut HashSet<Var>) {
     ty.shape.iter().for_each(|dim| dim.visit(&mut |e| vars.extend(e.as_var())));
 }
 
-struct Pass<'a> {
+struct InvariantHoister<'a> {
     module: &'a Module,
     func: &'a mut Func,
     consts: HashMap<Value, Const>,
@@ -52,7 +52,7 @@ struct Pass<'a> {
     renames: &'a mut HashMap<Value, Value>,
 }
 
-impl Pass<'_> {
+impl InvariantHoister<'_> {
     /// `visible` are the symbolic dimensions bound before the body.
     fn body(&mut self, body: &mut Body, mut visible: HashSet<Var>) {
         for mut binding in std::mem::take(&mut body.bindings) {

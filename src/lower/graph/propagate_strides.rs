@@ -1,10 +1,11 @@
-//! Strides of convolutions of one position, moved to where their images come from.
+//! Strides of 1x1 convolutions, propagated to the producers of their feature maps.
 //!
-//! Where all that reads an image steps over it alike, what lies between the steps is never read, so
-//! it is not computed: the convolution that makes the image takes the stride over, through
-//! operators that work element by element. An image that is read otherwise too, as a residual is, is
-//! read in steps where the two meet. Results are the same sums. Networks with the stride in the
-//! first, narrow convolution of a block gain most: the last block of each size computes a quarter.
+//! Where all readers of a feature map have the same stride, the positions between are never read,
+//! so they are not computed: the convolution that produces the feature map takes the stride over,
+//! through elementwise operators. A feature map with other readers too, such as a residual, is
+//! sliced with the stride where the two meet. Results are the same sums. Networks with the stride
+//! in the first, narrow convolution of a block gain most: the last block of each size computes a
+//! quarter.
 
 use std::collections::{HashMap, HashSet};
 
@@ -30,29 +31,30 @@ fn in_body(func: &mut Func, body: &mut Body) {
             in_body(func, nested);
         }
     }
-    let steps = Steps::of(func, body);
+    let steps = StrideAssignment::of(func, body);
     if !steps.taken.is_empty() {
         steps.write(func, body);
     }
 }
 
-/// How an image is read.
+/// The positions at which a feature map is read.
 #[derive(Clone, PartialEq, Eq)]
-enum Read {
+enum SpatialRead {
     /// At all its positions, as far as is known.
     Whole,
     /// Along each axis of positions at multiples of these.
     Every(Vec<i64>),
 }
 
-/// The images of which a part is computed: every so many positions.
-struct Steps {
+/// The feature maps of which a part is computed: every so many positions.
+struct StrideAssignment {
     taken: HashMap<Value, Vec<i64>>,
 }
 
-impl Steps {
-    /// Begins with all images whose readers agree, and gives those up that no convolution makes.
-    fn of(func: &Func, body: &Body) -> Steps {
+impl StrideAssignment {
+    /// Begins with all feature maps whose readers agree, and drops those that no convolution
+    /// produces.
+    fn of(func: &Func, body: &Body) -> StrideAssignment {
         let mut refused = HashSet::new();
         loop {
             let reads = reads(func, body, &refused);
@@ -60,7 +62,7 @@ impl Steps {
             let before = refused.len();
             for binding in &body.bindings {
                 let Some((op, args, value)) = operator(binding) else { continue };
-                let Some(Read::Every(steps)) = reads.get(&value) else { continue };
+                let Some(SpatialRead::Every(steps)) = reads.get(&value) else { continue };
                 let alike = |v: &Value| taken.get(v) == Some(steps);
                 let takes = known_positions(func, value)
                     && match op {
@@ -74,7 +76,7 @@ impl Steps {
                 }
             }
             if refused.len() == before {
-                return Steps { taken };
+                return StrideAssignment { taken };
             }
         }
     }
@@ -115,7 +117,7 @@ impl Steps {
         }
     }
 
-    /// A convolution's strides where its image, its results or both are parts.
+    /// A convolution's strides where its feature map, its results or both are parts.
     fn restride(&self, attrs: &mut ConvAttrs, image: Value, own: Option<&Vec<i64>>) {
         for (d, stride) in attrs.strides.iter_mut().enumerate() {
             *stride *= own.map_or(1, |steps| steps[d]);
@@ -132,26 +134,27 @@ fn operator(binding: &Binding) -> Option<(&Op, &[Value], Value)> {
     }
 }
 
-/// How each value is read, when all take steps that can but the `refused`.
-fn reads(func: &Func, body: &Body, refused: &HashSet<Value>) -> HashMap<Value, Read> {
-    let mut reads: HashMap<Value, Read> = HashMap::new();
-    let note = |reads: &mut HashMap<Value, Read>, value, read: Read| {
+/// The positions at which each value is read, when all but the `refused` take the strides of their
+/// readers.
+fn reads(func: &Func, body: &Body, refused: &HashSet<Value>) -> HashMap<Value, SpatialRead> {
+    let mut reads: HashMap<Value, SpatialRead> = HashMap::new();
+    let note = |reads: &mut HashMap<Value, SpatialRead>, value, read: SpatialRead| {
         let all = reads.entry(value).or_insert_with(|| read.clone());
         if *all != read {
-            *all = Read::Whole;
+            *all = SpatialRead::Whole;
         }
     };
-    body.results.iter().for_each(|v| note(&mut reads, *v, Read::Whole));
+    body.results.iter().for_each(|v| note(&mut reads, *v, SpatialRead::Whole));
     for binding in body.bindings.iter().rev() {
         for nested in binding.node.bodies() {
-            nested.uses(&mut |v| note(&mut reads, v, Read::Whole));
+            nested.uses(&mut |v| note(&mut reads, v, SpatialRead::Whole));
         }
         let Some((op, args, value)) = operator(binding) else {
-            binding.node.operands(&mut |v| note(&mut reads, v, Read::Whole));
+            binding.node.operands(&mut |v| note(&mut reads, v, SpatialRead::Whole));
             continue;
         };
         let own = match reads.get(&value) {
-            Some(Read::Every(steps)) if !refused.contains(&value) => Some(steps.clone()),
+            Some(SpatialRead::Every(steps)) if !refused.contains(&value) => Some(steps.clone()),
             _ => None,
         };
         for (n, arg) in args.iter().enumerate() {
@@ -164,13 +167,17 @@ fn reads(func: &Func, body: &Body, refused: &HashSet<Value>) -> HashMap<Value, R
                 (_, Some(steps)) => wide(func, *arg, steps.len()).then(|| steps.clone()),
             };
             let some = |steps: &Vec<i64>| steps.iter().any(|s| *s > 1);
-            note(&mut reads, *arg, read.filter(some).map_or(Read::Whole, Read::Every));
+            note(
+                &mut reads,
+                *arg,
+                read.filter(some).map_or(SpatialRead::Whole, SpatialRead::Every),
+            );
         }
     }
     reads
 }
 
-/// Whether a convolution's window is one position, without padding.
+/// Whether a convolution's kernel is one position, without padding.
 fn is_position(func: &Func, attrs: &ConvAttrs, weights: Value) -> bool {
     let one = |d: &Expr| d.as_int() == Some(1);
     let window = func.values[weights].ty.as_tensor();
@@ -178,8 +185,8 @@ fn is_position(func: &Func, attrs: &ConvAttrs, weights: Value) -> bool {
         && attrs.pads_begin.iter().chain(&attrs.pads_end).all(|pad| *pad == 0)
 }
 
-/// Whether an operator works element by element on operands that are images like its result, or
-/// the same at every position.
+/// Whether an operator is elementwise on operands that are feature maps like its result, or the
+/// same at every position.
 fn spread_over(func: &Func, op: &Op, value: Value, args: &[Value]) -> bool {
     let shape = &func.tensor(value).shape;
     let alike = |v: &Value| {
@@ -202,7 +209,7 @@ fn known_positions(func: &Func, value: Value) -> bool {
     ty.is_some_and(|t| t.shape.len() > 2 && t.shape[2..].iter().all(|d| d.as_int().is_some()))
 }
 
-/// The extents of every so many positions of an image of `shape`.
+/// The shape of every so many positions of a feature map of `shape`.
 fn stepped(shape: &[Expr], steps: &[i64]) -> Vec<Expr> {
     let positions = shape[2..].iter().zip(steps);
     let positions = positions.map(|(n, step)| match n.as_int() {
@@ -212,7 +219,7 @@ fn stepped(shape: &[Expr], steps: &[i64]) -> Vec<Expr> {
     shape[..2].iter().cloned().chain(positions).collect()
 }
 
-/// Every so many positions of an image that is computed whole.
+/// A strided slice of a feature map that is computed whole.
 fn part(func: &mut Func, image: Value, steps: &[i64], source: &str) -> (Value, Binding) {
     let TensorType { dtype, shape } = func.tensor(image).clone();
     let extent = stepped(&shape, steps);

@@ -1,21 +1,16 @@
-//! Convolutions: a padded copy of the input where there is padding, the sum of products, then
-//! the bias.
+//! Convolutions: a padded copy of the input where there is padding, the contraction, then the bias.
 
 use reflex_graph::{ConvAttrs, TensorType};
 use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::{Buffer, DType, Expr};
 
-use super::packing::Matrix;
-use super::{Cx, Role, Source, compute_type, pairs, sum_of_products, winograd};
+use crate::legalize::builder::{OpBuilder, OperandSource, compute_type, sum_of_products};
+use crate::legalize::vnni;
+use crate::packing::panels::PanelRole;
 
 /// `Conv`.
-pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
-    if let Source::Buffer(_, Some(packing)) = &cx.operands[1]
-        && let Matrix::Tiles { results, step } = packing.matrix
-    {
-        return winograd::conv(cx, attrs, results, step);
-    }
-    if matches!(&cx.operands[1], Source::Buffer(_, Some(p)) if p.pairs) {
+pub fn conv(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs) {
+    if matches!(&cx.operands[1], OperandSource::Buffer(_, Some(p)) if p.vnni) {
         return conv_of_pairs(cx, attrs);
     }
     let (x, w) = (cx.args[0].clone(), cx.args[1].clone());
@@ -53,13 +48,13 @@ pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
     });
 }
 
-/// The spatial axes along which every window of a convolution of each channel alone, in blocks of
-/// channels, covers the whole image: its sum is over the places of the image, and never over padding.
-/// Empty where there is none.
-fn covered(cx: &Cx<'_>, attrs: &ConvAttrs) -> Vec<bool> {
+/// The spatial axes along which every kernel position of a depthwise convolution in a blocked
+/// layout covers the whole feature map: the sum is over the positions of the feature map, and never
+/// over padding. Empty where there is none.
+fn covered(cx: &OpBuilder<'_>, attrs: &ConvAttrs) -> Vec<bool> {
     let (x, w, out) = (&cx.args[0].shape, &cx.args[1].shape, &cx.outs[0].shape);
     let each_alone = [&x[1], &w[0]].map(Expr::as_int) == [Some(attrs.groups); 2];
-    let blocks = matches!(&cx.operands[1], Source::Buffer(_, Some(p)) if p.role == Role::Columns);
+    let blocks = matches!(&cx.operands[1], OperandSource::Buffer(_, Some(p)) if p.role == PanelRole::Columns);
     let covers = |d: usize| {
         let extents = [&x[d + 2], &w[d + 2], &out[d + 2]].map(Expr::as_int);
         let [Some(image), Some(window), Some(results)] = extents else { return false };
@@ -79,9 +74,9 @@ fn without_padding(attrs: &ConvAttrs, covered: &[bool]) -> ConvAttrs {
     attrs
 }
 
-/// A convolution whose weights hold two input channels in a word: the input is copied into such
-/// pairs, with its padding.
-fn conv_of_pairs(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
+/// A convolution whose weights are VNNI-packed: the input is copied into pairs of channels, with
+/// its padding.
+fn conv_of_pairs(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs) {
     let (x, w) = (cx.args[0].clone(), cx.args[1].clone());
     let extents = padded_extents(&x, attrs);
     let channels = x.shape[1].clone();
@@ -90,7 +85,7 @@ fn conv_of_pairs(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
     let pairs = cx.f.stage("pairs", "pairs", DType::U32, shape, |f, i| {
         let (inside, at) = source(begin, &extents, &x.shape, i);
         let value =
-            pairs::pair(&i[1], &channels, &|c| read(f, &[&[i[0].clone(), c], &at[2..]].concat()));
+            vnni::pair(&i[1], &channels, &|c| read(f, &[&[i[0].clone(), c], &at[2..]].concat()));
         Expr::if_then_else(inside, value, Expr::int(0, DType::U32))
     });
     let (weights, groups) = (cx.reader(1), attrs.groups);
@@ -116,7 +111,7 @@ fn channel(groups: i64, out: &Expr, outs_per_group: &Expr, c: &Expr, ins_per_gro
 }
 
 /// The input with its padding, if there is any.
-fn padded(cx: &mut Cx<'_>, attrs: &ConvAttrs) -> Option<Buffer> {
+fn padded(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs) -> Option<Buffer> {
     if attrs.pads_begin.iter().chain(&attrs.pads_end).all(|p| *p == 0) {
         return None;
     }
@@ -134,8 +129,8 @@ fn padded_extents(x: &TensorType, attrs: &ConvAttrs) -> Vec<Expr> {
     extents.collect()
 }
 
-/// The input with `begin` zeros before and as many after as `extents` asks for.
-pub fn padded_by(cx: &mut Cx<'_>, begin: &[i64], extents: &[Expr]) -> Buffer {
+/// The input with `begin` zeros before and as many after as `extents` needs.
+pub fn padded_by(cx: &mut OpBuilder<'_>, begin: &[i64], extents: &[Expr]) -> Buffer {
     let x = cx.args[0].clone();
     let shape = [&x.shape[..2], extents].concat();
     let read = cx.reader(0);
@@ -145,7 +140,7 @@ pub fn padded_by(cx: &mut Cx<'_>, begin: &[i64], extents: &[Expr]) -> Buffer {
     })
 }
 
-/// Where an element of a padded image comes from, and whether that is inside of the image `x`.
+/// The index in the feature map `x` of an element of its padded copy, and whether that is inside.
 fn source(begin: &[i64], extents: &[Expr], x: &[Expr], i: &[Expr]) -> (Expr, Vec<Expr>) {
     let mut at = i[..2].to_vec();
     let mut inside = Expr::bool(true);
@@ -164,7 +159,7 @@ fn source(begin: &[i64], extents: &[Expr], x: &[Expr], i: &[Expr]) -> (Expr, Vec
 
 /// The sum over `reduced`, then bias and rounding where there are any.
 fn accumulate(
-    cx: &mut Cx<'_>,
+    cx: &mut OpBuilder<'_>,
     reduced: &[Expr],
     element: impl FnOnce(&FuncBuilder, &[Expr], &[Expr]) -> Expr,
 ) {
@@ -173,8 +168,8 @@ fn accumulate(
     let reducer = Reducer { init: Expr::constant(0.0, work), combine: &sum_of_products };
     let bias = cx.args.len() > 2;
     // Sums in blocks of channels have a buffer of their own: the result may be stored otherwise.
-    let blocks = matches!(&cx.operands[1], Source::Buffer(_, Some(p)) if p.role == Role::Columns);
-    let last = matches!(&cx.operands[1], Source::Buffer(_, Some(p)) if p.role == Role::Channels);
+    let blocks = matches!(&cx.operands[1], OperandSource::Buffer(_, Some(p)) if p.role == PanelRole::Columns);
+    let last = matches!(&cx.operands[1], OperandSource::Buffer(_, Some(p)) if p.role == PanelRole::Channels);
     if !bias && work == out.dtype && !blocks && !last {
         cx.f.reduce_output("conv", "y", work, out.shape, reduced, reducer, element);
         return;
@@ -198,8 +193,8 @@ fn accumulate(
     add_bias(cx, sum, &<[Expr]>::to_vec);
 }
 
-/// The result: sums (where `place` says), their bias where there is one, rounded.
-pub fn add_bias(cx: &mut Cx<'_>, sum: Buffer, place: &dyn Fn(&[Expr]) -> Vec<Expr>) {
+/// The result: sums (at the index that `place` gives), their bias where there is one, rounded.
+pub fn add_bias(cx: &mut OpBuilder<'_>, sum: Buffer, place: &dyn Fn(&[Expr]) -> Vec<Expr>) {
     let TensorType { dtype, shape } = cx.outs[0].clone();
     let work = compute_type(dtype);
     let bias = (cx.args.len() > 2).then(|| cx.reader(2));
@@ -215,7 +210,7 @@ pub fn add_bias(cx: &mut Cx<'_>, sum: Buffer, place: &dyn Fn(&[Expr]) -> Vec<Exp
 
 /// `ConvTranspose`: the input spread out by the strides with zeros between and around, then a
 /// convolution of stride 1 with the kernel reversed.
-pub fn conv_transpose(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
+pub fn conv_transpose(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs) {
     let (w, out) = (cx.args[1].clone(), cx.outs[0].clone());
     let spatial = attrs.strides.len();
     let spread = spread(cx, attrs);
@@ -242,7 +237,7 @@ pub fn conv_transpose(cx: &mut Cx<'_>, attrs: &ConvAttrs) {
 
 /// Element `p` of an axis of the spread input is input element
 /// `(p - dilation * (kernel - 1) + pad) / stride` where that is exact and inside, else 0.
-fn spread(cx: &mut Cx<'_>, attrs: &ConvAttrs) -> Buffer {
+fn spread(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs) -> Buffer {
     let (x, w, out) = (cx.args[0].clone(), cx.args[1].clone(), cx.outs[0].clone());
     let mut shape = x.shape[..2].to_vec();
     let reach: Vec<Expr> = (0..attrs.strides.len())

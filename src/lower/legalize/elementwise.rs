@@ -3,10 +3,10 @@
 use reflex_graph::{Binary, Unary};
 use reflex_tir::{BinOp, CmpOp, DType, Expr, ExprKind, Intrin};
 
-use super::{Cx, LegalizeError, compute_type};
+use crate::legalize::builder::{LegalizeError, OpBuilder, compute_type};
 
 /// One operand.
-pub fn unary(cx: &mut Cx<'_>, kind: Unary) -> Result<(), LegalizeError> {
+pub fn unary(cx: &mut OpBuilder<'_>, kind: Unary) -> Result<(), LegalizeError> {
     let out = cx.outs[0].clone();
     let x = cx.args[0].dtype;
     if !unary_fits(kind, x) {
@@ -20,7 +20,7 @@ pub fn unary(cx: &mut Cx<'_>, kind: Unary) -> Result<(), LegalizeError> {
 }
 
 /// Two operands, broadcast.
-pub fn binary(cx: &mut Cx<'_>, kind: Binary) -> Result<(), LegalizeError> {
+pub fn binary(cx: &mut OpBuilder<'_>, kind: Binary) -> Result<(), LegalizeError> {
     let out = cx.outs[0].clone();
     let x = cx.args[0].dtype;
     if !binary_fits(kind, x) {
@@ -36,14 +36,14 @@ pub fn binary(cx: &mut Cx<'_>, kind: Binary) -> Result<(), LegalizeError> {
 }
 
 /// `Where`.
-pub fn choose(cx: &mut Cx<'_>) {
+pub fn choose(cx: &mut OpBuilder<'_>) {
     let out = cx.outs[0].clone();
     let [c, a, b] = [0, 1, 2].map(|n| cx.broadcast_reader(n, &out.shape));
     cx.f.output("where", "y", out.dtype, out.shape, |f, i| Expr::select(c(f, i), a(f, i), b(f, i)));
 }
 
 /// Conversion.
-pub fn cast(cx: &mut Cx<'_>, to: DType) {
+pub fn cast(cx: &mut OpBuilder<'_>, to: DType) {
     let (read, shape) = (cx.reader(0), cx.outs[0].shape.clone());
     cx.f.output("cast", "y", to, shape, |f, i| read(f, i).cast(to));
 }
@@ -184,8 +184,8 @@ fn binary_expr(kind: Binary, a: Expr, b: Expr) -> Expr {
     }
 }
 
-/// Power; the exponents 1, 2, 3 are products and 0.5 a square root when known. Integers go
-/// through float64.
+/// Power; the exponents 1, 2, 3 are multiplications and 0.5 is a square root when known. Integers
+/// go through float64.
 fn pow(a: Expr, b: Expr) -> Expr {
     let known = match b.kind() {
         ExprKind::Float { bits, .. } => Some(f64::from_bits(*bits)),

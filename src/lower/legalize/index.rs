@@ -3,10 +3,10 @@
 use reflex_graph::{GatherKind, ScatterKind, ScatterReduce};
 use reflex_tir::{BinOp, DType, Expr, Stmt};
 
-use super::{Cx, LegalizeError, loops, wrap_index};
+use crate::legalize::builder::{LegalizeError, OpBuilder, loops, wrap_index};
 
 /// `Gather`.
-pub fn gather(cx: &mut Cx<'_>, kind: &GatherKind) {
+pub fn gather(cx: &mut OpBuilder<'_>, kind: &GatherKind) {
     let (x, indices, out) = (cx.args[0].clone(), cx.args[1].clone(), cx.outs[0].clone());
     let (read, index) = (cx.reader(0), cx.reader(1));
     cx.f.output("gather", "y", out.dtype, out.shape, |f, i| match kind {
@@ -37,7 +37,7 @@ pub fn gather(cx: &mut Cx<'_>, kind: &GatherKind) {
 
 /// `Scatter`: a copy, then the updates in order.
 pub fn scatter(
-    cx: &mut Cx<'_>,
+    cx: &mut OpBuilder<'_>,
     kind: &ScatterKind,
     reduce: ScatterReduce,
 ) -> Result<(), LegalizeError> {

@@ -1,15 +1,19 @@
-//! Matrix products with NumPy's broadcasting.
+//! Matrix multiplication with NumPy's broadcasting.
 
 use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::{DType, Expr};
 
-use super::{Cx, LegalizeError, Source, broadcast_index, compute_type, pairs, sum_of_products};
+use crate::legalize::builder::{
+    LegalizeError, OpBuilder, OperandSource, broadcast_index, compute_type, sum_of_products,
+};
+use crate::legalize::vnni;
+use crate::packing::choose;
 
-/// Reads an element of a factor.
-type Factor = Box<dyn Fn(&FuncBuilder, &[Expr]) -> Expr>;
+/// Reads an element of an operand.
+type ReadOperand = Box<dyn Fn(&FuncBuilder, &[Expr]) -> Expr>;
 
 /// `MatMul`: one block; operands of rank 1 are a row and a column.
-pub fn matmul(cx: &mut Cx<'_>) -> Result<(), LegalizeError> {
+pub fn matmul(cx: &mut OpBuilder<'_>) -> Result<(), LegalizeError> {
     let (a, b, out) = (cx.args[0].clone(), cx.args[1].clone(), cx.outs[0].clone());
     if a.shape.is_empty() || b.shape.is_empty() || a.dtype == DType::BOOL {
         return Err(cx.error("operands must be numeric and not scalars"));
@@ -18,9 +22,10 @@ pub fn matmul(cx: &mut Cx<'_>) -> Result<(), LegalizeError> {
     let lead = out.shape.len() - usize::from(has_row) - usize::from(has_col);
     let batch = |shape: &[Expr]| shape[..shape.len().saturating_sub(2)].to_vec();
     let (batch_a, batch_b) = (batch(&a.shape), batch(&b.shape));
-    let packed = matches!(&cx.operands[1], Source::Buffer(_, Some(p)) if p.pairs);
-    let paired = packed || pairs::suit_matmul(cx.precision, &a, &b);
-    let (read_a, read_b) = (factor(cx, 0, paired), factor(cx, 1, paired && !packed));
+    let packed = matches!(&cx.operands[1], OperandSource::Buffer(_, Some(p)) if p.vnni);
+    let paired = packed || choose::vnni_suits_matmul(cx.precision, &a, &b);
+    let read_a = if paired { paired_operand(cx, 0) } else { operand(cx, 0) };
+    let read_b = if paired && !packed { paired_operand(cx, 1) } else { operand(cx, 1) };
     let (work, extents) = (compute_type(out.dtype), out.shape[..lead].to_vec());
     let element = |f: &FuncBuilder, i: &[Expr], k: &[Expr]| {
         let (index, rest) = i.split_at(lead);
@@ -48,13 +53,15 @@ pub fn matmul(cx: &mut Cx<'_>) -> Result<(), LegalizeError> {
     Ok(())
 }
 
-/// An operand, copied into pairs along the axis that is summed over where it is not so already.
-fn factor(cx: &mut Cx<'_>, operand: usize, copied: bool) -> Factor {
-    if !copied {
-        return Box::new(cx.reader(operand));
-    }
+/// An operand as it is stored.
+fn operand(cx: &OpBuilder<'_>, operand: usize) -> ReadOperand {
+    Box::new(cx.reader(operand))
+}
+
+/// An operand copied into VNNI-packed pairs along the axis that is summed over.
+fn paired_operand(cx: &mut OpBuilder<'_>, operand: usize) -> ReadOperand {
     let rank = cx.args[operand].shape.len();
     let axis = if operand == 0 { rank - 1 } else { rank - 2 };
-    let buffer = pairs::paired(cx, operand, axis);
+    let buffer = vnni::paired(cx, operand, axis);
     Box::new(move |f, at| f.at(buffer, at))
 }

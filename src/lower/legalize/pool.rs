@@ -1,16 +1,20 @@
-//! Pooling: a reduction over windows that skips what is outside the input.
+//! Pooling: a reduction over sliding windows that skips elements outside of the input.
 
 use reflex_graph::{PoolAttrs, PoolKind};
 use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::{BinOp, DType, Expr, Intrin};
 
-use super::{Cx, compute_type, flatten, lowest};
+use crate::layout::flatten;
+use crate::legalize::builder::{OpBuilder, compute_type, lowest};
+use crate::legalize::reduce;
 
 /// `Pool`.
-pub fn pool(cx: &mut Cx<'_>, attrs: &PoolAttrs) {
+pub fn pool(cx: &mut OpBuilder<'_>, attrs: &PoolAttrs) {
     match attrs.kind {
-        PoolKind::Max { indices } => max(cx, attrs, indices),
-        PoolKind::Average { count_pads } => average(cx, attrs, count_pads),
+        PoolKind::Max { indices: false } => max(cx, attrs),
+        PoolKind::Max { indices: true } => max_with_indices(cx, attrs),
+        PoolKind::Average { count_pads: true } => average(cx, attrs, Divisor::WithPadding),
+        PoolKind::Average { count_pads: false } => average(cx, attrs, Divisor::Inside),
         PoolKind::Lp(p) => lp(cx, attrs, p),
     }
 }
@@ -37,43 +41,62 @@ fn extents(attrs: &PoolAttrs) -> Vec<Expr> {
     attrs.kernel.iter().map(|k| Expr::i64(*k)).collect()
 }
 
-fn max(cx: &mut Cx<'_>, attrs: &PoolAttrs, indices: bool) {
+/// An element of a window, the lowest value outside of the input.
+fn max_element<'a>(
+    attrs: &'a PoolAttrs,
+    shape: &'a [Expr],
+    read: impl Fn(&FuncBuilder, &[Expr]) -> Expr + 'a,
+    dtype: DType,
+) -> impl Fn(&FuncBuilder, &[Expr], &[Expr]) -> Expr + 'a {
+    move |f, i, k| {
+        let (at, inside) = window(attrs, shape, i, k);
+        Expr::if_then_else(inside, read(f, &at).cast(dtype), lowest(dtype))
+    }
+}
+
+fn max(cx: &mut OpBuilder<'_>, attrs: &PoolAttrs) {
     let (x, out, read) = (cx.args[0].clone(), cx.outs[0].clone(), cx.reader(0));
-    let element = |dtype: DType| {
-        let (shape, read) = (&x.shape, &read);
-        move |f: &FuncBuilder, i: &[Expr], k: &[Expr]| {
-            let (at, inside) = window(attrs, shape, i, k);
-            Expr::if_then_else(inside, read(f, &at).cast(dtype), lowest(dtype))
-        }
-    };
-    let combine = |a, b| Expr::binary(BinOp::Max, a, b);
-    let reducer = |dtype| Reducer { init: lowest(dtype), combine: &combine };
     let (axes, work) = (extents(attrs), compute_type(x.dtype));
-    if !indices && work != x.dtype {
-        // The largest one so far stays as wide as registers compute.
-        let shape = out.shape.clone();
-        let largest =
-            cx.f.reduce_stage("pool", "max", work, shape, &axes, reducer(work), element(work));
-        cx.f.output("round", "y", out.dtype, out.shape, |f, i| f.at(largest, i).cast(out.dtype));
+    let combine = |a, b| Expr::binary(BinOp::Max, a, b);
+    let reducer = Reducer { init: lowest(work), combine: &combine };
+    let (shape, element) = (out.shape.clone(), max_element(attrs, &x.shape, read, work));
+    if work == x.dtype {
+        cx.f.reduce_output("pool", "y", work, shape, &axes, reducer, element);
         return;
     }
-    let (shape, given) = (out.shape.clone(), x.dtype);
-    let y = cx.f.reduce_output("pool", "y", given, shape, &axes, reducer(given), element(given));
-    if !indices {
-        return;
-    }
+    // The largest one so far stays as wide as registers compute.
+    let largest = cx.f.reduce_stage("pool", "max", work, shape, &axes, reducer, element);
+    cx.f.output("round", "y", out.dtype, out.shape, |f, i| f.at(largest, i).cast(out.dtype));
+}
+
+/// The maximum, then the first position in the input where it is.
+fn max_with_indices(cx: &mut OpBuilder<'_>, attrs: &PoolAttrs) {
+    let (x, out, axes) = (cx.args[0].clone(), cx.outs[0].clone(), extents(attrs));
+    let element = max_element(attrs, &x.shape, cx.reader(0), x.dtype);
+    let combine = |a, b| Expr::binary(BinOp::Max, a, b);
+    let reducer = Reducer { init: lowest(x.dtype), combine: &combine };
+    let y = cx.f.reduce_output("pool", "y", x.dtype, out.shape.clone(), &axes, reducer, &element);
     let none = Expr::i64(i64::MAX);
     let first = |a, b| Expr::binary(BinOp::Min, a, b);
     let reducer = Reducer { init: none.clone(), combine: &first };
     cx.f.reduce_output("where", "at", DType::I64, out.shape, &axes, reducer, |f, i, k| {
         let (at, inside) = window(attrs, &x.shape, i, k);
-        let value = element(given)(f, i, k);
+        let value = element(f, i, k);
         let hit = inside.and(value.equal(f.at(y, i)));
         Expr::select(hit, flatten(&x.shape, &at), none.clone())
     });
 }
 
-fn average(cx: &mut Cx<'_>, attrs: &PoolAttrs, count_pads: bool) {
+/// The elements that an average counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Divisor {
+    /// Those inside of the input or of its padding.
+    WithPadding,
+    /// Those inside of the input.
+    Inside,
+}
+
+fn average(cx: &mut OpBuilder<'_>, attrs: &PoolAttrs, divisor: Divisor) {
     let (x, out, read) = (cx.args[0].clone(), cx.outs[0].clone(), cx.reader(0));
     let work = compute_type(x.dtype);
     let zero = Expr::constant(0.0, work);
@@ -85,27 +108,27 @@ fn average(cx: &mut Cx<'_>, attrs: &PoolAttrs, count_pads: bool) {
         Expr::if_then_else(inside, read(f, &at).cast(work), zero.clone())
     });
     cx.f.output("divide", "y", out.dtype, out.shape, |f, i| {
-        let count = window_size(attrs, count_pads, &x.shape, i);
-        let value = f.at(sum, i) / super::reduce::to_type(count, work);
+        let count = window_size(attrs, divisor, &x.shape, i);
+        let value = f.at(sum, i) / reduce::to_type(count, work);
         value.cast(out.dtype)
     });
 }
 
-/// How many of a window's elements are inside the input, or inside its padding.
-fn window_size(attrs: &PoolAttrs, count_pads: bool, shape: &[Expr], i: &[Expr]) -> Expr {
+/// Number of a window's elements that the average counts.
+fn window_size(attrs: &PoolAttrs, divisor: Divisor, shape: &[Expr], i: &[Expr]) -> Expr {
     let mut count = Expr::i64(1);
     for d in 0..attrs.kernel.len() {
         let (kernel, dilation) = (attrs.kernel[d], attrs.dilations[d]);
         let (begin, end) = (attrs.pads_begin[d], attrs.pads_end[d]);
-        let whole = !attrs.ceil && (count_pads || (begin == 0 && end == 0));
+        let whole = !attrs.ceil && (divisor == Divisor::WithPadding || (begin == 0 && end == 0));
         if whole {
             count = count * kernel;
             continue;
         }
         let start = i[d + 2].clone() * attrs.strides[d] - begin;
-        let (low, high) = match count_pads {
-            true => (Expr::i64(-begin), shape[d + 2].clone() + end),
-            false => (Expr::i64(0), shape[d + 2].clone()),
+        let (low, high) = match divisor {
+            Divisor::WithPadding => (Expr::i64(-begin), shape[d + 2].clone() + end),
+            Divisor::Inside => (Expr::i64(0), shape[d + 2].clone()),
         };
         let first = (low - start.clone()).ceildiv(dilation).max(0);
         let past = (high - start).ceildiv(dilation).min(kernel);
@@ -114,7 +137,7 @@ fn window_size(attrs: &PoolAttrs, count_pads: bool, shape: &[Expr], i: &[Expr]) 
     count
 }
 
-fn lp(cx: &mut Cx<'_>, attrs: &PoolAttrs, p: u32) {
+fn lp(cx: &mut OpBuilder<'_>, attrs: &PoolAttrs, p: u32) {
     let (x, out, read) = (cx.args[0].clone(), cx.outs[0].clone(), cx.reader(0));
     let work = compute_type(x.dtype);
     let zero = Expr::constant(0.0, work);

@@ -4,19 +4,47 @@ use std::collections::BTreeMap;
 
 use reflex_graph::{ArgReduceKind, ReduceKind};
 use reflex_tir::builder::{FuncBuilder, Reducer};
-use reflex_tir::{BinOp, Block, BlockIter, DType, Expr, Intrin, IterKind, Region, Stmt};
+use reflex_tir::{BinOp, Block, BlockIter, Buffer, DType, Expr, Intrin, IterKind, Region, Stmt};
 
-use super::{Cx, compute_type, greatest, lowest};
+use crate::legalize::builder::{OpBuilder, compute_type, greatest, lowest};
+
+/// Whether reduced axes stay in the result, with extent 1.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum ReducedAxes {
+    /// They stay.
+    Kept,
+    /// They do not.
+    Dropped,
+}
+
+/// Which of equal extremes counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ties {
+    /// The first one.
+    First,
+    /// The last one.
+    Last,
+}
+
+/// The attributes of `CumSum`.
+pub struct CumSum {
+    /// Axis of the sums.
+    pub axis: usize,
+    /// Without the element itself.
+    pub exclusive: bool,
+    /// From the end of the axis.
+    pub reverse: bool,
+}
 
 /// `Reduce`.
-pub fn reduce(cx: &mut Cx<'_>, kind: ReduceKind, axes: &[usize], keep_dims: bool) {
+pub fn reduce(cx: &mut OpBuilder<'_>, kind: ReduceKind, axes: &[usize], reduced: ReducedAxes) {
     let (x, out) = (cx.args[0].clone(), cx.outs[0].clone());
     let extents: Vec<Expr> = axes.iter().map(|a| x.shape[*a].clone()).collect();
     let read = cx.reader(0);
     let work = compute_type(x.dtype);
     let rank = x.shape.len();
     let element = |f: &FuncBuilder, i: &[Expr], k: &[Expr]| {
-        read(f, &join(rank, axes, keep_dims, i, k)).cast(work)
+        read(f, &join(rank, axes, reduced, i, k)).cast(work)
     };
     let (init, combine) = reducer(kind, work);
     let reducer = Reducer { init, combine: &*combine };
@@ -62,16 +90,16 @@ fn reducer(kind: ReduceKind, dtype: DType) -> (Expr, Combine) {
 }
 
 /// The operand's index from the result's index and the reduced axes' indices.
-fn join(rank: usize, axes: &[usize], keep_dims: bool, i: &[Expr], k: &[Expr]) -> Vec<Expr> {
+fn join(rank: usize, axes: &[usize], reduced: ReducedAxes, i: &[Expr], k: &[Expr]) -> Vec<Expr> {
     let mut kept = i.iter();
-    let mut reduced = k.iter();
+    let mut steps = k.iter();
     (0..rank)
         .map(|axis| match axes.contains(&axis) {
             true => {
-                if keep_dims {
+                if reduced == ReducedAxes::Kept {
                     kept.next();
                 }
-                reduced.next().expect("an index per reduced axis").clone()
+                steps.next().expect("an index per reduced axis").clone()
             }
             false => kept.next().expect("an index per kept axis").clone(),
         })
@@ -80,11 +108,11 @@ fn join(rank: usize, axes: &[usize], keep_dims: bool, i: &[Expr], k: &[Expr]) ->
 
 /// `ArgReduce`: the extreme, then the first or last index where it is. NaN is an extreme.
 pub fn arg_reduce(
-    cx: &mut Cx<'_>,
+    cx: &mut OpBuilder<'_>,
     kind: ArgReduceKind,
     axis: usize,
-    keep_dims: bool,
-    select_last: bool,
+    reduced: ReducedAxes,
+    ties: Ties,
 ) {
     let (x, out) = (cx.args[0].clone(), cx.outs[0].clone());
     let extents = [x.shape[axis].clone()];
@@ -95,7 +123,7 @@ pub fn arg_reduce(
     };
     let (init, combine) = reducer(kind, x.dtype);
     let element =
-        |f: &FuncBuilder, i: &[Expr], k: &[Expr]| read(f, &join(rank, &[axis], keep_dims, i, k));
+        |f: &FuncBuilder, i: &[Expr], k: &[Expr]| read(f, &join(rank, &[axis], reduced, i, k));
     let best = cx.f.reduce_stage(
         "best",
         "best",
@@ -106,9 +134,9 @@ pub fn arg_reduce(
         element,
     );
     let last = extents[0].clone() - 1;
-    let (init, op) = match select_last {
-        true => (Expr::i64(0), BinOp::Max),
-        false => (last.clone(), BinOp::Min),
+    let (init, op) = match ties {
+        Ties::Last => (Expr::i64(0), BinOp::Max),
+        Ties::First => (last.clone(), BinOp::Min),
     };
     let reducer = Reducer { init: init.clone(), combine: &|a, b| Expr::binary(op, a, b) };
     cx.f.reduce_output("arg", "y", DType::I64, out.shape, &extents, reducer, |f, i, k| {
@@ -121,52 +149,74 @@ pub fn arg_reduce(
     });
 }
 
-/// `Softmax`: maximum, exponentials, their sum, quotient; in logarithms the quotient's.
-pub fn softmax(cx: &mut Cx<'_>, axis: usize, log: bool) {
-    let (x, read) = (cx.args[0].clone(), cx.reader(0));
-    let work = compute_type(x.dtype);
-    let (extents, rank) = ([x.shape[axis].clone()], x.shape.len());
-    let row: Vec<Expr> =
-        x.shape.iter().enumerate().filter(|(a, _)| *a != axis).map(|(_, n)| n.clone()).collect();
-    let full = |i: &[Expr], k: &[Expr]| join(rank, &[axis], false, i, k);
-    let of_row = |i: &[Expr]| -> Vec<Expr> {
-        i.iter().enumerate().filter(|(a, _)| *a != axis).map(|(_, e)| e.clone()).collect()
-    };
-    let (init, combine) = reducer(ReduceKind::Max, work);
-    let max = cx.f.reduce_stage(
-        "max",
-        "max",
-        work,
-        row.clone(),
-        &extents,
-        Reducer { init, combine: &*combine },
-        |f, i, k| read(f, &full(i, k)).cast(work),
-    );
-    let exp = cx.f.stage("exp", "exp", work, x.shape.clone(), |f, i| {
-        let shifted = read(f, i).cast(work) - f.at(max, &of_row(i));
-        Expr::call(Intrin::Exp, vec![shifted])
-    });
-    let (init, combine) = reducer(ReduceKind::Sum, work);
-    let reducer = Reducer { init, combine: &*combine };
-    let sum = cx
-        .f
-        .reduce_stage("sum", "sum", work, row, &extents, reducer, |f, i, k| f.at(exp, &full(i, k)));
+/// `Softmax`: maximum, exponentials, their sum, quotient.
+pub fn softmax(cx: &mut OpBuilder<'_>, axis: usize) {
+    let parts = SoftmaxParts::write(cx, axis);
     let out = cx.outs[0].clone();
     cx.f.output("normalize", "y", out.dtype, out.shape, |f, i| {
-        let sum = f.at(sum, &of_row(i));
-        let value = match log {
-            true => {
-                let shifted = read(f, i).cast(work) - f.at(max, &of_row(i));
-                shifted - Expr::call(Intrin::Log, vec![sum])
-            }
-            false => f.at(exp, i) / sum,
-        };
-        value.cast(out.dtype)
+        let sum = f.at(parts.sum, &without(axis, i));
+        (f.at(parts.exp, i) / sum).cast(out.dtype)
     });
 }
 
+/// `LogSoftmax`: the logarithm of the quotient, without the quotient.
+pub fn log_softmax(cx: &mut OpBuilder<'_>, axis: usize) {
+    let parts = SoftmaxParts::write(cx, axis);
+    let (work, read, out) = (compute_type(cx.args[0].dtype), cx.reader(0), cx.outs[0].clone());
+    cx.f.output("normalize", "y", out.dtype, out.shape, |f, i| {
+        let sum = f.at(parts.sum, &without(axis, i));
+        let shifted = read(f, i).cast(work) - f.at(parts.max, &without(axis, i));
+        (shifted - Expr::call(Intrin::Log, vec![sum])).cast(out.dtype)
+    });
+}
+
+/// The stages before a softmax's last one.
+struct SoftmaxParts {
+    /// The maximum of each row.
+    max: Buffer,
+    /// Exponentials of the elements less the maximum.
+    exp: Buffer,
+    /// Their sum, by row.
+    sum: Buffer,
+}
+
+impl SoftmaxParts {
+    fn write(cx: &mut OpBuilder<'_>, axis: usize) -> SoftmaxParts {
+        let (x, read) = (cx.args[0].clone(), cx.reader(0));
+        let work = compute_type(x.dtype);
+        let (extents, rank) = ([x.shape[axis].clone()], x.shape.len());
+        let row = without(axis, &x.shape);
+        let full = |i: &[Expr], k: &[Expr]| join(rank, &[axis], ReducedAxes::Dropped, i, k);
+        let (init, combine) = reducer(ReduceKind::Max, work);
+        let max = cx.f.reduce_stage(
+            "max",
+            "max",
+            work,
+            row.clone(),
+            &extents,
+            Reducer { init, combine: &*combine },
+            |f, i, k| read(f, &full(i, k)).cast(work),
+        );
+        let exp = cx.f.stage("exp", "exp", work, x.shape.clone(), |f, i| {
+            let shifted = read(f, i).cast(work) - f.at(max, &without(axis, i));
+            Expr::call(Intrin::Exp, vec![shifted])
+        });
+        let (init, combine) = reducer(ReduceKind::Sum, work);
+        let reducer = Reducer { init, combine: &*combine };
+        let sum = cx.f.reduce_stage("sum", "sum", work, row, &extents, reducer, |f, i, k| {
+            f.at(exp, &full(i, k))
+        });
+        SoftmaxParts { max, exp, sum }
+    }
+}
+
+/// `list` without its entry for `axis`.
+fn without(axis: usize, list: &[Expr]) -> Vec<Expr> {
+    list.iter().enumerate().filter(|(a, _)| *a != axis).map(|(_, e)| e.clone()).collect()
+}
+
 /// `LayerNorm`: `(x - mean) * (1 / sqrt(var + epsilon)) * scale + bias`.
-pub fn layer_norm(cx: &mut Cx<'_>, axis: usize, epsilon: f64) {
+pub fn layer_norm(cx: &mut OpBuilder<'_>, axis: usize, epsilon: f64) {
     let (x, out, read) = (cx.args[0].clone(), cx.outs[0].clone(), cx.reader(0));
     let work = compute_type(x.dtype);
     let (row, extents) = (x.shape[..axis].to_vec(), x.shape[axis..].to_vec());
@@ -211,7 +261,8 @@ pub fn layer_norm(cx: &mut Cx<'_>, axis: usize, epsilon: f64) {
 }
 
 /// `CumSum`: each element from the one before it, in order along the axis.
-pub fn cum_sum(cx: &mut Cx<'_>, axis: usize, exclusive: bool, reverse: bool) {
+pub fn cum_sum(cx: &mut OpBuilder<'_>, attrs: &CumSum) {
+    let CumSum { axis, exclusive, reverse } = *attrs;
     let (out, read) = (cx.outs[0].clone(), cx.reader(0));
     let buffer = cx.f.declare_output("y", out.dtype, out.shape.clone());
     let (mut loops, mut iters, mut at) = (vec![], vec![], vec![]);

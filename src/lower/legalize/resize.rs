@@ -1,16 +1,17 @@
-//! Resampling: per axis a source coordinate in float32, then the product of the axes' kernels.
+//! Resampling: per axis a source coordinate in float32, then the weighted sum of the axes' samples.
 
 use reflex_graph::{ResizeAttrs, ResizeCoord, ResizeMode, ResizeNearest};
 use reflex_tir::builder::FuncBuilder;
 use reflex_tir::{DType, Expr, Intrin};
 
-use super::{Cx, compute_type};
+use crate::legalize::builder::{OpBuilder, compute_type};
+use crate::legalize::reduce;
 
 /// A source index and its weight.
 type Tap = (Expr, Expr);
 
 /// `Resize`.
-pub fn resize(cx: &mut Cx<'_>, attrs: &ResizeAttrs) {
+pub fn resize(cx: &mut OpBuilder<'_>, attrs: &ResizeAttrs) {
     let (x, out, read) = (cx.args[0].clone(), cx.outs[0].clone(), cx.reader(0));
     let work = compute_type(x.dtype);
     let work = if work.is_float() { work } else { DType::F32 };
@@ -116,10 +117,10 @@ fn source(
     given: Option<f64>,
     work: DType,
 ) -> Expr {
-    let float = |e: &Expr| super::reduce::to_type(e.clone(), work);
+    let float = |e: &Expr| reduce::to_type(e.clone(), work);
     let constant = |x: f64| Expr::constant(x, work);
     let x = i.clone().cast(work);
-    // Input extent over output extent, as one constant where it is known.
+    // Input size over output size, as one constant where both are static.
     let step = match (given, from.as_int(), to.as_int()) {
         (Some(scale), ..) => constant(1.0 / scale),
         (None, Some(from), Some(to)) => constant(from as f64 / to as f64),

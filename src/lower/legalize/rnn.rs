@@ -1,5 +1,5 @@
-//! Recurrent layers: the input's products with the weights for all steps at once, then a
-//! serial loop over time whose stages are the recurrent product and the cell.
+//! Recurrent layers: the input's matmul with the weights for all steps at once, then a serial loop
+//! over time whose stages are the recurrent matmul and the cell.
 //!
 //! A gate's input is `((x w + h r) + wb) + rb`, clipped where asked.
 
@@ -7,11 +7,11 @@ use reflex_graph::{RnnActivation, RnnAttrs, RnnCell, RnnDir};
 use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::{BinOp, Buffer, DType, Expr, Intrin, Stmt};
 
-use super::elementwise::sigmoid;
-use super::{Cx, LegalizeError, scratch, sum_of_products};
+use crate::legalize::builder::{LegalizeError, OpBuilder, scratch, sum_of_products};
+use crate::legalize::elementwise::sigmoid;
 
 /// `Rnn`.
-pub fn rnn(cx: &mut Cx<'_>, attrs: &RnnAttrs) -> Result<(), LegalizeError> {
+pub fn rnn(cx: &mut OpBuilder<'_>, attrs: &RnnAttrs) -> Result<(), LegalizeError> {
     let needed = if attrs.cell == RnnCell::Lstm { 6 } else { 5 };
     if cx.args.len() < needed {
         return Err(cx.error(format!("{needed} operands expected")));
@@ -24,22 +24,29 @@ pub fn rnn(cx: &mut Cx<'_>, attrs: &RnnAttrs) -> Result<(), LegalizeError> {
         .zip(cx.outs.clone())
         .map(|(name, ty)| cx.f.declare_output(name, ty.dtype, ty.shape))
         .collect();
-    let directions: &[bool] = match attrs.dir {
-        RnnDir::Forward => &[false],
-        RnnDir::Reverse => &[true],
-        RnnDir::Both => &[false, true],
+    let directions: &[Direction] = match attrs.dir {
+        RnnDir::Forward => &[Direction::Forward],
+        RnnDir::Reverse => &[Direction::Reverse],
+        RnnDir::Both => &[Direction::Forward, Direction::Reverse],
     };
-    for (n, reverse) in directions.iter().enumerate() {
-        Layer::new(cx, attrs, n, *reverse)?.run(cx, &outs);
+    for (n, direction) in directions.iter().enumerate() {
+        Layer::new(cx, attrs, n, *direction)?.run(cx, &outs);
     }
     Ok(())
 }
 
-/// One direction.
+/// The way through time.
+#[derive(Clone, Copy)]
+enum Direction {
+    Forward,
+    Reverse,
+}
+
+/// One direction of a recurrent layer.
 struct Layer<'a> {
     attrs: &'a RnnAttrs,
     dir: Expr,
-    reverse: bool,
+    direction: Direction,
     acts: &'a [RnnActivation],
     steps: Expr,
     batch: Expr,
@@ -60,10 +67,10 @@ struct Step<'a> {
 
 impl<'a> Layer<'a> {
     fn new(
-        cx: &Cx<'_>,
+        cx: &OpBuilder<'_>,
         attrs: &'a RnnAttrs,
         n: usize,
-        reverse: bool,
+        direction: Direction,
     ) -> Result<Layer<'a>, LegalizeError> {
         let (gates, per_dir) = match attrs.cell {
             RnnCell::Rnn => (1, 1),
@@ -77,7 +84,7 @@ impl<'a> Layer<'a> {
         Ok(Layer {
             attrs,
             dir: Expr::i64(n as i64),
-            reverse,
+            direction,
             acts,
             steps: cx.args[0].shape[0].clone(),
             batch: cx.args[0].shape[1].clone(),
@@ -86,7 +93,7 @@ impl<'a> Layer<'a> {
         })
     }
 
-    fn run(&self, cx: &mut Cx<'_>, outs: &[Buffer]) {
+    fn run(&self, cx: &mut OpBuilder<'_>, outs: &[Buffer]) {
         let (x, w) = (cx.reader(0), cx.reader(1));
         let (r, b) = (cx.reader(2), cx.reader(3));
         let width = Expr::i64(self.gates * self.attrs.hidden);
@@ -103,7 +110,10 @@ impl<'a> Layer<'a> {
         let bias = |f: &FuncBuilder, at: Expr| b(f, &[dir.clone(), at]);
         let recurrent_shape = vec![self.batch.clone(), width];
         cx.f.repeat("t", self.steps.clone(), |f, t| {
-            let time = if self.reverse { self.steps.clone() - 1 - t } else { t };
+            let time = match self.direction {
+                Direction::Forward => t,
+                Direction::Reverse => self.steps.clone() - 1 - t,
+            };
             let depth = [self.hidden.clone()];
             let hr = f.reduce_stage(
                 "recurrent",
@@ -143,7 +153,7 @@ impl<'a> Layer<'a> {
     }
 
     /// Hidden (and cell) state, set to the initial values.
-    fn states(&self, cx: &mut Cx<'_>) -> Vec<Buffer> {
+    fn states(&self, cx: &mut OpBuilder<'_>) -> Vec<Buffer> {
         let count = if self.attrs.cell == RnnCell::Lstm { 2 } else { 1 };
         (0..count)
             .map(|n| {

@@ -3,10 +3,11 @@
 use reflex_graph::PadMode;
 use reflex_tir::{DType, Expr, Stmt};
 
-use super::{Cx, flatten};
+use crate::layout::flatten;
+use crate::legalize::builder::OpBuilder;
 
 /// `Reshape`: a flat access, since both sides are compact and row-major.
-pub fn reshape(cx: &mut Cx<'_>) {
+pub fn reshape(cx: &mut OpBuilder<'_>) {
     let (out, from, read) = (cx.outs[0].clone(), cx.args[0].clone(), cx.reader(0));
     let to = out.shape.clone();
     cx.f.output("reshape", "y", out.dtype, out.shape, |f, i| match from.shape.len() {
@@ -16,7 +17,7 @@ pub fn reshape(cx: &mut Cx<'_>) {
 }
 
 /// `Transpose`.
-pub fn transpose(cx: &mut Cx<'_>, perm: &[usize]) {
+pub fn transpose(cx: &mut OpBuilder<'_>, perm: &[usize]) {
     let (out, read) = (cx.outs[0].clone(), cx.reader(0));
     cx.f.output("transpose", "y", out.dtype, out.shape, |f, i| {
         let mut at = vec![Expr::i64(0); perm.len()];
@@ -28,14 +29,14 @@ pub fn transpose(cx: &mut Cx<'_>, perm: &[usize]) {
 }
 
 /// `Broadcast`.
-pub fn broadcast(cx: &mut Cx<'_>) {
+pub fn broadcast(cx: &mut OpBuilder<'_>) {
     let out = cx.outs[0].clone();
     let read = cx.broadcast_reader(0, &out.shape);
     cx.f.output("broadcast", "y", out.dtype, out.shape, |f, i| read(f, i));
 }
 
 /// `Concat`: one copy per operand.
-pub fn concat(cx: &mut Cx<'_>, axis: usize) {
+pub fn concat(cx: &mut OpBuilder<'_>, axis: usize) {
     let out = cx.outs[0].clone();
     let y = cx.f.declare_output("y", out.dtype, out.shape);
     let mut offset = Expr::i64(0);
@@ -51,7 +52,7 @@ pub fn concat(cx: &mut Cx<'_>, axis: usize) {
 }
 
 /// `Slice`.
-pub fn slice(cx: &mut Cx<'_>, begin: &[Expr], stride: &[i64]) {
+pub fn slice(cx: &mut OpBuilder<'_>, begin: &[Expr], stride: &[i64]) {
     let (out, read, begin) = (cx.outs[0].clone(), cx.reader(0), cx.exprs(begin));
     cx.f.output("slice", "y", out.dtype, out.shape, |f, i| {
         let at: Vec<Expr> =
@@ -61,7 +62,7 @@ pub fn slice(cx: &mut Cx<'_>, begin: &[Expr], stride: &[i64]) {
 }
 
 /// `Pad`. Negative padding crops; the modes other than `Constant` map every index inside.
-pub fn pad(cx: &mut Cx<'_>, mode: PadMode, before: &[Expr]) {
+pub fn pad(cx: &mut OpBuilder<'_>, mode: PadMode, before: &[Expr]) {
     let (x, out, read) = (cx.args[0].clone(), cx.outs[0].clone(), cx.reader(0));
     let before = cx.exprs(before);
     let fill = (cx.args.len() > 1).then(|| {
@@ -102,13 +103,13 @@ fn reflected(mode: PadMode, i: Expr, n: &Expr) -> Expr {
 }
 
 /// `Iota`.
-pub fn iota(cx: &mut Cx<'_>) {
+pub fn iota(cx: &mut OpBuilder<'_>) {
     let out = cx.outs[0].clone();
     cx.f.output("iota", "y", out.dtype, out.shape, |_, i| i[0].clone().cast(out.dtype));
 }
 
 /// `Dims`: one store per value.
-pub fn dims(cx: &mut Cx<'_>, values: &[Expr]) {
+pub fn dims(cx: &mut OpBuilder<'_>, values: &[Expr]) {
     let (out, values) = (cx.outs[0].clone(), cx.exprs(values));
     let y = cx.f.declare_output("y", DType::I64, out.shape.clone());
     let stores = values.into_iter().enumerate().map(|(n, value)| {

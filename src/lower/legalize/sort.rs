@@ -3,10 +3,19 @@
 
 use reflex_tir::{DType, Expr, Intrin, Scope, Stmt};
 
-use super::{Cx, loops};
+use crate::legalize::builder::{OpBuilder, loops};
+
+/// The order of the result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// The largest first.
+    Descending,
+    /// The smallest first.
+    Ascending,
+}
 
 /// `TopK`.
-pub fn top_k(cx: &mut Cx<'_>, axis: usize, largest: bool) {
+pub fn top_k(cx: &mut OpBuilder<'_>, axis: usize, order: Order) {
     let (x, out, read) = (cx.args[0].clone(), cx.outs[0].clone(), cx.reader(0));
     let values = cx.f.declare_output("values", out.dtype, out.shape.clone());
     let places = cx.f.declare_output("indices", DType::I64, out.shape.clone());
@@ -23,7 +32,7 @@ pub fn top_k(cx: &mut Cx<'_>, axis: usize, largest: bool) {
         let hole = f.at(state, &[Expr::i64(0)]);
         let above = hole.clone() - 1;
         let kept = f.at(values, &place(above.clone().max(0)));
-        let moves = hole.clone().gt(0).and(beats(value.clone(), kept.clone(), largest));
+        let moves = hole.clone().gt(0).and(precedes(value.clone(), kept.clone(), order));
         let set_hole = |e: Expr| Stmt::store(state, vec![Expr::i64(0)], e);
         // Shift one down, unless it falls off the end.
         let shift = Stmt::If {
@@ -51,8 +60,11 @@ pub fn top_k(cx: &mut Cx<'_>, axis: usize, largest: bool) {
 }
 
 /// Whether `a` comes strictly before `b`; NaN is the largest value.
-fn beats(a: Expr, b: Expr, largest: bool) -> Expr {
-    let (high, low) = if largest { (a, b) } else { (b, a) };
+fn precedes(a: Expr, b: Expr, order: Order) -> Expr {
+    let (high, low) = match order {
+        Order::Descending => (a, b),
+        Order::Ascending => (b, a),
+    };
     let above = high.clone().gt(low.clone());
     if !high.dtype().is_float() {
         return above;

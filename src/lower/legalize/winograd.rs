@@ -1,111 +1,32 @@
 //! Convolutions by minimal filtering (Winograd): fewer multiplications, between linear transforms
 //! of tiles.
 //!
-//! With windows of `r` by `r` and `t = m + r - 1`, an output tile of `m` by `m` positions is
-//! `A (sum over c of (G w Gᵀ) ∘ (Bᵀ x B)) Aᵀ` of a `t` by `t` input tile `x`; in a direction
-//! without a window there is no tile and no transform. `G w Gᵀ` is computed while weights are
-//! packed, in float64; what remains are three stages: a transform of the input by tiles, one matrix
-//! product for each of the places in a tile, and a transform back. A table of constants is an
-//! expression that selects by its indices; [`crate::schedule`] unrolls it.
+//! With kernels of `r` by `r` and `t = m + r - 1`, an output tile of `m` by `m` positions is `A
+//! (sum over c of (G w Gᵀ) ∘ (Bᵀ x B)) Aᵀ` of a `t` by `t` input tile `x`; in a direction in which
+//! the kernel has one element there is no tile and no transform. `G w Gᵀ` is computed while weights
+//! are packed, in float64; what remains are three stages: a transform of the input tiles, one
+//! matrix multiplication for each position in a tile, and a transform of the output tiles. A
+//! constant matrix is an expression that selects by its indices; [`crate::schedule`] unrolls it.
 //!
-//! Windows of stride 2 become windows of stride 1 by the four phases of the image, its rows and its
-//! columns of even and of odd number, as channels of their own: `X[n, c, 2 y + p, 2 x + q]` times
-//! `W[o, c, 2 i + p, 2 j + q]`, where a row or column that the window lacks is zero.
+//! Kernels of stride 2 become kernels of stride 1 over the four phases of the feature map, its rows
+//! and columns of even and of odd number, as channels of their own: `X[n, c, 2 y + p, 2 x + q]`
+//! times `W[o, c, 2 i + p, 2 j + q]`, where a row or column that the kernel lacks is zero.
 //!
 //! Sums are taken in another order than in the plain convolution. The error, as a part of the sum
 //! of absolute products, stays under `2^-20`, some four times that of a float32 sum in order (a
-//! test measures both). What else differs: an infinity in the input reaches results of its tiles as
-//! NaN, beyond those whose windows hold it, and results near the largest float may overflow.
+//! test measures both). Two more differences: an infinity in the input reaches all results of its
+//! tiles as NaN, and results near the largest float may overflow.
 
-use reflex_graph::{ConvAttrs, Literal, TensorType};
+use reflex_graph::ConvAttrs;
 use reflex_tir::builder::{FuncBuilder, Reducer};
 use reflex_tir::{Buffer, DType, Expr};
-use reflex_vm::executable::AlignedBytes;
 
-use super::conv::{add_bias, padded_by};
-use super::{Cx, Packing, flatten, sum_of_products};
+use crate::layout::flatten;
+use crate::legalize::builder::{OpBuilder, sum_of_products};
+use crate::legalize::conv::{add_bias, padded_by};
+use crate::winograd::{PHASE_STEP, PHASES, TileSide, TransformMatrices, WinogradTile, sides};
 
-/// Phases of an image in each direction, where windows are of stride 2.
-pub const STEP: i64 = 2;
-/// Phases of an image.
-const PHASES: i64 = STEP * STEP;
-
-type Table = Vec<Vec<f64>>;
-
-/// Tiles in one direction: `m` results of windows of `taps` elements.
-#[derive(Clone, Copy)]
-struct Side {
-    m: i64,
-    taps: i64,
-}
-
-/// The matrices of one direction, each by rows.
-struct Tables {
-    /// `Bᵀ`: `[t, t]`
-    input: Table,
-    /// `G`: `[t, r]`
-    weights: Table,
-    /// `A`: `[m, t]`
-    output: Table,
-}
-
-impl Side {
-    /// Elements of a tile of the input.
-    fn len(self) -> i64 {
-        self.m + self.taps - 1
-    }
-
-    /// Where polynomials are evaluated, beside infinity: of the points that need no more digits
-    /// than these, those with the least error.
-    fn points(self) -> &'static [f64] {
-        match self.len() {
-            1 => &[],
-            4 => &[0.0, 1.0, -1.0],
-            6 => &[0.0, 0.75, -0.75, 1.5, -1.5],
-            _ => &[0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0],
-        }
-    }
-
-    /// The matrices by the interpolation of Toom and Cook (Blahut, *Fast Algorithms for Signal
-    /// Processing*, chapter 5), transposed. All of `Bᵀ` and `A` is exact.
-    fn tables(self) -> Tables {
-        let (points, length) = (self.points(), self.len() as usize);
-        let powers = |p: f64, n: i64| (0..n).map(|e| p.powi(e as i32)).collect::<Vec<f64>>();
-        let unit = |n: i64| (0..n).map(|e| f64::from(e + 1 == n)).collect::<Vec<f64>>();
-        // The coefficients of the product of `x - q`, the constant first.
-        let monic = |roots: &mut dyn Iterator<Item = f64>| {
-            let mut of = vec![1.0];
-            for q in roots {
-                of.insert(0, 0.0);
-                (0..of.len() - 1).for_each(|n| of[n] -= q * of[n + 1]);
-            }
-            of.resize(length, 0.0);
-            of
-        };
-        let others = |p: f64| points.iter().copied().filter(move |q| *q != p);
-        let (mut input, mut weights) = (vec![], vec![]);
-        for p in points {
-            let scale: f64 = others(*p).map(|q| p - q).product();
-            input.push(monic(&mut others(*p)));
-            weights.push(powers(*p, self.taps).iter().map(|v| v / scale).collect());
-        }
-        input.push(monic(&mut points.iter().copied()));
-        weights.push(unit(self.taps));
-        let columns: Table = points.iter().map(|p| powers(*p, self.m)).collect();
-        let output = (0..self.m as usize).map(|row| {
-            let last = f64::from(row as i64 + 1 == self.m);
-            columns.iter().map(|column| column[row]).chain([last]).collect()
-        });
-        Tables { input, weights, output: output.collect() }
-    }
-}
-
-/// Both directions of tiles of `m` results.
-fn sides(m: [i64; 2], taps: &[i64]) -> [Side; 2] {
-    std::array::from_fn(|d| Side { m: m[d], taps: taps[d] })
-}
-
-/// `table[row][column]`.
+/// `matrix[row][column]`, as nested selects.
 fn entry(table: &[Vec<f64>], row: &Expr, column: &Expr) -> Expr {
     let float = |v: &f64| Expr::float(*v, DType::F32);
     let chosen = |values: Vec<Expr>, by: &Expr| {
@@ -117,50 +38,40 @@ fn entry(table: &[Vec<f64>], row: &Expr, column: &Expr) -> Expr {
     chosen(rows.collect(), row)
 }
 
-/// Elements of a window of `taps` that are in one of `step` phases; a phase may lack the last one.
-pub fn phase_taps(taps: i64, step: i64) -> i64 {
-    (taps + step - 1) / step
-}
-
-/// A convolution of stride `step`, which is 1 or [`STEP`], whose weights are packed as tiles of `m`
-/// results.
-pub fn conv(cx: &mut Cx<'_>, attrs: &ConvAttrs, m: [i64; 2], step: i64) {
-    let taps = [2, 3].map(|d| cx.args[1].shape[d].as_int().expect("packed weights are known"));
-    let sides = sides(m, &taps.map(|taps| phase_taps(taps, step)));
-    let (depth, reach) = (cx.args[0].shape[1].clone(), reach(cx, sides));
-    if step == 1 {
+/// A convolution whose weights are packed for `tile`.
+pub fn conv(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs, tile: WinogradTile) {
+    let kernel = [2, 3].map(|d| cx.args[1].shape[d].as_int().expect("packed weights are known"));
+    let filtering = Filtering::new(cx, sides(tile, kernel));
+    let (depth, reach) = (cx.args[0].shape[1].clone(), filtering.reach());
+    if tile.step == 1 {
         let padded = padded_by(cx, &attrs.pads_begin, &reach);
-        return by_tiles(cx, sides, depth, &|f, [n, c, y, x]| f.at(padded, &[n, c, y, x]));
+        let element: Element<'_> = &|f, [n, c, y, x]| f.at(padded, &[n, c, y, x]);
+        return filtering.write(cx, depth, element);
     }
     let phases = phases(cx, attrs, &reach);
-    by_tiles(cx, sides, depth * PHASES, &|f, [n, c, y, x]| f.at(phases, &[n, y, x, c]));
+    let element: Element<'_> = &|f, [n, c, y, x]| f.at(phases, &[n, y, x, c]);
+    filtering.write(cx, depth * PHASES, element);
 }
 
-/// Tiles in one direction: places where there is no window.
-fn tiles(cx: &Cx<'_>, sides: [Side; 2]) -> [Expr; 2] {
-    let extent = |d: usize| cx.outs[0].shape[d + 2].clone();
-    [0, 1].map(|d| if sides[d].len() > 1 { extent(d).ceildiv(sides[d].m) } else { extent(d) })
-}
+/// Element `[n, c, y, x]` of the feature map.
+type Element<'a> = &'a dyn Fn(&FuncBuilder, [Expr; 4]) -> Expr;
 
-/// Whole tiles and what their windows reach past them.
-fn reach(cx: &Cx<'_>, sides: [Side; 2]) -> [Expr; 2] {
-    let tiles = tiles(cx, sides);
-    [0, 1].map(|d| tiles[d].clone() * sides[d].m + (sides[d].taps - 1))
-}
-
-/// The padded image by phases, `[n, y, x, (c, row's phase, column's phase)]`: a vector holds all of
-/// a place.
-fn phases(cx: &mut Cx<'_>, attrs: &ConvAttrs, reach: &[Expr; 2]) -> Buffer {
+/// The padded feature map by phases, `[n, y, x, (c, row's phase, column's phase)]`: a vector holds
+/// all channels and phases of a position.
+fn phases(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs, reach: &[Expr; 2]) -> Buffer {
     let x = cx.args[0].clone();
     let shape = [&x.shape[..1], reach, &[x.shape[1].clone() * PHASES]].concat();
     let read = cx.reader(0);
     cx.f.stage("phases", "phases", DType::F32, shape, |f, i| {
         let channel = &i[3];
-        let phase = [channel.clone().floordiv(STEP).floormod(STEP), channel.clone().floormod(STEP)];
+        let phase = [
+            channel.clone().floordiv(PHASE_STEP).floormod(PHASE_STEP),
+            channel.clone().floormod(PHASE_STEP),
+        ];
         let mut at = vec![i[0].clone(), channel.clone().floordiv(PHASES)];
         let mut inside = Expr::bool(true);
         for (d, phase) in phase.into_iter().enumerate() {
-            let from = i[d + 1].clone() * STEP + phase - attrs.pads_begin[d];
+            let from = i[d + 1].clone() * PHASE_STEP + phase - attrs.pads_begin[d];
             inside = inside.and(from.clone().ge(0)).and(from.clone().lt(x.shape[d + 2].clone()));
             at.push(from);
         }
@@ -168,113 +79,111 @@ fn phases(cx: &mut Cx<'_>, attrs: &ConvAttrs, reach: &[Expr; 2]) -> Buffer {
     })
 }
 
-/// The three stages over an image of `depth` channels whose element `[n, c, y, x]` is `image`.
-fn by_tiles(
-    cx: &mut Cx<'_>,
-    sides: [Side; 2],
-    depth: Expr,
-    image: &dyn Fn(&FuncBuilder, [Expr; 4]) -> Expr,
-) {
-    let TensorType { shape, .. } = cx.outs[0].clone();
-    let (batch, channels) = (shape[0].clone(), shape[1].clone());
-    let tables = sides.map(Side::tables);
-    let tiled: Vec<usize> = (0..2).filter(|d| sides[*d].len() > 1).collect();
-    // The axis of a direction among those of a tile.
-    let axis = |d: usize| tiled.iter().position(|t| *t == d);
-    let tiles = tiles(cx, sides);
-    let window: Vec<Expr> = tiled.iter().map(|d| Expr::i64(sides[*d].len())).collect();
-    let reducer = || Reducer { init: Expr::float(0.0, DType::F32), combine: &sum_of_products };
-    let places = [&[batch], &window[..], &tiles].concat();
-    let of = |channels: &Expr| [&places[..], std::slice::from_ref(channels)].concat();
-    let first = 1 + window.len();
-    let product = |entries: &mut dyn Iterator<Item = Expr>, last: Expr| {
-        entries.reduce(|a, b| a * b).map_or(last.clone(), |table| table * last)
-    };
-    let transformed = cx.f.reduce_stage(
-        "input_tiles",
-        "v",
-        DType::F32,
-        of(&depth),
-        &window,
-        reducer(),
-        |f, i, k| {
-            let at = |d: usize| match axis(d) {
-                Some(n) => i[first + d].clone() * sides[d].m + k[n].clone(),
+/// The three stages of minimal filtering.
+struct Filtering {
+    sides: [TileSide; 2],
+    matrices: [TransformMatrices; 2],
+    /// Directions in which there are tiles.
+    tiled: Vec<usize>,
+    /// Tiles in each direction; positions where there is no tile.
+    tiles: [Expr; 2],
+    /// Elements of an input tile along each of `tiled`.
+    window: Vec<Expr>,
+    /// Shape of a stage between the transforms, without its channels: batch, `window`, `tiles`.
+    shape: Vec<Expr>,
+}
+
+impl Filtering {
+    fn new(cx: &OpBuilder<'_>, sides: [TileSide; 2]) -> Filtering {
+        let extent = |d: usize| cx.outs[0].shape[d + 2].clone();
+        let tiles = [0, 1]
+            .map(|d| if sides[d].len() > 1 { extent(d).ceildiv(sides[d].m) } else { extent(d) });
+        let tiled: Vec<usize> = (0..2).filter(|d| sides[*d].len() > 1).collect();
+        let window: Vec<Expr> = tiled.iter().map(|d| Expr::i64(sides[*d].len())).collect();
+        let shape = [&cx.outs[0].shape[..1], &window[..], &tiles].concat();
+        Filtering { sides, matrices: sides.map(TileSide::matrices), tiled, tiles, window, shape }
+    }
+
+    /// Extents of whole tiles and of what their kernels reach past them.
+    fn reach(&self) -> [Expr; 2] {
+        [0, 1].map(|d| self.tiles[d].clone() * self.sides[d].m + (self.sides[d].taps - 1))
+    }
+
+    /// Number of the axis that a direction has among those of a tile.
+    fn axis(&self, d: usize) -> Option<usize> {
+        self.tiled.iter().position(|t| *t == d)
+    }
+
+    /// First axis of the tiles' positions.
+    fn first(&self) -> usize {
+        1 + self.window.len()
+    }
+
+    fn of_channels(&self, channels: &Expr) -> Vec<Expr> {
+        [&self.shape[..], std::slice::from_ref(channels)].concat()
+    }
+
+    /// The stages over a feature map of `depth` channels.
+    fn write(&self, cx: &mut OpBuilder<'_>, depth: Expr, element: Element<'_>) {
+        let transformed = self.input_tiles(cx, &depth, element);
+        let products = self.multiply(cx, depth, transformed);
+        let sum = self.output_tiles(cx, products);
+        add_bias(cx, sum, &<[Expr]>::to_vec);
+    }
+
+    /// `Bᵀ x B` of every tile.
+    fn input_tiles(&self, cx: &mut OpBuilder<'_>, depth: &Expr, element: Element<'_>) -> Buffer {
+        let (shape, first) = (self.of_channels(depth), self.first());
+        let (dtype, window) = (DType::F32, &self.window[..]);
+        cx.f.reduce_stage("input_tiles", "v", dtype, shape, window, sum(), |f, i, k| {
+            let at = |d: usize| match self.axis(d) {
+                Some(n) => i[first + d].clone() * self.sides[d].m + k[n].clone(),
                 None => i[first + d].clone(),
             };
-            let x = image(f, [i[0].clone(), i[first + 2].clone(), at(0), at(1)]);
-            let entries = tiled.iter().enumerate();
-            product(&mut entries.map(|(n, d)| entry(&tables[*d].input, &i[1 + n], &k[n])), x)
-        },
-    );
-    let weights = cx.reader(1);
-    let products = cx.f.reduce_stage(
-        "products",
-        "m",
-        DType::F32,
-        of(&channels),
-        &[depth],
-        reducer(),
-        |f, i, k| {
-            let place = flatten(&window, &i[1..first]);
+            let x = element(f, [i[0].clone(), i[first + 2].clone(), at(0), at(1)]);
+            let entries = self.tiled.iter().enumerate();
+            let entries = entries.map(|(n, d)| entry(&self.matrices[*d].input, &i[1 + n], &k[n]));
+            times(entries, x)
+        })
+    }
+
+    /// One matrix multiplication for each position in a tile.
+    fn multiply(&self, cx: &mut OpBuilder<'_>, depth: Expr, transformed: Buffer) -> Buffer {
+        let (shape, first) = (self.of_channels(&cx.outs[0].shape[1]), self.first());
+        let weights = cx.reader(1);
+        cx.f.reduce_stage("products", "m", DType::F32, shape, &[depth], sum(), |f, i, k| {
+            let position = flatten(&self.window, &i[1..first]);
             let v = f.at(transformed, &[&i[..first + 2], k].concat());
-            weights(f, &[place, i[first + 2].clone(), k[0].clone()]) * v
-        },
-    );
-    let sum = cx.f.reduce_stage(
-        "output_tiles",
-        "sum",
-        DType::F32,
-        shape,
-        &window,
-        reducer(),
-        |f, i, k| {
-            let tile = |d: usize| match axis(d) {
-                Some(_) => i[d + 2].clone().floordiv(sides[d].m),
+            weights(f, &[position, i[first + 2].clone(), k[0].clone()]) * v
+        })
+    }
+
+    /// `A m Aᵀ` of every tile, at the positions of the result.
+    fn output_tiles(&self, cx: &mut OpBuilder<'_>, products: Buffer) -> Buffer {
+        let (shape, window) = (cx.outs[0].shape.clone(), &self.window[..]);
+        cx.f.reduce_stage("output_tiles", "sum", DType::F32, shape, window, sum(), |f, i, k| {
+            let tile = |d: usize| match self.axis(d) {
+                Some(_) => i[d + 2].clone().floordiv(self.sides[d].m),
                 None => i[d + 2].clone(),
             };
             let at = [&i[..1], k, &[tile(0), tile(1), i[1].clone()]].concat();
-            let lane = |d: usize| i[d + 2].clone().floormod(sides[d].m);
-            let entries = tiled.iter().enumerate();
-            let mut entries = entries.map(|(n, d)| entry(&tables[*d].output, &lane(*d), &k[n]));
-            product(&mut entries, f.at(products, &at))
-        },
-    );
-    add_bias(cx, sum, &<[Expr]>::to_vec);
+            let lane = |d: usize| i[d + 2].clone().floormod(self.sides[d].m);
+            let entries = self.tiled.iter().enumerate();
+            let entries = entries.map(|(n, d)| entry(&self.matrices[*d].output, &lane(*d), &k[n]));
+            times(entries, f.at(products, &at))
+        })
+    }
 }
 
-/// `G w Gᵀ` of every window of `[n, k, h, w]`, as `[places, ceil(n / width), k, width]`; by phases,
-/// `k` counts them with the channels.
-pub fn pack(packing: &Packing, m: [i64; 2], step: i64, value: &Literal) -> Option<AlignedBytes> {
-    let [n, k, h, w] = packing.shape[..] else { return None };
-    let taps = [h, w].map(|taps| phase_taps(taps, step));
-    let [n, k, h, w, step] = [n, k * step * step, h, w, step].map(|v| v as usize);
-    let width = packing.width as usize;
-    let [high, wide] = sides(m, &taps).map(|side| side.tables().weights);
-    let (rows, columns) = (high[0].len(), wide[0].len());
-    let panels = n.div_ceil(width);
-    let words = value.bytes().as_chunks::<4>().0;
-    let mut packed = AlignedBytes::zeroed(high.len() * wide.len() * panels * k * width * 4);
-    let out = packed.as_mut();
-    for at in 0..n * k {
-        let (row, depth) = (at / k, at % k);
-        let (window, phase) = (at / (step * step), at % (step * step));
-        let element = |i: usize, j: usize| {
-            let (i, j) = (i * step + phase / step, j * step + phase % step);
-            let inside = i < h && j < w;
-            inside.then(|| f64::from(f32::from_le_bytes(words[(window * h + i) * w + j])))
-        };
-        let element = |i: usize, j: usize| element(i, j).unwrap_or(0.0);
-        for (a, left) in high.iter().enumerate() {
-            let left: Vec<f64> =
-                (0..columns).map(|j| (0..rows).map(|i| left[i] * element(i, j)).sum()).collect();
-            for (b, right) in wide.iter().enumerate() {
-                let sum: f64 = left.iter().zip(right).map(|(l, g)| l * g).sum();
-                let place = (a * wide.len() + b) * panels + row / width;
-                let to = ((place * k + depth) * width + row % width) * 4;
-                out[to..to + 4].copy_from_slice(&(sum as f32).to_le_bytes());
-            }
-        }
+/// The sum of multiply-adds in float32.
+fn sum() -> Reducer<'static> {
+    Reducer { init: Expr::float(0.0, DType::F32), combine: &sum_of_products }
+}
+
+/// The product of matrix entries, times an element.
+fn times(entries: impl Iterator<Item = Expr>, element: Expr) -> Expr {
+    match entries.reduce(|a, b| a * b) {
+        Some(entry) => entry * element,
+        None => element,
     }
-    Some(packed)
 }

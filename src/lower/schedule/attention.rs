@@ -1,12 +1,12 @@
-//! Attention: two products around a softmax, block by block of rows.
+//! Fused attention: two matmuls around a softmax, block by block of rows.
 //!
 //! ```text
 //! for batch.., block of rows:       threads share these
-//!   scores[r, n] = sum q * k        gemm, in a scratch of the block's rows
-//!   softmax of each row             the rows' rules, in the same scratch
+//!   scores[r, n] = sum q * k        gemm, in a buffer of the block's rows
+//!   softmax of each row             row fusion, in the same buffer
 //!   out[.., m, d] = sum p * v       gemm
 //! ```
-//! The matrix of scores is never whole in memory (Rabe and Staats, "Self-attention does not need
+//! The matrix of scores is never materialised (Rabe and Staats, "Self-attention does not need
 //! O(n^2) memory", without their running maximum: a block's rows are whole). Each stage then goes
 //! by its own rule, so results are those of the stages one after the other.
 
@@ -14,28 +14,32 @@ use std::collections::HashSet;
 
 use reflex_tir::{Buffer, Expr, Scope, Stmt, Var};
 
-use super::affine::same;
-use super::contraction::Contraction;
-use super::fuse::{cost, epilogue_of, is_place};
-use super::nest::{Nest, Parallel, likely};
-use super::stage::{Axis, Item, Stage, loads_of, touched_outside};
-use super::{Decision, emit, in_scratch};
+use crate::extent::likely;
+use crate::schedule::core::affine::same;
+use crate::schedule::core::contraction::Contraction;
+use crate::schedule::core::cost::cost;
+use crate::schedule::core::decision::Decision;
+use crate::schedule::core::epilogue::epilogue_of;
+use crate::schedule::core::nest::{Nest, Parallel, in_scratch};
+use crate::schedule::core::stage::{Axis, Item, Stage, loads_of, touched_outside};
+use crate::schedule::emit::emit;
 
 /// Rows of a block where their number is not known or has no fitting divisor.
-const ROWS: i64 = 24;
-/// Most rows of a block.
-const MOST_ROWS: i64 = 32;
+const BLOCK_ROWS: i64 = 24;
 
-/// Two products around stages of rows.
-struct Chain {
+/// Most rows of a block.
+const MAX_BLOCK_ROWS: i64 = 32;
+
+/// Two contractions around row-wise stages.
+struct AttentionChain {
     stages: Vec<Stage>,
-    /// What is written and read in it alone.
+    /// Buffers that only the chain writes and reads.
     inner: HashSet<Buffer>,
     /// Leading axes that all stages share; the last one is the row.
     depth: usize,
 }
 
-/// The nest of the chain that begins with the product at `at`, and how many items it is.
+/// The nest of the chain that begins with the contraction at `at`, and the number of its items.
 pub fn attention(
     nest: &mut Nest<'_>,
     items: &[Item],
@@ -43,9 +47,9 @@ pub fn attention(
     around: &HashSet<Buffer>,
     decisions: &mut Vec<Decision>,
 ) -> Option<(Stmt, usize)> {
-    let chain = Chain::of(nest, items, at, around)?;
+    let chain = AttentionChain::of(nest, items, at, around)?;
     let rows = chain.stages[0].spatial[chain.depth - 1].extent.clone();
-    let height = rows.as_int().map_or(ROWS, block_rows);
+    let height = rows.as_int().map_or(BLOCK_ROWS, block_rows);
     let names: Vec<&str> = chain.stages.iter().map(|s| &s.name[..]).collect();
     nest.steps.push(format!("{}: in blocks of {height} rows", names.join(", ")));
     let shared: Vec<Axis> = chain.stages[0].spatial[..chain.depth].to_vec();
@@ -53,11 +57,13 @@ pub fn attention(
     let block = Axis { var: nest.var("block"), extent: rows.clone().ceildiv(height) };
 
     let first = Expr::from(block.var) * height;
-    let mut body = chain.block(nest, &first, &Expr::i64(height), height, decisions);
+    let mut body =
+        chain.block(nest, &RowBlock { first: &first, count: &height.into(), height }, decisions);
     if rows.as_int().is_none_or(|n| n % height != 0) {
         let steps = nest.steps.len();
         let left = rows.clone().floormod(height);
-        let rest = chain.block(nest, &first, &left, height, &mut vec![]);
+        let rest =
+            chain.block(nest, &RowBlock { first: &first, count: &left, height }, &mut vec![]);
         nest.steps.truncate(steps);
         let cond = Expr::from(block.var).lt(rows.floordiv(height));
         body = Stmt::If { cond, then: Box::new(body), otherwise: Some(Box::new(rest)) };
@@ -78,12 +84,24 @@ pub fn attention(
 
 /// Rows of a block of `n` rows in all.
 fn block_rows(n: i64) -> i64 {
-    let divisor = (ROWS / 2..=MOST_ROWS).rev().find(|d| n % d == 0);
-    if n <= MOST_ROWS { n.max(1) } else { divisor.unwrap_or(ROWS) }
+    let divisor = (BLOCK_ROWS / 2..=MAX_BLOCK_ROWS).rev().find(|d| n % d == 0);
+    if n <= MAX_BLOCK_ROWS { n.max(1) } else { divisor.unwrap_or(BLOCK_ROWS) }
 }
 
-impl Chain {
-    fn of(nest: &Nest<'_>, items: &[Item], at: usize, around: &HashSet<Buffer>) -> Option<Chain> {
+/// Rows that are computed at once: `count` from `first`, in buffers of `height`.
+struct RowBlock<'a> {
+    first: &'a Expr,
+    count: &'a Expr,
+    height: i64,
+}
+
+impl AttentionChain {
+    fn of(
+        nest: &Nest<'_>,
+        items: &[Item],
+        at: usize,
+        around: &HashSet<Buffer>,
+    ) -> Option<AttentionChain> {
         let is_product = |s: &Stage| Contraction::of(&nest.func, &s.squeezed()).is_ok();
         let scores = items[at].stage()?;
         let depth = scores.spatial.len().checked_sub(1).filter(|d| *d > 0)?;
@@ -111,8 +129,8 @@ impl Chain {
         let written = stages[..stages.len() - 1].iter().map(|s| s.buffer);
         let inner: HashSet<Buffer> = written.collect();
         let private = |b: &Buffer| nest.func.allocs.contains(b) && !outside.contains(b);
-        let chain = Chain { stages, inner, depth };
-        // A product and nothing between it and the next is no attention.
+        let chain = AttentionChain { stages, inner, depth };
+        // Two contractions with nothing between them are no attention.
         (chain.stages.len() > 2 && chain.inner.iter().all(private) && chain.is_by_rows())
             .then_some(chain)
     }
@@ -122,7 +140,7 @@ impl Chain {
         let shared = &self.stages[0].spatial[..self.depth];
         let leads = |stage: &Stage, indices: &[Expr]| {
             let mut own = indices.iter().zip(&stage.spatial).take(self.depth);
-            indices.len() >= self.depth && own.all(is_place)
+            indices.len() >= self.depth && own.all(|(i, a)| a.is_index(i))
         };
         self.stages.iter().enumerate().all(|(n, stage)| {
             let axes = stage.spatial.len() >= self.depth
@@ -134,13 +152,11 @@ impl Chain {
         })
     }
 
-    /// The stages for `count` rows from `first`, in scratch of `height` rows.
+    /// The stages for a block of rows.
     fn block(
         &self,
         nest: &mut Nest<'_>,
-        first: &Expr,
-        count: &Expr,
-        height: i64,
+        rows: &RowBlock<'_>,
         decisions: &mut Vec<Decision>,
     ) -> Stmt {
         let mut scratch: Vec<(Buffer, Buffer)> = vec![];
@@ -148,7 +164,7 @@ impl Chain {
             let known = scratch.iter().any(|(old, _)| *old == stage.buffer);
             if self.inner.contains(&stage.buffer) && !known {
                 let data = nest.func.buffers[stage.buffer].clone();
-                let mut shape = vec![Expr::i64(height)];
+                let mut shape = vec![Expr::i64(rows.height)];
                 shape.extend_from_slice(&data.shape[self.depth..]);
                 let new = nest.func.new_buffer(data.name, data.dtype, shape, Scope::Global);
                 scratch.push((stage.buffer, new));
@@ -157,30 +173,30 @@ impl Chain {
         let items: Vec<Item> = self
             .stages
             .iter()
-            .map(|stage| Item::Stage(self.cut(nest, stage, (first, count), &scratch)))
+            .map(|stage| Item::Stage(self.cut(nest, stage, rows, &scratch)))
             .collect();
         let fresh = scratch.iter().map(|(_, new)| *new).collect();
         in_scratch(nest, fresh, |nest| emit(nest, &items, &HashSet::new(), Parallel::No, decisions))
     }
 
-    /// A stage over some rows: `row` from 0 takes the place of the shared axes.
+    /// A stage over some rows: `row` from 0 replaces the shared axes.
     fn cut(
         &self,
         nest: &mut Nest<'_>,
         stage: &Stage,
-        (first, count): (&Expr, &Expr),
+        rows: &RowBlock<'_>,
         scratch: &[(Buffer, Buffer)],
     ) -> Stage {
         let row = nest.var("row");
         let own: Vec<Var> = stage.spatial[..self.depth].iter().map(|a| a.var).collect();
         let shared = &self.stages[0].spatial;
         let place = |v: Var| match own.iter().position(|o| *o == v)? {
-            n if n + 1 == self.depth => Some(first.clone() + row),
+            n if n + 1 == self.depth => Some(rows.first.clone() + row),
             n => Some(Expr::from(shared[n].var)),
         };
-        // Places in scratch: the row, and what follows the shared axes.
+        // Indices in scratch buffers: the row, and the axes behind the shared ones.
         let to_row = |_: usize, at: &[Expr]| [&[Expr::from(row)], &at[self.depth..]].concat();
-        let row = Axis { var: row, extent: count.clone() };
+        let row = Axis { var: row, extent: rows.count.clone() };
         let spatial = [row].into_iter().chain(stage.spatial[self.depth..].iter().cloned());
         stage.cut(spatial.collect(), &place, scratch, &to_row)
     }

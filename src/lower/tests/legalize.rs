@@ -4,7 +4,8 @@ mod common;
 
 use common::{assert_close, cases, run, tolerance};
 use reflex_graph::Literal;
-use reflex_lower::legalize::{pack, packings};
+use reflex_lower::packing::choose::packings;
+use reflex_lower::packing::pack::pack;
 use reflex_lower::precision::Precision;
 
 #[test]

@@ -10,7 +10,9 @@ use reflex_graph::builder::FuncBuilder;
 use reflex_graph::{
     Binary, ConvAttrs, FuncData, Literal, Module, Op, PoolAttrs, PoolKind, TensorType,
 };
-use reflex_lower::legalize::{Legalized, pack, packings};
+use reflex_lower::legalize::Legalized;
+use reflex_lower::packing::choose::packings;
+use reflex_lower::packing::pack::pack;
 use reflex_lower::pipeline::{NoObserver, Options, run_graph};
 use reflex_lower::precision::Precision;
 use reflex_lower::schedule::schedule_explained;
@@ -151,7 +153,7 @@ fn matrix_registers_reassociate_sums_and_no_more() {
         let panels = packed && weights.len() == 2;
         if large().any(|c| c.name == case.name) && (panels || columns.is_some_and(|n| n % 16 == 0))
         {
-            let used = scheduled.to_string().contains("pairs in matrix registers");
+            let used = scheduled.to_string().contains("VNNI-packed bfloat16 on AMX tiles");
             assert!(used, "{} {packed}: {scheduled}", case.name);
         }
         if tiles == before {
@@ -183,7 +185,7 @@ fn products_of_pairs_take_the_macro_kernel() {
         let (kernel, _) = rounded(&case, packed);
         let scheduled = schedule_explained(&kernel.func, &Level::V4.target());
         let rule = scheduled.decisions.iter().any(|d| d.rule == "gemm");
-        let rule = rule && scheduled.to_string().contains("dot products of bfloat16 pairs");
+        let rule = rule && scheduled.to_string().contains("dot products of VNNI-packed bfloat16");
         assert!(rule, "{} {packed}: {scheduled}", case.name);
     }
 }
@@ -325,14 +327,14 @@ fn tensors_that_only_convolutions_read_are_stored_rounded_and_no_bit_changes() {
         // Without padding the pairs are in memory; matrix registers load them from words.
         let read_in_place = |options: &Options| {
             let of = |f: &PrimFunc| schedule_explained(f, &options.cpus[0].target).steps;
-            let step = |s: &String| s == "pairs: computed where it is read";
+            let step = |s: &String| s == "pairs: inlined into its readers";
             kernels(false).iter().filter(|f| of(f).iter().any(step)).count()
         };
         assert_eq!((read_in_place(&options()), read_in_place(&with_tiles())), (3, 0), "{channels}");
         // Where results are many enough, words of two blocks fill registers, windows or not.
         let whole = |f: &&PrimFunc| {
             let steps = schedule_explained(f, &with_tiles().cpus[0].target).steps;
-            steps.iter().any(|s| s == "conv: words of two blocks side by side")
+            steps.iter().any(|s| s == "conv: VNNI pairs of two blocks interleaved")
         };
         let whole = kernels(false).iter().filter(whole).count();
         assert_eq!(whole, if channels == 64 { 2 } else { 0 }, "{channels}");

@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use common::{Case, assert_close, cases, run};
 use cranelift_entity::PrimaryMap;
 use reflex_graph::{Literal, Op, ReduceKind, TensorType};
-use reflex_lower::legalize::{Legalized, Operand, legalize, pack, packings};
+use reflex_lower::legalize::{Legalized, OpCall, Operand, legalize};
+use reflex_lower::packing::choose::packings;
+use reflex_lower::packing::pack::pack;
 use reflex_lower::precision::Precision;
 use reflex_lower::schedule::{Refusal, Scheduled, schedule_explained};
 use reflex_tir::builder::{FuncBuilder, Reducer};
@@ -26,7 +28,7 @@ fn target(vector_bytes: u32) -> Target {
 }
 
 fn exact(scheduled: &Scheduled) -> bool {
-    scheduled.decisions.iter().all(|d| d.rule != "reduce along rows")
+    scheduled.decisions.iter().all(|d| d.rule != "row reduction")
 }
 
 fn check(name: &str, kernel: &Legalized, args: &[Literal], want: &[Literal], target: &Target) {
@@ -93,7 +95,8 @@ fn symbolic(case: &Case, outs: &[Literal]) -> Option<Legalized> {
     let outs: Vec<TensorType> = outs.iter().map(typed).collect();
     let operands: Vec<Operand<'_>> =
         types.iter().map(|ty| Operand { ty, constant: None, packing: None }).collect();
-    let kernel = legalize(&case.name, &case.op, &operands, (&outs, &syms), Precision::F32).ok()?;
+    let call = OpCall { operands: &operands, outs: &outs, dims: &syms };
+    let kernel = legalize(&case.name, &case.op, &call, Precision::F32).ok()?;
     kernel.scalars.is_empty().then_some(kernel)
 }
 

@@ -80,7 +80,7 @@ fn scheduled(module: &Module) -> Vec<Scheduled> {
 /// How many stages of the module's kernels the rule for tables takes.
 fn by_tiles(module: &Module) -> usize {
     let kernels = scheduled(module).into_iter();
-    kernels.flat_map(|k| k.decisions).filter(|d| d.rule == "tables").count()
+    kernels.flat_map(|k| k.decisions).filter(|d| d.rule == "winograd transform").count()
 }
 
 #[test]

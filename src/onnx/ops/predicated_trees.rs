@@ -3,6 +3,8 @@
 //!
 //! A vector of rows takes a comparison and a select for each test. Traversal takes four gathers for
 //! each level, which wait for those of the level before.
+//!
+//! Decision: docs/decisions/0032-tree-ensembles.md
 
 use std::collections::HashMap;
 use std::ops::Range;

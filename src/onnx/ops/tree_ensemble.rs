@@ -1,4 +1,6 @@
 //! Tree ensembles (TreeEnsembleRegressor and -Classifier) as tables over all nodes.
+//!
+//! Decision: docs/decisions/0032-tree-ensembles.md
 
 use std::collections::HashMap;
 

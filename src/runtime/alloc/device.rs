@@ -11,6 +11,8 @@
 //! sizes change.
 //! Fresh memory is zeroed and stays initialised for ever after:
 //! reading a tensor that was never written gives stale values, not undefined behaviour.
+//!
+//! Decision: docs/decisions/0021-tensor-allocator.md
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::cell::RefCell;

@@ -4,6 +4,8 @@
 //! there is none the largest is replaced by a new one that does. A thread thus holds as many blocks
 //! as its kernels used at once, whatever number of sizes they ask for, and no more than the cache's
 //! limit.
+//!
+//! Decision: docs/decisions/0021-tensor-allocator.md
 
 use std::cell::RefCell;
 use std::ptr::NonNull;

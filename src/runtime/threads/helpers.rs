@@ -1,4 +1,6 @@
 //! One launch, the task queues of its threads, and the loops of the helper threads.
+//!
+//! Decision: docs/decisions/0022-threads.md
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;

@@ -11,12 +11,12 @@ class Module:
         return a
 # ----
 fused_transpose_transpose_transpose_mat_mul_mul_3more
-  step  transpose: computed where it is read
-  step  transpose_1: computed where it is read
-  step  transpose_2: computed where it is read
-  step  binary: computed where it is read
+  step  transpose: inlined into its readers
+  step  transpose_1: inlined into its readers
+  step  transpose_2: inlined into its readers
+  step  binary: inlined into its readers
   step  matmul_1: stored where transpose_3 would move it
-  step  matmul: columns copied into panels
+  step  matmul: columns packed into panels
   step  panels: collapse_axes c of panels, c of panels #2 -> m
   step  panels: split lane by 8 -> lane_0, lane_1
   step  panels: vectorize lane_1
@@ -92,10 +92,10 @@ fused_transpose_transpose_transpose_mat_mul_mul_3more
   step  matmul_1, 4 rows by 2 vectors: vectorize l of matmul_1_store
   step  matmul_1, 4 rows by 2 vectors: unroll_and_jam matmul_1_store v of matmul_1_store
   step  matmul, max, exp, sum, normalize, matmul_1: threads share the blocks
-  stage panels: map
+  stage panels: elementwise
   stage matmul: gemm
-  stage max: reduce along rows
-  stage exp: map
-  stage sum: reduce along rows
-  stage normalize: map
+  stage max: row reduction
+  stage exp: elementwise
+  stage sum: row reduction
+  stage normalize: elementwise
   stage matmul_1: gemm

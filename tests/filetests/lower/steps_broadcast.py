@@ -17,4 +17,4 @@ add
   step  binary: vectorize i1_tail
   step  binary: split i1 by 8 -> i1_0, i1_1
   step  binary: vectorize i1_1
-  stage binary: map
+  stage binary: elementwise

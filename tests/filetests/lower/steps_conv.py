@@ -12,8 +12,8 @@ class Module:
         return b
 # ----
 fused_conv_max
-  step  conv: columns copied into phases
-  step  pad: computed where it is read
+  step  conv: columns packed into phases
+  step  pad: inlined into its readers
   step  phases: parallel p of phases
   step  phases: partition p of phases #4 at 8 -> p of phases #4, p_tail
   step  phases: vectorize p_tail
@@ -35,6 +35,6 @@ fused_conv_max
   step  conv, 4 rows by 2 vectors: reorder l, v of conv_store
   step  conv, 4 rows by 2 vectors: vectorize l of conv_store
   step  conv, 4 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
-  stage phases: map
+  stage phases: elementwise
   stage conv: gemm
   stage binary: epilogue of gemm

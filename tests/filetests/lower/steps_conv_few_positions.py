@@ -13,7 +13,7 @@ class Module:
         return b
 # ----
 fused_conv_max
-  step  bias: computed where it is read
+  step  bias: inlined into its readers
   step  pad: vectorize i2
   step  conv: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0, v_k1; outer loops over (), columns inside; no threads
   step  conv, 4 rows by 2 vectors: distribute_loops r, v, l over 2
@@ -30,6 +30,6 @@ fused_conv_max
   step  conv, 4 rows by 2 vectors: vectorize l of conv_store
   step  conv, 4 rows by 2 vectors: unroll_and_jam conv_store v of conv_store
   step  binary: vectorize i2
-  stage pad: map
+  stage pad: elementwise
   stage conv: gemm
-  stage binary: map
+  stage binary: elementwise

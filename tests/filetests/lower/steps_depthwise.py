@@ -30,5 +30,5 @@ conv
   step  conv, 2 rows by 3 vectors: reorder l, v of conv_store
   step  conv, 2 rows by 3 vectors: vectorize l of conv_store
   step  conv, 2 rows by 3 vectors: unroll_and_jam conv_store v of conv_store
-  stage pad: map
+  stage pad: elementwise
   stage conv: gemm

@@ -21,4 +21,4 @@ exp
   step  unary: parallel m_0
   step  unary: split m_else by 8 -> m_else_0, m_else_1
   step  unary: vectorize m_else_1
-  stage unary: map
+  stage unary: elementwise

@@ -13,4 +13,4 @@ class Module:
 gather
   step  gather: split i1 by 4 -> i1_0, i1_1
   step  gather: vectorize i1_1
-  stage gather: map
+  stage gather: elementwise

@@ -12,7 +12,7 @@ class Module:
         return a
 # ----
 layer_norm
-  step  rstd: computed where it is read
+  step  rstd: inlined into its readers
   step  sum, mean, squares, normalize: fuse_adjacent i0 of sum, i0 of mean
   step  sum, mean, squares, normalize: fuse_adjacent i0 of sum, i0 of squares
   step  sum, mean, squares, normalize: fuse_adjacent i0 of sum, i0 of normalize
@@ -72,7 +72,7 @@ layer_norm
   step  normalize: vectorize i1_tail
   step  normalize: split i1 by 8 -> i1_0, i1_1
   step  normalize: vectorize i1_1
-  stage sum: reduce along rows
-  stage mean: map
-  stage squares: reduce along rows
-  stage normalize: map
+  stage sum: row reduction
+  stage mean: elementwise
+  stage squares: row reduction
+  stage normalize: elementwise

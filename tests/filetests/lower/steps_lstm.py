@@ -13,7 +13,7 @@ class Module:
         return a
 # ----
 rnn
-  step  input: columns copied into panels
+  step  input: columns packed into panels
   step  panels: split lane by 8 -> lane_0, lane_1
   step  panels: vectorize lane_1
   step  input: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (), columns inside; no threads
@@ -64,13 +64,13 @@ rnn
   step  last: vectorize i1_1
   step  last_1: split i1 by 8 -> i1_0, i1_1
   step  last_1: vectorize i1_1
-  stage panels: map
+  stage panels: elementwise
   stage input: gemm
-  stage start: map
-  stage start_1: map
-  stage recurrent: reduce along rows; not gemm: elements not side by side
-  stage cell: map
-  stage hidden: map
-  stage emit: map
-  stage last: map
-  stage last_1: map
+  stage start: elementwise
+  stage start_1: elementwise
+  stage recurrent: row reduction; not gemm: elements not contiguous
+  stage cell: elementwise
+  stage hidden: elementwise
+  stage emit: elementwise
+  stage last: elementwise
+  stage last_1: elementwise

@@ -24,7 +24,7 @@ fused_mat_mul_max
   step  pairs0: vectorize m_else_1
   step  pairs1: split i1 by 16 -> i1_0, i1_1
   step  pairs1: vectorize i1_1
-  step  matmul: tile of 8 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows; dot products of bfloat16 pairs
+  step  matmul: tile of 8 rows by 2 vectors of 16 lanes, depth over v_k0; outer loops over (), columns inside; threads share tiles of rows; dot products of VNNI-packed bfloat16
   step  matmul, 8 rows by 2 vectors: distribute_loops r, v, l over 2
   step  matmul, 8 rows by 2 vectors: reorder k0, r of matmul, v of matmul, l of matmul
   step  matmul, 8 rows by 2 vectors: decompose_reduction matmul k0 -> matmul_init
@@ -54,7 +54,7 @@ fused_mat_mul_max
   step  matmul, 1 rows by 2 vectors: reorder l, v of matmul_store
   step  matmul, 1 rows by 2 vectors: vectorize l of matmul_store
   step  matmul, 1 rows by 2 vectors: unroll_and_jam matmul_store v of matmul_store
-  stage pairs0: map
-  stage pairs1: map
+  stage pairs0: elementwise
+  stage pairs1: elementwise
   stage matmul: gemm
   stage binary: epilogue of gemm

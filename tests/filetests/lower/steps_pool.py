@@ -25,4 +25,4 @@ pool
   step  pool: vectorize i3 of pool_init
   step  pool: vectorize i3 of pool
   step  pool: vectorize i3 of t1_local_1
-  stage pool: reduce across rows; not gemm: not a sum of products
+  stage pool: column reduction; not gemm: not a contraction

@@ -13,7 +13,7 @@ class Module:
         return z
 # ----
 fused_add_max
-  step  binary: computed where it is read
+  step  binary: inlined into its readers
   step  reduce: parallel i1 where n * 2400 >= 100000 -> task, i1
   step  reduce: split k0 by 32 -> k0_0, k0_1
   step  reduce: rfactor reduce k0_1 -> reduce_rf
@@ -39,4 +39,4 @@ fused_add_max
   step  reduce: tree_reduce reduce k0_1 of reduce -> reduce_half_3
   step  reduce: vectorize k0_1 of reduce_half_3
   step  reduce: tree_reduce reduce k0_1 of reduce
-  stage reduce: reduce along rows; not gemm: not a sum of products
+  stage reduce: row reduction; not gemm: not a contraction

@@ -74,7 +74,7 @@ softmax
   step  normalize: vectorize i1_tail
   step  normalize: split i1 by 8 -> i1_0, i1_1
   step  normalize: vectorize i1_1 of normalize
-  stage max: reduce along rows
-  stage exp: map
-  stage sum: reduce along rows
-  stage normalize: map
+  stage max: row reduction
+  stage exp: elementwise
+  stage sum: row reduction
+  stage normalize: elementwise

@@ -32,4 +32,4 @@ sum
   step  reduce: split i0_1 by 8 -> i0_1_0, i0_1_1
   step  reduce: vectorize i0_1_1 of t1_local_1
   step  reduce: unroll i0_1_0 of t1_local_1
-  stage reduce: reduce across rows; not gemm: not a sum of products
+  stage reduce: column reduction; not gemm: not a contraction

@@ -36,4 +36,4 @@ sum
   step  reduce: tree_reduce reduce k0_1 of reduce -> reduce_half_3
   step  reduce: vectorize k0_1 of reduce_half_3
   step  reduce: tree_reduce reduce k0_1 of reduce
-  stage reduce: reduce along rows; not gemm: not a sum of products
+  stage reduce: row reduction; not gemm: not a contraction

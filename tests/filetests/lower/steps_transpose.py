@@ -14,4 +14,4 @@ class Module:
 transpose
   step  transpose: split i1 by 8 -> i1_0, i1_1
   step  transpose: vectorize i1_1
-  stage transpose: map
+  stage transpose: elementwise

@@ -14,8 +14,8 @@ class Module:
         return c
 # ----
 conv
-  step  conv: v_i1 taken apart by 16
-  step  bias: v_i1 taken apart by 16
+  step  conv: v_i1 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
   step  conv: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (co), columns inside; threads share tiles of rows
   step  conv, 4 rows by 2 vectors: distribute_loops r, v, l over 2
   step  conv, 4 rows by 2 vectors: reorder k0, r of conv, v of conv, l of conv
@@ -36,14 +36,14 @@ conv
   stage conv: gemm
   stage bias: epilogue of gemm
 fused_conv_max
-  step  pad: v_i1 taken apart by 16
-  step  input_tiles: v_i5 taken apart by 16
-  step  output_tiles: v_i1 taken apart by 16
-  step  bias: v_i1 taken apart by 16
+  step  pad: v_i1 split into blocks of 16
+  step  input_tiles: v_i5 split into blocks of 16
+  step  output_tiles: v_i1 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
   step  pad: parallel i2
   step  pad: split ci by 8 -> ci_0, ci_1
   step  pad: vectorize ci_1
-  step  input_tiles: tables of 6x6 and 6x6 unrolled, vectors of 16 lanes
+  step  input_tiles: constant matrices of 6x6 and 6x6 unrolled, vectors of 16 lanes
   step  products: tile of 4 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (m), columns inside; threads share the outermost loop
   step  products, 4 rows by 2 vectors: distribute_loops r, v, l over 2
   step  products, 4 rows by 2 vectors: reorder k0, r of products, v of products, l of products
@@ -58,7 +58,7 @@ fused_conv_max
   step  products, 4 rows by 2 vectors: reorder l, v of products_store
   step  products, 4 rows by 2 vectors: vectorize l of products_store
   step  products, 4 rows by 2 vectors: unroll_and_jam products_store v of products_store
-  step  output_tiles: tables of 4x6 and 4x6 unrolled, vectors of 16 lanes
+  step  output_tiles: constant matrices of 4x6 and 4x6 unrolled, vectors of 16 lanes
   step  bias: collapse_axes i2, i3 -> m
   step  bias: split m by 8 -> m_0, m_1
   step  bias: vectorize m_1
@@ -66,9 +66,9 @@ fused_conv_max
   step  binary: collapse_axes i1, m -> m
   step  binary: split m by 8 -> m_0, m_1
   step  binary: vectorize m_1
-  stage pad: map
-  stage input_tiles: tables
+  stage pad: elementwise
+  stage input_tiles: winograd transform
   stage products: gemm
-  stage output_tiles: tables
-  stage bias: map
-  stage binary: map
+  stage output_tiles: winograd transform
+  stage bias: elementwise
+  stage binary: elementwise

@@ -14,15 +14,15 @@ class Module:
         return c
 # ----
 conv
-  step  pad: v_i1 taken apart by 16
-  step  input_tiles: v_i4 taken apart by 16
-  step  output_tiles: v_i1 taken apart by 16
-  step  bias: v_i1 taken apart by 16
+  step  pad: v_i1 split into blocks of 16
+  step  input_tiles: v_i4 split into blocks of 16
+  step  output_tiles: v_i1 split into blocks of 16
+  step  bias: v_i1 split into blocks of 16
   step  pad: collapse_axes i0, co -> m
   step  pad: parallel i2 where n * 5120 >= 100000 -> task, i2
   step  pad: split ci by 8 -> ci_0, ci_1
   step  pad: vectorize ci_1
-  step  input_tiles: tables of 8x8 unrolled, vectors of 16 lanes
+  step  input_tiles: constant matrices of 8x8 unrolled, vectors of 16 lanes
   step  products: tile of 5 rows by 2 vectors of 8 lanes, depth over v_k0; outer loops over (v_i1, v_i0), columns inside; threads share the outermost loop
   step  products, 5 rows by 2 vectors: distribute_loops r, v, l over 2
   step  products, 5 rows by 2 vectors: reorder k0, r of products, v of products, l of products
@@ -50,19 +50,19 @@ conv
   step  products, 4 rows by 2 vectors: reorder l, v of products_store
   step  products, 4 rows by 2 vectors: vectorize l of products_store
   step  products, 4 rows by 2 vectors: unroll_and_jam products_store v of products_store
-  step  output_tiles: tables of 4x8 unrolled, vectors of 16 lanes
+  step  output_tiles: constant matrices of 4x8 unrolled, vectors of 16 lanes
   step  bias: collapse_axes i0, co -> m
   step  bias: partition i2 at 32 -> i2, i2_tail
   step  bias: vectorize i2_tail
   step  bias: split i2 by 8 -> i2_0, i2_1
   step  bias: vectorize i2_1
-  stage pad: map
-  stage input_tiles: tables
+  stage pad: elementwise
+  stage input_tiles: winograd transform
   stage products: gemm
-  stage output_tiles: tables
-  stage bias: map
+  stage output_tiles: winograd transform
+  stage bias: elementwise
 transpose
   step  transpose: parallel i1 where n * 2560 >= 100000 -> task, i1
   step  transpose: split i2 by 8 -> i2_0, i2_1
   step  transpose: vectorize i2_1
-  stage transpose: map
+  stage transpose: elementwise

@@ -4,6 +4,8 @@
 //! - `T.int64` among the fields of `R.Tuple` is `R.Prim("int64")`.
 //! - A result type that mentions `I.StringType()` is left out; TVM infers it again.
 //! - A dimension that a function declares under a name of the module's is renamed.
+//!
+//! Decision: docs/decisions/0026-script-tree.md
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,5 +1,5 @@
-//! Folds constants per output channel into the weights and bias of the product before them:
-//! what is left of a batch normalisation disappears.
+//! Folds constants per output channel into the weights and bias of the matmul or convolution before
+//! them: the rest of a batch normalisation disappears.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,8 @@ use reflex_graph::{Binary, Binding, Body, Const, Func, Literal, Module, Node, Op
 use crate::LowerError;
 use crate::graph::edit::{constants, new_constant, release, renamed};
 
-/// Rewrites `product(x, w, b) * c + d` where the product has no other use; whether any was.
+/// Rewrites `contraction(x, w, b) * c + d` where the contraction has no other use. Returns true if
+/// any was.
 pub(super) fn absorb(
     module: &mut Module,
     func: &mut Func,
@@ -17,14 +18,14 @@ pub(super) fn absorb(
     let consts = constants(body);
     let mut uses: HashMap<Value, usize> = HashMap::new();
     body.uses(&mut |v| *uses.entry(v).or_default() += 1);
-    let mut cx = Cx { module, func, consts, renames: HashMap::new(), changed: false };
+    let mut cx = Absorber { module, func, consts, renames: HashMap::new(), changed: false };
     cx.body(body, &uses);
     let (changed, renames) = (cx.changed, cx.renames);
     body.uses_mut(&mut |v| *v = renamed(&renames, *v));
     Ok(changed)
 }
 
-struct Cx<'a> {
+struct Absorber<'a> {
     module: &'a mut Module,
     func: &'a mut Func,
     consts: HashMap<Value, Const>,
@@ -32,7 +33,7 @@ struct Cx<'a> {
     changed: bool,
 }
 
-impl Cx<'_> {
+impl Absorber<'_> {
     fn body(&mut self, body: &mut Body, uses: &HashMap<Value, usize>) {
         let mut products: HashMap<Value, usize> = HashMap::new();
         for mut binding in std::mem::take(&mut body.bindings) {
@@ -43,7 +44,7 @@ impl Cx<'_> {
             if let Some((at, f, c)) = self.candidate(&binding, &products, uses)
                 && let Some((first, second)) = self.absorbed(&body.bindings[at], f, c)
             {
-                // The constants go before the product, which keeps its place.
+                // The constants are bound before the contraction, which stays where it is.
                 let product = body.bindings[at].outputs[0];
                 self.renames.insert(binding.outputs[0], product);
                 self.changed = true;
@@ -63,8 +64,8 @@ impl Cx<'_> {
         }
     }
 
-    /// `product op constant`, where the binding is the product's only use: where the product
-    /// is, and the constant.
+    /// `contraction op constant`, where the binding is the contraction's only use: the binding of
+    /// the contraction, and the constant.
     fn candidate(
         &self,
         binding: &Binding,
@@ -79,7 +80,7 @@ impl Cx<'_> {
             _ => return None,
         };
         let at = *products.get(&product)?;
-        // The product's value may be renamed to what consumed it before.
+        // The contraction's value may be renamed to its earlier consumer.
         let users: usize = std::iter::once(&product)
             .chain(self.renames.iter().filter(|(_, to)| **to == product).map(|(from, _)| from))
             .map(|v| uses.get(v).copied().unwrap_or(0))
@@ -90,7 +91,7 @@ impl Cx<'_> {
         alone.then_some((at, *f, constant))
     }
 
-    /// New constants and the product that includes `f` with the constant.
+    /// New constants and the contraction that includes `f` with the constant.
     fn absorbed(
         &mut self,
         product: &Binding,
@@ -132,14 +133,13 @@ impl Cx<'_> {
                 args.truncate(2);
                 args.push(value);
             }
-            // A matrix product has no bias: the sum is its epilogue.
+            // A matmul has no bias: the sum is its epilogue.
             _ => return None,
         }
         Some((new, Node::Op { op: op.clone(), args }))
     }
 
-    /// Drops the old weights when nobody else reads them: two sets would not fit in memory
-    /// for long.
+    /// Drops the old weights when they have no other reader: models do not fit in memory twice.
     fn release_weights(&mut self, old: &Node, new: &Node, uses: &HashMap<Value, usize>) {
         let (Node::Op { args: old, .. }, Node::Op { args: new, .. }) = (old, new) else { return };
         let made_here = |v: &Value| !uses.contains_key(v);
@@ -172,7 +172,7 @@ fn apply(f: Binary, a: &Literal, b: &Literal) -> Option<Literal> {
     Some(result)
 }
 
-/// The constant as one value per channel: its only extent beside 1 lies on the channel axis.
+/// The constant as one value per channel: its only dimension other than 1 is the channel axis.
 fn per_channel(c: &Literal, rank: usize, axis: usize, channels: i64) -> Option<Literal> {
     let lead = rank.checked_sub(c.shape().len())?;
     let fits = c.shape().iter().enumerate().all(|(n, d)| match lead + n == axis {

@@ -1,8 +1,8 @@
 //! Local rewrites, each exact or within the rounding of its operands: identities, chains of
 //! views and transposes, equal subexpressions, and constants per channel folded into weights.
 //!
-//! Rewrites never make work and never move it into a loop. Rules that look at one binding are
-//! in [`rules`], those that look at a product and its only consumer in [`absorb`], divisions by
+//! Rewrites never make work and never move it into a loop. Rules that look at one binding are in
+//! [`rules`], those that look at a contraction and its only consumer in [`absorb`], divisions by
 //! constants in [`reciprocal`].
 
 mod absorb;
@@ -11,10 +11,12 @@ mod rules;
 
 use std::collections::HashMap;
 
-use reflex_graph::{Binding, Body, Const, Func, Literal, Module, Node, Op, Value};
+use reflex_graph::{Binding, Body, Const, Func, Module, Node, Op, Value};
 
+use self::rules::{Definitions, Rewrite};
+use super::dead_code::eliminate_dead_code;
 use super::edit::{constants, each_func, renamed};
-use super::{eliminate_dead_code, fold_constants};
+use super::fold_constants::fold_constants;
 use crate::LowerError;
 
 /// Most rounds; each one only removes or simplifies, so it ends sooner in practice.
@@ -27,7 +29,7 @@ pub fn simplify(module: &mut Module) -> Result<(), LowerError> {
         each_func(module, |module, func| {
             let mut body = std::mem::take(&mut func.body);
             let consts = constants(&body);
-            let mut pass = Pass { module, consts, renames: HashMap::new(), changed: false };
+            let mut pass = Simplifier { module, consts, renames: HashMap::new(), changed: false };
             pass.body(func, &mut body, &HashMap::new());
             changed |= pass.changed;
             changed |= reciprocal::multiply_by_reciprocals(module, func, &mut body);
@@ -44,30 +46,14 @@ pub fn simplify(module: &mut Module) -> Result<(), LowerError> {
     Ok(())
 }
 
-/// What a rule makes of a node.
-enum Rewrite {
-    /// The value is another one.
-    Same(Value),
-    /// Another operator computes it.
-    Op(Op, Vec<Value>),
-}
-
-/// What rules look at.
-struct View<'a> {
-    func: &'a Func,
-    /// The operator and operands that define a value, in scope.
-    defs: &'a HashMap<Value, (Op, Vec<Value>)>,
-    constant: &'a dyn Fn(Value) -> Option<&'a Literal>,
-}
-
-struct Pass<'a> {
+struct Simplifier<'a> {
     module: &'a mut Module,
     consts: HashMap<Value, Const>,
     renames: HashMap<Value, Value>,
     changed: bool,
 }
 
-impl Pass<'_> {
+impl Simplifier<'_> {
     /// `outer` holds the definitions that are in scope around the body.
     fn body(&mut self, func: &mut Func, body: &mut Body, outer: &HashMap<Value, (Op, Vec<Value>)>) {
         let mut defs = outer.clone();
@@ -106,7 +92,7 @@ impl Pass<'_> {
         while let (Node::Op { op, args }, [output]) = (&binding.node, &binding.outputs[..]) {
             let (module, consts) = (&*self.module, &self.consts);
             let constant = |v: Value| consts.get(&v).map(|c| &module.consts[*c]);
-            let view = View { func, defs, constant: &constant };
+            let view = Definitions { func, defs, constant: &constant };
             match rules::rewrite(&view, op, args, *output) {
                 None => return false,
                 Some(Rewrite::Same(value)) => {
@@ -127,7 +113,7 @@ impl Pass<'_> {
 #[cfg(test)]
 mod tests {
     use reflex_graph::builder::FuncBuilder;
-    use reflex_graph::{Binary, FuncData, TensorType};
+    use reflex_graph::{Binary, FuncData, Literal, TensorType};
     use reflex_tir::{DType, Expr};
 
     use super::*;

@@ -1,10 +1,12 @@
-//! Divisions by constants become products with their reciprocals, where the dividend is rounded as it is.
+//! Divisions by constants become multiplications by their reciprocals, where the dividend is
+//! rounded already.
 //!
-//! A vector is divided in the time of ten products or more: of `x * clip(x + 3, 0, 6) / 6` behind a
-//! convolution, the division took longer than the rest, and up to a third of the convolution's time. The
-//! quotient moves by less than one more rounding. So the dividend has to be a sum of products, or made of
-//! one by `+`, `-` and `*`: whole numbers (positions, counts), whose quotients may be meant to be exact,
-//! are none. Nor may the quotient be read where it decides a step, such as a rounding or a comparison.
+//! A vector division takes the time of ten multiplications or more: of `x * clip(x + 3, 0, 6) / 6`
+//! behind a convolution, the division took longer than the rest, and up to a third of the
+//! convolution's time. The quotient moves by less than one more rounding. So the dividend has to be
+//! the result of a contraction, or made of one by `+`, `-` and `*`: whole numbers (positions,
+//! counts), whose quotients may be meant to be exact, are none. Nor may the quotient be read where
+//! it decides a step, such as a rounding or a comparison.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +15,7 @@ use reflex_tir::DType;
 
 use crate::graph::edit::{constants, new_constant};
 
-/// Rewrites every such division of a function's body; whether there was one.
+/// Rewrites every such division of a function's body. Returns true if there was one.
 pub(super) fn multiply_by_reciprocals(
     module: &mut Module,
     func: &mut Func,
@@ -28,23 +30,24 @@ pub(super) fn multiply_by_reciprocals(
             steps.extend(args);
         }
     });
-    let mut cx = Cx { module, func, consts, steps, rounded: HashSet::new(), changed: false };
+    let mut cx =
+        DivisionRewriter { module, func, consts, steps, rounded: HashSet::new(), changed: false };
     cx.body(body);
     cx.changed
 }
 
-struct Cx<'a> {
+struct DivisionRewriter<'a> {
     module: &'a mut Module,
     func: &'a mut Func,
     consts: HashMap<Value, Const>,
     /// Values that decide steps.
     steps: HashSet<Value>,
-    /// Sums of products, and what is made of them.
+    /// Results of contractions, and values made of them.
     rounded: HashSet<Value>,
     changed: bool,
 }
 
-impl Cx<'_> {
+impl DivisionRewriter<'_> {
     fn body(&mut self, body: &mut Body) {
         for mut binding in std::mem::take(&mut body.bindings) {
             for nested in binding.node.bodies_mut() {

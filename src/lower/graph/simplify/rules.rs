@@ -1,20 +1,41 @@
 //! Rules over one operator and the definitions of its operands.
 
-use reflex_graph::{Binary, Literal, Op, PadMode, Value, dims};
+use std::collections::HashMap;
+
+use reflex_graph::{Binary, Func, Literal, Op, PadMode, Value, dims};
 use reflex_tir::{DType, Expr};
 
-use super::{Rewrite, View};
+/// The replacement of a node.
+pub(super) enum Rewrite {
+    /// The value is another one.
+    Same(Value),
+    /// Another operator computes it.
+    Op(Op, Vec<Value>),
+}
+
+/// The function and definitions that rules match on.
+pub(super) struct Definitions<'a> {
+    pub(super) func: &'a Func,
+    /// The operator and operands that define a value, in scope.
+    pub(super) defs: &'a HashMap<Value, (Op, Vec<Value>)>,
+    pub(super) constant: &'a dyn Fn(Value) -> Option<&'a Literal>,
+}
 
 /// The first rule that applies to `output = op(args)`.
-pub(super) fn rewrite(v: &View<'_>, op: &Op, args: &[Value], output: Value) -> Option<Rewrite> {
+pub(super) fn rewrite(
+    v: &Definitions<'_>,
+    op: &Op,
+    args: &[Value],
+    output: Value,
+) -> Option<Rewrite> {
     match op {
-        Op::Cast(to) => same_if(v.tensor(args[0])?.0 == *to, args),
+        Op::Cast(to) => (v.tensor(args[0])?.0 == *to).then(|| Rewrite::Same(args[0])),
         Op::Reshape(shape) => reshape(v, shape, args),
         Op::Transpose(perm) => transpose(v, perm, args, output),
         Op::Broadcast(shape) => broadcast(v, shape, args, output),
         Op::Slice { begin, stride, .. } => {
             let whole = begin.iter().all(|b| is(b, 0)) && stride.iter().all(|s| *s == 1);
-            same_if(whole && v.same_shape(args[0], output), args)
+            (whole && v.same_shape(args[0], output)).then(|| Rewrite::Same(args[0]))
         }
         Op::Pad { mode, before, after } => {
             let none = before.iter().chain(after).all(|p| is(p, 0));
@@ -25,18 +46,18 @@ pub(super) fn rewrite(v: &View<'_>, op: &Op, args: &[Value], output: Value) -> O
                 }
             }
         }
-        Op::Concat { .. } => same_if(args.len() == 1, args),
+        Op::Concat { .. } => (args.len() == 1).then(|| Rewrite::Same(args[0])),
         Op::Reduce { axes, .. } => {
             let shape = v.tensor(args[0])?.1;
             let trivial = axes.iter().all(|a| is(&shape[*a], 1));
-            view_if(v, trivial, args[0], output)
+            if trivial { view(v, args[0], output) } else { None }
         }
         Op::Binary(f) => binary(v, *f, args, output),
         _ => None,
     }
 }
 
-impl View<'_> {
+impl Definitions<'_> {
     fn tensor(&self, value: Value) -> Option<(DType, &[Expr])> {
         let ty = self.func.values[value].ty.as_tensor()?;
         Some((ty.dtype, &ty.shape))
@@ -58,15 +79,8 @@ fn is(e: &Expr, value: i64) -> bool {
     dims::simplify(e).as_int() == Some(value)
 }
 
-fn same_if(condition: bool, args: &[Value]) -> Option<Rewrite> {
-    condition.then(|| Rewrite::Same(args[0]))
-}
-
 /// `output` as a view of `x`.
-fn view_if(v: &View<'_>, condition: bool, x: Value, output: Value) -> Option<Rewrite> {
-    if !condition {
-        return None;
-    }
+fn view(v: &Definitions<'_>, x: Value, output: Value) -> Option<Rewrite> {
     if v.same_shape(x, output) {
         return Some(Rewrite::Same(x));
     }
@@ -74,7 +88,7 @@ fn view_if(v: &View<'_>, condition: bool, x: Value, output: Value) -> Option<Rew
     Some(Rewrite::Op(Op::Reshape(shape), vec![x]))
 }
 
-fn reshape(v: &View<'_>, shape: &[Expr], args: &[Value]) -> Option<Rewrite> {
+fn reshape(v: &Definitions<'_>, shape: &[Expr], args: &[Value]) -> Option<Rewrite> {
     if same_dims(v.tensor(args[0])?.1, shape) {
         return Some(Rewrite::Same(args[0]));
     }
@@ -84,7 +98,12 @@ fn reshape(v: &View<'_>, shape: &[Expr], args: &[Value]) -> Option<Rewrite> {
     }
 }
 
-fn transpose(v: &View<'_>, perm: &[usize], args: &[Value], output: Value) -> Option<Rewrite> {
+fn transpose(
+    v: &Definitions<'_>,
+    perm: &[usize],
+    args: &[Value],
+    output: Value,
+) -> Option<Rewrite> {
     if perm.iter().copied().eq(0..perm.len()) {
         return Some(Rewrite::Same(args[0]));
     }
@@ -95,17 +114,22 @@ fn transpose(v: &View<'_>, perm: &[usize], args: &[Value], output: Value) -> Opt
     // Moving axes of one element moves nothing.
     let shape = v.tensor(args[0])?.1;
     let moved: Vec<usize> = perm.iter().copied().filter(|p| !is(&shape[*p], 1)).collect();
-    view_if(v, moved.is_sorted(), args[0], output)
+    if moved.is_sorted() { view(v, args[0], output) } else { None }
 }
 
-fn broadcast(v: &View<'_>, shape: &[Expr], args: &[Value], output: Value) -> Option<Rewrite> {
+fn broadcast(
+    v: &Definitions<'_>,
+    shape: &[Expr],
+    args: &[Value],
+    output: Value,
+) -> Option<Rewrite> {
     let from = v.tensor(args[0])?.1;
     if same_dims(from, shape) {
         return Some(Rewrite::Same(args[0]));
     }
     let skip = shape.len() - from.len();
     let grows = shape[..skip].iter().any(|d| !is(d, 1)) || !same_dims(from, &shape[skip..]);
-    view_if(v, !grows, args[0], output)
+    if grows { None } else { view(v, args[0], output) }
 }
 
 /// The only value of a constant.
@@ -121,7 +145,7 @@ fn splat(literal: &Literal) -> Option<f64> {
     }
 }
 
-fn binary(v: &View<'_>, f: Binary, args: &[Value], output: Value) -> Option<Rewrite> {
+fn binary(v: &Definitions<'_>, f: Binary, args: &[Value], output: Value) -> Option<Rewrite> {
     let (a, b) = (args[0], args[1]);
     let float = v.tensor(output)?.0.is_float();
     let value = |x: Value| (v.constant)(x).and_then(splat);

@@ -6,7 +6,8 @@ mod cases;
 
 use cranelift_entity::PrimaryMap;
 use reflex_graph::{Literal, Op, TensorType};
-use reflex_lower::legalize::{Legalized, Operand, Packing, legalize};
+use reflex_lower::legalize::{Legalized, OpCall, Operand, legalize};
+use reflex_lower::packing::panels::Packing;
 use reflex_lower::precision::Precision;
 use reflex_tir::eval::{EvalArg, EvalTensor, eval};
 use reflex_tir::{DType, Expr, PrimFunc};
@@ -76,8 +77,8 @@ impl Case {
                 packing: packings.iter().find(|p| p.operand == n),
             })
             .collect();
-        let types = (&outs[..], &PrimaryMap::new());
-        legalize(&self.name, &self.op, &operands, types, precision)
+        let call = OpCall { operands: &operands, outs: &outs, dims: &PrimaryMap::new() };
+        legalize(&self.name, &self.op, &call, precision)
             .unwrap_or_else(|e| panic!("{}: {e}", self.name))
     }
 }

@@ -1,0 +1,159 @@
+//! The choice of constant operands that are packed, and of their panels.
+
+use reflex_graph::{ConvAttrs, Op, TensorType};
+use reflex_tir::{DType, Expr};
+
+use crate::layout::{LAYOUT_LANES, conv_panel_rows, panel_width};
+use crate::packing::panels::{MatrixView, Packing, PanelRole};
+use crate::precision::Precision;
+use crate::winograd::{winograd_phases_tile, winograd_tile};
+
+/// The packings that `op` wants for those operands that are constant. Only float32 is packed.
+pub fn packings(
+    op: &Op,
+    types: &[TensorType],
+    is_constant: &dyn Fn(usize) -> bool,
+    precision: Precision,
+) -> Vec<Packing> {
+    let rounded = uses_vnni(op, precision);
+    let pack = |operand, matrix, width: &dyn Fn(i64) -> i64| {
+        let packing = packing(operand, matrix, types, is_constant, width)?;
+        Some(Packing { vnni: rounded, ..packing })
+    };
+    match op {
+        Op::MatMul => pack(1, MatrixView::KByN, &panel_width)
+            .filter(|p| {
+                p.shape.len() == 2 && p.shape[1] >= LAYOUT_LANES && !types[0].shape.is_empty()
+            })
+            .into_iter()
+            .collect(),
+        Op::Conv(attrs) if attrs.groups == 1 => {
+            // With one position per image, the output channels are the columns.
+            let one = |d: &Expr| d.as_int() == Some(1);
+            let one_position = types[0].shape.iter().skip(2).all(one);
+            let count = positions(attrs, types);
+            let packed = match one_position {
+                true => pack(1, MatrixView::NByRest, &panel_width),
+                false if channels_along(attrs, types, count) => {
+                    pack(1, MatrixView::NByRest, &panel_width)
+                        .map(|p| Packing { role: PanelRole::Channels, ..p })
+                }
+                false => pack(1, MatrixView::NByRest, &|n| conv_panel_rows(n, count))
+                    .map(|p| Packing { role: PanelRole::Rows, ..p }),
+            };
+            packed.into_iter().collect()
+        }
+        // Each group's output channels are a panel.
+        Op::Conv(attrs) if rounded && vnni_suits_groups(attrs, &types[1]) => {
+            pack(1, MatrixView::NByRest, &|n| n / attrs.groups)
+                .map(|p| Packing { role: PanelRole::Rows, ..p })
+                .into_iter()
+                .collect()
+        }
+        Op::Rnn(_) => {
+            [1, 2].into_iter().filter_map(|n| pack(n, MatrixView::NByK, &panel_width)).collect()
+        }
+        _ => vec![],
+    }
+}
+
+/// Whether the columns of a 1-D convolution are its channels: its stride is so long that positions
+/// would be copied one by one, or there are so few positions (`count`) that they fill less than a
+/// vector, and the channels more.
+fn channels_along(attrs: &ConvAttrs, types: &[TensorType], count: Option<i64>) -> bool {
+    let channels = types[1].shape[0].as_int().unwrap_or(0);
+    let apart = |stride| stride > 8 || count.is_some_and(|n| n <= LAYOUT_LANES / 2);
+    matches!(attrs.strides[..], [stride] if apart(stride)) && channels >= LAYOUT_LANES
+}
+
+/// Whether `op` multiplies VNNI pairs of bfloat16; recurrent cells do not.
+fn uses_vnni(op: &Op, precision: Precision) -> bool {
+    matches!(op, Op::MatMul | Op::Conv(_)) && precision == Precision::Bf16
+}
+
+/// The packings of a convolution with results in a blocked layout.
+pub fn blocked_packings(
+    op: &Op,
+    types: &[TensorType],
+    is_constant: &dyn Fn(usize) -> bool,
+    block: i64,
+    precision: Precision,
+) -> Vec<Packing> {
+    let all = matches!(op, Op::Conv(attrs) if attrs.groups == 1);
+    let vnni = all && uses_vnni(op, precision);
+    let packing = packing(1, MatrixView::NByRest, types, is_constant, &|_| block);
+    packing.map(|p| Packing { vnni, ..p }).into_iter().collect()
+}
+
+/// The packings of a convolution with results in a blocked layout, where minimal filtering is worth
+/// it and its feature map fills blocks too, or is taken by phases. It multiplies in float32 in any
+/// precision: the transforms enlarge errors. `shape` is the shape of the feature map that this is
+/// chosen by.
+pub fn winograd_packings(
+    op: &Op,
+    shape: &[Expr],
+    types: &[TensorType],
+    is_constant: &dyn Fn(usize) -> bool,
+    block: i64,
+    precision: Precision,
+) -> Vec<Packing> {
+    let Op::Conv(attrs) = op else { return vec![] };
+    let w = &types[1].shape;
+    let in_blocks = types[0].shape[1].as_int().is_some_and(|c| c % block == 0);
+    let tile = winograd_tile(attrs, shape, w, precision).filter(|_| in_blocks);
+    let tile = tile.or_else(|| winograd_phases_tile(attrs, shape, w, precision));
+    let packing = |tile| packing(1, MatrixView::Winograd(tile), types, is_constant, &panel_width);
+    tile.and_then(packing).into_iter().collect()
+}
+
+fn packing(
+    operand: usize,
+    matrix: MatrixView,
+    types: &[TensorType],
+    is_constant: &dyn Fn(usize) -> bool,
+    width: &dyn Fn(i64) -> i64,
+) -> Option<Packing> {
+    let ty = types.get(operand)?;
+    let shape = ty.const_shape()?;
+    if ty.dtype != DType::F32 || !is_constant(operand) || shape.contains(&0) {
+        return None;
+    }
+    let (_, _, n) = matrix.extents(&shape)?;
+    Some(Packing { operand, width: width(n), shape, matrix, role: PanelRole::Columns, vnni: false })
+}
+
+/// Positions per image of a convolution's result, where known.
+fn positions(attrs: &ConvAttrs, types: &[TensorType]) -> Option<i64> {
+    let (x, w) = (types.first()?.const_shape()?, types.get(1)?.const_shape()?);
+    let mut count = 1i64;
+    for d in 0..attrs.strides.len() {
+        let padded = x.get(d + 2)? + attrs.pads_begin.get(d)? + attrs.pads_end.get(d)?;
+        let window = (w.get(d + 2)? - 1) * attrs.dilations.get(d)?;
+        count = count.checked_mul((padded - window - 1).checked_div(attrs.strides[d])? + 1)?;
+    }
+    Some(count)
+}
+
+/// Matmuls of two variable tensors over a shorter depth stay in float32.
+const MIN_DEPTH: i64 = 16;
+
+/// Whether a matmul of operands that are not packed is computed from VNNI pairs.
+pub fn vnni_suits_matmul(precision: Precision, a: &TensorType, b: &TensorType) -> bool {
+    let long = |n: &Expr, least: i64| n.as_int().is_none_or(|n| n >= least);
+    let ([.., rows, depth], [.., columns]) = (&a.shape[..], &b.shape[..]) else { return false };
+    let floats = (a.dtype, b.dtype) == (DType::F32, DType::F32) && b.shape.len() > 1;
+    // A row alone would use each of the other operand's elements once.
+    precision == Precision::Bf16
+        && floats
+        && long(rows, 2)
+        && long(depth, MIN_DEPTH)
+        && long(columns, LAYOUT_LANES)
+}
+
+/// Whether a grouped convolution is computed from VNNI pairs: each group has an even number of
+/// channels, and enough of them for the copy of its input to pay.
+pub fn vnni_suits_groups(attrs: &ConvAttrs, weights: &TensorType) -> bool {
+    let channels = |n: &Expr| n.as_int().is_some_and(|n| n >= MIN_DEPTH && n % 2 == 0);
+    let outputs = weights.shape[0].as_int().unwrap_or(0) / attrs.groups;
+    attrs.groups > 1 && channels(&weights.shape[1]) && outputs > 1
+}

@@ -1,0 +1,7 @@
+//! Constant weights stored the way kernels read them: which are packed, and the packing itself.
+
+pub mod choose;
+pub mod pack;
+pub mod panels;
+pub mod vnni;
+pub mod winograd;

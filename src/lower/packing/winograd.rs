@@ -1,0 +1,43 @@
+//! Weights transformed for Winograd while they are packed.
+
+use reflex_graph::Literal;
+use reflex_vm::executable::AlignedBytes;
+
+use crate::packing::panels::Packing;
+use crate::winograd::{WinogradTile, sides};
+
+/// `G w Gᵀ` of every kernel of `[n, k, h, w]`, as `[positions in a tile, ceil(n / width), k,
+/// width]`; with phases, `k` counts them with the channels.
+pub fn pack(packing: &Packing, tile: WinogradTile, value: &Literal) -> Option<AlignedBytes> {
+    let [n, k, h, w] = packing.shape[..] else { return None };
+    let [high, wide] = sides(tile, [h, w]).map(|side| side.matrices().weights);
+    let step = tile.step;
+    let [n, k, h, w, step] = [n, k * step * step, h, w, step].map(|v| v as usize);
+    let width = packing.width as usize;
+    let (rows, columns) = (high[0].len(), wide[0].len());
+    let panels = n.div_ceil(width);
+    let words = value.bytes().as_chunks::<4>().0;
+    let mut packed = AlignedBytes::zeroed(high.len() * wide.len() * panels * k * width * 4);
+    let out = packed.as_mut();
+    for at in 0..n * k {
+        let (row, depth) = (at / k, at % k);
+        let (window, phase) = (at / (step * step), at % (step * step));
+        let element = |i: usize, j: usize| {
+            let (i, j) = (i * step + phase / step, j * step + phase % step);
+            let inside = i < h && j < w;
+            inside.then(|| f64::from(f32::from_le_bytes(words[(window * h + i) * w + j])))
+        };
+        let element = |i: usize, j: usize| element(i, j).unwrap_or(0.0);
+        for (a, left) in high.iter().enumerate() {
+            let left: Vec<f64> =
+                (0..columns).map(|j| (0..rows).map(|i| left[i] * element(i, j)).sum()).collect();
+            for (b, right) in wide.iter().enumerate() {
+                let sum: f64 = left.iter().zip(right).map(|(l, g)| l * g).sum();
+                let place = (a * wide.len() + b) * panels + row / width;
+                let to = ((place * k + depth) * width + row % width) * 4;
+                out[to..to + 4].copy_from_slice(&(sum as f32).to_le_bytes());
+            }
+        }
+    }
+    Some(packed)
+}

@@ -1,0 +1,85 @@
+//! Contractions: sums over products of two operands, recognised in a stage.
+
+use reflex_tir::{DType, Expr, ExprKind, Intrin, PrimFunc, Var};
+
+use crate::schedule::core::affine::{linear, mentions};
+use crate::schedule::core::decision::Refusal;
+use crate::schedule::core::stage::{Axis, Stage};
+
+/// A sum over products of two operands.
+#[derive(Clone, Debug)]
+pub struct Contraction {
+    /// Operand A: its elements are broadcast.
+    pub row: Expr,
+    /// Operand B: its elements are loaded in vectors.
+    pub column: Expr,
+    /// The result's contiguous axis.
+    pub inner: Axis,
+    /// Both operands are vectors (depthwise, in a blocked layout): operand A is not broadcast.
+    pub both: bool,
+    /// The multiply-add: [`Intrin::Fma`], or [`Intrin::DotBf16`] of VNNI pairs.
+    pub op: Intrin,
+}
+
+impl Contraction {
+    /// Reads a stage without axes of extent 1.
+    pub fn of(func: &PrimFunc, stage: &Stage) -> Result<Contraction, Refusal> {
+        let ExprKind::Call { op: op @ (Intrin::Fma | Intrin::DotBf16), args, .. } =
+            stage.value.kind()
+        else {
+            return Err(Refusal::NoContraction);
+        };
+        let zero = |e: &Expr| matches!(e.kind(), ExprKind::Float { bits: 0, .. });
+        let sums = matches!(args[2].kind(), ExprKind::Load { buffer, indices, .. }
+            if *buffer == stage.buffer && *indices == stage.indices);
+        if !sums || !stage.init.as_ref().is_some_and(zero) || stage.reduce.is_empty() {
+            return Err(Refusal::NoContraction);
+        }
+        if func.buffers[stage.buffer].dtype != DType::F32 {
+            return Err(Refusal::ElementType);
+        }
+        let vars = stage.spatial_vars();
+        let store = linear(func, stage.buffer, &stage.indices, &vars).ok_or(Refusal::NotAffine)?;
+        let unit = store.coefficients.iter().position(|c| c.as_int() == Some(1));
+        let inner = stage.spatial[unit.ok_or(Refusal::NotContiguous)?].clone();
+        let vectors = (mentions(&args[0], inner.var), mentions(&args[1], inner.var));
+        let (row, column) = match vectors {
+            (true, false) => (&args[1], &args[0]),
+            (false, true) => (&args[0], &args[1]),
+            _ if !short(&inner) => return Err(Refusal::NotSeparable),
+            // Where each has rows that the other has not, those of the inner axis.
+            _ => match (rows_end(stage, &args[0], &args[1]), rows_end(stage, &args[1], &args[0])) {
+                (None, None) => return Err(Refusal::NotSeparable),
+                (first, second) if first > second => (&args[0], &args[1]),
+                _ => (&args[1], &args[0]),
+            },
+        };
+        let both = vectors == (true, true);
+        if both && !(unit_step(func, row, inner.var) && unit_step(func, column, inner.var)) {
+            return Err(Refusal::NotContiguous);
+        }
+        Ok(Contraction { row: row.clone(), column: column.clone(), inner, both, op: *op })
+    }
+
+    /// Results that share one column element: the axes that only the row operand has.
+    pub fn rows(&self, stage: &Stage) -> Vec<Axis> {
+        let only_row = |a: &&Axis| mentions(&self.row, a.var) && !mentions(&self.column, a.var);
+        stage.spatial.iter().filter(only_row).cloned().collect()
+    }
+}
+
+/// Whether an axis is a block of channels: one vector, or half of one.
+fn short(axis: &Axis) -> bool {
+    matches!(axis.extent.as_int(), Some(8 | 16))
+}
+
+/// The last result axis that `row` has and `column` has not.
+fn rows_end(stage: &Stage, row: &Expr, column: &Expr) -> Option<usize> {
+    stage.spatial.iter().rposition(|a| mentions(row, a.var) && !mentions(column, a.var))
+}
+
+fn unit_step(func: &PrimFunc, e: &Expr, var: Var) -> bool {
+    let ExprKind::Load { buffer, indices, .. } = e.kind() else { return false };
+    let at = linear(func, *buffer, indices, &[var]);
+    at.is_some_and(|at| at.coefficients[0].as_int() == Some(1))
+}

@@ -1,0 +1,48 @@
+//! Which rule took a stage, and why the others did not.
+
+/// The rule that took a stage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The stage's name.
+    pub stage: String,
+    /// The rule that took it.
+    pub rule: &'static str,
+    /// The rules that did not, and why.
+    pub refused: Vec<(&'static str, Refusal)>,
+}
+
+/// Why a rule does not take a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Not a contraction.
+    #[error("not a contraction")]
+    NoContraction,
+    /// An element type that the rule has no kernel for.
+    #[error("element type")]
+    ElementType,
+    /// A position that is not linear in the axes.
+    #[error("position not linear in the axes")]
+    NotAffine,
+    /// No axis along which elements are contiguous.
+    #[error("elements not contiguous")]
+    NotContiguous,
+    /// Both operands change along the contiguous axis.
+    #[error("both operands change along the rows of results")]
+    NotSeparable,
+    /// No operand is a constant matrix.
+    #[error("no constant matrix")]
+    NoConstantMatrix,
+    /// Too few multiply-adds for each element that would be split.
+    #[error("too few multiply-adds for each element")]
+    TooSmall,
+    /// The terms of neither operand would stay in the cache.
+    #[error("neither split operand stays in the cache")]
+    OutOfCache,
+    /// A schedule primitive did not take a step of the rule.
+    #[error("refused by the primitive {0}")]
+    Primitive(&'static str),
+    /// Every reduction axis has extent 1.
+    #[error("nothing to reduce")]
+    NothingToReduce,
+}

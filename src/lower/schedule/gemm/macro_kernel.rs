@@ -1,0 +1,153 @@
+//! The macro-kernel: loops over tiles of the result, of which threads share one.
+
+use reflex_tir::{ForKind, Intrin, Stmt};
+
+use crate::schedule::core::decision::Refusal;
+use crate::schedule::core::nest::{Nest, Parallel};
+use crate::schedule::core::stage::Axis;
+use crate::schedule::core::tile::Tile;
+use crate::schedule::gemm::amx::{AmxKernel, TILE};
+use crate::schedule::gemm::blocking::{SharedLoop, TileOrder, TileSize};
+use crate::schedule::gemm::kernel::Gemm;
+use crate::schedule::gemm::micro_kernel::OutputTile;
+
+impl Gemm {
+    /// The nest over all tiles, in AMX tiles where there is a kernel for them.
+    pub fn nest(
+        &self,
+        nest: &mut Nest<'_>,
+        amx: Option<&AmxKernel>,
+        threads: Parallel,
+    ) -> Result<Stmt, Refusal> {
+        let size = match amx {
+            Some(_) => TileSize { rows: TILE, vectors: TILE / self.lanes },
+            None => self.tile_size(),
+        };
+        let axes = [&self.stage.spatial[..], &self.stage.reduce].concat();
+        let rows_first = amx.filter(|u| u.rows_first);
+        let shared = match threads {
+            Parallel::Yes if nest.parallel_for(&axes, 1) == Parallel::Yes => match rows_first {
+                Some(_) => Some(SharedLoop::Rows),
+                None => self.shared(nest.target, size),
+            },
+            _ => None,
+        };
+        let order = match rows_first {
+            Some(_) => TileOrder::RowsFirst,
+            None if self.columns_first(nest.target) => TileOrder::ColumnsFirst,
+            None => TileOrder::ColumnsInside,
+        };
+        let note = self.note(nest, amx, size, shared, order);
+        nest.steps.push(note);
+        let kind = |level| match shared == Some(level) {
+            true => ForKind::Parallel,
+            false => ForKind::Serial,
+        };
+        let outer = match shared {
+            Some(SharedLoop::Outer) => Parallel::Yes,
+            _ => Parallel::No,
+        };
+        if let Some(amx) = rows_first {
+            let body = self.amx_rows_first(nest, amx, &kind(SharedLoop::Rows))?;
+            return Ok(nest.outer(&self.outer, outer, body));
+        }
+        let by_column = kind(SharedLoop::Columns);
+        let width = self.columns.width().unwrap_or(size.vectors * self.lanes);
+        let rows = |nest: &mut Nest<'_>, columns: &Tile| match amx {
+            None => self.row_tiles(nest, columns, size, kind(SharedLoop::Rows)),
+            Some(amx) => self.amx_rows(nest, amx, columns, &kind(SharedLoop::Rows)),
+        };
+        if order == TileOrder::ColumnsFirst {
+            return self.columns.tiles(nest, by_column, width, self.lanes, &mut |nest, columns| {
+                let rows = rows(nest, &columns)?;
+                Ok(nest.outer(&self.outer, outer, rows))
+            });
+        }
+        let body =
+            self.columns.tiles(nest, by_column, width, self.lanes, &mut |nest, columns| {
+                rows(nest, &columns)
+            })?;
+        Ok(nest.outer(&self.outer, outer, body))
+    }
+
+    /// All rows of a tile of columns. Where that is a panel made for wider vectors, its parts come
+    /// one after the other, but for the remaining rows, whose results fit into registers.
+    fn row_tiles(
+        &self,
+        nest: &mut Nest<'_>,
+        columns: &Tile,
+        size: TileSize,
+        kind: ForKind,
+    ) -> Result<Stmt, Refusal> {
+        let (height, width) = (size.rows, size.vectors * self.lanes);
+        let by_parts = |nest: &mut Nest<'_>, rows: Option<&Tile>| {
+            let sums = rows.map_or(1, |r| r.width) * columns.width / self.lanes;
+            match columns.width <= width || sums <= self.registers {
+                true => self.tile(nest, OutputTile { rows, columns }),
+                false => columns.parts(nest, width, &mut |nest, part| {
+                    self.tile(nest, OutputTile { rows, columns: &part })
+                }),
+            }
+        };
+        let Some(rows) = &self.rows else {
+            return by_parts(nest, None);
+        };
+        if columns.width <= width {
+            return rows.tiles(nest, kind, height, 1, &mut |nest, rows| {
+                self.tile(nest, OutputTile { rows: Some(&rows), columns })
+            });
+        }
+        let main = columns.parts(nest, width, &mut |nest, part| {
+            rows.whole(nest, kind.clone(), height, &mut |nest, rows| {
+                self.tile(nest, OutputTile { rows: Some(&rows), columns: &part })
+            })
+        })?;
+        let rest = rows.rest(nest, height, 1, &mut |nest, rows| by_parts(nest, Some(&rows)))?;
+        Ok(match rest {
+            None => main,
+            Some(rest) => Stmt::Seq(vec![main, rest]),
+        })
+    }
+
+    /// The note of how the nest is tiled.
+    fn note(
+        &self,
+        nest: &Nest<'_>,
+        amx: Option<&AmxKernel>,
+        size: TileSize,
+        shared: Option<SharedLoop>,
+        order: TileOrder,
+    ) -> String {
+        let names = |axes: &[Axis]| {
+            let list: Vec<&str> = axes.iter().map(|a| &nest.func.vars[a.var].name[..]).collect();
+            list.join(", ")
+        };
+        let threads = match shared {
+            None => "no threads",
+            Some(SharedLoop::Outer) => "threads share the outermost loop",
+            Some(SharedLoop::Columns) => "threads share tiles of columns",
+            Some(SharedLoop::Rows) => "threads share tiles of rows",
+        };
+        let operands = match self.op {
+            _ if amx.is_some_and(AmxKernel::is_split) => "; split-bf16 on AMX tiles",
+            _ if amx.is_some() => "; VNNI-packed bfloat16 on AMX tiles",
+            Intrin::DotBf16 => "; dot products of VNNI-packed bfloat16",
+            _ => "",
+        };
+        let order = match order {
+            TileOrder::ColumnsFirst => "columns first",
+            TileOrder::RowsFirst => "rows first",
+            TileOrder::ColumnsInside => "columns inside",
+        };
+        format!(
+            "{}: tile of {} rows by {} vectors of {} lanes, depth over {}; \
+             outer loops over ({}), {order}; {threads}{operands}",
+            self.stage.name,
+            size.rows,
+            size.vectors,
+            self.lanes,
+            names(&self.stage.reduce),
+            names(&self.outer),
+        )
+    }
+}

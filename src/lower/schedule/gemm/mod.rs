@@ -1,0 +1,9 @@
+//! GEMM after Goto and BLIS: a macro-kernel walks over tiles of the result, a micro-kernel keeps one
+//! tile's accumulators in vector registers or in AMX tiles over the whole depth.
+
+pub mod amx;
+pub mod blocking;
+pub mod kernel;
+pub mod macro_kernel;
+pub mod micro_kernel;
+pub mod pack_operands;

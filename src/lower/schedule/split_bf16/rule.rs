@@ -1,0 +1,153 @@
+//! Split-bf16: float32 contractions emulated by bfloat16 contractions on AMX tiles (bf16x6,
+//! bf16x3).
+//!
+//! ```text
+//! look at the exponents of both operands
+//! if no sum can overflow, and none can be subnormal:
+//!   a0, a1, a2 = the terms of a;  b0, b1, b2 = those of b      VNNI-packed along the depth
+//!   out = a2 b0 + a1 b1 + a0 b2 + a1 b0 + a0 b1 + a0 b0         by AMX tiles
+//! else:
+//!   out = a b                                                   by `gemm`
+//! ```
+//! A term is the rest of an element after the terms before it, rounded to bfloat16. Three of them
+//! miss an element by 2^-26 of it at most, and the products that are left out are 2^-24 of a
+//! product at most; sums over 32 and more have larger roundings in float32's own order. In
+//! `f32-fast` there are two terms and three products (bf16x3), which miss a product by 2^-15 at
+//! most. AMX flushes subnormal numbers; where all products are multiples of the smallest normal
+//! number, every sum is, so there are none to miss. Anything else (an infinity, NaN, exponents far
+//! apart) takes float32's own nest, so such inputs give the same results as on other CPUs. The
+//! module `operands` lays out the terms.
+
+use reflex_tir::arith::Analyzer;
+use reflex_tir::{DType, Expr, Intrin, Stmt};
+
+use crate::precision::BF16X3_ATTR;
+use crate::schedule::core::decision::Refusal;
+use crate::schedule::core::nest::{Nest, Parallel};
+use crate::schedule::core::stage::Stage;
+use crate::schedule::gemm::kernel::Gemm;
+use crate::schedule::split_bf16::exponents::{in_range, scan};
+use crate::schedule::split_bf16::operands::{Bf16Gemm, SplitOperands};
+
+/// The largest value that is assumed for a symbolic extent.
+const ASSUMED_MAX_EXTENT: i64 = 1 << 12;
+
+/// Multiply-adds for which each element that is split has to be used, by number of terms. Vector
+/// units do 32 multiply-adds of float32 in a cycle and AMX some 300 of bfloat16; an element takes a
+/// cycle to check and to split.
+fn min_uses(terms: i64) -> i64 {
+    if terms == 3 { 96 } else { 48 }
+}
+
+/// Multiply-adds for which each pair that is interleaved with another block's has to be used. Half
+/// tiles do some 75 multiply-adds of pairs in a cycle, whole ones 150, vectors fewer than either; a
+/// copy takes a third of a cycle.
+const MIN_PAIR_USES: i64 = 48;
+
+/// The nest of a VNNI-packed contraction in a blocked layout, with the pairs of two blocks
+/// interleaved so that they fill AMX tiles, and the condition under which that is faster.
+pub fn interleaved_vnni(
+    nest: &mut Nest<'_>,
+    kernel: &Gemm,
+    threads: Parallel,
+) -> Option<(Expr, Stmt)> {
+    if kernel.op != Intrin::DotBf16 || !nest.target.has_amx_bf16() {
+        return None;
+    }
+    let operands = SplitOperands::of_words(nest, kernel).ok()?;
+    let by = operands.by_terms(nest, kernel, 1).ok()?;
+    let axes = kernel.stage.spatial.iter().chain(&kernel.stage.reduce);
+    let products = axes.fold(Expr::i64(1), |n, a| n * a.extent.clone());
+    let often = products.ge(kernel.elements(&kernel.row) * MIN_PAIR_USES);
+    let worth = often.and(operands.fills_registers(kernel, &by)).and(by.fits.clone());
+    let worth = Analyzer::new().simplify(&worth);
+    if worth.as_int() == Some(0) {
+        return None;
+    }
+    let stmt = by.nests(nest, kernel, threads).ok()?;
+    let name = &kernel.stage.name;
+    nest.steps.push(format!("{name}: VNNI pairs of two blocks interleaved"));
+    Some((worth, stmt))
+}
+
+/// The nest of a float32 contraction by split-bf16 where that is faster.
+pub fn split_bf16(
+    nest: &mut Nest<'_>,
+    stage: &Stage,
+    epilogue: Option<&Stage>,
+    threads: Parallel,
+) -> Result<Stmt, Refusal> {
+    let SplitGemm { kernel, operands, by, terms, worth } = SplitGemm::of(nest, stage, epilogue)?;
+    let by_terms = by.nests(nest, &kernel, threads)?;
+    let plain = kernel.nest(nest, None, threads)?;
+    let name = &kernel.stage.name;
+    let split = if terms == 3 { "bf16x6" } else { "bf16x3" };
+    nest.steps.push(format!("{name}: {split} where exponents allow"));
+
+    let ranges = nest.local("ranges", DType::I32, &[4]);
+    let [a, b] = [operands.row, operands.column];
+    let scans = Stmt::Seq(vec![scan(nest, a, ranges, 0), scan(nest, b, ranges, 2)]);
+    let cond = in_range(nest, ranges, &kernel.stage.reduce)?;
+    let either =
+        Stmt::If { cond, then: Box::new(by_terms), otherwise: Some(Box::new(plain.clone())) };
+    let looked = Stmt::Allocate { buffer: ranges, body: Box::new(Stmt::Seq(vec![scans, either])) };
+    Ok(match worth.as_int() {
+        Some(_) => looked,
+        None => Stmt::If { cond: worth, then: Box::new(looked), otherwise: Some(Box::new(plain)) },
+    })
+}
+
+/// Whether split-bf16 takes a stage, at some extents at least.
+pub fn suits(nest: &Nest<'_>, stage: &Stage) -> bool {
+    let (func, target) = (nest.func.clone(), nest.target);
+    let mut nest = Nest { func, target, enough: None, steps: vec![] };
+    SplitGemm::of(&mut nest, stage, None).is_ok()
+}
+
+/// A contraction, and its split-bf16 form.
+struct SplitGemm {
+    kernel: Gemm,
+    operands: SplitOperands,
+    by: Bf16Gemm,
+    terms: i64,
+    /// The condition under which the split form is faster.
+    worth: Expr,
+}
+
+impl SplitGemm {
+    fn of(
+        nest: &mut Nest<'_>,
+        stage: &Stage,
+        epilogue: Option<&Stage>,
+    ) -> Result<SplitGemm, Refusal> {
+        let kernel = Gemm::of(nest, stage, epilogue)?;
+        if kernel.op != Intrin::Fma {
+            return Err(Refusal::ElementType);
+        }
+        let terms = if nest.func.attrs.contains_key(BF16X3_ATTR) { 2 } else { 3 };
+        let operands = SplitOperands::of(nest, &kernel)?;
+        let by = operands.by_terms(nest, &kernel, terms)?;
+        let worth = worth(&operands, &kernel, &by, terms);
+        let facts = Analyzer::new();
+        // Many rows use an element of the columns more often, never less.
+        let most = worth.substitute(&|_| Some(Expr::i64(ASSUMED_MAX_EXTENT)));
+        if facts.simplify(&most).as_int() == Some(0) {
+            return Err(Refusal::TooSmall);
+        }
+        let worth = facts.simplify(&worth.and(by.fits.clone()));
+        if worth.as_int() == Some(0) {
+            return Err(Refusal::OutOfCache);
+        }
+        Ok(SplitGemm { kernel, operands, by, terms, worth })
+    }
+}
+
+/// The condition under which split-bf16 is faster: every element is used often enough, and few
+/// multiply-adds are spent on padding. It is the same for static and for symbolic extents.
+fn worth(operands: &SplitOperands, kernel: &Gemm, by: &Bf16Gemm, terms: i64) -> Expr {
+    let elements = kernel.elements(&kernel.row) + kernel.elements(&kernel.column);
+    let axes = kernel.stage.spatial.iter().chain(&kernel.stage.reduce);
+    let products = axes.fold(Expr::i64(1), |n, a| n * a.extent.clone());
+    let often = products.ge(elements * min_uses(terms));
+    Analyzer::new().simplify(&often.and(operands.fills_registers(kernel, by)))
+}
