@@ -323,8 +323,8 @@ typedef struct ReflexEngineOptions {
    */
   const char *tier;
   /**
-   * Arithmetic of f32 matrix products and convolutions in models that are compiled: `f32`, `f32-fast` or `bf16`; null is
-   * `f32`.
+   * Arithmetic of f32 matrix products and convolutions in models that are compiled: `f32`,
+   * `f32-fast` or `bf16`; null is `f32`.
    */
   const char *precision;
 } ReflexEngineOptions;
@@ -479,7 +479,7 @@ enum ReflexStatus reflex_set_instrument(struct ReflexSession *session,
                                         void (*deleter)(void*));
 
 /**
- * Times a function in place: `seconds` gets the seconds per call of each of the
+ * Times a function in place: `seconds` receives the seconds per call of each of the
  * `timing.repeat` measurements.
  *
  * Example:

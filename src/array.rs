@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub struct Array {
     /// Element type.
     pub dtype: DType,
-    /// Extents.
+    /// Shape.
     pub shape: Vec<i64>,
     /// Elements.
     pub data: Vec<u8>,

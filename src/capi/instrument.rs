@@ -165,7 +165,7 @@ pub struct ReflexTiming {
     pub cooldown_ms: u32,
 }
 
-/// Times a function in place: `seconds` gets the seconds per call of each of the
+/// Times a function in place: `seconds` receives the seconds per call of each of the
 /// `timing.repeat` measurements.
 ///
 /// ```c

@@ -35,8 +35,8 @@ pub struct ReflexEngineOptions {
     /// Tier policy, such as `threshold=10,compile=sync` or `off`; null is that of the variable
     /// `REFLEX_TIER`.
     pub tier: *const c_char,
-    /// Arithmetic of f32 matrix products and convolutions in models that are compiled: `f32`, `f32-fast` or `bf16`; null is
-    /// `f32`.
+    /// Arithmetic of f32 matrix products and convolutions in models that are compiled: `f32`,
+    /// `f32-fast` or `bf16`; null is `f32`.
     pub precision: *const c_char,
 }
 
