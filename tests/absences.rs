@@ -231,8 +231,6 @@ const INFALLIBLE: &[&str] = &[
     "reflex_int",
     "reflex_bool",
     "reflex_float",
-    "reflex_borrowed",
-    "reflex_text",
     "reflex_count",
     "reflex_as_tensor",
     "reflex_tensor_view",
