@@ -888,8 +888,10 @@ enum ReflexStatus reflex_set_fuel(struct ReflexSession *session,
  *
  * Example:
  *     uint64_t fuel;
+ *     CHECK_OK(reflex_set_fuel(session, 100));
  *     CHECK_OK(reflex_fuel(session, &fuel));
- *     CHECK(fuel == UINT64_MAX);
+ *     CHECK(fuel == 100);
+ *     CHECK_OK(reflex_set_fuel(session, UINT64_MAX));
  *
  * Requires:
  * Pointers are null or valid.

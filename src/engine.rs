@@ -247,8 +247,8 @@ impl Engine {
     /// let engine = reflex::Engine::new()?;
     /// let error = engine.dump_after("examples/softmax.py".as_ref(), "no_pass").unwrap_err();
     /// let passes = error.to_string();
-    /// assert!(passes.contains("legalize"), "{passes}");
-    /// let text = engine.dump_after("examples/softmax.py".as_ref(), "legalize")?;
+    /// assert!(passes.contains("fold_constants"), "{passes}");
+    /// let text = engine.dump_after("examples/softmax.py".as_ref(), "fold_constants")?;
     /// assert!(text.contains("softmax"), "{text}");
     /// # Ok::<(), reflex::Error>(())
     /// ```

@@ -504,8 +504,10 @@ pub unsafe extern "C" fn reflex_set_fuel(session: *mut ReflexSession, fuel: u64)
 ///
 /// ```c
 /// uint64_t fuel;
+/// CHECK_OK(reflex_set_fuel(session, 100));
 /// CHECK_OK(reflex_fuel(session, &fuel));
-/// CHECK(fuel == UINT64_MAX);
+/// CHECK(fuel == 100);
+/// CHECK_OK(reflex_set_fuel(session, UINT64_MAX));
 /// ```
 ///
 /// # Safety

