@@ -442,8 +442,8 @@ const char *reflex_error_message(void);
  * that was active, innermost first. Valid until the next failure on this thread.
  *
  * Example:
- *     ReflexValue y;
- *     CHECK(reflex_call(session, "main", args, 1, &y) == REFLEX_STATUS_RUN);
+ *     ReflexValue y, swapped[] = {args[1], args[0]};
+ *     CHECK(reflex_call(session, "main", swapped, 2, &y) == REFLEX_STATUS_RUN);
  *     CHECK(strlen(reflex_error_backtrace()) > 0);
  */
 const char *reflex_error_backtrace(void);

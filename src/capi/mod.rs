@@ -203,8 +203,8 @@ pub extern "C" fn reflex_error_message() -> *const c_char {
 /// that was active, innermost first. Valid until the next failure on this thread.
 ///
 /// ```c
-/// ReflexValue y;
-/// CHECK(reflex_call(session, "main", args, 1, &y) == REFLEX_STATUS_RUN);
+/// ReflexValue y, swapped[] = {args[1], args[0]};
+/// CHECK(reflex_call(session, "main", swapped, 2, &y) == REFLEX_STATUS_RUN);
 /// CHECK(strlen(reflex_error_backtrace()) > 0);
 /// ```
 #[unsafe(no_mangle)]
