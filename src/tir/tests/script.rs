@@ -64,7 +64,7 @@ fn lowered_functions_read_back_the_same() {
     });
 }
 
-/// What TVM prints for its own definitions of common operators (`corpus/legalize.py`).
+/// TVM's text of its own definitions of common operators (`corpus/legalize.py`).
 #[test]
 fn what_tvm_prints_reads_and_prints_as_it_was() {
     let corpus = include_str!("corpus/legalized.txt");
@@ -72,7 +72,7 @@ fn what_tvm_prints_reads_and_prints_as_it_was() {
     for text in corpus.split("# ---\n").filter(|t| t.contains("def ")) {
         let func = parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let printed = print(&func);
-        // These two are written out where they are read.
+        // These two are inlined where they are read.
         if !text.contains("rsqrt") && !text.contains("sigmoid") {
             assert_eq!(body(&printed), body(text));
         }

@@ -12,7 +12,7 @@ use reflex_tir::tile::StridedRows;
 use reflex_tir::verify::{IrForm, verify};
 use reflex_tir::{Buffer, DType, Expr, Param, PrimFunc, Scope, Stmt, Var};
 
-/// Extents of a product of registers, and elements between the rows of its operands.
+/// Shape of a GEMM of matrix registers, and the row strides of its operands.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     rows: i64,
@@ -110,7 +110,7 @@ fn instructions_keep_the_bits_of_their_loops() {
     });
 }
 
-/// What the first loop nest of a text is refused as, where it is asked to be `intrinsic`.
+/// The refusal to make the first loop nest of a text `intrinsic`.
 fn refusal(text: &str, intrinsic: &TensorIntrin) -> String {
     let f = parse(text).unwrap();
     let mut first = None;
