@@ -159,7 +159,10 @@ fn collect_path(
                 }
                 return at + 1;
             }
-            _ => break,
+            _ => {
+                path.push("*".to_owned());
+                break;
+            }
         }
         at += 1;
         if !(is_colon(tokens.get(at)) && is_colon(tokens.get(at + 1))) {
@@ -194,6 +197,10 @@ fn after_item(tokens: &[TokenTree], mut at: usize) -> usize {
 
 /// The deepest module of this crate that a path in `module` names, if it names one.
 fn resolve(module: &Module, path: &[String], modules: &BTreeSet<Module>) -> Option<Module> {
+    // A single word is a name, or the scope of a `pub(crate)`.
+    if path.len() < 2 {
+        return None;
+    }
     let mut rest = path;
     let mut at = match path.first()?.as_str() {
         "crate" => {
@@ -210,7 +217,7 @@ fn resolve(module: &Module, path: &[String], modules: &BTreeSet<Module>) -> Opti
             }
             base
         }
-        child if path.len() > 1 => {
+        child => {
             let mut base = module.clone();
             base.push(child.to_owned());
             if !modules.contains(&base) {
@@ -219,7 +226,6 @@ fn resolve(module: &Module, path: &[String], modules: &BTreeSet<Module>) -> Opti
             rest = &rest[1..];
             base
         }
-        _ => return None,
     };
     for name in rest {
         at.push(name.clone());
@@ -254,8 +260,7 @@ mod tests {
             "fn f() { vec![crate::b::c::Y] }",
         ];
         for form in forms {
-            let imports =
-                crate_of(&[("lib.rs", ""), ("a.rs", form), ("b.rs", ""), ("b/c.rs", "")]);
+            let imports = crate_of(&[("lib.rs", ""), ("a.rs", form), ("b.rs", ""), ("b/c.rs", "")]);
             let target = vec!["b".to_owned(), "c".to_owned()];
             assert!(imports.edges[&vec!["a".to_owned()]].contains(&target), "{form}");
         }
@@ -268,7 +273,7 @@ mod tests {
             ("a.rs", "use crate::b::f;"),
             ("b.rs", "use crate::c::f;"),
             ("c.rs", "pub fn f() { crate::a::g() }"),
-            ("d.rs", "use crate::a; #[cfg(test)] mod tests { use crate::e; }"),
+            ("d.rs", "use crate::a; pub(crate) struct D; #[cfg(test)] mod tests { use crate::e; }"),
             ("e.rs", "use crate::d;"),
         ];
         let imports = crate_of(&files);
