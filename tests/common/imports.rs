@@ -254,8 +254,7 @@ mod tests {
             "fn f() { vec![crate::b::c::Y] }",
         ];
         for form in forms {
-            let imports =
-                crate_of(&[("lib.rs", ""), ("a.rs", form), ("b.rs", ""), ("b/c.rs", "")]);
+            let imports = crate_of(&[("lib.rs", ""), ("a.rs", form), ("b.rs", ""), ("b/c.rs", "")]);
             let target = vec!["b".to_owned(), "c".to_owned()];
             assert!(imports.edges[&vec!["a".to_owned()]].contains(&target), "{form}");
         }
