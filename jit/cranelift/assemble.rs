@@ -1,11 +1,17 @@
 //! From Cranelift functions to running code: one published piece of code memory per unit.
 //!
-//! A [`Unit`] is compiled as a whole; its functions refer to each other directly. What is outside
-//! is reached through pointers that the generated code loads, or holds in places that are filled
-//! when the code is placed ([`Symbol`]). Code that was compiled can therefore be kept in a file.
+//! A [`CodeUnit`] is compiled as one; its functions refer to each other directly. Everything outside
+//! is reached through pointers that the generated code loads, or through relocations against a
+//! [`Symbol`], which are applied when the code is published. Compiled code can therefore be saved
+//! in a file.
 //!
 //! Rejected: `cranelift-jit` (it keeps all code of a module until the module goes, and patches
-//! what it has published; here each unit is freed on its own and never touched again).
+//! published code; here each unit is freed on its own and never patched).
+
+pub(crate) mod abi;
+pub(crate) mod budget;
+pub(crate) mod debug_info;
+pub(crate) mod relocation;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,28 +20,28 @@ use cranelift_codegen::Context;
 use cranelift_codegen::binemit::Reloc;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{self, ExternalName, FuncRef, Signature, UserFuncName};
-use cranelift_codegen::isa::{self, CallConv, OwnedTargetIsa, TargetFrontendConfig};
+use cranelift_codegen::isa::{self, OwnedTargetIsa, TargetFrontendConfig};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{FinalizedMachReloc, FinalizedRelocTarget};
 use reflex_codemem::gdb::Registered;
 use reflex_codemem::pages::{Code, CodeSpace, SegmentSizes};
 use reflex_vm::program::Program;
 
-use crate::announce::{Audience, Generated, announce};
+use crate::assemble::budget::{CodeBudget, Reservation};
+use crate::assemble::debug_info::{DebugListeners, GeneratedFunction, announce};
+use crate::assemble::relocation::{Relocation, Symbol, UNIT};
 use crate::error::JitError;
 use crate::options::TierOptions;
-use crate::room::{Room, Share};
-use crate::symbol::{Hole, Symbol, UNIT};
 
 /// Alignment of functions within a unit.
 const ALIGN: usize = 16;
 
 /// Instructions of a function of calls above which it is not optimised.
 const CALLS: usize = 400;
-/// Instructions of all kinds, ways out included, that a call comes with where there is little else.
+/// Instructions per call, exits included, in a function that does little but call.
 const PER_CALL: usize = 32;
 
-/// Whether a function is calls for the most part, between which there is little to optimise.
+/// Returns true if a function does little but call, which leaves little to optimise.
 fn is_calls(function: &ir::Function) -> bool {
     let layout = &function.layout;
     let usual = layout.blocks().filter(|&block| !layout.is_cold(block));
@@ -45,12 +51,12 @@ fn is_calls(function: &ir::Function) -> bool {
 }
 
 /// Functions that are compiled and published together.
-pub(crate) struct Unit {
-    /// What function builders need to know of the target.
+pub(crate) struct CodeUnit {
+    /// The properties of the target that function builders use.
     pub(crate) frontend: TargetFrontendConfig,
-    /// Most operations of a VM function that are one function here.
+    /// Most VM operations per machine function of a method.
     pub(crate) body_limit: usize,
-    /// What debuggers call it.
+    /// The name of the unit in debuggers.
     label: String,
     functions: Vec<Option<ir::Function>>,
 }
@@ -59,14 +65,14 @@ pub(crate) struct Unit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnitFunc(u32);
 
-impl Unit {
+impl CodeUnit {
     /// Reserves a number, so that functions can refer to it before it is defined.
     pub(crate) fn declare(&mut self) -> UnitFunc {
         self.functions.push(None);
         UnitFunc(self.functions.len() as u32 - 1)
     }
 
-    /// An empty function to be built and handed to [`Unit::define`].
+    /// An empty function to be built and handed to [`CodeUnit::define`].
     pub(crate) fn function(&self, UnitFunc(index): UnitFunc, signature: Signature) -> ir::Function {
         ir::Function::with_name_signature(UserFuncName::user(0, index), signature)
     }
@@ -99,34 +105,34 @@ impl Unit {
     }
 }
 
-/// Compiled functions, not yet anywhere.
-pub(crate) struct Assembled {
+/// Compiled functions without an address.
+pub(crate) struct CompiledUnit {
     label: String,
     pub(crate) text: Vec<u8>,
     offsets: Vec<usize>,
-    pub(crate) holes: Vec<Hole>,
-    generated: Vec<Generated>,
+    pub(crate) relocations: Vec<Relocation>,
+    generated: Vec<GeneratedFunction>,
 }
 
-impl Assembled {
-    /// Code that was compiled before; of each function where it starts.
-    pub(crate) fn of_parts(
+impl CompiledUnit {
+    /// Code that was compiled earlier, and the offset of each function.
+    pub(crate) fn from_text(
         label: impl Into<String>,
         text: Vec<u8>,
-        holes: Vec<Hole>,
+        relocations: Vec<Relocation>,
         offsets: Vec<usize>,
     ) -> Self {
         let ends = offsets.iter().skip(1).copied().chain([text.len()]);
-        let generated = offsets.iter().zip(ends).map(|(&start, end)| Generated {
+        let generated = offsets.iter().zip(ends).map(|(&start, end)| GeneratedFunction {
             start,
             size: end.saturating_sub(start),
             unwind: None,
         });
         let generated = generated.collect();
-        Self { label: label.into(), text, offsets, holes, generated }
+        Self { label: label.into(), text, offsets, relocations, generated }
     }
 
-    /// Where a function of the unit starts.
+    /// The offset of a function of the unit.
     pub(crate) fn offset(&self, UnitFunc(index): UnitFunc) -> usize {
         self.offsets[index as usize]
     }
@@ -134,22 +140,22 @@ impl Assembled {
 
 /// Compiled functions, executable for as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Published {
-    // Before the code: it must be unregistered while the code is still there.
+pub(crate) struct PublishedCode {
+    // Declared before the code: it must be unregistered while the code still exists.
     _announced: Option<Registered>,
     code: Code,
-    pub(crate) share: Arc<Share>,
+    pub(crate) reservation: Arc<Reservation>,
     len: usize,
     offsets: Vec<usize>,
 }
 
-impl Published {
+impl PublishedCode {
     /// The address of a function of the unit.
     pub(crate) fn address(&self, UnitFunc(index): UnitFunc) -> *const u8 {
         self.at(self.offsets[index as usize])
     }
 
-    /// The address of a byte of the code; null when it is outside.
+    /// The address of a byte of the code; null if the offset is outside.
     pub(crate) fn at(&self, offset: usize) -> *const u8 {
         self.code.text_at(offset).map_or(std::ptr::null(), |at| at.as_ptr().cast_const())
     }
@@ -159,7 +165,7 @@ impl Published {
         self.code.instructions().get(..self.len).unwrap_or_default()
     }
 
-    /// A copy of all of the code, and where it is.
+    /// The address of the code, and a copy of it.
     pub(crate) fn copy(&self) -> (usize, Vec<u8>) {
         (self.text().as_ptr().addr(), self.text().to_vec())
     }
@@ -170,18 +176,18 @@ impl Published {
     }
 }
 
-/// Compiles units for the processor at hand.
+/// Compiles units for the processor of this process.
 pub(crate) struct Assembler {
     isa: OwnedTargetIsa,
-    /// Compiles in a third of the time what is long, where there is little to gain.
+    /// Compiles in a third of the time, for long functions that gain little from optimisation.
     quick: OwnedTargetIsa,
-    /// Instructions of a function above which it is.
+    /// Instructions of a function above which `quick` compiles it.
     optimise_limit: usize,
-    /// Most operations of a VM function that are one function.
+    /// Most VM operations per machine function of a method.
     body_limit: usize,
     space: Arc<CodeSpace>,
-    /// How much published code there is, and may be.
-    pub(crate) room: Arc<Room>,
+    /// The code-cache budget.
+    pub(crate) budget: Arc<CodeBudget>,
     /// Functions that Cranelift has compiled.
     translated: AtomicUsize,
 }
@@ -190,25 +196,19 @@ impl Assembler {
     /// An assembler with the limits of a tier.
     pub(crate) fn new(options: &TierOptions) -> Result<Self, JitError> {
         let (isa, quick) = targets()?;
-        let (space, room) = (CodeSpace::shared()?, Room::new(options.code_cache_limit));
+        let (space, budget) = (CodeSpace::shared()?, CodeBudget::new(options.code_cache_limit));
         let TierOptions { optimise_limit, body_limit, .. } = *options;
         let translated = AtomicUsize::new(0);
-        Ok(Self { isa, quick, optimise_limit, body_limit, space, room, translated })
+        Ok(Self { isa, quick, optimise_limit, body_limit, space, budget, translated })
     }
 
     /// An empty unit for this target; debuggers know its functions by `label`.
-    pub(crate) fn unit(&self, label: impl Into<String>) -> Unit {
+    pub(crate) fn unit(&self, label: impl Into<String>) -> CodeUnit {
         let (frontend, label) = (self.isa.frontend_config(), label.into());
-        Unit { frontend, body_limit: self.body_limit, label, functions: Vec::new() }
+        CodeUnit { frontend, body_limit: self.body_limit, label, functions: Vec::new() }
     }
 
-    /// The convention that VM code is compiled in.
-    pub(crate) const NATIVE: CallConv = CallConv::Tail;
-
-    /// The convention of callbacks and packed functions.
-    pub(crate) const C: CallConv = CallConv::SystemV;
-
-    /// What a processor must have to run the code, as text.
+    /// The processor features that the code requires, as text.
     pub(crate) fn level(&self) -> String {
         let flags = self.isa.isa_flags();
         let flags = flags.iter().filter(|flag| flag.as_bool() == Some(true)).map(|flag| flag.name);
@@ -222,12 +222,12 @@ impl Assembler {
     }
 
     /// Compiles every function of the unit.
-    pub(crate) fn assemble(&self, unit: Unit) -> Result<Assembled, JitError> {
+    pub(crate) fn assemble(&self, unit: CodeUnit) -> Result<CompiledUnit, JitError> {
         self.translated.fetch_add(unit.functions.len(), Ordering::Relaxed);
         let mut text = Vec::new();
         let mut offsets = Vec::with_capacity(unit.functions.len());
-        let (mut relocations, mut generated) = (Vec::new(), Vec::new());
-        let mut holes = Vec::new();
+        let (mut fixups, mut generated) = (Vec::new(), Vec::new());
+        let mut relocations = Vec::new();
         for function in unit.functions {
             let function =
                 function.ok_or_else(|| JitError::backend("a declared function was not defined"))?;
@@ -242,50 +242,51 @@ impl Assembler {
                 .compile(isa, &mut ControlPlane::default())
                 .map_err(|error| JitError::backend(format!("{:?}", error.inner)))?;
             text.extend_from_slice(compiled.code_buffer());
-            let (size, unwinds) = (text.len() - start, Audience::of_process().unwinds());
+            let (size, unwinds) = (text.len() - start, DebugListeners::of_process().unwinds());
             let unwind = match unwinds {
                 true => compiled.create_unwind_info(isa),
                 false => Ok(None),
             };
             let unwind = unwind.map_err(|error| JitError::backend(error.to_string()))?;
-            generated.push(Generated { start, size, unwind });
+            generated.push(GeneratedFunction { start, size, unwind });
             let params = &context.func.params;
             for relocation in context.compiled_code().into_iter().flat_map(|c| c.buffer.relocs()) {
-                match hole(start, relocation, params)? {
-                    Some(hole) => holes.push(hole),
-                    None => relocations.push(Field::of(start, relocation, params)?),
+                match symbol_relocation(start, relocation, params)? {
+                    Some(found) => relocations.push(found),
+                    None => fixups.push(Fixup::of(start, relocation, params)?),
                 }
             }
         }
-        for field in &relocations {
-            field.apply(&mut text, &offsets)?;
+        for fixup in &fixups {
+            fixup.apply(&mut text, &offsets)?;
         }
-        Ok(Assembled { label: unit.label, text, offsets, holes, generated })
+        Ok(CompiledUnit { label: unit.label, text, offsets, relocations, generated })
     }
 
-    /// Fills the holes of compiled code and publishes it; `program` is what it is for, if it is
-    /// for one.
-    pub(crate) fn place(
+    /// Applies the relocations of compiled code and publishes it. `program` is the program that the
+    /// code belongs to, if any.
+    pub(crate) fn publish(
         &self,
-        assembled: Assembled,
+        assembled: CompiledUnit,
         program: Option<&Program>,
-    ) -> Result<Published, JitError> {
-        let share = self.room.share(assembled.text.len())?;
-        self.place_in(share, assembled, program)
+    ) -> Result<PublishedCode, JitError> {
+        let reservation = self.budget.reserve(assembled.text.len())?;
+        self.publish_reserved(reservation, assembled, program)
     }
 
-    /// [`Assembler::place`] where there is room for it.
-    pub(crate) fn place_in(
+    /// [`Assembler::publish`] within a reservation of the budget.
+    pub(crate) fn publish_reserved(
         &self,
-        share: Arc<Share>,
-        assembled: Assembled,
+        reservation: Arc<Reservation>,
+        assembled: CompiledUnit,
         program: Option<&Program>,
-    ) -> Result<Published, JitError> {
-        let Assembled { label, mut text, offsets, holes, generated } = assembled;
-        for hole in holes {
-            let word = program.and_then(|program| hole.symbol.word(program));
-            let filled = word.and_then(|word| hole.fill(&mut text, word));
-            filled.ok_or_else(|| JitError::backend(format!("nothing for {:?}", hole.symbol)))?;
+    ) -> Result<PublishedCode, JitError> {
+        let CompiledUnit { label, mut text, offsets, relocations, generated } = assembled;
+        for relocation in relocations {
+            let word = program.and_then(|program| relocation.symbol.word(program));
+            let filled = word.and_then(|word| relocation.apply(&mut text, word));
+            filled
+                .ok_or_else(|| JitError::backend(format!("nothing for {:?}", relocation.symbol)))?;
         }
         let mut draft =
             self.space.draft(&SegmentSizes { text: text.len(), ..SegmentSizes::default() })?;
@@ -293,11 +294,11 @@ impl Assembler {
         draft.bytes_mut()[at..at + text.len()].copy_from_slice(&text);
         let code = draft.publish()?;
         let announced = announce(&*self.isa, &label, code.text(), &generated)?;
-        Ok(Published { _announced: announced, code, share, len: text.len(), offsets })
+        Ok(PublishedCode { _announced: announced, code, reservation, len: text.len(), offsets })
     }
 }
 
-/// The processor at hand, to optimise for and to compile quickly for: made once.
+/// The targets for optimised and for quick compilation, created once per process.
 fn targets() -> Result<(OwnedTargetIsa, OwnedTargetIsa), JitError> {
     static TARGETS: OnceLock<(OwnedTargetIsa, OwnedTargetIsa)> = OnceLock::new();
     if let Some(targets) = TARGETS.get() {
@@ -307,7 +308,7 @@ fn targets() -> Result<(OwnedTargetIsa, OwnedTargetIsa), JitError> {
     Ok(TARGETS.get_or_init(|| fresh).clone())
 }
 
-/// The processor at hand, with so much optimisation and that way of allocating registers.
+/// The processor of this process, with an optimisation level and a register allocator.
 fn target(opt_level: &str, regalloc: &str) -> Result<OwnedTargetIsa, JitError> {
     let mut flags = settings::builder();
     let verify = if cfg!(debug_assertions) { "true" } else { "false" };
@@ -315,7 +316,7 @@ fn target(opt_level: &str, regalloc: &str) -> Result<OwnedTargetIsa, JitError> {
         ("opt_level", opt_level),
         ("regalloc_algorithm", regalloc),
         ("enable_verifier", verify),
-        ("unwind_info", if Audience::of_process().unwinds() { "true" } else { "false" }),
+        ("unwind_info", if DebugListeners::of_process().unwinds() { "true" } else { "false" }),
         ("preserve_frame_pointers", "true"),
     ];
     for (name, value) in set {
@@ -333,12 +334,12 @@ impl std::fmt::Debug for Assembler {
     }
 }
 
-/// The hole that a relocation asks for; `None` when it is about the unit itself.
-fn hole(
+/// The relocation against a symbol; `None` if it refers to the unit itself.
+fn symbol_relocation(
     start: usize,
     relocation: &FinalizedMachReloc,
     params: &ir::function::FunctionParameters,
-) -> Result<Option<Hole>, JitError> {
+) -> Result<Option<Relocation>, JitError> {
     let FinalizedRelocTarget::ExternalName(ExternalName::User(name)) = &relocation.target else {
         return Ok(None);
     };
@@ -347,25 +348,25 @@ fn hole(
         (Reloc::Abs8, 0) => {
             let at = u32::try_from(start + relocation.offset as usize);
             let at = at.map_err(|_| JitError::backend("a unit exceeds 4 GiB"))?;
-            Ok(Some(Hole { at, symbol }))
+            Ok(Some(Relocation { at, symbol }))
         }
         (kind, _) => Err(JitError::backend(format!("relocation {kind:?} of {symbol:?}"))),
     }
 }
 
-/// A 32-bit displacement to a function or place of the same unit.
-struct Field {
+/// A fixup: a 32-bit displacement to a function or offset of the same unit.
+struct Fixup {
     at: usize,
-    target: FieldTarget,
+    target: FixupTarget,
     addend: i64,
 }
 
-enum FieldTarget {
+enum FixupTarget {
     Function(usize),
     Offset(usize),
 }
 
-impl Field {
+impl Fixup {
     fn of(
         start: usize,
         relocation: &FinalizedMachReloc,
@@ -377,9 +378,9 @@ impl Field {
         }
         let target = match &relocation.target {
             FinalizedRelocTarget::ExternalName(ExternalName::User(name)) => {
-                FieldTarget::Function(params.user_named_funcs()[*name].index as usize)
+                FixupTarget::Function(params.user_named_funcs()[*name].index as usize)
             }
-            FinalizedRelocTarget::Func(offset) => FieldTarget::Offset(start + *offset as usize),
+            FinalizedRelocTarget::Func(offset) => FixupTarget::Offset(start + *offset as usize),
             other => return Err(JitError::backend(format!("reference to {other:?}"))),
         };
         Ok(Self { at: start + relocation.offset as usize, target, addend: relocation.addend })
@@ -387,8 +388,8 @@ impl Field {
 
     fn apply(&self, text: &mut [u8], offsets: &[usize]) -> Result<(), JitError> {
         let target = match self.target {
-            FieldTarget::Function(index) => offsets[index],
-            FieldTarget::Offset(offset) => offset,
+            FixupTarget::Function(index) => offsets[index],
+            FixupTarget::Offset(offset) => offset,
         };
         let value = target as i64 + self.addend - self.at as i64;
         let value = i32::try_from(value).map_err(|_| JitError::backend("a unit exceeds 2 GiB"))?;

@@ -1,8 +1,11 @@
-//! The vocabulary of generated code: registers, reference counts, callbacks.
+//! The vocabulary of generated code: registers, reference counts, libcalls.
 //!
-//! Everything that knows a layout goes through here, and every layout comes from
-//! `reflex_runtime::abi` and `reflex_vm::abi` by name. Compiled functions and traces are both
-//! written in these words, so they treat values alike.
+//! All code that depends on a memory layout is emitted here, and every layout comes from
+//! `reflex_runtime::abi` and `reflex_vm::abi` by name. Methods and traces are both emitted with this
+//! vocabulary, so they treat values alike.
+
+pub(crate) mod fast_path;
+pub(crate) mod kernel_call;
 
 use std::collections::HashMap;
 
@@ -19,12 +22,11 @@ use reflex_vm::abi::{
 };
 use reflex_vm::decode::ArgSource;
 
-use crate::assemble::Assembler;
-use crate::glue::native_signature;
-use crate::symbol::Symbol;
+use crate::assemble::abi::{self, native_signature};
+use crate::assemble::relocation::Symbol;
 
-/// All bits of a value, as two words: a 16-byte load would wait for the two stores before it to
-/// reach the cache.
+/// All bits of a value, as two words. A 16-byte load after two 8-byte stores would stall until both
+/// reach the cache (no store forwarding).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bits {
     /// Type index and padding.
@@ -56,17 +58,17 @@ impl Slot {
     }
 }
 
-/// A function being written.
+/// A function that is being emitted.
 pub(crate) struct Emit<'f> {
     pub(crate) b: FunctionBuilder<'f>,
     pub(crate) session: Value,
-    /// Register 0 of the frame the code was entered with.
+    /// Register 0 of the frame that the code was entered with.
     pub(crate) regs: Value,
-    /// What is outside of the code and was referred to.
+    /// The symbols that were referred to.
     symbols: HashMap<Symbol, GlobalValue>,
 }
 
-/// Where code can be entered and what it is entered with.
+/// Flags of accesses to memory that is known to be mapped and aligned.
 pub(crate) fn trusted() -> MemFlagsData {
     MemFlagsData::trusted()
 }
@@ -80,12 +82,12 @@ impl<'f> Emit<'f> {
         self.b.ins().iconst(types::I32, value)
     }
 
-    /// A function that is entered with these.
+    /// An emitter for a function with these arguments.
     pub(crate) fn new(b: FunctionBuilder<'f>, session: Value, regs: Value) -> Self {
         Emit { b, session, regs, symbols: HashMap::new() }
     }
 
-    /// The word of something outside of the code.
+    /// The value of a symbol.
     pub(crate) fn symbol(&mut self, symbol: Symbol) -> Value {
         let b = &mut self.b;
         let global = *self.symbols.entry(symbol).or_insert_with(|| {
@@ -111,7 +113,7 @@ impl<'f> Emit<'f> {
         block
     }
 
-    /// Goes on in a fresh block when `condition` holds, and to `otherwise` when not.
+    /// Continues in a fresh block if `condition` holds, and jumps to `otherwise` if not.
     pub(crate) fn require(&mut self, condition: Value, otherwise: Block) {
         let next = self.b.create_block();
         self.b.ins().brif(condition, next, &[], otherwise, &[]);
@@ -134,14 +136,14 @@ impl<'f> Emit<'f> {
         self.b.ins().load(types::I64, trusted(), self.regs, slot.payload())
     }
 
-    /// Whether the slot holds a value of this type.
+    /// Tests if the slot holds a value of this type.
     pub(crate) fn has_tag(&mut self, slot: Slot, tag: i32) -> Value {
         let have = self.tag(slot);
         self.b.ins().icmp_imm_s(IntCC::Equal, have, i64::from(tag))
     }
 
     /// Stores a value that is not an object; the old value is lost.
-    pub(crate) fn store_plain(&mut self, slot: Slot, tag: i32, payload: Value) {
+    pub(crate) fn store_scalar(&mut self, slot: Slot, tag: i32, payload: Value) {
         // One store covers the type index and the padding, which is zero.
         let tag = match Symbol::of_type(tag) {
             Some(symbol) => self.symbol(symbol),
@@ -151,15 +153,15 @@ impl<'f> Emit<'f> {
         self.b.ins().store(trusted(), payload, self.regs, slot.payload());
     }
 
-    /// None, a word at a time: what follows in whole functions reads and writes single words.
+    /// None, word by word, for methods: their accesses that follow are of single words.
     pub(crate) fn store_none(&mut self, slot: Slot) {
         let zero = self.i64(0);
-        self.store_plain(slot, type_index::NONE, zero);
+        self.store_scalar(slot, type_index::NONE, zero);
     }
 
-    /// None in one store, for registers that traces and frames copy whole next: a copy would wait
-    /// for two (measured in `benches/record/dispatch.md`).
-    pub(crate) fn store_none_whole(&mut self, slot: Slot) {
+    /// None in one store, for registers that are copied by 16-byte loads next, which would stall
+    /// after two stores (measured in `benches/record/dispatch.md`).
+    pub(crate) fn store_none_wide(&mut self, slot: Slot) {
         let zero = self.i64(0);
         let none = self.b.ins().splat(types::I64X2, zero);
         self.b.ins().store(trusted(), none, self.regs, slot.tag());
@@ -175,7 +177,7 @@ impl<'f> Emit<'f> {
     pub(crate) fn load_typed(&mut self, slot: Slot, tag: i32) -> Bits {
         let small = [type_index::SMALL_STR, type_index::SMALL_BYTES].contains(&tag);
         if small || tag >= type_index::DYNAMIC_BEGIN {
-            // The padding holds the length; numbers of other types differ between processes.
+            // The padding holds the length; indices of dynamic types differ between processes.
             return self.load_any(slot);
         }
         Bits { head: self.i64(i64::from(tag)), payload: self.payload(slot) }
@@ -222,11 +224,11 @@ impl<'f> Emit<'f> {
     /// Releases a slot known to hold an object.
     pub(crate) fn release_object(&mut self, slot: Slot) {
         let address = self.slot_address(slot);
-        self.call_back(libcall::RELEASE, &[types::I64], None, &[address]);
+        self.call_libcall(libcall::RELEASE, &[types::I64], None, &[address]);
     }
 
-    /// Releases a slot of any type whose object most likely has other holders: one of several references
-    /// is given up here, the last one and one that others change meanwhile by the runtime.
+    /// Releases a slot of any type whose object most likely has other references. Inline code drops
+    /// one of several references; the runtime drops the last one, or one that changed meanwhile.
     pub(crate) fn release_shared(&mut self, slot: Slot) {
         let tag = self.tag(slot);
         let (object, shared) = (self.b.create_block(), self.b.create_block());
@@ -304,7 +306,7 @@ impl<'f> Emit<'f> {
         fuel
     }
 
-    /// Whether someone wants the session's attention.
+    /// The session's interrupt word, which is not zero if an interrupt is requested.
     pub(crate) fn interrupted(&mut self) -> Value {
         let word = self.load(types::I64, self.session, SESSION_INTERRUPT);
         self.b.ins().atomic_load(types::I32, trusted(), word)
@@ -324,7 +326,7 @@ impl<'f> Emit<'f> {
         self.b.ins().return_(&[status]);
     }
 
-    /// Ends the function by going on at `code` with the session's current frame.
+    /// Ends the function with a tail call of `code` in the session's current frame.
     pub(crate) fn tail_call(&mut self, code: Value) {
         let regs = self.current_regs();
         let signature = self.b.import_signature(native_signature());
@@ -334,14 +336,14 @@ impl<'f> Emit<'f> {
     // --- calls ---
 
     fn c_signature(&mut self, params: &[Type], ret: Option<Type>) -> SigRef {
-        let mut signature = Signature::new(Assembler::C);
+        let mut signature = Signature::new(abi::C);
         signature.params.extend(params.iter().map(|&ty| AbiParam::new(ty)));
         signature.returns.extend(ret.map(AbiParam::new));
         self.b.import_signature(signature)
     }
 
-    /// Calls one of the VM's callbacks, given by its offset in the table.
-    pub(crate) fn call_back(
+    /// Calls one of the VM's libcalls, given by its offset in the table.
+    pub(crate) fn call_libcall(
         &mut self,
         offset: usize,
         params: &[Type],
@@ -354,15 +356,15 @@ impl<'f> Emit<'f> {
         self.b.ins().call_indirect(signature, function, args)
     }
 
-    /// Calls a callback of the form `(session, pc) -> i32`.
+    /// Calls a libcall of the form `(session, pc) -> i32`.
     pub(crate) fn call_at(&mut self, offset: usize, pc: u32) -> Value {
         let pc = self.i32(i64::from(pc));
         let args = [self.session, pc];
-        let call = self.call_back(offset, &[types::I64, types::I32], Some(types::I32), &args);
+        let call = self.call_libcall(offset, &[types::I64, types::I32], Some(types::I32), &args);
         self.b.inst_results(call)[0]
     }
 
-    /// Calls a callback of the form `(session, pc) -> status` and leaves on an error.
+    /// Calls a libcall of the form `(session, pc) -> status` and returns on an error.
     pub(crate) fn call_or_fail(&mut self, offset: usize, pc: u32) {
         let status = self.call_at(offset, pc);
         let failed = self.cold_block();
@@ -390,8 +392,8 @@ impl<'f> Emit<'f> {
         self.b.inst_results(call)[0]
     }
 
-    /// Calls a helper of this crate, given by its address.
-    pub(crate) fn call_helper(
+    /// Calls a C function of this crate, given by its address.
+    pub(crate) fn call_c(
         &mut self,
         address: usize,
         params: &[Type],
@@ -407,9 +409,9 @@ impl<'f> Emit<'f> {
 const _: () = assert!(type_index::NONE == 0 && ANY_SIZE == 16);
 
 /// The bits of a value that is not an object, as two words.
-pub(crate) fn plain_bits(value: &TVMFFIAny) -> Option<(i32, i64)> {
-    // SAFETY: every payload is eight initialised bytes, whatever its type.
+pub(crate) fn scalar_bits(value: &TVMFFIAny) -> Option<(i32, i64)> {
+    // SAFETY: `TVMFFIAny` initialises all eight bytes of its payload, whatever the type.
     let payload = unsafe { value.payload.int };
-    let plain = value.type_index < type_index::STATIC_OBJECT_BEGIN && value.small_len == 0;
-    plain.then_some((value.type_index, payload))
+    let scalar = value.type_index < type_index::STATIC_OBJECT_BEGIN && value.small_len == 0;
+    scalar.then_some((value.type_index, payload))
 }

@@ -1,11 +1,11 @@
-//! Why machine code could not be made.
+//! Errors of code generation.
 
 use std::fmt;
 
 use reflex_codemem::CodeError;
 
-/// A failure of the code generator or of code memory. Programs it concerns stay with the
-/// interpreter; nothing about a program's meaning depends on it.
+/// A failure of the code generator or of code memory. The interpreter then runs the program, with
+/// the same results.
 #[derive(Debug)]
 pub struct JitError(Cause);
 
@@ -25,7 +25,7 @@ impl JitError {
         Self(Cause::Limit(bytes))
     }
 
-    /// Whether code memory ran out, as opposed to a failed translation.
+    /// Returns true if code memory ran out, false if the translation failed.
     pub fn is_memory(&self) -> bool {
         matches!(self.0, Cause::Memory(_) | Cause::Limit(_))
     }

@@ -1,212 +1,115 @@
-//! Making room: the coldest code is given up.
+//! Eviction: the coldest code leaves the code cache when the budget is used up.
 //!
-//! Traces, bridges and functions that were compiled whole because they were hot are *residents*.
-//! When there is no room for more code, those that ran the least go, with the bridges that follow
-//! on them: every cell that leads to them is set back to the interpreter, and the program frees
-//! their pages when no session can be inside (`reflex_vm::program::Program::retire`). How often a
-//! resident ran counts half as much each time that room is made; what is new is taken to have run
-//! as often as it took to become hot. When a place is due again is in `tries`.
-//!
-//! Functions that were compiled ahead of time, or found in a file, are no residents: sessions in
-//! compiled mode count nothing, so nothing would bring them back.
+//! The residents that ran the least are evicted, with the side traces that are linked to them.
+//! Every cell that leads to them is set back to the interpreter. The program frees their pages when
+//! no session can be inside (`reflex_vm::program::Program::retire`). The heat of a resident halves
+//! at each eviction; new code is credited with the runs that made its site hot. `penalty` decides
+//! when a site is recorded again.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::MutexGuard;
 use reflex_vm::abi::CodePtr;
 use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
-use reflex_vm::tier::{Bailout, Compiled};
 
-use crate::bridge::Exits;
-use crate::engine::{Engine, LetGo};
-use crate::room::Share;
+use crate::options::CompileMode;
+use crate::penalty::SiteKey;
+use crate::side_exits::SideExits;
+use crate::store::{CodeStore, Resident, ResidentKind};
+use crate::usage::Usage;
 
-/// How long the engine's thread waits for sessions to leave what was given up, a few times.
-const PATIENCE: Duration = Duration::from_millis(1);
+/// Times that the background thread waits for sessions to leave evicted code, and for how long.
 const ROUNDS: usize = 8;
+const PATIENCE: Duration = Duration::from_millis(1);
 
-/// What is known of a piece of code, also when it is gone.
-#[derive(Debug, Default)]
-pub(crate) struct Usage {
-    /// Times that it was entered; generated code counts here.
-    pub(crate) runs: AtomicU64,
-    pub(crate) evicted: AtomicBool,
-}
+/// Makes the requesting session release evicted code, as far as it can.
+pub(crate) type Quiesce<'a> = &'a dyn Fn();
 
-/// Code that may be given up.
-#[derive(Debug)]
-pub(crate) struct Resident {
-    program: Weak<Program>,
-    what: What,
-    share: Arc<Share>,
-    /// How much it ran until room was made last, and its count then.
-    heat: u64,
-    seen: u64,
-}
-
-#[derive(Debug)]
-enum What {
-    Trace {
-        code: Address,
-        exits: Arc<Exits>,
-    },
-    /// A trace that an exit of another one leads to.
-    Bridge {
-        code: Address,
-        exits: Arc<Exits>,
-        from: Arc<Exits>,
-        exit: u32,
-    },
-    Whole {
-        func: u32,
-        sites: Vec<(SiteId, Address)>,
-        usage: Arc<Usage>,
-    },
-}
-
-/// Where code is, to be compared.
-#[derive(Clone, Copy, Debug)]
-struct Address(CodePtr);
-
-// SAFETY: an address that nothing is read through.
-unsafe impl Send for Address {}
+/// For requests that come from no session, or from one that runs native code.
+pub(crate) const NO_SESSION: Quiesce<'static> = &|| {};
 
 impl Resident {
-    fn new(program: &Arc<Program>, what: What, share: Arc<Share>, heat: u64) -> Resident {
-        Resident { program: Arc::downgrade(program), what, share, heat, seen: 0 }
-    }
-
     fn usage(&self) -> &Usage {
-        match &self.what {
-            What::Trace { exits, .. } | What::Bridge { exits, .. } => &exits.usage,
-            What::Whole { usage, .. } => usage,
+        match &self.kind {
+            ResidentKind::RootTrace { exits, .. } | ResidentKind::SideTrace { exits, .. } => {
+                &exits.usage
+            }
+            ResidentKind::Method { usage, .. } => usage,
         }
     }
 
-    /// Counts what ran since the last time.
-    fn cool(&mut self) {
+    /// Halves the heat and adds the runs since the last eviction.
+    fn decay(&mut self) {
         let runs = self.usage().runs.load(Ordering::Relaxed);
-        self.heat = self.heat / 2 + runs.saturating_sub(self.seen);
-        self.seen = runs;
+        self.heat = self.heat / 2 + runs.saturating_sub(self.counted);
+        self.counted = runs;
     }
 
-    fn follows_on(&self, trace: &Exits) -> bool {
-        matches!(&self.what, What::Bridge { from, .. } if from.id == trace.id)
+    /// Returns true if this is a side trace of `trace`.
+    fn is_side_trace_of(&self, trace: &SideExits) -> bool {
+        match &self.kind {
+            ResidentKind::SideTrace { parent, .. } => parent.exits.id == trace.id,
+            ResidentKind::RootTrace { .. } | ResidentKind::Method { .. } => false,
+        }
     }
 
-    fn exits(&self) -> Option<&Arc<Exits>> {
-        match &self.what {
-            What::Trace { exits, .. } | What::Bridge { exits, .. } => Some(exits),
-            What::Whole { .. } => None,
+    fn exits(&self) -> Option<&Arc<SideExits>> {
+        match &self.kind {
+            ResidentKind::RootTrace { exits, .. } | ResidentKind::SideTrace { exits, .. } => {
+                Some(exits)
+            }
+            ResidentKind::Method { .. } => None,
         }
     }
 }
 
-impl Engine {
-    fn residents(&self) -> MutexGuard<'_, Vec<Resident>> {
-        self.residents.lock()
-    }
-
-    /// Makes a trace what runs where it was recorded, unless something else does meanwhile.
-    pub(crate) fn settle_trace(
-        &self,
-        program: &Arc<Program>,
-        exits: Arc<Exits>,
-        compiled: &Compiled,
-        share: Arc<Share>,
-    ) {
-        let mut residents = self.residents();
-        if program.install_if_vacant(exits.site, compiled) {
-            let what = What::Trace { code: Address(compiled.code()), exits };
-            residents.push(Resident::new(program, what, share, self.warmth));
-        }
-    }
-
-    /// Makes a trace what runs behind exit number `exit` of another, if that is still there.
-    pub(crate) fn settle_bridge(
-        &self,
-        program: &Arc<Program>,
-        (from, exit): (&Arc<Exits>, u32),
-        exits: Arc<Exits>,
-        compiled: &Compiled,
-        share: Arc<Share>,
-    ) -> Result<(), Bailout> {
-        let mut residents = self.residents();
-        if from.usage.evicted.load(Ordering::Relaxed) {
-            return Err(Bailout::Evicted);
-        }
-        program.retain(compiled);
-        from.link(exit, compiled.code());
-        let (code, from) = (Address(compiled.code()), Arc::clone(from));
-        let what = What::Bridge { code, exits, from, exit };
-        residents.push(Resident::new(program, what, share, self.warmth));
-        Ok(())
-    }
-
-    /// Makes a function that was compiled whole what runs at its entry and its loops.
-    pub(crate) fn settle_whole(
-        &self,
-        program: &Arc<Program>,
-        func: u32,
-        sites: &[(SiteId, Compiled)],
-        (share, usage): (Arc<Share>, Arc<Usage>),
-    ) {
-        let mut residents = self.residents();
-        for (site, compiled) in sites {
-            program.install(*site, compiled);
-        }
-        let sites = sites.iter().map(|(site, code)| (*site, Address(code.code()))).collect();
-        let what = What::Whole { func, sites, usage };
-        residents.push(Resident::new(program, what, share, self.warmth));
-    }
-
-    /// Gives up code until `bytes` of it would fit; whether they do now. Sessions may still be in
-    /// what was given up: the one that asks lets go of it, the engine's thread waits for others a
-    /// little.
-    pub(crate) fn make_room(&self, bytes: usize, let_go: LetGo<'_>) -> bool {
-        let room = &self.assembler.room;
+impl CodeStore {
+    /// Evicts code until `bytes` more fit; returns true if they fit now. Sessions may still be
+    /// inside evicted code: the requesting one releases it, the background thread waits a little
+    /// for the others.
+    pub(crate) fn make_room(&self, bytes: usize, quiesce: Quiesce<'_>) -> bool {
         let mut residents = self.residents();
         residents.retain(|resident| resident.program.strong_count() > 0);
-        let mut programs: Vec<Arc<Program>> = Vec::new();
-        for program in residents.iter().filter_map(|resident| resident.program.upgrade()) {
-            if !programs.iter().any(|known| known.id() == program.id()) {
-                programs.push(program);
-            }
-        }
+        let programs = programs_of(&residents);
         // Earlier evictions may be over by now.
         programs.iter().for_each(|program| _ = program.reclaim());
-        let Some(missing) = room.missing(bytes) else { return false };
+        let Some(missing) = self.budget.bytes_to_evict(bytes) else { return false };
         if missing > 0 {
-            let all: usize = residents.iter().map(|resident| resident.share.bytes()).sum();
+            let all: usize = residents.iter().map(|resident| resident.reservation.bytes()).sum();
             if all < missing {
                 return false;
             }
-            residents.iter_mut().for_each(Resident::cool);
-            let mut gone = 0;
-            while gone < missing {
+            residents.iter_mut().for_each(Resident::decay);
+            let mut evicted = 0;
+            while evicted < missing {
                 let coldest = (0..residents.len()).min_by_key(|&at| residents[at].heat);
                 let Some(coldest) = coldest else { break };
-                gone += self.evict(&mut residents, coldest);
+                evicted += self.evict(&mut residents, coldest);
             }
         }
         drop(residents);
-        let_go();
-        for _ in 0..if self.worker.is_some() { ROUNDS } else { 1 } {
+        quiesce();
+        self.reclaim(&programs, bytes)
+    }
+
+    /// Frees evicted code that no session is inside of; returns true if `bytes` fit now.
+    fn reclaim(&self, programs: &[Arc<Program>], bytes: usize) -> bool {
+        let waits = self.compile_mode == CompileMode::Background;
+        for _ in 0..if waits { ROUNDS } else { 1 } {
             programs.iter().for_each(|program| _ = program.reclaim());
-            if room.has(bytes) {
+            if self.budget.fits(bytes) {
                 break;
             }
-            if self.worker.is_some() {
+            if waits {
                 std::thread::sleep(PATIENCE);
             }
         }
-        room.has(bytes)
+        self.budget.fits(bytes)
     }
 
-    /// Gives up a resident and the bridges that follow on it; returns their bytes.
+    /// Evicts a resident and the side traces that are linked to it; returns their bytes.
     fn evict(&self, residents: &mut Vec<Resident>, at: usize) -> usize {
         let (mut bytes, mut codes) = (0, Vec::new());
         let first = residents.swap_remove(at);
@@ -214,13 +117,13 @@ impl Engine {
         let mut open = vec![first];
         while let Some(resident) = open.pop() {
             if let Some(exits) = resident.exits() {
-                open.extend(residents.extract_if(.., |other| other.follows_on(exits)));
+                open.extend(residents.extract_if(.., |other| other.is_side_trace_of(exits)));
             }
-            resident.usage().evicted.store(true, Ordering::Relaxed);
-            bytes += resident.share.bytes();
-            resident.share.leave();
+            resident.usage().mark_evicted();
+            bytes += resident.reservation.bytes();
+            resident.reservation.retire();
             if let Some(program) = &program {
-                self.unlink(program, &resident.what, &mut codes);
+                self.unlink(program, &resident.kind, &mut codes);
             }
         }
         if let Some(program) = program {
@@ -229,33 +132,43 @@ impl Engine {
         bytes
     }
 
-    /// Sets every cell that leads to code back to the interpreter.
-    fn unlink(&self, program: &Program, what: &What, codes: &mut Vec<CodePtr>) {
-        let key = |site| (program.id(), site);
-        match what {
-            What::Trace { code, exits } => {
+    /// Sets every cell that leads to a resident back to the interpreter.
+    fn unlink(&self, program: &Program, kind: &ResidentKind, codes: &mut Vec<CodePtr>) {
+        let key = |site| SiteKey { program: program.id(), site };
+        match kind {
+            ResidentKind::RootTrace { code, exits } => {
                 codes.push(code.0);
-                // What was replaced does not have to wait for its turn.
+                // A trace that was replaced at its site brings no penalty.
                 if program.uninstall(exits.site, code.0) {
-                    self.tries.put_off(key(exits.site));
+                    self.penalties.penalise(key(exits.site));
                 }
-                self.tries.count_eviction(key(exits.site));
+                self.penalties.count_eviction(key(exits.site));
             }
-            What::Bridge { code, exits, from, exit } => {
+            ResidentKind::SideTrace { code, exits, parent } => {
                 codes.push(code.0);
-                from.unlink(*exit, code.0, (self.exit, self.exit_threshold));
-                self.tries.count_eviction(key(exits.site));
+                parent.exits.unlink(parent.exit, code.0, self.exit_policy);
+                self.penalties.count_eviction(key(exits.site));
             }
-            What::Whole { func, sites, .. } => {
+            ResidentKind::Method { func, sites, .. } => {
                 for (site, code) in sites {
                     codes.push(code.0);
                     program.uninstall(*site, code.0);
-                    self.tries.put_off(key(*site));
+                    self.penalties.penalise(key(*site));
                 }
-                self.tries.count_eviction(key(SiteId(*func)));
-                let mut whole = self.whole.lock();
-                whole.remove(&key(SiteId(*func)));
+                self.penalties.count_eviction(key(SiteId(*func)));
+                self.method_keys().remove(&key(SiteId(*func)));
             }
         }
     }
+}
+
+/// The programs of residents, each once.
+fn programs_of(residents: &[Resident]) -> Vec<Arc<Program>> {
+    let mut programs: Vec<Arc<Program>> = Vec::new();
+    for program in residents.iter().filter_map(|resident| resident.program.upgrade()) {
+        if !programs.iter().any(|known| known.id() == program.id()) {
+            programs.push(program);
+        }
+    }
+    programs
 }

@@ -1,48 +1,47 @@
-//! Machine code for VM functions, by Cranelift.
+//! Machine code for VM functions, by Cranelift: a tracing compiler and a method compiler.
 //!
-//! Two tiers share one way of writing code (`emit`, `fast`): `compile` translates whole functions
-//! ahead of time, `trace` what the interpreter recorded. `assemble` turns Cranelift functions into
-//! published code, `glue` connects it with Rust.
+//! Both share one vocabulary of generated code (`emit`). `method` compiles functions as a unit, ahead of
+//! time or because traces do not cover them. `trace` compiles what the interpreter recorded.
+//! `assemble` turns Cranelift functions into published code, and `trampolines` connect it with Rust.
+//! `compiler` takes a recording or a function all the way to installed code; `store` and `evict`
+//! hold that code within the code-cache budget.
 //!
-//! What is not here: the meaning of programs (the interpreter defines it, and every rare case is
-//! left to it), kernels, and anything known only at run time of one session: no session address
+//! Modules import downwards only: `facts` know no emitter, `emit` knows neither traces nor methods,
+//! and only `tier` knows the `compiler`.
+//!
+//! Not in this crate: the meaning of programs (the interpreter defines it, and every rare case is
+//! left to it), kernels, and anything that is known only while one session runs. No session address
 //! is ever in generated code.
 
-mod announce;
 mod assemble;
-mod bridge;
-mod compile;
-mod constants;
+mod compiler;
 mod emit;
-mod engine;
 mod error;
 mod evict;
 mod facts;
-mod fast;
-mod force;
-mod frames;
-mod glue;
-mod image;
-mod lowering;
+mod forced_exits;
+mod method;
 mod options;
 mod overview;
-mod raw;
+mod penalty;
 mod recycle;
 mod report;
-mod room;
-mod symbol;
+mod saved_code;
+mod side_exits;
+mod store;
 mod tier;
 mod trace;
-mod tries;
+mod trampolines;
+mod usage;
 mod worker;
 
 pub use error::JitError;
-pub use force::ForcedExits;
-pub use image::SavedCodeError;
-pub use lowering::{Lowered, Lowering};
+pub use forced_exits::ForcedExits;
+pub use method::lowering::{Lowered, Lowering};
 pub use options::{CompileMode, TierOptions};
 pub use overview::{
     Disassemble, FunctionOverview, MethodOverview, Overview, SiteOverview, TraceOverview,
 };
 pub use report::{MethodReport, ParentExit, Pending, TraceReport};
+pub use saved_code::SavedCodeError;
 pub use tier::CraneliftTier;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::force::ForcedExits;
+use crate::forced_exits::ForcedExits;
 
 /// Thresholds and limits of a tier.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub struct TierOptions {
     pub threshold: u32,
     /// A hot site is recorded once it has been hot for this long per operation of its function.
     /// Recording an operation costs about a microsecond, and should not show. Applies only where
-    /// code is compiled in the background; zero records at once.
+    /// code is compiled in the background; zero means no delay.
     pub record_delay: Duration,
     /// Failures of one guard (LuaJIT: `hotexit`) after which a side trace is recorded there, or the
     /// function is compiled as a method, unless they are rare among the runs of the trace. Rounded
@@ -41,7 +41,7 @@ pub struct TierOptions {
 /// When traces are compiled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CompileMode {
-    /// On a thread of the tier, while the interpreter goes on.
+    /// On a thread of the tier, while the interpreter runs.
     #[default]
     Background,
     /// As soon as they are recorded, for runs that must be repeatable.

@@ -1,4 +1,4 @@
-//! What was done with every function of a program and why not more, as data and as text.
+//! An overview of a tier's code for a program, and of the reasons why code is missing, as data and text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,110 +8,111 @@ use reflex_vm::program::Program;
 use reflex_vm::session::Session;
 use serde::Serialize;
 
-use crate::lowering::Lowering;
+use crate::method::lowering::Lowering;
+use crate::penalty::SiteKey;
 use crate::report::{MethodReport, ParentExit, Pending, TraceReport};
 use crate::tier::CraneliftTier;
 
-/// What a tier did with a program.
+/// The code of a program.
 #[derive(Clone, Debug, Serialize)]
 pub struct Overview {
     /// Its functions, in the order of the program.
     pub functions: Vec<FunctionOverview>,
     /// Machine functions that were translated, of any program.
     pub translated: usize,
-    /// Bytes of machine code that there are, of any program, in whole pages.
+    /// Bytes of machine code that exist, of any program, in pages.
     pub code_bytes: usize,
-    /// The most there may be.
+    /// The code-cache budget, in bytes.
     pub code_limit: usize,
-    /// Pieces of code of this program that made room for others.
+    /// Traces and methods of this program that were evicted.
     pub evicted: usize,
 }
 
-/// What a tier did with a function.
+/// The code of a function.
 #[derive(Clone, Debug, Serialize)]
 pub struct FunctionOverview {
     /// Its name.
     pub name: String,
     /// Operations it has.
     pub operations: usize,
-    /// Where code that was found in a file can be entered.
+    /// Entries of code that was loaded from a file.
     pub saved_entries: Option<usize>,
-    /// Code of the whole function, each time that it was made.
+    /// Each compilation of the function as a method.
     pub methods: Vec<MethodOverview>,
-    /// Where it can become hot: its entry, then its loops.
+    /// The sites that can become hot: its entry, then its loops.
     pub sites: Vec<SiteOverview>,
 }
 
-/// Code of a whole function.
+/// A method.
 #[derive(Clone, Debug, Serialize)]
 pub struct MethodOverview {
     /// Bytes of machine code.
     pub code_bytes: usize,
-    /// How often it was entered; nothing when it was compiled ahead of time.
+    /// Times that it was entered; `None` if it was compiled ahead of time.
     pub runs: Option<u64>,
-    /// Whether it made room for other code.
+    /// Whether it was evicted.
     pub evicted: bool,
-    /// Builtins that were written out, that take objects back, and that the VM runs.
+    /// Builtins that are inline, that recycle objects, and that the VM runs.
     pub builtins: [usize; 3],
-    /// Its assembly, when that was asked for and is still there.
+    /// Its assembly, if requested and not freed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assembly: Option<String>,
 }
 
-/// A place that can become hot.
+/// A site that can become hot.
 #[derive(Clone, Debug, Serialize)]
 pub struct SiteOverview {
-    /// `entry`, or where the loop begins.
+    /// `entry`, or the operation where the loop starts.
     pub site: String,
-    /// Arrivals that a session counted since the tier was last asked, and how many make it hot.
+    /// The hot counter of a session, and the threshold at which the site is hot.
     pub arrivals: Option<(u32, u32)>,
-    /// What is still to come.
+    /// The next step, if the site is hot.
     pub pending: Option<Pending>,
     /// Recordings begun.
     pub recorded: u32,
-    /// Pieces of its code that made room for others.
+    /// Traces and methods of the site that were evicted.
     pub evicted: u32,
-    /// Traces that begin here, and bridges that follow on them.
+    /// Root traces of the site, and their side traces.
     pub traces: Vec<TraceOverview>,
-    /// How often each reason not to compile was given.
+    /// Counts of each reason why code was not compiled.
     pub not_compiled: BTreeMap<&'static str, u64>,
 }
 
 /// A trace.
 #[derive(Clone, Debug, Serialize)]
 pub struct TraceOverview {
-    /// The exit that it follows on, if it is a bridge.
+    /// The side exit that it starts from, if it is a side trace.
     pub parent_exit: Option<String>,
     /// Guards it has.
     pub guards: usize,
     /// Bytes of machine code.
     pub code_bytes: usize,
-    /// How often it began, or began again.
+    /// Times that it was entered or iterated.
     pub runs: u64,
-    /// Whether it made room for other code.
+    /// Whether it was evicted.
     pub evicted: bool,
-    /// Its exits: what the interpreter finds there, and how often they were taken.
+    /// Its side exits: the position where the interpreter resumes, and the times taken.
     pub exits: Vec<(String, u64)>,
-    /// What was recorded, when code was asked for.
+    /// The recorded trace, if code was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded: Option<String>,
-    /// The passes that changed it, in order, and what each left, when code was asked for.
+    /// The passes that changed it, in order, and the trace after each, if code was requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub passes: Vec<(&'static str, String)>,
-    /// What it does, when code was asked for.
+    /// The compiled trace, if code was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Its assembly, when that was asked for and is still there.
+    /// Its assembly, if requested and not freed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assembly: Option<String>,
 }
 
-/// Writes machine code at an address as assembly.
+/// Disassembles machine code at an address.
 pub type Disassemble<'d> = &'d dyn Fn(&[u8], usize) -> String;
 
 impl CraneliftTier {
-    /// What was done with every function of a program. With a session, also what it has counted at
-    /// places that it still interprets; with a disassembler, also the code.
+    /// The code of every function of a program. With a session, includes its hot counters; with a
+    /// disassembler, includes the code.
     pub fn overview(
         &self,
         program: &Program,
@@ -119,18 +120,18 @@ impl CraneliftTier {
         disassemble: Option<Disassemble<'_>>,
     ) -> Overview {
         let (traces, whole) = (self.traces(program), self.methods(program));
-        let tried = self.engine.tries.of(program.id());
+        let histories = self.store().penalties.of(program.id());
         let mut reasons: BTreeMap<SiteId, BTreeMap<&'static str, u64>> = BTreeMap::new();
         for ((site, name), count) in program.bailouts_by_site() {
             reasons.entry(site).or_default().insert(name, count);
         }
         let place = |(at, site): (&reflex_vm::decode::Site, SiteId)| {
-            let key = (program.id(), site);
+            let key = SiteKey { program: program.id(), site };
             let mut not_compiled = reasons.get(&site).cloned().unwrap_or_default();
-            if let Some(untold) = self.engine.untold(key) {
-                *not_compiled.entry(untold.name()).or_default() += 1;
+            if let Some(reason) = self.unreported_failure(key) {
+                *not_compiled.entry(reason.name()).or_default() += 1;
             }
-            let tried = tried.get(&site).copied().unwrap_or_default();
+            let history = histories.get(&site).copied().unwrap_or_default();
             let own = traces.iter().filter(|trace| trace.site == site);
             let arrivals = session.and_then(|session| session.hot_count(site));
             SiteOverview {
@@ -141,15 +142,15 @@ impl CraneliftTier {
                 },
                 arrivals: arrivals.filter(|(seen, _)| *seen > 0),
                 pending: self.pending(key),
-                recorded: tried.recorded,
-                evicted: tried.evicted,
+                recorded: history.recorded,
+                evicted: history.evicted,
                 traces: own.map(|trace| trace.overview(program, &traces, disassemble)).collect(),
                 not_compiled,
             }
         };
         let sites = || program.code().sites.iter().zip((0..).map(SiteId));
         let functions = program.code().functions.iter().flatten().map(|func| {
-            let saved = self.engine.saved_function(program.id(), func.index);
+            let saved = self.store().saved_function(program.id(), func.index);
             let own = whole.iter().filter(|code| code.func == func.index);
             FunctionOverview {
                 name: program.name(func.index).to_owned(),
@@ -192,7 +193,7 @@ impl TraceReport {
         let from = |ParentExit { trace: parent, exit }: ParentExit| {
             let parent = traces.iter().find(|trace| trace.number == parent);
             let name = parent.and_then(|parent| parent.exit_name(exit as usize));
-            name.unwrap_or_else(|| "an exit".to_owned())
+            name.unwrap_or_else(|| "a side exit".to_owned())
         };
         TraceOverview {
             parent_exit: self.parent.map(from),
@@ -227,16 +228,13 @@ impl fmt::Display for FunctionOverview {
             writeln!(f, "  saved code, {entries} entries")?;
         }
         for code in &self.methods {
-            write!(f, "  compiled whole, {} bytes", code.code_bytes)?;
+            write!(f, "  method, {} bytes", code.code_bytes)?;
             if let Some(runs) = code.runs {
                 write!(f, ", entered {runs} times")?;
             }
             f.write_str(if code.evicted { ", evicted\n" } else { "\n" })?;
-            let [written, taken_back, called] = code.builtins;
-            writeln!(
-                f,
-                "    builtins: {written} written out, {taken_back} taken back, {called} called"
-            )?;
+            let [inline, recycled, called] = code.builtins;
+            writeln!(f, "    builtins: {inline} inline, {recycled} recycled, {called} called")?;
             indented(f, code.assembly.as_deref())?;
         }
         for site in &self.sites {
@@ -250,7 +248,7 @@ impl fmt::Display for SiteOverview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = &self.site;
         if let Some((seen, threshold)) = self.arrivals {
-            writeln!(f, "  {what}: counted {seen} of {threshold} arrivals")?;
+            writeln!(f, "  {what}: hot counter at {seen} of {threshold}")?;
         }
         match self.pending {
             Some(Pending::Recording) => writeln!(f, "  {what}: hot, recorded if it stays so")?,
@@ -266,7 +264,7 @@ impl fmt::Display for SiteOverview {
         for trace in &self.traces {
             writeln!(f, "  {what}: {trace}")?;
             for (name, count) in trace.exits.iter().filter(|(_, count)| *count > 0) {
-                writeln!(f, "    left {count} times at {name}")?;
+                writeln!(f, "    side exit taken {count} times: {name}")?;
             }
             indented(f, trace.text.as_deref())?;
             if !trace.passes.is_empty() {
@@ -287,7 +285,7 @@ impl fmt::Display for SiteOverview {
 impl fmt::Display for TraceOverview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.parent_exit {
-            Some(from) => write!(f, "bridge from {from}")?,
+            Some(from) => write!(f, "side trace from {from}")?,
             None => f.write_str("trace")?,
         }
         let (guards, bytes, runs) = (self.guards, self.code_bytes, self.runs);

@@ -1,21 +1,24 @@
-//! Allocations that take the object their last run left behind.
+//! Object recycling: allocations reuse the object that their last run released.
 //!
-//! A function allocates the same storages, tensors, shape heaps and shapes in every run, and gives
-//! them up again. Machine code keeps what it gives up last, one object per operation, in a table
-//! of the session, and the operation takes it back instead of making a new one: no allocator, no
-//! atomic addition, no header to write. This happens only for operations whose arguments are
-//! constants that were checked here, and for objects that nothing else refers to, so nobody can
-//! tell; small ones only, since what is kept is memory that nobody else gets. Tuples, closures and
-//! views are emptied when they are given up: what they referred to must not live longer for it.
+//! A function allocates the same storages, tensors, shape heaps and shapes in every run, and
+//! releases them again. Machine code keeps a free list in the session: a table with one entry per
+//! allocation, which holds the last object that was released. The allocation pops that object
+//! instead of making a new one: no allocator, no atomic addition, no header to write.
 //!
-//! Traces take objects back that somebody sees; others they do not make (`trace::optimise::escape`).
+//! Recycling is invisible to programs. It applies to allocations whose arguments are constants that
+//! were checked here, and to objects that nothing else refers to. It applies to small objects only,
+//! since other code cannot use memory on a free list. Tuples, closures and views are emptied when
+//! they are released: the objects that they refer to must not live longer.
+//!
+//! Traces recycle objects that escape; the others are sunk (`trace::optimise::sink_allocations`).
+//!
+//! This module chooses the allocations; `reuse` and `view` emit the code.
 
-mod take;
+pub(crate) mod reuse;
 mod view;
 
 use std::collections::HashMap;
 
-use cranelift_codegen::ir::Block;
 use reflex_runtime::abi::type_index;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::object::{self, ObjectType};
@@ -26,128 +29,108 @@ use reflex_vm::builtins::{Builtin, Closure, Lowering};
 use reflex_vm::decode::{ArgSource, FuncCode, Op};
 use reflex_vm::program::Program;
 
-use crate::constants::Constants;
-use crate::emit::{Emit, Slot};
-use crate::facts::{Facts, Holds};
-use crate::fast::{Fast, Operand, Produced};
+use crate::facts::call_args::CallArgs;
+use crate::facts::registers::{RegFact, RegFacts};
 
-/// Largest storage that is kept, and most bytes kept for one function.
+/// Largest storage that is recycled, and most bytes on the free list for one function.
 const MAX_BYTES: usize = 64 << 10;
 const MAX_FUNCTION_BYTES: usize = 1 << 20;
-/// Most tensors on one storage that is kept: each is looked at when the storage is taken.
+/// Most tensors on one recycled storage: each is checked when the storage is popped.
 const MAX_TENSORS: usize = 8;
-/// Most entries of a shape heap, and most extents of a shape, that are kept.
-const MAX_EXTENTS: usize = 16;
-/// Most items of a tuple, and most captured values of a closure, that are kept.
+/// Most entries of a recycled shape heap, and most dimensions of a recycled shape.
+const MAX_DIMS: usize = 16;
+/// Most items of a recycled tuple, and most captured values of a recycled closure.
 const MAX_ITEMS: usize = 8;
 
-/// How an operation takes back its object.
+/// The object that an allocation recycles.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Plan {
-    /// A storage; the table's entries of the tensors that are laid on it.
+pub(crate) enum ReusePlan {
+    /// A storage, and the free-list entries of the tensors that lie on it.
     Storage { tensors: Vec<u32> },
     /// A tensor on the storage in a register.
     Tensor { storage: u32 },
-    /// A shape heap of so many entries.
+    /// A shape heap of this many entries.
     Heap { entries: usize },
     /// A shape.
     Shape,
     /// The shape of a tensor, of any rank.
-    Extents,
-    /// A tuple of so many items.
+    ShapeOf,
+    /// A tuple of this many items.
     Tuple { items: usize },
-    /// A closure over so many values.
+    /// A closure over this many values.
     Closure { captured: usize },
-    /// A view of so many dimensions.
+    /// A view of this many dimensions.
     View { rank: usize },
 }
 
-impl Plan {
-    /// Whether traces take such objects back; they make recipes of the others, or nothing.
+impl ReusePlan {
+    /// Returns true if traces recycle such objects. They sink the allocations of the others.
     pub(crate) fn in_traces(&self) -> bool {
         match self {
-            Plan::Storage { .. } | Plan::Tensor { .. } | Plan::Heap { .. } => true,
-            Plan::Shape | Plan::Extents => true,
-            Plan::Tuple { .. } | Plan::Closure { .. } | Plan::View { .. } => false,
+            ReusePlan::Storage { .. } | ReusePlan::Tensor { .. } | ReusePlan::Heap { .. } => true,
+            ReusePlan::Shape | ReusePlan::ShapeOf => true,
+            ReusePlan::Tuple { .. } | ReusePlan::Closure { .. } | ReusePlan::View { .. } => false,
+        }
+    }
+
+    /// The type of such objects.
+    pub(crate) fn tag(&self) -> i32 {
+        match self {
+            ReusePlan::Storage { .. } => Storage::type_index(),
+            ReusePlan::Tensor { .. } | ReusePlan::Heap { .. } => type_index::TENSOR,
+            ReusePlan::View { .. } => type_index::TENSOR,
+            ReusePlan::Shape | ReusePlan::ShapeOf => type_index::SHAPE,
+            ReusePlan::Tuple { .. } => type_index::ARRAY,
+            ReusePlan::Closure { .. } => object::type_of::<Closure>(),
         }
     }
 }
 
-/// An operation whose objects are kept.
+/// An allocation whose objects are recycled.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Kept {
-    /// Its entry of the session's table.
+pub(crate) struct FreeListEntry {
+    /// Its entry in the session's free list.
     pub(crate) entry: u32,
-    pub(crate) plan: Plan,
+    pub(crate) plan: ReusePlan,
 }
 
-impl Kept {
-    /// Writes code that takes the object, or goes to `miss` with nothing changed. `place` says
-    /// where a register is, `scratch` is a free slot. `None` when that cannot be written.
-    pub(crate) fn take(
-        &self,
-        e: &mut Emit<'_>,
-        operands: &[Operand],
-        place: impl Fn(u32) -> Slot,
-        scratch: Slot,
-        miss: Block,
-    ) -> Option<Produced> {
-        let payload = match &self.plan {
-            Plan::Storage { tensors } => e.take_storage(self.entry, tensors, scratch, miss),
-            Plan::Tensor { storage } => e.take_tensor(self.entry, place(*storage), scratch, miss),
-            Plan::Heap { entries } => e.take_heap(self.entry, *entries, miss),
-            Plan::Shape => {
-                let extents = Fast { e, slow: miss }.extents_made(operands)?;
-                e.take_shape(self.entry, &extents, miss)
-            }
-            Plan::Extents => e.take_extents(self.entry, *operands.first()?, scratch, miss)?,
-            Plan::Tuple { .. } => e.take_tuple(self.entry, operands, miss),
-            Plan::Closure { .. } => e.take_closure(self.entry, operands.get(1..)?, miss),
-            Plan::View { rank } => e.take_view(self.entry, *rank, operands, miss)?,
-        };
-        Some(Produced::Object { tag: self.tag(), payload })
-    }
-
+impl FreeListEntry {
     /// The type of its objects.
     pub(crate) fn tag(&self) -> i32 {
-        match &self.plan {
-            Plan::Storage { .. } => Storage::type_index(),
-            Plan::Tensor { .. } | Plan::Heap { .. } => type_index::TENSOR,
-            Plan::View { .. } => type_index::TENSOR,
-            Plan::Shape | Plan::Extents => type_index::SHAPE,
-            Plan::Tuple { .. } => type_index::ARRAY,
-            Plan::Closure { .. } => object::type_of::<Closure>(),
-        }
+        self.plan.tag()
     }
 
-    /// How its objects are given up.
-    pub(crate) fn give(&self) -> Give {
+    /// The release of its objects.
+    pub(crate) fn on_release(&self) -> FreeListReturn {
         let owns = match self.plan {
-            Plan::Tuple { items } => Owns::Items(items),
-            Plan::Closure { captured } => Owns::Captured(captured),
-            Plan::View { .. } => Owns::Viewed,
-            Plan::Storage { .. } => Owns::Memory,
-            Plan::Tensor { .. } | Plan::Heap { .. } | Plan::Shape | Plan::Extents => Owns::Nothing,
+            ReusePlan::Tuple { items } => OwnedContents::Items(items),
+            ReusePlan::Closure { captured } => OwnedContents::Captured(captured),
+            ReusePlan::View { .. } => OwnedContents::Viewed,
+            ReusePlan::Storage { .. } => OwnedContents::Memory,
+            ReusePlan::Tensor { .. }
+            | ReusePlan::Heap { .. }
+            | ReusePlan::Shape
+            | ReusePlan::ShapeOf => OwnedContents::Nothing,
         };
-        Give { entry: self.entry, owns }
+        FreeListReturn { entry: self.entry, owns }
     }
 }
 
-/// How an object that an operation made is given up.
+/// The release of a recycled object: it is pushed to the free list.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Give {
-    /// Entry of the session's table.
+pub(crate) struct FreeListReturn {
+    /// Entry in the session's free list.
     pub(crate) entry: u32,
-    /// What the object refers to.
-    pub(crate) owns: Owns,
+    /// The references that must be dropped before that.
+    pub(crate) owns: OwnedContents,
 }
 
-/// What an object refers to, which nobody may see that it keeps.
+/// The references of an object, which must not outlive its release.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Owns {
-    /// Nothing but memory that is kept as well.
+pub(crate) enum OwnedContents {
+    /// None but memory that is recycled as well.
     Nothing,
-    /// Memory; others may refer to the object, which is looked at when it is taken.
+    /// Memory. Others may refer to the object, so its count is checked when it is popped.
     Memory,
     /// The items of a tuple.
     Items(usize),
@@ -157,46 +140,48 @@ pub(crate) enum Owns {
     Viewed,
 }
 
-/// What objects must have in common to stand in for each other.
+/// The properties that objects must share to replace each other.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum Kind {
+enum ObjectKind {
     Storage { bytes: usize },
     Tensor { storage: u32, offset: i64, shape: Vec<i64>, dtype: String },
     Heap { entries: usize },
     Shape { rank: i64 },
-    Extents,
+    ShapeOf,
     Tuple { items: usize },
     Closure { func: u32, captured: usize },
     View { rank: usize },
 }
 
-/// The operations of one function whose objects are kept, by operation.
+/// The allocations of one function that recycle objects, by operation.
 #[derive(Default)]
-pub(crate) struct Plans(HashMap<u32, Kept>);
+pub(crate) struct ReusePlans(HashMap<u32, FreeListEntry>);
 
-impl Plans {
+impl ReusePlans {
     /// Chooses the operations of `func`.
-    pub(crate) fn of(program: &Program, func: &FuncCode, facts: &Facts) -> Plans {
+    pub(crate) fn of(program: &Program, func: &FuncCode, facts: &RegFacts) -> ReusePlans {
         if func.allocations.is_empty() {
-            return Plans::default();
+            return ReusePlans::default();
         }
-        let mut chosen = Chosen::default();
+        let mut chosen = EntryAssignment::default();
         facts.for_each(program, func, |pc, state| {
             let op = func.ops[pc];
             if let Op::Builtin { builtin, args, .. } = op {
-                let args = Constants { program, func, args };
+                let args = CallArgs { program, func, args };
                 chosen.allocation(pc as u32, builtin, &args, state);
             }
-            // What is overwritten is free for later operations of its kind.
-            if let Some(Holds::Made(made)) = written(&op).and_then(|reg| state.get(reg as usize)) {
-                chosen.given_up(*made);
+            // An overwritten object is free for later allocations of its kind.
+            if let Some(RegFact::Allocated(made)) =
+                written(&op).and_then(|reg| state.get(reg as usize))
+            {
+                chosen.release(*made);
             }
         });
         chosen.plans()
     }
 
     /// The plan of the operation at `pc`.
-    pub(crate) fn get(&self, pc: u32) -> Option<&Kept> {
+    pub(crate) fn get(&self, pc: u32) -> Option<&FreeListEntry> {
         self.0.get(&pc)
     }
 }
@@ -214,57 +199,80 @@ fn written(op: &Op) -> Option<u32> {
     }
 }
 
-/// Choosing, in the order of the code. An entry of the table is used again by later operations of
-/// the same kind once its object is given up, so that what is hot in the cache stays so.
+/// Assigns free-list entries in the order of the code. Later allocations of the same kind use an
+/// entry again once its object is released, so that objects which are hot in the cache stay hot.
 #[derive(Default)]
-struct Chosen {
-    kept: HashMap<u32, (Kind, Kept)>,
-    free: HashMap<Kind, Vec<u32>>,
+struct EntryAssignment {
+    assigned: HashMap<u32, (ObjectKind, FreeListEntry)>,
+    free: HashMap<ObjectKind, Vec<u32>>,
     bytes: usize,
 }
 
-impl Chosen {
+impl EntryAssignment {
+    /// Assigns an entry to an allocation that can recycle its objects.
     fn allocation(
         &mut self,
         pc: u32,
         builtin: Builtin,
-        args: &Constants<'_>,
-        state: &[Holds],
+        args: &CallArgs<'_>,
+        state: &[RegFact],
     ) -> Option<()> {
         let own = args.func.allocation(pc)?;
-        let (kind, plan) = match builtin.lowering() {
+        let (kind, plan) = self.recyclable(builtin, args, state)?;
+        let again = self.free.get_mut(&kind).and_then(Vec::pop);
+        if let (None, ObjectKind::Storage { bytes }) = (again, &kind) {
+            self.bytes += bytes;
+            if self.bytes > MAX_FUNCTION_BYTES {
+                return None;
+            }
+        }
+        let entry = FreeListEntry { entry: again.unwrap_or(own), plan };
+        self.assigned.insert(pc, (kind, entry));
+        Some(())
+    }
+
+    /// The kind of object that a builtin allocates, if the object can be recycled.
+    fn recyclable(
+        &self,
+        builtin: Builtin,
+        args: &CallArgs<'_>,
+        state: &[RegFact],
+    ) -> Option<(ObjectKind, ReusePlan)> {
+        Some(match builtin.lowering() {
             Lowering::RecycleStorage => {
                 let bytes = args.storage_bytes().filter(|&bytes| bytes <= MAX_BYTES)?;
-                (Kind::Storage { bytes }, Plan::Storage { tensors: Vec::new() })
+                (ObjectKind::Storage { bytes }, ReusePlan::Storage { tensors: Vec::new() })
             }
             Lowering::RecycleTensor => {
                 let (storage, reg) = args.tensor(state)?;
-                let (_, Kept { entry: storage, .. }) = *self.kept.get(&storage)?;
+                let (_, FreeListEntry { entry: storage, .. }) = *self.assigned.get(&storage)?;
                 let offset = args.int(1)?;
                 let shape = args.get(2)?.downcast_ref::<Shape>()?.to_vec();
                 let dtype = args.get(3)?.as_dtype()?.to_string();
-                let kind = Kind::Tensor { storage, offset, shape, dtype };
-                (kind, Plan::Tensor { storage: reg })
+                let kind = ObjectKind::Tensor { storage, offset, shape, dtype };
+                (kind, ReusePlan::Tensor { storage: reg })
             }
             Lowering::RecycleHeap => {
                 let entries = args.heap_entries()?;
-                (Kind::Heap { entries }, Plan::Heap { entries })
+                (ObjectKind::Heap { entries }, ReusePlan::Heap { entries })
             }
-            Lowering::RecycleShape if builtin == Builtin::ShapeOf => (Kind::Extents, Plan::Extents),
-            Lowering::RecycleShape => (Kind::Shape { rank: args.rank()? }, Plan::Shape),
+            Lowering::RecycleShape if builtin == Builtin::ShapeOf => {
+                (ObjectKind::ShapeOf, ReusePlan::ShapeOf)
+            }
+            Lowering::RecycleShape => (ObjectKind::Shape { rank: args.rank()? }, ReusePlan::Shape),
             Lowering::RecycleTuple => {
                 let items = Some(args.args.len as usize).filter(|&items| items <= MAX_ITEMS)?;
-                (Kind::Tuple { items }, Plan::Tuple { items })
+                (ObjectKind::Tuple { items }, ReusePlan::Tuple { items })
             }
             Lowering::RecycleClosure => {
                 let func = args.function(0)?;
                 let captured = args.args.len as usize - 1;
-                let kind = Kind::Closure { func, captured };
-                (captured <= MAX_ITEMS).then_some((kind, Plan::Closure { captured }))?
+                let kind = ObjectKind::Closure { func, captured };
+                (captured <= MAX_ITEMS).then_some((kind, ReusePlan::Closure { captured }))?
             }
             Lowering::RecycleView => {
-                let rank = args.shape_rank(1, state).filter(|&rank| rank <= MAX_EXTENTS)?;
-                (Kind::View { rank }, Plan::View { rank })
+                let rank = args.shape_rank(1, state).filter(|&rank| rank <= MAX_DIMS)?;
+                (ObjectKind::View { rank }, ReusePlan::View { rank })
             }
             Lowering::CheckTensor
             | Lowering::CheckShape
@@ -278,55 +286,46 @@ impl Chosen {
             | Lowering::ZeroOffset
             | Lowering::Elided
             | Lowering::Call => return None,
-        };
-        let again = self.free.get_mut(&kind).and_then(Vec::pop);
-        if let (None, Kind::Storage { bytes }) = (again, &kind) {
-            self.bytes += bytes;
-            if self.bytes > MAX_FUNCTION_BYTES {
-                return None;
-            }
-        }
-        self.kept.insert(pc, (kind, Kept { entry: again.unwrap_or(own), plan }));
-        Some(())
+        })
     }
 
-    fn given_up(&mut self, pc: u32) {
-        let Some((kind, kept)) = self.kept.get(&pc) else { return };
+    fn release(&mut self, pc: u32) {
+        let Some((kind, free_entry)) = self.assigned.get(&pc) else { return };
         let free = self.free.entry(kind.clone()).or_default();
-        if !free.contains(&kept.entry) {
-            free.push(kept.entry);
+        if !free.contains(&free_entry.entry) {
+            free.push(free_entry.entry);
         }
     }
 
-    /// Connects storages with the tensors on them.
-    fn plans(self) -> Plans {
+    /// Records the tensors of each storage, and drops storages with too many.
+    fn plans(self) -> ReusePlans {
         let mut on: HashMap<u32, Vec<u32>> = HashMap::new();
-        for (kind, kept) in self.kept.values() {
-            if let Kind::Tensor { storage, .. } = kind {
+        for (kind, free_entry) in self.assigned.values() {
+            if let ObjectKind::Tensor { storage, .. } = kind {
                 let tensors = on.entry(*storage).or_default();
-                if !tensors.contains(&kept.entry) {
-                    tensors.push(kept.entry);
+                if !tensors.contains(&free_entry.entry) {
+                    tensors.push(free_entry.entry);
                 }
             }
         }
         on.values_mut().for_each(|tensors| tensors.sort_unstable());
         let few = |storage: u32| on.get(&storage).is_none_or(|all| all.len() <= MAX_TENSORS);
-        let kept = self.kept.into_iter().filter_map(|(pc, (kind, mut kept))| {
-            match (&kind, &mut kept.plan) {
-                (Kind::Storage { .. }, Plan::Storage { tensors }) => {
-                    *tensors = on.get(&kept.entry).cloned().unwrap_or_default();
-                    few(kept.entry)
+        let free_entry = self.assigned.into_iter().filter_map(|(pc, (kind, mut free_entry))| {
+            match (&kind, &mut free_entry.plan) {
+                (ObjectKind::Storage { .. }, ReusePlan::Storage { tensors }) => {
+                    *tensors = on.get(&free_entry.entry).cloned().unwrap_or_default();
+                    few(free_entry.entry)
                 }
-                (Kind::Tensor { storage, .. }, _) => few(*storage),
+                (ObjectKind::Tensor { storage, .. }, _) => few(*storage),
                 _ => true,
             }
-            .then_some((pc, kept))
+            .then_some((pc, free_entry))
         });
-        Plans(kept.collect())
+        ReusePlans(free_entry.collect())
     }
 }
 
-impl Constants<'_> {
+impl CallArgs<'_> {
     fn is_vm(&self) -> bool {
         self.func.args(self.args).first().is_some_and(|arg| arg.get() == ArgSource::Vm)
     }
@@ -351,10 +350,10 @@ impl Constants<'_> {
         self.bytes(1, 2).filter(|_| usual)
     }
 
-    /// The operation that made the storage of a tensor, and the register it is in.
-    fn tensor(&self, state: &[Holds]) -> Option<(u32, u32)> {
+    /// The operation that allocated the storage of a tensor, and the register that holds it.
+    fn tensor(&self, state: &[RegFact]) -> Option<(u32, u32)> {
         let storage = self.func.args(self.args).first()?.reg()?;
-        let Holds::Made(made) = state[storage as usize] else { return None };
+        let RegFact::Allocated(made) = state[storage as usize] else { return None };
         let of_storage = matches!(
             self.func.ops[made as usize],
             Op::Builtin { builtin: Builtin::AllocStorage, .. }
@@ -365,28 +364,23 @@ impl Constants<'_> {
 
     fn heap_entries(&self) -> Option<usize> {
         let entries = usize::try_from(self.int(1)?).ok()?;
-        (self.is_vm() && entries <= MAX_EXTENTS).then_some(entries)
+        (self.is_vm() && entries <= MAX_DIMS).then_some(entries)
     }
 
     fn rank(&self) -> Option<i64> {
-        self.int(1).filter(|rank| (0..=MAX_EXTENTS as i64).contains(rank))
+        self.int(1).filter(|rank| (0..=MAX_DIMS as i64).contains(rank))
     }
 
     /// The rank of a shape that the code makes, or that is a constant.
-    fn shape_rank(&self, at: usize, state: &[Holds]) -> Option<usize> {
+    fn shape_rank(&self, at: usize, state: &[RegFact]) -> Option<usize> {
         if let Some(constant) = self.get(at) {
             return Some(constant.downcast_ref::<Shape>()?.len());
         }
-        let Holds::Made(made) = state[self.reg(at)? as usize] else { return None };
+        let RegFact::Allocated(made) = state[self.reg(at)? as usize] else { return None };
         let Op::Builtin { builtin: Builtin::MakeShape, args, .. } = self.func.ops[made as usize]
         else {
             return None;
         };
-        usize::try_from(Constants { args, ..*self }.int(1)?).ok()
+        usize::try_from(CallArgs { args, ..*self }.int(1)?).ok()
     }
-}
-
-/// Offset of an entry in the table.
-pub(crate) fn offset(entry: u32) -> usize {
-    entry as usize * size_of::<usize>()
 }

@@ -1,5 +1,4 @@
-//! Pieces of code that have been made: how they are used, what they are made of. What was done with
-//! a program as a whole is in `overview`.
+//! Reports of single traces and methods: their size, use and text. `overview` reports on a program.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -8,13 +7,13 @@ use reflex_vm::decode::SiteId;
 use reflex_vm::program::Program;
 use serde::Serialize;
 
-use crate::engine::{TraceCode, WholeCode};
-use crate::evict::Usage;
-use crate::lowering::Lowered;
+use crate::assemble::PublishedCode;
+use crate::method::lowering::Lowered;
 use crate::trace::ir::{End, Trace};
 use crate::trace::optimise::stages;
+use crate::usage::Usage;
 
-/// A function that was compiled whole.
+/// A method: a function that was compiled as one unit.
 #[derive(Clone, Debug)]
 pub struct MethodReport {
     /// The program's identity.
@@ -23,27 +22,27 @@ pub struct MethodReport {
     pub func: u32,
     /// Bytes of machine code.
     pub code_bytes: usize,
-    /// What was made of its builtins.
+    /// The lowering of each of its builtins.
     pub lowered: Vec<Lowered>,
-    /// None of code that was compiled ahead of time: it does not count, and stays.
+    /// `None` if it was compiled ahead of time: then it is not counted and never evicted.
     pub(crate) usage: Option<Arc<Usage>>,
-    pub(crate) code: Weak<WholeCode>,
+    pub(crate) code: Weak<PublishedCode>,
 }
 
 impl MethodReport {
-    /// How often the code was entered; none of code that was compiled ahead of time.
+    /// Times that the code was entered; `None` if it was compiled ahead of time.
     pub fn runs(&self) -> Option<u64> {
-        self.usage.as_ref().map(|usage| usage.runs.load(Ordering::Relaxed))
+        self.usage.as_ref().map(|usage| usage.runs())
     }
 
-    /// Whether the code made room for other code.
+    /// Returns true if the code was evicted.
     pub fn evicted(&self) -> bool {
-        self.usage.as_ref().is_some_and(|usage| usage.evicted.load(Ordering::Relaxed))
+        self.usage.as_ref().is_some_and(|usage| usage.is_evicted())
     }
 
-    /// The machine code and its address; none once it is gone.
+    /// The machine code and its address; `None` once it is freed.
     pub fn machine_code(&self) -> Option<(usize, Vec<u8>)> {
-        self.code.upgrade().map(|code| code.published.copy())
+        self.code.upgrade().map(|code| code.copy())
     }
 }
 
@@ -71,7 +70,7 @@ pub enum Pending {
 pub struct TraceReport {
     /// The program's identity.
     pub program: u64,
-    /// Where the trace starts.
+    /// The site where the trace, or the root of its tree, starts.
     pub site: SiteId,
     /// Number of the trace, of those of this process.
     pub number: u64,
@@ -79,12 +78,13 @@ pub struct TraceReport {
     pub parent: Option<ParentExit>,
     /// Bytes of machine code.
     pub code_bytes: usize,
-    /// The trace as it was recorded, and as it was compiled.
+    /// The trace as recorded.
     pub(crate) recorded: Arc<Trace>,
+    /// The trace as compiled.
     pub(crate) trace: Arc<Trace>,
     pub(crate) taken: Arc<[AtomicU64]>,
     pub(crate) usage: Arc<Usage>,
-    pub(crate) code: Weak<TraceCode>,
+    pub(crate) code: Weak<PublishedCode>,
 }
 
 impl TraceReport {
@@ -98,48 +98,49 @@ impl TraceReport {
         self.trace.to_string()
     }
 
-    /// The trace as each pass over it left it that changed something, as text.
+    /// The name of each pass that changed the trace, and the text of the trace after it.
     pub fn stages(&self, program: &Program) -> Vec<(&'static str, String)> {
         stages(program, Trace::clone(&self.recorded))
     }
 
-    /// Whether it is a loop in which plain values go round without being stored.
+    /// Returns true if the trace is a loop that carries values from one iteration to the next
+    /// without storing them.
     pub fn has_carried_values(&self) -> bool {
         !self.trace.carried.is_empty()
     }
 
-    /// Whether it is a loop that goes from frame to frame.
+    /// Returns true if the trace is a loop through the levels of a recursion.
     pub fn is_recursive(&self) -> bool {
-        matches!(self.trace.end, End::Shift { .. })
+        matches!(self.trace.end, End::Recursion { .. })
     }
 
-    /// Guards it has.
+    /// Guards of the trace.
     pub fn guards(&self) -> usize {
         self.trace.guards()
     }
 
-    /// What the interpreter finds after an exit.
+    /// The position where the interpreter resumes after a side exit.
     pub fn exit_name(&self, exit: usize) -> Option<String> {
-        Some(self.trace.name(self.trace.exits.get(exit)?))
+        Some(self.trace.name(self.trace.snapshots.get(exit)?))
     }
 
-    /// How often each exit was taken.
+    /// Times that each side exit was taken.
     pub fn exits(&self) -> Vec<u64> {
         self.taken.iter().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 
-    /// How often the trace began, or began again.
+    /// Times that the trace was entered or iterated.
     pub fn runs(&self) -> u64 {
-        self.usage.runs.load(Ordering::Relaxed)
+        self.usage.runs()
     }
 
-    /// Whether the trace made room for other code.
+    /// Returns true if the trace was evicted.
     pub fn evicted(&self) -> bool {
-        self.usage.evicted.load(Ordering::Relaxed)
+        self.usage.is_evicted()
     }
 
-    /// The machine code and its address; none once it is gone.
+    /// The machine code and its address; `None` once it is freed.
     pub fn machine_code(&self) -> Option<(usize, Vec<u8>)> {
-        self.code.upgrade().map(|code| code.published.copy())
+        self.code.upgrade().map(|code| code.copy())
     }
 }

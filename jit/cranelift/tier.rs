@@ -1,4 +1,4 @@
-//! The tier that programs attach: compiled mode and tracing over one assembler.
+//! The tier that programs attach: method compilation and tracing over one compiler.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,245 +12,256 @@ use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Compiled, HotAction, Recorder, Tier};
 
 use crate::assemble::Assembler;
-use crate::bridge::Exits;
-use crate::compile;
-use crate::engine::{Engine, NOBODY};
+use crate::compiler::Compiler;
 use crate::error::JitError;
-use crate::glue;
-use crate::image::{self, SavedCodeError};
+use crate::evict::NO_SESSION;
+use crate::method;
 use crate::options::{CompileMode, TierOptions};
+use crate::penalty::{Decision, SiteKey};
 use crate::report::{MethodReport, Pending, TraceReport};
+use crate::saved_code::{self, SavedCodeError};
+use crate::side_exits::{ExitPolicy, ExitRef, SideExits};
+use crate::store::CodeStore;
 use crate::trace::record::TraceRecorder;
-use crate::tries::{Due, Tries};
-use crate::worker::{Job, Worker};
+use crate::trampolines;
+use crate::worker::{JobState, Worker};
 
 /// Machine code for VM functions, by Cranelift.
 #[derive(Debug)]
 pub struct CraneliftTier {
-    pub(crate) engine: Arc<Engine>,
-    glue: Trampolines,
+    compiler: Arc<Compiler>,
+    trampolines: Trampolines,
     threshold: u32,
-    settle: Duration,
+    record_delay: Duration,
     max_attempts: u32,
-    /// Since when places have been hot that are not recorded yet, and how often they were put off.
-    waiting: Mutex<HashMap<(u64, SiteId), Instant>>,
-    put_off: AtomicUsize,
+    /// The time at which each hot site that is not recorded yet became hot.
+    hot_since: Mutex<HashMap<SiteKey, Instant>>,
+    /// Recordings that were delayed.
+    delayed: AtomicUsize,
 }
 
 impl CraneliftTier {
-    /// A tier with the usual options.
+    /// A tier with the default options.
     pub fn new() -> Result<Self, JitError> {
         Self::with_options(TierOptions::default())
     }
 
     /// A tier for this process.
     pub fn with_options(options: TierOptions) -> Result<Self, JitError> {
-        Self::over(Assembler::new(&options)?, options)
+        Self::with_assembler(Assembler::new(&options)?, options)
     }
 
-    /// A tier that begins with the code of an image which [`CraneliftTier::save_code`] made. An image
-    /// that does not fit `program` is left alone, and the reason given; otherwise the tier is to
-    /// be attached to `program`, and [`CraneliftTier::install_saved_code`] makes the code run.
+    /// A tier that starts with code which [`CraneliftTier::save_code`] serialised. Code that does
+    /// not fit `program` is ignored, and the reason returned. Otherwise attach the tier to
+    /// `program`; [`CraneliftTier::install_saved_code`] then makes the code run.
     pub fn with_saved_code(
         options: TierOptions,
         program: &Program,
-        image: &[u8],
+        bytes: &[u8],
     ) -> Result<(Self, Result<(), SavedCodeError>), JitError> {
         let assembler = Assembler::new(&options)?;
-        let placed = image::place(&assembler, program, image);
-        let tier = Self::over(assembler, options)?;
-        let fits = placed.map(|saved| {
-            let mut all = tier.engine.saved.lock();
-            all.insert(program.id(), saved);
+        let loaded = saved_code::load(&assembler, program, bytes);
+        let tier = Self::with_assembler(assembler, options)?;
+        let fits = loaded.map(|saved| {
+            tier.compiler.store.saved().insert(program.id(), saved);
         });
         Ok((tier, fits))
     }
 
-    fn over(assembler: Assembler, options: TierOptions) -> Result<Self, JitError> {
-        let glue = glue::glue()?;
-        let worker = (options.compile_mode == CompileMode::Background).then(Worker::default);
-        let engine = Arc::new_cyclic(|this| Engine {
+    fn with_assembler(assembler: Assembler, options: TierOptions) -> Result<Self, JitError> {
+        let trampolines = trampolines::trampolines()?;
+        let exit_policy = ExitPolicy {
+            interpreter: trampolines.exit,
+            threshold: u64::from(options.exit_threshold.max(1)).next_power_of_two(),
+        };
+        let (budget, mode) = (Arc::clone(&assembler.budget), options.compile_mode);
+        let store = CodeStore::new(budget, exit_policy, mode, u64::from(options.threshold));
+        let worker = (mode == CompileMode::Background).then(Worker::default);
+        let compiler = Arc::new_cyclic(|this| Compiler {
             assembler,
-            force: options.forced_exits,
-            exit_threshold: u64::from(options.exit_threshold.max(1)).next_power_of_two(),
+            store,
+            forced_exits: options.forced_exits,
             trace_limit: options.trace_limit,
             worker,
-            traces: Mutex::default(),
-            functions: Mutex::default(),
-            saved: Mutex::default(),
-            exits: Mutex::default(),
-            exit: glue.exit,
-            whole: Mutex::default(),
-            residents: Mutex::default(),
-            tries: Tries::default(),
-            warmth: u64::from(options.threshold),
             this: this.clone(),
         });
-        let settle = if engine.worker.is_some() { options.record_delay } else { Duration::ZERO };
+        let background = compiler.worker.is_some();
         Ok(Self {
-            engine,
-            glue,
+            compiler,
+            trampolines,
             threshold: options.threshold.max(1),
-            settle,
+            record_delay: if background { options.record_delay } else { Duration::ZERO },
             max_attempts: options.max_attempts,
-            waiting: Mutex::default(),
-            put_off: AtomicUsize::new(0),
+            hot_since: Mutex::default(),
+            delayed: AtomicUsize::new(0),
         })
     }
 
-    /// The code of every function of a program that can be compiled, to be kept in a file, and
-    /// how many functions that are.
+    /// Serialises the code of every function of a program that can be compiled. Returns the bytes
+    /// and the number of functions.
     pub fn save_code(&self, program: &Program) -> Result<(Vec<u8>, usize), JitError> {
-        image::make(&self.engine.assembler, program)
+        saved_code::serialise(&self.compiler.assembler, program)
     }
 
-    /// Makes code that was found in a file run wherever nothing else has been installed.
+    /// Installs code that was loaded from a file at every site that has no other code.
     pub fn install_saved_code(&self, program: &Program) {
-        let saved = self.engine.saved.lock();
+        let saved = self.compiler.store.saved();
         let functions = saved.get(&program.id()).into_iter().flat_map(|saved| &saved.functions);
         for (site, compiled) in functions.flat_map(|(_, sites)| sites) {
             program.install(*site, compiled);
         }
     }
 
-    /// Functions of a program whose code was found in a file, and its bytes.
+    /// Functions of a program whose code was loaded from a file, and the bytes of that code.
     pub fn saved_functions(&self, program: &Program) -> (usize, usize) {
-        let saved = self.engine.saved.lock();
+        let saved = self.compiler.store.saved();
         saved.get(&program.id()).map_or((0, 0), |it| (it.functions.len(), it.code_bytes))
     }
 
     /// Machine functions that were translated so far, of any program.
     pub fn translated(&self) -> usize {
-        self.engine.assembler.translated()
+        self.compiler.assembler.translated()
     }
 
-    /// The intermediate code of a whole function, as text.
+    /// The Cranelift IR (CLIF) of a function compiled as a method.
     pub fn method_clif(&self, program: &Program, func: &FuncCode) -> Result<String, Bailout> {
-        Ok(compile::compile(self.engine.assembler.unit(""), program, func, None)?.unit.text())
+        Ok(method::compile(self.compiler.assembler.unit(""), program, func, None)?.unit.text())
     }
 
-    /// Whether a place of a function of so many operations has been hot for long enough.
-    fn has_settled(&self, place: (u64, SiteId), operations: usize) -> bool {
-        if self.settle.is_zero() {
+    /// Returns true if a hot site of a function of `operations` operations has been hot for long
+    /// enough to be recorded.
+    fn is_worth_recording(&self, key: SiteKey, operations: usize) -> bool {
+        if self.record_delay.is_zero() {
             return true;
         }
-        let mut waiting = self.waiting.lock();
-        let since = *waiting.entry(place).or_insert_with(Instant::now);
-        let settled =
-            since.elapsed() >= self.settle * u32::try_from(operations).unwrap_or(u32::MAX);
-        if settled {
-            waiting.remove(&place);
+        let mut hot_since = self.hot_since.lock();
+        let since = *hot_since.entry(key).or_insert_with(Instant::now);
+        let delay = self.record_delay * u32::try_from(operations).unwrap_or(u32::MAX);
+        let due = since.elapsed() >= delay;
+        if due {
+            hot_since.remove(&key);
         }
-        settled
+        due
     }
 
-    /// What a place waits for.
-    pub(crate) fn pending(&self, place: (u64, SiteId)) -> Option<Pending> {
-        let waiting = self.waiting.lock();
-        if waiting.contains_key(&place) {
+    /// The next step for a hot site, if it is not compiled yet.
+    pub(crate) fn pending(&self, key: SiteKey) -> Option<Pending> {
+        let hot_since = self.hot_since.lock();
+        if hot_since.contains_key(&key) {
             return Some(Pending::Recording);
         }
-        self.engine.is_being_compiled(place).then_some(Pending::Compilation)
+        let worker = self.compiler.worker.as_ref();
+        worker.is_some_and(|worker| worker.is_pending(key)).then_some(Pending::Compilation)
     }
 
-    /// Waits until everything that was asked for has been compiled, or refused.
+    /// The reason why a trace was not compiled that the interpreter has not asked for yet.
+    pub(crate) fn unreported_failure(&self, key: SiteKey) -> Option<Bailout> {
+        self.compiler.worker.as_ref()?.unreported_failure(key)
+    }
+
+    /// All code of the tier.
+    pub(crate) fn store(&self) -> &CodeStore {
+        &self.compiler.store
+    }
+
+    /// Waits until every request was compiled or refused.
     pub fn wait(&self) {
-        if let Some(worker) = &self.engine.worker {
+        if let Some(worker) = &self.compiler.worker {
             worker.wait();
         }
     }
 
-    /// How much the tier has done so far, as a number that changes with everything it does:
-    /// recordings, put off or not, traces, functions.
+    /// A number that changes with everything the tier does: recordings, delayed or not, traces,
+    /// methods and evictions.
     pub fn progress(&self) -> usize {
-        let (recorded, evicted) = self.engine.tries.sums();
-        let traces = self.engine.traces.lock().len();
-        let whole = self.engine.whole.lock().len();
-        recorded + evicted + traces + whole + self.put_off.load(Ordering::Relaxed)
+        let store = &self.compiler.store;
+        let (traces, methods) = (store.traces().len(), store.method_keys().len());
+        store.penalties.events() + traces + methods + self.delayed.load(Ordering::Relaxed)
     }
 
     /// The traces of a program compiled so far.
     pub fn traces(&self, program: &Program) -> Vec<TraceReport> {
-        let traces = self.engine.traces.lock();
+        let traces = self.compiler.store.traces();
         traces.iter().filter(|report| report.program == program.id()).cloned().collect()
     }
 
-    /// Pieces of code of a program that made room for others so far.
+    /// Traces and methods of a program that were evicted so far.
     pub fn evictions(&self, program: &Program) -> usize {
-        let tried = self.engine.tries.of(program.id());
-        tried.values().map(|tried| tried.evicted as usize).sum()
+        let histories = self.compiler.store.penalties.of(program.id());
+        histories.values().map(|history| history.evicted as usize).sum()
     }
 
-    /// Bytes of machine code that there are, of any program, and the most there may be.
+    /// Bytes of machine code that exist, of any program, and the code-cache budget.
     pub fn code_bytes(&self) -> (usize, usize) {
-        let room = &self.engine.assembler.room;
-        (room.live(), room.limit())
+        let budget = &self.compiler.store.budget;
+        (budget.live(), budget.limit())
     }
 
-    /// The functions of a program compiled whole so far.
+    /// The functions of a program compiled as methods so far.
     pub fn methods(&self, program: &Program) -> Vec<MethodReport> {
-        let functions = self.engine.functions.lock();
-        functions.iter().filter(|report| report.program == program.id()).cloned().collect()
+        let methods = self.compiler.store.methods();
+        methods.iter().filter(|report| report.program == program.id()).cloned().collect()
+    }
+
+    /// Decides whether a hot site is recorded, as far as code of the site is concerned: `None` if it
+    /// has none and none is being compiled.
+    fn pending_action(&self, program: &Arc<Program>, key: SiteKey) -> Option<HotAction> {
+        match self.compiler.worker.as_ref().and_then(|worker| worker.take(key)) {
+            Some(JobState::Pending) => return Some(HotAction::Backoff),
+            // The site backs off, see `penalty`.
+            Some(JobState::Failed(Bailout::CodeMemoryFull)) => {
+                program.count_bailout(key.site, &Bailout::CodeMemoryFull);
+                return Some(HotAction::Backoff);
+            }
+            Some(JobState::Failed(reason)) => return Some(HotAction::Blacklist(reason)),
+            None => {}
+        }
+        let func = program.code().sites.get(key.site.0 as usize).map(|site| site.func)?;
+        self.compiler.store.is_method(program, func).then_some(HotAction::Backoff)
     }
 }
 
-/// How a failure of code generation is counted.
-pub(crate) fn bailout(error: JitError) -> Bailout {
-    if error.is_memory() {
-        return Bailout::CodeMemoryFull;
-    }
-    Bailout::Codegen { message: error.to_string() }
-}
-
-// SAFETY: the glue is compiled once per process, never freed, and does what `Trampolines` says.
+// SAFETY: the trampolines are compiled once per process, never freed, and do what `Trampolines` says.
 unsafe impl Tier for CraneliftTier {
     fn name(&self) -> &'static str {
         "cranelift"
     }
 
     fn trampolines(&self) -> Trampolines {
-        self.glue
+        self.trampolines
     }
 
     fn compile(&self, program: &Program, func: &FuncCode) -> Result<Compiled, Bailout> {
-        let saved = self.engine.saved_function(program.id(), func.index);
-        let sites =
-            saved.map_or_else(|| Ok(self.engine.function(program, func, None, NOBODY)?.0), Ok)?;
+        let saved = self.compiler.store.saved_function(program.id(), func.index);
+        let compile = || Ok(self.compiler.method(program, func, None, NO_SESSION)?.sites);
+        let sites = saved.map_or_else(compile, Ok)?;
         let mut sites = sites.into_iter();
         let entry = sites.next().map(|(_, compiled)| compiled);
         entry.ok_or_else(|| Bailout::Codegen { message: "a function without an entry".to_owned() })
     }
 
     fn on_hot_site(&self, program: &Arc<Program>, site: SiteId) -> HotAction {
-        match self.engine.job((program.id(), site)) {
-            Some(Job::Pending) => return HotAction::Backoff,
-            // It waits for its turn, see `tries`.
-            Some(Job::Failed(Bailout::CodeMemoryFull)) => {
-                program.count_bailout(site, &Bailout::CodeMemoryFull);
-                return HotAction::Backoff;
-            }
-            Some(Job::Failed(reason)) => return HotAction::Blacklist(reason),
-            None => {}
+        let key = SiteKey { program: program.id(), site };
+        if let Some(action) = self.pending_action(program, key) {
+            return action;
         }
         let func = program.code().sites.get(site.0 as usize).map(|site| site.func);
-        if func.is_some_and(|func| self.engine.is_whole(program, func)) {
-            return HotAction::Backoff;
-        }
         let func = func.and_then(|func| program.function(func));
         if func.is_some_and(|func| func.is_foreign) {
             let what = "native code of TVM's compiled mode".to_owned();
             return HotAction::Blacklist(Bailout::Unsupported { what });
         }
-        if !self.has_settled((program.id(), site), func.map_or(0, |func| func.ops.len())) {
-            self.put_off.fetch_add(1, Ordering::Relaxed);
+        if !self.is_worth_recording(key, func.map_or(0, |func| func.ops.len())) {
+            self.delayed.fetch_add(1, Ordering::Relaxed);
             return HotAction::Backoff;
         }
-        let chance = match self.engine.tries.due((program.id(), site), self.max_attempts) {
-            Due::Now(chance) => chance,
-            Due::Later => return HotAction::Backoff,
-            Due::Never => return HotAction::Blacklist(Bailout::Blacklisted),
+        let attempt = match self.compiler.store.penalties.decide(key, self.max_attempts) {
+            Decision::Record(attempt) => attempt,
+            Decision::Wait => return HotAction::Backoff,
+            Decision::Blacklisted => return HotAction::Blacklist(Bailout::Blacklisted),
         };
-        match TraceRecorder::new(Arc::clone(&self.engine), program, site, chance) {
+        let sink = Arc::clone(&self.compiler) as _;
+        match TraceRecorder::at_site(sink, program, site, attempt) {
             Ok(recorder) => HotAction::Record(Box::new(recorder)),
             Err(reason) => HotAction::Blacklist(reason),
         }
@@ -261,10 +272,12 @@ unsafe impl Tier for CraneliftTier {
         program: &Arc<Program>,
         exit: u64,
     ) -> Option<(SiteId, Box<dyn Recorder>)> {
-        let (trace, exit) = Exits::of_number(exit);
-        let exits = self.engine.exits(trace)?;
-        let (site, engine) = (exits.site, Arc::clone(&self.engine));
-        Some((site, Box::new(TraceRecorder::after(engine, program, exits, exit))))
+        let (trace, exit) = SideExits::of_number(exit);
+        let exits = self.compiler.store.exits(trace)?;
+        let site = exits.site;
+        let sink = Arc::clone(&self.compiler) as _;
+        let recorder = TraceRecorder::at_side_exit(sink, program, ExitRef { exits, exit });
+        Some((site, Box::new(recorder)))
     }
 
     fn hot_threshold(&self) -> u32 {

@@ -1,9 +1,30 @@
-//! Code generation with LLVM: loop IR in lowered form to relocatable objects.
+//! Code generation with LLVM 19: loop IR in lowered form to relocatable ELF objects.
 //!
-//! `emit` turns statements into LLVM IR for any target; `cpu` adds what a CPU kernel has
-//! around its body. The crate is the only one that links LLVM. It is normally reached through
-//! the `reflex-codegen` process ([`process`]); tools and tests may call [`LlvmCodegen`] in
-//! process. It schedules nothing: loops run as the function says.
+//! This is the only crate that links LLVM. The engine reaches it through the process
+//! `reflex-codegen`, which speaks [`process`] on a pipe: a
+//! [`Request`] in, a [`Response`] out.
+//! Tools and tests call [`compile`] or [`LlvmCodegen`] in process.
+//!
+//! - `emit` turns expressions and statements into LLVM IR for any target. Values inside a vectorized
+//!   loop are uniform, a ramp or varying; conditions that vary become masks.
+//! - `cpu` adds the two entry points of a kernel (packed and raw, see [`reflex_tir::abi`]), parallel
+//!   regions on the host's thread pool, workspaces, and LLVM's pass pipeline.
+//!
+//! Loops run as the function says: nothing is scheduled here, LLVM's loop and SLP vectorizers are off,
+//! and there are no fast-math flags and no contraction, so results have the same bits at `O0` and
+//! `O3`.
+//!
+//! ```
+//! use reflex_tir::codegen::{OptLevel, Target};
+//! use reflex_tir::{DType, builder::FuncBuilder, lower};
+//!
+//! let mut f = FuncBuilder::new("twice");
+//! let x = f.input("x", DType::F32, vec![4.into()]);
+//! f.output("compute", "y", DType::F32, vec![4.into()], |f, i| f.at(x, i) + f.at(x, i));
+//! let object = reflex_llvm::compile(&lower::lower(&f.finish()), &Target::host(), OptLevel::O3)?;
+//! assert!(object.elf.starts_with(b"\x7fELF") && object.signature.num_outputs == 1);
+//! # Ok::<(), reflex_llvm::CodegenError>(())
+//! ```
 
 mod cpu;
 mod emit;
@@ -14,12 +35,14 @@ use std::panic::catch_unwind;
 use std::time::Instant;
 
 use inkwell::context::Context;
+use inkwell::module::Module;
+use inkwell::targets::TargetMachine;
 use reflex_tir::PrimFunc;
 use reflex_tir::abi::raw_signature;
 use reflex_tir::codegen::{Codegen, ObjectFile, OptLevel, PROTOCOL, Request, Response, Target};
 use reflex_tir::verify::{IrForm, verify};
 
-use cpu::machine;
+use cpu::target_machine;
 pub use error::{CodegenError, Result};
 
 /// LLVM in this process.
@@ -35,8 +58,11 @@ impl Codegen for LlvmCodegen {
         }
         let mut objects = vec![];
         for func in &request.funcs {
-            let compiled =
-                catch_unwind(|| compile(func, &request.target, request.opt, request.want_asm));
+            let compile = match request.want_asm {
+                true => compile_with_asm,
+                false => compile,
+            };
+            let compiled = catch_unwind(|| compile(func, &request.target, request.opt));
             // An ill-typed function can panic inside inkwell; the process goes on.
             match compiled.unwrap_or_else(|_| Err(CodegenError::new("the generator panicked"))) {
                 Ok(object) => objects.push(object),
@@ -50,30 +76,42 @@ impl Codegen for LlvmCodegen {
     }
 }
 
-/// Compiles one function.
-pub fn compile(
+/// Compiles one function to an object file.
+pub fn compile(func: &PrimFunc, target: &Target, opt: OptLevel) -> Result<ObjectFile> {
+    Ok(compile_with(func, target, opt, |_, _| Ok(()))?.0)
+}
+
+/// Compiles one function to an object file with its assembly text.
+pub fn compile_with_asm(func: &PrimFunc, target: &Target, opt: OptLevel) -> Result<ObjectFile> {
+    // Generating code changes the module, so the text comes from a copy.
+    let text = |module: &Module<'_>, machine: &TargetMachine| {
+        target_machine::assembly(&module.clone(), machine)
+    };
+    let (object, asm) = compile_with(func, target, opt, text)?;
+    Ok(ObjectFile { asm: Some(asm), ..object })
+}
+
+/// Compiles one function; `inspect` sees the optimised module before code is generated from it.
+fn compile_with<T>(
     func: &PrimFunc,
     target: &Target,
     opt: OptLevel,
-    want_asm: bool,
-) -> Result<ObjectFile> {
+    inspect: impl FnOnce(&Module<'_>, &TargetMachine) -> Result<T>,
+) -> Result<(ObjectFile, T)> {
     let start = Instant::now();
     verify(func, IrForm::Lowered).map_err(|faults| {
         let list: Vec<String> = faults.iter().map(ToString::to_string).collect();
         CodegenError::new(format!("not a lowered function: {}", list.join("; ")))
     })?;
     let context = Context::create();
-    let machine = machine::create(target, opt)?;
+    let machine = target_machine::create(target, opt)?;
     let module = cpu::build_module(&context, func, target)?;
-    machine::optimise(&module, &machine, opt)?;
-    // Generating code changes the module, so the text comes from a copy.
-    let asm = match want_asm {
-        true => Some(machine::assembly(&module.clone(), &machine)?),
-        false => None,
-    };
-    let elf = machine::object(&module, &machine)?;
+    target_machine::optimise(&module, &machine, opt)?;
+    let inspected = inspect(&module, &machine)?;
+    let elf = target_machine::object(&module, &machine)?;
     let micros = start.elapsed().as_micros() as u64;
-    Ok(ObjectFile { signature: raw_signature(func), elf, asm, micros })
+    let object = ObjectFile { signature: raw_signature(func), elf, asm: None, micros };
+    Ok((object, inspected))
 }
 
 /// The LLVM IR of one function before optimisation, for people.

@@ -16,7 +16,7 @@ pub const PACKED_PREFIX: &str = "__tvm_ffi_";
 /// Prefix of raw entries.
 pub const RAW_PREFIX: &str = "__reflex_raw_";
 
-/// One extent of a buffer parameter.
+/// One dimension of a buffer parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RawDim {
     /// Known when the kernel was compiled.
@@ -32,28 +32,28 @@ pub enum RawDim {
 pub struct RawBuffer {
     /// Element type.
     pub dtype: DType,
-    /// Extents.
+    /// Dimensions.
     pub shape: Vec<RawDim>,
 }
 
-/// How to call a raw entry.
+/// Signature of a raw entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RawSignature {
     /// Kernel name without prefix.
     pub name: String,
     /// Buffer parameters in call order.
     pub buffers: Vec<RawBuffer>,
-    /// How many of the last buffers are outputs.
+    /// Number of outputs, which are the last buffers.
     pub num_outputs: usize,
     /// Types of the i64-sized values after the pointers (floats travel as f64 bits): first
     /// the scalar parameters in order, then symbolic dimensions by first appearance.
     pub scalars: Vec<DType>,
-    /// How many of `scalars` are explicit scalar parameters of the packed entry.
+    /// Number of `scalars`, the first, that are explicit scalar parameters of the packed entry.
     pub num_scalar_params: usize,
 }
 
 /// The variables that become `scalars`, in order: scalar parameters, then every symbolic
-/// dimension in order of first appearance as a whole extent of a buffer parameter.
+/// dimension in order of first appearance as a dimension of its own of a buffer parameter.
 pub fn scalar_vars(func: &PrimFunc) -> Vec<Var> {
     let mut vars: Vec<Var> = func
         .params

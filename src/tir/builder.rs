@@ -17,7 +17,7 @@ use crate::{
     Stmt, Var,
 };
 
-/// How a reduction combines.
+/// A reduction's start value and operation (TVM: `CommReducer`).
 pub struct Reducer<'a> {
     /// Value before the first step.
     pub init: Expr,
@@ -62,7 +62,7 @@ impl FuncBuilder {
         self.func.load(buffer, indices.to_vec())
     }
 
-    /// Extents of a buffer.
+    /// The shape of a buffer.
     pub fn shape(&self, buffer: Buffer) -> Vec<Expr> {
         self.func.buffers[buffer].shape.clone()
     }

@@ -28,13 +28,13 @@ pub struct Target {
 }
 
 impl Target {
-    /// Whether it has [`crate::Intrin::DotBf16`] as an instruction, for vectors of every length.
+    /// Whether it has AVX512_BF16, which is [`crate::Intrin::DotBf16`], for vectors of every length.
     pub fn has_avx512_bf16(&self) -> bool {
         let has = |feature: &str| self.features.contains(feature);
         self.vector_bytes == 64 && has("avx512bf16") && has("avx512vl")
     }
 
-    /// Whether it has [`crate::tile::TileOp`] for bfloat16, beside the same in vectors.
+    /// Whether it has AMX-BF16, which is [`crate::tile::TileOp`], as well as AVX512_BF16.
     pub fn has_amx_bf16(&self) -> bool {
         let has = |feature: &str| self.features.contains(feature);
         self.has_avx512_bf16() && has("amx-tile") && has("amx-bf16")

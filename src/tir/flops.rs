@@ -1,4 +1,4 @@
-//! How many floating-point operations a kernel takes, as far as its text says.
+//! Floating-point operations of a kernel, counted from its loop IR.
 
 use std::collections::HashMap;
 
@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::{BinOp, Expr, ExprKind, Intrin, Param, PrimFunc, Stmt, Var};
 
-/// The number of operations of a call, over the extents of its arguments.
+/// The number of floating-point operations of a call, over the shapes of its arguments.
 ///
-/// An addition, a product and each other function of floating-point numbers is one operation, a
+/// An addition, a multiplication and each other function of floating-point numbers is one operation, a
 /// fused multiply-add two. What runs before a reduction is left out; of a condition's sides the
 /// first that computes counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlopCount(Vec<Term>);
 
-/// So many operations for each element of a box.
+/// `each` operations, times the product of some dimensions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Term {
     each: u64,
-    /// Extents, as parameter and dimension.
-    extents: Vec<(u32, u32)>,
+    /// Each as parameter and axis.
+    dims: Vec<(u32, u32)>,
 }
 
 impl FlopCount {
-    /// The operations of a function; `None` where they depend on data, or on extents in other ways
-    /// than as a product.
+    /// Counts the operations of a function. `None` where the count depends on data, or is no sum of
+    /// products of dimensions.
     ///
     /// ```
     /// use reflex_tir::{DType, builder::FuncBuilder, flops::FlopCount};
@@ -47,17 +47,17 @@ impl FlopCount {
             }
         }
         let mut terms = vec![];
-        count(&func.body, &Term { each: 1, extents: vec![] }, &extents, &mut terms)?;
+        count(&func.body, &Term { each: 1, dims: vec![] }, &extents, &mut terms)?;
         Some(FlopCount(terms))
     }
 
-    /// The number for a call, by what tells the extent of a dimension of a parameter. `None` when
+    /// The number for a call; `dim` gives a dimension of a parameter. `None` when
     /// that does not know it.
-    pub fn count(&self, extent: impl Fn(u32, u32) -> Option<u64>) -> Option<u64> {
+    pub fn count(&self, dim: impl Fn(u32, u32) -> Option<u64>) -> Option<u64> {
         self.0.iter().try_fold(0_u64, |sum, term| {
-            let mut extents = term.extents.iter();
-            let term = extents.try_fold(term.each, |product, (param, dim)| {
-                product.checked_mul(extent(*param, *dim)?)
+            let mut dims = term.dims.iter();
+            let term = dims.try_fold(term.each, |product, (param, axis)| {
+                product.checked_mul(dim(*param, *axis)?)
             })?;
             sum.checked_add(term)
         })
@@ -66,7 +66,7 @@ impl FlopCount {
 
 impl Term {
     fn times(&self, each: u64) -> Option<Term> {
-        Some(Term { each: self.each.checked_mul(each)?, extents: self.extents.clone() })
+        Some(Term { each: self.each.checked_mul(each)?, dims: self.dims.clone() })
     }
 
     /// For every value below `extent`.
@@ -75,7 +75,7 @@ impl Term {
             ExprKind::Int { value, .. } => self.times(u64::try_from(*value).ok()?),
             ExprKind::Var { var, .. } => {
                 let mut term = self.clone();
-                term.extents.push(*known.get(var)?);
+                term.dims.push(*known.get(var)?);
                 Some(term)
             }
             ExprKind::Binary { op: BinOp::Mul, a, b } => self.within(a, known)?.within(b, known),
@@ -172,13 +172,13 @@ mod tests {
     }
 
     #[test]
-    fn a_product_with_its_epilogue_is_counted_as_written() {
+    fn a_matmul_with_its_epilogue_is_counted_as_it_stands() {
         let file = include_str!("../../tests/filetests/tir/epilogue.py");
         let text = file.lines().filter(|line| !line.starts_with("# step")).collect::<Vec<_>>();
         let text = text.join("\n");
-        let (product, epilogue) = (2 * 24 * 32 * 16, 2 * 24 * 32);
+        let (matmul, epilogue) = (2 * 24 * 32 * 16, 2 * 24 * 32);
         for function in text.split("# ----") {
-            assert_eq!(operations(function), Some(product + epilogue));
+            assert_eq!(operations(function), Some(matmul + epilogue));
         }
     }
 }

@@ -23,7 +23,7 @@ entity_impl!(Var, "v");
 pub struct Buffer(u32);
 entity_impl!(Buffer, "b");
 
-/// What a variable is called and holds.
+/// Name and type of a variable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct VarData {
     /// Name hint; the printer makes names unique.
@@ -46,7 +46,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// What it is called in names.
+    /// The word for it in names of buffers and blocks.
     pub fn name(self) -> &'static str {
         match self {
             Scope::Global => "global",
@@ -90,7 +90,7 @@ pub struct PrimFunc {
     pub buffers: PrimaryMap<Buffer, BufferData>,
     /// Parameters in call order; outputs last.
     pub params: Vec<Param>,
-    /// How many of the last parameters are outputs (written only).
+    /// Number of outputs, which are the last parameters and only written.
     pub num_outputs: usize,
     /// Intermediates allocated for the whole body (scheduled form).
     pub allocs: Vec<Buffer>,
@@ -100,7 +100,7 @@ pub struct PrimFunc {
     pub attrs: BTreeMap<String, String>,
 }
 
-/// How a loop runs.
+/// Execution of a loop's iterations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ForKind {
     /// In order.
@@ -124,7 +124,7 @@ pub struct For {
     pub min: Expr,
     /// Number of iterations; none when it is not positive.
     pub extent: Expr,
-    /// How it runs.
+    /// Serial, parallel, vectorized, ...
     pub kind: ForKind,
     /// Free annotations.
     pub annotations: BTreeMap<String, String>,
@@ -203,6 +203,16 @@ pub struct Block {
 }
 
 impl Block {
+    /// The iterators whose instances are independent.
+    pub fn spatial_iters(&self) -> impl Iterator<Item = &BlockIter> {
+        self.iters.iter().filter(|i| i.kind == IterKind::Spatial)
+    }
+
+    /// The iterators that are not spatial: those of the reduction, and opaque ones.
+    pub fn reduction_iters(&self) -> impl Iterator<Item = &BlockIter> {
+        self.iters.iter().filter(|i| i.kind != IterKind::Spatial)
+    }
+
     /// The block with another init and body, without a copy of its own.
     pub fn with_body(&self, init: Option<Stmt>, body: Stmt) -> Block {
         Block {
@@ -267,7 +277,7 @@ pub enum Stmt {
         /// Body.
         body: Box<Stmt>,
     },
-    /// What is done with matrix registers.
+    /// An operation on matrix registers.
     Tile(TileOp),
     /// In order.
     Seq(Vec<Stmt>),

@@ -1,6 +1,6 @@
 //! Random functions, random legal schedules and arguments, for fuzzing and property tests.
 //!
-//! Built with the feature `generate` only. Everything is drawn from an [`Unstructured`], so that
+//! Built with the feature `fuzzgen` only. Everything is drawn from an [`Unstructured`], so that
 //! libFuzzer can steer and a failing case can be repeated. Functions are well typed and defined
 //! for every input: no access is out of bounds, every intermediate is written before it is read.
 
@@ -14,8 +14,15 @@ use crate::{
     BinOp, Buffer, CmpOp, DType, Expr, ExprKind, Intrin, Param, PrimFunc, Scope, Stmt, Var,
 };
 
-/// How an element follows from those before it.
+/// The value of an element, from those before it.
 type Element = Box<dyn Fn(&FuncBuilder, &[Expr]) -> Expr>;
+
+/// The tensor that a stage computes.
+#[derive(Clone, Copy)]
+enum Role {
+    Intermediate,
+    Output,
+}
 
 struct Generator<'u, 'b> {
     u: &'u mut Unstructured<'b>,
@@ -40,7 +47,8 @@ pub fn func(u: &mut Unstructured<'_>, types: &[DType]) -> Result<PrimFunc> {
     let mut g = Generator { u, f, dtype, tensors: vec![(x, shape)] };
     let stages = g.u.int_in_range(1..=5)?;
     for at in 0..stages {
-        g.stage(&format!("stage{at}"), at + 1 == stages)?;
+        let role = if at + 1 == stages { Role::Output } else { Role::Intermediate };
+        g.stage(&format!("stage{at}"), role)?;
     }
     Ok(g.f.finish())
 }
@@ -50,49 +58,49 @@ impl Generator<'_, '_> {
         Ok(Expr::constant(f64::from(self.u.int_in_range(-3..=3i8)?), self.dtype))
     }
 
-    fn stage(&mut self, name: &str, last: bool) -> Result<()> {
+    fn stage(&mut self, name: &str, role: Role) -> Result<()> {
         let (x, shape) = self.u.choose(&self.tensors)?.clone();
         match self.u.int_in_range(0..=6)? {
-            0 => self.reduction(name, last, x, shape),
-            1 => self.product(name, last, x, shape),
+            0 => self.reduction(name, role, x, shape),
+            1 => self.matmul(name, role, x, shape),
             2 => {
                 let turned: Vec<Expr> = shape.iter().rev().cloned().collect();
-                self.map(name, last, turned, move |f, i| {
+                self.map(name, role, turned, move |f, i| {
                     f.at(x, &i.iter().rev().cloned().collect::<Vec<_>>())
                 })
             }
             3 => {
                 let count = shape.iter().fold(Expr::i64(1), |n, d| n * d.clone());
-                self.map(name, last, vec![count], move |f, i| f.at(x, i))
+                self.map(name, role, vec![count], move |f, i| f.at(x, i))
             }
-            4 => self.padding(name, last, x, shape),
-            5 => self.binary(name, last, x, shape),
-            _ => self.unary(name, last, x, shape),
+            4 => self.padding(name, role, x, shape),
+            5 => self.binary(name, role, x, shape),
+            _ => self.unary(name, role, x, shape),
         }
     }
 
     fn map(
         &mut self,
         name: &str,
-        last: bool,
+        role: Role,
         shape: Vec<Expr>,
         value: impl Fn(&FuncBuilder, &[Expr]) -> Expr + 'static,
     ) -> Result<()> {
         let value: Element = Box::new(value);
         let buffer = format!("t_{name}");
-        let made = match last {
-            true => self.f.output(name, &buffer, self.dtype, shape.clone(), value),
-            false => self.f.stage(name, &buffer, self.dtype, shape.clone(), value),
+        let made = match role {
+            Role::Output => self.f.output(name, &buffer, self.dtype, shape.clone(), value),
+            Role::Intermediate => self.f.stage(name, &buffer, self.dtype, shape.clone(), value),
         };
         self.tensors.push((made, shape));
         Ok(())
     }
 
-    fn unary(&mut self, name: &str, last: bool, x: Buffer, shape: Vec<Expr>) -> Result<()> {
+    fn unary(&mut self, name: &str, role: Role, x: Buffer, shape: Vec<Expr>) -> Result<()> {
         let (c, which) = (self.constant()?, self.u.int_in_range(0..=4)?);
         // The one transcendental function; wider types have no polynomial of their own yet.
         let exp = self.dtype == DType::F32;
-        self.map(name, last, shape, move |f, i| {
+        self.map(name, role, shape, move |f, i| {
             let x = f.at(x, i);
             match which {
                 0 => x * c.clone(),
@@ -104,7 +112,7 @@ impl Generator<'_, '_> {
         })
     }
 
-    fn binary(&mut self, name: &str, last: bool, x: Buffer, shape: Vec<Expr>) -> Result<()> {
+    fn binary(&mut self, name: &str, role: Role, x: Buffer, shape: Vec<Expr>) -> Result<()> {
         let same: Vec<Buffer> =
             self.tensors.iter().filter(|(_, s)| *s == shape).map(|(b, _)| *b).collect();
         // Either a tensor of the same shape or a new one that is broadcast along the front.
@@ -117,7 +125,7 @@ impl Generator<'_, '_> {
             }
         };
         let which = self.u.int_in_range(0..=2)?;
-        self.map(name, last, shape, move |f, i| {
+        self.map(name, role, shape, move |f, i| {
             let (x, y) = (f.at(x, i), f.at(y, &i[skip..]));
             match which {
                 0 => x + y,
@@ -127,16 +135,16 @@ impl Generator<'_, '_> {
         })
     }
 
-    fn padding(&mut self, name: &str, last: bool, x: Buffer, shape: Vec<Expr>) -> Result<()> {
+    fn padding(&mut self, name: &str, role: Role, x: Buffer, shape: Vec<Expr>) -> Result<()> {
         let Some(end) = shape.last().cloned() else {
-            return self.unary(name, last, x, shape);
+            return self.unary(name, role, x, shape);
         };
         let mut padded = shape.clone();
         let before = self.u.int_in_range(0..=2i64)?;
         let after = self.u.int_in_range(0..=2i64)?;
         padded[shape.len() - 1] = end.clone() + (before + after);
         let zero = Expr::constant(0.0, self.dtype);
-        self.map(name, last, padded, move |f, i| {
+        self.map(name, role, padded, move |f, i| {
             let mut at = i.to_vec();
             let moved = i[i.len() - 1].clone() - before;
             at[i.len() - 1] = moved.clone();
@@ -145,21 +153,21 @@ impl Generator<'_, '_> {
         })
     }
 
-    fn reduction(&mut self, name: &str, last: bool, x: Buffer, shape: Vec<Expr>) -> Result<()> {
+    fn reduction(&mut self, name: &str, role: Role, x: Buffer, shape: Vec<Expr>) -> Result<()> {
         let Some((axis, rest)) = shape.split_last() else {
-            return self.unary(name, last, x, shape);
+            return self.unary(name, role, x, shape);
         };
         let max = self.u.ratio(1, 3)?;
         let init = Expr::constant(if max { -9.0 } else { 0.0 }, self.dtype);
         let combine = move |a: Expr, b: Expr| if max { a.max(b) } else { a + b };
         let reducer = Reducer { init, combine: &combine };
         let value = move |f: &FuncBuilder, i: &[Expr], k: &[Expr]| f.at(x, &[i, k].concat());
-        self.reduce(name, last, rest.to_vec(), axis.clone(), reducer, value)
+        self.reduce(name, role, rest.to_vec(), axis.clone(), reducer, value)
     }
 
-    fn product(&mut self, name: &str, last: bool, x: Buffer, shape: Vec<Expr>) -> Result<()> {
+    fn matmul(&mut self, name: &str, role: Role, x: Buffer, shape: Vec<Expr>) -> Result<()> {
         let Some((k, rest)) = shape.split_last() else {
-            return self.unary(name, last, x, shape);
+            return self.unary(name, role, x, shape);
         };
         let n = Expr::i64(self.u.int_in_range(1..=9)?);
         let w = self.f.input(&format!("w_{name}"), self.dtype, vec![k.clone(), n.clone()]);
@@ -171,13 +179,13 @@ impl Generator<'_, '_> {
             let (row, column) = i.split_at(i.len() - 1);
             f.at(x, &[row, k].concat()) * f.at(w, &[k, column].concat())
         };
-        self.reduce(name, last, out, k.clone(), reducer, value)
+        self.reduce(name, role, out, k.clone(), reducer, value)
     }
 
     fn reduce(
         &mut self,
         name: &str,
-        last: bool,
+        role: Role,
         shape: Vec<Expr>,
         axis: Expr,
         reducer: Reducer<'_>,
@@ -185,9 +193,13 @@ impl Generator<'_, '_> {
     ) -> Result<()> {
         let (f, buffer, dtype) = (&mut self.f, format!("t_{name}"), self.dtype);
         let axes = [axis];
-        let made = match last {
-            true => f.reduce_output(name, &buffer, dtype, shape.clone(), &axes, reducer, value),
-            false => f.reduce_stage(name, &buffer, dtype, shape.clone(), &axes, reducer, value),
+        let made = match role {
+            Role::Output => {
+                f.reduce_output(name, &buffer, dtype, shape.clone(), &axes, reducer, value)
+            }
+            Role::Intermediate => {
+                f.reduce_stage(name, &buffer, dtype, shape.clone(), &axes, reducer, value)
+            }
         };
         self.tensors.push((made, shape));
         Ok(())
@@ -378,17 +390,27 @@ fn on_block(
             (format!("cache_read_at {block} {b} {at} {scope:?}"), done)
         }
         _ if !around.is_empty() && keeps_bits_in_parts(s, block) => {
-            let at = *u.choose(around)?;
-            let done = s.rfactor(block, at).map(|_| ());
-            let parts = s.get_loops(block).unwrap_or_default().last().copied();
-            match parts.filter(|_| done.is_ok()) {
-                Some(l) if u.ratio(1, 2)? && s.tree_reduce(block, l).is_ok() => {
-                    (format!("tree_reduce {block} {at}"), done)
-                }
-                _ => (format!("rfactor {block} {at}"), done),
-            }
+            reduce_in_parts(u, s, block, around)?
         }
         _ => (format!("annotate {block}"), s.annotate_block(block, "note", "1")),
+    })
+}
+
+/// `rfactor`, and a step of a tree reduction of its parts half of the time.
+fn reduce_in_parts(
+    u: &mut Unstructured<'_>,
+    s: &mut Schedule,
+    block: &str,
+    around: &[Var],
+) -> Result<Tried> {
+    let at = *u.choose(around)?;
+    let done = s.rfactor(block, at).map(|_| ());
+    let parts = s.get_loops(block).unwrap_or_default().last().copied();
+    Ok(match parts.filter(|_| done.is_ok()) {
+        Some(l) if u.ratio(1, 2)? && s.tree_reduce(block, l).is_ok() => {
+            (format!("tree_reduce {block} {at}"), done)
+        }
+        _ => (format!("rfactor {block} {at}"), done),
     })
 }
 

@@ -1,4 +1,4 @@
-//! One rounding from float64 to the 16-bit float types, to nearest, ties to even.
+//! Conversion of float64 to float16 and bfloat16 with one rounding, to nearest, ties to even.
 //!
 //! `half` goes by way of float32, or drops the low bits: values next to a tie then end on its wrong
 //! side. Rounded to odd first, a float32 tells the tie from its neighbours (Boldo and Melquiond,
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_a_place_of_its_own_keeps_it() {
+    fn representable_values_are_kept() {
         for x in [0.0, -0.0, 1.5, -2.0, f64::INFINITY, f64::NEG_INFINITY] {
             assert_eq!(f64_to_bf16(x).to_f64().to_bits(), x.to_bits());
             assert_eq!(f64_to_f16(x).to_f64().to_bits(), x.to_bits());
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn all_halves_and_what_is_between() {
-        // Every pair of neighbours of one sign: their middle goes to the even one, and what is
+        // Any two neighbours of one sign: their middle goes to the even one, and what is
         // next to it to the side where it is.
         for bits in 0..0x7bffu16 {
             let [low, high] = [bits, bits + 1].map(|b| f16::from_bits(b).to_f64());

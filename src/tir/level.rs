@@ -1,4 +1,5 @@
-//! CPU levels: what several machines have in common, so that one file serves them all.
+//! x86-64 feature levels: features that several machines have in common, so that one file serves
+//! them all.
 //!
 //! Decision: docs/decisions/0039-cpu-levels.md
 
@@ -26,11 +27,11 @@ const V3: &[&str] = &[
     "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "avx2", "bmi", "bmi2", "f16c", "fma",
     "lzcnt", "movbe",
 ];
-/// What [`Level::V4`] adds.
+/// The features that [`Level::V4`] adds.
 const V4: &[&str] = &["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"];
-/// What [`Level::V4Bf16`] adds.
+/// The features that [`Level::V4Bf16`] adds.
 const BF16: &[&str] = &["avx512bf16"];
-/// What [`Level::V4Amx`] adds.
+/// The features that [`Level::V4Amx`] adds.
 const AMX: &[&str] = &["amx-tile", "amx-bf16"];
 
 impl Level {
@@ -47,7 +48,7 @@ impl Level {
         }
     }
 
-    /// What the names of its kernels end with.
+    /// The suffix of its kernels' names.
     pub fn suffix(self) -> String {
         format!(".{}", self.short().replace('+', "_"))
     }

@@ -1,7 +1,7 @@
 //! Statements on matrix registers: the tile unit of a CPU (Intel AMX).
 //!
 //! A matrix register is a buffer of [`Scope::Tile`](crate::Scope::Tile): up to 16 rows of up to 16
-//! words, allocated by nests of [`Stmt::Allocate`](crate::Stmt::Allocate) with nothing between
+//! 32-bit elements, allocated by nests of [`Stmt::Allocate`](crate::Stmt::Allocate) with nothing between
 //! them, at most [`REGISTERS`] at once. Code generation configures the unit where the outermost is
 //! allocated and releases it at the end, so kernels leave it as they found it.
 //!
@@ -13,10 +13,10 @@ use crate::{Buffer, Expr};
 
 /// Matrix registers of the unit.
 pub const REGISTERS: usize = 8;
-/// The most rows of a matrix register, and the most words in a row.
+/// The most rows of a matrix register, and the most 32-bit elements in a row.
 pub const SIDE: i64 = 16;
 
-/// StridedRows of words in memory.
+/// Rows of 32-bit elements in memory, evenly spaced.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StridedRows {
     /// The buffer.
@@ -27,7 +27,7 @@ pub struct StridedRows {
     pub stride: Expr,
 }
 
-/// What is done with matrix registers.
+/// An operation on matrix registers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TileOp {
     /// `tile[i, j] = 0`
@@ -49,16 +49,16 @@ pub enum TileOp {
         /// Where to.
         to: StridedRows,
     },
-    /// Adds products of bfloat16, which `a` holds in pairs along its rows and `b` down its columns,
-    /// to the float32 `sum`: what `tdpbf16ps` computes. Per element those of the lower halves are
-    /// added in order, from zero, by fused multiply-adds, those of the upper halves too, then both
-    /// sums, then that to `sum`; subnormal operands count as zero, subnormal results are zero.
+    /// Matrix multiply-accumulate of bfloat16 into the float32 `sum`, as `tdpbf16ps` computes it.
+    /// `a` holds VNNI pairs along its rows, `b` down its columns. Per element the multiplications of
+    /// lower halves are added in order, from zero, by fused multiply-adds, those of upper halves too,
+    /// then both sums, then that to `sum`; subnormal operands count as zero, subnormal results are zero.
     DotBf16 {
         /// `[rows, columns]` of float32.
         sum: Buffer,
-        /// `[rows, words]` of uint32.
+        /// `[rows, k / 2]` VNNI pairs as uint32.
         a: Buffer,
-        /// `[words, columns]` of uint32.
+        /// `[k / 2, columns]` VNNI pairs as uint32.
         b: Buffer,
     },
 }

@@ -37,7 +37,7 @@ pub enum IrForm {
 pub struct Fault {
     /// The innermost block or loop, or the function.
     pub at: String,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
 }
 
@@ -418,7 +418,7 @@ struct Signature {
 }
 
 impl Intrin {
-    /// How many operands the function takes.
+    /// Number of operands.
     pub fn arity(self) -> usize {
         signature(self).arity
     }
@@ -437,7 +437,7 @@ fn signature(op: Intrin) -> Signature {
     match op {
         Intrin::IfThenElse => of(3, Domain::Any, Returns::Operand),
         Intrin::Fma => of(3, Domain::Float, Returns::Operand),
-        // Two pairs and a sum: checked where it is called.
+        // Two VNNI pairs and an accumulator: checked where it is called.
         Intrin::DotBf16 => of(3, Domain::Any, Returns::Operand),
         Intrin::PairBf16 => of(2, Domain::Float, Returns::Operand),
         Intrin::Pow => of(2, Domain::Float, Returns::Operand),

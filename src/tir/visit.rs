@@ -157,7 +157,8 @@ impl Stmt {
     /// Turns every load from and store to `from` into one of `to` at mapped indices.
     pub fn map_accesses(
         &self,
-        (from, to): (Buffer, Buffer),
+        from: Buffer,
+        to: Buffer,
         map: &dyn Fn(&[Expr]) -> Vec<Expr>,
     ) -> Stmt {
         type Map<'m> = &'m dyn Fn(&[Expr]) -> Vec<Expr>;

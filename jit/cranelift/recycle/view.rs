@@ -1,4 +1,4 @@
-//! Views of tensors that come back.
+//! Recycled views of tensors.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
@@ -8,13 +8,13 @@ use reflex_runtime::abi::{
     type_index,
 };
 
+use crate::emit::fast_path::Operand;
 use crate::emit::{Bits, Emit, trusted};
-use crate::fast::Operand;
 
 impl Emit<'_> {
-    /// Takes the view kept in `entry`, of a tensor that allows it and of another shape; or goes to
-    /// `miss`.
-    pub(super) fn take_view(
+    /// Pops the view at `entry` and makes it a view of a tensor in another shape. Goes to `miss` if
+    /// there is none or the tensor does not allow it.
+    pub(super) fn reuse_view(
         &mut self,
         entry: u32,
         rank: usize,
@@ -23,8 +23,8 @@ impl Emit<'_> {
     ) -> Option<Value> {
         let &[tensor, shape] = operands else { return None };
         let tensor = self.tensor(tensor, miss)?;
-        let table = self.table();
-        let object = self.kept(table, entry, miss);
+        let table = self.free_list();
+        let object = self.free_object(table, entry, miss);
         let from = match shape {
             Operand::Slot(slot, _) => self.payload(slot),
             Operand::Const(index) => self.constant_object(index),
@@ -32,19 +32,18 @@ impl Emit<'_> {
         };
         let from = self.load(types::I64, from, SHAPE_DATA);
         let count = self.count_dense(tensor, miss);
-        let extents: Vec<Value> =
-            (0..rank).map(|dim| self.load(types::I64, from, 8 * dim)).collect();
+        let dims: Vec<Value> = (0..rank).map(|dim| self.load(types::I64, from, 8 * dim)).collect();
         // Row-major strides, and the number of elements.
         let mut stride = self.i64(1);
         let mut strides = vec![stride; rank];
         for dim in (0..rank).rev() {
             strides[dim] = stride;
-            let counts = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, extents[dim], 0);
+            let counts = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, dims[dim], 0);
             self.require(counts, miss);
-            let over = self.b.ins().umulhi(stride, extents[dim]);
+            let over = self.b.ins().umulhi(stride, dims[dim]);
             let fits = self.b.ins().icmp_imm_s(IntCC::Equal, over, 0);
             self.require(fits, miss);
-            stride = self.b.ins().imul(stride, extents[dim]);
+            stride = self.b.ins().imul(stride, dims[dim]);
         }
         let inside = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, stride, count);
         self.require(inside, miss);
@@ -58,7 +57,7 @@ impl Emit<'_> {
             let value = self.load(ty, tensor, TENSOR_DLTENSOR + field);
             self.b.ins().store(trusted(), value, object, (TENSOR_DLTENSOR + field) as i32);
         }
-        for (field, values) in [(DLTENSOR_SHAPE, extents), (DLTENSOR_STRIDES, strides)] {
+        for (field, values) in [(DLTENSOR_SHAPE, dims), (DLTENSOR_STRIDES, strides)] {
             let to = self.load(types::I64, object, TENSOR_DLTENSOR + field);
             for (dim, value) in values.into_iter().enumerate() {
                 self.b.ins().store(trusted(), value, to, 8 * dim as i32);
@@ -72,11 +71,11 @@ impl Emit<'_> {
         Some(object)
     }
 
-    /// The number of elements of a tensor in row-major order, of any rank; goes to `miss` when it is
-    /// not in that order, or says so only by leaving strides out.
+    /// The number of elements of a tensor in row-major order, of any rank. Goes to `miss` if it is
+    /// in another order, or has no strides.
     fn count_dense(&mut self, tensor: Value, miss: Block) -> Value {
         let field = |e: &mut Self, field| e.load(types::I64, tensor, TENSOR_DLTENSOR + field);
-        let (extents, strides) = (field(self, DLTENSOR_SHAPE), field(self, DLTENSOR_STRIDES));
+        let (dims, strides) = (field(self, DLTENSOR_SHAPE), field(self, DLTENSOR_STRIDES));
         let rank = self.load(types::I32, tensor, TENSOR_DLTENSOR + DLTENSOR_NDIM);
         let rank = self.b.ins().sextend(types::I64, rank);
         let there = self.b.ins().icmp_imm_s(IntCC::NotEqual, strides, 0);
@@ -93,7 +92,7 @@ impl Emit<'_> {
         let left = self.b.ins().iadd_imm_s(left, -1);
         let offset = self.b.ins().ishl_imm_u(left, 3);
         let (extent, stride) =
-            (self.b.ins().iadd(extents, offset), self.b.ins().iadd(strides, offset));
+            (self.b.ins().iadd(dims, offset), self.b.ins().iadd(strides, offset));
         let (extent, stride) = (self.load(types::I64, extent, 0), self.load(types::I64, stride, 0));
         let usual = self.b.ins().icmp(IntCC::Equal, stride, count);
         self.require(usual, miss);

@@ -1,4 +1,4 @@
-//! Compiled mode gives the interpreter's answers, errors and counts.
+//! Compiled mode has the interpreter's results, errors and counts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -153,7 +153,7 @@ fn recursion_does_not_use_the_native_stack() {
 }
 
 #[test]
-fn errors_name_the_same_place() {
+fn errors_name_the_same_position() {
     let answer = agreed(sum_by_loop, &[Any::from(1.5)], None);
     assert!(answer.contains("TypeError") && answer.contains("calling `add`"), "{answer}");
     let answer = agreed(sum_by_recursion, &[Any::from(160_000_i64)], None);
@@ -208,7 +208,7 @@ fn callbacks_without_results(b: &mut ExecBuilder) {
 }
 
 /// TVM's interpreter writes the result of such a run past its registers (a fault of its own in
-/// TVM's virtual machine: results that nobody takes).
+/// TVM's virtual machine: results without a destination).
 #[test]
 fn void_results_of_nested_runs_are_dropped() {
     let text = agreed(callbacks_without_results, &[Any::from(3_i64)], Some(100));
@@ -262,9 +262,11 @@ fn a_tier_says_what_it_did() {
         session.call("main", &[Any::from(4_i64)]).unwrap();
     }
     let text = tier.overview(&program, Some(&session), None).to_string();
-    for line in
-        ["main: 8 operations", "  loop at 1: recorded 1 times", "    left 2 times at main@5"]
-    {
+    for line in [
+        "main: 8 operations",
+        "  loop at 1: recorded 1 times",
+        "    side exit taken 2 times: main@5",
+    ] {
         assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
     }
     let [start, end] = ["  loop at 1: trace with 3 guards, ", " bytes, ran 4 times"];
@@ -275,7 +277,7 @@ fn a_tier_says_what_it_did() {
         session.call("main", &[Any::from(4_i64)]).unwrap();
     }
     let text = tier.overview(&program, None, None).to_string();
-    assert!(text.contains("loop at 1: bridge from main@5 with"), "{text}");
+    assert!(text.contains("loop at 1: side trace from main@5 with"), "{text}");
 }
 
 #[test]
@@ -302,7 +304,7 @@ fn code_beyond_the_limit_is_interpreted() {
     let log = Log::default();
     let options = TierOptions { code_cache_limit: 8 << 10, ..TierOptions::default() };
     let program = program(&sum_by_loop, &log, options);
-    // The glue does not count: it is the process's.
+    // The trampolines do not count: they belong to the process.
     assert_eq!(program.compile_ahead_of_time(), []);
     let refused: Vec<_> = (0..3).flat_map(|_| program.compile_ahead_of_time()).collect();
     assert_eq!(refused.len(), 2, "{refused:?}");
@@ -345,7 +347,7 @@ fn sessions_of_several_threads_share_what_is_compiled_meanwhile() {
     }
 }
 
-/// What an instrument saw, in order.
+/// The events that an instrument saw, in order.
 #[derive(Default)]
 struct Seen(Vec<String>);
 

@@ -1,4 +1,4 @@
-//! Objects of the host whose destructors call functions of the program, wherever they are given up.
+//! Objects of the host whose destructors call functions of the program, wherever they are released.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ impl Drop for Loud {
     }
 }
 
-/// What `main` gives in a mode when it is called time and again, and what the calls from destructors
-/// told.
+/// The results of `main` in a mode when it is called repeatedly, and the log of the calls from
+/// destructors.
 fn outcomes(text: &str, mode: Mode) -> Vec<String> {
     let loud = Function::new(|args| {
         let loud = Loud { vm: args[0].to_owned(), closure: args[1].to_owned() };
@@ -122,7 +122,7 @@ fn a_result_replaces_what_calls_back() {
 }
 
 #[test]
-fn what_a_frame_gives_up_calls_back() {
+fn objects_released_by_a_frame_call_back() {
     let text = format!(
         "
 @inner() regs=2:
@@ -140,7 +140,7 @@ fn what_a_frame_gives_up_calls_back() {
 }
 
 #[test]
-fn what_a_failing_run_gives_up_fails_too() {
+fn objects_released_by_a_failing_run_fail_too() {
     let text = "
 @broken() regs=1:
   call  tell in: i8 dst: %void

@@ -1,4 +1,4 @@
-//! Code makes room for other code, wherever sessions are meanwhile.
+//! Cold code is evicted for hot code, wherever sessions are meanwhile.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
-/// What every piece of code here takes.
+/// Bytes that every trace and method of these tests takes.
 const PAGE: usize = 4096;
 
 /// Functions `f0`, `f1` and so on, which add their number and one.
@@ -43,8 +43,8 @@ const DOWN: &str = "
 ";
 
 /// The same with another call of itself, which never runs: a function with several recursive calls
-/// is compiled whole.
-fn whole() -> String {
+/// is compiled as a method.
+fn method() -> String {
     format!("{DOWN}  call  down in: i0 dst: %2\n  ret   %2\n")
 }
 
@@ -128,7 +128,7 @@ fn traced((program, tier): &Loaded) -> Vec<u32> {
 }
 
 #[test]
-fn the_coldest_trace_makes_room() {
+fn the_coldest_trace_is_evicted() {
     let loaded = load(&adders(4), 2 * PAGE, &[]);
     let (program, tier) = &loaded;
     let mut session = session(program);
@@ -138,7 +138,7 @@ fn the_coldest_trace_makes_room() {
     add(&mut session, 1, 10);
     assert_eq!(traced(&loaded), [f0, f1]);
     assert_eq!((tier.evictions(program), tier.code_bytes()), (0, (2 * PAGE, 2 * PAGE)));
-    // The session that asks lets go of what is evicted, so there is room at once.
+    // The requesting session releases evicted code, so the new code fits immediately.
     add(&mut session, 2, 10);
     assert_eq!(traced(&loaded), [f0, f2]);
     assert_eq!(tier.evictions(program), 1);
@@ -147,7 +147,7 @@ fn the_coldest_trace_makes_room() {
     assert!(text.contains("entry: evicted 1 times"), "{text}");
     assert!(text.contains(" bytes, ran 8 times, evicted"), "{text}");
     assert!(text.contains("code: 8192 bytes of at most 8192, 1 pieces evicted"), "{text}");
-    // It comes back once it is hot again, after its wait; the limit holds throughout.
+    // It is compiled again once it is hot again, after its penalty; the limit holds throughout.
     for _ in 0..20 {
         add(&mut session, 1, 1);
         assert!(tier.code_bytes().0 <= 2 * PAGE);
@@ -168,15 +168,15 @@ const BRANCH: &str = "
 ";
 
 #[test]
-fn a_bridge_of_a_trace_that_makes_room_for_it_is_given_up() {
+fn a_side_trace_whose_parent_is_evicted_for_it_is_abandoned() {
     let loaded = load(&format!("{}{BRANCH}", adders(1)), 2 * PAGE, &[]);
     let (program, tier) = &loaded;
     let mut session = session(program);
     (0..8).for_each(|_| assert_eq!(call(&mut session, "main", 1), 2));
     add(&mut session, 0, 100);
-    let places = [program.find("f0").unwrap(), program.find("main").unwrap()];
-    assert_eq!(traced(&loaded), places);
-    // The trace of `main` is the coldest code when its exit wants a bridge.
+    let sites = [program.find("f0").unwrap(), program.find("main").unwrap()];
+    assert_eq!(traced(&loaded), sites);
+    // The trace of `main` is the coldest code when its exit gets a side trace.
     (0..8).for_each(|_| assert_eq!(call(&mut session, "main", 7), 107));
     assert_eq!(program.bailouts(), [("evicted", 1)].into());
     let text = tier.overview(program, None, None).to_string();
@@ -184,7 +184,7 @@ fn a_bridge_of_a_trace_that_makes_room_for_it_is_given_up() {
 }
 
 #[test]
-fn what_does_not_fit_together_changes_places_ever_more_rarely() {
+fn traces_that_compete_for_the_budget_replace_each_other_ever_more_rarely() {
     let loaded = load(&adders(3), PAGE, &[]);
     let (program, tier) = &loaded;
     let mut session = session(program);
@@ -201,7 +201,7 @@ fn what_does_not_fit_together_changes_places_ever_more_rarely() {
     assert!(compiled.last().is_some_and(|&last| (4..=3 * 13).contains(&last)), "{compiled:?}");
 }
 
-/// What hooks find, once it is loaded.
+/// The program that hooks find, once it is loaded.
 type Later = Arc<Mutex<Option<Loaded>>>;
 
 /// Runs `down` with `bottom`, which has what there is evicted and then looks whether the code of
@@ -224,7 +224,7 @@ fn down(bottom: &str, depth: i64) -> Vec<bool> {
     });
     let (first, then) = (Arc::clone(&poke), Arc::clone(&look));
     let both: Hook = Arc::new(move || first() + then());
-    let text = format!("{}{}{bottom}", adders(1), whole());
+    let text = format!("{}{}{bottom}", adders(1), method());
     let loaded = load(&text, PAGE, &[("poke", poke), ("look", look), ("both", both)]);
     *later.lock().unwrap() = Some(loaded.clone());
     let (program, tier) = &loaded;
@@ -243,10 +243,10 @@ fn down(bottom: &str, depth: i64) -> Vec<bool> {
 }
 
 #[test]
-fn frames_go_on_when_the_code_of_their_function_is_gone() {
+fn frames_continue_when_the_code_of_their_function_is_evicted() {
     // Deeper than native code calls native code, and not.
     for depth in [5, 50, 200] {
-        // The interpreter comes by, which lets the frames go on in itself: nobody is inside.
+        // The interpreter runs in between and takes over the frames, so no session is inside the code.
         assert!(!down(BOTTOM, depth)[0], "depth {depth}");
         // Native code waits for the function that evicts it.
         let direct = "@bottom() regs=1:\n  call  both in: dst: %0\n  ret   %0\n";
@@ -257,7 +257,7 @@ fn frames_go_on_when_the_code_of_their_function_is_gone() {
 #[test]
 fn sessions_come_and_go_while_code_does() {
     let bottom = "@bottom() regs=1:\n  call  add in: i3, i4 dst: %0\n  ret   %0\n";
-    for down in [DOWN.to_owned(), whole()] {
+    for down in [DOWN.to_owned(), method()] {
         come_and_go(&format!("{}{down}{bottom}", adders(5)));
     }
 }

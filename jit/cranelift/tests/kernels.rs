@@ -1,5 +1,5 @@
-//! Kernels by their raw entries: called where their arguments are as they must be, and by the
-//! packed entry, with its errors, where they are not.
+//! Kernels by their raw entries: called if their arguments pass the checks, and by the packed entry,
+//! with its errors, if not.
 
 #[path = "common/kernels.rs"]
 mod kernels;
@@ -65,7 +65,7 @@ fn floats(rows: i64) -> Any {
     Tensor::from_slice(&[rows, 3], &values).unwrap().into()
 }
 
-/// What calls give: the elements of the result, or the error.
+/// The outcome of a call: the elements of the result, or the error.
 fn outcome(session: &mut Session, args: &[Any]) -> Result<Vec<f32>, String> {
     let result = session.call("main", args).map_err(|error| error.to_string())?;
     Ok(result.view().downcast_ref::<Tensor>().unwrap().to_vec().unwrap())
@@ -91,7 +91,7 @@ fn raw_entries_compute_what_packed_ones_do() {
 /// Two rows that do not lie one behind the other.
 fn every_second_row() -> Any {
     let managed = Tensor::zeros(&[4, 3], DType::F32).unwrap().to_dlpack();
-    // SAFETY: nobody else looks at the tensor, and the rows lie within it.
+    // SAFETY: this function owns the only reference to the tensor, and the rows lie within it.
     unsafe {
         let dl = &mut (*managed.as_ptr()).dl_tensor;
         (*dl.shape, *dl.strides) = (2, 6);
@@ -100,7 +100,7 @@ fn every_second_row() -> Any {
 }
 
 #[test]
-fn what_does_not_fit_goes_by_the_packed_entry() {
+fn other_arguments_go_by_the_packed_entry() {
     let wrong = [
         [floats(3), floats(2)],
         [floats(2), floats(3)],
@@ -125,7 +125,7 @@ fn what_does_not_fit_goes_by_the_packed_entry() {
     calls();
 }
 
-/// A function of one call, so that its extents are free.
+/// A function of one call, so that its dimensions are unconstrained.
 const ONE: &str = "@main(x) regs=1:\n  call  grow in: %0, %0 dst: %void\n  ret   %0\n";
 
 #[test]

@@ -32,18 +32,18 @@ fn count() {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's contract is the same.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc::alloc`, which `System` shares.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's contract is the same.
+        // SAFETY: `System` allocated the memory, and the caller passes its layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: the caller's contract is the same.
+        // SAFETY: `System` allocated the memory, and the caller passes its layout and a valid size.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -123,7 +123,7 @@ fn steady(mode: Mode) -> (usize, Arc<CraneliftTier>, Arc<Program>) {
     let id = session.set_input("main", vec![input.into()]).unwrap();
     let output = Tensor::zeros(&[1], DType::F32).unwrap();
     session.bind_outputs(id, vec![output.clone()]);
-    // Exits that are taken this often get bridges.
+    // Side exits that are taken this often get side traces.
     for _ in 0..2 * TierOptions::default().exit_threshold {
         session.run_bound(id).unwrap();
     }

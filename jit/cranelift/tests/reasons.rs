@@ -1,4 +1,4 @@
-//! What is not compiled has a named reason, is counted where it happened, and is not tried for ever.
+//! Code that is not compiled has a named reason, is counted at its site, and is blacklisted in the end.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use reflex_vm::session::{Options, Session};
 use reflex_vm::tier::Tier;
 use reflex_vm::verify::verify;
 
-/// Recordings of one place.
+/// Recordings of one site.
 const ATTEMPTS: u32 = 2;
 
 fn options() -> TierOptions {
@@ -83,13 +83,13 @@ fn reasons(text: &str, arg: i64, times: usize) -> Vec<(&'static str, u64)> {
 #[test]
 fn a_run_that_fails_is_recorded_a_few_times_only() {
     let text = "@main(n) regs=2:\n  call  fail in: %0 dst: %1\n  ret   %1\n";
-    // Whatever it does later: who was given up once is not offered again.
+    // A site that was blacklisted is never recorded again.
     let expected = [("blacklisted", 1), ("run-failed", u64::from(ATTEMPTS))];
     assert_eq!(reasons(text, 1, 100), expected);
 }
 
 #[test]
-fn a_loop_that_does_not_come_back_is_no_trace() {
+fn a_loop_without_a_second_iteration_is_no_trace() {
     // The loop ends at the arrival that makes it hot, each time.
     let text = "
 @main(n) regs=3:
@@ -105,7 +105,7 @@ fn a_loop_that_does_not_come_back_is_no_trace() {
 }
 
 #[test]
-fn a_tree_of_calls_is_compiled_whole_instead() {
+fn a_tree_of_calls_is_compiled_as_a_method() {
     let text = "
 @main(n) regs=3:
   call  lt in: i0, %0 dst: %1
@@ -127,7 +127,7 @@ fn a_tree_of_calls_is_compiled_whole_instead() {
 }
 
 #[test]
-fn a_function_with_a_long_run_is_compiled_whole_instead() {
+fn a_function_with_a_long_run_is_compiled_as_a_method() {
     let calls = "  call  add in: %0, i1 dst: %0\n".repeat(40);
     let text = format!("\n@main(n) regs=1:\n{calls}  ret   %0\n");
     let run = |trace_limit| {
@@ -183,7 +183,7 @@ fn a_run_that_calls_what_it_may_not_is_recorded_up_to_there() {
 }
 
 #[test]
-fn what_a_place_waits_for_is_told() {
+fn the_next_step_for_a_hot_site_is_reported() {
     let text = "@main(n) regs=2:\n  call  add in: %0, i1 dst: %1\n  ret   %1\n";
     let waits = |record_delay, wait: bool| {
         let options =
@@ -255,7 +255,7 @@ fn a_recursion_that_gets_hot_at_its_end_is_recorded_from_elsewhere() {
 ";
     let (program, tier) = load(text, TierOptions { threshold: THRESHOLD, ..options() });
     let mut session = session(&program);
-    // So many levels that the innermost is the one that gets hot, and the outermost return.
+    // At this depth, the innermost level becomes hot, and the outermost return.
     let depth = i64::from(2 * THRESHOLD - 1);
     for _ in 0..20 {
         assert_eq!(session.call("main", &[Any::from(depth)]).unwrap().view().as_int(), Some(0));

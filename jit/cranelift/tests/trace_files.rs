@@ -1,11 +1,11 @@
 //! Traces as text, and the VM's own files in every tier.
 //!
 //! A file of `tests/filetests/trace` is a listing (see `reflex_vm::listing`), runs `> main(3)`,
-//! and the traces that these runs leave behind, on lines that start with `|`: as recorded, and as
-//! compiled where a pass changed something, and whether they made room for others: a line
-//! `; at most 8192 bytes of code` sets a limit. In a file of `tests/filetests/compiled` such lines say
-//! how the builtins of each function became machine code; in one of `tests/filetests/passes`, which is
-//! called as a pass over traces is, they show each trace before and after that pass. `REFLEX_BLESS=1` writes what was observed.
+//! and the traces of these runs, on lines that start with `|`: as recorded, as compiled if a pass
+//! changed them, and whether they were evicted. A line `; at most 8192 bytes of code` sets the
+//! code-cache budget. In a file of `tests/filetests/compiled`, such lines show the lowering of the
+//! builtins of each function. A file of `tests/filetests/passes` is named after a pass, and shows each
+//! trace before and after that pass. `REFLEX_BLESS=1` writes the observed lines.
 //! The files of `tests/filetests/vm` must have the same outcomes in compiled mode and traced.
 
 #[path = "common/kernels.rs"]
@@ -190,7 +190,7 @@ fn files_say_what_each_pass_does() {
         check(&path, &text, &observed);
         shown.insert(pass.to_owned());
     }
-    // Where storages lie is planned by `escape`.
+    // `sink_allocations` uses the module `arena`, which is no pass.
     let passes = sources("trace/optimise").filter(|name| name != "arena");
     assert_eq!(shown, passes.collect(), "each pass has its file");
 }
@@ -222,7 +222,7 @@ fn files_say_how_builtins_become_machine_code() {
             function.lowered.iter().for_each(|builtin| observed += &format!("  {builtin}\n"));
         }
         check(&path, &text, &observed);
-        // Objects that came back are as new ones are.
+        // Recycled objects behave like new ones.
         let expected = outcomes(&program, Mode::Bytecode, &text, 6);
         assert_eq!(expected, outcomes(&program, Mode::Compiled, &text, 6), "{}", path.display());
     }

@@ -1,8 +1,8 @@
-//! From operations as they run to trace IR, with what is known about every register.
+//! The trace builder: translates operations to trace IR as they run.
 //!
 //! The builder mirrors the interpreter step by step. For each register of each active frame it
-//! knows whether the value is in its place (and of which type, if that was ever established) or
-//! plain. Guards are written only for what is not known yet.
+//! tracks if the value is in memory (and its type, if that was guarded) or a scalar. It emits
+//! guards only for facts that are not known yet.
 
 mod builtins;
 mod calls;
@@ -22,109 +22,110 @@ use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Step};
 
 use super::internal;
-use super::ir::{Arg, End, Exit, FrameData, FrameId, Ins, Place, Plain, Trace};
-use crate::emit::plain_bits;
-use crate::facts::Facts;
-use crate::raw::Fact;
-use crate::recycle::{Give, Plans};
-use crate::tries::Chance;
+use super::ir::{Arg, Caller, End, FrameData, FrameId, Ins, Scalar, Snapshot, Trace, VReg};
+use crate::emit::scalar_bits;
+use crate::facts::registers::RegFacts;
+use crate::facts::tensor::TensorFact;
+use crate::penalty::Attempt;
+use crate::recycle::{FreeListReturn, ReusePlans};
 
 /// Most frames of one trace.
 const MAX_FRAMES: usize = 4096;
-/// Most frames active at once, and most of one function among them.
+/// Most active frames, and most of one function among them.
 const MAX_DEPTH: usize = 8;
 const MAX_SAME: usize = 3;
-/// Most registers that are plain at once, for each frame.
-const MAX_PLAIN: usize = 6;
+/// Most scalars at the same time, per frame.
+const MAX_SCALARS: usize = 6;
 
-/// What is known about a register.
+/// The state of a register during recording.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Content {
-    /// In its place, of an unknown type.
+enum RegState {
+    /// In memory, of an unknown type.
     Unknown,
-    /// In its place, of this type.
+    /// In memory, of this type.
     Known(i32),
-    /// In its place, of this type, made by an allocation whose objects are kept.
-    Made(i32, Give),
-    /// Not in its place, which is empty.
-    Plain(Plain),
+    /// In memory, of this type, from an allocation whose objects are recycled.
+    Allocated(i32, FreeListReturn),
+    /// A scalar; the memory of the register is empty.
+    Scalar(Scalar),
 }
 
-/// Where recording began.
+/// The start of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Start {
+pub(crate) struct TraceStart {
     pub(crate) pc: u32,
-    pub(crate) kind: Kind,
-    pub(crate) chance: Chance,
+    pub(crate) kind: StartKind,
+    pub(crate) attempt: Attempt,
 }
 
-/// What a recording begins with.
+/// The kind of operation that a recording starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum StartKind {
     Entry,
     Loop,
-    /// Where a recursive call comes back to.
+    /// The return of a recursive call.
     Return,
-    /// An exit of a trace.
-    Exit,
+    /// A side exit of a trace.
+    SideExit,
 }
 
-/// What a step leads to.
-pub(crate) enum Flow {
+/// The outcome of a step.
+pub(crate) enum StepOutcome {
     Continue,
     /// The trace is complete.
-    End(End),
-    Stop(Bailout),
+    Complete(End),
+    /// The recording is aborted.
+    Abort(Bailout),
 }
 
 /// A trace being recorded.
-pub(crate) struct Builder {
-    start: Start,
+pub(crate) struct TraceBuilder {
+    start: TraceStart,
     frames: Vec<FrameData>,
     code: Vec<Ins>,
-    exits: Vec<Exit>,
+    snapshots: Vec<Snapshot>,
     vars: u32,
-    /// Active frames, outermost first, with the contents of their registers.
-    active: Vec<(FrameId, Vec<Content>)>,
-    /// The outermost of them, counted from the first frame of the trace: frames that the trace has
-    /// returned to are below that.
+    /// Active frames, outermost first, with the states of their registers.
+    active: Vec<(FrameId, Vec<RegState>)>,
+    /// The depth of the outermost active frame, relative to frame 0; negative after returns to
+    /// callers of frame 0.
     lowest: i32,
-    /// Where the next operation is expected.
-    plain: usize,
+    /// Registers that are scalars.
+    scalars: usize,
     operations: usize,
     /// Most instructions.
     limit: usize,
-    /// The allocations whose objects are kept, by function.
-    plans: HashMap<u32, Plans>,
-    /// What has been guarded of the tensors in registers: kernels ask it again and again.
-    guarded: HashMap<Place, Vec<Fact>>,
+    /// The allocations whose objects are recycled, by function.
+    plans: HashMap<u32, ReusePlans>,
+    /// Guarded facts about the tensors in registers, which several kernels may need.
+    guarded: HashMap<VReg, Vec<TensorFact>>,
 }
 
-impl Builder {
+impl TraceBuilder {
     /// A trace that starts in a frame of `func`.
-    pub(crate) fn new(program: &Program, func: &FuncCode, start: Start, limit: usize) -> Self {
+    pub(crate) fn new(program: &Program, func: &FuncCode, start: TraceStart, limit: usize) -> Self {
         let root = frame_data(program, func, 0, None);
         let fresh = |reg: u32| {
-            // At an entry, everything but the parameters is None.
-            let unset = start.kind == Kind::Entry && reg >= func.num_args;
-            if unset { Content::Known(type_index::NONE) } else { Content::Unknown }
+            // At an entry, every register but the parameters is None.
+            let unset = start.kind == StartKind::Entry && reg >= func.num_args;
+            if unset { RegState::Known(type_index::NONE) } else { RegState::Unknown }
         };
         let contents = (0..func.num_regs).map(fresh).collect();
         let mut builder = Self {
             start,
             frames: vec![root],
             code: Vec::new(),
-            exits: Vec::new(),
+            snapshots: Vec::new(),
             vars: 0,
             active: vec![(FrameId(0), contents)],
             lowest: 0,
-            plain: 0,
+            scalars: 0,
             operations: 0,
             limit,
             plans: HashMap::new(),
             guarded: HashMap::new(),
         };
-        if start.kind == Kind::Return {
+        if start.kind == StartKind::Return {
             builder.active[0].1 = builder.known(program, func, start.pc);
         }
         builder
@@ -132,33 +133,35 @@ impl Builder {
 
     /// The recorded trace.
     pub(crate) fn finish(self, end: End) -> Trace {
-        let Self { start, frames, code, exits, vars, .. } = self;
+        let Self { start, frames, code, snapshots, vars, .. } = self;
         Trace {
             start_pc: start.pc,
             frames,
             before: Vec::new(),
             carried: Vec::new(),
             code,
-            exits,
+            snapshots,
             end,
             vars,
             objects: Vec::new(),
-            held: 0,
+            owned_values: 0,
             arena: 0,
         }
     }
 
     /// Records the operation that is about to run.
-    pub(crate) fn step(&mut self, step: &Step<'_>) -> Flow {
+    pub(crate) fn step(&mut self, step: &Step<'_>) -> StepOutcome {
         let depth = self.lowest + self.active.len() as i32 - 1;
         let here = &self.frames[self.frame().0 as usize];
         if step.depth != depth || step.func.index != here.func {
-            return Flow::Stop(internal("an operation of another frame"));
+            return StepOutcome::Abort(internal("an operation of another frame"));
         }
         if self.code.len() > self.limit {
             return match self.start.kind {
-                Kind::Exit => self.give_back(step.pc),
-                Kind::Entry | Kind::Loop | Kind::Return => Flow::Stop(Bailout::TooLong),
+                StartKind::SideExit => self.return_to_interpreter(step.pc),
+                StartKind::Entry | StartKind::Loop | StartKind::Return => {
+                    StepOutcome::Abort(Bailout::TooLong)
+                }
             };
         }
         let flow = self.operation(step);
@@ -166,152 +169,151 @@ impl Builder {
         flow
     }
 
-    fn operation(&mut self, step: &Step<'_>) -> Flow {
+    fn operation(&mut self, step: &Step<'_>) -> StepOutcome {
         let pc = step.pc;
         match step.op {
             Op::CallPacked { callee, args, dst } => {
                 if self.kernel(step, callee, args).is_some() {
-                    self.give(dst, Plain::NONE);
-                    return Flow::Continue;
+                    self.store_result(dst, Scalar::NONE);
+                    return StepOutcome::Continue;
                 }
                 let (args, exit) = (self.args(step, args), self.exit(pc));
                 let frame = self.frame();
-                self.code.push(Ins::Packed { frame, callee, args, dst: None, exit });
-                self.take(dst, Content::Unknown);
+                self.code.push(Ins::CallPacked { frame, callee, args, dst: None, exit });
+                self.take_result(dst, RegState::Unknown);
             }
             Op::Builtin { builtin, args, dst } => self.builtin(step, builtin, args, dst),
             Op::CallVm { func, args, dst } => return self.call_vm(step, func, args, dst),
-            Op::InvokeClosure { args, dst } => return self.invoke(step, args, dst),
+            Op::InvokeClosure { args, dst } => return self.call_value(step, args, dst),
             Op::Copy { src, dst } => self.copy(step.program, src, dst),
             Op::Kill { dst } => {
                 if dst != DISCARD {
-                    self.set_plain(self.place(dst), Plain::NONE);
+                    self.set_scalar(self.vreg(dst), Scalar::NONE);
                 }
             }
             Op::Goto { .. } => {}
             Op::LoopBack { target, site } => return self.loop_back(step, target, site),
             Op::Branch { cond, .. } => return self.branch(step, cond),
-            Op::Ret { result } => return self.ret(step, result),
+            Op::Ret { result } => return self.return_from(step, result),
         }
-        Flow::Continue
+        StepOutcome::Continue
     }
 
-    fn plans(&mut self, program: &Program, func: &FuncCode) -> &Plans {
+    fn plans(&mut self, program: &Program, func: &FuncCode) -> &ReusePlans {
         let known = self.plans.entry(func.index);
-        known.or_insert_with(|| Plans::of(program, func, &Facts::of(program, func)))
+        known.or_insert_with(|| ReusePlans::of(program, func, &RegFacts::of(program, func)))
     }
 
-    fn give(&mut self, dst: u32, value: Plain) {
+    fn store_result(&mut self, dst: u32, value: Scalar) {
         if dst != DISCARD {
-            self.set_plain(self.place(dst), value);
+            self.set_scalar(self.vreg(dst), value);
         }
     }
 
     fn copy(&mut self, program: &Program, src: Source, dst: u32) {
         let moved = match src.get() {
-            ArgSource::LastUse(reg) => Some(self.place(reg)),
+            ArgSource::LastUse(reg) => Some(self.vreg(reg)),
             _ => None,
         };
         if dst == DISCARD {
-            if let Some(place) = moved {
-                self.empty(place);
+            if let Some(vreg) = moved {
+                self.release(vreg);
             }
             return;
         }
-        let dst = self.place(dst);
+        let dst = self.vreg(dst);
         let arg = self.arg(program, src);
-        if matches!(arg, Arg::Place(place, _) if place == dst) {
+        if matches!(arg, Arg::Reg(vreg, _) if vreg == dst) {
             return;
         }
         self.transfer(dst, arg, moved);
     }
 
-    /// Gives `dst` the value of `arg`; `moved` is its register when it is moved out.
-    fn transfer(&mut self, dst: Place, arg: Arg, moved: Option<Place>) {
-        if let Arg::Plain(value) = arg {
-            if let Some(place) = moved.filter(|&place| place != dst) {
-                self.vacate(place);
+    /// Transfers `arg` to `dst`; `moved` is its register if the value is moved out of it.
+    fn transfer(&mut self, dst: VReg, arg: Arg, moved: Option<VReg>) {
+        if let Arg::Scalar(value) = arg {
+            if let Some(vreg) = moved.filter(|&vreg| vreg != dst) {
+                self.mark_empty(vreg);
             }
-            return self.set_plain(dst, value);
+            return self.set_scalar(dst, value);
         }
-        self.empty(dst);
+        self.release(dst);
         let content = match arg {
-            Arg::Place(place, _) => self.content(place),
-            Arg::Vm => Content::Known(type_index::OPAQUE_PTR),
-            Arg::Const(_) | Arg::Plain(_) | Arg::Object(_) => Content::Unknown,
+            Arg::Reg(vreg, _) => self.content(vreg),
+            Arg::Vm => RegState::Known(type_index::OPAQUE_PTR),
+            Arg::Const(_) | Arg::Scalar(_) | Arg::Object(_) => RegState::Unknown,
         };
         match moved {
             Some(src) => {
                 self.code.push(Ins::Move { dst, src });
-                self.vacate(src);
+                self.mark_empty(src);
             }
             None => self.code.push(Ins::Copy { dst, src: arg }),
         }
         self.set(dst, content);
     }
 
-    fn loop_back(&mut self, step: &Step<'_>, target: u32, site: SiteId) -> Flow {
+    fn loop_back(&mut self, step: &Step<'_>, target: u32, site: SiteId) -> StepOutcome {
         let outermost = self.active.len() == 1 && self.operations > 0;
-        let closes = self.start.kind == Kind::Loop && target == self.start.pc;
+        let closes = self.start.kind == StartKind::Loop && target == self.start.pc;
         let cell = step.program.cells()[site.0 as usize].load(Ordering::Relaxed);
         let has_code = !std::ptr::eq(cell, step.program.trampolines().exit);
         if !outermost || !closes && !has_code {
-            return self.give_back(step.pc);
+            return self.return_to_interpreter(step.pc);
         }
         let exit = self.exit(step.pc);
-        self.code.push(Ins::Charge { units: 1, exit });
-        self.settle_frame();
-        Flow::End(if closes { End::Loop } else { End::Site { site: site.0, pc: target } })
+        self.code.push(Ins::CheckFuel { units: 1, exit });
+        self.spill_frame();
+        StepOutcome::Complete(if closes {
+            End::Loop
+        } else {
+            End::Site { site: site.0, pc: target }
+        })
     }
 
-    fn branch(&mut self, step: &Step<'_>, cond: u32) -> Flow {
+    fn branch(&mut self, step: &Step<'_>, cond: u32) -> StepOutcome {
         let seen = step.regs[cond as usize];
         let Some(expected) = seen.as_int().map(|value| value != 0) else {
-            // The run is about to fail.
-            return Flow::Continue;
+            // The operation is about to raise an error.
+            return StepOutcome::Continue;
         };
-        let place = self.place(cond);
-        let var = match self.content(place) {
-            Content::Plain(Plain::Const { .. }) => return Flow::Continue,
-            Content::Plain(Plain::Var { var, .. }) => var,
-            Content::Unknown | Content::Known(_) | Content::Made(..) => {
+        let vreg = self.vreg(cond);
+        let var = match self.content(vreg) {
+            RegState::Scalar(Scalar::Const { .. }) => return StepOutcome::Continue,
+            RegState::Scalar(Scalar::Var { var, .. }) => var,
+            RegState::Unknown | RegState::Known(_) | RegState::Allocated(..) => {
                 let exit = self.exit(step.pc);
-                self.establish(place, seen.type_index(), exit);
+                self.guard_type(vreg, seen.type_index(), exit);
                 let var = self.var();
-                self.code.push(Ins::Payload { var, place });
+                self.code.push(Ins::LoadPayload { var, vreg });
                 var
             }
         };
         let exit = self.exit(step.pc);
-        self.code.push(Ins::Truth { var, expected, exit });
-        Flow::Continue
+        self.code.push(Ins::GuardTruth { var, expected, exit });
+        StepOutcome::Continue
     }
 }
 
-fn frame_data(
-    program: &Program,
-    func: &FuncCode,
-    base: i32,
-    called: Option<(FrameId, u32, u32)>,
-) -> FrameData {
+fn frame_data(program: &Program, func: &FuncCode, base: i32, caller: Option<Caller>) -> FrameData {
     FrameData {
         func: func.index,
         name: program.name(func.index).to_owned(),
         num_regs: func.num_regs,
         base,
         slots: func.frame_slots,
-        called,
+        caller,
     }
 }
 
 fn constant(consts: &[Any], index: u32) -> Arg {
-    match plain_bits(consts[index as usize].as_raw()) {
-        Some((tag, bits)) => Arg::Plain(Plain::Const { tag, bits }),
+    match scalar_bits(consts[index as usize].as_raw()) {
+        Some((tag, bits)) => Arg::Scalar(Scalar::Const { tag, bits }),
         None => Arg::Const(index),
     }
 }
 
-/// The values that sources have now; nothing for the session itself.
+/// The present values of sources; `None` for the session.
 fn observed<'s>(step: &Step<'s>, sources: &[Source]) -> Vec<Option<AnyView<'s>>> {
     sources
         .iter()

@@ -1,14 +1,14 @@
-//! Trace IR to Cranelift: one straight function with cold exits.
+//! Code generation for traces: trace IR to one linear Cranelift function with cold side exits.
 //!
-//! The function has the signature of all native code and is entered with the trace's first frame
-//! current and every register of it in its place. Frames of inlined calls lie where the
-//! interpreter would put them.
+//! The function has the signature of all native code. It is entered with frame 0 current and all
+//! registers of that frame in memory. Frames of inlined calls lie where the interpreter would push
+//! them.
 
 mod arena;
 mod calls;
 mod exits;
-mod held;
 mod instructions;
+mod owned;
 mod values;
 
 use std::collections::HashMap;
@@ -24,31 +24,31 @@ use reflex_vm::program::Program;
 use reflex_vm::tier::Bailout;
 
 use super::internal;
-use super::ir::{Arg, End, ExitId, FrameId, Place, Plain, Trace, Var};
-use super::materialise::Recipes;
-use crate::assemble::{Unit, UnitFunc};
-use crate::bridge::Exits;
+use super::ir::{Arg, End, ExitId, FrameId, Scalar, Trace, VReg, Var};
+use super::materialise::VirtualObjects;
+use crate::assemble::abi::native_signature;
+use crate::assemble::{CodeUnit, UnitFunc};
 use crate::emit::{Emit, Slot, trusted};
-use crate::force::ForcedExits;
-use crate::glue::native_signature;
-use held::HeldBits;
+use crate::forced_exits::ForcedExits;
+use crate::side_exits::SideExits;
+use owned::OwnedBits;
 
-/// What the generated code counts in and is disturbed by; it holds their addresses.
-pub(crate) struct Attached {
-    pub(crate) force: Option<Arc<ForcedExits>>,
-    /// Told when an exit has been taken `exit_threshold` times.
-    pub(crate) exits: Arc<Exits>,
+/// The runtime data of a trace, whose addresses the generated code contains.
+pub(crate) struct RuntimeHooks {
+    pub(crate) forced_exits: Option<Arc<ForcedExits>>,
+    /// Side exits; generated code reports an exit each time it was taken `exit_threshold` times.
+    pub(crate) exits: Arc<SideExits>,
     pub(crate) exit_threshold: u64,
-    /// What exits make.
-    pub(crate) recipes: Arc<Recipes>,
+    /// The virtual objects that side exits materialise.
+    pub(crate) virtual_objects: Arc<VirtualObjects>,
 }
 
 /// Translates a trace into an empty unit.
 pub(crate) fn translate(
-    unit: &mut Unit,
+    unit: &mut CodeUnit,
     program: &Program,
     trace: &Trace,
-    attached: &Attached,
+    hooks: &RuntimeHooks,
 ) -> Result<UnitFunc, Bailout> {
     let entry = unit.declare();
     let mut function = unit.function(entry, native_signature());
@@ -58,117 +58,135 @@ pub(crate) fn translate(
     b.append_block_params_for_function_params(start);
     b.switch_to_block(start);
     let (session, regs) = (b.block_params(start)[0], b.block_params(start)[1]);
-    let mut writer = Writer {
+    let mut codegen = TraceCodegen {
         e: Emit::new(b, session, regs),
         program,
         trace,
-        attached,
+        hooks,
         vars: vec![None; trace.vars as usize],
-        exits: HashMap::new(),
-        plain_exits: HashMap::new(),
+        exit_blocks: HashMap::new(),
+        failure_exits: HashMap::new(),
         head: start,
         arena: None,
-        held: vec![None; trace.held as usize],
+        owned: vec![None; trace.owned_values as usize],
         buffer: None,
         addresses: HashMap::new(),
         results: HashMap::new(),
         polled: None,
     };
-    writer.whole()?;
-    writer.e.b.seal_all_blocks();
-    writer.e.b.finalize(unit.frontend);
+    codegen.body()?;
+    codegen.e.b.seal_all_blocks();
+    codegen.e.b.finalize(unit.frontend);
     unit.define(entry, function);
     Ok(entry)
 }
 
-/// Why control leaves by an exit.
+/// The frame 0 of each iteration of a trace.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Iteration {
+    /// It stays the same; traces without a loop have one iteration.
+    SameFrame,
+    /// It is another level of the recursion.
+    OtherFrame,
+}
+
+/// The reason for a side exit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Leave {
-    /// To the interpreter.
+enum ExitReason {
+    /// A guard failed: the interpreter or a side trace resumes.
     Guard,
-    /// To the interpreter, where the trace ends.
+    /// The trace ends: the interpreter resumes.
     End,
     /// A call failed; the error is in the thread's slot.
     Failed,
-    /// The same, of a call that has no result slot.
+    /// As `Failed`, of a call without a result slot.
     FailedRaw,
-    /// A callback failed; the error is in the session.
+    /// A libcall failed; the error is in the session.
     Raised,
 }
 
-struct Writer<'f, 't> {
+struct TraceCodegen<'f, 't> {
     e: Emit<'f>,
     program: &'t Program,
     trace: &'t Trace,
-    attached: &'t Attached,
+    hooks: &'t RuntimeHooks,
     vars: Vec<Option<Value>>,
-    /// By exit, reason, and register 0 of the first frame where it leaves.
-    exits: HashMap<(ExitId, Leave, Value), Block>,
-    /// Ways out that make nothing real; their blocks take the operation.
-    plain_exits: HashMap<(FrameId, Leave, Value), Block>,
-    /// Where a loop goes back to.
+    /// Blocks by exit, reason, and register 0 of frame 0 at the exit.
+    exit_blocks: HashMap<(ExitId, ExitReason, Value), Block>,
+    /// Blocks of failures that restore nothing; the operation is their parameter.
+    failure_exits: HashMap<(FrameId, ExitReason, Value), Block>,
+    /// The block that a loop jumps back to.
     head: Block,
-    /// The storage that the trace's own storages lie in, while the session does not have it.
+    /// The arena of the trace's storages, while the trace has taken it from the session.
     arena: Option<Value>,
     /// Values in machine registers.
-    held: Vec<Option<HeldBits>>,
-    /// Where they are put for those who want addresses.
+    owned: Vec<Option<OwnedBits>>,
+    /// The stack slot for values whose address is passed to a libcall.
     buffer: Option<StackSlot>,
-    /// Addresses of the data of tensors: what a register holds does not change under it.
+    /// Addresses of the data of tensors, which do not change while a register holds the tensor.
     addresses: HashMap<Arg, Value>,
-    /// Registers that calls write themselves, by the exits of the calls.
-    results: HashMap<ExitId, Place>,
-    /// Kernels called since somebody could last ask for attention and was looked at; `None` when that
-    /// was not since code of the host ran.
+    /// Registers that calls write directly, by the exits of the calls.
+    results: HashMap<ExitId, VReg>,
+    /// Kernels called since the last poll of the interrupt word; `None` if host code ran since then.
     polled: Option<u32>,
 }
 
-impl Writer<'_, '_> {
-    fn whole(&mut self) -> Result<(), Bailout> {
-        let shifts = matches!(self.trace.end, End::Shift { .. });
-        if !shifts {
-            self.check_room(false)?;
+impl TraceCodegen<'_, '_> {
+    fn body(&mut self) -> Result<(), Bailout> {
+        let iteration = match self.trace.end {
+            End::Recursion { .. } => Iteration::OtherFrame,
+            _ => Iteration::SameFrame,
+        };
+        if iteration == Iteration::SameFrame {
+            self.check_stack(iteration)?;
         }
         self.take_arena();
         for ins in &self.trace.before {
             self.ins(ins)?;
         }
-        self.begin_round(shifts)?;
-        // What was loaded before is not what the next iteration finds.
+        self.begin_iteration(iteration)?;
+        // Addresses loaded in the preheader do not hold in the next iteration.
         self.addresses.clear();
         self.polled = None;
-        self.count(&raw const self.attached.exits.usage.runs as usize);
+        self.count(&raw const self.hooks.exits.usage.runs as usize);
         let trace = self.trace;
         for ins in &trace.code {
             self.ins(ins)?;
             let written = ins.writes().into_iter().flatten();
-            for place in written.chain(ins.moved().iter().map(|&(dst, _)| dst)) {
-                self.addresses.remove(&Arg::Place(place, None));
+            for vreg in written.chain(ins.moved().iter().map(|&(dst, _)| dst)) {
+                self.addresses.remove(&Arg::Reg(vreg, None));
             }
             if ins.may_run_host_code() {
                 self.polled = None;
             }
         }
-        match trace.end {
-            End::Loop => self.next_round(None)?,
-            End::Shift { frame } => {
-                let regs = self.e.slot_address(Slot::offset(trace.frame(frame).base));
-                self.next_round(Some(regs))?;
+        self.end(trace.end)?;
+        self.write_exits()
+    }
+
+    /// Emits the end of the trace: the jump to the code that runs next.
+    fn end(&mut self, end: End) -> Result<(), Bailout> {
+        match end {
+            End::Loop => self.next_iteration(None)?,
+            End::Recursion { frame } => {
+                let regs = self.e.slot_address(Slot::offset(self.trace.frame(frame).base));
+                self.next_iteration(Some(regs))?;
             }
             End::Return { pc, .. } => {
                 self.put_arena();
                 let pc = self.e.i32(i64::from(pc));
                 let params = [types::I64, types::I32];
                 let args = [self.e.session, pc];
-                let call = self.e.call_back(libcall::POP_FRAME, &params, Some(types::I64), &args);
+                let call =
+                    self.e.call_libcall(libcall::POP_FRAME, &params, Some(types::I64), &args);
                 let code = self.e.b.inst_results(call)[0];
                 self.e.tail_call(code);
             }
-            End::Exit(exit) => {
-                let block = self.exit(exit, Leave::End);
+            End::Interpreter(exit) => {
+                let block = self.exit(exit, ExitReason::End);
                 self.e.b.ins().jump(block, &[]);
             }
-            End::Into { func } => {
+            End::Function { func } => {
                 self.put_arena();
                 let code = self.code_at(func);
                 self.e.set_pc(0);
@@ -181,15 +199,16 @@ impl Writer<'_, '_> {
                 self.e.tail_call(code);
             }
         }
-        self.write_exits()
+        Ok(())
     }
 
-    /// Begins the block that a loop goes back to; `shifts` when each round has another first frame.
-    fn begin_round(&mut self, shifts: bool) -> Result<(), Bailout> {
+    /// Begins the block of an iteration, which a loop jumps back to.
+    fn begin_iteration(&mut self, iteration: Iteration) -> Result<(), Bailout> {
         let trace = self.trace;
         self.head = self.e.b.create_block();
         let mut first = Vec::new();
-        if shifts {
+        let other_frame = iteration == Iteration::OtherFrame;
+        if other_frame {
             first.push(self.e.regs.into());
         }
         for carried in &trace.carried {
@@ -197,9 +216,9 @@ impl Writer<'_, '_> {
             first.extend(value.map(BlockArg::from));
         }
         self.e.b.ins().jump(self.head, &first);
-        let regs = shifts.then(|| self.e.b.append_block_param(self.head, types::I64));
+        let regs = other_frame.then(|| self.e.b.append_block_param(self.head, types::I64));
         for carried in &trace.carried {
-            if let Plain::Var { var, .. } = carried.inside {
+            if let Scalar::Var { var, .. } = carried.inside {
                 let value = self.e.b.append_block_param(self.head, types::I64);
                 self.vars[var.0 as usize] = Some(value);
             }
@@ -207,25 +226,25 @@ impl Writer<'_, '_> {
         self.e.b.switch_to_block(self.head);
         if let Some(regs) = regs {
             self.e.regs = regs;
-            self.check_room(true)?;
+            self.check_stack(iteration)?;
         }
         Ok(())
     }
 
-    /// Goes back to it, with another first frame's registers.
-    fn next_round(&mut self, regs: Option<Value>) -> Result<(), Bailout> {
+    /// Jumps back to that block; `regs` is register 0 of the next iteration's frame 0.
+    fn next_iteration(&mut self, regs: Option<Value>) -> Result<(), Bailout> {
         let trace = self.trace;
         let mut again: Vec<BlockArg> = regs.into_iter().map(BlockArg::from).collect();
         for carried in trace.carried.iter().filter(|carried| carried.first.is_some()) {
-            again.push(self.plain_value(carried.again)?.1.into());
+            again.push(self.scalar_value(carried.next)?.1.into());
         }
         self.e.b.ins().jump(self.head, &again);
         Ok(())
     }
 
-    /// Leaves before anything of a round has run when the frames of inlined calls would not fit;
-    /// `shifts` as above.
-    fn check_room(&mut self, shifts: bool) -> Result<(), Bailout> {
+    /// Leaves before anything of an iteration has run if the frames of inlined calls do not fit in
+    /// the register stack.
+    fn check_stack(&mut self, iteration: Iteration) -> Result<(), Bailout> {
         let trace = self.trace;
         let inlined = trace.frames.iter().filter(|frame| frame.base > 0);
         let Some(slots) = inlined.map(|frame| frame.base + frame.slots as i32).max() else {
@@ -237,8 +256,8 @@ impl Writer<'_, '_> {
         let full = self.e.cold_block();
         let limit = self.e.load(types::I64, self.e.session, offset_of!(SessionAbi, stack_limit));
         let end = self.e.slot_address(Slot::offset(slots));
-        let room = self.e.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, limit);
-        self.e.require(room, full);
+        let budget = self.e.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, end, limit);
+        self.e.require(budget, full);
         let depth = self.e.load(types::I32, self.e.session, offset_of!(SessionAbi, depth));
         let most = self.e.load(types::I32, self.e.session, offset_of!(SessionAbi, depth_limit));
         let (depth, most) =
@@ -249,9 +268,9 @@ impl Writer<'_, '_> {
         let next = self.e.b.create_block();
         self.e.b.ins().jump(next, &[]);
         self.e.b.switch_to_block(full);
-        if shifts {
+        if iteration == Iteration::OtherFrame {
             for carried in &trace.carried {
-                self.store(carried.place, carried.inside)?;
+                self.store(carried.vreg, carried.inside)?;
             }
         }
         self.put_arena();
@@ -261,10 +280,10 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    // --- places ---
+    // --- slots ---
 
-    fn slot(&self, place: Place) -> Slot {
-        Slot::offset(self.trace.slot(place))
+    fn slot(&self, vreg: VReg) -> Slot {
+        Slot::offset(self.trace.slot(vreg))
     }
 
     fn code_of(&self, frame: FrameId) -> Result<&FuncCode, Bailout> {
@@ -274,17 +293,17 @@ impl Writer<'_, '_> {
 
     fn result_slot(&self, frame: FrameId) -> Result<Slot, Bailout> {
         let reg = self.code_of(frame)?.result_slot() as u32;
-        Ok(self.slot(Place { frame, reg }))
+        Ok(self.slot(VReg { frame, reg }))
     }
 
     fn var(&self, Var(var): Var) -> Result<Value, Bailout> {
         self.vars[var as usize].ok_or_else(|| internal("a variable is read before it is written"))
     }
 
-    fn plain_value(&mut self, plain: Plain) -> Result<(i32, Value), Bailout> {
-        Ok(match plain {
-            Plain::Const { tag, bits } => (tag, self.e.i64(bits)),
-            Plain::Var { tag, var } => (tag, self.var(var)?),
+    fn scalar_value(&mut self, scalar: Scalar) -> Result<(i32, Value), Bailout> {
+        Ok(match scalar {
+            Scalar::Const { tag, bits } => (tag, self.e.i64(bits)),
+            Scalar::Var { tag, var } => (tag, self.var(var)?),
         })
     }
 

@@ -1,4 +1,4 @@
-//! What exits make: the objects that a trace only had recipes of.
+//! Materialisation: side exits allocate the virtual objects of a trace.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -18,73 +18,84 @@ use reflex_vm::abi::SessionAbi;
 use reflex_vm::builtins::Closure;
 use reflex_vm::program::Program;
 
-use super::ir::{Item, Object, ObjectId, Plain, Trace};
+use super::ir::{Item, Object, ObjectId, Scalar, Trace};
 
-/// The objects of a trace, and where its exits need them.
+/// The virtual objects of a trace, and the registers that hold them at each snapshot.
 #[derive(Debug)]
-pub(crate) struct Recipes {
+pub(crate) struct VirtualObjects {
     program: u64,
     objects: Vec<Object>,
-    exits: Vec<Needed>,
+    exits: Vec<SnapshotObjects>,
 }
 
-/// What an exit needs.
+/// The virtual objects of one snapshot.
 #[derive(Debug)]
-struct Needed {
-    /// Slots, counted from register 0 of the trace's first frame, and what they hold.
+struct SnapshotObjects {
+    /// Slots, counted from register 0 of frame 0, and the objects that they hold.
     slots: Vec<(isize, ObjectId)>,
-    /// What the generated code passes, in order.
+    /// The values that generated code passes, in order.
     sources: Vec<Item>,
 }
 
-impl Recipes {
-    /// The recipes of a trace.
-    pub(crate) fn of(program: &Program, trace: &Trace) -> Recipes {
-        let exits = trace.exits.iter().map(|exit| {
+impl VirtualObjects {
+    /// The virtual objects of a trace.
+    pub(crate) fn of(program: &Program, trace: &Trace) -> VirtualObjects {
+        let exits = trace.snapshots.iter().map(|exit| {
             let slots =
-                exit.objects.iter().map(|&(place, object)| (trace.slot(place) as isize, object));
-            Needed { slots: slots.collect(), sources: trace.sources(exit) }
+                exit.objects.iter().map(|&(vreg, object)| (trace.slot(vreg) as isize, object));
+            SnapshotObjects { slots: slots.collect(), sources: trace.sources(exit) }
         });
-        Recipes { program: program.id(), objects: trace.objects.clone(), exits: exits.collect() }
+        VirtualObjects {
+            program: program.id(),
+            objects: trace.objects.clone(),
+            exits: exits.collect(),
+        }
     }
 
-    /// For the generated code: makes the objects of an exit, with storages in `arena`. Returns
-    /// zero, or -1 with the error in the thread's slot; slots without an object are None then.
+    /// Called by generated code: materialises the objects of an exit, with storages in `arena`.
+    /// Returns zero, or -1 with the error in the thread's slot; slots without an object are then None.
     ///
     /// # Safety
-    /// `this` is of the trace that runs in `session`, `regs` is register 0 of its first frame, and
-    /// the slots of this exit hold nothing that must be released. `arena` is a storage, or null
-    /// when the trace has none; `values` are the exit's sources, which are given up here.
+    /// `this` belongs to the trace that runs in `session`, and `regs` is register 0 of its frame 0.
+    /// The slots of this exit own no values. `arena` is a storage, or null if the trace has none.
+    /// `values` are the owned sources of the exit, which this function consumes.
     pub(crate) unsafe extern "C" fn make(
-        this: *const Recipes,
+        this: *const VirtualObjects,
         exit: u32,
         session: *const SessionAbi,
         regs: *mut TVMFFIAny,
         arena: *mut TVMFFIObject,
         values: *const TVMFFIAny,
     ) -> c_int {
-        // SAFETY: by the contract; the trace's code keeps its recipes.
-        let recipes = unsafe { &*this };
-        let Needed { slots, sources } = &recipes.exits[exit as usize];
+        // SAFETY: the caller is the trace, whose code owns these objects, see `# Safety`.
+        let virtual_objects = unsafe { &*this };
+        let SnapshotObjects { slots, sources } = &virtual_objects.exits[exit as usize];
         for &(slot, _) in slots {
-            // SAFETY: by the contract.
+            // SAFETY: the slot lies in the trace's frames and owns no value, see `# Safety`.
             unsafe { regs.offset(slot).write(TVMFFIAny::NONE) };
         }
         let outcome = guard(|| {
-            // SAFETY: the caller keeps its reference; what is made takes others.
+            // SAFETY: the caller keeps its reference during this call, and `ManuallyDrop` never
+            // releases it; materialised objects add their own.
             let arena = NonNull::new(arena)
                 .map(|arena| ManuallyDrop::new(unsafe { ObjectRef::from_raw(arena) }));
             let arena = arena.as_ref().and_then(|arena| arena.downcast_ref::<Storage>());
-            // SAFETY: the caller gives up as many owned values as there are sources.
+            // SAFETY: the caller passes one owned value per source, and each is read once.
             let value = |at| unsafe { Any::from_raw(*values.add(at)) };
             let values = (0..sources.len()).map(|at| Some(value(at))).collect();
-            // SAFETY: the session's constants outlive it.
+            // SAFETY: the session is live, see `# Safety`, and its constants outlive it.
             let consts = unsafe { (*session).consts };
-            let mut making =
-                Making { recipes, sources, values, consts, arena, made: HashMap::new() };
+            let mut materialiser = Materialiser {
+                virtual_objects,
+                sources,
+                values,
+                consts,
+                arena,
+                made: HashMap::new(),
+            };
             for &(slot, object) in slots {
-                let value = making.object(object)?;
-                // SAFETY: by the contract.
+                let value = materialiser.object(object)?;
+                // SAFETY: the slot was set to None above, so no value is lost.
                 unsafe { regs.offset(slot).write(value.into_raw()) };
             }
             Ok(())
@@ -99,9 +110,9 @@ impl Recipes {
     }
 }
 
-/// Objects of one exit being made; each is made once.
-struct Making<'r> {
-    recipes: &'r Recipes,
+/// Materialises the objects of one exit, each once.
+struct Materialiser<'r> {
+    virtual_objects: &'r VirtualObjects,
     sources: &'r [Item],
     values: Vec<Option<Any>>,
     consts: *const TVMFFIAny,
@@ -109,13 +120,13 @@ struct Making<'r> {
     made: HashMap<ObjectId, Any>,
 }
 
-impl Making<'_> {
+impl Materialiser<'_> {
     fn object(&mut self, id: ObjectId) -> Result<Any, Error> {
         if let Some(made) = self.made.get(&id) {
             return Ok(made.clone());
         }
-        let recipes = self.recipes;
-        let value: Any = match &recipes.objects[id.0 as usize] {
+        let virtual_objects = self.virtual_objects;
+        let value: Any = match &virtual_objects.objects[id.0 as usize] {
             Object::Storage { at, bytes } => {
                 let part = self.arena.and_then(|arena| arena.slice(*at, *bytes));
                 part.ok_or_else(|| internal("a storage outside of the arena"))?.into()
@@ -132,7 +143,7 @@ impl Making<'_> {
                 let tensor = tensor.ok_or_else(|| internal("a view of no tensor"))?;
                 tensor.view(0, &self.numbers(&items[1..])?, *dtype)?.into()
             }
-            Object::Shape { extents } => Shape::new(&self.numbers(extents)?).into(),
+            Object::Shape { dims } => Shape::new(&self.numbers(dims)?).into(),
             Object::Heap { entries } => {
                 let entries = self.numbers(entries)?;
                 Tensor::from_slice(&[entries.len() as i64], &entries)?.into()
@@ -140,7 +151,7 @@ impl Making<'_> {
             Object::Tuple { items } => Array::new(self.items(items)?).into(),
             Object::Closure { func, captured } => {
                 let captured = Array::new(self.items(captured)?);
-                Closure { program: recipes.program, func: *func, captured }.into_value()
+                Closure { program: virtual_objects.program, func: *func, captured }.into_value()
             }
         };
         self.made.insert(id, value.clone());
@@ -159,11 +170,11 @@ impl Making<'_> {
     fn item(&mut self, item: Item) -> Result<Any, Error> {
         let source = || self.sources.iter().position(|source| *source == item);
         let value = match item {
-            // One object alone owns it.
-            Item::Held(_) => source().and_then(|at| self.values[at].take()),
-            Item::Plain(Plain::Var { .. }) => source().and_then(|at| self.values[at].clone()),
-            Item::Plain(Plain::Const { tag, bits }) => {
-                // SAFETY: the value is no object.
+            // Only one object owns the value.
+            Item::Owned(_) => source().and_then(|at| self.values[at].take()),
+            Item::Scalar(Scalar::Var { .. }) => source().and_then(|at| self.values[at].clone()),
+            Item::Scalar(Scalar::Const { tag, bits }) => {
+                // SAFETY: `tag` and `bits` are of a scalar, which owns nothing.
                 Some(unsafe { Any::from_raw(TVMFFIAny::int_like(tag, bits)) })
             }
             Item::Const(index) => {

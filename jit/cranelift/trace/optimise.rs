@@ -1,16 +1,17 @@
-//! What happens to a recorded trace before it becomes code: a list of passes over the trace IR.
+//! The optimiser: a list of passes over the trace IR.
 //!
-//! Each is a function in its own file. None moves an effect, and each keeps what an exit finds.
+//! Each pass is a function in its own file. No pass moves an effect, and each preserves the state
+//! that side exits restore.
 
 mod arena;
-mod drop_checks;
-mod escape;
-mod hoist_checks;
-mod join_moves;
-mod join_results;
-mod merge_charges;
-mod pair_counts;
-mod share_copies;
+mod coalesce_moves;
+mod coalesce_results;
+mod elide_copies;
+mod elide_refcounts;
+mod eliminate_guards;
+mod hoist_guards;
+mod merge_fuel_checks;
+mod sink_allocations;
 mod sink_frames;
 mod sink_moves;
 mod sink_stores;
@@ -23,29 +24,29 @@ type Pass = fn(&Program, &mut Trace);
 
 /// The passes, in order.
 const PASSES: [(&str, Pass); 12] = [
-    ("share_copies", share_copies::share_copies),
-    ("drop_checks", drop_checks::drop_checks),
-    ("hoist_checks", hoist_checks::hoist_checks),
-    ("escape", escape::escape),
-    // Of numbers of shapes, this left checks of its own.
-    ("drop_checks", drop_checks::drop_checks),
+    ("elide_copies", elide_copies::elide_copies),
+    ("eliminate_guards", eliminate_guards::eliminate_guards),
+    ("hoist_guards", hoist_guards::hoist_guards),
+    ("sink_allocations", sink_allocations::sink_allocations),
+    // Allocation sinking adds guards of dimensions.
+    ("eliminate_guards", eliminate_guards::eliminate_guards),
     ("sink_stores", sink_stores::sink_stores),
-    ("pair_counts", pair_counts::pair_counts),
+    ("elide_refcounts", elide_refcounts::elide_refcounts),
     ("sink_moves", sink_moves::sink_moves),
     ("sink_frames", sink_frames::sink_frames),
-    ("merge_charges", merge_charges::merge_charges),
-    ("join_moves", join_moves::join_moves),
-    ("join_results", join_results::join_results),
+    ("merge_fuel_checks", merge_fuel_checks::merge_fuel_checks),
+    ("coalesce_moves", coalesce_moves::coalesce_moves),
+    ("coalesce_results", coalesce_results::coalesce_results),
 ];
 
-/// Runs every pass.
+/// Reentrancy every pass.
 pub(crate) fn optimise(program: &Program, trace: &mut Trace) {
     for (_, pass) in PASSES {
         pass(program, trace);
     }
 }
 
-/// The trace as each pass leaves it that changes something, as text.
+/// The name of each pass that changes the trace, and the text of the trace after it.
 pub(crate) fn stages(program: &Program, mut trace: Trace) -> Vec<(&'static str, String)> {
     let mut last = trace.to_string();
     let mut stages = Vec::new();

@@ -1,9 +1,8 @@
-//! Recording: watches the interpreter until a trace is complete, then has it compiled.
+//! Recording: follows the interpreter until a trace is complete, then has it compiled.
 //!
-//! The recorder runs inside the interpreter's loop, so it does as little as it can: one step of
-//! the builder per operation. Translation and code generation happen on the engine's thread; the
-//! interpreter goes on meanwhile, and the code is installed when the site is hot again. Tests ask
-//! for code at once instead.
+//! The recorder runs inside the interpreter's loop, so it does as little as it can: one step of the
+//! builder per operation. The trace is compiled in the background while the interpreter runs,
+//! and its code is installed as soon as it is ready. Tests compile synchronously instead.
 
 use std::sync::Arc;
 
@@ -11,83 +10,95 @@ use reflex_vm::decode::{SiteId, SiteKind};
 use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Control, Recorder, Step};
 
-use super::build::{Builder, Flow, Kind, Start};
+use super::build::{StartKind, StepOutcome, TraceBuilder, TraceStart};
 use super::internal;
-use crate::bridge::Exits;
-use crate::engine::Engine;
-use crate::tries::Chance;
+use super::ir::Trace;
+use crate::penalty::Attempt;
+use crate::side_exits::ExitRef;
 
-/// Where the code of a trace is to run.
+/// The position that a trace is recorded for, where its code is installed.
 #[derive(Clone)]
-pub(crate) enum Goal {
-    /// At a site.
+pub(crate) enum TraceAnchor {
+    /// A site: the trace is a root trace.
     Site(SiteId),
-    /// Behind an exit of another trace.
-    Exit(Arc<Exits>, u32),
+    /// A side exit of another trace: the trace is a side trace.
+    SideExit(ExitRef),
 }
 
-/// Watches one run of one site, or from one exit on.
+/// Receives the outcome of recordings.
+pub(crate) trait TraceSink: Send + Sync {
+    /// Most instructions of a trace.
+    fn trace_limit(&self) -> usize;
+
+    /// Compiles a complete trace. `step` is the last one of its recording.
+    fn complete(
+        &self,
+        program: &Arc<Program>,
+        anchor: TraceAnchor,
+        trace: Trace,
+        step: &Step<'_>,
+    ) -> Result<(), Bailout>;
+
+    /// Compiles a function as a method, because a trace of it would not do.
+    fn compile_method(&self, program: &Arc<Program>, func: u32, step: &Step<'_>);
+}
+
+/// Records one run from a site, or from a side exit.
 pub(crate) struct TraceRecorder {
-    engine: Arc<Engine>,
+    sink: Arc<dyn TraceSink>,
     program: Arc<Program>,
-    goal: Goal,
-    /// Made by the first step from an exit; taken when the trace is complete.
-    builder: Option<Builder>,
+    anchor: TraceAnchor,
+    /// Created by the first step from a side exit; taken when the trace is complete.
+    builder: Option<TraceBuilder>,
     begun: bool,
 }
 
 impl TraceRecorder {
-    /// A recorder for a site, or the reason why there is none.
-    pub(crate) fn new(
-        engine: Arc<Engine>,
+    /// A recorder of a root trace, or why the site cannot be recorded.
+    pub(crate) fn at_site(
+        sink: Arc<dyn TraceSink>,
         program: &Arc<Program>,
-        site: SiteId,
-        chance: Chance,
+        id: SiteId,
+        attempt: Attempt,
     ) -> Result<Self, Bailout> {
-        let place = program.code().sites.get(site.0 as usize);
-        let func = place.and_then(|place| Some((place, program.function(place.func)?)));
-        let Some((place, func)) = func else {
+        let site = program.code().sites.get(id.0 as usize);
+        let func = site.and_then(|site| Some((site, program.function(site.func)?)));
+        let Some((site, func)) = func else {
             return Err(internal("a site of no function"));
         };
-        let kind = match place.kind {
-            SiteKind::Entry => Kind::Entry,
-            SiteKind::Loop => Kind::Loop,
-            SiteKind::Return => Kind::Return,
+        let kind = match site.kind {
+            SiteKind::Entry => StartKind::Entry,
+            SiteKind::Loop => StartKind::Loop,
+            SiteKind::Return => StartKind::Return,
         };
-        let start = Start { pc: place.pc, kind, chance };
-        let builder = Some(Builder::new(program, func, start, engine.trace_limit));
-        Ok(Self {
-            engine,
-            program: Arc::clone(program),
-            goal: Goal::Site(site),
-            builder,
-            begun: false,
-        })
+        let start = TraceStart { pc: site.pc, kind, attempt };
+        let builder = Some(TraceBuilder::new(program, func, start, sink.trace_limit()));
+        let program = Arc::clone(program);
+        Ok(Self { sink, program, anchor: TraceAnchor::Site(id), builder, begun: false })
     }
 
-    /// A recorder of what follows on an exit.
-    pub(crate) fn after(
-        engine: Arc<Engine>,
+    /// A recorder of a side trace.
+    pub(crate) fn at_side_exit(
+        sink: Arc<dyn TraceSink>,
         program: &Arc<Program>,
-        exits: Arc<Exits>,
-        exit: u32,
+        exit: ExitRef,
     ) -> Self {
-        let goal = Goal::Exit(exits, exit);
-        Self { engine, program: Arc::clone(program), goal, builder: None, begun: false }
+        let anchor = TraceAnchor::SideExit(exit);
+        Self { sink, program: Arc::clone(program), anchor, builder: None, begun: false }
     }
 
-    /// The reason to stop; who wanted a bridge gets something else.
-    fn stop(&self, step: &Step<'_>, reason: Bailout) -> Control {
-        match (&self.goal, &reason) {
-            (Goal::Site(_), Bailout::Recursive) => {
-                self.engine.whole(&self.program, step.func.index, step.quiesce);
+    /// Aborts the recording; the function is compiled as a method where that helps.
+    fn abort(&self, step: &Step<'_>, reason: Bailout) -> Control {
+        match (&self.anchor, &reason) {
+            (TraceAnchor::Site(_), Bailout::Recursive) => {
+                self.sink.compile_method(&self.program, step.func.index, step);
             }
-            (Goal::Site(site), Bailout::TooLong) => {
+            (TraceAnchor::Site(site), Bailout::TooLong) => {
                 let func = self.program.code().sites[site.0 as usize].func;
-                self.engine.whole(&self.program, func, step.quiesce);
+                self.sink.compile_method(&self.program, func, step);
             }
-            (Goal::Site(_), _) => {}
-            (Goal::Exit(exits, _), _) => exits.refuse(),
+            (TraceAnchor::Site(_), _) => {}
+            (TraceAnchor::SideExit(from), _) => from.exits.fall_back_to_method(),
         }
         Control::Abort(reason)
     }
@@ -96,10 +107,11 @@ impl TraceRecorder {
 impl Recorder for TraceRecorder {
     fn step(&mut self, step: &Step<'_>) -> Control {
         let begin = || {
-            let start = Start { pc: step.pc, kind: Kind::Exit, chance: Chance::Last };
-            Builder::new(step.program, step.func, start, self.engine.trace_limit)
+            let start =
+                TraceStart { pc: step.pc, kind: StartKind::SideExit, attempt: Attempt::Last };
+            TraceBuilder::new(step.program, step.func, start, self.sink.trace_limit())
         };
-        if matches!(self.goal, Goal::Exit(..)) && !self.begun {
+        if matches!(self.anchor, TraceAnchor::SideExit(_)) && !self.begun {
             self.builder = Some(begin());
         }
         self.begun = true;
@@ -107,15 +119,14 @@ impl Recorder for TraceRecorder {
             return Control::Abort(Bailout::Blacklisted);
         };
         match builder.step(step) {
-            Flow::Continue => Control::Continue,
-            Flow::Stop(reason) => self.stop(step, reason),
-            Flow::End(end) => {
+            StepOutcome::Continue => Control::Continue,
+            StepOutcome::Abort(reason) => self.abort(step, reason),
+            StepOutcome::Complete(end) => {
                 let Some(builder) = self.builder.take() else {
                     return Control::Abort(Bailout::Blacklisted);
                 };
-                let goal = self.goal.clone();
                 let trace = builder.finish(end);
-                match self.engine.complete(&self.program, goal, trace, step.quiesce) {
+                match self.sink.complete(&self.program, self.anchor.clone(), trace, step) {
                     Ok(()) => Control::Finish,
                     Err(reason) => Control::Abort(reason),
                 }

@@ -1,9 +1,9 @@
-//! What a kernel for the CPU has besides its body: entries, threads, workspaces.
+//! CPU kernels around their bodies: entry points, threads, workspaces.
 
-pub mod machine;
-mod packed;
+mod packed_entry;
 mod parallel;
-mod raw;
+mod raw_entry;
+pub mod target_machine;
 mod workspace;
 
 use inkwell::context::Context;
@@ -43,8 +43,8 @@ pub fn build_module<'c>(
     let text = MemoryBuffer::create_from_memory_range_copy(PRELUDE.as_bytes(), "prelude");
     let module = context.create_module_from_ir(text)?;
     module.set_name(&func.name);
-    let raw = raw::build(context, &module, func)?;
-    packed::build(context, &module, func, raw)?;
+    let raw = raw_entry::build(context, &module, func)?;
+    packed_entry::build(context, &module, func, raw)?;
     for function in module.get_functions() {
         if function.count_basic_blocks() > 0 {
             set_attributes(context, function, target);

@@ -16,16 +16,17 @@ use inkwell::values::{
 use reflex_runtime::abi::TVMParallelGroupEnv;
 use reflex_tir::{Buffer, ExprKind, For, Stmt, Var};
 
-use crate::cpu::raw::is_unaliased;
+use crate::cpu::raw_entry::is_unaliased;
 use crate::emit::Emitter;
 use crate::emit::ir::result_of;
-use crate::emit::value::Value;
+use crate::emit::stmt::TripCount;
+use crate::emit::value::LaneValue;
 use crate::error::{CodegenError, Result};
 
 const LAUNCH: &str = "__TVMBackendParallelLaunch";
 const ENV_NUM_TASK: usize = std::mem::offset_of!(TVMParallelGroupEnv, num_task);
 
-/// What the body uses from around the loop.
+/// Values from outside the loop that its body uses.
 struct Captures<'c> {
     vars: Vec<(Var, BasicValueEnum<'c>)>,
     buffers: Vec<(Buffer, PointerValue<'c>)>,
@@ -126,7 +127,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         let params: Vec<BasicValueEnum<'c>> = function.get_param_iter().collect();
         let (vars, buffers) = params[2..].split_at(captures.vars.len());
         for ((var, _), value) in captures.vars.iter().zip(vars) {
-            e.vars.insert(*var, Value::One(*value));
+            e.vars.insert(*var, LaneValue::Uniform(*value));
         }
         for (i, ((buffer, _), value)) in captures.buffers.iter().zip(buffers).enumerate() {
             e.buffers.insert(*buffer, value.into_pointer_value());
@@ -136,7 +137,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
             }
         }
         let (begin, end) = (params[0].into_int_value(), params[1].into_int_value());
-        e.counted(l.var, begin, end, false, |e| e.stmt(&l.body))?;
+        e.counted(l.var, begin, end, TripCount::Unknown, |e| e.stmt(&l.body))?;
         e.ir.builder.build_return(Some(&e.ir.i32(0)))?;
         e.finish()?;
         Ok(function)

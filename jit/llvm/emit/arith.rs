@@ -13,6 +13,22 @@ use crate::error::{CodegenError, Result};
 
 type Basic<'c> = BasicValueEnum<'c>;
 
+/// Signedness of integer operands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Signedness {
+    Signed,
+    Unsigned,
+}
+
+/// A constant limit of a clamp.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// A zero of either sign.
+    Zero,
+    /// Any other number.
+    Nonzero,
+}
+
 impl<'c> Emitter<'_, 'c> {
     /// `a op b`; both of type `dtype` and of one shape.
     pub(super) fn binary(
@@ -34,7 +50,8 @@ impl<'c> Emitter<'_, 'c> {
         if dtype.is_bool() {
             return self.bool_binary(op, a, b);
         }
-        self.int_binary(op, a, b, dtype.is_int())
+        let sign = if dtype.is_int() { Signedness::Signed } else { Signedness::Unsigned };
+        self.int_binary(op, a, b, sign)
     }
 
     /// `a op b`
@@ -109,9 +126,9 @@ impl<'c> Emitter<'_, 'c> {
         op: BinOp,
         value: Basic<'c>,
         limit: Basic<'c>,
-        limit_is_zero: bool,
+        kind: Limit,
     ) -> Result<Basic<'c>> {
-        if limit_is_zero {
+        if kind == Limit::Zero {
             // Zeros of either sign compare equal, and the limit must win then.
             let unordered =
                 if op == BinOp::Max { FloatPredicate::UGT } else { FloatPredicate::ULT };
@@ -131,10 +148,16 @@ impl<'c> Emitter<'_, 'c> {
         }
     }
 
-    fn int_binary(&self, op: BinOp, a: Basic<'c>, b: Basic<'c>, signed: bool) -> Result<Basic<'c>> {
+    fn int_binary(
+        &self,
+        op: BinOp,
+        a: Basic<'c>,
+        b: Basic<'c>,
+        sign: Signedness,
+    ) -> Result<Basic<'c>> {
         let ir = &self.ir;
         let extremum = |s: IntPredicate, u: IntPredicate| {
-            let better = ir.icmp(if signed { s } else { u }, a, b)?;
+            let better = ir.icmp(if sign == Signedness::Signed { s } else { u }, a, b)?;
             ir.select(better, a, b)
         };
         match op {
@@ -144,7 +167,7 @@ impl<'c> Emitter<'_, 'c> {
             BinOp::Min => extremum(IntPredicate::SLT, IntPredicate::ULT),
             BinOp::Max => extremum(IntPredicate::SGT, IntPredicate::UGT),
             BinOp::Div | BinOp::Mod | BinOp::FloorDiv | BinOp::FloorMod => {
-                self.int_division(op, a, b, signed)
+                self.int_division(op, a, b, sign)
             }
         }
     }
@@ -154,13 +177,13 @@ impl<'c> Emitter<'_, 'c> {
         op: BinOp,
         a: Basic<'c>,
         b: Basic<'c>,
-        signed: bool,
+        sign: Signedness,
     ) -> Result<Basic<'c>> {
         let ir = &self.ir;
-        if !signed {
+        if sign == Signedness::Unsigned {
             let quotient = matches!(op, BinOp::Div | BinOp::FloorDiv);
             let opcode = if quotient { InstructionOpcode::UDiv } else { InstructionOpcode::URem };
-            return self.guarded_division(a, b, false, |a, b| ir.binary(opcode, a, b));
+            return self.guarded_division(a, b, sign, |a, b| ir.binary(opcode, a, b));
         }
         if let (Some(shift), BinOp::FloorDiv | BinOp::FloorMod) = (power_of_two(b), op) {
             let ty = element_of(b.get_type()).into_int_type();
@@ -171,7 +194,7 @@ impl<'c> Emitter<'_, 'c> {
                 _ => ir.binary(InstructionOpcode::And, a, ir.int_like(a, ty, (1i64 << shift) - 1)),
             };
         }
-        self.guarded_division(a, b, true, |a, b| match op {
+        self.guarded_division(a, b, sign, |a, b| match op {
             BinOp::Div => ir.binary(InstructionOpcode::SDiv, a, b),
             BinOp::Mod => ir.binary(InstructionOpcode::SRem, a, b),
             _ => self.floor_division(op, a, b),
@@ -204,7 +227,7 @@ impl<'c> Emitter<'_, 'c> {
         &self,
         a: Basic<'c>,
         b: Basic<'c>,
-        signed: bool,
+        sign: Signedness,
         divide: impl Fn(Basic<'c>, Basic<'c>) -> Result<Basic<'c>>,
     ) -> Result<Basic<'c>> {
         let ir = &self.ir;
@@ -216,7 +239,7 @@ impl<'c> Emitter<'_, 'c> {
         let zero_divisor = ir.icmp(IntPredicate::EQ, b, value(0))?;
         let mut replaced = zero_divisor;
         let mut dividend = a;
-        if signed {
+        if sign == Signedness::Signed {
             let minus_one = ir.icmp(IntPredicate::EQ, b, value(-1))?;
             replaced = ir.binary(InstructionOpcode::Or, zero_divisor, minus_one)?;
             let negated = ir.binary(InstructionOpcode::Sub, value(0), a)?;

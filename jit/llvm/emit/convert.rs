@@ -28,7 +28,7 @@ impl<'c> Emitter<'_, 'c> {
         }
     }
 
-    /// What a computed `value` looks like in memory.
+    /// The in-memory form of a computed `value`.
     pub(super) fn store_form(&self, value: Basic<'c>, dtype: DType) -> Result<Basic<'c>> {
         let c = self.ir.context;
         match dtype {

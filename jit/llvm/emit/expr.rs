@@ -3,13 +3,14 @@
 use inkwell::values::{BasicValueEnum, InstructionOpcode, VectorValue};
 use reflex_tir::{BinOp, DType, Expr, ExprKind, Intrin, half_float};
 
-use crate::emit::value::Value;
-use crate::emit::{Emitter, Lanes};
+use crate::emit::arith::Limit;
+use crate::emit::value::LaneValue;
+use crate::emit::{Emitter, VectorLoop};
 use crate::error::{CodegenError, Result};
 
 impl<'c> Emitter<'_, 'c> {
     /// Evaluates `expr` in the current lanes.
-    pub fn expr(&mut self, expr: &Expr) -> Result<Value<'c>> {
+    pub fn expr(&mut self, expr: &Expr) -> Result<LaneValue<'c>> {
         match expr.kind() {
             ExprKind::Int { value, dtype } => self.int_constant(*value, *dtype),
             ExprKind::Float { bits, dtype } => self.float_constant(f64::from_bits(*bits), *dtype),
@@ -19,29 +20,29 @@ impl<'c> Emitter<'_, 'c> {
             ExprKind::Binary { op, a, b } => self.binary_expr(*op, a, b),
             ExprKind::Compare { op, a, b } => {
                 let (x, y) = self.pair(a, b)?;
-                Ok(Value::of(self.compare(*op, x, y, a.dtype())?))
+                Ok(LaneValue::of(self.compare(*op, x, y, a.dtype())?))
             }
             ExprKind::And(a, b) => self.logic(InstructionOpcode::And, a, b),
             ExprKind::Or(a, b) => self.logic(InstructionOpcode::Or, a, b),
             ExprKind::Not(a) => {
-                let value = self.one_or_many(a)?;
+                let value = self.uniform_or_varying(a)?;
                 let ones = self.ir.int_like(value, self.ir.context.bool_type(), 1);
-                Ok(Value::of(self.ir.binary(InstructionOpcode::Xor, value, ones)?))
+                Ok(LaneValue::of(self.ir.binary(InstructionOpcode::Xor, value, ones)?))
             }
             ExprKind::Select { cond, on_true, on_false } => {
-                let cond = self.one_or_many(cond)?;
+                let cond = self.uniform_or_varying(cond)?;
                 let (a, b) = self.pair(on_true, on_false)?;
                 self.choose(cond, a, b)
             }
             ExprKind::Cast { dtype, value } => {
-                let operand = self.one_or_many(value)?;
-                Ok(Value::of(self.cast(operand, value.dtype(), *dtype)?))
+                let operand = self.uniform_or_varying(value)?;
+                Ok(LaneValue::of(self.cast(operand, value.dtype(), *dtype)?))
             }
             ExprKind::Load { buffer, indices, .. } => self.load(*buffer, indices),
             ExprKind::Call { op: Intrin::IfThenElse, args, .. } => self.if_then_else(args),
             ExprKind::Call { op: Intrin::Reinterpret, args, dtype } => {
-                let operand = self.one_or_many(&args[0])?;
-                Ok(Value::of(self.reinterpret(operand, args[0].dtype(), *dtype)?))
+                let operand = self.uniform_or_varying(&args[0])?;
+                Ok(LaneValue::of(self.reinterpret(operand, args[0].dtype(), *dtype)?))
             }
             ExprKind::Call { op, args, .. } => {
                 if *op == Intrin::PairBf16
@@ -51,7 +52,7 @@ impl<'c> Emitter<'_, 'c> {
                 }
                 let values = args.iter().map(|a| self.expr(a)).collect::<Result<Vec<_>>>()?;
                 let operands = self.same_shape(&values)?;
-                Ok(Value::of(self.call(*op, &operands, args[0].dtype())?))
+                Ok(LaneValue::of(self.call(*op, &operands, args[0].dtype())?))
             }
         }
     }
@@ -77,7 +78,7 @@ impl<'c> Emitter<'_, 'c> {
             Some(outer) => self.ir.builder.build_and(outer, mask, "")?,
             None => mask,
         };
-        self.lanes = Some(Lanes { mask: Some(mask), ..lanes });
+        self.lanes = Some(VectorLoop { mask: Some(mask), ..lanes });
         let result = body(self);
         self.lanes = before;
         result
@@ -90,13 +91,13 @@ impl<'c> Emitter<'_, 'c> {
             .ok_or_else(|| CodegenError::new("a vector value outside a vector loop"))
     }
 
-    fn int_constant(&self, value: i64, dtype: DType) -> Result<Value<'c>> {
+    fn int_constant(&self, value: i64, dtype: DType) -> Result<LaneValue<'c>> {
         let ty = self.value_type(dtype)?;
         let value = if dtype.is_bool() { i64::from(value != 0) } else { value };
-        Ok(Value::One(ty.into_int_type().const_int(value as u64, true).into()))
+        Ok(LaneValue::Uniform(ty.into_int_type().const_int(value as u64, true).into()))
     }
 
-    fn float_constant(&self, value: f64, dtype: DType) -> Result<Value<'c>> {
+    fn float_constant(&self, value: f64, dtype: DType) -> Result<LaneValue<'c>> {
         let rounded = match dtype {
             DType::F64 => value,
             DType::F32 => f64::from(value as f32),
@@ -104,10 +105,12 @@ impl<'c> Emitter<'_, 'c> {
             DType::BF16 => half_float::f64_to_bf16(value).to_f64(),
             other => return Err(CodegenError::new(format!("no constants of type {other}"))),
         };
-        Ok(Value::One(self.value_type(dtype)?.into_float_type().const_float(rounded).into()))
+        Ok(LaneValue::Uniform(
+            self.value_type(dtype)?.into_float_type().const_float(rounded).into(),
+        ))
     }
 
-    fn binary_expr(&mut self, op: BinOp, a: &Expr, b: &Expr) -> Result<Value<'c>> {
+    fn binary_expr(&mut self, op: BinOp, a: &Expr, b: &Expr) -> Result<LaneValue<'c>> {
         let dtype = a.dtype();
         let (x, y) = (self.expr(a)?, self.expr(b)?);
         if dtype == DType::I64 {
@@ -125,15 +128,18 @@ impl<'c> Emitter<'_, 'c> {
         if let (BinOp::Min | BinOp::Max, ExprKind::Float { bits, .. }) = (op, b.kind())
             && !f64::from_bits(*bits).is_nan()
         {
-            let zero = is_zero_of(f64::from_bits(*bits), dtype);
-            return Ok(Value::of(self.float_limit(op, operands[0], operands[1], zero)?));
+            let limit = match is_zero_of(f64::from_bits(*bits), dtype) {
+                true => Limit::Zero,
+                false => Limit::Nonzero,
+            };
+            return Ok(LaneValue::of(self.float_limit(op, operands[0], operands[1], limit)?));
         }
-        Ok(Value::of(self.binary(op, operands[0], operands[1], dtype)?))
+        Ok(LaneValue::of(self.binary(op, operands[0], operands[1], dtype)?))
     }
 
-    fn logic(&mut self, op: InstructionOpcode, a: &Expr, b: &Expr) -> Result<Value<'c>> {
+    fn logic(&mut self, op: InstructionOpcode, a: &Expr, b: &Expr) -> Result<LaneValue<'c>> {
         let (x, y) = self.pair(a, b)?;
-        Ok(Value::of(self.ir.binary(op, x, y)?))
+        Ok(LaneValue::of(self.ir.binary(op, x, y)?))
     }
 
     fn pair(&mut self, a: &Expr, b: &Expr) -> Result<(BasicValueEnum<'c>, BasicValueEnum<'c>)> {
@@ -143,17 +149,17 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     /// A scalar if lanes agree, else a vector.
-    pub(super) fn one_or_many(&mut self, expr: &Expr) -> Result<BasicValueEnum<'c>> {
+    pub(super) fn uniform_or_varying(&mut self, expr: &Expr) -> Result<BasicValueEnum<'c>> {
         let value = self.expr(expr)?;
         Ok(self.same_shape(&[value])?[0])
     }
 
     /// All scalars if every value is the same in all lanes, else all vectors.
-    pub(super) fn same_shape(&self, values: &[Value<'c>]) -> Result<Vec<BasicValueEnum<'c>>> {
+    pub(super) fn same_shape(&self, values: &[LaneValue<'c>]) -> Result<Vec<BasicValueEnum<'c>>> {
         let scalars: Option<Vec<BasicValueEnum<'c>>> = values
             .iter()
             .map(|v| match v {
-                Value::One(v) => Some(*v),
+                LaneValue::Uniform(v) => Some(*v),
                 _ => None,
             })
             .collect();
@@ -169,23 +175,23 @@ impl<'c> Emitter<'_, 'c> {
         cond: BasicValueEnum<'c>,
         a: BasicValueEnum<'c>,
         b: BasicValueEnum<'c>,
-    ) -> Result<Value<'c>> {
+    ) -> Result<LaneValue<'c>> {
         if cond.is_vector_value() && !a.is_vector_value() {
             let lanes = self.lane_count()?;
             let (a, b) = (self.ir.splat(a, lanes)?, self.ir.splat(b, lanes)?);
-            return Ok(Value::of(self.ir.select(cond, a.into(), b.into())?));
+            return Ok(LaneValue::of(self.ir.select(cond, a.into(), b.into())?));
         }
-        Ok(Value::of(self.ir.select(cond, a, b)?))
+        Ok(LaneValue::of(self.ir.select(cond, a, b)?))
     }
 
     /// Branches where the condition is one for all lanes, masks the loads where it is not.
-    fn if_then_else(&mut self, args: &[Expr]) -> Result<Value<'c>> {
-        match self.one_or_many(&args[0])? {
+    fn if_then_else(&mut self, args: &[Expr]) -> Result<LaneValue<'c>> {
+        match self.uniform_or_varying(&args[0])? {
             BasicValueEnum::VectorValue(mask) => {
                 let a = self.masked(mask, |e| e.expr(&args[1]))?;
                 // Lanes that do not load hold zeros already.
                 let load = matches!(args[1].kind(), ExprKind::Load { .. });
-                if load && matches!(a, Value::Many(_)) && is_positive_zero(&args[2]) {
+                if load && matches!(a, LaneValue::Varying(_)) && is_positive_zero(&args[2]) {
                     return Ok(a);
                 }
                 let not = self.ir.builder.build_not(mask, "")?;
@@ -206,7 +212,7 @@ impl<'c> Emitter<'_, 'c> {
         cond: inkwell::values::IntValue<'c>,
         a: &Expr,
         b: &Expr,
-    ) -> Result<Value<'c>> {
+    ) -> Result<LaneValue<'c>> {
         let on_true = self.ir.block(self.function, "if.true");
         let on_false = self.ir.block(self.function, "if.false");
         let join = self.ir.block(self.function, "if.join");
@@ -218,12 +224,12 @@ impl<'c> Emitter<'_, 'c> {
         let b = self.expr(b)?;
         let b_end = self.ir.here()?;
         // Widening is emitted at the end of the block that computed the value.
-        let uniform = matches!((a, b), (Value::One(_), Value::One(_)));
+        let uniform = matches!((a, b), (LaneValue::Uniform(_), LaneValue::Uniform(_)));
         let mut ends = vec![];
         for (value, end) in [(a, a_end), (b, b_end)] {
             self.ir.builder.position_at_end(end);
             let value: BasicValueEnum<'c> = match value {
-                Value::One(v) if uniform => v,
+                LaneValue::Uniform(v) if uniform => v,
                 other => self.ir.widen(other, self.lane_count()?)?.into(),
             };
             self.ir.builder.build_unconditional_branch(join)?;
@@ -232,7 +238,7 @@ impl<'c> Emitter<'_, 'c> {
         self.ir.builder.position_at_end(join);
         let phi = self.ir.builder.build_phi(ends[0].0.get_type(), "")?;
         phi.add_incoming(&[(&ends[0].0, ends[0].1), (&ends[1].0, ends[1].1)]);
-        Ok(Value::of(phi.as_basic_value()))
+        Ok(LaneValue::of(phi.as_basic_value()))
     }
 }
 

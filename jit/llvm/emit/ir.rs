@@ -139,7 +139,7 @@ impl<'a, 'c> Ir<'a, 'c> {
         }
     }
 
-    /// `cond ? a : b`; a scalar condition chooses whole vectors.
+    /// `cond ? a : b`; a scalar condition chooses between vectors.
     pub fn select(
         &self,
         cond: BasicValueEnum<'c>,
@@ -240,7 +240,7 @@ impl<'a, 'c> Ir<'a, 'c> {
     }
 }
 
-/// What a call returned; a fault when it returns nothing.
+/// The result of a call; an error when it returns void.
 pub fn result_of<'c>(call: CallSiteValue<'c>) -> Result<BasicValueEnum<'c>> {
     call.try_as_basic_value().basic().ok_or_else(|| CodegenError::new("the call has no result"))
 }

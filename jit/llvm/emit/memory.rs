@@ -13,34 +13,34 @@ use reflex_tir::{BinOp, Buffer, DType, Expr, ExprKind, Stmt};
 
 use crate::emit::Emitter;
 use crate::emit::ir::{const_vector, result_of, vector_of};
-use crate::emit::value::Value;
+use crate::emit::value::LaneValue;
 use crate::error::{CodegenError, Result};
 
 impl<'c> Emitter<'_, 'c> {
     /// `buffer[indices]`
-    pub(super) fn load(&mut self, buffer: Buffer, indices: &[Expr]) -> Result<Value<'c>> {
+    pub(super) fn load(&mut self, buffer: Buffer, indices: &[Expr]) -> Result<LaneValue<'c>> {
         let dtype = self.func.buffers[buffer].dtype;
         let offset = self.offset(buffer, indices)?;
         let base = self.base(buffer)?;
         let stored = match offset {
-            Value::One(offset) => {
+            LaneValue::Uniform(offset) => {
                 let at = self.element(base, offset.into_int_value(), dtype)?;
                 self.load_one(at, dtype)?
             }
-            Value::Ramp { base: first, stride: 1 } => {
+            LaneValue::Ramp { base: first, stride: 1 } => {
                 let at = self.element(base, first, dtype)?;
                 self.load_contiguous(at, dtype)?
             }
-            Value::Ramp { base: first, stride: stride @ 2..=4 } if dtype.itemsize() >= 4 => {
+            LaneValue::Ramp { base: first, stride: stride @ 2..=4 } if dtype.itemsize() >= 4 => {
                 let at = self.element(base, first, dtype)?;
                 self.load_strided(at, stride as u32, dtype)?
             }
-            Value::Ramp { base: first, stride } if self.mask().is_none() => {
+            LaneValue::Ramp { base: first, stride } if self.mask().is_none() => {
                 self.load_apart(base, first, stride, dtype)?
             }
             other => self.gather(base, other, dtype)?,
         };
-        Ok(Value::of(self.load_form(stored, dtype)?))
+        Ok(LaneValue::of(self.load_form(stored, dtype)?))
     }
 
     /// `buffer[indices] = value`
@@ -54,19 +54,19 @@ impl<'c> Emitter<'_, 'c> {
         let base = self.base(buffer)?;
         let value = self.expr(value)?;
         match (offset, value) {
-            (Value::One(offset), Value::One(value)) => {
+            (LaneValue::Uniform(offset), LaneValue::Uniform(value)) => {
                 let stored = self.store_form(value, dtype)?;
                 let at = self.element(base, offset.into_int_value(), dtype)?;
                 self.store_one(at, stored, dtype)
             }
-            (Value::One(_), _) => {
+            (LaneValue::Uniform(_), _) => {
                 Err(CodegenError::new("vector lanes store different values to one element"))
             }
             (offset, value) => {
                 let wide = self.ir.widen(value, self.lane_count()?)?;
                 let stored = self.store_form(wide.into(), dtype)?.into_vector_value();
                 match offset {
-                    Value::Ramp { base: first, stride: 1 } => {
+                    LaneValue::Ramp { base: first, stride: 1 } => {
                         let at = self.element(base, first, dtype)?;
                         self.store_contiguous(at, stored, dtype)
                     }
@@ -105,7 +105,7 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     /// Row-major element offset; a single index into another rank than 1 is one already.
-    pub(super) fn offset(&mut self, buffer: Buffer, indices: &[Expr]) -> Result<Value<'c>> {
+    pub(super) fn offset(&mut self, buffer: Buffer, indices: &[Expr]) -> Result<LaneValue<'c>> {
         let shape = &self.func.buffers[buffer].shape;
         if let [flat] = indices
             && shape.len() != 1
@@ -123,7 +123,7 @@ impl<'c> Emitter<'_, 'c> {
             let flat = Analyzer::new().simplify(&flat);
             return self.expr(&flat);
         }
-        let mut offset = Value::One(self.ir.i64(0).into());
+        let mut offset = LaneValue::Uniform(self.ir.i64(0).into());
         for (extent, index) in shape.iter().zip(indices) {
             let extent = self.expr(extent)?;
             let index = self.expr(index)?;
@@ -133,7 +133,12 @@ impl<'c> Emitter<'_, 'c> {
         Ok(offset)
     }
 
-    fn index_binary(&self, op: InstructionOpcode, a: Value<'c>, b: Value<'c>) -> Result<Value<'c>> {
+    fn index_binary(
+        &self,
+        op: InstructionOpcode,
+        a: LaneValue<'c>,
+        b: LaneValue<'c>,
+    ) -> Result<LaneValue<'c>> {
         let kept = match op {
             InstructionOpcode::Mul => self.ir.mul_index(a, b)?,
             _ => self.ir.add_index(op, a, b)?,
@@ -142,7 +147,7 @@ impl<'c> Emitter<'_, 'c> {
             return Ok(value);
         }
         let both = self.same_shape(&[a, b])?;
-        Ok(Value::of(self.ir.binary(op, both[0], both[1])?))
+        Ok(LaneValue::of(self.ir.binary(op, both[0], both[1])?))
     }
 
     pub(super) fn base(&self, buffer: Buffer) -> Result<PointerValue<'c>> {
@@ -333,7 +338,7 @@ impl<'c> Emitter<'_, 'c> {
     fn addresses(
         &self,
         base: PointerValue<'c>,
-        offset: Value<'c>,
+        offset: LaneValue<'c>,
         dtype: DType,
     ) -> Result<(VectorValue<'c>, VectorValue<'c>)> {
         let lanes = self.lane_count()?;
@@ -346,7 +351,7 @@ impl<'c> Emitter<'_, 'c> {
     fn gather(
         &self,
         base: PointerValue<'c>,
-        offset: Value<'c>,
+        offset: LaneValue<'c>,
         dtype: DType,
     ) -> Result<BasicValueEnum<'c>> {
         let (addresses, mask) = self.addresses(base, offset, dtype)?;
@@ -360,7 +365,7 @@ impl<'c> Emitter<'_, 'c> {
     fn scatter(
         &self,
         base: PointerValue<'c>,
-        offset: Value<'c>,
+        offset: LaneValue<'c>,
         stored: VectorValue<'c>,
         dtype: DType,
     ) -> Result<()> {

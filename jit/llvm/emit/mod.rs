@@ -1,22 +1,22 @@
 //! Loop IR to LLVM IR, for any target: expressions, memory, statements.
 //!
-//! Lanes: inside a vectorized loop each expression evaluates to a [`value::Value`], a scalar
+//! Lanes: inside a vectorized loop each expression evaluates to a [`value::LaneValue`], a scalar
 //! when all lanes agree. Conditions that differ between lanes become masks. Types: bool is i1
 //! and is stored as a byte; float16 and bfloat16 are stored as 16 bits and computed as
 //! float32, rounded after each operation. What is particular to a target (entry points,
-//! threads, workspaces) is not here but beside it, in [`crate::cpu`].
+//! threads, workspaces) is in [`crate::cpu`].
 
 mod arith;
+mod bf16_dot;
 mod call;
 mod convert;
-mod dot;
 mod expr;
 pub mod ir;
 mod memory;
-mod stmt;
+pub mod stmt;
 mod tile;
-mod uniform;
 pub mod value;
+mod vectorizable;
 
 use std::collections::HashMap;
 
@@ -29,14 +29,14 @@ use reflex_tir::{Buffer, DType, PrimFunc, Var};
 
 use crate::error::{CodegenError, Result};
 use ir::Ir;
-use value::Value;
+use value::LaneValue;
 
 /// The vector loop that statements are in.
 #[derive(Clone, Copy, Debug)]
-pub struct Lanes<'c> {
-    /// How many.
+pub struct VectorLoop<'c> {
+    /// Number of lanes.
     pub count: u32,
-    /// Which are active; all when absent.
+    /// Active lanes; all when absent.
     pub mask: Option<VectorValue<'c>>,
 }
 
@@ -49,11 +49,11 @@ pub struct Emitter<'a, 'c> {
     /// The LLVM function under construction.
     pub function: FunctionValue<'c>,
     /// Variables in scope.
-    pub vars: HashMap<Var, Value<'c>>,
+    pub vars: HashMap<Var, LaneValue<'c>>,
     /// Addresses of element 0.
     pub buffers: HashMap<Buffer, PointerValue<'c>>,
     /// The vector loop around, if any.
-    pub lanes: Option<Lanes<'c>>,
+    pub lanes: Option<VectorLoop<'c>>,
     /// Matrix registers by number, while some are allocated.
     pub registers: HashMap<Buffer, u64>,
     /// Workspaces to release on every way out.

@@ -4,9 +4,9 @@ use inkwell::IntPredicate;
 use inkwell::values::{BasicValueEnum, IntValue};
 use reflex_tir::{Expr, For, ForKind, Scope, Stmt, Var};
 
-use crate::emit::uniform::has_vector_form;
-use crate::emit::value::Value;
-use crate::emit::{Emitter, Lanes};
+use crate::emit::value::LaneValue;
+use crate::emit::vectorizable::is_vectorizable;
+use crate::emit::{Emitter, VectorLoop};
 use crate::error::{CodegenError, Result};
 
 /// The widest vector, in lanes. LLVM splits vectors into registers; far wider ones only spill.
@@ -15,6 +15,24 @@ const MAX_LANES: i64 = 256;
 const CHUNK: i64 = 64;
 /// The largest number of copies of one body.
 const MAX_UNROLL: i64 = 4096;
+
+/// The number of iterations of a loop, as far as it is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum TripCount {
+    /// There is at least one: `min < end`.
+    Positive,
+    /// There may be none; the loop begins with a test.
+    Unknown,
+}
+
+impl TripCount {
+    fn of(extent: Option<i64>) -> TripCount {
+        match extent {
+            Some(_) => TripCount::Positive,
+            None => TripCount::Unknown,
+        }
+    }
+}
 
 impl<'c> Emitter<'_, 'c> {
     /// Emits `stmt`.
@@ -47,7 +65,7 @@ impl<'c> Emitter<'_, 'c> {
     fn bound(
         &mut self,
         var: Var,
-        value: Value<'c>,
+        value: LaneValue<'c>,
         body: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<()> {
         let outer = self.vars.insert(var, value);
@@ -91,13 +109,13 @@ impl<'c> Emitter<'_, 'c> {
         let min = self.uniform_int(&l.min, "loop start")?;
         for i in 0..extent {
             let value = self.ir.builder.build_int_add(min, self.ir.i64(i), "")?;
-            self.bound(l.var, Value::One(value.into()), |e| e.stmt(&l.body))?;
+            self.bound(l.var, LaneValue::Uniform(value.into()), |e| e.stmt(&l.body))?;
         }
         Ok(())
     }
 
     fn vectorized(&mut self, l: &For) -> Result<()> {
-        if self.lanes.is_some() || !has_vector_form(l) {
+        if self.lanes.is_some() || !is_vectorizable(l) {
             return self.serial(l);
         }
         let extent = self.const_extent(l, i64::MAX)?;
@@ -107,7 +125,7 @@ impl<'c> Emitter<'_, 'c> {
         }
         let whole = extent / CHUNK * CHUNK;
         let (zero, chunks) = (self.ir.i64(0), self.ir.i64(whole / CHUNK));
-        self.repeat(zero, chunks, true, |e, chunk| {
+        self.repeat(zero, chunks, TripCount::Positive, |e, chunk| {
             let at = e.ir.builder.build_int_mul(chunk, e.ir.i64(CHUNK), "")?;
             let first = e.ir.builder.build_int_add(min, at, "")?;
             e.lanes(l, first, CHUNK)
@@ -120,10 +138,10 @@ impl<'c> Emitter<'_, 'c> {
     fn lanes(&mut self, l: &For, first: IntValue<'c>, count: i64) -> Result<()> {
         match count {
             0 => Ok(()),
-            1 => self.bound(l.var, Value::One(first.into()), |e| e.stmt(&l.body)),
+            1 => self.bound(l.var, LaneValue::Uniform(first.into()), |e| e.stmt(&l.body)),
             _ => {
-                self.lanes = Some(Lanes { count: count as u32, mask: None });
-                let ramp = Value::Ramp { base: first, stride: 1 };
+                self.lanes = Some(VectorLoop { count: count as u32, mask: None });
+                let ramp = LaneValue::Ramp { base: first, stride: 1 };
                 let result = self.bound(l.var, ramp, |e| e.stmt(&l.body));
                 self.lanes = None;
                 result
@@ -137,34 +155,36 @@ impl<'c> Emitter<'_, 'c> {
         let end = self.ir.builder.build_int_add(min, extent, "")?;
         match l.extent.as_int() {
             Some(n) if n <= 0 => Ok(()),
-            Some(1) => self.bound(l.var, Value::One(min.into()), |e| e.stmt(&l.body)),
-            known => self.counted(l.var, min, end, known.is_some(), |e| e.stmt(&l.body)),
+            Some(1) => self.bound(l.var, LaneValue::Uniform(min.into()), |e| e.stmt(&l.body)),
+            known => self.counted(l.var, min, end, TripCount::of(known), |e| e.stmt(&l.body)),
         }
     }
 
-    /// `for var in min..end { body }`; `nonempty` says that `min < end` is known.
+    /// `for var in min..end { body }`.
     pub fn counted(
         &mut self,
         var: Var,
         min: IntValue<'c>,
         end: IntValue<'c>,
-        nonempty: bool,
+        trips: TripCount,
         body: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<()> {
-        self.repeat(min, end, nonempty, |e, index| e.bound(var, Value::One(index.into()), body))
+        self.repeat(min, end, trips, |e, index| {
+            e.bound(var, LaneValue::Uniform(index.into()), body)
+        })
     }
 
     fn repeat(
         &mut self,
         min: IntValue<'c>,
         end: IntValue<'c>,
-        nonempty: bool,
+        trips: TripCount,
         body: impl FnOnce(&mut Self, IntValue<'c>) -> Result<()>,
     ) -> Result<()> {
         let top = self.ir.block(self.function, "loop");
         let after = self.ir.block(self.function, "after");
         let before = self.ir.here()?;
-        if nonempty {
+        if trips == TripCount::Positive {
             self.ir.builder.build_unconditional_branch(top)?;
         } else {
             let any = self.ir.builder.build_int_compare(IntPredicate::SLT, min, end, "")?;
@@ -200,7 +220,7 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     fn if_stmt(&mut self, cond: &Expr, then: &Stmt, otherwise: Option<&Stmt>) -> Result<()> {
-        match self.one_or_many(cond)? {
+        match self.uniform_or_varying(cond)? {
             BasicValueEnum::VectorValue(mask) => {
                 self.masked(mask, |e| e.stmt(then))?;
                 let Some(otherwise) = otherwise else { return Ok(()) };

@@ -41,7 +41,7 @@ impl<'c> Emitter<'_, 'c> {
         Ok(())
     }
 
-    /// What `ldtilecfg` takes.
+    /// The operand of `ldtilecfg`.
     fn configuration(&self, registers: &[Buffer]) -> Result<[u8; 64]> {
         if registers.len() > REGISTERS {
             let text = format!("{} matrix registers of {REGISTERS}", registers.len());

@@ -1,6 +1,6 @@
 //! Values under vectorisation: what each lane of the surrounding vector loop holds.
 //!
-//! Outside a vector loop every value is [`Value::One`]. Ramps exist so that an index that
+//! Outside a vector loop every value is [`LaneValue::Uniform`]. Ramps exist so that an index that
 //! advances by one per lane becomes one vector access instead of a gather.
 
 use inkwell::values::{BasicValueEnum, InstructionOpcode, IntValue, VectorValue};
@@ -10,9 +10,9 @@ use crate::error::{CodegenError, Result};
 
 /// An evaluated expression.
 #[derive(Clone, Copy, Debug)]
-pub enum Value<'c> {
+pub enum LaneValue<'c> {
     /// The same in every lane.
-    One(BasicValueEnum<'c>),
+    Uniform(BasicValueEnum<'c>),
     /// Lane `l` holds the int64 `base + l * stride`; the stride is not 0.
     Ramp {
         /// Lane 0.
@@ -21,22 +21,22 @@ pub enum Value<'c> {
         stride: i64,
     },
     /// One element per lane.
-    Many(VectorValue<'c>),
+    Varying(VectorValue<'c>),
 }
 
-impl<'c> Value<'c> {
+impl<'c> LaneValue<'c> {
     /// Wraps the result of an instruction.
-    pub fn of(value: BasicValueEnum<'c>) -> Value<'c> {
+    pub fn of(value: BasicValueEnum<'c>) -> LaneValue<'c> {
         match value {
-            BasicValueEnum::VectorValue(v) => Value::Many(v),
-            other => Value::One(other),
+            BasicValueEnum::VectorValue(v) => LaneValue::Varying(v),
+            other => LaneValue::Uniform(other),
         }
     }
 
     /// The scalar, where the language rules say that lanes agree.
     pub fn uniform(self, what: &str) -> Result<BasicValueEnum<'c>> {
         match self {
-            Value::One(v) => Ok(v),
+            LaneValue::Uniform(v) => Ok(v),
             _ => Err(CodegenError::new(format!("{what} differs between vector lanes"))),
         }
     }
@@ -52,11 +52,11 @@ impl<'c> Value<'c> {
 
 impl<'c> Ir<'_, 'c> {
     /// One element per lane.
-    pub fn widen(&self, value: Value<'c>, lanes: u32) -> Result<VectorValue<'c>> {
+    pub fn widen(&self, value: LaneValue<'c>, lanes: u32) -> Result<VectorValue<'c>> {
         match value {
-            Value::Many(v) => Ok(v),
-            Value::One(v) => self.splat(v, lanes),
-            Value::Ramp { base, stride } => {
+            LaneValue::Varying(v) => Ok(v),
+            LaneValue::Uniform(v) => self.splat(v, lanes),
+            LaneValue::Ramp { base, stride } => {
                 let steps: Vec<BasicValueEnum<'c>> = (0..i64::from(lanes))
                     .map(|l| self.i64(l.wrapping_mul(stride)).into())
                     .collect();
@@ -70,9 +70,9 @@ impl<'c> Ir<'_, 'c> {
     pub fn add_index(
         &self,
         op: InstructionOpcode,
-        a: Value<'c>,
-        b: Value<'c>,
-    ) -> Result<Option<Value<'c>>> {
+        a: LaneValue<'c>,
+        b: LaneValue<'c>,
+    ) -> Result<Option<LaneValue<'c>>> {
         let sign = if op == InstructionOpcode::Sub { -1 } else { 1 };
         let (x, sx) = match split(a) {
             Some(parts) => parts,
@@ -87,7 +87,7 @@ impl<'c> Ir<'_, 'c> {
     }
 
     /// Wrapping int64 multiplication that keeps ramps when one side is constant.
-    pub fn mul_index(&self, a: Value<'c>, b: Value<'c>) -> Result<Option<Value<'c>>> {
+    pub fn mul_index(&self, a: LaneValue<'c>, b: LaneValue<'c>) -> Result<Option<LaneValue<'c>>> {
         let (Some((x, sx)), Some((y, sy))) = (split(a), split(b)) else { return Ok(None) };
         let stride = match (sx, sy) {
             (0, 0) => 0,
@@ -105,17 +105,17 @@ impl<'c> Ir<'_, 'c> {
     }
 }
 
-fn ramp<'c>(base: IntValue<'c>, stride: i64) -> Value<'c> {
+fn ramp<'c>(base: IntValue<'c>, stride: i64) -> LaneValue<'c> {
     match stride {
-        0 => Value::One(base.into()),
-        _ => Value::Ramp { base, stride },
+        0 => LaneValue::Uniform(base.into()),
+        _ => LaneValue::Ramp { base, stride },
     }
 }
 
-fn split(value: Value<'_>) -> Option<(IntValue<'_>, i64)> {
+fn split(value: LaneValue<'_>) -> Option<(IntValue<'_>, i64)> {
     match value {
-        Value::One(BasicValueEnum::IntValue(v)) => Some((v, 0)),
-        Value::Ramp { base, stride } => Some((base, stride)),
+        LaneValue::Uniform(BasicValueEnum::IntValue(v)) => Some((v, 0)),
+        LaneValue::Ramp { base, stride } => Some((base, stride)),
         _ => None,
     }
 }

@@ -138,9 +138,8 @@ fn compile_time() {
     let copy = reflex_tir::lower::lower(&copy.finish());
     for (name, func) in [("copy", copy), ("6x64", micro_kernel(4, 256))] {
         for opt in [OptLevel::O0, OptLevel::O3] {
-            let best = (0..10)
-                .map(|_| reflex_llvm::compile(&func, &target, opt, false).unwrap().micros)
-                .min();
+            let best =
+                (0..10).map(|_| reflex_llvm::compile(&func, &target, opt).unwrap().micros).min();
             println!("{name} {opt:?}: {} us", best.unwrap());
         }
     }

@@ -1,4 +1,4 @@
-//! What packed entries refuse, and in which words.
+//! Refusals of packed entries and their messages.
 
 mod common;
 

@@ -99,7 +99,7 @@ fn machine_code_gives_the_evaluators_bits() {
 
 /// The kernel of a model, scheduled for matrix registers: the text test's own result, run.
 #[test]
-fn scheduled_products_give_the_evaluators_bits() {
+fn scheduled_matmuls_give_the_evaluators_bits() {
     let Some(target) = target() else { return };
     let file = include_str!("../../../tests/filetests/lower/lower_matmul_amx.py");
     let (_, kernel) = file.split_once("# ----\n").unwrap();
@@ -124,22 +124,22 @@ fn scheduled_products_give_the_evaluators_bits() {
 }
 
 /// The factors of a product of float32, by row.
-struct Factors {
+struct Operands {
     a: Vec<f32>,
     b: Vec<f32>,
 }
 
-/// What the kernels of the text tests multiply.
+/// The shapes of the kernels in the text tests.
 const M: usize = 197;
 const K: usize = 64;
 const N: usize = 192;
 /// Rows of whole registers; the others are multiplied in vectors whatever the class.
 const WHOLE: usize = 192;
 
-impl Factors {
-    fn of(mut element: impl FnMut(usize) -> f32) -> Factors {
+impl Operands {
+    fn of(mut element: impl FnMut(usize) -> f32) -> Operands {
         let a = (0..M * K).map(&mut element).collect();
-        Factors { a, b: (0..K * N).map(element).collect() }
+        Operands { a, b: (0..K * N).map(element).collect() }
     }
 
     /// `f` of every element and its factors' sums, from 0, over the depth.
@@ -160,7 +160,7 @@ impl Factors {
         each.map(|((got, exact), size)| (f64::from(*got) - exact).abs() / size).fold(0.0, f64::max)
     }
 
-    /// What float32's own nest computes: one multiply-add after the other.
+    /// The result of the float32 nest: one multiply-add after the other.
     fn in_order(&self) -> Vec<f32> {
         self.sums(0.0, |sum, a, b| a.mul_add(b, sum))
     }
@@ -197,7 +197,7 @@ fn numbers(seed: u64, low: i32, high: i32) -> impl FnMut(usize) -> f32 {
 }
 
 #[test]
-fn sums_of_terms_are_as_near_as_float32s_own() {
+fn split_bf16_is_as_near_as_float32() {
     let Some(target) = target() else { return };
     let file = include_str!("../../../tests/filetests/lower/lower_matmul_split_bf16.py");
     let kernel = split_kernel(file, &target);
@@ -206,7 +206,7 @@ fn sums_of_terms_are_as_near_as_float32s_own() {
     // Every sum cancels but for its last bits: pairs of opposite elements, nearly.
     let mut near = numbers(5, 0, 3);
     let mut before = 0.0;
-    let cancelling = Factors {
+    let cancelling = Operands {
         a: (0..M * K)
             .map(|n| {
                 before = if n % 2 == 0 { near(n) } else { -before * (1.0 + f32::EPSILON) };
@@ -216,13 +216,13 @@ fn sums_of_terms_are_as_near_as_float32s_own() {
         b: (0..K * N).map(|n| 1.0 + (n / N / 2 * 7 + n % N) as f32 / 512.0).collect(),
     };
     let classes = [
-        ("random", Factors::of(&mut uniform)),
-        ("of one sign", Factors::of(|n| uniform(n).abs())),
+        ("random", Operands::of(&mut uniform)),
+        ("of one sign", Operands::of(|n| uniform(n).abs())),
         ("ill-conditioned", cancelling),
-        ("of many sizes", Factors::of(numbers(11, -20, 20))),
-        ("large", Factors::of(numbers(13, 40, 55))),
-        ("small", Factors::of(numbers(17, -40, -30))),
-        ("with zeros", Factors::of(|n| if n % 3 == 0 { 0.0 } else { uniform(n) })),
+        ("of many sizes", Operands::of(numbers(11, -20, 20))),
+        ("large", Operands::of(numbers(13, 40, 55))),
+        ("small", Operands::of(numbers(17, -40, -30))),
+        ("with zeros", Operands::of(|n| if n % 3 == 0 { 0.0 } else { uniform(n) })),
     ];
     for (name, factors) in classes {
         let (got, own) = (factors.run(&kernel), factors.in_order());
@@ -236,13 +236,13 @@ fn sums_of_terms_are_as_near_as_float32s_own() {
 
 /// In `f32-fast` each product misses by less than 2^-15 of itself.
 #[test]
-fn three_products_are_near() {
+fn bf16x3_is_near() {
     let Some(target) = target() else { return };
     let file = include_str!("../../../tests/filetests/lower/lower_matmul_bf16x3.py");
     let kernel = split_kernel(file, &target);
     assert_eq!(kernel.raw_asm().matches("tdpbf16ps").count() % 3, 0, "three products");
     for (seed, low, high) in [(43, -1, 0), (47, -20, 20)] {
-        let factors = Factors::of(numbers(seed, low, high));
+        let factors = Operands::of(numbers(seed, low, high));
         let (got, own) = (factors.run(&kernel), factors.in_order());
         let (error, of_f32) = (factors.error(&got), factors.error(&own));
         assert!(error < 2_f64.powi(-15) && error > of_f32, "{error:e}, {of_f32:e} in order");
@@ -250,33 +250,33 @@ fn three_products_are_near() {
 }
 
 #[test]
-fn what_terms_cannot_do_is_float32s_own() {
+fn operands_that_bf16_cannot_split_take_float32() {
     let Some(target) = target() else { return };
     let file = include_str!("../../../tests/filetests/lower/lower_matmul_split_bf16.py");
     let kernel = split_kernel(file, &target);
     let with = |at: usize, value: f32| {
-        let mut factors = Factors::of(numbers(23, -3, 3));
+        let mut factors = Operands::of(numbers(23, -3, 3));
         factors.a[at] = value;
         factors.b[at % (K * N)] = 0.0;
         factors
     };
     let classes = [
-        ("subnormal", Factors::of(numbers(29, -127, -100))),
+        ("subnormal", Operands::of(numbers(29, -127, -100))),
         ("one subnormal", with(77, 1e-40)),
-        ("huge", Factors::of(numbers(31, 58, 63))),
+        ("huge", Operands::of(numbers(31, 58, 63))),
         ("one huge", with(78, 3e38)),
-        ("overflowing", Factors::of(numbers(37, 60, 127))),
-        ("products below the normal numbers", Factors::of(numbers(41, -70, -60))),
+        ("overflowing", Operands::of(numbers(37, 60, 127))),
+        ("products below the normal numbers", Operands::of(numbers(41, -70, -60))),
         ("infinite", with(79, f32::INFINITY)),
         ("negative infinite", with(M * K - 1, f32::NEG_INFINITY)),
         ("NaN", with(80, f32::NAN)),
-        ("negative zeros", Factors { a: vec![-0.0; M * K], b: vec![f32::INFINITY; K * N] }),
+        ("negative zeros", Operands { a: vec![-0.0; M * K], b: vec![f32::INFINITY; K * N] }),
     ];
     for (name, factors) in classes {
         assert!(same(&factors.run(&kernel), &factors.in_order()), "{name}");
     }
     // Zeros have no exponent: by terms, and their sums are positive.
-    let zeros = Factors { a: vec![-0.0; M * K], b: vec![1.0; K * N] };
+    let zeros = Operands { a: vec![-0.0; M * K], b: vec![1.0; K * N] };
     assert!(same(&zeros.run(&kernel), &zeros.in_order()));
 }
 
@@ -360,12 +360,12 @@ fn the_emulators_rounding_is_the_evaluators() {
 #[test]
 fn kernels_with_matrix_registers_are_refused_elsewhere() {
     let func = parse(&product(4, 4, 4, 4)).unwrap();
-    let error = reflex_llvm::compile(&func, &Level::V4.target(), OptLevel::O0, false).unwrap_err();
+    let error = reflex_llvm::compile(&func, &Level::V4.target(), OptLevel::O0).unwrap_err();
     assert!(error.to_string().contains("AMX-BF16"), "{error}");
     let nested = product(4, 4, 4, 4).replace("        T.tile_zero(c)\n", "        T.tile_zero(c)\n        z = T.alloc_buffer((4, 4), scope=\"tile\")\n        T.tile_zero(z)\n");
     let func = parse(&nested).unwrap();
     let mut target = Level::V4.target();
     target.features.extend(["avx512bf16", "amx-tile", "amx-bf16"].map(str::to_owned));
-    let error = reflex_llvm::compile(&func, &target, OptLevel::O0, false).unwrap_err();
+    let error = reflex_llvm::compile(&func, &target, OptLevel::O0).unwrap_err();
     assert!(error.to_string().contains("inside of others' allocation"), "{error}");
 }

@@ -2,8 +2,8 @@
 //!
 //! An [`Analyzer`] knows ranges of variables, innermost last. Its answers hold for every
 //! assignment inside those ranges, on the premise that index arithmetic does not overflow
-//! int64 (extents and offsets of real buffers do not). It is conservative: `prove` answers
-//! true only when the claim follows, and an expression it cannot improve comes back as it was.
+//! int64 (dimensions and offsets of real buffers do not). It is conservative: `prove` answers
+//! true only when the claim follows, and an expression it cannot improve is returned as it was.
 //! Floating-point expressions are never rewritten.
 //!
 //! ```

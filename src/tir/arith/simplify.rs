@@ -14,7 +14,7 @@ impl Analyzer {
             && let Some(poly) = self.poly(expr)
         {
             let simpler = poly.to_expr();
-            // What is there already is shared.
+            // An unchanged node is shared.
             return if simpler == *expr { expr.clone() } else { simpler };
         }
         self.rebuild(expr)

@@ -18,49 +18,17 @@
 //! assert_eq!(args[1].tensor().to_f32(), [2.0, 5.0]);
 //! ```
 
+mod error;
 pub mod scalar;
 mod tensor;
 mod tile;
 
 use cranelift_entity::SecondaryMap;
+pub use error::{EvalError, EvalErrorKind};
 pub use scalar::Scalar;
 pub use tensor::{EvalArg, EvalTensor};
 
 use crate::{Block, Buffer, Expr, ExprKind, For, Intrin, IterKind, Param, PrimFunc, Stmt, Var};
-
-/// Why an evaluation stopped.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("evaluating `{func}`: {reason}")]
-pub struct EvalError {
-    /// The function.
-    pub func: String,
-    /// What happened.
-    pub reason: EvalErrorKind,
-}
-
-/// Kinds of evaluation failure; the text names the buffer, variable or block.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum EvalErrorKind {
-    /// Arguments do not fit the parameters.
-    #[error("argument: {0}")]
-    Argument(String),
-    /// An index or block iterator outside its range.
-    #[error("out of bounds: {0}")]
-    Bounds(String),
-    /// A variable without a value, or an intermediate element read before it was written.
-    #[error("undefined: {0}")]
-    Undefined(String),
-    /// Operands of the wrong type.
-    #[error("type: {0}")]
-    Type(String),
-    /// Division by zero or an over-wide shift.
-    #[error("arithmetic: {0}")]
-    Arithmetic(String),
-    /// The step limit was reached.
-    #[error("out of fuel")]
-    Fuel,
-}
 
 /// Steps (statements executed) that [`eval`] grants.
 pub const DEFAULT_FUEL: u64 = 1 << 32;
@@ -72,7 +40,7 @@ pub fn eval(func: &PrimFunc, args: &mut [EvalArg]) -> Result<(), EvalError> {
 
 /// [`eval`] with a step limit.
 pub fn eval_with_fuel(func: &PrimFunc, args: &mut [EvalArg], fuel: u64) -> Result<(), EvalError> {
-    let mut m = Machine { func, vars: SecondaryMap::new(), memory: SecondaryMap::new(), fuel };
+    let mut m = Evaluator { func, vars: SecondaryMap::new(), memory: SecondaryMap::new(), fuel };
     let outcome = m.bind(args).and_then(|()| {
         for buffer in &func.allocs {
             m.allocate(*buffer)?;
@@ -102,7 +70,7 @@ struct Memory {
     written: Option<Vec<bool>>,
 }
 
-struct Machine<'f> {
+struct Evaluator<'f> {
     func: &'f PrimFunc,
     vars: SecondaryMap<Var, Option<Scalar>>,
     memory: SecondaryMap<Buffer, Option<Memory>>,
@@ -111,7 +79,7 @@ struct Machine<'f> {
 
 type Done = Result<(), EvalErrorKind>;
 
-impl Machine<'_> {
+impl Evaluator<'_> {
     fn bind(&mut self, args: &mut [EvalArg]) -> Done {
         if args.len() != self.func.params.len() {
             let (want, got) = (self.func.params.len(), args.len());

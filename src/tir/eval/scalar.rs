@@ -8,7 +8,7 @@
 use half::{bf16, f16};
 use reflex_runtime::dtype::code;
 
-use super::EvalErrorKind;
+use super::error::EvalErrorKind;
 use crate::{BinOp, CmpOp, DType, Intrin, half_float};
 
 /// A scalar. Integers are kept sign- or zero-extended by their own type (u64 by bit pattern).
@@ -279,7 +279,7 @@ pub fn dot_tile(sum: f32, pairs: &[(u32, u32)]) -> f32 {
     without_subnormals(without_subnormals(sum) + both)
 }
 
-/// The upper half of a pair of bfloat16; a subnormal one counts as zero.
+/// The upper half of a VNNI pair; a subnormal one counts as zero.
 fn high(pair: u32) -> f32 {
     without_subnormals(f32::from_bits(pair & 0xffff_0000))
 }

@@ -1,6 +1,7 @@
 //! Arguments of an evaluation: typed, compact byte buffers.
 
-use super::{EvalErrorKind, Scalar};
+use super::error::EvalErrorKind;
+use super::scalar::Scalar;
 use crate::DType;
 
 /// A compact row-major tensor in host memory, little-endian.

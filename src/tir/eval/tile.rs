@@ -1,11 +1,12 @@
 //! Statements on matrix registers, one element at a time.
 
+use super::error::EvalErrorKind;
 use super::scalar::{Scalar, dot_tile};
-use super::{Done, EvalErrorKind, Machine};
+use super::{Done, Evaluator};
 use crate::tile::{StridedRows, TileOp};
 use crate::{Buffer, Expr};
 
-impl Machine<'_> {
+impl Evaluator<'_> {
     pub(super) fn run_tile(&mut self, tile: &TileOp) -> Done {
         match tile {
             TileOp::Zero { tile } => {

@@ -1,6 +1,6 @@
-//! Every variable is bound once in a function.
+//! Conversion to single assignment (TVM's `ConvertSSA`): every variable is bound once.
 //!
-//! Policies that write several nests for one stage reuse its variables; the verifier and the
+//! Schedule rules that make several nests of one stage reuse its variables; the verifier and the
 //! passes after this one tell values apart by variable.
 
 use std::collections::HashSet;

@@ -27,8 +27,8 @@ pub fn lower_blocks(func: &PrimFunc) -> PrimFunc {
     func
 }
 
-/// What lies between the root and the statement being lowered.
-enum Step {
+/// A statement between the root and the one being lowered.
+enum PathItem {
     /// A loop, its first value, and the variables of its bounds.
     Loop(Var, Expr, BTreeSet<Var>),
     /// Buffers that the other statements of a sequence use.
@@ -47,7 +47,7 @@ struct Pending {
 
 struct LowerBlocks<'f> {
     func: &'f mut PrimFunc,
-    path: Vec<Step>,
+    path: Vec<PathItem>,
 }
 
 impl LowerBlocks<'_> {
@@ -66,20 +66,20 @@ impl LowerBlocks<'_> {
                     }
                     let others = of_each.iter().enumerate().filter(|(j, _)| *j != i);
                     let used = others.flat_map(|(_, used)| used).copied().collect();
-                    let (s, moved) = self.within(Step::Siblings(used), s);
+                    let (s, moved) = self.within(PathItem::Siblings(used), s);
                     all.push(s);
                     pending.extend(moved);
                 }
                 (Stmt::Seq(all), pending)
             }
             Stmt::Allocate { buffer, body } => {
-                let (body, pending) = self.within(Step::Allocate(*buffer), body);
+                let (body, pending) = self.within(PathItem::Allocate(*buffer), body);
                 (Stmt::Allocate { buffer: *buffer, body: Box::new(body) }, pending)
             }
             Stmt::Store { .. } | Stmt::Tile(_) => (s.clone(), vec![]),
             Stmt::If { .. } | Stmt::Let { .. } | Stmt::While { .. } => {
                 let lowered = s.map_children(&mut |s| {
-                    let (s, pending) = self.within(Step::Barrier, s);
+                    let (s, pending) = self.within(PathItem::Barrier, s);
                     debug_assert!(pending.is_empty(), "an init crossed a barrier");
                     s
                 });
@@ -88,7 +88,7 @@ impl LowerBlocks<'_> {
         }
     }
 
-    fn within(&mut self, step: Step, s: &Stmt) -> (Stmt, Vec<Pending>) {
+    fn within(&mut self, step: PathItem, s: &Stmt) -> (Stmt, Vec<Pending>) {
         self.path.push(step);
         let result = self.stmt(s);
         self.path.pop();
@@ -97,7 +97,7 @@ impl LowerBlocks<'_> {
 
     fn for_loop(&mut self, l: &For) -> (Stmt, Vec<Pending>) {
         let bounds = [&l.min, &l.extent].into_iter().flat_map(vars).collect();
-        let (body, moved) = self.within(Step::Loop(l.var, l.min.clone(), bounds), &l.body);
+        let (body, moved) = self.within(PathItem::Loop(l.var, l.min.clone(), bounds), &l.body);
         let new = Stmt::For(Box::new(l.with_body(body)));
         let (mut before, mut pending) = (vec![], vec![]);
         for Pending { init, mut over } in moved {
@@ -125,13 +125,13 @@ impl LowerBlocks<'_> {
         let bound: HashMap<Var, Expr> = b.iters.iter().map(|i| (i.var, i.value.clone())).collect();
         let bind = |s: &Stmt| s.substitute(&|v| bound.get(&v).cloned());
         let step = match b.predicate.as_int() {
-            Some(1) => Step::Siblings(BTreeSet::new()),
-            _ => Step::Barrier,
+            Some(1) => PathItem::Siblings(BTreeSet::new()),
+            _ => PathItem::Barrier,
         };
         let (body, mut pending) = self.within(step, &bind(&b.body));
         let mut parts = vec![body];
         if let Some(init) = b.init.as_ref().map(bind) {
-            let (init, inner) = self.within(Step::Barrier, &init);
+            let (init, inner) = self.within(PathItem::Barrier, &init);
             debug_assert!(inner.is_empty(), "an init inside an init");
             match self.leaves(b, &init) {
                 Some((over, condition)) => {
@@ -167,20 +167,20 @@ impl LowerBlocks<'_> {
                 (false, false) => return None,
             }
         }
-        let starts_over = |s: &Step| matches!(s, Step::Loop(v, ..) if over.contains(v));
+        let starts_over = |s: &PathItem| matches!(s, PathItem::Loop(v, ..) if over.contains(v));
         let inner = &self.path[self.path.iter().position(starts_over)?..];
         let found = inner.iter().filter(|s| starts_over(s)).count();
         let uses = buffers(init);
-        let passes = |s: &Step| match s {
-            Step::Loop(_, _, bounds) => bounds.is_disjoint(&over),
-            Step::Siblings(used) => used.is_disjoint(&uses),
-            Step::Allocate(buffer) => !uses.contains(buffer),
-            Step::Barrier => false,
+        let passes = |s: &PathItem| match s {
+            PathItem::Loop(_, _, bounds) => bounds.is_disjoint(&over),
+            PathItem::Siblings(used) => used.is_disjoint(&uses),
+            PathItem::Allocate(buffer) => !uses.contains(buffer),
+            PathItem::Barrier => false,
         };
         // The tail of a loop that was cut continues a reduction; its first step is not the first.
         let first = |v: Var| {
             inner.iter().find_map(|s| match s {
-                Step::Loop(w, min, _) if *w == v && over.contains(w) => Some(min.clone()),
+                PathItem::Loop(w, min, _) if *w == v && over.contains(w) => Some(min.clone()),
                 _ => None,
             })
         };

@@ -1,5 +1,5 @@
 //! Transcendental functions of float32 (and 16-bit floats, through float32) as arithmetic that
-//! vectorizes: one rounding per written operation, fused multiply-adds written out, no tables.
+//! vectorizes: one rounding per written operation, explicit fused multiply-adds, no tables.
 //!
 //! | function | largest error | method |
 //! |----------|---------------|--------|
@@ -20,30 +20,30 @@ use crate::{BinOp, DType, Expr, ExprKind, Intrin, PrimFunc, Stmt, Var, VarData};
 
 /// Expands the functions of `func`.
 pub fn lower_math(func: &PrimFunc) -> PrimFunc {
-    expand(func, Kind::Functions)
+    expand(func, Expansion::Functions)
 }
 
-/// Expands [`Intrin::DotBf16`] and [`Intrin::PairBf16`], for CPUs without such instructions. The results are the same
-/// bits.
+/// Expands [`Intrin::DotBf16`] and [`Intrin::PairBf16`], for CPUs without AVX512_BF16. The results
+/// are the same bits.
 pub fn lower_bf16_dots(func: &PrimFunc) -> PrimFunc {
-    expand(func, Kind::Dots)
+    expand(func, Expansion::Bf16Dots)
 }
 
-/// What is expanded.
+/// The intrinsics that an expansion replaces.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Expansion {
     Functions,
-    Dots,
+    Bf16Dots,
 }
 
-fn expand(func: &PrimFunc, kind: Kind) -> PrimFunc {
+fn expand(func: &PrimFunc, kind: Expansion) -> PrimFunc {
     let mut func = func.clone();
     let body = func.body.clone();
     func.body = stmt(&mut func, &body, kind);
     func
 }
 
-fn stmt(func: &mut PrimFunc, s: &Stmt, kind: Kind) -> Stmt {
+fn stmt(func: &mut PrimFunc, s: &Stmt, kind: Expansion) -> Stmt {
     let mut pass = LowerMath { func, kind, lets: vec![], guards: vec![] };
     let own = match s {
         Stmt::Store { value, .. } | Stmt::Let { value, .. } => Some(pass.expr(value)),
@@ -78,7 +78,7 @@ fn stmt(func: &mut PrimFunc, s: &Stmt, kind: Kind) -> Stmt {
 
 struct LowerMath<'f> {
     func: &'f mut PrimFunc,
-    kind: Kind,
+    kind: Expansion,
     lets: Vec<(Var, Expr)>,
     /// Conditions under which the current expression is evaluated.
     guards: Vec<Expr>,
@@ -95,11 +95,11 @@ impl LowerMath<'_> {
             let b = self.guarded(cond.clone().logical_not(), &args[2]);
             return Expr::if_then_else(cond, a, b);
         }
-        if (self.kind, *op) == (Kind::Dots, Intrin::DotBf16) {
+        if (self.kind, *op) == (Expansion::Bf16Dots, Intrin::DotBf16) {
             let operands = [0, 1, 2].map(|n| self.expr(&args[n]));
             return self.dot_bf16(operands);
         }
-        if (self.kind, *op) == (Kind::Dots, Intrin::PairBf16) {
+        if (self.kind, *op) == (Expansion::Bf16Dots, Intrin::PairBf16) {
             let [low, high] = [0, 1].map(|n| {
                 let x = self.expr(&args[n]);
                 let half = match x.dtype() {
@@ -114,7 +114,9 @@ impl LowerMath<'_> {
             let high = shift(Intrin::Shl, high, 16);
             return Expr::call(Intrin::BitOr, vec![low, high]);
         }
-        if self.kind == Kind::Dots || ![DType::F32, DType::F16, DType::BF16].contains(dtype) {
+        if self.kind == Expansion::Bf16Dots
+            || ![DType::F32, DType::F16, DType::BF16].contains(dtype)
+        {
             return e.map_children(&mut |e| self.expr(e));
         }
         let expand = match op {
@@ -199,7 +201,7 @@ impl LowerMath<'_> {
         // Beyond these ends the result is 0 or infinite; NaN passes.
         let x = self.bind("x", x.max(c(-104.0)).min(c(89.0)));
         let (p, n) = self.exp_parts(x);
-        // Two factors: 2^n alone may be subnormal or infinite where the product is not.
+        // Scaled in two steps: 2^n alone may be subnormal or infinite where the product is not.
         let half = self.bind("half", shift(Intrin::Shr, n.clone(), 1));
         p * power_of_two(half.clone()) * power_of_two(n - half)
     }

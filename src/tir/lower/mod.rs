@@ -2,7 +2,7 @@
 //!
 //! Each pass is a function from function to function, in its own file; [`PASSES`] is the order.
 //! They decide nothing about speed (policies and schedule primitives do): loops keep their
-//! kinds and every floating-point operation keeps its place. Unrolled loops stay loops; code
+//! kinds and floating-point operations keep their order. Unrolled loops stay loops; code
 //! generators replicate them.
 //!
 //! ```
@@ -34,7 +34,7 @@ use crate::PrimFunc;
 /// A pass by name.
 pub type Pass = (&'static str, fn(&PrimFunc) -> PrimFunc);
 
-/// What [`lower`] runs, in order.
+/// The passes that [`lower`] runs, in order.
 pub const PASSES: &[Pass] = &[
     ("convert_ssa", convert_ssa),
     ("plan_allocations", plan_allocations),

@@ -126,7 +126,7 @@ fn limits(l: &For, facts: &Analyzer) -> Option<Vec<Limit>> {
     inner.bind_loop(l);
     search.stmt(&l.body, &inner, &BTreeSet::new());
     if !search.has_loop {
-        search.found.retain(|c| c.is_statement);
+        search.found.retain(|c| c.site == Site::Statement);
     }
     let worth_it = !search.found.is_empty() && nodes(&l.body) <= MAX_COPIED;
     worth_it.then_some(search.found)
@@ -157,7 +157,16 @@ enum Holds {
 struct Limit {
     cond: Expr,
     holds: Holds,
-    is_statement: bool,
+    site: Site,
+}
+
+/// Where a condition stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Site {
+    /// It chooses a statement.
+    Statement,
+    /// It chooses the value of an expression.
+    Expression,
 }
 
 /// Collects the conditions in a loop body that decide something about its variable.
@@ -172,7 +181,7 @@ impl Search {
         for e in s.exprs() {
             e.visit(&mut |e| {
                 if let ExprKind::Call { op: Intrin::IfThenElse, args, .. } = e.kind() {
-                    self.conditions(&args[0], false, facts, inner);
+                    self.conditions(&args[0], Site::Expression, facts, inner);
                 }
             });
         }
@@ -185,7 +194,7 @@ impl Search {
                 self.stmt(&l.body, &facts, &inner);
             }
             Stmt::If { cond, .. } => {
-                self.conditions(cond, true, facts, inner);
+                self.conditions(cond, Site::Statement, facts, inner);
                 s.children().into_iter().for_each(|s| self.stmt(s, facts, inner));
             }
             Stmt::Let { var, body, .. } => {
@@ -197,19 +206,13 @@ impl Search {
         }
     }
 
-    fn conditions(
-        &mut self,
-        cond: &Expr,
-        is_statement: bool,
-        facts: &Analyzer,
-        inner: &BTreeSet<Var>,
-    ) {
+    fn conditions(&mut self, cond: &Expr, site: Site, facts: &Analyzer, inner: &BTreeSet<Var>) {
         for cond in conjuncts(cond) {
             if self.found.iter().any(|l| l.cond == cond) {
                 continue;
             }
             if let Some(holds) = limit(self.var, &cond, facts, inner) {
-                self.found.push(Limit { cond, holds, is_statement });
+                self.found.push(Limit { cond, holds, site });
             }
         }
     }

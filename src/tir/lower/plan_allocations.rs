@@ -4,7 +4,7 @@
 //! iteration writes what it reads: the first access is a block that writes a box covering
 //! every box read later, and no reduction runs over that loop. Below those loops the buffer
 //! keeps, per dimension, only the range of indices that the inner loops reach, shifted to
-//! start at 0; a dimension whose range is not an affine box keeps its whole extent. A local
+//! start at 0; a dimension whose range is not an affine box keeps its full extent. A local
 //! buffer that is then too large for a stack, or of unknown size, becomes a global one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -62,7 +62,7 @@ fn home(func: &PrimFunc, buffer: Buffer, s: &Stmt, loops: &mut Vec<Var>) {
 
 /// Whether no iteration of `l` reads what another one wrote.
 fn is_private(func: &PrimFunc, buffer: Buffer, l: &For) -> bool {
-    let mut accesses = Accesses::new(func, buffer);
+    let mut accesses = BufferUses::new(func, buffer);
     let mut facts = parameter_facts(func);
     facts.bind_loop(l);
     accesses.stmt(&l.body, &facts, &HashMap::new());
@@ -70,12 +70,14 @@ fn is_private(func: &PrimFunc, buffer: Buffer, l: &For) -> bool {
         return false;
     }
     let rank = func.buffers[buffer].shape.len();
-    let first_read = accesses.list.iter().position(|a| !a.write).unwrap_or(accesses.list.len());
+    let first_read =
+        accesses.list.iter().position(|a| a.kind == UseKind::Read).unwrap_or(accesses.list.len());
     let (written, read) = accesses.list.split_at(first_read);
-    let reads: Vec<Hull> =
-        (0..rank).map(|d| hull(read.iter().filter(|a| !a.write).map(|a| &a.ranges[d]))).collect();
+    let reads: Vec<Hull> = (0..rank)
+        .map(|d| hull(read.iter().filter(|a| a.kind == UseKind::Read).map(|a| &a.ranges[d])))
+        .collect();
     let facts = &accesses.facts;
-    let covers = |w: &Access| {
+    let covers = |w: &BufferUse| {
         reads.iter().enumerate().all(|(d, reads)| match (reads, &w.ranges[d].base) {
             (Hull::Empty, _) => true,
             (Hull::Box(start, span), Some(base)) if w.dense[d] => {
@@ -119,7 +121,7 @@ fn place(
 const LOOSE_BOUND: i64 = 1 << 16;
 
 fn allocate(func: &mut PrimFunc, buffer: Buffer, body: &Stmt, facts: &Analyzer) -> Stmt {
-    let mut accesses = Accesses::new(func, buffer);
+    let mut accesses = BufferUses::new(func, buffer);
     accesses.stmt(body, facts, &HashMap::new());
     let mut starts: BTreeMap<usize, Expr> = BTreeMap::new();
     let rank = func.buffers[buffer].shape.len();
@@ -145,7 +147,7 @@ fn allocate(func: &mut PrimFunc, buffer: Buffer, body: &Stmt, facts: &Analyzer) 
         func.buffers[buffer].scope = Scope::Global;
     }
     let body =
-        if starts.is_empty() { body.clone() } else { body.map_accesses((buffer, buffer), &shift) };
+        if starts.is_empty() { body.clone() } else { body.map_accesses(buffer, buffer, &shift) };
     Stmt::Allocate { buffer, body: Box::new(body) }
 }
 
@@ -158,24 +160,31 @@ fn fits_stack(func: &PrimFunc, buffer: Buffer) -> bool {
 
 /// Indices `base + span` of one access, over everything bound inside the walk.
 #[derive(Clone)]
-struct Range {
+struct IndexRange {
     /// In terms of variables from outside; `None` when it is not affine in the inside.
     base: Option<Expr>,
     span: Interval,
 }
 
-struct Access {
-    write: bool,
-    ranges: Vec<Range>,
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum UseKind {
+    Read,
+    Write,
+}
+
+/// One access to the buffer.
+struct BufferUse {
+    kind: UseKind,
+    ranges: Vec<IndexRange>,
     /// Per dimension, whether a write reaches every index of its range.
     dense: Vec<bool>,
 }
 
 /// Every access to one buffer in execution order.
-struct Accesses {
+struct BufferUses {
     buffer: Buffer,
     rank: usize,
-    list: Vec<Access>,
+    list: Vec<BufferUse>,
     /// Loop variables that reductions writing the buffer run over.
     reduced: BTreeSet<Var>,
     /// Something was found that is not a block over affine loops.
@@ -185,9 +194,9 @@ struct Accesses {
     in_block: bool,
 }
 
-impl Accesses {
-    fn new(func: &PrimFunc, buffer: Buffer) -> Accesses {
-        Accesses {
+impl BufferUses {
+    fn new(func: &PrimFunc, buffer: Buffer) -> BufferUses {
+        BufferUses {
             buffer,
             rank: func.buffers[buffer].shape.len(),
             list: vec![],
@@ -218,7 +227,7 @@ impl Accesses {
                 self.reads(value, facts, bound);
                 if *buffer == self.buffer {
                     self.irregular |= !self.in_block;
-                    self.access(true, indices, facts, bound);
+                    self.access(UseKind::Write, indices, facts, bound);
                 }
             }
             Stmt::Seq(list) => list.iter().for_each(|s| self.stmt(s, facts, bound)),
@@ -257,14 +266,14 @@ impl Accesses {
             if let ExprKind::Load { buffer, indices, .. } = e.kind()
                 && *buffer == self.buffer
             {
-                self.access(false, indices, facts, bound);
+                self.access(UseKind::Read, indices, facts, bound);
             }
         });
     }
 
     fn access(
         &mut self,
-        write: bool,
+        kind: UseKind,
         indices: &[Expr],
         facts: &Analyzer,
         bound: &HashMap<Var, Expr>,
@@ -280,12 +289,12 @@ impl Accesses {
             ranges.push(range);
             dense.push(full);
         }
-        self.list.push(Access { write, ranges, dense });
+        self.list.push(BufferUse { kind, ranges, dense });
     }
 
     /// The indices `index` takes over the inner loops, and whether it takes all of them.
-    fn range(&self, index: &Expr, facts: &Analyzer) -> (Range, bool) {
-        let unknown = (Range { base: None, span: Interval::EVERYTHING }, false);
+    fn range(&self, index: &Expr, facts: &Analyzer) -> (IndexRange, bool) {
+        let unknown = (IndexRange { base: None, span: Interval::EVERYTHING }, false);
         let Some(poly) = facts.poly(index) else { return unknown };
         let mut base = Expr::i64(poly.constant);
         let mut span = Interval::point(0);
@@ -313,7 +322,7 @@ impl Accesses {
             reached += reach.max - reach.min;
             touches
         });
-        (Range { base: Some(facts.simplify(&base)), span }, dense)
+        (IndexRange { base: Some(facts.simplify(&base)), span }, dense)
     }
 }
 
@@ -324,7 +333,7 @@ enum Hull {
 }
 
 /// The box around ranges whose bases differ by constants.
-fn hull<'a>(ranges: impl Iterator<Item = &'a Range>) -> Hull {
+fn hull<'a>(ranges: impl Iterator<Item = &'a IndexRange>) -> Hull {
     let mut hull = Hull::Empty;
     for range in ranges {
         let Some(base) = &range.base else { return Hull::Unknown };

@@ -1,4 +1,5 @@
-//! Which elements a loop's iterations touch, and whether two iterations can touch the same one.
+//! Dependence analysis: the elements that a loop's iterations touch, and whether two iterations can
+//! touch the same one.
 //!
 //! An element of a buffer is an index tuple. Iterations of a loop are independent when, for any
 //! two accesses to one buffer of which one writes, equal index tuples imply equal loop values.
@@ -18,7 +19,21 @@ use crate::{BinOp, Buffer, Expr, ExprKind, PrimFunc, Stmt, Var};
 pub(super) struct Access {
     pub buffer: Buffer,
     pub indices: Vec<Expr>,
-    pub writes: bool,
+    pub kind: AccessKind,
+}
+
+/// Direction of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AccessKind {
+    Read,
+    Write,
+}
+
+impl Access {
+    /// Returns true if it is a store.
+    pub fn writes(&self) -> bool {
+        self.kind == AccessKind::Write
+    }
 }
 
 /// Everything that happens under a statement.
@@ -42,14 +57,14 @@ impl Accesses {
     fn reads(&mut self, expr: &Expr, iters: &HashMap<Var, Expr>) {
         expr.visit(&mut |e| {
             if let ExprKind::Load { buffer, indices, .. } = e.kind() {
-                self.push(*buffer, indices, iters, false);
+                self.push(AccessKind::Read, *buffer, indices, iters);
             }
         });
     }
 
-    fn push(&mut self, buffer: Buffer, at: &[Expr], iters: &HashMap<Var, Expr>, writes: bool) {
+    fn push(&mut self, kind: AccessKind, buffer: Buffer, at: &[Expr], iters: &HashMap<Var, Expr>) {
         let indices = at.iter().map(|i| i.substitute(&|v| iters.get(&v).cloned())).collect();
-        self.list.push(Access { buffer, indices, writes });
+        self.list.push(Access { buffer, indices, kind });
     }
 
     fn enter(&mut self, stmt: &Stmt, iters: &HashMap<Var, Expr>, facts: &mut Analyzer) {
@@ -72,7 +87,9 @@ impl Accesses {
                 }
                 return;
             }
-            Stmt::Store { buffer, indices, .. } => self.push(*buffer, indices, iters, true),
+            Stmt::Store { buffer, indices, .. } => {
+                self.push(AccessKind::Write, *buffer, indices, iters);
+            }
             Stmt::Let { var, .. } => {
                 self.bound.insert(*var);
             }
@@ -82,7 +99,11 @@ impl Accesses {
             // Of its rows no more is known than that they are somewhere in the buffer.
             Stmt::Tile(tile) => {
                 for buffer in tile.buffers() {
-                    self.push(buffer, &[], iters, buffer == tile.written());
+                    let kind = match buffer == tile.written() {
+                        true => AccessKind::Write,
+                        false => AccessKind::Read,
+                    };
+                    self.push(kind, buffer, &[], iters);
                 }
             }
             Stmt::If { .. } | Stmt::While { .. } | Stmt::Seq(_) => {}
@@ -110,13 +131,13 @@ pub(super) fn independent(
     let mut accesses = collect(body, &mut facts);
     accesses.bound.extend(moving);
     let decoder = Decoder { facts, var, free: &accesses.bound };
-    for (at, write) in accesses.list.iter().enumerate().filter(|(_, a)| a.writes) {
+    for (at, write) in accesses.list.iter().enumerate().filter(|(_, a)| a.writes()) {
         if accesses.private.contains(&write.buffer) {
             continue;
         }
         let others = accesses.list.iter().enumerate().filter(|(n, other)| {
             // Each pair of writes once, a write also with itself.
-            other.buffer == write.buffer && (!other.writes || *n >= at)
+            other.buffer == write.buffer && (!other.writes() || *n >= at)
         });
         for (_, other) in others {
             if !decoder.disjoint(write, other) {
@@ -132,10 +153,11 @@ pub(super) fn independent(
 
 /// Whether different iterations of loop `var` over `first` and over `second` never touch the same
 /// element where one of them writes it; else what conflicts.
-pub(super) fn joinable(
+pub(super) fn require_fusable(
     func: &PrimFunc,
     facts: &Analyzer,
-    (first, second): (&Stmt, &Stmt),
+    first: &Stmt,
+    second: &Stmt,
     var: Var,
 ) -> Result<(), String> {
     let mut facts = facts.clone();
@@ -143,7 +165,7 @@ pub(super) fn joinable(
     a.bound.extend(b.bound);
     let decoder = Decoder { facts, var, free: &a.bound };
     for x in a.list.iter().filter(|x| !a.private.contains(&x.buffer)) {
-        let meets = |y: &&Access| y.buffer == x.buffer && (x.writes || y.writes);
+        let meets = |y: &&Access| y.buffer == x.buffer && (x.writes() || y.writes());
         let apart = |y: &Access| decoder.disjoint(x, y);
         if !b.list.iter().filter(meets).all(apart) {
             let (loop_name, buffer) = (&func.vars[var].name, &func.buffers[x.buffer].name);
@@ -159,14 +181,15 @@ pub(super) fn joinable(
 /// differ too.
 pub(super) fn determines(facts: &Analyzer, exprs: &[Expr], var: Var, free: &HashSet<Var>) -> bool {
     let decoder = Decoder { facts: facts.clone(), var, free };
-    let point = Access { buffer: Buffer::from_u32(0), indices: exprs.to_vec(), writes: true };
+    let point =
+        Access { buffer: Buffer::from_u32(0), indices: exprs.to_vec(), kind: AccessKind::Write };
     decoder.disjoint(&point, &point)
 }
 
 struct Decoder<'a> {
     facts: Analyzer,
     var: Var,
-    /// Variables that differ between the two iterations beside `var`.
+    /// Other variables than `var` that differ between the two iterations.
     free: &'a HashSet<Var>,
 }
 
@@ -312,7 +335,7 @@ impl Decoder<'_> {
         vec![]
     }
 
-    /// What an atom's value determines beside itself.
+    /// The operand that an atom's value determines.
     fn parts(&self, atom: &Expr) -> Option<Poly> {
         match atom.kind() {
             // A widening conversion keeps the value.

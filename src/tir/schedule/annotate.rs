@@ -1,6 +1,7 @@
 //! Free annotations on loops and blocks; nothing is computed differently because of one.
 
-use super::{Schedule, ScheduleError, tree};
+use super::state::{Schedule, ScheduleError};
+use super::tree;
 use crate::{Block, For, Scope, Stmt, Var};
 
 impl Schedule {

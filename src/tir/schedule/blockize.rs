@@ -2,18 +2,29 @@
 
 use std::collections::BTreeMap;
 
-use super::compute_at::conjuncts;
-use super::{Schedule, ScheduleError, tree};
+use super::state::{Schedule, ScheduleError};
+use super::tree::{self, conjuncts};
 use crate::arith::Analyzer;
 use crate::arith::poly::{Poly, gcd};
 use crate::{Block, BlockIter, Expr, Stmt, Var};
 
-/// How an iterator's value comes about from the loops outside and those inside.
-struct Parts {
+/// A block iterator's value as the sum of what the loops outside decide and what those inside do.
+struct SplitValue {
     /// Multiples of `step`, over the loops outside.
     outer: Option<(Expr, i64)>,
     /// Over the loops inside.
     inner: Expr,
+}
+
+/// A loop and the loops below it, around one block.
+struct BlockNest {
+    stmt: Stmt,
+    loops: Vec<Var>,
+    block: Block,
+    /// The ranges of the loops outside.
+    above: Analyzer,
+    /// Those of all loops.
+    facts: Analyzer,
 }
 
 impl Schedule {
@@ -24,74 +35,33 @@ impl Schedule {
     /// Needs loops around one block only, whose iterators each are a multiple of something the
     /// loops outside decide and less than that of what those inside do. Returns the new block.
     pub fn blockize(&mut self, at: Var) -> Result<String, ScheduleError> {
-        let path = self.path_to_loop("blockize", at)?;
         let refuse = |s: &Schedule, why: String| s.refuse_loop("blockize", at, why);
-        let nest = *path.last().expect("the loop");
-        let mut loops = vec![];
-        let mut inner = nest;
-        while let Stmt::For(l) = inner {
-            loops.push(l.var);
-            inner = &l.body;
-        }
-        let Stmt::Block(block) = inner else {
-            return Err(refuse(self, "something other than one block lies below".into()));
-        };
-        let block = block.as_ref().clone();
-        let above = self.facts(&path[..path.len() - 1]);
-        let mut facts = above.clone();
-        nest.visit(&mut |s| {
-            if let Stmt::For(l) = s
-                && loops.contains(&l.var)
-            {
-                facts.bind_loop(l);
-            }
-        });
-        let nest = nest.clone();
-        let mut parts = vec![];
-        for iter in &block.iters {
-            let found = parts_of(&facts, &iter.value, &loops);
-            parts.push(found.ok_or_else(|| {
+        let nest = self.block_nest(at)?;
+        let mut values = vec![];
+        for iter in &nest.block.iters {
+            let found = split_value(&nest.facts, &iter.value, &nest.loops);
+            values.push(found.ok_or_else(|| {
                 let name = &self.func.vars[iter.var].name;
                 refuse(self, format!("iterator `{name}` does not come apart at the loop"))
             })?);
         }
-        let inside = |c: &Expr| loops.iter().any(|v| tree::mentions(c, *v));
-        let (within, mut outside): (Vec<Expr>, Vec<Expr>) =
-            conjuncts(&block.predicate).into_iter().partition(inside);
-        let of_domain = |c: &Expr| {
-            let found = |i: &BlockIter| *c == i.value.clone().lt(i.extent.clone());
-            block.iters.iter().position(found)
-        };
-        let guarded: Option<Vec<usize>> = within.iter().map(of_domain).collect();
-        let Some(guarded) = guarded else {
+        let Some((guarded, mut outside)) = guards(&nest) else {
             return Err(refuse(self, "a guard is about more than an iterator's domain".into()));
         };
-
-        let (mut iters, mut inner_block) = (vec![], block.clone());
-        for (iter, Parts { outer, inner }) in inner_block.iters.iter_mut().zip(parts) {
-            let Some((value, step)) = outer else {
-                iter.value = inner;
-                continue;
-            };
-            let name = format!("{}_o", self.func.vars[iter.var].name);
-            let var = self.func.new_var(name);
-            let extent = facts.simplify(&iter.extent.clone().ceildiv(step));
-            let value = facts.simplify(&value.floordiv(step));
-            let in_domain = value.clone().lt(extent.clone());
-            if !above.prove(&in_domain) {
+        let (mut iters, mut inner) = (vec![], nest.block.clone());
+        for (iter, value) in inner.iters.iter_mut().zip(values) {
+            let Some(own) = self.outer_iter(&nest, iter, value) else { continue };
+            let in_domain = own.value.clone().lt(own.extent.clone());
+            if !nest.above.prove(&in_domain) {
                 outside.push(in_domain);
             }
-            iters.push(BlockIter { var, extent, kind: iter.kind, value });
-            iter.value = Expr::var(var) * step + inner;
+            iters.push(own);
         }
-        let domain = |n: &usize| {
-            let iter = &inner_block.iters[*n];
-            iter.value.clone().lt(iter.extent.clone())
-        };
-        inner_block.predicate = guarded.iter().map(domain).fold(Expr::bool(true), Expr::and);
-        let inner = Stmt::Block(Box::new(inner_block));
+        let domain = |n: &usize| inner.iters[*n].value.clone().lt(inner.iters[*n].extent.clone());
+        inner.predicate = guarded.iter().map(domain).fold(Expr::bool(true), Expr::and);
+        let inner = Stmt::Block(Box::new(inner));
         let mut new = Block {
-            name: self.unique_block(&format!("{}_o", block.name)),
+            name: self.unique_block(&format!("{}_o", nest.block.name)),
             iters,
             predicate: outside.into_iter().fold(Expr::bool(true), Expr::and),
             reads: vec![],
@@ -99,7 +69,7 @@ impl Schedule {
             init: None,
             allocs: vec![],
             annotations: BTreeMap::new(),
-            body: tree::replace_block(&nest, &block.name, |_| inner.clone()),
+            body: tree::replace_block(&nest.stmt, &nest.block.name, |_| inner.clone()),
         };
         self.refresh_regions(&mut new);
         let name = new.name.clone();
@@ -108,10 +78,63 @@ impl Schedule {
         self.note(format!("blockize {} -> {name}", self.name(at)));
         Ok(name)
     }
+
+    /// The loop `at`, if nothing but loops lies between it and one block.
+    fn block_nest(&self, at: Var) -> Result<BlockNest, ScheduleError> {
+        let path = self.path_to_loop("blockize", at)?;
+        let stmt = *path.last().expect("the loop");
+        let above = self.facts(&path[..path.len() - 1]);
+        let (mut loops, mut facts, mut inner) = (vec![], above.clone(), stmt);
+        while let Stmt::For(l) = inner {
+            facts.bind_loop(l);
+            loops.push(l.var);
+            inner = &l.body;
+        }
+        let Stmt::Block(block) = inner else {
+            let why = "something other than one block lies below";
+            return Err(self.refuse_loop("blockize", at, why));
+        };
+        let block = block.as_ref().clone();
+        Ok(BlockNest { stmt: stmt.clone(), loops, block, above, facts })
+    }
+
+    /// Gives the inner block's `iter` its new value; returns the outer block's iterator for it, if
+    /// the loops outside have a part in it.
+    fn outer_iter(
+        &mut self,
+        nest: &BlockNest,
+        iter: &mut BlockIter,
+        value: SplitValue,
+    ) -> Option<BlockIter> {
+        let Some((outer, step)) = value.outer else {
+            iter.value = value.inner;
+            return None;
+        };
+        let name = format!("{}_o", self.func.vars[iter.var].name);
+        let var = self.func.new_var(name);
+        let extent = nest.facts.simplify(&iter.extent.clone().ceildiv(step));
+        let outer = nest.facts.simplify(&outer.floordiv(step));
+        iter.value = Expr::var(var) * step + value.inner;
+        Some(BlockIter { var, extent, kind: iter.kind, value: outer })
+    }
+}
+
+/// The iterators whose domains the guards over loops of the nest keep, and the guards over loops
+/// outside; `None` where a guard of the nest is another one.
+fn guards(nest: &BlockNest) -> Option<(Vec<usize>, Vec<Expr>)> {
+    let inside = |c: &Expr| nest.loops.iter().any(|v| tree::mentions(c, *v));
+    let (within, outside): (Vec<Expr>, Vec<Expr>) =
+        conjuncts(&nest.block.predicate).into_iter().partition(inside);
+    let of_domain = |c: &Expr| {
+        let found = |i: &BlockIter| *c == i.value.clone().lt(i.extent.clone());
+        nest.block.iters.iter().position(found)
+    };
+    let guarded: Option<Vec<usize>> = within.iter().map(of_domain).collect();
+    Some((guarded?, outside))
 }
 
 /// `value` as `outer + inner`, `inner` within `0..step` for the step that divides `outer`.
-fn parts_of(facts: &Analyzer, value: &Expr, loops: &[Var]) -> Option<Parts> {
+fn split_value(facts: &Analyzer, value: &Expr, loops: &[Var]) -> Option<SplitValue> {
     let poly = facts.poly(value)?;
     let (mut outer, mut inner) = (Poly::constant(0), Poly::constant(0));
     let mentions = |e: &Expr| loops.iter().any(|v| tree::mentions(e, *v));
@@ -124,7 +147,7 @@ fn parts_of(facts: &Analyzer, value: &Expr, loops: &[Var]) -> Option<Parts> {
     }
     if outer.terms.is_empty() {
         inner.constant = poly.constant;
-        return Some(Parts { outer: None, inner: facts.simplify(&inner.to_expr()) });
+        return Some(SplitValue { outer: None, inner: facts.simplify(&inner.to_expr()) });
     }
     let step = match inner.terms.is_empty() {
         // All of it is decided outside.
@@ -134,7 +157,7 @@ fn parts_of(facts: &Analyzer, value: &Expr, loops: &[Var]) -> Option<Parts> {
     inner.constant = poly.constant.rem_euclid(step);
     outer.constant = poly.constant.checked_sub(inner.constant)?;
     let fits = facts.poly_interval(&inner).within(step);
-    fits.then(|| Parts {
+    fits.then(|| SplitValue {
         outer: Some((facts.simplify(&outer.to_expr()), step)),
         inner: facts.simplify(&inner.to_expr()),
     })

@@ -1,7 +1,7 @@
 //! Copies of buffers nearer to where they are used.
 
-use super::nest::sequence;
-use super::{Schedule, ScheduleError, tree};
+use super::state::{Schedule, ScheduleError};
+use super::tree::{self, sequence};
 use crate::{Block, Buffer, Expr, ExprKind, IterKind, Scope, Stmt};
 
 impl Schedule {

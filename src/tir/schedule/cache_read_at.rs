@@ -1,8 +1,8 @@
-//! A copy of what a nest reads, made before it.
+//! Read caching in front of a nest (TVM's `read_at`).
 
-use super::chain::nested;
+use super::state::{Schedule, ScheduleError};
+use super::tree::{self, nested};
 use super::unroll_and_jam::visit_evaluated;
-use super::{Schedule, ScheduleError, tree};
 use crate::{Block, Buffer, Expr, ExprKind, For, IterKind, Param, Scope, Stmt, Var};
 
 impl Schedule {
@@ -12,9 +12,9 @@ impl Schedule {
     /// element for each iteration of the loops.
     ///
     /// Needs serial loops from 0 of constant extents from the loop down to a block of one store, which
-    /// always reads the buffer, at one place, and does not write it. Where that place has an element,
-    /// written by then, in every iteration, a guard of the block is none of the copy. Returns the name of the new
-    /// block.
+    /// always reads the buffer, at one index tuple, and does not write it. Where that element exists
+    /// and was written before in every iteration, the copy needs no guard of the block. Returns the
+    /// name of the new block.
     pub fn cache_read_at(
         &mut self,
         name: &str,
@@ -34,35 +34,13 @@ impl Schedule {
         }
         loops.iter().for_each(|l| facts.bind_loop(l));
         let block = block.as_ref().clone();
-        if block.init.is_some() {
-            return Err(refuse(self, "it has an init"));
-        }
-        if Schedule::block_writes(&block, buffer) {
-            return Err(refuse(self, "it writes the buffer"));
-        }
-        let Stmt::Store { value, .. } = &block.body else {
-            return Err(refuse(self, "the block's body is not one store"));
-        };
-        let (mut places, mut always): (Vec<Vec<Expr>>, usize) = (vec![], 0);
-        let of_buffer = |e: &Expr| match e.kind() {
-            ExprKind::Load { buffer: b, indices, .. } if *b == buffer => Some(indices.clone()),
-            _ => None,
-        };
-        value.visit(&mut |e| places.extend(of_buffer(e)));
-        visit_evaluated(value, &mut |e| always += usize::from(of_buffer(e).is_some()));
-        let count = places.len();
-        places.dedup();
-        let ([place], true) = (&places[..], always == count) else {
-            return Err(refuse(self, "it does not always read the buffer at one place"));
-        };
-        let bound = |v: Var| block.iters.iter().find(|i| i.var == v).map(|i| i.value.clone());
-        let place: Vec<Expr> = place.iter().map(|e| e.substitute(&bound)).collect();
+        let element = element_read(&block, buffer).map_err(|why| refuse(self, why))?;
         let shape = &self.func.buffers[buffer].shape;
         let exists = |(at, n): (&Expr, &Expr)| {
             facts.prove(&at.clone().ge(0)) && facts.prove(&at.clone().lt(n.clone()))
         };
-        let whole = place.len() == shape.len()
-            && place.iter().zip(shape).all(exists)
+        let whole = element.len() == shape.len()
+            && element.iter().zip(shape).all(exists)
             && self.is_written_before(buffer, name);
         let cache = self.buffer_over(buffer, scope.name(), &loops, scope);
         let copy = self.unique_block(&self.func.buffers[cache].name.clone());
@@ -73,22 +51,13 @@ impl Schedule {
             copying.predicate = Expr::bool(true);
         }
         copying.iters = self.iterators(&loops, IterKind::Spatial);
-        let of_loop = |v: Var| {
-            let own = copying.iters.iter().find(|i| i.value.as_var() == Some(v))?;
-            Some(own.var.into())
-        };
-        let from = place.iter().map(|e| e.substitute(&of_loop)).collect();
-        let to = copying.iters.iter().map(|i| i.var.into()).collect();
-        copying.body = Stmt::store(cache, to, self.func.load(buffer, from));
-        self.refresh_regions(&mut copying);
-        let copied = nested(&loops, Stmt::Block(Box::new(copying)));
-        let copied = self.fresh_copy(&copied, "");
+        let copied = self.copy_nest(copying, &loops, self.func.load(buffer, element), cache);
 
         let mut reading = block;
         let own = self.iterators(&loops, IterKind::Spatial);
         let index: Vec<Expr> = own.iter().map(|i| i.var.into()).collect();
         reading.iters.extend(own);
-        reading.body = reading.body.map_accesses((buffer, cache), &|_| index.clone());
+        reading.body = reading.body.map_accesses(buffer, cache, &|_| index.clone());
         self.refresh_regions(&mut reading);
         let reading = nested(&loops, Stmt::Block(Box::new(reading)));
         let body = Box::new(Stmt::Seq(vec![copied, reading]));
@@ -97,6 +66,20 @@ impl Schedule {
         let read = self.func.buffers[buffer].name.clone();
         self.note(format!("cache_read_at {name} {read} {} {scope:?} -> {copy}", self.name(at)));
         Ok(copy)
+    }
+
+    /// The loops around `block`, which stores the element `from` of each iteration to `cache`.
+    fn copy_nest(&mut self, mut block: Block, loops: &[For], from: Expr, cache: Buffer) -> Stmt {
+        let of_loop = |v: Var| {
+            let own = block.iters.iter().find(|i| i.value.as_var() == Some(v))?;
+            Some(own.var.into())
+        };
+        let from = from.substitute(&of_loop);
+        let to = block.iters.iter().map(|i| i.var.into()).collect();
+        block.body = Stmt::store(cache, to, from);
+        self.refresh_regions(&mut block);
+        let copied = nested(loops, Stmt::Block(Box::new(block)));
+        self.fresh_copy(&copied, "")
     }
 
     /// Whether all elements of a buffer are shown to have a value before a block runs: it is an
@@ -127,4 +110,37 @@ impl Schedule {
         let inputs = self.func.params.len() - self.func.num_outputs;
         self.func.params[..inputs].contains(&Param::Buffer(buffer)) || before.any(whole)
     }
+}
+
+/// The only element of `buffer` that the block reads, over the loops; else why it cannot be copied.
+fn element_read(block: &Block, buffer: Buffer) -> Result<Vec<Expr>, &'static str> {
+    if block.init.is_some() {
+        return Err("it has an init");
+    }
+    if Schedule::block_writes(block, buffer) {
+        return Err("it writes the buffer");
+    }
+    let Stmt::Store { value, .. } = &block.body else {
+        return Err("the block's body is not one store");
+    };
+    let Some(element) = element_always_read(value, buffer) else {
+        return Err("it does not always read the buffer at one place");
+    };
+    let bound = |v: Var| block.iters.iter().find(|i| i.var == v).map(|i| i.value.clone());
+    Ok(element.iter().map(|e| e.substitute(&bound)).collect())
+}
+
+/// The only element of `buffer` that `value` loads, if it loads it whenever it is evaluated.
+fn element_always_read(value: &Expr, buffer: Buffer) -> Option<Vec<Expr>> {
+    let (mut elements, mut always): (Vec<Vec<Expr>>, usize) = (vec![], 0);
+    let of_buffer = |e: &Expr| match e.kind() {
+        ExprKind::Load { buffer: b, indices, .. } if *b == buffer => Some(indices.clone()),
+        _ => None,
+    };
+    value.visit(&mut |e| elements.extend(of_buffer(e)));
+    visit_evaluated(value, &mut |e| always += usize::from(of_buffer(e).is_some()));
+    let count = elements.len();
+    elements.dedup();
+    let only = (elements.len() == 1 && always == count).then(|| elements.pop());
+    only.flatten()
 }

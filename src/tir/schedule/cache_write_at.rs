@@ -1,10 +1,11 @@
-//! Results kept in a buffer of their own below a loop.
+//! Write caching below a loop (TVM's `write_at`): results accumulate in a local buffer.
 
-use super::chain::{Chain, nested, of_kind};
 use super::compute_inline::loads;
 use super::injective::stores_own_element;
-use super::{Schedule, ScheduleError, tree};
-use crate::{Block, BlockIter, Expr, For, IterKind, Scope, Stmt, Var};
+use super::perfect_nest::PerfectNest;
+use super::state::{Schedule, ScheduleError};
+use super::tree::{self, nested};
+use crate::{Block, BlockIter, Buffer, Expr, For, IterKind, Scope, Stmt, Var};
 
 impl Schedule {
     /// `for k { for j { X[at(j)] += f(j, k) } }`, at `k`, becomes
@@ -23,56 +24,49 @@ impl Schedule {
         at: Var,
         scope: Scope,
     ) -> Result<String, ScheduleError> {
-        let chain = self.chain("cache_write_at", name, at)?;
+        let nest = self.perfect_nest("cache_write_at", name, at)?;
         let refuse = |s: &Schedule, why: &str| s.refuse("cache_write_at", name, why);
-        let Stmt::Store { buffer, indices, value } = &chain.block.body else {
-            return Err(refuse(self, "the block's body is not one store"));
-        };
-        if chain.block.init.is_none()
-            && (loads(value).contains(buffer) || !chain.reducing().is_empty())
-        {
-            return Err(refuse(self, "it goes on from what the buffer held before"));
-        }
-        if !stores_own_element(&chain.block) {
-            return Err(refuse(self, "it reads other elements of its result"));
-        }
-        let placing = chain.placing();
-        let fixed = placing.iter().all(|l| l.extent.as_int().is_some());
+        let (buffer, indices) = cacheable_store(&nest).map_err(|why| refuse(self, why))?;
+        let spatial = nest.spatial_loops();
+        let fixed = spatial.iter().all(|l| l.extent.as_int().is_some());
         if scope != Scope::Global && !fixed {
             return Err(refuse(self, "what it keeps has no constant size"));
         }
-        let cache = self.buffer_over(*buffer, scope.name(), &placing, scope);
-        let places = self.iterators(&placing, IterKind::Spatial);
-        let index: Vec<Expr> = places.iter().map(|i| i.var.into()).collect();
+        let cache = self.buffer_over(buffer, scope.name(), &spatial, scope);
+        let elements = self.iterators(&spatial, IterKind::Spatial);
+        let index: Vec<Expr> = elements.iter().map(|i| i.var.into()).collect();
         let copy = self.unique_block(&self.func.buffers[cache].name.clone());
         let mut writing = Block {
             name: copy.clone(),
-            iters: of_kind(&chain.block, false).chain(&places).cloned().collect(),
-            predicate: chain.placed.iter().cloned().fold(Expr::bool(true), Expr::and),
+            iters: nest.block.spatial_iters().chain(&elements).cloned().collect(),
+            predicate: nest.spatial_guards.iter().cloned().fold(Expr::bool(true), Expr::and),
             init: None,
-            body: Stmt::store(*buffer, indices.clone(), self.func.load(cache, index.clone())),
-            ..chain.block.clone()
+            body: Stmt::store(buffer, indices.to_vec(), self.func.load(cache, index.clone())),
+            ..nest.block.clone()
         };
         self.refresh_regions(&mut writing);
-        if self.is_injective(&chain.block) || self.show_injective(&chain.block) {
+        if self.is_injective(&nest.block) || self.show_injective(&nest.block) {
             self.note_injective(&writing);
         }
-        let writing = self.fresh_copy(&nested(&placing, Stmt::Block(Box::new(writing))), "");
+        let writing = self.fresh_copy(&nested(&spatial, Stmt::Block(Box::new(writing))), "");
 
-        let mut kept = chain.block.clone();
-        kept.iters.extend(places);
+        let mut kept = nest.block.clone();
+        kept.iters.extend(elements);
         let here = self.func.load(cache, index.clone());
-        let swap = |e: &Expr| e.replace_loads(*buffer, &mut |_, _| here.clone());
-        kept.body = Stmt::store(cache, index.clone(), swap(value));
+        let swap = |e: &Expr| e.replace_loads(buffer, &mut |_, _| here.clone());
+        kept.body = match &nest.block.body {
+            Stmt::Store { value, .. } => Stmt::store(cache, index.clone(), swap(value)),
+            _ => unreachable!("checked to be one store"),
+        };
         kept.init = kept.init.map(|init| match init {
             Stmt::Store { value, .. } => Stmt::store(cache, index.clone(), swap(&value)),
             other => other,
         });
         if kept.init.is_some() {
-            self.guard_values(&chain, &mut kept)?;
+            self.guard_values(&nest, &mut kept)?;
         }
         self.refresh_regions(&mut kept);
-        let kept = nested(&chain.loops, Stmt::Block(Box::new(kept)));
+        let kept = nested(&nest.loops, Stmt::Block(Box::new(kept)));
         let body = Box::new(Stmt::Seq(vec![kept, writing]));
         let both = Stmt::Allocate { buffer: cache, body };
         self.func.body = tree::replace_loop(&self.func.body, at, |_| both.clone());
@@ -82,13 +76,13 @@ impl Schedule {
 
     /// Turns guards that an iterator is in its domain into a choice of the value stored, the
     /// iterator into those of the loops that make it up.
-    fn guard_values(&mut self, chain: &Chain, block: &mut Block) -> Result<(), ScheduleError> {
-        let path = self.path_to_block("cache_write_at", &chain.block.name)?;
+    fn guard_values(&mut self, nest: &PerfectNest, block: &mut Block) -> Result<(), ScheduleError> {
+        let path = self.path_to_block("cache_write_at", &nest.block.name)?;
         let around: Vec<For> = tree::loops_of(&path).cloned().collect();
-        let mut left = chain.reduced.clone();
-        for guard in &chain.placed {
+        let mut left = nest.reduction_guards.clone();
+        for guard in &nest.spatial_guards {
             let of_domain = |i: &&BlockIter| *guard == i.value.clone().lt(i.extent.clone());
-            let iter = of_kind(&chain.block, false).find(of_domain);
+            let iter = nest.block.spatial_iters().find(of_domain);
             let used: Vec<For> =
                 around.iter().filter(|l| tree::mentions(guard, l.var)).cloned().collect();
             let Some(iter) = iter.filter(|_| used.iter().all(|l| l.min.as_int() == Some(0))) else {
@@ -112,5 +106,21 @@ impl Schedule {
         }
         block.predicate = left.into_iter().fold(Expr::bool(true), Expr::and);
         Ok(())
+    }
+}
+
+/// The block's only store, if its instances may accumulate in another buffer; else why not.
+fn cacheable_store(nest: &PerfectNest) -> Result<(Buffer, &[Expr]), &'static str> {
+    let Stmt::Store { buffer, indices, value } = &nest.block.body else {
+        return Err("the block's body is not one store");
+    };
+    if nest.block.init.is_none()
+        && (loads(value).contains(buffer) || !nest.reduction_loops().is_empty())
+    {
+        return Err("it goes on from what the buffer held before");
+    }
+    match stores_own_element(&nest.block) {
+        true => Ok((*buffer, indices)),
+        false => Err("it reads other elements of its result"),
     }
 }

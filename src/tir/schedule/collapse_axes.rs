@@ -1,6 +1,7 @@
-//! Two axes of a block that every access steps through as one.
+//! Collapsing two axes of a block that every access steps through as one.
 
-use super::{Schedule, ScheduleError, tree};
+use super::state::{Schedule, ScheduleError};
+use super::tree;
 use crate::arith::Analyzer;
 use crate::arith::poly::Poly;
 use crate::{Block, BlockIter, Buffer, Expr, ExprKind, For, ForKind, PrimFunc, Stmt, Var};

@@ -1,7 +1,8 @@
 //! Moving a producer under a loop of its consumers.
 
-use super::nest::sequence;
-use super::{Schedule, ScheduleError, tree};
+use super::access::AccessKind;
+use super::state::{Schedule, ScheduleError};
+use super::tree::{self, conjuncts, is_block, sequence};
 use crate::{Block, Buffer, Expr, IterKind, Stmt, Var};
 
 impl Schedule {
@@ -29,7 +30,7 @@ impl Schedule {
         }
         self.require_stable("compute_at", &block)?;
         let facts = self.facts(&path);
-        let Some(region) = self.touched(&facts, &body, buffer, false) else {
+        let Some(region) = self.touched(&facts, &body, buffer, AccessKind::Read) else {
             return Err(refuse("nothing below the loop reads its result"));
         };
         let ranges =
@@ -97,7 +98,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// What the block reads must not be written after it, nor in a loop around it.
+    /// The block's inputs must not be written after it, nor in a loop around it.
     pub(super) fn require_stable(
         &self,
         primitive: &'static str,
@@ -118,18 +119,5 @@ impl Schedule {
             }
         }
         Ok(())
-    }
-}
-
-pub(super) fn is_block(stmt: &Stmt, name: &str) -> bool {
-    matches!(stmt, Stmt::Block(b) if b.name == name)
-}
-
-/// The operands of a chain of `and`.
-pub(super) fn conjuncts(e: &Expr) -> Vec<Expr> {
-    match e.kind() {
-        crate::ExprKind::And(a, b) => [conjuncts(a), conjuncts(b)].concat(),
-        crate::ExprKind::Int { value, .. } if *value != 0 => vec![],
-        _ => vec![e.clone()],
     }
 }

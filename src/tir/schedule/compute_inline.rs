@@ -1,7 +1,8 @@
 //! Replacing an intermediate by its definition, in its consumers or in its producer.
 
 use super::regions::delinearise;
-use super::{Schedule, ScheduleError, tree};
+use super::state::{Schedule, ScheduleError};
+use super::tree;
 use crate::{Block, Buffer, Expr, ExprKind, IterKind, Stmt, Var};
 
 /// A block that stores one element per instance, `buffer[v...] = value`, where the indices are
@@ -180,7 +181,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// What the consumer reads beside the intermediate must be complete before the producer runs.
+    /// The consumer's other inputs must be complete before the producer runs.
     fn require_stable_reads(
         &self,
         name: &str,

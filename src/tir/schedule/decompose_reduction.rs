@@ -1,15 +1,15 @@
 //! Taking a reduction's init out into a block of its own.
 
-use super::compute_at::conjuncts;
-use super::nest::sequence;
-use super::{Schedule, ScheduleError, access, tree};
-use crate::{Block, BlockIter, Expr, For, IterKind, Stmt, Var};
+use super::access;
+use super::state::{Schedule, ScheduleError};
+use super::tree::{self, conjuncts, sequence};
+use crate::{Block, Expr, For, Stmt, Var};
 
 impl Schedule {
     /// `for i { for k { init { X[i] = 0 }; X[i] += f(i, k) } }` becomes, at loop `k`,
     /// `for i { X[i] = 0; for k { X[i] += f(i, k) } }`, and at loop `i`,
     /// `for i' { X[i'] = 0 }; for i { for k { X[i] += f(i, k) } }`. The loops from `at` inwards
-    /// that place an element are copied, with their kinds.
+    /// that choose an element (spatial loops) are copied, with their kinds.
     ///
     /// Needs all loops of the reduction at or below `at`, no block below `at` that reads the
     /// result before it is complete, and instances that each belong to one iteration. Returns
@@ -27,8 +27,8 @@ impl Schedule {
         };
         let loops: Vec<For> = loops_of(&path[from..path.len() - 1])
             .ok_or_else(|| refuse("something other than loops lies between"))?;
-        let reduces = |v: Var| iters_of(&block, true).any(|i| tree::mentions(&i.value, v));
-        let places = |v: Var| iters_of(&block, false).any(|i| tree::mentions(&i.value, v));
+        let reduces = |v: Var| block.reduction_iters().any(|i| tree::mentions(&i.value, v));
+        let places = |v: Var| block.spatial_iters().any(|i| tree::mentions(&i.value, v));
         let above: Vec<Var> = tree::loops_of(&path[..from]).map(|l| l.var).collect();
         if let Some(v) = above.iter().find(|v| reduces(**v)) {
             let outer = self.name(*v);
@@ -50,22 +50,13 @@ impl Schedule {
             return Err(refuse("the bounds of a placing loop depend on a reduction loop"));
         }
         let new_name = self.unique_block(&format!("{name}_init"));
-        let mut opening = Block {
+        let opening = Block {
             name: new_name.clone(),
-            iters: iters_of(&block, false).cloned().collect(),
             predicate: predicate.into_iter().fold(Expr::bool(true), Expr::and),
-            reads: vec![],
-            writes: vec![],
-            init: None,
             body: init,
             ..block.clone()
         };
-        self.refresh_regions(&mut opening);
-        let nest = kept
-            .iter()
-            .rev()
-            .fold(Stmt::Block(Box::new(opening)), |body, l| Stmt::For(Box::new(l.with_body(body))));
-        let nest = self.fresh_copy(&nest, "");
+        let nest = self.init_nest(opening, &kept);
         let mut rest = block;
         rest.init = None;
         self.refresh_regions(&mut rest);
@@ -75,6 +66,16 @@ impl Schedule {
         self.commit("decompose_reduction", name, body, &above)?;
         self.note(format!("decompose_reduction {name} {} -> {new_name}", self.name(at)));
         Ok(new_name)
+    }
+
+    /// A copy of the spatial loops around the block that runs the init.
+    fn init_nest(&mut self, mut block: Block, loops: &[&For]) -> Stmt {
+        block.iters = block.spatial_iters().cloned().collect();
+        block.init = None;
+        self.refresh_regions(&mut block);
+        let around = |body, l: &&For| Stmt::For(Box::new(l.with_body(body)));
+        let nest = loops.iter().rev().fold(Stmt::Block(Box::new(block)), around);
+        self.fresh_copy(&nest, "")
     }
 
     /// Each loop from `at` inwards must belong to one element or to its reduction, and nothing
@@ -100,12 +101,11 @@ impl Schedule {
             }
         }
         let free = loops.iter().map(|l| l.var).collect();
-        let values = |reduce: bool| -> Vec<Expr> {
-            iters_of(block, reduce).map(|i| i.value.clone()).collect()
-        };
+        let spatial: Vec<Expr> = block.spatial_iters().map(|i| i.value.clone()).collect();
+        let reduction: Vec<Expr> = block.reduction_iters().map(|i| i.value.clone()).collect();
         for l in loops {
-            let one = access::determines(facts, &values(false), l.var, &free)
-                || access::determines(facts, &values(true), l.var, &free);
+            let one = access::determines(facts, &spatial, l.var, &free)
+                || access::determines(facts, &reduction, l.var, &free);
             if !one {
                 let name = &self.func.vars[l.var].name;
                 return refuse(format!("the loop `{name}` repeats instances"));
@@ -113,10 +113,6 @@ impl Schedule {
         }
         Ok(())
     }
-}
-
-fn iters_of(block: &Block, reduce: bool) -> impl Iterator<Item = &BlockIter> {
-    block.iters.iter().filter(move |i| (i.kind != IterKind::Spatial) == reduce)
 }
 
 /// The loops of a path that holds nothing but loops and sequences.

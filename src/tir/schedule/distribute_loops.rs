@@ -1,14 +1,15 @@
-//! Taking a nest of loops apart over the statements in it.
+//! Loop distribution (fission): a nest of loops for each of the statements in it.
 
-use super::chain::nested;
-use super::nest::sequence;
-use super::{Schedule, ScheduleError, access, tree};
+use super::access;
+use super::state::{Schedule, ScheduleError, shape_facts};
+use super::tree::{self, nested, sequence};
+use crate::arith::Analyzer;
 use crate::{BlockIter, Buffer, Expr, For, IterKind, Region, Stmt, Var};
 
 impl Schedule {
     /// `for i in 0..n { for j in 0..m { X = alloc(..); S(i, j); T(i, j) } }`, at `i`, becomes
     /// `X' = alloc(n, m, ..); for i { for j { S } }; for i' { for j' { T } }`: the inverse of
-    /// [`Schedule::fuse_adjacent`]. What an iteration keeps to itself gets an element for every one.
+    /// [`Schedule::fuse_adjacent`]. Buffers of one iteration get an element for every one (scalar expansion).
     ///
     /// Needs serial loops from 0 of constant extents directly around each other and around several
     /// statements, of which none touches in one iteration what another touches in a different one
@@ -34,33 +35,11 @@ impl Schedule {
                 "what it keeps is not used by blocks alone, at one index per dimension".into(),
             ));
         }
-        let around = |depth: usize, s: &Stmt| {
-            let body = kept.iter().fold(s.clone(), |body, buffer| Stmt::Allocate {
-                buffer: *buffer,
-                body: Box::new(body),
-            });
-            nested(&loops[depth + 1..], body)
-        };
-        for (n, first) in parts.iter().enumerate() {
-            for second in &parts[n + 1..] {
-                for (depth, l) in loops.iter().enumerate() {
-                    let both = (&around(depth, first), &around(depth, second));
-                    access::joinable(&self.func, &facts, both, l.var)
-                        .map_err(|why| refuse(self, why))?;
-                }
-            }
-        }
-
-        let mut wider = vec![];
-        for buffer in &kept {
-            let mut data = self.func.buffers[*buffer].clone();
-            data.shape = loops.iter().map(|l| l.extent.clone()).chain(data.shape).collect();
-            wider.push((*buffer, self.func.buffers.push(data)));
-        }
+        self.require_distributable(&loops, &kept, &parts, &facts)?;
+        let wider = self.expand(&kept, &loops);
         let mut apart = vec![];
         for (n, part) in parts.iter().enumerate() {
-            let mut own = loops.clone();
-            let mut part = part.clone();
+            let (mut own, mut part) = (loops.clone(), part.clone());
             if n > 0 {
                 for l in &mut own {
                     let fresh = self.func.new_var(self.func.vars[l.var].name.clone());
@@ -82,10 +61,49 @@ impl Schedule {
         Ok(())
     }
 
+    /// No two of `parts` may touch the same element in different iterations of one of the loops where
+    /// one of the two writes it.
+    fn require_distributable(
+        &self,
+        loops: &[For],
+        kept: &[Buffer],
+        parts: &[Stmt],
+        facts: &Analyzer,
+    ) -> Result<(), ScheduleError> {
+        let around = |depth: usize, s: &Stmt| {
+            let body = kept.iter().fold(s.clone(), |body, buffer| Stmt::Allocate {
+                buffer: *buffer,
+                body: Box::new(body),
+            });
+            nested(&loops[depth + 1..], body)
+        };
+        for (n, first) in parts.iter().enumerate() {
+            for second in &parts[n + 1..] {
+                for (depth, l) in loops.iter().enumerate() {
+                    let (first, second) = (around(depth, first), around(depth, second));
+                    access::require_fusable(&self.func, facts, &first, &second, l.var)
+                        .map_err(|why| self.refuse_loop("distribute_loops", loops[0].var, why))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Scalar expansion: each buffer, and a new one with an element for every iteration of the loops.
+    fn expand(&mut self, buffers: &[Buffer], loops: &[For]) -> Vec<(Buffer, Buffer)> {
+        let mut wider = vec![];
+        for buffer in buffers {
+            let mut data = self.func.buffers[*buffer].clone();
+            data.shape = loops.iter().map(|l| l.extent.clone()).chain(data.shape).collect();
+            wider.push((*buffer, self.func.buffers.push(data)));
+        }
+        wider
+    }
+
     /// Whether one of `buffers` is accessed by position, or something other than a block, or a block
     /// inside of one, may use it.
     fn keeps_otherwise(&self, stmt: &Stmt, buffers: &[Buffer]) -> bool {
-        let accesses = access::collect(stmt, &mut super::shape_facts(&self.func));
+        let accesses = access::collect(stmt, &mut shape_facts(&self.func));
         let by_position = accesses.list.iter().any(|a| {
             buffers.contains(&a.buffer)
                 && a.indices.len() != self.func.buffers[a.buffer].shape.len()
@@ -118,8 +136,8 @@ impl Schedule {
             at.push(own.into());
         }
         let swap = |stmt: &Stmt| {
-            wider.iter().fold(stmt.clone(), |stmt, pair| {
-                stmt.map_accesses(*pair, &|own| [&at, own].concat())
+            wider.iter().fold(stmt.clone(), |stmt, (old, new)| {
+                stmt.map_accesses(*old, *new, &|own| [&at, own].concat())
             })
         };
         (block.init, block.body) = (block.init.as_ref().map(swap), swap(&block.body));

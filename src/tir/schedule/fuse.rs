@@ -1,6 +1,7 @@
 //! Making two perfectly nested loops one.
 
-use super::{Schedule, ScheduleError, tree};
+use super::state::{Schedule, ScheduleError};
+use super::tree;
 use crate::{Expr, ForKind, Stmt, Var};
 
 impl Schedule {

@@ -1,11 +1,12 @@
-//! Making two loops, one after the other, one.
+//! Loop fusion of two adjacent loops. ([`Schedule::fuse`] is TVM's, for two nested loops.)
 
-use super::nest::sequence;
-use super::{Schedule, ScheduleError, access};
+use super::access;
+use super::state::{Schedule, ScheduleError};
+use super::tree::sequence;
 use crate::{For, ForKind, Stmt, Var};
 
 impl Schedule {
-    /// `for i in 0..n { S(i) }; for j in 0..n { T(j) }` becomes `for i in 0..n { S(i); T(i) }`.
+    /// Loop fusion: `for i in 0..n { S(i) }; for j in 0..n { T(j) }` becomes `for i in 0..n { S(i); T(i) }`.
     ///
     /// Needs two serial loops from 0 of the same extent, directly one after the other, of which
     /// different iterations never touch the same element where one of the two writes it: each
@@ -32,7 +33,7 @@ impl Schedule {
         let body = b.body.substitute(&|v| (v == second).then(|| first.into()));
         let mut facts = above;
         facts.bind_loop(&a);
-        access::joinable(&self.func, &facts, (&a.body, &body), first)
+        access::require_fusable(&self.func, &facts, &a.body, &body, first)
             .map_err(|why| refuse(self, why))?;
         let both = sequence([a.body.clone(), body]);
         let joined = Stmt::For(Box::new(For { body: both, ..a.clone() }));

@@ -6,22 +6,16 @@
 
 use std::collections::HashSet;
 
-use super::{Schedule, access, tree};
+use super::state::{InjectiveStore, Schedule, shape_facts};
+use super::{access, tree};
 use crate::arith::Analyzer;
 use crate::{Block, BlockIter, Buffer, Expr, ExprKind, IterKind, Stmt, Var};
-
-/// What was shown of a block: it stores here.
-#[derive(Clone, Debug)]
-pub(super) struct Store {
-    buffer: Buffer,
-    indices: Vec<Expr>,
-}
 
 impl Schedule {
     /// Keeps that `block` is injective.
     pub(super) fn note_injective(&mut self, block: &Block) {
         if let Some((buffer, indices)) = only_element(block) {
-            let store = Store { buffer, indices: indices.to_vec() };
+            let store = InjectiveStore { buffer, indices: indices.to_vec() };
             self.injective.insert(block.name.clone(), store);
         }
     }
@@ -37,7 +31,7 @@ impl Schedule {
     /// Shows it from the indices of the store.
     pub(super) fn show_injective(&self, block: &Block) -> bool {
         let Some((_, indices)) = only_element(block) else { return false };
-        let mut facts = super::shape_facts(&self.func);
+        let mut facts = shape_facts(&self.func);
         for iter in &block.iters {
             facts.bind(iter.var, Expr::i64(0), iter.extent.clone());
         }
@@ -54,7 +48,8 @@ impl Schedule {
     /// fixed meanwhile, nor are those in `body`.
     pub(super) fn runs_other_instances(
         &self,
-        (body, var): (&Stmt, Var),
+        body: &Stmt,
+        var: Var,
         facts: &Analyzer,
         moving: &[Var],
     ) -> bool {
@@ -74,7 +69,7 @@ impl Schedule {
         if below.blocks.iter().any(|b| b.iters.iter().any(reduces)) {
             return false;
         }
-        // What the loop gives to the same iterator of every copy tells its iterations apart.
+        // The values that the loop gives to the same iterator of every copy tell iterations apart.
         let shared = first.iters.iter().enumerate().filter(|(n, i)| {
             i.kind == IterKind::Spatial && copies.iter().all(|c| c.iters[*n].value == i.value)
         });

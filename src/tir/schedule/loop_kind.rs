@@ -1,6 +1,7 @@
-//! How a loop runs: vectorized, parallel, unrolled, bound to a thread axis.
+//! Loop kinds: vectorized, parallel, unrolled, bound to a thread axis.
 
-use super::{Schedule, ScheduleError, access, tree};
+use super::state::{Schedule, ScheduleError};
+use super::{access, tree};
 use crate::{For, ForKind, IterKind, Stmt, Var};
 
 impl Schedule {
@@ -92,7 +93,7 @@ impl Schedule {
             }
         }
         let facts = self.facts(&path);
-        if self.runs_other_instances((&l.body, at), &facts, &[]) {
+        if self.runs_other_instances(&l.body, at, &facts, &[]) {
             return Ok(());
         }
         access::independent(&self.func, &facts, &l.body, at, &[])

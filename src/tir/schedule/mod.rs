@@ -3,9 +3,26 @@
 //! A [`Schedule`] holds a function in scheduled form. Blocks are named, loops are their variables;
 //! both stay valid until a primitive that says it replaces them. A primitive documents what it
 //! makes of what, refuses with a [`ScheduleError`] when it cannot show that every output keeps its
-//! bits, and decides nothing: policies choose. Floating-point reductions keep their order through
+//! bits, and decides nothing: schedule rules choose. Floating-point reductions keep their order through
 //! every primitive but [`Schedule::rfactor`] and [`Schedule::tree_reduce`], which write the new
 //! order into the tir.
+//!
+//! | primitive | known as |
+//! |---|---|
+//! | [`split`](Schedule::split), [`split_nparts`](Schedule::split_nparts), [`fuse`](Schedule::fuse), [`reorder`](Schedule::reorder), [`tile`](Schedule::tile) | TVM's; strip mining, loop coalescing, loop interchange, tiling |
+//! | [`partition`](Schedule::partition) | index-set splitting (TVM: `loop_partition`) |
+//! | [`specialize`](Schedule::specialize) | loop versioning (Halide: `specialize`) |
+//! | [`separate_full_tiles`](Schedule::separate_full_tiles) | separation of full and partial tiles |
+//! | [`fuse_adjacent`](Schedule::fuse_adjacent) | loop fusion (Exo: `fuse`; MLIR: sibling fusion) |
+//! | [`distribute_loops`](Schedule::distribute_loops) | loop distribution, fission (Exo: `fission`) |
+//! | [`collapse_axes`](Schedule::collapse_axes) | dimension collapsing (MLIR linalg), with flat indexing |
+//! | [`unroll_and_jam`](Schedule::unroll_and_jam) | unroll and jam, register blocking |
+//! | [`parallel`](Schedule::parallel), [`parallel_if`](Schedule::parallel_if), [`vectorize`](Schedule::vectorize), [`unroll`](Schedule::unroll), [`bind`](Schedule::bind) | TVM's loop kinds; OpenMP's `if` clause |
+//! | [`compute_at`](Schedule::compute_at), [`reverse_compute_at`](Schedule::reverse_compute_at), [`compute_inline`](Schedule::compute_inline), [`reverse_compute_inline`](Schedule::reverse_compute_inline) | TVM's producer and consumer fusion |
+//! | [`store_at`](Schedule::store_at) | Halide's `store_at` |
+//! | [`cache_read`](Schedule::cache_read), [`cache_write`](Schedule::cache_write), [`cache_read_at`](Schedule::cache_read_at), [`cache_write_at`](Schedule::cache_write_at) | TVM's; the last two as its `read_at` and `write_at` |
+//! | [`rfactor`](Schedule::rfactor), [`tree_reduce`](Schedule::tree_reduce), [`decompose_reduction`](Schedule::decompose_reduction) | TVM's; one step of a tree reduction |
+//! | [`blockize`](Schedule::blockize), [`tensorize`](Schedule::tensorize), [`transform_layout`](Schedule::transform_layout), [`pad_einsum`](Schedule::pad_einsum), [`storage_align`](Schedule::storage_align), [`set_scope`](Schedule::set_scope) | TVM's |
 //!
 //! ```
 //! use reflex_tir::{DType, builder::FuncBuilder, schedule::Schedule};
@@ -27,7 +44,6 @@ mod blockize;
 mod cache;
 mod cache_read_at;
 mod cache_write_at;
-mod chain;
 mod collapse_axes;
 mod compute_at;
 mod compute_inline;
@@ -41,6 +57,7 @@ mod nest;
 mod pad_einsum;
 mod parallel_if;
 mod partition;
+mod perfect_nest;
 mod regions;
 mod reorder;
 mod reverse_compute_at;
@@ -48,6 +65,7 @@ mod rfactor;
 mod separate_full_tiles;
 mod specialize;
 mod split;
+mod state;
 mod storage_align;
 mod store_at;
 mod tensorize;
@@ -55,208 +73,10 @@ mod tile;
 mod trace;
 mod transform_layout;
 mod tree;
+mod tree_reduce;
 mod unroll_and_jam;
 
-pub use self::pad_einsum::Padded;
-use std::collections::{HashMap, HashSet};
-
+pub use self::pad_einsum::PaddedEinsum;
 pub use self::regions::refresh_regions;
+pub use self::state::{Schedule, ScheduleError};
 pub use self::transform_layout::{IndexMap, packer};
-use crate::arith::Analyzer;
-use crate::{BinOp, Block, Buffer, Expr, ExprKind, For, Param, PrimFunc, Stmt, Var};
-
-/// A primitive that could not be applied: which, to what, and why.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{primitive} of `{at}` refused: {why}")]
-pub struct ScheduleError {
-    /// The primitive.
-    pub primitive: &'static str,
-    /// The loop, block or buffer it was asked for.
-    pub at: String,
-    /// What is missing for it to be safe.
-    pub why: String,
-}
-
-/// A function being scheduled.
-#[derive(Clone, Debug)]
-pub struct Schedule {
-    func: PrimFunc,
-    /// Intermediates with elements that nothing writes.
-    padded: HashSet<Buffer>,
-    /// Blocks shown to store elsewhere in every instance, by name.
-    injective: HashMap<String, injective::Store>,
-    /// What was done.
-    steps: Vec<String>,
-    /// What loops are called in steps, where a name alone does not say which one is meant.
-    labels: HashMap<Var, String>,
-}
-
-impl Schedule {
-    /// Starts from `func`.
-    pub fn new(func: PrimFunc) -> Schedule {
-        let labels = trace::labels(&func);
-        let (padded, injective) = (HashSet::new(), HashMap::new());
-        Schedule { func, padded, injective, steps: vec![], labels }
-    }
-
-    /// The function as scheduled so far.
-    pub fn func(&self) -> &PrimFunc {
-        &self.func
-    }
-
-    /// The scheduled function.
-    pub fn into_func(self) -> PrimFunc {
-        self.func
-    }
-
-    /// The block of this name.
-    pub fn get_block(&self, name: &str) -> Result<&Block, ScheduleError> {
-        match tree::path_to_block(&self.func.body, name).as_deref() {
-            Some([.., Stmt::Block(block)]) => Ok(block),
-            _ => Err(self.refuse("get_block", name, "there is no such block")),
-        }
-    }
-
-    /// The names of all blocks in program order.
-    pub fn blocks(&self) -> Vec<String> {
-        let mut names = vec![];
-        self.func.body.visit(&mut |s| {
-            if let Stmt::Block(b) = s {
-                names.push(b.name.clone());
-            }
-        });
-        names
-    }
-
-    /// The loops around a block, outermost first, up to an enclosing block if there is one.
-    pub fn get_loops(&self, block: &str) -> Result<Vec<Var>, ScheduleError> {
-        let Some(path) = tree::path_to_block(&self.func.body, block) else {
-            return Err(self.refuse("get_loops", block, "there is no such block"));
-        };
-        let mut loops = vec![];
-        for stmt in &path[..path.len() - 1] {
-            match stmt {
-                Stmt::For(l) => loops.push(l.var),
-                Stmt::Block(_) => loops.clear(),
-                _ => {}
-            }
-        }
-        Ok(loops)
-    }
-
-    /// The loop of a variable.
-    pub fn get_loop(&self, var: Var) -> Result<&For, ScheduleError> {
-        match tree::path_to_loop(&self.func.body, var).as_deref() {
-            Some([.., Stmt::For(l)]) => Ok(l),
-            _ => Err(self.refuse_loop("get_loop", var, "there is no such loop")),
-        }
-    }
-
-    /// The constant extent of a loop, if it has one.
-    pub fn extent(&self, var: Var) -> Result<Option<i64>, ScheduleError> {
-        let path = self.path_to_loop("extent", var)?;
-        let extent = &self.get_loop(var)?.extent;
-        if let Some(n) = extent.as_int() {
-            return Ok(Some(n));
-        }
-        Ok(self.facts(&path[..path.len() - 1]).simplify(extent).as_int())
-    }
-
-    fn refuse(&self, primitive: &'static str, at: &str, why: impl Into<String>) -> ScheduleError {
-        ScheduleError { primitive, at: at.to_string(), why: why.into() }
-    }
-
-    fn refuse_loop(
-        &self,
-        primitive: &'static str,
-        at: Var,
-        why: impl Into<String>,
-    ) -> ScheduleError {
-        let name = self.func.vars.get(at).map_or("?", |v| &v.name);
-        self.refuse(primitive, name, why)
-    }
-
-    fn path_to_loop(&self, primitive: &'static str, var: Var) -> Result<Vec<&Stmt>, ScheduleError> {
-        tree::path_to_loop(&self.func.body, var)
-            .ok_or_else(|| self.refuse_loop(primitive, var, "there is no such loop"))
-    }
-
-    fn path_to_block(
-        &self,
-        primitive: &'static str,
-        name: &str,
-    ) -> Result<Vec<&Stmt>, ScheduleError> {
-        tree::path_to_block(&self.func.body, name)
-            .ok_or_else(|| self.refuse(primitive, name, "there is no such block"))
-    }
-
-    /// Blocks inside of others stay there, and so do those that a condition chooses: what lies
-    /// around them is not the primitive's to know.
-    fn require_movable(&self, primitive: &'static str, name: &str) -> Result<(), ScheduleError> {
-        let path = self.path_to_block(primitive, name)?;
-        for stmt in &path[..path.len() - 1] {
-            match stmt {
-                Stmt::Block(b) => {
-                    let why = format!("it lies inside block `{}`", b.name);
-                    return Err(self.refuse(primitive, name, why));
-                }
-                Stmt::If { .. } | Stmt::While { .. } => {
-                    return Err(self.refuse(primitive, name, "it lies under a condition"));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// What is known inside the statements of `path`.
-    fn facts(&self, path: &[&Stmt]) -> Analyzer {
-        let mut facts = shape_facts(&self.func);
-        for stmt in path {
-            match stmt {
-                Stmt::For(l) => facts.bind_loop(l),
-                Stmt::Block(b) => {
-                    for iter in &b.iters {
-                        facts.bind(iter.var, Expr::i64(0), iter.extent.clone());
-                    }
-                }
-                _ => {}
-            }
-        }
-        facts
-    }
-}
-
-/// Dimensions of parameters are not negative, whole or made of other variables.
-pub(crate) fn shape_facts(func: &PrimFunc) -> Analyzer {
-    let mut facts = Analyzer::new();
-    for var in crate::abi::scalar_vars(func) {
-        if !func.params.contains(&Param::Scalar(var)) {
-            facts.at_least(var, 0);
-        }
-    }
-    for extent in func.buffer_params().flat_map(|b| &func.buffers[b].shape) {
-        if let Some((var, min)) = least(extent, 0) {
-            facts.at_least(var, min);
-        }
-    }
-    facts
-}
-
-/// The only variable of `e` and the least value for which `e >= min`, where `e` grows with it.
-fn least(e: &Expr, min: i64) -> Option<(Var, i64)> {
-    let ExprKind::Binary { op, a, b } = e.kind() else { return Some((e.as_var()?, min)) };
-    let (of, c) = match (op, a.as_int(), b.as_int()) {
-        (_, None, Some(c)) => (a, c),
-        (BinOp::Add | BinOp::Mul, Some(c), None) => (b, c),
-        _ => return None,
-    };
-    let min = match op {
-        BinOp::Add => min.checked_sub(c)?,
-        BinOp::Sub => min.checked_add(c)?,
-        BinOp::Mul if c > 0 => min.div_euclid(c) + i64::from(min.rem_euclid(c) != 0),
-        BinOp::FloorDiv if c > 0 => min.checked_mul(c)?,
-        _ => return None,
-    };
-    least(of, min)
-}

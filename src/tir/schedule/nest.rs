@@ -1,9 +1,11 @@
-//! What moving primitives share: rebuilding a block's loops over a box, fresh copies, and the
+//! Helpers of the primitives that move blocks: rebuilding a block's loops over a box, fresh copies, and the
 //! conditions under which an order of accumulation is kept.
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Schedule, ScheduleError, access, tree};
+use super::access::{self, AccessKind};
+use super::state::{Schedule, ScheduleError};
+use super::tree;
 use crate::arith::Analyzer;
 use crate::arith::poly::Poly;
 use crate::{Block, BlockIter, Buffer, Expr, For, ForKind, IterKind, PrimFunc, Stmt, Var};
@@ -12,20 +14,20 @@ use crate::{Block, BlockIter, Buffer, Expr, For, ForKind, IterKind, PrimFunc, St
 pub(super) type Ranges = Vec<(Expr, Expr)>;
 
 impl Schedule {
-    /// The box of `buffer` that the accesses under `body` with `writes` touch, in terms of the
+    /// The box of `buffer` that the accesses of `kind` under `body` touch, in terms of the
     /// loops outside `body`.
     pub(super) fn touched(
         &self,
         facts: &Analyzer,
         body: &Stmt,
         buffer: Buffer,
-        writes: bool,
+        kind: AccessKind,
     ) -> Option<Ranges> {
         let mut facts = facts.clone();
         let accesses = access::collect(body, &mut facts);
         let inner = |v: Var| accesses.bound.contains(&v);
         let mut hull: Option<Vec<(Expr, Expr)>> = None;
-        for a in accesses.list.iter().filter(|a| a.buffer == buffer && a.writes == writes) {
+        for a in accesses.list.iter().filter(|a| a.buffer == buffer && a.kind == kind) {
             let shape = &self.func.buffers[buffer].shape;
             let flat = a.indices.len() != shape.len();
             let ends = shape.iter().enumerate().map(|(d, n)| {
@@ -232,7 +234,7 @@ impl Schedule {
     }
 }
 
-/// How far a sum of loop variables counts `0, 1, 2, ...` from iteration to iteration, if it does.
+/// The number of iterations over which a sum of loop variables counts `0, 1, 2, ...`, if it does.
 fn counts_up(facts: &Analyzer, rank: &Poly, depth: &dyn Fn(Var) -> Option<usize>) -> Option<i64> {
     let mut terms = vec![];
     for (factors, c) in &rank.terms {
@@ -277,20 +279,5 @@ impl Schedule {
     pub(super) fn top_statement(&self, name: &str) -> Option<&Stmt> {
         let path = tree::path_to_block(&self.func.body, name)?;
         path.iter().find(|s| !matches!(s, Stmt::Seq(_))).copied()
-    }
-}
-
-/// The statements one after the other, flattened.
-pub(super) fn sequence(list: impl IntoIterator<Item = Stmt>) -> Stmt {
-    let mut flat = vec![];
-    for stmt in list {
-        match stmt {
-            Stmt::Seq(inner) => flat.extend(inner),
-            other => flat.push(other),
-        }
-    }
-    match flat.len() {
-        1 => flat.remove(0),
-        _ => Stmt::Seq(flat),
     }
 }

@@ -1,15 +1,14 @@
-//! Rounding the axes of a sum of products up, so that whole tiles cover them.
+//! Padding the axes of a contraction, so that full tiles cover them.
 
-use super::chain::alone;
-use super::compute_at::conjuncts;
-use super::nest::sequence;
-use super::{Schedule, ScheduleError};
+use super::state::{Schedule, ScheduleError, shape_facts};
+use super::tree::{conjuncts, holds_only_block, sequence};
+use crate::arith::Analyzer;
 use crate::{BinOp, Block, Buffer, Expr, ExprKind, Intrin, IterKind, PrimFunc, Scope, Stmt, Var};
 
-/// What [`Schedule::pad_einsum`] adds.
+/// The blocks that [`Schedule::pad_einsum`] adds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Padded {
-    /// The blocks that copy operands, in the order of the factors.
+pub struct PaddedEinsum {
+    /// The blocks that copy operands, in the order of the operands.
     pub operands: Vec<String>,
     /// The block that copies the result back.
     pub result: String,
@@ -21,19 +20,54 @@ struct Operand {
     at: Vec<Var>,
 }
 
+/// A block's axes with their padded extents.
+struct PaddedAxes<'b> {
+    block: &'b Block,
+    /// One for each iterator.
+    extents: Vec<Expr>,
+    facts: &'b Analyzer,
+}
+
+impl<'b> PaddedAxes<'b> {
+    fn new(block: &'b Block, multiples: &[i64], facts: &'b Analyzer) -> PaddedAxes<'b> {
+        let rounded = |(n, m): (&Expr, &i64)| facts.simplify(&(n.clone().ceildiv(*m) * *m));
+        let extents = block.iters.iter().map(|i| &i.extent).zip(multiples).map(rounded).collect();
+        PaddedAxes { block, extents, facts }
+    }
+
+    fn grows(&self, v: Var) -> bool {
+        let mut iters = self.block.iters.iter().zip(&self.extents);
+        iters.any(|(i, n)| i.var == v && *n != self.facts.simplify(&i.extent))
+    }
+
+    /// The extents of the iterators `at` before and after.
+    fn sizes(&self, at: &[Var]) -> Vec<(Expr, Expr)> {
+        let size = |v: &Var| {
+            let at = self.block.iters.iter().position(|i| i.var == *v);
+            let at = at.expect("one of the iterators");
+            (self.block.iters[at].extent.clone(), self.extents[at].clone())
+        };
+        at.iter().map(size).collect()
+    }
+}
+
 impl Schedule {
     /// `Y[i] += A[i, k] * B[k]` becomes `A_pad[i, k] = A[i, k] or zero; B_pad[k] = B[k] or zero;
     /// Y_pad[i] += A_pad[i, k] * B_pad[k]; Y[i] = Y_pad[i]`, where every axis runs to the next
     /// multiple of its entry in `multiples` (one per iterator; 1 leaves an axis alone). Operands
     /// without an axis that grows are read in place. The block's own loops are replaced.
     ///
-    /// The products added are -0.0: the first factor's zeros are negative, and adding -0.0 to any
+    /// The padding adds -0.0: the first operand's zeros are negative, and adding -0.0 to any
     /// number gives that number, in every rounding. So a result keeps its bits, but for NaN made
     /// where none is read back.
     ///
-    /// Needs a sum of products (or of one factor) of tensors read at plain iterators, in which
-    /// every factor has all reduction axes that grow.
-    pub fn pad_einsum(&mut self, name: &str, multiples: &[i64]) -> Result<Padded, ScheduleError> {
+    /// Needs a contraction (a sum of products, or of one operand) of tensors read at plain iterators,
+    /// in which every operand has all reduction axes that grow.
+    pub fn pad_einsum(
+        &mut self,
+        name: &str,
+        multiples: &[i64],
+    ) -> Result<PaddedEinsum, ScheduleError> {
         let block = self.get_block(name)?.clone();
         self.require_movable("pad_einsum", name)?;
         self.require_rebuildable("pad_einsum", &block)?;
@@ -43,40 +77,21 @@ impl Schedule {
             let why = format!("{multiples:?} are no multiples for {} axes", block.iters.len());
             return Err(refuse(self, why));
         }
-        let facts = super::shape_facts(&self.func);
-        let rounded = |(n, m): (&Expr, &i64)| facts.simplify(&(n.clone().ceildiv(*m) * *m));
-        let extents = block.iters.iter().map(|i| &i.extent).zip(multiples);
-        let extents: Vec<Expr> = extents.map(rounded).collect();
-        let grows = |v: Var| {
-            let mut iters = block.iters.iter().zip(&extents);
-            iters.any(|(i, n)| i.var == v && *n != facts.simplify(&i.extent))
-        };
-        if !block.iters.iter().any(|i| grows(i.var)) {
-            return Err(refuse(self, "no axis grows".into()));
-        }
-        for iter in block.iters.iter().filter(|i| i.kind == IterKind::Reduce && grows(i.var)) {
-            if let Some(f) = factors.iter().find(|f| !f.at.contains(&iter.var)) {
-                let axis = &self.func.vars[iter.var].name;
-                let factor = &self.func.buffers[f.buffer].name;
-                return Err(refuse(self, format!("the factor `{factor}` has no axis `{axis}`")));
-            }
-        }
+        let facts = shape_facts(&self.func);
+        let padded = PaddedAxes::new(&block, multiples, &facts);
+        self.require_growth(&padded, &factors).map_err(|why| refuse(self, why))?;
         let top = self.top_statement(name).expect("the block was found").clone();
-        if !alone(&top, name) {
+        if !holds_only_block(&top, name) {
             return Err(refuse(self, "it does not have its loops alone".into()));
         }
 
-        let domain = |v: Var| {
-            let at = block.iters.iter().position(|i| i.var == v).expect("one of the iterators");
-            (block.iters[at].extent.clone(), extents[at].clone())
-        };
         let (mut before, mut operands, mut swaps) = (vec![], vec![], vec![]);
         for (n, factor) in factors.iter().enumerate() {
             if swaps.iter().any(|(b, _)| *b == factor.buffer) {
                 return Err(refuse(self, "a factor appears twice".into()));
             }
-            if factor.at.iter().any(|v| grows(*v)) {
-                let sizes: Vec<(Expr, Expr)> = factor.at.iter().map(|v| domain(*v)).collect();
+            if factor.at.iter().any(|v| padded.grows(*v)) {
+                let sizes = padded.sizes(&factor.at);
                 let zero = if n == 0 { -0.0 } else { 0.0 };
                 let (copy, stmt, block) = self.padded_copy(factor.buffer, &sizes, zero);
                 before.push(stmt);
@@ -84,28 +99,44 @@ impl Schedule {
                 swaps.push((factor.buffer, copy));
             }
         }
-        let sizes: Vec<(Expr, Expr)> = out.at.iter().map(|v| domain(*v)).collect();
+        let sizes = padded.sizes(&out.at);
         let result = self.padded_buffer(out.buffer, &sizes);
         swaps.push((out.buffer, result));
         let mut sum = block.clone();
         for (old, new) in swaps {
             sum = super::cache::with_buffer(&sum, old, new);
         }
-        for (iter, extent) in sum.iters.iter_mut().zip(&extents) {
+        for (iter, extent) in sum.iters.iter_mut().zip(&padded.extents) {
             iter.extent = extent.clone();
         }
         self.refresh_regions(&mut sum);
-        let ranges = extents.iter().map(|n| (Expr::i64(0), n.clone())).collect();
+        let ranges = padded.extents.iter().map(|n| (Expr::i64(0), n.clone())).collect();
         let sum = self.nest_over(&facts, &sum, &ranges);
         let (back, copied) = self.copy_back(out.buffer, result, &sizes);
         let parts = before.into_iter().chain([sum, copied]);
         let at = self.top_statement(name).expect("the block was found");
         self.func.body = self.insert_at(at, sequence(parts));
         self.note(format!("pad_einsum {name} {multiples:?} -> {}, {back}", operands.join(", ")));
-        Ok(Padded { operands, result: back })
+        Ok(PaddedEinsum { operands, result: back })
     }
 
-    /// The result and the factors of a sum of products.
+    /// Some axis must grow, and every operand must have the reduction axes that do.
+    fn require_growth(&self, padded: &PaddedAxes<'_>, factors: &[Operand]) -> Result<(), String> {
+        let iters = &padded.block.iters;
+        if !iters.iter().any(|i| padded.grows(i.var)) {
+            return Err("no axis grows".into());
+        }
+        for iter in iters.iter().filter(|i| i.kind == IterKind::Reduce && padded.grows(i.var)) {
+            if let Some(f) = factors.iter().find(|f| !f.at.contains(&iter.var)) {
+                let axis = &self.func.vars[iter.var].name;
+                let factor = &self.func.buffers[f.buffer].name;
+                return Err(format!("the factor `{factor}` has no axis `{axis}`"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The result and the operands of a contraction.
     fn einsum(&self, block: &Block) -> Result<(Operand, Vec<Operand>), String> {
         let (out, indices, value) =
             self.single_store("pad_einsum", block).map_err(|refused| refused.why)?;
@@ -198,7 +229,7 @@ impl Schedule {
     }
 }
 
-/// The operands of a chain of products.
+/// The operands of a chain of multiplications.
 fn factors_of(e: &Expr, into: &mut Vec<Expr>) {
     match e.kind() {
         ExprKind::Binary { op: BinOp::Mul, a, b } => {

@@ -1,18 +1,19 @@
-//! Threads for a loop where there turns out to be enough to do.
+//! Conditional parallelism: threads for a loop where a condition holds at run time.
 
 use std::collections::BTreeMap;
 
-use super::{Schedule, ScheduleError, tree};
+use super::state::{Schedule, ScheduleError};
+use super::tree;
 use crate::{DType, Expr, ExprKind, For, ForKind, Stmt, Var};
 
 impl Schedule {
-    /// `for i in 0..n { S(i) }` becomes
+    /// OpenMP's `if` clause: `for i in 0..n { S(i) }` becomes
     /// `parallel for t in 0..(n if cond else 1) { for j in 0..(1 if cond else n) { S(t + j) } }`:
     /// a task for each iteration where the condition holds, else one task for all of them. There
     /// is one body, where [`Schedule::specialize`] makes two.
     ///
     /// Needs what [`Schedule::parallel`] needs, a loop from 0, and a condition over symbolic
-    /// extents and scalar parameters. Returns the outer and inner loops; `i` is gone.
+    /// dimensions and scalar parameters. Returns the outer and inner loops; `i` is gone.
     pub fn parallel_if(&mut self, at: Var, cond: &Expr) -> Result<(Var, Var), ScheduleError> {
         let refuse = |s: &Schedule, why: &str| s.refuse_loop("parallel_if", at, why);
         let l = self.get_loop(at)?.clone();

@@ -1,6 +1,7 @@
-//! Cutting the range of a loop in two.
+//! Loop partitioning (index-set splitting): cutting the range of a loop in two.
 
-use super::{Schedule, ScheduleError, nest::sequence, tree};
+use super::state::{Schedule, ScheduleError};
+use super::tree::{self, sequence};
 use crate::{Expr, For, ForKind, Stmt, Var};
 
 impl Schedule {

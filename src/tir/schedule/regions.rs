@@ -1,6 +1,7 @@
 //! The boxes a block reads and writes, computed from its body.
 
-use super::{Schedule, access};
+use super::access::{self, AccessKind};
+use super::state::{Schedule, shape_facts};
 use crate::arith::Analyzer;
 use crate::{Block, Buffer, Expr, PrimFunc, Region, Stmt, Var};
 
@@ -69,16 +70,16 @@ impl Schedule {
 
 /// Computes the regions that `block` reads and writes from its body.
 pub fn refresh_regions(func: &PrimFunc, block: &mut Block) {
-    let mut facts = super::shape_facts(func);
+    let mut facts = shape_facts(func);
     for iter in &block.iters {
         facts.bind(iter.var, Expr::i64(0), iter.extent.clone());
     }
     let body = Stmt::Seq(block.init.iter().chain([&block.body]).cloned().collect());
     let accesses = access::collect(&body, &mut facts);
     let inner = |v: Var| accesses.bound.contains(&v);
-    let regions_of = |writes: bool| {
+    let regions_of = |kind: AccessKind| {
         let mut regions: Vec<Region> = vec![];
-        for a in accesses.list.iter().filter(|a| a.writes == writes) {
+        for a in accesses.list.iter().filter(|a| a.kind == kind) {
             if accesses.private.contains(&a.buffer) {
                 continue;
             }
@@ -98,7 +99,7 @@ pub fn refresh_regions(func: &PrimFunc, block: &mut Block) {
         }
         regions
     };
-    let (mut reads, writes) = (regions_of(false), regions_of(true));
+    let (mut reads, writes) = (regions_of(AccessKind::Read), regions_of(AccessKind::Write));
     if block.init.is_some() {
         // A reduction's reading of its own accumulator is not a read of the block.
         reads.retain(|r| !writes.contains(r));

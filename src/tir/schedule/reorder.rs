@@ -1,11 +1,12 @@
 //! Permuting loops of one perfect nest.
 
-use super::{Schedule, ScheduleError, access, tree};
+use super::state::{Schedule, ScheduleError};
+use super::{access, tree};
 use crate::{For, Stmt, Var};
 
 impl Schedule {
-    /// The given loops, which lie in one perfect nest, take each other's places so that they
-    /// are nested in the given order: `for i { for j { S } }` becomes `for j { for i { S } }`.
+    /// Loop interchange: the given loops, which lie in one perfect nest, are permuted to the given
+    /// order: `for i { for j { S } }` becomes `for j { for i { S } }`.
     /// Loops of the nest that are not named stay where they are.
     ///
     /// Loops that carry a dependence, as those of a reduction do, must keep their order among
@@ -37,7 +38,7 @@ impl Schedule {
         let mut facts = self.facts(&above);
         band.iter().for_each(|l| facts.bind_loop(l));
         let all: Vec<Var> = band.iter().map(|l| l.var).collect();
-        let carries = |v: &Var| match self.runs_other_instances((body, *v), &facts, &all) {
+        let carries = |v: &Var| match self.runs_other_instances(body, *v, &facts, &all) {
             true => None,
             false => access::independent(&self.func, &facts, body, *v, &all).err(),
         };

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::compute_at::is_block;
-use super::nest::{Ranges, sequence};
-use super::{Schedule, ScheduleError, access, tree};
+use super::access::{self, AccessKind};
+use super::nest::Ranges;
+use super::state::{Schedule, ScheduleError};
+use super::tree::{self, is_block, sequence};
 use crate::arith::Analyzer;
 use crate::{Block, Buffer, Expr, ExprKind, Stmt, Var};
 
@@ -104,7 +105,7 @@ impl Schedule {
         let mut inner_facts = facts.clone();
         let accesses = access::collect(body, &mut inner_facts);
         let writes: Vec<&access::Access> =
-            accesses.list.iter().filter(|a| a.buffer == buffer && a.writes).collect();
+            accesses.list.iter().filter(|a| a.buffer == buffer && a.writes()).collect();
         let Some(first) = writes.first() else {
             return Err("the loop does not write what it reads".into());
         };
@@ -137,7 +138,8 @@ impl Schedule {
             count = count.clone() * l.extent.clone();
         });
         counted?;
-        let ranges = self.touched(facts, body, buffer, true).ok_or("nothing is written")?;
+        let ranges =
+            self.touched(facts, body, buffer, AccessKind::Write).ok_or("nothing is written")?;
         let size = ranges.iter().fold(Expr::i64(1), |size, (_, n)| size * n.clone());
         if facts.simplify(&(size - count)).as_int() != Some(0) {
             return Err("one iteration does not write a whole box".into());
@@ -145,7 +147,7 @@ impl Schedule {
         Ok(ranges)
     }
 
-    /// What the block reads beside `except` must be complete before the producer's statement.
+    /// The block's inputs but `except` must be complete before the producer's statement.
     fn require_inputs_before(
         &self,
         block: &Block,

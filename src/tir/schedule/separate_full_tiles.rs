@@ -1,6 +1,7 @@
-//! Deciding a guard of accumulators outside of the loop over them.
+//! Separation of full tiles from partial ones, so that the full ones run without a guard.
 
-use super::{Schedule, ScheduleError, tree};
+use super::state::{Schedule, ScheduleError};
+use super::tree;
 use crate::arith::poly::Poly;
 use crate::{Block, CmpOp, Expr, ExprKind, For, ForKind, Intrin, Stmt, Var};
 
@@ -34,7 +35,7 @@ impl Schedule {
         let ExprKind::Compare { op: CmpOp::Lt, a, b } = guard.kind() else {
             return Err(refuse(self, "the guard is not that something is less"));
         };
-        // How many iterations do something: what the guard leaves, and the loop.
+        // The number of iterations that store: the guard's, limited by the loop's.
         let steps = facts.poly(&(b.clone() - a.clone() + at));
         let Some(left) = steps.map(|p: Poly| p.to_expr()).filter(|e| !tree::mentions(e, at)) else {
             return Err(refuse(self, "the guard does not step with the loop"));

@@ -1,6 +1,8 @@
-//! Two versions of a loop, of which a condition chooses when the function runs.
+//! Loop versioning (Halide's `specialize`): two versions of a loop, chosen by a condition at run
+//! time.
 
-use super::{Schedule, ScheduleError, tree};
+use super::state::{Schedule, ScheduleError};
+use super::tree;
 use crate::{DType, Expr, ExprKind, ForKind, Stmt, Var};
 
 impl Schedule {

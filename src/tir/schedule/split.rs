@@ -1,6 +1,7 @@
 //! Cutting one loop into two nested ones.
 
-use super::{Schedule, ScheduleError, tree};
+use super::state::{Schedule, ScheduleError};
+use super::tree;
 use crate::{Expr, For, ForKind, Stmt, Var};
 
 impl Schedule {

@@ -1,6 +1,6 @@
 //! StridedRows of an intermediate put apart, so that each starts where its consumer wants it.
 
-use super::{Schedule, ScheduleError};
+use super::state::{Schedule, ScheduleError};
 use crate::Expr;
 
 impl Schedule {

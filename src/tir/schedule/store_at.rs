@@ -1,8 +1,10 @@
-//! Memory of an intermediate inside of a loop.
+//! Storage of an intermediate inside of a loop (Halide's `store_at`).
 
 use std::collections::HashSet;
 
-use super::{Schedule, ScheduleError, access, tree};
+use super::state::{Schedule, ScheduleError, shape_facts};
+use super::{access, tree};
+use crate::arith::Analyzer;
 use crate::{BufferData, Expr, ExprKind, Scope, Stmt, Var};
 
 impl Schedule {
@@ -27,7 +29,7 @@ impl Schedule {
         let inside = access::collect(&body, &mut facts);
         let of_buffer =
             |all: &access::Accesses| all.list.iter().filter(|a| a.buffer == buffer).count();
-        let everywhere = access::collect(&self.func.body, &mut super::shape_facts(&self.func));
+        let everywhere = access::collect(&self.func.body, &mut shape_facts(&self.func));
         if of_buffer(&everywhere) != of_buffer(&inside) {
             return Err(refuse(self, "its result is used outside of the loop".into()));
         }
@@ -37,24 +39,8 @@ impl Schedule {
         if accesses.iter().any(|indices| indices.len() != shape.len()) {
             return Err(refuse(self, "its result is accessed by position".into()));
         }
-        let varies = |e: &Expr| {
-            let mut varies = false;
-            e.visit(&mut |e| match e.kind() {
-                ExprKind::Var { var, .. } => varies |= inside.bound.contains(var),
-                ExprKind::Load { .. } => varies = true,
-                _ => {}
-            });
-            varies
-        };
         let first = accesses.first().expect("the block writes it");
-        let same = |d: usize| {
-            let one = |at: &&[Expr]| {
-                at[d] == first[d]
-                    || facts.simplify(&(at[d].clone() - first[d].clone())).as_int() == Some(0)
-            };
-            !varies(&first[d]) && accesses.iter().all(one)
-        };
-        let dropped: Vec<bool> = (0..shape.len()).map(same).collect();
+        let dropped = unchanged_dims(&accesses, &inside.bound, &facts);
         let own: Vec<Expr> =
             first.iter().zip(&dropped).filter(|(_, d)| **d).map(|(e, _)| e.clone()).collect();
         let around: HashSet<Var> = tree::loops_of(&path).map(|l| l.var).collect();
@@ -73,7 +59,7 @@ impl Schedule {
         let (label, dtype) = (data.name.clone(), data.dtype);
         let row = self.func.buffers.push(BufferData { name: label, dtype, shape, scope });
         self.func.allocs.retain(|b| *b != buffer);
-        let body = self.refreshed(&body.map_accesses((buffer, row), &keep), buffer);
+        let body = self.refreshed(&body.map_accesses(buffer, row, &keep), buffer);
         let body = Stmt::Allocate { buffer: row, body: Box::new(body) };
         self.func.body = tree::replace_loop(&self.func.body, at, |l| {
             Stmt::For(Box::new(l.with_body(body.clone())))
@@ -81,4 +67,27 @@ impl Schedule {
         self.note(format!("store_at {name} {} {scope:?}", self.name(at)));
         Ok(())
     }
+}
+
+/// Per dimension, whether all accesses have the same index there, which no variable in `inner` and
+/// no load changes.
+fn unchanged_dims(accesses: &[&[Expr]], inner: &HashSet<Var>, facts: &Analyzer) -> Vec<bool> {
+    let varies = |e: &Expr| {
+        let mut varies = false;
+        e.visit(&mut |e| match e.kind() {
+            ExprKind::Var { var, .. } => varies |= inner.contains(var),
+            ExprKind::Load { .. } => varies = true,
+            _ => {}
+        });
+        varies
+    };
+    let first = accesses[0];
+    let same = |d: usize| {
+        let one = |at: &&[Expr]| {
+            at[d] == first[d]
+                || facts.simplify(&(at[d].clone() - first[d].clone())).as_int() == Some(0)
+        };
+        !varies(&first[d]) && accesses.iter().all(one)
+    };
+    (0..first.len()).map(same).collect()
 }

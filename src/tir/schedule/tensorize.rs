@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 
-use super::{Schedule, ScheduleError, tree};
+use super::state::{Schedule, ScheduleError};
+use super::tree;
 use crate::arith::Analyzer;
 use crate::tensor_intrin::TensorIntrin;
 use crate::tile::StridedRows;
 use crate::{Buffer, Expr, ExprKind, For, ForKind, PrimFunc, Scope, Stmt, Var, lower};
 
 impl Schedule {
-    /// `for i { for j { C[i, j] = .. } }`, at `i`, becomes the instruction whose
+    /// Tensorization: `for i { for j { C[i, j] = .. } }`, at `i`, becomes the instruction whose
     /// [description](TensorIntrin::description) that is: the same statements in the same order, but
     /// for the names of what they bind and for where in their buffers the operands lie, which are
-    /// rows of elements side by side, evenly spaced. Blocks in the nest count as their bodies.
+    /// rows of contiguous elements, evenly strided. Blocks in the nest count as their bodies.
     ///
     /// Operands in matrix registers are whole buffers in [`Scope::Tile`].
     pub fn tensorize(&mut self, at: Var, intrinsic: &TensorIntrin) -> Result<(), ScheduleError> {
@@ -52,13 +53,20 @@ impl Schedule {
     }
 }
 
-/// A description held against a nest.
+/// An element as a statement names it.
+#[derive(Clone, Copy)]
+struct Element<'e> {
+    buffer: Buffer,
+    indices: &'e [Expr],
+}
+
+/// A description being matched against a nest.
 struct Matching<'a> {
     description: &'a PrimFunc,
     func: &'a PrimFunc,
     /// The nest's variables by those of the description.
     vars: HashMap<Var, Var>,
-    /// What the symbolic dimensions stand for.
+    /// The values of the symbolic dimensions.
     dims: HashMap<Var, i64>,
     locals: HashMap<Buffer, Buffer>,
     /// Operands: the description's indices, and the nest's buffer and indices.
@@ -79,7 +87,10 @@ impl Matching<'_> {
                 Stmt::Store { buffer: a, indices: i, value: x },
                 Stmt::Store { buffer: b, indices: j, value: y },
             ) => {
-                self.access((*a, i), (*b, j))?;
+                self.access(
+                    Element { buffer: *a, indices: i },
+                    Element { buffer: *b, indices: j },
+                )?;
                 self.expr(x, y)
             }
             (Stmt::Let { var: a, value: x, body: s }, Stmt::Let { var: b, value: y, body: t }) => {
@@ -117,18 +128,18 @@ impl Matching<'_> {
         self.stmt(&wanted.body, &found.body)
     }
 
-    fn access(&mut self, wanted: (Buffer, &[Expr]), found: (Buffer, &[Expr])) -> Same {
-        let (a, b) = (wanted.0, found.0);
+    fn access(&mut self, wanted: Element<'_>, found: Element<'_>) -> Same {
+        let (a, b) = (wanted.buffer, found.buffer);
         if !self.description.buffer_params().any(|p| p == a) {
             let name = || format!("`{}` is not its scratch", self.func.buffers[b].name);
             require(self.locals.get(&a) == Some(&b), name)?;
-            require(wanted.1.len() == found.1.len(), name)?;
-            return wanted.1.iter().zip(found.1).try_for_each(|(i, j)| self.expr(i, j));
+            require(wanted.indices.len() == found.indices.len(), name)?;
+            return wanted.indices.iter().zip(found.indices).try_for_each(|(i, j)| self.expr(i, j));
         }
         let (x, y) = (&self.description.buffers[a], &self.func.buffers[b]);
         require(x.dtype == y.dtype, || format!("`{}` holds {}", y.name, y.dtype))?;
-        let indices = wanted.1.to_vec();
-        self.accesses.push((a, indices, b, found.1.to_vec()));
+        let indices = wanted.indices.to_vec();
+        self.accesses.push((a, indices, b, found.indices.to_vec()));
         Ok(())
     }
 
@@ -136,7 +147,8 @@ impl Matching<'_> {
         use ExprKind as K;
         let same = match (wanted.kind(), found.kind()) {
             (K::Load { buffer: a, indices: i, .. }, K::Load { buffer: b, indices: j, .. }) => {
-                return self.access((*a, i), (*b, j));
+                let found = Element { buffer: *b, indices: j };
+                return self.access(Element { buffer: *a, indices: i }, found);
             }
             (K::Var { var: a, .. }, K::Var { var: b, .. }) => self.vars.get(a) == Some(b),
             (K::Int { .. } | K::Float { .. }, _) => wanted == found,
@@ -159,9 +171,10 @@ impl Matching<'_> {
         for (n, param) in self.description.buffer_params().enumerate() {
             let mut found: Option<StridedRows> = None;
             for (_, wanted, buffer, at) in self.accesses.iter().filter(|a| a.0 == param) {
+                let element = Element { buffer: *buffer, indices: at };
                 let rows = match n < intrinsic.registers {
-                    true => self.register(param, wanted, (*buffer, at))?,
-                    false => self.memory(wanted, (*buffer, at))?,
+                    true => self.register(param, wanted, element)?,
+                    false => self.memory(wanted, element)?,
                 };
                 let same = found.as_ref().is_none_or(|f| *f == rows);
                 let name = &self.func.buffers[*buffer].name;
@@ -182,8 +195,9 @@ impl Matching<'_> {
         &self,
         param: Buffer,
         wanted: &[Expr],
-        (buffer, at): (Buffer, &[Expr]),
+        found: Element<'_>,
     ) -> Result<StridedRows, String> {
+        let Element { buffer, indices: at } = found;
         let data = &self.func.buffers[buffer];
         let dim = |e: &Expr| e.as_var().and_then(|v| self.dims.get(&v)).copied();
         let shape = self.description.buffers[param].shape.iter().map(dim);
@@ -198,15 +212,12 @@ impl Matching<'_> {
         Ok(StridedRows { buffer, first: Expr::i64(0), stride })
     }
 
-    /// StridedRows in memory.
-    fn memory(
-        &self,
-        wanted: &[Expr],
-        (buffer, at): (Buffer, &[Expr]),
-    ) -> Result<StridedRows, String> {
+    /// Evenly strided rows in memory.
+    fn memory(&self, wanted: &[Expr], found: Element<'_>) -> Result<StridedRows, String> {
+        let Element { buffer, indices: at } = found;
         let data = &self.func.buffers[buffer];
         require(data.scope != Scope::Tile, || format!("`{}` is a matrix register", data.name))?;
-        let place = match at {
+        let offset = match at {
             [flat] if data.shape.len() != 1 => flat.clone(),
             _ => {
                 let terms = data.shape.iter().zip(at);
@@ -220,7 +231,7 @@ impl Matching<'_> {
             return Err("its description is not over rows".into());
         };
         let at = |i: i64, j: i64| {
-            facts.simplify(&place.substitute(&|v| match v {
+            facts.simplify(&offset.substitute(&|v| match v {
                 v if v == row => Some(Expr::i64(i)),
                 v if v == column => Some(Expr::i64(j)),
                 _ => None,
@@ -229,7 +240,7 @@ impl Matching<'_> {
         let first = at(0, 0);
         let stride = facts.simplify(&(at(1, 0) - first.clone()));
         let even = first.clone() + Expr::var(row) * stride.clone() + column;
-        let rest = facts.simplify(&(place.clone() - even));
+        let rest = facts.simplify(&(offset.clone() - even));
         let fixed = |e: &Expr| {
             let mut fixed = true;
             e.visit(&mut |e| {

@@ -1,6 +1,6 @@
 //! Cutting several loops of one nest into tiles at once.
 
-use super::{Schedule, ScheduleError};
+use super::state::{Schedule, ScheduleError};
 use crate::Var;
 
 impl Schedule {

@@ -1,12 +1,11 @@
 //! The steps taken, as text.
 
-use std::collections::HashMap;
-
-use super::{Schedule, tree};
-use crate::{BinOp, CmpOp, Expr, ExprKind, For, PrimFunc, Stmt, Var};
+use super::state::Schedule;
+use super::tree;
+use crate::{BinOp, CmpOp, Expr, ExprKind, Var};
 
 impl Schedule {
-    /// The primitives applied so far, in order.
+    /// The trace: the primitives applied so far, in order.
     pub fn steps(&self) -> &[String] {
         &self.steps
     }
@@ -14,16 +13,16 @@ impl Schedule {
     /// Records a step.
     pub(super) fn note(&mut self, step: String) {
         self.steps.push(step);
-        self.labels = labels(&self.func);
+        self.labels = tree::labels(&self.func);
     }
 
-    /// What a variable is called; a loop that is one of several of its name, by what is in it.
+    /// The label of a variable: its name, or for a loop that shares its name, what is in it too.
     pub(super) fn name(&self, var: Var) -> &str {
         let plain = || self.func.vars.get(var).map_or("?", |v| &v.name);
         self.labels.get(&var).map(String::as_str).unwrap_or_else(plain)
     }
 
-    /// What variables are called, with commas; what several are told apart by is said once.
+    /// The labels of variables, with commas; a block that all of them name appears once.
     pub(super) fn names(&self, vars: &[Var]) -> String {
         let names: Vec<&str> = vars.iter().map(|v| self.name(*v)).collect();
         let apart: Option<Vec<_>> = names.iter().map(|name| name.split_once(" of ")).collect();
@@ -79,26 +78,4 @@ impl Schedule {
             _ => format!("{e:?}"),
         }
     }
-}
-
-/// Loops that share a name with others, as they are told apart: by the first block in them, and
-/// where that is the same by their order.
-pub(super) fn labels(func: &PrimFunc) -> HashMap<Var, String> {
-    let mut loops: Vec<&For> = vec![];
-    func.body.visit(&mut |s| {
-        if let Stmt::For(l) = s {
-            loops.push(l);
-        }
-    });
-    let hint = |l: &For| &func.vars[l.var].name;
-    let shared = |l: &&&For| loops.iter().filter(|o| hint(o) == hint(l)).count() > 1;
-    let mut seen: HashMap<String, usize> = HashMap::new();
-    let label = |l: &&For| {
-        let of = tree::blocks(&l.body).first().map_or(String::new(), |b| format!(" of {}", b.name));
-        let label = format!("{}{of}", hint(l));
-        let count = seen.entry(label.clone()).or_default();
-        *count += 1;
-        (l.var, if *count == 1 { label } else { format!("{label} #{count}") })
-    };
-    loops.iter().filter(shared).map(label).collect()
 }

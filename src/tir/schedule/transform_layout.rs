@@ -1,21 +1,22 @@
-//! Storing a buffer in another arrangement.
+//! Layout transformation of a buffer.
 
 use std::collections::{BTreeMap, HashSet};
 
+use super::access;
 use super::regions::delinearise;
-use super::{Schedule, ScheduleError, access, shape_facts};
+use super::state::{Schedule, ScheduleError, shape_facts};
 use crate::arith::Analyzer;
 use crate::builder::FuncBuilder;
 use crate::{Block, BlockIter, Buffer, DType, Expr, IterKind, PrimFunc, Region, Stmt, Var};
 
-/// Where an element goes: new indices from old ones.
+/// An index map: new indices of an element from old ones.
 pub type IndexMap<'a> = &'a dyn Fn(&[Expr]) -> Vec<Expr>;
 
 impl Schedule {
     /// Every access `X[i...]` becomes `X[map(i...)]` and the buffer gets `shape`; elements of the
     /// new shape that `map` does not reach are padding, never read or written here.
     ///
-    /// Needs a map that sends different elements to different places inside the new shape. For a
+    /// Needs a map that sends different elements to different indices inside the new shape. For a
     /// parameter this changes what the caller passes: [`packer`] makes the function that
     /// rearranges an input (a weight, once), and the caller's types must follow.
     pub fn transform_layout(
@@ -33,7 +34,7 @@ impl Schedule {
             [position] if data.shape.len() != 1 => map(&delinearise(position, &data.shape)),
             _ => map(at),
         };
-        let body = self.func.body.map_accesses((buffer, buffer), &place);
+        let body = self.func.body.map_accesses(buffer, buffer, &place);
         let body = shape_facts(&self.func).simplify_stmt(&body);
         let size = |shape: &[Expr]| shape.iter().fold(Expr::i64(1), |n, d| n * d.clone());
         let facts = shape_facts(&self.func);
@@ -49,7 +50,7 @@ impl Schedule {
     }
 }
 
-/// Different elements must go to different places, all inside the new shape.
+/// Different elements must go to different indices, all inside the new shape.
 fn check(
     facts: &Analyzer,
     old: &[Var],

@@ -1,6 +1,8 @@
-//! Finding and replacing loops and blocks.
+//! Finding and replacing loops and blocks; sequences, nests and conjunctions.
 
-use crate::{Block, Expr, For, Stmt, Var};
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{Block, Expr, ExprKind, For, ForKind, PrimFunc, Stmt, Var};
 
 /// The statements from `root` to the loop of `var`, both included.
 pub(super) fn path_to_loop(root: &Stmt, var: Var) -> Option<Vec<&Stmt>> {
@@ -113,4 +115,74 @@ pub(super) fn remove(root: &Stmt, is: &dyn Fn(&Stmt) -> bool) -> Option<Stmt> {
             Some(root.map_children(&mut |s| remove(s, is).unwrap_or_else(Stmt::nop)))
         }
     }
+}
+
+pub(super) fn is_block(stmt: &Stmt, name: &str) -> bool {
+    matches!(stmt, Stmt::Block(b) if b.name == name)
+}
+
+/// The operands of a chain of `and`.
+pub(super) fn conjuncts(e: &Expr) -> Vec<Expr> {
+    match e.kind() {
+        ExprKind::And(a, b) => [conjuncts(a), conjuncts(b)].concat(),
+        ExprKind::Int { value, .. } if *value != 0 => vec![],
+        _ => vec![e.clone()],
+    }
+}
+
+/// The statements one after the other, flattened.
+pub(super) fn sequence(list: impl IntoIterator<Item = Stmt>) -> Stmt {
+    let mut flat = vec![];
+    for stmt in list {
+        match stmt {
+            Stmt::Seq(inner) => flat.extend(inner),
+            other => flat.push(other),
+        }
+    }
+    match flat.len() {
+        1 => flat.remove(0),
+        _ => Stmt::Seq(flat),
+    }
+}
+
+/// Whether `top` is nothing but loops around the block.
+pub(super) fn holds_only_block(top: &Stmt, name: &str) -> bool {
+    match top {
+        Stmt::For(l) => holds_only_block(&l.body, name),
+        Stmt::Block(b) => b.name == name,
+        _ => false,
+    }
+}
+
+/// The loops, outermost first, around `body`.
+pub(super) fn nested(loops: &[For], body: Stmt) -> Stmt {
+    loops.iter().rev().fold(body, |body, l| Stmt::For(Box::new(l.with_body(body))))
+}
+
+/// A loop from 0 without annotations.
+pub(super) fn plain_loop(var: Var, extent: Expr) -> For {
+    let (min, annotations) = (Expr::i64(0), BTreeMap::new());
+    For { var, min, extent, kind: ForKind::Serial, annotations, body: Stmt::nop() }
+}
+
+/// Loops that share a name with others, as they are told apart: by the first block in them, and
+/// where that is the same by their order.
+pub(super) fn labels(func: &PrimFunc) -> HashMap<Var, String> {
+    let mut loops: Vec<&For> = vec![];
+    func.body.visit(&mut |s| {
+        if let Stmt::For(l) = s {
+            loops.push(l);
+        }
+    });
+    let hint = |l: &For| &func.vars[l.var].name;
+    let shared = |l: &&&For| loops.iter().filter(|o| hint(o) == hint(l)).count() > 1;
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let label = |l: &&For| {
+        let of = blocks(&l.body).first().map_or(String::new(), |b| format!(" of {}", b.name));
+        let label = format!("{}{of}", hint(l));
+        let count = seen.entry(label.clone()).or_default();
+        *count += 1;
+        (l.var, if *count == 1 { label } else { format!("{label} #{count}") })
+    };
+    loops.iter().filter(shared).map(label).collect()
 }

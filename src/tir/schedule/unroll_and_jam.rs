@@ -1,16 +1,16 @@
-//! Loops over a block written out, with what their iterations share named once.
+//! Unroll and jam (register blocking): loops around one block unrolled, with loads that their
+//! iterations share done once.
 
 use std::collections::HashMap;
 
-use super::compute_at::conjuncts;
 use super::compute_inline::loads;
-use super::nest::sequence;
-use super::{Schedule, ScheduleError, tree};
+use super::state::{Schedule, ScheduleError};
+use super::tree::{self, conjuncts, sequence};
 use crate::arith::Analyzer;
-use crate::{BlockIter, Buffer, Expr, ExprKind, For, Intrin, IterKind, Stmt, Var, VarData};
+use crate::{Block, BlockIter, Buffer, Expr, ExprKind, For, Intrin, IterKind, Stmt, Var, VarData};
 
 impl Schedule {
-    /// `for i in 0..2 { for j in 0..2 { X[i, j] = f(a(i), b(j)) } }`, at `i`, becomes
+    /// Unroll and jam: `for i in 0..2 { for j in 0..2 { X[i, j] = f(a(i), b(j)) } }`, at `i`, becomes
     /// `let b0 = b(0), b1 = b(1); let a0 = a(0); X[0, 0] = f(a0, b0); X[0, 1] = f(a0, b1); let a1 ..`:
     /// the instances one after the other, and what is loaded for several iterations of a loop named
     /// before that loop. A guard that changes with the
@@ -41,24 +41,12 @@ impl Schedule {
         let (own, shared): (Vec<Expr>, Vec<Expr>) =
             conjuncts(&block.predicate).into_iter().partition(goes);
         let own = own.into_iter().fold(Expr::bool(true), Expr::and);
-        // What is left of the values of iterators is about loops outside, which become iterators.
-        let mut outside: HashMap<Var, Expr> = HashMap::new();
-        for l in &around {
-            if !bound.values().chain([&own]).any(|e| tree::mentions(e, l.var)) {
-                continue;
-            }
-            if l.min.as_int() != Some(0) {
-                return Err(refuse(self, "a loop around it does not start from 0"));
-            }
-            if !iters.iter().any(|i| i.value.as_var() == Some(l.var)) {
-                let reduces =
-                    |i: &&BlockIter| i.kind != IterKind::Spatial && tree::mentions(&i.value, l.var);
-                let kind = block.iters.iter().find(reduces).map_or(IterKind::Spatial, |i| i.kind);
-                iters.extend(self.iterators(std::slice::from_ref(l), kind));
-            }
-            let is = |i: &&BlockIter| i.value.as_var() == Some(l.var);
-            outside.extend(iters.iter().find(is).map(|i| (l.var, i.var.into())));
+        let used = |l: &&For| bound.values().chain([&own]).any(|e| tree::mentions(e, l.var));
+        let used: Vec<&For> = around.iter().filter(used).collect();
+        if used.iter().any(|l| l.min.as_int() != Some(0)) {
+            return Err(refuse(self, "a loop around it does not start from 0"));
         }
+        let outside = self.iterators_of_outer_loops(&used, &block, &mut iters);
         let inside = |e: &Expr| {
             let e = e.substitute(&|v| bound.get(&v).cloned());
             e.substitute(&|v| outside.get(&v).cloned())
@@ -70,8 +58,8 @@ impl Schedule {
             guard: inside(&own),
         };
         iters.iter().for_each(|i| facts.bind(i.var, Expr::i64(0), i.extent.clone()));
-        let mut writer = Writer { schedule: self, facts, named: vec![] };
-        let body = writer.instances(&loops, &element);
+        let mut unroller = Unroller { schedule: self, facts, named: vec![] };
+        let body = unroller.instances(&loops, &element);
         block.predicate = shared.into_iter().fold(Expr::bool(true), Expr::and);
         block.iters = iters;
         block.body = body;
@@ -81,6 +69,30 @@ impl Schedule {
         self.func.body = tree::replace_loop(&self.func.body, at, |_| block.clone());
         self.note(format!("unroll_and_jam {name} {text}"));
         Ok(())
+    }
+}
+
+impl Schedule {
+    /// The iterator that is each of the loops around the nest, in whose terms the values of removed
+    /// iterators are left. Those that the block lacks are added to `iters`.
+    fn iterators_of_outer_loops(
+        &mut self,
+        loops: &[&For],
+        block: &Block,
+        iters: &mut Vec<BlockIter>,
+    ) -> HashMap<Var, Expr> {
+        let mut outside: HashMap<Var, Expr> = HashMap::new();
+        for l in loops {
+            let is = |i: &&BlockIter| i.value.as_var() == Some(l.var);
+            if !iters.iter().any(|i| is(&i)) {
+                let mut reducing = block.reduction_iters();
+                let reduces = reducing.find(|i| tree::mentions(&i.value, l.var));
+                let kind = reduces.map_or(IterKind::Spatial, |i| i.kind);
+                iters.extend(self.iterators(std::slice::from_ref(*l), kind));
+            }
+            outside.extend(iters.iter().find(is).map(|i| (l.var, i.var.into())));
+        }
+        outside
     }
 }
 
@@ -104,14 +116,14 @@ impl Element {
     }
 }
 
-struct Writer<'s> {
+struct Unroller<'s> {
     schedule: &'s mut Schedule,
     facts: Analyzer,
-    /// What has a name by now.
+    /// Expressions bound to variables, and these.
     named: Vec<(Expr, Expr)>,
 }
 
-impl Writer<'_> {
+impl Unroller<'_> {
     fn instances(&mut self, loops: &[For], element: &Element) -> Stmt {
         let Some((l, inner)) = loops.split_first() else { return self.instance(element) };
         let known = self.named.len();

@@ -1,6 +1,6 @@
 //! TVMScript text of loop IR, as TVM 0.27 prints it.
 //!
-//! [`print`] and [`parse`] are inverse: parsing what was printed gives the same text again.
+//! [`print()`] and [`parse`] are inverse: parsing what was printed gives the same text again.
 //! Both forms of a function print. What TVM prints with 32-bit indices is read with 64-bit ones,
 //! the only kind there is here. A form that is not supported is refused with its name and line.
 //! One form here is not TVM's: a single index into a buffer of another rank (a flat access).
@@ -21,6 +21,7 @@
 //! # Ok::<(), reflex_tir::script::ScriptError>(())
 //! ```
 
+mod error;
 mod names;
 mod nesting;
 mod ops;
@@ -34,18 +35,9 @@ mod parse_tile;
 mod print;
 mod print_expr;
 
+pub use error::ScriptError;
 pub use names::{identifier, is_reserved};
 pub use nesting::check_nesting;
 pub use parse::{line_of, parse, parse_dim, parse_function, parse_module, path};
 pub use print::{print, print_indented, string, symbols};
 pub use print_expr::float;
-
-/// Why a text was refused, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {message}")]
-pub struct ScriptError {
-    /// Line, from 1.
-    pub line: usize,
-    /// The form that is not accepted, or what is wrong with it.
-    pub message: String,
-}

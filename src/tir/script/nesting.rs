@@ -4,7 +4,7 @@
 //! that depth without building one: brackets, blocks, and operators in a row each have a limit.
 //! It knows strings and comments and nothing else of the grammar.
 
-use super::ScriptError;
+use super::error::ScriptError;
 
 /// Brackets within brackets.
 const MAX_BRACKETS: usize = 128;
@@ -161,7 +161,7 @@ impl Scan<'_> {
         }
     }
 
-    /// At the start of a line: its place among the open blocks.
+    /// At the start of a line: its depth among the open blocks.
     fn blocks(&mut self) -> Result<(), ScriptError> {
         let mut width = 0;
         while matches!(self.peek(width), b' ' | b'\t' | 0x0c) {

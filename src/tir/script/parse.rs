@@ -6,7 +6,7 @@ use cranelift_entity::EntityRef;
 use ruff_python_ast::{self as ast, Expr as Py, Stmt as PyStmt};
 use ruff_text_size::{Ranged, TextSize};
 
-use super::ScriptError;
+use super::error::ScriptError;
 use super::nesting::check_nesting;
 use crate::verify::{IrForm, verify};
 use crate::{Buffer, DType, Expr, Param, PrimFunc, Stmt, Var};
@@ -71,7 +71,8 @@ pub fn parse_dim(e: &Py, text: &str, vars: &HashMap<String, Var>) -> Result<Expr
     p.index(e)
 }
 
-/// How many tensor parameters count as outputs: from the first that is written to the last.
+/// The number of tensor parameters that count as outputs: from the first that is written to the
+/// last.
 pub(super) fn written_outputs(func: &PrimFunc) -> usize {
     let mut written = vec![];
     func.body.visit(&mut |s| {
@@ -140,7 +141,7 @@ pub fn path(e: &Py) -> Option<String> {
     }
 }
 
-/// The line of a place in a text, from 1.
+/// The line of a position in a text, from 1.
 pub fn line_of(text: &str, at: TextSize) -> usize {
     let end = usize::from(at).min(text.len());
     1 + text.as_bytes()[..end].iter().filter(|b| **b == b'\n').count()
@@ -150,7 +151,7 @@ pub fn line_of(text: &str, at: TextSize) -> usize {
 pub(super) enum Name {
     Var(Var),
     Buffer(Buffer),
-    /// How far from its data pointer a buffer begins.
+    /// The element offset of a buffer, which must be 0.
     Zero,
 }
 
@@ -306,7 +307,7 @@ impl<'s> Parser<'s> {
             return Err(self.unsupported(annotation));
         };
         if dtype == DType::HANDLE {
-            // Takes its place in the call order; the buffer follows.
+            // Takes its position in the call order; the buffer follows.
             let at = self.func.params.len();
             self.func.params.push(Param::Scalar(Var::from_u32(u32::MAX - 1)));
             self.handles.insert(name.to_string(), at);

@@ -21,7 +21,7 @@ impl Parser<'_> {
         self.dict(&Py::Dict(own))
     }
 
-    /// What TVM lowered a kernel for: a CPU, which is what it is compiled for here.
+    /// The target that TVM lowered a kernel for; only a CPU is accepted.
     fn target(&self, e: &Py) -> Read<()> {
         const KINDS: [&str; 2] = ["llvm", "c"];
         let Py::Call(call) = e else { return Err(self.unsupported(e)) };

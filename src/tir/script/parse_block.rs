@@ -10,7 +10,7 @@ use crate::arith::Analyzer;
 use crate::schedule::refresh_regions;
 use crate::{Block, BlockIter, Expr, IterKind, Region, Stmt};
 
-/// What a block's header says so far.
+/// The parts of a block's header read so far.
 #[derive(Default)]
 struct Header {
     iters: Vec<BlockIter>,

@@ -1,4 +1,4 @@
-//! Buffers, their extents, and other names for them, from text.
+//! Buffers, their shapes and aliases of them, from text.
 
 use ruff_python_ast::{self as ast, Expr as Py};
 use ruff_text_size::{Ranged, TextSize};
@@ -61,7 +61,7 @@ impl Parser<'_> {
         Ok(BufferData { name: name.into(), dtype, shape, scope })
     }
 
-    /// An extent of a shape, which may be the first mention of a symbolic dimension.
+    /// A dimension of a shape, which may be the first mention of a symbolic dimension.
     fn extent(&mut self, e: &Py) -> Read<Expr> {
         if let Py::StringLiteral(quoted) = e {
             // Computed from symbolic dimensions: an expression of its own.

@@ -9,8 +9,8 @@ use super::parse::{Name, Parser, Read, path, scalar_type};
 use crate::arith::Analyzer;
 use crate::{Buffer, Expr, For, ForKind, Stmt, Var, VarData};
 
-/// What a statement of a suite contributes.
-enum Step {
+/// The contribution of one statement of a suite.
+enum SuiteItem {
     Plain(Stmt),
     Let(Var, Expr),
     Allocate(Buffer),
@@ -34,12 +34,12 @@ impl Parser<'_> {
         for step in steps.into_iter().rev() {
             match step {
                 // Built back to front, turned round when a binding or the suite closes it.
-                Step::Plain(stmt) => tail.push(stmt),
-                Step::Let(var, value) => {
+                SuiteItem::Plain(stmt) => tail.push(stmt),
+                SuiteItem::Let(var, value) => {
                     let body = Box::new(sequence(std::mem::take(&mut tail)));
                     tail.push(Stmt::Let { var, value, body });
                 }
-                Step::Allocate(buffer) => {
+                SuiteItem::Allocate(buffer) => {
                     let body = Box::new(sequence(std::mem::take(&mut tail)));
                     tail.push(Stmt::Allocate { buffer, body });
                 }
@@ -48,8 +48,8 @@ impl Parser<'_> {
         Ok(sequence(tail))
     }
 
-    fn statement(&mut self, stmt: &PyStmt) -> Read<Option<Step>> {
-        let plain = |stmt| Ok(Some(Step::Plain(stmt)));
+    fn statement(&mut self, stmt: &PyStmt) -> Read<Option<SuiteItem>> {
+        let plain = |stmt| Ok(Some(SuiteItem::Plain(stmt)));
         match stmt {
             PyStmt::For(f) => plain(self.for_loop(f)?),
             PyStmt::While(w) if w.orelse.is_empty() => {
@@ -109,7 +109,7 @@ impl Parser<'_> {
         name: &ast::ExprName,
         value: &Py,
         stmt: &PyStmt,
-    ) -> Read<Option<Step>> {
+    ) -> Read<Option<SuiteItem>> {
         let name = name.id.as_str();
         let Py::Call(call) = value else { return Err(self.unsupported(stmt)) };
         let function = path(&call.func).unwrap_or_default();
@@ -141,7 +141,7 @@ impl Parser<'_> {
             self.func.buffers[buffer].scope = scope;
         }
         self.define(name, Name::Buffer(buffer));
-        Ok(Some(Step::Allocate(buffer)))
+        Ok(Some(SuiteItem::Allocate(buffer)))
     }
 
     /// `name = T.sblock_alloc_buffer(...)`: the function's, unless the block being read takes it.
@@ -153,7 +153,12 @@ impl Parser<'_> {
     }
 
     /// `x: T.let[T.float32] = value`, a scalar that never changes.
-    fn scalar(&mut self, name: &ast::ExprName, annotation: &Py, value: &Py) -> Read<Option<Step>> {
+    fn scalar(
+        &mut self,
+        name: &ast::ExprName,
+        annotation: &Py,
+        value: &Py,
+    ) -> Read<Option<SuiteItem>> {
         let inner = match annotation {
             Py::Subscript(s) if path(&s.value).as_deref() == Some("T.let") => &*s.slice,
             _ => return Err(self.unsupported(annotation)),
@@ -165,7 +170,7 @@ impl Parser<'_> {
         let data = VarData { name: name.id.to_string(), dtype: value.dtype() };
         let var = self.func.vars.push(data);
         self.define(&name.id, Name::Var(var));
-        Ok(Some(Step::Let(var, value)))
+        Ok(Some(SuiteItem::Let(var, value)))
     }
 
     fn store(&mut self, target: &ast::ExprSubscript, value: &Py) -> Read<Stmt> {

@@ -6,7 +6,7 @@ use crate::{BinOp, CmpOp, DType, Expr, ExprKind, Intrin};
 
 /// Binding strength, weakest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Level {
+enum Precedence {
     Or,
     And,
     Not,
@@ -31,19 +31,26 @@ impl Printer<'_> {
     }
 
     /// `e`, in parentheses unless it binds at least as strongly as `level`.
-    fn operand(&self, e: &Expr, level: Level) -> String {
+    fn operand(&self, e: &Expr, level: Precedence) -> String {
         let (text, own) = self.at_level(e);
         if own >= level { text } else { format!("({text})") }
     }
 
-    fn infix(&self, a: &Expr, op: &str, b: &Expr, level: Level, right: Level) -> (String, Level) {
+    fn infix(
+        &self,
+        a: &Expr,
+        op: &str,
+        b: &Expr,
+        level: Precedence,
+        right: Precedence,
+    ) -> (String, Precedence) {
         // Comparisons do not chain here, so both sides must bind more strongly.
-        let left = if level == Level::Compare { right } else { level };
+        let left = if level == Precedence::Compare { right } else { level };
         let a = if bare(b) { self.typed(a) } else { None }.unwrap_or_else(|| self.operand(a, left));
         (format!("{a} {op} {}", self.operand(b, right)), level)
     }
 
-    /// A bare number with its type written, where nothing beside it says which it is.
+    /// A bare number with its type, where the other operand does not determine it.
     fn typed(&self, e: &Expr) -> Option<String> {
         bare(e).then(|| format!("T.int32({})", self.expr(e)))
     }
@@ -60,8 +67,8 @@ impl Printer<'_> {
         }
     }
 
-    fn at_level(&self, e: &Expr) -> (String, Level) {
-        let call = |text: String| (text, Level::Atom);
+    fn at_level(&self, e: &Expr) -> (String, Precedence) {
+        let call = |text: String| (text, Precedence::Atom);
         match e.kind() {
             ExprKind::Int { value, dtype } => int(*value, *dtype),
             ExprKind::Float { bits, dtype } => {
@@ -78,11 +85,13 @@ impl Printer<'_> {
                     CmpOp::Gt => ">",
                     CmpOp::Ge => ">=",
                 };
-                self.infix(a, op, b, Level::Compare, Level::BitOr)
+                self.infix(a, op, b, Precedence::Compare, Precedence::BitOr)
             }
-            ExprKind::And(a, b) => self.infix(a, "and", b, Level::And, Level::Not),
-            ExprKind::Or(a, b) => self.infix(a, "or", b, Level::Or, Level::And),
-            ExprKind::Not(a) => (format!("not {}", self.operand(a, Level::Not)), Level::Not),
+            ExprKind::And(a, b) => self.infix(a, "and", b, Precedence::And, Precedence::Not),
+            ExprKind::Or(a, b) => self.infix(a, "or", b, Precedence::Or, Precedence::And),
+            ExprKind::Not(a) => {
+                (format!("not {}", self.operand(a, Precedence::Not)), Precedence::Not)
+            }
             ExprKind::Select { cond, on_true, on_false } => {
                 let args = self.exprs(&[cond.clone(), on_true.clone(), on_false.clone()]);
                 call(format!("T.Select({args})"))
@@ -114,15 +123,15 @@ impl Printer<'_> {
         }
     }
 
-    fn binary(&self, op: BinOp, a: &Expr, b: &Expr) -> (String, Level) {
+    fn binary(&self, op: BinOp, a: &Expr, b: &Expr) -> (String, Precedence) {
         let float = a.dtype().is_float();
         let function = |name: &str| {
-            (format!("T.{name}({})", self.operands(&[a.clone(), b.clone()])), Level::Atom)
+            (format!("T.{name}({})", self.operands(&[a.clone(), b.clone()])), Precedence::Atom)
         };
-        let product = |op: &str| self.infix(a, op, b, Level::Product, Level::Unary);
+        let product = |op: &str| self.infix(a, op, b, Precedence::Product, Precedence::Unary);
         match op {
-            BinOp::Add => self.infix(a, "+", b, Level::Sum, Level::Product),
-            BinOp::Sub => self.infix(a, "-", b, Level::Sum, Level::Product),
+            BinOp::Add => self.infix(a, "+", b, Precedence::Sum, Precedence::Product),
+            BinOp::Sub => self.infix(a, "-", b, Precedence::Sum, Precedence::Product),
             BinOp::Mul => product("*"),
             BinOp::Div if float => product("/"),
             BinOp::Div => function("Div"),
@@ -137,24 +146,28 @@ impl Printer<'_> {
         }
     }
 
-    fn call(&self, op: Intrin, args: &[Expr], dtype: DType) -> (String, Level) {
+    fn call(&self, op: Intrin, args: &[Expr], dtype: DType) -> (String, Precedence) {
         match (op, args) {
-            (Intrin::Shl, [a, b]) => self.infix(a, "<<", b, Level::Shift, Level::Sum),
-            (Intrin::Shr, [a, b]) => self.infix(a, ">>", b, Level::Shift, Level::Sum),
-            (Intrin::BitAnd, [a, b]) => self.infix(a, "&", b, Level::BitAnd, Level::Shift),
-            (Intrin::BitXor, [a, b]) => self.infix(a, "^", b, Level::BitXor, Level::BitAnd),
-            (Intrin::BitOr, [a, b]) => self.infix(a, "|", b, Level::BitOr, Level::BitXor),
+            (Intrin::Shl, [a, b]) => self.infix(a, "<<", b, Precedence::Shift, Precedence::Sum),
+            (Intrin::Shr, [a, b]) => self.infix(a, ">>", b, Precedence::Shift, Precedence::Sum),
+            (Intrin::BitAnd, [a, b]) => {
+                self.infix(a, "&", b, Precedence::BitAnd, Precedence::Shift)
+            }
+            (Intrin::BitXor, [a, b]) => {
+                self.infix(a, "^", b, Precedence::BitXor, Precedence::BitAnd)
+            }
+            (Intrin::BitOr, [a, b]) => self.infix(a, "|", b, Precedence::BitOr, Precedence::BitXor),
             (Intrin::BitNot, [a]) => {
-                let a = self.typed(a).unwrap_or_else(|| self.operand(a, Level::Unary));
-                (format!("~{a}"), Level::Unary)
+                let a = self.typed(a).unwrap_or_else(|| self.operand(a, Precedence::Unary));
+                (format!("~{a}"), Precedence::Unary)
             }
             (Intrin::Reinterpret, [a]) => {
-                (format!("T.reinterpret(\"{dtype}\", {})", self.expr(a)), Level::Atom)
+                (format!("T.reinterpret(\"{dtype}\", {})", self.expr(a)), Precedence::Atom)
             }
             (Intrin::Abs, [a]) if dtype.is_float() => {
-                (format!("T.fabs({})", self.expr(a)), Level::Atom)
+                (format!("T.fabs({})", self.expr(a)), Precedence::Atom)
             }
-            _ => (format!("T.{}({})", ops::name_of(op), self.operands(args)), Level::Atom),
+            _ => (format!("T.{}({})", ops::name_of(op), self.operands(args)), Precedence::Atom),
         }
     }
 }
@@ -165,15 +178,15 @@ fn bare(e: &Expr) -> bool {
 }
 
 /// 32-bit integers are Python's own numbers, others carry their type.
-fn int(value: i64, dtype: DType) -> (String, Level) {
+fn int(value: i64, dtype: DType) -> (String, Precedence) {
     match dtype {
         DType::BOOL => {
-            (format!("T.bool({})", if value != 0 { "True" } else { "False" }), Level::Atom)
+            (format!("T.bool({})", if value != 0 { "True" } else { "False" }), Precedence::Atom)
         }
-        DType::I32 if value < 0 => (value.to_string(), Level::Unary),
-        DType::I32 => (value.to_string(), Level::Atom),
-        DType::U64 => (format!("T.uint64({})", value as u64), Level::Atom),
-        _ => (format!("T.{dtype}({value})"), Level::Atom),
+        DType::I32 if value < 0 => (value.to_string(), Precedence::Unary),
+        DType::I32 => (value.to_string(), Precedence::Atom),
+        DType::U64 => (format!("T.uint64({})", value as u64), Precedence::Atom),
+        _ => (format!("T.{dtype}({value})"), Precedence::Atom),
     }
 }
 

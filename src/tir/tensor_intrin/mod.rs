@@ -1,8 +1,9 @@
-//! What machine instructions on whole matrices compute, as loop nests: the descriptions by which
-//! [`Schedule::tensorize`](crate::schedule::Schedule::tensorize) recognises them.
+//! Tensor intrinsics: machine instructions on whole matrices, each with a loop nest that computes
+//! the same. [`Schedule::tensorize`](crate::schedule::Schedule::tensorize) matches nests against
+//! these descriptions.
 //!
 //! A description is a function over the instruction's operands in the file of its name; its
-//! symbolic dimensions stand for whatever constants a nest has in their place.
+//! symbolic dimensions match the constants of a nest.
 //!
 //! Decision: docs/decisions/0042-amx-tiles.md
 
@@ -19,7 +20,7 @@ pub struct TensorIntrin {
     /// Loops over scalars that compute the same. Every operand is a parameter of two dimensions,
     /// accessed at loop variables only.
     pub description: PrimFunc,
-    /// How many of the operands, the first, are matrix registers.
+    /// Number of operands, the first ones, that are matrix registers.
     pub registers: usize,
     /// The statement on such operands, in the description's order.
     make: fn(&[StridedRows]) -> TileOp,
@@ -42,7 +43,7 @@ intrinsics! {
     TILE_LOAD, "tile_load", 1, |o| TileOp::Load { tile: o[0].buffer, from: o[1].clone() };
     /// Stores a register to rows in memory.
     TILE_STORE, "tile_store", 1, |o| TileOp::Store { tile: o[0].buffer, to: o[1].clone() };
-    /// Multiplies registers of bfloat16 pairs and adds to one of float32.
+    /// Multiplies registers of VNNI-packed bfloat16 and adds to one of float32.
     TILE_DOT_BF16, "tile_dot_bf16", 3, |o| TileOp::DotBf16 {
         sum: o[0].buffer,
         a: o[1].buffer,
@@ -78,7 +79,7 @@ struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    /// Gives the symbolic dimensions the extents of the registers.
+    /// Binds the symbolic dimensions to the shapes of the registers.
     fn dimensions(&mut self) {
         let params = self.of.description.buffer_params().zip(self.operands).take(self.of.registers);
         for (param, operand) in params {
@@ -104,8 +105,8 @@ impl Copy<'_> {
             Some(n) if n < self.of.registers => (self.operands[n].buffer, at),
             Some(n) => {
                 let StridedRows { buffer, first, stride } = &self.operands[n];
-                let place = first.clone() + at[0].clone() * stride.clone() + at[1].clone();
-                (*buffer, vec![place])
+                let offset = first.clone() + at[0].clone() * stride.clone() + at[1].clone();
+                (*buffer, vec![offset])
             }
             None => {
                 let local = self.locals.iter().find(|(of, _)| *of == buffer);

@@ -64,7 +64,7 @@ fn lowered_functions_read_back_the_same() {
     });
 }
 
-/// What TVM prints for its own definitions of common operators (`corpus/legalize.py`).
+/// TVM's text of its own definitions of common operators (`corpus/legalize.py`).
 #[test]
 fn what_tvm_prints_reads_and_prints_as_it_was() {
     let corpus = include_str!("corpus/legalized.txt");

@@ -110,7 +110,7 @@ fn instructions_keep_the_bits_of_their_loops() {
     });
 }
 
-/// What the first loop nest of a text is refused as, where it is asked to be `intrinsic`.
+/// The refusal to make the first loop nest of a text `intrinsic`.
 fn refusal(text: &str, intrinsic: &TensorIntrin) -> String {
     let f = parse(text).unwrap();
     let mut first = None;

@@ -26,7 +26,7 @@ pub fn calls() -> (u64, u64) {
 /// `y[i, j] = x[i, j] + n`, where both are `(n, 3)`; fails on seven rows.
 unsafe extern "C" fn raw(x: *const f32, y: *mut f32, n: i64) -> i32 {
     RAW.set(RAW.get() + 1);
-    // SAFETY: the kernel's parameters are two tensors of so many elements.
+    // SAFETY: callers of the raw entry pass pointers to two tensors of `n` rows of three elements.
     unsafe { grow(x, y, n) }
 }
 
@@ -36,7 +36,7 @@ unsafe fn grow(x: *const f32, y: *mut f32, n: i64) -> i32 {
         return -1;
     }
     for at in 0..3 * n as usize {
-        // SAFETY: by the contract of the kernel.
+        // SAFETY: `at` is below `3 * n`, and callers pass tensors of `n` rows of three elements.
         unsafe { y.add(at).write(x.add(at).read() + n as f32) };
     }
     0
@@ -49,7 +49,7 @@ unsafe extern "C" fn packed(
     _: *mut TVMFFIAny,
 ) -> i32 {
     PACKED.set(PACKED.get() + 1);
-    // SAFETY: the packed convention.
+    // SAFETY: callers of the packed convention pass `count` borrowed values.
     let args = unsafe { AnyView::slice_from_raw(args, count) };
     let tensors: Option<Vec<&Tensor>> = args.iter().map(|arg| arg.downcast_ref()).collect();
     match tensors.as_deref() {
@@ -58,7 +58,7 @@ unsafe extern "C" fn packed(
                 && x.shape() == y.shape()
                 && matches!(x.shape(), [_, 3]) =>
         {
-            // SAFETY: just checked.
+            // SAFETY: the guard of this arm checked the type and shape of both tensors.
             unsafe { grow(x.data_ptr().cast(), y.data_ptr().cast(), x.shape()[0]) }
         }
         _ => {
@@ -84,7 +84,7 @@ unsafe extern "C" fn packed_tick(
     count: i32,
     _: *mut TVMFFIAny,
 ) -> i32 {
-    // SAFETY: the packed convention.
+    // SAFETY: callers of the packed convention pass `count` borrowed values.
     let args = unsafe { AnyView::slice_from_raw(args, count) };
     let tensors: Option<Vec<&Tensor>> = args.iter().map(|arg| arg.downcast_ref()).collect();
     match tensors.as_deref() {
@@ -94,7 +94,7 @@ unsafe extern "C" fn packed_tick(
                 && n.shape().is_empty()
                 && more.shape().is_empty() =>
         {
-            // SAFETY: just checked.
+            // SAFETY: the guard of this arm checked the type and rank of both tensors.
             unsafe { raw_tick(n.data_ptr().cast(), more.data_ptr().cast()) }
         }
         _ => {
@@ -112,7 +112,7 @@ impl<L: Library> Library for WithKernel<L> {
         match name {
             // SAFETY: it keeps to the packed convention and owns nothing.
             "grow" => Some(unsafe { Function::from_native(packed, ()) }),
-            // SAFETY: the same.
+            // SAFETY: as for `grow`, it keeps to the packed convention and owns nothing.
             "tick" => Some(unsafe { Function::from_native(packed_tick, ()) }),
             _ => self.0.function(name),
         }
@@ -130,7 +130,7 @@ impl<L: Library> Library for WithKernel<L> {
             }
             _ => return None,
         };
-        // SAFETY: they take pointers, `grow` also one extent, and do what the packed entries do.
+        // SAFETY: they take pointers, `grow` also one dimension, and do what the packed entries do.
         unsafe { RawKernel::new(code, params) }
     }
 }

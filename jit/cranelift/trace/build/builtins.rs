@@ -1,4 +1,4 @@
-//! Builtins: allocations that take their objects back, views, and what is written out in its usual case.
+//! Builtins: recycling allocations, views, and inline fast paths.
 
 use reflex_runtime::abi::type_index;
 use reflex_runtime::dtype::DType;
@@ -9,33 +9,33 @@ use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::ArgRange;
 use reflex_vm::tier::Step;
 
-use super::{Builder, Content, observed};
-use crate::facts::result_tag;
-use crate::fast::passing;
-use crate::recycle::Kept;
-use crate::trace::ir::{Arg, BuiltinResult, Ins, Plain};
+use super::{RegState, TraceBuilder, observed};
+use crate::emit::fast_path::passing;
+use crate::facts::registers::result_tag;
+use crate::recycle::FreeListEntry;
+use crate::trace::ir::{Arg, BuiltinResult, Ins, Scalar};
 
-impl Builder {
+impl TraceBuilder {
     pub(super) fn builtin(&mut self, step: &Step<'_>, builtin: Builtin, range: ArgRange, dst: u32) {
         let sources = step.func.args(range);
         let exit = self.exit(step.pc);
         if dst != DISCARD
-            && let Some(kept) = self.kept(step)
+            && let Some(free_entry) = self.free_entry(step)
         {
             let (frame, args) = (self.frame(), self.args(step, range));
-            let content = Content::Made(kept.tag(), kept.give());
-            let place = self.place(dst);
-            let empty = match self.content(place) {
-                Content::Plain(_) => true,
-                Content::Known(tag) => tag < type_index::STATIC_OBJECT_BEGIN,
-                Content::Unknown | Content::Made(..) => false,
+            let content = RegState::Allocated(free_entry.tag(), free_entry.on_release());
+            let vreg = self.vreg(dst);
+            let empty = match self.content(vreg) {
+                RegState::Scalar(_) => true,
+                RegState::Known(tag) => tag < type_index::STATIC_OBJECT_BEGIN,
+                RegState::Unknown | RegState::Allocated(..) => false,
             };
-            let to = empty.then_some(place);
-            self.code.push(Ins::Allocate { frame, builtin, kept, args, dst: to, exit });
+            let to = empty.then_some(vreg);
+            self.code.push(Ins::Allocate { frame, builtin, free_entry, args, dst: to, exit });
             if empty {
-                return self.set(place, content);
+                return self.set(vreg, content);
             }
-            return self.take(dst, content);
+            return self.take_result(dst, content);
         }
         if builtin == Builtin::Reshape && self.view(step, range, dst).is_some() {
             return;
@@ -43,10 +43,10 @@ impl Builder {
         let inline = is_usual(builtin, &observed(step, sources));
         if inline {
             for (at, &source) in sources.iter().enumerate().take(builtin.lowering().typed_args()) {
-                if let Arg::Place(place, None) = self.arg(step.program, source) {
+                if let Arg::Reg(vreg, None) = self.arg(step.program, source) {
                     let seen = observed(step, &sources[at..=at]);
-                    self.establish(
-                        place,
+                    self.guard_type(
+                        vreg,
                         seen[0].map_or(type_index::NONE, |v| v.type_index()),
                         exit,
                     );
@@ -54,10 +54,11 @@ impl Builder {
             }
         }
         let args = self.args(step, range);
-        if let (Builtin::ReadIfCond, [Arg::Plain(Plain::Const { bits, .. })]) = (builtin, &args[..])
+        if let (Builtin::ReadIfCond, [Arg::Scalar(Scalar::Const { bits, .. })]) =
+            (builtin, &args[..])
         {
-            let value = Plain::Const { tag: type_index::BOOL, bits: i64::from(*bits != 0) };
-            return self.give(dst, value);
+            let value = Scalar::Const { tag: type_index::BOOL, bits: i64::from(*bits != 0) };
+            return self.store_result(dst, value);
         }
         let tag = result_tag(builtin);
         let result = match tag {
@@ -66,24 +67,24 @@ impl Builder {
             _ => BuiltinResult::Slot,
         };
         let frame = self.frame();
-        self.code.push(Ins::Builtin { frame, builtin, inline, args, result, exit });
+        self.code.push(Ins::CallBuiltin { frame, builtin, inline, args, result, exit });
         match result {
-            BuiltinResult::Nothing => self.give(dst, Plain::NONE),
-            BuiltinResult::Var(tag, var) => self.give(dst, Plain::Var { tag, var }),
-            BuiltinResult::Slot | BuiltinResult::Place(_) => {
-                self.take(dst, tag.map_or(Content::Unknown, Content::Known))
+            BuiltinResult::Nothing => self.store_result(dst, Scalar::NONE),
+            BuiltinResult::Var(tag, var) => self.store_result(dst, Scalar::Var { tag, var }),
+            BuiltinResult::Slot | BuiltinResult::Reg(_) => {
+                self.take_result(dst, tag.map_or(RegState::Unknown, RegState::Known))
             }
         }
     }
 
-    /// How the operation takes back its object, if it does.
-    fn kept(&mut self, step: &Step<'_>) -> Option<Kept> {
+    /// The free-list entry of the operation, if its objects are recycled.
+    fn free_entry(&mut self, step: &Step<'_>) -> Option<FreeListEntry> {
         let plans = self.plans(step.program, step.func);
-        plans.get(step.pc).filter(|kept| kept.plan.in_traces()).cloned()
+        plans.get(step.pc).filter(|free_entry| free_entry.plan.in_traces()).cloned()
     }
 }
 
-/// Whether the written-out form of a builtin covers what is seen now.
+/// Returns true if the inline fast path of a builtin covers the present arguments.
 fn is_usual(builtin: Builtin, args: &[Option<AnyView<'_>>]) -> bool {
     let tag = |at: usize| args.get(at).copied().flatten().map(|view| view.type_index());
     match builtin {

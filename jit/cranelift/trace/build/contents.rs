@@ -1,4 +1,4 @@
-//! What is known about registers, and exits that write it down.
+//! The states of registers, and snapshots of them.
 
 use reflex_runtime::abi::type_index;
 use reflex_vm::abi::DISCARD;
@@ -6,107 +6,107 @@ use reflex_vm::decode::{ArgRange, ArgSource, Source};
 use reflex_vm::program::Program;
 use reflex_vm::tier::{Bailout, Step};
 
-use super::{Builder, Content, Flow, MAX_PLAIN, MAX_SAME, constant};
-use crate::trace::ir::{Arg, End, Exit, ExitId, FrameId, Ins, Place, Plain, Var};
+use super::{MAX_SAME, MAX_SCALARS, RegState, StepOutcome, TraceBuilder, constant};
+use crate::trace::ir::{Arg, End, ExitId, FrameId, Ins, Scalar, Snapshot, VReg, Var};
 
-impl Builder {
+impl TraceBuilder {
     pub(super) fn frame(&self) -> FrameId {
         self.active.last().map_or(FrameId(0), |(frame, _)| *frame)
     }
 
-    pub(super) fn place(&self, reg: u32) -> Place {
-        Place { frame: self.frame(), reg }
+    pub(super) fn vreg(&self, reg: u32) -> VReg {
+        VReg { frame: self.frame(), reg }
     }
 
-    pub(super) fn content(&self, place: Place) -> Content {
-        let found = self.active.iter().find(|(frame, _)| *frame == place.frame);
-        found.map_or(Content::Unknown, |(_, contents)| contents[place.reg as usize])
+    pub(super) fn content(&self, vreg: VReg) -> RegState {
+        let found = self.active.iter().find(|(frame, _)| *frame == vreg.frame);
+        found.map_or(RegState::Unknown, |(_, contents)| contents[vreg.reg as usize])
     }
 
-    pub(super) fn set(&mut self, place: Place, content: Content) {
-        if !matches!(content, Content::Known(type_index::TENSOR)) {
-            self.guarded.remove(&place);
+    pub(super) fn set(&mut self, vreg: VReg, content: RegState) {
+        if !matches!(content, RegState::Known(type_index::TENSOR)) {
+            self.guarded.remove(&vreg);
         }
-        let Some((_, contents)) = self.active.iter_mut().find(|(frame, _)| *frame == place.frame)
+        let Some((_, contents)) = self.active.iter_mut().find(|(frame, _)| *frame == vreg.frame)
         else {
             return;
         };
-        let old = std::mem::replace(&mut contents[place.reg as usize], content);
-        self.plain += usize::from(matches!(content, Content::Plain(_)));
-        self.plain -= usize::from(matches!(old, Content::Plain(_)));
+        let old = std::mem::replace(&mut contents[vreg.reg as usize], content);
+        self.scalars += usize::from(matches!(content, RegState::Scalar(_)));
+        self.scalars -= usize::from(matches!(old, RegState::Scalar(_)));
     }
 
-    /// Gives up what a register holds; it is empty afterwards.
-    pub(super) fn empty(&mut self, place: Place) {
-        match self.content(place) {
-            Content::Known(tag) if tag >= type_index::STATIC_OBJECT_BEGIN => {
-                self.code.push(Ins::Release { place, tag: Some(tag) });
+    /// Releases the value of a register, which is empty afterwards.
+    pub(super) fn release(&mut self, vreg: VReg) {
+        match self.content(vreg) {
+            RegState::Known(tag) if tag >= type_index::STATIC_OBJECT_BEGIN => {
+                self.code.push(Ins::Release { vreg, tag: Some(tag) });
             }
-            Content::Unknown => self.code.push(Ins::Release { place, tag: None }),
-            Content::Made(_, give) => self.code.push(Ins::Give { place, give }),
-            Content::Known(_) | Content::Plain(_) => {}
+            RegState::Unknown => self.code.push(Ins::Release { vreg, tag: None }),
+            RegState::Allocated(_, to) => self.code.push(Ins::Recycle { vreg, to }),
+            RegState::Known(_) | RegState::Scalar(_) => {}
         }
-        self.set(place, Content::Plain(Plain::NONE));
+        self.set(vreg, RegState::Scalar(Scalar::NONE));
     }
 
-    /// Notes that a register's value has been moved out.
-    pub(super) fn vacate(&mut self, place: Place) {
-        self.set(place, Content::Plain(Plain::NONE));
-        self.bound(place);
+    /// Marks a register as empty after its value was moved out.
+    pub(super) fn mark_empty(&mut self, vreg: VReg) {
+        self.set(vreg, RegState::Scalar(Scalar::NONE));
+        self.limit_scalars(vreg);
     }
 
-    pub(super) fn set_plain(&mut self, place: Place, value: Plain) {
-        self.empty(place);
-        self.set(place, Content::Plain(value));
-        self.bound(place);
+    pub(super) fn set_scalar(&mut self, vreg: VReg, value: Scalar) {
+        self.release(vreg);
+        self.set(vreg, RegState::Scalar(value));
+        self.limit_scalars(vreg);
     }
 
-    /// Keeps exits small: settles `place` when too many registers are plain.
-    pub(super) fn bound(&mut self, place: Place) {
-        if self.plain > self.most_plain() {
-            self.settle(place);
-        }
-    }
-
-    /// Most registers that are plain at once: each appears in every exit. Frames of calls are
-    /// short, and their registers mostly gone before anybody looks.
-    pub(super) fn most_plain(&self) -> usize {
-        MAX_PLAIN * self.active.len().min(MAX_SAME)
-    }
-
-    /// Writes a plain value to its place. Exits then need not know it.
-    pub(super) fn settle(&mut self, place: Place) {
-        if let Content::Plain(value) = self.content(place) {
-            self.code.push(Ins::Store { dst: place, value });
-            self.set(place, Content::Known(value.tag()));
+    /// Limits the size of snapshots: stores a scalar to memory if there are too many.
+    pub(super) fn limit_scalars(&mut self, vreg: VReg) {
+        if self.scalars > self.max_scalars() {
+            self.spill(vreg);
         }
     }
 
-    pub(super) fn settle_frame(&mut self) {
+    /// Most scalars at the same time: each is listed in every snapshot. Frames of calls are short, and
+    /// most of their registers are dead before a side exit.
+    pub(super) fn max_scalars(&self) -> usize {
+        MAX_SCALARS * self.active.len().min(MAX_SAME)
+    }
+
+    /// Stores a scalar to memory, so that snapshots need not list it.
+    pub(super) fn spill(&mut self, vreg: VReg) {
+        if let RegState::Scalar(value) = self.content(vreg) {
+            self.code.push(Ins::Store { dst: vreg, value });
+            self.set(vreg, RegState::Known(value.tag()));
+        }
+    }
+
+    pub(super) fn spill_frame(&mut self) {
         let count = self.active.last().map_or(0, |(_, contents)| contents.len() as u32);
         for reg in 0..count {
-            self.settle(self.place(reg));
+            self.spill(self.vreg(reg));
         }
     }
 
     /// Moves the result slot to register `dst`, or drops it.
-    pub(super) fn take(&mut self, dst: u32, content: Content) {
+    pub(super) fn take_result(&mut self, dst: u32, content: RegState) {
         let frame = self.frame();
         if dst == DISCARD {
-            self.code.push(Ins::Drop { frame });
+            self.code.push(Ins::DropResult { frame });
             return;
         }
-        let dst = self.place(dst);
-        self.empty(dst);
-        self.code.push(Ins::Take { frame, dst });
+        let dst = self.vreg(dst);
+        self.release(dst);
+        self.code.push(Ins::TakeResult { frame, dst });
         self.set(dst, content);
     }
 
     pub(super) fn arg(&self, program: &Program, source: Source) -> Arg {
         match source.get() {
             ArgSource::Reg(reg) | ArgSource::LastUse(reg) => {
-                let place = self.place(reg);
-                self.register_arg(place)
+                let vreg = self.vreg(reg);
+                self.register_arg(vreg)
             }
             ArgSource::Const(index) => constant(program.consts(), index),
             ArgSource::Vm => Arg::Vm,
@@ -118,35 +118,35 @@ impl Builder {
     }
 
     pub(super) fn exit(&mut self, pc: u32) -> ExitId {
-        let mut plain = Vec::with_capacity(self.plain);
+        let mut scalars = Vec::with_capacity(self.scalars);
         for (frame, contents) in &self.active {
             for (reg, content) in contents.iter().enumerate() {
-                if let Content::Plain(value) = content {
-                    plain.push((Place { frame: *frame, reg: reg as u32 }, *value));
+                if let RegState::Scalar(value) = content {
+                    scalars.push((VReg { frame: *frame, reg: reg as u32 }, *value));
                 }
             }
         }
         let frame = self.frame();
-        let exit = Exit { plain, ..Exit::at(frame, pc) };
-        if self.exits.last() != Some(&exit) {
-            self.exits.push(exit);
+        let exit = Snapshot { scalars, ..Snapshot::at(frame, pc) };
+        if self.snapshots.last() != Some(&exit) {
+            self.snapshots.push(exit);
         }
-        ExitId(self.exits.len() as u32 - 1)
+        ExitId(self.snapshots.len() as u32 - 1)
     }
 
-    /// Ends the trace where the interpreter goes on with the operation at `pc`.
-    pub(super) fn give_back(&mut self, pc: u32) -> Flow {
+    /// Ends the trace: the interpreter resumes at operation `pc`.
+    pub(super) fn return_to_interpreter(&mut self, pc: u32) -> StepOutcome {
         if self.operations == 0 {
-            return Flow::Stop(Bailout::NoLoop);
+            return StepOutcome::Abort(Bailout::NoLoop);
         }
-        Flow::End(End::Exit(self.exit(pc)))
+        StepOutcome::Complete(End::Interpreter(self.exit(pc)))
     }
 
-    /// Makes sure that a register in its place has the type it has now.
-    pub(super) fn establish(&mut self, place: Place, seen: i32, exit: ExitId) {
-        if self.content(place) == Content::Unknown {
-            self.code.push(Ins::Tag { place, tag: seen, exit });
-            self.set(place, Content::Known(seen));
+    /// Guards that a register in memory has its present type, unless that is known.
+    pub(super) fn guard_type(&mut self, vreg: VReg, seen: i32, exit: ExitId) {
+        if self.content(vreg) == RegState::Unknown {
+            self.code.push(Ins::GuardType { vreg, tag: seen, exit });
+            self.set(vreg, RegState::Known(seen));
         }
     }
 

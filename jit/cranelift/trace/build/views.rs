@@ -1,4 +1,4 @@
-//! Views of tensors, behind guards that the tensor allows them.
+//! Views of tensors, with guards that the tensor allows them.
 
 use reflex_runtime::abi::type_index;
 use reflex_runtime::shape::Shape;
@@ -7,16 +7,21 @@ use reflex_vm::decode::ArgRange;
 use reflex_vm::kernel::{Dim, TensorParam};
 use reflex_vm::tier::Step;
 
-use super::{Builder, Content, observed};
-use crate::raw::facts;
-use crate::trace::ir::{Arg, ExitId, Ins, Place, Plain};
+use super::{RegState, TraceBuilder, observed};
+use crate::facts::tensor::param_facts;
+use crate::trace::ir::{Arg, ExitId, Ins, Scalar, VReg};
 
-/// Most dimensions of a tensor and of its view, when the shape is known only while running.
+/// Most dimensions of a tensor and of its view, if the shape is known only at run time.
 const MAX_RANK: usize = 8;
 
-impl Builder {
-    /// Records a view of a tensor that allows it as it is now; `None` when there is no such view, and
-    /// then nothing is recorded.
+/// A shape in a register, and its number of dimensions.
+struct RankedShape {
+    vreg: VReg,
+    rank: usize,
+}
+
+impl TraceBuilder {
+    /// Records a view, if the present tensor allows it. Otherwise returns `None` and records nothing.
     pub(super) fn view(&mut self, step: &Step<'_>, range: ArgRange, dst: u32) -> Option<()> {
         let seen = observed(step, step.func.args(range));
         let tensor: &Tensor = seen.first()?.as_ref()?.downcast_ref()?;
@@ -27,78 +32,82 @@ impl Builder {
         }
         let args = self.args(step, range);
         let exit = self.exit(step.pc);
-        let extents = match args[..] {
-            [src, Arg::Const(_)] => self.of_constant(tensor, (src, wanted), exit)?,
-            [Arg::Place(src, _), Arg::Place(shape, _)] => {
-                self.of_numbers(tensor, src, (shape, wanted.len()), exit)?
-            }
+        let dims = match args[..] {
+            [src, Arg::Const(_)] => self.constant_view(tensor, src, wanted, exit)?,
+            [Arg::Reg(src, _), Arg::Reg(shape, _)] => self.dynamic_view(
+                tensor,
+                src,
+                RankedShape { vreg: shape, rank: wanted.len() },
+                exit,
+            )?,
             _ => return None,
         };
-        // What was established shows in the operands.
+        // The guards refined the types of the operands.
         let args = self.args(step, range);
         let (frame, dtype) = (self.frame(), tensor.dtype());
         let [src, shape] = args[..] else { return None };
-        self.code.push(Ins::View { frame, src, shape, extents, dtype, exit });
-        self.take(dst, Content::Known(type_index::TENSOR));
+        self.code.push(Ins::MakeView { frame, src, shape, dims, dtype, exit });
+        self.take_result(dst, RegState::Known(type_index::TENSOR));
         Some(())
     }
 
-    /// Guards that a tensor has the extents it has now, so that a view of known extents fits.
-    fn of_constant(
+    /// Guards that a tensor has its present shape, so that a view of constant dimensions fits.
+    fn constant_view(
         &mut self,
         tensor: &Tensor,
-        (src, wanted): (Arg, &[i64]),
+        src: Arg,
+        wanted: &[i64],
         exit: ExitId,
-    ) -> Option<Vec<Plain>> {
-        let extents = tensor.shape().iter().copied().map(Dim::Static).collect();
-        let param = TensorParam { dtype: tensor.dtype(), shape: extents };
+    ) -> Option<Vec<Scalar>> {
+        let shape = tensor.shape().iter().copied().map(Dim::Static).collect();
+        let param = TensorParam { dtype: tensor.dtype(), shape };
         if !param.accepts(tensor) {
             return None;
         }
         match src {
-            Arg::Place(place, _) => {
-                self.establish(place, type_index::TENSOR, exit);
-                for fact in facts(&param) {
-                    self.ask(place, fact, exit);
+            Arg::Reg(vreg, _) => {
+                self.guard_type(vreg, type_index::TENSOR, exit);
+                for fact in param_facts(&param) {
+                    self.guard_fact(vreg, fact, exit);
                 }
             }
             Arg::Const(_) => {}
-            Arg::Plain(_) | Arg::Vm | Arg::Object(_) => return None,
+            Arg::Scalar(_) | Arg::Vm | Arg::Object(_) => return None,
         }
-        Some(wanted.iter().copied().map(Plain::int).collect())
+        Some(wanted.iter().copied().map(Scalar::int).collect())
     }
 
-    /// Guards that a view of the shape in a register, of so many numbers, fits a tensor.
-    fn of_numbers(
+    /// Guards that a view of the shape in a register fits a tensor.
+    fn dynamic_view(
         &mut self,
         tensor: &Tensor,
-        src: Place,
-        (shape, rank): (Place, usize),
+        src: VReg,
+        RankedShape { vreg: wanted, rank }: RankedShape,
         exit: ExitId,
-    ) -> Option<Vec<Plain>> {
-        let extents: Vec<Dim> = (0..tensor.shape().len() as u32).map(Dim::Symbolic).collect();
-        let param = TensorParam { dtype: tensor.dtype(), shape: extents };
+    ) -> Option<Vec<Scalar>> {
+        let shape: Vec<Dim> = (0..tensor.shape().len() as u32).map(Dim::Symbolic).collect();
+        let param = TensorParam { dtype: tensor.dtype(), shape };
         if !param.accepts(tensor) || tensor.shape().len().max(rank) > MAX_RANK {
             return None;
         }
-        self.establish(src, type_index::TENSOR, exit);
-        for fact in facts(&param) {
-            self.ask(src, fact, exit);
+        self.guard_type(src, type_index::TENSOR, exit);
+        for fact in param_facts(&param) {
+            self.guard_fact(src, fact, exit);
         }
-        self.establish(shape, type_index::SHAPE, exit);
-        self.code.push(Ins::Dims { place: shape, rank: rank as u32, exit });
+        self.guard_type(wanted, type_index::SHAPE, exit);
+        self.code.push(Ins::GuardShapeRank { vreg: wanted, rank: rank as u32, exit });
         let (mut have, mut want) = (Vec::new(), Vec::new());
         for dim in 0..param.shape.len() as u32 {
             let var = self.var();
-            self.code.push(Ins::Extent { var, place: src, dim });
-            have.push(Plain::number(var));
+            self.code.push(Ins::LoadDim { var, vreg: src, dim });
+            have.push(Scalar::number(var));
         }
         for at in 0..rank as u32 {
             let var = self.var();
-            self.code.push(Ins::Number { var, place: shape, at });
-            want.push(Plain::number(var));
+            self.code.push(Ins::LoadShapeDim { var, vreg: wanted, at });
+            want.push(Scalar::number(var));
         }
-        self.code.push(Ins::Fits { have, want: want.clone(), exit });
+        self.code.push(Ins::GuardViewFits { have, want: want.clone(), exit });
         Some(want)
     }
 }

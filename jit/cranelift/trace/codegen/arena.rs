@@ -1,5 +1,6 @@
-//! The arena of a trace: taken from the session when the trace is entered, put back when it is
-//! left. Meanwhile other runs of the session, below host code that the trace calls, have another.
+//! The arena of a trace: memory for the storages of virtual objects. The trace takes it from the
+//! session when it is entered, and puts it back when it leaves. Nested runs of the session, in host
+//! code that the trace calls, use another arena.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -7,16 +8,16 @@ use reflex_runtime::abi::{ANY_PAYLOAD, BOTH_ONE, STORAGE_BYTES, STORAGE_DATA};
 use reflex_vm::abi::{RESUME, SESSION_VM_VALUE};
 use reflex_vm::tier::Bailout;
 
-use super::{Writer, internal};
+use super::{TraceCodegen, internal};
+use crate::emit::kernel_call::RawTensor;
 use crate::emit::trusted;
-use crate::raw::RawTensor;
-use crate::recycle::offset;
-use crate::trace::helpers;
+use crate::recycle::reuse::offset;
 use crate::trace::ir::{Item, Object, ObjectId};
+use crate::trace::libcalls;
 
-impl Writer<'_, '_> {
-    /// Takes the session's arena, or a new one when it is too small or something that an exit made
-    /// lies in it. Leaves before anything has run when there is no memory.
+impl TraceCodegen<'_, '_> {
+    /// Takes the session's arena. Allocates a new one if the arena is too small, or if a materialised
+    /// object refers to it. Leaves before anything has run if there is no memory.
     pub(super) fn take_arena(&mut self) {
         if self.trace.arena == 0 {
             return;
@@ -26,7 +27,7 @@ impl Writer<'_, '_> {
         let (make, full) = (self.e.cold_block(), self.e.cold_block());
         let ready = self.e.b.create_block();
         let arena = self.e.b.append_block_param(ready, types::I64);
-        let table = self.e.table();
+        let table = self.e.free_list();
         let there = self.e.load(types::I64, table, entry);
         self.e.b.ins().brif(there, look, &[], make, &[]);
         self.e.b.switch_to_block(look);
@@ -43,9 +44,9 @@ impl Writer<'_, '_> {
         let at = self.e.b.ins().iadd_imm_s(table, entry as i64);
         let vm = self.e.load(types::I64, self.e.session, SESSION_VM_VALUE + ANY_PAYLOAD);
         let bytes = self.e.i64(needed);
-        let helper = helpers::new_arena as *const () as usize;
+        let helper = libcalls::new_arena as *const () as usize;
         let params = [types::I64; 3];
-        let call = self.e.call_helper(helper, &params, Some(types::I64), &[at, vm, bytes]);
+        let call = self.e.call_c(helper, &params, Some(types::I64), &[at, vm, bytes]);
         let made = self.e.b.inst_results(call)[0];
         self.e.b.ins().brif(made, ready, &[made.into()], full, &[]);
         self.e.b.switch_to_block(full);
@@ -57,16 +58,16 @@ impl Writer<'_, '_> {
         self.arena = Some(arena);
     }
 
-    /// Gives the session back what `take_arena` took.
+    /// Puts the arena that `take_arena` took back into the session.
     pub(super) fn put_arena(&mut self) {
         let Some(arena) = self.arena else { return };
-        let table = self.e.table();
+        let table = self.e.free_list();
         let at = self.e.b.ins().iadd_imm_s(table, offset(self.program.code().arena_slot()) as i64);
-        let helper = helpers::put_arena as *const () as usize;
-        self.e.call_helper(helper, &[types::I64; 2], None, &[at, arena]);
+        let helper = libcalls::put_arena as *const () as usize;
+        self.e.call_c(helper, &[types::I64; 2], None, &[at, arena]);
     }
 
-    /// The data of a tensor that the trace does not make.
+    /// The data of a virtual tensor.
     pub(super) fn data(&mut self, id: ObjectId) -> Result<RawTensor, Bailout> {
         let trace = self.trace;
         match trace.object(id) {
@@ -77,17 +78,17 @@ impl Writer<'_, '_> {
                 let arena = self.arena.ok_or_else(|| internal("a storage without an arena"))?;
                 let data = self.e.load(types::I64, arena, STORAGE_DATA);
                 let data = self.e.b.ins().iadd_imm_s(data, (at + offset) as i64);
-                Ok(RawTensor::Data { data, extents: self.extents(id)? })
+                Ok(RawTensor::Data { data, dims: self.dims(id)? })
             }
             Object::View { items, .. } => {
                 let tensor = match items[0] {
                     Item::Object(object) => self.data(object)?,
-                    Item::Held(held) => RawTensor::Object(self.held(held)?.value.payload),
+                    Item::Owned(value) => RawTensor::Object(self.owned(value)?.value.payload),
                     Item::Const(index) => RawTensor::Object(self.e.constant_object(index)),
-                    Item::Plain(_) => return Err(internal("a view of no object")),
+                    Item::Scalar(_) => return Err(internal("a view of no object")),
                 };
                 let data = self.e.raw_data(&tensor);
-                Ok(RawTensor::Data { data, extents: self.extents(id)? })
+                Ok(RawTensor::Data { data, dims: self.dims(id)? })
             }
             Object::Storage { .. }
             | Object::Tuple { .. }
@@ -97,9 +98,9 @@ impl Writer<'_, '_> {
         }
     }
 
-    fn extents(&mut self, id: ObjectId) -> Result<Vec<Value>, Bailout> {
-        let extents = self.trace.object(id).extents();
-        let extents = extents.ok_or_else(|| internal("a tensor without extents"))?;
-        extents.into_iter().map(|extent| Ok(self.plain_value(extent)?.1)).collect()
+    fn dims(&mut self, id: ObjectId) -> Result<Vec<Value>, Bailout> {
+        let dims = self.trace.object(id).dims();
+        let dims = dims.ok_or_else(|| internal("a tensor without dims"))?;
+        dims.into_iter().map(|extent| Ok(self.scalar_value(extent)?.1)).collect()
     }
 }

@@ -7,37 +7,53 @@ use reflex_vm::builtins::Builtin;
 use reflex_vm::decode::ArgSource;
 use reflex_vm::tier::Bailout;
 
-use super::{Leave, Writer, internal};
+use super::{ExitReason, TraceCodegen, internal};
+use crate::assemble::relocation::Symbol;
 use crate::emit::Slot;
-use crate::fast::{Fast, Operand, Produced};
-use crate::raw::RawTensor;
-use crate::recycle::Kept;
-use crate::symbol::Symbol;
-use crate::trace::helpers;
-use crate::trace::ir::{Arg, BuiltinResult, ExitId, FrameId, Place, Plain};
+use crate::emit::fast_path::{FastPath, FastResult, Operand};
+use crate::emit::kernel_call::RawTensor;
+use crate::recycle::FreeListEntry;
+use crate::trace::ir::{Arg, BuiltinResult, ExitId, FrameId, Scalar, VReg};
+use crate::trace::libcalls;
 
-/// Kernels that are called by raw entries for one look at interrupts.
+/// Kernels that are called by raw entries per poll of the interrupt word.
 const KERNELS_A_POLL: u32 = 8;
 
-impl Writer<'_, '_> {
-    /// Puts borrowed arguments into the frame's argument area; returns its address.
+/// The destination of a call's result: a register, or the result slot of the frame.
+#[derive(Clone, Copy)]
+pub(super) struct CallResult {
+    pub(super) frame: FrameId,
+    pub(super) dst: Option<VReg>,
+}
+
+/// A call of a builtin.
+#[derive(Clone, Copy)]
+pub(super) struct BuiltinCall<'a> {
+    pub(super) frame: FrameId,
+    pub(super) builtin: Builtin,
+    pub(super) args: &'a [Arg],
+    pub(super) exit: ExitId,
+}
+
+impl TraceCodegen<'_, '_> {
+    /// Copies borrowed arguments into the frame's argument area; returns its address.
     pub(super) fn arguments(&mut self, frame: FrameId, args: &[Arg]) -> Result<Value, Bailout> {
         let area = self.code_of(frame)?.arg_area() as u32;
-        let area = self.trace.slot(Place { frame, reg: area });
+        let area = self.trace.slot(VReg { frame, reg: area });
         for (at, arg) in args.iter().enumerate() {
             let slot = Slot::offset(area + at as i32);
             match *arg {
-                Arg::Place(place, tag) => {
-                    let from = self.slot(place);
+                Arg::Reg(vreg, tag) => {
+                    let from = self.slot(vreg);
                     let value = match tag {
                         Some(tag) => self.e.load_typed(from, tag),
                         None => self.e.load_any(from),
                     };
                     self.e.store_any(slot, value);
                 }
-                Arg::Plain(plain) => {
-                    let (tag, payload) = self.plain_value(plain)?;
-                    self.e.store_plain(slot, tag, payload);
+                Arg::Scalar(scalar) => {
+                    let (tag, payload) = self.scalar_value(scalar)?;
+                    self.e.store_scalar(slot, tag, payload);
                 }
                 Arg::Const(index) => {
                     let value = self.e.source(ArgSource::Const(index));
@@ -53,19 +69,19 @@ impl Writer<'_, '_> {
         Ok(self.e.slot_address(Slot::offset(area)))
     }
 
-    pub(super) fn check(&mut self, status: Value, exit: ExitId, leave: Leave) {
+    pub(super) fn check(&mut self, status: Value, exit: ExitId, leave: ExitReason) {
         let next = self.e.b.create_block();
         self.check_then(status, exit, leave, next);
         self.e.b.switch_to_block(next);
     }
 
-    /// Goes to `next` unless the operation of an exit has failed.
-    fn check_then(&mut self, status: Value, exit: ExitId, leave: Leave, next: Block) {
+    /// Jumps to `next` unless the operation of an exit has failed.
+    fn check_then(&mut self, status: Value, exit: ExitId, leave: ExitReason, next: Block) {
         let trace = self.trace;
-        let at = &trace.exits[exit.0 as usize];
+        let at = &trace.snapshots[exit.0 as usize];
         let made = !at.copies.is_empty() || !at.objects.is_empty() || self.arena.is_some();
         let made = made || self.results.contains_key(&exit);
-        let in_place = at.plain.is_empty() && at.moves.is_empty() && !made;
+        let in_place = at.scalars.is_empty() && at.moves.is_empty() && !made;
         if !(in_place && at.entered == at.frame && at.refund == 0) {
             let failed = self.exit(exit, leave);
             self.e.b.ins().brif(status, failed, &[], next, &[]);
@@ -76,21 +92,21 @@ impl Writer<'_, '_> {
         self.e.b.ins().brif(status, failed, &[pc.into()], next, &[]);
     }
 
-    /// Looks at interrupts, as every packed call does.
+    /// Polls the interrupt word, as every packed call does.
     pub(super) fn poll(&mut self, exit: ExitId) {
         let wanted = self.e.interrupted();
         let (poll, next) = (self.e.cold_block(), self.e.b.create_block());
         self.e.b.ins().brif(wanted, poll, &[], next, &[]);
         self.e.b.switch_to_block(poll);
-        let status = self.e.call_at(libcall::POLL, self.trace.exits[exit.0 as usize].pc);
-        self.check_then(status, exit, Leave::Raised, next);
+        let status = self.e.call_at(libcall::POLL, self.trace.snapshots[exit.0 as usize].pc);
+        self.check_then(status, exit, ExitReason::Raised, next);
         self.e.b.switch_to_block(next);
     }
 
-    /// Address of the register or result slot that the call at an exit writes, which holds None.
+    /// The address of the register or result slot for the result of a call, set to None.
     fn fresh_result(
         &mut self,
-        (frame, dst): (FrameId, Option<Place>),
+        CallResult { frame, dst }: CallResult,
         exit: ExitId,
     ) -> Result<Value, Bailout> {
         let slot = match dst {
@@ -102,29 +118,34 @@ impl Writer<'_, '_> {
         {
             return Err(internal("two calls at an exit"));
         }
-        self.e.store_none_whole(slot);
+        self.e.store_none_wide(slot);
         Ok(self.e.slot_address(slot))
     }
 
-    pub(super) fn packed(
+    pub(super) fn call_packed(
         &mut self,
-        (frame, dst): (FrameId, Option<Place>),
+        result: CallResult,
         callee: u32,
         args: &[Arg],
         exit: ExitId,
     ) -> Result<(), Bailout> {
         self.program.packed(callee).ok_or_else(|| internal("no such function"))?;
         self.poll(exit);
-        let area = self.arguments(frame, args)?;
-        let result = self.fresh_result((frame, dst), exit)?;
+        let area = self.arguments(result.frame, args)?;
+        let result = self.fresh_result(result, exit)?;
         let code = self.e.symbol(Symbol::Code(callee));
         let this = self.e.symbol(Symbol::This(callee));
         let status = self.e.call_packed(code, this, area, args.len(), result);
-        self.check(status, exit, Leave::Failed);
+        self.check(status, exit, ExitReason::Failed);
         Ok(())
     }
 
-    pub(super) fn raw(&mut self, callee: u32, args: &[Arg], exit: ExitId) -> Result<(), Bailout> {
+    pub(super) fn call_kernel(
+        &mut self,
+        callee: u32,
+        args: &[Arg],
+        exit: ExitId,
+    ) -> Result<(), Bailout> {
         let program = self.program;
         let kernel = program.packed(callee).and_then(|packed| packed.raw.as_ref());
         let kernel = kernel.ok_or_else(|| internal("no such kernel"))?;
@@ -132,20 +153,20 @@ impl Writer<'_, '_> {
         let (mut tensors, mut data) = (Vec::with_capacity(args.len()), Vec::new());
         for (at, arg) in args.iter().enumerate() {
             let tensor = match *arg {
-                Arg::Place(place, _) => Arg::Place(place, None),
+                Arg::Reg(vreg, _) => Arg::Reg(vreg, None),
                 other => other,
             };
             let address = self.addresses.get(&tensor).copied();
             let tells = kernel.symbol_sources().iter().any(|from| from.param == at);
             let source = match (address, *arg) {
-                (Some(data), _) if !tells => RawTensor::Data { data, extents: Vec::new() },
-                (_, Arg::Place(place, _)) => {
-                    let slot = self.slot(place);
+                (Some(data), _) if !tells => RawTensor::Data { data, dims: Vec::new() },
+                (_, Arg::Reg(vreg, _)) => {
+                    let slot = self.slot(vreg);
                     RawTensor::Object(self.e.payload(slot))
                 }
                 (_, Arg::Const(index)) => RawTensor::Object(self.e.constant_object(index)),
                 (_, Arg::Object(object)) => self.data(object)?,
-                (_, Arg::Plain(_) | Arg::Vm) => {
+                (_, Arg::Scalar(_) | Arg::Vm) => {
                     return Err(internal("a tensor that is no object"));
                 }
             };
@@ -155,12 +176,12 @@ impl Writer<'_, '_> {
             tensors.push(source);
         }
         let status = self.e.call_raw_on(callee, data, &tensors, kernel.symbol_sources());
-        self.check(status, exit, Leave::FailedRaw);
+        self.check(status, exit, ExitReason::FailedRaw);
         Ok(())
     }
 
-    /// Looks at interrupts before a kernel, unless few kernels have run since. They run nothing that
-    /// could ask for attention.
+    /// Polls the interrupt word before a kernel, unless few kernels have run since the last poll.
+    /// Kernels run no code that could request an interrupt.
     fn poll_before_kernel(&mut self, exit: ExitId) {
         self.polled = match self.polled {
             Some(since) if since + 1 < KERNELS_A_POLL => Some(since + 1),
@@ -171,57 +192,54 @@ impl Writer<'_, '_> {
         };
     }
 
-    pub(super) fn invoke(
+    pub(super) fn call_function(
         &mut self,
-        (frame, dst): (FrameId, Option<Place>),
+        result: CallResult,
         callee: Arg,
         args: &[Arg],
         exit: ExitId,
     ) -> Result<(), Bailout> {
         let function = match callee {
-            Arg::Place(place, _) => {
-                let slot = self.slot(place);
+            Arg::Reg(vreg, _) => {
+                let slot = self.slot(vreg);
                 self.e.payload(slot)
             }
             Arg::Const(index) => self.e.constant_object(index),
-            Arg::Plain(_) | Arg::Vm | Arg::Object(_) => {
+            Arg::Scalar(_) | Arg::Vm | Arg::Object(_) => {
                 return Err(internal("a function that is no object"));
             }
         };
-        let area = self.arguments(frame, args)?;
-        let result = self.fresh_result((frame, dst), exit)?;
+        let area = self.arguments(result.frame, args)?;
+        let result = self.fresh_result(result, exit)?;
         let code = self.e.load(types::I64, function, FUNCTION_SAFE_CALL);
         let status = self.e.call_packed(code, function, area, args.len(), result);
-        self.check(status, exit, Leave::Failed);
+        self.check(status, exit, ExitReason::Failed);
         Ok(())
     }
 
-    pub(super) fn builtin(
+    pub(super) fn call_builtin(
         &mut self,
-        frame: FrameId,
-        builtin: Builtin,
-        args: &[Arg],
+        BuiltinCall { frame, builtin, args, exit }: BuiltinCall<'_>,
         result: BuiltinResult,
-        exit: ExitId,
     ) -> Result<(), Bailout> {
         let index = Builtin::ALL.iter().position(|&row| row == builtin);
         let index = index.ok_or_else(|| internal("a builtin that is not in the table"))?;
         let area = self.arguments(frame, args)?;
         let dst = match result {
-            BuiltinResult::Place(dst) => Some(dst),
+            BuiltinResult::Reg(dst) => Some(dst),
             BuiltinResult::Nothing | BuiltinResult::Var(..) | BuiltinResult::Slot => None,
         };
-        let slot = self.fresh_result((frame, dst), exit)?;
+        let slot = self.fresh_result(CallResult { frame, dst }, exit)?;
         let vm = self.e.load(types::I64, self.e.session, SESSION_VM_VALUE + ANY_PAYLOAD);
         let (index, count) = (self.e.i64(index as i64), self.e.i32(args.len() as i64));
-        let call = self.e.call_helper(
-            helpers::run_builtin as *const () as usize,
+        let call = self.e.call_c(
+            libcalls::run_builtin as *const () as usize,
             &[types::I64, types::I64, types::I64, types::I32, types::I64],
             Some(types::I32),
             &[index, vm, area, count, slot],
         );
         let status = self.e.b.inst_results(call)[0];
-        self.check(status, exit, Leave::Failed);
+        self.check(status, exit, ExitReason::Failed);
         if let BuiltinResult::Var(_, var) = result {
             let slot = self.result_slot(frame)?;
             self.vars[var.0 as usize] = Some(self.e.payload(slot));
@@ -233,10 +251,10 @@ impl Writer<'_, '_> {
         let mut operands = Vec::with_capacity(args.len());
         for arg in args {
             operands.push(match *arg {
-                Arg::Place(place, tag) => Operand::Slot(self.slot(place), tag),
-                Arg::Plain(Plain::Const { tag, bits }) => Operand::Imm { tag, bits },
-                Arg::Plain(Plain::Var { tag, var }) => {
-                    Operand::Plain { tag, payload: self.var(var)? }
+                Arg::Reg(vreg, tag) => Operand::Slot(self.slot(vreg), tag),
+                Arg::Scalar(Scalar::Const { tag, bits }) => Operand::Imm { tag, bits },
+                Arg::Scalar(Scalar::Var { tag, var }) => {
+                    Operand::Scalar { tag, payload: self.var(var)? }
                 }
                 Arg::Const(index) => Operand::Const(index),
                 Arg::Vm => Operand::Vm,
@@ -246,25 +264,24 @@ impl Writer<'_, '_> {
         Ok(operands)
     }
 
-    /// An allocation that takes back its last object.
+    /// An allocation that recycles its last object.
     pub(super) fn allocate(
         &mut self,
-        (frame, builtin): (FrameId, Builtin),
-        kept: &Kept,
-        args: &[Arg],
-        dst: Option<Place>,
-        exit: ExitId,
+        call: BuiltinCall<'_>,
+        free_entry: &FreeListEntry,
+        dst: Option<VReg>,
     ) -> Result<(), Bailout> {
         let (miss, next) = (self.e.cold_block(), self.e.b.create_block());
+        let frame = call.frame;
         let result = self.result_slot(frame)?;
         self.force(miss);
-        let operands = self.operands(args)?;
+        let operands = self.operands(call.args)?;
         let trace = self.trace;
-        let place = |reg| Slot::offset(trace.slot(Place { frame, reg }));
-        match kept.take(&mut self.e, &operands, place, result, miss) {
-            Some(Produced::Object { tag, payload }) => {
+        let slot_of = |reg| Slot::offset(trace.slot(VReg { frame, reg }));
+        match self.e.reuse(free_entry, &operands, slot_of, result, miss) {
+            Some(FastResult::Object { tag, payload }) => {
                 let to = dst.map_or(result, |dst| self.slot(dst));
-                self.e.store_plain(to, tag, payload);
+                self.e.store_scalar(to, tag, payload);
                 self.e.b.ins().jump(next, &[]);
             }
             _ => {
@@ -272,7 +289,7 @@ impl Writer<'_, '_> {
             }
         }
         self.e.b.switch_to_block(miss);
-        self.builtin(frame, builtin, args, BuiltinResult::Slot, exit)?;
+        self.call_builtin(call, BuiltinResult::Slot)?;
         if let Some(dst) = dst {
             let to = self.slot(dst);
             let value = self.e.load_any(result);
@@ -283,53 +300,53 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Writes a builtin out, when that is possible.
+    /// Emits the inline fast path of a builtin, if it has one.
     pub(super) fn inline(
         &mut self,
         builtin: Builtin,
         args: &[Arg],
         exit: ExitId,
-    ) -> Result<Option<Produced>, Bailout> {
+    ) -> Result<Option<FastResult>, Bailout> {
         let operands = self.operands(args)?;
-        let slow = self.exit(exit, Leave::Guard);
+        let slow = self.exit(exit, ExitReason::Guard);
         self.force(slow);
-        let produced = Fast { e: &mut self.e, slow }.builtin(builtin, &operands);
-        Ok(produced)
+        let result_value = FastPath { e: &mut self.e, slow }.builtin(builtin, &operands);
+        Ok(result_value)
     }
 
     fn result_of(&self, frame: FrameId, result: BuiltinResult) -> Result<Slot, Bailout> {
         match result {
-            BuiltinResult::Place(dst) => Ok(self.slot(dst)),
+            BuiltinResult::Reg(dst) => Ok(self.slot(dst)),
             BuiltinResult::Nothing | BuiltinResult::Var(..) | BuiltinResult::Slot => {
                 self.result_slot(frame)
             }
         }
     }
 
-    /// Leaves what a written-out builtin produced where the trace expects it.
-    pub(super) fn keep(
+    /// Stores the result of an inline builtin where the trace expects it.
+    pub(super) fn store_result(
         &mut self,
         frame: FrameId,
-        produced: Produced,
+        result_value: FastResult,
         result: BuiltinResult,
     ) -> Result<(), Bailout> {
-        match (produced, result) {
-            (Produced::None, BuiltinResult::Nothing) => Ok(()),
-            (Produced::Plain { payload, .. }, BuiltinResult::Var(_, var)) => {
+        match (result_value, result) {
+            (FastResult::None, BuiltinResult::Nothing) => Ok(()),
+            (FastResult::Scalar { payload, .. }, BuiltinResult::Var(_, var)) => {
                 self.vars[var.0 as usize] = Some(payload);
                 Ok(())
             }
-            (Produced::Object { tag, payload }, BuiltinResult::Slot | BuiltinResult::Place(_)) => {
+            (FastResult::Object { tag, payload }, BuiltinResult::Slot | BuiltinResult::Reg(_)) => {
                 let slot = self.result_of(frame, result)?;
-                self.e.store_plain(slot, tag, payload);
+                self.e.store_scalar(slot, tag, payload);
                 Ok(())
             }
-            (Produced::Owned(value), BuiltinResult::Slot | BuiltinResult::Place(_)) => {
+            (FastResult::Owned(value), BuiltinResult::Slot | BuiltinResult::Reg(_)) => {
                 let slot = self.result_of(frame, result)?;
                 self.e.store_any(slot, value);
                 Ok(())
             }
-            _ => Err(internal("a builtin produced another kind of result")),
+            _ => Err(internal("a builtin result_value another kind of result")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Exits: what makes everything real that the interpreter needs, and frames of inlined calls.
+//! Side exits: restoring snapshots, and pushing the frames of inlined calls.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -12,34 +12,34 @@ use reflex_vm::abi::{
 };
 use reflex_vm::tier::Bailout;
 
-use super::{Leave, Writer, internal};
-use crate::bridge::Exits;
+use super::{ExitReason, TraceCodegen, internal};
 use crate::emit::{Slot, trusted};
-use crate::force::ForcedExits;
-use crate::trace::ir::{ExitId, FrameId};
-use crate::trace::materialise::Recipes;
+use crate::forced_exits::ForcedExits;
+use crate::side_exits::SideExits;
+use crate::trace::ir::{Caller, ExitId, FrameId};
+use crate::trace::materialise::VirtualObjects;
 
-impl Writer<'_, '_> {
-    pub(super) fn exit(&mut self, exit: ExitId, leave: Leave) -> Block {
+impl TraceCodegen<'_, '_> {
+    pub(super) fn exit(&mut self, exit: ExitId, leave: ExitReason) -> Block {
         let key = (exit, leave, self.e.regs);
-        if let Some(&block) = self.exits.get(&key) {
+        if let Some(&block) = self.exit_blocks.get(&key) {
             return block;
         }
         let block = self.e.cold_block();
-        self.exits.insert(key, block);
+        self.exit_blocks.insert(key, block);
         block
     }
 
-    /// A guard: leaves unless `condition` holds, or when tests force it to.
+    /// A guard: leaves unless `condition` holds, or if a test forces the exit.
     pub(super) fn guard(&mut self, condition: Value, exit: ExitId) {
-        let block = self.exit(exit, Leave::Guard);
+        let block = self.exit(exit, ExitReason::Guard);
         self.force(block);
         self.e.require(condition, block);
     }
 
-    /// Leaves to `block` at random when tests ask for it.
+    /// Jumps to `block` at random, if a test forces exits.
     pub(super) fn force(&mut self, block: Block) {
-        let Some(force) = self.attached.force.clone() else { return };
+        let Some(force) = self.hooks.forced_exits.clone() else { return };
         let hook = self.e.i64(force.state_address() as i64);
         let state = self.e.load(types::I64, hook, 0);
         let state = self.e.b.ins().imul_imm_s(state, ForcedExits::MULTIPLIER);
@@ -52,33 +52,34 @@ impl Writer<'_, '_> {
     }
 
     pub(super) fn write_exits(&mut self) -> Result<(), Bailout> {
-        let mut exits: Vec<_> = self.exits.iter().map(|(&key, &block)| (key, block)).collect();
+        let mut exits: Vec<_> =
+            self.exit_blocks.iter().map(|(&key, &block)| (key, block)).collect();
         exits.sort_by_key(|&((exit, leave, regs), _)| (exit.0, leave as u8, regs));
         for ((exit, leave, regs), block) in exits {
             self.e.b.switch_to_block(block);
             self.e.regs = regs;
-            let at = &self.trace.exits[exit.0 as usize];
-            if leave == Leave::Failed
+            let at = &self.trace.snapshots[exit.0 as usize];
+            if leave == ExitReason::Failed
                 && let Some(dst) = self.results.get(&exit).copied()
             {
-                // A callee may leave a value even when it fails; the register was empty.
+                // A callee may store a result even if it fails; the register must stay empty.
                 let (from, to) = (self.slot(dst), self.result_slot(at.frame)?);
                 let value = self.e.load_any(from);
                 self.e.store_any(to, value);
-                self.e.store_none_whole(from);
+                self.e.store_none_wide(from);
             }
             let taken = self.restore(exit)?;
             match leave {
-                Leave::Guard => self.leave(exit, taken),
-                Leave::End => self.e.return_status(RESUME),
-                Leave::Raised | Leave::Failed | Leave::FailedRaw => {
+                ExitReason::Guard => self.take_exit(exit, taken),
+                ExitReason::End => self.e.return_status(RESUME),
+                ExitReason::Raised | ExitReason::Failed | ExitReason::FailedRaw => {
                     let pc = self.e.i32(i64::from(at.pc));
                     self.fail(at.frame, leave, pc)?;
                 }
             }
         }
         let mut exits: Vec<_> =
-            self.plain_exits.iter().map(|(&key, &block)| (key, block)).collect();
+            self.failure_exits.iter().map(|(&key, &block)| (key, block)).collect();
         exits.sort_by_key(|&((frame, leave, regs), _)| (frame, leave as u8, regs));
         for ((frame, leave, regs), block) in exits {
             self.e.b.switch_to_block(block);
@@ -90,44 +91,45 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Ends the run with the error of the operation at `pc`.
-    fn fail(&mut self, frame: FrameId, leave: Leave, pc: Value) -> Result<(), Bailout> {
-        if leave == Leave::Raised {
+    /// Returns the error of the operation at `pc`.
+    fn fail(&mut self, frame: FrameId, leave: ExitReason, pc: Value) -> Result<(), Bailout> {
+        if leave == ExitReason::Raised {
             self.e.return_status(ERROR);
             return Ok(());
         }
         let result = self.result_slot(frame)?;
-        if leave == Leave::FailedRaw {
-            self.e.store_none_whole(result);
+        if leave == ExitReason::FailedRaw {
+            self.e.store_none_wide(result);
         }
         let result = self.e.slot_address(result);
         let params = [types::I64, types::I32, types::I64];
         let args = [self.e.session, pc, result];
         let ret = Some(types::I32);
-        let call = self.e.call_back(libcall::PACKED_FAILED, &params, ret, &args);
+        let call = self.e.call_libcall(libcall::PACKED_FAILED, &params, ret, &args);
         let status = self.e.b.inst_results(call)[0];
         self.e.b.ins().return_(&[status]);
         Ok(())
     }
 
-    /// Makes everything the interpreter needs real: registers, and where it is.
+    /// Restores a snapshot: registers, frames, fuel and the operation. Returns how often the exit was
+    /// taken.
     pub(super) fn restore(&mut self, exit: ExitId) -> Result<Value, Bailout> {
         let trace = self.trace;
-        let at = &trace.exits[exit.0 as usize];
-        // What is to be moved or copied may be where something else goes.
-        let mut values: Vec<_> = at.moves.iter().map(|&move_| self.moved(move_)).collect();
-        for &(place, of) in &at.copies {
+        let at = &trace.snapshots[exit.0 as usize];
+        // Sources of moves and copies may be destinations of others, so load all first.
+        let mut values: Vec<_> = at.moves.iter().map(|&(dst, src)| self.moved(dst, src)).collect();
+        for &(vreg, of) in &at.copies {
             let slot = self.slot(of);
             self.e.retain(slot);
-            values.push(self.moved((place, of)));
+            values.push(self.moved(vreg, of));
         }
-        for &(place, plain) in &at.plain {
-            self.store(place, plain)?;
+        for &(vreg, scalar) in &at.scalars {
+            self.store(vreg, scalar)?;
         }
         for (slot, value) in values {
             self.e.store_any(slot, value);
         }
-        let made = self.make_objects(exit)?;
+        let made = self.materialise_objects(exit)?;
         self.make_current(at.frame, at.entered)?;
         self.put_arena();
         if at.refund > 0 {
@@ -136,10 +138,10 @@ impl Writer<'_, '_> {
             let fuel = self.e.b.ins().iadd_imm_s(fuel, i64::from(at.refund));
             self.e.b.ins().store(trusted(), fuel, self.e.session, fuel_at as i32);
         }
-        let taken = self.count(&raw const self.attached.exits.taken[exit.0 as usize] as usize);
+        let taken = self.count(&raw const self.hooks.exits.taken[exit.0 as usize] as usize);
         self.e.set_pc(at.pc);
         if let Some(status) = made {
-            let failed = self.failed_exit(at.frame, Leave::FailedRaw);
+            let failed = self.failed_exit(at.frame, ExitReason::FailedRaw);
             let pc = self.e.i32(i64::from(at.pc));
             let next = self.e.b.create_block();
             self.e.b.ins().brif(status, failed, &[pc.into()], next, &[]);
@@ -148,34 +150,34 @@ impl Writer<'_, '_> {
         Ok(taken)
     }
 
-    /// Makes the objects that the trace has put off; the result is a status.
-    fn make_objects(&mut self, exit: ExitId) -> Result<Option<Value>, Bailout> {
+    /// Materialises the virtual objects of a snapshot; the result is a status.
+    fn materialise_objects(&mut self, exit: ExitId) -> Result<Option<Value>, Bailout> {
         let trace = self.trace;
-        let at = &trace.exits[exit.0 as usize];
+        let at = &trace.snapshots[exit.0 as usize];
         if at.objects.is_empty() {
             return Ok(None);
         }
-        let sources = self.put_sources(&trace.sources(at))?;
-        let recipes = self.e.i64(Arc::as_ptr(&self.attached.recipes) as i64);
+        let sources = self.store_sources(&trace.sources(at))?;
+        let virtual_objects = self.e.i64(Arc::as_ptr(&self.hooks.virtual_objects) as i64);
         let number = self.e.i32(i64::from(exit.0));
         let arena = self.arena.unwrap_or_else(|| self.e.i64(0));
         let mut params = [types::I64; 6];
         params[1] = types::I32;
-        let args = [recipes, number, self.e.session, self.e.regs, arena, sources];
-        let make = Recipes::make as *const () as usize;
-        let call = self.e.call_helper(make, &params, Some(types::I32), &args);
+        let args = [virtual_objects, number, self.e.session, self.e.regs, arena, sources];
+        let make = VirtualObjects::make as *const () as usize;
+        let call = self.e.call_c(make, &params, Some(types::I32), &args);
         Ok(Some(self.e.b.inst_results(call)[0]))
     }
 
-    /// A way out that makes nothing real; its block takes the operation that failed.
-    pub(super) fn failed_exit(&mut self, frame: FrameId, leave: Leave) -> Block {
+    /// The block of a failure that restores nothing; the operation that failed is its parameter.
+    pub(super) fn failed_exit(&mut self, frame: FrameId, leave: ExitReason) -> Block {
         let key = (frame, leave, self.e.regs);
-        if let Some(&block) = self.plain_exits.get(&key) {
+        if let Some(&block) = self.failure_exits.get(&key) {
             return block;
         }
         let block = self.e.cold_block();
         self.e.b.append_block_param(block, types::I32);
-        self.plain_exits.insert(key, block);
+        self.failure_exits.insert(key, block);
         block
     }
 
@@ -188,26 +190,26 @@ impl Writer<'_, '_> {
         count
     }
 
-    /// Goes on where the cell of an exit says, which was taken `taken` times.
-    pub(super) fn leave(&mut self, exit: ExitId, taken: Value) {
-        let rest = self.e.b.ins().band_imm_s(taken, self.attached.exit_threshold as i64 - 1);
+    /// Continues at the address in the cell of an exit, which was taken `taken` times.
+    pub(super) fn take_exit(&mut self, exit: ExitId, taken: Value) {
+        let rest = self.e.b.ins().band_imm_s(taken, self.hooks.exit_threshold as i64 - 1);
         let (tell, cool) = (self.e.cold_block(), self.e.cold_block());
         self.e.b.ins().brif(rest, cool, &[], tell, &[]);
         self.e.b.switch_to_block(tell);
-        let hook = self.e.i64(Arc::as_ptr(&self.attached.exits) as i64);
+        let hook = self.e.i64(Arc::as_ptr(&self.hooks.exits) as i64);
         let number = self.e.i32(i64::from(exit.0));
         let params = [types::I64, types::I64, types::I32, types::I64];
-        let report = Exits::report as *const () as usize;
-        self.e.call_helper(report, &params, None, &[hook, self.e.session, number, taken]);
+        let report = SideExits::report as *const () as usize;
+        self.e.call_c(report, &params, None, &[hook, self.e.session, number, taken]);
         self.e.b.ins().jump(cool, &[]);
         self.e.b.switch_to_block(cool);
-        let cell = &raw const self.attached.exits.cells[exit.0 as usize];
+        let cell = &raw const self.hooks.exits.cells[exit.0 as usize];
         let cell = self.e.i64(cell as i64);
         let code = self.e.b.ins().atomic_load(types::I64, trusted(), cell);
         self.e.tail_call(code);
     }
 
-    /// Makes `frame` the session's current one; `by` is how much deeper that is.
+    /// Makes `frame` the session's current one, `by` levels deeper.
     pub(super) fn set_frame(&mut self, frame: FrameId, by: i64) {
         let regs = self.e.slot_address(Slot::offset(self.trace.frame(frame).base));
         self.e.b.ins().store(trusted(), regs, self.e.session, SESSION_REGS as i32);
@@ -217,13 +219,13 @@ impl Writer<'_, '_> {
         self.e.b.ins().store(trusted(), depth, self.e.session, at as i32);
     }
 
-    /// Makes `frame` the current one, with headers for frames that were put off; `was` is the one
-    /// that the session says is current.
+    /// Makes `frame` the current one and writes the headers of frames that were not pushed yet. `was`
+    /// is the session's current frame.
     pub(super) fn make_current(&mut self, frame: FrameId, was: FrameId) -> Result<(), Bailout> {
         let (chain, old) = (self.trace.callers(frame), self.trace.callers(was));
         let common = chain.iter().zip(&old).take_while(|(left, right)| left == right).count();
         for &frame in &chain[common..] {
-            self.header(frame)?;
+            self.write_header(frame)?;
         }
         if frame != was {
             self.set_frame(frame, chain.len() as i64 - old.len() as i64);
@@ -231,12 +233,12 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Leaves unless the frame below is the one that the trace goes on in.
-    pub(super) fn below(&mut self, frame: FrameId, exit: ExitId) -> Result<(), Bailout> {
+    /// Leaves unless the caller of a frame is the one that the trace recorded.
+    pub(super) fn guard_caller(&mut self, frame: FrameId, exit: ExitId) -> Result<(), Bailout> {
         let data = self.trace.frame(frame);
-        let called = data.called.ok_or_else(|| internal("nothing is known of the caller"))?;
-        let (caller, return_pc, dst) = called;
-        let block = self.exit(exit, Leave::Guard);
+        let caller = data.caller.ok_or_else(|| internal("a guard of an unknown caller"))?;
+        let Caller { frame: caller, return_pc, dst } = caller;
+        let block = self.exit(exit, ExitReason::Guard);
         self.force(block);
         let caller = self.trace.frame(caller);
         let below = self.e.slot_address(Slot::offset(caller.base));
@@ -254,7 +256,7 @@ impl Writer<'_, '_> {
             let same = self.e.b.ins().icmp(IntCC::Equal, have, word);
             self.e.require(same, block);
         }
-        // The frame is where it should be, so that its header is one.
+        // The caller lies at the recorded address, so its header can be read.
         let at = header(caller.base) + FRAME_FUNC as i32;
         let have = self.e.b.ins().load(types::I32, trusted(), self.e.regs, at);
         let same = self.e.b.ins().icmp_imm_s(IntCC::Equal, have, i64::from(caller.func));
@@ -263,10 +265,10 @@ impl Writer<'_, '_> {
     }
 
     /// Writes the header of the frame of an inlined call.
-    pub(super) fn header(&mut self, frame: FrameId) -> Result<(), Bailout> {
+    pub(super) fn write_header(&mut self, frame: FrameId) -> Result<(), Bailout> {
         let data = self.trace.frame(frame);
-        let called = data.called.ok_or_else(|| internal("the first frame is entered"))?;
-        let (caller, return_pc, dst) = called;
+        let caller = data.caller.ok_or_else(|| internal("frame 0 is entered"))?;
+        let Caller { frame: caller, return_pc, dst } = caller;
         let header = data.base * ANY_SIZE as i32 - FRAME_HEADER_SIZE as i32;
         let caller = Slot::offset(self.trace.frame(caller).base);
         let (caller, resume) = (self.e.slot_address(caller), self.e.exit_address());

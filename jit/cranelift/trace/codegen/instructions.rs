@@ -1,4 +1,4 @@
-//! Instructions of a trace, one by one; what takes more than a few lines has a file of its own.
+//! Instructions of a trace, one by one. Those of more than a few lines have files of their own.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, types};
@@ -6,185 +6,260 @@ use reflex_runtime::abi::{SHAPE_DATA, SHAPE_SIZE};
 use reflex_vm::builtins::Builtin;
 use reflex_vm::tier::Bailout;
 
-use super::{Leave, Writer, internal};
+use super::calls::{BuiltinCall, CallResult};
+use super::{ExitReason, TraceCodegen, internal};
+use crate::emit::kernel_call::RawTensor;
 use crate::emit::{Bits, Slot, trusted};
-use crate::raw::RawTensor;
-use crate::trace::ir::{BuiltinResult, ExitId, Ins, Place, Plain};
+use crate::trace::ir::{Arg, BuiltinResult, ExitId, Ins, Scalar, VReg};
 
-impl Writer<'_, '_> {
-    pub(super) fn store(&mut self, place: Place, plain: Plain) -> Result<(), Bailout> {
-        let slot = self.slot(place);
-        if plain == Plain::NONE {
-            self.e.store_none_whole(slot);
+impl TraceCodegen<'_, '_> {
+    pub(super) fn store(&mut self, vreg: VReg, scalar: Scalar) -> Result<(), Bailout> {
+        let slot = self.slot(vreg);
+        if scalar == Scalar::NONE {
+            self.e.store_none_wide(slot);
             return Ok(());
         }
-        let (tag, payload) = self.plain_value(plain)?;
-        self.e.store_plain(slot, tag, payload);
+        let (tag, payload) = self.scalar_value(scalar)?;
+        self.e.store_scalar(slot, tag, payload);
         Ok(())
     }
 
+    /// Emits an instruction.
     pub(super) fn ins(&mut self, ins: &Ins) -> Result<(), Bailout> {
         match ins {
-            Ins::Tag { place, tag, exit } => {
-                let slot = self.slot(*place);
+            Ins::GuardType { .. }
+            | Ins::GuardFact { .. }
+            | Ins::GuardSameDim { .. }
+            | Ins::GuardShapeRank { .. }
+            | Ins::GuardViewFits { .. }
+            | Ins::GuardEqual { .. }
+            | Ins::GuardTruth { .. }
+            | Ins::GuardClosure { .. }
+            | Ins::GuardCaller { .. }
+            | Ins::GuardCompiled { .. }
+            | Ins::CheckFuel { .. } => self.guard_ins(ins),
+            Ins::LoadPayload { .. }
+            | Ins::Let { .. }
+            | Ins::LoadDim { .. }
+            | Ins::LoadShapeDim { .. }
+            | Ins::LoadBool { .. } => self.load_ins(ins),
+            Ins::LoadCaptured { .. }
+            | Ins::Copy { .. }
+            | Ins::Move { .. }
+            | Ins::ParallelMove(_)
+            | Ins::Store { .. }
+            | Ins::Release { .. }
+            | Ins::Recycle { .. }
+            | Ins::TakeResult { .. }
+            | Ins::DropResult { .. }
+            | Ins::LoadOwned { .. }
+            | Ins::CopyOwned { .. }
+            | Ins::StoreOwned { .. }
+            | Ins::ReleaseOwned { .. } => self.move_ins(ins),
+            Ins::CallPacked { .. }
+            | Ins::CallKernel { .. }
+            | Ins::CallFunction { .. }
+            | Ins::CallBuiltin { .. }
+            | Ins::MakeView { .. }
+            | Ins::Allocate { .. } => self.call_ins(ins),
+            Ins::SetFrame { frame, was } => self.make_current(*frame, *was),
+            Ins::EnterFrame { .. } | Ins::LeaveFrame { .. } => {
+                Err(internal("frames are entered and left one by one"))
+            }
+        }
+    }
+
+    /// Emits a guard.
+    fn guard_ins(&mut self, ins: &Ins) -> Result<(), Bailout> {
+        match ins {
+            Ins::GuardType { vreg, tag, exit } => {
+                let slot = self.slot(*vreg);
                 let fits = self.e.has_tag(slot, *tag);
                 self.guard(fits, *exit);
             }
-            Ins::Is { place, fact, exit } => {
-                let slot = self.slot(*place);
+            Ins::GuardFact { vreg, fact, exit } => {
+                let slot = self.slot(*vreg);
                 let tensor = self.e.payload(slot);
-                let block = self.exit(*exit, Leave::Guard);
+                let block = self.exit(*exit, ExitReason::Guard);
                 self.force(block);
                 self.e.require_fact(tensor, *fact, block);
             }
-            Ins::Alike { place, dim, other, at, exit } => {
-                let (slot, other) = (self.slot(*place), self.slot(*other));
+            Ins::GuardSameDim { vreg, dim, other, at, exit } => {
+                let (slot, other) = (self.slot(*vreg), self.slot(*other));
                 let (tensor, other) = (self.e.payload(slot), self.e.payload(other));
-                let (have, want) =
-                    (self.e.tensor_extent(tensor, *dim), self.e.tensor_extent(other, *at));
+                let (have, want) = (self.e.tensor_dim(tensor, *dim), self.e.tensor_dim(other, *at));
                 let same = self.e.b.ins().icmp(IntCC::Equal, have, want);
                 self.guard(same, *exit);
             }
-            Ins::Payload { var, place } => {
-                let slot = self.slot(*place);
-                self.vars[var.0 as usize] = Some(self.e.payload(slot));
-            }
-            Ins::Let { var, value } => {
-                self.vars[var.0 as usize] = Some(self.plain_value(*value)?.1);
-            }
-            Ins::Extent { var, place, dim } => {
-                let slot = self.slot(*place);
-                let tensor = self.e.payload(slot);
-                self.vars[var.0 as usize] = Some(self.e.tensor_extent(tensor, *dim));
-            }
-            Ins::Dims { place, rank, exit } => {
-                let slot = self.slot(*place);
+            Ins::GuardShapeRank { vreg, rank, exit } => {
+                let slot = self.slot(*vreg);
                 let shape = self.e.payload(slot);
                 let count = self.e.load(types::I64, shape, SHAPE_SIZE);
                 let has = self.e.b.ins().icmp_imm_s(IntCC::Equal, count, i64::from(*rank));
                 self.guard(has, *exit);
             }
-            Ins::Number { var, place, at } => {
-                let slot = self.slot(*place);
-                let shape = self.e.payload(slot);
-                let numbers = self.e.load(types::I64, shape, SHAPE_DATA);
-                let number = self.e.load(types::I64, numbers, 8 * *at as usize);
-                self.vars[var.0 as usize] = Some(number);
-            }
-            Ins::Fits { have, want, exit } => self.fits(have, want, *exit)?,
-            Ins::Same { left, right, exit } => {
-                let (left, right) = (self.plain_value(*left)?.1, self.plain_value(*right)?.1);
+            Ins::GuardViewFits { have, want, exit } => self.guard_view_fits(have, want, *exit)?,
+            Ins::GuardEqual { left, right, exit } => {
+                let (left, right) = (self.scalar_value(*left)?.1, self.scalar_value(*right)?.1);
                 let equal = self.e.b.ins().icmp(IntCC::Equal, left, right);
                 self.guard(equal, *exit);
             }
-            Ins::Flag { var, place } => {
-                let slot = self.slot(*place);
-                let tensor = RawTensor::Object(self.e.payload(slot));
-                let data = self.e.raw_data(&tensor);
-                let byte = self.e.b.ins().uload8(types::I64, trusted(), data, 0);
-                let truth = self.e.b.ins().icmp_imm_s(IntCC::NotEqual, byte, 0);
-                self.vars[var.0 as usize] = Some(self.e.b.ins().uextend(types::I64, truth));
-            }
-            Ins::Truth { var, expected, exit } => {
+            Ins::GuardTruth { var, expected, exit } => {
                 let var = self.var(*var)?;
-                let how = if *expected { IntCC::NotEqual } else { IntCC::Equal };
-                let as_before = self.e.b.ins().icmp_imm_s(how, var, 0);
-                self.guard(as_before, *exit);
+                let condition = if *expected { IntCC::NotEqual } else { IntCC::Equal };
+                let as_recorded = self.e.b.ins().icmp_imm_s(condition, var, 0);
+                self.guard(as_recorded, *exit);
             }
-            Ins::Closure { place, func, captured, exit } => {
-                self.closure(*place, *func, *captured, *exit);
+            Ins::GuardClosure { vreg, func, captured, exit } => {
+                self.guard_closure(*vreg, *func, *captured, *exit);
             }
-            Ins::Captured { dst, closure, index } => self.captured(*dst, *closure, *index)?,
-            Ins::Charge { units, exit } => self.charge(*units, *exit),
-            Ins::Below { frame, exit } => self.below(*frame, *exit)?,
-            Ins::Native { func, exit } => {
+            Ins::GuardCaller { frame, exit } => self.guard_caller(*frame, *exit)?,
+            Ins::GuardCompiled { func, exit } => {
                 let (code, nothing) = (self.code_at(*func), self.e.exit_address());
                 let there = self.e.b.ins().icmp(IntCC::NotEqual, code, nothing);
                 self.guard(there, *exit);
             }
+            Ins::CheckFuel { units, exit } => self.check_fuel(*units, *exit),
+            _ => return Err(internal("an instruction that is no guard")),
+        }
+        Ok(())
+    }
+
+    /// Emits an instruction that defines a variable.
+    fn load_ins(&mut self, ins: &Ins) -> Result<(), Bailout> {
+        let (var, value) = match ins {
+            Ins::LoadPayload { var, vreg } => {
+                let slot = self.slot(*vreg);
+                (var, self.e.payload(slot))
+            }
+            Ins::Let { var, value } => (var, self.scalar_value(*value)?.1),
+            Ins::LoadDim { var, vreg, dim } => {
+                let slot = self.slot(*vreg);
+                let tensor = self.e.payload(slot);
+                (var, self.e.tensor_dim(tensor, *dim))
+            }
+            Ins::LoadShapeDim { var, vreg, at } => {
+                let slot = self.slot(*vreg);
+                let shape = self.e.payload(slot);
+                let dims = self.e.load(types::I64, shape, SHAPE_DATA);
+                (var, self.e.load(types::I64, dims, 8 * *at as usize))
+            }
+            Ins::LoadBool { var, vreg } => {
+                let slot = self.slot(*vreg);
+                let tensor = RawTensor::Object(self.e.payload(slot));
+                let data = self.e.raw_data(&tensor);
+                let byte = self.e.b.ins().uload8(types::I64, trusted(), data, 0);
+                let truth = self.e.b.ins().icmp_imm_s(IntCC::NotEqual, byte, 0);
+                (var, self.e.b.ins().uextend(types::I64, truth))
+            }
+            _ => return Err(internal("an instruction that is no load")),
+        };
+        self.vars[var.0 as usize] = Some(value);
+        Ok(())
+    }
+
+    /// Emits an instruction that moves, copies or releases values.
+    fn move_ins(&mut self, ins: &Ins) -> Result<(), Bailout> {
+        match ins {
+            Ins::LoadCaptured { dst, closure, index } => {
+                self.load_captured(*dst, *closure, *index)?
+            }
             Ins::Copy { dst, src } => self.copy(*dst, *src)?,
             Ins::Move { dst, src } => {
-                let (dst, src) = (self.slot(*dst), self.slot(*src));
-                let value = self.e.load_any(src);
-                self.e.store_any(dst, value);
+                let (slot, value) = self.moved(*dst, *src);
+                self.e.store_any(slot, value);
             }
-            Ins::Moves(moves) => {
-                let values: Vec<_> = moves.iter().map(|&move_| self.moved(move_)).collect();
+            Ins::ParallelMove(moves) => {
+                let values: Vec<_> = moves.iter().map(|&(dst, src)| self.moved(dst, src)).collect();
                 for (slot, value) in values {
                     self.e.store_any(slot, value);
                 }
             }
             Ins::Store { dst, value } => self.store(*dst, *value)?,
-            Ins::Release { place, tag } => {
-                let slot = self.slot(*place);
+            Ins::Release { vreg, tag } => {
+                let slot = self.slot(*vreg);
                 match tag {
                     Some(_) => self.e.release_object(slot),
                     None => self.e.release(slot),
                 }
             }
-            Ins::Packed { frame, callee, args, dst, exit } => {
-                self.packed((*frame, *dst), *callee, args, *exit)?;
+            Ins::Recycle { vreg, to } => {
+                let slot = self.slot(*vreg);
+                self.e.recycle(slot, *to);
             }
-            Ins::Raw { callee, args, exit, .. } => self.raw(*callee, args, *exit)?,
-            Ins::Invoke { frame, callee, args, dst, exit } => {
-                self.invoke((*frame, *dst), *callee, args, *exit)?;
-            }
-            Ins::Builtin { frame, builtin, inline, args, result, exit } => {
-                let produced = if *inline { self.inline(*builtin, args, *exit)? } else { None };
-                match produced {
-                    Some(produced) => self.keep(*frame, produced, *result)?,
-                    None => self.builtin(*frame, *builtin, args, *result, *exit)?,
-                }
-            }
-            Ins::View { frame, src, shape, exit, .. } => {
-                let args = [*src, *shape];
-                self.builtin(*frame, Builtin::Reshape, &args, BuiltinResult::Slot, *exit)?;
-            }
-            Ins::Allocate { frame, builtin, kept, args, dst, exit } => {
-                self.allocate((*frame, *builtin), kept, args, *dst, *exit)?;
-            }
-            Ins::Give { place, give } => {
-                let slot = self.slot(*place);
-                self.e.give(slot, *give);
-            }
-            Ins::Current { frame, was } => self.make_current(*frame, *was)?,
-            Ins::Enter { .. } | Ins::Leave { .. } => {
-                return Err(internal("frames are entered and left one by one"));
-            }
-            Ins::Take { frame, dst } => {
+            Ins::TakeResult { frame, dst } => {
                 let (from, to) = (self.result_slot(*frame)?, self.slot(*dst));
                 let value = self.e.load_any(from);
                 self.e.store_any(to, value);
             }
-            Ins::Drop { frame } => {
+            Ins::DropResult { frame } => {
                 let slot = self.result_slot(*frame)?;
                 self.e.release(slot);
             }
-            Ins::Hold { held, src, tag, how } => self.hold(*held, (*src, *tag), *how),
-            Ins::HoldAgain { held, of } => self.hold_again(*held, *of)?,
-            Ins::Unhold { dst, held } => {
-                let held = self.held(*held)?;
-                let slot = self.slot(*dst);
-                self.e.store_any(slot, held.value);
+            Ins::LoadOwned { value, src, tag, mode } => {
+                self.load_owned(*value, Arg::Reg(*src, *tag), *mode)?;
             }
-            Ins::DropHeld { held } => self.drop_held(*held)?,
+            Ins::CopyOwned { value, of } => self.copy_owned(*value, *of)?,
+            Ins::StoreOwned { dst, value } => {
+                let owned = self.owned(*value)?;
+                let slot = self.slot(*dst);
+                self.e.store_any(slot, owned.value);
+            }
+            Ins::ReleaseOwned { value } => self.release_owned(*value)?,
+            _ => return Err(internal("an instruction that is no move")),
         }
         Ok(())
     }
 
-    /// Leaves unless as many elements as extents `want` say, none of which may be negative, are
-    /// among those of a tensor of extents `have`.
-    fn fits(&mut self, have: &[Plain], want: &[Plain], exit: ExitId) -> Result<(), Bailout> {
-        let block = self.exit(exit, Leave::Guard);
+    /// Emits a call.
+    fn call_ins(&mut self, ins: &Ins) -> Result<(), Bailout> {
+        match ins {
+            Ins::CallPacked { frame, callee, args, dst, exit } => {
+                let result = CallResult { frame: *frame, dst: *dst };
+                self.call_packed(result, *callee, args, *exit)
+            }
+            Ins::CallKernel { callee, args, exit, .. } => self.call_kernel(*callee, args, *exit),
+            Ins::CallFunction { frame, callee, args, dst, exit } => {
+                let result = CallResult { frame: *frame, dst: *dst };
+                self.call_function(result, *callee, args, *exit)
+            }
+            &Ins::CallBuiltin { frame, builtin, inline, ref args, result, exit } => {
+                let produced = if inline { self.inline(builtin, args, exit)? } else { None };
+                match produced {
+                    Some(produced) => self.store_result(frame, produced, result),
+                    None => self.call_builtin(BuiltinCall { frame, builtin, args, exit }, result),
+                }
+            }
+            &Ins::MakeView { frame, src, shape, exit, .. } => {
+                let (builtin, args) = (Builtin::Reshape, [src, shape]);
+                let call = BuiltinCall { frame, builtin, args: &args, exit };
+                self.call_builtin(call, BuiltinResult::Slot)
+            }
+            &Ins::Allocate { frame, builtin, ref free_entry, ref args, dst, exit } => {
+                self.allocate(BuiltinCall { frame, builtin, args, exit }, free_entry, dst)
+            }
+            _ => Err(internal("an instruction that is no call")),
+        }
+    }
+
+    /// Leaves unless a view of dimensions `want`, none of which may be negative, fits in a tensor of
+    /// dimensions `have`.
+    fn guard_view_fits(
+        &mut self,
+        have: &[Scalar],
+        want: &[Scalar],
+        exit: ExitId,
+    ) -> Result<(), Bailout> {
+        let block = self.exit(exit, ExitReason::Guard);
         self.force(block);
         let mut there = self.e.i64(1);
         for &extent in have {
-            let extent = self.plain_value(extent)?.1;
+            let extent = self.scalar_value(extent)?.1;
             there = self.e.b.ins().imul(there, extent);
         }
         let mut count = self.e.i64(1);
         for &extent in want {
-            let extent = self.plain_value(extent)?.1;
+            let extent = self.scalar_value(extent)?.1;
             let counts = self.e.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, extent, 0);
             self.e.require(counts, block);
             let over = self.e.b.ins().umulhi(count, extent);
@@ -197,7 +272,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    fn charge(&mut self, units: u32, exit: ExitId) {
+    fn check_fuel(&mut self, units: u32, exit: ExitId) {
         let fuel_at = reflex_vm::abi::SESSION_FUEL;
         let units = i64::from(units);
         let fuel = self.e.load(types::I64, self.e.session, fuel_at);
@@ -205,14 +280,14 @@ impl Writer<'_, '_> {
         self.guard(some, exit);
         let wanted = self.e.interrupted();
         let quiet = self.e.b.ins().icmp_imm_s(IntCC::Equal, wanted, 0);
-        let block = self.exit(exit, Leave::Guard);
+        let block = self.exit(exit, ExitReason::Guard);
         self.e.require(quiet, block);
         let fuel = self.e.b.ins().iadd_imm_s(fuel, -units);
         self.e.b.ins().store(trusted(), fuel, self.e.session, fuel_at as i32);
     }
 
-    /// The value of a move, and where it goes.
-    pub(super) fn moved(&mut self, (dst, src): (Place, Place)) -> (Slot, Bits) {
+    /// The slot that a move writes, and the value.
+    pub(super) fn moved(&mut self, dst: VReg, src: VReg) -> (Slot, Bits) {
         let (dst, src) = (self.slot(dst), self.slot(src));
         (dst, self.e.load_any(src))
     }

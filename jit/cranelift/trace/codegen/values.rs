@@ -7,16 +7,16 @@ use reflex_vm::abi::{CLOSURE_CAPTURED, CLOSURE_FUNC, CLOSURE_PROGRAM, SESSION_CO
 use reflex_vm::decode::ArgSource;
 use reflex_vm::tier::Bailout;
 
-use super::{Leave, Writer, internal};
-use crate::symbol::Symbol;
-use crate::trace::ir::{Arg, ExitId, Place};
+use super::{ExitReason, TraceCodegen, internal};
+use crate::assemble::relocation::Symbol;
+use crate::trace::ir::{Arg, ExitId, VReg};
 
-impl Writer<'_, '_> {
-    /// Leaves unless a register holds a closure of this function of the program with so many
+impl TraceCodegen<'_, '_> {
+    /// Leaves unless a register holds a closure of this function of the program with this many
     /// captured values.
-    pub(super) fn closure(&mut self, place: Place, func: u32, captured: u32, exit: ExitId) {
-        let slot = self.slot(place);
-        let block = self.exit(exit, Leave::Guard);
+    pub(super) fn guard_closure(&mut self, vreg: VReg, func: u32, captured: u32, exit: ExitId) {
+        let slot = self.slot(vreg);
+        let block = self.exit(exit, ExitReason::Guard);
         self.force(block);
         let tag = self.e.tag(slot);
         let wanted = self.e.symbol(Symbol::ClosureType);
@@ -37,15 +37,20 @@ impl Writer<'_, '_> {
         self.e.require(all, block);
     }
 
-    /// A second reference to a value that a closure captured.
-    pub(super) fn captured(&mut self, dst: Place, closure: Arg, index: u32) -> Result<(), Bailout> {
+    /// A second reference to a captured value of a closure.
+    pub(super) fn load_captured(
+        &mut self,
+        dst: VReg,
+        closure: Arg,
+        index: u32,
+    ) -> Result<(), Bailout> {
         let closure = match closure {
-            Arg::Place(place, _) => {
-                let slot = self.slot(place);
+            Arg::Reg(vreg, _) => {
+                let slot = self.slot(vreg);
                 self.e.payload(slot)
             }
             Arg::Const(constant) => self.e.constant_object(constant),
-            Arg::Plain(_) | Arg::Vm | Arg::Object(_) => {
+            Arg::Scalar(_) | Arg::Vm | Arg::Object(_) => {
                 return Err(internal("a closure that is no object"));
             }
         };
@@ -64,11 +69,11 @@ impl Writer<'_, '_> {
         self.e.b.ins().iadd_imm_s(consts, index as i64 * ANY_SIZE as i64)
     }
 
-    pub(super) fn copy(&mut self, dst: Place, src: Arg) -> Result<(), Bailout> {
+    pub(super) fn copy(&mut self, dst: VReg, src: Arg) -> Result<(), Bailout> {
         let to = self.slot(dst);
         match src {
-            Arg::Place(place, tag) => {
-                let from = self.slot(place);
+            Arg::Reg(vreg, tag) => {
+                let from = self.slot(vreg);
                 match tag {
                     Some(tag) if tag >= type_index::STATIC_OBJECT_BEGIN => {
                         let object = self.e.payload(from);
@@ -94,7 +99,7 @@ impl Writer<'_, '_> {
                 let value = self.e.source(ArgSource::Vm);
                 self.e.store_any(to, value);
             }
-            Arg::Plain(plain) => self.store(dst, plain)?,
+            Arg::Scalar(scalar) => self.store(dst, scalar)?,
             Arg::Object(_) => return Err(internal("a copy of an object that is not made")),
         }
         Ok(())

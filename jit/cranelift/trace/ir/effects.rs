@@ -1,152 +1,153 @@
-//! What instructions do: where they leave, what they write, whose code they run.
+//! Effects of instructions: their side exits, the registers they write, and the host code they run.
 
 use reflex_runtime::abi::type_index;
 use reflex_vm::builtins::Reentrancy;
 
-use super::{BuiltinResult, ExitId, Hold, Ins, Place};
+use super::{BuiltinResult, ExitId, Ins, LoadMode, VReg};
 
 impl Ins {
-    /// Where the instruction may leave.
+    /// The side exit of the instruction.
     pub(crate) fn exit_mut(&mut self) -> Option<&mut ExitId> {
         match self {
-            Ins::Tag { exit, .. }
-            | Ins::Is { exit, .. }
-            | Ins::Alike { exit, .. }
-            | Ins::Dims { exit, .. }
-            | Ins::Fits { exit, .. }
-            | Ins::Same { exit, .. }
-            | Ins::Raw { exit, .. }
-            | Ins::Truth { exit, .. }
-            | Ins::Closure { exit, .. }
-            | Ins::Below { exit, .. }
-            | Ins::Native { exit, .. }
-            | Ins::Charge { exit, .. }
-            | Ins::Packed { exit, .. }
-            | Ins::Invoke { exit, .. }
-            | Ins::Builtin { exit, .. }
-            | Ins::View { exit, .. }
+            Ins::GuardType { exit, .. }
+            | Ins::GuardFact { exit, .. }
+            | Ins::GuardSameDim { exit, .. }
+            | Ins::GuardShapeRank { exit, .. }
+            | Ins::GuardViewFits { exit, .. }
+            | Ins::GuardEqual { exit, .. }
+            | Ins::CallKernel { exit, .. }
+            | Ins::GuardTruth { exit, .. }
+            | Ins::GuardClosure { exit, .. }
+            | Ins::GuardCaller { exit, .. }
+            | Ins::GuardCompiled { exit, .. }
+            | Ins::CheckFuel { exit, .. }
+            | Ins::CallPacked { exit, .. }
+            | Ins::CallFunction { exit, .. }
+            | Ins::CallBuiltin { exit, .. }
+            | Ins::MakeView { exit, .. }
             | Ins::Allocate { exit, .. } => Some(exit),
-            Ins::Payload { .. }
+            Ins::LoadPayload { .. }
             | Ins::Let { .. }
-            | Ins::Extent { .. }
-            | Ins::Number { .. }
-            | Ins::Flag { .. }
-            | Ins::Captured { .. }
+            | Ins::LoadDim { .. }
+            | Ins::LoadShapeDim { .. }
+            | Ins::LoadBool { .. }
+            | Ins::LoadCaptured { .. }
             | Ins::Copy { .. }
             | Ins::Move { .. }
-            | Ins::Moves(_)
+            | Ins::ParallelMove(_)
             | Ins::Store { .. }
             | Ins::Release { .. }
-            | Ins::Give { .. }
-            | Ins::Enter { .. }
-            | Ins::Leave { .. }
-            | Ins::Current { .. }
-            | Ins::Take { .. }
-            | Ins::Drop { .. }
-            | Ins::Hold { .. }
-            | Ins::HoldAgain { .. }
-            | Ins::Unhold { .. }
-            | Ins::DropHeld { .. } => None,
+            | Ins::Recycle { .. }
+            | Ins::EnterFrame { .. }
+            | Ins::LeaveFrame { .. }
+            | Ins::SetFrame { .. }
+            | Ins::TakeResult { .. }
+            | Ins::DropResult { .. }
+            | Ins::LoadOwned { .. }
+            | Ins::CopyOwned { .. }
+            | Ins::StoreOwned { .. }
+            | Ins::ReleaseOwned { .. } => None,
         }
     }
 
-    /// The moves of an instruction that makes several at once.
-    pub(crate) fn moved(&self) -> &[(Place, Place)] {
+    /// The moves of a parallel move.
+    pub(crate) fn moved(&self) -> &[(VReg, VReg)] {
         match self {
-            Ins::Moves(moves) => moves,
+            Ins::ParallelMove(moves) => moves,
             _ => &[],
         }
     }
 
-    /// Places that hold something else afterwards; not of several moves (see [`Ins::moved`]), which
+    /// Registers whose values change, except for those of parallel moves (see [`Ins::moved`]), which
     /// come last.
-    pub(crate) fn writes(&self) -> [Option<Place>; 2] {
+    pub(crate) fn writes(&self) -> [Option<VReg>; 2] {
         match *self {
-            Ins::Captured { dst, .. }
+            Ins::LoadCaptured { dst, .. }
             | Ins::Copy { dst, .. }
             | Ins::Store { dst, .. }
-            | Ins::Unhold { dst, .. }
-            | Ins::Take { dst, .. } => [Some(dst), None],
+            | Ins::StoreOwned { dst, .. }
+            | Ins::TakeResult { dst, .. } => [Some(dst), None],
             Ins::Move { dst, src } => [Some(dst), Some(src)],
-            Ins::Allocate { dst, .. } | Ins::Packed { dst, .. } | Ins::Invoke { dst, .. } => {
-                [dst, None]
-            }
-            Ins::Builtin { result: BuiltinResult::Place(dst), .. } => [Some(dst), None],
-            Ins::Release { place, .. }
-            | Ins::Give { place, .. }
-            | Ins::Hold { src: place, how: Hold::Move, .. } => [Some(place), None],
-            Ins::Tag { .. }
-            | Ins::Is { .. }
-            | Ins::Alike { .. }
-            | Ins::Raw { .. }
-            | Ins::Payload { .. }
+            Ins::Allocate { dst, .. }
+            | Ins::CallPacked { dst, .. }
+            | Ins::CallFunction { dst, .. } => [dst, None],
+            Ins::CallBuiltin { result: BuiltinResult::Reg(dst), .. } => [Some(dst), None],
+            Ins::Release { vreg, .. }
+            | Ins::Recycle { vreg, .. }
+            | Ins::LoadOwned { src: vreg, mode: LoadMode::Move, .. } => [Some(vreg), None],
+            Ins::GuardType { .. }
+            | Ins::GuardFact { .. }
+            | Ins::GuardSameDim { .. }
+            | Ins::CallKernel { .. }
+            | Ins::LoadPayload { .. }
             | Ins::Let { .. }
-            | Ins::Extent { .. }
-            | Ins::Dims { .. }
-            | Ins::Number { .. }
-            | Ins::Fits { .. }
-            | Ins::Same { .. }
-            | Ins::Flag { .. }
-            | Ins::Truth { .. }
-            | Ins::Closure { .. }
-            | Ins::Below { .. }
-            | Ins::Native { .. }
-            | Ins::Charge { .. }
-            | Ins::Moves(_)
-            | Ins::Builtin { .. }
-            | Ins::View { .. }
-            | Ins::Enter { .. }
-            | Ins::Leave { .. }
-            | Ins::Current { .. }
-            | Ins::Hold { .. }
-            | Ins::HoldAgain { .. }
-            | Ins::DropHeld { .. }
-            | Ins::Drop { .. } => [None, None],
+            | Ins::LoadDim { .. }
+            | Ins::GuardShapeRank { .. }
+            | Ins::LoadShapeDim { .. }
+            | Ins::GuardViewFits { .. }
+            | Ins::GuardEqual { .. }
+            | Ins::LoadBool { .. }
+            | Ins::GuardTruth { .. }
+            | Ins::GuardClosure { .. }
+            | Ins::GuardCaller { .. }
+            | Ins::GuardCompiled { .. }
+            | Ins::CheckFuel { .. }
+            | Ins::ParallelMove(_)
+            | Ins::CallBuiltin { .. }
+            | Ins::MakeView { .. }
+            | Ins::EnterFrame { .. }
+            | Ins::LeaveFrame { .. }
+            | Ins::SetFrame { .. }
+            | Ins::LoadOwned { .. }
+            | Ins::CopyOwned { .. }
+            | Ins::ReleaseOwned { .. }
+            | Ins::DropResult { .. } => [None, None],
         }
     }
 
-    /// Whether code may run that could enter the session: host functions, and destructors of what
-    /// they made.
+    /// Returns true if host code may run that could enter the session: host functions, and
+    /// destructors of their objects.
     pub(crate) fn may_run_host_code(&self) -> bool {
         match self {
-            Ins::Packed { .. } | Ins::Invoke { .. } | Ins::Drop { .. } | Ins::DropHeld { .. } => {
-                true
-            }
-            Ins::Builtin { builtin, .. } => builtin.reentrancy() == Reentrancy::MayReenter,
-            // Numbers of a shape die silently.
+            Ins::CallPacked { .. }
+            | Ins::CallFunction { .. }
+            | Ins::DropResult { .. }
+            | Ins::ReleaseOwned { .. } => true,
+            Ins::CallBuiltin { builtin, .. } => builtin.reentrancy() == Reentrancy::MayReenter,
+            // A shape has no destructor that runs host code.
             Ins::Release { tag, .. } => *tag != Some(type_index::SHAPE),
-            // What is given was made here, of memory alone.
-            Ins::Give { .. } | Ins::Allocate { .. } | Ins::View { .. } => false,
-            // By the contract of raw entries.
-            Ins::Raw { .. } => false,
-            Ins::Tag { .. }
-            | Ins::Is { .. }
-            | Ins::Alike { .. }
-            | Ins::Payload { .. }
+            // The object was allocated by the trace, and owns only memory.
+            Ins::Recycle { .. } | Ins::Allocate { .. } | Ins::MakeView { .. } => false,
+            // Raw entries of kernels run no host code.
+            Ins::CallKernel { .. } => false,
+            Ins::GuardType { .. }
+            | Ins::GuardFact { .. }
+            | Ins::GuardSameDim { .. }
+            | Ins::LoadPayload { .. }
             | Ins::Let { .. }
-            | Ins::Extent { .. }
-            | Ins::Dims { .. }
-            | Ins::Number { .. }
-            | Ins::Fits { .. }
-            | Ins::Same { .. }
-            | Ins::Flag { .. }
-            | Ins::Truth { .. }
-            | Ins::Closure { .. }
-            | Ins::Below { .. }
-            | Ins::Native { .. }
-            | Ins::Captured { .. }
-            | Ins::Charge { .. }
+            | Ins::LoadDim { .. }
+            | Ins::GuardShapeRank { .. }
+            | Ins::LoadShapeDim { .. }
+            | Ins::GuardViewFits { .. }
+            | Ins::GuardEqual { .. }
+            | Ins::LoadBool { .. }
+            | Ins::GuardTruth { .. }
+            | Ins::GuardClosure { .. }
+            | Ins::GuardCaller { .. }
+            | Ins::GuardCompiled { .. }
+            | Ins::LoadCaptured { .. }
+            | Ins::CheckFuel { .. }
             | Ins::Copy { .. }
             | Ins::Move { .. }
-            | Ins::Moves(_)
+            | Ins::ParallelMove(_)
             | Ins::Store { .. }
-            | Ins::Enter { .. }
-            | Ins::Leave { .. }
-            | Ins::Current { .. }
-            | Ins::Hold { .. }
-            | Ins::HoldAgain { .. }
-            | Ins::Unhold { .. }
-            | Ins::Take { .. } => false,
+            | Ins::EnterFrame { .. }
+            | Ins::LeaveFrame { .. }
+            | Ins::SetFrame { .. }
+            | Ins::LoadOwned { .. }
+            | Ins::CopyOwned { .. }
+            | Ins::StoreOwned { .. }
+            | Ins::TakeResult { .. } => false,
         }
     }
 }

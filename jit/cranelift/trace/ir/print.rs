@@ -5,9 +5,11 @@ use std::fmt;
 use reflex_runtime::abi::type_index;
 use reflex_vm::abi::DISCARD;
 
-use super::{Arg, BuiltinResult, Carried, End, FrameId, Hold, Ins, Place, Plain, Trace};
+use super::{
+    Arg, BuiltinResult, Caller, Carried, End, FrameId, Ins, LoadMode, Scalar, Snapshot, Trace, VReg,
+};
 
-impl fmt::Display for Place {
+impl fmt::Display for VReg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.frame {
             FrameId(0) => write!(f, "%{}", self.reg),
@@ -16,7 +18,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// The name of a plain type, or its number.
+/// The name of a type, or its index.
 pub(crate) struct TagName(pub(crate) i32);
 
 impl fmt::Display for TagName {
@@ -32,7 +34,7 @@ impl fmt::Display for TagName {
             type_index::SHAPE => "shape",
             type_index::TENSOR => "tensor",
             type_index::ARRAY => "tuple",
-            // Numbers above are given out as programs load.
+            // Indices above are assigned as programs load.
             type_index::DYNAMIC_BEGIN.. => "object",
             other => return write!(f, "type{other}"),
         };
@@ -40,12 +42,12 @@ impl fmt::Display for TagName {
     }
 }
 
-impl fmt::Display for Plain {
+impl fmt::Display for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Plain::NONE => f.write_str("none"),
-            Plain::Const { tag, bits } => write!(f, "{} {bits}", TagName(tag)),
-            Plain::Var { tag, var } => write!(f, "{} v{}", TagName(tag), var.0),
+            Scalar::NONE => f.write_str("none"),
+            Scalar::Const { tag, bits } => write!(f, "{} {bits}", TagName(tag)),
+            Scalar::Var { tag, var } => write!(f, "{} v{}", TagName(tag), var.0),
         }
     }
 }
@@ -53,9 +55,9 @@ impl fmt::Display for Plain {
 impl fmt::Display for Arg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Arg::Place(place, None) => write!(f, "{place}"),
-            Arg::Place(place, Some(tag)) => write!(f, "{place}:{}", TagName(*tag)),
-            Arg::Plain(plain) => write!(f, "{plain}"),
+            Arg::Reg(vreg, None) => write!(f, "{vreg}"),
+            Arg::Reg(vreg, Some(tag)) => write!(f, "{vreg}:{}", TagName(*tag)),
+            Arg::Scalar(scalar) => write!(f, "{scalar}"),
             Arg::Const(index) => write!(f, "c[{index}]"),
             Arg::Vm => f.write_str("%vm"),
             Arg::Object(object) => write!(f, "{object}"),
@@ -63,7 +65,7 @@ impl fmt::Display for Arg {
     }
 }
 
-/// Things with commas between them.
+/// Items separated by commas.
 pub(super) struct List<'a, T>(pub(super) &'a [T]);
 
 impl<T: fmt::Display> fmt::Display for List<'_, T> {
@@ -78,13 +80,13 @@ impl<T: fmt::Display> fmt::Display for List<'_, T> {
     }
 }
 
-/// Where a result is: in a register, or in the result slot.
-struct Result(Option<Place>);
+/// The destination of a result: a register, or the result slot.
+struct Result(Option<VReg>);
 
 impl fmt::Display for Result {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(place) => write!(f, "{place}"),
+            Some(vreg) => write!(f, "{vreg}"),
             None => f.write_str("result"),
         }
     }
@@ -93,48 +95,36 @@ impl fmt::Display for Result {
 impl fmt::Display for Ins {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Ins::Tag { place, tag, exit } => {
-                write!(f, "guard {place} is {} else exit{}", TagName(*tag), exit.0)
-            }
-            Ins::Is { place, fact, exit } => write!(f, "guard {place} {fact} else exit{}", exit.0),
-            Ins::Alike { place, dim, other, at, exit } => {
-                let exit = exit.0;
-                write!(f, "guard {place} at {dim} is as {other} at {at} else exit{exit}")
-            }
-            Ins::Payload { var, place } => write!(f, "v{} = payload {place}", var.0),
+            Ins::GuardType { .. }
+            | Ins::GuardFact { .. }
+            | Ins::GuardSameDim { .. }
+            | Ins::GuardShapeRank { .. }
+            | Ins::GuardViewFits { .. }
+            | Ins::GuardEqual { .. }
+            | Ins::GuardTruth { .. }
+            | Ins::GuardClosure { .. }
+            | Ins::GuardCaller { .. }
+            | Ins::GuardCompiled { .. }
+            | Ins::CheckFuel { .. } => self.fmt_guard(f),
+            Ins::CallPacked { .. }
+            | Ins::CallKernel { .. }
+            | Ins::CallFunction { .. }
+            | Ins::CallBuiltin { .. }
+            | Ins::MakeView { .. }
+            | Ins::Allocate { .. } => self.fmt_call(f),
+            Ins::LoadPayload { var, vreg } => write!(f, "v{} = payload {vreg}", var.0),
             Ins::Let { var, value } => write!(f, "v{} = {value}", var.0),
-            Ins::Extent { var, place, dim } => write!(f, "v{} = extent {dim} of {place}", var.0),
-            Ins::Dims { place, rank, exit } => {
-                write!(f, "guard {place} has {rank} numbers else exit{}", exit.0)
+            Ins::LoadDim { var, vreg, dim } => write!(f, "v{} = dim {dim} of {vreg}", var.0),
+            Ins::LoadShapeDim { var, vreg, at } => {
+                write!(f, "v{} = shape dim {at} of {vreg}", var.0)
             }
-            Ins::Number { var, place, at } => write!(f, "v{} = number {at} of {place}", var.0),
-            Ins::Fits { have, want, exit } => {
-                write!(f, "guard [{}] holds [{}] else exit{}", List(have), List(want), exit.0)
-            }
-            Ins::Same { left, right, exit } => {
-                write!(f, "guard {left} is {right} else exit{}", exit.0)
-            }
-            Ins::Flag { var, place } => write!(f, "v{} = flag in {place}", var.0),
-            Ins::Truth { var, expected, exit } => {
-                let word = if *expected { "true" } else { "false" };
-                write!(f, "guard v{} is {word} else exit{}", var.0, exit.0)
-            }
-            Ins::Closure { place, func, captured, exit } => {
-                write!(f, "guard {place} is closure of {func} with {captured} else exit{}", exit.0)
-            }
-            Ins::Below { frame, exit } => {
-                write!(f, "guard caller of f{} else exit{}", frame.0, exit.0)
-            }
-            Ins::Native { func, exit } => {
-                write!(f, "guard code of {func} else exit{}", exit.0)
-            }
-            Ins::Captured { dst, closure, index } => {
+            Ins::LoadBool { var, vreg } => write!(f, "v{} = bool in {vreg}", var.0),
+            Ins::LoadCaptured { dst, closure, index } => {
                 write!(f, "{dst} = captured {closure} [{index}]")
             }
-            Ins::Charge { units, exit } => write!(f, "charge {units} else exit{}", exit.0),
             Ins::Copy { dst, src } => write!(f, "{dst} = copy {src}"),
             Ins::Move { dst, src } => write!(f, "{dst} = move {src}"),
-            Ins::Moves(moves) => {
+            Ins::ParallelMove(moves) => {
                 for (at, (dst, src)) in moves.iter().enumerate() {
                     let comma = if at > 0 { ", " } else { "" };
                     write!(f, "{comma}{dst} = move {src}")?;
@@ -142,57 +132,120 @@ impl fmt::Display for Ins {
                 Ok(())
             }
             Ins::Store { dst, value } => write!(f, "{dst} = {value}"),
-            Ins::Release { place, tag: None } => write!(f, "release {place}"),
-            Ins::Release { place, tag: Some(tag) } => {
-                write!(f, "release {place}:{}", TagName(*tag))
+            Ins::Release { vreg, tag: None } => write!(f, "release {vreg}"),
+            Ins::Release { vreg, tag: Some(tag) } => write!(f, "release {vreg}:{}", TagName(*tag)),
+            Ins::Recycle { vreg, to } => write!(f, "recycle {vreg} to k{}", to.entry),
+            Ins::EnterFrame { frame } => write!(f, "enter f{}", frame.0),
+            Ins::LeaveFrame { frame } => write!(f, "leave f{}", frame.0),
+            Ins::SetFrame { frame, was } => write!(f, "set frame f{} to f{}", was.0, frame.0),
+            Ins::TakeResult { dst, .. } => write!(f, "{dst} = result"),
+            Ins::DropResult { .. } => f.write_str("release result"),
+            Ins::LoadOwned { value, src, tag, mode } => {
+                let word = match mode {
+                    LoadMode::Copy => "copy",
+                    LoadMode::Move => "move",
+                    LoadMode::Borrow => "borrow",
+                };
+                write!(f, "{value} = {word} {}", Arg::Reg(*src, *tag))
             }
-            Ins::Packed { callee, args, dst, exit, .. } => {
-                let (to, args) = (Result(*dst), List(args));
-                write!(f, "{to} = call f[{callee}] ({args}) at exit{}", exit.0)
+            Ins::CopyOwned { value, of } => write!(f, "{value} = copy {of}"),
+            Ins::StoreOwned { dst, value } => write!(f, "{dst} = move {value}"),
+            Ins::ReleaseOwned { value } => write!(f, "release {value}"),
+        }
+    }
+}
+
+impl Ins {
+    /// Writes a guard and its side exit; other instructions write nothing.
+    fn fmt_guard(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let exit = match self {
+            Ins::GuardType { vreg, tag, exit } => {
+                write!(f, "guard {vreg} is {}", TagName(*tag))?;
+                exit
             }
-            Ins::Raw { callee, args, exit, .. } => {
-                write!(f, "call raw f[{callee}] ({}) at exit{}", List(args), exit.0)
+            Ins::GuardFact { vreg, fact, exit } => {
+                write!(f, "guard {vreg} {fact}")?;
+                exit
             }
-            Ins::Invoke { callee, args, dst, exit, .. } => {
-                let (to, args) = (Result(*dst), List(args));
-                write!(f, "{to} = invoke {callee} ({args}) at exit{}", exit.0)
+            Ins::GuardSameDim { vreg, dim, other, at, exit } => {
+                write!(f, "guard dim {dim} of {vreg} == dim {at} of {other}")?;
+                exit
             }
-            Ins::Builtin { builtin, inline, args, result, exit, .. } => {
+            Ins::GuardShapeRank { vreg, rank, exit } => {
+                write!(f, "guard {vreg} has {rank} dims")?;
+                exit
+            }
+            Ins::GuardViewFits { have, want, exit } => {
+                write!(f, "guard [{}] fits in [{}]", List(want), List(have))?;
+                exit
+            }
+            Ins::GuardEqual { left, right, exit } => {
+                write!(f, "guard {left} == {right}")?;
+                exit
+            }
+            Ins::GuardTruth { var, expected, exit } => {
+                write!(f, "guard v{} is {expected}", var.0)?;
+                exit
+            }
+            Ins::GuardClosure { vreg, func, captured, exit } => {
+                write!(f, "guard {vreg} is closure of {func} with {captured}")?;
+                exit
+            }
+            Ins::GuardCaller { frame, exit } => {
+                write!(f, "guard caller of f{}", frame.0)?;
+                exit
+            }
+            Ins::GuardCompiled { func, exit } => {
+                write!(f, "guard {func} is compiled")?;
+                exit
+            }
+            Ins::CheckFuel { units, exit } => {
+                write!(f, "fuel {units}")?;
+                exit
+            }
+            _ => return Ok(()),
+        };
+        write!(f, " else exit{}", exit.0)
+    }
+
+    /// Writes a call and its side exit; other instructions write nothing.
+    fn fmt_call(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let exit = match self {
+            Ins::CallPacked { callee, args, dst, exit, .. } => {
+                write!(f, "{} = call f[{callee}] ({})", Result(*dst), List(args))?;
+                exit
+            }
+            Ins::CallKernel { callee, args, exit, .. } => {
+                write!(f, "call kernel f[{callee}] ({})", List(args))?;
+                exit
+            }
+            Ins::CallFunction { callee, args, dst, exit, .. } => {
+                write!(f, "{} = call {callee} ({})", Result(*dst), List(args))?;
+                exit
+            }
+            Ins::CallBuiltin { builtin, inline, args, result, exit, .. } => {
                 match result {
                     BuiltinResult::Nothing => {}
                     BuiltinResult::Var(_, var) => write!(f, "v{} = ", var.0)?,
                     BuiltinResult::Slot => write!(f, "{} = ", Result(None))?,
-                    BuiltinResult::Place(dst) => write!(f, "{dst} = ")?,
+                    BuiltinResult::Reg(dst) => write!(f, "{dst} = ")?,
                 }
                 let word = if *inline { "inline " } else { "" };
-                write!(f, "{word}{} ({}) at exit{}", builtin.name(), List(args), exit.0)
+                write!(f, "{word}{} ({})", builtin.name(), List(args))?;
+                exit
             }
-            Ins::View { src, shape, exit, .. } => {
-                write!(f, "result = view {src} as {shape} at exit{}", exit.0)
+            Ins::MakeView { src, shape, exit, .. } => {
+                write!(f, "result = view {src} as {shape}")?;
+                exit
             }
-            Ins::Allocate { builtin, kept, args, dst, exit, .. } => {
-                let (entry, name) = (kept.entry, builtin.name());
-                let (to, args) = (Result(*dst), List(args));
-                write!(f, "{to} = take k{entry} or {name} ({args}) at exit{}", exit.0)
+            Ins::Allocate { builtin, free_entry, args, dst, exit, .. } => {
+                let (entry, name) = (free_entry.entry, builtin.name());
+                write!(f, "{} = reuse k{entry} or {name} ({})", Result(*dst), List(args))?;
+                exit
             }
-            Ins::Give { place, give } => write!(f, "give {place} to k{}", give.entry),
-            Ins::Enter { frame } => write!(f, "enter f{}", frame.0),
-            Ins::Leave { frame } => write!(f, "leave f{}", frame.0),
-            Ins::Current { frame, was } => write!(f, "go from f{} to f{}", was.0, frame.0),
-            Ins::Take { dst, .. } => write!(f, "{dst} = result"),
-            Ins::Drop { .. } => f.write_str("release result"),
-            Ins::Hold { held, src, tag, how } => {
-                let word = match how {
-                    Hold::Copy => "copy",
-                    Hold::Move => "move",
-                    Hold::Borrow => "borrow",
-                };
-                write!(f, "{held} = {word} {}", Arg::Place(*src, *tag))
-            }
-            Ins::HoldAgain { held, of } => write!(f, "{held} = copy {of}"),
-            Ins::Unhold { dst, held } => write!(f, "{dst} = move {held}"),
-            Ins::DropHeld { held } => write!(f, "release {held}"),
-        }
+            _ => return Ok(()),
+        };
+        write!(f, " at exit{}", exit.0)
     }
 }
 
@@ -200,66 +253,76 @@ impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "trace {}@{}", self.frames[0].name, self.start_pc)?;
         for (id, frame) in self.frames.iter().enumerate() {
-            let Some((caller, return_pc, dst)) = frame.called else { continue };
-            write!(
-                f,
-                "  frame f{id}: {} called by f{}, returns to {return_pc}",
-                frame.name, caller.0
-            )?;
+            let Some(Caller { frame: caller, return_pc, dst }) = frame.caller else { continue };
+            let (name, caller) = (&frame.name, caller.0);
+            write!(f, "  frame f{id}: {name} called by f{caller}, returns to {return_pc}")?;
             if dst != DISCARD {
                 write!(f, " with %{dst}")?;
             }
             writeln!(f)?;
         }
         for (id, object) in self.objects.iter().enumerate() {
-            writeln!(f, "  object o{id}: {object}")?;
+            writeln!(f, "  virtual o{id}: {object}")?;
         }
         for ins in &self.before {
             writeln!(f, "  {ins}")?;
         }
         if !self.before.is_empty() {
-            writeln!(f, "  loop begins")?;
+            writeln!(f, "  loop body")?;
         }
-        for Carried { place, inside, first, again } in &self.carried {
-            write!(f, "  with {place} = {inside}")?;
+        for Carried { vreg, inside, first, next } in &self.carried {
+            write!(f, "  carried {vreg} = {inside}")?;
             if let Some(first) = first {
-                write!(f, ", at first v{}, then {again}", first.0)?;
+                write!(f, ", first v{}, next {next}", first.0)?;
             }
             writeln!(f)?;
         }
         for ins in &self.code {
             writeln!(f, "  {ins}")?;
         }
-        match self.end {
-            End::Loop => writeln!(f, "  loop")?,
-            End::Shift { frame } => writeln!(f, "  loop in f{}", frame.0)?,
-            End::Return { frame: FrameId(0), pc } => writeln!(f, "  return at {pc}")?,
-            End::Return { frame, pc } => writeln!(f, "  return from f{} at {pc}", frame.0)?,
-            End::Site { site, .. } => writeln!(f, "  go to site {site}")?,
-            End::Into { func } => writeln!(f, "  go into {func}")?,
-            End::Exit(exit) => writeln!(f, "  go to exit{}", exit.0)?,
+        writeln!(f, "  {}", self.end)?;
+        for (id, snapshot) in self.snapshots.iter().enumerate() {
+            write!(f, "exit{id}: {}", self.name(snapshot))?;
+            writeln!(f, "{snapshot}")?;
         }
-        for (id, exit) in self.exits.iter().enumerate() {
-            write!(f, "exit{id}: {}", self.name(exit))?;
-            if exit.entered != exit.frame {
-                write!(f, "; from f{}", exit.entered.0)?;
-            }
-            if exit.refund > 0 {
-                write!(f, "; refund {}", exit.refund)?;
-            }
-            for (place, plain) in &exit.plain {
-                write!(f, "; {place} = {plain}")?;
-            }
-            for (place, src) in &exit.moves {
-                write!(f, "; {place} = move {src}")?;
-            }
-            for (place, of) in &exit.copies {
-                write!(f, "; {place} = copy {of}")?;
-            }
-            for (place, object) in &exit.objects {
-                write!(f, "; {place} = {object}")?;
-            }
-            writeln!(f)?;
+        Ok(())
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            End::Loop => f.write_str("loop"),
+            End::Recursion { frame } => write!(f, "recursion in f{}", frame.0),
+            End::Return { frame: FrameId(0), pc } => write!(f, "return at {pc}"),
+            End::Return { frame, pc } => write!(f, "return from f{} at {pc}", frame.0),
+            End::Site { site, .. } => write!(f, "link to site {site}"),
+            End::Function { func } => write!(f, "link to function {func}"),
+            End::Interpreter(exit) => write!(f, "leave by exit{}", exit.0),
+        }
+    }
+}
+
+/// The registers that a side exit restores, after the position where the interpreter resumes.
+impl fmt::Display for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.entered != self.frame {
+            write!(f, "; from f{}", self.entered.0)?;
+        }
+        if self.refund > 0 {
+            write!(f, "; refund {}", self.refund)?;
+        }
+        for (vreg, scalar) in &self.scalars {
+            write!(f, "; {vreg} = {scalar}")?;
+        }
+        for (vreg, src) in &self.moves {
+            write!(f, "; {vreg} = move {src}")?;
+        }
+        for (vreg, of) in &self.copies {
+            write!(f, "; {vreg} = copy {of}")?;
+        }
+        for (vreg, object) in &self.objects {
+            write!(f, "; {vreg} = {object}")?;
         }
         Ok(())
     }

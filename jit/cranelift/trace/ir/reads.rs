@@ -1,69 +1,69 @@
-//! Registers that instructions look at, and whether they may leave.
+//! Registers that instructions read.
 
-use super::{Arg, Ins, Place};
+use super::{Arg, Ins, VReg};
 
 impl Ins {
-    /// Whether the instruction may leave the trace.
+    /// Returns true if the instruction may leave the trace.
     pub(crate) fn leaves(&self) -> bool {
         self.clone().exit_mut().is_some()
     }
 
-    /// Registers that the instruction looks at.
-    pub(crate) fn reads(&self) -> Vec<Place> {
-        self.clone().reads_mut().into_iter().map(|place| *place).collect()
+    /// Registers that the instruction reads.
+    pub(crate) fn reads(&self) -> Vec<VReg> {
+        self.clone().reads_mut().into_iter().map(|vreg| *vreg).collect()
     }
 
-    /// The same, to be replaced by others that hold the same.
-    pub(crate) fn reads_mut(&mut self) -> Vec<&mut Place> {
+    /// Registers that the instruction reads, for replacement by registers of the same value.
+    pub(crate) fn reads_mut(&mut self) -> Vec<&mut VReg> {
         match self {
-            Ins::Tag { place, .. }
-            | Ins::Is { place, .. }
-            | Ins::Payload { place, .. }
-            | Ins::Extent { place, .. }
-            | Ins::Dims { place, .. }
-            | Ins::Number { place, .. }
-            | Ins::Flag { place, .. }
-            | Ins::Closure { place, .. }
-            | Ins::Release { place, .. }
-            | Ins::Give { place, .. }
-            | Ins::Hold { src: place, .. }
-            | Ins::Move { src: place, .. } => vec![place],
-            Ins::Alike { place, other, .. } => vec![place, other],
-            Ins::Moves(moves) => moves.iter_mut().map(|(_, src)| src).collect(),
-            Ins::Captured { closure: arg, .. } | Ins::Copy { src: arg, .. } => {
-                place(arg).into_iter().collect()
+            Ins::GuardType { vreg, .. }
+            | Ins::GuardFact { vreg, .. }
+            | Ins::LoadPayload { vreg, .. }
+            | Ins::LoadDim { vreg, .. }
+            | Ins::GuardShapeRank { vreg, .. }
+            | Ins::LoadShapeDim { vreg, .. }
+            | Ins::LoadBool { vreg, .. }
+            | Ins::GuardClosure { vreg, .. }
+            | Ins::Release { vreg, .. }
+            | Ins::Recycle { vreg, .. }
+            | Ins::LoadOwned { src: vreg, .. }
+            | Ins::Move { src: vreg, .. } => vec![vreg],
+            Ins::GuardSameDim { vreg, other, .. } => vec![vreg, other],
+            Ins::ParallelMove(moves) => moves.iter_mut().map(|(_, src)| src).collect(),
+            Ins::LoadCaptured { closure: arg, .. } | Ins::Copy { src: arg, .. } => {
+                vreg(arg).into_iter().collect()
             }
-            Ins::View { src, shape, .. } => place(src).into_iter().chain(place(shape)).collect(),
-            Ins::Packed { args, .. }
-            | Ins::Raw { args, .. }
-            | Ins::Builtin { args, .. }
-            | Ins::Allocate { args, .. } => args.iter_mut().filter_map(place).collect(),
-            Ins::Invoke { callee, args, .. } => {
-                place(callee).into_iter().chain(args.iter_mut().filter_map(place)).collect()
+            Ins::MakeView { src, shape, .. } => vreg(src).into_iter().chain(vreg(shape)).collect(),
+            Ins::CallPacked { args, .. }
+            | Ins::CallKernel { args, .. }
+            | Ins::CallBuiltin { args, .. }
+            | Ins::Allocate { args, .. } => args.iter_mut().filter_map(vreg).collect(),
+            Ins::CallFunction { callee, args, .. } => {
+                vreg(callee).into_iter().chain(args.iter_mut().filter_map(vreg)).collect()
             }
-            Ins::Truth { .. }
+            Ins::GuardTruth { .. }
             | Ins::Let { .. }
-            | Ins::Same { .. }
-            | Ins::Fits { .. }
-            | Ins::Below { .. }
-            | Ins::Native { .. }
-            | Ins::Charge { .. }
+            | Ins::GuardEqual { .. }
+            | Ins::GuardViewFits { .. }
+            | Ins::GuardCaller { .. }
+            | Ins::GuardCompiled { .. }
+            | Ins::CheckFuel { .. }
             | Ins::Store { .. }
-            | Ins::Enter { .. }
-            | Ins::Leave { .. }
-            | Ins::Current { .. }
-            | Ins::Take { .. }
-            | Ins::HoldAgain { .. }
-            | Ins::Unhold { .. }
-            | Ins::DropHeld { .. }
-            | Ins::Drop { .. } => Vec::new(),
+            | Ins::EnterFrame { .. }
+            | Ins::LeaveFrame { .. }
+            | Ins::SetFrame { .. }
+            | Ins::TakeResult { .. }
+            | Ins::CopyOwned { .. }
+            | Ins::StoreOwned { .. }
+            | Ins::ReleaseOwned { .. }
+            | Ins::DropResult { .. } => Vec::new(),
         }
     }
 }
 
-fn place(arg: &mut Arg) -> Option<&mut Place> {
+fn vreg(arg: &mut Arg) -> Option<&mut VReg> {
     match arg {
-        Arg::Place(place, _) => Some(place),
-        Arg::Plain(_) | Arg::Const(_) | Arg::Vm | Arg::Object(_) => None,
+        Arg::Reg(vreg, _) => Some(vreg),
+        Arg::Scalar(_) | Arg::Const(_) | Arg::Vm | Arg::Object(_) => None,
     }
 }

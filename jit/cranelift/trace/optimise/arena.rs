@@ -1,22 +1,22 @@
-//! Where the storages that a trace does not make lie in its arena: no two that live at once
-//! overlap, and what is given up is used again first.
+//! Arena allocation: assigns virtual storages to offsets of the trace's arena. Storages that are live
+//! at the same time do not overlap; freed memory is used again first.
 
 use reflex_runtime::alloc::device::ALIGNMENT;
 
 /// Most bytes of an arena.
 const MAX_BYTES: usize = 256 << 10;
 
-/// The plan so far.
+/// The allocation so far.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
-    /// Offsets and sizes of what lives now, ascending.
+    /// Offsets and sizes of live storages, ascending.
     taken: Vec<(usize, usize)>,
-    /// Bytes that were needed at once.
+    /// Most bytes that were needed at the same time.
     pub(super) bytes: usize,
 }
 
 impl Arena {
-    /// A place for a storage of `bytes`, unless the arena would become too large.
+    /// The offset of a new storage of `bytes`, unless the arena would become too large.
     pub(super) fn take(&mut self, bytes: usize) -> Option<usize> {
         let size = bytes.max(1).checked_next_multiple_of(ALIGNMENT)?;
         let mut free = 0;
@@ -34,7 +34,7 @@ impl Arena {
         Some(free)
     }
 
-    /// Gives up the storage at an offset.
+    /// Frees the storage at an offset.
     pub(super) fn free(&mut self, offset: usize) {
         self.taken.retain(|&(at, _)| at != offset);
     }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lives_at_once_does_not_overlap() {
+    fn live_storages_do_not_overlap() {
         let mut arena = Arena::default();
         assert_eq!([arena.take(100), arena.take(0), arena.take(64)], [0, 128, 192].map(Some));
         arena.free(0);

@@ -1,24 +1,24 @@
-//! A value that is passed on stays in its register until the other one is looked at.
+//! Move sinking: moves are delayed until their destination must be in memory.
 //!
 //! Calls move arguments into frames and results out of them, through many levels of a recursion.
-//! Instructions read the register where the value really is; an exit moves it where the interpreter
-//! looks for it, and so does the end of the trace. A register is written before that only when
-//! something else takes its place in memory, or that part of the stack.
+//! Instructions read the register that holds the value; side exits and the end of the trace make the
+//! delayed moves. A move is made earlier only if its source is overwritten, or if its frame is
+//! released.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use reflex_vm::program::Program;
 
-use super::super::ir::{End, FrameId, Ins, Place, Trace};
+use super::super::ir::{End, FrameId, Ins, Trace, VReg};
 
-/// Most values that are elsewhere at once: each appears in every exit.
+/// Most delayed moves at the same time: each is listed in every snapshot.
 const MAX: usize = 32;
 
-/// Puts off every move as far as possible.
+/// Delays every move as far as possible.
 pub(super) fn sink_moves(_: &Program, trace: &mut Trace) {
     let old = std::mem::take(&mut trace.code);
     let (code, moves_at) = {
-        let mut sink = Sink {
+        let mut sink = MoveSinking {
             trace: &*trace,
             frame: FrameId(0),
             left: None,
@@ -30,23 +30,23 @@ pub(super) fn sink_moves(_: &Program, trace: &mut Trace) {
             sink.instruction(ins);
         }
         sink.forget_left();
-        if !matches!(trace.end, End::Exit(_)) {
+        if !matches!(trace.end, End::Interpreter(_)) {
             sink.flush(|_, _| true);
         }
         sink.moves_at.push(sink.at.clone());
         (sink.code, sink.moves_at)
     };
     trace.code = code;
-    trace.change_exits(|number, exit| {
+    trace.change_snapshots(|number, exit| {
         let mut exit = exit.clone();
         let at = &moves_at[number];
         for (_, of) in &mut exit.copies {
             *of = at.get(of).copied().unwrap_or(*of);
         }
-        // What was replaced by a plain value or a recipe was no object, and left no trace.
-        let elsewhere = |dst: &Place| {
-            exit.plain.iter().any(|(place, _)| place == dst)
-                || exit.objects.iter().any(|(place, _)| place == dst)
+        // A register that became a scalar or virtual object since has no delayed move.
+        let elsewhere = |dst: &VReg| {
+            exit.scalars.iter().any(|(vreg, _)| vreg == dst)
+                || exit.objects.iter().any(|(vreg, _)| vreg == dst)
         };
         let moves = at.iter().filter(|(dst, _)| !elsewhere(dst));
         exit.moves = moves.map(|(&dst, &src)| (dst, src)).collect();
@@ -54,20 +54,20 @@ pub(super) fn sink_moves(_: &Program, trace: &mut Trace) {
     });
 }
 
-struct Sink<'t> {
+struct MoveSinking<'t> {
     trace: &'t Trace,
-    /// The frame that the trace is in.
+    /// The current frame of the trace.
     frame: FrameId,
-    /// The one that it has just left: only its result is still to be moved.
+    /// The frame that just returned: only its result is still to be moved.
     left: Option<FrameId>,
-    /// Registers whose values are where others were.
-    at: BTreeMap<Place, Place>,
+    /// Delayed moves: the destination, and the register that holds the value.
+    at: BTreeMap<VReg, VReg>,
     code: Vec<Ins>,
-    /// For each instruction of `code`: the same before it.
-    moves_at: Vec<BTreeMap<Place, Place>>,
+    /// The delayed moves before each instruction of `code`.
+    moves_at: Vec<BTreeMap<VReg, VReg>>,
 }
 
-impl Sink<'_> {
+impl MoveSinking<'_> {
     fn instruction(&mut self, mut ins: Ins) {
         if !matches!(ins, Ins::Move { src, .. } if Some(src.frame) == self.left) {
             self.forget_left();
@@ -84,10 +84,10 @@ impl Sink<'_> {
             return;
         }
         match ins {
-            Ins::Enter { frame } => self.go_to(frame),
-            Ins::Leave { frame } => {
-                let called = self.trace.frame(frame).called;
-                self.frame = called.map_or(frame, |(caller, ..)| caller);
+            Ins::EnterFrame { frame } => self.go_to(frame),
+            Ins::LeaveFrame { frame } => {
+                let caller = self.trace.frame(frame).caller;
+                self.frame = caller.map_or(frame, |caller| caller.frame);
                 self.left = Some(frame);
             }
             // The host runs frames of its own above the current one.
@@ -95,35 +95,35 @@ impl Sink<'_> {
             _ => {}
         }
         let (read, written) = (ins.reads(), ins.writes());
-        for place in written.into_iter().flatten() {
-            // What gives a value up leaves its place alone.
-            if !read.contains(&place) {
-                self.at.remove(&place);
-                self.settle(place);
+        for vreg in written.into_iter().flatten() {
+            // An instruction that releases a value does not write the slot.
+            if !read.contains(&vreg) {
+                self.at.remove(&vreg);
+                self.vacate_slot(vreg);
             }
         }
-        // That may have moved what the instruction looks at.
+        // That may have moved values that the instruction reads.
         let mut gone = Vec::new();
-        for place in ins.reads_mut() {
-            if written.contains(&Some(*place)) {
-                gone.push(*place);
+        for vreg in ins.reads_mut() {
+            if written.contains(&Some(*vreg)) {
+                gone.push(*vreg);
             }
-            *place = self.at.get(place).copied().unwrap_or(*place);
+            *vreg = self.at.get(vreg).copied().unwrap_or(*vreg);
         }
-        for place in gone {
-            self.at.remove(&place);
+        for vreg in gone {
+            self.at.remove(&vreg);
         }
-        self.keep(ins);
+        self.emit(ins);
     }
 
-    /// Registers of a frame that was left are gone.
+    /// Drops the registers of a frame that returned.
     fn forget_left(&mut self) {
         if let Some(left) = self.left.take() {
             self.at.retain(|dst, _| dst.frame != left);
         }
     }
 
-    fn keep(&mut self, ins: Ins) {
+    fn emit(&mut self, ins: Ins) {
         self.code.push(ins);
         self.moves_at.push(self.at.clone());
     }
@@ -135,18 +135,18 @@ impl Sink<'_> {
         self.flush(|_, src| !active.contains(&src.frame));
     }
 
-    /// Moves what is in the memory of a register, which is about to be written.
-    fn settle(&mut self, place: Place) {
+    /// Makes the moves out of the slot of a register, which is about to be written.
+    fn vacate_slot(&mut self, vreg: VReg) {
         let trace = self.trace;
-        let slot = trace.slot(place);
+        let slot = trace.slot(vreg);
         self.flush(|_, src| trace.slot(src) == slot);
     }
 
-    /// Makes the moves that `wanted` says, and those of what is in their way.
-    fn flush(&mut self, wanted: impl Fn(Place, Place) -> bool) {
+    /// Makes the moves that `wanted` selects, and those out of the slots that they write.
+    fn flush(&mut self, wanted: impl Fn(VReg, VReg) -> bool) {
         let trace = self.trace;
         let mut slots = BTreeSet::new();
-        let mut moves: BTreeMap<Place, Place> = BTreeMap::new();
+        let mut moves: BTreeMap<VReg, VReg> = BTreeMap::new();
         loop {
             let found = self
                 .at
@@ -161,10 +161,10 @@ impl Sink<'_> {
             0 => {}
             1 => {
                 for (dst, src) in moves {
-                    self.keep(Ins::Move { dst, src });
+                    self.emit(Ins::Move { dst, src });
                 }
             }
-            _ => self.keep(Ins::Moves(moves.into_iter().collect())),
+            _ => self.emit(Ins::ParallelMove(moves.into_iter().collect())),
         }
     }
 }

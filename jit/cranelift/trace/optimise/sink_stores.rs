@@ -1,141 +1,152 @@
-//! Plain values stay out of the register file until somebody looks there.
+//! Store sinking and dead-store elimination: scalars are stored only where memory is read.
 //!
-//! A store of a plain value is put off: instructions take the value instead of the register, an exit
-//! stores it if the register still holds it, and what is overwritten before that is never stored. A
-//! loop ends with the registers that its next round begins with: where one holds None at the end of
-//! each round, or a number that the next round reads, a check before the loop sees that the first
-//! round begins so too, and the value goes round without being stored.
+//! A store of a scalar is delayed: instructions use the scalar instead of the register, and a side
+//! exit stores it if the register still holds it. A scalar that is overwritten before that is never
+//! stored. Loops carry scalars from one iteration to the next. If a register holds None at the end of
+//! each iteration, or a number that the next iteration reads, a guard in the preheader checks that
+//! the first iteration starts with the same type, and the loop carries the value (a phi).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use reflex_vm::program::Program;
 
-use super::super::ir::{Arg, Carried, End, Exit, ExitId, FrameId, Ins, Place, Plain, Trace, Var};
+use super::super::ir::{
+    Arg, Carried, End, ExitId, FrameId, Ins, Scalar, Snapshot, Trace, VReg, Var,
+};
 
-/// Most values that are not stored at once: each appears in every exit.
+/// Most delayed stores at the same time: each is listed in every snapshot.
 const MAX: usize = 32;
 
-/// Most exits that a store is put off over: it costs what it saves in each of them.
+/// Most side exits that a store is delayed over: the store is repeated in each of them.
 const FAR: usize = 4;
 
-/// Registers of the first frame that a round begins with, and what they hold.
-type Begins = BTreeMap<u32, Plain>;
+/// Registers of frame 0 that are scalars at the start of an iteration, and their values.
+type Begins = BTreeMap<u32, Scalar>;
 
-/// Puts off every store of a plain value, over a few exits at most.
+/// Delays every store of a scalar, over a few side exits at most.
 pub(super) fn sink_stores(_: &Program, trace: &mut Trace) {
-    let first = Sink::through(trace, Begins::new());
+    let first = StoreSinking::through(trace, Begins::new());
     let begins = candidates(trace, &first);
-    let mut sink = Sink::through(trace, begins);
+    let mut sink = StoreSinking::through(trace, begins);
     loop {
-        let kept: Begins = sink.begins.clone().into_iter().filter(|at| sink.keeps(*at)).collect();
-        if kept.len() == sink.begins.len() {
+        let free_entry: Begins = sink
+            .begins
+            .clone()
+            .into_iter()
+            .filter(|&(reg, begin)| sink.is_carried(reg, begin))
+            .collect();
+        if free_entry.len() == sink.begins.len() {
             break;
         }
-        sink = Sink::through(trace, kept);
+        sink = StoreSinking::through(trace, free_entry);
     }
-    let Sink { begins, code, pending, pending_at, next, .. } = sink;
+    let StoreSinking { begins, code, pending, pending_at, next, .. } = sink;
     trace.code = code;
-    check_before(trace, &begins, |reg| next.and_then(|frame| pending.get(&Place { frame, reg })));
-    trace.change_exits(|at, exit| with_pending(exit, &pending_at[at]));
+    check_before(trace, &begins, |reg| next.and_then(|frame| pending.get(&VReg { frame, reg })));
+    trace.change_snapshots(|at, exit| with_pending(exit, &pending_at[at]));
 }
 
-/// The frame that the next round begins in.
-fn next_round(trace: &Trace) -> Option<FrameId> {
+/// The frame 0 of the next iteration.
+fn next_frame(trace: &Trace) -> Option<FrameId> {
     match trace.end {
         End::Loop => Some(FrameId(0)),
-        End::Shift { frame } => Some(frame),
-        End::Return { .. } | End::Into { .. } | End::Site { .. } | End::Exit(_) => None,
+        End::Recursion { frame } => Some(frame),
+        End::Return { .. } | End::Function { .. } | End::Site { .. } | End::Interpreter(_) => None,
     }
 }
 
-/// Registers that may go round: those that are not in their places at the end.
-fn candidates(trace: &mut Trace, sink: &Sink) -> Begins {
+/// Registers that a loop may carry: those with delayed stores at its end.
+fn candidates(trace: &mut Trace, sink: &StoreSinking) -> Begins {
     let mut begins = Begins::new();
-    for (place, value) in sink.ends.iter().filter(|(place, _)| Some(place.frame) == sink.next) {
+    for (vreg, value) in sink.ends.iter().filter(|(vreg, _)| Some(vreg.frame) == sink.next) {
         let begin = match value.tag() {
-            _ if *value == Plain::NONE => Plain::NONE,
+            _ if *value == Scalar::NONE => Scalar::NONE,
             tag => {
                 trace.vars += 1;
-                Plain::Var { tag, var: Var(trace.vars - 1) }
+                Scalar::Var { tag, var: Var(trace.vars - 1) }
             }
         };
-        begins.insert(place.reg, begin);
+        begins.insert(vreg.reg, begin);
     }
     begins
 }
 
-/// Checks before a loop that its first round begins as the others do.
-fn check_before<'p>(trace: &mut Trace, begins: &Begins, at_end: impl Fn(u32) -> Option<&'p Plain>) {
+/// Adds guards to the preheader that the first iteration starts as the others do.
+fn check_before<'p>(
+    trace: &mut Trace,
+    begins: &Begins,
+    at_end: impl Fn(u32) -> Option<&'p Scalar>,
+) {
     if begins.is_empty() {
         return;
     }
     let there = trace.before.iter_mut().find_map(Ins::exit_mut).copied();
     let exit = there.unwrap_or_else(|| {
-        trace.exits.push(Exit::at(FrameId(0), trace.start_pc));
-        ExitId(trace.exits.len() as u32 - 1)
+        trace.snapshots.push(Snapshot::at(FrameId(0), trace.start_pc));
+        ExitId(trace.snapshots.len() as u32 - 1)
     });
     for (&reg, &inside) in begins {
-        let Some(&again) = at_end(reg) else { continue };
-        let place = Place { frame: FrameId(0), reg };
-        trace.before.push(Ins::Tag { place, tag: inside.tag(), exit });
-        let first = matches!(inside, Plain::Var { .. }).then(|| {
+        let Some(&next) = at_end(reg) else { continue };
+        let vreg = VReg { frame: FrameId(0), reg };
+        trace.before.push(Ins::GuardType { vreg, tag: inside.tag(), exit });
+        let first = matches!(inside, Scalar::Var { .. }).then(|| {
             trace.vars += 1;
             Var(trace.vars - 1)
         });
-        trace.before.extend(first.map(|var| Ins::Payload { var, place }));
-        trace.carried.push(Carried { place, inside, first, again });
+        trace.before.extend(first.map(|var| Ins::LoadPayload { var, vreg }));
+        trace.carried.push(Carried { vreg, inside, first, next });
     }
 }
 
-/// An exit that stores what is not in its place.
-fn with_pending(exit: &Exit, pending: &BTreeMap<Place, Plain>) -> Exit {
+/// A snapshot with the delayed stores.
+fn with_pending(exit: &Snapshot, pending: &BTreeMap<VReg, Scalar>) -> Snapshot {
     let mut exit = exit.clone();
     let copies = std::mem::take(&mut exit.copies);
     for (dst, of) in copies {
         match pending.get(&of) {
-            Some(&value) => exit.plain.push((dst, value)),
+            Some(&value) => exit.scalars.push((dst, value)),
             None => exit.copies.push((dst, of)),
         }
     }
-    // What was written without an instruction has taken the place of a store.
-    let listed = |place: &Place| {
-        exit.plain.iter().any(|(at, _)| at == place)
-            || exit.copies.iter().any(|(at, _)| at == place)
-            || exit.objects.iter().any(|(at, _)| at == place)
+    // A listed register was overwritten since its store was delayed.
+    let listed = |vreg: &VReg| {
+        exit.scalars.iter().any(|(at, _)| at == vreg)
+            || exit.copies.iter().any(|(at, _)| at == vreg)
+            || exit.objects.iter().any(|(at, _)| at == vreg)
     };
-    let more: Vec<_> = pending.iter().filter(|(place, _)| !listed(place)).collect();
-    exit.plain.extend(more.into_iter().map(|(&place, &value)| (place, value)));
+    let more: Vec<_> = pending.iter().filter(|(vreg, _)| !listed(vreg)).collect();
+    exit.scalars.extend(more.into_iter().map(|(&vreg, &value)| (vreg, value)));
     exit
 }
 
-/// One way through a trace.
-struct Sink {
+/// One pass over a trace.
+struct StoreSinking {
     begins: Begins,
-    /// The frame that the next round begins in.
+    /// The frame 0 of the next iteration.
     next: Option<FrameId>,
-    /// A frame that the trace has just left: only its result is still to be moved out.
+    /// The frame that just returned: only its result is still to be moved out.
     left: Option<FrameId>,
-    /// Registers that are not in their places.
-    pending: BTreeMap<Place, Plain>,
-    /// How many exits came before the store of each was put off.
-    since: BTreeMap<Place, usize>,
+    /// Delayed stores.
+    pending: BTreeMap<VReg, Scalar>,
+    /// For each delayed store: the side exits before it.
+    since: BTreeMap<VReg, usize>,
     exits: usize,
-    /// The same at the end, before what must be stored was.
-    ends: BTreeMap<Place, Plain>,
-    /// Registers whose values at the start were looked at, and that were of another type.
+    /// The delayed stores at the end, before the remaining ones are made.
+    ends: BTreeMap<VReg, Scalar>,
+    /// Registers whose values at the start were read, and those that had another type.
     read: BTreeSet<u32>,
     refuted: BTreeSet<u32>,
     code: Vec<Ins>,
-    /// For each instruction of `code`, and the end: what is pending before it.
-    pending_at: Vec<BTreeMap<Place, Plain>>,
+    /// The delayed stores before each instruction of `code`, and before the end.
+    pending_at: Vec<BTreeMap<VReg, Scalar>>,
 }
 
-impl Sink {
-    /// Follows a trace whose rounds begin as `begins` says.
+impl StoreSinking {
+    /// Processes a trace whose iterations start with `begins`.
     fn through(trace: &Trace, begins: Begins) -> Self {
-        let root = |reg| Place { frame: FrameId(0), reg };
-        let mut sink = Sink {
-            next: next_round(trace),
+        let root = |reg| VReg { frame: FrameId(0), reg };
+        let mut sink = StoreSinking {
+            next: next_frame(trace),
             left: None,
             pending: begins.iter().map(|(&reg, &value)| (root(reg), value)).collect(),
             since: BTreeMap::new(),
@@ -152,27 +163,27 @@ impl Sink {
         }
         sink.forget_left();
         sink.ends = sink.pending.clone();
-        if !matches!(trace.end, End::Exit(_)) {
+        if !matches!(trace.end, End::Interpreter(_)) {
             let (next, begins) = (sink.next, sink.begins.clone());
-            sink.flush(|place| Some(place.frame) != next || !begins.contains_key(&place.reg));
+            sink.flush(|vreg| Some(vreg.frame) != next || !begins.contains_key(&vreg.reg));
         }
         sink.pending_at.push(sink.pending.clone());
         sink
     }
 
-    /// Whether a register ends a round as it begins one; numbers only if a round reads them, since
-    /// others are stored as cheaply as they would be kept.
-    fn keeps(&self, (reg, begin): (u32, Plain)) -> bool {
-        let end = self.next.and_then(|frame| self.ends.get(&Place { frame, reg }));
+    /// Returns true if a register ends an iteration with a value of the kind that it starts with.
+    /// Numbers are carried only if an iteration reads them: others are as cheap to store.
+    fn is_carried(&self, reg: u32, begin: Scalar) -> bool {
+        let end = self.next.and_then(|frame| self.ends.get(&VReg { frame, reg }));
         let same = end.is_some_and(|end| match begin {
-            Plain::Const { .. } => *end == begin,
-            Plain::Var { tag, .. } => end.tag() == tag && self.read.contains(&reg),
+            Scalar::Const { .. } => *end == begin,
+            Scalar::Var { tag, .. } => end.tag() == tag && self.read.contains(&reg),
         });
         same && !self.refuted.contains(&reg)
     }
 
     fn instruction(&mut self, mut ins: Ins) {
-        // Where it would be stored another frame may be by then.
+        // Another frame may use that memory by then.
         if matches!(ins, Ins::Store { dst, .. } if Some(dst.frame) == self.left) {
             return;
         }
@@ -180,71 +191,71 @@ impl Sink {
             self.forget_left();
         }
         match ins {
-            Ins::Store { dst, value } | Ins::Copy { dst, src: Arg::Plain(value) } => {
-                return self.put(dst, value);
+            Ins::Store { dst, value } | Ins::Copy { dst, src: Arg::Scalar(value) } => {
+                return self.assign(dst, value);
             }
             Ins::Move { dst, src } => {
                 if let Some(value) = self.pending.remove(&src) {
-                    return self.put(dst, value);
+                    return self.assign(dst, value);
                 }
             }
-            Ins::Copy { dst, src: Arg::Place(src, _) } => {
+            Ins::Copy { dst, src: Arg::Reg(src, _) } => {
                 if let Some(value) = self.value(src) {
-                    return self.put(dst, value);
+                    return self.assign(dst, value);
                 }
             }
-            // What it holds is no object.
-            Ins::Release { place, .. } if self.pending.remove(&place).is_some() => return,
-            Ins::Tag { place, tag, .. } if self.is(place, tag) => return,
-            Ins::Payload { var, place } => {
-                if let Some(value) = self.value(place) {
-                    return self.keep(Ins::Let { var, value });
+            // A scalar needs no release.
+            Ins::Release { vreg, .. } if self.pending.remove(&vreg).is_some() => return,
+            Ins::GuardType { vreg, tag, .. } if self.is(vreg, tag) => return,
+            Ins::LoadPayload { var, vreg } => {
+                if let Some(value) = self.value(vreg) {
+                    return self.emit(Ins::Let { var, value });
                 }
             }
-            Ins::Leave { frame } => self.left = Some(frame),
-            Ins::Packed { ref mut args, .. }
-            | Ins::Invoke { ref mut args, .. }
-            | Ins::Builtin { ref mut args, .. } => {
+            Ins::LeaveFrame { frame } => self.left = Some(frame),
+            Ins::CallPacked { ref mut args, .. }
+            | Ins::CallFunction { ref mut args, .. }
+            | Ins::CallBuiltin { ref mut args, .. } => {
                 for arg in args {
-                    if let Arg::Place(place, _) = *arg
-                        && let Some(value) = self.value(place)
+                    if let Arg::Reg(vreg, _) = *arg
+                        && let Some(value) = self.value(vreg)
                     {
-                        *arg = Arg::Plain(value);
+                        *arg = Arg::Scalar(value);
                     }
                 }
             }
             _ => {}
         }
         let (read, written) = (ins.reads(), ins.writes());
-        self.flush(|place| read.contains(&place));
-        self.keep(ins);
-        for place in written.into_iter().flatten() {
-            self.pending.remove(&place);
+        self.flush(|vreg| read.contains(&vreg));
+        self.emit(ins);
+        for vreg in written.into_iter().flatten() {
+            self.pending.remove(&vreg);
         }
     }
 
-    /// The value of a register that is not in its place, which is looked at.
-    fn value(&mut self, place: Place) -> Option<Plain> {
-        let value = *self.pending.get(&place)?;
-        if let Plain::Var { var, .. } = value {
-            let begin = |begin: &Plain| matches!(begin, Plain::Var { var: of, .. } if *of == var);
+    /// The scalar of a register with a delayed store, which is read.
+    fn value(&mut self, vreg: VReg) -> Option<Scalar> {
+        let value = *self.pending.get(&vreg)?;
+        if let Scalar::Var { var, .. } = value {
+            let begin = |begin: &Scalar| matches!(begin, Scalar::Var { var: of, .. } if *of == var);
             let at_start = self.begins.iter().find(|(_, value)| begin(value));
             self.read.extend(at_start.map(|(&reg, _)| reg));
         }
         Some(value)
     }
 
-    /// Whether a register that is not in its place holds a value of a type; if it holds another, no
-    /// round begins so.
-    fn is(&mut self, place: Place, tag: i32) -> bool {
-        let Some(value) = self.value(place) else { return false };
-        if value.tag() != tag && place.frame == FrameId(0) {
-            self.refuted.insert(place.reg);
+    /// Returns true if a register with a delayed store holds a value of a type. If it holds another
+    /// type, no iteration starts with it.
+    fn is(&mut self, vreg: VReg, tag: i32) -> bool {
+        let Some(value) = self.value(vreg) else { return false };
+        if value.tag() != tag && vreg.frame == FrameId(0) {
+            self.refuted.insert(vreg.reg);
         }
         value.tag() == tag
     }
 
-    fn put(&mut self, dst: Place, value: Plain) {
+    fn assign(&mut self, dst: VReg, value: Scalar) {
         self.pending.insert(dst, value);
         self.since.insert(dst, self.exits);
         if self.pending.len() > MAX {
@@ -252,28 +263,28 @@ impl Sink {
         }
     }
 
-    /// Registers of a frame that was left are gone.
+    /// Drops the registers of a frame that returned.
     fn forget_left(&mut self) {
         if let Some(left) = self.left.take() {
-            self.pending.retain(|place, _| place.frame != left);
+            self.pending.retain(|vreg, _| vreg.frame != left);
         }
     }
 
-    /// Stores the values of registers.
-    fn flush(&mut self, wanted: impl Fn(Place) -> bool) {
-        let places: Vec<Place> = self.pending.keys().copied().filter(|&at| wanted(at)).collect();
+    /// Makes the delayed stores of registers.
+    fn flush(&mut self, wanted: impl Fn(VReg) -> bool) {
+        let places: Vec<VReg> = self.pending.keys().copied().filter(|&at| wanted(at)).collect();
         for dst in places {
             let Some(value) = self.pending.remove(&dst) else { continue };
-            self.keep(Ins::Store { dst, value });
+            self.emit(Ins::Store { dst, value });
         }
     }
 
-    fn keep(&mut self, mut ins: Ins) {
+    fn emit(&mut self, mut ins: Ins) {
         if ins.exit_mut().is_some() {
             self.exits += 1;
             let far = |since: &usize| self.exits - since > FAR;
-            let old = |at: &Place| self.since.get(at).is_some_and(far);
-            let old: Vec<Place> = self.pending.keys().copied().filter(old).collect();
+            let old = |at: &VReg| self.since.get(at).is_some_and(far);
+            let old: Vec<VReg> = self.pending.keys().copied().filter(old).collect();
             self.flush(|at| old.contains(&at));
         }
         self.code.push(ins);

@@ -88,7 +88,7 @@ impl Kernel {
     }
 
     pub fn for_target(func: &PrimFunc, opt: OptLevel, target: &Target) -> Kernel {
-        let object = reflex_llvm::compile(func, target, opt, true).unwrap();
+        let object = reflex_llvm::compile_with_asm(func, target, opt).unwrap();
         let imports = Imports::host()
             .function("TVMFFIErrorSetRaisedFromCStrParts", set_error as *const () as usize)
             .slot("__TVMBackendParallelLaunch", launch as *const () as usize)
@@ -120,7 +120,7 @@ impl Kernel {
     pub fn call(&self, args: &[TVMFFIAny]) -> Result<(), String> {
         let name = format!("__tvm_ffi_{}", self.object.signature.name);
         let entry = self.code.symbol(&name).unwrap();
-        // SAFETY: packed entries have this type.
+        // SAFETY: the object's signature says that the symbol is a packed entry, so it has this type.
         let entry: SafeCall = unsafe { std::mem::transmute(entry) };
         let mut ret = TVMFFIAny::NONE;
         // SAFETY: `args` lives through the call; the kernel checks what is in it.

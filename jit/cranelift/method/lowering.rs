@@ -1,0 +1,43 @@
+//! The lowering of the builtins of a method.
+
+use std::fmt;
+
+use reflex_vm::builtins::Builtin;
+
+/// A builtin of a method and its lowering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lowered {
+    /// The index of the operation.
+    pub pc: u32,
+    /// The builtin that the operation runs.
+    pub builtin: Builtin,
+    /// Its lowering.
+    pub how: Lowering,
+}
+
+/// The way in which machine code runs a builtin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lowering {
+    /// Inline; the VM is called if the fast path does not apply.
+    Inline,
+    /// The object is popped from the free list; the VM is called if there is none.
+    Recycled,
+    /// Always by the VM.
+    Called,
+}
+
+impl fmt::Display for Lowering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Lowering::Inline => "inline",
+            Lowering::Recycled => "recycled",
+            Lowering::Called => "called",
+        })
+    }
+}
+
+impl fmt::Display for Lowered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}: {}", self.builtin.name(), self.pc, self.how)
+    }
+}
