@@ -161,7 +161,7 @@ fn fill(args: &[AnyView<'_>]) -> Result<Any, Error> {
     Ok(Any::NONE)
 }
 
-/// Gives a fresh tensor elements that are the same in every run. Nobody is told.
+/// Gives a fresh tensor elements that are the same in every run. No caller is told.
 fn set(args: &[AnyView<'_>]) -> Result<Any, Error> {
     if let Some(tensor) = args.first().and_then(|x| x.downcast_ref::<Tensor>()) {
         kernels::fill(tensor, 0x3f80_0000);

@@ -91,7 +91,7 @@ unsafe fn derive(
     Ok(())
 }
 
-/// Gives fresh memory elements that are the same in every run. Nobody is told.
+/// Gives fresh memory elements that are the same in every run. No caller is told.
 ///
 /// # Safety
 /// There are `count` elements at `y`.

@@ -180,7 +180,7 @@ pub struct Tally {
     pub carried: usize,
     /// Different exits that were taken.
     pub exits: usize,
-    /// Functions compiled whole because their traces left too often.
+    /// Method-compiled functions, because their traces left too often.
     pub whole: usize,
     /// Kernels called by their raw entries.
     pub raw: usize,

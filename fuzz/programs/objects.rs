@@ -193,7 +193,7 @@ impl Generator<'_, '_> {
     }
 
     /// A tensor outlives the register of its storage, other storages come and go, and a kernel reads
-    /// it: nobody may have had its memory meanwhile.
+    /// it: its memory may not have been reused meanwhile.
     fn lay(&mut self) -> Result<()> {
         let (storage, kept, other) = (self.spare(0), self.spare(1), self.spare(2));
         let matrix = SHAPES[if self.u.arbitrary()? { 0 } else { 2 }];

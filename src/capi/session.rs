@@ -262,8 +262,8 @@ pub unsafe extern "C" fn reflex_set_input(
 /// tensor result, one per item for a tuple. Inputs must be set first.
 ///
 /// # Safety
-/// Pointers are null or valid; `targets` are tensor values, whose memory nobody else uses
-/// during a run.
+/// Pointers are null or valid; `targets` are tensor values, whose memory no other
+/// code uses during a run.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_bind_outputs(
     session: *mut ReflexSession,

@@ -105,7 +105,7 @@ pub fn find(key: &str) -> Option<i32> {
     TABLE.read().by_key.get(key).copied()
 }
 
-/// The key of `index`, or a description of an index that nobody handed out.
+/// The key of `index`, or a description of an index that was never handed out.
 pub fn key_of(index: i32) -> String {
     let table = TABLE.read();
     match table.by_index.get(&index) {

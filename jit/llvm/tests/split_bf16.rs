@@ -1,5 +1,5 @@
-//! Convolutions over all channels in blocks, as products of terms in matrix registers: how far their
-//! results are from float32's own, by class of input, and what terms cannot do.
+//! Dense convolutions in blocked layout by split-bf16 in AMX tiles: how far their results are from
+//! float32's own, by class of input, and what split-bf16 cannot do.
 
 #[path = "../../../tests/common/amx.rs"]
 mod amx;

@@ -201,7 +201,7 @@ fn networks_answer_as_the_graph_does() {
     assert!(Target::host().vector_bytes < 32 || blocked > 15, "{blocked}");
 }
 
-/// A convolution of each channel alone, between two of all channels, over an image of given extents.
+/// A depthwise convolution between two dense ones, over a feature map of the given shape.
 fn low_image(extents: [i64; 2], strides: [i64; 2], kernel: [i64; 2]) -> Module {
     let mut random = Random(7);
     let mut module = Module::default();

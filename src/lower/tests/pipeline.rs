@@ -65,7 +65,7 @@ fn epilogues_join_their_product() {
     assert!(kernels.contains(&"fused_mat_mul_add_tanh_add".to_string()), "{kernels:?}");
 }
 
-/// A sum by halves of chains of choices by the columns of `x`.
+/// A tree reduction of chains of selects by the columns of `x`.
 fn choices(b: &mut FuncBuilder<'_>, columns: &[Value], terms: &[usize]) -> Value {
     if let [term] = terms {
         let mut value = b.constant(f32s(&[], *term as u64));

@@ -207,8 +207,8 @@ fn attrs(side: i64, stride: i64, groups: i64) -> ConvAttrs {
     }
 }
 
-/// A network whose images are in blocks of channels but for the first: windows with strides,
-/// each channel alone, pointwise; then products with weights.
+/// A network whose feature maps but the first are in blocked layout: strided filters, depthwise,
+/// pointwise; then matmuls with weights.
 fn network(channels: i64) -> Module {
     let mut module = Module::default();
     let mut b = FuncBuilder::new(&mut module, "main");

@@ -1,4 +1,4 @@
-//! Convolutions by tiles: the error against exact sums, and that they are chosen at all.
+//! Winograd convolutions: the error against exact sums, and that they are chosen at all.
 
 mod harness;
 
@@ -182,7 +182,7 @@ fn the_error_is_near_that_of_float32() {
     }
 }
 
-/// Holds the error of a convolution by tiles, with half of a window around the image, against that
+/// Holds the error of a Winograd convolution, with half of a filter around the feature map, against that
 /// of a sum in order.
 fn near_float32(module: &Module, image: &Literal, weights: &Literal, step: i64) {
     let got = floats(&run(module, std::slice::from_ref(image)).unwrap()[0]);

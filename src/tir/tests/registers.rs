@@ -1,5 +1,4 @@
-//! The primitives that tiles of products are made of: loops taken apart, copies of what a nest
-//! reads, loops written out.
+//! The primitives that micro-kernels are made of: loop fission, cached reads, unroll and jam.
 
 mod common;
 

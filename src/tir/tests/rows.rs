@@ -25,7 +25,7 @@ fn rows(length: Expr, init: Expr, combine: &dyn Fn(Expr, Expr) -> Expr) -> PrimF
     f.finish()
 }
 
-/// Parts in lanes, combined by halves: the loops of each halving.
+/// Partial sums in lanes, combined by tree reduction: the loops of each halving.
 fn in_lanes(s: &mut Schedule, block: &str, lanes: i64) -> Vec<i64> {
     let k = *s.get_loops(block).unwrap().last().unwrap();
     let (outer, lane) = s.split(k, lanes).unwrap();

@@ -1,6 +1,6 @@
 //! Faults that TVM's virtual machine has, of which this one must be free, as far as they concern
-//! what an executable says of itself and what its errors say. Deep recursion, results that nobody
-//! takes, threads and memory are in the tests of these subjects.
+//! what an executable says of itself and what its errors say. Deep recursion, results that no
+//! caller takes, threads and memory are in the tests of these subjects.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The bfloat16 terms of two float32 operands, VNNI-packed for AMX tiles.
+//! The bfloat16 parts of two float32 operands, VNNI-packed for AMX tiles.
 //!
 //! AMX multiplies pairs along the reduced axes. Any elements may make a pair, as long as both
 //! operands agree. Where a reduced axis is long they are its neighbours, and terms have the layout
