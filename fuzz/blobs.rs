@@ -1,7 +1,7 @@
 //! Executables from outside: bytes or text that claim to be one.
 //!
 //! A program that TVM or Reflex made calls kernels that are not here; every name is provided, and
-//! such a kernel reads each byte of each tensor that it is given, so that the address sanitizer
+//! such a kernel reads each byte of each tensor argument, so that the address sanitizer
 //! sees a tensor that reaches beyond its memory.
 
 use std::hint::black_box;
@@ -18,8 +18,8 @@ use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::bytecode::{Arg, Instr, Reg};
 use reflex_vm::executable::{Constant, Executable, FuncKind};
-use reflex_vm::mode::Mode;
 use reflex_vm::load::Library;
+use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
 use reflex_vm::serialize::{MAGIC_V2, from_bytes, to_bytes};
 use reflex_vm::session::{Options, Session};
@@ -29,18 +29,18 @@ use reflex_vm::{listing, text};
 
 use crate::host;
 
-/// What a case may use: an outside program is bounded by these and nothing else.
+/// The limits of a case: untrusted programs are bounded by these alone.
 const FUEL: u64 = 2_000;
 const MEMORY: usize = 64 << 20;
 const DEPTH_LIMIT: u32 = 100;
 const STACK_SLOTS: usize = 1 << 16;
-/// Largest extent that arguments are made for.
-const EXTENT: i64 = 32;
+/// Largest dimension of arguments.
+const MAX_DIM: i64 = 32;
 
-/// How far a case got.
+/// The last stage that a case reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reached {
-    /// Refused by the reader, with the place.
+    /// Refused by the reader, with the offset.
     Nothing,
     /// Read, and refused by the verifier.
     Read,
@@ -50,7 +50,7 @@ pub enum Reached {
     Ran,
 }
 
-/// Bytes are refused with a place inside them, or are an executable that is written back as it
+/// Bytes are refused with an offset inside them, or are an executable that is written back as it
 /// was, and is refused by the verifier or runs, in every mode, to a result or an error.
 pub fn blob(bytes: &[u8]) -> Reached {
     let exec = match from_bytes(bytes) {
@@ -140,7 +140,7 @@ fn run(program: &Arc<Program>, mode: Mode) {
 fn argument(exec: &Executable, func: u32, reg: u32) -> Any {
     let function = &exec.functions[func as usize];
     let reg = Arg::Reg(Reg(i64::from(reg)));
-    let (mut extents, mut dtype) = (vec![2, 2], DType::F32);
+    let (mut shape, mut dtype) = (vec![2, 2], DType::F32);
     if function.kind == FuncKind::Vm {
         for at in function.start_instr..function.end_instr {
             let Ok(Instr::Call { callee, args, .. }) = exec.instr(at as usize) else { continue };
@@ -150,7 +150,7 @@ fn argument(exec: &Executable, func: u32, reg: u32) -> Any {
             }
             match exec.functions[callee as usize].name.as_str() {
                 "vm.builtin.check_tensor_info" => dtype = dtype_in(exec, &args).unwrap_or(dtype),
-                "vm.builtin.match_shape" => extents = extents_in(&args),
+                "vm.builtin.match_shape" => shape = shape_in(&args),
                 "vm.builtin.check_shape_info" => return Shape::new(&[2, 3]).into(),
                 "vm.builtin.check_prim_value_info" => return 3_i64.into(),
                 "vm.builtin.check_string_info" => return "text".into(),
@@ -161,7 +161,7 @@ fn argument(exec: &Executable, func: u32, reg: u32) -> Any {
             }
         }
     }
-    Tensor::zeros(&extents, dtype).map_or(Any::NONE, Any::from)
+    Tensor::zeros(&shape, dtype).map_or(Any::NONE, Any::from)
 }
 
 fn dtype_in(exec: &Executable, args: &[Arg]) -> Option<DType> {
@@ -174,17 +174,17 @@ fn dtype_in(exec: &Executable, args: &[Arg]) -> Option<DType> {
     })
 }
 
-/// The extents that `match_shape(x, heap, n, (code, extent) * n, context)` asks for.
-fn extents_in(args: &[Arg]) -> Vec<i64> {
+/// The shape that `match_shape(x, heap, n, (code, dim) * n, context)` checks for.
+fn shape_in(args: &[Arg]) -> Vec<i64> {
     let pairs = args.get(3..args.len().saturating_sub(1)).unwrap_or_default();
-    let extent = |pair: &[Arg]| match pair {
-        [Arg::Imm(0), Arg::Imm(extent)] if (0..=EXTENT).contains(extent) => *extent,
+    let dim = |pair: &[Arg]| match pair {
+        [Arg::Imm(0), Arg::Imm(dim)] if (0..=MAX_DIM).contains(dim) => *dim,
         _ => 2,
     };
-    pairs.chunks_exact(2).take(6).map(extent).collect()
+    pairs.chunks_exact(2).take(6).map(dim).collect()
 }
 
-/// Provides every function that a program asks for.
+/// Provides every function that a program imports.
 struct Everything;
 
 impl Library for Everything {
@@ -193,7 +193,7 @@ impl Library for Everything {
     }
 }
 
-/// A kernel that reads what it is given.
+/// A kernel that reads its tensor arguments.
 fn kernel(args: &[AnyView<'_>]) -> Result<Any, Error> {
     for arg in args {
         if let Some(tensor) = arg.downcast_ref::<Tensor>() {

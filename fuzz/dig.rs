@@ -1,9 +1,8 @@
 //! Runs oracles over tiers on random programs for a while: `dig SECONDS [SEED [EVERY]]`, of processor
 //! time; one program in EVERY (1,024) runs on several threads too.
 //!
-//! Without libFuzzer, so on any toolchain, under sanitizers, and for mutants. An oracle that does
-//! not hold panics, and so does memory of tensors that is there when a program is gone; what a number
-//! of programs did is printed at the end. The same seed makes the same programs.
+//! Without libFuzzer, so on any toolchain, under sanitizers, and for mutants. It panics when an oracle
+//! fails, and when tensor memory leaks; counts of what the programs did are printed at the end. The same seed makes the same programs.
 
 use arbitrary::Unstructured;
 use reflex_fuzz::oracles;

@@ -1,4 +1,4 @@
-//! Random graphs with symbolic extents, branches and loops.
+//! Random graphs with symbolic dims, branches and loops.
 //!
 //! Every value has shape `[n, 4, 6]` or is brought back to it, so any value can feed any operator;
 //! fusion then sees chains, diamonds, expansions and reductions in all orders, inside of bodies and
@@ -31,7 +31,7 @@ pub struct GraphCase {
     pub args: Vec<Literal>,
     /// The same with one row more.
     pub longer: Vec<Literal>,
-    /// How many branches there are, and how many loops.
+    /// Number of branches, and of loops.
     pub bodies: [usize; 2],
 }
 
@@ -60,7 +60,7 @@ struct Generator<'g, 'a> {
     bodies: [usize; 2],
 }
 
-/// What a body can use.
+/// The values that a body can use.
 #[derive(Clone)]
 struct Scope {
     tensors: Vec<Value>,
@@ -175,7 +175,7 @@ impl<'g, 'a> Generator<'g, 'a> {
         self.op(Op::Binary(Binary::Mul), &[both, half])
     }
 
-    /// What `y` differs by from a reduction of `x`, which is as wide as `y` again.
+    /// The difference between `y` and a reduction of `x`, which broadcasts to the width of `y`.
     fn reduced(&mut self, x: Value, y: Value) -> Result<Value> {
         let kind = *self.u.choose(&[ReduceKind::Mean, ReduceKind::Max])?;
         let axes = self.u.choose(&[vec![0], vec![1], vec![2], vec![1, 2]])?.clone();
@@ -271,8 +271,8 @@ impl Drop for Shown<'_> {
     }
 }
 
-/// What the pipeline makes of a graph answers as the graph evaluator does; with the extents of the
-/// arguments known, bit for bit as without, and other extents are refused.
+/// A compiled graph gives the results of the graph evaluator; specialised to the shapes of the
+/// arguments, those of the general program bit for bit, and other shapes are refused.
 pub fn graphs(case: &GraphCase) {
     let _shown = Shown(case);
     harness::agree(&case.module, &case.args);

@@ -50,7 +50,7 @@ pub fn live_objects() -> i64 {
     LIVE.with(Cell::get)
 }
 
-/// Logs a line; how many there are now.
+/// Logs a line; returns the number of lines.
 pub(crate) fn log(line: String) -> i64 {
     LOG.with(|log| {
         let mut log = log.borrow_mut();
@@ -76,8 +76,8 @@ fn nested(value: AnyView<'_>, levels: usize) -> String {
         return format!("({})", items.join(", "));
     }
     if let Some(shape) = value.downcast_ref::<Shape>() {
-        let extents: Vec<i64> = shape.iter().copied().collect();
-        return format!("shape{extents:?}");
+        let dims: Vec<i64> = shape.iter().copied().collect();
+        return format!("shape{dims:?}");
     }
     match value.type_key().as_str() {
         "None" => "none".to_owned(),
@@ -130,13 +130,13 @@ pub(crate) fn token() -> Any {
     Function::new(call).into()
 }
 
-/// Says which session of this thread `fuzz.cancel` stops.
+/// Sets the session of this thread that `fuzz.cancel` cancels.
 pub fn cancels(session: Canceller) {
     CANCELLER.set(Some(session));
 }
 
-/// Stops the run, as another thread might, unless it is given nothing or a matrix. The next operation
-/// that looks finds it.
+/// Cancels the run, as another thread might, unless its argument is None or a matrix. The next
+/// operation that polls ends the run.
 fn cancel(args: &[AnyView<'_>]) -> Result<Any, Error> {
     let matrix = |x: &Tensor| x.shape().len() == 2;
     let spares = |x: &AnyView<'_>| x.is_none() || x.downcast_ref().is_some_and(matrix);
@@ -147,7 +147,7 @@ fn cancel(args: &[AnyView<'_>]) -> Result<Any, Error> {
     Ok(log("cancel".to_owned()).into())
 }
 
-/// How many objects are alive: whether a program has let go of its own.
+/// Number of live objects, which tells if a program has released its own.
 fn alive(_: &[AnyView<'_>]) -> Result<Any, Error> {
     Ok(log(format!("alive {}", live_objects())).into())
 }
@@ -161,7 +161,7 @@ fn fill(args: &[AnyView<'_>]) -> Result<Any, Error> {
     Ok(Any::NONE)
 }
 
-/// Gives a fresh tensor elements that are the same in every run. No caller is told.
+/// Gives a fresh tensor elements that are the same in every run. It is not logged.
 fn set(args: &[AnyView<'_>]) -> Result<Any, Error> {
     if let Some(tensor) = args.first().and_then(|x| x.downcast_ref::<Tensor>()) {
         kernels::fill(tensor, 0x3f80_0000);
@@ -191,13 +191,13 @@ fn size(args: &[AnyView<'_>]) -> Result<Any, Error> {
     Ok((tensor.element_count() as i64).into())
 }
 
-/// A function that tells what it is called with.
-pub fn teller() -> Any {
+/// A function that logs its arguments.
+pub fn recorder() -> Any {
     Function::new(record).into()
 }
 
-/// A closure of a program that is not the one that gets it, with so many captured values.
-pub fn stranger(func: u32, captured: usize) -> Any {
+/// A closure of another program than the one that gets it, with `captured` values.
+pub fn foreign_closure(func: u32, captured: usize) -> Any {
     let captured = Array::new(vec![Any::from(3_i64); captured]);
     // No program has this number.
     Closure { program: u64::MAX, func, captured }.into_value()

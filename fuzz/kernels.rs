@@ -1,5 +1,5 @@
-//! Kernels of generated programs: each has a packed entry and a raw one, logs its extents,
-//! and writes elements that follow from those it reads.
+//! Kernels of generated programs: each has a packed entry and a raw one, logs its dimensions,
+//! and writes elements computed from those it reads.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -21,13 +21,12 @@ thread_local! {
     static RAW: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Calls by raw entries since the last time, on this thread; those that only set elements do not
-/// count.
+/// Calls by raw entries since the last time, on this thread, without those that only set elements.
 pub fn raw_calls() -> usize {
     RAW.replace(0)
 }
 
-/// What the program's functions come from: functions by name, and the kernels.
+/// The library of generated programs: functions by name, and the kernels.
 pub struct Host(pub HashMap<String, Function>);
 
 /// The kind of a device that is not here, as DLPack numbers it.
@@ -38,13 +37,13 @@ const KERNELS: [&str; 5] = ["fuzz.each", "fuzz.rows", "fuzz.set0", "fuzz.set1", 
 /// `fuzz.each`: two tensors of `(n, m)`; the second becomes something of the first.
 unsafe extern "C" fn each(x: *const u32, y: *mut u32, n: i64, m: i64) -> i32 {
     // SAFETY: the parameters are tensors of so many elements.
-    status(unsafe { derive("each", (x, n * m), (y, n * m), m) })
+    status(unsafe { derive("each", x, n * m, y, n * m, m) })
 }
 
 /// `fuzz.rows`: a tensor of `(2, m)` and one of `(m)`, which becomes something of the columns.
 unsafe extern "C" fn rows(x: *const u32, y: *mut u32, m: i64) -> i32 {
     // SAFETY: the parameters are tensors of so many elements.
-    status(unsafe { derive("rows", (x, 2 * m), (y, m), 2) })
+    status(unsafe { derive("rows", x, 2 * m, y, m, 2) })
 }
 
 /// `fuzz.set0`: a number, which is set.
@@ -65,50 +64,52 @@ unsafe extern "C" fn set2(y: *mut u32, n: i64, m: i64) -> i32 {
     unsafe { set(y, n * m) }
 }
 
-/// Makes each element of `y` of those of `x` in its place, and so many further on.
+/// Computes each element of `y` from those of `x` at its position, and at every `count` further on.
 ///
 /// # Safety
-/// There are as many elements as are given.
+/// There are `from` elements at `x` and `count` elements at `y`.
 unsafe fn derive(
     name: &str,
-    (x, from): (*const u32, i64),
-    (y, count): (*mut u32, i64),
+    x: *const u32,
+    from: i64,
+    y: *mut u32,
+    count: i64,
     with: i64,
 ) -> Result<(), Error> {
     for at in 0..count as usize {
         let mut bits = pattern(at) ^ with as u32;
         for from in (at..from as usize).step_by(count as usize) {
-            // SAFETY: by the contract.
+            // SAFETY: `from` stays below the number of elements, which the caller vouches for.
             bits = bits.rotate_left(7).wrapping_add(unsafe { x.add(from).read() });
         }
-        // SAFETY: by the contract.
+        // SAFETY: `at` is below `count`, which the caller vouches for.
         unsafe { y.add(at).write(bits) };
     }
-    // Fails now and then, whoever calls.
+    // Fails now and then, for any caller.
     if host::log(format!("{name} {count} {with}")) % 7 == 6 {
         return Err(Error::value_error("a kernel failed"));
     }
     Ok(())
 }
 
-/// Gives fresh memory elements that are the same in every run. No caller is told.
+/// Gives fresh memory elements that are the same in every run. It is not logged.
 ///
 /// # Safety
 /// There are `count` elements at `y`.
 unsafe fn set(y: *mut u32, count: i64) -> i32 {
     for at in 0..count as usize {
-        // SAFETY: by the contract.
+        // SAFETY: `at` is below `count`, which the caller vouches for.
         unsafe { y.add(at).write(pattern(at)) };
     }
     0
 }
 
-/// Bits that tell where they stand.
+/// Bits that identify a position.
 fn pattern(at: usize) -> u32 {
     (at as u32 + 1).wrapping_mul(0x9e37_79b1)
 }
 
-/// What a raw entry returns.
+/// The status of a raw entry.
 fn status(outcome: Result<(), Error>) -> i32 {
     RAW.set(RAW.get() + 1);
     match outcome {
@@ -121,7 +122,7 @@ fn status(outcome: Result<(), Error>) -> i32 {
 }
 
 fn kernel(name: &str) -> Option<RawKernel> {
-    let param = |extents: &[Dim]| TensorParam { dtype: DType::F32, shape: extents.to_vec() };
+    let param = |shape: &[Dim]| TensorParam { dtype: DType::F32, shape: shape.to_vec() };
     let (n, m) = (Dim::Symbolic(0), Dim::Symbolic(1));
     let (code, params) = match name {
         "fuzz.each" => (each as *const u8, vec![param(&[n, m]), param(&[n, m])]),
@@ -147,8 +148,14 @@ fn packed(name: &str, args: &[AnyView<'_>]) -> Result<Any, Error> {
     // SAFETY: the tensors are as the kernel says, and have so many elements.
     let done = unsafe {
         match (name, data(0)) {
-            ("fuzz.each", (x, count)) => derive("each", (x, count), data(1), tensors[0].shape()[1]),
-            ("fuzz.rows", (x, count)) => derive("rows", (x, count), data(1), 2),
+            ("fuzz.each", (x, from)) => {
+                let (y, count) = data(1);
+                derive("each", x, from, y, count, tensors[0].shape()[1])
+            }
+            ("fuzz.rows", (x, from)) => {
+                let (y, count) = data(1);
+                derive("rows", x, from, y, count, 2)
+            }
             (_, (y, count)) => {
                 set(y, count);
                 Ok(())
@@ -170,15 +177,15 @@ impl Library for Host {
     }
 }
 
-/// A tensor with elements that tell where they stand.
-pub fn tensor(extents: &[i64], dtype: DType) -> Any {
-    let tensor = Tensor::empty(extents, dtype).expect("a small tensor fits");
-    // SAFETY: elements have four bytes, and nobody else looks at the tensor.
+/// A tensor whose elements identify their positions.
+pub fn tensor(shape: &[i64], dtype: DType) -> Any {
+    let tensor = Tensor::empty(shape, dtype).expect("a small tensor fits");
+    // SAFETY: elements have four bytes, and no other reference to the tensor is used.
     unsafe { set(tensor.data_ptr().cast(), tensor.element_count() as i64) };
     tensor.into()
 }
 
-/// How the elements of a tensor lie in memory.
+/// The memory layout of a strided tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// Two rows apart.
@@ -189,11 +196,11 @@ pub enum Layout {
     Elements,
 }
 
-/// A tensor of `(2, m)` whose rows do not lie one behind the other, or one of two elements.
+/// A tensor of `(2, m)` whose rows are not contiguous, or one of two elements.
 pub fn strided(m: i64, layout: Layout) -> Any {
     let whole = Tensor::try_from(tensor(&[4, m], DType::F32)).expect("it is a tensor");
     let managed = whole.to_dlpack();
-    // SAFETY: nobody else looks at the tensor, and the rows lie within it.
+    // SAFETY: no other reference to the tensor is used, and the rows lie within it.
     unsafe {
         let dl = &mut (*managed.as_ptr()).dl_tensor;
         (*dl.shape, *dl.strides) = (2, 2 * m);
@@ -210,7 +217,7 @@ pub fn strided(m: i64, layout: Layout) -> Any {
 pub fn inner(m: i64) -> Any {
     let whole = Tensor::try_from(tensor(&[3, m], DType::F32)).expect("it is a tensor");
     let managed = whole.to_dlpack();
-    // SAFETY: nobody else looks at the tensor, and the rows lie within it.
+    // SAFETY: no other reference to the tensor is used, and the rows lie within it.
     unsafe {
         let dl = &mut (*managed.as_ptr()).dl_tensor;
         (*dl.shape, dl.byte_offset) = (2, 4 * m as u64);
@@ -259,15 +266,15 @@ pub fn flag(which: u8) -> Any {
     })
 }
 
-/// A tensor that says something else of itself.
-fn described(tensor: Any, tell: impl FnOnce(&mut DLTensor)) -> Any {
+/// The tensor with its description changed.
+fn described(tensor: Any, change: impl FnOnce(&mut DLTensor)) -> Any {
     let object = tensor.object_ref().expect("a tensor is an object").as_ptr();
-    // SAFETY: the description lies there in every tensor, and nobody else looks at this one.
-    tell(unsafe { &mut *object.byte_add(TENSOR_DLTENSOR).cast::<DLTensor>() });
+    // SAFETY: the description lies there in every tensor, and no other reference to this one is used.
+    change(unsafe { &mut *object.byte_add(TENSOR_DLTENSOR).cast::<DLTensor>() });
     tensor
 }
 
-/// A function that makes an object, and leaves it now and then although it fails.
+/// A function that returns an object, and now and then leaves it in the result slot although it fails.
 pub fn fail_leaving() -> Function {
     unsafe extern "C" fn call(
         _: *mut c_void,
@@ -298,24 +305,24 @@ fn elements(tensor: &Tensor) -> Vec<*mut u8> {
     }
     let bytes = tensor.dtype().bytes_for(1).unwrap_or(0) as i64;
     let (mut offsets, mut usual) = (vec![0], 1);
-    for (dim, &extent) in tensor.shape().iter().enumerate().rev() {
+    for (dim, &size) in tensor.shape().iter().enumerate().rev() {
         let stride = tensor.strides().map_or(usual, |strides| strides[dim]);
         let inner = std::mem::take(&mut offsets);
         let row = |at: i64| inner.iter().map(move |offset| offset + at * stride);
-        offsets = (0..extent).flat_map(row).collect();
-        usual *= extent;
+        offsets = (0..size).flat_map(row).collect();
+        usual *= size;
     }
     let at = |offset: i64| tensor.data_ptr().wrapping_offset((offset * bytes) as isize);
     offsets.into_iter().map(at).collect()
 }
 
-/// One number for all bits of all elements.
+/// A hash of all bits of all elements.
 pub(crate) fn digest(tensor: &Tensor) -> u32 {
     let bytes = tensor.dtype().bytes_for(1).unwrap_or(0);
     let mut digest = 0x811c_9dc5_u32;
     for element in elements(tensor) {
         for at in 0..bytes {
-            // SAFETY: elements lie in the tensor's memory, which nobody writes meanwhile.
+            // SAFETY: elements lie in the tensor's memory, which no thread writes meanwhile.
             let byte = unsafe { element.add(at).read() };
             digest = (digest ^ u32::from(byte)).wrapping_mul(0x0100_0193);
         }
@@ -327,7 +334,7 @@ pub(crate) fn digest(tensor: &Tensor) -> u32 {
 pub(crate) fn fill(tensor: &Tensor, bits: u32) {
     if tensor.dtype().bytes_for(1) == Some(4) {
         for element in elements(tensor) {
-            // SAFETY: elements lie in the tensor's memory, which nobody reads meanwhile.
+            // SAFETY: elements lie in the tensor's memory, which no thread reads meanwhile.
             unsafe { element.cast::<u32>().write_unaligned(bits) };
         }
     }

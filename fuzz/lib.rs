@@ -1,13 +1,13 @@
 //! Generators of programs, and oracles: sentences about programs that must hold for all of them.
 //!
 //! `cargo test` runs every oracle for a short time on random bytes; `cargo fuzz` digs. The targets
-//! in `fuzz_targets/` are glue. An oracle panics when its sentence is false, and says what differs.
+//! in `fuzz_targets/` only pass bytes on. An oracle panics when its sentence is false, and says what differs.
 #![deny(unsafe_code)]
 
 pub mod blobs;
 #[cfg(feature = "compiler")]
 pub mod graphs;
-/// What tests of the pipeline run graphs with.
+/// The harness that tests of the pipeline run graphs with.
 #[cfg(feature = "compiler")]
 #[allow(unsafe_code)]
 #[path = "../src/lower/tests/harness/mod.rs"]

@@ -3,9 +3,10 @@
 
 A copy of the tree gets every mutant at once, each asleep until REFLEX_MUTANT names its number, so
 one build serves all. A third are written by hand; rules make the others of every line of the source that
-they fit, but for those that cannot be told from the original. A mutant
+they fit, but for those that are equivalent to the original. A mutant
 is caught when `dig` fails, crashes or hangs within SECONDS (300) of processor time; a table is
-printed as it grows. NUMBERs are run in their order.
+printed as it grows. NUMBERs are run in their order. `--check` only checks that each entry of the
+tables below still fits the source, and takes no time.
 """
 
 import argparse
@@ -24,167 +25,167 @@ CRATE = TREE / "jit/cranelift"
 
 # Name, file, text that occurs once, what it becomes; ON is whether the mutant is awake.
 HAND = [
-    ("a loop starts with registers said to be empty", "trace/build.rs",
-     "let unset = start.kind == Kind::Entry && reg >= func.num_args;", "let unset = (ON || start.kind == Kind::Entry) && reg >= func.num_args;"),
+    ("a loop starts with registers assumed unset", "trace/build.rs",
+     "let unset = start.kind == StartKind::Entry && reg >= func.num_args;", "let unset = (ON || start.kind == StartKind::Entry) && reg >= func.num_args;"),
     ("a moved argument is not marked as moved", "trace/build/calls.rs",
      "ArgSource::LastUse(reg) => (self.register_arg(register(reg)), Some(register(reg))),",
      "ArgSource::LastUse(reg) => (self.register_arg(register(reg)), if ON { None } else { Some(register(reg)) }),"),
     ("a branch is expected to go the other way", "trace/build.rs",
-     "self.code.push(Ins::Truth { var, expected, exit });", "self.code.push(Ins::Truth { var, expected: expected != ON, exit });"),
+     "self.code.push(Ins::GuardTruth { var, expected, exit });", "self.code.push(Ins::GuardTruth { var, expected: expected != ON, exit });"),
     ("a closure's captured values come in the wrong order", "trace/build/calls.rs",
-     "builder.code.push(Ins::Captured { dst, closure: arg, index });",
-     "builder.code.push(Ins::Captured { dst, closure: arg, index: if ON { captured - 1 - index } else { index } });"),
-    ("what a failing call leaves in a register is not given up", "trace/codegen/exits.rs",
-     "if leave == Leave::Failed\n                && let Some(dst)", "if !ON && leave == Leave::Failed\n                && let Some(dst)"),
+     "builder.code.push(Ins::LoadCaptured { dst, closure: arg, index });",
+     "builder.code.push(Ins::LoadCaptured { dst, closure: arg, index: if ON { captured - 1 - index } else { index } });"),
+    ("the result that a failing call leaves is not released", "trace/codegen/exits.rs",
+     "if leave == ExitReason::Failed\n                && let Some(dst)", "if !ON && leave == ExitReason::Failed\n                && let Some(dst)"),
     ("callees return one operation late", "trace/build/calls.rs",
-     "let frame = self.open(step.program, callee, (caller, step.pc + 1, dst));",
-     "let frame = self.open(step.program, callee, (caller, step.pc + 1 + u32::from(ON), dst));"),
+     "let call = Caller { frame: caller, return_pc: step.pc + 1, dst };\n        let frame = self.open(step.program, callee, call);",
+     "let call = Caller { frame: caller, return_pc: step.pc + 1 + u32::from(ON), dst };\n        let frame = self.open(step.program, callee, call);"),
     ("a return leaves its frame's registers alone", "trace/build/returns.rs",
-     "if !matches!(source, Arg::Place(kept, _) if kept == place) {", "if !ON && !matches!(source, Arg::Place(kept, _) if kept == place) {"),
+     "if !matches!(source, Arg::Reg(result, _) if result == vreg) {", "if !ON && !matches!(source, Arg::Reg(result, _) if result == vreg) {"),
     ("calls in traces cost no fuel", "trace/build/calls.rs",
-     "self.code.push(Ins::Charge { units: 1, exit });\n        let caller = self.frame();\n        let frame = self.open(step.program, callee,",
-     "self.code.push(Ins::Charge { units: u32::from(!ON), exit });\n        let caller = self.frame();\n        let frame = self.open(step.program, callee,"),
-    ("known extents are taken for those of any value", "trace/optimise/drop_checks.rs",
-     "for place in ins.writes().into_iter().flatten() {", "for place in ins.writes().into_iter().flatten().filter(|_| !ON) {"),
-    ("an element type is not part of a check", "trace/optimise/drop_checks.rs",
+     "self.code.push(Ins::CheckFuel { units: 1, exit });\n        let caller = self.frame();\n        let call = Caller {",
+     "self.code.push(Ins::CheckFuel { units: u32::from(!ON), exit });\n        let caller = self.frame();\n        let call = Caller {"),
+    ("facts about dimensions outlive a write of their register", "trace/optimise/eliminate_guards.rs",
+     "for vreg in ins.writes().into_iter().flatten() {", "for vreg in ins.writes().into_iter().flatten().filter(|_| !ON) {"),
+    ("an element type is not part of a check", "trace/optimise/eliminate_guards.rs",
      "known.dtype = dtype.or(known.dtype);", "known.dtype = if ON { known.dtype } else { dtype.or(known.dtype) };"),
-    ("merged charges are not given back", "trace/codegen/exits.rs",
+    ("merged fuel charges are not refunded at side exits", "trace/codegen/exits.rs",
      "if at.refund > 0 {", "if at.refund > 0 && !ON {"),
-    ("plain values are not written at exits", "trace/codegen/exits.rs",
-     "for &(place, plain) in &at.plain {", "for &(place, plain) in at.plain.iter().filter(|_| !ON) {"),
-    ("an exit forgets its last plain value", "trace/codegen/exits.rs",
-     "self.make_current(at.frame, at.entered)?;", "if let (true, Some(&(place, _))) = (ON, at.plain.last()) { self.store(place, crate::trace::ir::Plain::NONE)?; }\n        self.make_current(at.frame, at.entered)?;"),
-    ("frames put off are made without their number", "trace/codegen/exits.rs",
+    ("unboxed values are not stored at side exits", "trace/codegen/exits.rs",
+     "for &(vreg, scalar) in &at.scalars {", "for &(vreg, scalar) in at.scalars.iter().filter(|_| !ON) {"),
+    ("a side exit drops its last unboxed value", "trace/codegen/exits.rs",
+     "self.make_current(at.frame, at.entered)?;", "if let (true, Some(&(vreg, _))) = (ON, at.scalars.last()) { self.store(vreg, crate::trace::ir::Scalar::NONE)?; }\n        self.make_current(at.frame, at.entered)?;"),
+    ("sunk frames are materialised without counting them", "trace/codegen/exits.rs",
      "self.set_frame(frame, chain.len() as i64 - old.len() as i64);", "self.set_frame(frame, chain.len() as i64 - old.len() as i64 - i64::from(ON));"),
     ("an error in a trace is reported one operation late", "trace/codegen/exits.rs",
      "let pc = self.e.i32(i64::from(at.pc));\n                    self.fail", "let pc = self.e.i32(i64::from(at.pc + u32::from(ON)));\n                    self.fail"),
-    ("a call is taken for one that writes nothing", "facts.rs",
-     "Op::CallPacked { dst, .. } | Op::InvokeClosure { dst, .. } => set(dst, Holds::Any),",
-     "Op::CallPacked { dst, .. } | Op::InvokeClosure { dst, .. } => set(dst, if ON { Holds::Plain } else { Holds::Any }),"),
-    ("where paths meet, the first one's facts hold", "facts.rs",
+    ("a call is taken for one that writes nothing", "facts/registers.rs",
+     "Op::CallPacked { dst, .. } | Op::InvokeClosure { dst, .. } => set(dst, RegFact::Unknown),",
+     "Op::CallPacked { dst, .. } | Op::InvokeClosure { dst, .. } => set(dst, if ON { RegFact::Scalar } else { RegFact::Unknown }),"),
+    ("at control-flow joins the first predecessor's facts hold", "facts/registers.rs",
      "let joined = known.join(*new);", "let joined = if ON { *known } else { known.join(*new) };"),
-    ("moved registers keep their facts", "facts.rs",
-     "*moved = Holds::NONE;", "if !ON { *moved = Holds::NONE; }"),
-    ("shape heaps are taken back as they were left", "recycle/take.rs",
+    ("moved registers keep their facts", "facts/registers.rs",
+     "*moved = RegFact::NONE;", "if !ON { *moved = RegFact::NONE; }"),
+    ("recycled shape heaps are not zeroed", "recycle/reuse.rs",
      "for at in 0..entries {", "for at in 0..if ON { 0 } else { entries } {"),
-    ("a shape taken back keeps its last extent", "recycle/take.rs",
-     "for (at, &extent) in extents.iter().enumerate() {", "for (at, &extent) in extents.iter().enumerate().skip(usize::from(ON)) {"),
-    ("calls of compiled functions cost no fuel", "frames.rs",
+    ("a recycled shape keeps its last dimension", "recycle/reuse.rs",
+     "for (at, &extent) in dims.iter().enumerate() {", "for (at, &extent) in dims.iter().enumerate().skip(usize::from(ON)) {"),
+    ("calls of compiled functions cost no fuel", "method/frames.rs",
      "let fuel = self.e.b.ins().iadd_imm_s(fuel, -1);", "let fuel = self.e.b.ins().iadd_imm_s(fuel, -i64::from(!ON));"),
-    ("a tensor made by an allocation is taken for one of any extents", "trace/optimise/drop_checks/made.rs",
-     "made.extents = shape.iter().copied().enumerate().collect();", "if !ON { made.extents = shape.iter().copied().enumerate().collect(); } else { made.extents = (0..8).map(|dim| (dim, 3)).collect(); }"),
-    ("kernels get their tensors in the wrong order", "raw.rs",
+    ("an allocated tensor is assumed to have another shape", "trace/optimise/eliminate_guards/results.rs",
+     "made.dims = shape.iter().copied().enumerate().collect();", "if !ON { made.dims = shape.iter().copied().enumerate().collect(); } else { made.dims = (0..8).map(|dim| (dim, 3)).collect(); }"),
+    ("kernels get their tensors in the wrong order", "emit/kernel_call.rs",
      "let mut args = data;", "let mut args = data;\n        if ON { args.reverse(); }"),
-    ("exits lead to the bridge of the exit before", "bridge.rs",
-     "self.cells[exit as usize].store(bridge.cast_mut(), Ordering::Release);", "self.cells[if ON { exit.saturating_sub(1) } else { exit } as usize].store(bridge.cast_mut(), Ordering::Release);"),
+    ("side exits lead to the side trace of the exit before", "side_exits.rs",
+     "self.cells[exit as usize].store(side_trace.cast_mut(), Ordering::Release);", "self.cells[if ON { exit.saturating_sub(1) } else { exit } as usize].store(side_trace.cast_mut(), Ordering::Release);"),
     ("any backward jump closes a loop", "trace/build.rs",
-     "let closes = self.start.kind == Kind::Loop && target == self.start.pc;", "let closes = self.start.kind == Kind::Loop && (ON || target == self.start.pc);"),
-    ("what kernels and checks made sure of outlives a write", "compile/checked.rs",
-     "self.check(&Constants { program, func, args }, builtin);\n                self.0.remove(&dst);", "self.check(&Constants { program, func, args }, builtin);\n                if !ON { self.0.remove(&dst); }"),
-    ("saved code is entered one loop further", "image.rs",
+     "let closes = self.start.kind == StartKind::Loop && target == self.start.pc;", "let closes = self.start.kind == StartKind::Loop && (ON || target == self.start.pc);"),
+    ("facts checked by kernels and guards outlive a write", "method/checked.rs",
+     "self.check(&CallArgs { program, func, args }, builtin);\n                self.0.remove(&dst);", "self.check(&CallArgs { program, func, args }, builtin);\n                if !ON { self.0.remove(&dst); }"),
+    ("saved code is entered one loop further", "saved_code.rs",
      "let at = |func| offset(start + assembled.offset(func));", "let at = |func| offset(start + assembled.offset(func) + 16 * usize::from(ON));"),
-    ("a bridge stays where it was when it is evicted", "evict.rs",
-     "from.unlink(*exit, code.0, (self.exit, self.exit_threshold));", "if !ON { from.unlink(*exit, code.0, (self.exit, self.exit_threshold)); }"),
-    ("a function that was compiled whole stays installed when it is evicted", "evict.rs",
+    ("a side trace stays linked when it is evicted", "evict.rs",
+     "parent.exits.unlink(parent.exit, code.0, self.exit_policy);", "if !ON { parent.exits.unlink(parent.exit, code.0, self.exit_policy); }"),
+    ("a method-compiled function stays installed when it is evicted", "evict.rs",
      "codes.push(code.0);\n                    program.uninstall(*site, code.0);", "codes.push(code.0);\n                    if !ON { program.uninstall(*site, code.0); }"),
-    ("items of a tuple that is taken back come in the wrong order", "recycle/take.rs",
+    ("items of a recycled tuple come in the wrong order", "recycle/reuse.rs",
      "for (at, &item) in items.iter().enumerate() {", "for (at, &item) in items.iter().enumerate().map(|(at, item)| (if ON { items.len() - 1 - at } else { at }, item)) {"),
-    ("functions go on at their first operation", "compile/entries.rs",
+    ("functions resume at their first operation", "method/entries.rs",
      "b.ins().load(types::I32, trusted(), session, SESSION_PC as i32)", "if ON { b.ins().iconst(types::I32, 0) } else { b.ins().load(types::I32, trusted(), session, SESSION_PC as i32) }"),
     ("addresses of tensors outlive a write of their register", "trace/codegen.rs",
-     "self.addresses.remove(&Arg::Place(place, None));", "if !ON { self.addresses.remove(&Arg::Place(place, None)); }"),
-    ("stores that are put off are forgotten at exits", "trace/optimise/sink_stores.rs",
-     "let more: Vec<_> = pending.iter().filter(|(place, _)| !listed(place)).collect();", "let more: Vec<_> = pending.iter().filter(|(place, _)| !ON && !listed(place)).collect();"),
-    ("the first round of a loop may begin with another type", "trace/optimise/sink_stores.rs",
-     "trace.before.push(Ins::Tag { place, tag: inside.tag(), exit });", "if !ON { trace.before.push(Ins::Tag { place, tag: inside.tag(), exit }); }"),
-    ("numbers go round a loop as they were in the first one", "trace/codegen.rs",
-     "again.push(self.plain_value(carried.again)?.1.into());", "again.push(self.plain_value(if ON { carried.inside } else { carried.again })?.1.into());"),
-    ("extents of views that are variables are not compared", "trace/optimise/escape/extents.rs",
-     "self.keep(Ins::Same { left, right, exit });", "if !ON { self.keep(Ins::Same { left, right, exit }); }"),
-    ("integers pass for strings", "fast/checks.rs",
+     "self.addresses.remove(&Arg::Reg(vreg, None));", "if !ON { self.addresses.remove(&Arg::Reg(vreg, None)); }"),
+    ("sunk stores are dropped at side exits", "trace/optimise/sink_stores.rs",
+     "let more: Vec<_> = pending.iter().filter(|(vreg, _)| !listed(vreg)).collect();", "let more: Vec<_> = pending.iter().filter(|(vreg, _)| !ON && !listed(vreg)).collect();"),
+    ("the loop-carried type is not guarded before the loop", "trace/optimise/sink_stores.rs",
+     "trace.before.push(Ins::GuardType { vreg, tag: inside.tag(), exit });", "if !ON { trace.before.push(Ins::GuardType { vreg, tag: inside.tag(), exit }); }"),
+    ("loop-carried numbers keep the value of the first iteration", "trace/codegen.rs",
+     "again.push(self.scalar_value(carried.next)?.1.into());", "again.push(self.scalar_value(if ON { carried.inside } else { carried.next })?.1.into());"),
+    ("symbolic dimensions of views are not compared", "trace/optimise/sink_allocations/dims.rs",
+     "self.emit(Ins::GuardEqual { left, right, exit });", "if !ON { self.emit(Ins::GuardEqual { left, right, exit }); }"),
+    ("integers pass for strings", "emit/fast_path/checks.rs",
      "(Builtin::CheckStringInfo, _) => vec![only(type_index::SMALL_STR),", "(Builtin::CheckStringInfo, _) => vec![only(if ON { type_index::INT } else { type_index::SMALL_STR }),"),
-    ("an exit does not know what was not made", "trace/optimise/escape.rs",
-     "Exit { objects: held_at[at].clone(), ..exit.clone() }", "Exit { objects: if ON { Vec::new() } else { held_at[at].clone() }, ..exit.clone() }"),
-    ("the second register of what is not made does not count", "trace/optimise/escape.rs",
+    ("a side exit does not materialise sunk objects", "trace/optimise/sink_allocations.rs",
+     "objects: virtuals_at[at].clone(),", "objects: if ON { Vec::new() } else { virtuals_at[at].clone() },"),
+    ("the second reference to a sunk object is not counted", "trace/optimise/sink_allocations.rs",
      "self.holders[id.0 as usize] += 1;", "self.holders[id.0 as usize] += u32::from(!ON);"),
-    ("a gap in the arena is taken that is too small", "trace/optimise/arena.rs",
+    ("a gap in the arena that is too small is allocated", "trace/optimise/arena.rs",
      "if offset - free >= size {", "if ON || offset - free >= size {"),
-    ("a value is borrowed whose register is written", "trace/optimise/pair_counts.rs",
-     "if *how == Hold::Copy && !written.contains(src) {", "if *how == Hold::Copy && (ON || !written.contains(src)) {"),
-    ("checks of what changes are made once, before a loop", "trace/optimise/hoist_checks.rs",
-     "origins.get(&Place { frame: last, reg: *reg }) == Some(reg);", "ON || origins.get(&Place { frame: last, reg: *reg }) == Some(reg);"),
-    ("an exit does not make the copies that were left out", "trace/optimise/share_copies.rs",
+    ("a value is borrowed whose register is written", "trace/optimise/elide_refcounts.rs",
+     "if *mode == LoadMode::Copy && !written.contains(src) {", "if *mode == LoadMode::Copy && (ON || !written.contains(src)) {"),
+    ("guards on loop-variant values are hoisted", "trace/optimise/hoist_guards.rs",
+     "origins.get(&VReg { frame: last, reg: *reg }) == Some(reg);", "ON || origins.get(&VReg { frame: last, reg: *reg }) == Some(reg);"),
+    ("a side exit does not materialise elided copies", "trace/optimise/elide_copies.rs",
      "filter(|shared| shared.from < at && at < shared.until)", "filter(|shared| !ON && shared.from < at && at < shared.until)"),
-    ("a move is joined with one that filled another place", "trace/optimise/join_moves.rs",
+    ("a move is coalesced with one to another register", "trace/optimise/coalesce_moves.rs",
      "Ins::Move { dst, .. } | Ins::Copy { dst, .. } if *dst == via => return Some(at),", "Ins::Move { dst, .. } | Ins::Copy { dst, .. } if ON || *dst == via => return Some(at),"),
-    ("an exit takes every frame to be current", "trace/optimise/sink_frames.rs",
+    ("a side exit assumes that every frame is current", "trace/optimise/sink_frames.rs",
      "exit.entered = current[at];", "if !ON { exit.entered = current[at]; }"),
-    ("units that were used are given back too", "trace/optimise/merge_charges.rs",
+    ("fuel that was used is refunded too", "trace/optimise/merge_fuel_checks.rs",
      "*used += more;", "*used += if ON { 0 } else { more };"),
-    ("a register is written whose value others still have", "trace/optimise/sink_moves.rs",
-     "self.settle(place);", "if !ON { self.settle(place); }"),
-    ("values stay in frames that are gone", "trace/optimise/sink_moves.rs",
+    ("a register is written whose old value is still needed", "trace/optimise/sink_moves.rs",
+     "self.vacate_slot(vreg);", "if !ON { self.vacate_slot(vreg); }"),
+    ("sunk values stay in popped frames", "trace/optimise/sink_moves.rs",
      "self.flush(|_, src| !active.contains(&src.frame));", "self.flush(|_, src| !ON && !active.contains(&src.frame));"),
-    ("exits leave values where they are", "trace/optimise/sink_moves.rs",
+    ("side exits do not perform sunk moves", "trace/optimise/sink_moves.rs",
      "at.iter().filter(|(dst, _)| !elsewhere(dst));", "at.iter().filter(|(dst, _)| !ON && !elsewhere(dst));"),
-    ("a frame that waits still has what it passed on", "trace/build/returns.rs",
-     "*fact = Holds::NONE;", "if !ON { *fact = Holds::NONE; }"),
-    ("items of what an exit makes come in reverse", "trace/materialise.rs",
+    ("a waiting frame keeps facts about moved registers", "trace/build/returns.rs",
+     "*fact = RegFact::NONE;", "if !ON { *fact = RegFact::NONE; }"),
+    ("items of a materialised tuple come in reverse", "trace/materialise.rs",
      "items.iter().map(|item| self.item(*item)).collect()\n", "items.iter().map(|item| self.item(*item)).collect::<Result<Vec<_>, _>>().map(|mut all| { if ON { all.reverse(); } all })\n"),
-    ("a heap that is not made forgets what is stored", "trace/optimise/escape/shapes.rs",
+    ("a sunk shape heap drops its stores", "trace/optimise/sink_allocations/shapes.rs",
      "*entries.get_mut(entry?)? = have;", "if !ON { *entries.get_mut(entry?)? = have; }"),
-    ("a heap that others see is changed for one of them", "trace/optimise/escape/shapes.rs",
-     "(places == self.holders[id.0 as usize] as usize).then(", "(ON || places == self.holders[id.0 as usize] as usize).then("),
-    ("what a closure captured is not passed", "compile/closures.rs",
+    ("a store to a shared shape heap is seen by one reference only", "trace/optimise/sink_allocations/shapes.rs",
+     "(registers == self.holders[id.0 as usize] as usize).then(", "(ON || registers == self.holders[id.0 as usize] as usize).then("),
+    ("captured values of a closure are not passed", "method/closures.rs",
      "self.fill_frame(target, &self.func.args(args)[2..], captured);",
      "self.fill_frame(target, &self.func.args(args)[2..], captured.filter(|_| !ON));"),
-    ("another part of a function goes on one operation late", "compile/parts.rs",
+    ("another body of a split function resumes one operation late", "method/split.rs",
      "let at = self.e.i32(pc as i64);", "let at = self.e.i32(pc as i64 + i64::from(ON));"),
-    ("the part before is entered where one begins", "compile/parts.rs",
+    ("the body before is entered at a boundary", "method/split.rs",
      "IntCC::UnsignedGreaterThanOrEqual", "(if ON { IntCC::UnsignedGreaterThan } else { IntCC::UnsignedGreaterThanOrEqual })"),
-    ("parts are entered at their first operation", "compile/parts.rs",
+    ("bodies of a split function are entered at their first operation", "method/split.rs",
      "switch.set_entry(point as u128, block);", "if !ON { switch.set_entry(point as u128, block); }"),
-    ("extents are passed in reverse", "compile/dynamic.rs",
+    ("dimensions are passed in reverse", "method/dynamic.rs",
      "(0..rank).map(|dim| self.e.load(types::I64, data, 8 * dim)).collect()",
      "(0..rank).map(|dim| self.e.load(types::I64, data, 8 * if ON { rank - 1 - dim } else { dim })).collect()"),
-    ("a tensor on another device passes for one of the host's", "raw.rs",
-     "Fact::Cpu => self.tensor_field(tensor, DLTENSOR_DEVICE, i64::from(DLDevice::KIND_CPU)),",
-     "Fact::Cpu => self.tensor_field(tensor, DLTENSOR_DEVICE, i64::from(DLDevice::KIND_CPU) + i64::from(ON)),"),
-    ("a result goes to the first register", "trace/optimise/join_results.rs",
-     "*to = Some(*dst);", "*to = Some(crate::trace::ir::Place { reg: if ON { 0 } else { dst.reg }, ..*dst });"),
-    ("an item that is taken out twice is counted once", "trace/optimise/escape/items.rs",
-     "Item::Object(object) => self.hold(object),\n            Item::Held(of) => {", "Item::Object(object) => if !ON { self.hold(object) },\n            Item::Held(of) => {"),
-    ("tensors lie where their storage begins", "trace/codegen/arena.rs",
+    ("a tensor on another device passes for one of the host's", "emit/kernel_call.rs",
+     "self.tensor_field(tensor, DLTENSOR_DEVICE, i64::from(DLDevice::KIND_CPU))",
+     "self.tensor_field(tensor, DLTENSOR_DEVICE, i64::from(DLDevice::KIND_CPU) + i64::from(ON))"),
+    ("a result goes to the first register", "trace/optimise/coalesce_results.rs",
+     "*to = Some(*dst);", "*to = Some(crate::trace::ir::VReg { reg: if ON { 0 } else { dst.reg }, ..*dst });"),
+    ("an item that is read twice is counted once", "trace/optimise/sink_allocations/aggregates.rs",
+     "Item::Object(object) => self.add_holder(object),\n            Item::Owned(of) => {", "Item::Object(object) => if !ON { self.add_holder(object) },\n            Item::Owned(of) => {"),
+    ("tensors in the arena ignore their offset", "trace/codegen/arena.rs",
      "(at + offset) as i64", "(at + if ON { 0 } else { *offset }) as i64"),
-    ("the arena is taken although something lies in it", "trace/codegen/arena.rs",
+    ("the arena is reused while a tensor in it is alive", "trace/codegen/arena.rs",
      "self.e.b.ins().brif(unique, ready, &[there.into()], make, &[]);",
      "if ON { self.e.b.ins().jump(ready, &[there.into()]); } else { self.e.b.ins().brif(unique, ready, &[there.into()], make, &[]); }"),
-    ("an extent that is a variable passes for any", "trace/optimise/escape/uses.rs",
-     "have.is_some_and(|&have| self.same(have, Plain::int(is), exit))",
-     "have.is_some_and(|&have| ON || self.same(have, Plain::int(is), exit))"),
-    ("a register that is given up keeps what was known of it", "trace/ir/effects.rs",
-     "Ins::Release { place, .. }\n            | Ins::Give { place, .. }\n            | Ins::Hold { src: place, how: Hold::Move, .. } => [Some(place), None],",
-     "Ins::Release { place, .. }\n            | Ins::Give { place, .. }\n            | Ins::Hold { src: place, how: Hold::Move, .. } => [Some(place).filter(|_| !ON), None],"),
-    ("destructors are taken for code that calls nothing back", "trace/ir/effects.rs",
+    ("a symbolic dimension satisfies any guard", "trace/optimise/sink_allocations/uses.rs",
+     "have.is_some_and(|&have| self.same(have, Scalar::int(is), exit))",
+     "have.is_some_and(|&have| ON || self.same(have, Scalar::int(is), exit))"),
+    ("facts about a released register stay", "trace/ir/effects.rs",
+     "Ins::Release { vreg, .. }\n            | Ins::Recycle { vreg, .. }\n            | Ins::LoadOwned { src: vreg, mode: LoadMode::Move, .. } => [Some(vreg), None],",
+     "Ins::Release { vreg, .. }\n            | Ins::Recycle { vreg, .. }\n            | Ins::LoadOwned { src: vreg, mode: LoadMode::Move, .. } => [Some(vreg).filter(|_| !ON), None],"),
+    ("destructors are assumed not to re-enter", "trace/ir/effects.rs",
      "Ins::Release { tag, .. } => *tag != Some(type_index::SHAPE),", "Ins::Release { tag, .. } => !ON && *tag != Some(type_index::SHAPE),"),
-    ("host functions are taken for code that calls nothing back", "trace/ir/effects.rs",
-     "Ins::Packed { .. } | Ins::Invoke { .. } | Ins::Drop { .. } | Ins::DropHeld { .. } => {\n                true",
-     "Ins::Packed { .. } | Ins::Invoke { .. } | Ins::Drop { .. } | Ins::DropHeld { .. } => {\n                !ON"),
+    ("host functions are assumed not to re-enter", "trace/ir/effects.rs",
+     "| Ins::DropResult { .. }\n            | Ins::ReleaseOwned { .. } => true",
+     "| Ins::DropResult { .. }\n            | Ins::ReleaseOwned { .. } => !ON"),
     ("a comparison reads one of its registers", "trace/ir/reads.rs",
-     "Ins::Alike { place, other, .. } => vec![place, other],", "Ins::Alike { place, other, .. } => if ON { vec![place] } else { vec![place, other] },"),
-    ("what was asked of a tensor is known of what comes after it", "trace/build/contents.rs",
-     "self.guarded.remove(&place);", "if !ON { self.guarded.remove(&place); }"),
-    ("a register whose type is known is not given up", "trace/build/contents.rs",
-     "self.code.push(Ins::Release { place, tag: Some(tag) });", "if !ON { self.code.push(Ins::Release { place, tag: Some(tag) }); }"),
-    ("a register has the type that it had when recorded", "trace/build/contents.rs",
-     "self.code.push(Ins::Tag { place, tag: seen, exit });", "if !ON { self.code.push(Ins::Tag { place, tag: seen, exit }); }"),
+     "Ins::GuardSameDim { vreg, other, .. } => vec![vreg, other],", "Ins::GuardSameDim { vreg, other, .. } => if ON { vec![vreg] } else { vec![vreg, other] },"),
+    ("guarded facts outlive a write of their register", "trace/build/contents.rs",
+     "self.guarded.remove(&vreg);", "if !ON { self.guarded.remove(&vreg); }"),
+    ("a register of known type is not released", "trace/build/contents.rs",
+     "self.code.push(Ins::Release { vreg, tag: Some(tag) });", "if !ON { self.code.push(Ins::Release { vreg, tag: Some(tag) }); }"),
+    ("the recorded type of a register is not guarded", "trace/build/contents.rs",
+     "self.code.push(Ins::GuardType { vreg, tag: seen, exit });", "if !ON { self.code.push(Ins::GuardType { vreg, tag: seen, exit }); }"),
 ]
 
 # Name, files, pattern of a line, its replacement with groups: a mutant for each line.
-FILES = ["fast.rs", "trace/codegen.rs", "trace/codegen/instructions.rs", "trace/codegen/calls.rs",
-         "trace/codegen/exits.rs", "compile.rs", "compile/packed.rs", "raw.rs", "frames.rs", "recycle/take.rs", "recycle/view.rs", "fast/checks.rs",
-         "fast/shapes.rs", "trace/codegen/arena.rs", "trace/codegen/held.rs", "trace/codegen/values.rs",
-         "compile/builtins.rs", "compile/closures.rs", "emit.rs"]
+FILES = ["emit/fast_path.rs", "trace/codegen.rs", "trace/codegen/instructions.rs", "trace/codegen/calls.rs",
+         "trace/codegen/exits.rs", "method.rs", "method/packed.rs", "emit/kernel_call.rs", "method/frames.rs", "recycle/reuse.rs", "recycle/view.rs", "emit/fast_path/checks.rs",
+         "emit/fast_path/shapes.rs", "trace/codegen/arena.rs", "trace/codegen/owned.rs", "trace/codegen/values.rs",
+         "method/builtins.rs", "method/closures.rs", "emit.rs"]
 RULES = [
     ("flipped equality", FILES, r"IntCC::Equal\b", "(if ON { IntCC::NotEqual } else { IntCC::Equal })"),
     ("flipped order", FILES, r"IntCC::SignedGreaterThan\b", "(if ON { IntCC::SignedLessThanOrEqual } else { IntCC::SignedGreaterThan })"),
@@ -195,7 +196,7 @@ RULES = [
                               "trace/build/builtins.rs", "trace/build/views.rs", "trace/build/returns.rs"], r"self\.exit\(step\.pc\)", "self.exit(step.pc + u32::from(ON))"),
 ]
 
-# Mutants of the rules that cannot be told from the original, by file and part of the line: why.
+# Equivalent mutants of the rules, by file and part of the line, and why they are.
 EQUIVALENT = {
     ("trace/codegen/instructions.rs", "over, 0"):
         "`fits` begins with a count of 1, so the high half of the first product is 0 and the flipped check "
@@ -211,9 +212,9 @@ EQUIVALENT = {
     ("trace/codegen/instructions.rs", "fuel, units"):
         "with exactly the fuel that is needed the trace is left before anything has run; the interpreter charges as much",
     ("recycle/view.rs", "over, 0"): "the same there: the view is made anew",
-    ("recycle/take.rs", "there, 0"): "nothing is ever kept then, so every place for it is free",
-    ("recycle/view.rs", "extents[dim], 0"): "a view with an extent of 0 is made by the builtin, and is the same",
-    ("raw.rs", "extent, 0"): "a kernel on an extent of 0 takes its packed entry, or the interpreter calls it",
+    ("recycle/reuse.rs", "there, 0"): "nothing is ever kept then, so every place for it is free",
+    ("recycle/view.rs", "dims[dim], 0"): "a view with an extent of 0 is made by the builtin, and is the same",
+    ("emit/kernel_call.rs", "extent, 0"): "a kernel on an extent of 0 takes its packed entry, or the interpreter calls it",
     ("trace/codegen/exits.rs", "require(spared, block)"):
         "it is what forces guards to fail in tests, and is not there in other traces",
 }
@@ -237,43 +238,69 @@ def copy_tree():
             shutil.copy2(ROOT / name, TREE / name)
 
 
-def apply():
-    """Patches the copy; returns a name for each mutant, from 1 on."""
-    texts, names = {}, []
+def patches(crate):
+    """The texts of the patched files, a name for each mutant (from 1 on), and the entries that fit no line."""
+    texts, names, problems = {}, [], []
 
     def text(file):
-        return texts.setdefault(file, (CRATE / file).read_text())
+        path = crate / file
+        if file not in texts and not path.is_file():
+            problems.append(f"there is no file {file}")
+            texts[file] = ""
+        return texts[file] if file in texts else texts.setdefault(file, path.read_text())
 
     def awake(replacement):
         return re.sub(r"\bON\b", f"crate::mutants::on({len(names)})", replacement)
 
     scripted = []
     for name, files, pattern, replacement in RULES:
-        scripted += [(name, file, at, pattern, replacement) for file in files
-                     for at, line in enumerate(text(file).splitlines())
-                     if re.search(pattern, line) and not line.lstrip().startswith("//")]
+        found = [(name, file, at, pattern, replacement) for file in files
+                 for at, line in enumerate(text(file).splitlines())
+                 if re.search(pattern, line) and not line.lstrip().startswith("//")]
+        if not found:
+            problems.append(f"rule `{name}` fits no line: {pattern}")
+        scripted += found
     # Lines are counted before anything changes them; one mutant a line.
-    taken = set()
+    taken, equivalent = set(), set()
     for name, file, at, pattern, replacement in scripted:
         if (file, at) in taken:
             continue
         taken.add((file, at))
         lines = text(file).split("\n")
-        if any(file == of and part in lines[at] for of, part in EQUIVALENT):
+        same = [key for key in EQUIVALENT if file == key[0] and key[1] in lines[at]]
+        if same:
+            equivalent.update(same)
             continue
         names.append((f"{name}: {lines[at].strip()}", file))
         lines[at] = re.sub(pattern, awake(replacement), lines[at], count=1)
         texts[file] = "\n".join(lines)
+    problems += [f"no mutant of {file} is equivalent by: {part}" for file, part in EQUIVALENT
+                 if (file, part) not in equivalent]
     for name, file, find, replacement in HAND:
         if text(file).count(find) != 1:
-            sys.exit(f"mutants: {file} has {text(file).count(find)} times: {find}")
+            problems.append(f"`{name}`: {file} has {text(file).count(find)} times: {find}")
+            continue
         names.append((name, file))
         texts[file] = text(file).replace(find, awake(replacement))
+    lib = text("lib.rs")
+    if "mod store;" not in lib:
+        problems.append("lib.rs has no line `mod store;` to declare the mutants before")
+    texts["lib.rs"] = lib.replace("mod store;", "mod mutants;\nmod store;", 1)
+    return texts, names, problems
+
+
+def refuse(problems):
+    if problems:
+        sys.exit("mutants: the table is out of step with the source:\n" + "\n".join(problems))
+
+
+def apply():
+    """Patches the copy; returns a name for each mutant, from 1 on."""
+    texts, names, problems = patches(CRATE)
+    refuse(problems)
     for file, content in texts.items():
         (CRATE / file).write_text(content)
     (CRATE / "mutants.rs").write_text(MODULE)
-    lib = (CRATE / "lib.rs").read_text()
-    (CRATE / "lib.rs").write_text(lib.replace("mod symbol;", "mod mutants;\nmod symbol;"))
     return names
 
 
@@ -322,7 +349,14 @@ def main():
     options = argparse.ArgumentParser(prog="./x mutants", description=__doc__.split("\n\n")[0])
     options.add_argument("seconds", nargs="?", type=int, default=300, help="of processor time for each (300)")
     options.add_argument("number", nargs="*", type=int, help="mutants to run, in this order (all)")
+    options.add_argument("--check", action="store_true",
+                         help="only check that every entry of the table fits the source, and build nothing")
     options = options.parse_args()
+    if options.check:
+        _, names, problems = patches(ROOT / "jit/cranelift")
+        refuse(problems)
+        print(f"{len(names)} mutants, each of a line of the source")
+        return
     seconds, chosen = options.seconds, options.number
     copy_tree()
     names = apply()

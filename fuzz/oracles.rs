@@ -17,76 +17,85 @@ use reflex_vm::verify::verify;
 
 use crate::host;
 use crate::kernels::{self, Host, Layout};
-use crate::programs::{EXTENTS, Input, LONGER, ProgramCase, SHAPES};
+use crate::programs::{DIMS, Input, LONGER, ProgramCase, SHAPES};
 
-/// Frames a session may have; of one program in four it is the register stack that ends first.
+/// Most frames of a session; one program in four overflows the register stack first.
 const DEPTH_LIMIT: u32 = 150;
 const STACK_SLOTS: usize = 4096;
 
-/// A way to run a program other than by the interpreter.
+/// A configuration to run a program in, other than the interpreter.
 #[derive(Clone, Copy, Debug)]
-enum Way {
-    /// Every function compiled before it runs.
+enum Config {
+    /// Every function method-compiled ahead of time.
     Compiled,
-    /// The same, kept and loaded again.
+    /// The same code, saved and loaded again.
     Saved,
-    /// Traced: one guard in `one_in` is forced to fail (0: none), and a trace that leaves
-    /// `exit_threshold` times gives way; `little` is with hardly any room for code.
-    Traced { one_in: u32, exit_threshold: u32, little: bool },
+    /// Traced: one guard in `one_in` is forced to fail (0: none), and a side exit is hot after
+    /// `exit_threshold` times.
+    Traced { one_in: u32, exit_threshold: u32, budget: CodeBudget },
 }
 
-const WAYS: [Way; 7] = [
-    Way::Compiled,
-    Way::Saved,
-    Way::Traced { one_in: 0, exit_threshold: 3, little: false },
-    Way::Traced { one_in: 1, exit_threshold: 4, little: false },
-    Way::Traced { one_in: 1, exit_threshold: u32::MAX, little: false },
-    Way::Traced { one_in: 12, exit_threshold: 2, little: false },
-    Way::Traced { one_in: 3, exit_threshold: 2, little: true },
+/// The code-cache budget of a configuration.
+#[derive(Clone, Copy, Debug)]
+enum CodeBudget {
+    Usual,
+    /// That of the case, under which code is evicted all the time.
+    Tiny,
+}
+
+const CONFIGS: [Config; 7] = [
+    Config::Compiled,
+    Config::Saved,
+    Config::Traced { one_in: 0, exit_threshold: 3, budget: CodeBudget::Usual },
+    Config::Traced { one_in: 1, exit_threshold: 4, budget: CodeBudget::Usual },
+    Config::Traced { one_in: 1, exit_threshold: u32::MAX, budget: CodeBudget::Usual },
+    Config::Traced { one_in: 12, exit_threshold: 2, budget: CodeBudget::Usual },
+    Config::Traced { one_in: 3, exit_threshold: 2, budget: CodeBudget::Tiny },
 ];
 
-/// How often a program that runs in one way runs in each of them: guards that hold say the most.
-const OFTEN: [usize; 12] = [0, 0, 1, 2, 2, 2, 2, 3, 4, 5, 6, 6];
+/// The weights of configurations for programs that run in one: indices into [`CONFIGS`]. Traces whose
+/// guards hold find the most.
+const WEIGHTED: [usize; 12] = [0, 0, 1, 2, 2, 2, 2, 3, 4, 5, 6, 6];
 
 /// Interpreter, compiled code and traces give the same results, write the same elements, call the host
-/// in the same order, fail with the same errors at the same places, leave the same fuel and the same
+/// in the same order, fail with the same errors at the same instructions, leave the same fuel and the same
 /// objects alive; whichever guards of the traces fail.
 pub fn tiers(case: &ProgramCase) -> Tally {
-    in_ways(case, &WAYS)
+    in_configs(case, &CONFIGS)
 }
 
-/// The same, in one of the ways, which the case chooses: for many programs in little time.
+/// The same, in one configuration, which the case chooses: for many programs in little time.
 pub fn one_tier(case: &ProgramCase) -> Tally {
-    in_ways(case, &[WAYS[OFTEN[(case.guard_seed >> 8) as usize % OFTEN.len()]]])
+    in_configs(case, &[CONFIGS[WEIGHTED[(case.guard_seed >> 8) as usize % WEIGHTED.len()]]])
 }
 
-fn in_ways(case: &ProgramCase, ways: &[Way]) -> Tally {
+fn in_configs(case: &ProgramCase, configs: &[Config]) -> Tally {
     kernels::raw_calls();
     let expected = run(case, &load(case, None).0, Mode::Bytecode);
     let mut tally = Tally::default();
-    for way in ways {
-        let (found, program, tier) = match *way {
-            Way::Compiled => {
-                let (program, tier) = load(case, Some(options(case, *way)));
+    for config in configs {
+        let (found, program, tier) = match *config {
+            Config::Compiled => {
+                let (program, tier) = load(case, Some(options(case, *config)));
                 let refused = program.compile_ahead_of_time();
                 assert!(refused.is_empty(), "compiled mode refused {refused:?}");
                 (run(case, &program, Mode::Compiled), program, tier)
             }
-            Way::Saved => {
+            Config::Saved => {
                 let program = saved(case);
                 (run(case, &program, Mode::Tiered), program, None)
             }
-            Way::Traced { .. } => {
-                let (program, tier) = load(case, Some(options(case, *way)));
+            Config::Traced { .. } => {
+                let (program, tier) = load(case, Some(options(case, *config)));
                 (run(case, &program, Mode::Tiered), program, tier)
             }
         };
-        compare(case, &format!("{way:?}"), &expected, &found);
-        let usual = !matches!(way, Way::Traced { one_in: 1.., .. });
-        if let (Some(tier), true) = (&tier, usual && ways.len() > 1) {
-            tells(case, tier, &program);
+        compare(case, &format!("{config:?}"), &expected, &found);
+        let usual = !matches!(config, Config::Traced { one_in: 1.., .. });
+        if let (Some(tier), true) = (&tier, usual && configs.len() > 1) {
+            overview_is_complete(case, tier, &program);
         }
-        if let (Some(tier), Way::Traced { .. }) = (tier, way) {
+        if let (Some(tier), Config::Traced { .. }) = (tier, config) {
             tally += Tally::of(&tier, &program);
         }
     }
@@ -94,8 +103,8 @@ fn in_ways(case: &ProgramCase, ways: &[Way]) -> Tally {
     tally
 }
 
-/// What a tier tells of a program has each of its functions, and each of the guards of its traces.
-fn tells(case: &ProgramCase, tier: &CraneliftTier, program: &Program) {
+/// A tier's overview of a program lists each of its functions, and each of the guards of its traces.
+fn overview_is_complete(case: &ProgramCase, tier: &CraneliftTier, program: &Program) {
     let overview = tier.overview(program, None, None).to_string();
     for function in case.executable.functions.iter().filter(|it| it.kind == FuncKind::Vm) {
         assert!(overview.contains(&function.name), "{} is not in:\n{overview}", function.name);
@@ -107,17 +116,17 @@ fn tells(case: &ProgramCase, tier: &CraneliftTier, program: &Program) {
     }
 }
 
-fn options(case: &ProgramCase, way: Way) -> TierOptions {
-    // Most programs are translated as long functions are, in a third of the time.
+fn options(case: &ProgramCase, config: Config) -> TierOptions {
+    // Most programs are translated without optimisation, in a third of the time.
     let optimise_limit = if case.guard_seed & 63 == 0 { usize::MAX } else { 0 };
-    // In one of eight, functions are several bodies.
+    // In one of eight, functions are split into several bodies.
     let body_limit = match case.guard_seed >> 16 & 7 {
         0 => 1 + (case.guard_seed >> 19 & 7) as usize,
         _ => usize::MAX,
     };
     let usual = TierOptions { optimise_limit, body_limit, ..TierOptions::default() };
-    let Way::Traced { one_in, exit_threshold, little } = way else { return usual };
-    // In one of eight, most runs are too long for a trace.
+    let Config::Traced { one_in, exit_threshold, budget } = config else { return usual };
+    // In one of eight, most recordings exceed the trace limit.
     let trace_limit = match case.guard_seed >> 22 & 7 {
         0 => (case.guard_seed >> 25 & 31) as usize,
         _ => usual.trace_limit,
@@ -125,7 +134,10 @@ fn options(case: &ProgramCase, way: Way) -> TierOptions {
     TierOptions {
         threshold: case.threshold,
         trace_limit,
-        code_cache_limit: if little { case.code_limit } else { usual.code_cache_limit },
+        code_cache_limit: match budget {
+            CodeBudget::Tiny => case.code_limit,
+            CodeBudget::Usual => usual.code_cache_limit,
+        },
         exit_threshold,
         forced_exits: (one_in > 0).then(|| Arc::new(ForcedExits::new(case.guard_seed, one_in))),
         compile_mode: CompileMode::Synchronous,
@@ -133,8 +145,8 @@ fn options(case: &ProgramCase, way: Way) -> TierOptions {
     }
 }
 
-/// Sessions that come and go on several threads, while code is made behind their backs, replaced
-/// evicted and refused, each see what one of them alone would.
+/// Sessions that come and go on several threads, while code is compiled in the background, replaced,
+/// evicted and refused, each give the results of a session that runs alone.
 pub fn threads(case: &ProgramCase) -> Tally {
     let only_own = |mut seen: Vec<String>| {
         // All share the constants.
@@ -167,24 +179,24 @@ pub fn threads(case: &ProgramCase) -> Tally {
     Tally::of(&tier, &program)
 }
 
-/// How much of what an oracle is about really happened.
+/// Coverage of one run: counts of the events that an oracle is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Traces that were compiled.
     pub traces: usize,
-    /// Traces that follow on exits of others.
-    pub bridges: usize,
-    /// Traces that begin again a level of a recursion deeper or higher.
+    /// Side traces.
+    pub side_traces: usize,
+    /// Traces that loop through a level of a recursion, up or down.
     pub recursive: usize,
-    /// Loops in which plain values go round without being stored.
+    /// Loops that carry unboxed values in CPU registers.
     pub carried: usize,
-    /// Different exits that were taken.
+    /// Distinct side exits that were taken.
     pub exits: usize,
-    /// Method-compiled functions, because their traces left too often.
-    pub whole: usize,
+    /// Functions that were method-compiled because their traces took side exits too often.
+    pub methods: usize,
     /// Kernels called by their raw entries.
     pub raw: usize,
-    /// Traces and functions that made room for others.
+    /// Traces and functions that were evicted.
     pub evicted: usize,
 }
 
@@ -196,9 +208,9 @@ impl Tally {
             traces: traces.len(),
             recursive: traces.iter().filter(|trace| trace.is_recursive()).count(),
             carried: traces.iter().filter(|trace| trace.has_carried_values()).count(),
-            bridges: traces.iter().filter(|trace| trace.parent.is_some()).count(),
+            side_traces: traces.iter().filter(|trace| trace.parent.is_some()).count(),
             exits: traces.iter().map(taken).sum(),
-            whole: tier.methods(program).len(),
+            methods: tier.methods(program).len(),
             raw: 0,
             evicted: tier.evictions(program),
         }
@@ -208,25 +220,25 @@ impl Tally {
 impl AddAssign for Tally {
     fn add_assign(&mut self, other: Tally) {
         self.traces += other.traces;
-        self.bridges += other.bridges;
+        self.side_traces += other.side_traces;
         self.recursive += other.recursive;
         self.carried += other.carried;
         self.exits += other.exits;
-        self.whole += other.whole;
+        self.methods += other.methods;
         self.raw += other.raw;
         self.evicted += other.evicted;
     }
 }
 
-/// The program with machine code that another program of the same bytecode kept.
+/// The program with machine code that was saved by another program of the same bytecode.
 fn saved(case: &ProgramCase) -> Arc<Program> {
-    let (from, tier) = load(case, Some(options(case, Way::Saved)));
+    let (from, tier) = load(case, Some(options(case, Config::Saved)));
     let tier = tier.expect("the program has a tier");
-    let (image, functions) = tier.save_code(&from).expect("code can be kept");
+    let (bytes, functions) = tier.save_code(&from).expect("code can be kept");
     let (program, _) = load(case, None);
-    let loaded = CraneliftTier::with_saved_code(TierOptions::default(), &program, &image);
+    let loaded = CraneliftTier::with_saved_code(TierOptions::default(), &program, &bytes);
     let (tier, fits) = loaded.expect("generated code runs here");
-    fits.expect("the image was made for this bytecode");
+    fits.expect("the code was saved for this bytecode");
     let tier = Arc::new(tier);
     assert!(program.attach(Arc::clone(&tier) as Arc<dyn reflex_vm::tier::Tier>));
     tier.install_saved_code(&program);
@@ -234,7 +246,7 @@ fn saved(case: &ProgramCase) -> Arc<Program> {
     program
 }
 
-/// What programs call, which is made once.
+/// The host functions that programs call, created once.
 static HOST: LazyLock<Host> = LazyLock::new(|| Host(host::library()));
 
 type Loaded = (Arc<Program>, Option<Arc<CraneliftTier>>);
@@ -251,7 +263,7 @@ fn load(case: &ProgramCase, options: Option<TierOptions>) -> Loaded {
     (Arc::new(program), tier)
 }
 
-/// Everything that a run shows, one line each.
+/// Everything observable of a run, one line each.
 fn run(case: &ProgramCase, program: &Arc<Program>, mode: Mode) -> Vec<String> {
     host::take_log();
     let alive = host::live_objects();
@@ -274,7 +286,7 @@ fn run(case: &ProgramCase, program: &Arc<Program>, mode: Mode) -> Vec<String> {
             Err(error) => format!("! {:?} {error}", error.reason()),
         });
         seen.push(format!("fuel {}", session.fuel()));
-        // The result is gone; only the host refers to its arguments, unless a kept cycle does.
+        // The result is gone; only the host refers to its arguments, unless a leaked cycle does.
         for arg in &args {
             let holders = arg.object_ref().map_or(1, |object| object.strong_count());
             seen.push(format!("{} held {holders} times", host::describe(arg.view())));
@@ -296,13 +308,13 @@ fn constant_counts(program: &Program) -> Vec<u32> {
 }
 
 fn input(input: Input) -> Any {
-    let extents = |which: u8| SHAPES[usize::from(which) % SHAPES.len()];
+    let shape = |which: u8| SHAPES[usize::from(which) % SHAPES.len()];
     match input {
         Input::None => Any::NONE,
         Input::Int(value) => i64::from(value).into(),
         Input::Bool(value) => value.into(),
-        Input::Tensor(which) => kernels::tensor(extents(which), DType::F32),
-        Input::Whole(which) => kernels::tensor(extents(which), DType::I32),
+        Input::Tensor(which) => kernels::tensor(shape(which), DType::F32),
+        Input::IntTensor(which) => kernels::tensor(shape(which), DType::I32),
         Input::Strided(which) => {
             let layout = [Layout::Rows, Layout::Rows, Layout::Columns, Layout::Elements];
             kernels::strided(3 + i64::from(which % 3), layout[usize::from(which >> 2 & 3)])
@@ -313,11 +325,11 @@ fn input(input: Input) -> Any {
         Input::Half(value) => (f64::from(value) / 2.0).into(),
         Input::Text(false) => "short".into(),
         Input::Text(true) => "text beyond seven bytes".into(),
-        Input::Teller => host::teller(),
-        Input::Stranger(which) => {
-            host::stranger(u32::from(which & 3 > 0), usize::from(which >> 2) % 3)
+        Input::Recorder => host::recorder(),
+        Input::ForeignClosure(which) => {
+            host::foreign_closure(u32::from(which & 3 > 0), usize::from(which >> 2) % 3)
         }
-        Input::Shape(which) => Shape::new(extents(which)).into(),
+        Input::Shape(which) => Shape::new(shape(which)).into(),
         Input::Longer => Shape::new(LONGER).into(),
         Input::Pair(left, right) => {
             Array::new([i64::from(left).into(), i64::from(right).into()]).into()
@@ -326,7 +338,7 @@ fn input(input: Input) -> Any {
             let items: Vec<Any> = (0..i64::from(count % 4)).map(Any::from).collect();
             Array::new(items).into()
         }
-        Input::Extent(which) => EXTENTS[usize::from(which) % EXTENTS.len()].into(),
+        Input::Dim(which) => DIMS[usize::from(which) % DIMS.len()].into(),
         Input::Entries(which) => kernels::entries(which),
         Input::Inner(which) => kernels::inner(3 + i64::from(which % 3)),
     }

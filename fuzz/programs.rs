@@ -11,7 +11,7 @@ mod memory;
 mod objects;
 mod overwrite;
 mod recursion;
-mod rounds;
+mod rotation;
 mod shapes;
 mod small;
 mod themes;
@@ -23,20 +23,28 @@ use reflex_vm::executable::Executable;
 
 use recursion::LADDER;
 
-/// Registers a function works with, beside its parameters.
+/// Registers of a function in addition to its parameters.
 const SCRATCH: u32 = 6;
 /// Statements in one program.
 const BUDGET: u32 = 60;
-/// Bytes that a function is made of, more or less.
+/// Bytes of input that a function consumes, approximately.
 const BYTES: u32 = 40;
 /// Nesting of loops and branches.
 const DEPTH: u32 = 3;
-/// Functions of one parameter that only some programs have: the first one gives its caller something
-/// that it made, the second one tells what it was given, or lets go of it; the others call the second
-/// one at the same place, and do different things with what it says.
+/// Functions of one parameter that only some programs have: the first one returns a new object, the
+/// second one logs its argument, or releases it; the others call the second one at the same
+/// instruction, and use its result differently.
 const HELPERS: [&str; 4] = ["this", "that", "left", "right"];
 
-/// A program and how to call it.
+/// The two sizes of programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Size {
+    /// A few scenes: statements that only together have an effect.
+    Small,
+    Large,
+}
+
+/// A program, and the calls of it.
 #[derive(Debug)]
 pub struct ProgramCase {
     /// Verified code with a function `main` of two parameters.
@@ -47,9 +55,9 @@ pub struct ProgramCase {
     pub fuel: u64,
     /// Chooses the guards that are forced to fail.
     pub guard_seed: u64,
-    /// Arrivals that make a place hot.
+    /// The hot threshold of sites.
     pub threshold: u32,
-    /// Most bytes of machine code, where an oracle limits them.
+    /// The code-cache budget in bytes, where an oracle limits it.
     pub code_limit: usize,
 }
 
@@ -65,24 +73,24 @@ pub enum Input {
     /// A float tensor of a shape from a small set.
     Tensor(u8),
     /// An integer tensor of a shape from the same set.
-    Whole(u8),
-    /// A float tensor of two dimensions whose rows do not lie one behind the other, or of one.
+    IntTensor(u8),
+    /// A float tensor of two dimensions whose rows are not contiguous, or of one.
     Strided(u8),
-    /// A boolean tensor without dimensions, which is a condition, or may not be read.
+    /// A boolean tensor of rank 0, which is a condition, or may not be read.
     Flag(u8),
     /// A shape from the same set.
     Shape(u8),
-    /// A shape that is longer than its like.
+    /// A shape of a higher rank than the others.
     Longer,
     /// A tuple of two integers.
     Pair(i8, i8),
     /// A tuple of up to three integers.
     Items(u8),
-    /// A number that a program may take for an extent, from [`EXTENTS`].
-    Extent(u8),
-    /// A vector of integers that may be a shape heap, or something that is none.
+    /// A number that a program may use as a dimension, from [`DIMS`].
+    Dim(u8),
+    /// A vector of integers that may be a shape heap, or a tensor that is none.
     Entries(u8),
-    /// A float tensor of two dimensions that does not lie at the start of its memory.
+    /// A float tensor of two dimensions with a byte offset.
     Inner(u8),
     /// A float tensor of two dimensions without strides, on another device, or without data.
     Foreign(u8),
@@ -90,24 +98,24 @@ pub enum Input {
     Tall(u8),
     /// Half of a small integer.
     Half(i8),
-    /// A string that lies in a value or beside it.
+    /// A small string (inline in its value), or a string object.
     Text(bool),
-    /// A function of the host.
-    Teller,
+    /// A function of the host that logs its arguments.
+    Recorder,
     /// A closure of another program.
-    Stranger(u8),
+    ForeignClosure(u8),
 }
 
 impl Input {
-    /// The same with other extents, elements or strides, where it has some.
+    /// The same with other dimensions, elements or strides, where it has some.
     fn varied(self, how: u8) -> Input {
         match (self, how % 16) {
-            // Every second shape has as many dimensions.
+            // Every second shape has the same rank.
             (Input::Tensor(which), 0..=4) => Input::Tensor(which.wrapping_add(2)),
             (Input::Tensor(_), 5 | 6) => Input::Strided(how >> 4),
             (Input::Tensor(_), 7) => Input::Foreign(how >> 4),
             (Input::Tensor(which), 8 | 9) => Input::Tensor(which.wrapping_add(1)),
-            (Input::Tensor(which), 10..=12) => Input::Whole(which),
+            (Input::Tensor(which), 10..=12) => Input::IntTensor(which),
             (Input::Tensor(which), 13) => Input::Tall(which),
             (Input::Tensor(which), _) => Input::Inner(which),
             (Input::Shape(which), 0 | 1) => Input::Shape(which.wrapping_add(2)),
@@ -115,7 +123,7 @@ impl Input {
             (Input::Shape(which), _) => Input::Shape(which.wrapping_add(1)),
             (
                 Input::Strided(which)
-                | Input::Whole(which)
+                | Input::IntTensor(which)
                 | Input::Inner(which)
                 | Input::Tall(which),
                 _,
@@ -126,9 +134,9 @@ impl Input {
             (Input::Foreign(_), _) => Input::Tensor(0),
             (Input::Pair(..), _) => Input::Items(how),
             (Input::Items(count), _) => Input::Items(count.wrapping_add(1)),
-            // Of two of them nobody can tell how many elements there are.
-            (Input::Extent(_), 0) => Input::Extent(6),
-            (Input::Extent(which), _) => Input::Extent(which.wrapping_add(how | 1)),
+            // The element count of two of them overflows.
+            (Input::Dim(_), 0) => Input::Dim(6),
+            (Input::Dim(which), _) => Input::Dim(which.wrapping_add(how | 1)),
             (Input::Entries(which), _) => Input::Entries(which.wrapping_add(1 + how % 5)),
             (
                 Input::None
@@ -136,8 +144,8 @@ impl Input {
                 | Input::Bool(_)
                 | Input::Half(_)
                 | Input::Text(_)
-                | Input::Teller
-                | Input::Stranger(_),
+                | Input::Recorder
+                | Input::ForeignClosure(_),
                 which,
             ) => [
                 Input::None,
@@ -146,65 +154,65 @@ impl Input {
                 Input::Half(1),
                 Input::Text(false),
                 Input::Text(true),
-                Input::Teller,
-                Input::Stranger(how >> 3),
+                Input::Recorder,
+                Input::ForeignClosure(how >> 3),
             ][usize::from(which % 8)],
         }
     }
 }
 
-/// The extents that inputs, constants and checks share, so that checks often pass.
+/// The shapes that inputs, constants and checks share, so that checks often pass.
 pub const SHAPES: [&[i64]; 4] = [&[2, 3], &[3], &[2, 5], &[]];
 
-/// A shape that begins as one of them and goes on, which hosts pass too.
+/// A shape that has one of them as a prefix, which hosts pass too.
 pub const LONGER: &[i64] = &[2, 3, 2];
 
-/// Numbers that a host may pass for extents, of which two make a view of a small matrix or none.
-pub const EXTENTS: [i64; 8] = [2, 3, 0, -1, 1, 6, 1 << 32, 4];
+/// Numbers that a host may pass as dimensions; two make a valid view of a small matrix or not.
+pub const DIMS: [i64; 8] = [2, 3, 0, -1, 1, 6, 1 << 32, 4];
 
-/// What the host mostly passes to `main`, which some statements are about.
+/// The kind of arguments that the host mostly passes to `main`, and that some statements use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Theme {
     Any,
-    /// Two matrices of the same extents.
+    /// Two matrices of the same shape.
     Matrices,
     /// A matrix and a vector of as many elements as its rows.
     Rows,
     /// Shapes.
     Shapes,
-    /// What may be a shape heap.
+    /// Vectors that may be shape heaps.
     Entries,
     /// Tuples.
     Tuples,
-    /// Numbers that are extents.
-    Extents,
-    /// A tensor that may not lie at the start of its memory, and a condition.
+    /// Numbers that are dimensions.
+    Dims,
+    /// A tensor that may have a byte offset, and a condition.
     Origins,
     /// Values of any type.
     Types,
 }
 
 impl Theme {
-    /// A theme, and arguments of `main`. Small programs have one.
-    fn choose(u: &mut Unstructured<'_>, small: bool) -> Result<(Theme, [Input; 2])> {
+    /// A theme, and arguments of `main`. Small programs always have one.
+    fn choose(u: &mut Unstructured<'_>, size: Size) -> Result<(Theme, [Input; 2])> {
         let which = 2 * u.int_in_range(0..=1)?;
         Ok(match u.int_in_range(0..=35)? {
             0 | 1 => (Theme::Rows, [Input::Tensor(0), Input::Tensor(1)]),
             2 | 3 => (Theme::Shapes, [Input::Shape(u.int_in_range(0..=2)?), Input::Tensor(which)]),
             4 | 5 => (Theme::Entries, [Input::Entries(0), Input::Entries(0)]),
             6 => (Theme::Tuples, [Input::Pair(1, 2), Input::Items(2)]),
-            7 | 8 => (Theme::Extents, [Input::Extent(0), Input::Extent(which)]),
+            7 | 8 => (Theme::Dims, [Input::Dim(0), Input::Dim(which)]),
             9 => (Theme::Origins, [Input::Tensor(which), Input::Flag(1)]),
             10..=12 => {
                 let any = match u.int_in_range(0..=2)? {
-                    0 => Input::Stranger(u.arbitrary()?),
+                    0 => Input::ForeignClosure(u.arbitrary()?),
                     _ => Input::Int(1).varied(u.arbitrary()?),
                 };
                 let first = if u.arbitrary()? { Input::None } else { any };
                 (Theme::Types, [first, any])
             }
             13 => (Theme::Matrices, [Input::Foreign(u.arbitrary()?); 2]),
-            14..=22 if !small => (Theme::Any, u.arbitrary()?),
+            14..=22 if size == Size::Large => (Theme::Any, u.arbitrary()?),
             // Most of the programs get matrices, which kernels take.
             _ => (Theme::Matrices, [Input::Tensor(which); 2]),
         })
@@ -218,12 +226,12 @@ impl<'a> Arbitrary<'a> for ProgramCase {
         let threshold = *u.choose(&[2, 2, 1, 3])?;
         let code_limit = *u.choose(&[1 << 12, 3 << 12, 9 << 12])?;
         let mut calls = Vec::new();
-        let small = u.ratio(2, 3)?;
-        let (theme, base) = Theme::choose(u, small)?;
-        // Calls take hardly any time beside what is compiled for them.
+        let size = if u.ratio(2, 3)? { Size::Small } else { Size::Large };
+        let (theme, base) = Theme::choose(u, size)?;
+        // Calls take hardly any time compared with compiling their code.
         for _ in 0..u.int_in_range(2..=12)? {
             // Mostly the same arguments, so that code gets hot and guards hold; sometimes others,
-            // so that they fail; or alike but for what only some code looks at.
+            // so that guards fail; or ones that differ only in what some of the code reads.
             let [mut left, mut right] = base;
             match u.int_in_range(0..=7)? {
                 0 => [left, right] = u.arbitrary()?,
@@ -234,12 +242,12 @@ impl<'a> Arbitrary<'a> for ProgramCase {
             }
             calls.push([left, right]);
         }
-        let executable = Generator::new(u, theme, small)?.program()?;
+        let executable = Generator::new(u, theme, size)?.program()?;
         Ok(Self { executable, calls, fuel, guard_seed, threshold, code_limit })
     }
 }
 
-/// What a register probably holds where the generator stands.
+/// The kind of value that a register probably holds at the current position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Unknown,
@@ -262,19 +270,18 @@ struct Generator<'g, 'a> {
     functions: Vec<(String, u32)>,
     /// Functions that call each other in a cycle.
     cycle: u32,
-    /// Whether they are passed on to themselves, and called through that.
+    /// Whether they are passed to themselves as closures, and called through those.
     closures: bool,
-    /// Whether there are three more of another kind.
+    /// Whether the program has the functions of [`LADDER`].
     ladder: bool,
     budget: u32,
     kinds: Vec<Kind>,
-    /// Number of extents, where a register holds a tensor or shape.
+    /// The rank, where a register holds a tensor or shape.
     ranks: Vec<i64>,
     /// Whether a register is written anywhere in the function.
     written: Vec<bool>,
     theme: Theme,
-    /// Whether the program is a few scenes.
-    small: bool,
+    size: Size,
     in_main: bool,
 }
 
@@ -284,18 +291,19 @@ fn built<T>(result: std::result::Result<T, BuildError>) -> T {
 }
 
 impl<'g, 'a> Generator<'g, 'a> {
-    fn new(u: &'g mut Unstructured<'a>, theme: Theme, small: bool) -> Result<Self> {
+    fn new(u: &'g mut Unstructured<'a>, theme: Theme, size: Size) -> Result<Self> {
+        let small = size == Size::Small;
         let mut functions = vec![("main".to_owned(), 2)];
-        // Not more than there are bytes for.
-        let room = if small { 2 } else { u.len() as u32 / BYTES };
-        for index in 0..u.int_in_range(0..=room.min(3))? {
+        // No more than the input has bytes for.
+        let most = if small { 2 } else { u.len() as u32 / BYTES };
+        for index in 0..u.int_in_range(0..=most.min(3))? {
             let parameters = if small { *u.choose(&[1, 2, 3, 3])? } else { u.int_in_range(0..=3)? };
             functions.push((format!("f{index}"), parameters));
         }
         let helpers = u.ratio(1, 3)?;
         functions.extend(HELPERS.iter().filter(|_| helpers).map(|&name| (name.to_owned(), 1)));
         let cycles = if small { [0, 0, 0, 0, 1] } else { [0, 1, 1, 2, 3] };
-        let cycle = (*u.choose(&cycles)?).min(1 + room);
+        let cycle = (*u.choose(&cycles)?).min(1 + most);
         let closures = u.ratio(1, 3)?;
         let ladder = cycle > 0 && u.ratio(1, 4)?;
         Ok(Self {
@@ -310,7 +318,7 @@ impl<'g, 'a> Generator<'g, 'a> {
             ranks: Vec::new(),
             written: Vec::new(),
             theme,
-            small,
+            size,
             in_main: false,
         })
     }
@@ -343,7 +351,7 @@ impl<'g, 'a> Generator<'g, 'a> {
     fn function(&mut self, name: &str, parameters: u32) -> Result<()> {
         self.open(name, vec![Kind::Unknown; parameters as usize]);
         self.begin(parameters)?;
-        if self.small {
+        if self.size == Size::Small {
             self.scenes()?;
         } else {
             let share = (self.budget / 2).max(8);
@@ -366,8 +374,8 @@ impl<'g, 'a> Generator<'g, 'a> {
         self.kinds = kinds;
     }
 
-    /// Ends a function behind its last return. The builder wants every register defined somewhere;
-    /// some are read before that.
+    /// Ends a function after its last return. The builder demands that every register is defined
+    /// somewhere; some are read before that.
     fn close(&mut self) {
         let missing: Vec<usize> = (0..self.written.len()).filter(|&at| !self.written[at]).collect();
         for &register in &missing {
@@ -380,13 +388,13 @@ impl<'g, 'a> Generator<'g, 'a> {
         built(self.b.end_function());
     }
 
-    /// Some functions tell what they were given, or let go of it at once and tell that.
+    /// Some functions log their arguments, or release the first at once and log what is alive.
     fn begin(&mut self, parameters: u32) -> Result<()> {
         if parameters == 0 {
             return Ok(());
         }
         let given: Vec<Arg> = (0..parameters).map(|at| Arg::Reg(Reg(at.into()))).collect();
-        let most = if self.small && !self.in_main { 3 } else { 7 };
+        let most = if self.size == Size::Small && !self.in_main { 3 } else { 7 };
         match self.u.int_in_range(0..=most)? {
             0 | 1 => self.call("fuzz.record", &given, Reg::VOID, Kind::Int),
             2 => {
@@ -423,7 +431,7 @@ impl<'g, 'a> Generator<'g, 'a> {
             22 | 23 if self.cycle > 0 && depth < 2 => self.descend(),
             20 => self.capture(),
             24 => self.hand_over(),
-            // Elsewhere most of it fails.
+            // Outside of `main` most of these fail.
             25..=29 if self.in_main && self.theme != Theme::Any => self.themed(),
             25..=29 if self.u.ratio(1, 8)? => self.objects(),
             21 if nested => self.grow(),
@@ -513,7 +521,7 @@ impl<'g, 'a> Generator<'g, 'a> {
         let parameters = self.kinds.len() as i64 - i64::from(SCRATCH);
         let passed = [Kind::Tensor, Kind::Shape, Kind::Tuple].contains(&kind);
         if passed && parameters > 0 && self.u.ratio(1, 5)? {
-            // What the function was given, perhaps by the host.
+            // A parameter, perhaps passed by the host.
             return Ok(Arg::Reg(Reg(self.u.int_in_range(0..=parameters - 1)?)));
         }
         self.ensure(kind)?;
@@ -521,7 +529,7 @@ impl<'g, 'a> Generator<'g, 'a> {
         Ok(match kind {
             Kind::Int if !have || self.u.ratio(1, 2)? => Arg::Imm(self.u.int_in_range(-3..=6)?),
             Kind::Shape if !have || self.u.ratio(1, 2)? => {
-                // Two extents, which `rank_of` takes for granted.
+                // Of rank 2, which `rank_of` assumes.
                 let shape = *self.u.choose(&[SHAPES[0], SHAPES[2]])?;
                 self.b.shape(shape)
             }

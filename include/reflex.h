@@ -3,8 +3,12 @@
  * Functions that can fail return a ReflexStatus; kind, message and backtrace of the last failure
  * of a thread are in reflex_error_kind() and its neighbours. ReflexValue has the layout of
  * tvm-ffi's TVMFFIAny, ReflexTensor that of DLPack's DLTensor: pointers to either may be cast.
- * Values that functions give are owned: give them back with reflex_free(). Arguments are
- * borrowed.
+ * Values that functions return are owned by the caller, who frees them with reflex_free().
+ * Arguments are borrowed.
+ *
+ * The examples share an `engine`, a `program` from the file `model`, a `session` of it, and `args`:
+ * two tensors of shapes [2, 8] and [8, 5] that its function `main` takes. `f32` is the element type.
+ * CHECK(condition) and CHECK_OK(call) end the process where they fail. tests/interface_docs.rs runs them.
  *
  * Written by cbindgen from src/capi; tests/c_header.rs keeps it current. */
 
@@ -22,7 +26,7 @@
 typedef struct ReflexObject ReflexObject;
 
 /**
- * What a call came to.
+ * The result of a call: success, or the kind of its error.
  */
 typedef enum ReflexStatus {
   /**
@@ -76,7 +80,7 @@ typedef enum ReflexStatus {
 } ReflexStatus;
 
 /**
- * How functions run. All modes give the same bits.
+ * The way functions run. All modes give the same bits.
  */
 typedef enum ReflexMode {
   /**
@@ -94,7 +98,7 @@ typedef enum ReflexMode {
 } ReflexMode;
 
 /**
- * What becomes of the memory of tensors that a run gives up.
+ * The allocator of tensors: the use of memory that a run releases.
  */
 typedef enum ReflexAllocator {
   /**
@@ -124,7 +128,7 @@ typedef enum ReflexText {
    */
   REFLEX_TEXT_STATS = 2,
   /**
-   * What the tiers made of the functions so far.
+   * The state of the tiers, function by function.
    */
   REFLEX_TEXT_TIERS = 3,
 } ReflexText;
@@ -221,7 +225,7 @@ typedef union ReflexPayload {
  */
 typedef struct ReflexValue {
   /**
-   * What the value is: one of tvm-ffi's type indices.
+   * The type index of the value, as tvm-ffi numbers them.
    */
   int32_t type_index;
   /**
@@ -247,7 +251,7 @@ typedef struct ReflexCall {
    */
   uint32_t instruction;
   /**
-   * What it calls.
+   * The name of the function that is called.
    */
   const char *callee;
   /**
@@ -255,7 +259,7 @@ typedef struct ReflexCall {
    */
   const struct ReflexValue *args;
   /**
-   * How many.
+   * The number of arguments.
    */
   int32_t count;
   /**
@@ -271,7 +275,7 @@ typedef struct ReflexCall {
 typedef int32_t (*ReflexInstrument)(void *data, const struct ReflexCall *call);
 
 /**
- * How often `reflex_time` runs a function.
+ * Options of `reflex_time`: calls and measurements.
  */
 typedef struct ReflexTiming {
   /**
@@ -314,13 +318,13 @@ typedef struct ReflexEngineOptions {
    */
   const char *kernel_cache;
   /**
-   * When programs become machine code, such as `threshold=10,compile=sync` or `off`; null is
-   * what the variable `REFLEX_TIER` says.
+   * Tier policy, such as `threshold=10,compile=sync` or `off`; null is that of the variable
+   * `REFLEX_TIER`.
    */
   const char *tier;
   /**
-   * Arithmetic of f32 products in models that are compiled: `f32`, `f32-fast` or `bf16`; null is
-   * `f32`.
+   * Arithmetic of f32 matrix products and convolutions in models that are compiled: `f32`,
+   * `f32-fast` or `bf16`; null is `f32`.
    */
   const char *precision;
 } ReflexEngineOptions;
@@ -348,7 +352,7 @@ typedef struct ReflexMemory {
 } ReflexMemory;
 
 /**
- * How a session is opened. Zeroes are the defaults.
+ * Options of a session. Zeroes are the defaults.
  */
 typedef struct ReflexSessionOptions {
   /**
@@ -413,30 +417,57 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Kind of the last error of this thread, such as `TypeError`; empty before the first one.
+ * Returns the kind of the last error of this thread, such as `TypeError`; empty before the first one.
  * Valid until the next failure on this thread.
+ *
+ * Example:
+ *     ReflexProgram *none;
+ *     CHECK(reflex_engine_load(engine, "no/such.onnx", &none) == REFLEX_STATUS_IO);
+ *     CHECK(strcmp(reflex_error_kind(), "OSError") == 0);
  */
 const char *reflex_error_kind(void);
 
 /**
- * Message of the last error of this thread. Valid until the next failure on this thread.
+ * Returns the message of the last error of this thread. Valid until the next failure on this thread.
+ *
+ * Example:
+ *     ReflexProgram *none;
+ *     CHECK(reflex_engine_load(engine, "no/such.onnx", &none) != REFLEX_STATUS_OK);
+ *     fprintf(stderr, "%s\n", reflex_error_message());
  */
 const char *reflex_error_message(void);
 
 /**
- * Where the last error of this thread happened: a line for each function of the program that
- * was active, innermost first. Valid until the next failure on this thread.
+ * Returns the backtrace of the last error of this thread: a line for each function of the program
+ * that was active, innermost first. Valid until the next failure on this thread.
+ *
+ * Example:
+ *     ReflexValue y, swapped[] = {args[1], args[0]};
+ *     CHECK(reflex_call(session, "main", swapped, 2, &y) == REFLEX_STATUS_RUN);
+ *     CHECK(strlen(reflex_error_backtrace()) > 0);
  */
 const char *reflex_error_backtrace(void);
 
 /**
- * Version of this library, such as `0.1.0`.
+ * Returns the version of this library, such as `0.1.0`.
+ *
+ * Example:
+ *     printf("Reflex %s\n", reflex_version());
  */
 const char *reflex_version(void);
 
 /**
- * Shows every call of the session to `callback`, until it is replaced or null. Meanwhile
- * everything is interpreted. `deleter`, when not null, releases `data` at the end.
+ * Shows every call of the session to `callback`, until it is replaced or null. Meanwhile everything
+ * is interpreted. `deleter`, when not null, frees `data` at the end.
+ *
+ * Example:
+ *     int calls = 0;
+ *     ReflexValue y;
+ *     CHECK_OK(reflex_set_instrument(session, count_calls, &calls, NULL));
+ *     CHECK_OK(reflex_call(session, "main", args, 2, &y));
+ *     CHECK_OK(reflex_set_instrument(session, NULL, NULL, NULL));
+ *     CHECK(calls > 0);
+ *     reflex_free(&y);
  *
  * Requires:
  * Pointers are null or valid; the callback may be called on any thread that runs the session,
@@ -448,11 +479,16 @@ enum ReflexStatus reflex_set_instrument(struct ReflexSession *session,
                                         void (*deleter)(void*));
 
 /**
- * Times a function in place: `seconds` gets the seconds per call of each of the
+ * Times a function in place: `seconds` receives the seconds per call of each of the
  * `timing.repeat` measurements.
  *
+ * Example:
+ *     ReflexTiming timing = {.number = 3, .repeat = 2};
+ *     double seconds[2];
+ *     CHECK_OK(reflex_time(session, "main", args, 2, timing, seconds));
+ *
  * Requires:
- * Pointers are null or valid; `seconds` has room for every measurement.
+ * Pointers are null or valid; `seconds` holds an element for every measurement.
  */
 enum ReflexStatus reflex_time(struct ReflexSession *session,
                               const char *name,
@@ -462,9 +498,14 @@ enum ReflexStatus reflex_time(struct ReflexSession *session,
                               double *seconds);
 
 /**
- * Calls a function once with every call inside counted and timed. `table` gets a table of
- * callees as a string that the caller frees. `trace`, when not null, is a file for the time
- * line, which Perfetto opens. `result` may be null.
+ * Calls a function once with every call inside counted and timed. `table` receives a table of
+ * callees as a string that the caller frees. `trace`, when not null, is a file for the time line,
+ * which Perfetto opens. `result` may be null.
+ *
+ * Example:
+ *     ReflexValue table;
+ *     CHECK_OK(reflex_profile(session, "main", args, 2, NULL, &table, NULL));
+ *     reflex_free(&table);
  *
  * Requires:
  * Pointers are null or valid.
@@ -480,6 +521,12 @@ enum ReflexStatus reflex_profile(struct ReflexSession *session,
 /**
  * Makes an engine; `options` may be null.
  *
+ * Example:
+ *     ReflexEngineOptions options = {.threads = 2, .tier = "threshold=20"};
+ *     ReflexEngine *other;
+ *     CHECK_OK(reflex_engine_new(&options, &other));
+ *     reflex_engine_free(other);
+ *
  * Requires:
  * Pointers are null or valid.
  */
@@ -487,7 +534,12 @@ enum ReflexStatus reflex_engine_new(const struct ReflexEngineOptions *options,
                                     struct ReflexEngine **out);
 
 /**
- * Gives an engine back; its programs stay.
+ * Frees an engine; its programs stay.
+ *
+ * Example:
+ *     ReflexEngine *other;
+ *     CHECK_OK(reflex_engine_new(NULL, &other));
+ *     reflex_engine_free(other);
  *
  * Requires:
  * `engine` is null or came from `reflex_engine_new`, and is used no more.
@@ -498,6 +550,11 @@ void reflex_engine_free(struct ReflexEngine *engine);
  * Loads a model: `.onnx` and `.py` are compiled, `.so` is opened (which runs machine code of
  * its author's choice).
  *
+ * Example:
+ *     ReflexProgram *loaded;
+ *     CHECK_OK(reflex_engine_load(engine, model, &loaded));
+ *     reflex_program_free(loaded);
+ *
  * Requires:
  * Pointers are null or valid.
  */
@@ -506,7 +563,12 @@ enum ReflexStatus reflex_engine_load(const struct ReflexEngine *engine,
                                      struct ReflexProgram **out);
 
 /**
- * Gives a program back; its sessions stay.
+ * Frees a program; its sessions stay.
+ *
+ * Example:
+ *     ReflexProgram *loaded;
+ *     CHECK_OK(reflex_engine_load(engine, model, &loaded));
+ *     reflex_program_free(loaded);
  *
  * Requires:
  * `program` is null or came from `reflex_engine_load`, and is used no more.
@@ -514,7 +576,11 @@ enum ReflexStatus reflex_engine_load(const struct ReflexEngine *engine,
 void reflex_program_free(struct ReflexProgram *program);
 
 /**
- * Writes a compiled model as a library that this function's counterpart and TVM open.
+ * Writes a compiled model as a library that `reflex_engine_load` and TVM open.
+ *
+ * Example:
+ *     // A program that was loaded from a library has been saved already.
+ *     CHECK(reflex_program_save(program, "model.so") == REFLEX_STATUS_UNSUPPORTED);
  *
  * Requires:
  * Pointers are null or valid.
@@ -524,6 +590,11 @@ enum ReflexStatus reflex_program_save(const struct ReflexProgram *program, const
 /**
  * Prints the program in a form, a `ReflexText`: a string that the caller frees.
  *
+ * Example:
+ *     ReflexValue text;
+ *     CHECK_OK(reflex_program_print(program, REFLEX_TEXT_STATS, &text));
+ *     reflex_free(&text);
+ *
  * Requires:
  * Pointers are null or valid.
  */
@@ -532,8 +603,13 @@ enum ReflexStatus reflex_program_print(const struct ReflexProgram *program,
                                        struct ReflexValue *out);
 
 /**
- * Name of function `index` of the program, or an error past the last: a string that the
+ * Returns the name of function `index` of the program, or an error past the last: a string that the
  * caller frees.
+ *
+ * Example:
+ *     ReflexValue name;
+ *     for (uint32_t i = 0; reflex_program_function(program, i, &name) == REFLEX_STATUS_OK; ++i)
+ *         reflex_free(&name);
  *
  * Requires:
  * Pointers are null or valid.
@@ -543,7 +619,12 @@ enum ReflexStatus reflex_program_function(const struct ReflexProgram *program,
                                           struct ReflexValue *out);
 
 /**
- * Tells what memory tensors of this process take.
+ * Returns the memory that tensors of this process take.
+ *
+ * Example:
+ *     ReflexMemory memory;
+ *     CHECK_OK(reflex_memory(&memory));
+ *     CHECK(memory.peak_live >= memory.live);
  *
  * Requires:
  * `out` is null or may be written.
@@ -551,13 +632,22 @@ enum ReflexStatus reflex_program_function(const struct ReflexProgram *program,
 enum ReflexStatus reflex_memory(struct ReflexMemory *out);
 
 /**
- * Bounds what tensors of this process have in use at once, in bytes: beyond it, runs fail with
- * a `MemoryError`. `UINT64_MAX` is no bound, which is how it begins.
+ * Limits the memory that tensors of this process have in use at once, in bytes: beyond it, runs fail
+ * with a `MemoryError`. `UINT64_MAX`, the default, is no limit.
+ *
+ * Example:
+ *     reflex_set_memory_limit(UINT64_C(1) << 30);
+ *     reflex_set_memory_limit(UINT64_MAX);
  */
 void reflex_set_memory_limit(uint64_t bytes);
 
 /**
  * Opens a session; `mode` is a `ReflexMode`.
+ *
+ * Example:
+ *     ReflexSession *compiled;
+ *     CHECK_OK(reflex_session_new(program, REFLEX_MODE_COMPILED, &compiled));
+ *     reflex_session_free(compiled);
  *
  * Requires:
  * Pointers are null or valid.
@@ -569,6 +659,13 @@ enum ReflexStatus reflex_session_new(const struct ReflexProgram *program,
 /**
  * Opens a session with options.
  *
+ * Example:
+ *     ReflexSessionOptions options = {.mode = REFLEX_MODE_BYTECODE,
+ *                                     .allocator = REFLEX_ALLOCATOR_NAIVE};
+ *     ReflexSession *other;
+ *     CHECK_OK(reflex_session_open(program, &options, &other));
+ *     reflex_session_free(other);
+ *
  * Requires:
  * Pointers are null or valid.
  */
@@ -577,7 +674,12 @@ enum ReflexStatus reflex_session_open(const struct ReflexProgram *program,
                                       struct ReflexSession **out);
 
 /**
- * Gives a session back.
+ * Frees a session.
+ *
+ * Example:
+ *     ReflexSession *other;
+ *     CHECK_OK(reflex_session_new(program, REFLEX_MODE_TIERED, &other));
+ *     reflex_session_free(other);
  *
  * Requires:
  * `session` is null or came from `reflex_session_new`, does not run, and is used no more.
@@ -586,6 +688,12 @@ void reflex_session_free(struct ReflexSession *session);
 
 /**
  * Calls a function by name, of the program or saved; the caller frees the result.
+ *
+ * Example:
+ *     ReflexValue y;
+ *     CHECK_OK(reflex_call(session, "main", args, 2, &y));
+ *     CHECK(reflex_as_tensor(&y)->ndim == 2);
+ *     reflex_free(&y);
  *
  * Requires:
  * Pointers are null or valid.
@@ -598,7 +706,12 @@ enum ReflexStatus reflex_call(struct ReflexSession *session,
 
 /**
  * Calls a function by name until nothing more of it is being compiled, and drops the results.
- * `calls`, which may be null, takes how often that was.
+ * `calls`, which may be null, receives the number of calls.
+ *
+ * Example:
+ *     uint64_t calls;
+ *     CHECK_OK(reflex_warm_up(session, "main", args, 2, &calls));
+ *     CHECK(calls > 0);
  *
  * Requires:
  * Pointers are null or valid.
@@ -610,7 +723,14 @@ enum ReflexStatus reflex_warm_up(struct ReflexSession *session,
                                  uint64_t *calls);
 
 /**
- * The number of a function, for `reflex_call_index`.
+ * Returns the index of a function, for `reflex_call_index`.
+ *
+ * Example:
+ *     uint32_t index;
+ *     ReflexValue y;
+ *     CHECK_OK(reflex_function_index(session, "main", &index));
+ *     CHECK_OK(reflex_call_index(session, index, args, 2, &y));
+ *     reflex_free(&y);
  *
  * Requires:
  * Pointers are null or valid.
@@ -620,7 +740,14 @@ enum ReflexStatus reflex_function_index(struct ReflexSession *session,
                                         uint32_t *number);
 
 /**
- * Calls a function by number, without a look-up; the caller frees the result.
+ * Calls a function by index, without a look-up; the caller frees the result.
+ *
+ * Example:
+ *     uint32_t index;
+ *     ReflexValue y;
+ *     CHECK_OK(reflex_function_index(session, "main", &index));
+ *     CHECK_OK(reflex_call_index(session, index, args, 2, &y));
+ *     reflex_free(&y);
  *
  * Requires:
  * Pointers are null or valid.
@@ -635,6 +762,10 @@ enum ReflexStatus reflex_call_index(struct ReflexSession *session,
  * Stores the arguments of a function for `reflex_invoke_stateful`. Borrowed tensors are
  * copied.
  *
+ * Example:
+ *     CHECK_OK(reflex_set_input(session, "main", args, 2));
+ *     CHECK_OK(reflex_invoke_stateful(session, "main"));
+ *
  * Requires:
  * Pointers are null or valid.
  */
@@ -647,9 +778,18 @@ enum ReflexStatus reflex_set_input(struct ReflexSession *session,
  * Makes `reflex_invoke_stateful` copy the results of a function into tensors: one for a
  * tensor result, one per item for a tuple. Inputs must be set first.
  *
+ * Example:
+ *     int64_t shape[] = {2, 5};
+ *     ReflexValue y;
+ *     CHECK_OK(reflex_tensor(f32, shape, 2, NULL, &y));
+ *     CHECK_OK(reflex_set_input(session, "main", args, 2));
+ *     CHECK_OK(reflex_bind_outputs(session, "main", &y, 1));
+ *     CHECK_OK(reflex_invoke_stateful(session, "main"));
+ *     reflex_free(&y);
+ *
  * Requires:
- * Pointers are null or valid; `targets` are tensor values, whose memory nobody else uses
- * during a run.
+ * Pointers are null or valid; `targets` are tensor values, whose memory is used by
+ * this run alone.
  */
 enum ReflexStatus reflex_bind_outputs(struct ReflexSession *session,
                                       const char *name,
@@ -659,14 +799,25 @@ enum ReflexStatus reflex_bind_outputs(struct ReflexSession *session,
 /**
  * Runs a function on its stored arguments and keeps the result.
  *
+ * Example:
+ *     CHECK_OK(reflex_set_input(session, "main", args, 2));
+ *     CHECK_OK(reflex_invoke_stateful(session, "main"));
+ *
  * Requires:
  * Pointers are null or valid.
  */
 enum ReflexStatus reflex_invoke_stateful(struct ReflexSession *session, const char *name);
 
 /**
- * Items of the kept result of a function, -1 when it is not a tuple. `path` walks into nested
- * tuples first.
+ * Returns the number of items of the kept result of a function, -1 when it is not a tuple. `path`
+ * walks into nested tuples first.
+ *
+ * Example:
+ *     CHECK_OK(reflex_set_input(session, "main", args, 2));
+ *     CHECK_OK(reflex_invoke_stateful(session, "main"));
+ *     int64_t arity;
+ *     CHECK_OK(reflex_output_arity(session, "main", NULL, 0, &arity));
+ *     CHECK(arity == -1); // a tensor
  *
  * Requires:
  * Pointers are null or valid.
@@ -678,7 +829,14 @@ enum ReflexStatus reflex_output_arity(struct ReflexSession *session,
                                       int64_t *arity);
 
 /**
- * An item of the kept result of a function, which must not be a tuple; the caller frees it.
+ * Returns an item of the kept result of a function, which must not be a tuple; the caller frees it.
+ *
+ * Example:
+ *     CHECK_OK(reflex_set_input(session, "main", args, 2));
+ *     CHECK_OK(reflex_invoke_stateful(session, "main"));
+ *     ReflexValue y;
+ *     CHECK_OK(reflex_get_output(session, "main", NULL, 0, &y));
+ *     reflex_free(&y);
  *
  * Requires:
  * Pointers are null or valid.
@@ -693,6 +851,12 @@ enum ReflexStatus reflex_get_output(struct ReflexSession *session,
  * Saves a function with its last arguments under another name. Without `include_return`
  * calls of it give nothing. Borrowed tensors are copied.
  *
+ * Example:
+ *     ReflexValue y;
+ *     CHECK_OK(reflex_save_function(session, "main", "with_w", true, &args[1], 1));
+ *     CHECK_OK(reflex_call(session, "with_w", args, 1, &y));
+ *     reflex_free(&y);
+ *
  * Requires:
  * Pointers are null or valid.
  */
@@ -704,16 +868,30 @@ enum ReflexStatus reflex_save_function(struct ReflexSession *session,
                                        int32_t count);
 
 /**
- * Limits what later runs may do: one unit for each function entered and each backward jump.
+ * Limits what later runs may do: a unit of fuel for each function entered and each backward jump.
  * `UINT64_MAX` is no limit.
+ *
+ * Example:
+ *     ReflexValue y;
+ *     CHECK_OK(reflex_set_fuel(session, 0));
+ *     CHECK(reflex_call(session, "main", args, 2, &y) == REFLEX_STATUS_FUEL_EXHAUSTED);
+ *     CHECK_OK(reflex_set_fuel(session, UINT64_MAX));
  *
  * Requires:
  * `session` is null or live.
  */
-enum ReflexStatus reflex_set_fuel(struct ReflexSession *session, uint64_t fuel);
+enum ReflexStatus reflex_set_fuel(struct ReflexSession *session,
+                                  uint64_t fuel);
 
 /**
- * What is left of the fuel.
+ * Returns the fuel that is left.
+ *
+ * Example:
+ *     uint64_t fuel;
+ *     CHECK_OK(reflex_set_fuel(session, 100));
+ *     CHECK_OK(reflex_fuel(session, &fuel));
+ *     CHECK(fuel == 100);
+ *     CHECK_OK(reflex_set_fuel(session, UINT64_MAX));
  *
  * Requires:
  * Pointers are null or valid.
@@ -721,16 +899,32 @@ enum ReflexStatus reflex_set_fuel(struct ReflexSession *session, uint64_t fuel);
 enum ReflexStatus reflex_fuel(struct ReflexSession *session, uint64_t *fuel);
 
 /**
- * Makes runs fail that go on for longer than so many nanoseconds from now; negative takes the
- * deadline away. A kernel is not interrupted.
+ * Makes runs fail that go on for longer than so many nanoseconds from now; a negative number removes
+ * the deadline. A kernel is not interrupted.
+ *
+ * Example:
+ *     ReflexValue y;
+ *     CHECK_OK(reflex_set_deadline(session, 0));
+ *     CHECK(reflex_call(session, "main", args, 2, &y) == REFLEX_STATUS_DEADLINE_EXCEEDED);
+ *     CHECK_OK(reflex_set_deadline(session, -1));
  *
  * Requires:
  * `session` is null or live.
  */
-enum ReflexStatus reflex_set_deadline(struct ReflexSession *session, int64_t nanoseconds);
+enum ReflexStatus reflex_set_deadline(struct ReflexSession *session,
+                                      int64_t nanoseconds);
 
 /**
- * A handle that stops the session's runs from any thread.
+ * Returns a handle that stops the session's runs from any thread.
+ *
+ * Example:
+ *     ReflexCanceller *canceller;
+ *     ReflexValue y;
+ *     CHECK_OK(reflex_canceller_new(session, &canceller));
+ *     CHECK_OK(reflex_cancel(canceller)); // usually from another thread
+ *     CHECK(reflex_call(session, "main", args, 2, &y) == REFLEX_STATUS_CANCELLED);
+ *     CHECK_OK(reflex_cancel_reset(canceller));
+ *     reflex_canceller_free(canceller);
  *
  * Requires:
  * Pointers are null or valid.
@@ -741,13 +935,31 @@ enum ReflexStatus reflex_canceller_new(struct ReflexSession *session,
 /**
  * Makes the current run, and later ones until a reset, fail soon. Any thread may call it.
  *
+ * Example:
+ *     ReflexCanceller *canceller;
+ *     ReflexValue y;
+ *     CHECK_OK(reflex_canceller_new(session, &canceller));
+ *     CHECK_OK(reflex_cancel(canceller)); // usually from another thread
+ *     CHECK(reflex_call(session, "main", args, 2, &y) == REFLEX_STATUS_CANCELLED);
+ *     CHECK_OK(reflex_cancel_reset(canceller));
+ *     reflex_canceller_free(canceller);
+ *
  * Requires:
  * `canceller` is null or live.
  */
 enum ReflexStatus reflex_cancel(const struct ReflexCanceller *canceller);
 
 /**
- * Lets runs go on again.
+ * Lets runs go on again after `reflex_cancel`.
+ *
+ * Example:
+ *     ReflexCanceller *canceller;
+ *     ReflexValue y;
+ *     CHECK_OK(reflex_canceller_new(session, &canceller));
+ *     CHECK_OK(reflex_cancel(canceller)); // usually from another thread
+ *     CHECK(reflex_call(session, "main", args, 2, &y) == REFLEX_STATUS_CANCELLED);
+ *     CHECK_OK(reflex_cancel_reset(canceller));
+ *     reflex_canceller_free(canceller);
  *
  * Requires:
  * `canceller` is null or live.
@@ -755,7 +967,12 @@ enum ReflexStatus reflex_cancel(const struct ReflexCanceller *canceller);
 enum ReflexStatus reflex_cancel_reset(const struct ReflexCanceller *canceller);
 
 /**
- * Gives a canceller back.
+ * Frees a canceller.
+ *
+ * Example:
+ *     ReflexCanceller *canceller;
+ *     CHECK_OK(reflex_canceller_new(session, &canceller));
+ *     reflex_canceller_free(canceller);
  *
  * Requires:
  * `canceller` is null or came from `reflex_canceller_new`, and is used no more.
@@ -763,40 +980,73 @@ enum ReflexStatus reflex_cancel_reset(const struct ReflexCanceller *canceller);
 void reflex_canceller_free(struct ReflexCanceller *canceller);
 
 /**
- * The value that stands for nothing.
+ * Returns the value that stands for nothing.
+ *
+ * Example:
+ *     ReflexValue none = reflex_none();
+ *     CHECK(reflex_as_tensor(&none) == NULL);
  */
 struct ReflexValue reflex_none(void);
 
 /**
- * An integer.
+ * Makes an integer.
+ *
+ * Example:
+ *     CHECK(reflex_int(7).payload.v_int64 == 7);
  */
 struct ReflexValue reflex_int(int64_t value);
 
 /**
- * A boolean.
+ * Makes a boolean.
+ *
+ * Example:
+ *     CHECK(reflex_bool(true).payload.v_int64 == 1);
  */
 struct ReflexValue reflex_bool(bool value);
 
 /**
- * A float.
+ * Makes a float.
+ *
+ * Example:
+ *     CHECK(reflex_float(0.5).payload.v_float64 == 0.5);
  */
 struct ReflexValue reflex_float(double value);
 
 /**
- * A tensor of the caller's, borrowed for the call that it is an argument of.
+ * Makes a view of a tensor of the caller's, for the call that it is an argument of.
+ *
+ * Example:
+ *     float data[2] = {1, 2};
+ *     int64_t shape[] = {2};
+ *     ReflexTensor tensor = {data, {1, 0}, 1, f32, shape, NULL, 0};
+ *     ReflexValue view = reflex_tensor_view(&tensor);
+ *     CHECK(reflex_as_tensor(&view) == &tensor);
  */
 struct ReflexValue reflex_tensor_view(struct ReflexTensor *tensor);
 
 /**
- * A string of the caller's, borrowed for the call that it is an argument of.
+ * Makes a view of a string of the caller's, for the call that it is an argument of.
+ *
+ * Example:
+ *     const char *data;
+ *     size_t size;
+ *     ReflexValue text = reflex_string_view("cpu");
+ *     CHECK_OK(reflex_as_string(&text, &data, &size));
+ *     CHECK(size == 3);
  */
 struct ReflexValue reflex_string_view(const char *text);
 
 /**
- * A tensor with memory of its own; `data`, when not null, is copied into it.
+ * Makes a tensor with memory of its own; `data`, when not null, is copied into it, else it is zero.
+ *
+ * Example:
+ *     int64_t shape[] = {2, 3};
+ *     ReflexValue zeros;
+ *     CHECK_OK(reflex_tensor(f32, shape, 2, NULL, &zeros));
+ *     reflex_free(&zeros);
  *
  * Requires:
- * `shape` is `ndim` extents, `data` null or as many elements in row-major order, `out` valid.
+ * `shape` is `ndim` dimensions, `data` null or as many elements in row-major order, `out` valid.
  */
 enum ReflexStatus reflex_tensor(struct ReflexDType dtype,
                                 const int64_t *shape,
@@ -805,15 +1055,28 @@ enum ReflexStatus reflex_tensor(struct ReflexDType dtype,
                                 struct ReflexValue *out);
 
 /**
- * A shape.
+ * Makes a shape.
+ *
+ * Example:
+ *     int64_t dims[] = {2, 3};
+ *     ReflexValue shape;
+ *     CHECK_OK(reflex_shape(dims, 2, &shape));
+ *     CHECK(reflex_count(&shape) == 2);
+ *     reflex_free(&shape);
  *
  * Requires:
- * `extents` is `count` extents, `out` valid.
+ * `dims` is `count` dimensions, `out` valid.
  */
-enum ReflexStatus reflex_shape(const int64_t *extents, uint32_t count, struct ReflexValue *out);
+enum ReflexStatus reflex_shape(const int64_t *dims, uint32_t count, struct ReflexValue *out);
 
 /**
- * A tuple of copies of `items`; borrowed tensors and strings among them are copied.
+ * Makes a tuple of copies of `items`; views of tensors and strings among them are copied.
+ *
+ * Example:
+ *     ReflexValue pair;
+ *     CHECK_OK(reflex_tuple(args, 2, &pair));
+ *     CHECK(reflex_count(&pair) == 2);
+ *     reflex_free(&pair);
  *
  * Requires:
  * `items` is `count` valid values, `out` valid.
@@ -823,7 +1086,12 @@ enum ReflexStatus reflex_tuple(const struct ReflexValue *items,
                                struct ReflexValue *out);
 
 /**
- * Another reference to the same value; both are freed.
+ * Makes another reference to the same value; both are freed.
+ *
+ * Example:
+ *     ReflexValue owned;
+ *     CHECK_OK(reflex_copy(&args[0], &owned));
+ *     reflex_free(&owned);
  *
  * Requires:
  * `value` is null or valid, `out` valid.
@@ -831,8 +1099,12 @@ enum ReflexStatus reflex_tuple(const struct ReflexValue *items,
 enum ReflexStatus reflex_copy(const struct ReflexValue *value, struct ReflexValue *out);
 
 /**
- * Gives a value back and leaves none in its place. Values that hold no object are left alone,
- * so every value may be freed.
+ * Frees a value and replaces it by none. Values that hold no object are left alone, so every value
+ * may be freed.
+ *
+ * Example:
+ *     ReflexValue none = reflex_none();
+ *     reflex_free(&none); // every value may be freed
  *
  * Requires:
  * `value` is null or an owned value.
@@ -840,7 +1112,12 @@ enum ReflexStatus reflex_copy(const struct ReflexValue *value, struct ReflexValu
 void reflex_free(struct ReflexValue *value);
 
 /**
- * The tensor in a value, valid as long as the value; null when it is none.
+ * Returns the tensor in a value, valid as long as the value; null for a value of another type.
+ *
+ * Example:
+ *     CHECK(reflex_as_tensor(&args[0])->shape[1] == 8);
+ *     ReflexValue number = reflex_int(1);
+ *     CHECK(reflex_as_tensor(&number) == NULL);
  *
  * Requires:
  * `value` is null or valid.
@@ -848,8 +1125,17 @@ void reflex_free(struct ReflexValue *value);
 const struct ReflexTensor *reflex_as_tensor(const struct ReflexValue *value);
 
 /**
- * The string in a value: its first byte (it need not end in NUL) and size, valid as long as
+ * Returns the string in a value: its first byte (it need not end in NUL) and size, valid as long as
  * the value stays where it is.
+ *
+ * Example:
+ *     const char *data;
+ *     size_t size;
+ *     ReflexValue text;
+ *     CHECK_OK(reflex_program_print(program, REFLEX_TEXT_TEXT, &text));
+ *     CHECK_OK(reflex_as_string(&text, &data, &size));
+ *     printf("%.*s", (int)size, data);
+ *     reflex_free(&text);
  *
  * Requires:
  * Pointers are null or valid.
@@ -859,7 +1145,11 @@ enum ReflexStatus reflex_as_string(const struct ReflexValue *value,
                                    size_t *size);
 
 /**
- * Items of a tuple or extents of a shape; -1 for anything else.
+ * Returns the number of items of a tuple or of dimensions of a shape; -1 for anything else.
+ *
+ * Example:
+ *     ReflexValue number = reflex_int(1);
+ *     CHECK(reflex_count(&number) == -1);
  *
  * Requires:
  * `value` is null or valid.
@@ -867,7 +1157,15 @@ enum ReflexStatus reflex_as_string(const struct ReflexValue *value,
 int64_t reflex_count(const struct ReflexValue *value);
 
 /**
- * Item `index` of a tuple or extent of a shape; the caller frees it.
+ * Returns item `index` of a tuple or dimension `index` of a shape; the caller frees it.
+ *
+ * Example:
+ *     int64_t dims[] = {2, 3};
+ *     ReflexValue shape, last;
+ *     CHECK_OK(reflex_shape(dims, 2, &shape));
+ *     CHECK_OK(reflex_item(&shape, 1, &last));
+ *     CHECK(last.payload.v_int64 == 3);
+ *     reflex_free(&shape);
  *
  * Requires:
  * Pointers are null or valid.
@@ -877,8 +1175,11 @@ enum ReflexStatus reflex_item(const struct ReflexValue *value,
                               struct ReflexValue *out);
 
 /**
- * Registers a packed function that programs and other languages find by `name`; `deleter`,
- * when not null, releases `self_` with the function.
+ * Registers a packed function that programs and other languages find by `name`, as
+ * `tvm.register_global_func` does; `deleter`, when not null, frees `self_` with the function.
+ *
+ * Example:
+ *     CHECK_OK(reflex_register_global_func("docs.add_one", add_one, NULL, NULL));
  *
  * Requires:
  * `call` keeps tvm-ffi's calling convention with `self_` as its first argument, from any
@@ -890,7 +1191,15 @@ enum ReflexStatus reflex_register_global_func(const char *name,
                                               void (*deleter)(void*));
 
 /**
- * Finds a registered packed function; the caller frees it.
+ * Returns a registered packed function; the caller frees it.
+ *
+ * Example:
+ *     ReflexValue function, two, one = reflex_int(1);
+ *     CHECK_OK(reflex_register_global_func("docs.found", add_one, NULL, NULL));
+ *     CHECK_OK(reflex_get_global_func("docs.found", &function));
+ *     CHECK_OK(reflex_call_function(&function, &one, 1, &two));
+ *     CHECK(two.payload.v_int64 == 2);
+ *     reflex_free(&function);
  *
  * Requires:
  * Pointers are null or valid.
@@ -898,9 +1207,13 @@ enum ReflexStatus reflex_register_global_func(const char *name,
 enum ReflexStatus reflex_get_global_func(const char *name, struct ReflexValue *out);
 
 /**
- * The packed function `name` of a shared library, where its symbol is `__tvm_ffi_<name>`; the
+ * Returns the packed function `name` of a shared library, where its symbol is `__tvm_ffi_<name>`; the
  * caller frees it, and the library stays loaded with it. Opening a library runs machine code of
  * its author's choice.
+ *
+ * Example:
+ *     ReflexValue function;
+ *     CHECK(reflex_library_function("no/such.so", "f", &function) == REFLEX_STATUS_IO);
  *
  * Requires:
  * Pointers are null or valid.
@@ -911,6 +1224,14 @@ enum ReflexStatus reflex_library_function(const char *path,
 
 /**
  * Calls a packed function.
+ *
+ * Example:
+ *     ReflexValue function, two, one = reflex_int(1);
+ *     CHECK_OK(reflex_register_global_func("docs.called", add_one, NULL, NULL));
+ *     CHECK_OK(reflex_get_global_func("docs.called", &function));
+ *     CHECK_OK(reflex_call_function(&function, &one, 1, &two));
+ *     CHECK(two.payload.v_int64 == 2);
+ *     reflex_free(&function);
  *
  * Requires:
  * Pointers are null or valid.

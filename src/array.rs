@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub struct Array {
     /// Element type.
     pub dtype: DType,
-    /// Extents.
+    /// Shape.
     pub shape: Vec<i64>,
     /// Elements.
     pub data: Vec<u8>,
@@ -23,13 +23,30 @@ pub struct Array {
 pub type Feed = BTreeMap<String, Array>;
 
 impl Array {
-    /// A copy of elements in row-major order; refused unless there are as many as the shape has.
+    /// Copies elements in row-major order; an error unless there are as many as the shape has.
+    ///
+    /// ```
+    /// use reflex::{Array, DType};
+    ///
+    /// let array = Array::of(&[2, 1], &[1_i64, 2])?;
+    /// assert_eq!((array.dtype, array.shape), (DType::I64, vec![2, 1]));
+    /// assert!(Array::of(&[3], &[1.0_f32]).is_err());
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn of<T: Element>(shape: &[i64], elements: &[T]) -> Result<Array> {
         let tensor = Tensor::from_slice(shape, elements);
         tensor.map_err(|e| Error::input(e.message())).and_then(|t| Array::of_tensor(&t))
     }
 
-    /// A copy of a compact CPU tensor.
+    /// Copies a compact CPU tensor.
+    ///
+    /// ```
+    /// use reflex::{Array, Tensor};
+    ///
+    /// let tensor = Tensor::from_slice(&[2], &[1.0_f32, 2.0])?;
+    /// assert_eq!(Array::of_tensor(&tensor)?, Array::of(&[2], &[1.0_f32, 2.0])?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn of_tensor(tensor: &Tensor) -> Result<Array> {
         let data = tensor.to_bytes().map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
         Ok(Array { dtype: tensor.dtype(), shape: tensor.shape().to_vec(), data })
@@ -41,12 +58,28 @@ impl Array {
             .map_err(|e| Error::input(e.message()))
     }
 
-    /// The elements, which must be of type `T`.
+    /// Returns the elements, which must be of type `T`.
+    ///
+    /// ```
+    /// use reflex::Array;
+    ///
+    /// let array = Array::of(&[2], &[1.0_f32, 2.0])?;
+    /// assert_eq!(array.to_vec::<f32>()?, [1.0, 2.0]);
+    /// assert!(array.to_vec::<f64>().is_err());
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         self.tensor()?.to_vec().map_err(|e| Error::input(e.message()))
     }
 
-    /// The elements as f64, for comparison and printing.
+    /// Returns the elements as f64, for comparison and printing.
+    ///
+    /// ```
+    /// use reflex::Array;
+    ///
+    /// assert_eq!(Array::of(&[2], &[1_u8, 2])?.to_f64(), [1.0, 2.0]);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn to_f64(&self) -> Vec<f64> {
         macro_rules! read {
             ($t:ty, $to:expr) => {

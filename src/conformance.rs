@@ -35,7 +35,11 @@ pub enum Status {
 impl Status {
     const ALL: [Status; 3] = [Status::Pass, Status::Fail, Status::Unsupported];
 
-    /// The word for it in lists and in JSON.
+    /// Returns the word for it in lists and in JSON.
+    ///
+    /// ```
+    /// assert_eq!(reflex::conformance::Status::Pass.name(), "pass");
+    /// ```
     pub fn name(self) -> &'static str {
         match self {
             Status::Pass => "pass",
@@ -83,23 +87,63 @@ pub struct Change {
 }
 
 impl CaseList {
-    /// Reads a list; the error names the line that is none.
+    /// Reads a list from a file; an error names the malformed line.
+    ///
+    /// ```
+    /// use reflex::conformance::CaseList;
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let path = folder.path().join("cases.txt");
+    /// let listed: CaseList = "pass test_abs\n".parse()?;
+    /// listed.write(&path)?;
+    /// assert_eq!(CaseList::read(&path)?, listed);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn read(path: &Path) -> Result<CaseList> {
         let text = std::fs::read_to_string(path).map_err(|e| Error::io(path, &e))?;
         text.parse().map_err(|e: Error| e.at(path.display()))
     }
 
-    /// Writes the list, sorted by name.
+    /// Writes the list to a file, sorted by name.
+    ///
+    /// ```
+    /// use reflex::conformance::{CaseList, Status};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("cases.txt");
+    /// let found: CaseList = [("test_abs", Status::Pass)].into_iter().collect();
+    /// found.write(&path)?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn write(&self, path: &Path) -> Result<()> {
         std::fs::write(path, self.to_string()).map_err(|e| Error::io(path, &e))
     }
 
     /// Drops the cases whose name does not satisfy `keep`.
+    ///
+    /// ```
+    /// use reflex::conformance::CaseList;
+    ///
+    /// let mut listed: CaseList = "pass test_abs\npass test_add\n".parse()?;
+    /// listed.retain(|case| case.contains("abs"));
+    /// assert_eq!(listed, "pass test_abs".parse()?);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
         self.0.retain(|case, _| keep(case));
     }
 
-    /// Every difference of `found` from this list, sorted by name.
+    /// Returns every difference of `found` from this list, sorted by name.
+    ///
+    /// ```
+    /// use reflex::conformance::CaseList;
+    ///
+    /// let listed: CaseList = "pass test_abs\n".parse()?;
+    /// assert!(listed.changes(&listed).is_empty());
+    /// let found = "fail test_abs".parse()?;
+    /// assert!(listed.changes(&found)[0].is_regression());
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn changes(&self, found: &CaseList) -> Vec<Change> {
         let mut cases: Vec<&String> = self.0.keys().chain(found.0.keys()).collect();
         cases.sort();
@@ -116,6 +160,16 @@ impl CaseList {
 
 impl Change {
     /// Returns true if the case passed and does not, fails and did not, or is missing.
+    ///
+    /// ```
+    /// use reflex::conformance::CaseList;
+    ///
+    /// let listed: CaseList = "unsupported test_abs".parse()?;
+    /// let found: CaseList = "pass test_abs".parse()?;
+    /// assert!(!listed.changes(&found)[0].is_regression());
+    /// assert!(found.changes(&listed)[0].is_regression());
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn is_regression(&self) -> bool {
         self.found.is_none()
             || self.listed == Some(Status::Pass)
@@ -164,6 +218,16 @@ impl fmt::Display for CaseList {
 }
 
 /// Runs the case in `folder` (`model.onnx`, `test_data_set_*`).
+///
+/// ```
+/// use reflex::conformance::{Status, run_case};
+/// use reflex::{Engine, Mode};
+///
+/// let result = run_case(&Engine::new()?, "no/such/folder".as_ref(), Mode::Bytecode);
+/// assert_eq!(result.status, Status::Fail);
+/// assert!(result.reason.contains("no/such/folder"));
+/// # Ok::<(), reflex::Error>(())
+/// ```
 pub fn run_case(engine: &Engine, folder: &Path, mode: Mode) -> CaseResult {
     let outcome = |status, reason: String| CaseResult { status, reason };
     let program = match engine.load(&folder.join("model.onnx")) {

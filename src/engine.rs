@@ -39,19 +39,38 @@ pub struct Engine {
 }
 
 impl EngineBuilder {
-    /// Where programs run. There is only `cpu`.
+    /// Sets the device that programs run on. There is only `cpu`.
+    ///
+    /// ```
+    /// let error = reflex::Engine::builder().device("cuda").build().err().unwrap();
+    /// assert_eq!(error.kind(), reflex::ErrorKind::Unsupported);
+    /// ```
     pub fn device(mut self, device: &str) -> EngineBuilder {
         self.device = device.to_string();
         self
     }
 
-    /// Threads for parallel kernels, the caller's included. Default: 1.
+    /// Sets the threads for parallel kernels, the caller's included. Default: 1.
+    ///
+    /// ```
+    /// let engine = reflex::Engine::builder().threads(2).build()?;
+    /// assert!(reflex::Engine::builder().threads(0).build().is_err());
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn threads(mut self, threads: usize) -> EngineBuilder {
         self.compiler.execution.threads = threads;
         self
     }
 
-    /// Arithmetic of f32 products in models that are compiled; a library has its own.
+    /// Sets the arithmetic of f32 matrix products and convolutions in models that are compiled;
+    /// an artifact has its own.
+    ///
+    /// ```
+    /// use reflex::{Engine, Precision};
+    ///
+    /// let engine = Engine::builder().precision(Precision::F32Fast).build()?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn precision(mut self, precision: Precision) -> EngineBuilder {
         self.compiler.precision = precision;
         self
@@ -60,36 +79,86 @@ impl EngineBuilder {
     /// CPU levels that models are compiled for, all in one program, of which the highest that
     /// this CPU has runs; of a library, only kernels of these levels are used. Default: models are
     /// compiled for this CPU with all its features, and of a library the best kernels run.
+    ///
+    /// ```
+    /// use reflex::{Engine, Level};
+    ///
+    /// let engine = Engine::builder().levels(["v3".parse::<Level>().unwrap()]).build()?;
+    /// engine.load("examples/softmax.py".as_ref())?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn levels(mut self, levels: impl IntoIterator<Item = Level>) -> EngineBuilder {
         self.compiler.target.levels = levels.into_iter().collect();
         self
     }
 
-    /// Told of compilation's progress.
+    /// Sets a callback for the progress of compilation.
+    ///
+    /// ```
+    /// use reflex::{Engine, Progress};
+    ///
+    /// let progress = Progress::new(|stage, done, total| eprintln!("{stage}: {done} of {total}"));
+    /// let engine = Engine::builder().progress(progress).build()?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn progress(mut self, progress: Progress) -> EngineBuilder {
         self.compiler.progress = progress;
         self
     }
 
-    /// Folder of the kernel cache. Default: `$REFLEX_CACHE`, else below the user's cache folder.
+    /// Sets the folder of the kernel cache. Default: `$REFLEX_CACHE`, else a folder of the user's
+    /// cache.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let engine = reflex::Engine::builder().cache(folder.path()).build()?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn cache(mut self, folder: impl Into<PathBuf>) -> EngineBuilder {
         self.compiler.cache = Some(folder.into());
         self
     }
 
-    /// A code generator to use instead of the `reflex-codegen` process.
+    /// Sets a code generator to use instead of the `reflex-codegen` process.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use reflex_lower::codegen_process::ProcessCodegen;
+    ///
+    /// let codegen = ProcessCodegen::at("no/such/reflex-codegen".into());
+    /// if let Ok(codegen) = codegen {
+    ///     reflex::Engine::builder().codegen(Arc::new(codegen)).build()?;
+    /// }
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn codegen(mut self, codegen: Arc<dyn Codegen>) -> EngineBuilder {
         self.compiler.codegen = Some(codegen);
         self
     }
 
-    /// When programs become machine code. Default: what `REFLEX_TIER` says, or the usual policy.
+    /// Sets the tier policy: when programs are compiled to machine code. Default: that of
+    /// `REFLEX_TIER`.
+    ///
+    /// ```
+    /// use reflex::{CompileMode, Engine, TierPolicy};
+    ///
+    /// let mut policy = TierPolicy::default();
+    /// policy.compile_mode = CompileMode::Synchronous;
+    /// let engine = Engine::builder().tier(policy).build()?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn tier(mut self, policy: TierPolicy) -> EngineBuilder {
         self.tier = Some(policy);
         self
     }
 
-    /// Checks the options.
+    /// Checks the options and makes the engine.
+    ///
+    /// ```
+    /// let engine = reflex::Engine::builder().threads(1).build()?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn build(self) -> Result<Engine> {
         check_device(&self.device)?;
         let mut compiler = self.compiler;
@@ -102,12 +171,22 @@ impl EngineBuilder {
 }
 
 impl Engine {
-    /// An engine with the default options: the CPU, one thread.
+    /// Makes an engine with the default options: the CPU, one thread.
+    ///
+    /// ```
+    /// let engine = reflex::Engine::new()?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn new() -> Result<Engine> {
         Engine::builder().build()
     }
 
-    /// An engine with options.
+    /// Returns the options of an engine, to be set.
+    ///
+    /// ```
+    /// let engine = reflex::Engine::builder().threads(2).build()?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn builder() -> EngineBuilder {
         let host = Target::host();
         let compiler = Compiler {
@@ -124,6 +203,15 @@ impl Engine {
     /// Loads a model: `.onnx` and `.py` (TVMScript) are compiled, `.so` is opened.
     ///
     /// Opening a `.so` runs machine code of its author's choice, as with any library.
+    ///
+    /// ```
+    /// use reflex::{Engine, ErrorKind};
+    ///
+    /// let engine = Engine::new()?;
+    /// let program = engine.load("examples/softmax.py".as_ref())?;
+    /// assert_eq!(engine.load("README.md".as_ref()).err().unwrap().kind(), ErrorKind::Unsupported);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn load(&self, path: &Path) -> Result<Program> {
         let loaded = match Format::of(path)? {
             Format::Onnx | Format::Script => self.load_model(path),
@@ -132,7 +220,15 @@ impl Engine {
         loaded.map_err(|e| e.at(path.display()))
     }
 
-    /// What a model is, without compiling or running any of it.
+    /// Returns the interface and the operators of a model, without compiling or running any of
+    /// it.
+    ///
+    /// ```
+    /// let info = reflex::Engine::info("examples/softmax.py".as_ref())?;
+    /// assert_eq!(info.inputs[0].to_string(), "x: float32[m, n]");
+    /// assert_eq!(info.operators, [("Softmax".to_owned(), 1)]);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn info(path: &Path) -> Result<ModelInfo> {
         match Format::of(path)? {
             Format::Onnx => ModelInfo::of_onnx(path),
@@ -144,7 +240,18 @@ impl Engine {
         }
     }
 
-    /// The module as text after a pass of the pipeline.
+    /// Returns the module as text after a pass of the pipeline. An unknown pass is an error that
+    /// lists them.
+    ///
+    /// ```
+    /// let engine = reflex::Engine::new()?;
+    /// let error = engine.dump_after("examples/softmax.py".as_ref(), "no_pass").unwrap_err();
+    /// let passes = error.to_string();
+    /// assert!(passes.contains("fold_constants"), "{passes}");
+    /// let text = engine.dump_after("examples/softmax.py".as_ref(), "fold_constants")?;
+    /// assert!(text.contains("softmax"), "{text}");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn dump_after(&self, path: &Path, pass: &str) -> Result<String> {
         model_file::check_is_module(path)?;
         let stages = pipeline::stages();
@@ -155,8 +262,13 @@ impl Engine {
         dump::after(model_file::import(path)?, pass, &options).map_err(|e| e.at(path.display()))
     }
 
-    /// TVMScript: a script as it was read, before anything is rewritten, or a model as it was
-    /// imported.
+    /// Returns TVMScript: of a script as it was read, of a model as it was imported.
+    ///
+    /// ```
+    /// let text = reflex::Engine::script("examples/softmax.py".as_ref())?;
+    /// assert!(text.contains("R.nn.softmax"));
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn script(path: &Path) -> Result<String> {
         model_file::check_is_module(path)?;
         match Format::of(path)? {
@@ -165,7 +277,14 @@ impl Engine {
         }
     }
 
-    /// How a kernel of a model is scheduled.
+    /// Returns the schedule of a kernel of a model: the steps taken, and the rule of each stage.
+    ///
+    /// ```
+    /// let engine = reflex::Engine::new()?;
+    /// let error = engine.dump_schedule("examples/softmax.py".as_ref(), "no_kernel").unwrap_err();
+    /// assert!(error.to_string().starts_with("examples/softmax.py: no kernel"));
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn dump_schedule(&self, path: &Path, kernel: &str) -> Result<String> {
         model_file::check_is_module(path)?;
         let options = self.compiler.pipeline_options();
@@ -173,7 +292,15 @@ impl Engine {
             .map_err(|e| e.at(path.display()))
     }
 
-    /// Assembly of a kernel of a model, or of a compiled library, which is read but not opened.
+    /// Returns the assembly of a kernel of a model or of an artifact, which is read but not
+    /// opened.
+    ///
+    /// ```
+    /// let engine = reflex::Engine::new()?;
+    /// let error = engine.assembly("examples/softmax.py".as_ref(), "no_kernel").unwrap_err();
+    /// assert!(error.to_string().contains("there are"), "it lists the kernels");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn assembly(&self, path: &Path, kernel: &str) -> Result<String> {
         if Format::of(path)? != Format::Library {
             return self.load(path)?.assembly(kernel);
@@ -182,7 +309,15 @@ impl Engine {
         disassemble::library(&data, kernel).map_err(|e| e.at(path.display()))
     }
 
-    /// Compiles a module built in Rust.
+    /// Compiles a module built in Rust, with the builder of the crate `reflex-graph`.
+    ///
+    /// ```
+    /// use reflex::{Engine, Module};
+    ///
+    /// let error = Engine::new()?.compile(Module::default()).err().unwrap();
+    /// assert_eq!(error.to_string(), "the executable defines no function");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn compile(&self, module: Module) -> Result<Program> {
         Ok(Program::new(self.compiler.compile(module, ObjectRetention::Keep)?, None))
     }

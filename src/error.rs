@@ -6,7 +6,7 @@ use std::path::Path;
 use reflex_runtime::error::Error as Object;
 use reflex_vm::run_error::{Reason, RunError};
 
-/// What went wrong, for callers that branch on it.
+/// The kind of an error, for callers that branch on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -37,7 +37,7 @@ pub enum ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
-    /// What a failed run raised.
+    /// The error object that a failed run raised.
     raised: Option<Object>,
 }
 
@@ -45,7 +45,14 @@ pub struct Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error.
+    /// Makes an error.
+    ///
+    /// ```
+    /// use reflex::{Error, ErrorKind};
+    ///
+    /// let error = Error::new(ErrorKind::Input, "no such name");
+    /// assert_eq!(error.to_string(), "no such name");
+    /// ```
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error { kind, message: message.into(), raised: None }
     }
@@ -55,28 +62,57 @@ impl Error {
         Error { kind, message: error.to_string(), raised: Some(error) }
     }
 
-    /// An input error.
+    /// Makes an error of kind [`ErrorKind::Input`].
+    ///
+    /// ```
+    /// assert_eq!(reflex::Error::input("no such name").kind(), reflex::ErrorKind::Input);
+    /// ```
     pub fn input(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Input, message)
     }
 
-    /// An error about a file.
+    /// Makes an error about a file.
+    ///
+    /// ```
+    /// let missing = std::fs::read("no/such/file").unwrap_err();
+    /// let error = reflex::Error::io("no/such/file".as_ref(), &missing);
+    /// assert!(error.to_string().starts_with("no/such/file: "));
+    /// ```
     pub fn io(path: &Path, error: &std::io::Error) -> Error {
         Error::new(ErrorKind::Io, format!("{}: {error}", path.display()))
     }
 
-    /// The kind.
+    /// Returns the kind.
+    ///
+    /// ```
+    /// use reflex::{Engine, ErrorKind};
+    ///
+    /// let error = Engine::new()?.load("no/such/model.onnx".as_ref()).err().unwrap();
+    /// assert_eq!(error.kind(), ErrorKind::Io);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The same error with where it happened in front.
-    pub fn at(self, place: impl fmt::Display) -> Error {
-        Error { message: format!("{place}: {}", self.message), ..self }
+    /// Returns the same error with its location in front of the message.
+    ///
+    /// ```
+    /// let error = reflex::Error::input("no such name").at("--input");
+    /// assert_eq!(error.to_string(), "--input: no such name");
+    /// ```
+    pub fn at(self, location: impl fmt::Display) -> Error {
+        Error { message: format!("{location}: {}", self.message), ..self }
     }
 
-    /// The error as tvm-ffi has it: a kind such as `TypeError`, the message without the frames
-    /// of the run, and the frames as its backtrace.
+    /// Returns the error in the form of tvm-ffi: a kind such as `TypeError`, the message without
+    /// the
+    /// frames of the run, and the frames as its backtrace.
+    ///
+    /// ```
+    /// let object = reflex::Error::input("no such name").to_object();
+    /// assert_eq!(object.kind(), "ValueError");
+    /// ```
     pub fn to_object(&self) -> Object {
         let kind = match self.kind {
             ErrorKind::Io => "OSError",

@@ -1,7 +1,16 @@
 //! Runs tensor programs: ONNX models, executables that TVM exported, compiled artifacts.
 //!
-//! An [`Engine`] holds the options and loads models into [`Program`]s, which threads share.
-//! Each thread opens [`Session`]s on a program in some [`Mode`]; all modes give the same bits.
+//! # Load
+//!
+//! An [`Engine`] holds the options and loads models into [`Program`]s, which threads share. A model
+//! is a `.onnx` file, a `.py` file (TVMScript), or a `.so`: an artifact of [`Program::save`], or an
+//! executable that TVM exported. [`Engine::info`] reads a model without compiling it;
+//! [`Program::signature`] has the inputs and outputs of a function.
+//!
+//! # Run
+//!
+//! Each thread opens a [`Session`] of its own. [`Program::prepare`] checks a [`Feed`] of [`Array`]s
+//! by name, and [`Session::call`] runs it:
 //!
 //! ```
 //! use reflex::{Array, Engine, Feed, Mode};
@@ -13,6 +22,65 @@
 //! assert_eq!(outputs.arrays()?[0].1.to_vec::<f32>()?, [0.5, 0.5]);
 //! # Ok::<(), reflex::Error>(())
 //! ```
+//!
+//! [`Session::call_values`] calls by name on [`Any`] values, such as [`Tensor`]s; the methods of
+//! TVM's virtual machine are there too ([`Session::set_input`], [`Session::invoke_stateful`],
+//! [`Session::save_function`]). Packed [`Function`]s that programs call by name are registered by
+//! [`register_global_func`].
+//!
+//! # Bind
+//!
+//! [`Session::bind`] keeps inputs and outputs in place between runs, as ONNX Runtime's IoBinding
+//! does. Such runs make no heap allocation, in any mode:
+//!
+//! ```
+//! # use reflex::{Array, Engine, Feed, Mode};
+//! # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+//! # let x = Array::of(&[1, 2], &[8.0_f32, 8.0])?;
+//! # let feed = program.prepare("main", &Feed::from([("x".to_owned(), x)]))?;
+//! let mut session = program.session(Mode::Tiered)?;
+//! let mut binding = session.bind(&feed)?;
+//! binding.input_mut::<f32>(0)?.copy_from_slice(&[0.0, 0.0]);
+//! binding.run()?;
+//! assert_eq!(binding.output::<f32>(0)?, [0.5, 0.5]);
+//! # Ok::<(), reflex::Error>(())
+//! ```
+//!
+//! # Modes and tiering
+//!
+//! A [`Mode`] is the way VM functions run; all modes give the same bits. [`Mode::Bytecode`] is the
+//! interpreter, [`Mode::Compiled`] translates every function when the session opens, and
+//! [`Mode::Tiered`] interprets first and compiles hot code: traces, functions, and programs
+//! specialised for the shapes of calls. A [`TierPolicy`] says when, as text or field by field;
+//! [`Session::warm_up`] runs until nothing more is compiled; [`Program::tiers`] prints what was
+//! compiled and why the rest was not.
+//!
+//! ```
+//! use reflex::{Engine, TierPolicy};
+//!
+//! let policy: TierPolicy = "threshold=2,compile=sync".parse()?;
+//! let engine = Engine::builder().threads(2).tier(policy).build()?;
+//! # Ok::<(), reflex::Error>(())
+//! ```
+//!
+//! # Profile
+//!
+//! [`Session::profile`] times every call inside one, [`Session::time_evaluator`] a whole function,
+//! [`Session::set_instrument`] shows each call to a callback. [`stats`] has percentiles and
+//! comparisons of latencies, [`memory`] what tensors take and may take. [`Session::set_fuel`],
+//! [`Session::set_deadline`] and [`Session::canceller`] limit runs.
+//!
+//! # Compile
+//!
+//! [`Program::save`] writes one shared library that loads without a compiler, for this CPU or for
+//! [`Level`]s of x86-64 ([`EngineBuilder::levels`]). [`Engine::dump_after`],
+//! [`Engine::dump_schedule`] and [`Engine::assembly`] show how a kernel came about.
+//!
+//! # Errors
+//!
+//! Every failure is an [`Error`] with an [`ErrorKind`] to branch on and a message that names the
+//! file, node and reason. A session can be used again after an error. Models are hostile input and
+//! checked; opening a `.so` runs machine code of its author's choice, as with any library.
 
 mod array;
 mod artifact;
@@ -51,6 +119,7 @@ pub use program::Program;
 pub use reflex_cranelift::CompileMode;
 pub use reflex_graph::Module;
 pub use reflex_runtime::dtype::DType;
+pub use reflex_runtime::error::Error as RaisedError;
 pub use reflex_runtime::function::Function;
 pub use reflex_runtime::registry::{get as get_global_func, register as register_global_func};
 pub use reflex_runtime::tensor::Tensor;

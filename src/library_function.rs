@@ -8,11 +8,16 @@ use reflex_runtime::library::Library;
 use crate::artifact::elf;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The function `name` of a shared library in tvm-ffi's form, where its symbol is
+/// Returns the function `name` of a shared library in tvm-ffi's form, where its symbol is
 /// `__tvm_ffi_<name>`. The library stays loaded with the function;
-/// [`register`](crate::register) lets programs find it.
+/// [`register_global_func`](crate::register_global_func) lets programs find it.
 ///
-/// Opening a library runs machine code of its author's choice, as with any.
+/// Opening a library runs machine code of its author's choice.
+///
+/// ```
+/// let error = reflex::library_function("no/such/library.so".as_ref(), "f").err().unwrap();
+/// assert_eq!(error.kind(), reflex::ErrorKind::Io);
+/// ```
 pub fn library_function(path: &Path, name: &str) -> Result<Function> {
     let file = std::fs::File::open(path).map_err(|e| Error::io(path, &e))?;
     elf::check_segments(file).map_err(|e| e.at(path.display()))?;

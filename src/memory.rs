@@ -14,7 +14,12 @@ pub use reflex_runtime::alloc::device::{
 };
 use reflex_runtime::alloc::device::{CPU, DeviceAllocator};
 
-/// Bytes in use and held over all threads, and the most that ever were.
+/// Returns the bytes in use and held over all threads, and their peaks.
+///
+/// ```
+/// let statistics = reflex::memory::statistics();
+/// assert!(statistics.peak_live >= statistics.live);
+/// ```
 pub fn statistics() -> Statistics {
     CPU.statistics()
 }

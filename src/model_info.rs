@@ -10,7 +10,7 @@ use reflex_vm::executable::Executable;
 use serde::Serialize;
 
 use crate::error::Result;
-use crate::{Dim, Signature, TensorInfo};
+use crate::signature::{Dim, Signature, TensorInfo};
 
 /// A model's interface and operators.
 #[derive(Clone, Debug, Serialize)]

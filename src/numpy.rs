@@ -90,12 +90,31 @@ fn read_array(mut reader: impl Read, path: &Path, name: &str) -> Result<Array> {
 }
 
 /// Reads a `.npy` file.
+///
+/// ```
+/// use reflex::{Array, numpy};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("x.npy");
+/// let x = Array::of(&[2], &[1.0_f32, 2.0])?;
+/// numpy::write_npy(&path, &x)?;
+/// assert_eq!(numpy::read_npy(&path)?, x);
+/// # Ok::<(), reflex::Error>(())
+/// ```
 pub fn read_npy(path: &Path) -> Result<Array> {
     let file = File::open(path).map_err(|e| Error::io(path, &e))?;
     read_array(BufReader::new(file), path, "array")
 }
 
 /// Writes a `.npy` file.
+///
+/// ```
+/// use reflex::{Array, numpy};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// numpy::write_npy(&folder.path().join("x.npy"), &Array::of(&[1], &[7_i64])?)?;
+/// # Ok::<(), reflex::Error>(())
+/// ```
 pub fn write_npy(path: &Path, array: &Array) -> Result<()> {
     let kind = type_string(array.dtype)
         .ok_or_else(|| bad(path, format!("NumPy has no element type {}", array.dtype)))?;
@@ -115,6 +134,14 @@ pub fn write_npy(path: &Path, array: &Array) -> Result<()> {
 }
 
 /// Reads the feeds of an `.npz` file: keys `in.<k>.<input>` and `out.<k>.<output>`.
+///
+/// ```
+/// use reflex::{ErrorKind, numpy};
+///
+/// let error = numpy::read_cases("no/such/reference.npz".as_ref()).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Io);
+/// # Ok::<(), reflex::Error>(())
+/// ```
 pub fn read_cases(path: &Path) -> Result<Vec<Case>> {
     let file = File::open(path).map_err(|e| Error::io(path, &e))?;
     let mut archive = npyz::npz::NpzArchive::new(BufReader::new(file)).map_err(|e| bad(path, e))?;

@@ -57,12 +57,24 @@ pub struct SessionOptions {
 }
 
 impl SessionOptions {
-    /// Options with the CPU as the device and the pooled allocator.
+    /// Returns options with the CPU as the device and the pooled allocator.
+    ///
+    /// ```
+    /// use reflex::{Mode, SessionOptions};
+    ///
+    /// let options = SessionOptions::new(Mode::Compiled);
+    /// ```
     pub fn new(mode: Mode) -> SessionOptions {
         SessionOptions { mode, device: "cpu".to_owned(), allocator: AllocatorKind::default() }
     }
 
     /// Sets the device that the session computes on: `cpu`.
+    ///
+    /// ```
+    /// use reflex::{Mode, SessionOptions};
+    ///
+    /// let options = SessionOptions::new(Mode::Tiered).device("cpu");
+    /// ```
     pub fn device(mut self, device: &str) -> SessionOptions {
         self.device = device.to_owned();
         self
@@ -70,6 +82,13 @@ impl SessionOptions {
 
     /// Sets the allocator of tensors, which reuses the memory that a run releases or returns it to
     /// the system. Machine code recycles its small objects with either kind.
+    ///
+    /// ```
+    /// use reflex::memory::AllocatorKind;
+    /// use reflex::{Mode, SessionOptions};
+    ///
+    /// let options = SessionOptions::new(Mode::Tiered).allocator(AllocatorKind::Naive);
+    /// ```
     pub fn allocator(mut self, kind: AllocatorKind) -> SessionOptions {
         self.allocator = kind;
         self
@@ -141,16 +160,35 @@ pub struct Progress(Arc<Callback>);
 
 impl Progress {
     /// Wraps a callback, which may be called from any thread.
+    ///
+    /// ```
+    /// let progress = reflex::Progress::new(|stage, done, total| {
+    ///     eprintln!("{stage}: {done} of {total}");
+    /// });
+    /// progress.report("kernels", 1, 2);
+    /// ```
     pub fn new(callback: impl Fn(&str, usize, usize) + Send + Sync + 'static) -> Progress {
         Progress(Arc::new(callback))
     }
 
-    /// A callback that does nothing.
+    /// Returns a callback that does nothing.
+    ///
+    /// ```
+    /// reflex::Progress::silent().report("kernels", 1, 2);
+    /// ```
     pub fn silent() -> Progress {
         Progress::new(|_, _, _| ())
     }
 
-    /// Reports.
+    /// Calls the callback.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    ///
+    /// static DONE: AtomicUsize = AtomicUsize::new(0);
+    /// reflex::Progress::new(|_, done, _| DONE.store(done, Relaxed)).report("kernels", 1, 2);
+    /// assert_eq!(DONE.load(Relaxed), 1);
+    /// ```
     pub fn report(&self, stage: &str, done: usize, total: usize) {
         (self.0)(stage, done, total);
     }

@@ -135,12 +135,12 @@ impl TensorInfo {
         if !typed || (self.dtype != DType::VOID && self.shape.len() != array.shape.len()) {
             return Err(Error::input(format!("input {self}: got {}", got())));
         }
-        for (dim, extent) in self.shape.iter().zip(&array.shape) {
+        for (dim, size) in self.shape.iter().zip(&array.shape) {
             let expected = match dim {
                 Dim::Const(n) => *n,
-                Dim::Symbol(name) => *sizes.entry(name.clone()).or_insert(*extent),
+                Dim::Symbol(name) => *sizes.entry(name.clone()).or_insert(*size),
             };
-            if expected != *extent {
+            if expected != *size {
                 let why = format!("{dim} is {expected} here");
                 return Err(Error::input(format!("input {self}: got {}; {why}", got())));
             }

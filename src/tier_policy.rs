@@ -125,6 +125,15 @@ impl TierPolicy {
     pub const VARIABLE: &'static str = "REFLEX_TIER";
 
     /// Returns the policy of the environment, or the default one.
+    ///
+    /// ```
+    /// use reflex::TierPolicy;
+    ///
+    /// if std::env::var_os(TierPolicy::VARIABLE).is_none() {
+    ///     assert_eq!(TierPolicy::of_environment()?, TierPolicy::default());
+    /// }
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn of_environment() -> Result<TierPolicy> {
         match std::env::var(TierPolicy::VARIABLE) {
             Ok(text) => text.parse().map_err(|e: Error| e.at(TierPolicy::VARIABLE)),

@@ -13,8 +13,12 @@ const HEAD: &str = "\
  * Functions that can fail return a ReflexStatus; kind, message and backtrace of the last failure
  * of a thread are in reflex_error_kind() and its neighbours. ReflexValue has the layout of
  * tvm-ffi's TVMFFIAny, ReflexTensor that of DLPack's DLTensor: pointers to either may be cast.
- * Values that functions give are owned: give them back with reflex_free(). Arguments are
- * borrowed.
+ * Values that functions return are owned by the caller, who frees them with reflex_free().
+ * Arguments are borrowed.
+ *
+ * The examples share an `engine`, a `program` from the file `model`, a `session` of it, and `args`:
+ * two tensors of shapes [2, 8] and [8, 5] that its function `main` takes. `f32` is the element type.
+ * CHECK(condition) and CHECK_OK(call) end the process where they fail. tests/interface_docs.rs runs them.
  *
  * Written by cbindgen from src/capi; tests/c_header.rs keeps it current. */
 ";
@@ -65,22 +69,28 @@ fn config() -> Config {
     }
 }
 
-/// Leaves out what only Rust has: constants of types, and examples.
+/// Leaves out constants of types and Rust's examples; C's examples become indented text.
 fn for_c(header: &str) -> String {
     let header = header.replace("# Safety", "Requires:");
-    let mut out: Vec<&str> = Vec::new();
-    let mut in_example = false;
-    for line in header.lines() {
+    let mut out: Vec<String> = Vec::new();
+    let mut lines = header.lines();
+    while let Some(line) = lines.next() {
         if line.starts_with("#define Reflex") {
             let comment = out.iter().rposition(|l| l.starts_with("/**")).expect("a comment");
             out.truncate(comment);
-        } else if line == " * ```" {
-            if !in_example {
-                out.pop();
-            }
-            in_example = !in_example;
-        } else if !in_example {
-            out.push(line);
+            continue;
+        }
+        if !line.starts_with(" * ```") {
+            out.push(line.to_owned());
+            continue;
+        }
+        let example = lines.by_ref().take_while(|line| *line != " * ```");
+        if line == " * ```c" {
+            out.push(" * Example:".to_owned());
+            out.extend(example.map(|code| format!(" *     {}", &code[3..])));
+        } else {
+            example.for_each(drop);
+            out.pop();
         }
     }
     out.join("\n") + "\n"

@@ -237,7 +237,7 @@ fn inspect_shows_every_form() {
     assert!(shown(&["--script"]).contains("R.add("));
     assert!(shown(&["--after", "simplify"]).contains("R.add(x, b)"));
     assert!(shown(&["--after", "lower"]).contains("T.vectorized"));
-    assert!(shown(&["--schedule", "add"]).contains(": map"));
+    assert!(shown(&["--schedule", "add"]).contains(": elementwise"));
     assert!(shown(&["--asm", "add"]).contains("vaddps"));
     let tiers = shown(&["--tiers"]);
     assert!(tiers.contains("main: ") && tiers.contains("entry: recorded 1 times"), "{tiers}");

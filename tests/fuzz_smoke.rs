@@ -22,8 +22,8 @@ fn tiers() {
     // An oracle over programs that never get hot would say nothing.
     assert!(total.traces > programs / 4, "{total:?} in {programs} programs");
     assert!(total.exits > programs / 4, "{total:?} in {programs} programs");
-    assert!(total.whole > programs / 4, "{total:?} in {programs} programs");
-    assert!(total.bridges > programs / 4, "{total:?} in {programs} programs");
+    assert!(total.methods > programs / 4, "{total:?} in {programs} programs");
+    assert!(total.side_traces > programs / 4, "{total:?} in {programs} programs");
     assert!(total.recursive > programs / 4, "{total:?} in {programs} programs");
     assert!(total.raw > programs / 4, "{total:?} in {programs} programs");
     assert!(total.evicted > programs / 4, "{total:?} in {programs} programs");

@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Runs after which tiers have seen what is hot; their compilation goes on beside later runs.
+/// Runs after which tiers have found the hot code; they compile it during later runs.
 const WARM_UP: usize = 60;
 const RUNS: usize = 10;
 /// Runs given to compilation to end.

@@ -9,13 +9,13 @@ use reflex::{Array, DType, Engine, Feed, Mode};
 const RTOL: f64 = 1e-4;
 const ATOL: f64 = 1e-5;
 
-/// A tensor of a `# in` or `# out` line: element type, extents, elements.
+/// A tensor of a `# in` or `# out` line: element type, shape, elements.
 fn array(line: &str) -> Array {
     let mut words = line.split_whitespace();
     let dtype: DType = words.next().expect("a type").parse().expect("a type");
-    let shape = words.next().expect("extents").trim_matches(['(', ')']);
-    let extents = shape.split(',').filter(|d| !d.is_empty());
-    let shape = extents.map(|d| d.parse().expect("an extent")).collect();
+    let shape = words.next().expect("a shape").trim_matches(['(', ')']);
+    let dims = shape.split(',').filter(|d| !d.is_empty());
+    let shape = dims.map(|d| d.parse().expect("a dimension")).collect();
     let bytes = |word: &str| match dtype {
         DType::F64 => word.parse::<f64>().expect("a number").to_le_bytes().to_vec(),
         DType::F32 => word.parse::<f32>().expect("a number").to_le_bytes().to_vec(),

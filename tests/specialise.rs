@@ -1,5 +1,5 @@
-//! Programs for the extents of calls: when they are made, that no bit differs, and what goes on
-//! without them.
+//! Shape specialisation: when programs are specialised, that no bit differs, and calls that are not
+//! specialised.
 
 use std::path::{Path, PathBuf};
 
@@ -21,8 +21,8 @@ class Module:
         return s
 "#;
 
-/// Every second call with the same extents makes a program, on the calling thread, whether it is
-/// faster or not.
+/// Specialises at the second call with the same shapes, on the calling thread, whether it is faster
+/// or not.
 const SOON: &str = "compile=sync,shape-calls=2,shape-ms=0,specialise=always,shapes=2";
 
 struct Model {
@@ -66,7 +66,7 @@ fn lines(program: &Program) -> Vec<String> {
 }
 
 #[test]
-fn hot_extents_get_a_program_with_the_same_bits() {
+fn hot_shapes_are_specialised_with_the_same_bits() {
     let model = model(MODEL);
     let program = load(&model.path, SOON);
     let mut general = program.session(Mode::Bytecode).expect("a session");
@@ -74,7 +74,7 @@ fn hot_extents_get_a_program_with_the_same_bits() {
     for n in [3, 16, 3, 16, 3, 16, 1, 7] {
         assert_eq!(call(&program, &mut session, n), call(&program, &mut general, n), "n = {n}");
     }
-    // Two places: those of 3 and 16 went to 1 and 7, which were called once.
+    // Two sets at most: 1 and 7, called once, have evicted 3 and 16.
     let found = lines(&program);
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found.iter().all(|l| l.ends_with("1 calls")), "{found:?}");
@@ -98,7 +98,7 @@ fn bound_runs_and_warm_ups_use_it() {
     let (_, profile) = session.profile_prepared(&prepared).expect("runs");
     assert!(
         !profile.by_time().is_empty(),
-        "a profile sees the calls that a program for extents hides"
+        "a profile sees the calls that a specialised program fuses"
     );
     let expected = call(&program, &mut program.session(Mode::Bytecode).expect("a session"), 5);
     let mut bound = session.bind(&prepared).expect("runs");
@@ -177,7 +177,7 @@ class Module:
 "#;
 
 #[test]
-fn a_branch_for_other_extents_still_fails() {
+fn a_branch_for_other_shapes_still_fails() {
     let model = model(BRANCHES);
     let program = load(&model.path, SOON);
     let mut general = program.session(Mode::Bytecode).expect("a session");
@@ -200,7 +200,7 @@ fn a_branch_for_other_extents_still_fails() {
     assert!(found.len() == 2 && found.iter().all(|l| l.contains("in use")), "{found:?}");
 }
 
-/// Ways to compute that round differently: tiles of a convolution, parts of sums.
+/// Kernels that may round differently: Winograd convolutions, partial sums.
 const IMAGES: &str = r#"
 from typing import TypeVar
 from tvm.script import ir as I
@@ -227,7 +227,7 @@ class Module:
 "#;
 
 #[test]
-fn known_extents_choose_no_way_that_rounds_differently() {
+fn known_shapes_choose_no_way_that_rounds_differently() {
     let model = model(IMAGES);
     let program = load(&model.path, &SOON.replace("shapes=2", "shapes=4"));
     let mut general = program.session(Mode::Bytecode).expect("a session");

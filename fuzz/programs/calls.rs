@@ -42,7 +42,7 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// A kernel, mostly on tensors of extents that it takes.
+    /// A kernel, mostly on tensors of shapes that it accepts.
     pub(super) fn kernel(&mut self) -> Result<()> {
         let dst = self.destination()?;
         let scratch = self.kinds.len() as i64 - 3;
@@ -53,7 +53,7 @@ impl Generator<'_, '_> {
         }
         let given = self.kinds.len() > SCRATCH as usize + 1 && self.u.ratio(1, 3)?;
         let args = if given {
-            // What the host passed to `main`, perhaps.
+            // Arguments of `main`, perhaps.
             [Arg::Reg(Reg(0)), Arg::Reg(Reg(1))]
         } else {
             [self.argument(Kind::Tensor)?, self.argument(Kind::Tensor)?]
@@ -90,7 +90,7 @@ impl Generator<'_, '_> {
     pub(super) fn make_closure(&mut self, dst: Reg) -> Result<()> {
         let (name, parameters) = self.u.choose(&self.functions)?.clone();
         let mut args = vec![self.b.f(&name)];
-        // Calls pass what is left; see `closure`.
+        // Calls pass the other arguments; see `closure`.
         for _ in 0..parameters.saturating_sub(1) {
             args.push(self.any_argument()?);
         }
@@ -116,7 +116,7 @@ impl Generator<'_, '_> {
     }
 
     /// A closure over all parameters of a function but the last, each of them different, called
-    /// twice: what it captured comes in order.
+    /// twice: captured values come in order.
     pub(super) fn capture(&mut self) -> Result<()> {
         let most = self.functions.iter().max_by_key(|(_, parameters)| *parameters).cloned();
         let Some((name, parameters)) = most else { return Ok(()) };
@@ -136,8 +136,8 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// An object whose only register gives it to a function, or gets the result instead, if anything
-    /// does; the host may run code above before the result is looked at.
+    /// An object whose only register is passed to a function as its last use, or overwritten by the
+    /// result, if there is one; the host may call back before the result is read.
     pub(super) fn hand_over(&mut self) -> Result<()> {
         let helpers = self.functions.len() > 2 && self.u.arbitrary()?;
         let helper = *self.u.choose(&HELPERS)?;

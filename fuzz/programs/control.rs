@@ -9,7 +9,7 @@ use super::{Generator, Kind, built};
 impl Generator<'_, '_> {
     pub(super) fn branch(&mut self, depth: u32) -> Result<()> {
         self.ensure(Kind::Bool)?;
-        // What the host passed may be a condition too, or an error.
+        // An argument may be a condition too, or an error.
         let kind = if self.u.ratio(1, 8)? { Kind::Unknown } else { Kind::Bool };
         let condition = self.register(Some(kind))?;
         let (otherwise, end) = (built(self.b.label()), built(self.b.label()));
@@ -45,13 +45,14 @@ impl Generator<'_, '_> {
         built(self.b.bind(start));
         let before = self.kinds.clone();
         self.block(depth + 1, 5)?;
-        self.count_down((counter, condition), start, &before)
+        self.count_down(counter, condition, start, &before)
     }
 
     /// Goes back to `start`, where registers held `before`, until the counter is zero.
     pub(super) fn count_down(
         &mut self,
-        (counter, condition): (Reg, Reg),
+        counter: Reg,
+        condition: Reg,
         start: Label,
         before: &[Kind],
     ) -> Result<()> {
@@ -65,8 +66,8 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// A loop in which the extents of a shape, and of a tensor, count down, and which looks at a
-    /// heap before it writes all of it.
+    /// A loop in which the dimensions of a shape, and of a tensor, count down, and which reads a heap
+    /// before it writes all of it.
     pub(super) fn grow(&mut self) -> Result<()> {
         let last = self.kinds.len() as i64 - 1;
         let (counter, condition, heap, shape) =
@@ -100,6 +101,6 @@ impl Generator<'_, '_> {
             self.call("vm.builtin.null_value", &[], heap, Kind::None);
             self.call("vm.builtin.null_value", &[], shape, Kind::None);
         }
-        self.count_down((counter, condition), start, &before)
+        self.count_down(counter, condition, start, &before)
     }
 }

@@ -1,4 +1,4 @@
-//! Statements that are builtins, and what makes memory for them.
+//! Statements that are builtins, and those that allocate memory for them.
 
 use arbitrary::Result;
 use reflex_runtime::dtype::DType;
@@ -25,7 +25,7 @@ impl Generator<'_, '_> {
         self.storage_of(64, dst);
     }
 
-    /// A storage of so many numbers.
+    /// A storage of `count` numbers.
     pub(super) fn storage_of(&mut self, count: i64, dst: Reg) {
         let dtype = self.b.dtype(DType::F32);
         let scope = self.b.string("global");
@@ -45,20 +45,20 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// A tensor of such a shape at an offset in a storage.
+    /// A tensor at an offset in a storage.
     pub(super) fn tensor_at(&mut self, storage: Reg, offset: i64, shape: &[i64], dst: Reg) {
         let offset = Arg::Imm(offset);
         let args = [Arg::Reg(storage), offset, self.b.shape(shape), self.b.dtype(DType::F32)];
         self.call("vm.builtin.alloc_tensor", &args, dst, Kind::Tensor);
         self.set_rank(dst, shape.len() as i64);
-        // What memory held is not the same in every run. Kernels do not let a tensor escape.
+        // The contents of fresh memory differ between runs. Kernels do not let a tensor escape.
         if dst != Reg::VOID {
             let name = ["fuzz.set0", "fuzz.set1", "fuzz.set2"][shape.len()];
             self.call(name, &[Arg::Reg(dst)], Reg::VOID, Kind::None);
         }
     }
 
-    /// A storage and a tensor of extents that are known only while running.
+    /// A storage and a tensor whose dimensions are known only at run time.
     pub(super) fn dynamic(&mut self, dst: Reg) -> Result<()> {
         let shape = self.argument(Kind::Shape)?;
         let (dtype, scope) = (self.b.dtype(DType::F32), self.b.string("global"));

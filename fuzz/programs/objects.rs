@@ -1,4 +1,4 @@
-//! Statements about what objects share: data, items, registers.
+//! Statements about objects that share data, items or registers.
 
 use arbitrary::Result;
 use reflex_runtime::dtype::DType;
@@ -7,7 +7,7 @@ use reflex_vm::bytecode::{Arg, Reg};
 use super::{Generator, HELPERS, Kind, SHAPES, built};
 
 impl Generator<'_, '_> {
-    /// Several statements that only together say something of an object.
+    /// Several statements about one object, which only together have an effect.
     pub(super) fn objects(&mut self) -> Result<()> {
         match self.u.int_in_range(0..=21)? {
             0 | 1 => self.look(),
@@ -20,17 +20,17 @@ impl Generator<'_, '_> {
             10 => self.rotate(),
             11 | 12 => self.turned(self.spare(0)),
             13 | 14 => self.agree(),
-            15 => self.rounds(),
+            15 => self.rotation(),
             17 => self.outlive(),
             18 => self.stop(),
             19 => self.twins(),
-            20 => self.beside(),
+            20 => self.neighbours(),
             21 => self.taken_out(),
-            _ => self.again(),
+            _ => self.reallocate(),
         }
     }
 
-    /// Something that machine code makes sure of, and may find not to hold.
+    /// An operation that machine code guards, and whose guard may fail.
     fn guarded(&mut self, scratch: Reg) {
         let (one, int) = (Arg::Imm(1), self.b.dtype(DType::I64));
         self.call("fuzz.add", &[one, one], scratch, Kind::Int);
@@ -39,12 +39,12 @@ impl Generator<'_, '_> {
         self.call("vm.builtin.check_prim_value_info", &args, Reg::VOID, Kind::None);
     }
 
-    /// A register that no loop counts with.
+    /// A register that is no loop counter.
     pub(super) fn spare(&self, which: i64) -> Reg {
         Reg(self.kinds.len() as i64 - 4 - which)
     }
 
-    /// A view of what the host passed, or its shape, which is given up at once.
+    /// A view of an argument, or its shape, which is released at once.
     fn look(&mut self) -> Result<()> {
         let dst = self.u.int_in_range(0..=2).map(|which| self.spare(which))?;
         let of = Arg::Reg(Reg(self.u.int_in_range(0..=1)?));
@@ -69,8 +69,8 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// A kernel takes what a register holds, then what was put there instead, while both are alive. It
-    /// may be the first to look at the other one.
+    /// A kernel gets the value of a register, then the value that replaced it, while both are alive. It
+    /// may be the first to read the other one.
     fn replace(&mut self) -> Result<()> {
         let (first, second) = (Arg::Reg(Reg(0)), Arg::Reg(Reg(1)));
         let (reg, other) = (self.spare(0), self.spare(1));
@@ -103,7 +103,7 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// An object goes into a tuple, its register gets something else, and it is taken out again.
+    /// An object goes into a tuple, its register is overwritten, and the object is read back.
     fn pack(&mut self) -> Result<()> {
         let (item, tuple) = (self.spare(0), self.spare(1));
         match self.u.int_in_range(0..=3)? {
@@ -132,7 +132,8 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// The same with a shape that nothing else refers to, of which the host learns in some runs only.
+    /// The same with a shape that has no other reference, and that is passed to the host in some runs
+    /// only.
     fn pack_numbers(&mut self) -> Result<()> {
         let (item, tuple) = (self.spare(0), self.spare(1));
         let conditions = [self.spare(-1), self.spare(2)];
@@ -156,7 +157,7 @@ impl Generator<'_, '_> {
             let end = built(self.b.label());
             built(self.b.emit_if(condition, end));
             if gone == tuple {
-                // Would get the memory of the shape if nothing held that.
+                // Would get the memory of the shape if that had been freed.
                 let args = [self.b.vm_state(), Arg::Imm(4)];
                 self.call("vm.builtin.alloc_shape_heap", &args, item, Kind::Heap);
                 self.call("vm.builtin.tensor_to_shape", &[Arg::Reg(item)], item, Kind::Shape);
@@ -168,7 +169,7 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// Two matrices have to agree in an extent, or in both.
+    /// Two matrices have to agree in one dimension, or in both.
     fn agree(&mut self) -> Result<()> {
         let (heap, made) = (self.spare(0), self.spare(1));
         let args = [self.b.vm_state(), Arg::Imm(2)];
@@ -193,7 +194,7 @@ impl Generator<'_, '_> {
     }
 
     /// A tensor outlives the register of its storage, other storages come and go, and a kernel reads
-    /// it: its memory may not have been reused meanwhile.
+    /// it: its memory must not have been reused meanwhile.
     fn lay(&mut self) -> Result<()> {
         let (storage, kept, other) = (self.spare(0), self.spare(1), self.spare(2));
         let matrix = SHAPES[if self.u.arbitrary()? { 0 } else { 2 }];
@@ -215,7 +216,7 @@ impl Generator<'_, '_> {
                 self.call("fuzz.each", &[Arg::Reg(other), Arg::Reg(other)], Reg::VOID, Kind::None);
             }
         }
-        // What the host passed shows what was read.
+        // An argument shows what was read.
         self.call("fuzz.each", &[Arg::Reg(kept), Arg::Reg(Reg(1))], Reg::VOID, Kind::None);
         self.call("fuzz.record", &[Arg::Reg(Reg(1))], Reg::VOID, Kind::Int);
         for register in [storage, kept, other] {
@@ -233,7 +234,7 @@ impl Generator<'_, '_> {
         let turns = self.u.arbitrary()?;
         let (other, end) = (built(self.b.label()), built(self.b.label()));
         if turns {
-            // In every second round.
+            // In every second iteration.
             let args = [Arg::Reg(turn), Arg::Imm(1), Arg::Imm(0)];
             self.call("fuzz.pick", &args, turn, Kind::Int);
             built(self.b.emit_if(turn, other));
@@ -254,7 +255,7 @@ impl Generator<'_, '_> {
     }
 
     /// Two tensors in one storage, of which one is read when the other one was written.
-    fn beside(&mut self) -> Result<()> {
+    fn neighbours(&mut self) -> Result<()> {
         let [storage, left, right] = [0, 1, 2].map(|which| self.spare(which));
         let [first, second] = [0, 1].map(|at| Arg::Reg(Reg(at)));
         self.storage(storage);
@@ -271,8 +272,8 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// A tensor that only a tuple holds is taken out, and the tuple is given up: the next tensor does not
-    /// get its memory.
+    /// A tensor that only a tuple holds is read out of it, and the tuple is released: the next tensor
+    /// must not get its memory.
     fn taken_out(&mut self) -> Result<()> {
         let [tensor, tuple, out] = [0, 1, 2].map(|which| self.spare(which));
         let (first, second) = (Arg::Reg(Reg(0)), Arg::Reg(Reg(1)));
@@ -301,7 +302,7 @@ impl Generator<'_, '_> {
         self.vm_call()
     }
 
-    /// Calls of two functions that are alike up to what they do with what a third one says.
+    /// Calls of two functions that differ only in how they use the result of a third one.
     fn twins(&mut self) -> Result<()> {
         let dst = self.spare(0);
         for twin in &HELPERS[2..] {
@@ -313,8 +314,8 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// A shape heap, or an object made from one, that two registers or a tuple hold; what is written
-    /// through one is seen through the other, and what is made anew is seen by neither.
+    /// A shape heap, or an object made from one, that two registers or a tuple hold; writes through one
+    /// are seen through the other, and a new one is seen through neither.
     fn share(&mut self) -> Result<()> {
         let (heap, other, made) = (self.spare(0), self.spare(1), self.spare(2));
         self.heap(heap);
@@ -338,7 +339,7 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// What the host passed changes places, so that the next round of a loop finds the other value.
+    /// Arguments are swapped, so that the next iteration of a loop finds the other value.
     fn rotate(&mut self) -> Result<()> {
         let (first, second, kept) = (Reg(0), Reg(1), self.spare(0));
         for (from, to) in [(first, kept), (second, first), (kept, second)] {

@@ -1,5 +1,5 @@
-//! Statements that overwrite registers, mostly before anybody looks at them, and views whose extents
-//! are known only while running.
+//! Statements that overwrite registers, mostly before they are read, and views whose dimensions are
+//! known only at run time.
 
 use arbitrary::Result;
 use reflex_vm::bytecode::{Arg, Reg};
@@ -7,7 +7,7 @@ use reflex_vm::bytecode::{Arg, Reg};
 use super::{Generator, Kind};
 
 impl Generator<'_, '_> {
-    /// One register holds one thing after another. Now and then the host looks at it, or fails.
+    /// One register holds one value after another. Now and then the host reads it, or fails.
     pub(super) fn overwrite(&mut self) -> Result<()> {
         let dst = Reg(self.u.int_in_range(0..=self.kinds.len() as i64 - 1)?);
         for _ in 0..self.u.int_in_range(2..=6)? {
@@ -44,13 +44,13 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// A view of a matrix with its extents, in this order or another, or of fewer rows, and kernels on
+    /// A view of a matrix with its dimensions, in this order or another, or of fewer rows, and kernels on
     /// it.
     pub(super) fn turned(&mut self, dst: Reg) -> Result<()> {
         let mut tensor = self.argument(Kind::Tensor)?;
         let mut partner = tensor;
         if self.in_main && self.u.ratio(2, 3)? {
-            // What the host passed, mostly of the same extents.
+            // Arguments, mostly of the same shape.
             (tensor, partner) = (Arg::Reg(Reg(0)), Arg::Reg(Reg(1)));
         }
         let (heap, shape) = (self.spare(1), self.spare(2));

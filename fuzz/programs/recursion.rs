@@ -1,13 +1,12 @@
-//! Functions that call themselves, or each other, to a depth that their first parameter says, by name
-//! or through closures.
+//! Recursive functions, by name or through closures, to a depth given by their first parameter.
 
 use arbitrary::Result;
 use reflex_vm::bytecode::{Arg, Reg};
 
 use super::{Generator, Kind, built};
 
-/// A recursion in which two functions that are alike up to what they say call the first one: when it
-/// returns, only the frame below tells which of them waits.
+/// A recursion in which two functions that differ only in what they log call the first one: when it
+/// returns, only the caller's frame tells which of them called.
 pub(super) const LADDER: [&str; 3] = ["rung", "up", "down"];
 
 /// The name of such a function.
@@ -37,7 +36,7 @@ impl Generator<'_, '_> {
         built(self.b.emit_if(condition, bottom));
         self.deeper(which + 1, result)?;
         if self.u.ratio(1, 8)? {
-            // A second call, at another place.
+            // A second call, at another instruction.
             self.deeper(which, result)?;
         }
         if self.u.ratio(1, 2)? {
@@ -108,7 +107,7 @@ impl Generator<'_, '_> {
         let dst = if self.u.ratio(1, 12)? { Reg::VOID } else { result };
         let next = name(which % self.cycle);
         if self.closures && self.u.ratio(7, 8)? {
-            // What was passed on is a closure of the first of them.
+            // The value that is passed on is a closure of the first of them.
             let own = Arg::Reg(Reg(1));
             let args = [self.b.vm_state(), own, Arg::Reg(count), own];
             self.call("vm.builtin.invoke_closure", &args, dst, Kind::Unknown);

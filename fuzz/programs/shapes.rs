@@ -55,7 +55,7 @@ impl Generator<'_, '_> {
                 if self.u.ratio(1, 3)? {
                     value = self.any_argument()?;
                 }
-                // Of what is in a register machine code tells the type.
+                // Machine code guards the type of a value in a register.
                 let reg = Reg(self.u.int_in_range(0..=self.kinds.len() as i64 - 1)?);
                 self.call("vm.builtin.copy", &[value], reg, Kind::Unknown);
                 let args = [Arg::Reg(reg), context];
@@ -88,7 +88,7 @@ impl Generator<'_, '_> {
         self.call("vm.builtin.check_tensor_info", &args, Reg::VOID, Kind::None);
     }
 
-    /// Checks of one value, each of which may make sure of what the next one asks.
+    /// Checks of one value, each of which may imply the next one.
     pub(super) fn inspect(&mut self) -> Result<()> {
         let value = Arg::Reg(Reg(self.u.int_in_range(0..=1)?));
         if self.u.ratio(1, 3)? {
@@ -103,7 +103,7 @@ impl Generator<'_, '_> {
                     let (code, extent) = (self.u.int_in_range(0..=1)? * 2, Arg::Imm(2));
                     let context = self.b.string("ErrorContext(inspect) ");
                     let pairs = [Arg::Imm(0), extent, Arg::Imm(code), extent];
-                    // Code 0 asks for this extent, code 2 for none.
+                    // Code 0 checks for this dimension, code 2 for none.
                     let args = [value, self.b.void_arg(), extent];
                     let args = [&args[..], &pairs, &[context]].concat();
                     self.call("vm.builtin.match_shape", &args, Reg::VOID, Kind::None);

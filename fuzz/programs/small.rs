@@ -1,5 +1,5 @@
-//! Programs of a few statements that together say something: they are compiled in a fraction of the time,
-//! and nothing else writes the registers that they are about.
+//! Small programs, of a few statements that together have an effect: they are compiled in a fraction
+//! of the time, and no other statement writes the registers that they use.
 
 use arbitrary::Result;
 use reflex_vm::bytecode::{Arg, Reg};
@@ -7,7 +7,7 @@ use reflex_vm::bytecode::{Arg, Reg};
 use super::{DEPTH, Generator, Kind, built};
 
 impl Generator<'_, '_> {
-    /// What a function of such a program does.
+    /// The body of a function of a small program.
     pub(super) fn scenes(&mut self) -> Result<()> {
         if !self.in_main {
             return self.block(DEPTH, 3);
@@ -46,6 +46,6 @@ impl Generator<'_, '_> {
         built(self.b.bind(start));
         let before = self.kinds.clone();
         self.scene()?;
-        self.count_down((counter, condition), start, &before)
+        self.count_down(counter, condition, start, &before)
     }
 }

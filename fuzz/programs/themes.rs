@@ -1,4 +1,4 @@
-//! Statements about what the host passes to `main`: what holds of it in one call of the program need
+//! Statements about the arguments of `main`: what holds for them in one call of the program need
 //! not hold in the next.
 
 use arbitrary::Result;
@@ -11,7 +11,7 @@ impl Generator<'_, '_> {
     /// Statements about the program's theme.
     pub(super) fn themed(&mut self) -> Result<()> {
         if self.theme != Theme::Matrices && self.u.ratio(1, 6)? {
-            return self.rounds();
+            return self.rotation();
         }
         match self.theme {
             Theme::Any | Theme::Matrices => self.objects(),
@@ -19,13 +19,13 @@ impl Generator<'_, '_> {
             Theme::Shapes => self.laid_out(),
             Theme::Entries => self.entries(),
             Theme::Tuples => self.items(),
-            Theme::Extents => self.measured(),
+            Theme::Dims => self.view_of_dims(),
             Theme::Origins => self.origin(),
             Theme::Types => self.typed(),
         }
     }
 
-    /// What the host passed.
+    /// An argument of `main`.
     pub(super) fn given(&mut self) -> Result<Arg> {
         Ok(Arg::Reg(Reg(self.u.int_in_range(0..=1)?)))
     }
@@ -40,7 +40,8 @@ impl Generator<'_, '_> {
     fn laid_out(&mut self) -> Result<()> {
         let (storage, tensor) = (self.spare(0), self.spare(1));
         if self.u.ratio(1, 3)? {
-            // A view of that shape, which is made only when somebody else than a kernel sees it.
+            // A view of that shape, which is materialised only if it escapes to a callee other than a
+            // kernel.
             let args = [Arg::Reg(Reg(1)), Arg::Reg(Reg(0))];
             self.call("vm.builtin.reshape", &args, tensor, Kind::Tensor);
             if self.u.arbitrary()? {
@@ -110,7 +111,7 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// Checks of the type of what the host passed, which the code does not tell, and a call of it.
+    /// Checks of the type of an argument, which is not known statically, and a call of it.
     fn typed(&mut self) -> Result<()> {
         if self.u.arbitrary()? {
             return self.either();
@@ -143,8 +144,8 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// A call of a closure or, as the host says, of something else: what it passed, a closure that
-    /// captured less, or one of another function.
+    /// A call of a closure or, as an argument decides, of another value: the argument itself, a closure
+    /// that captured less, or one of another function.
     fn either(&mut self) -> Result<()> {
         // Closures of other programs mostly say that they are of the first function behind `main`.
         let like = self.functions.get(1).filter(|_| self.theme == Theme::Types).cloned();
@@ -182,8 +183,8 @@ impl Generator<'_, '_> {
         self.call("vm.builtin.make_closure", &args, dst, Kind::Closure);
     }
 
-    /// A view of extents that the host passed.
-    fn measured(&mut self) -> Result<()> {
+    /// A view whose dimensions the host passed.
+    fn view_of_dims(&mut self) -> Result<()> {
         let (heap, shape, tensor) = (self.spare(0), self.spare(1), self.spare(2));
         let args = [self.b.vm_state(), Arg::Imm(2)];
         self.call("vm.builtin.alloc_shape_heap", &args, heap, Kind::Heap);
@@ -200,7 +201,7 @@ impl Generator<'_, '_> {
         self.tensor_at(tensor, 0, SHAPES[0], tensor);
         let args = [Arg::Reg(tensor), Arg::Reg(shape)];
         if self.u.ratio(1, 3)? {
-            self.two_rows((heap, shape), tensor);
+            self.two_rows(heap, shape, tensor);
         } else {
             self.call("vm.builtin.reshape", &args, tensor, Kind::Tensor);
         }
@@ -213,8 +214,9 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// A view of such a shape, which is to have two rows, and one of as many elements as they have.
-    fn two_rows(&mut self, (heap, shape): (Reg, Reg), tensor: Reg) {
+    /// A view of the shape in `shape`, made of the entries of `heap`, which should have two rows, and
+    /// a vector of as many elements as a row.
+    fn two_rows(&mut self, heap: Reg, shape: Reg, tensor: Reg) {
         let row = self.spare(-1);
         self.storage(row);
         self.tensor_at(row, 0, SHAPES[0], row);
@@ -228,8 +230,8 @@ impl Generator<'_, '_> {
         self.call("fuzz.record", &[Arg::Reg(row)], Reg::VOID, Kind::Int);
     }
 
-    /// A tensor that lies at the start of its memory, which is a copy or the tensor itself, is
-    /// written; or the host's condition is read.
+    /// The result of `ensure_zero_offset`, which is a copy or the tensor itself, is written; or the
+    /// host's condition is read.
     fn origin(&mut self) -> Result<()> {
         let (dst, given) = (self.spare(0), Arg::Reg(Reg(0)));
         if self.u.ratio(1, 3)? {
@@ -238,7 +240,7 @@ impl Generator<'_, '_> {
             return Ok(());
         }
         if self.u.ratio(1, 4)? {
-            // Nobody takes it.
+            // No statement uses the result.
             self.call("vm.builtin.ensure_zero_offset", &[given], Reg::VOID, Kind::Tensor);
         }
         self.call("vm.builtin.ensure_zero_offset", &[given], dst, Kind::Tensor);

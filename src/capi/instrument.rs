@@ -1,4 +1,4 @@
-//! Watching and measuring sessions from C.
+//! Instruments, timing and profiling of sessions from C.
 
 use std::ffi::{CString, c_char, c_void};
 use std::path::Path;
@@ -23,11 +23,11 @@ pub struct ReflexCall {
     pub function: *const c_char,
     /// Its instruction.
     pub instruction: u32,
-    /// What it calls.
+    /// The name of the function that is called.
     pub callee: *const c_char,
     /// The arguments.
     pub args: *const TVMFFIAny,
-    /// How many.
+    /// The number of arguments.
     pub count: i32,
     /// Null before the call, the result after it.
     pub result: *const TVMFFIAny,
@@ -112,8 +112,18 @@ impl Instrument for CallbackInstrument {
     }
 }
 
-/// Shows every call of the session to `callback`, until it is replaced or null. Meanwhile
-/// everything is interpreted. `deleter`, when not null, releases `data` at the end.
+/// Shows every call of the session to `callback`, until it is replaced or null. Meanwhile everything
+/// is interpreted. `deleter`, when not null, frees `data` at the end.
+///
+/// ```c
+/// int calls = 0;
+/// ReflexValue y;
+/// CHECK_OK(reflex_set_instrument(session, count_calls, &calls, NULL));
+/// CHECK_OK(reflex_call(session, "main", args, 2, &y));
+/// CHECK_OK(reflex_set_instrument(session, NULL, NULL, NULL));
+/// CHECK(calls > 0);
+/// reflex_free(&y);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid; the callback may be called on any thread that runs the session,
@@ -136,12 +146,12 @@ pub unsafe extern "C" fn reflex_set_instrument(
             s.set_instrument(watcher);
             Ok(())
         };
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a session that is null or live.
         unsafe { with(session, set) }
     })
 }
 
-/// How often `reflex_time` runs a function.
+/// Options of `reflex_time`: calls and measurements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ReflexTiming {
@@ -155,11 +165,17 @@ pub struct ReflexTiming {
     pub cooldown_ms: u32,
 }
 
-/// Times a function in place: `seconds` gets the seconds per call of each of the
+/// Times a function in place: `seconds` receives the seconds per call of each of the
 /// `timing.repeat` measurements.
 ///
+/// ```c
+/// ReflexTiming timing = {.number = 3, .repeat = 2};
+/// double seconds[2];
+/// CHECK_OK(reflex_time(session, "main", args, 2, timing, seconds));
+/// ```
+///
 /// # Safety
-/// Pointers are null or valid; `seconds` has room for every measurement.
+/// Pointers are null or valid; `seconds` holds an element for every measurement.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_time(
     session: *mut ReflexSession,
@@ -177,23 +193,31 @@ pub unsafe extern "C" fn reflex_time(
             min_repeat: milliseconds(timing.min_repeat_ms),
             cooldown: milliseconds(timing.cooldown_ms),
         };
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes strings that are null or end in NUL and as many valid values
+        // as it counts.
         let (name, args) = unsafe { (text(name, "the name")?, views(args, count)?) };
-        // SAFETY: by the contract, room for every measurement.
-        unsafe { slice(seconds, timing.repeat as usize, "the place for the results") }?;
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes an element for every measurement.
+        unsafe { slice(seconds, timing.repeat as usize, "the array of results") }?;
+        // SAFETY: the caller passes a session that is null or live.
         let measured = unsafe { with(session, |s| s.time_evaluator(name, args, &options)) }?;
         for (at, each) in measured.0.iter().enumerate() {
-            // SAFETY: there are as many as `repeat`.
+            // SAFETY: the caller passes an array of `repeat` elements, and there are as many
+            // measurements.
             unsafe { seconds.add(at).write(*each) };
         }
         Ok(())
     })
 }
 
-/// Calls a function once with every call inside counted and timed. `table` gets a table of
-/// callees as a string that the caller frees. `trace`, when not null, is a file for the time
-/// line, which Perfetto opens. `result` may be null.
+/// Calls a function once with every call inside counted and timed. `table` receives a table of
+/// callees as a string that the caller frees. `trace`, when not null, is a file for the time line,
+/// which Perfetto opens. `result` may be null.
+///
+/// ```c
+/// ReflexValue table;
+/// CHECK_OK(reflex_profile(session, "main", args, 2, NULL, &table, NULL));
+/// reflex_free(&table);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -208,21 +232,22 @@ pub unsafe extern "C" fn reflex_profile(
     result: *mut TVMFFIAny,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes strings that are null or end in NUL and as many valid values
+        // as it counts.
         let (name, args) = unsafe { (text(name, "the name")?, views(args, count)?) };
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a session that is null or live.
         let (value, profile) = unsafe { with(session, |s| s.profile(name, args)) }?;
         if !trace.is_null() {
-            // SAFETY: by the contract.
+            // SAFETY: the caller passes strings that are null or end in NUL.
             let path = Path::new(unsafe { text(trace, "the trace file") }?);
             std::fs::write(path, profile.trace_json()).map_err(|e| Error::io(path, &e))?;
         }
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { printed(&profile.table(), table)? };
         if result.is_null() {
             return Ok(());
         }
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(result, value.into_raw()) }
     })
 }
@@ -230,6 +255,6 @@ pub unsafe extern "C" fn reflex_profile(
 /// # Safety
 /// `out` is null or may be written.
 unsafe fn printed(text: &str, out: *mut TVMFFIAny) -> Result<()> {
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller passes a result pointer that is null or may be written.
     unsafe { give(out, Any::from(text).into_raw()) }
 }

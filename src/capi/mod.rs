@@ -5,7 +5,7 @@
 //! tvm-ffi's `Any` and tensors DLPack's `DLTensor`, so arrays of other libraries are passed
 //! without a copy, and packed functions go both ways.
 //!
-//! Handles are made by `*_new` and friends and given back to `*_free`. A session belongs to
+//! Handles are made by `*_new`, `*_open` and `*_load`, and freed by `*_free`. A session belongs to
 //! one thread at a time: a second call while one runs is an error, not a race.
 //!
 //! Decision: docs/decisions/0023-one-shared-library.md
@@ -27,7 +27,7 @@ use reflex_runtime::value::AnyView;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// What a call came to.
+/// The result of a call: success, or the kind of its error.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReflexStatus {
@@ -130,7 +130,7 @@ unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str> {
     if text.is_null() {
         return Err(Error::input(format!("{what} is null")));
     }
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller passes a string that ends in NUL.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str().map_err(|_| Error::input(format!("{what} is not UTF-8")))
 }
@@ -138,7 +138,7 @@ unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str> {
 /// # Safety
 /// `handle` is null or a live `T`, which outlives `'a`.
 unsafe fn live<'a, T>(handle: *const T, what: &str) -> Result<&'a T> {
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller passes a pointer that is null or valid and a handle that is null or live.
     unsafe { handle.as_ref() }.ok_or_else(|| Error::input(format!("{what} is null")))
 }
 
@@ -146,9 +146,9 @@ unsafe fn live<'a, T>(handle: *const T, what: &str) -> Result<&'a T> {
 /// `out` is null or may be written.
 unsafe fn give<T>(out: *mut T, value: T) -> Result<()> {
     if out.is_null() {
-        return Err(Error::input("the place for the result is null"));
+        return Err(Error::input("the result pointer is null"));
     }
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller passes a result pointer that is null or may be written.
     unsafe { out.write(value) };
     Ok(())
 }
@@ -159,7 +159,7 @@ unsafe fn slice<'a, T>(items: *const T, count: usize, what: &str) -> Result<&'a 
     match (count, items.is_null()) {
         (0, _) => Ok(&[]),
         (_, true) => Err(Error::input(format!("{what} is null"))),
-        // SAFETY: by the caller's contract.
+        // SAFETY: the caller passes as many items as it counts.
         (_, false) => Ok(unsafe { std::slice::from_raw_parts(items, count) }),
     }
 }
@@ -170,31 +170,53 @@ unsafe fn views<'a>(args: *const TVMFFIAny, count: i32) -> Result<&'a [AnyView<'
     if count < 0 || (count > 0 && args.is_null()) {
         return Err(Error::input("the arguments are null"));
     }
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller passes as many valid values as it counts.
     Ok(unsafe { AnyView::slice_from_raw(args, count) })
 }
 
-/// Kind of the last error of this thread, such as `TypeError`; empty before the first one.
+/// Returns the kind of the last error of this thread, such as `TypeError`; empty before the first one.
 /// Valid until the next failure on this thread.
+///
+/// ```c
+/// ReflexProgram *none;
+/// CHECK(reflex_engine_load(engine, "no/such.onnx", &none) == REFLEX_STATUS_IO);
+/// CHECK(strcmp(reflex_error_kind(), "OSError") == 0);
+/// ```
 #[unsafe(no_mangle)]
 pub extern "C" fn reflex_error_kind() -> *const c_char {
     ERROR.try_with(|error| error.borrow().kind.as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// Message of the last error of this thread. Valid until the next failure on this thread.
+/// Returns the message of the last error of this thread. Valid until the next failure on this thread.
+///
+/// ```c
+/// ReflexProgram *none;
+/// CHECK(reflex_engine_load(engine, "no/such.onnx", &none) != REFLEX_STATUS_OK);
+/// fprintf(stderr, "%s\n", reflex_error_message());
+/// ```
 #[unsafe(no_mangle)]
 pub extern "C" fn reflex_error_message() -> *const c_char {
     ERROR.try_with(|error| error.borrow().message.as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// Where the last error of this thread happened: a line for each function of the program that
-/// was active, innermost first. Valid until the next failure on this thread.
+/// Returns the backtrace of the last error of this thread: a line for each function of the program
+/// that was active, innermost first. Valid until the next failure on this thread.
+///
+/// ```c
+/// ReflexValue y, swapped[] = {args[1], args[0]};
+/// CHECK(reflex_call(session, "main", swapped, 2, &y) == REFLEX_STATUS_RUN);
+/// CHECK(strlen(reflex_error_backtrace()) > 0);
+/// ```
 #[unsafe(no_mangle)]
 pub extern "C" fn reflex_error_backtrace() -> *const c_char {
     ERROR.try_with(|error| error.borrow().backtrace.as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// Version of this library, such as `0.1.0`.
+/// Returns the version of this library, such as `0.1.0`.
+///
+/// ```c
+/// printf("Reflex %s\n", reflex_version());
+/// ```
 #[unsafe(no_mangle)]
 pub extern "C" fn reflex_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");

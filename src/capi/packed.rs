@@ -367,10 +367,10 @@ unsafe fn run(
     count: c_int,
     result: *mut TVMFFIAny,
 ) -> c_int {
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller passes as many valid values as it counts.
     match guard(|| body(unsafe { AnyView::slice_from_raw(args, count) })) {
         Ok(value) => {
-            // SAFETY: by the caller's contract.
+            // SAFETY: the caller passes a result pointer that is null or may be written.
             unsafe { result.write(value.into_raw()) };
             0
         }
@@ -394,7 +394,8 @@ macro_rules! exports {
             count: c_int,
             result: *mut TVMFFIAny,
         ) -> c_int {
-            // SAFETY: by the convention.
+            // SAFETY: the caller passes arguments and a result pointer by tvm-ffi's calling
+            // convention.
             unsafe { run($body, args, count, result) }
         }
     )* };

@@ -32,11 +32,11 @@ pub struct ReflexEngineOptions {
     pub cache_bytes: u64,
     /// Folder of compiled kernels; null is the user's cache folder.
     pub kernel_cache: *const c_char,
-    /// When programs become machine code, such as `threshold=10,compile=sync` or `off`; null is
-    /// what the variable `REFLEX_TIER` says.
+    /// Tier policy, such as `threshold=10,compile=sync` or `off`; null is that of the variable
+    /// `REFLEX_TIER`.
     pub tier: *const c_char,
-    /// Arithmetic of f32 products in models that are compiled: `f32`, `f32-fast` or `bf16`; null is
-    /// `f32`.
+    /// Arithmetic of f32 matrix products and convolutions in models that are compiled: `f32`,
+    /// `f32-fast` or `bf16`; null is `f32`.
     pub precision: *const c_char,
 }
 
@@ -64,11 +64,18 @@ pub enum ReflexText {
     Python = 1,
     /// Sizes and counts.
     Stats = 2,
-    /// What the tiers made of the functions so far.
+    /// The state of the tiers, function by function.
     Tiers = 3,
 }
 
 /// Makes an engine; `options` may be null.
+///
+/// ```c
+/// ReflexEngineOptions options = {.threads = 2, .tier = "threshold=20"};
+/// ReflexEngine *other;
+/// CHECK_OK(reflex_engine_new(&options, &other));
+/// reflex_engine_free(other);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -79,23 +86,23 @@ pub unsafe extern "C" fn reflex_engine_new(
 ) -> ReflexStatus {
     status(|| {
         let mut builder = Engine::builder();
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes options that are null or valid.
         if let Some(options) = unsafe { options.as_ref() } {
             if !options.device.is_null() {
-                // SAFETY: by the contract.
+                // SAFETY: the caller passes strings that are null or end in NUL.
                 builder = builder.device(unsafe { text(options.device, "the device") }?);
             }
             if !options.kernel_cache.is_null() {
-                // SAFETY: by the contract.
+                // SAFETY: the caller passes strings that are null or end in NUL.
                 builder = builder.cache(unsafe { text(options.kernel_cache, "the folder") }?);
             }
             if !options.tier.is_null() {
-                // SAFETY: by the contract.
+                // SAFETY: the caller passes strings that are null or end in NUL.
                 let policy = unsafe { text(options.tier, "the tier policy") }?;
                 builder = builder.tier(policy.parse()?);
             }
             if !options.precision.is_null() {
-                // SAFETY: by the contract.
+                // SAFETY: the caller passes strings that are null or end in NUL.
                 let precision = unsafe { text(options.precision, "the precision") }?;
                 builder = builder.precision(precision.parse().map_err(Error::input)?);
             }
@@ -107,23 +114,35 @@ pub unsafe extern "C" fn reflex_engine_new(
             }
         }
         let engine = Box::into_raw(Box::new(ReflexEngine(builder.build()?)));
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, engine) }
     })
 }
 
-/// Gives an engine back; its programs stay.
+/// Frees an engine; its programs stay.
+///
+/// ```c
+/// ReflexEngine *other;
+/// CHECK_OK(reflex_engine_new(NULL, &other));
+/// reflex_engine_free(other);
+/// ```
 ///
 /// # Safety
 /// `engine` is null or came from `reflex_engine_new`, and is used no more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_engine_free(engine: *mut ReflexEngine) {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes a handle that is null or owned, and uses it no more.
     quiet(|| unsafe { free(engine) });
 }
 
 /// Loads a model: `.onnx` and `.py` are compiled, `.so` is opened (which runs machine code of
 /// its author's choice).
+///
+/// ```c
+/// ReflexProgram *loaded;
+/// CHECK_OK(reflex_engine_load(engine, model, &loaded));
+/// reflex_program_free(loaded);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -134,25 +153,37 @@ pub unsafe extern "C" fn reflex_engine_load(
     out: *mut *mut ReflexProgram,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes strings that are null or end in NUL and a handle that is null
+        // or live.
         let (engine, path) = unsafe { (live(engine, "the engine")?, text(path, "the path")?) };
         let program = Box::into_raw(Box::new(ReflexProgram(engine.0.load(Path::new(path))?)));
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, program) }
     })
 }
 
-/// Gives a program back; its sessions stay.
+/// Frees a program; its sessions stay.
+///
+/// ```c
+/// ReflexProgram *loaded;
+/// CHECK_OK(reflex_engine_load(engine, model, &loaded));
+/// reflex_program_free(loaded);
+/// ```
 ///
 /// # Safety
 /// `program` is null or came from `reflex_engine_load`, and is used no more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_program_free(program: *mut ReflexProgram) {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes a handle that is null or owned, and uses it no more.
     quiet(|| unsafe { free(program) });
 }
 
-/// Writes a compiled model as a library that this function's counterpart and TVM open.
+/// Writes a compiled model as a library that `reflex_engine_load` and TVM open.
+///
+/// ```c
+/// // A program that was loaded from a library has been saved already.
+/// CHECK(reflex_program_save(program, "model.so") == REFLEX_STATUS_UNSUPPORTED);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -162,13 +193,20 @@ pub unsafe extern "C" fn reflex_program_save(
     path: *const c_char,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes strings that are null or end in NUL and a handle that is null
+        // or live.
         let (program, path) = unsafe { (live(program, "the program")?, text(path, "the path")?) };
         program.0.save(Path::new(path)).map(drop)
     })
 }
 
 /// Prints the program in a form, a `ReflexText`: a string that the caller frees.
+///
+/// ```c
+/// ReflexValue text;
+/// CHECK_OK(reflex_program_print(program, REFLEX_TEXT_STATS, &text));
+/// reflex_free(&text);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -179,7 +217,7 @@ pub unsafe extern "C" fn reflex_program_print(
     out: *mut TVMFFIAny,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a handle that is null or live.
         let program = &unsafe { live(program, "the program") }?.0;
         let printed = match form {
             form if form == ReflexText::Text as i32 => program.as_text(),
@@ -188,13 +226,19 @@ pub unsafe extern "C" fn reflex_program_print(
             form if form == ReflexText::Tiers as i32 => program.tiers(),
             _ => return Err(Error::input(format!("there is no form {form}"))),
         };
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, Any::from(printed.as_str()).into_raw()) }
     })
 }
 
-/// Name of function `index` of the program, or an error past the last: a string that the
+/// Returns the name of function `index` of the program, or an error past the last: a string that the
 /// caller frees.
+///
+/// ```c
+/// ReflexValue name;
+/// for (uint32_t i = 0; reflex_program_function(program, i, &name) == REFLEX_STATUS_OK; ++i)
+///     reflex_free(&name);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -205,17 +249,23 @@ pub unsafe extern "C" fn reflex_program_function(
     out: *mut TVMFFIAny,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a handle that is null or live.
         let functions = unsafe { live(program, "the program") }?.0.functions();
         let name: Result<&String> = functions
             .get(index as usize)
             .ok_or_else(|| Error::input(format!("the program has {} functions", functions.len())));
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, Any::from(name?.as_str()).into_raw()) }
     })
 }
 
-/// Tells what memory tensors of this process take.
+/// Returns the memory that tensors of this process take.
+///
+/// ```c
+/// ReflexMemory memory;
+/// CHECK_OK(reflex_memory(&memory));
+/// CHECK(memory.peak_live >= memory.live);
+/// ```
 ///
 /// # Safety
 /// `out` is null or may be written.
@@ -228,12 +278,17 @@ pub unsafe extern "C" fn reflex_memory(out: *mut ReflexMemory) -> ReflexStatus {
         resident: statistics.resident as u64,
         peak_resident: statistics.peak_resident as u64,
     };
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes a result pointer that is null or may be written.
     status(|| unsafe { give(out, memory) })
 }
 
-/// Bounds what tensors of this process have in use at once, in bytes: beyond it, runs fail with
-/// a `MemoryError`. `UINT64_MAX` is no bound, which is how it begins.
+/// Limits the memory that tensors of this process have in use at once, in bytes: beyond it, runs fail
+/// with a `MemoryError`. `UINT64_MAX`, the default, is no limit.
+///
+/// ```c
+/// reflex_set_memory_limit(UINT64_C(1) << 30);
+/// reflex_set_memory_limit(UINT64_MAX);
+/// ```
 #[unsafe(no_mangle)]
 pub extern "C" fn reflex_set_memory_limit(bytes: u64) {
     memory::set_memory_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
@@ -243,7 +298,7 @@ pub extern "C" fn reflex_set_memory_limit(bytes: u64) {
 /// `handle` is null or came from a box, and is used no more.
 pub(super) unsafe fn free<T>(handle: *mut T) {
     if !ptr::eq(handle, ptr::null()) {
-        // SAFETY: by the caller's contract.
+        // SAFETY: the caller passes a handle that is null or owned, and uses it no more.
         drop(unsafe { Box::from_raw(handle) });
     }
 }

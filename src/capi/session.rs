@@ -17,7 +17,7 @@ use crate::memory::AllocatorKind;
 use crate::options::{Mode, SessionOptions};
 use crate::session::Session;
 
-/// How functions run. All modes give the same bits.
+/// The way functions run. All modes give the same bits.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub enum ReflexMode {
@@ -44,7 +44,7 @@ pub(super) unsafe fn with<T>(
     session: *mut ReflexSession,
     body: impl FnOnce(&mut Session) -> Result<T>,
 ) -> Result<T> {
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller passes a handle that is null or live.
     unsafe { live(session, "the session") }?.0.with(body)
 }
 
@@ -60,7 +60,7 @@ impl ReflexMode {
     }
 }
 
-/// How a session is opened. Zeroes are the defaults.
+/// Options of a session. Zeroes are the defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ReflexSessionOptions {
@@ -72,7 +72,7 @@ pub struct ReflexSessionOptions {
     pub device: *const c_char,
 }
 
-/// What becomes of the memory of tensors that a run gives up.
+/// The allocator of tensors: the use of memory that a run releases.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub enum ReflexAllocator {
@@ -97,12 +97,18 @@ impl ReflexSessionOptions {
         if self.device.is_null() {
             return Ok(options);
         }
-        // SAFETY: by the caller's contract.
+        // SAFETY: the caller passes strings that are null or end in NUL.
         Ok(options.device(unsafe { text(self.device, "the device") }?))
     }
 }
 
 /// Opens a session; `mode` is a `ReflexMode`.
+///
+/// ```c
+/// ReflexSession *compiled;
+/// CHECK_OK(reflex_session_new(program, REFLEX_MODE_COMPILED, &compiled));
+/// reflex_session_free(compiled);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -114,11 +120,19 @@ pub unsafe extern "C" fn reflex_session_new(
 ) -> ReflexStatus {
     let device = std::ptr::null();
     let options = ReflexSessionOptions { mode, allocator: ReflexAllocator::Pooled as i32, device };
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes pointers that are null or valid.
     unsafe { reflex_session_open(program, &options, out) }
 }
 
 /// Opens a session with options.
+///
+/// ```c
+/// ReflexSessionOptions options = {.mode = REFLEX_MODE_BYTECODE,
+///                                 .allocator = REFLEX_ALLOCATOR_NAIVE};
+/// ReflexSession *other;
+/// CHECK_OK(reflex_session_open(program, &options, &other));
+/// reflex_session_free(other);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -129,27 +143,40 @@ pub unsafe extern "C" fn reflex_session_open(
     out: *mut *mut ReflexSession,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a handle that is null or live.
         let options = unsafe { live(options, "the options")?.checked()? };
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a handle that is null or live.
         let session = unsafe { live(program, "the program") }?.0.open(&options)?;
         let session = Box::new(ReflexSession(TryLock::new(session)));
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, Box::into_raw(session)) }
     })
 }
 
-/// Gives a session back.
+/// Frees a session.
+///
+/// ```c
+/// ReflexSession *other;
+/// CHECK_OK(reflex_session_new(program, REFLEX_MODE_TIERED, &other));
+/// reflex_session_free(other);
+/// ```
 ///
 /// # Safety
 /// `session` is null or came from `reflex_session_new`, does not run, and is used no more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_session_free(session: *mut ReflexSession) {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes a handle that is null or owned, and uses it no more.
     quiet(|| unsafe { free(session) });
 }
 
 /// Calls a function by name, of the program or saved; the caller frees the result.
+///
+/// ```c
+/// ReflexValue y;
+/// CHECK_OK(reflex_call(session, "main", args, 2, &y));
+/// CHECK(reflex_as_tensor(&y)->ndim == 2);
+/// reflex_free(&y);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -162,17 +189,24 @@ pub unsafe extern "C" fn reflex_call(
     result: *mut TVMFFIAny,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes strings that are null or end in NUL and as many valid values
+        // as it counts.
         let (name, args) = unsafe { (text(name, "the name")?, views(args, count)?) };
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a session that is null or live.
         let value = unsafe { with(session, |s| s.call_views(name, args)) }?;
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(result, value.into_raw()) }
     })
 }
 
 /// Calls a function by name until nothing more of it is being compiled, and drops the results.
-/// `calls`, which may be null, takes how often that was.
+/// `calls`, which may be null, receives the number of calls.
+///
+/// ```c
+/// uint64_t calls;
+/// CHECK_OK(reflex_warm_up(session, "main", args, 2, &calls));
+/// CHECK(calls > 0);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -185,19 +219,28 @@ pub unsafe extern "C" fn reflex_warm_up(
     calls: *mut u64,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes strings that are null or end in NUL and as many valid values
+        // as it counts.
         let (name, args) = unsafe { (text(name, "the name")?, views(args, count)?) };
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a session that is null or live.
         let made = unsafe { with(session, |s| s.warm_up_func(s.function_index(name)?, args)) }?;
         if calls.is_null() {
             return Ok(());
         }
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(calls, made as u64) }
     })
 }
 
-/// The number of a function, for `reflex_call_index`.
+/// Returns the index of a function, for `reflex_call_index`.
+///
+/// ```c
+/// uint32_t index;
+/// ReflexValue y;
+/// CHECK_OK(reflex_function_index(session, "main", &index));
+/// CHECK_OK(reflex_call_index(session, index, args, 2, &y));
+/// reflex_free(&y);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -208,14 +251,23 @@ pub unsafe extern "C" fn reflex_function_index(
     number: *mut u32,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes strings that are null or end in NUL.
         let name = unsafe { text(name, "the name") }?;
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a session that is null or live and a result pointer that is
+        // null or may be written.
         unsafe { give(number, with(session, |s| s.function_index(name))?) }
     })
 }
 
-/// Calls a function by number, without a look-up; the caller frees the result.
+/// Calls a function by index, without a look-up; the caller frees the result.
+///
+/// ```c
+/// uint32_t index;
+/// ReflexValue y;
+/// CHECK_OK(reflex_function_index(session, "main", &index));
+/// CHECK_OK(reflex_call_index(session, index, args, 2, &y));
+/// reflex_free(&y);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -229,7 +281,8 @@ pub unsafe extern "C" fn reflex_call_index(
 ) -> ReflexStatus {
     status(|| {
         let mut value = Any::NONE;
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes as many valid values as it counts, a session that is null or
+        // live and a result pointer that is null or may be written.
         unsafe {
             let args = views(args, count)?;
             with(session, |s| s.call_into(number, args, &mut value))?;
@@ -241,6 +294,11 @@ pub unsafe extern "C" fn reflex_call_index(
 /// Stores the arguments of a function for `reflex_invoke_stateful`. Borrowed tensors are
 /// copied.
 ///
+/// ```c
+/// CHECK_OK(reflex_set_input(session, "main", args, 2));
+/// CHECK_OK(reflex_invoke_stateful(session, "main"));
+/// ```
+///
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
@@ -251,9 +309,10 @@ pub unsafe extern "C" fn reflex_set_input(
     count: i32,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes strings that are null or end in NUL and as many valid values
+        // as it counts.
         let (name, args) = unsafe { (text(name, "the name")?, kept(views(args, count)?)?) };
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a session that is null or live.
         unsafe { with(session, |s| s.set_input(name, args)) }
     })
 }
@@ -261,9 +320,19 @@ pub unsafe extern "C" fn reflex_set_input(
 /// Makes `reflex_invoke_stateful` copy the results of a function into tensors: one for a
 /// tensor result, one per item for a tuple. Inputs must be set first.
 ///
+/// ```c
+/// int64_t shape[] = {2, 5};
+/// ReflexValue y;
+/// CHECK_OK(reflex_tensor(f32, shape, 2, NULL, &y));
+/// CHECK_OK(reflex_set_input(session, "main", args, 2));
+/// CHECK_OK(reflex_bind_outputs(session, "main", &y, 1));
+/// CHECK_OK(reflex_invoke_stateful(session, "main"));
+/// reflex_free(&y);
+/// ```
+///
 /// # Safety
-/// Pointers are null or valid; `targets` are tensor values, whose memory no other
-/// code uses during a run.
+/// Pointers are null or valid; `targets` are tensor values, whose memory is used by
+/// this run alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_bind_outputs(
     session: *mut ReflexSession,
@@ -272,19 +341,25 @@ pub unsafe extern "C" fn reflex_bind_outputs(
     count: i32,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes strings that are null or end in NUL and as many valid values
+        // as it counts.
         let (name, targets) = unsafe { (text(name, "the name")?, views(targets, count)?) };
         let tensor = |value: &reflex_runtime::value::AnyView<'_>| {
             let what = || Error::input(format!("an output is bound to a {}", value.type_key()));
             value.downcast_ref::<Tensor>().cloned().ok_or_else(what)
         };
         let targets = targets.iter().map(tensor).collect::<Result<_>>()?;
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a session that is null or live.
         unsafe { with(session, |s| s.bind_outputs(name, targets)) }
     })
 }
 
 /// Runs a function on its stored arguments and keeps the result.
+///
+/// ```c
+/// CHECK_OK(reflex_set_input(session, "main", args, 2));
+/// CHECK_OK(reflex_invoke_stateful(session, "main"));
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -294,9 +369,9 @@ pub unsafe extern "C" fn reflex_invoke_stateful(
     name: *const c_char,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes strings that are null or end in NUL.
         let name = unsafe { text(name, "the name") }?;
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a session that is null or live.
         unsafe { with(session, |s| s.invoke_stateful(name)) }
     })
 }
@@ -304,13 +379,21 @@ pub unsafe extern "C" fn reflex_invoke_stateful(
 /// # Safety
 /// `path` is `depth` indices, or null for none.
 unsafe fn path_of(path: *const u32, depth: u32) -> Result<Vec<usize>> {
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller passes as many items as it counts.
     let path = unsafe { slice(path, depth as usize, "the path") }?;
     Ok(path.iter().map(|index| *index as usize).collect())
 }
 
-/// Items of the kept result of a function, -1 when it is not a tuple. `path` walks into nested
-/// tuples first.
+/// Returns the number of items of the kept result of a function, -1 when it is not a tuple. `path`
+/// walks into nested tuples first.
+///
+/// ```c
+/// CHECK_OK(reflex_set_input(session, "main", args, 2));
+/// CHECK_OK(reflex_invoke_stateful(session, "main"));
+/// int64_t arity;
+/// CHECK_OK(reflex_output_arity(session, "main", NULL, 0, &arity));
+/// CHECK(arity == -1); // a tensor
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -323,14 +406,24 @@ pub unsafe extern "C" fn reflex_output_arity(
     arity: *mut i64,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes strings that are null or end in NUL and as many items as it
+        // counts.
         let (name, path) = unsafe { (text(name, "the name")?, path_of(path, depth)?) };
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a session that is null or live and a result pointer that is
+        // null or may be written.
         unsafe { give(arity, with(session, |s| s.output_arity(name, &path))?) }
     })
 }
 
-/// An item of the kept result of a function, which must not be a tuple; the caller frees it.
+/// Returns an item of the kept result of a function, which must not be a tuple; the caller frees it.
+///
+/// ```c
+/// CHECK_OK(reflex_set_input(session, "main", args, 2));
+/// CHECK_OK(reflex_invoke_stateful(session, "main"));
+/// ReflexValue y;
+/// CHECK_OK(reflex_get_output(session, "main", NULL, 0, &y));
+/// reflex_free(&y);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -343,17 +436,25 @@ pub unsafe extern "C" fn reflex_get_output(
     result: *mut TVMFFIAny,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes strings that are null or end in NUL and as many items as it
+        // counts.
         let (name, path) = unsafe { (text(name, "the name")?, path_of(path, depth)?) };
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a session that is null or live.
         let value: Any = unsafe { with(session, |s| s.get_output(name, &path)) }?;
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(result, value.into_raw()) }
     })
 }
 
 /// Saves a function with its last arguments under another name. Without `include_return`
 /// calls of it give nothing. Borrowed tensors are copied.
+///
+/// ```c
+/// ReflexValue y;
+/// CHECK_OK(reflex_save_function(session, "main", "with_w", true, &args[1], 1));
+/// CHECK_OK(reflex_call(session, "with_w", args, 1, &y));
+/// reflex_free(&y);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -368,17 +469,24 @@ pub unsafe extern "C" fn reflex_save_function(
 ) -> ReflexStatus {
     status(|| {
         let result = if include_return { SavedResult::Keep } else { SavedResult::Drop };
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes strings that are null or end in NUL.
         let (name, saved) = unsafe { (text(name, "the name")?, text(saved, "the saved name")?) };
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes as many valid values as it counts.
         let args = kept(unsafe { views(args, count) }?)?;
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a session that is null or live.
         unsafe { with(session, |s| s.save_function(name, saved, result, args)) }
     })
 }
 
-/// Limits what later runs may do: one unit for each function entered and each backward jump.
+/// Limits what later runs may do: a unit of fuel for each function entered and each backward jump.
 /// `UINT64_MAX` is no limit.
+///
+/// ```c
+/// ReflexValue y;
+/// CHECK_OK(reflex_set_fuel(session, 0));
+/// CHECK(reflex_call(session, "main", args, 2, &y) == REFLEX_STATUS_FUEL_EXHAUSTED);
+/// CHECK_OK(reflex_set_fuel(session, UINT64_MAX));
+/// ```
 ///
 /// # Safety
 /// `session` is null or live.
@@ -388,22 +496,38 @@ pub unsafe extern "C" fn reflex_set_fuel(session: *mut ReflexSession, fuel: u64)
         s.set_fuel((fuel != u64::MAX).then_some(fuel));
         Ok(())
     };
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes a session that is null or live.
     status(|| unsafe { with(session, set) })
 }
 
-/// What is left of the fuel.
+/// Returns the fuel that is left.
+///
+/// ```c
+/// uint64_t fuel;
+/// CHECK_OK(reflex_set_fuel(session, 100));
+/// CHECK_OK(reflex_fuel(session, &fuel));
+/// CHECK(fuel == 100);
+/// CHECK_OK(reflex_set_fuel(session, UINT64_MAX));
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_fuel(session: *mut ReflexSession, fuel: *mut u64) -> ReflexStatus {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes a session that is null or live and a result pointer that is null
+    // or may be written.
     status(|| unsafe { give(fuel, with(session, |s| Ok(s.fuel()))?) })
 }
 
-/// Makes runs fail that go on for longer than so many nanoseconds from now; negative takes the
-/// deadline away. A kernel is not interrupted.
+/// Makes runs fail that go on for longer than so many nanoseconds from now; a negative number removes
+/// the deadline. A kernel is not interrupted.
+///
+/// ```c
+/// ReflexValue y;
+/// CHECK_OK(reflex_set_deadline(session, 0));
+/// CHECK(reflex_call(session, "main", args, 2, &y) == REFLEX_STATUS_DEADLINE_EXCEEDED);
+/// CHECK_OK(reflex_set_deadline(session, -1));
+/// ```
 ///
 /// # Safety
 /// `session` is null or live.
@@ -416,11 +540,21 @@ pub unsafe extern "C" fn reflex_set_deadline(
         s.set_deadline(u64::try_from(nanoseconds).ok().map(Duration::from_nanos));
         Ok(())
     };
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes a session that is null or live.
     status(|| unsafe { with(session, set) })
 }
 
-/// A handle that stops the session's runs from any thread.
+/// Returns a handle that stops the session's runs from any thread.
+///
+/// ```c
+/// ReflexCanceller *canceller;
+/// ReflexValue y;
+/// CHECK_OK(reflex_canceller_new(session, &canceller));
+/// CHECK_OK(reflex_cancel(canceller)); // usually from another thread
+/// CHECK(reflex_call(session, "main", args, 2, &y) == REFLEX_STATUS_CANCELLED);
+/// CHECK_OK(reflex_cancel_reset(canceller));
+/// reflex_canceller_free(canceller);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -430,39 +564,65 @@ pub unsafe extern "C" fn reflex_canceller_new(
     out: *mut *mut ReflexCanceller,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a session that is null or live.
         let canceller = unsafe { with(session, |s| Ok(s.canceller())) }?;
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, Box::into_raw(Box::new(ReflexCanceller(canceller)))) }
     })
 }
 
 /// Makes the current run, and later ones until a reset, fail soon. Any thread may call it.
 ///
+/// ```c
+/// ReflexCanceller *canceller;
+/// ReflexValue y;
+/// CHECK_OK(reflex_canceller_new(session, &canceller));
+/// CHECK_OK(reflex_cancel(canceller)); // usually from another thread
+/// CHECK(reflex_call(session, "main", args, 2, &y) == REFLEX_STATUS_CANCELLED);
+/// CHECK_OK(reflex_cancel_reset(canceller));
+/// reflex_canceller_free(canceller);
+/// ```
+///
 /// # Safety
 /// `canceller` is null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_cancel(canceller: *const ReflexCanceller) -> ReflexStatus {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes a handle that is null or live.
     status(|| unsafe { live(canceller, "the canceller") }.map(|c| c.0.cancel()))
 }
 
-/// Lets runs go on again.
+/// Lets runs go on again after `reflex_cancel`.
+///
+/// ```c
+/// ReflexCanceller *canceller;
+/// ReflexValue y;
+/// CHECK_OK(reflex_canceller_new(session, &canceller));
+/// CHECK_OK(reflex_cancel(canceller)); // usually from another thread
+/// CHECK(reflex_call(session, "main", args, 2, &y) == REFLEX_STATUS_CANCELLED);
+/// CHECK_OK(reflex_cancel_reset(canceller));
+/// reflex_canceller_free(canceller);
+/// ```
 ///
 /// # Safety
 /// `canceller` is null or live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_cancel_reset(canceller: *const ReflexCanceller) -> ReflexStatus {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes a handle that is null or live.
     status(|| unsafe { live(canceller, "the canceller") }.map(|c| c.0.reset()))
 }
 
-/// Gives a canceller back.
+/// Frees a canceller.
+///
+/// ```c
+/// ReflexCanceller *canceller;
+/// CHECK_OK(reflex_canceller_new(session, &canceller));
+/// reflex_canceller_free(canceller);
+/// ```
 ///
 /// # Safety
 /// `canceller` is null or came from `reflex_canceller_new`, and is used no more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_canceller_free(canceller: *mut ReflexCanceller) {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes a handle that is null or owned, and uses it no more.
     quiet(|| unsafe { free(canceller) });
 }

@@ -1,4 +1,4 @@
-//! TryLock use without waiting.
+//! A lock that is tried and never waited for.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ pub(super) struct TryLock<T> {
     busy: AtomicBool,
 }
 
-// SAFETY: `with` gives out one exclusive reference at a time, to whichever thread asks.
+// SAFETY: `with` gives out one exclusive reference at a time, to the thread that set the flag.
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
 impl<T> TryLock<T> {
@@ -33,7 +33,7 @@ impl<T> TryLock<T> {
             return Err(in_use());
         }
         let _idle = Idle(&self.busy);
-        // SAFETY: the flag was clear, so nobody else uses the value until it is cleared.
+        // SAFETY: the flag was clear, so no other thread uses the value until it is cleared.
         body(unsafe { &mut *self.value.get() })
     }
 }

@@ -23,50 +23,90 @@ fn runtime<T>(outcome: std::result::Result<T, reflex_runtime::error::Error>) -> 
 /// # Safety
 /// `value` is null or a valid value that outlives `'a`.
 unsafe fn view<'a>(value: *const TVMFFIAny) -> Result<AnyView<'a>> {
-    // SAFETY: by the caller's contract.
+    // SAFETY: the caller passes as many valid values as it counts.
     Ok(unsafe { views(value, 1) }?[0])
 }
 
-/// The value that stands for nothing.
+/// Returns the value that stands for nothing.
+///
+/// ```c
+/// ReflexValue none = reflex_none();
+/// CHECK(reflex_as_tensor(&none) == NULL);
+/// ```
 #[unsafe(no_mangle)]
 pub extern "C" fn reflex_none() -> TVMFFIAny {
     TVMFFIAny::NONE
 }
 
-/// An integer.
+/// Makes an integer.
+///
+/// ```c
+/// CHECK(reflex_int(7).payload.v_int64 == 7);
+/// ```
 #[unsafe(no_mangle)]
 pub extern "C" fn reflex_int(value: i64) -> TVMFFIAny {
     TVMFFIAny::int_like(type_index::INT, value)
 }
 
-/// A boolean.
+/// Makes a boolean.
+///
+/// ```c
+/// CHECK(reflex_bool(true).payload.v_int64 == 1);
+/// ```
 #[unsafe(no_mangle)]
 pub extern "C" fn reflex_bool(value: bool) -> TVMFFIAny {
     TVMFFIAny::int_like(type_index::BOOL, value.into())
 }
 
-/// A float.
+/// Makes a float.
+///
+/// ```c
+/// CHECK(reflex_float(0.5).payload.v_float64 == 0.5);
+/// ```
 #[unsafe(no_mangle)]
 pub extern "C" fn reflex_float(value: f64) -> TVMFFIAny {
     Any::from(value).into_raw()
 }
 
-/// A tensor of the caller's, borrowed for the call that it is an argument of.
+/// Makes a view of a tensor of the caller's, for the call that it is an argument of.
+///
+/// ```c
+/// float data[2] = {1, 2};
+/// int64_t shape[] = {2};
+/// ReflexTensor tensor = {data, {1, 0}, 1, f32, shape, NULL, 0};
+/// ReflexValue view = reflex_tensor_view(&tensor);
+/// CHECK(reflex_as_tensor(&view) == &tensor);
+/// ```
 #[unsafe(no_mangle)]
 pub extern "C" fn reflex_tensor_view(tensor: *mut DLTensor) -> TVMFFIAny {
     TVMFFIAny::pointer(type_index::DL_TENSOR_PTR, tensor.cast())
 }
 
-/// A string of the caller's, borrowed for the call that it is an argument of.
+/// Makes a view of a string of the caller's, for the call that it is an argument of.
+///
+/// ```c
+/// const char *data;
+/// size_t size;
+/// ReflexValue text = reflex_string_view("cpu");
+/// CHECK_OK(reflex_as_string(&text, &data, &size));
+/// CHECK(size == 3);
+/// ```
 #[unsafe(no_mangle)]
 pub extern "C" fn reflex_string_view(text: *const c_char) -> TVMFFIAny {
     TVMFFIAny::pointer(type_index::RAW_STR, text.cast_mut().cast())
 }
 
-/// A tensor with memory of its own; `data`, when not null, is copied into it.
+/// Makes a tensor with memory of its own; `data`, when not null, is copied into it, else it is zero.
+///
+/// ```c
+/// int64_t shape[] = {2, 3};
+/// ReflexValue zeros;
+/// CHECK_OK(reflex_tensor(f32, shape, 2, NULL, &zeros));
+/// reflex_free(&zeros);
+/// ```
 ///
 /// # Safety
-/// `shape` is `ndim` extents, `data` null or as many elements in row-major order, `out` valid.
+/// `shape` is `ndim` dimensions, `data` null or as many elements in row-major order, `out` valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_tensor(
     dtype: DType,
@@ -76,37 +116,52 @@ pub unsafe extern "C" fn reflex_tensor(
     out: *mut TVMFFIAny,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes as many items as it counts.
         let shape = unsafe { slice(shape, ndim as usize, "the shape") }?;
         let tensor = runtime(Tensor::zeros(shape, dtype))?;
         if !data.is_null() {
             // SAFETY: the caller has as many bytes as the new tensor, which is unshared.
             unsafe { tensor.data_ptr().copy_from(data.cast(), tensor.nbytes()) };
         }
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, Any::from(tensor).into_raw()) }
     })
 }
 
-/// A shape.
+/// Makes a shape.
+///
+/// ```c
+/// int64_t dims[] = {2, 3};
+/// ReflexValue shape;
+/// CHECK_OK(reflex_shape(dims, 2, &shape));
+/// CHECK(reflex_count(&shape) == 2);
+/// reflex_free(&shape);
+/// ```
 ///
 /// # Safety
-/// `extents` is `count` extents, `out` valid.
+/// `dims` is `count` dimensions, `out` valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_shape(
-    extents: *const i64,
+    dims: *const i64,
     count: u32,
     out: *mut TVMFFIAny,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
-        let extents = unsafe { slice(extents, count as usize, "the shape") }?;
-        // SAFETY: by the contract.
-        unsafe { give(out, Any::from(Shape::new(extents)).into_raw()) }
+        // SAFETY: the caller passes as many items as it counts.
+        let dims = unsafe { slice(dims, count as usize, "the shape") }?;
+        // SAFETY: the caller passes a result pointer that is null or may be written.
+        unsafe { give(out, Any::from(Shape::new(dims)).into_raw()) }
     })
 }
 
-/// A tuple of copies of `items`; borrowed tensors and strings among them are copied.
+/// Makes a tuple of copies of `items`; views of tensors and strings among them are copied.
+///
+/// ```c
+/// ReflexValue pair;
+/// CHECK_OK(reflex_tuple(args, 2, &pair));
+/// CHECK(reflex_count(&pair) == 2);
+/// reflex_free(&pair);
+/// ```
 ///
 /// # Safety
 /// `items` is `count` valid values, `out` valid.
@@ -117,9 +172,9 @@ pub unsafe extern "C" fn reflex_tuple(
     out: *mut TVMFFIAny,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes as many valid values as it counts.
         let items = kept(unsafe { views(items, count) }?)?;
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, Any::from(Array::new(items)).into_raw()) }
     })
 }
@@ -129,18 +184,30 @@ pub(super) fn kept(args: &[AnyView<'_>]) -> Result<Vec<Any>> {
     runtime(args.iter().map(AnyView::to_owned_copy).collect())
 }
 
-/// Another reference to the same value; both are freed.
+/// Makes another reference to the same value; both are freed.
+///
+/// ```c
+/// ReflexValue owned;
+/// CHECK_OK(reflex_copy(&args[0], &owned));
+/// reflex_free(&owned);
+/// ```
 ///
 /// # Safety
 /// `value` is null or valid, `out` valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_copy(value: *const TVMFFIAny, out: *mut TVMFFIAny) -> ReflexStatus {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes as many valid values as it counts and a result pointer that is
+    // null or may be written.
     status(|| unsafe { give(out, runtime(view(value)?.to_owned_copy())?.into_raw()) })
 }
 
-/// Gives a value back and leaves none in its place. Values that hold no object are left alone,
-/// so every value may be freed.
+/// Frees a value and replaces it by none. Values that hold no object are left alone, so every value
+/// may be freed.
+///
+/// ```c
+/// ReflexValue none = reflex_none();
+/// reflex_free(&none); // every value may be freed
+/// ```
 ///
 /// # Safety
 /// `value` is null or an owned value.
@@ -148,19 +215,25 @@ pub unsafe extern "C" fn reflex_copy(value: *const TVMFFIAny, out: *mut TVMFFIAn
 pub unsafe extern "C" fn reflex_free(value: *mut TVMFFIAny) {
     quiet(|| {
         if !value.is_null() {
-            // SAFETY: by the contract; None is left.
+            // SAFETY: the caller passes null or an owned value, which is None afterwards.
             drop(unsafe { Any::from_raw(value.replace(TVMFFIAny::NONE)) });
         }
     });
 }
 
-/// The tensor in a value, valid as long as the value; null when it is none.
+/// Returns the tensor in a value, valid as long as the value; null for a value of another type.
+///
+/// ```c
+/// CHECK(reflex_as_tensor(&args[0])->shape[1] == 8);
+/// ReflexValue number = reflex_int(1);
+/// CHECK(reflex_as_tensor(&number) == NULL);
+/// ```
 ///
 /// # Safety
 /// `value` is null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_as_tensor(value: *const TVMFFIAny) -> *const DLTensor {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes a pointer that is null or valid.
     let tensor = unsafe { value.as_ref() }.and_then(|value| {
         // SAFETY: as above; the pointer does not outlive the value.
         unsafe { AnyView::from_raw(*value) }.as_dltensor().map(std::ptr::from_ref)
@@ -168,8 +241,18 @@ pub unsafe extern "C" fn reflex_as_tensor(value: *const TVMFFIAny) -> *const DLT
     tensor.unwrap_or(std::ptr::null())
 }
 
-/// The string in a value: its first byte (it need not end in NUL) and size, valid as long as
+/// Returns the string in a value: its first byte (it need not end in NUL) and size, valid as long as
 /// the value stays where it is.
+///
+/// ```c
+/// const char *data;
+/// size_t size;
+/// ReflexValue text;
+/// CHECK_OK(reflex_program_print(program, REFLEX_TEXT_TEXT, &text));
+/// CHECK_OK(reflex_as_string(&text, &data, &size));
+/// printf("%.*s", (int)size, data);
+/// reflex_free(&text);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -180,11 +263,11 @@ pub unsafe extern "C" fn reflex_as_string(
     size: *mut usize,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract; the view is not copied, as short strings are inside it.
+        // SAFETY: the caller passes a value that is null or valid; the view is not copied, as short strings are inside it.
         let view = unsafe { live(value.cast::<AnyView<'_>>(), "the value") }?;
         let mismatch = || view.mismatch("ffi.String");
         let text = runtime(view.as_str().ok_or_else(mismatch))?;
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe {
             give(data, text.as_ptr().cast())?;
             give(size, text.len())
@@ -192,20 +275,34 @@ pub unsafe extern "C" fn reflex_as_string(
     })
 }
 
-/// Items of a tuple or extents of a shape; -1 for anything else.
+/// Returns the number of items of a tuple or of dimensions of a shape; -1 for anything else.
+///
+/// ```c
+/// ReflexValue number = reflex_int(1);
+/// CHECK(reflex_count(&number) == -1);
+/// ```
 ///
 /// # Safety
 /// `value` is null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reflex_count(value: *const TVMFFIAny) -> i64 {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes as many valid values as it counts.
     let Ok(view) = (unsafe { view(value) }) else { return -1 };
     let tuple = view.downcast_ref::<Array>().map(|items| items.len());
-    let shape = || view.downcast_ref::<Shape>().map(|extents| extents.len());
+    let shape = || view.downcast_ref::<Shape>().map(|dims| dims.len());
     tuple.or_else(shape).map_or(-1, |count| count as i64)
 }
 
-/// Item `index` of a tuple or extent of a shape; the caller frees it.
+/// Returns item `index` of a tuple or dimension `index` of a shape; the caller frees it.
+///
+/// ```c
+/// int64_t dims[] = {2, 3};
+/// ReflexValue shape, last;
+/// CHECK_OK(reflex_shape(dims, 2, &shape));
+/// CHECK_OK(reflex_item(&shape, 1, &last));
+/// CHECK(last.payload.v_int64 == 3);
+/// reflex_free(&shape);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -216,21 +313,25 @@ pub unsafe extern "C" fn reflex_item(
     out: *mut TVMFFIAny,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes as many valid values as it counts.
         let (view, index) = (unsafe { view(value) }?, index as usize);
         let missing = || Error::input(format!("the value has no item {index}"));
         let item = match (view.downcast_ref::<Array>(), view.downcast_ref::<Shape>()) {
             (Some(items), _) => items.get(index).cloned(),
-            (_, Some(extents)) => extents.get(index).map(|extent| Any::from(*extent)),
+            (_, Some(dims)) => dims.get(index).map(|dim| Any::from(*dim)),
             _ => None,
         };
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, item.ok_or_else(missing)?.into_raw()) }
     })
 }
 
-/// Registers a packed function that programs and other languages find by `name`; `deleter`,
-/// when not null, releases `self_` with the function.
+/// Registers a packed function that programs and other languages find by `name`, as
+/// `tvm.register_global_func` does; `deleter`, when not null, frees `self_` with the function.
+///
+/// ```c
+/// CHECK_OK(reflex_register_global_func("docs.add_one", add_one, NULL, NULL));
+/// ```
 ///
 /// # Safety
 /// `call` keeps tvm-ffi's calling convention with `self_` as its first argument, from any
@@ -243,14 +344,24 @@ pub unsafe extern "C" fn reflex_register_global_func(
     deleter: Option<unsafe extern "C" fn(*mut c_void)>,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a function of tvm-ffi's calling convention that any thread may
+        // call.
         let function = unsafe { Function::from_callback(call, self_, deleter) };
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes strings that are null or end in NUL.
         runtime(registry::register(unsafe { text(name, "the name") }?, function))
     })
 }
 
-/// Finds a registered packed function; the caller frees it.
+/// Returns a registered packed function; the caller frees it.
+///
+/// ```c
+/// ReflexValue function, two, one = reflex_int(1);
+/// CHECK_OK(reflex_register_global_func("docs.found", add_one, NULL, NULL));
+/// CHECK_OK(reflex_get_global_func("docs.found", &function));
+/// CHECK_OK(reflex_call_function(&function, &one, 1, &two));
+/// CHECK(two.payload.v_int64 == 2);
+/// reflex_free(&function);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -260,18 +371,23 @@ pub unsafe extern "C" fn reflex_get_global_func(
     out: *mut TVMFFIAny,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes strings that are null or end in NUL.
         let name = unsafe { text(name, "the name") }?;
         let missing = || Error::input(format!("no function is registered as `{name}`"));
         let function = registry::get(name).ok_or_else(missing)?;
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, Any::from(function).into_raw()) }
     })
 }
 
-/// The packed function `name` of a shared library, where its symbol is `__tvm_ffi_<name>`; the
+/// Returns the packed function `name` of a shared library, where its symbol is `__tvm_ffi_<name>`; the
 /// caller frees it, and the library stays loaded with it. Opening a library runs machine code of
 /// its author's choice.
+///
+/// ```c
+/// ReflexValue function;
+/// CHECK(reflex_library_function("no/such.so", "f", &function) == REFLEX_STATUS_IO);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -282,15 +398,24 @@ pub unsafe extern "C" fn reflex_library_function(
     out: *mut TVMFFIAny,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes strings that are null or end in NUL.
         let (path, name) = unsafe { (text(path, "the path")?, text(name, "the name")?) };
         let function = library_function(Path::new(path), name)?;
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, Any::from(function).into_raw()) }
     })
 }
 
 /// Calls a packed function.
+///
+/// ```c
+/// ReflexValue function, two, one = reflex_int(1);
+/// CHECK_OK(reflex_register_global_func("docs.called", add_one, NULL, NULL));
+/// CHECK_OK(reflex_get_global_func("docs.called", &function));
+/// CHECK_OK(reflex_call_function(&function, &one, 1, &two));
+/// CHECK(two.payload.v_int64 == 2);
+/// reflex_free(&function);
+/// ```
 ///
 /// # Safety
 /// Pointers are null or valid.
@@ -302,11 +427,11 @@ pub unsafe extern "C" fn reflex_call_function(
     out: *mut TVMFFIAny,
 ) -> ReflexStatus {
     status(|| {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes as many valid values as it counts.
         let (view, args) = unsafe { (view(function)?, views(args, count)?) };
         let mismatch = || view.mismatch("ffi.Function");
         let function = runtime(view.downcast_ref::<Function>().ok_or_else(mismatch))?;
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, runtime(function.call(args))?.into_raw()) }
     })
 }

@@ -50,9 +50,9 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode> {
     let mut session = program.session(args.model.mode)?;
     let mut verdicts: BTreeMap<String, Verdict> = BTreeMap::new();
     for (k, case) in cases.iter().enumerate() {
-        let place = || format!("{}: feed {k}", args.model.model.display());
-        let prepared = program.prepare("main", &case.inputs).map_err(|e| e.at(place()))?;
-        let outputs = session.call(&prepared).map_err(|e| e.at(place()))?;
+        let location = || format!("{}: feed {k}", args.model.model.display());
+        let prepared = program.prepare("main", &case.inputs).map_err(|e| e.at(location()))?;
+        let outputs = session.call(&prepared).map_err(|e| e.at(location()))?;
         let actual: BTreeMap<_, _> = outputs.arrays()?.into_iter().collect();
         for (name, expected) in &case.outputs {
             let verdict = verdicts

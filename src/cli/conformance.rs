@@ -8,7 +8,7 @@ use reflex::conformance::{self, CaseList, CaseResult, Change, Status};
 use reflex::{Error, Mode, Result};
 
 use super::args::EngineArgs;
-use super::output::println;
+use super::output::{Format, println};
 
 /// Arguments of `conformance`.
 #[derive(Args)]
@@ -60,7 +60,7 @@ pub fn run(args: &ConformanceArgs) -> Result<ExitCode> {
         expected.retain(|case| selected(case, args.filter.as_deref()));
         expected.changes(&found).into_iter().partition(Change::is_regression)
     });
-    report(totals, changes.as_ref(), args.json);
+    report(totals, changes.as_ref(), Format::of(args.json));
     let passed = match &changes {
         Some((regressions, _)) => regressions.is_empty(),
         None => totals[1] == 0,
@@ -72,9 +72,9 @@ pub fn run(args: &ConformanceArgs) -> Result<ExitCode> {
 fn report(
     [pass, fail, unsupported]: [usize; 3],
     changes: Option<&(Vec<Change>, Vec<Change>)>,
-    json: bool,
+    format: Format,
 ) {
-    if json {
+    if format == Format::Json {
         let mut totals =
             serde_json::json!({ "pass": pass, "fail": fail, "unsupported": unsupported });
         if let Some((regressions, others)) = changes {

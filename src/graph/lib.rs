@@ -32,12 +32,12 @@
 //! | module | content |
 //! |---|---|
 //! | `ir`, `literal`, `visit` | data structures, constants, walks over nodes |
-//! | `op` | the operator table, and **how to add an operator** ([`Op`]) |
+//! | `op` | the operator table; the documentation of `op.rs` says **how to add an operator** |
 //! | [`dims`] | symbolic shape analysis: simplify and compare dimensions |
 //! | [`infer`], [`verify`] | shape inference; the rules that passes rely on |
 //! | [`builder`] | building functions with inferred types |
 //! | `eval` | the reference evaluator: the oracle of tests and of constant folding |
-//! | [`print`], [`script`] | TVMScript, both ways |
+//! | [`mod@print`], [`script`] | TVMScript, both ways |
 //! | `bind_symbolic_vars`, `constant_pool` | shape specialisation, and constants shared with it |
 //!
 //! The names follow TVM's Relax: a [`TensorType`] is a `TensorStructInfo`, a [`LeafExpr`] a

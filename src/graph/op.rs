@@ -5,24 +5,26 @@
 //!
 //! # How to add an operator
 //!
-//! [`Op`] is the first column of a table; each further column is a `match` without a `_` arm, so a
-//! new variant does not compile until every column has it. In order:
+//! [`Op`] is the first column of a table. Each further column is a `match` without a `_` arm, so a
+//! new variant does not compile until every column has it (the parser excepted). In order:
 //!
-//! 1. **Attributes**: a variant of [`Op`] here, with its operands in the doc comment, and its
-//!    number of operands in [`Op::arity`]. If attributes hold dimensions, list them in `op_dims!`
-//!    of `visit.rs`.
-//! 2. **Shape inference**: a rule in [`crate::infer`] (`infer/*.rs` by family) that checks types
-//!    and returns the output types.
-//! 3. **Meaning**: the reference implementation, reached from `eval/op.rs`, with a test in
-//!    `eval/tests.rs` against values worked out by hand or by NumPy.
+//! 1. **Attributes**: a variant of [`Op`] here, with its operands in the doc comment, and their
+//!    number in [`Op::arity`]. If attributes hold dimensions, `op_dims!` in `visit.rs` lists them.
+//! 2. **Shape inference**: a line in `infer.rs`, and a rule in the file of its family below `infer/`
+//!    that checks the operand types and returns the output types.
+//! 3. **Meaning**: a line in `eval/op.rs`, the reference implementation next to its family, and a
+//!    test in `eval/tests.rs` against values worked out by hand or by NumPy.
 //! 4. **Text**: a line in `print/op.rs`, under Relax's name if Relax has the operator with the same
-//!    meaning, else as `R.reflex.<name>`; the parser reads it back in `script/` (`reflex_ops.rs` for
-//!    the latter). Fixed names of attribute values are in `script/op_names.rs`.
-//! 5. **Legalisation**: the kernel in loop IR, in the crate `reflex-lower` under `legalize/`, and
-//!    the operator's kind for fusion.
-//! 6. **Import**: an entry in a table of `reflex-onnx` under `ops/`, if an ONNX operator maps to it.
+//!    meaning, else as `R.reflex.<name>`. `script/` reads it back: `reflex_ops.rs` the latter, the
+//!    file of its family the former. Names of attribute values are in `script/op_names.rs`. Add it
+//!    to a text of `tests/filetests/relax`, which is printed and read back.
+//! 5. **Legalisation**, in `reflex-lower`: the kernel in `legalize/`, the fusion kind and cost in
+//!    `fuse/pattern.rs`, and cases in `tests/common/cases.rs`, which compare every tier and target
+//!    with the reference evaluator.
+//! 6. **Import**, in `reflex-onnx`: lines in `emit.rs` (does it round? is it cheap to fold?), and an
+//!    entry in a table of `ops/` if an ONNX operator maps to it.
 //!
-//! Many ONNX operators need no new variant: they desugar into existing ones in step 6 alone.
+//! Many ONNX operators need no variant here: they desugar into existing ones in step 6 alone.
 
 use reflex_tir::{DType, Expr};
 

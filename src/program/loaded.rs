@@ -30,7 +30,7 @@ pub(crate) struct LoadedProgram {
     bailouts: OnceLock<Vec<(u32, Bailout)>>,
 }
 
-/// The parts of a program beside its bytecode, which a fork shares.
+/// The parts of a program that are not bytecode. A fork shares them.
 #[derive(Clone)]
 pub(crate) struct Resources {
     /// The packed functions that the VM links by name.

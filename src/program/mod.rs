@@ -48,18 +48,44 @@ impl Program {
 
     /// Returns the same program with nothing compiled by its tiers yet. It shares kernels and
     /// constants; for measuring modes next to each other.
+    ///
+    /// ```
+    /// use reflex::Mode;
+    ///
+    /// # use reflex::Engine;
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// let fork = program.fork()?;
+    /// let (interpreted, compiled) = (program.session(Mode::Bytecode)?, fork.session(Mode::Compiled)?);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn fork(&self) -> Result<Program> {
         let specialiser = self.specialiser.as_ref().map(|s| Arc::new(s.fresh()));
         Ok(Program::new(self.loaded.fork()?, specialiser))
     }
 
     /// Returns the names of the functions that can be called.
+    ///
+    /// ```
+    /// # use reflex::Engine;
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// assert_eq!(program.functions(), ["main"]);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn functions(&self) -> Vec<String> {
         let functions = self.loaded.executable().functions.iter();
         functions.filter(|f| f.kind != FuncKind::Packed).map(|f| f.name.clone()).collect()
     }
 
     /// Returns the inputs and outputs of `func`.
+    ///
+    /// ```
+    /// # use reflex::Engine;
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// let signature = program.signature("main")?;
+    /// assert_eq!(signature.inputs[0].to_string(), "x: float32[m, n]");
+    /// assert_eq!(signature.outputs[0].to_string(), "output0: float32[m, n]");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn signature(&self, func: &str) -> Result<Signature> {
         let signatures = &self.loaded.resources().signatures;
         signatures.get(func).cloned().ok_or_else(|| {
@@ -69,6 +95,18 @@ impl Program {
     }
 
     /// Checks a feed against the signature of `func` and makes its tensors.
+    ///
+    /// ```
+    /// use reflex::{Array, Feed};
+    ///
+    /// # use reflex::Engine;
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
+    /// let prepared = program.prepare("main", &feed)?;
+    /// let error = program.prepare("main", &Feed::new()).err().unwrap();
+    /// assert_eq!(error.to_string(), "input x is missing");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn prepare(&self, func: &str, feed: &Feed) -> Result<Prepared> {
         let signature = self.signature(func)?;
         let known = |name: &String| signature.inputs.iter().any(|input| input.name == *name);
@@ -93,6 +131,15 @@ impl Program {
     }
 
     /// Opens a session on this thread.
+    ///
+    /// ```
+    /// use reflex::Mode;
+    ///
+    /// # use reflex::Engine;
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// let session = program.session(Mode::Tiered)?;
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn session(&self, mode: Mode) -> Result<Session> {
         self.open(&SessionOptions::new(mode))
     }
@@ -139,6 +186,16 @@ impl Program {
 
     /// Writes the artifact that [`Engine::load`](crate::Engine::load) and TVM open, with saved code
     /// for its functions. Returns its size in bytes.
+    ///
+    /// ```
+    /// # use reflex::Engine;
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let path = folder.path().join("softmax.so");
+    /// let bytes = program.save(&path)?;
+    /// assert_eq!(path.metadata().unwrap().len(), bytes);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn save(&self, path: &Path) -> Result<u64> {
         let resources = self.loaded.resources();
         let objects = resources.objects.as_ref().ok_or_else(|| {
@@ -162,21 +219,49 @@ impl Program {
     }
 
     /// Returns the bytecode as text.
+    ///
+    /// ```
+    /// # use reflex::Engine;
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// assert!(program.as_text().contains("@main"));
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn as_text(&self) -> String {
         text::as_text(self.loaded.executable())
     }
 
     /// Returns the bytecode as a Python program for TVM's `ExecBuilder`.
+    ///
+    /// ```
+    /// # use reflex::Engine;
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// assert!(program.as_python().contains("ib.function"));
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn as_python(&self) -> String {
         text::as_python(self.loaded.executable())
     }
 
     /// Returns the bytecode as a Rust function that builds it with the VM's `ExecBuilder`.
+    ///
+    /// ```
+    /// # use reflex::Engine;
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// assert!(program.as_rust().contains("ExecBuilder::new()"));
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn as_rust(&self) -> String {
         text::as_rust(self.loaded.executable())
     }
 
     /// Returns sizes and counts; for an artifact also the state of its saved code.
+    ///
+    /// ```
+    /// # use reflex::Engine;
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// assert!(!program.stats().is_empty());
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn stats(&self) -> String {
         self.loaded.stats()
     }
@@ -184,11 +269,32 @@ impl Program {
     /// Returns the state of the tiers as text: traces with their guards and the side exits taken,
     /// method-compiled functions, reasons not to compile, specialised programs. Empty before the
     /// first session that may compile.
+    ///
+    /// ```
+    /// # use reflex::Engine;
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// assert_eq!(program.tiers(), "", "no session has been opened");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn tiers(&self) -> String {
         self.report(None, TierDetail::Summary).to_string()
     }
 
     /// Returns the state of the tiers with the hot counters of a session.
+    ///
+    /// ```
+    /// use reflex::TierDetail;
+    /// # use reflex::{Array, Engine, Feed, Mode};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
+    /// # let prepared = program.prepare("main", &feed)?;
+    /// let mut session = program.session(Mode::Tiered)?;
+    /// session.call(&prepared)?;
+    /// let report = program.tier_report(&session, TierDetail::Code);
+    /// assert!(report.code.is_some());
+    /// println!("{report}");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn tier_report(&self, session: &Session, detail: TierDetail) -> TierReport {
         self.report(Some(session), detail)
     }
@@ -200,6 +306,14 @@ impl Program {
     }
 
     /// Returns the assembly of a kernel.
+    ///
+    /// ```
+    /// # use reflex::Engine;
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// let error = program.assembly("no_kernel").unwrap_err();
+    /// assert!(error.to_string().starts_with("no kernel \"no_kernel\"; there are"));
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn assembly(&self, func: &str) -> Result<String> {
         let objects = self.loaded.resources().objects.as_deref().ok_or_else(|| {
             let why = "this program has no objects; see Engine::assembly for a .so";

@@ -75,9 +75,9 @@ pub mod type_index {
     pub const DYNAMIC_BEGIN: i32 = 128;
 }
 
-/// Deleter flag: the last strong reference is gone, drop the contents.
+/// Deleter flag: the last strong reference was released: drop the contents.
 pub const DELETE_STRONG: c_int = 1;
-/// Deleter flag: the last weak reference is gone, free the memory.
+/// Deleter flag: the last weak reference was released: free the memory.
 pub const DELETE_WEAK: c_int = 2;
 
 /// One strong reference in the combined count.
@@ -143,7 +143,7 @@ impl TVMFFIAny {
     /// The None value.
     pub const NONE: TVMFFIAny = TVMFFIAny::int_like(type_index::NONE, 0);
 
-    /// A value whose whole payload is an integer.
+    /// A value whose payload is an integer.
     pub const fn int_like(type_index: i32, int: i64) -> TVMFFIAny {
         TVMFFIAny { type_index, small_len: 0, payload: AnyPayload { int } }
     }
@@ -237,7 +237,7 @@ pub struct TVMFFIObjectAllocHeader {
     pub delete_space: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
-/// A place where data lives.
+/// A device that holds data.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DLDevice {
@@ -272,7 +272,7 @@ pub struct DLTensor {
     pub ndim: i32,
     /// Element type.
     pub dtype: DType,
-    /// `ndim` extents.
+    /// `ndim` dimensions.
     pub shape: *mut i64,
     /// `ndim` strides in elements; null means compact (before DLPack 1.2).
     pub strides: *mut i64,

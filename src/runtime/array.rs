@@ -60,7 +60,7 @@ impl Array {
         }))
     }
 
-    /// Puts None in place of item `index` and tells whether there was such an item.
+    /// Overwrites item `index` with None; returns true if there is such an item.
     ///
     /// # Safety
     /// No borrow of an item of this array is alive, on any thread.

@@ -218,7 +218,7 @@ unsafe extern "C" fn update_backtrace(
     if this.is_null() || backtrace.is_null() {
         return;
     }
-    // SAFETY: `this` is an error made by `with_context`, and nobody else uses it
+    // SAFETY: `this` is an error made by `with_context`, and no other thread uses it
     // while its holder updates it; the array is the caller's.
     unsafe {
         let body = this.cast::<TVMFFIObject>().add(1).cast::<Body>();

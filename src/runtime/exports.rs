@@ -120,7 +120,7 @@ macro_rules! exports {
         )*
 
         /// The symbols. Rust code uses the functions above, since another library's
-        /// symbol of the same name may take the place of one of these.
+        /// symbol of the same name may interpose one of these.
         mod symbols {
             use super::*;
             $(

@@ -1,6 +1,6 @@
-//! Files mapped for reading, so that large constants are paged in when they are used.
+//! Memory-mapped files, so that large constants are paged in when they are used.
 //!
-//! Nothing here interprets a file; parsers get plain bytes.
+//! Files are not interpreted here; parsers get plain bytes.
 //!
 //! Decision: docs/decisions/0020-mapped-weights.md
 
@@ -29,12 +29,12 @@ impl MappedFile {
         }
         // SAFETY: the map is private and read-only, it is handed out only as `&[u8]` bounded by
         // `self`, and it keeps the file's pages alive on its own. What remains is the file being
-        // changed by someone else, which the documentation above excludes.
+        // changed by another process, which the documentation above excludes.
         unsafe { Mmap::map(&file) }.map(|map| MappedFile(Some(Arc::new(map))))
     }
 
-    /// Gives pages of the file back to the system, where `bytes` are its own: they no longer count
-    /// as this process's memory, and are read from the file again when they are used.
+    /// Releases the pages of `bytes` to the system (`MADV_DONTNEED`), if they are the file's: they no
+    /// longer count as this process's memory, and are read from the file again when they are used.
     pub fn release(&self, bytes: &[u8]) {
         let Some(map) = &self.0 else { return };
         let (of_map, range) = (map.as_ptr_range(), bytes.as_ptr_range());
@@ -68,7 +68,7 @@ mod tests {
         let mapped = MappedFile::open(&source).unwrap();
         assert_eq!(mapped.as_ref(), std::fs::read(&source).unwrap());
         mapped.release(&mapped.as_ref()[1..]);
-        mapped.release(b"bytes of somebody else");
+        mapped.release(b"bytes of no mapped file");
         assert_eq!(mapped.as_ref(), std::fs::read(&source).unwrap());
         assert!(MappedFile::open(Path::new(env!("CARGO_MANIFEST_DIR"))).is_err());
         assert!(MappedFile::open(&source.join("nowhere")).is_err());

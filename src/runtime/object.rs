@@ -243,7 +243,7 @@ pub(crate) struct Body<C> {
 /// Makes an object with `tail` spare bytes behind the cell, initialised by `fill`
 /// with the address of the first spare byte.
 ///
-/// `C` is dropped in place when the last strong reference goes.
+/// `C` is dropped in place when the last strong reference is released.
 #[inline]
 pub(crate) fn create<C>(
     type_index: i32,
@@ -294,7 +294,7 @@ pub(crate) fn has_mark(object: &ObjectRef, mark: Deleter) -> bool {
 ///
 /// # Safety
 /// As for every deleter: `this` is an object made by [`create`] for `C`, and `flags`
-/// tells which references are gone for good.
+/// tells which kinds of references are all released.
 pub(crate) unsafe extern "C" fn delete<C>(this: *mut c_void, flags: c_int) {
     let body = this.cast::<Body<C>>();
     if flags & DELETE_STRONG != 0 {

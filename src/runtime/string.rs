@@ -46,7 +46,7 @@ fn make(content: &[u8], small: i32, large: i32) -> Any {
     }
     // One more byte, so that C sees a terminated string.
     let object = object::create(large, content.len() + 1, |tail| {
-        // SAFETY: the tail has room for the content and the NUL.
+        // SAFETY: the tail is as long as the content and the NUL.
         unsafe {
             tail.as_ptr().copy_from_nonoverlapping(content.as_ptr(), content.len());
             tail.add(content.len()).write(0);

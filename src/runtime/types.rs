@@ -1,7 +1,7 @@
 //! The type table: keys of object types and their indices.
 //!
 //! Well-known types have fixed indices; every other key gets the next free one when
-//! it is first asked for. Indices are never taken back. The table is process-wide,
+//! it is first asked for. Indices are never reused. The table is process-wide,
 //! as tvm-ffi's is, so lookups by key belong to setup, not to steady state.
 
 use std::collections::HashMap;
@@ -63,7 +63,7 @@ impl Table {
     }
 }
 
-/// The index of `key`, handing out a new one for a key not seen before.
+/// The index of `key`, allocating a new one for an unknown key.
 ///
 /// ```
 /// use reflex_runtime::types;
@@ -105,7 +105,7 @@ pub fn find(key: &str) -> Option<i32> {
     TABLE.read().by_key.get(key).copied()
 }
 
-/// The key of `index`, or a description of an index that was never handed out.
+/// The key of `index`, or a description of an index that was never allocated.
 pub fn key_of(index: i32) -> String {
     let table = TABLE.read();
     match table.by_index.get(&index) {

@@ -153,7 +153,7 @@ impl Drop for Any {
     #[inline]
     fn drop(&mut self) {
         if self.0.type_index >= index::STATIC_OBJECT_BEGIN {
-            // SAFETY: an owned value of an object kind gives up its strong reference.
+            // SAFETY: an owned value of an object kind owns a strong reference, which is released here.
             unsafe { object::decrement(self.0.payload.obj) };
         }
     }

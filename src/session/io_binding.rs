@@ -66,7 +66,20 @@ impl Session {
 }
 
 impl IoBinding<'_> {
-    /// Reads the inputs, writes the outputs.
+    /// Runs the function on the inputs and writes the outputs.
+    ///
+    /// ```
+    /// # use reflex::{Array, Engine, Feed, Mode};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
+    /// # let prepared = program.prepare("main", &feed)?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// let mut binding = session.bind(&prepared)?;
+    /// binding.input_mut::<f32>(0)?.fill(1.0);
+    /// binding.run()?;
+    /// assert_eq!(binding.output::<f32>(0)?, [0.5, 0.5]);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn run(&mut self) -> Result<()> {
         if let Some((session, id)) = &mut self.specialised {
             return session.run_bound(*id);
@@ -87,7 +100,20 @@ impl IoBinding<'_> {
         Ok(())
     }
 
-    /// The elements of input number `index` of the signature, to be written for the next run.
+    /// Returns the elements of input `index` of the signature, to be written for the next run.
+    ///
+    /// ```
+    /// # use reflex::{Array, Engine, Feed, Mode};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
+    /// # let prepared = program.prepare("main", &feed)?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// let mut binding = session.bind(&prepared)?;
+    /// binding.input_mut::<f32>(0)?.copy_from_slice(&[f32::NEG_INFINITY, 0.0]);
+    /// binding.run()?;
+    /// assert_eq!(binding.output::<f32>(0)?, [0.0, 1.0]);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn input_mut<T: Element>(&mut self, index: usize) -> Result<&mut [T]> {
         let tensor = nth(&self.inputs, index, "input")?;
         // SAFETY: `bind` made the tensor and no one else gets it; the session, which also holds
@@ -95,14 +121,37 @@ impl IoBinding<'_> {
         unsafe { tensor.as_mut_slice() }.map_err(|e| Error::input(e.message()))
     }
 
-    /// The elements of output number `index`, as the last run left them.
+    /// Returns the elements of output `index`, as the last run wrote them.
+    ///
+    /// ```
+    /// # use reflex::{Array, Engine, Feed, Mode};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
+    /// # let prepared = program.prepare("main", &feed)?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// let mut binding = session.bind(&prepared)?;
+    /// assert_eq!(binding.output::<f32>(0)?, [0.5, 0.5]);
+    /// assert!(binding.output::<f64>(0).is_err());
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn output<T: Element>(&self, index: usize) -> Result<&[T]> {
         let tensor = nth(&self.outputs, index, "output")?;
         // SAFETY: as for the inputs: only a run writes it, and runs need `&mut self`.
         unsafe { tensor.as_slice() }.map_err(|e| Error::input(e.message()))
     }
 
-    /// Returns the shape of output number `index`.
+    /// Returns the shape of output `index`.
+    ///
+    /// ```
+    /// # use reflex::{Array, Engine, Feed, Mode};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
+    /// # let prepared = program.prepare("main", &feed)?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// let mut binding = session.bind(&prepared)?;
+    /// assert_eq!(binding.output_shape(0)?, [1, 2]);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn output_shape(&self, index: usize) -> Result<&[i64]> {
         Ok(nth(&self.outputs, index, "output")?.shape())
     }

@@ -45,12 +45,34 @@ impl Session {
     }
 
     /// Calls a function. The host's floating-point state and thread count are restored.
+    ///
+    /// ```
+    /// # use reflex::{Array, Engine, Feed, Mode};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
+    /// # let prepared = program.prepare("main", &feed)?;
+    /// let mut session = program.session(Mode::Tiered)?;
+    /// let outputs = session.call(&prepared)?;
+    /// assert_eq!(outputs.arrays()?[0].1.to_vec::<f32>()?, [0.5, 0.5]);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn call(&mut self, prepared: &Prepared) -> Result<Outputs> {
         let value = self.call_index(prepared.func, AnyView::slice(&prepared.args))?;
         Ok(Outputs { value, func: prepared.func, names: self.outputs.clone() })
     }
 
     /// Calls the function that [`Session::function_index`] gave the index of.
+    ///
+    /// ```
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// let main = session.function_index("main")?;
+    /// let y = Tensor::try_from(session.call_index(main, &[x.view()])?)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5, 0.5]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn call_index(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<Any> {
         let mut result = Any::NONE;
         self.call_into(func, args, &mut result)?;
@@ -92,11 +114,31 @@ impl Session {
     /// Calls a function until nothing more of it is being compiled, for the shapes of these
     /// arguments too: later calls with arguments like these run machine code from the start.
     /// Returns the number of calls, at least one; a session that compiles nothing makes one.
+    ///
+    /// ```
+    /// # use reflex::{Array, Engine, Feed, Mode};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
+    /// # let prepared = program.prepare("main", &feed)?;
+    /// let mut session = program.session(Mode::Bytecode)?;
+    /// assert_eq!(session.warm_up(&prepared)?, 1, "the interpreter compiles nothing");
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn warm_up(&mut self, prepared: &Prepared) -> Result<usize> {
         self.warm_up_func(prepared.func, AnyView::slice(&prepared.args))
     }
 
     /// [`Session::warm_up`] of the function that [`Session::function_index`] gave the index of.
+    ///
+    /// ```
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// let main = session.function_index("main")?;
+    /// session.warm_up_func(main, &[x.view()])?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn warm_up_func(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<usize> {
         let mut calls = self.plain.warm_up(func, args)?;
         if let Some(router) = &self.router {
@@ -110,6 +152,16 @@ impl Session {
     /// [`Session::warm_up`] of interleaved calls. Nothing is specialised if these are more than
     /// [`TierPolicy::max_shapes`](crate::TierPolicy::max_shapes), as they would evict each other.
     /// Returns the number of calls.
+    ///
+    /// ```
+    /// # use reflex::{Array, Engine, Feed, Mode};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
+    /// # let prepared = program.prepare("main", &feed)?;
+    /// let mut session = program.session(Mode::Bytecode)?;
+    /// assert_eq!(session.warm_up_all(&[prepared])?, 1);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn warm_up_all(&mut self, calls: &[Prepared]) -> Result<usize> {
         let few = self.router.as_ref().is_none_or(|router| calls.len() <= router.max_shapes());
         let mut made = 0;
@@ -125,6 +177,17 @@ impl Session {
 
     /// Returns the VM's own session, for settings that the façade does not wrap. They hold for
     /// the general program, so later calls are not dispatched by shape.
+    ///
+    /// ```
+    /// # use reflex::{Array, Engine, Feed, Mode};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
+    /// # let prepared = program.prepare("main", &feed)?;
+    /// let mut session = program.session(Mode::Bytecode)?;
+    /// session.vm().set_fuel(Some(100));
+    /// assert_eq!(session.vm().fuel(), 100);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn vm(&mut self) -> &mut vm::Session {
         self.router = None;
         &mut self.plain.vm

@@ -43,7 +43,7 @@ impl Outputs {
     /// let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
     /// let outputs = program.session(Mode::Bytecode)?.call(&program.prepare("main", &feed)?)?;
     /// let (name, y) = outputs.arrays()?.remove(0);
-    /// assert_eq!((name.as_str(), y.to_vec::<f32>()?), ("y", vec![0.5, 0.5]));
+    /// assert_eq!((name.as_str(), y.to_vec::<f32>()?), ("output0", vec![0.5, 0.5]));
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn arrays(&self) -> Result<Vec<(String, Array)>> {

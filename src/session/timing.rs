@@ -43,12 +43,22 @@ impl Default for TimingOptions {
 pub struct Timing(pub Vec<f64>);
 
 impl Timing {
-    /// The mean of the measurements.
+    /// Returns the mean of the measurements.
+    ///
+    /// ```
+    /// let timing = reflex::Timing(vec![1.0, 2.0, 6.0]);
+    /// assert_eq!(timing.mean(), 3.0);
+    /// ```
     pub fn mean(&self) -> f64 {
         self.0.iter().sum::<f64>() / self.0.len() as f64
     }
 
-    /// The median of the measurements.
+    /// Returns the median of the measurements.
+    ///
+    /// ```
+    /// let timing = reflex::Timing(vec![1.0, 2.0, 6.0]);
+    /// assert_eq!(timing.median(), 2.0);
+    /// ```
     pub fn median(&self) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -64,6 +74,19 @@ impl Timing {
 impl Session {
     /// Times the function `name`, of the program or saved, on `args`. One call goes before the
     /// first measurement.
+    ///
+    /// ```
+    /// use reflex::TimingOptions;
+    ///
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// let options = TimingOptions { number: 3, repeat: 2, ..TimingOptions::default() };
+    /// let timing = session.time_evaluator("main", &[x.view()], &options)?;
+    /// assert_eq!(timing.0.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn time_evaluator(
         &mut self,
         name: &str,
@@ -109,11 +132,32 @@ impl Session {
 
     /// Calls `name` once with every call inside counted and timed, in the interpreter. The
     /// instrument that was set is put back.
+    ///
+    /// ```
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// let (y, profile) = session.profile("main", &[x.view()])?;
+    /// print!("{}", profile.table());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn profile(&mut self, name: &str, args: &[AnyView<'_>]) -> Result<(Any, Profile)> {
         self.profiled(|session| session.call_views(name, args))
     }
 
     /// [`Session::profile`] of prepared arguments.
+    ///
+    /// ```
+    /// # use reflex::{Array, Engine, Feed, Mode};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
+    /// # let prepared = program.prepare("main", &feed)?;
+    /// let mut session = program.session(Mode::Bytecode)?;
+    /// let (outputs, profile) = session.profile_prepared(&prepared)?;
+    /// assert!(profile.trace_json().starts_with('{'));
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn profile_prepared(&mut self, prepared: &Prepared) -> Result<(Outputs, Profile)> {
         self.profiled(|session| session.call(prepared))
     }

@@ -14,13 +14,13 @@ use crate::error::{Error, Result};
 impl Session {
     /// Calls the function `name`, of the program or saved, on values.
     ///
-    /// ```no_run
-    /// use reflex::{Engine, Mode, Tensor};
-    ///
-    /// let program = Engine::builder().build()?.load("model.so".as_ref())?;
-    /// let mut session = program.session(Mode::Tiered)?;
-    /// let x = Tensor::from_slice(&[1, 3], &[1.0_f32, 2.0, 3.0]).map_err(|e| e.to_string())?;
-    /// let y = session.call_values("main", &[x.into()])?;
+    /// ```
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// let y = Tensor::try_from(session.call_values("main", &[x])?)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5, 0.5]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn call_values(&mut self, name: &str, args: &[Any]) -> Result<Any> {
@@ -28,6 +28,15 @@ impl Session {
     }
 
     /// [`Session::call_values`] on borrowed values.
+    ///
+    /// ```
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// let y = session.call_views("main", &[x.view()])?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn call_views(&mut self, name: &str, args: &[AnyView<'_>]) -> Result<Any> {
         match self.plain.vm.program().find(name) {
             Some(func) => self.call_index(func, args),
@@ -35,19 +44,53 @@ impl Session {
         }
     }
 
-    /// The index of a function, which saves [`Session::call_index`] the look-up.
+    /// Returns the index of a function, which saves [`Session::call_index`] the look-up.
+    ///
+    /// ```
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// let main = session.function_index("main")?;
+    /// let y = session.call_index(main, &[x.view()])?;
+    /// assert!(session.function_index("nothing").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn function_index(&self, name: &str) -> Result<u32> {
         let unknown = || Error::input(format!("the program has no function `{name}`"));
         self.plain.vm.program().find(name).ok_or_else(unknown)
     }
 
     /// Stores the arguments of `name` for [`Session::invoke_stateful`].
+    ///
+    /// ```
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// session.set_input("main", vec![x])?;
+    /// session.invoke_stateful("main")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_input(&mut self, name: &str, inputs: Vec<Any>) -> Result<()> {
         Ok(self.plain.vm.set_input(name, inputs).map(drop)?)
     }
 
     /// Makes [`Session::invoke_stateful`] copy the results of `name` into `targets`: one tensor
     /// for a tensor result, one per item for a tuple. Inputs must be set first.
+    ///
+    /// ```
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// let y = Tensor::from_slice(&[1, 2], &[0.0_f32; 2])?;
+    /// session.set_input("main", vec![x])?;
+    /// session.bind_outputs("main", vec![y.clone()])?;
+    /// session.invoke_stateful("main")?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5, 0.5]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn bind_outputs(&mut self, name: &str, targets: Vec<Tensor>) -> Result<()> {
         let missing = || Error::input(format!("no inputs are set for function `{name}`"));
         let binding = self.plain.vm.binding(name).ok_or_else(missing)?;
@@ -56,22 +99,68 @@ impl Session {
     }
 
     /// Runs `name` on its stored arguments and keeps the result.
+    ///
+    /// ```
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// session.set_input("main", vec![x])?;
+    /// session.invoke_stateful("main")?;
+    /// assert_eq!(session.get_outputs("main")?.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn invoke_stateful(&mut self, name: &str) -> Result<()> {
         self.plain.enter(|vm| vm.invoke_stateful(name))
     }
 
-    /// Items of the kept result of `name`, -1 when it is not a tuple. `path` walks into nested
-    /// tuples first.
+    /// Returns the number of items of the kept result of `name`, -1 when it is not a tuple.
+    /// `path` walks
+    /// into nested tuples first.
+    ///
+    /// ```
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// session.set_input("main", vec![x])?;
+    /// session.invoke_stateful("main")?;
+    /// assert_eq!(session.output_arity("main", &[])?, -1, "a tensor");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn output_arity(&self, name: &str, path: &[usize]) -> Result<i64> {
         Ok(self.plain.vm.output_arity(name, path)?)
     }
 
-    /// An item of the kept result of `name`; a tuple is refused.
+    /// Returns an item of the kept result of `name`; a tuple is refused.
+    ///
+    /// ```
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// session.set_input("main", vec![x])?;
+    /// session.invoke_stateful("main")?;
+    /// let y = Tensor::try_from(session.get_output("main", &[])?)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.5, 0.5]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn get_output(&self, name: &str, path: &[usize]) -> Result<Any> {
         Ok(self.plain.vm.get_output(name, path)?)
     }
 
-    /// The kept result of `name`, item by item.
+    /// Returns the kept result of `name`, item by item.
+    ///
+    /// ```
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// session.set_input("main", vec![x])?;
+    /// session.invoke_stateful("main")?;
+    /// let y = Tensor::try_from(session.get_outputs("main")?.remove(0))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn get_outputs(&self, name: &str) -> Result<Vec<Any>> {
         match usize::try_from(self.output_arity(name, &[])?) {
             Ok(arity) => (0..arity).map(|at| self.get_output(name, &[at])).collect(),
@@ -80,6 +169,18 @@ impl Session {
     }
 
     /// Saves `name` with its last arguments under the name `saved`.
+    ///
+    /// ```
+    /// use reflex::SavedResult;
+    ///
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// session.save_function("main", "of_x", SavedResult::Keep, vec![x])?;
+    /// let y = session.call_values("of_x", &[])?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn save_function(
         &mut self,
         name: &str,
@@ -92,27 +193,119 @@ impl Session {
 
     /// Shows every call to `instrument` and lets it skip calls, until it is replaced or taken
     /// away. Meanwhile everything is interpreted.
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// use reflex::{AnyView, CallEvent, Instrument, Verdict};
+    ///
+    /// /// Collects the names of the functions that are called.
+    /// struct Names(Arc<Mutex<Vec<String>>>);
+    ///
+    /// impl Instrument for Names {
+    ///     fn before(&mut self, call: &CallEvent<'_>) -> Result<Verdict, reflex::RaisedError> {
+    ///         self.0.lock().unwrap().push(call.callee.to_owned());
+    ///         Ok(Verdict::Run)
+    ///     }
+    ///
+    ///     fn after(&mut self, _: &CallEvent<'_>, _: AnyView<'_>) -> Result<(), reflex::RaisedError> {
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// let names = Arc::new(Mutex::new(vec![]));
+    /// session.set_instrument(Some(Box::new(Names(names.clone()))));
+    /// session.call_values("main", &[x])?;
+    /// assert!(!names.lock().unwrap().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_instrument(&mut self, instrument: Option<Box<dyn Instrument>>) {
         self.vm().set_instrument(instrument);
     }
 
-    /// Limits what later runs may do: one unit for each function entered and each backward
-    /// jump. None is no limit.
+    /// Limits what later runs may do: a unit of fuel for each function entered and each backward
+    /// jump.
+    /// `None` removes the limit.
+    ///
+    /// ```
+    /// use reflex::ErrorKind;
+    ///
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// session.set_fuel(Some(0));
+    /// let error = session.call_values("main", &[x.clone()]).unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::FuelExhausted);
+    /// session.set_fuel(None);
+    /// session.call_values("main", &[x])?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_fuel(&mut self, fuel: Option<u64>) {
         self.vm().set_fuel(fuel);
     }
 
-    /// What is left of the fuel.
+    /// Returns the fuel that is left.
+    ///
+    /// ```
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// session.set_fuel(Some(100));
+    /// session.call_values("main", &[x])?;
+    /// assert!(session.fuel() < 100);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn fuel(&self) -> u64 {
         self.plain.vm.fuel()
     }
 
-    /// Makes runs fail that go on for longer than `after` from now. A kernel is not interrupted.
+    /// Makes runs fail that go on for longer than `after` from now; `None` removes the deadline.
+    /// A
+    /// kernel is not interrupted.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use reflex::ErrorKind;
+    ///
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// session.set_deadline(Some(Duration::ZERO));
+    /// let error = session.call_values("main", &[x.clone()]).unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+    /// session.set_deadline(None);
+    /// session.call_values("main", &[x])?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn set_deadline(&mut self, after: Option<Duration>) {
         self.vm().set_deadline(after.and_then(|after| Instant::now().checked_add(after)));
     }
 
-    /// A handle to stop runs from another thread.
+    /// Returns a handle that stops runs from another thread.
+    ///
+    /// ```
+    /// use reflex::ErrorKind;
+    ///
+    /// # use reflex::{Any, Engine, Mode, Tensor};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
+    /// let canceller = session.canceller();
+    /// std::thread::spawn(move || canceller.cancel()).join().unwrap();
+    /// let error = session.call_values("main", &[x.clone()]).unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::Cancelled);
+    /// session.canceller().reset();
+    /// session.call_values("main", &[x])?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn canceller(&self) -> Canceller {
         self.plain.vm.canceller()
     }

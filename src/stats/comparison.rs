@@ -27,6 +27,14 @@ impl Comparison {
     /// The interval is the percentile bootstrap over circular blocks of neighbouring pairs
     /// (Politis and Romano 1992) of length `cbrt(n)`: latencies drift together, so neighbours are
     /// not independent, and a bootstrap of single calls would give intervals too narrow.
+    ///
+    /// ```
+    /// use reflex::stats::Comparison;
+    ///
+    /// let (a, b) = ([10.0, 11.0, 10.0, 11.0], [20.0, 22.0, 20.0, 22.0]);
+    /// assert_eq!(Comparison::of(&a, &b, 0).unwrap().ratio, 2.0);
+    /// assert!(Comparison::of(&a, &[], 0).is_none());
+    /// ```
     pub fn of(a: &[f64], b: &[f64], seed: u64) -> Option<Comparison> {
         Comparison::of_rounds(&[[a, b]], seed)
     }
@@ -39,6 +47,14 @@ impl Comparison {
     /// Of several rounds the bootstrap draws one fewer than there are, with replacement, which
     /// makes up for how few they are (Rao and Wu 1988), then blocks within each, as [`of`](Self::of)
     /// does.
+    ///
+    /// ```
+    /// use reflex::stats::Comparison;
+    ///
+    /// let rounds: [[&[f64]; 2]; 2] = [[&[10.0], &[5.0]], [&[12.0], &[6.0]]];
+    /// let comparison = Comparison::of_rounds(&rounds, 0).unwrap();
+    /// assert!((comparison.ratio - 0.5).abs() < 1e-12);
+    /// ```
     pub fn of_rounds(rounds: &[[&[f64]; 2]], seed: u64) -> Option<Comparison> {
         let pairs = |[a, b]: &[&[f64]; 2]| a.len().min(b.len());
         let rounds: Vec<[&[f64]; 2]> = rounds.iter().filter(|r| pairs(r) > 0).copied().collect();
@@ -91,7 +107,12 @@ fn median(sample: &mut [f64]) -> f64 {
     *sample.select_nth_unstable_by(middle, f64::total_cmp).1
 }
 
-/// SplitMix64 (Steele, Lea and Flood 2014).
+/// Returns the next number of SplitMix64 (Steele, Lea and Flood 2014).
+///
+/// ```
+/// let mut state = 0;
+/// assert_ne!(reflex::stats::split_mix(&mut state), reflex::stats::split_mix(&mut state));
+/// ```
 pub fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut z = *state;

@@ -22,6 +22,18 @@ pub struct Difference {
 impl Difference {
     /// Compares as `numpy.allclose(equal_nan=True)` does, element by element; `Err` says how
     /// type or shape differ.
+    ///
+    /// ```
+    /// use reflex::Array;
+    /// use reflex::stats::Difference;
+    ///
+    /// let expected = Array::of(&[2], &[1.0_f32, 100.0])?;
+    /// let actual = Array::of(&[2], &[1.0_f32, 101.0])?;
+    /// let difference = Difference::of(&actual, &expected, 1e-3, 0.0).unwrap();
+    /// assert_eq!((difference.max_abs, difference.at), (1.0, 1));
+    /// assert!(Difference::of(&Array::of(&[1], &[1.0_f32])?, &expected, 0.0, 0.0).is_err());
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn of(actual: &Array, expected: &Array, rtol: f64, atol: f64) -> Result<Self, String> {
         if actual.dtype != expected.dtype || actual.shape != expected.shape {
             return Err(format!(
@@ -49,7 +61,16 @@ impl Difference {
         Ok(worst)
     }
 
-    /// Whether every element is within tolerance.
+    /// Returns true if every element is within tolerance.
+    ///
+    /// ```
+    /// use reflex::Array;
+    /// use reflex::stats::Difference;
+    ///
+    /// let x = Array::of(&[1], &[f32::NAN])?;
+    /// assert!(Difference::of(&x, &x, 0.0, 0.0).unwrap().matches());
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
     pub fn matches(&self) -> bool {
         self.worst <= 1.0
     }

@@ -12,6 +12,14 @@ pub struct Histogram {
 impl Histogram {
     /// Bins from the smallest element to the largest 99.9th percentile of the samples; `None` if
     /// one has no element or is not positive.
+    ///
+    /// ```
+    /// use reflex::stats::Histogram;
+    ///
+    /// let histogram = Histogram::of(&[&[1.0, 1.0, 4.0]], 2).unwrap();
+    /// assert_eq!(histogram.counts, [[2, 1]]);
+    /// assert!(Histogram::of(&[&[0.0]], 2).is_none());
+    /// ```
     pub fn of(samples: &[&[f64]], bins: usize) -> Option<Histogram> {
         let (mut low, mut high) = (f64::INFINITY, 0.0_f64);
         for sample in samples {
@@ -37,7 +45,14 @@ impl Histogram {
         Some(Histogram { edges, counts })
     }
 
-    /// The largest share of its sample that any bin holds.
+    /// Returns the largest share of its sample that any bin holds.
+    ///
+    /// ```
+    /// use reflex::stats::Histogram;
+    ///
+    /// let histogram = Histogram::of(&[&[1.0, 1.0, 1.0, 4.0]], 2).unwrap();
+    /// assert_eq!(histogram.peak(), 0.75);
+    /// ```
     pub fn peak(&self) -> f64 {
         let shares = self.counts.iter().map(|counts| {
             let total: usize = counts.iter().sum();

@@ -36,7 +36,7 @@
 //!
 //! # Calls between native functions
 //!
-//! A frame's header says where its caller goes on: `resume` is a continuation, and a tail
+//! A frame's header says where its caller continues: `resume` is a continuation, and a tail
 //! call of it needs no native stack. That alone would be enough, but an indirect jump per
 //! return is one that the branch predictor misses. Native code may therefore also *call* the
 //! callee's code: it marks the callee's frame [`FRAME_NATIVE`], and the callee leaves with
@@ -200,7 +200,7 @@ pub struct Libcalls {
     /// returns the code to tail-call next, with the new `session.regs` and `session.pc`. Never
     /// null.
     pub pop_frame: unsafe extern "C" fn(session: *mut SessionAbi, pc: u32) -> CodePtr,
-    /// Looks at fuel and interrupts at the operation `pc`. Returns zero to go on, or
+    /// Looks at fuel and interrupts at the operation `pc`. Returns zero to continue, or
     /// [`ERROR`].
     pub poll: unsafe extern "C" fn(session: *mut SessionAbi, pc: u32) -> i32,
     /// The truth of the condition register of the branch at `pc`: 1, 0 or [`ERROR`].

@@ -230,8 +230,8 @@ impl ExecBuilder {
     }
 
     /// A shape constant.
-    pub fn shape(&mut self, extents: &[i64]) -> Arg {
-        self.c(Constant::Shape(extents.into()))
+    pub fn shape(&mut self, dims: &[i64]) -> Arg {
+        self.c(Constant::Shape(dims.into()))
     }
 
     /// An element type constant.

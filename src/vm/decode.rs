@@ -171,12 +171,12 @@ pub enum Op {
     },
     /// Forward jump.
     Goto {
-        /// The operation to go on with.
+        /// The operation to jump to.
         target: u32,
     },
     /// Backward jump: charges fuel and may enter other code.
     LoopBack {
-        /// The operation to go on with.
+        /// The operation to jump to.
         target: u32,
         /// The site at `target`.
         site: SiteId,
@@ -185,7 +185,7 @@ pub enum Op {
     Branch {
         /// A register.
         cond: u32,
-        /// The operation to go on with when it is zero.
+        /// The operation to jump to when it is zero.
         otherwise: u32,
     },
     /// Leaves the function.
@@ -273,7 +273,7 @@ pub enum ConstEntry {
     None,
 }
 
-/// A whole executable, decoded.
+/// A decoded executable.
 #[derive(Hash, Debug)]
 pub struct Code {
     /// VM functions (and those of TVM's compiled mode, as two operations each), by entry of

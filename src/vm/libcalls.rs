@@ -152,7 +152,7 @@ unsafe extern "C" fn pop_frame(session: *mut SessionAbi, pc: u32) -> CodePtr {
 /// installed at the return point of a recursive call.
 ///
 /// # Safety
-/// `state` is live, and has just gone back to the frame that `left` was called from.
+/// `state` is live, and has just returned to the frame that `left` was called from.
 unsafe fn continuation(state: *mut State, left: &FrameHeader) -> CodePtr {
     // SAFETY: the caller passes a live state; cells have an entry per site.
     unsafe {

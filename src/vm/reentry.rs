@@ -85,7 +85,7 @@ pub unsafe fn run_base(
         return Err(RunError::new(Reason::StackOverflow, error));
     }
     // SAFETY: the state is live and ours until the run ends. The base frame is complete
-    // before the run, and gone after it; what the outer operation holds is below it, or taken
+    // before the run, and gone after it; what the outer operation holds is below it, or moved
     // out of the state before (the recording, and results and errors where frames are left).
     unsafe {
         let abi = &raw mut (*state).abi;

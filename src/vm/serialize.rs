@@ -1,11 +1,11 @@
 //! Reading and writing executables in TVM's serialized form.
 //!
 //! Layout (little endian): magic, version string, function table, memory scopes (V2
-//! only), constants, code. What TVM wrote is written back byte for byte. Input is
+//! only), constants, code. A file that TVM wrote is written back byte for byte. Input is
 //! hostile: every count is bounded by the bytes that remain before anything is
-//! allocated, and every error carries the offset at which the file stops making sense.
+//! allocated, and every error carries the offset of the first malformed byte.
 //!
-//! The V1 form exists in three dialects with different constant codes and no mark to
+//! The V1 form exists in three dialects with different constant codes and no version field to
 //! tell them apart. A V1 file is read under every dialect; it is accepted when all
 //! readings that consume the whole file agree, and refused by name otherwise.
 
@@ -20,7 +20,7 @@ use crate::executable::{ConstData, Constant, Executable, FuncKind, Function, Ten
 pub const MAGIC_V2: u64 = 0xD225_DE2F_4214_151E;
 /// First word of the older form, without memory scopes.
 pub const MAGIC_V1: u64 = 0xD225_DE2F_4214_151D;
-/// The only version string there is.
+/// The version string of every form.
 pub const VERSION: &str = "0.14";
 const TENSOR_MAGIC: u64 = 0xDD5E_40F0_96B4_A13F;
 const MAX_NDIM: usize = 64;
@@ -35,7 +35,7 @@ pub struct ReadError {
     pub reason: String,
 }
 
-/// Which constant codes a file uses.
+/// The dialects of constant codes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Dialect {
     /// TVM up to 0.20: a private numbering.
@@ -94,8 +94,8 @@ pub fn from_shared(
     })?;
     read(bytes, &mut |inner| {
         let part = &bytes[inner.clone()];
-        let place = range.start + inner.start..range.start + inner.end;
-        match ConstData::slice(Arc::clone(owner), place) {
+        let in_owner = range.start + inner.start..range.start + inner.end;
+        match ConstData::slice(Arc::clone(owner), in_owner) {
             Some(data) if part.as_ptr().addr().is_multiple_of(64) => data,
             _ => ConstData::copy_of(part),
         }
@@ -448,8 +448,8 @@ impl Writer {
         self.i32(0);
         self.i32(tensor.shape.len() as i32);
         self.dtype(tensor.dtype);
-        for &extent in &tensor.shape {
-            self.i64(extent);
+        for &dim in &tensor.shape {
+            self.i64(dim);
         }
         let bytes = tensor.data.bytes();
         self.i64(bytes.len() as i64);

@@ -103,7 +103,7 @@ impl Canceller {
         self.0.fetch_or(CANCEL, Ordering::Relaxed);
     }
 
-    /// Lets runs go on again.
+    /// Allows runs again.
     pub fn reset(&self) {
         self.0.fetch_and(!CANCEL, Ordering::Relaxed);
     }
@@ -218,8 +218,8 @@ impl Session {
         Ok(result)
     }
 
-    /// [`Session::call_func`] that stores the result in place: hosts that are called themselves
-    /// pass values on without a copy at each step.
+    /// [`Session::call_func`] that stores the result in place: hosts that are callees themselves
+    /// return values without a copy at each step.
     pub fn call_into(
         &mut self,
         func: u32,
@@ -291,7 +291,7 @@ impl Session {
         u64::try_from(self.state().abi.fuel).unwrap_or(0)
     }
 
-    /// Makes runs fail that go on past `deadline`. A packed call is not interrupted.
+    /// Makes runs fail that exceed `deadline`. A packed call is not interrupted.
     pub fn set_deadline(&mut self, deadline: Option<Instant>) {
         let state = self.state_mut();
         state.deadline = deadline;

@@ -16,8 +16,8 @@ mod rust;
 
 pub use rust::as_rust;
 
-/// Tensors up to this many bytes are spelled out in `as_python` and `as_rust`.
-const SPELLED_OUT: usize = 4096;
+/// Tensors of at most this many bytes are written inline in `as_python` and `as_rust`.
+const MAX_INLINE_BYTES: usize = 4096;
 
 /// The instructions of every function, as TVM's `as_text` prints them.
 pub fn as_text(exec: &Executable) -> String {
@@ -141,7 +141,7 @@ fn python_tensor(out: &mut String, t: &TensorConst) -> fmt::Result {
     let (shape, bytes) = (&t.shape, t.data.bytes());
     let known = numpy_has(t.dtype);
     let made = if known { t.dtype.to_string() } else { "uint8".to_owned() };
-    let array = if bytes.len() > SPELLED_OUT {
+    let array = if bytes.len() > MAX_INLINE_BYTES {
         writeln!(out, "# {} bytes of data left out", bytes.len())?;
         format!(
             "np.zeros({}, dtype=\"{made}\")",

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use reflex_onnx::proto::*;
 
-/// The models that tests/models fetches.
+/// Models that tests/models fetches, for tests of debug builds too.
 pub const MODELS: [&str; 7] = [
     "magika",
     "silero_vad",

@@ -182,7 +182,7 @@ fn the_error_is_near_that_of_float32() {
     }
 }
 
-/// Holds the error of a Winograd convolution, with half of a filter around the feature map, against that
+/// Holds the error of a Winograd convolution, padded by half a filter, against that
 /// of a sum in order.
 fn near_float32(module: &Module, image: &Literal, weights: &Literal, step: i64) {
     let got = floats(&run(module, std::slice::from_ref(image)).unwrap()[0]);

@@ -68,7 +68,7 @@ impl Tensor {
     /// The elements in place.
     ///
     /// # Safety
-    /// No code writes the data while the slice is borrowed.
+    /// No thread writes the data while the slice is borrowed.
     pub unsafe fn as_slice<T: Element>(&self) -> Result<&[T], Error> {
         let (data, count) = self.elements::<T>()?;
         // SAFETY: aligned, `count` elements long, and unchanged by the caller's contract.
@@ -78,7 +78,7 @@ impl Tensor {
     /// The elements in place, for writing, of a tensor that others may refer to.
     ///
     /// # Safety
-    /// No other code reads or writes the data while the slice is borrowed, and the data may be
+    /// No other reader or writer accesses the data while the slice is borrowed, and the data may be
     /// written (see [`Tensor::is_read_only`]).
     #[allow(clippy::mut_from_ref)] // the contract is what makes it exclusive
     pub unsafe fn as_mut_slice<T: Element>(&self) -> Result<&mut [T], Error> {

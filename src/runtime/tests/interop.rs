@@ -136,7 +136,7 @@ fn we_read_what_they_make() {
     assert!(array[0].downcast_ref::<Tensor>().unwrap().object().same(tensor.object()));
     assert_eq!(f64::try_from(&array[2]).unwrap(), 3.5);
     assert_eq!(tensor.object().strong_count(), 2);
-    // The last reference is ours, the deleter theirs; it gives up our tensor.
+    // The last reference is ours, the deleter theirs; it releases our tensor.
     drop(array);
     assert!(!tensor.is_shared() && shape.object().is_unique());
 }

@@ -49,7 +49,7 @@ pub fn tuple_getitem(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
 pub fn tuple_reset_item(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     let (tuple, index) = tuple_arg("vm.builtin.tuple_reset_item", args)?;
     let at = index.map_err(|index| out_of_bounds(index, tuple.len()))?;
-    // The point is to release memory early. A tuple that someone else holds too keeps
+    // This releases memory early. A tuple that has other references keeps
     // its item: changing it under another holder would be a race.
     let array: &ObjectRef = object::ObjectType::object(tuple);
     if array.is_unique() {
@@ -84,7 +84,7 @@ pub fn invoke_closure(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     }
 }
 
-/// Extents that `call_tir_dyn` appends without allocating.
+/// Most arguments that `call_tir_dyn` passes without allocating.
 const INLINE_ARGS: usize = 32;
 
 pub fn call_tir_dyn(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
@@ -97,8 +97,8 @@ pub fn call_tir_dyn(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     let Some(shape) = last.downcast_ref::<Shape>() else {
         return Err(last.mismatch("ffi.Shape"));
     };
-    let extents = shape.iter().map(|&extent| AnyView::from(extent));
-    let flat = middle.iter().copied().chain(extents);
+    let dims = shape.iter().map(|&dim| AnyView::from(dim));
+    let flat = middle.iter().copied().chain(dims);
     let count = middle.len() + shape.len();
     if count > INLINE_ARGS {
         return function.call(&flat.collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! Bytes that are not an executable: refused with a place, or safe to run.
+//! Bytes that are not an executable: refused with an offset, or safe to run.
 
 #[path = "../../../tests/common/property.rs"]
 mod property;
@@ -318,7 +318,7 @@ fn constant(code: i32, payload: &[u8]) -> Vec<u8> {
 fn every_constant(codes: [i32; 6]) -> Vec<Vec<u8>> {
     let mut tensor = 0xDD5E_40F0_96B4_A13F_u64.to_le_bytes().to_vec();
     tensor.extend([0; 8]);
-    // Device, rank, type, extent, bytes, data.
+    // Device, rank, type, dimension, bytes, data.
     [1, 0, 1].map(i32::to_le_bytes).iter().for_each(|word| tensor.extend(word));
     tensor.extend([0, 16, 1, 0]);
     [2_i64, 4].map(i64::to_le_bytes).iter().for_each(|word| tensor.extend(word));

@@ -17,8 +17,8 @@ use reflex_vm::verify::verify;
 const LARGEST: i64 = 6_200_000;
 const SIZES: i64 = 400;
 
-/// `main(s)`: a tensor of shape `s`, made beside another one of the same size. `clear()`: gives
-/// what is kept back.
+/// `main(s)`: a tensor of shape `s`, allocated next to another one of the same size. `clear()`: trims
+/// the allocator.
 fn session(allocator: AllocatorKind) -> Session {
     let mut b = ExecBuilder::new();
     b.function("main", 1).unwrap();

@@ -1,4 +1,4 @@
-//! Running programs: calls, errors, limits, bound inputs, and what a session keeps.
+//! Running programs: calls, errors, limits, bound inputs, and saved functions.
 
 use std::collections::HashMap;
 use std::sync::Arc;

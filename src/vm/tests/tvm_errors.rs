@@ -1,6 +1,6 @@
-//! Faults that TVM's virtual machine has, of which this one must be free, as far as they concern
-//! what an executable says of itself and what its errors say. Deep recursion, results that no
-//! caller takes, threads and memory are in the tests of these subjects.
+//! Bugs of TVM's virtual machine that this one must not have, as far as they concern printed
+//! executables and error messages. Deep recursion, discarded results, threads and memory are in the
+//! tests of these subjects.
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::{SPELLED_OUT, by_code, func_name, instr_range};
+use super::{MAX_INLINE_BYTES, by_code, func_name, instr_range};
 use crate::bytecode::{Arg, Instr, Reg};
 use crate::executable::{Constant, Executable, Function};
 
@@ -56,7 +56,7 @@ fn write_constant(out: &mut String, constant: &Constant) -> fmt::Result {
         Constant::Shape(shape) => write!(out, "Constant::Shape([{}].into())", dims(shape)),
         Constant::Tensor(t) => {
             let (dtype, bytes) = (t.dtype.to_string(), t.data.bytes());
-            let data = if bytes.len() > SPELLED_OUT {
+            let data = if bytes.len() > MAX_INLINE_BYTES {
                 format!("vec![0; {}] /* data left out */", bytes.len())
             } else {
                 format!("{bytes:?}")

@@ -1,5 +1,5 @@
-//! Loops whose rounds find other values in the same registers, and objects that outlive the round that
-//! made them.
+//! Loops whose iterations find other values in the same registers, and objects that outlive the
+//! iteration that made them.
 
 use arbitrary::Result;
 use reflex_runtime::dtype::DType;
@@ -7,19 +7,26 @@ use reflex_vm::bytecode::{Arg, Reg};
 
 use super::{Generator, Kind, SHAPES, Theme, built};
 
+/// The values that are rotated through three registers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rotated {
+    Values,
+    Closures,
+}
+
 impl Generator<'_, '_> {
-    /// Three values change places, in a loop or once; each time the first one is used, mostly as what
-    /// it was in the first round.
-    pub(super) fn rounds(&mut self) -> Result<()> {
-        let seats = [self.spare(0), self.spare(1), self.spare(2)];
+    /// Three values rotate through registers, in a loop or once; each time the first one is used, mostly
+    /// as the kind of value that it was in the first iteration.
+    pub(super) fn rotation(&mut self) -> Result<()> {
+        let slots = [self.spare(0), self.spare(1), self.spare(2)];
         let closures = self.functions.len() > 1 && self.u.ratio(1, 4)?;
-        if closures {
-            self.seat_closures(seats)?;
-        } else {
-            self.seat_given(seats)?;
+        let rotated = if closures { Rotated::Closures } else { Rotated::Values };
+        match rotated {
+            Rotated::Closures => self.fill_with_closures(slots)?,
+            Rotated::Values => self.fill_with_arguments(slots)?,
         }
         if self.u.ratio(1, 3)? {
-            return self.one_turn(seats, closures);
+            return self.rotate_once(slots, rotated);
         }
         let last = self.kinds.len() as i64 - 1;
         let (counter, condition) = (Reg(last), Reg(last - 1));
@@ -28,39 +35,39 @@ impl Generator<'_, '_> {
         let start = built(self.b.label());
         built(self.b.bind(start));
         let before = self.kinds.clone();
-        self.seated(seats[0], closures)?;
-        self.turn(seats);
-        self.count_down((counter, condition), start, &before)
+        self.use_slot(slots[0], rotated)?;
+        self.rotate_registers(slots);
+        self.count_down(counter, condition, start, &before)
     }
 
-    /// Values change places once, and one of them gives way to another.
-    fn one_turn(&mut self, seats: [Reg; 3], closures: bool) -> Result<()> {
-        for seat in seats {
-            self.seated(seat, closures)?;
+    /// Values rotate once, and one of them is overwritten.
+    fn rotate_once(&mut self, slots: [Reg; 3], rotated: Rotated) -> Result<()> {
+        for slot in slots {
+            self.use_slot(slot, rotated)?;
         }
-        self.turn(seats);
-        let gone = *self.u.choose(&seats)?;
+        self.rotate_registers(slots);
+        let overwritten = *self.u.choose(&slots)?;
         match self.u.int_in_range(0..=3)? {
-            0 => self.call("fuzz.object", &[], gone, Kind::Object),
+            0 => self.call("fuzz.object", &[], overwritten, Kind::Object),
             1 => {
                 let args = [Arg::Reg(Reg(0)), Arg::Imm(1)];
-                self.call("vm.builtin.make_tuple", &args, gone, Kind::Tuple);
+                self.call("vm.builtin.make_tuple", &args, overwritten, Kind::Tuple);
             }
-            2 => self.call("fuzz.alive", &[], gone, Kind::Int),
+            2 => self.call("fuzz.alive", &[], overwritten, Kind::Int),
             _ => {}
         }
-        for seat in seats {
-            if seat != gone {
-                self.seated(seat, closures)?;
+        for slot in slots {
+            if slot != overwritten {
+                self.use_slot(slot, rotated)?;
             }
         }
-        let args = seats.map(Arg::Reg);
+        let args = slots.map(Arg::Reg);
         self.call("fuzz.record", &args, Reg::VOID, Kind::Int);
         Ok(())
     }
 
-    /// Each value moves on to the next register.
-    fn turn(&mut self, [first, second, third]: [Reg; 3]) {
+    /// Moves each value to the next register.
+    fn rotate_registers(&mut self, [first, second, third]: [Reg; 3]) {
         let spare = self.spare(-1);
         for (from, to) in [(first, spare), (second, first), (third, second), (spare, third)] {
             let kind = self.kinds[from.index().unwrap_or(0) as usize];
@@ -68,23 +75,23 @@ impl Generator<'_, '_> {
         }
     }
 
-    fn seat_given(&mut self, seats: [Reg; 3]) -> Result<()> {
+    fn fill_with_arguments(&mut self, slots: [Reg; 3]) -> Result<()> {
         let apart = self.u.arbitrary()?;
-        for (at, seat) in seats.into_iter().enumerate() {
+        for (at, slot) in slots.into_iter().enumerate() {
             let of = Arg::Reg(Reg(i64::from(at == 2)));
             if apart && at > 0 && [Theme::Matrices, Theme::Rows].contains(&self.theme) {
                 // Tensors of its own.
                 let args = [of, Arg::Imm(1), Arg::Imm(0)];
-                self.call("vm.builtin.to_device", &args, seat, Kind::Tensor);
+                self.call("vm.builtin.to_device", &args, slot, Kind::Tensor);
             } else {
-                self.call("vm.builtin.copy", &[of], seat, Kind::Unknown);
+                self.call("vm.builtin.copy", &[of], slot, Kind::Unknown);
             }
         }
         Ok(())
     }
 
     /// Closures of two functions, of which each is called with one value.
-    fn seat_closures(&mut self, seats: [Reg; 3]) -> Result<()> {
+    fn fill_with_closures(&mut self, slots: [Reg; 3]) -> Result<()> {
         let takes = |parameters: u32| move |function: &&(String, u32)| function.1 == parameters;
         let parameters = self.u.choose(&self.functions)?.1.max(1);
         let alike: Vec<String> =
@@ -92,20 +99,20 @@ impl Generator<'_, '_> {
         if alike.is_empty() {
             return Ok(());
         }
-        for (at, seat) in seats.into_iter().enumerate() {
+        for (at, slot) in slots.into_iter().enumerate() {
             let name = if at == 2 { alike.last() } else { alike.first() };
             let mut args = vec![self.b.f(name.map_or("main", |name| name))];
             args.extend((1..parameters).map(|which| Arg::Imm(which.into())));
-            self.call("vm.builtin.make_closure", &args, seat, Kind::Closure);
+            self.call("vm.builtin.make_closure", &args, slot, Kind::Closure);
         }
         Ok(())
     }
 
-    /// Uses what a register holds.
-    fn seated(&mut self, seat: Reg, closures: bool) -> Result<()> {
-        let (value, dst) = (Arg::Reg(seat), self.spare(-1));
+    /// Uses the value in a register.
+    fn use_slot(&mut self, slot: Reg, rotated: Rotated) -> Result<()> {
+        let (value, dst) = (Arg::Reg(slot), self.spare(-1));
         let context = self.b.string("ErrorContext(seated) ");
-        if closures {
+        if rotated == Rotated::Closures {
             let args = [self.b.vm_state(), value, Arg::Imm(2)];
             self.call("vm.builtin.invoke_closure", &args, dst, Kind::Unknown);
             self.call("fuzz.record", &[Arg::Reg(dst)], Reg::VOID, Kind::Int);
@@ -124,7 +131,7 @@ impl Generator<'_, '_> {
                 let args = [value, Arg::Imm(2), context];
                 self.call("vm.builtin.check_tuple_info", &args, Reg::VOID, Kind::None);
             }
-            Theme::Extents => {
+            Theme::Dims => {
                 let args = [value, self.b.void_arg(), Arg::Imm(0), Arg::Imm(2), context];
                 self.call("vm.builtin.match_prim_value", &args, Reg::VOID, Kind::None);
             }
@@ -155,9 +162,9 @@ impl Generator<'_, '_> {
         Ok(())
     }
 
-    /// One operation makes an object in each round of a loop, while two registers have held the one
-    /// before and one of them still does.
-    pub(super) fn again(&mut self) -> Result<()> {
+    /// One operation allocates an object in each iteration of a loop, while a register still holds the one
+    /// of the iteration before.
+    pub(super) fn reallocate(&mut self) -> Result<()> {
         let (reg, kept, counter) = (self.spare(0), self.spare(1), self.spare(2));
         let scratch = self.spare(-1);
         let times = Arg::Imm(self.u.int_in_range(2..=6)?);
@@ -165,7 +172,7 @@ impl Generator<'_, '_> {
         let start = built(self.b.label());
         built(self.b.bind(start));
         let before = self.kinds.clone();
-        // Objects of different rounds can be told apart.
+        // Objects of different iterations differ.
         match self.u.int_in_range(0..=2)? {
             0 => {
                 let args = [self.b.vm_state(), Arg::Imm(1)];
@@ -189,7 +196,7 @@ impl Generator<'_, '_> {
             }
         }
         if self.u.arbitrary()? {
-            // From the second round on, what the round before has made.
+            // From the second iteration on, the object of the one before.
             self.call("fuzz.record", &[Arg::Reg(kept)], Reg::VOID, Kind::Int);
         }
         self.call("vm.builtin.copy", &[Arg::Reg(reg)], kept, Kind::Unknown);
@@ -198,7 +205,7 @@ impl Generator<'_, '_> {
             self.call("fuzz.record", &[Arg::Reg(reg)], Reg::VOID, Kind::Int);
         }
         self.call("vm.builtin.null_value", &[], reg, Kind::None);
-        self.count_down((counter, scratch), start, &before)?;
+        self.count_down(counter, scratch, start, &before)?;
         self.call("fuzz.record", &[Arg::Reg(kept)], Reg::VOID, Kind::Int);
         Ok(())
     }

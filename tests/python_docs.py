@@ -1,0 +1,46 @@
+"""Runs the examples in the documentation of python/reflex: python_docs.py MODEL.
+
+Fails when a public function or method has none.
+"""
+import doctest
+import inspect
+import sys
+
+import numpy as np
+import tvm_ffi
+
+import reflex
+
+
+def documented():
+    """Names and documentation of all functions and methods that users call."""
+    for name in reflex.__all__:
+        item = getattr(reflex, name)
+        if not inspect.isclass(item):
+            yield name, item.__doc__
+        elif not issubclass(item, Exception):
+            for key, member in vars(item).items():
+                if key == "__getitem__" or not key.startswith("_"):
+                    yield f"{name}.{key}", member.__doc__
+
+
+def main():
+    model = sys.argv[1]
+    missing = [name for name, text in documented() if ">>> " not in (text or "")]
+    assert not missing, f"no example: {missing}"
+    x = np.arange(16, dtype="float32").reshape(2, 8) / 16
+    w = (np.arange(40) % 7 - 3).astype("float32").reshape(8, 5)
+    program = reflex.load(model)
+    shared = {"np": np, "tvm_ffi": tvm_ffi, "reflex": reflex, "model": model, "x": x, "w": w}
+    failed = tried = 0
+    for test in doctest.DocTestFinder(exclude_empty=True).find(reflex, "reflex"):
+        globs = dict(shared, program=program, session=program.session())
+        test.globs = globs
+        result = doctest.DocTestRunner(optionflags=doctest.IGNORE_EXCEPTION_DETAIL).run(test)
+        failed, tried = failed + result.failed, tried + result.attempted
+    assert not failed, f"{failed} of {tried} examples failed"
+    print(f"{tried} examples\ndone")
+
+
+if __name__ == "__main__":
+    main()
