@@ -1,8 +1,13 @@
-//! The arrows of ARCHITECTURE.md, checked against `cargo metadata`, and what must be absent.
+//! The arrows of ARCHITECTURE.md, between crates and between modules, and what must be absent.
+
+#[path = "common/imports.rs"]
+mod imports;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
+
+use imports::Imports;
 
 /// Crate, and the reflex crates it may depend on directly (outside tests).
 const ARROWS: [(&str, &[&str]); 11] = [
@@ -162,4 +167,42 @@ fn rust_files(dir: &Path) -> Vec<std::path::PathBuf> {
         }
     }
     files
+}
+
+/// Folder of each crate, and the most files that may import each other in a circle.
+///
+/// Circles of `vm` (a session, its frames and its builtins), of `runtime` (values hold objects
+/// that hold values) and of `onnx` (operators that hold graphs import them) are inherent.
+const CIRCLES: [(&str, usize); 11] = [
+    ("src/runtime", 14),
+    ("src/vm", 24),
+    ("src/tir", 12),
+    ("src/graph", 12),
+    ("src/onnx", 25),
+    ("src/lower", 12),
+    ("jit/codemem", 12),
+    ("jit/cranelift", 12),
+    ("jit/llvm", 12),
+    ("src", 12),
+    ("fuzz", 12),
+];
+
+fn imports_of(dir: &str) -> Imports {
+    let others = CIRCLES.iter().filter(|(other, _)| *other != dir && other.starts_with(dir));
+    let mut skip: Vec<_> = others.map(|(other, _)| root().join(other)).collect();
+    skip.push(root().join(dir).join("fuzz_targets"));
+    Imports::read(&root().join(dir), &skip)
+}
+
+#[test]
+fn circles_of_imports_stay_small() {
+    for (dir, most) in CIRCLES {
+        let imports = imports_of(dir);
+        assert!(imports.edges.len() > 3, "{dir} was not read");
+        for circle in imports.circles() {
+            let names: Vec<_> = circle.iter().map(|module| module.join("::")).collect();
+            let count = names.len();
+            assert!(count <= most, "{dir}: {count} files import each other: {names:?}");
+        }
+    }
 }

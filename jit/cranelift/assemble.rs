@@ -44,7 +44,7 @@ const CALLS: usize = 400;
 const PER_CALL: usize = 32;
 
 /// Returns true if a function does little but call, which leaves little to optimise.
-fn is_calls(function: &ir::Function) -> bool {
+fn is_mostly_calls(function: &ir::Function) -> bool {
     let layout = &function.layout;
     let usual = layout.blocks().filter(|&block| !layout.is_cold(block));
     let instructions = usual.flat_map(|block| layout.block_insts(block));
@@ -237,7 +237,7 @@ impl Assembler {
             let start = text.len();
             offsets.push(start);
             let count = function.dfg.num_insts();
-            let long = count > self.optimise_limit || count > CALLS && is_calls(&function);
+            let long = count > self.optimise_limit || count > CALLS && is_mostly_calls(&function);
             let isa = if long { &*self.quick } else { &*self.isa };
             let mut context = Context::for_function(function);
             let compiled = context

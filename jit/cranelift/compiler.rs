@@ -114,13 +114,13 @@ impl Compiler {
     ) -> Result<Arc<PublishedCode>, Bailout> {
         let (assembler, budget) = (&self.assembler, &self.store.budget);
         // Code that will not fit need not be compiled.
-        if !budget.fits(1) && !self.store.make_room(1, quiesce) {
+        if !budget.fits(1) && !self.store.evict_for(1, quiesce) {
             return Err(Bailout::CodeMemoryFull);
         }
         let compiled = assembler.assemble(unit).map_err(bailout)?;
         let bytes = compiled.text.len();
         let reservation = budget.reserve(bytes).or_else(|full: JitError| {
-            match self.store.make_room(bytes, quiesce) {
+            match self.store.evict_for(bytes, quiesce) {
                 true => budget.reserve(bytes),
                 false => Err(full),
             }

@@ -71,7 +71,7 @@ impl CodeStore {
     /// Evicts code until `bytes` more fit; returns true if they fit now. Sessions may still be
     /// inside evicted code: the requesting one releases it, the background thread waits a little
     /// for the others.
-    pub(crate) fn make_room(&self, bytes: usize, quiesce: Quiesce<'_>) -> bool {
+    pub(crate) fn evict_for(&self, bytes: usize, quiesce: Quiesce<'_>) -> bool {
         let mut residents = self.residents();
         residents.retain(|resident| resident.program.strong_count() > 0);
         let programs = programs_of(&residents);

@@ -35,7 +35,7 @@ use reflex_vm::program::Program;
 use reflex_vm::tier::Bailout;
 
 use self::checked::CheckedTensors;
-use self::entries::{EntryPoint, behind_calls, body_signature, loops, thunk};
+use self::entries::{EntryPoint, after_calls, body_signature, loops, thunk};
 use self::split::{BodyBlocks, MethodBodies};
 use crate::assemble::abi::native_signature;
 use crate::assemble::{CodeUnit, UnitFunc};
@@ -66,8 +66,8 @@ pub(crate) fn compile(
     let entry = unit.declare();
     let most = unit.body_limit;
     let parts = MethodBodies::declare(&mut unit, func, most);
-    let (behind, loops) = (behind_calls(func), loops(func));
-    thunk(&mut unit, &mut context, entry, parts.first(), EntryPoint::TraceStart, runs);
+    let (returns, loops) = (after_calls(func), loops(func));
+    thunk(&mut unit, &mut context, entry, parts.first(), EntryPoint::Start, runs);
     let mut at_pc = |wanted: bool, runs| {
         wanted.then(|| {
             let id = unit.declare();
@@ -75,9 +75,9 @@ pub(crate) fn compile(
             id
         })
     };
-    let resume = at_pc(!behind.is_empty(), None);
+    let resume = at_pc(!returns.is_empty(), None);
     let at_loop = at_pc(!loops.is_empty(), runs);
-    let points = behind.into_iter().chain(loops.iter().map(|&(_, pc)| pc));
+    let points = returns.into_iter().chain(loops.iter().map(|&(_, pc)| pc));
     let entered = parts.entered(func, points);
     let facts = RegFacts::of(program, func);
     let plans = ReusePlans::of(program, func, &facts);
@@ -173,7 +173,7 @@ impl MethodBody<'_, '_> {
             }
             Op::LoopBack { target, .. } => return self.loop_back(at, target),
             Op::Branch { cond, otherwise } => return self.branch(pc, cond, otherwise),
-            Op::Ret { result } => return self.leave(pc, result),
+            Op::Ret { result } => return self.return_value(pc, result),
         }
         let next = self.block(pc + 1);
         self.e.b.ins().jump(next, &[]);

@@ -68,7 +68,7 @@ impl fmt::Display for SavedCodeError {
 }
 
 #[derive(Serialize, Deserialize)]
-struct SavedImage<'a> {
+struct SerialisedCode<'a> {
     level: &'a str,
     program: [u8; 32],
     #[serde(borrow)]
@@ -129,7 +129,7 @@ pub(crate) fn serialise(
         text.extend_from_slice(&assembled.text);
     }
     let (trampoline_text, offsets) = trampolines::parts()?;
-    let image = SavedImage {
+    let image = SerialisedCode {
         level: &assembler.level(),
         program: program.fingerprint(),
         trampolines: SavedTrampolines { text: trampoline_text, offsets },
@@ -161,7 +161,7 @@ pub(crate) fn load(
     if DebugListeners::of_process().unwinds() {
         return Err(SavedCodeError::Debugger);
     }
-    let image: SavedImage<'_> = postcard::from_bytes(bytes)
+    let image: SerialisedCode<'_> = postcard::from_bytes(bytes)
         .map_err(|_| SavedCodeError::Malformed { what: "its description" })?;
     if image.program != program.fingerprint() {
         return Err(SavedCodeError::Program);

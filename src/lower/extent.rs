@@ -7,6 +7,6 @@ use reflex_tir::Expr;
 pub const UNKNOWN_EXTENT: i64 = 64;
 
 /// `extent`, or [`UNKNOWN_EXTENT`] where it is symbolic.
-pub fn likely(extent: &Expr) -> i64 {
+pub fn assumed_extent(extent: &Expr) -> i64 {
     extent.as_int().unwrap_or(UNKNOWN_EXTENT)
 }

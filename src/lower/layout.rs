@@ -23,9 +23,9 @@ pub fn panel_width_for(n: i64, lanes: i64, most: i64) -> i64 {
     best.unwrap_or(1) * lanes
 }
 
-/// Rows per panel for the weights of a convolution with `n` output channels and so many
-/// `positions` per image. Where four vectors hold all positions, fewer rows, so that one pass
-/// over the weights does.
+/// Rows per panel for the weights of a convolution with `n` output channels and so many `positions`
+/// per feature map. Where four vectors hold all positions, fewer rows, so that one pass over the
+/// weights does.
 pub fn conv_panel_rows(n: i64, positions: Option<i64>) -> i64 {
     match positions {
         Some(49..=64) => even_height(n, 6),
@@ -47,4 +47,22 @@ pub fn even_height(n: i64, most: i64) -> i64 {
 pub fn flatten(shape: &[Expr], index: &[Expr]) -> Expr {
     let pairs = shape.iter().zip(index);
     pairs.fold(Expr::i64(0), |flat, (n, i)| flat * n.clone() + i.clone())
+}
+
+/// The shape `[n, c, h, w]` in a blocked layout: `[n, c / block, h, w, block]`.
+pub fn blocked_shape(shape: &[Expr], block: i64) -> Vec<Expr> {
+    let blocks = shape[1].clone().floordiv(block);
+    let blocks = blocks.as_int().map_or(blocks, Expr::i64);
+    let mut blocked = vec![shape[0].clone(), blocks];
+    blocked.extend_from_slice(&shape[2..]);
+    blocked.push(block.into());
+    blocked
+}
+
+/// The index in a blocked layout of an element of a tensor.
+pub fn blocked_index(index: &[Expr], block: i64) -> Vec<Expr> {
+    let mut at = vec![index[0].clone(), index[1].clone().floordiv(block)];
+    at.extend_from_slice(&index[2..]);
+    at.push(index[1].clone().floormod(block));
+    at
 }

@@ -2,7 +2,7 @@
 
 /// Name of the kernel attribute that lets split-bf16 take three products ([`Precision::F32Fast`]);
 /// kernels without it take six.
-pub const BF16X3_ATTR: &str = "reflex.products";
+pub const BF16X3_ATTR: &str = "reflex.split_bf16_products";
 
 /// The arithmetic of float32 matrix multiplications and convolutions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

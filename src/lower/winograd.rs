@@ -11,7 +11,7 @@
 use reflex_graph::ConvAttrs;
 use reflex_tir::Expr;
 
-use crate::extent::likely;
+use crate::extent::assumed_extent;
 use crate::layout::LAYOUT_LANES;
 use crate::precision::Precision;
 
@@ -92,7 +92,7 @@ impl ConvSizes {
         let weights: [i64; 4] =
             w.iter().map(Expr::as_int).collect::<Option<Vec<i64>>>()?.try_into().ok()?;
         let positions = |d: usize| {
-            let padded = likely(&x[d + 2]) + attrs.pads_begin[d] + attrs.pads_end[d];
+            let padded = assumed_extent(&x[d + 2]) + attrs.pads_begin[d] + attrs.pads_end[d];
             ((padded - weights[d + 2]).div_euclid(step) + 1).max(0)
         };
         near.then(|| ConvSizes { weights, positions: [0, 1].map(positions) })

@@ -129,12 +129,13 @@ pub enum Intrin {
     /// Same bits as another type of the same width.
     Reinterpret,
     /// `dot_bf16(a, b, c)`: dot product of two VNNI pairs of bfloat16, added to the float32 `c`, the
-    /// upper halves first, as `vdpbf16ps` computes it. The uint32 `a` and `b` hold a pair each. Both additions are fused multiply-adds rounded to nearest even; operands that are
-    /// subnormal count as zero, and results that would be are zero with their sign.
+    /// upper halves first, as `vdpbf16ps` computes it. The uint32 `a` and `b` hold a pair each. Both
+    /// additions are fused multiply-adds rounded to nearest even. Subnormal operands count as zero;
+    /// subnormal results are zero with their sign.
     DotBf16,
     /// `pair_bf16(a, b)`: a VNNI pair: two float32 rounded to bfloat16, to nearest even, in a uint32,
-    /// `a` in its lower half, as `vcvtne2ps2bf16` computes it. A subnormal operand is zero with its sign, NaN
-    /// becomes quiet. Two bfloat16 are packed as they are.
+    /// `a` in its lower half, as `vcvtne2ps2bf16` computes it. A subnormal operand is zero with its
+    /// sign, NaN becomes quiet. Two bfloat16 are packed as they are.
     PairBf16,
 }
 

@@ -19,7 +19,7 @@ use crate::emit::{Bits, Emit, Slot, trusted};
 mod checks;
 mod shapes;
 
-pub(crate) use checks::passing;
+pub(crate) use checks::accepted_types;
 
 /// An argument of a builtin in generated code.
 #[derive(Clone, Copy, Debug)]

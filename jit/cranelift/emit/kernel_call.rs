@@ -40,7 +40,9 @@ impl Emit<'_> {
                 let extent = self.tensor_dim(tensor, dim);
                 self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, extent, 0)
             }
-            TensorFact::Contiguous { rank } => return self.require_dense(tensor, rank, otherwise),
+            TensorFact::Contiguous { rank } => {
+                return self.require_contiguous(tensor, rank, otherwise);
+            }
         };
         self.require(holds, otherwise);
     }
@@ -56,7 +58,7 @@ impl Emit<'_> {
         self.load(types::I64, dims, 8 * dim as usize)
     }
 
-    fn require_dense(&mut self, tensor: Value, rank: u32, otherwise: Block) {
+    fn require_contiguous(&mut self, tensor: Value, rank: u32, otherwise: Block) {
         let data = self.load(types::I64, tensor, TENSOR_DLTENSOR + DLTENSOR_DATA);
         let there = self.b.ins().icmp_imm_s(IntCC::NotEqual, data, 0);
         self.require(there, otherwise);

@@ -12,7 +12,7 @@ use crate::assemble::{CodeUnit, UnitFunc};
 use crate::emit::trusted;
 
 /// The operations after calls of VM functions. The verifier ensures that there is one.
-pub(super) fn behind_calls(func: &FuncCode) -> Vec<usize> {
+pub(super) fn after_calls(func: &FuncCode) -> Vec<usize> {
     let is_call = |op: &Op| matches!(op, Op::CallVm { .. } | Op::InvokeClosure { .. });
     let calls = func.ops.iter().enumerate().filter(|(_, op)| is_call(op));
     calls.map(|(pc, _)| pc + 1).collect()
@@ -42,7 +42,7 @@ pub(super) fn body_signature() -> Signature {
 /// The operation at which a body is entered.
 pub(super) enum EntryPoint {
     /// Its first operation.
-    TraceStart,
+    Start,
     /// The current operation of the session: after a call, or at a loop.
     Current,
 }
@@ -70,7 +70,7 @@ pub(super) fn thunk(
     }
     let (session, regs) = (b.block_params(block)[0], b.block_params(block)[1]);
     let pc = match point {
-        EntryPoint::TraceStart => b.ins().iconst(types::I32, 0),
+        EntryPoint::Start => b.ins().iconst(types::I32, 0),
         EntryPoint::Current => b.ins().load(types::I32, trusted(), session, SESSION_PC as i32),
     };
     let args = [session, regs, pc];

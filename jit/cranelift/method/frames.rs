@@ -175,7 +175,7 @@ impl<'p> MethodBody<'_, 'p> {
         self.e.b.ins().brif(left, call, &[], jump, &[]);
 
         self.e.b.switch_to_block(call);
-        self.mark(new, dst, FRAME_NATIVE);
+        self.write_flags(new, dst, FRAME_NATIVE);
         let fewer = self.e.b.ins().iadd_imm_s(left, -1);
         self.e.b.ins().store(trusted(), fewer, session, SESSION_NATIVE_CALLS as i32);
         let signature = self.e.b.import_signature(native_signature());
@@ -191,19 +191,19 @@ impl<'p> MethodBody<'_, 'p> {
 
         self.e.b.switch_to_block(stopped);
         let new = self.e.slot_address(self.callee_slot(0));
-        self.mark(new, dst, 0);
+        self.write_flags(new, dst, 0);
         self.e.b.ins().return_(&[status]);
 
         self.e.b.switch_to_block(jump);
         let new = self.e.slot_address(self.callee_slot(0));
-        self.mark(new, dst, 0);
+        self.write_flags(new, dst, 0);
         let zero = self.e.i32(0);
         self.e.b.ins().store(trusted(), zero, session, SESSION_PC as i32);
         self.e.b.ins().return_call_indirect(signature, code, &[session, new]);
     }
 
     /// Writes the last word of a header.
-    fn mark(&mut self, frame: Value, dst: u32, flags: u32) {
+    fn write_flags(&mut self, frame: Value, dst: u32, flags: u32) {
         let word = self.e.i64((u64::from(dst) | u64::from(flags) << 32) as i64);
         self.e.b.ins().store(trusted(), word, frame, header(FRAME_DST));
     }
@@ -243,7 +243,7 @@ impl<'p> MethodBody<'_, 'p> {
     }
 
     /// Returns the value of `result` from the frame.
-    pub(crate) fn leave(&mut self, pc: usize, result: Source) {
+    pub(crate) fn return_value(&mut self, pc: usize, result: Source) {
         let result_reg = match result.get() {
             ArgSource::LastUse(reg) => Some(reg),
             ArgSource::Const(index)
@@ -270,7 +270,7 @@ impl<'p> MethodBody<'_, 'p> {
         let depth = self.e.load(types::I32, self.e.session, SESSION_DEPTH);
         let depth = self.e.b.ins().iadd_imm_s(depth, -1);
         self.e.b.ins().store(trusted(), depth, self.e.session, SESSION_DEPTH as i32);
-        self.go_back(caller);
+        self.resume_caller(caller);
         self.e.b.switch_to_block(rare);
         self.return_by_libcall(pc);
     }
@@ -318,7 +318,7 @@ impl<'p> MethodBody<'_, 'p> {
     }
 
     /// Continues in the caller, whose frame is current again.
-    fn go_back(&mut self, caller: Value) {
+    fn resume_caller(&mut self, caller: Value) {
         // The frame that returned is still in memory.
         let flags = self.e.b.ins().load(types::I32, trusted(), self.e.regs, header(FRAME_FLAGS));
         let native = self.e.b.ins().band_imm_s(flags, i64::from(FRAME_NATIVE));

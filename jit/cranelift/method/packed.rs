@@ -185,7 +185,7 @@ impl MethodBody<'_, '_> {
             ArgSource::Vm => return None,
         };
         let slot = Slot::index(reg as usize);
-        let made = self.made(reg);
+        let made = self.allocated(reg);
         match self.holds(reg) {
             RegFact::Allocated(_) if made.is_some() => {}
             RegFact::Tag(type_index::TENSOR) => {}
@@ -197,7 +197,7 @@ impl MethodBody<'_, '_> {
         }
         let tensor = self.e.payload(slot);
         for fact in param_facts(param) {
-            match made.as_ref().and_then(|made| made.tells(fact)) {
+            match made.as_ref().and_then(|made| made.proves(fact)) {
                 Some(true) => {}
                 Some(false) => return None,
                 None if self.state.checked.holds(reg, fact) => {}
@@ -208,14 +208,14 @@ impl MethodBody<'_, '_> {
     }
 
     /// Facts about the tensor in a register that follow from its allocation.
-    fn made(&self, reg: u32) -> Option<Made> {
+    fn allocated(&self, reg: u32) -> Option<AllocatedTensor> {
         let RegFact::Allocated(pc) = self.holds(reg) else { return None };
         let Op::Builtin { builtin: Builtin::AllocTensor, args, .. } = self.func.ops[pc as usize]
         else {
             return None;
         };
         let args = CallArgs { program: self.program, func: self.func, args };
-        Some(Made {
+        Some(AllocatedTensor {
             // Recycled tensors lie on storages of the VM.
             cpu: self.plans.get(pc).is_some(),
             dtype: args.get(3).and_then(|dtype| dtype.as_dtype()).map(dtype_bits),
@@ -225,15 +225,15 @@ impl MethodBody<'_, '_> {
 }
 
 /// Facts about a tensor that follow from the arguments of its allocation.
-struct Made {
+struct AllocatedTensor {
     cpu: bool,
     dtype: Option<i32>,
     shape: Option<Vec<i64>>,
 }
 
-impl Made {
+impl AllocatedTensor {
     /// Returns if a fact holds; `None` if that is unknown.
-    fn tells(&self, fact: TensorFact) -> Option<bool> {
+    fn proves(&self, fact: TensorFact) -> Option<bool> {
         let extent = |dim: u32| Some(self.shape.as_ref()?.get(dim as usize).copied());
         match fact {
             TensorFact::Rank(rank) => Some(self.shape.as_ref()?.len() == rank as usize),

@@ -245,7 +245,7 @@ impl Emit<'_> {
     fn put_items(&mut self, array: Value, items: &[Operand]) {
         let data = self.load(types::I64, array, ARRAY_DATA);
         for (at, &item) in items.iter().enumerate() {
-            let value = self.second(item);
+            let value = self.retained(item);
             let at = (at * ANY_SIZE) as i32;
             self.b.ins().store(trusted(), value.head, data, at);
             self.b.ins().store(trusted(), value.payload, data, at + ANY_PAYLOAD as i32);
@@ -253,7 +253,7 @@ impl Emit<'_> {
     }
 
     /// A second reference to an operand.
-    fn second(&mut self, operand: Operand) -> Bits {
+    fn retained(&mut self, operand: Operand) -> Bits {
         match operand {
             Operand::Slot(slot, Some(tag)) => {
                 let value = self.load_typed(slot, tag);

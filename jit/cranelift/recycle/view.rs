@@ -31,7 +31,7 @@ impl Emit<'_> {
             _ => return None,
         };
         let from = self.load(types::I64, from, SHAPE_DATA);
-        let count = self.count_dense(tensor, miss);
+        let count = self.contiguous_elements(tensor, miss);
         let dims: Vec<Value> = (0..rank).map(|dim| self.load(types::I64, from, 8 * dim)).collect();
         // Row-major strides, and the number of elements.
         let mut stride = self.i64(1);
@@ -73,7 +73,7 @@ impl Emit<'_> {
 
     /// The number of elements of a tensor in row-major order, of any rank. Goes to `miss` if it is
     /// in another order, or has no strides.
-    fn count_dense(&mut self, tensor: Value, miss: Block) -> Value {
+    fn contiguous_elements(&mut self, tensor: Value, miss: Block) -> Value {
         let field = |e: &mut Self, field| e.load(types::I64, tensor, TENSOR_DLTENSOR + field);
         let (dims, strides) = (field(self, DLTENSOR_SHAPE), field(self, DLTENSOR_STRIDES));
         let rank = self.load(types::I32, tensor, TENSOR_DLTENSOR + DLTENSOR_NDIM);

@@ -50,5 +50,5 @@ fn no_thread_to_compile_on_is_a_reason() {
     limit(libc::RLIM_INFINITY);
     assert_eq!(program.bailouts(), [("codegen", 3), ("blacklisted", 1)].into());
     let text = tier.overview(&program, None, None).to_string();
-    assert!(text.contains("  entry: not compiled: codegen 3, blacklisted 1\n"), "{text}");
+    assert!(text.contains("  entry: not compiled: blacklisted 1, codegen 3\n"), "{text}");
 }

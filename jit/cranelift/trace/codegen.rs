@@ -202,7 +202,7 @@ impl TraceCodegen<'_, '_> {
         Ok(())
     }
 
-    /// Begins the block of an iteration, which a loop jumps back to.
+    /// CarriedScalars the block of an iteration, which a loop jumps back to.
     fn begin_iteration(&mut self, iteration: Iteration) -> Result<(), Bailout> {
         let trace = self.trace;
         self.head = self.e.b.create_block();

@@ -44,7 +44,7 @@ struct Packed<'a, 'c> {
     words: Vec<IntValue<'c>>,
     /// Data pointers.
     data: Vec<PointerValue<'c>>,
-    /// Extents found in each tensor argument, with its position.
+    /// The shape of each tensor argument, with its position.
     shapes: Vec<(Buffer, usize, Vec<IntValue<'c>>)>,
 }
 
@@ -239,7 +239,7 @@ impl<'c> Packed<'_, 'c> {
         Ok(count)
     }
 
-    /// Extents that repeat a symbol or are expressions over symbols.
+    /// Dimensions that repeat a symbol or are expressions over symbols.
     fn check_shapes(&mut self) -> Result<()> {
         for (buffer, i, extents) in std::mem::take(&mut self.shapes) {
             let data = &self.e.func.buffers[buffer];

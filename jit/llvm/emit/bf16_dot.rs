@@ -38,7 +38,7 @@ impl<'c> Emitter<'_, 'c> {
         self.by_registers([*low, *high], word, &|halves| self.register_pair(halves))
     }
 
-    /// Pairs of two bfloat16, which are computed in float32.
+    /// VNNI pairs of two bfloat16, which are computed in float32.
     pub(super) fn joined(&self, args: &[Basic<'c>]) -> Result<Basic<'c>> {
         let [low, high] = args else {
             return Err(CodegenError::new("a pair has two halves"));
@@ -164,7 +164,7 @@ impl<'c> Emitter<'_, 'c> {
         Ok(result_of(call)?.into_vector_value())
     }
 
-    /// Pairs of 4, 8 or 16 lanes.
+    /// VNNI pairs in 4, 8 or 16 lanes.
     fn register_pair(&self, [low, high]: [VectorValue<'c>; 2]) -> Result<VectorValue<'c>> {
         let lanes = low.get_type().get_size();
         let halves = self.rounded([low, high])?;

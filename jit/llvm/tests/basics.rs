@@ -95,7 +95,7 @@ fn wide_vector_loops_run_in_chunks() {
     }
 }
 
-/// A workspace whose size is a product of extents that overflows is refused, not made small.
+/// A workspace whose number of elements overflows is refused, not made small.
 #[test]
 fn workspaces_do_not_overflow() {
     let mut f = FuncBuilder::new("outer");

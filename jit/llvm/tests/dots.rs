@@ -1,4 +1,4 @@
-//! Dot products of bfloat16 pairs: the instruction, where the CPU has it, and what stands for it
+//! Dot products of VNNI pairs of bfloat16: the instruction, where the CPU has it, and its expansion
 //! elsewhere give the evaluator's bits.
 
 mod common;
@@ -178,7 +178,7 @@ fn every_cpu_gives_the_evaluators_bits() {
     }
 }
 
-/// Two pairs (upper half second), the sum before, and the sum after.
+/// Two VNNI pairs (upper half second), the accumulator before, and after.
 type Case = (u32, u32, u32, u32);
 
 #[test]
@@ -193,7 +193,7 @@ fn sums_are_rounded_in_order_and_without_subnormals() {
         (0xcb80 | one << 16, one | one << 16, 0x4b80_0000, 0x0000_0000),
         // A subnormal sum counts as zero of its sign.
         (0, 0, 0x807f_ffff, 0x0000_0000),
-        // A subnormal factor is zero: 2^-127 * 2^127.
+        // A subnormal operand is zero: 2^-127 * 2^127.
         (0x0040, 0x7f00, 0x0000_0000, 0x0000_0000),
         // 2^-126 - 2^-150 would be rounded to 2^-126 as a subnormal number.
         (0x9a00, 0x1a00, 0x0080_0000, 0x0000_0000),

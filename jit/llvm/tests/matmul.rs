@@ -1,4 +1,4 @@
-//! The register-blocked matrix product that schedules aim for: its inner loop in assembly, and
+//! The register-blocked GEMM that schedules aim for: its inner loop in assembly, and
 //! (ignored by default) its speed.
 
 mod common;

@@ -44,7 +44,7 @@ fn random_schedules() {
     });
 }
 
-/// One vector loop with a guard, a gather, a fused product and roundings.
+/// One vector loop with a guard, a gather, a fused multiply-add and roundings.
 fn mixed(dtype: DType) -> PrimFunc {
     let mut f = FuncBuilder::new("mixed");
     let x = f.input("x", dtype, vec![40.into()]);

@@ -1,5 +1,5 @@
-//! Dense convolutions in blocked layout by split-bf16 in AMX tiles: how far their results are from
-//! float32's own, by class of input, and what split-bf16 cannot do.
+//! Dense convolutions in blocked layout as split-bf16 multiply-accumulates in AMX registers: errors of
+//! their results next to those of float32, by class of input, and inputs that cannot be split.
 
 #[path = "../../../tests/common/amx.rs"]
 mod amx;
@@ -42,7 +42,7 @@ fn target() -> Option<Target> {
     Some(host)
 }
 
-/// A kernel of a text test: windows of `taps` by `taps`, whose images are of `side`.
+/// A kernel of a text test: filters of `taps` by `taps` over feature maps of `side` by `side`.
 struct Conv {
     kernel: Kernel,
     channels: usize,
@@ -54,7 +54,7 @@ struct Conv {
 }
 
 impl Conv {
-    /// The kernels of a file that use matrix registers: with windows of stride 2, and without.
+    /// The kernels of a file that use matrix registers: with filters of stride 2, and pointwise.
     fn of(file: &str, target: &Target) -> [Conv; 2] {
         let mut all: Vec<Conv> = by_tiles(file).map(|text| Conv::compiled(text, target)).collect();
         all.sort_by_key(|c| std::cmp::Reverse(c.taps));
@@ -72,7 +72,7 @@ impl Conv {
         let taps = (w[1] / channels).isqrt();
         let (outputs, blocks) = (w[0] * BLOCK, y.len() == 5);
         let kernel = Kernel::for_target(&func, OptLevel::O3, target);
-        // Those with windows are of stride 2.
+        // Those with filters larger than 1 by 1 have stride 2.
         let side = if taps == 1 { SIDE } else { 2 * SIDE };
         assert!([side, 0].contains(&x[2]));
         Conv { kernel, channels, outputs, side, taps, blocks }
@@ -86,7 +86,7 @@ impl Conv {
         self.outputs * self.depth()
     }
 
-    /// Products for a result.
+    /// Multiply-accumulates for a result.
     fn depth(&self) -> usize {
         self.channels * self.taps * self.taps
     }
@@ -107,7 +107,7 @@ struct Operands<'a> {
 }
 
 impl Operands<'_> {
-    /// The element of a padded image.
+    /// The element of a padded feature map.
     fn image(&self, channel: usize, [row, column]: [usize; 2]) -> f32 {
         let (side, pad) = (self.of.side, self.of.taps / 2);
         let inside = |n: usize| n.checked_sub(pad).filter(|n| *n < side);
@@ -117,7 +117,7 @@ impl Operands<'_> {
         }
     }
 
-    /// A step for each product of a result, in the order of the naive kernel, from `zero`.
+    /// A step for each multiply-accumulate of a result, in the order of the naive kernel, from `zero`.
     fn sums<T: Copy>(&self, zero: T, step: impl Fn(T, f32, f32) -> T) -> Vec<T> {
         let Conv { taps, .. } = *self.of;
         let stride = self.of.side / SIDE;
@@ -141,7 +141,7 @@ impl Operands<'_> {
         self.sums(0.0, |sum, a, b| a.mul_add(b, sum))
     }
 
-    /// The largest error as a part of the sum of absolute products.
+    /// The largest error relative to the sum of absolute products.
     fn error(&self, got: &[f32]) -> f64 {
         let exact = self.sums(0.0, |sum, a, b| sum + f64::from(a) * f64::from(b));
         let size = self.sums(0.0, |sum, a, b| sum + (f64::from(a) * f64::from(b)).abs());
@@ -241,7 +241,7 @@ fn split_bf16_is_as_near_as_float32() {
             ("small", conv.factors(numbers(17, -40, -30))),
             ("with zeros", conv.factors(|n| if n % 3 == 0 { 0.0 } else { uniform(n) })),
         ];
-        // Terms are the same with windows; emulation takes its time.
+        // Larger filters split alike; emulation takes long.
         let some = if conv.taps > 1 { 2 } else { classes.len() };
         for (name, factors) in classes.into_iter().take(some) {
             let name = format!("{0}x{0}, {name}", conv.taps);
@@ -266,7 +266,7 @@ fn symbolic_shapes_change_no_bit() {
     }
 }
 
-/// In `f32-fast` each product misses by less than 2^-15 of itself.
+/// In `f32-fast` (bf16x3) each multiplication has a relative error below 2^-15.
 #[test]
 fn bf16x3_is_near() {
     let Some(target) = target() else { return };
@@ -316,7 +316,7 @@ fn operands_that_bf16_cannot_split_take_float32() {
             let name = format!("{0}x{0}, {name}", conv.taps);
             assert!(same(&factors.run(), &factors.in_order()), "{name}");
         }
-        // Zeros have no exponent: by terms, and their sums are positive.
+        // Zeros have no exponent: they take split-bf16, and their sums are positive.
         let zeros = Operands {
             of: conv,
             x: vec![-0.0; conv.image_len()],
@@ -326,7 +326,7 @@ fn operands_that_bf16_cannot_split_take_float32() {
     }
 }
 
-/// Nothing is read that was not written, and words of two blocks side by side give the same bits.
+/// Nothing is read that was not written, and VNNI pairs across two channel blocks give the same bits.
 #[test]
 fn the_evaluator_takes_every_kernel() {
     let Some(target) = target() else { return };
@@ -342,7 +342,7 @@ fn the_evaluator_takes_every_kernel() {
             let data = &func.buffers[b];
             let shape: Vec<i64> = data.shape.iter().map(|e| e.as_int().unwrap()).collect();
             let mut tensor = EvalTensor::zeros(data.dtype, &shape);
-            // Halves of words are rounded; the last tensor is the result.
+            // Halves of VNNI pairs are rounded; the last tensor is the result.
             let mut bytes = |n: usize| match data.dtype {
                 DType::F32 => number(n).to_le_bytes(),
                 _ => (number(n).to_bits() & 0xffff_0000 | number(n).to_bits() >> 16).to_le_bytes(),

@@ -35,7 +35,7 @@ fn target() -> Option<Target> {
     Some(host)
 }
 
-/// `y += a b`, rows of `y` at a distance: both as registers of these extents.
+/// `y += a b`, rows of `y` at a distance: both as registers of these shapes.
 fn product(rows: usize, words: usize, columns: usize, pitch: usize) -> String {
     format!(
         r#"
@@ -123,7 +123,7 @@ fn scheduled_matmuls_give_the_evaluators_bits() {
     assert!(!amx::unit().configured);
 }
 
-/// The factors of a product of float32, by row.
+/// The operands of a float32 GEMM, by row.
 struct Operands {
     a: Vec<f32>,
     b: Vec<f32>,
@@ -142,7 +142,7 @@ impl Operands {
         Operands { a, b: (0..K * N).map(element).collect() }
     }
 
-    /// `f` of every element and its factors' sums, from 0, over the depth.
+    /// `f` folded over the reduction axis for every element, from 0.
     fn sums<T: Copy>(&self, zero: T, step: impl Fn(T, f32, f32) -> T) -> Vec<T> {
         let element = |i: usize| {
             let (row, column) = (i / N, i % N);
@@ -152,7 +152,7 @@ impl Operands {
         (0..M * N).map(element).collect()
     }
 
-    /// The largest error as a part of the sum of absolute products.
+    /// The largest error relative to the sum of absolute products.
     fn error(&self, got: &[f32]) -> f64 {
         let exact = self.sums(0.0, |sum, a, b| sum + f64::from(a) * f64::from(b));
         let size = self.sums(0.0, |sum, a, b| sum + (f64::from(a) * f64::from(b)).abs());
@@ -234,7 +234,7 @@ fn split_bf16_is_as_near_as_float32() {
     }
 }
 
-/// In `f32-fast` each product misses by less than 2^-15 of itself.
+/// In `f32-fast` (bf16x3) each multiplication has a relative error below 2^-15.
 #[test]
 fn bf16x3_is_near() {
     let Some(target) = target() else { return };
@@ -275,12 +275,12 @@ fn operands_that_bf16_cannot_split_take_float32() {
     for (name, factors) in classes {
         assert!(same(&factors.run(&kernel), &factors.in_order()), "{name}");
     }
-    // Zeros have no exponent: by terms, and their sums are positive.
+    // Zeros have no exponent: they take split-bf16, and their sums are positive.
     let zeros = Operands { a: vec![-0.0; M * K], b: vec![1.0; K * N] };
     assert!(same(&zeros.run(&kernel), &zeros.in_order()));
 }
 
-/// One element: its sum before, pairs, and the sum after.
+/// One element: its accumulator before, VNNI pairs, and the accumulator after.
 type Case = (u32, &'static [(u32, u32)], u32);
 
 #[test]
@@ -295,7 +295,7 @@ fn sums_are_added_as_the_manual_says() {
         (0x4b80_0000, &[(ONE | ONE << 16, ONE | ONE << 16)], 0x4b80_0001),
         // A subnormal sum before counts as zero.
         (0x807f_ffff, &[(0, 0)], 0x0000_0000),
-        // A subnormal factor is zero: 2^-127 * 2^127.
+        // A subnormal operand is zero: 2^-127 * 2^127.
         (0, &[(0x0040, 0x7f00)], 0x0000_0000),
         // 2^-126 - 2^-150 would be rounded to 2^-126 as a subnormal number.
         (0, &[(0x2000, 0x2000), (0x9a00, 0x1a00)], 0x0000_0000),
@@ -337,7 +337,7 @@ fn the_emulators_rounding_is_the_evaluators() {
             let c = bits.sum();
             let [a, b, c] = [a, b, c].map(f32::from_bits);
             let emulated = amx::multiply_add(a, b, c);
-            // One product added to `c` by way of a sum before that is `c`, and nothing else.
+            // One product of two numbers added to `c` by way of a sum before that is `c`, and nothing else.
             let meant = {
                 let pairs = [(a.to_bits() >> 16, b.to_bits() >> 16)];
                 dot_tile(c, &pairs)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use reflex_graph::{
-    Binding, Body, Func, FuncData, FuncId, LeafExpr, Module, Node, Op, Type, Value,
+    Binding, Body, Const, Func, FuncData, FuncId, LeafExpr, Module, Node, Op, Type, Value,
 };
 use reflex_tir::{DType, Expr, PrimFunc, Var};
 use reflex_vm::builder::ExecBuilder;
@@ -187,13 +187,7 @@ impl<'a> Emitter<'a> {
         let outputs = &binding.outputs;
         match &binding.node {
             Node::Const(id) => {
-                let literal = &self.module.consts[*id];
-                let tensor = TensorConst {
-                    dtype: literal.dtype(),
-                    shape: literal.shape().into(),
-                    data: ConstData::new(literal.data()),
-                };
-                let constant = self.b.tensor(tensor);
+                let constant = self.constant(*id);
                 self.at.insert(outputs[0], constant);
                 Ok(())
             }
@@ -203,11 +197,7 @@ impl<'a> Emitter<'a> {
                 Ok(())
             }
             Node::Op { op: Op::Reshape(shape), args } => {
-                if let Some([from, to]) = reshape_counts(self.func, args[0], shape) {
-                    self.check_count(&from, &to, &binding.source)?;
-                }
-                let args = [self.arg(args[0])?, self.shape(shape)?];
-                let view = self.call("vm.builtin.reshape", &args)?;
+                let view = self.view(args[0], shape, &binding.source)?;
                 self.at.insert(outputs[0], view);
                 Ok(())
             }
@@ -215,12 +205,7 @@ impl<'a> Emitter<'a> {
                 Err(LowerError::internal(format!("operator {op:?} was not made a kernel")))
             }
             Node::CallTir { func, args, scalars } => self.call_tir(*func, args, scalars, outputs),
-            Node::CallFunc { func, args } => {
-                let args = self.args(args)?;
-                let result = self.call(self.module.funcs[*func].name(), &args)?;
-                self.unpack(result, outputs)?;
-                outputs.iter().try_for_each(|v| self.bind_dims(*v))
-            }
+            Node::CallFunc { func, args } => self.call_func(*func, args, outputs),
             Node::CallPacked { name, args, ints } => {
                 let mut args = self.args(args)?;
                 for int in ints {
@@ -274,6 +259,32 @@ impl<'a> Emitter<'a> {
         })
     }
 
+    fn call_func(&mut self, func: FuncId, args: &[Value], outputs: &[Value]) -> Result<()> {
+        let args = self.args(args)?;
+        let result = self.call(self.module.funcs[func].name(), &args)?;
+        self.unpack(result, outputs)?;
+        outputs.iter().try_for_each(|v| self.bind_dims(*v))
+    }
+
+    fn constant(&mut self, id: Const) -> Arg {
+        let literal = &self.module.consts[id];
+        let tensor = TensorConst {
+            dtype: literal.dtype(),
+            shape: literal.shape().into(),
+            data: ConstData::new(literal.data()),
+        };
+        self.b.tensor(tensor)
+    }
+
+    /// The elements of a value under another shape, after a check that there are as many.
+    fn view(&mut self, value: Value, shape: &[Expr], source: &str) -> Result<Arg> {
+        if let Some([from, to]) = reshape_counts(self.func, value, shape) {
+            self.check_count(&from, &to, source)?;
+        }
+        let args = [self.arg(value)?, self.shape(shape)?];
+        self.call("vm.builtin.reshape", &args)
+    }
+
     /// The results of a call: one value, or the items of a tuple.
     fn unpack(&mut self, result: Arg, outputs: &[Value]) -> Result<()> {
         if let [only] = outputs {
@@ -315,8 +326,8 @@ impl<'a> Emitter<'a> {
             return Err(LowerError::internal(format!("kernel output {value} is not a tensor")));
         };
         let shape = self.shape(&ty.shape)?;
-        let (place, zero) = (self.plan.place(value), self.b.int(0));
-        match (place, self.arena) {
+        let (slot, zero) = (self.plan.slot(value), self.b.int(0));
+        match (slot, self.arena) {
             (StorageSlot::Arena(offset), Some(arena)) => {
                 let offset = self.b.int(offset);
                 self.alloc_tensor(arena, offset, shape, ty.dtype)

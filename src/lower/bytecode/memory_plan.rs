@@ -30,22 +30,22 @@ pub enum StorageSlot {
 pub struct MemoryPlan {
     /// Bytes of the arena.
     pub arena: i64,
-    places: HashMap<Value, StorageSlot>,
+    slots: HashMap<Value, StorageSlot>,
     /// The kernel output whose memory a value is.
-    roots: HashMap<Value, Value>,
+    owners: HashMap<Value, Value>,
 }
 
 impl MemoryPlan {
     /// The storage of a kernel output.
-    pub fn place(&self, value: Value) -> StorageSlot {
-        self.places.get(&value).copied().unwrap_or(StorageSlot::Own)
+    pub fn slot(&self, value: Value) -> StorageSlot {
+        self.slots.get(&value).copied().unwrap_or(StorageSlot::Own)
     }
 
     /// Whether the value, perhaps a view, lives in the arena: then its register need not be
     /// cleared for its memory to be free.
     pub fn in_arena(&self, value: Value) -> bool {
-        let root = self.roots.get(&value).copied().unwrap_or(value);
-        matches!(self.place(root), StorageSlot::Arena(_))
+        let owner = self.owners.get(&value).copied().unwrap_or(value);
+        matches!(self.slot(owner), StorageSlot::Arena(_))
     }
 }
 
@@ -55,7 +55,7 @@ pub fn plan(func: &Func) -> MemoryPlan {
         func,
         clock: 0,
         bodies: 0,
-        root: HashMap::new(),
+        owner: HashMap::new(),
         outputs: vec![],
         life: HashMap::new(),
         escapes: HashSet::new(),
@@ -79,7 +79,7 @@ pub fn plan(func: &Func) -> MemoryPlan {
         }
     }
     pack(fixed, &mut plan);
-    plan.roots = lives.root;
+    plan.owners = lives.owner;
     share(symbolic, &mut plan);
     plan
 }
@@ -112,7 +112,7 @@ fn pack(mut blocks: Vec<Interval>, plan: &mut MemoryPlan) {
         }
         let at = best.map_or(end, |(_, at)| at);
         plan.arena = plan.arena.max(at + block.bytes);
-        plan.places.insert(block.value, StorageSlot::Arena(at));
+        plan.slots.insert(block.value, StorageSlot::Arena(at));
         placed.push((at, block));
     }
 }
@@ -141,7 +141,7 @@ fn share(values: Vec<Symbolic>, plan: &mut MemoryPlan) {
     }
     for (id, users) in users.iter().enumerate() {
         for (n, user) in users.iter().enumerate() {
-            plan.places.insert(*user, StorageSlot::Shared(id, n + 1 == users.len()));
+            plan.slots.insert(*user, StorageSlot::Shared(id, n + 1 == users.len()));
         }
     }
 }
@@ -162,7 +162,7 @@ struct Liveness<'a> {
     clock: u32,
     bodies: usize,
     /// The kernel output whose memory a value is.
-    root: HashMap<Value, Value>,
+    owner: HashMap<Value, Value>,
     outputs: Vec<KernelOutput>,
     life: HashMap<Value, (u32, u32)>,
     /// Outputs that something may hold on to.
@@ -176,15 +176,15 @@ impl Liveness<'_> {
     }
 
     fn touch(&mut self, value: Value, at: u32) {
-        if let Some(root) = self.root.get(&value) {
-            let life = self.life.get_mut(root).expect("roots have a life");
+        if let Some(owner) = self.owner.get(&value) {
+            let life = self.life.get_mut(owner).expect("roots have a life");
             life.1 = life.1.max(at);
         }
     }
 
     fn escape(&mut self, values: &[Value]) {
-        let roots = values.iter().filter_map(|v| self.root.get(v).copied());
-        self.escapes.extend(roots.collect::<Vec<_>>());
+        let owners = values.iter().filter_map(|v| self.owner.get(v).copied());
+        self.escapes.extend(owners.collect::<Vec<_>>());
     }
 
     /// Walks a body; its results, which the caller decides about.
@@ -225,7 +225,7 @@ impl Liveness<'_> {
                 // A value that the body reads from outside is needed again in the next iteration.
                 let end = self.tick();
                 l.body.uses(&mut |v| {
-                    let outside = self.root.get(&v).is_some_and(|r| self.life[r].0 < at);
+                    let outside = self.owner.get(&v).is_some_and(|r| self.life[r].0 < at);
                     if outside {
                         self.touch(v, end);
                     }
@@ -236,13 +236,13 @@ impl Liveness<'_> {
 
     /// Views have the memory of their operand.
     fn alias(&mut self, outputs: &[Value], args: &[Value]) {
-        if let (Some(root), [output]) = (args.first().and_then(|v| self.root.get(v)), outputs) {
-            self.root.insert(*output, *root);
+        if let (Some(owner), [output]) = (args.first().and_then(|v| self.owner.get(v)), outputs) {
+            self.owner.insert(*output, *owner);
         }
     }
 
     fn output(&mut self, value: Value, at: u32, body: usize) {
-        self.root.insert(value, value);
+        self.owner.insert(value, value);
         self.life.insert(value, (at, at));
         let Some(ty) = self.func.values[value].ty.as_tensor() else { return };
         let count = dims::product(&ty.shape);

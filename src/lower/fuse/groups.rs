@@ -27,7 +27,7 @@ const MAX_INPUTS: usize = 24;
 pub fn groups(func: &Func, body: &Body) -> Vec<Vec<usize>> {
     let mut planner = GroupPlanner::new(func, body);
     for at in (0..body.bindings.len()).rev() {
-        planner.place(at);
+        planner.assign(at);
     }
     let mut groups: Vec<Vec<usize>> = planner.groups.into_iter().map(|g| g.members).collect();
     for group in &mut groups {
@@ -106,13 +106,13 @@ impl<'a> GroupPlanner<'a> {
         }
     }
 
-    fn place(&mut self, at: usize) {
+    fn assign(&mut self, at: usize) {
         let Some((op, args)) = self.op(at) else { return };
-        if pattern(op) == OpPattern::View || self.read_in_place(at, op, args) {
+        if pattern(op) == OpPattern::View || self.join_slice(at, op, args) {
             return;
         }
         let joined = self.consumer_group(at).filter(|g| {
-            self.has_room(at, *g)
+            self.has_capacity(at, *g)
                 && (self.may_join(at, op, *g) || self.joins_attention(at, op, args, *g))
         });
         let group = joined.unwrap_or_else(|| {
@@ -146,14 +146,15 @@ impl<'a> GroupPlanner<'a> {
     }
 
     /// Lets a slice that several cheap groups read be a member of each, which reads where it lies.
-    fn read_in_place(&mut self, at: usize, op: &Op, args: &[Value]) -> bool {
+    fn join_slice(&mut self, at: usize, op: &Op, args: &[Value]) -> bool {
         let [output] = self.body.bindings[at].outputs[..] else { return false };
         let users = self.uses.get(&output).and_then(Option::as_ref);
         let (Op::Slice { .. }, Some(users)) = (op, users) else { return false };
         let groups = users.iter().map(|user| self.group_of.get(user).copied());
         let Some(groups) = groups.collect::<Option<BTreeSet<usize>>>() else { return false };
-        let fits =
-            |g: &usize| self.groups[*g].cheap && self.has_room(at, *g) && self.may_join(at, op, *g);
+        let fits = |g: &usize| {
+            self.groups[*g].cheap && self.has_capacity(at, *g) && self.may_join(at, op, *g)
+        };
         if groups.len() < 2 || !groups.iter().all(fits) {
             return false;
         }
@@ -178,11 +179,11 @@ impl<'a> GroupPlanner<'a> {
     /// Whether one more operator keeps the group within its limits. A cheap expression that fits a
     /// kernel joins as a whole or not at all, so that a larger one is divided where a single value
     /// crosses.
-    fn has_room(&self, at: usize, group: usize) -> bool {
+    fn has_capacity(&self, at: usize, group: usize) -> bool {
         let Some((op, args)) = self.op(at) else { return false };
         let entry = &self.groups[group];
         let new_inputs = self.read(op, args).filter(|v| !entry.inputs.contains(v)).count();
-        let room = match entry.cheap && is_cheap(op) {
+        let capacity = match entry.cheap && is_cheap(op) {
             true if matches!(op, Op::Slice { .. }) => true,
             true if self.sizes[at] <= MAX_CHEAP => {
                 entry.members.len() + self.sizes[at] <= MAX_CHEAP
@@ -190,7 +191,7 @@ impl<'a> GroupPlanner<'a> {
             true => entry.members.len() < MAX_CHEAP,
             false => entry.members.len() < MAX_MEMBERS,
         };
-        room && entry.inputs.len() + new_inputs <= MAX_INPUTS
+        capacity && entry.inputs.len() + new_inputs <= MAX_INPUTS
     }
 
     /// The tensors that an operator's kernel reads: operands but for constants that become part
@@ -284,7 +285,7 @@ impl<'a> GroupPlanner<'a> {
         let entry = &self.groups[group];
         let output = self.body.bindings[at].outputs[0];
         match pattern(op) {
-            OpPattern::Elementwise if self.joined(output) && self.ends_product(output) => false,
+            OpPattern::Elementwise if self.joined(output) && self.ends_contraction(output) => false,
             OpPattern::Elementwise | OpPattern::Injective => {
                 let takes = |k| {
                     matches!(
@@ -313,7 +314,7 @@ impl<'a> GroupPlanner<'a> {
 
     /// Whether a value is elementwise of a contraction that nothing else reads: the contraction's
     /// kernel then stores it, at no cost.
-    fn ends_product(&self, value: Value) -> bool {
+    fn ends_contraction(&self, value: Value) -> bool {
         let Some((op, args)) = self.defs.get(&value).and_then(|at| self.op(*at)) else {
             return false;
         };
@@ -328,7 +329,7 @@ impl<'a> GroupPlanner<'a> {
                     .is_some_and(|u| u.as_ref().is_some_and(|u| u.iter().all(after)))
             }
             OpPattern::Elementwise => {
-                args.iter().any(|v| self.shape(*v) == shape && self.ends_product(*v))
+                args.iter().any(|v| self.shape(*v) == shape && self.ends_contraction(*v))
             }
             _ => false,
         }

@@ -12,6 +12,7 @@ use reflex_tir::{
 
 use super::propagate_layout::Layouts;
 use crate::LowerError;
+use crate::layout::{blocked_index, blocked_shape};
 use crate::legalize::{LegalizeError, Legalized, OpCall, Operand, legalize};
 use crate::packing::panels::{MatrixView, Packing};
 use crate::precision::Precision;
@@ -81,7 +82,7 @@ pub fn merge<'a>(
                 source => format!("node {source}: {e}"),
             })
         })?;
-        legalized.func = in_blocks(legalized.func, &legalized.inputs, member, layouts)
+        legalized.func = with_layouts(legalized.func, &legalized.inputs, member, layouts)
             .map_err(|refused| LowerError::internal(refused.to_string()))?;
         let output = match std::ptr::eq(member, root) {
             true => OutputRole::Result,
@@ -94,7 +95,7 @@ pub fn merge<'a>(
 
 /// The member's kernel over tensors in their chosen layouts. Buffers that a sum writes have the
 /// layout of the sums, other intermediates that of the first operand.
-fn in_blocks(
+fn with_layouts(
     func: PrimFunc,
     inputs: &[usize],
     member: &GroupMember<'_>,
@@ -135,8 +136,8 @@ fn in_blocks(
     }
     let mut schedule = Schedule::new(func);
     for (buffer, block) in blocks {
-        let shape = Layouts::shape(&schedule.func().buffers[buffer].shape, block);
-        schedule.transform_layout(buffer, shape, &|at| Layouts::place(at, block))?;
+        let shape = blocked_shape(&schedule.func().buffers[buffer].shape, block);
+        schedule.transform_layout(buffer, shape, &|at| blocked_index(at, block))?;
     }
     Ok(schedule.into_func())
 }

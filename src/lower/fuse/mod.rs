@@ -22,6 +22,7 @@ use reflex_tir::PrimFunc;
 use crate::LowerError;
 use crate::graph::edit::{constants, release};
 use crate::graph::eliminate_dead_code;
+use crate::layout::blocked_shape;
 use crate::packing::choose::{blocked_packings, packings, winograd_packings};
 use crate::packing::pack::pack;
 use crate::packing::panels::Packing;
@@ -131,7 +132,7 @@ impl FusePass {
         for value in layouts.values() {
             let block = layouts.of(value).expect("a value in blocks");
             let ty = func.tensor(value);
-            let ty = TensorType::new(ty.dtype, Layouts::shape(&ty.shape, block));
+            let ty = TensorType::new(ty.dtype, blocked_shape(&ty.shape, block));
             func.values[value].ty = Type::Tensor(ty);
         }
         Ok(())

@@ -77,6 +77,6 @@ pub fn is_heavy(op: &Op) -> bool {
 
 /// Whether an operator is a few instructions on elements at static indices.
 pub fn is_cheap(op: &Op) -> bool {
-    let at_known_places = pattern(op) == OpPattern::Elementwise || matches!(op, Op::Slice { .. });
-    at_known_places && !is_heavy(op)
+    let static_indices = pattern(op) == OpPattern::Elementwise || matches!(op, Op::Slice { .. });
+    static_indices && !is_heavy(op)
 }

@@ -44,24 +44,6 @@ impl Layouts {
     pub fn values(&self) -> impl Iterator<Item = Value> + '_ {
         self.values.iter().copied()
     }
-
-    /// `[n, c, h, w]` in blocks.
-    pub fn shape(shape: &[Expr], block: i64) -> Vec<Expr> {
-        let blocks = shape[1].clone().floordiv(block);
-        let blocks = blocks.as_int().map_or(blocks, Expr::i64);
-        let mut blocked = vec![shape[0].clone(), blocks];
-        blocked.extend_from_slice(&shape[2..]);
-        blocked.push(block.into());
-        blocked
-    }
-
-    /// Where an element of a tensor goes.
-    pub fn place(index: &[Expr], block: i64) -> Vec<Expr> {
-        let mut at = vec![index[0].clone(), index[1].clone().floordiv(block)];
-        at.extend_from_slice(&index[2..]);
-        at.push(index[1].clone().floormod(block));
-        at
-    }
 }
 
 /// The part of an operator in layout propagation.

@@ -78,7 +78,7 @@ impl Folder<'_> {
                             source: binding.source.clone(),
                         });
                     }
-                    binding.node.operands(&mut |value| self.give_up(value));
+                    binding.node.operands(&mut |value| self.release_use(value));
                 }
                 None => body.bindings.push(binding),
             }
@@ -87,7 +87,7 @@ impl Folder<'_> {
     }
 
     /// Notes that a reader of `value` was folded.
-    fn give_up(&mut self, value: Value) {
+    fn release_use(&mut self, value: Value) {
         let Some(uses) = self.uses.get_mut(&value) else { return };
         *uses = uses.saturating_sub(1);
         if *uses > 0 {
@@ -118,17 +118,17 @@ impl Folder<'_> {
             .iter()
             .map(|v| self.known.get(v).map(|c| &self.module.consts[*c]))
             .collect::<Option<_>>()?;
-        let most = (*self.budget).min(MAX_GROWN);
-        let given: usize = operands.iter().map(|l| l.size()).sum();
+        let growth = (*self.budget).min(MAX_GROWN);
+        let operand_bytes: usize = operands.iter().map(|l| l.size()).sum();
         // Refused before it is computed.
-        if declared_bytes(func, binding)? > given.saturating_add(most) {
+        if declared_bytes(func, binding)? > operand_bytes.saturating_add(growth) {
             return None;
         }
         // An operator that cannot be evaluated (a division by zero, say) is left for the run to
         // report.
         let results = eval_op(op, &operands, &|_| None).ok()?;
         let bytes: usize = results.iter().map(|l| l.size()).sum();
-        *self.budget -= bytes.saturating_sub(given).min(*self.budget);
+        *self.budget -= bytes.saturating_sub(operand_bytes).min(*self.budget);
         Some(results)
     }
 }

@@ -13,7 +13,7 @@ use crate::packing::panels::PanelRole;
 /// `Conv`.
 pub fn conv(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs) {
     if matches!(&cx.operands[1], OperandSource::Buffer(_, Some(p)) if p.vnni) {
-        return conv_of_pairs(cx, attrs);
+        return vnni_conv(cx, attrs);
     }
     let (x, w) = (cx.args[0].clone(), cx.args[1].clone());
     let covered = covered(cx, attrs);
@@ -33,13 +33,13 @@ pub fn conv(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs) {
         let mut at = vec![i[0].clone(), channel(groups, &i[1], &per_group, &k[0], &w.shape[1])];
         let mut w_at = vec![i[1].clone(), k[0].clone()];
         for d in 0..i.len() - 2 {
-            let (first, place) = (i[d + 2].clone() * attrs.strides[d], k[d + 1].clone());
+            let (first, position) = (i[d + 2].clone() * attrs.strides[d], k[d + 1].clone());
             if is_covered(d) {
-                w_at.push(place.clone() + attrs.pads_begin[d] - first);
-                at.push(place);
+                w_at.push(position.clone() + attrs.pads_begin[d] - first);
+                at.push(position);
             } else {
-                at.push(first + place.clone() * attrs.dilations[d]);
-                w_at.push(place);
+                at.push(first + position.clone() * attrs.dilations[d]);
+                w_at.push(position);
             }
         }
         let value = match padded {
@@ -78,7 +78,7 @@ fn without_padding(attrs: &ConvAttrs, covered: &[bool]) -> ConvAttrs {
 
 /// A convolution whose weights are VNNI-packed: the input is copied into pairs of channels, with
 /// its padding.
-fn conv_of_pairs(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs) {
+fn vnni_conv(cx: &mut OpBuilder<'_>, attrs: &ConvAttrs) {
     let (x, w) = (cx.args[0].clone(), cx.args[1].clone());
     let extents = padded_extents(&x, attrs);
     let channels = x.shape[1].clone();
@@ -195,13 +195,13 @@ fn accumulate(
     add_bias(cx, sum, &<[Expr]>::to_vec);
 }
 
-/// The result: sums (at the index that `place` gives), their bias where there is one, rounded.
-pub fn add_bias(cx: &mut OpBuilder<'_>, sum: Buffer, place: &dyn Fn(&[Expr]) -> Vec<Expr>) {
+/// The result: sums (at the index that `position` gives), their bias where there is one, rounded.
+pub fn add_bias(cx: &mut OpBuilder<'_>, sum: Buffer, position: &dyn Fn(&[Expr]) -> Vec<Expr>) {
     let TensorType { dtype, shape } = cx.outs[0].clone();
     let work = compute_type(dtype);
     let bias = (cx.args.len() > 2).then(|| cx.reader(2));
     cx.f.output("bias", "y", dtype, shape, |f, i| {
-        let sum = f.at(sum, &place(i));
+        let sum = f.at(sum, &position(i));
         let value = match bias {
             Some(bias) => sum + bias(f, &i[1..2]).cast(work),
             None => sum,

@@ -26,8 +26,8 @@ pub fn gather(cx: &mut OpBuilder<'_>, kind: &GatherKind) {
             let depth = indices.shape[lead].as_int().unwrap_or(0) as usize;
             let mut at = i[..*batch_dims].to_vec();
             for d in 0..depth {
-                let place = [&i[..lead], &[Expr::i64(d as i64)]].concat();
-                at.push(wrap_index(index(f, &place), &x.shape[batch_dims + d]));
+                let position = [&i[..lead], &[Expr::i64(d as i64)]].concat();
+                at.push(wrap_index(index(f, &position), &x.shape[batch_dims + d]));
             }
             at.extend_from_slice(&i[lead..]);
             read(f, &at)
@@ -64,8 +64,8 @@ pub fn scatter(
                 let lead = indices.shape.len() - 1;
                 let mut at = vec![];
                 for d in 0..depth {
-                    let place = [&i[..lead], &[Expr::i64(d as i64)]].concat();
-                    at.push(wrap_index(index(f, &place).cast(DType::I64), &x.shape[d]));
+                    let position = [&i[..lead], &[Expr::i64(d as i64)]].concat();
+                    at.push(wrap_index(index(f, &position).cast(DType::I64), &x.shape[d]));
                 }
                 at.extend_from_slice(&i[lead..]);
                 at

@@ -24,8 +24,8 @@ pub fn matmul(cx: &mut OpBuilder<'_>) -> Result<(), LegalizeError> {
     let (batch_a, batch_b) = (batch(&a.shape), batch(&b.shape));
     let packed = matches!(&cx.operands[1], OperandSource::Buffer(_, Some(p)) if p.vnni);
     let paired = packed || choose::vnni_suits_matmul(cx.precision, &a, &b);
-    let read_a = if paired { paired_operand(cx, 0) } else { operand(cx, 0) };
-    let read_b = if paired && !packed { paired_operand(cx, 1) } else { operand(cx, 1) };
+    let read_a = if paired { vnni_operand(cx, 0) } else { operand(cx, 0) };
+    let read_b = if paired && !packed { vnni_operand(cx, 1) } else { operand(cx, 1) };
     let (work, extents) = (compute_type(out.dtype), out.shape[..lead].to_vec());
     let element = |f: &FuncBuilder, i: &[Expr], k: &[Expr]| {
         let (index, rest) = i.split_at(lead);
@@ -59,9 +59,9 @@ fn operand(cx: &OpBuilder<'_>, operand: usize) -> ReadOperand {
 }
 
 /// An operand copied into VNNI-packed pairs along the axis that is summed over.
-fn paired_operand(cx: &mut OpBuilder<'_>, operand: usize) -> ReadOperand {
+fn vnni_operand(cx: &mut OpBuilder<'_>, operand: usize) -> ReadOperand {
     let rank = cx.args[operand].shape.len();
     let axis = if operand == 0 { rank - 1 } else { rank - 2 };
-    let buffer = vnni::paired(cx, operand, axis);
+    let buffer = vnni::packed(cx, operand, axis);
     Box::new(move |f, at| f.at(buffer, at))
 }

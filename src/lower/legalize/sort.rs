@@ -18,7 +18,7 @@ pub enum Order {
 pub fn top_k(cx: &mut OpBuilder<'_>, axis: usize, order: Order) {
     let (x, out, read) = (cx.args[0].clone(), cx.outs[0].clone(), cx.reader(0));
     let values = cx.f.declare_output("values", out.dtype, out.shape.clone());
-    let places = cx.f.declare_output("indices", DType::I64, out.shape.clone());
+    let indices = cx.f.declare_output("indices", DType::I64, out.shape.clone());
     let (n, k) = (x.shape[axis].clone(), out.shape[axis].clone());
     let mut outer = x.shape.clone();
     outer.remove(axis);
@@ -39,7 +39,7 @@ pub fn top_k(cx: &mut OpBuilder<'_>, axis: usize, order: Order) {
             cond: hole.clone().lt(k.clone()),
             then: Box::new(Stmt::Seq(vec![
                 Stmt::store(values, place(hole.clone()), kept),
-                Stmt::store(places, place(hole.clone()), f.at(places, &place(above.clone()))),
+                Stmt::store(indices, place(hole.clone()), f.at(indices, &place(above.clone()))),
             ])),
             otherwise: None,
         };
@@ -49,7 +49,7 @@ pub fn top_k(cx: &mut OpBuilder<'_>, axis: usize, order: Order) {
             cond: hole.clone().lt(k.clone()),
             then: Box::new(Stmt::Seq(vec![
                 Stmt::store(values, place(hole.clone()), value),
-                Stmt::store(places, place(hole), j.clone()),
+                Stmt::store(indices, place(hole), j.clone()),
             ])),
             otherwise: None,
         };

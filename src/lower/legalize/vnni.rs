@@ -25,7 +25,7 @@ pub fn pair(k: &Expr, extent: &Expr, element: &dyn Fn(Expr) -> Expr) -> Expr {
 }
 
 /// A tensor operand with its elements along `axis` in VNNI pairs.
-pub fn paired(cx: &mut OpBuilder<'_>, operand: usize, axis: usize) -> Buffer {
+pub fn packed(cx: &mut OpBuilder<'_>, operand: usize, axis: usize) -> Buffer {
     let (mut shape, read) = (cx.args[operand].shape.clone(), cx.reader(operand));
     let extent = shape[axis].clone();
     shape[axis] = extent.clone().ceildiv(2);

@@ -28,13 +28,13 @@ pub fn packings(
             .into_iter()
             .collect(),
         Op::Conv(attrs) if attrs.groups == 1 => {
-            // With one position per image, the output channels are the columns.
+            // With one position per feature map, the output channels are the columns.
             let one = |d: &Expr| d.as_int() == Some(1);
             let one_position = types[0].shape.iter().skip(2).all(one);
             let count = positions(attrs, types);
             let packed = match one_position {
                 true => pack(1, MatrixView::NByRest, &panel_width),
-                false if channels_along(attrs, types, count) => {
+                false if channels_are_columns(attrs, types, count) => {
                     pack(1, MatrixView::NByRest, &panel_width)
                         .map(|p| Packing { role: PanelRole::Channels, ..p })
                 }
@@ -60,7 +60,7 @@ pub fn packings(
 /// Whether the columns of a 1-D convolution are its channels: its stride is so long that positions
 /// would be copied one by one, or there are so few positions (`count`) that they fill less than a
 /// vector, and the channels more.
-fn channels_along(attrs: &ConvAttrs, types: &[TensorType], count: Option<i64>) -> bool {
+fn channels_are_columns(attrs: &ConvAttrs, types: &[TensorType], count: Option<i64>) -> bool {
     let channels = types[1].shape[0].as_int().unwrap_or(0);
     let apart = |stride| stride > 8 || count.is_some_and(|n| n <= LAYOUT_LANES / 2);
     matches!(attrs.strides[..], [stride] if apart(stride)) && channels >= LAYOUT_LANES
@@ -122,7 +122,7 @@ fn packing(
     Some(Packing { operand, width: width(n), shape, matrix, role: PanelRole::Columns, vnni: false })
 }
 
-/// Positions per image of a convolution's result, where known.
+/// Positions per feature map of a convolution's result, where known.
 fn positions(attrs: &ConvAttrs, types: &[TensorType]) -> Option<i64> {
     let (x, w) = (types.first()?.const_shape()?, types.get(1)?.const_shape()?);
     let mut count = 1i64;

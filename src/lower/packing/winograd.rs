@@ -33,8 +33,8 @@ pub fn pack(packing: &Packing, tile: WinogradTile, value: &Literal) -> Option<Al
                 (0..columns).map(|j| (0..rows).map(|i| left[i] * element(i, j)).sum()).collect();
             for (b, right) in wide.iter().enumerate() {
                 let sum: f64 = left.iter().zip(right).map(|(l, g)| l * g).sum();
-                let place = (a * wide.len() + b) * panels + row / width;
-                let to = ((place * k + depth) * width + row % width) * 4;
+                let position = (a * wide.len() + b) * panels + row / width;
+                let to = ((position * k + depth) * width + row % width) * 4;
                 out[to..to + 4].copy_from_slice(&(sum as f32).to_le_bytes());
             }
         }

@@ -16,7 +16,7 @@ use std::collections::HashSet;
 
 use reflex_tir::{Buffer, Expr, Scope, Stmt, Var};
 
-use crate::extent::likely;
+use crate::extent::assumed_extent;
 use crate::schedule::core::affine::same;
 use crate::schedule::core::contraction::Contraction;
 use crate::schedule::core::cost::cost;
@@ -70,7 +70,7 @@ pub fn attention(
         let cond = Expr::from(block.var).lt(rows.floordiv(height));
         body = Stmt::If { cond, then: Box::new(body), otherwise: Some(Box::new(rest)) };
     }
-    let extent = |a: &Axis| likely(&a.extent);
+    let extent = |a: &Axis| assumed_extent(&a.extent);
     let work = |s: &Stage| {
         let axes = s.spatial[chain.depth..].iter().chain(&s.reduce);
         axes.map(extent).fold(1 + cost(&s.value) as i64, i64::saturating_mul)
@@ -175,14 +175,14 @@ impl AttentionChain {
         let items: Vec<Item> = self
             .stages
             .iter()
-            .map(|stage| Item::Stage(self.cut(nest, stage, rows, &scratch)))
+            .map(|stage| Item::Stage(self.slice(nest, stage, rows, &scratch)))
             .collect();
         let fresh = scratch.iter().map(|(_, new)| *new).collect();
         in_scratch(nest, fresh, |nest| emit(nest, &items, &HashSet::new(), Parallel::No, decisions))
     }
 
     /// A stage over some rows: `row` from 0 replaces the shared axes.
-    fn cut(
+    fn slice(
         &self,
         nest: &mut Nest<'_>,
         stage: &Stage,
@@ -192,7 +192,7 @@ impl AttentionChain {
         let row = nest.var("row");
         let own: Vec<Var> = stage.spatial[..self.depth].iter().map(|a| a.var).collect();
         let shared = &self.stages[0].spatial;
-        let place = |v: Var| match own.iter().position(|o| *o == v)? {
+        let position = |v: Var| match own.iter().position(|o| *o == v)? {
             n if n + 1 == self.depth => Some(rows.first.clone() + row),
             n => Some(Expr::from(shared[n].var)),
         };
@@ -200,6 +200,6 @@ impl AttentionChain {
         let to_row = |_: usize, at: &[Expr]| [&[Expr::from(row)], &at[self.depth..]].concat();
         let row = Axis { var: row, extent: rows.count.clone() };
         let spatial = [row].into_iter().chain(stage.spatial[self.depth..].iter().cloned());
-        stage.cut(spatial.collect(), &place, scratch, &to_row)
+        stage.slice(spatial.collect(), &position, scratch, &to_row)
     }
 }

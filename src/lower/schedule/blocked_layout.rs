@@ -35,8 +35,8 @@ fn split_stage(nest: &mut Nest<'_>, mut stage: Stage) -> Stage {
     }
     if any {
         let indices = stage.indices.clone();
-        let place = |a: &Axis| indices.iter().position(|i| mentions(i, a.var));
-        stage.spatial.sort_by_key(place);
+        let position = |a: &Axis| indices.iter().position(|i| mentions(i, a.var));
+        stage.spatial.sort_by_key(position);
     }
     stage
 }

@@ -126,7 +126,7 @@ impl<'a> PaddedDepthwise<'a> {
         let shared =
             |v: Var| axes.iter().find(|(own, _)| *own == v).map(|(_, shared)| Expr::from(*shared));
         let (inner, moved) = (self.pad.spatial[OUTER..].to_vec(), [(self.pad.buffer, scratch)]);
-        self.pad.cut(inner, &shared, &moved, &|_, at| at[OUTER..].to_vec())
+        self.pad.slice(inner, &shared, &moved, &|_, at| at[OUTER..].to_vec())
     }
 
     /// The sums of one plane.
@@ -135,7 +135,7 @@ impl<'a> PaddedDepthwise<'a> {
         let plane = |stage: Stage| {
             let axes = stage.spatial.iter().filter(|a| !outer.contains(&a.var)).cloned().collect();
             let moved = [(self.pad.buffer, scratch)];
-            stage.cut(axes, &|_| None, &moved, &|_, at| at[OUTER..].to_vec())
+            stage.slice(axes, &|_| None, &moved, &|_, at| at[OUTER..].to_vec())
         };
         let (stage, epilogue) = aligned(self.product, self.epilogue);
         Gemm::of(nest, &plane(stage), epilogue.map(plane).as_ref()).ok()

@@ -28,7 +28,7 @@ pub fn inline_stages(nest: &mut Nest<'_>, items: &mut Vec<Item>, around: &HashSe
     let mut at = 0;
     while at < items.len() {
         let private = !matches!(&items[at], Item::Stage(s) if around.contains(&s.buffer));
-        let private = private && !loaded_into_registers(nest.target, &items[at]);
+        let private = private && !loaded_by_amx(nest.target, &items[at]);
         match private.then(|| inlined(&nest.func, items, at)).flatten() {
             Some(rest) => {
                 if let Item::Stage(stage) = &items[at] {
@@ -43,7 +43,7 @@ pub fn inline_stages(nest: &mut Nest<'_>, items: &mut Vec<Item>, around: &HashSe
 }
 
 /// Whether a stage reads VNNI pairs from a bfloat16 tensor for AMX, which loads them itself.
-fn loaded_into_registers(target: &Target, item: &Item) -> bool {
+fn loaded_by_amx(target: &Target, item: &Item) -> bool {
     let Item::Stage(stage) = item else { return false };
     let pairs = matches!(stage.value.kind(),
         ExprKind::Call { op: Intrin::PairBf16, args, .. } if args[0].dtype() == DType::BF16);
@@ -81,13 +81,13 @@ fn inlined(func: &PrimFunc, items: &[Item], at: usize) -> Option<Vec<Item>> {
 fn inline_into(func: &PrimFunc, producer: &Stage, reader: &Stage, readers: usize) -> Option<Stage> {
     let cheap = cost(&producer.value) <= 4 && !has_guard(&producer.value);
     let loads = loads_of(&reader.value, producer.buffer);
-    let one_place = loads.iter().all(|l| l == &loads[0]);
+    let same_index = loads.iter().all(|l| l == &loads[0]);
     // A sliding window, an operand of a contraction: elements are read again and again.
     let repeated = reader.init.is_some() && !reads_each_once(reader, &loads[0]);
     let worth = match (cheap, repeated) {
         (true, true) => is_move(&producer.value),
         (true, false) => true,
-        (false, _) => readers == 1 && one_place && !repeated,
+        (false, _) => readers == 1 && same_index && !repeated,
     };
     if !worth {
         return None;
@@ -147,13 +147,13 @@ fn flatten_loads(func: &PrimFunc, producer: &Stage, shape: &[Expr], flat: &Expr)
 }
 
 /// Lets a contraction store where the stage that only transposes its result would move it.
-pub fn store_where_moved(nest: &mut Nest<'_>, items: &mut Vec<Item>) {
+pub fn store_transposed(nest: &mut Nest<'_>, items: &mut Vec<Item>) {
     for at in 0..items.len() {
         let Item::Stage(product) = &items[at] else { continue };
         let mut readers = (at + 1..items.len()).filter(|n| items[*n].reads(product.buffer));
         let (Some(reader), None) = (readers.next(), readers.next()) else { continue };
         let Item::Stage(mover) = &items[reader] else { continue };
-        let Some(stored) = moved(&nest.func, product, mover) else { continue };
+        let Some(stored) = transposed(&nest.func, product, mover) else { continue };
         let writers = items.iter().filter(|i| i.writes(product.buffer)).count();
         let others = items.iter().enumerate().any(|(n, item)| {
             n != reader && (item.reads(mover.buffer) || item.writes(mover.buffer))
@@ -164,13 +164,13 @@ pub fn store_where_moved(nest: &mut Nest<'_>, items: &mut Vec<Item>) {
         nest.steps.push(format!("{}: stored where {} would move it", product.name, mover.name));
         items[at] = Item::Stage(stored);
         items.remove(reader);
-        return store_where_moved(nest, items);
+        return store_transposed(nest, items);
     }
 }
 
 /// The contraction stored by a stage `mover[..] = product[axes in another order]`. Contiguous
 /// elements stay contiguous.
-fn moved(func: &PrimFunc, product: &Stage, mover: &Stage) -> Option<Stage> {
+fn transposed(func: &PrimFunc, product: &Stage, mover: &Stage) -> Option<Stage> {
     let ExprKind::Load { buffer, indices, .. } = mover.value.kind() else { return None };
     let plain = product.init.is_some()
         && product.is_identity()

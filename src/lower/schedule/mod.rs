@@ -63,8 +63,8 @@ use crate::schedule::core::nest::{Nest, Parallel};
 use crate::schedule::core::stage::{Item, items_of};
 use crate::schedule::depthwise::padded_depthwise;
 use crate::schedule::emit::emit_next;
-use crate::schedule::gemm::pack_operands::{copies_first, stage_operands};
-use crate::schedule::inline::{inline_stages, store_where_moved};
+use crate::schedule::gemm::pack_operands::{hoist_copies, stage_operands};
+use crate::schedule::inline::{inline_stages, store_transposed};
 use crate::schedule::winograd::strips::winograd_strips;
 
 pub use crate::schedule::core::decision::{Decision, Refusal};
@@ -109,10 +109,10 @@ pub fn schedule_explained(func: &PrimFunc, target: &Target) -> Scheduled {
     let mut nest = Nest { func: func.clone(), target, enough: None, steps: vec![] };
     items = split_channel_blocks(&mut nest, items);
     inline_stages(&mut nest, &mut items, &HashSet::new());
-    store_where_moved(&mut nest, &mut items);
+    store_transposed(&mut nest, &mut items);
     items = stage_operands(&mut nest, items);
     inline_stages(&mut nest, &mut items, &HashSet::new());
-    copies_first(&nest.func, &mut items);
+    hoist_copies(&nest.func, &mut items);
     let mut decisions = vec![];
     let body = emit_kernel(&mut nest, &items, &mut decisions);
     let mut func = nest.func;

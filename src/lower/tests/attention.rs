@@ -10,7 +10,7 @@ use reflex_tir::{DType, Expr};
 const HEADS: i64 = 2;
 const WIDTH: i64 = 20;
 
-/// How heads and rows are stored.
+/// The order in which heads and rows are stored.
 #[derive(Clone, Copy, PartialEq)]
 enum Order {
     HeadsFirst,

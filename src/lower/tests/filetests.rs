@@ -22,8 +22,8 @@ use reflex_tir::level::Level;
 
 const DASHES: &str = "# ----\n";
 
-/// A CPU with 32-byte vectors, or one with AVX512_BF16 or matrix registers where that is asked for,
-/// whatever machine the test runs on.
+/// A CPU with 32-byte vectors, or one with AVX512_BF16 or AMX where that is asked for, whatever
+/// machine the test runs on.
 fn target(precision: Precision, amx: bool) -> Target {
     if precision == Precision::Bf16 || amx {
         let mut target = Level::V4.target();

@@ -28,7 +28,7 @@ impl Random {
     }
 }
 
-/// An image of a known number of channels, and its height.
+/// A feature map of a static number of channels, and its height.
 #[derive(Clone, Copy)]
 struct Image {
     value: Value,
@@ -47,7 +47,7 @@ impl Net<'_, '_> {
         self.b.emit1(op, args).unwrap()
     }
 
-    /// Noise that keeps sums of so many products about as large as their factors.
+    /// Noise that keeps contractions of that depth about as large as their operands.
     fn weights(&mut self, shape: &[i64]) -> Value {
         let seed = self.r.below(1 << 20) as u64;
         let size = (shape[1..].iter().product::<i64>() as f32).sqrt();
@@ -173,7 +173,7 @@ fn network(seed: u64) -> Module {
     module
 }
 
-/// How many values of the compiled module have five dimensions.
+/// The number of values of the compiled module with five dimensions.
 fn in_blocks(module: &Module) -> usize {
     let module = run_graph(module.clone(), &Options::new(Target::host()), &NoObserver).unwrap();
     let rank =
@@ -201,7 +201,7 @@ fn networks_answer_as_the_graph_does() {
     assert!(Target::host().vector_bytes < 32 || blocked > 15, "{blocked}");
 }
 
-/// A depthwise convolution between two dense ones, over a feature map of the given shape.
+/// A depthwise convolution between two dense ones, over a feature map of a given shape.
 fn low_image(extents: [i64; 2], strides: [i64; 2], kernel: [i64; 2]) -> Module {
     let mut random = Random(7);
     let mut module = Module::default();
@@ -230,7 +230,7 @@ fn low_image(extents: [i64; 2], strides: [i64; 2], kernel: [i64; 2]) -> Module {
 
 #[test]
 fn windows_may_cover_the_image() {
-    // Rows, columns, or both; last, windows that do not cover it.
+    // Rows, columns, or both; last, kernels that do not cover it.
     let mut blocked = 0;
     let low = [[2, 9], [3, 7], [9, 2], [3, 3], [1, 5], [2, 1], [4, 9]];
     for extents in low {

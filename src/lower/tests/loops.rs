@@ -1,4 +1,4 @@
-//! What a loop does not change is taken out of it, and answers stay the evaluator's.
+//! Loop invariants are hoisted, and answers stay the evaluator's.
 
 mod harness;
 

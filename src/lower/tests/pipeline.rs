@@ -1,5 +1,5 @@
-//! A compiled function answers as the graph evaluator does: passes, fusion, planning and
-//! bytecode together, with the loop IR's evaluator in the place of machine code.
+//! A compiled function answers as the graph evaluator does: passes, fusion, planning and bytecode
+//! together, with the loop IR's evaluator instead of machine code.
 
 mod harness;
 
@@ -30,7 +30,7 @@ fn unary(b: &mut FuncBuilder<'_>, f: Unary, x: Value) -> Value {
     b.emit1(Op::Unary(f), &[x]).unwrap()
 }
 
-/// A layer with a symbolic batch: product, bias, activation, residual, sum over the rows.
+/// A layer with a symbolic batch: matmul, bias, activation, residual, sum over the rows.
 fn layer(module: &mut Module) {
     let mut b = FuncBuilder::new(module, "main");
     let n = Expr::var(b.sym("n"));
@@ -65,7 +65,7 @@ fn epilogues_join_their_product() {
     assert!(kernels.contains(&"fused_mat_mul_add_tanh_add".to_string()), "{kernels:?}");
 }
 
-/// A tree reduction of chains of selects by the columns of `x`.
+/// A tree sum of chains of choices by the columns of `x`.
 fn choices(b: &mut FuncBuilder<'_>, columns: &[Value], terms: &[usize]) -> Value {
     if let [term] = terms {
         let mut value = b.constant(f32s(&[], *term as u64));
@@ -348,7 +348,7 @@ fn functions_call_each_other_and_tuples_hold_values() {
     agree(&module, &[f32s(&[5], 1)]);
 }
 
-/// What a loop reads from outside outlives every iteration, though its last use is early.
+/// A value that a loop reads from outside outlives every iteration, though its last use is early.
 #[test]
 fn a_loop_keeps_what_it_reads_from_outside() {
     let mut module = Module::default();

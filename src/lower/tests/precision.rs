@@ -46,7 +46,7 @@ fn rounded(case: &Case, packed: bool) -> (Legalized, Vec<Literal>) {
     (kernel, inputs)
 }
 
-/// The cases with products of pairs, with and without packed weights.
+/// The cases with VNNI-packed contractions, with and without packed weights.
 fn products() -> Vec<(Case, bool)> {
     let all = || {
         let known = cases().into_iter().filter(|c| matches!(c.op, Op::MatMul | Op::Conv(_)));
@@ -56,7 +56,7 @@ fn products() -> Vec<(Case, bool)> {
     both.filter(|(case, packed)| dots(&rounded(case, *packed).0.func) > 0).collect()
 }
 
-/// Matrix products with depths that are odd, short rows, and rows that are vectors.
+/// Matmuls with depths that are odd, short rows, and rows that are vectors.
 fn between_tensors() -> impl Iterator<Item = Case> {
     let extents = [(1, 2, 16, 16), (2, 9, 17, 40), (3, 33, 35, 19), (1, 5, 64, 70)];
     extents.into_iter().map(|(batch, m, k, n)| Case {
@@ -90,7 +90,8 @@ fn errors_are_those_of_two_roundings() {
         let (kernel, inputs) = rounded(&case, packed);
         let got = run(&kernel.func, &inputs, &want);
         let (got, want, size) = (floats(&got[0]), floats(&want[0]), floats(&sizes.expected()[0]));
-        // Each factor is rounded to 8 bits: by 2^-8 of it at most, the product by about twice that.
+        // Each operand is rounded to 8 bits: by 2^-8 of it at most, the product by about twice
+        // that.
         let bound = 1.01 / 128.0;
         for (n, ((got, want), size)) in got.iter().zip(want).zip(size).enumerate() {
             let near = (got - want).abs() <= bound * size;
@@ -115,15 +116,15 @@ fn schedules_keep_every_bit() {
     }
 }
 
-/// A CPU with matrix registers.
+/// A CPU with AMX.
 fn with_tiles() -> Target {
     let mut target = Level::V4.target();
     target.features.extend(["avx512bf16", "amx-tile", "amx-bf16"].map(str::to_owned));
     target
 }
 
-/// Products that fill matrix registers: rows left over, one depth of half a register, columns in
-/// several panels, windows, images in which rows are pixels.
+/// Contractions that fill AMX tiles: remaining rows, one depth of half a tile, columns in several
+/// panels, convolutions, feature maps in which rows are positions.
 fn large() -> impl Iterator<Item = Case> {
     let extents = [(1, 37, 64, 70), (2, 40, 48, 32), (1, 64, 96, 33), (3, 16, 80, 48)];
     let matmuls = extents.into_iter().map(|(batch, m, k, n)| Case {
@@ -169,7 +170,7 @@ fn matrix_registers_reassociate_sums_and_no_more() {
         };
         let (got, naive, size) = (floats(&got[0]), floats(&naive[0]), floats(&sizes.expected()[0]));
         for (n, ((got, want), size)) in got.iter().zip(naive).zip(size).enumerate() {
-            // As many roundings as factors, of sums that are no larger.
+            // As many roundings as terms, of sums that are no larger.
             let near = (got - want).abs() <= size * 1e-5;
             assert!(near, "{} {packed} [{n}]: {got} for {want}: {scheduled}", case.name);
         }
@@ -207,8 +208,8 @@ fn attrs(side: i64, stride: i64, groups: i64) -> ConvAttrs {
     }
 }
 
-/// A network whose feature maps but the first are in blocked layout: strided filters, depthwise,
-/// pointwise; then matmuls with weights.
+/// A network whose feature maps are blocked but for the first: kernels with strides, depthwise,
+/// pointwise; then a matmul with weights.
 fn network(channels: i64) -> Module {
     let mut module = Module::default();
     let mut b = FuncBuilder::new(&mut module, "main");
@@ -232,7 +233,7 @@ fn network(channels: i64) -> Module {
     module
 }
 
-/// Divided so that sums of so many products stay about as large as their factors.
+/// Divided so that contractions of that depth stay about as large as their operands.
 fn small(l: &Literal) -> Literal {
     let depth = match l.shape() {
         [depth, _] => *depth,
@@ -255,7 +256,7 @@ fn networks_in_blocks_stay_near_float32() {
         let error: f64 = got.iter().zip(&want).map(|(g, w)| (g - w).powi(2)).sum();
         let size: f64 = want.iter().map(|w| w.powi(2)).sum();
         let error = (error / size).sqrt();
-        // Five roundings of both factors, by 2^-9 on average at most, but some.
+        // Five roundings of both operands, by 2^-9 on average at most, but some.
         assert!(error > 1e-4 && error < 1e-2, "{channels}: {error:e}");
         let compiled = run_graph(module, &options(), &NoObserver).unwrap();
         let kernels = compiled.funcs.values().filter_map(|f| match f {
@@ -322,16 +323,17 @@ fn tensors_that_only_convolutions_read_are_stored_rounded_and_no_bit_changes() {
             f.buffers[last].dtype == DType::BF16
         };
         let rounded = |kept| kernels(kept).iter().filter(stores).count();
-        // All that the four convolutions over all channels read but for the first one's image.
+        // All that the four dense convolutions read but for the first one's feature map.
         assert_eq!((rounded(false), rounded(true)), (4, 0), "{channels}");
-        // Without padding the pairs are in memory; matrix registers load them from words.
+        // Without padding the VNNI pairs are in memory; AMX loads them from there.
         let read_in_place = |options: &Options| {
             let of = |f: &PrimFunc| schedule_explained(f, &options.cpus[0].target).steps;
             let step = |s: &String| s == "pairs: inlined into its readers";
             kernels(false).iter().filter(|f| of(f).iter().any(step)).count()
         };
         assert_eq!((read_in_place(&options()), read_in_place(&with_tiles())), (3, 0), "{channels}");
-        // Where results are many enough, words of two blocks fill registers, windows or not.
+        // Where there are enough results, the pairs of two blocks fill AMX tiles, whatever the
+        // kernel.
         let whole = |f: &&PrimFunc| {
             let steps = schedule_explained(f, &with_tiles().cpus[0].target).steps;
             steps.iter().any(|s| s == "conv: VNNI pairs of two blocks interleaved")
@@ -351,8 +353,8 @@ fn tensors_that_only_convolutions_read_are_stored_rounded_and_no_bit_changes() {
     }
 }
 
-/// A convolution, the largest of windows, and two convolutions of one image laid side by side for
-/// two more. With `kept`, every intermediate is a result.
+/// A convolution, max pooling, and two convolutions of one feature map concatenated for two more.
+/// With `kept`, every intermediate is a result.
 fn fire(channels: i64, kept: bool) -> Module {
     let mut module = Module::default();
     let mut b = FuncBuilder::new(&mut module, "main");

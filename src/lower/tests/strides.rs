@@ -1,4 +1,5 @@
-//! Random networks of residual blocks: strides move to where images come from, and no bit changes.
+//! Random networks of residual blocks: strides move to the producers of feature maps, and no bit
+//! changes.
 
 mod harness;
 

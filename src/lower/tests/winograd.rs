@@ -21,8 +21,8 @@ fn attrs(window: [i64; 2]) -> ConvAttrs {
     }
 }
 
-/// A pointwise convolution (whose result is stored in blocks), then one of windows as `weights`
-/// has them; with a bias, a residual and a SiLU where `rich`.
+/// A pointwise convolution (whose result is blocked), then one of kernels as `weights` has them;
+/// with a bias, a residual and a SiLU where `rich`.
 fn network(
     channels: [i64; 3],
     weights: [&Literal; 2],
@@ -51,7 +51,7 @@ fn network(
     module
 }
 
-/// Noise that keeps sums of so many products about as large as their factors.
+/// Noise that keeps contractions of that depth about as large as their operands.
 fn scaled(shape: &[i64], seed: u64) -> Literal {
     let size = (shape[1..].iter().product::<i64>() as f32).sqrt();
     let values: Vec<f32> = floats(&f32s(shape, seed)).iter().map(|v| v / size).collect();
@@ -62,8 +62,8 @@ fn floats(l: &Literal) -> Vec<f32> {
     l.bytes().as_chunks().0.iter().map(|c| f32::from_le_bytes(*c)).collect()
 }
 
-/// How the compiled module's kernels are scheduled for this CPU's vectors, a cache of one MiB and
-/// no matrix registers, whatever this CPU has of these.
+/// The schedules of the compiled module's kernels for this CPU's vectors, a cache of one MiB and no
+/// AMX, whatever this CPU has of these.
 fn scheduled(module: &Module) -> Vec<Scheduled> {
     let mut options = Options::new(Target::host());
     let target = &mut options.cpus[0].target;
@@ -77,7 +77,7 @@ fn scheduled(module: &Module) -> Vec<Scheduled> {
     kernels.map(|f| schedule_explained(f, &options.cpus[0].target)).collect()
 }
 
-/// How many stages of the module's kernels the rule for tables takes.
+/// The number of stages of the module's kernels that the rule for Winograd transforms takes.
 fn by_tiles(module: &Module) -> usize {
     let kernels = scheduled(module).into_iter();
     kernels.flat_map(|k| k.decisions).filter(|d| d.rule == "winograd transform").count()
@@ -86,7 +86,7 @@ fn by_tiles(module: &Module) -> usize {
 #[test]
 fn convolutions_by_tiles_answer_as_the_graph_does() {
     let wide = Target::host().vector_bytes >= 32;
-    // Large images take tiles of 4, small ones of 2; what is not known counts as large.
+    // Large feature maps take tiles of 4, small ones of 2; a symbolic size counts as large.
     let cases = [
         ([16, 32, 32], [13, 18], [None; 3], [3, 3]),
         ([16, 48, 48], [8, 9], [Some(1), Some(8), Some(9)], [3, 3]),
@@ -110,7 +110,7 @@ fn convolutions_by_tiles_answer_as_the_graph_does() {
     }
 }
 
-/// Steps of the module's kernels that divide an image in strips.
+/// Steps of the module's kernels that divide a feature map into strips.
 fn in_strips(module: &Module) -> usize {
     let kernels = scheduled(module).into_iter();
     kernels.flat_map(|k| k.steps).filter(|step| step.contains("in strips of")).count()
@@ -118,8 +118,8 @@ fn in_strips(module: &Module) -> usize {
 
 #[test]
 fn strips_of_an_image_answer_as_the_graph_does() {
-    // Rows and columns of tiles that are cut off, several images, what is known and what is not,
-    // windows in one direction.
+    // Partial rows and columns of tiles, several feature maps, static and symbolic shapes, kernels
+    // in one direction.
     let cases = [
         (16, [Some(1), Some(26), Some(50)], [3, 3]),
         (16, [Some(2), Some(16), Some(52)], [3, 3]),
@@ -140,7 +140,7 @@ fn strips_of_an_image_answer_as_the_graph_does() {
     }
 }
 
-/// Between tensors that are plain: read and written otherwise, an image is copied into blocks.
+/// Between tensors that are plain: read and written otherwise, a feature map is copied into blocks.
 #[test]
 fn plain_images_are_copied_into_blocks() {
     let mut module = Module::default();
@@ -182,8 +182,8 @@ fn the_error_is_near_that_of_float32() {
     }
 }
 
-/// Holds the error of a Winograd convolution, padded by half a filter, against that
-/// of a sum in order.
+/// Holds the error of a Winograd convolution, with half of a kernel around the feature map, against
+/// that of a sum in order.
 fn near_float32(module: &Module, image: &Literal, weights: &Literal, step: i64) {
     let got = floats(&run(module, std::slice::from_ref(image)).unwrap()[0]);
     let ([_, ci, h, w], [_, _, r, s]) = (image.shape(), weights.shape()) else {
@@ -245,9 +245,9 @@ fn first_of(dims: [Option<i64>; 3], weights: &Literal, around: [i64; 2], rich: b
     module
 }
 
-/// Windows of stride 2 are taken by phases of the image: with rows and columns of even and of odd
-/// number, windows that lack a phase, padding of any width, several images, what is known and what
-/// is not.
+/// Kernels of stride 2 are taken by phases of the feature map: with rows and columns of even and of
+/// odd number, kernels that lack a phase, padding of any width, several feature maps, what is known
+/// and what is not.
 #[test]
 fn windows_of_stride_two_answer_as_the_graph_does() {
     let cases = [
@@ -268,7 +268,7 @@ fn windows_of_stride_two_answer_as_the_graph_does() {
     }
 }
 
-/// As of windows of stride 1.
+/// As of kernels of stride 1.
 #[test]
 fn the_error_by_phases_is_near_that_of_float32() {
     for (ci, h, w) in [(3, 56, 80), (4, 48, 56)] {

@@ -1,7 +1,7 @@
 //! From scheduled form to lowered form: the passes that run before code generation.
 //!
 //! Each pass is a function from function to function, in its own file; [`PASSES`] is the order.
-//! They decide nothing about speed (policies and schedule primitives do): loops keep their
+//! They decide nothing about speed (schedule rules and primitives do): loops keep their
 //! kinds and floating-point operations keep their order. Unrolled loops stay loops; code
 //! generators replicate them.
 //!

@@ -124,7 +124,7 @@ fn element_read(block: &Block, buffer: Buffer) -> Result<Vec<Expr>, &'static str
         return Err("the block's body is not one store");
     };
     let Some(element) = element_always_read(value, buffer) else {
-        return Err("it does not always read the buffer at one place");
+        return Err("it does not always read one element of the buffer");
     };
     let bound = |v: Var| block.iters.iter().find(|i| i.var == v).map(|i| i.value.clone());
     Ok(element.iter().map(|e| e.substitute(&bound)).collect())

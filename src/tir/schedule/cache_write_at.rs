@@ -117,7 +117,7 @@ fn cacheable_store(nest: &PerfectNest) -> Result<(Buffer, &[Expr]), &'static str
     if nest.block.init.is_none()
         && (loads(value).contains(buffer) || !nest.reduction_loops().is_empty())
     {
-        return Err("it goes on from what the buffer held before");
+        return Err("it accumulates onto what the buffer held before");
     }
     match stores_own_element(&nest.block) {
         true => Ok((*buffer, indices)),

@@ -38,16 +38,16 @@ impl Schedule {
         let kept: Vec<&For> = loops.iter().filter(|l| places(l.var)).collect();
         if let Some(l) = kept.iter().find(|l| reduces(l.var)) {
             let both = &self.func.vars[l.var].name;
-            return Err(refuse(&format!("the loop `{both}` both places and reduces")));
+            return Err(refuse(&format!("the loop `{both}` is both spatial and of the reduction")));
         }
         let gone = |e: &Expr| loops.iter().any(|l| !places(l.var) && tree::mentions(e, l.var));
         let (dropped, predicate): (Vec<Expr>, Vec<Expr>) =
             conjuncts(&block.predicate).into_iter().partition(gone);
         if dropped.iter().any(|c| kept.iter().any(|l| tree::mentions(c, l.var))) {
-            return Err(refuse("its guard mixes the reduction with the placing"));
+            return Err(refuse("its guard mixes reduction and spatial loops"));
         }
         if kept.iter().any(|l| gone(&l.min) || gone(&l.extent)) {
-            return Err(refuse("the bounds of a placing loop depend on a reduction loop"));
+            return Err(refuse("the bounds of a spatial loop depend on a reduction loop"));
         }
         let new_name = self.unique_block(&format!("{name}_init"));
         let opening = Block {

@@ -75,7 +75,11 @@ impl Schedule {
             )));
         }
         if let Some(l) = loops.iter().find(|l| reduces(l.var) == places(l.var)) {
-            let why = if reduces(l.var) { "both places and reduces" } else { "repeats instances" };
+            let why = if reduces(l.var) {
+                "is both spatial and of the reduction"
+            } else {
+                "repeats instances"
+            };
             return Err(refuse(&format!("the loop `{}` {why}", name_of(l.var))));
         }
         let facts = self.facts(&path[..path.len() - 1]);
@@ -90,7 +94,7 @@ impl Schedule {
         let others: Vec<Var> = all.filter(|v| !reduces(*v)).collect();
         let of_others = |c: &Expr| others.iter().any(|v| tree::mentions(c, *v));
         if reduction_guards.iter().any(of_others) {
-            return Err(refuse("its guard mixes the reduction with the placing"));
+            return Err(refuse("its guard mixes reduction and spatial loops"));
         }
         let nest = PerfectNest { loops, block, facts, reduction_guards, spatial_guards };
         self.require_own_elements(primitive, &nest)?;

@@ -64,19 +64,17 @@ impl Schedule {
         };
         let op = combiner(&nest.block).map_err(|why| refuse(self, &why))?;
         let Stmt::Store { buffer, .. } = &nest.block.body else { unreachable!("it combines") };
-        let placing = nest.spatial_loops();
-        let dims = [&placing[..], std::slice::from_ref(&factor)].concat();
+        let spatial_loops = nest.spatial_loops();
+        let dims = [&spatial_loops[..], std::slice::from_ref(&factor)].concat();
         let fixed = dims.iter().all(|l| l.extent.as_int().is_some());
         let scope = if fixed { self.func.buffers[*buffer].scope } else { Scope::Global };
         let partial = self.buffer_over(*buffer, "rf", &dims, scope);
         let rf_name = self.unique_block(&format!("{name}_rf"));
-        let rf = {
-            let partial = Partial { buffer: partial, spatial: &placing, factor: at };
-            self.partial_block(&nest, &partial, &rf_name)
-        };
+        let parts = Partial { buffer: partial, spatial: &spatial_loops, factor: at };
+        let rf = self.partial_block(&nest, &parts, &rf_name);
         let rf = nested(&nest.loops, Stmt::Block(Box::new(rf)));
         let factor = plain_loop(at, factor.extent);
-        let over = [&placing[..], &[factor]].concat();
+        let over = [&spatial_loops[..], &[factor]].concat();
         let combined = self.combining_block(&nest, *buffer, partial, &over, op);
         let shown = self.is_injective(&nest.block) || self.show_injective(&nest.block);
         let combined = nested(&over, Stmt::Block(Box::new(combined)));

@@ -66,7 +66,7 @@ impl<'a> Operands<'a> {
     }
 }
 
-/// Applies one step; the schedule comes back also when it was refused.
+/// Applies one step; the schedule is returned also when it was refused.
 fn apply(step: &str, schedule: Schedule) -> (Schedule, Result<(), ScheduleError>) {
     let mut words = step.split_whitespace();
     let name = words.next().expect("a step has a name");

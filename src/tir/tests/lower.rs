@@ -65,7 +65,7 @@ fn allocated(func: &PrimFunc) -> Vec<Buffer> {
     found
 }
 
-/// A fused matrix product over tiles of 6 by 16, accumulated in registers.
+/// A GEMM with its epilogue over tiles of 6 by 16, accumulated in registers.
 fn tiled(rows: i64) -> Schedule {
     let mut s = Schedule::new(dense(rows.into(), 32, 5));
     s.compute_inline("bias_add").unwrap();
@@ -98,7 +98,7 @@ fn accumulators_shrink_to_the_tile() {
     assert_eq!(count(&lowered, |s| matches!(s, Stmt::If { .. })), 0);
 }
 
-/// A matrix product of symbolically many rows, six at a time.
+/// A GEMM of symbolically many rows, six at a time.
 fn rows_by_six(change: impl FnOnce(&mut Schedule, Var)) -> PrimFunc {
     let mut s = Schedule::new(matmul_symbolic(32, 7));
     let [i, j, k] = s.get_loops("matmul").unwrap()[..] else { unreachable!() };

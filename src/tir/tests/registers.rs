@@ -1,4 +1,4 @@
-//! The primitives that micro-kernels are made of: loop fission, cached reads, unroll and jam.
+//! The primitives that micro-kernels are made of: loop distribution, read caching, unroll and jam.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn by_result(s: &mut Schedule) -> [Var; 2] {
     [i, j]
 }
 
-/// A tile of sums in loops over rows, vectors and lanes, as a policy makes it.
+/// A tile of sums in loops over rows, vectors and lanes, as a schedule rule makes it.
 fn tile(s: &mut Schedule, store: &str, r: Var) -> Result<(), ScheduleError> {
     s.distribute_loops(r)?;
     let loops = s.get_loops("matmul")?;

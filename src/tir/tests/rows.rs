@@ -1,5 +1,5 @@
-//! The primitives that reductions and rows are made of: parts, halves, sums kept below a loop, loops
-//! joined, intermediates of a row.
+//! The primitives that reductions and rows are made of: rfactor, tree reduction, write caching, loop
+//! fusion, storage of a row.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn rows(length: Expr, init: Expr, combine: &dyn Fn(Expr, Expr) -> Expr) -> PrimF
     f.finish()
 }
 
-/// Partial sums in lanes, combined by tree reduction: the loops of each halving.
+/// Partial results in lanes, combined by a tree reduction: the loop of each step.
 fn in_lanes(s: &mut Schedule, block: &str, lanes: i64) -> Vec<i64> {
     let k = *s.get_loops(block).unwrap().last().unwrap();
     let (outer, lane) = s.split(k, lanes).unwrap();

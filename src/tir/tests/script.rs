@@ -72,7 +72,7 @@ fn what_tvm_prints_reads_and_prints_as_it_was() {
     for text in corpus.split("# ---\n").filter(|t| t.contains("def ")) {
         let func = parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
         let printed = print(&func);
-        // These two are written out where they are read.
+        // These two are inlined where they are read.
         if !text.contains("rsqrt") && !text.contains("sigmoid") {
             assert_eq!(body(&printed), body(text));
         }

@@ -12,7 +12,7 @@ use reflex_tir::tile::StridedRows;
 use reflex_tir::verify::{IrForm, verify};
 use reflex_tir::{Buffer, DType, Expr, Param, PrimFunc, Scope, Stmt, Var};
 
-/// Extents of a product of registers, and elements between the rows of its operands.
+/// Shape of a GEMM of matrix registers, and the row strides of its operands.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     rows: i64,

@@ -22,7 +22,7 @@ class Module:
 
 @T.prim_func(s_tir=True)
 def conv(t0: T.Buffer((T.int64(1), T.int64(16), T.int64(28), T.int64(28)), "float32"), t1: T.Buffer((T.int64(2), T.int64(16), T.int64(16)), "float32"), t2: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int64(16)), "float32")):
-    T.func_attr({"reflex.products": 3})
+    T.func_attr({"reflex.split_bf16_products": 3})
     for t in T.parallel(T.int64(98)):
         acc = T.alloc_local((T.int64(8), T.int64(2), T.int64(16)))
         for r in T.unroll(T.int64(8)):
@@ -70,7 +70,7 @@ def conv(t0: T.Buffer((T.int64(1), T.int64(16), T.int64(28), T.int64(28)), "floa
 
 @T.prim_func(s_tir=True)
 def conv1(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int64(16)), "float32"), t1: T.Buffer((T.int64(12), T.int64(288), T.int64(16)), "float32"), t2: T.Buffer((T.int64(1), T.int64(192), T.int64(14), T.int64(14)), "float32")):
-    T.func_attr({"reflex.products": 3})
+    T.func_attr({"reflex.split_bf16_products": 3})
     column_term = T.alloc_buffer((T.int64(12), T.int64(1), T.int64(3), T.int64(3), T.int64(16), T.int64(16)), "uint32")
     row_term = T.alloc_buffer((T.int64(1), T.int64(3), T.int64(3), T.int64(16), T.int64(14), T.int64(16)), "uint32")
     column_term_1 = T.alloc_buffer((T.int64(12), T.int64(1), T.int64(3), T.int64(3), T.int64(16), T.int64(16)), "uint32")
@@ -338,7 +338,7 @@ def conv1(t0: T.Buffer((T.int64(1), T.int64(2), T.int64(28), T.int64(28), T.int6
 
 @T.prim_func(s_tir=True)
 def conv2(t0: T.Buffer((T.int64(1), T.int64(16), T.int64(14), T.int64(14)), "float32"), t1: T.Buffer((T.int64(5), T.int64(16), T.int64(16)), "float32"), t2: T.Buffer((T.int64(1), T.int64(5), T.int64(14), T.int64(14), T.int64(16)), "float32")):
-    T.func_attr({"reflex.products": 3})
+    T.func_attr({"reflex.split_bf16_products": 3})
     for t in T.parallel(T.int64(49)):
         acc = T.alloc_local((T.int64(4), T.int64(4), T.int64(16)))
         for r in T.unroll(T.int64(4)):
@@ -405,7 +405,7 @@ def conv2(t0: T.Buffer((T.int64(1), T.int64(16), T.int64(14), T.int64(14)), "flo
 
 @T.prim_func(s_tir=True)
 def conv3(t0: T.Buffer((T.int64(1), T.int64(5), T.int64(14), T.int64(14), T.int64(16)), "float32"), t1: T.Buffer((T.int64(12), T.int64(80), T.int64(16)), "float32"), t2: T.Buffer((T.int64(1), T.int64(192), T.int64(14), T.int64(14)), "float32")):
-    T.func_attr({"reflex.products": 3})
+    T.func_attr({"reflex.split_bf16_products": 3})
     column_term = T.alloc_buffer((T.int64(12), T.int64(3), T.int64(16), T.int64(16)), "uint32")
     row_term = T.alloc_buffer((T.int64(3), T.int64(211), T.int64(16)), "uint32")
     column_term_1 = T.alloc_buffer((T.int64(12), T.int64(3), T.int64(16), T.int64(16)), "uint32")

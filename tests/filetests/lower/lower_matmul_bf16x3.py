@@ -15,7 +15,7 @@ class Module:
 
 @T.prim_func(s_tir=True)
 def mat_mul(t0: T.Buffer((T.int64(197), T.int64(64)), "float32"), t1: T.Buffer((T.int64(64), T.int64(192)), "float32"), t2: T.Buffer((T.int64(197), T.int64(192)), "float32")):
-    T.func_attr({"reflex.products": 3})
+    T.func_attr({"reflex.split_bf16_products": 3})
     column_term = T.alloc_buffer((T.int64(32), T.int64(192)), "uint32")
     row_term = T.alloc_buffer((T.int64(6304),), "uint32")
     column_term_1 = T.alloc_buffer((T.int64(32), T.int64(192)), "uint32")

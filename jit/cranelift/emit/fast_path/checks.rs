@@ -15,7 +15,7 @@ type Range = (i32, i32);
 
 /// The types that pass a type check, as far as the fast path tests them; none if it leaves the test
 /// to the builtin. `wanted` is the element type that numbers must convert to.
-pub(crate) fn passing(builtin: Builtin, wanted: Option<u8>) -> Vec<Range> {
+pub(crate) fn accepted_types(builtin: Builtin, wanted: Option<u8>) -> Vec<Range> {
     let only = |tag| (tag, tag);
     match (builtin, wanted) {
         (Builtin::CheckPrimValueInfo, Some(code::BOOL | code::INT | code::UINT)) => {
@@ -79,7 +79,7 @@ impl FastPath<'_, '_> {
             Some(Operand::Imm { tag: type_index::DATA_TYPE, bits }) => Some(*bits as u8),
             _ => None,
         };
-        let ranges = passing(builtin, wanted);
+        let ranges = accepted_types(builtin, wanted);
         let known = match *args.first()? {
             Operand::Slot(_, tag) => tag,
             Operand::Imm { tag, .. } | Operand::Scalar { tag, .. } => Some(tag),

@@ -10,7 +10,7 @@ use reflex_vm::decode::ArgRange;
 use reflex_vm::tier::Step;
 
 use super::{RegState, TraceBuilder, observed};
-use crate::emit::fast_path::passing;
+use crate::emit::fast_path::accepted_types;
 use crate::facts::registers::result_tag;
 use crate::recycle::FreeListEntry;
 use crate::trace::ir::{Arg, BuiltinResult, Ins, Scalar};
@@ -97,7 +97,7 @@ fn is_usual(builtin: Builtin, args: &[Option<AnyView<'_>>]) -> bool {
         },
         Builtin::CheckPrimValueInfo | Builtin::CheckStringInfo | Builtin::CheckFuncInfo => {
             let wanted = args.get(1).copied().flatten().and_then(|wanted| wanted.as_dtype());
-            let passing = passing(builtin, wanted.map(|wanted| wanted.code));
+            let passing = accepted_types(builtin, wanted.map(|wanted| wanted.code));
             let passes = |tag| passing.iter().any(|&(first, last)| (first..=last).contains(&tag));
             tag(0).is_some_and(passes)
         }

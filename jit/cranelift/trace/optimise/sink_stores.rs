@@ -23,15 +23,15 @@ const MAX: usize = 32;
 const FAR: usize = 4;
 
 /// Registers of frame 0 that are scalars at the start of an iteration, and their values.
-type Begins = BTreeMap<u32, Scalar>;
+type CarriedScalars = BTreeMap<u32, Scalar>;
 
 /// Delays every store of a scalar, over a few side exits at most.
 pub(super) fn sink_stores(_: &Program, trace: &mut Trace) {
-    let first = StoreSinking::through(trace, Begins::new());
+    let first = StoreSinking::through(trace, CarriedScalars::new());
     let begins = candidates(trace, &first);
     let mut sink = StoreSinking::through(trace, begins);
     loop {
-        let free_entry: Begins = sink
+        let free_entry: CarriedScalars = sink
             .begins
             .clone()
             .into_iter()
@@ -58,8 +58,8 @@ fn next_frame(trace: &Trace) -> Option<FrameId> {
 }
 
 /// Registers that a loop may carry: those with delayed stores at its end.
-fn candidates(trace: &mut Trace, sink: &StoreSinking) -> Begins {
-    let mut begins = Begins::new();
+fn candidates(trace: &mut Trace, sink: &StoreSinking) -> CarriedScalars {
+    let mut begins = CarriedScalars::new();
     for (vreg, value) in sink.ends.iter().filter(|(vreg, _)| Some(vreg.frame) == sink.next) {
         let begin = match value.tag() {
             _ if *value == Scalar::NONE => Scalar::NONE,
@@ -76,7 +76,7 @@ fn candidates(trace: &mut Trace, sink: &StoreSinking) -> Begins {
 /// Adds guards to the preheader that the first iteration starts as the others do.
 fn check_before<'p>(
     trace: &mut Trace,
-    begins: &Begins,
+    begins: &CarriedScalars,
     at_end: impl Fn(u32) -> Option<&'p Scalar>,
 ) {
     if begins.is_empty() {
@@ -123,7 +123,7 @@ fn with_pending(exit: &Snapshot, pending: &BTreeMap<VReg, Scalar>) -> Snapshot {
 
 /// One pass over a trace.
 struct StoreSinking {
-    begins: Begins,
+    begins: CarriedScalars,
     /// The frame 0 of the next iteration.
     next: Option<FrameId>,
     /// The frame that just returned: only its result is still to be moved out.
@@ -145,7 +145,7 @@ struct StoreSinking {
 
 impl StoreSinking {
     /// Processes a trace whose iterations start with `begins`.
-    fn through(trace: &Trace, begins: Begins) -> Self {
+    fn through(trace: &Trace, begins: CarriedScalars) -> Self {
         let root = |reg| VReg { frame: FrameId(0), reg };
         let mut sink = StoreSinking {
             next: next_frame(trace),

@@ -6,7 +6,7 @@ use reflex_tir::arith::Analyzer;
 use reflex_tir::codegen::Target;
 use reflex_tir::{Buffer, DType, Expr, ForKind, PrimFunc, Scope, Stmt, Var, VarData};
 
-use crate::extent::likely;
+use crate::extent::assumed_extent;
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::stage::Axis;
 
@@ -116,7 +116,7 @@ impl Nest<'_> {
     /// Whether `cost` for each of `axes` can be enough for threads; what it takes when it runs is
     /// noted for the loops written from here on.
     pub fn parallel_for(&mut self, axes: &[Axis], cost: i64) -> Parallel {
-        let extents = || axes.iter().map(|a| likely(&a.extent));
+        let extents = || axes.iter().map(|a| assumed_extent(&a.extent));
         let work = extents().fold(cost.max(1), i64::saturating_mul);
         let some = extents().any(|n| n > 1);
         let known = axes.iter().all(|a| a.extent.as_int().is_some());

@@ -203,12 +203,12 @@ impl Stage {
         }
     }
 
-    /// A part of the stage: over `spatial`, with its variables replaced by `place`. Accesses to the
+    /// A part of the stage: over `spatial`, with its variables replaced by `position`. Accesses to the
     /// first buffers of `moved` go to the second ones, at the indices that `within` gives.
-    pub fn cut(
+    pub fn slice(
         &self,
         spatial: Vec<Axis>,
-        place: &dyn Fn(Var) -> Option<Expr>,
+        position: &dyn Fn(Var) -> Option<Expr>,
         moved: &[(Buffer, Buffer)],
         within: &dyn Fn(usize, &[Expr]) -> Vec<Expr>,
     ) -> Stage {
@@ -222,9 +222,9 @@ impl Stage {
         };
         Stage {
             spatial,
-            value: value.substitute(place),
+            value: value.substitute(position),
             buffer,
-            indices: indices.iter().map(|i| i.substitute(place)).collect(),
+            indices: indices.iter().map(|i| i.substitute(position)).collect(),
             ..self.clone()
         }
     }

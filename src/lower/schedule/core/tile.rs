@@ -33,11 +33,11 @@ pub enum TiledAxis {
     },
 }
 
-/// A tile: `width` elements from `place`, an element or the number of a panel.
+/// A tile: `width` elements from `origin`, an element or the number of a panel.
 #[derive(Clone, Debug)]
 pub struct Tile {
     /// Where.
-    pub place: Expr,
+    pub origin: Expr,
     /// Lanes of its panel that come before it.
     pub first: Expr,
     /// Elements, of which the last ones may be past the bound.
@@ -58,8 +58,8 @@ pub enum Bound {
 }
 
 impl Tile {
-    fn new(place: Expr, width: i64, bound: Bound) -> Tile {
-        Tile { place, first: Expr::i64(0), width, bound }
+    fn new(origin: Expr, width: i64, bound: Bound) -> Tile {
+        Tile { origin, first: Expr::i64(0), width, bound }
     }
 
     /// `width` of its elements, from a multiple of that.
@@ -69,7 +69,7 @@ impl Tile {
             (Bound::First(count), Some(first)) => Bound::First(count - first),
             (bound, _) => bound.clone(),
         };
-        Tile { place: self.place.clone(), first, width, bound }
+        Tile { origin: self.origin.clone(), first, width, bound }
     }
 
     /// Covers it with tiles of `width`, and a narrower one at its end where there is more.
@@ -132,12 +132,12 @@ impl TiledAxis {
     pub fn bind(&self, tile: &Tile, [vector, lane]: [&Expr; 2], lanes: i64) -> Vec<(Var, Expr)> {
         let element = vector.clone() * lanes + lane.clone();
         match self {
-            TiledAxis::Plain(axis) => vec![(axis.var, tile.place.clone() + element)],
+            TiledAxis::Plain(axis) => vec![(axis.var, tile.origin.clone() + element)],
             TiledAxis::Panels { panel, lane: var, .. } => {
-                vec![(*panel, tile.place.clone()), (*var, tile.first.clone() + element)]
+                vec![(*panel, tile.origin.clone()), (*var, tile.first.clone() + element)]
             }
             TiledAxis::Blocks { block, lane: var, .. } => {
-                vec![(block.var, tile.place.clone() + vector.clone()), (var.var, lane.clone())]
+                vec![(block.var, tile.origin.clone() + vector.clone()), (var.var, lane.clone())]
             }
         }
     }
@@ -153,9 +153,9 @@ impl TiledAxis {
             }
             Bound::Below(end) => {
                 let first = match self {
-                    TiledAxis::Plain(_) | TiledAxis::Blocks { .. } => tile.place.clone(),
+                    TiledAxis::Plain(_) | TiledAxis::Blocks { .. } => tile.origin.clone(),
                     TiledAxis::Panels { width, .. } => {
-                        tile.place.clone() * *width + tile.first.clone()
+                        tile.origin.clone() * *width + tile.first.clone()
                     }
                 };
                 Some((first + element).lt(end.clone()))
@@ -211,7 +211,7 @@ impl TiledAxis {
             return rest_of_blocks(nest, block, width / lanes, *lanes, body);
         }
         let whole = self.extent().clone().floordiv(width);
-        let place = |tile: Expr| match self {
+        let origin = |tile: Expr| match self {
             TiledAxis::Plain(_) => tile * width,
             TiledAxis::Panels { .. } | TiledAxis::Blocks { .. } => tile,
         };
@@ -221,10 +221,10 @@ impl TiledAxis {
                 let left = n % width;
                 let bound = if grain == 1 { Bound::Full } else { Bound::First(left) };
                 let width = if grain == 1 { left } else { (left + grain - 1) / grain * grain };
-                body(nest, Tile::new(place(whole), width, bound))?
+                body(nest, Tile::new(origin(whole), width, bound))?
             }
             (None, TiledAxis::Panels { extent, .. }) => {
-                let tile = Tile::new(place(whole), width, Bound::Below(extent.clone()));
+                let tile = Tile::new(origin(whole), width, Bound::Below(extent.clone()));
                 let cond = extent.clone().floormod(width).gt(0);
                 Stmt::If { cond, then: Box::new(body(nest, tile)?), otherwise: None }
             }
@@ -258,7 +258,7 @@ fn rest_of_blocks(
     lanes: i64,
     body: &mut TileBody<'_>,
 ) -> Result<Option<Stmt>, Refusal> {
-    let full = |place, count: i64| Tile::new(place, count * lanes, Bound::Full);
+    let full = |origin, count: i64| Tile::new(origin, count * lanes, Bound::Full);
     let first = block.extent.clone().floordiv(count) * count;
     match block.extent.as_int() {
         Some(n) if n % count == 0 => Ok(None),

@@ -24,7 +24,7 @@ use reflex_tir::tensor_intrin::{TILE_DOT_BF16, TILE_LOAD, TILE_STORE, TILE_ZERO,
 use reflex_tir::tile::{SIDE, StridedRows};
 use reflex_tir::{Buffer, DType, Expr, ExprKind, ForKind, Intrin, PrimFunc, Scope, Stmt, Var};
 
-use crate::extent::likely;
+use crate::extent::assumed_extent;
 use crate::schedule::core::affine::{linear, mentions};
 use crate::schedule::core::decision::Refusal;
 use crate::schedule::core::nest::Nest;
@@ -116,8 +116,8 @@ impl Gemm {
             TiledAxis::Blocks { width, .. } => *width == SIDE,
         };
         let axes = self.stage.spatial.iter().chain(&self.stage.reduce);
-        let products = axes.map(|a| likely(&a.extent)).fold(1, i64::saturating_mul);
-        let short = likely(&rows.extent) < SIDE && left == RowRemainder::Vectors;
+        let products = axes.map(|a| assumed_extent(&a.extent)).fold(1, i64::saturating_mul);
+        let short = assumed_extent(&rows.extent) < SIDE && left == RowRemainder::Vectors;
         if !whole || short || products < MIN_PRODUCTS {
             return None;
         }
@@ -249,11 +249,11 @@ impl Gemm {
         let compute = self.tensorized(nest, compute, &loops.list)?;
         let store = match stored.as_int() {
             Some(count) => {
-                let rows = tile(rows.place.clone(), count);
+                let rows = tile(rows.origin.clone(), count);
                 self.store_from(nest, OutputTile { rows: Some(&rows), columns }, copy, &0.into())?
             }
             None => nest.try_repeat(ForKind::Serial, "t", stored.clone(), |nest, t| {
-                let row = tile(rows.place.clone() + t.clone(), 1);
+                let row = tile(rows.origin.clone() + t.clone(), 1);
                 self.store_from(nest, OutputTile { rows: Some(&row), columns }, copy, &t)
             })?,
         };
@@ -474,8 +474,8 @@ fn filled_rows(
 }
 
 /// So many rows.
-fn tile(place: Expr, width: i64) -> Tile {
-    Tile { place, first: Expr::i64(0), width, bound: Bound::Full }
+fn tile(origin: Expr, width: i64) -> Tile {
+    Tile { origin, first: Expr::i64(0), width, bound: Bound::Full }
 }
 
 /// A whole tile as an operand.

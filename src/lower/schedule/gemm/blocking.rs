@@ -3,7 +3,7 @@
 
 use reflex_tir::codegen::Target;
 
-use crate::extent::{UNKNOWN_EXTENT, likely};
+use crate::extent::{UNKNOWN_EXTENT, assumed_extent};
 use crate::layout::even_height;
 use crate::schedule::core::stage::Axis;
 use crate::schedule::core::tile::TiledAxis;
@@ -84,11 +84,17 @@ impl Gemm {
     /// Bytes of operand B.
     fn column_bytes(&self) -> i64 {
         let columns = match &self.columns {
-            TiledAxis::Blocks { block, width, .. } => likely(&block.extent).saturating_mul(*width),
-            cut => likely(cut.extent()),
+            TiledAxis::Blocks { block, width, .. } => {
+                assumed_extent(&block.extent).saturating_mul(*width)
+            }
+            cut => assumed_extent(cut.extent()),
         };
-        let depth =
-            self.stage.reduce.iter().map(|a| likely(&a.extent)).fold(4, i64::saturating_mul);
+        let depth = self
+            .stage
+            .reduce
+            .iter()
+            .map(|a| assumed_extent(&a.extent))
+            .fold(4, i64::saturating_mul);
         columns.saturating_mul(depth)
     }
 

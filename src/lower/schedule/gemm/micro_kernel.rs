@@ -96,11 +96,11 @@ impl Gemm {
                 // The epilogue once for all rows: from a copy, which needs no constant indices. Sums
                 // that are stored as they are need none.
                 let copy = s.cache_read_at(&store, acc, first, Scope::Local)?;
-                spread(s, &copy)?;
+                vectorize_tile(s, &copy)?;
             } else {
                 s.unroll(first)?;
             }
-            stores(s, &store)?;
+            vectorize_stores(s, &store)?;
             self.note_tile(nest, s, extents);
             Ok(())
         })
@@ -124,7 +124,9 @@ impl Gemm {
             });
             (shape.around(store), ())
         };
-        with_schedule(nest, &self.stage.name, plain, |_, s, ()| stores(s, &self.stored_as()))
+        with_schedule(nest, &self.stage.name, plain, |_, s, ()| {
+            vectorize_stores(s, &self.stored_as())
+        })
     }
 
     fn stored_as(&self) -> String {
@@ -203,7 +205,7 @@ impl Gemm {
         let depth = s.get_loops(name)?.split_off(3);
         s.reorder(&[&depth, &shape.loops[..]].concat())?;
         let start = s.decompose_reduction(name, depth[0])?;
-        spread(s, &start)?;
+        vectorize_tile(s, &start)?;
         s.reorder(&[l, r, v])?;
         s.vectorize(l)?;
         s.unroll_and_jam(name, r)?;
@@ -221,7 +223,7 @@ impl Gemm {
 }
 
 /// All vectors of a block in loops over rows, vectors and lanes, unrolled by the code generator.
-fn spread(s: &mut Schedule, block: &str) -> Result<(), ScheduleError> {
+fn vectorize_tile(s: &mut Schedule, block: &str) -> Result<(), ScheduleError> {
     let loops = s.get_loops(block)?;
     let [r, v, l] = loops[loops.len() - 3..] else { unreachable!("three loops") };
     s.unroll(r)?;
@@ -230,7 +232,7 @@ fn spread(s: &mut Schedule, block: &str) -> Result<(), ScheduleError> {
 }
 
 /// The vectors of a row one after the other.
-fn stores(s: &mut Schedule, block: &str) -> Result<(), ScheduleError> {
+fn vectorize_stores(s: &mut Schedule, block: &str) -> Result<(), ScheduleError> {
     let loops = s.get_loops(block)?;
     let [v, l] = loops[loops.len() - 2..] else { unreachable!("vectors and lanes") };
     s.reorder(&[l, v])?;

@@ -33,7 +33,7 @@ pub fn stage_operands(nest: &mut Nest<'_>, items: Vec<Item>) -> Vec<Item> {
 
 /// Moves copies of what no item writes to the front, out of chains of stages that depend on each
 /// other.
-pub fn copies_first(func: &PrimFunc, items: &mut [Item]) {
+pub fn hoist_copies(func: &PrimFunc, items: &mut [Item]) {
     let written: Vec<Buffer> =
         func.buffers.keys().filter(|b| items.iter().any(|i| i.writes(*b))).collect();
     let free = |item: &Item| matches!(item, Item::Stage(s) if s.kept && !written.iter().any(|b| s.reads(*b)));
@@ -62,7 +62,7 @@ fn column_copy(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction) -> Opt
         let at = linear(&nest.func, *buffer, indices, &[product.inner.var]);
         let step = at.and_then(|at| at.coefficients[0].as_int());
         if step == Some(1) {
-            return window_rows(nest, stage, product, many_rows);
+            return im2col(nest, stage, product, many_rows);
         }
         let split = is_split(indices, product.inner.var);
         if let Some(step @ 2..=8) = step
@@ -103,11 +103,11 @@ fn phases(nest: &mut Nest<'_>, product: &Contraction, step: i64) -> (Stage, Expr
         shape.into_iter().map(|extent| Axis { var: nest.var("p"), extent }).collect();
     let at: Vec<Expr> = spatial.iter().map(|a| a.var.into()).collect();
     let mut from = at[..last].to_vec();
-    let place = at[last + 1].clone() * step + at[last].clone();
-    from.push(place.clone());
+    let position = at[last + 1].clone() * step + at[last].clone();
+    from.push(position.clone());
     let inside = match source[last].as_int() {
         Some(n) if n % step == 0 => Expr::bool(true),
-        _ => place.lt(source[last].clone()),
+        _ => position.lt(source[last].clone()),
     };
     let value = Expr::load(*buffer, from, *dtype);
     let value = Expr::if_then_else(inside, value, Expr::constant(0.0, *dtype));
@@ -151,10 +151,10 @@ fn panels(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction) -> Option<(
         list.iter().map(|a| Axis { var: nest.var("c"), extent: a.extent.clone() }).collect()
     };
     let (outer_copy, reduce_copy) = (copy_of(nest, &outer), copy_of(nest, &reduce));
-    let place = Expr::from(panel) * width + lane;
+    let position = Expr::from(panel) * width + lane;
     let value = product.column.substitute(&|v| {
         if v == inner.var {
-            return Some(place.clone());
+            return Some(position.clone());
         }
         let of = |from: &[Axis], to: &[Axis]| {
             from.iter().position(|a| a.var == v).map(|n| Expr::from(to[n].var))
@@ -163,7 +163,7 @@ fn panels(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction) -> Option<(
     });
     let inside = match inner.extent.as_int() {
         Some(n) if n % width == 0 => Expr::bool(true),
-        _ => place.lt(inner.extent.clone()),
+        _ => position.lt(inner.extent.clone()),
     };
     let dtype = product.column.dtype();
     let value = Expr::if_then_else(inside, value, Expr::constant(0.0, dtype));
@@ -185,7 +185,7 @@ fn panels(nest: &mut Nest<'_>, stage: &Stage, product: &Contraction) -> Option<(
 
 /// Im2col for short rows: `T[outer.., k.., y, x]` holds the operand of each result, so that all
 /// results become one long row.
-fn window_rows(
+fn im2col(
     nest: &mut Nest<'_>,
     stage: &Stage,
     product: &Contraction,

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use reflex_tir::schedule::Schedule;
 use reflex_tir::{Buffer, Expr, PrimFunc, Scope, Stmt};
 
-use crate::extent::likely;
+use crate::extent::assumed_extent;
 use crate::schedule::core::access::{contiguous, widest};
 use crate::schedule::core::affine::same;
 use crate::schedule::core::contraction::Contraction;
@@ -167,7 +167,7 @@ impl RowGroup {
     }
 
     fn work(&self) -> i64 {
-        let extent = |a: &Axis| likely(&a.extent);
+        let extent = |a: &Axis| assumed_extent(&a.extent);
         let work = |s: &Stage| {
             let axes = s.spatial[self.depth..].iter().chain(&s.reduce);
             axes.map(extent).fold(1 + cost(&s.value) as i64, i64::saturating_mul)
@@ -252,7 +252,7 @@ fn stored_over(nest: &Nest<'_>, stages: &[Stage], n: usize) -> Option<Buffer> {
         .then_some(writer.buffer)
 }
 
-/// The stage with another buffer of the same kind in place of `from`.
+/// The stage with another buffer of the same kind instead of `from`.
 fn with_buffer(stage: &Stage, from: Buffer, to: Buffer) -> Stage {
     let value =
         stage.value.replace_loads(from, &mut |at, dtype| Expr::load(to, at.to_vec(), dtype));

@@ -38,12 +38,12 @@ const CACHE_BYTES: i64 = 3 << 19;
 /// The elements that make a VNNI pair.
 enum PairLayout {
     /// Neighbours along an axis; half as many pairs.
-    Neighbours { along: Var, words: Axis },
+    Neighbours { along: Var, pairs_axis: Axis },
     /// The same lane of two blocks; half as many blocks of pairs.
     Blocks { blocks: Axis, pairs: Axis, lane: Axis },
     /// Packed already: the pairs of a block fill half a row of a tile, those of two blocks all of
     /// it.
-    Words { blocks: Axis, pairs: Axis, lane: Axis, words: Axis },
+    Packed { blocks: Axis, pairs: Axis, lane: Axis, pairs_axis: Axis },
 }
 
 /// The operands of a contraction that is computed on AMX tiles from other buffers.
@@ -60,7 +60,7 @@ pub struct Bf16Gemm {
     fills: Vec<Stage>,
     /// The contraction, where its axes are not those of the original.
     kernel: Option<Gemm>,
-    unit: AmxKernel,
+    amx: AmxKernel,
     /// Whether one operand stays in the cache: where neither does, tiles wait for memory.
     pub fits: Expr,
 }
@@ -101,8 +101,8 @@ impl SplitOperands {
         // Whole registers: half of one has the rate of vectors.
         let pairs = if extent % (2 * SIDE) == 0 && matches!(kernel.rows, Some(TiledAxis::Plain(_)))
         {
-            let words = Axis { var: nest.var("k"), extent: (extent / 2).into() };
-            PairLayout::Neighbours { along: along.var, words }
+            let pairs_axis = Axis { var: nest.var("k"), extent: (extent / 2).into() };
+            PairLayout::Neighbours { along: along.var, pairs_axis }
         } else if extent == SIDE && at > 0 && matches!(kernel.columns, TiledAxis::Blocks { .. }) {
             let blocks = reduce[at - 1].clone();
             let count = blocks.extent.as_int().ok_or(Refusal::NotAffine)?;
@@ -116,7 +116,7 @@ impl SplitOperands {
 
     /// The operands of `kernel`, where they are VNNI-packed in blocks that fill half a row of a
     /// tile.
-    pub fn of_words(nest: &mut Nest<'_>, kernel: &Gemm) -> Result<SplitOperands, Refusal> {
+    pub fn of_vnni(nest: &mut Nest<'_>, kernel: &Gemm) -> Result<SplitOperands, Refusal> {
         let load = |e: &Expr| match e.kind() {
             ExprKind::Load { buffer, indices, dtype: DType::U32 } => Ok((*buffer, indices.clone())),
             _ => Err(Refusal::ElementType),
@@ -124,8 +124,8 @@ impl SplitOperands {
         let ((row, _), (column, at)) = (load(&kernel.row)?, load(&kernel.column)?);
         let lane = kernel.depth(nest).ok_or(Refusal::NotContiguous)?;
         let reduce = &kernel.stage.reduce;
-        let place = reduce.iter().position(|a| a.var == lane.var).filter(|at| *at > 0);
-        let blocks = reduce[place.ok_or(Refusal::NotContiguous)? - 1].clone();
+        let position = reduce.iter().position(|a| a.var == lane.var).filter(|at| *at > 0);
+        let blocks = reduce[position.ok_or(Refusal::NotContiguous)? - 1].clone();
         let half = lane.extent.as_int() == Some(SIDE / 2);
         let count = blocks.extent.as_int().filter(|n| n % 2 == 0 && half && !kernel.both);
         let count = count.ok_or(Refusal::NotContiguous)?;
@@ -139,31 +139,35 @@ impl SplitOperands {
             return Err(Refusal::NotContiguous);
         }
         let pairs = Axis { var: nest.var("pair"), extent: (count / 2).into() };
-        let words = Axis { var: nest.var("k"), extent: SIDE.into() };
-        Ok(SplitOperands { row, column, pairs: PairLayout::Words { blocks, pairs, lane, words } })
+        let pairs_axis = Axis { var: nest.var("k"), extent: SIDE.into() };
+        Ok(SplitOperands {
+            row,
+            column,
+            pairs: PairLayout::Packed { blocks, pairs, lane, pairs_axis },
+        })
     }
 
     /// The contraction of terms that replaces `kernel`.
-    pub fn by_terms(
+    pub fn bf16_gemm(
         &self,
         nest: &mut Nest<'_>,
         kernel: &Gemm,
         terms: i64,
     ) -> Result<Bf16Gemm, Refusal> {
         let (mut fills, mut rows, mut columns) = (vec![], vec![], vec![]);
-        if let PairLayout::Words { .. } = &self.pairs {
-            let (fill, row) = self.row_words(nest, kernel)?;
+        if let PairLayout::Packed { .. } = &self.pairs {
+            let (fill, row) = self.interleaved_rows(nest, kernel)?;
             fills.push(fill);
             rows.push(row);
-            columns.push(self.column_words(kernel));
+            columns.push(self.interleaved_columns(kernel));
             return self.contraction(nest, kernel, SplitTerms { fills, rows, columns });
         }
         for term in 0..terms {
             let (fill, row) = match &self.pairs {
-                PairLayout::Neighbours { along, words } => {
-                    self.whole_row_term(nest, kernel, *along, words.var, term)?
+                PairLayout::Neighbours { along, pairs_axis } => {
+                    self.whole_row_term(nest, kernel, *along, pairs_axis.var, term)?
                 }
-                PairLayout::Blocks { .. } | PairLayout::Words { .. } => {
+                PairLayout::Blocks { .. } | PairLayout::Packed { .. } => {
                     self.row_term(nest, kernel, term)?
                 }
             };
@@ -173,15 +177,15 @@ impl SplitOperands {
             rows.push(row);
             columns.push(column);
         }
-        if let PairLayout::Neighbours { words, .. } = &self.pairs {
+        if let PairLayout::Neighbours { pairs_axis, .. } = &self.pairs {
             let pass = |(a, b): (usize, usize)| OperandPair {
                 row: rows[a].clone(),
                 column: columns[b].clone(),
             };
             let passes = term_pairs(terms).map(pass).collect();
-            let unit = kernel.amx_of(nest, words, passes, RowRemainder::Vectors);
-            let unit = unit.ok_or(Refusal::NotContiguous)?;
-            return Ok(Bf16Gemm { fills, kernel: None, unit, fits: Expr::bool(true) });
+            let amx = kernel.amx_of(nest, pairs_axis, passes, RowRemainder::Vectors);
+            let amx = amx.ok_or(Refusal::NotContiguous)?;
+            return Ok(Bf16Gemm { fills, kernel: None, amx, fits: Expr::bool(true) });
         }
         self.contraction(nest, kernel, SplitTerms { fills, rows, columns })
     }
@@ -198,8 +202,8 @@ impl SplitOperands {
             return Err(Refusal::NoContraction);
         };
         let terms = rows.len() as i64;
-        let factors = vec![rows[0].clone(), columns[0].clone(), args[2].clone()];
-        let value = Expr::call(Intrin::DotBf16, factors);
+        let operands = vec![rows[0].clone(), columns[0].clone(), args[2].clone()];
+        let value = Expr::call(Intrin::DotBf16, operands);
         let reduce = self.summed(kernel, &kernel.row);
         let stage = Stage { reduce, value, ..kernel.stage.clone() };
         // Its positions are contiguous now, so more of them collapse into one axis.
@@ -210,34 +214,34 @@ impl SplitOperands {
         };
         let depth = products.depth(nest).ok_or(Refusal::NotContiguous)?;
         let passes = term_pairs(terms).map(pass).collect();
-        let unit = products.amx_of(nest, &depth, passes, RowRemainder::ZeroFilled);
-        let mut unit = unit.ok_or(Refusal::NotContiguous)?;
+        let amx = products.amx_of(nest, &depth, passes, RowRemainder::ZeroFilled);
+        let mut amx = amx.ok_or(Refusal::NotContiguous)?;
         let bytes = match &self.pairs {
-            PairLayout::Words { .. } => 4,
+            PairLayout::Packed { .. } => 4,
             PairLayout::Neighbours { .. } | PairLayout::Blocks { .. } => 2 * terms,
         };
         let [row_bytes, column_bytes] =
-            [&kernel.row, &kernel.column].map(|factor| kernel.elements(factor) * bytes);
+            [&kernel.row, &kernel.column].map(|operand| kernel.elements(operand) * bytes);
         let few_columns = column_bytes.as_int().is_some_and(|n| n <= CACHE_BYTES);
         let few_rows = Analyzer::new().simplify(&row_bytes.le(CACHE_BYTES));
-        unit.rows_first = few_columns && few_rows.as_int() != Some(1);
+        amx.rows_first = few_columns && few_rows.as_int() != Some(1);
         let fits = if few_columns { Expr::bool(true) } else { few_rows };
-        Ok(Bf16Gemm { fills, kernel: Some(products), unit, fits })
+        Ok(Bf16Gemm { fills, kernel: Some(products), amx, fits })
     }
 
-    /// The reduced axes over pairs, in the order of `factor`'s terms: the innermost one last.
-    fn summed(&self, kernel: &Gemm, factor: &Expr) -> Vec<Axis> {
-        let own = kernel.stage.reduce.iter().filter(|a| mentions(factor, a.var));
+    /// The reduced axes over pairs, in the order of `operand`'s terms: the innermost one last.
+    fn summed(&self, kernel: &Gemm, operand: &Expr) -> Vec<Axis> {
+        let own = kernel.stage.reduce.iter().filter(|a| mentions(operand, a.var));
         match &self.pairs {
-            PairLayout::Neighbours { along, words } => {
-                own.filter(|a| a.var != *along).chain([words]).cloned().collect()
+            PairLayout::Neighbours { along, pairs_axis } => {
+                own.filter(|a| a.var != *along).chain([pairs_axis]).cloned().collect()
             }
             PairLayout::Blocks { blocks, pairs, lane }
-            | PairLayout::Words { blocks, pairs, lane, .. } => {
+            | PairLayout::Packed { blocks, pairs, lane, .. } => {
                 let outer = own.filter(|a| a.var != lane.var);
                 let outer = outer.map(|a| if a.var == blocks.var { pairs } else { a });
                 let last = match &self.pairs {
-                    PairLayout::Words { words, .. } => words,
+                    PairLayout::Packed { pairs_axis, .. } => pairs_axis,
                     _ => lane,
                 };
                 outer.chain([last]).cloned().collect()
@@ -252,7 +256,7 @@ impl SplitOperands {
         nest: &mut Nest<'_>,
         kernel: &Gemm,
         along: Var,
-        words: Var,
+        pairs_axis: Var,
         term: i64,
     ) -> Result<(Stage, Expr), Refusal> {
         let ExprKind::Load { indices, .. } = kernel.row.kind() else {
@@ -266,11 +270,11 @@ impl SplitOperands {
             let half = facts.simplify(&e.clone().floordiv(2));
             same(&(half.clone() * 2), e).then_some(half).ok_or(Refusal::NotContiguous)
         };
-        let mut place = half(&at.rest)?;
+        let mut position = half(&at.rest)?;
         for (var, coefficient) in vars.iter().zip(&at.coefficients) {
-            place = match *var == along {
-                true => place + words,
-                false => place + Expr::var(*var) * half(coefficient)?,
+            position = match *var == along {
+                true => position + pairs_axis,
+                false => position + Expr::var(*var) * half(coefficient)?,
             };
         }
         let shape = &nest.func.buffers[self.row].shape;
@@ -284,7 +288,7 @@ impl SplitOperands {
         };
         // A buffer of one dimension has the same index.
         let value = vnni_pair(&element(0), &element(1), term);
-        let read = Expr::load(buffer, vec![place], DType::U32);
+        let read = Expr::load(buffer, vec![position], DType::U32);
         Ok((Stage::fill("terms", buffer, vec![p], value), read))
     }
 
@@ -320,8 +324,12 @@ impl SplitOperands {
     }
 
     /// The stage that interleaves the pairs of two blocks, and how they are read.
-    fn row_words(&self, nest: &mut Nest<'_>, kernel: &Gemm) -> Result<(Stage, Expr), Refusal> {
-        let PairLayout::Words { blocks, pairs, lane, .. } = &self.pairs else {
+    fn interleaved_rows(
+        &self,
+        nest: &mut Nest<'_>,
+        kernel: &Gemm,
+    ) -> Result<(Stage, Expr), Refusal> {
+        let PairLayout::Packed { blocks, pairs, lane, .. } = &self.pairs else {
             return Err(Refusal::NotContiguous);
         };
         let (mut axes, shape) = self.row_layout(nest, kernel)?;
@@ -346,13 +354,13 @@ impl SplitOperands {
     }
 
     /// The load of a column's pairs, of two blocks one after the other.
-    fn column_words(&self, kernel: &Gemm) -> Expr {
-        let PairLayout::Words { blocks, pairs, lane, words } = &self.pairs else {
+    fn interleaved_columns(&self, kernel: &Gemm) -> Expr {
+        let PairLayout::Packed { blocks, pairs, lane, pairs_axis } = &self.pairs else {
             return kernel.column.clone();
         };
         kernel.column.substitute(&|v| match v {
             v if v == blocks.var => Some(Expr::from(pairs.var) * 2),
-            v if v == lane.var => Some(words.var.into()),
+            v if v == lane.var => Some(pairs_axis.var.into()),
             _ => None,
         })
     }
@@ -378,14 +386,14 @@ impl SplitOperands {
     fn filled(
         &self,
         nest: &mut Nest<'_>,
-        factor: &Expr,
+        operand: &Expr,
         buffer: TermBuffer,
         term: i64,
     ) -> (Stage, Expr) {
         let TermBuffer { name, axes, shape } = buffer;
         let (copies, inside) = copied(nest, &axes, &shape);
         let buffer = nest.scratch(name, DType::U32, shape);
-        let value = self.word_of(factor, term).substitute(&|v| {
+        let value = self.term_pair(operand, term).substitute(&|v| {
             let at = axes.iter().position(|a| a.var == v)?;
             Some(copies[at].var.into())
         });
@@ -395,20 +403,21 @@ impl SplitOperands {
     }
 
     /// A VNNI pair of an operand's term; past an odd last block there is a zero.
-    fn word_of(&self, factor: &Expr, term: i64) -> Expr {
-        let (axis, words) = match &self.pairs {
-            PairLayout::Neighbours { along, words } => (*along, words.var),
-            PairLayout::Blocks { blocks, pairs, .. } | PairLayout::Words { blocks, pairs, .. } => {
+    fn term_pair(&self, operand: &Expr, term: i64) -> Expr {
+        let (axis, pairs_axis) = match &self.pairs {
+            PairLayout::Neighbours { along, pairs_axis } => (*along, pairs_axis.var),
+            PairLayout::Blocks { blocks, pairs, .. } | PairLayout::Packed { blocks, pairs, .. } => {
                 (blocks.var, pairs.var)
             }
         };
-        let element =
-            |half: i64| factor.substitute(&|v| (v == axis).then(|| Expr::from(words) * 2 + half));
+        let element = |half: i64| {
+            operand.substitute(&|v| (v == axis).then(|| Expr::from(pairs_axis) * 2 + half))
+        };
         let high = match &self.pairs {
             PairLayout::Blocks { blocks, .. }
                 if blocks.extent.as_int().is_some_and(|n| n % 2 != 0) =>
             {
-                let inside = (Expr::from(words) * 2 + 1).lt(blocks.extent.clone());
+                let inside = (Expr::from(pairs_axis) * 2 + 1).lt(blocks.extent.clone());
                 Expr::if_then_else(inside, element(1), Expr::constant(0.0, DType::F32))
             }
             _ => element(1),
@@ -418,14 +427,14 @@ impl SplitOperands {
 
     /// Whether at most a quarter of the multiply-adds are spent on padding: remaining rows or
     /// zeros.
-    pub fn fills_registers(&self, kernel: &Gemm, by: &Bf16Gemm) -> Expr {
+    pub fn fills_tiles(&self, kernel: &Gemm, by: &Bf16Gemm) -> Expr {
         let rows = by.kernel.as_ref().unwrap_or(kernel).rows.as_ref();
         let rows = rows.map_or(Expr::i64(1), |cut| cut.extent().clone());
         match &self.pairs {
             PairLayout::Neighbours { .. } => {
                 (rows.clone().floordiv(SIDE) * (SIDE * 4)).ge(rows * 3)
             }
-            PairLayout::Blocks { blocks, pairs, .. } | PairLayout::Words { blocks, pairs, .. } => {
+            PairLayout::Blocks { blocks, pairs, .. } | PairLayout::Packed { blocks, pairs, .. } => {
                 let filled = rows.clone().ceildiv(SIDE) * SIDE * pairs.extent.clone() * 2;
                 (rows * blocks.extent.clone() * 4).ge(filled * 3)
             }
@@ -446,8 +455,8 @@ impl Bf16Gemm {
             nests.push(elementwise(nest, fill, threads)?);
         }
         let kernel = self.kernel.as_ref().unwrap_or(kernel);
-        let products = kernel.nest(nest, Some(&self.unit), threads)?;
-        nests.push(self.unit.allocated(&products));
+        let products = kernel.nest(nest, Some(&self.amx), threads)?;
+        nests.push(self.amx.allocated(&products));
         Ok(Stmt::Seq(nests))
     }
 }
@@ -492,8 +501,8 @@ fn padded_rows(nest: &Nest<'_>, kernel: &Gemm, rows: &[Axis]) -> Result<Vec<Expr
     }
     if count.as_int().is_none_or(|n| n % SIDE != 0) {
         let inner = extents[first + 1..].iter().try_fold(1, |n, e| Some(n * e.as_int()?.max(1)));
-        let room = (SIDE - 1 + inner.unwrap_or(1) - 1) / inner.unwrap_or(1);
-        extents[first] = Analyzer::new().simplify(&(extents[first].clone() + room));
+        let padding = (SIDE - 1 + inner.unwrap_or(1) - 1) / inner.unwrap_or(1);
+        extents[first] = Analyzer::new().simplify(&(extents[first].clone() + padding));
     }
     Ok(extents)
 }

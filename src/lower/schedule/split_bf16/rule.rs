@@ -56,12 +56,12 @@ pub fn interleaved_vnni(
     if kernel.op != Intrin::DotBf16 || !nest.target.has_amx_bf16() {
         return None;
     }
-    let operands = SplitOperands::of_words(nest, kernel).ok()?;
-    let by = operands.by_terms(nest, kernel, 1).ok()?;
+    let operands = SplitOperands::of_vnni(nest, kernel).ok()?;
+    let by = operands.bf16_gemm(nest, kernel, 1).ok()?;
     let axes = kernel.stage.spatial.iter().chain(&kernel.stage.reduce);
     let products = axes.fold(Expr::i64(1), |n, a| n * a.extent.clone());
     let often = products.ge(kernel.elements(&kernel.row) * MIN_PAIR_USES);
-    let worth = often.and(operands.fills_registers(kernel, &by)).and(by.fits.clone());
+    let worth = often.and(operands.fills_tiles(kernel, &by)).and(by.fits.clone());
     let worth = Analyzer::new().simplify(&worth);
     if worth.as_int() == Some(0) {
         return None;
@@ -80,7 +80,7 @@ pub fn split_bf16(
     threads: Parallel,
 ) -> Result<Stmt, Refusal> {
     let SplitGemm { kernel, operands, by, terms, worth } = SplitGemm::of(nest, stage, epilogue)?;
-    let by_terms = by.nests(nest, &kernel, threads)?;
+    let emulated = by.nests(nest, &kernel, threads)?;
     let plain = kernel.nest(nest, None, threads)?;
     let name = &kernel.stage.name;
     let split = if terms == 3 { "bf16x6" } else { "bf16x3" };
@@ -91,7 +91,7 @@ pub fn split_bf16(
     let scans = Stmt::Seq(vec![scan(nest, a, ranges, 0), scan(nest, b, ranges, 2)]);
     let cond = in_range(nest, ranges, &kernel.stage.reduce)?;
     let either =
-        Stmt::If { cond, then: Box::new(by_terms), otherwise: Some(Box::new(plain.clone())) };
+        Stmt::If { cond, then: Box::new(emulated), otherwise: Some(Box::new(plain.clone())) };
     let looked = Stmt::Allocate { buffer: ranges, body: Box::new(Stmt::Seq(vec![scans, either])) };
     Ok(match worth.as_int() {
         Some(_) => looked,
@@ -128,7 +128,7 @@ impl SplitGemm {
         }
         let terms = if nest.func.attrs.contains_key(BF16X3_ATTR) { 2 } else { 3 };
         let operands = SplitOperands::of(nest, &kernel)?;
-        let by = operands.by_terms(nest, &kernel, terms)?;
+        let by = operands.bf16_gemm(nest, &kernel, terms)?;
         let worth = worth(&operands, &kernel, &by, terms);
         let facts = Analyzer::new();
         // Many rows use an element of the columns more often, never less.
@@ -151,5 +151,5 @@ fn worth(operands: &SplitOperands, kernel: &Gemm, by: &Bf16Gemm, terms: i64) -> 
     let axes = kernel.stage.spatial.iter().chain(&kernel.stage.reduce);
     let products = axes.fold(Expr::i64(1), |n, a| n * a.extent.clone());
     let often = products.ge(elements * min_uses(terms));
-    Analyzer::new().simplify(&often.and(operands.fills_registers(kernel, by)))
+    Analyzer::new().simplify(&often.and(operands.fills_tiles(kernel, by)))
 }

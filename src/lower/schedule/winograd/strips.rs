@@ -217,39 +217,39 @@ impl<'a> StripGroup<'a> {
         scratch(nest, self.input.buffer, self.position, height);
         scratch(nest, self.products.buffer, self.position, height);
 
-        let place = |nest: &mut Nest<'_>, axis: Var, images: &Axis| StripSlice {
+        let slice = |nest: &mut Nest<'_>, axis: Var, batches: &Axis| StripSlice {
             axis,
             row: nest.var("row"),
             origin: first.clone(),
             rows: height,
-            image: images.var,
+            batch_axis: batches.var,
             batch: batch.var,
         };
         let mut inner = vec![];
         if let Some(pad) = &self.pad {
             let axis = pad.stage.indices[pad.position].as_var()?;
-            let place = place(nest, axis, &pad.stage.spatial[0]);
+            let slice = slice(nest, axis, &pad.stage.spatial[0]);
             let (origin, rows) = (first.clone() * pad.step, pad.rows(height));
-            inner.push(Item::Stage(StripSlice { origin, rows, ..place }.cut(pad.stage, &moved)));
+            inner.push(Item::Stage(StripSlice { origin, rows, ..slice }.slice(pad.stage, &moved)));
         }
         for stage in [self.input, self.products] {
-            let place = place(nest, stage.indices[self.position].as_var()?, &stage.spatial[0]);
-            inner.push(Item::Stage(place.cut(stage, &moved)));
+            let slice = slice(nest, stage.indices[self.position].as_var()?, &stage.spatial[0]);
+            inner.push(Item::Stage(slice.slice(stage, &moved)));
         }
         let (stage, epilogue) = aligned(self.output, self.epilogue);
         let PanelStages { stage, epilogue, mut panels } =
             split_panels(nest, stage, epilogue).ok()?;
         let axis = loads_of(&stage.value, self.products.buffer)[0][self.position].as_var()?;
-        let place = place(nest, axis, &self.output.spatial[0]);
+        let slice = slice(nest, axis, &self.output.spatial[0]);
         for panel in panels.iter_mut().filter(|p| p.panel == axis) {
             panel.extent = match panel.is_whole() {
                 true => Expr::i64(height * panel.width),
                 false => panel.extent.clone() - first.clone() * panel.width,
             };
-            panel.panel = place.row;
+            panel.panel = slice.row;
         }
-        let output = place.cut(&stage, &moved);
-        let epilogue = epilogue.map(|e| place.cut(&e, &moved));
+        let output = slice.slice(&stage, &moved);
+        let epilogue = epilogue.map(|e| slice.slice(&e, &moved));
         let output =
             TransformKernel::new(nest, PanelStages { stage: output, epilogue, panels }).ok()?;
         Some(StripStages { inner, output, scratch: moved.iter().map(|m| m.to).collect() })
@@ -336,12 +336,12 @@ struct StripSlice {
     origin: Expr,
     rows: i64,
     /// The stage's own batch axis.
-    image: Var,
+    batch_axis: Var,
     batch: Var,
 }
 
 impl StripSlice {
-    fn cut(&self, stage: &Stage, moved: &[StripBuffer]) -> Stage {
+    fn slice(&self, stage: &Stage, moved: &[StripBuffer]) -> Stage {
         let to_row = |v: Var| (v == self.axis).then(|| Expr::from(self.row));
         let within = |n: usize, at: &[Expr]| {
             let mut at = at.to_vec();
@@ -352,15 +352,15 @@ impl StripSlice {
         };
         let whole = |v: Var| match v {
             v if v == self.axis => Some(self.origin.clone() + self.row),
-            v if v == self.image => Some(Expr::from(self.batch)),
+            v if v == self.batch_axis => Some(Expr::from(self.batch)),
             _ => None,
         };
         let axis = |a: &Axis| match a.var == self.axis {
             true => Axis { var: self.row, extent: Expr::i64(self.rows) },
             false => a.clone(),
         };
-        let own = stage.spatial.iter().filter(|a| a.var != self.image);
+        let own = stage.spatial.iter().filter(|a| a.var != self.batch_axis);
         let buffers: Vec<(Buffer, Buffer)> = moved.iter().map(|m| (m.from, m.to)).collect();
-        stage.cut(own.map(axis).collect(), &whole, &buffers, &within)
+        stage.slice(own.map(axis).collect(), &whole, &buffers, &within)
     }
 }

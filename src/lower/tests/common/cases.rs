@@ -233,7 +233,7 @@ fn convolutions(list: &mut List) {
         groups: 1,
     };
     let apart = ConvAttrs { strides: vec![16], ..one.clone() };
-    // Few positions, on one image and on two.
+    // Few positions, in a batch of one and of two.
     let few = ConvAttrs { strides: vec![1], dilations: vec![2], ..one.clone() };
     for (images, attrs) in [(1, &few), (2, &few), (1, &one), (2, &one)] {
         let args = [noise(&[images, 3, 7], 18), noise(&[37, 3, 3], 19), noise(&[37], 20)];

@@ -1,4 +1,4 @@
-//! Runs a module through the pipeline with evaluated kernels, beside the graph evaluator.
+//! Runs a module through the pipeline with evaluated kernels, next to the graph evaluator.
 
 // Each test program uses a part.
 #![allow(dead_code)]

@@ -24,7 +24,7 @@ pub fn matmul(m: Expr, n: Expr, k: Expr) -> PrimFunc {
     matmul_into(&mut f, m, n, k)
 }
 
-/// Matrix product whose rows are a symbolic dimension.
+/// GEMM whose rows are a symbolic dimension.
 pub fn matmul_symbolic(n: i64, k: i64) -> PrimFunc {
     let mut f = FuncBuilder::new("matmul");
     let m = f.symbol("m");
@@ -56,7 +56,7 @@ pub fn chain(m: i64) -> PrimFunc {
     f.finish()
 }
 
-/// Matrix product, bias, relu.
+/// GEMM, bias, relu.
 pub fn dense(m: Expr, n: i64, k: i64) -> PrimFunc {
     let mut f = FuncBuilder::new("dense");
     let a = f.input("a", F, vec![m.clone(), k.into()]);
