@@ -172,7 +172,7 @@ typedef struct ReflexDType {
 } ReflexDType;
 
 /**
- * A place where data lives.
+ * A device that holds data.
  */
 typedef struct ReflexDevice {
   /**
@@ -390,7 +390,7 @@ typedef struct ReflexTensor {
    */
   struct ReflexDType dtype;
   /**
-   * `ndim` extents.
+   * `ndim` dimensions.
    */
   int64_t *shape;
   /**
