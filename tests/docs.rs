@@ -18,6 +18,31 @@ const ROOTS: [&str; 10] = [
     ".",
 ];
 
+/// Private words of earlier days, with the contexts in which the letters mean something else.
+/// The field's terms are in `docs/glossary.md`.
+const PRIVATE: [(&str, &[&str]); 20] = [
+    ("programs for extents", &[]),
+    ("program for extents", &[]),
+    ("terms of bfloat16", &[]),
+    ("bfloat16 terms", &[]),
+    ("each channel alone", &[]),
+    ("over all channels", &[]),
+    ("channels in blocks", &[]),
+    ("compiled whole", &[]),
+    ("by halves", &[]),
+    ("by tiles", &[]),
+    ("written out", &[]),
+    ("makes room", &[]),
+    ("making room", &[]),
+    ("in turns", &[]),
+    ("join_loops", &[]),
+    ("write_out", &[]),
+    ("nobody", &[]),
+    ("somebody", &[]),
+    ("whoever", &[]),
+    ("recipe", &[]),
+];
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -96,9 +121,15 @@ fn is_path(text: &str) -> bool {
 
 /// Whether a path exists; a `*` in its last part stands for anything.
 fn exists(path: &str) -> bool {
-    let Some((folder, pattern)) = path.rsplit_once('/') else { return root().join(path).exists() };
-    let Some((start, end)) = pattern.split_once('*') else { return root().join(path).exists() };
-    let Ok(mut entries) = std::fs::read_dir(root().join(folder)) else { return false };
+    let Some((folder, pattern)) = path.rsplit_once('/') else {
+        return root().join(path).exists();
+    };
+    let Some((start, end)) = pattern.split_once('*') else {
+        return root().join(path).exists();
+    };
+    let Ok(mut entries) = std::fs::read_dir(root().join(folder)) else {
+        return false;
+    };
     entries.any(|entry| {
         let name = entry.expect("an entry").file_name();
         name.to_str().is_some_and(|name| name.starts_with(start) && name.ends_with(end))
@@ -208,7 +239,7 @@ fn decisions_are_numbered_and_linked() {
     let numbers: Vec<usize> = all.keys().copied().collect();
     assert_eq!(numbers, (1..=all.len()).collect::<Vec<_>>(), "a gap, or a number twice");
     let mut wrong = vec![];
-    for (file, _) in all.values() {
+    for (file, code) in all.values() {
         let text = read(file);
         for part in ["\n- Status: ", "\n## Context\n", "\n## Decision\n", "\n## Rejected\n"] {
             if !text.contains(part) {
@@ -217,6 +248,9 @@ fn decisions_are_numbered_and_linked() {
         }
         if !map.contains(&format!("({file})")) {
             wrong.push(format!("{file}: not in ARCHITECTURE.md"));
+        }
+        if !code.iter().any(|path| read(path).contains(file.as_str())) {
+            wrong.push(format!("{file}: no file that it governs names it: {code:?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -270,7 +304,9 @@ fn the_mission_counts_what_it_lists() {
         if let Some(title) = line.strip_prefix("## ") {
             part = title.to_owned();
         }
-        let Some(cells) = rows(line).next() else { continue };
+        let Some(cells) = rows(line).next() else {
+            continue;
+        };
         if let (5, Ok(number)) = (cells.len(), cells[0].parse::<usize>()) {
             assert!(numbers.insert(number), "row {number} twice");
             let status = ["yes", "partly", "no"].iter().position(|s| *s == cells[3]);
@@ -350,6 +386,42 @@ fn quoted_blocks_are_in_their_files() {
         }
     }
     assert!(wrong.is_empty() && blocks > 0, "{blocks} blocks:\n{}", wrong.join("\n"));
+}
+
+/// Lines of documents and of doc comments, with where they are.
+fn said() -> Vec<(String, String)> {
+    let mut found = vec![];
+    for document in documents() {
+        let text = read(&document);
+        let lines =
+            text.lines().zip(1..).map(|(line, n)| (format!("{document}:{n}"), line.to_owned()));
+        found.extend(lines);
+    }
+    for file in sources() {
+        let text = read(&file);
+        for (line, n) in text.lines().zip(1..) {
+            let line = line.trim_start();
+            if let Some(doc) = line.strip_prefix("//!").or_else(|| line.strip_prefix("///")) {
+                found.push((format!("{file}:{n}"), doc.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn private_words_stay_out() {
+    let mut wrong = vec![];
+    for (at, line) in said() {
+        let (line, at_test) = (line.to_lowercase(), at.starts_with("tests/docs.rs"));
+        for (word, allowed) in PRIVATE {
+            if !at_test && line.contains(word) && !allowed.iter().any(|a| line.contains(a)) {
+                wrong.push(format!("{at}: {word:?}: {}", line.trim()));
+            }
+        }
+    }
+    let count = wrong.len();
+    assert!(wrong.is_empty(), "{count} private words:\n{}", wrong.join("\n"));
 }
 
 #[test]

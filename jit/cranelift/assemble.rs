@@ -7,6 +7,8 @@
 //!
 //! Rejected: `cranelift-jit` (it keeps all code of a module until the module goes, and patches
 //! published code; here each unit is freed on its own and never patched).
+//!
+//! Decision: docs/decisions/0006-cranelift-for-vm-code.md
 
 pub(crate) mod abi;
 pub(crate) mod budget;

@@ -7,6 +7,8 @@
 //! itself at several positions, all paths matter: the function is compiled as a method, and the
 //! method replaces the traces in the cells of its entry and loops. Rejected: traces alone (a tree of
 //! code for every combination of branches, which compiles the common tail again and again).
+//!
+//! Decision: docs/decisions/0012-traces-and-method-compilation.md
 
 use std::sync::{Arc, Weak};
 

@@ -5,6 +5,8 @@
 //! no session can be inside (`reflex_vm::program::Program::retire`). The heat of a resident halves
 //! at each eviction; new code is credited with the runs that made its site hot. `penalty` decides
 //! when a site is recorded again.
+//!
+//! Decision: docs/decisions/0014-code-eviction.md
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

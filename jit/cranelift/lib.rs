@@ -12,6 +12,8 @@
 //! Not in this crate: the meaning of programs (the interpreter defines it, and every rare case is
 //! left to it), kernels, and anything that is known only while one session runs. No session address
 //! is ever in generated code.
+//!
+//! Decision: docs/decisions/0006-cranelift-for-vm-code.md
 
 mod assemble;
 mod compiler;

@@ -1,10 +1,12 @@
-//! HotAction-counter penalties: when a hot site is recorded again, and when it is blacklisted.
+//! Hot-counter penalties: when a hot site is recorded again, and when it is blacklisted.
 //!
 //! A site whose code was evicted, or did not fit the code-cache budget, backs off exponentially:
 //! it has to become hot twice as often as the last time before it is recorded again. Sites that
 //! compete for the budget therefore replace each other ever more rarely. A site is compiled at
 //! most as often as the logarithm of the number of times that it becomes hot. LuaJIT penalises and
 //! blacklists bytecodes in the same way (`lj_trace.c`, `penalty_pc`).
+//!
+//! Decision: docs/decisions/0014-code-eviction.md
 
 use std::collections::HashMap;
 

@@ -13,6 +13,8 @@
 //! Traces recycle objects that escape; the others are sunk (`trace::optimise::sink_allocations`).
 //!
 //! This module chooses the allocations; `reuse` and `view` emit the code.
+//!
+//! Decision: docs/decisions/0008-object-recycling.md
 
 pub(crate) mod reuse;
 mod view;

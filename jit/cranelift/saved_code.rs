@@ -4,6 +4,8 @@
 //! was compiled for. A tier that loads code which does not fit returns the reason, and compiles.
 //! Saved code is trusted like the machine code of a shared library. Loading checks only that it was
 //! made for this program and processor, and that its offsets are within bounds.
+//!
+//! Decision: docs/decisions/0015-saved-code.md
 
 use std::collections::HashMap;
 use std::fmt;

@@ -6,6 +6,8 @@
 //! where the exit leaves, with every register in its slot, and has side exits of its own. When a
 //! tree of traces has [`MAX_SIDE_TRACES`] of them, or the continuation cannot be recorded, the
 //! function is compiled as a method instead.
+//!
+//! Decision: docs/decisions/0012-traces-and-method-compilation.md
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -3,6 +3,8 @@
 //! Processes are started when a request finds none idle, kept for the next one, and killed
 //! when the client is dropped. One that dies takes only its request with it: the answer names
 //! the function and the end of what the process wrote to its standard error.
+//!
+//! Decision: docs/decisions/0017-compiler-process.md
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -4,6 +4,9 @@
 //! An output tile of `m` by `m` positions takes a `t` by `t` tile of the input, `t = m + r - 1` for
 //! kernels of `r` by `r`. Kernels of stride 2 become kernels of stride 1 over the four phases of the
 //! feature map, its rows and columns of even and of odd number.
+//!
+//! Decision: docs/decisions/0036-winograd.md
+//! Decision: docs/decisions/0037-winograd-stride-2.md
 
 use reflex_graph::ConvAttrs;
 use reflex_tir::Expr;

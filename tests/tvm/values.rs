@@ -40,7 +40,7 @@ pub fn any(folder: &Path, value: &Value) -> Any {
     }
 }
 
-/// The elements of a tensor in JSON: written out, or a piece of a file.
+/// The elements of a tensor in JSON: in place, or a piece of a file.
 fn bytes(folder: &Path, value: &Value) -> Vec<u8> {
     if let Some(hex) = value["data"].as_str() {
         let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hex");

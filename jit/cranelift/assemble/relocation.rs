@@ -2,6 +2,8 @@
 //!
 //! Code refers to a symbol by name. Each reference is a relocation of eight bytes, which is applied
 //! when the code is published. So code can be saved in a file: it contains no address.
+//!
+//! Decision: docs/decisions/0015-saved-code.md
 
 use cranelift_codegen::ir::UserExternalName;
 use reflex_runtime::abi::type_index;

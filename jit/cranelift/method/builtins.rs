@@ -1,4 +1,6 @@
 //! Builtins: inline, with recycled objects, or called.
+//!
+//! Decision: docs/decisions/0009-inlined-builtins.md
 
 use cranelift_codegen::ir::{Block, InstBuilder};
 use reflex_vm::abi::{DISCARD, libcall};

@@ -2,6 +2,8 @@
 //!
 //! Each body covers a range of operations. Registers live in the frame, so control moves between
 //! bodies by a jump that passes the operation. Register facts hold across bodies.
+//!
+//! Decision: docs/decisions/0007-splitting-long-functions.md
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

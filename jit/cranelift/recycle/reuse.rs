@@ -1,4 +1,6 @@
 //! Code that pops objects from the free list and pushes them to it.
+//!
+//! Decision: docs/decisions/0008-object-recycling.md
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};

@@ -1,4 +1,6 @@
 //! Materialisation: side exits allocate the virtual objects of a trace.
+//!
+//! Decision: docs/decisions/0010-allocation-sinking.md
 
 use std::collections::HashMap;
 use std::ffi::c_int;

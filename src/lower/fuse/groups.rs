@@ -5,6 +5,8 @@
 //! slices, which cheap groups read in place) and nothing can depend on itself. Within a group,
 //! everything that depends on a contraction or reduction is elementwise and of its shape: an
 //! epilogue.
+//!
+//! Decision: docs/decisions/0035-fused-attention.md
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

@@ -6,6 +6,8 @@
 //! nothing is copied to make windows contiguous. One block size serves a body. The conversion at
 //! the border is part of the kernels there: a convolution reads any layout, and one whose result
 //! must be plain rearranges it as it stores.
+//!
+//! Decision: docs/decisions/0030-blocked-layout.md
 
 use std::collections::{HashMap, HashSet};
 

@@ -7,6 +7,8 @@
 //! (max pooling, slices, concatenations) give the same of rounded ones, so they pass them on. The
 //! multiplied values stay the same, but for numbers next to the smallest normal one, which pairs
 //! made of float32 have as zeros.
+//!
+//! Decision: docs/decisions/0041-bf16-storage.md
 
 use std::collections::{HashMap, HashSet};
 

@@ -3,6 +3,8 @@
 //! The trip count becomes a carried counter and part of the condition; a scan output becomes
 //! a carried tensor that grows by one slice per iteration. After this pass a loop has no
 //! `max_trips`, no scan outputs, and its body uses neither `iter` nor `cond_in`.
+//!
+//! Decision: docs/decisions/0024-graph-loops.md
 
 use std::sync::Arc;
 

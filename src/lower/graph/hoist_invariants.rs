@@ -10,6 +10,8 @@
 //!
 //! Loops are canonical here: no trip count, no scan outputs. Moved operators have no effects, and
 //! run even when the loop does not.
+//!
+//! Decision: docs/decisions/0028-loop-invariants.md
 
 use std::collections::{HashMap, HashSet};
 

@@ -6,6 +6,8 @@
 //! sliced with the stride where the two meet. Results are the same sums. Networks with the stride
 //! in the first, narrow convolution of a block gain most: the last block of each size computes a
 //! quarter.
+//!
+//! Decision: docs/decisions/0029-stride-hoisting.md
 
 use std::collections::{HashMap, HashSet};
 

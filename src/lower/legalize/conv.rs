@@ -1,4 +1,6 @@
 //! Convolutions: a padded copy of the input where there is padding, the contraction, then the bias.
+//!
+//! Decision: docs/decisions/0031-depthwise-planes.md
 
 use reflex_graph::{ConvAttrs, TensorType};
 use reflex_tir::builder::{FuncBuilder, Reducer};

@@ -13,6 +13,8 @@
 //!   the variance in a second pass.
 //! - An index tensor's values count from the end when negative and are then clamped into
 //!   range: an index that is out of range reads or writes a wrong element, never foreign memory.
+//!
+//! Decision: docs/decisions/0003-numeric-contract.md
 
 mod builder;
 mod conv;

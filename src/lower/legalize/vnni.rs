@@ -5,6 +5,8 @@
 //! uint32; past an odd end there is a zero. Rounding is to nearest even; subnormal numbers become
 //! zero, as the dot product treats them ([`Intrin::PairBf16`]). Elements that were stored rounded
 //! ([`crate::fuse`]) are VNNI pairs in memory already.
+//!
+//! Decision: docs/decisions/0040-bf16-dot-product.md
 
 use reflex_tir::{Buffer, DType, Expr, Intrin};
 

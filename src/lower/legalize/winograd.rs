@@ -16,6 +16,9 @@
 //! of absolute products, stays under `2^-20`, some four times that of a float32 sum in order (a
 //! test measures both). Two more differences: an infinity in the input reaches all results of its
 //! tiles as NaN, and results near the largest float may overflow.
+//!
+//! Decision: docs/decisions/0036-winograd.md
+//! Decision: docs/decisions/0037-winograd-stride-2.md
 
 use reflex_graph::ConvAttrs;
 use reflex_tir::builder::{FuncBuilder, Reducer};

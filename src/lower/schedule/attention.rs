@@ -9,6 +9,8 @@
 //! The matrix of scores is never materialised (Rabe and Staats, "Self-attention does not need
 //! O(n^2) memory", without their running maximum: a block's rows are whole). Each stage then goes
 //! by its own rule, so results are those of the stages one after the other.
+//!
+//! Decision: docs/decisions/0035-fused-attention.md
 
 use std::collections::HashSet;
 

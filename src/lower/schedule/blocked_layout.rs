@@ -3,6 +3,8 @@
 //! `X[n, c // b, h, w, c % b]` becomes `X[n, o, h, w, i]` with `c = o * b + i`, and the axes get
 //! the order of the indices stored to: the lanes of a block are then the innermost axis of every
 //! stage, and every position is linear in the axes.
+//!
+//! Decision: docs/decisions/0030-blocked-layout.md
 
 use reflex_tir::arith::Analyzer;
 use reflex_tir::{BinOp, Buffer, Expr, ExprKind};

@@ -8,6 +8,8 @@
 //! A block's padded plane is made by the core that reads it: it stays in that core's cache, and
 //! threads synchronise once. Each stage goes by its own rule, so results are those of the stages
 //! one after the other.
+//!
+//! Decision: docs/decisions/0031-depthwise-planes.md
 
 use std::collections::HashSet;
 

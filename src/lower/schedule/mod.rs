@@ -36,6 +36,8 @@
 //! | attention | two contractions around a softmax, in one loop over blocks of rows (`attention.rs`) | `gemm`, and the rows' | `steps_attention` |
 //! | pooling | a reduction over sliding windows | `column reduction` | `steps_pool` |
 //! | recurrent cells | a contraction before the loop over time, stages in it | `gemm`, reductions, `elementwise` | `steps_lstm` |
+//!
+//! Decision: docs/decisions/0034-rules-from-primitives.md
 
 mod attention;
 mod blocked_layout;

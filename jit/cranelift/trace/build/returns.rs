@@ -3,6 +3,8 @@
 //! A trace that starts at the return of a recursive call follows the returns of several levels. Each
 //! is guarded: the caller must be the same function at the same operation. The trace then loops, that
 //! many levels higher (LuaJIT: down-recursion).
+//!
+//! Decision: docs/decisions/0013-recursion-in-traces.md
 
 use reflex_vm::abi::DISCARD;
 use reflex_vm::decode::{FuncCode, Source};

@@ -10,6 +10,8 @@
 //!
 //! The analysis is iterative: it assumes that no object escapes, and starts again without those that
 //! do.
+//!
+//! Decision: docs/decisions/0010-allocation-sinking.md
 
 mod aggregates;
 mod allocations;

@@ -4,6 +4,9 @@
 //! Instructions read the register that holds the value; side exits and the end of the trace make the
 //! delayed moves. A move is made earlier only if its source is overwritten, or if its frame is
 //! released.
+//!
+//! Decision: docs/decisions/0011-store-sinking.md
+//! Decision: docs/decisions/0013-recursion-in-traces.md
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,6 +5,8 @@
 //! stored. Loops carry scalars from one iteration to the next. If a register holds None at the end of
 //! each iteration, or a number that the next iteration reads, a guard in the preheader checks that
 //! the first iteration starts with the same type, and the loop carries the value (a phi).
+//!
+//! Decision: docs/decisions/0011-store-sinking.md
 
 use std::collections::{BTreeMap, BTreeSet};
 

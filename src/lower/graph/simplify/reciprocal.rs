@@ -7,6 +7,8 @@
 //! the result of a contraction, or made of one by `+`, `-` and `*`: whole numbers (positions,
 //! counts), whose quotients may be meant to be exact, are none. Nor may the quotient be read where
 //! it decides a step, such as a rounding or a comparison.
+//!
+//! Decision: docs/decisions/0004-division-by-constants.md
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,5 +1,7 @@
 //! Stages under schedule primitives: a rule takes the naive nests of one or more stages and
 //! transforms them step by step; the primitives check and record every step.
+//!
+//! Decision: docs/decisions/0034-rules-from-primitives.md
 
 use std::collections::BTreeMap;
 

@@ -11,6 +11,8 @@
 //! ```
 //! The order over k is the stage's own, so results equal the naive nest's bit for bit. Remaining
 //! rows get smaller tiles, never a branch inside the k loop.
+//!
+//! Decision: docs/decisions/0033-macro-kernel.md
 
 use reflex_tir::{Expr, ExprKind, Intrin, Var};
 

@@ -8,6 +8,8 @@
 //! is distributed into start, multiply-adds and stores, with the depth outside of the multiply-adds
 //! (`reorder`), whose lanes are vectors and whose rows and vectors are unrolled and jammed, each
 //! load named once.
+//!
+//! Decision: docs/decisions/0033-macro-kernel.md
 
 use reflex_tir::schedule::{Schedule, ScheduleError};
 use reflex_tir::{BlockIter, Buffer, DType, Expr, IterKind, PrimFunc, Scope, Stmt, Var};

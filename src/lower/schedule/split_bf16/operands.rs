@@ -1,4 +1,4 @@
-//! The bfloat16 terms of two float32 operands, VNNI-packed for AMX tiles.
+//! The bfloat16 parts of two float32 operands, VNNI-packed for AMX tiles.
 //!
 //! AMX multiplies pairs along the reduced axes. Any elements may make a pair, as long as both
 //! operands agree. Where a reduced axis is long they are its neighbours, and terms have the layout
@@ -15,6 +15,8 @@
 //! A position in a kernel has its own copy of the feature map's positions that it multiplies
 //! (im2col), so rows of results of a feature map are one run of rows whatever the kernel and
 //! strides: tiles are filled but for the end.
+//!
+//! Decision: docs/decisions/0043-split-bf16.md
 
 use reflex_tir::arith::Analyzer;
 use reflex_tir::tile::SIDE;

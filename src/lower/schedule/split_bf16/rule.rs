@@ -17,6 +17,8 @@
 //! number, every sum is, so there are none to miss. Anything else (an infinity, NaN, exponents far
 //! apart) takes float32's own nest, so such inputs give the same results as on other CPUs. The
 //! module `operands` lays out the terms.
+//!
+//! Decision: docs/decisions/0043-split-bf16.md
 
 use reflex_tir::arith::Analyzer;
 use reflex_tir::{DType, Expr, Intrin, Stmt};

@@ -10,6 +10,8 @@
 //! Intermediates stay in the cache of the core that made them. Each stage goes by its own rule, so
 //! results are those of the stages one after the other. Rows of the padded feature map that two
 //! strips share are computed for both.
+//!
+//! Decision: docs/decisions/0038-winograd-strips.md
 
 use std::collections::HashSet;
 
