@@ -1,4 +1,4 @@
-//! What the VM adds to kernels, on the workloads that TVM is measured with.
+//! The time that the VM adds to kernels, on the workloads that TVM is measured with.
 //!
 //! Each group is one workload in each mode, next to `bare`: the same kernels called from a loop by
 //! their raw entries.
@@ -258,7 +258,7 @@ fn dispatch(c: &mut Criterion) {
     workload(c, "tree", &tree(), &[Any::from(LEVELS)], &[&[]]);
 }
 
-/// What C declares of `reflex.h`, as far as a call needs it.
+/// The part of `reflex.h` that a call needs.
 mod c {
     use std::ffi::{c_char, c_void};
 
@@ -357,7 +357,7 @@ fn entry(c: &mut Criterion) {
     group.finish();
 }
 
-/// What the command line may change.
+/// The defaults, which the command line may change.
 fn config() -> Criterion {
     let second = Duration::from_secs(1);
     Criterion::default().warm_up_time(second).measurement_time(second).sample_size(20)

@@ -1,4 +1,4 @@
-//! What it costs to become fast: compiling a trace, calls while code is made, pauses.
+//! The cost of tiering up: compiling a trace, calls while code is compiled, pauses.
 //!
 //! `cargo bench --bench tiering` prints a line for each figure. Every sample is a program that was
 //! just loaded. Criterion is of no use here: what is measured happens once in a program's life.
@@ -98,7 +98,7 @@ fn compile_trace() {
     println!("a trace of 100 calls recorded and compiled: {:.0} us", median(samples));
 }
 
-/// How much faster a loop of tiny operations becomes.
+/// Speed-up of a loop of tiny operations.
 fn loop_ratio() {
     let number = |n: i64| Any::from(Tensor::from_slice(&[1], &[n]).expect("memory"));
     let flag = Any::from(Tensor::zeros(&[], DType::BOOL).expect("memory"));
@@ -133,12 +133,12 @@ fn loop_ratio() {
 /// CPU time of the calling thread; time that other threads have the CPU does not count.
 fn thread_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes one timespec.
+    // SAFETY: the pointer is to a local `timespec`, which the call fills.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// What one call took, in microseconds.
+/// Time of one call, in microseconds.
 #[derive(Clone, Copy)]
 struct Took {
     /// By the thread's own clock.
@@ -217,7 +217,7 @@ fn with_interval(rounds: &[Vec<f64>]) -> String {
 /// Microseconds of a call by one of the clocks.
 type Clock = fn(&Took) -> f64;
 
-/// How a run that tiers up compares with the interpreter at its worst, and its longest call, with
+/// Compares a run that tiers up with the interpreter, and prints its longest call, with
 /// `busy` other threads.
 fn tiering_up(busy: usize) {
     let stop = AtomicBool::new(false);

@@ -37,7 +37,7 @@ fn write(word: u32) {
     unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack, preserves_flags)) };
 }
 
-/// What `body` gives in the host's state, and that state after it.
+/// Runs `body` in the host's state; returns its result and the state after it.
 fn in_host_state<T>(body: impl FnOnce() -> T) -> (T, u32) {
     let before = read();
     write(HOST);

@@ -18,11 +18,11 @@ use reflex_fuzz::{mutate, scripts};
 use reflex_runtime::library::Library;
 use reflex_vm::serialize::to_bytes;
 
-/// What a case is damaged by; taken first, since programs use what bytes there are.
+/// The bytes that choose a case's damage; taken first, since programs use all that are left.
 type Damage = [u8; 24];
 
-/// How many cases got how far. Damage that is always found, or never, would say nothing about
-/// what comes after.
+/// Checks that cases reached every stage. Damage that is always found, or never, would say
+/// nothing about the stages after it.
 fn assert_varied(reached: &BTreeMap<Reached, usize>) {
     for (stage, least) in [(Reached::Nothing, 20), (Reached::Read, 1), (Reached::Ran, 20)] {
         assert!(reached.get(&stage).is_some_and(|&cases| cases >= least), "{reached:?}");
@@ -101,7 +101,7 @@ fn executables_of_tvm() -> Option<Vec<Vec<u8>>> {
         .collect();
     paths.sort();
     let executable = |path: &PathBuf| {
-        // SAFETY: TVM just built it.
+        // SAFETY: opening runs the library's constructors, and TVM built it a moment ago.
         let library = unsafe { Library::open(path) }.expect("TVM's library loads");
         let module = library.bundle().expect("a bundle").find("relax.VMExecutable");
         library.bundle_bytes(module.expect("an executable").bytes.clone()).to_vec()

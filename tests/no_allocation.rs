@@ -18,18 +18,18 @@ static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's contract is the same.
+        // SAFETY: the caller upholds `GlobalAlloc`'s contract, which is the system allocator's.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's contract is the same.
+        // SAFETY: the caller upholds `GlobalAlloc`'s contract, which is the system allocator's.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's contract is the same.
+        // SAFETY: the caller upholds `GlobalAlloc`'s contract, which is the system allocator's.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

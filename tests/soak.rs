@@ -35,13 +35,13 @@ fn count(bytes: isize) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller's contract is the same.
+        // SAFETY: the caller upholds `GlobalAlloc`'s contract, which is the system allocator's.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: the caller's contract is the same.
+        // SAFETY: the caller upholds `GlobalAlloc`'s contract, which is the system allocator's.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -74,7 +74,7 @@ const c[4] = str "global"
 
 /// Runs of one session.
 const RUNS: i64 = 10;
-/// What `main` is called with: this many numbers, the first of which fails.
+/// Number of arguments that `main` is called with, the first of which fails.
 const NUMBERS: i64 = 12;
 
 fn program(mode: Mode) -> Arc<Program> {

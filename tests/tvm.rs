@@ -38,7 +38,7 @@ fn read(path: PathBuf) -> Value {
 /// in TVM, and why.
 const KINDS: [(&str, &str, &str, &str, &str); 0] = [];
 
-/// What a call gives, in the form of the recorded answers.
+/// The answer of a call, in the form of the recorded ones.
 fn answer(session: &mut Session, folder: &Path, call: &Value) -> Value {
     let func = call["func"].as_str().expect("a name");
     let args = call["args"].as_array().expect("a list").iter();
@@ -102,7 +102,7 @@ fn excused(name: &str, call: &Value, expected: &Value, found: &Value) -> bool {
     })
 }
 
-/// What TVM prints before its pipeline, after it, and after its pipeline for kernels as long as
+/// Stages at which TVM prints: before its pipeline, after it, and after that for kernels, where
 /// TVM reads it again.
 const STAGES: [&str; 3] = ["before", "after", "lowered"];
 
@@ -113,7 +113,7 @@ const REFUSED: [(&str, &str); 2] = [
     ("branches.lowered", "`storage: R.Any` is not supported"),
 ];
 
-/// What TVM prints of its modules, before and after its pipelines, compiled here.
+/// Compiles the texts that TVM prints of its modules, before and after its pipelines.
 #[test]
 fn scripts_of_the_modules_compile_here_and_run_here_and_in_tvm() {
     let (Some(python), Some(theirs)) = (python(), modules()) else { return };
@@ -194,7 +194,7 @@ fn wrong_answers(name: &str, program: &Program, folder: &Path, calls: &Value) ->
     faults
 }
 
-/// What TVM says of what is compiled and printed here.
+/// TVM's verdicts on modules that were compiled and printed here.
 fn checked(python: &Path, folders: &[&str]) -> Vec<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tvm/check.py");
     let output = Command::new(python).arg(script).args(folders).output().expect("python runs");

@@ -18,7 +18,7 @@ pub static CALLS: AtomicU64 = AtomicU64::new(0);
 /// # Safety
 /// `args` are `count` values, number `at` a tensor of `T`.
 unsafe fn data<T>(args: *const TVMFFIAny, count: i32, at: usize) -> *mut T {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes `count` values at `args`, see `# Safety`.
     let args = unsafe { AnyView::slice_from_raw(args, count) };
     args[at].as_dltensor().expect("a tensor").data.cast()
 }
@@ -94,11 +94,12 @@ unsafe extern "C" fn set_n(
 /// # Safety
 /// `args` are `count` arguments, the first an integer, and `result` a slot that holds nothing.
 unsafe fn of_number(
-    (args, count): (*const TVMFFIAny, i32),
+    args: *const TVMFFIAny,
+    count: i32,
     result: *mut TVMFFIAny,
     answer: impl FnOnce(i64) -> Any,
 ) -> i32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller passes `count` values, the first an integer, and an empty slot.
     unsafe {
         let n = AnyView::slice_from_raw(args, count)[0].as_int().expect("a number");
         result.write(answer(n).into_raw());
@@ -106,7 +107,7 @@ unsafe fn of_number(
     0
 }
 
-/// Whether a number is positive.
+/// Returns true if a number is positive.
 unsafe extern "C" fn positive(
     _: *mut std::ffi::c_void,
     args: *const TVMFFIAny,
@@ -114,7 +115,7 @@ unsafe extern "C" fn positive(
     result: *mut TVMFFIAny,
 ) -> i32 {
     // SAFETY: the programs below pass an integer, and the caller a slot that holds nothing.
-    unsafe { of_number((args, count), result, |n| Any::from(n > 0)) }
+    unsafe { of_number(args, count, result, |n| Any::from(n > 0)) }
 }
 
 /// A number less one.
@@ -124,8 +125,8 @@ unsafe extern "C" fn less_one(
     count: i32,
     result: *mut TVMFFIAny,
 ) -> i32 {
-    // SAFETY: as for `positive`.
-    unsafe { of_number((args, count), result, |n| Any::from(n - 1)) }
+    // SAFETY: the programs below pass an integer, and the caller a slot that holds nothing.
+    unsafe { of_number(args, count, result, |n| Any::from(n - 1)) }
 }
 
 /// Finds the kernels.

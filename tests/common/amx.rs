@@ -71,7 +71,7 @@ extern "C" fn handle(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void
         Some(length) => registers[libc::REG_RIP as usize] += length as i64,
         None => {
             // The default action, when the instruction faults again.
-            // SAFETY: resetting a handler has no preconditions.
+            // SAFETY: `SIG_DFL` is a valid action, and `signal` may be called in a handler.
             unsafe { libc::signal(libc::SIGILL, libc::SIG_DFL) };
         }
     }

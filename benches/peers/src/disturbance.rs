@@ -26,7 +26,7 @@ pub struct Watch {
     start: Instant,
 }
 
-/// What else the machine did during a row.
+/// Load by other processes during a row.
 #[derive(Clone, Copy)]
 pub struct Disturbance {
     /// CPUs that others used, on average.

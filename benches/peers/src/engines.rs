@@ -28,7 +28,7 @@ pub trait Peer {
 
 /// An engine in this process.
 pub trait Native {
-    /// How many feeds there are.
+    /// The number of feeds.
     fn feeds(&self) -> usize;
     /// One call; the outputs are made and dropped.
     fn run(&mut self, feed: usize) -> Result<()>;
@@ -225,7 +225,7 @@ impl Native for Reflex {
     }
 }
 
-/// What OpenVINO says about a compiled model.
+/// OpenVINO's description of a compiled model.
 #[derive(Clone, serde::Deserialize)]
 pub struct About {
     /// The precision that it multiplies in.

@@ -49,7 +49,7 @@ struct Options {
     /// Reflex takes until nothing more is compiled, where that is longer.
     #[arg(long, default_value_t = 1.0, value_name = "S")]
     warm_up: f64,
-    /// How Reflex runs.
+    /// Execution mode of Reflex.
     #[arg(long, default_value = "tiered", value_name = "bytecode|compiled|tiered")]
     mode: Mode,
     /// Arithmetic of Reflex; bf16 compares with OpenVINO's default precision.
@@ -73,7 +73,7 @@ struct Options {
     /// Fresh processes of both builds that `--against` takes per row.
     #[arg(long, default_value_t = 5, value_name = "N")]
     set_ups: usize,
-    /// How often a disturbed row is measured again.
+    /// Times that a disturbed row is measured again at most.
     #[arg(long, default_value_t = 2, value_name = "N")]
     reruns: usize,
     /// A row is disturbed when other processes use more than this many CPUs during it.

@@ -19,7 +19,7 @@ struct Row {
     tail: f64,
 }
 
-/// What became of a case on some threads.
+/// The result of a case on some number of threads.
 struct Measured<'a> {
     case: &'a str,
     threads: usize,
