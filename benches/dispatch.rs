@@ -144,7 +144,7 @@ fn jump() -> String {
     )
 }
 
-/// Checks a tensor, binds its extent, makes a shape of it and gives it up: four builtins.
+/// Checks a tensor, binds its extent, makes a shape of it and releases it: four builtins.
 fn shapes() -> String {
     let head = "  call  vm.builtin.alloc_shape_heap in: %vm, i2 dst: %1\n";
     let body = straight("x) regs=3:", 0, |_| {
