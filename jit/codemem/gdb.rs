@@ -1,7 +1,7 @@
 //! Shows generated code to `gdb`, through its JIT interface: names, and how to unwind.
 //!
-//! The debugger puts a breakpoint on [`__jit_debug_register_code`] and reads
-//! [`__jit_debug_descriptor`]; both names are its contract. What is registered is an ELF file in
+//! The debugger puts a breakpoint on `__jit_debug_register_code` and reads
+//! `__jit_debug_descriptor`; both names are its contract. What is registered is an ELF file in
 //! memory with a symbol for each function and their `.debug_frame`.
 
 use std::ops::Range;

@@ -46,7 +46,7 @@ pub fn remove(name: &str) -> Option<Function> {
     FUNCTIONS.write().remove(name)
 }
 
-/// The function called `name`: one that was registered, one of [`contrib`], or one of a
+/// The function called `name`: one that was registered, one of `contrib`, or one of a
 /// libtvm_ffi that the process loaded before us.
 pub fn get(name: &str) -> Option<Function> {
     let found = FUNCTIONS.read().get(name).cloned();

@@ -1,13 +1,14 @@
 //! Legalisation: the naive loop IR of every operator, the last column of the operator table.
 //!
-//! [`legalize`] writes one [`PrimFunc`] whose blocks say what is computed and nothing about how
-//! fast: one block per stage, one loop per axis, symbolic dimensions anywhere. [`crate::schedule`]
-//! makes it fast. No `_` arm matches on [`Op`], so a new operator does not compile until it is
-//! written here.
+//! [`legalize`] writes one [`PrimFunc`](reflex_tir::PrimFunc) whose blocks say what is computed
+//! and nothing about how fast: one block per stage, one loop per axis, symbolic dimensions
+//! anywhere. [`crate::schedule`] makes it fast. No `_` arm matches on [`Op`], so a new operator
+//! does not compile until it is written here.
 //!
 //! Choices that are visible in results:
-//! - A multiply-add of a contraction is one [`Intrin::Fma`] per step on floats, in index order; in
-//!   precision `bf16` one [`Intrin::DotBf16`] for every two steps.
+//! - A multiply-add of a contraction is one [`Intrin::Fma`](reflex_tir::Intrin::Fma) per step on
+//!   floats, in index order; in precision `bf16` one
+//!   [`Intrin::DotBf16`](reflex_tir::Intrin::DotBf16) for every two steps.
 //! - float16 and bfloat16 are computed in float32 and rounded once per stage's result.
 //! - `Mean` is the sum divided by the count. Softmax subtracts the maximum. Layer norm takes
 //!   the variance in a second pass.
