@@ -1,15 +1,13 @@
-//! Exports the C ABI from our executables, so that libraries they open find it, and nothing
-//! else: exporting every symbol would make all of them relocatable at start.
+//! Exports the C ABI from the command line, so that libraries which the system's loader opens for it
+//! find it, and nothing else: exporting every symbol would make all of them relocatable at start.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     // The metadata of reflex-runtime's build script, which cargo passes on.
     let exported = std::env::var("DEP_REFLEX_RUNTIME_EXPORTED_SYMBOLS").unwrap_or_default();
     assert!(!exported.is_empty(), "reflex-runtime names the symbols to export");
-    for kind in ["bins", "tests", "benches", "examples"] {
-        for name in exported.split(',') {
-            println!("cargo::rustc-link-arg-{kind}=-Wl,--export-dynamic-symbol={name}");
-        }
+    for name in exported.split(',') {
+        println!("cargo::rustc-link-arg-bins=-Wl,--export-dynamic-symbol={name}");
     }
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libreflex.so");
 }

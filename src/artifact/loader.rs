@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use reflex_runtime::library::Library;
+use reflex_runtime::library::{BundleAccess, Library};
 use reflex_vm::serialize;
 
 use super::kernels::ArtifactKernels;
 use super::metadata::Metadata;
-use super::{EXECUTABLE_KIND, METADATA_SYMBOL, SAVED_CODE_SYMBOL, elf, tvm_signatures};
+use super::{EXECUTABLE_KIND, METADATA_SYMBOL, SAVED_CODE_SYMBOL, tvm_signatures};
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{ExecutionOptions, TargetSelection};
 use crate::program::loaded::{LoadedProgram, Resources, verified};
@@ -34,11 +34,9 @@ pub(crate) fn open(
     target: &TargetSelection,
     execution: &ExecutionOptions,
 ) -> Result<LoadedProgram> {
-    let file = std::fs::File::open(path).map_err(|e| Error::io(path, &e))?;
-    elf::check_segments(file)?;
+    std::fs::File::open(path).map_err(|e| Error::io(path, &e))?;
     let absolute = path.canonicalize().map_err(|e| Error::io(path, &e))?;
-    // SAFETY: the caller trusts the library's machine code, as the documentation says; its
-    // segments lie within the file.
+    // SAFETY: the caller trusts the library's machine code, as the documentation says.
     let library = unsafe { Library::open(&absolute) }
         .map_err(|e| Error::new(ErrorKind::Model, e.message()))?;
     load(library, target, execution)
@@ -61,9 +59,16 @@ fn load(
         .find(EXECUTABLE_KIND)
         .ok_or_else(|| model("its bundle holds no relax.VMExecutable"))?;
     let range = module.bytes.clone();
-    let owner: Arc<dyn AsRef<[u8]> + Send + Sync> =
-        Arc::new(BundleBytes { library: library.clone(), end: range.end });
-    let exec = serialize::from_shared(&owner, range).map_err(|e| model(&e.to_string()))?;
+    let exec = match library.bundle_access() {
+        // In place: programs may write constants, which `call_tir_inplace` does.
+        BundleAccess::CopyOnWrite => {
+            let owner: Arc<dyn AsRef<[u8]> + Send + Sync> =
+                Arc::new(BundleBytes { library: library.clone(), end: range.end });
+            serialize::from_shared(&owner, range)
+        }
+        BundleAccess::Read => serialize::from_bytes(library.bundle_bytes(range)),
+    };
+    let exec = verified(exec.map_err(|e| model(&e.to_string()))?)?;
     let saved_code = library.data(SAVED_CODE_SYMBOL).map(Arc::from);
     let (signatures, kernels, operations, origin, suffix) = match metadata {
         Some(metadata) => {
@@ -92,5 +97,5 @@ fn load(
         origin,
         operations: Arc::new(operations),
     };
-    LoadedProgram::link(verified(exec)?, resources)
+    LoadedProgram::link(exec, resources)
 }

@@ -8,7 +8,6 @@
 //!
 //! Decision: docs/decisions/0039-cpu-levels.md
 
-pub(crate) mod elf;
 mod kernels;
 pub(crate) mod loader;
 pub(crate) mod metadata;

@@ -1,13 +1,16 @@
 //! Signatures of executables that TVM exported, read from their bytecode.
 //!
 //! TVM checks every parameter on entry: `check_tensor_info` has rank and type, `match_shape`
-//! binds or compares each dimension. Outputs are not described anywhere, so they have no names.
+//! binds or compares each dimension. A parameter without these checks, as every one of a function
+//! that TVM compiled to native code, has the type `void`: it may be anything. Outputs are not
+//! described anywhere, so they have no names.
 
 use std::collections::BTreeMap;
 
 use reflex_runtime::dtype::DType;
 use reflex_vm::bytecode::{Arg, Instr, Reg};
 use reflex_vm::executable::{Constant, Executable, FuncKind, Function};
+use reflex_vm::verify::Verified;
 
 use crate::signature::{Dim, Signature, TensorInfo};
 
@@ -15,10 +18,13 @@ use crate::signature::{Dim, Signature, TensorInfo};
 const EQUALS_IMM: i64 = 0;
 const STORE: i64 = 1;
 const EQUALS_SLOT: i64 = 3;
+/// The most dimensions of a tensor; a check for more is never met.
+const MAX_RANK: i64 = 64;
 
-/// Returns the signature of every VM function.
-pub(crate) fn signatures(exec: &Executable) -> BTreeMap<String, Signature> {
-    let functions = exec.functions.iter().filter(|f| f.kind == FuncKind::Vm);
+/// Returns the signature of every VM function, whose parameters and instructions the verifier has
+/// bounded.
+pub(crate) fn signatures(exec: &Verified<Executable>) -> BTreeMap<String, Signature> {
+    let functions = exec.functions.iter().filter(|f| f.kind != FuncKind::Packed);
     functions.map(|f| (f.name.clone(), signature(exec, f))).collect()
 }
 
@@ -30,7 +36,11 @@ fn signature(exec: &Executable, func: &Function) -> Signature {
             shape: vec![],
         })
         .collect();
-    for index in func.start_instr.max(0)..func.end_instr {
+    let instructions = match func.kind {
+        FuncKind::Vm => func.start_instr..func.end_instr,
+        FuncKind::VmTir | FuncKind::Packed => 0..0,
+    };
+    for index in instructions {
         let Ok(Instr::Call { callee, args, .. }) = exec.instr(index as usize) else { continue };
         let name = usize::try_from(callee).ok().and_then(|c| exec.functions.get(c));
         let args: Vec<Arg> = args.iter().map_while(Result::ok).collect();
@@ -48,7 +58,7 @@ fn signature(exec: &Executable, func: &Function) -> Signature {
 
 /// `check_tensor_info(x, ndim, dtype, context)`; `dtype` may be left out.
 fn describe_type(exec: &Executable, input: &mut TensorInfo, args: &[Arg]) {
-    if let (Some(Arg::Imm(rank)), 4) = (args.get(1), args.len())
+    if let (Some(Arg::Imm(rank @ 0..=MAX_RANK)), 4) = (args.get(1), args.len())
         && let Some(Arg::Const(at)) = args.get(2)
         && let Some(Constant::DType(dtype)) = exec.constants.get(*at as usize)
     {

@@ -59,6 +59,11 @@ impl InputArgs {
         for (k, input) in expected.iter().enumerate() {
             let source = sources.get(&input.name).map_or(for_all, String::as_str);
             let array = match source {
+                "random" | "zeros" if input.dtype.itemsize() == 0 => {
+                    let why = "the program does not say what it is; give it, as in";
+                    let message = format!("input {}: {why} --input {0}=FILE.npy", input.name);
+                    return Err(Error::input(message));
+                }
                 "random" | "zeros" => {
                     let shape = shape_of(input, shapes.get(&input.name), &mut symbols)?;
                     let seed = (source == "random").then_some(self.seed ^ ((k as u64) << 32));
@@ -110,7 +115,7 @@ fn shape_of(
 /// Zeros, or values from a seed; `None` if there is no memory for them: floats uniform in [-1, 1), integers in [0, 8), bools.
 fn fill(dtype: DType, shape: Vec<i64>, seed: Option<u64>) -> Option<Array> {
     let count = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d as usize))?;
-    let bytes = dtype.bytes_for(count)?;
+    let bytes = dtype.bytes_for(count).filter(|bytes| *bytes <= available_memory())?;
     let mut data = Vec::new();
     data.try_reserve_exact(bytes).ok()?;
     data.resize(bytes, 0u8);
@@ -130,4 +135,12 @@ fn fill(dtype: DType, shape: Vec<i64>, seed: Option<u64>) -> Option<Array> {
         }
     }
     Some(Array { dtype, shape, data })
+}
+
+/// Bytes of memory that programs can have now, as the system estimates them.
+fn available_memory() -> usize {
+    let known = std::fs::read_to_string("/proc/meminfo").ok();
+    let row = known.as_deref().and_then(|text| text.split_once("MemAvailable:"));
+    let kib = row.and_then(|(_, rest)| rest.split_ascii_whitespace().next()?.parse::<usize>().ok());
+    kib.and_then(|kib| kib.checked_mul(1024)).unwrap_or(usize::MAX)
 }

@@ -157,6 +157,11 @@ backend! {
     }
 }
 
+/// The address of a function of this file, by name.
+pub(crate) fn address_of(name: &str) -> Option<*mut c_void> {
+    table().find(|(known, _)| *known == name).map(|(_, address)| address)
+}
+
 fn allocate_workspace(device: DLDevice, bytes: u64) -> Result<NonNull<u8>, Error> {
     if device.device_type != DLDevice::KIND_CPU {
         return Err(Error::value_error(format!("no workspace on {device:?}")));

@@ -1,5 +1,4 @@
-//! Tells dependents' build scripts which symbols executables must export, and lets this crate's
-//! test executables export the C ABI, as real executables must.
+//! Tells dependents' build scripts the symbols of the C ABI, which an executable may export.
 
 const EXPORTED: &[&str] = &include!("exported_symbols.rs");
 
@@ -7,5 +6,4 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=exported_symbols.rs");
     println!("cargo::metadata=exported_symbols={}", EXPORTED.join(","));
-    println!("cargo::rustc-link-arg-tests=-rdynamic");
 }

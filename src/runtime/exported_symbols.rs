@@ -1,5 +1,4 @@
-// Symbols of the C ABI that executables must export for TVM-built libraries: an
-// expression, so that build scripts can include it too.
+// Symbols of the C ABI: an expression, so that build scripts can include it too.
 [
     "TVMBackendAllocWorkspace",
     "TVMBackendAnyListMoveFromPackedReturn",

@@ -4,11 +4,11 @@
 //! leaves an error in the thread's slot and returns -1. Functions for compiled
 //! kernels are in [`backend`].
 //!
-//! Libraries built by TVM find these symbols through the process's global scope.
-//! Rust executables export nothing by default, so an executable that loads such
-//! libraries passes, for each name in [`EXPORTED_SYMBOLS`], the linker argument
-//! `-Wl,--export-dynamic-symbol=<name>` from its build script, or `-rdynamic` once.
-//! Build scripts of direct dependents find the names in `DEP_REFLEX_RUNTIME_EXPORTED_SYMBOLS`.
+//! Libraries that [`library`](crate::library) loads are bound to these functions, whatever the
+//! executable exports. Those with thread-local variables go to the system's loader, which finds
+//! them in the process's global scope only: an executable that opens one passes the linker argument
+//! `-Wl,--export-dynamic-symbol=<name>` for each name in [`EXPORTED_SYMBOLS`], which build scripts
+//! of direct dependents find in `DEP_REFLEX_RUNTIME_EXPORTED_SYMBOLS`.
 
 #![expect(non_snake_case, reason = "the names are the C ABI's")]
 
@@ -32,7 +32,7 @@ use crate::tensor::Tensor;
 use crate::value::{Any, AnyView, slice_of};
 use crate::{registry, types};
 
-/// Names that an executable must export for TVM-built libraries to work in full.
+/// Names that an executable exports for libraries with thread-local variables.
 pub const EXPORTED_SYMBOLS: &[&str] = &include!("exported_symbols.rs");
 
 /// `TVMFFIObjectHandle`.
@@ -522,7 +522,8 @@ unsafe fn check_import(
 
 /// The address of an exported function, by name.
 pub fn address_of(name: &str) -> Option<*mut c_void> {
-    table().chain(backend::table()).find(|(known, _)| *known == name).map(|(_, address)| address)
+    let own = table().find(|(known, _)| *known == name).map(|(_, address)| address);
+    own.or_else(|| backend::address_of(name))
 }
 
 #[cfg(test)]

@@ -1,20 +1,24 @@
 //! Shared libraries in TVM's layout: kernels, and the bundle they carry.
 //!
-//! After `dlopen` the loader fills the context slots: data symbols named `__` plus
-//! the name of a function of ours, present only if the library uses it, through
-//! which kernels reach the runtime. `__tvm_ffi__library_ctx` gets the library's
-//! [`Context`]. Kernels are the symbols `__tvm_ffi_<name>`.
+//! Reflex loads them itself ([`image`]): what they call of tvm-ffi is bound to this crate, so an
+//! executable need not export it, and each `open` has its own variables. Libraries
+//! with thread-local variables are left to the system's loader ([`system`]).
 //!
-//! Some functions are not reached through slots but linked by name, above all
-//! `TVMFFIErrorSetRaisedFromCStrParts`; the process must export them, see
-//! [`exports`]. Without that `open` refuses libraries, since their
-//! first error would end the process.
+//! The loader fills the context slots: data symbols named `__` plus the name of a function of ours,
+//! present only if the library uses it, through which kernels reach the runtime.
+//! `__tvm_ffi__library_ctx` gets the library's [`Context`]. Kernels are the symbols
+//! `__tvm_ffi_<name>`.
+
+mod elf_file;
+mod image;
+mod link;
+mod memory;
+mod system;
 
 use std::any::Any as StdAny;
 use std::collections::HashMap;
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CString, c_void};
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
@@ -26,8 +30,9 @@ use crate::bundle::Bundle;
 use crate::error::Error;
 use crate::exports;
 use crate::function::Function;
-use crate::host;
 use crate::registry;
+use elf_file::{Definition, Reason};
+use image::{Image, Loaded, Slot};
 
 /// Before the name of a kernel's packed entry.
 pub const PACKED_PREFIX: &str = "__tvm_ffi_";
@@ -35,9 +40,6 @@ pub const PACKED_PREFIX: &str = "__tvm_ffi_";
 pub const BUNDLE_SYMBOL: &str = "__tvm_ffi__library_bin";
 /// Where the library wants its context.
 pub const CONTEXT_SYMBOL: &str = "__tvm_ffi__library_ctx";
-/// The function that libraries link by name, so that only a global symbol provides it.
-const LINKED_BY_NAME: &CStr = c"TVMFFIErrorSetRaisedFromCStrParts";
-
 /// Functions that libraries reach through slots.
 const SLOTS: [&str; 9] = [
     "TVMFFIFunctionCall",
@@ -58,22 +60,41 @@ pub struct Library(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    handle: NonNull<c_void>,
+    // Dropped first: its finalisers may use the rest.
+    code: LoadedCode,
     path: PathBuf,
-    context: Box<Context>,
+    context: Arc<Context>,
     bundle: Option<LoadedBundle>,
+}
+
+/// A library's memory.
+#[derive(Debug)]
+enum LoadedCode {
+    Own(Image),
+    /// Of the system's loader, with what the file defines.
+    System(system::Handle, HashMap<String, Definition>),
 }
 
 #[derive(Debug)]
 struct LoadedBundle {
     address: NonNull<u8>,
     size: usize,
+    access: BundleAccess,
     tree: Bundle,
 }
 
-// SAFETY: the handle and the bundle are only read, and the library stays loaded.
+/// The access that programs have to the bytes of a bundle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BundleAccess {
+    /// They can be written: pages that are become copies of this process.
+    CopyOnWrite,
+    /// They can be read only.
+    Read,
+}
+
+// SAFETY: the bundle is only read, and the library stays loaded.
 unsafe impl Send for Inner {}
-// SAFETY: as for Send: shared use only reads the handle and the bundle.
+// SAFETY: as for Send: shared use only reads the bundle.
 unsafe impl Sync for Inner {}
 
 /// The context of a library: the functions that its code looks up through its context pointer.
@@ -100,14 +121,6 @@ impl Context {
     }
 }
 
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // SAFETY: nothing that came from the library is left: functions and tensors hold
-        // a clone of it.
-        unsafe { libc::dlclose(self.handle.as_ptr()) };
-    }
-}
-
 impl Library {
     /// Loads the library at `path`.
     ///
@@ -115,18 +128,20 @@ impl Library {
     /// The file's machine code is trusted: its initialisers run, and its kernels must
     /// keep to the calling convention. The bundle in it is not trusted.
     pub unsafe fn open(path: &Path) -> Result<Library, Error> {
-        require_exports(path)?;
-        let name = CString::new(path.as_os_str().as_bytes())
-            .map_err(|_| failure(path, "the path contains a NUL"))?;
-        // SAFETY: the path is a C string; the caller trusts the library's initialisers.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
-        let handle = NonNull::new(handle).ok_or_else(|| failure(path, &last_error()))?;
-        let mut inner =
-            Inner { handle, path: path.to_owned(), context: Box::default(), bundle: None };
-        // SAFETY: slots are pointer variables, by TVM's layout.
-        unsafe { inner.fill_slots() };
-        inner.bundle = inner.read_bundle()?;
-        Ok(Library(Arc::new(inner)))
+        let open = || {
+            let context = Arc::<Context>::default();
+            // SAFETY: the caller trusts the library's code, and its slots are pointer variables, by
+            // TVM's layout.
+            let code = unsafe { LoadedCode::load(path, &slots(&context))? };
+            if let LoadedCode::System(..) = code {
+                // Its variables are those of every other open, which keep this address.
+                std::mem::forget(Arc::clone(&context));
+            }
+            let mut inner = Inner { code, path: path.to_owned(), context, bundle: None };
+            inner.bundle = inner.read_bundle()?;
+            Ok(Library(Arc::new(inner)))
+        };
+        open().map_err(|reason: Reason| Error::runtime_error(reason))
     }
 
     /// The file it came from.
@@ -147,16 +162,12 @@ impl Library {
 
     /// The address of any symbol of the library, valid as long as the library.
     pub fn symbol(&self, name: &str) -> Option<NonNull<c_void>> {
-        self.0.symbol(&CString::new(name).ok()?)
+        self.0.code.symbol(name)
     }
 
     /// The bytes of a data symbol, as long as its file says it is, if they are mapped.
     pub fn data(&self, name: &str) -> Option<&[u8]> {
-        let symbol = self.symbol(name)?;
-        let size = size_of_symbol(symbol)?;
-        // SAFETY: `size_of_symbol` checked that the library maps these bytes; read-only data
-        // does not change while the library is open.
-        Some(unsafe { std::slice::from_raw_parts(symbol.as_ptr().cast(), size) })
+        self.0.code.data(name)
     }
 
     /// The modules that the library carries, if it carries any.
@@ -174,6 +185,11 @@ impl Library {
         bytes.get(range).unwrap_or_default()
     }
 
+    /// The access that programs have to the bytes of the bundle.
+    pub fn bundle_access(&self) -> BundleAccess {
+        self.0.bundle.as_ref().map_or(BundleAccess::Read, |bundle| bundle.access)
+    }
+
     /// An owner that keeps the library loaded, for tensors over its memory.
     pub fn keeper(&self) -> Arc<dyn StdAny + Send + Sync> {
         self.0.clone()
@@ -186,161 +202,86 @@ impl Library {
             .context
             .imports
             .set(functions)
-            .map_err(|_| failure(&self.0.path, "its imports are provided already"))
+            .map_err(|_| Error::runtime_error("the library's imports are provided already"))
     }
 }
 
 impl Inner {
-    fn symbol(&self, name: &CStr) -> Option<NonNull<c_void>> {
-        // SAFETY: the handle is open as long as `self`, and the name is a C string.
-        NonNull::new(unsafe { libc::dlsym(self.handle.as_ptr(), name.as_ptr()) })
-    }
-
-    /// # Safety
-    /// Symbols with the names of slots are pointer variables.
-    unsafe fn fill_slots(&self) {
-        for name in SLOTS {
-            let slot = CString::new(format!("__{name}")).ok().and_then(|name| self.symbol(&name));
-            if let (Some(slot), Some(address)) = (slot, exports::address_of(name)) {
-                // SAFETY: the caller vouches that slots are pointer variables; no code of the library
-                // runs yet.
-                unsafe { slot.cast::<*mut c_void>().write(address) };
-            }
-        }
-        let name = CString::new(CONTEXT_SYMBOL).ok();
-        if let Some(slot) = name.and_then(|name| self.symbol(&name)) {
-            let context = std::ptr::from_ref(&*self.context).cast_mut().cast();
-            // SAFETY: the caller vouches that the slot is a pointer variable; the context lives as
-            // long as the library is open.
-            unsafe { slot.cast::<*mut c_void>().write(context) };
-        }
-    }
-
-    fn read_bundle(&self) -> Result<Option<LoadedBundle>, Error> {
+    fn read_bundle(&self) -> Result<Option<LoadedBundle>, Reason> {
         const HEADER: usize = size_of::<u64>();
-        let name = CString::new(BUNDLE_SYMBOL).ok();
-        let Some(symbol) = name.and_then(|name| self.symbol(&name)) else { return Ok(None) };
-        let symbol_size =
-            size_of_symbol(symbol).ok_or_else(|| failure(&self.path, "its bundle has no size"))?;
-        let bad = || failure(&self.path, "its bundle is larger than the symbol that holds it");
-        let available = symbol_size.checked_sub(HEADER).ok_or_else(bad)?;
-        // SAFETY: the symbol has at least a header; it need not be aligned.
-        let size = u64::from_le(unsafe { symbol.cast::<u64>().read_unaligned() });
-        let size = usize::try_from(size).ok().filter(|size| *size <= available).ok_or_else(bad)?;
-        // SAFETY: the header is part of the symbol.
-        let address = unsafe { symbol.cast::<u8>().add(HEADER) };
-        // SAFETY: the symbol has these bytes, and the library does not change them.
-        let bytes = unsafe { std::slice::from_raw_parts(address.as_ptr(), size) };
-        let tree = Bundle::parse(bytes).map_err(|error| failure(&self.path, &error.message()))?;
-        Ok(Some(LoadedBundle { address, size, tree }))
+        if self.code.symbol(BUNDLE_SYMBOL).is_none() {
+            return Ok(None);
+        }
+        let bytes = self.code.data(BUNDLE_SYMBOL).ok_or("its bundle has no size")?;
+        let bad = || "its bundle is larger than the symbol that holds it".to_owned();
+        let (header, bytes) = bytes.split_first_chunk::<HEADER>().ok_or_else(bad)?;
+        let size = usize::try_from(u64::from_le_bytes(*header)).map_err(|_| bad())?;
+        let bytes = bytes.get(..size).ok_or_else(bad)?;
+        let tree = Bundle::parse(bytes).map_err(|error| error.message().into_owned())?;
+        let access = self.code.make_writable(BUNDLE_SYMBOL)?;
+        Ok(Some(LoadedBundle { address: NonNull::from(bytes).cast(), size, access, tree }))
     }
 }
 
-/// Bytes of the symbol at `address`, as its file says, if they are really mapped.
-fn size_of_symbol(address: NonNull<c_void>) -> Option<usize> {
-    const RTLD_DL_SYMENT: i32 = 1;
-    // SAFETY: an all-zero Dl_info is a valid one to overwrite.
-    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    let mut entry: *mut libc::Elf64_Sym = std::ptr::null_mut();
-    // SAFETY: both results are locals of the types that this request fills.
-    let found = unsafe {
-        libc::dladdr1(address.as_ptr(), &mut info, (&raw mut entry).cast(), RTLD_DL_SYMENT)
-    };
-    if found == 0 || entry.is_null() || info.dli_saddr != address.as_ptr() {
-        return None;
-    }
-    // SAFETY: the entry is in the symbol table of a library that is open.
-    let size = usize::try_from(unsafe { (*entry).st_size }).ok()?;
-    is_mapped(address, size).then_some(size)
-}
-
-/// Whether `size` bytes at `address` are in one loaded, readable segment.
-fn is_mapped(address: NonNull<c_void>, size: usize) -> bool {
-    struct Query {
-        start: usize,
-        end: usize,
-        inside: bool,
-    }
-    unsafe extern "C" fn visit(
-        object: *mut libc::dl_phdr_info,
-        _: usize,
-        query: *mut c_void,
-    ) -> i32 {
-        // SAFETY: the walk passes a valid object, and the query below.
-        let (object, query) = unsafe { (&*object, &mut *query.cast::<Query>()) };
-        for index in 0..usize::from(object.dlpi_phnum) {
-            // SAFETY: the dynamic linker passes an object with `dlpi_phnum` headers at `dlpi_phdr`.
-            let segment = unsafe { &*object.dlpi_phdr.add(index) };
-            let readable = segment.p_flags & libc::PF_R != 0;
-            let start = (object.dlpi_addr as usize).wrapping_add(segment.p_vaddr as usize);
-            let end = start.saturating_add(segment.p_memsz as usize);
-            if segment.p_type == libc::PT_LOAD
-                && readable
-                && start <= query.start
-                && query.end <= end
-            {
-                query.inside = true;
-                return 1;
+impl LoadedCode {
+    /// # Safety
+    /// The library's code is trusted, and symbols with the names of slots are pointer variables.
+    unsafe fn load(path: &Path, slots: &[Slot]) -> Result<LoadedCode, Reason> {
+        // SAFETY: as the caller vouches.
+        let definitions = match unsafe { Image::load(path, slots)? } {
+            Loaded::Image(image) => return Ok(LoadedCode::Own(image)),
+            Loaded::ThreadLocal(definitions) => definitions,
+        };
+        // SAFETY: the caller trusts the library's code.
+        let handle = unsafe { system::Handle::open_path(path)? };
+        for Slot { name, value } in slots {
+            let name = CString::new(name.as_str()).map_err(|_| "a slot's name has a NUL")?;
+            if let Some(slot) = handle.symbol(&name, None) {
+                // SAFETY: the caller vouches that slots are pointer variables.
+                unsafe { (slot as *mut *mut c_void).write(*value) };
             }
         }
-        0
+        Ok(LoadedCode::System(handle, definitions))
     }
-    let start = address.addr().get();
-    let Some(end) = start.checked_add(size) else { return false };
-    let mut query = Query { start, end, inside: false };
-    // SAFETY: the callback matches the query it is given.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut query).cast()) };
-    query.inside
+
+    fn symbol(&self, name: &str) -> Option<NonNull<c_void>> {
+        match self {
+            LoadedCode::Own(image) => image.symbol(name),
+            LoadedCode::System(handle, definitions) => {
+                definitions.get(name)?;
+                let address = handle.symbol(&CString::new(name).ok()?, None)?;
+                NonNull::new(address as *mut c_void)
+            }
+        }
+    }
+
+    fn data(&self, name: &str) -> Option<&[u8]> {
+        match self {
+            LoadedCode::Own(image) => image.data(name),
+            LoadedCode::System(_, definitions) => {
+                let size = usize::try_from(definitions.get(name)?.size).ok()?;
+                let data = self.symbol(name)?.as_ptr().cast::<u8>();
+                // SAFETY: the definition is inside a segment, which the system's loader mapped; data
+                // that is asked for does not change.
+                Some(unsafe { std::slice::from_raw_parts(data, size) })
+            }
+        }
+    }
+
+    fn make_writable(&self, name: &str) -> Result<BundleAccess, Reason> {
+        match self {
+            LoadedCode::Own(image) if image.make_writable(name)? => Ok(BundleAccess::CopyOnWrite),
+            _ => Ok(BundleAccess::Read),
+        }
+    }
 }
 
-/// Checks that libraries will find what they link by name.
-fn require_exports(path: &Path) -> Result<(), Error> {
-    if is_exported() {
-        return Ok(());
-    }
-    publish();
-    if is_exported() {
-        return Ok(());
-    }
-    Err(failure(
-        path,
-        "this process does not export TVMFFIErrorSetRaisedFromCStrParts; link it with \
-         -rdynamic, or export the names in reflex_runtime::exports::EXPORTED_SYMBOLS",
-    ))
-}
-
-fn is_exported() -> bool {
-    host::global_symbol(LINKED_BY_NAME).is_some()
-}
-
-/// Makes the symbols of the shared library that this code is in globally visible, as
-/// hosts open their plugins privately. Does nothing in an executable.
-fn publish() {
-    // SAFETY: an all-zero Dl_info is a valid one to overwrite.
-    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    let here = publish as *const c_void;
-    // SAFETY: an address of this code, and a local to fill.
-    if unsafe { libc::dladdr(here, &mut info) } == 0 || info.dli_fname.is_null() {
-        return;
-    }
-    let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_GLOBAL;
-    // SAFETY: loads nothing, as the library is this one. The reference that this adds is
-    // kept: what has been made visible must stay.
-    unsafe { libc::dlopen(info.dli_fname, flags) };
-}
-
-/// The last error of the dynamic linker.
-fn last_error() -> String {
-    // SAFETY: the result is null or a string that stays until the next call.
-    let error: *const c_char = unsafe { libc::dlerror() };
-    if error.is_null() {
-        return "the dynamic linker gave no reason".to_owned();
-    }
-    // SAFETY: not null, so a C string that stays until the next call of the dynamic linker.
-    unsafe { CStr::from_ptr(error) }.to_string_lossy().into_owned()
-}
-
-#[cold]
-fn failure(path: &Path, why: &str) -> Error {
-    Error::runtime_error(format!("cannot load {}: {why}", path.display()))
+/// Pointer variables that libraries may have, with their values.
+fn slots(context: &Context) -> Vec<Slot> {
+    let functions = SLOTS.iter().filter_map(|name| {
+        Some(Slot { name: format!("__{name}"), value: exports::address_of(name)? })
+    });
+    let context = std::ptr::from_ref(context).cast_mut().cast();
+    let context = Slot { name: CONTEXT_SYMBOL.to_owned(), value: context };
+    functions.chain([context]).collect()
 }

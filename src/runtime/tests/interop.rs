@@ -3,7 +3,7 @@
 //!
 //! The library is found through the Python interpreter that `REFLEX_TVM_PYTHON`
 //! names; without it the tests are recorded as skipped. It is opened so
-//! that it keeps to its own symbols, although this executable exports the same ones.
+//! that it keeps to its own symbols, whatever this executable exports.
 
 #[path = "../../../tests/common/skip.rs"]
 mod skip;

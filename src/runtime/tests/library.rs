@@ -63,12 +63,12 @@ fn build(python: &OsStr) -> PathBuf {
 }
 
 #[test]
-fn the_c_abi_is_exported() {
+fn this_executable_exports_nothing() {
     for name in EXPORTED_SYMBOLS {
         let name = std::ffi::CString::new(*name).unwrap();
         // SAFETY: a lookup by name in the global scope.
         let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-        assert!(!address.is_null(), "{name:?}");
+        assert!(address.is_null(), "{name:?}: the tests below would show nothing");
     }
 }
 
@@ -132,7 +132,7 @@ fn what_is_not_a_library_is_refused() {
     // SAFETY: neither file has code that could run.
     unsafe {
         let error = Library::open(Path::new("/nonexistent/library.so")).unwrap_err();
-        assert!(error.message().starts_with("cannot load /nonexistent/library.so"), "{error}");
+        assert!(error.message().contains("No such file"), "{error}");
         assert!(Library::open(Path::new(file!())).is_err());
     }
 }
