@@ -11,6 +11,7 @@
 //! Decision: docs/decisions/0023-one-shared-library.md
 
 mod instrument;
+mod owned_results;
 mod packed;
 mod program;
 mod session;

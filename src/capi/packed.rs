@@ -22,6 +22,7 @@ use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
 use reflex_vm::session::{Canceller, SavedResult};
 
+use super::owned_results::make_writable;
 use super::try_lock::TryLock;
 use super::values::kept;
 use crate::engine::Engine;
@@ -103,8 +104,11 @@ fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> FfiRes
             let session = program.open(&options).map_err(raise)?;
             let shared =
                 Arc::new(Shared { canceller: session.canceller(), session: TryLock::new(session) });
-            Ok(Function::new(move |args| session_method(&shared, string(args, 0)?, rest(args, 1)))
-                .into())
+            let method = move |args: &[AnyView<'_>]| {
+                let mut result = session_method(&shared, string(args, 0)?, rest(args, 1))?;
+                make_writable(&mut result).map(|()| result)
+            };
+            Ok(Function::new(method).into())
         }
         "save" => {
             let size = program.save(Path::new(string(args, 0)?)).map_err(raise)?;
@@ -154,7 +158,8 @@ fn session_method(shared: &Arc<Shared>, name: &str, args: &[AnyView<'_>]) -> Ffi
             let (shared, func) = (Arc::clone(shared), string(args, 0)?);
             let number = shared.with(|s| s.function_index(func))?;
             let call = move |args: &[AnyView<'_>], result: &mut Any| {
-                shared.with(|s| s.call_into(number, args, result))
+                shared.with(|s| s.call_into(number, args, result))?;
+                make_writable(result)
             };
             Ok(Function::in_place(call).into())
         }
