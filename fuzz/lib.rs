@@ -5,6 +5,8 @@
 #![deny(unsafe_code)]
 
 pub mod blobs;
+#[cfg(feature = "facade")]
+pub mod facade;
 #[cfg(feature = "compiler")]
 pub mod graphs;
 /// The harness that tests of the pipeline run graphs with.

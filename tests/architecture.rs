@@ -23,6 +23,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     (
         "reflex-fuzz",
         &[
+            "reflex",
             "reflex-cranelift",
             "reflex-vm",
             "reflex-lower",
@@ -281,7 +282,11 @@ const LAYOUTS: [Layout; 11] = [
     },
     Layout {
         dir: "fuzz",
-        layers: &["dig host kernels mutate programs schedules scripts", "blobs graphs oracles"],
+        layers: &[
+            "dig host kernels mutate programs schedules scripts",
+            "blobs graphs oracles",
+            "facade",
+        ],
         circle: 2,
     },
 ];

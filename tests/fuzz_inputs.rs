@@ -13,6 +13,7 @@ use std::sync::Mutex;
 use arbtest::arbitrary::Unstructured;
 use property::property;
 use reflex_fuzz::blobs::{self, Reached};
+use reflex_fuzz::facade::{Driver, Model};
 use reflex_fuzz::programs::ProgramCase;
 use reflex_fuzz::{mutate, scripts};
 use reflex_runtime::library::Library;
@@ -87,8 +88,8 @@ fn damaged_scripts_are_refused_or_read_back() {
     assert!((20..cases - 20).contains(&accepted), "{accepted} of {cases} accepted");
 }
 
-/// The executables of the small modules that TVM builds for its interpreter, in order of names.
-fn executables_of_tvm() -> Option<Vec<Vec<u8>>> {
+/// The small modules that TVM builds for its interpreter, in order of names.
+fn modules_of_tvm() -> Option<Vec<PathBuf>> {
     let python = skip::variable("REFLEX_TVM_PYTHON")?;
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tvm-small-modules");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tvm/modules.py");
@@ -100,13 +101,18 @@ fn executables_of_tvm() -> Option<Vec<Vec<u8>>> {
         .filter(|path| path.to_string_lossy().ends_with(".bytecode.so"))
         .collect();
     paths.sort();
+    Some(paths)
+}
+
+/// Their executables.
+fn executables_of_tvm() -> Option<Vec<Vec<u8>>> {
     let executable = |path: &PathBuf| {
         // SAFETY: opening runs the library's constructors, and TVM built it a moment ago.
         let library = unsafe { Library::open(path) }.expect("TVM's library loads");
         let module = library.bundle().expect("a bundle").find("relax.VMExecutable");
         library.bundle_bytes(module.expect("an executable").bytes.clone()).to_vec()
     };
-    Some(paths.iter().map(executable).collect())
+    Some(modules_of_tvm()?.iter().map(executable).collect())
 }
 
 /// One bit flipped, or the end cut off. Bit flips of a word make most of what is near a sound
@@ -146,4 +152,60 @@ fn changed_files_of_tvm_are_refused_or_safe_in_every_mode() {
     let reached = reached.into_inner().expect("no oracle failed");
     println!("{reached:?}");
     assert_varied(&reached);
+}
+
+/// Damages models and drives each through the façade: `count` cases, the same ones in every run.
+fn through_the_facade(paths: &[PathBuf], count: u32) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let driver = Driver::new(folder.path());
+    let models: Vec<Model> =
+        paths.iter().map(|path| Model::read(path).expect("readable")).collect();
+    let (mut reached, mut case) = (BTreeMap::<Reached, usize>::new(), 0);
+    property(count, |u| {
+        let model = &models[case % models.len()];
+        case += 1;
+        let damage: [u8; 32] = u.arbitrary()?;
+        let damaged = model.damaged(&mut Unstructured::new(&damage))?;
+        *reached.entry(driver.model(&damaged)).or_default() += 1;
+        Ok(())
+    });
+    println!("{case} cases: {reached:?}");
+    let count = |stage| reached.get(&stage).copied().unwrap_or(0);
+    assert!(count(Reached::Nothing) + count(Reached::Read) > case / 20, "{reached:?}");
+    assert!(count(Reached::Ran) > case / 20, "{reached:?}");
+}
+
+#[test]
+fn damaged_onnx_models_are_refused_or_run() {
+    let Some(folder) = skip::variable("REFLEX_MODELS") else { return };
+    let models = ["surfaces_tree", "surfaces_mlp"];
+    let paths = models.map(|name| Path::new(&folder).join(name).with_extension("onnx"));
+    through_the_facade(&paths, 60);
+}
+
+#[test]
+fn damaged_modules_of_tvmscript_are_refused_or_run() {
+    let names = ["mlp", "branch", "constants", "recursion", "dynamic"];
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests/relax");
+    through_the_facade(&names.map(|name| folder.join(name).with_extension("py")), 60);
+}
+
+#[test]
+fn damaged_artifacts_are_refused_or_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/filetests/relax");
+    let engine = reflex::Engine::new().expect("an engine");
+    let paths = ["mlp", "branch", "constants"].map(|name| {
+        let path = folder.path().join(name).with_extension("so");
+        let program = engine.load(&scripts.join(name).with_extension("py")).expect("compiles");
+        program.save(&path).expect("saves");
+        path
+    });
+    through_the_facade(&paths, 400);
+}
+
+#[test]
+fn damaged_exports_of_tvm_are_refused_or_run() {
+    let Some(paths) = modules_of_tvm() else { return };
+    through_the_facade(&paths, 2_000);
 }
