@@ -118,7 +118,7 @@ pub(crate) enum Width {
 /// A field whose value is known once the image has a base address and imports have theirs.
 #[derive(Debug)]
 pub(crate) struct Absolute {
-    /// LinkedImage address of the field.
+    /// Address of the field in the linked image.
     pub(crate) at: u64,
     pub(crate) width: Width,
     pub(crate) target: AbsoluteTarget,
@@ -133,7 +133,7 @@ pub(crate) enum AbsoluteTarget {
     Import(usize),
 }
 
-/// LinkedImage addresses of the segments, page-aligned starts, exact ends.
+/// Addresses of the segments in the linked image, page-aligned starts, exact ends.
 #[derive(Clone, Debug)]
 pub(crate) struct SegmentRanges {
     pub(crate) read_only: Range<u64>,

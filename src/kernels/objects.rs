@@ -12,13 +12,13 @@ use reflex_tir::codegen::ObjectFile;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// ObjectFile code from this size on, in bytes, is kept in a file.
+/// Object code from this size on, in bytes, is kept in a file.
 const LARGE: usize = 1 << 20;
 
 /// Objects by CPU, the lowest first.
 type ByCpu = [(Cpu, Vec<ObjectFile>)];
 
-/// ObjectFile files of kernels, in a nameless temporary file when they are large: the loaded kernels
+/// Object files of kernels, in a nameless temporary file when they are large: the loaded kernels
 /// are in memory already, and most programs are never saved.
 pub(crate) struct KernelObjects {
     /// Without their code when it is in a file.

@@ -25,7 +25,7 @@ pub struct Compiled {
     pub executable: Executable,
     /// The kernels for each CPU, the lowest first.
     pub kernels: Vec<(Cpu, Vec<ObjectFile>)>,
-    /// FlopCount of a call of each kernel, where their number is known.
+    /// Operations of a call of each kernel, where their number is known.
     pub operations: BTreeMap<String, FlopCount>,
     /// Where the time went.
     pub report: Report,

@@ -92,7 +92,7 @@ pub enum Response {
     Failed {
         /// The function, or empty when the request itself was bad.
         func: String,
-        /// EvalErrorKind.
+        /// LLVM's message.
         message: String,
     },
 }

@@ -59,7 +59,7 @@ pub enum CmpOp {
     Ge,
 }
 
-/// TensorIntrin functions. Unless said otherwise the operands and the result have one type.
+/// Intrinsic functions. Unless said otherwise the operands and the result have one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Intrin {
     /// `if_then_else(cond, a, b)`: evaluates only the chosen side (guards loads).
@@ -214,7 +214,7 @@ pub enum ExprKind {
         /// The buffer's element type.
         dtype: DType,
     },
-    /// TensorIntrin call.
+    /// A call of an intrinsic function.
     Call {
         /// The function.
         op: Intrin,
@@ -277,7 +277,7 @@ impl Expr {
         Expr::new(ExprKind::Load { buffer, indices, dtype })
     }
 
-    /// TensorIntrin whose result has the type of its first operand.
+    /// A call whose result has the type of its first operand.
     pub fn call(op: Intrin, args: Vec<Expr>) -> Expr {
         let dtype = match op {
             Intrin::IfThenElse => args[1].dtype(),

@@ -202,7 +202,7 @@ impl TraceCodegen<'_, '_> {
         Ok(())
     }
 
-    /// CarriedScalars the block of an iteration, which a loop jumps back to.
+    /// Starts the block of an iteration, which a loop jumps back to.
     fn begin_iteration(&mut self, iteration: Iteration) -> Result<(), Bailout> {
         let trace = self.trace;
         self.head = self.e.b.create_block();

@@ -1,4 +1,4 @@
-//! StridedRows of an intermediate put apart, so that each starts where its consumer wants it.
+//! Rows of an intermediate put apart, so that each starts where its consumer wants it.
 
 use super::state::{Schedule, ScheduleError};
 use crate::Expr;

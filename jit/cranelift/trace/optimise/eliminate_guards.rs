@@ -16,7 +16,7 @@ use reflex_vm::program::Program;
 use super::super::ir::{Arg, BuiltinResult, DimOf, FrameId, Ins, Scalar, Trace, VReg};
 use crate::facts::tensor::{TensorFact, dtype_bits};
 
-/// ValueFacts facts about a value.
+/// Known facts about a value.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct ValueFacts {
     tag: Option<i32>,
