@@ -14,8 +14,9 @@ use reflex_tir::codegen::Codegen;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{ExecutionOptions, Precision, Progress, TargetSelection};
-use crate::program::compiled::{self, ObjectRetention};
+use crate::program::compiled::{self, Interface, ObjectRetention};
 use crate::program::loaded::LoadedProgram;
+use crate::program::shape_variant::{self, InputShapes};
 use crate::signature::Signature;
 
 /// The options of compilation, and of the programs that it makes.
@@ -24,6 +25,8 @@ pub(crate) struct Compiler {
     pub(crate) precision: Precision,
     pub(crate) target: TargetSelection,
     pub(crate) execution: ExecutionOptions,
+    /// Shapes that functions are compiled for ahead of time, in addition to any shape.
+    pub(crate) shapes: Vec<InputShapes>,
     pub(crate) progress: Progress,
     /// Folder of the kernel cache; `None` is the user's.
     pub(crate) cache: Option<PathBuf>,
@@ -35,10 +38,12 @@ impl Compiler {
     /// Compiles a module.
     pub(crate) fn compile(
         &self,
-        module: Module,
+        mut module: Module,
         retention: ObjectRetention,
     ) -> Result<LoadedProgram> {
         let signatures = Signature::of_module(&module);
+        let variants = shape_variant::add(&mut module, &self.shapes)?;
+        let interface = Interface { signatures, variants };
         let failed = |e: &dyn Display| Error::new(ErrorKind::Compile, e.to_string());
         let process;
         let (codegen, identity): (&dyn Codegen, &str) = match &self.codegen {
@@ -55,8 +60,19 @@ impl Compiler {
         let tools = Toolchain { codegen, cache: cache.as_ref(), observer, progress: &progress };
         let options = self.pipeline_options();
         let compiled = compile::compile(module, &options, &tools).map_err(|e| failed(&e))?;
+        let report = &compiled.report;
+        tracing::info!(
+            kernels = report.cached + report.generated.len(),
+            cached = report.cached,
+            graph_ms = report.graph.as_millis(),
+            kernels_ms = report.kernels.as_millis(),
+            "compiled"
+        );
+        for (kernel, took) in &report.generated {
+            tracing::debug!(%kernel, ms = took.as_secs_f64() * 1e3, "kernel generated");
+        }
         let (host, execution) = (&self.target.host, &self.execution);
-        let program = compiled::load(compiled, signatures, host, execution, retention);
+        let program = compiled::load(compiled, interface, host, execution, retention);
         heap::trim();
         program
     }
@@ -67,7 +83,7 @@ impl Compiler {
         let best = levels.iter().rev().find(|level| host.runs(&level.target()));
         let levels = best.into_iter().copied().collect();
         let target = TargetSelection { host: host.clone(), levels };
-        Compiler { progress: Progress::silent(), target, ..self.clone() }
+        Compiler { progress: Progress::silent(), target, shapes: vec![], ..self.clone() }
     }
 
     /// Returns the options of the lowering pipeline.

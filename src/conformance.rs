@@ -230,7 +230,7 @@ impl fmt::Display for CaseList {
 /// ```
 pub fn run_case(engine: &Engine, folder: &Path, mode: Mode) -> CaseResult {
     let outcome = |status, reason: String| CaseResult { status, reason };
-    let program = match engine.load(&folder.join("model.onnx")) {
+    let program = match engine.load(folder.join("model.onnx")) {
         Ok(program) => program,
         Err(error) if error.kind() == ErrorKind::Unsupported => {
             return outcome(Status::Unsupported, error.to_string());

@@ -84,11 +84,33 @@ impl EngineBuilder {
     /// use reflex::{Engine, Level};
     ///
     /// let engine = Engine::builder().levels(["v3".parse::<Level>().unwrap()]).build()?;
-    /// engine.load("examples/softmax.py".as_ref())?;
+    /// engine.load("examples/softmax.py")?;
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn levels(mut self, levels: impl IntoIterator<Item = Level>) -> EngineBuilder {
         self.compiler.target.levels = levels.into_iter().collect();
+        self
+    }
+
+    /// Compiles functions for these shapes of their inputs ahead of time, in addition to any shape:
+    /// calls with these shapes run code that is specialised for them, in every mode, and
+    /// [`Program::save`] keeps it. May be called several times, once for each set of shapes.
+    /// Dimensions of inputs that are not named, and that these leave open, stay symbolic.
+    ///
+    /// ```
+    /// use reflex::Engine;
+    ///
+    /// let engine = Engine::builder().shapes([("x", vec![1, 2])]).shapes([("x", vec![8, 2])]);
+    /// let program = engine.build()?.load("examples/softmax.py")?;
+    /// assert_eq!(program.functions(), ["main"]);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn shapes<N: Into<String>>(
+        mut self,
+        shapes: impl IntoIterator<Item = (N, Vec<i64>)>,
+    ) -> EngineBuilder {
+        let shapes = shapes.into_iter().map(|(name, shape)| (name.into(), shape));
+        self.compiler.shapes.push(shapes.collect());
         self
     }
 
@@ -193,6 +215,7 @@ impl Engine {
             precision: Precision::default(),
             target: TargetSelection { host, levels: Default::default() },
             execution: ExecutionOptions { threads: 1, policy: TierPolicy::default() },
+            shapes: vec![],
             progress: Progress::silent(),
             cache: None,
             codegen: None,
@@ -208,11 +231,12 @@ impl Engine {
     /// use reflex::{Engine, ErrorKind};
     ///
     /// let engine = Engine::new()?;
-    /// let program = engine.load("examples/softmax.py".as_ref())?;
-    /// assert_eq!(engine.load("README.md".as_ref()).err().unwrap().kind(), ErrorKind::Unsupported);
+    /// let program = engine.load("examples/softmax.py")?;
+    /// assert_eq!(engine.load("README.md").err().unwrap().kind(), ErrorKind::Unsupported);
     /// # Ok::<(), reflex::Error>(())
     /// ```
-    pub fn load(&self, path: &Path) -> Result<Program> {
+    pub fn load(&self, path: impl AsRef<Path>) -> Result<Program> {
+        let path = path.as_ref();
         let loaded = match Format::of(path)? {
             Format::Onnx | Format::Script => self.load_model(path),
             Format::Library => self.load_library(path),
@@ -224,12 +248,13 @@ impl Engine {
     /// it.
     ///
     /// ```
-    /// let info = reflex::Engine::info("examples/softmax.py".as_ref())?;
+    /// let info = reflex::Engine::info("examples/softmax.py")?;
     /// assert_eq!(info.inputs[0].to_string(), "x: float32[m, n]");
     /// assert_eq!(info.operators, [("Softmax".to_owned(), 1)]);
     /// # Ok::<(), reflex::Error>(())
     /// ```
-    pub fn info(path: &Path) -> Result<ModelInfo> {
+    pub fn info(path: impl AsRef<Path>) -> Result<ModelInfo> {
+        let path = path.as_ref();
         match Format::of(path)? {
             Format::Onnx => ModelInfo::of_onnx(path),
             Format::Script => Ok(ModelInfo::of_script(&model_file::import(path)?)),
@@ -245,14 +270,15 @@ impl Engine {
     ///
     /// ```
     /// let engine = reflex::Engine::new()?;
-    /// let error = engine.dump_after("examples/softmax.py".as_ref(), "no_pass").unwrap_err();
+    /// let error = engine.dump_after("examples/softmax.py", "no_pass").unwrap_err();
     /// let passes = error.to_string();
     /// assert!(passes.contains("fold_constants"), "{passes}");
-    /// let text = engine.dump_after("examples/softmax.py".as_ref(), "fold_constants")?;
+    /// let text = engine.dump_after("examples/softmax.py", "fold_constants")?;
     /// assert!(text.contains("softmax"), "{text}");
     /// # Ok::<(), reflex::Error>(())
     /// ```
-    pub fn dump_after(&self, path: &Path, pass: &str) -> Result<String> {
+    pub fn dump_after(&self, path: impl AsRef<Path>, pass: &str) -> Result<String> {
+        let path = path.as_ref();
         model_file::check_is_module(path)?;
         let stages = pipeline::stages();
         if !stages.contains(&pass) {
@@ -265,11 +291,12 @@ impl Engine {
     /// Returns TVMScript: of a script as it was read, of a model as it was imported.
     ///
     /// ```
-    /// let text = reflex::Engine::script("examples/softmax.py".as_ref())?;
+    /// let text = reflex::Engine::script("examples/softmax.py")?;
     /// assert!(text.contains("R.nn.softmax"));
     /// # Ok::<(), reflex::Error>(())
     /// ```
-    pub fn script(path: &Path) -> Result<String> {
+    pub fn script(path: impl AsRef<Path>) -> Result<String> {
+        let path = path.as_ref();
         model_file::check_is_module(path)?;
         match Format::of(path)? {
             Format::Script => Ok(Script::read_file(path)?.print()),
@@ -281,11 +308,12 @@ impl Engine {
     ///
     /// ```
     /// let engine = reflex::Engine::new()?;
-    /// let error = engine.dump_schedule("examples/softmax.py".as_ref(), "no_kernel").unwrap_err();
+    /// let error = engine.dump_schedule("examples/softmax.py", "no_kernel").unwrap_err();
     /// assert!(error.to_string().starts_with("examples/softmax.py: no kernel"));
     /// # Ok::<(), reflex::Error>(())
     /// ```
-    pub fn dump_schedule(&self, path: &Path, kernel: &str) -> Result<String> {
+    pub fn dump_schedule(&self, path: impl AsRef<Path>, kernel: &str) -> Result<String> {
+        let path = path.as_ref();
         model_file::check_is_module(path)?;
         let options = self.compiler.pipeline_options();
         dump::schedule(model_file::import(path)?, kernel, &options)
@@ -297,11 +325,12 @@ impl Engine {
     ///
     /// ```
     /// let engine = reflex::Engine::new()?;
-    /// let error = engine.assembly("examples/softmax.py".as_ref(), "no_kernel").unwrap_err();
+    /// let error = engine.assembly("examples/softmax.py", "no_kernel").unwrap_err();
     /// assert!(error.to_string().contains("there are"), "it lists the kernels");
     /// # Ok::<(), reflex::Error>(())
     /// ```
-    pub fn assembly(&self, path: &Path, kernel: &str) -> Result<String> {
+    pub fn assembly(&self, path: impl AsRef<Path>, kernel: &str) -> Result<String> {
+        let path = path.as_ref();
         if Format::of(path)? != Format::Library {
             return self.load(path)?.assembly(kernel);
         }

@@ -1,7 +1,10 @@
 //! The one error users see: what kind, and a message that names the file, node and remedy.
 
+use std::error::Error as StdError;
 use std::fmt;
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use reflex_runtime::error::Error as Object;
 use reflex_vm::run_error::{Reason, RunError};
@@ -39,6 +42,8 @@ pub struct Error {
     message: String,
     /// The error object that a failed run raised.
     raised: Option<Object>,
+    /// The error that this one reports, as [`std::error::Error::source`].
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 /// Result with [`Error`].
@@ -54,12 +59,18 @@ impl Error {
     /// assert_eq!(error.to_string(), "no such name");
     /// ```
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into(), raised: None }
+        Error { kind, message: message.into(), raised: None, source: None }
     }
 
     /// The error that a packed function or value raised.
     pub(crate) fn raised(kind: ErrorKind, error: Object) -> Error {
-        Error { kind, message: error.to_string(), raised: Some(error) }
+        let message = error.to_string();
+        Error { raised: Some(error.clone()), ..Error::new(kind, message).because(error) }
+    }
+
+    /// Returns the same error with the error that it reports.
+    fn because(self, source: impl StdError + Send + Sync + 'static) -> Error {
+        Error { source: Some(Arc::new(source)), ..self }
     }
 
     /// Makes an error of kind [`ErrorKind::Input`].
@@ -77,9 +88,16 @@ impl Error {
     /// let missing = std::fs::read("no/such/file").unwrap_err();
     /// let error = reflex::Error::io("no/such/file".as_ref(), &missing);
     /// assert!(error.to_string().starts_with("no/such/file: "));
+    /// let source = std::error::Error::source(&error).unwrap();
+    /// let source = source.downcast_ref::<std::io::Error>().unwrap();
+    /// assert_eq!(source.kind(), std::io::ErrorKind::NotFound);
     /// ```
-    pub fn io(path: &Path, error: &std::io::Error) -> Error {
-        Error::new(ErrorKind::Io, format!("{}: {error}", path.display()))
+    pub fn io(path: &Path, error: &io::Error) -> Error {
+        let copy = match error.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(error.kind(), error.to_string()),
+        };
+        Error::new(ErrorKind::Io, format!("{}: {error}", path.display())).because(copy)
     }
 
     /// Returns the kind.
@@ -87,7 +105,7 @@ impl Error {
     /// ```
     /// use reflex::{Engine, ErrorKind};
     ///
-    /// let error = Engine::new()?.load("no/such/model.onnx".as_ref()).err().unwrap();
+    /// let error = Engine::new()?.load("no/such/model.onnx").err().unwrap();
     /// assert_eq!(error.kind(), ErrorKind::Io);
     /// # Ok::<(), reflex::Error>(())
     /// ```
@@ -139,7 +157,17 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+impl From<Object> for Error {
+    fn from(error: Object) -> Error {
+        Error::raised(ErrorKind::Run, error)
+    }
+}
 
 impl From<RunError> for Error {
     fn from(error: RunError) -> Error {
@@ -150,13 +178,15 @@ impl From<RunError> for Error {
             Reason::StackOverflow => ErrorKind::StackOverflow,
             _ => ErrorKind::Run,
         };
-        Error { kind, message: error.to_string(), raised: Some(error.into_error()) }
+        let message = error.to_string();
+        let raised = error.into_error();
+        Error { raised: Some(raised.clone()), ..Error::new(kind, message).because(raised) }
     }
 }
 
 impl From<reflex_graph::script::ScriptError> for Error {
     fn from(error: reflex_graph::script::ScriptError) -> Error {
-        Error::new(ErrorKind::Model, error.to_string())
+        Error::new(ErrorKind::Model, error.to_string()).because(error)
     }
 }
 
@@ -168,6 +198,6 @@ impl From<reflex_onnx::ImportError> for Error {
             Unsupported => ErrorKind::Unsupported,
             _ => ErrorKind::Model,
         };
-        Error::new(kind, error.to_string())
+        Error::new(kind, error.to_string()).because(error)
     }
 }

@@ -15,7 +15,7 @@
 //! ```
 //! use reflex::{Array, Engine, Feed, Mode};
 //!
-//! let program = Engine::new()?.load("examples/softmax.py".as_ref())?; // or .onnx, or .so
+//! let program = Engine::new()?.load("examples/softmax.py")?; // or .onnx, or .so
 //! let x = Array::of(&[1, 2], &[8.0_f32, 8.0])?;
 //! let feed = program.prepare("main", &Feed::from([("x".to_owned(), x)]))?;
 //! let outputs = program.session(Mode::Tiered)?.call(&feed)?;
@@ -35,7 +35,7 @@
 //!
 //! ```
 //! # use reflex::{Array, Engine, Feed, Mode};
-//! # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+//! # let program = Engine::new()?.load("examples/softmax.py")?;
 //! # let x = Array::of(&[1, 2], &[8.0_f32, 8.0])?;
 //! # let feed = program.prepare("main", &Feed::from([("x".to_owned(), x)]))?;
 //! let mut session = program.session(Mode::Tiered)?;
@@ -104,6 +104,7 @@ mod tier_policy;
 mod tier_report;
 
 pub mod conformance;
+pub mod log;
 pub mod memory;
 pub mod numpy;
 pub mod stats;
@@ -118,6 +119,7 @@ pub use prepared::Prepared;
 pub use program::Program;
 pub use reflex_cranelift::CompileMode;
 pub use reflex_graph::Module;
+pub use reflex_runtime::array::Array as Tuple;
 pub use reflex_runtime::dtype::DType;
 pub use reflex_runtime::error::Error as RaisedError;
 pub use reflex_runtime::function::Function;

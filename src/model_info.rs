@@ -23,6 +23,8 @@ pub struct ModelInfo {
     pub outputs: Vec<ValueInfo>,
     /// Names of the dynamic dimensions of the inputs.
     pub symbols: Vec<String>,
+    /// Functions that were compiled for known shapes, with the shapes of their inputs.
+    pub variants: Vec<String>,
     /// The title of `operators`: operators of a model, callees of an executable.
     pub operators_title: &'static str,
     /// Name and count, most frequent first, then by name.
@@ -59,6 +61,7 @@ impl ModelInfo {
             symbols: symbols(&inputs),
             inputs,
             outputs: info.outputs.iter().map(ValueInfo::from).collect(),
+            variants: vec![],
             operators_title: "operators",
             operators: by_count(info.operators),
             unsupported: unsupported.collect(),
@@ -102,6 +105,7 @@ impl ModelInfo {
             symbols: symbols(&inputs),
             inputs,
             outputs: main.outputs.iter().map(ValueInfo::from).collect(),
+            variants: vec![],
             operators_title: "operators",
             operators: by_count(operators),
             unsupported: vec![],
@@ -123,6 +127,7 @@ impl ModelInfo {
             symbols: symbols(&inputs),
             inputs,
             outputs: main.outputs.iter().map(ValueInfo::from).collect(),
+            variants: vec![],
             operators_title: "callees",
             operators: by_count(callees),
             unsupported: vec![],

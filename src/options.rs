@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_tir::codegen::Target;
@@ -54,6 +55,7 @@ pub struct SessionOptions {
     pub(crate) mode: Mode,
     pub(crate) device: String,
     pub(crate) allocator: AllocatorKind,
+    pub(crate) slow_call: Option<Duration>,
 }
 
 impl SessionOptions {
@@ -65,7 +67,8 @@ impl SessionOptions {
     /// let options = SessionOptions::new(Mode::Compiled);
     /// ```
     pub fn new(mode: Mode) -> SessionOptions {
-        SessionOptions { mode, device: "cpu".to_owned(), allocator: AllocatorKind::default() }
+        let allocator = AllocatorKind::default();
+        SessionOptions { mode, device: "cpu".to_owned(), allocator, slow_call: None }
     }
 
     /// Sets the device that the session computes on: `cpu`.
@@ -91,6 +94,22 @@ impl SessionOptions {
     /// ```
     pub fn allocator(mut self, kind: AllocatorKind) -> SessionOptions {
         self.allocator = kind;
+        self
+    }
+
+    /// Reports calls that take this long or longer as `tracing` warnings named `slow call`: their
+    /// time, how much of it the thread was running, page faults, preemptions, and whether code was
+    /// compiled meanwhile. Costs two system calls a call, about 1 us.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use reflex::{Mode, SessionOptions};
+    ///
+    /// let options = SessionOptions::new(Mode::Tiered).slow_call(Duration::from_millis(5));
+    /// ```
+    pub fn slow_call(mut self, threshold: Duration) -> SessionOptions {
+        self.slow_call = Some(threshold);
         self
     }
 }

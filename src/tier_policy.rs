@@ -46,6 +46,7 @@ pub enum SavedCode {
 /// | `shapes` | most sets of shapes with a specialised program at a time; 0 for none |
 /// | `shape-calls` | calls with the same shapes before these are specialised |
 /// | `shape-ms` | milliseconds that these calls took together, at least |
+/// | `shape-stream-calls` | calls that are enough whatever time they took |
 /// | `specialise` | `if-faster`, or `always`: also where the specialised program is not faster |
 ///
 /// ```
@@ -85,6 +86,9 @@ pub struct TierPolicy {
     pub shape_calls: u32,
     /// Time that these calls took together, at least.
     pub shape_time: Duration,
+    /// Calls with the same shapes that are enough whatever time they took: a stream of short calls,
+    /// such as one for each 32 ms of sound, is specialised within seconds.
+    pub shape_stream_calls: u32,
     /// The condition on which a specialised program is used.
     pub specialise: Specialise,
 }
@@ -115,6 +119,7 @@ impl Default for TierPolicy {
             max_shapes: 4,
             shape_calls: 64,
             shape_time: Duration::from_millis(500),
+            shape_stream_calls: 512,
             specialise: Specialise::IfFaster,
         }
     }
@@ -186,6 +191,7 @@ impl TierPolicy {
             }
             "shapes" => self.max_shapes = number(key, value)?,
             "shape-calls" => self.shape_calls = number(key, value)?,
+            "shape-stream-calls" => self.shape_stream_calls = number(key, value)?,
             "shape-ms" => self.shape_time = Duration::from_millis(number(key, value)?),
             "specialise" => {
                 self.specialise = match value {
@@ -196,7 +202,7 @@ impl TierPolicy {
             }
             _ => {
                 let keys = "threshold, delay, exits, attempts, trace-ops, code-cache, compile, saved-code, \
-                            shapes, shape-calls, shape-ms, specialise";
+                            shapes, shape-calls, shape-stream-calls, shape-ms, specialise";
                 return Err(Error::input(format!("no key {key:?} of a tier policy; {keys}")));
             }
         }
@@ -266,6 +272,11 @@ impl fmt::Display for TierPolicy {
         numbers("code-cache", self.code_cache_limit as u64, usual.code_cache_limit as u64);
         numbers("shapes", self.max_shapes as u64, usual.max_shapes as u64);
         numbers("shape-calls", self.shape_calls.into(), usual.shape_calls.into());
+        numbers(
+            "shape-stream-calls",
+            self.shape_stream_calls.into(),
+            usual.shape_stream_calls.into(),
+        );
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         numbers("shape-ms", millis(self.shape_time), millis(usual.shape_time));
         if self.specialise == Specialise::Always {
@@ -295,7 +306,7 @@ mod tests {
             "off",
             "delay=0",
             "threshold=7,delay=30",
-            "threshold=7,exits=9,attempts=1,trace-ops=100,code-cache=2048,shapes=1,shape-calls=2,shape-ms=3,specialise=always,compile=sync,saved-code=ignore",
+            "threshold=7,exits=9,attempts=1,trace-ops=100,code-cache=2048,shapes=1,shape-calls=2,shape-stream-calls=5,shape-ms=3,specialise=always,compile=sync,saved-code=ignore",
         ];
         for text in texts {
             assert_eq!(text.parse::<TierPolicy>().unwrap().to_string(), text);

@@ -280,7 +280,7 @@ fn published_code_is_never_writable() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("model.py"), MODEL).expect("writes");
     let engine = reflex::Engine::builder().build().expect("an engine");
-    let program = engine.load(&folder.path().join("model.py")).expect("compiles");
+    let program = engine.load(folder.path().join("model.py")).expect("compiles");
     let array = |shape: &[i64]| {
         let count = shape.iter().product::<i64>() as usize;
         reflex::Any::from(

@@ -268,7 +268,7 @@ const LAYOUTS: [Layout; 11] = [
     Layout {
         dir: "src",
         layers: &[
-            "error memory prepared tier_report",
+            "error log memory prepared tier_report",
             "array disassemble dump kernels model_file tier_policy",
             "numpy options signature stats",
             "model_info",

@@ -30,7 +30,7 @@ fn folder() -> tempfile::TempDir {
     let model = folder.path().join("model.py");
     std::fs::write(&model, MODEL).expect("writable");
     let program = engine(&Level::ALL).load(&model).expect("compiles");
-    program.save(&folder.path().join("model.so")).expect("saves");
+    program.save(folder.path().join("model.so")).expect("saves");
     folder
 }
 

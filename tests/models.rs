@@ -17,7 +17,7 @@ const ATOL: f64 = 1e-4;
 fn check(model: &str, through_so: bool) {
     let Some((models, _)) = common::data() else { return };
     let engine = Engine::builder().build().expect("an engine");
-    let mut program = engine.load(&models.join(format!("{model}.onnx"))).expect("loads");
+    let mut program = engine.load(models.join(format!("{model}.onnx"))).expect("loads");
     if through_so {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("model.so");
@@ -36,7 +36,7 @@ fn check_levels(model: &str) {
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().join("model.so");
     let program =
-        engine(&[Level::V3, Level::V4]).load(&models.join(format!("{model}.onnx"))).expect("loads");
+        engine(&[Level::V3, Level::V4]).load(models.join(format!("{model}.onnx"))).expect("loads");
     program.save(&path).expect("saves");
     for level in Level::ALL {
         match engine(&[level]).load(&path) {

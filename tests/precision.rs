@@ -66,7 +66,7 @@ fn available() -> bool {
         return true;
     }
     let (folder, _) = small_model();
-    let refused = engine(Precision::Bf16, 1).load(&folder.path().join("model.py"));
+    let refused = engine(Precision::Bf16, 1).load(folder.path().join("model.py"));
     let error = refused.err().expect("is refused");
     assert!(error.to_string().contains("precision bf16 needs AVX512_BF16"), "{error}");
     common::skip::skip("AVX512_BF16");

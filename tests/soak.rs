@@ -103,7 +103,6 @@ fn one_session(program: &Arc<Program>, mode: Mode, number: i64) {
     let mut session = Session::new(program, Options { mode, ..Options::default() }).unwrap();
     let kept = Any::from(Array::new([Any::from(number)]));
     session.save_function("down", "saved", SavedResult::Keep, vec![kept]).unwrap();
-    let bound = session.set_input("main", vec![1_i64.into()]).unwrap();
     for run in 0..RUNS {
         let n = (number * RUNS + run) % NUMBERS - 1;
         let (name, inner) = if run % 2 == 0 { ("main", 3) } else { ("saved", 1) };
@@ -116,7 +115,6 @@ fn one_session(program: &Arc<Program>, mode: Mode, number: i64) {
             Err(error) => assert!(n == -1 && error.to_string().contains("-1 steps"), "{error}"),
         }
     }
-    session.run_bound(bound).unwrap();
 }
 
 /// Mappings of the process, and its resident pages.

@@ -2,8 +2,13 @@
 //! specialised.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use reflex::{Array, DType, Engine, Feed, Mode, Program, Session, TierPolicy};
+use reflex::{
+    Any, AnyView, Array, CallEvent, DType, Engine, ErrorKind, Feed, Instrument, Mode, Program,
+    RaisedError, Session, Tensor, TierPolicy, Verdict,
+};
 
 const MODEL: &str = r#"
 from typing import TypeVar
@@ -113,16 +118,139 @@ fn bound_runs_and_warm_ups_use_it() {
     assert!(bound.output::<f32>(0).expect("f32").iter().all(|x| *x == 0.3125));
 }
 
+/// Collects the names of the functions that are called.
+struct Names(Arc<Mutex<Vec<String>>>);
+
+impl Instrument for Names {
+    fn before(&mut self, call: &CallEvent<'_>) -> Result<Verdict, RaisedError> {
+        self.0.lock().expect("no panic").push(call.callee.to_owned());
+        Ok(Verdict::Run)
+    }
+
+    fn after(&mut self, _: &CallEvent<'_>, _: AnyView<'_>) -> Result<(), RaisedError> {
+        Ok(())
+    }
+}
+
+/// The names of the functions that `body` calls.
+fn callees(session: &mut Session, body: impl FnOnce(&mut Session)) -> Vec<String> {
+    let names = Arc::new(Mutex::new(vec![]));
+    session.set_instrument(Some(Box::new(Names(names.clone()))));
+    body(session);
+    session.set_instrument(None);
+    std::mem::take(&mut names.lock().expect("no panic"))
+}
+
 #[test]
-fn limits_and_changed_files_leave_the_general_program() {
+fn limits_and_instruments_hold_for_specialised_programs() {
     let model = model(MODEL);
     let program = load(&model.path, SOON);
     let mut session = program.session(Mode::Tiered).expect("a session");
+    let general = callees(&mut session, |session| drop(call(&program, session, 3)));
     session.set_fuel(Some(1000));
+    session.set_deadline(Some(Duration::from_secs(3600)));
     (0..4).for_each(|_| drop(call(&program, &mut session, 3)));
-    assert_eq!(lines(&program), Vec::<String>::new());
-    assert!(session.fuel() < 1000);
+    assert!(lines(&program)[0].contains("in use"), "{:?}", lines(&program));
+    let special = callees(&mut session, |session| drop(call(&program, session, 3)));
+    assert!(special.len() < general.len(), "{special:?} instead of {general:?}");
 
+    let before = session.fuel();
+    let expected = call(&program, &mut session, 3);
+    assert!(session.fuel() < before && before < 1000, "{before}");
+    let prepared = program.prepare("main", &feed(3)).expect("fits");
+    let kind = |session: &mut Session| session.call(&prepared).err().map(|e| e.kind());
+    session.set_fuel(Some(0));
+    assert_eq!(kind(&mut session), Some(ErrorKind::FuelExhausted));
+    session.set_fuel(None);
+    session.set_deadline(Some(Duration::ZERO));
+    assert_eq!(kind(&mut session), Some(ErrorKind::DeadlineExceeded));
+    session.set_deadline(None);
+    session.canceller().cancel();
+    assert_eq!(kind(&mut session), Some(ErrorKind::Cancelled));
+    session.canceller().reset();
+    assert_eq!(call(&program, &mut session, 3), expected);
+}
+
+#[test]
+fn stored_inputs_are_dispatched_by_their_shapes() {
+    let model = model(MODEL);
+    let program = load(&model.path, SOON);
+    let mut session = program.session(Mode::Tiered).expect("a session");
+    let mut general = program.session(Mode::Bytecode).expect("a session");
+    let tensor = |array: &Array| {
+        let values = array.to_vec::<f32>().expect("f32");
+        Any::from(Tensor::from_slice(&array.shape, &values).expect("fits"))
+    };
+    let y = Tensor::zeros(&[16], DType::F32).expect("memory");
+    for n in [5, 5, 5, 8, 5] {
+        let args = vec![tensor(&feed(n)["x"]), tensor(&feed(n)["w"])];
+        session.set_input("main", args).expect("fits");
+        session.bind_outputs("main", vec![y.clone()]).expect("inputs are set");
+        session.invoke_stateful("main").expect("runs");
+        let expected = call(&program, &mut general, n);
+        assert_eq!(y.to_bytes().expect("compact"), expected, "n = {n}");
+        let kept = session.get_outputs("main").expect("a result").remove(0);
+        let kept = Tensor::try_from(kept).expect("a tensor");
+        assert_eq!(kept.to_bytes().expect("compact"), expected, "n = {n}");
+    }
+    assert!(lines(&program).iter().any(|l| l.contains("in use")), "{:?}", lines(&program));
+    let stateful = callees(&mut session, |s| s.invoke_stateful("main").expect("runs"));
+    let called = callees(&mut session, |session| drop(call(&program, session, 5)));
+    assert_eq!(stateful, called, "both run the specialised program");
+}
+
+#[test]
+fn variants_for_known_shapes_are_saved() {
+    let model = model(MODEL);
+    let engine = || Engine::builder().tier("shapes=0".parse().expect("a policy"));
+    let known = |n: i64| [("x", vec![n, 24])];
+    let compiled = engine().shapes(known(3)).shapes(known(7)).build().expect("an engine");
+    let compiled = compiled.load(&model.path).expect("loads");
+    let file = model.path.with_extension("so");
+    compiled.save(&file).expect("writes");
+    let reopened = engine().build().expect("an engine").load(&file).expect("opens");
+    let info = Engine::info(&file).expect("a library");
+    assert_eq!(info.variants, ["main([3, 24], [24, 16])", "main([7, 24], [24, 16])"]);
+    for program in [compiled, reopened] {
+        assert_eq!(program.functions(), ["main"]);
+        assert!(program.signature("main__shape0").is_err());
+        let mut reference = load(&model.path, "off").session(Mode::Bytecode).expect("a session");
+        for mode in Mode::ALL {
+            let mut session = program.session(mode).expect("a session");
+            let mut called = |n| {
+                let expected = call(&program, &mut reference, n);
+                let mut found = vec![];
+                let names = callees(&mut session, |s| found = call(&program, s, n));
+                assert_eq!(found, expected, "n = {n}, {mode}");
+                assert_eq!(call(&program, &mut session, n), expected, "n = {n}, {mode}");
+                names
+            };
+            let [three, five, seven, three_again] = [3, 5, 7, 3].map(&mut called);
+            assert!(three.len() < five.len(), "{mode}: {three:?} and {five:?}");
+            assert_eq!(three, three_again);
+            assert!(seven.len() < five.len() && seven != three, "{mode}: {seven:?}");
+        }
+    }
+}
+
+#[test]
+fn variants_that_do_not_fit_are_refused() {
+    let model = model(MODEL);
+    for (name, shape, why) in [
+        ("x", vec![3], "shape x=3: the input has 2 dimensions"),
+        ("x", vec![3, 25], "shape x=3x25: a dimension is 24, not 25"),
+        ("z", vec![3], "no function has the inputs z"),
+    ] {
+        let engine = Engine::builder().shapes([(name, shape)]).build().expect("an engine");
+        let error = engine.load(&model.path).err().expect("refused").to_string();
+        assert!(error.ends_with(why), "{error}");
+    }
+}
+
+#[test]
+fn changed_files_and_policies_leave_the_general_program() {
+    let model = model(MODEL);
+    let program = load(&model.path, SOON);
     std::fs::write(&model.path, format!("{MODEL}\n# changed\n")).expect("writable");
     let mut session = program.session(Mode::Tiered).expect("a session");
     (0..4).for_each(|_| drop(call(&program, &mut session, 3)));

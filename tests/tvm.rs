@@ -62,7 +62,7 @@ fn modules_that_tvm_built_run_here_in_every_mode() {
         for built in subject["modes"].as_array().expect("a list") {
             let built = built.as_str().expect("a mode");
             libraries += 1;
-            let program = engine.load(&folder.join(format!("{name}.{built}.so"))).expect(name);
+            let program = engine.load(folder.join(format!("{name}.{built}.so"))).expect(name);
             for mode in Mode::ALL {
                 let mut session = program.session(mode).expect(name);
                 // Often enough for what is hot to be compiled; real models take too long.
@@ -143,7 +143,7 @@ fn scripts_of_the_modules_compile_here_and_run_here_and_in_tvm() {
                 let text = reflex_graph::print::module_with_metadata(&module);
                 std::fs::write(ours.join(format!("{stage}.py")), text).expect("writes");
             }
-            program.save(&ours.join(format!("{stage}.so"))).expect(name);
+            program.save(ours.join(format!("{stage}.so"))).expect(name);
             faults.extend(wrong_answers(&stage, &program, theirs, &calls));
         }
     }
@@ -215,7 +215,7 @@ fn a_model_compiled_here_runs_in_tvm() {
     let dir = tempfile::tempdir().expect("a folder");
     let library = dir.path().join("magika.so");
     let engine = Engine::builder().build().expect("an engine");
-    let program = engine.load(&PathBuf::from(models).join("magika.onnx")).expect("loads");
+    let program = engine.load(PathBuf::from(models).join("magika.onnx")).expect("loads");
     program.save(&library).expect("saves");
     let reference = PathBuf::from(refs).join("magika.batch.npz");
     let paths = [library.to_str().expect("UTF-8"), reference.to_str().expect("UTF-8")];

@@ -95,6 +95,7 @@ impl Compiler {
                 self.store.install_method(program, func, &method.sites, usage, method.reservation);
             }
             Err(reason) => {
+                tracing::debug!(function = program.name(func), %reason, "function not compiled");
                 let key = SiteKey { program: program.id(), site: SiteId(func) };
                 if reason == Bailout::CodeMemoryFull {
                     self.store.penalties.penalise(key);
@@ -142,6 +143,8 @@ impl Compiler {
         let method = method::compile(unit, program, func, usage.map(|usage| &usage.runs))?;
         let published = self.publish(method.unit, program, quiesce)?;
         let usage = usage.cloned();
+        let name = program.name(func.index);
+        tracing::debug!(function = name, bytes = published.size(), "function compiled");
         let code = MethodCode { _published: Arc::clone(&published), _usage: usage.clone() };
         let code = Arc::new(code);
         self.store.methods().push(MethodReport {
@@ -232,6 +235,13 @@ impl Compiler {
             _virtual_objects: hooks.virtual_objects,
             _exits: Arc::clone(&exits),
         };
+        tracing::debug!(
+            function = &*trace.frames[0].name,
+            pc = trace.start_pc,
+            side_trace = parent.is_some(),
+            bytes = published.size(),
+            "trace compiled"
+        );
         self.store.add_exits(&exits);
         self.store.traces().push(TraceReport {
             program: program.id(),

@@ -12,7 +12,6 @@ use super::{EXECUTABLE_KIND, METADATA_SYMBOL, SAVED_CODE_SYMBOL, tvm_signatures}
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::{ExecutionOptions, TargetSelection};
 use crate::program::loaded::{LoadedProgram, Resources, verified};
-use crate::signature::KernelOperations;
 
 /// The bundle of a library, which stays open with it.
 struct BundleBytes {
@@ -70,32 +69,33 @@ fn load(
     };
     let exec = verified(exec.map_err(|e| model(&e.to_string()))?)?;
     let saved_code = library.data(SAVED_CODE_SYMBOL).map(Arc::from);
-    let (signatures, kernels, operations, origin, suffix) = match metadata {
+    let (metadata, origin, suffix) = match metadata {
         Some(metadata) => {
             let best = metadata.best(target)?;
             let names = metadata.names().join(" and ");
             let origin = format!("compiled by Reflex for {names}, of which {} runs", best.name);
             let suffix = best.suffix.clone();
-            (metadata.signatures, metadata.kernels, metadata.operations, origin, suffix)
+            (metadata, origin, suffix)
         }
         None => {
             let origin = "exported by TVM".to_owned();
             let signatures = tvm_signatures::signatures(&exec);
-            (signatures, vec![], KernelOperations::new(), origin, String::new())
+            (Metadata::of_signatures(signatures), origin, String::new())
         }
     };
     // SAFETY: the caller trusts the library's machine code, and with it the library's own
     // description of that code.
-    let library = unsafe { ArtifactKernels::new(library, suffix, kernels) };
+    let library = unsafe { ArtifactKernels::new(library, suffix, metadata.kernels) };
     let resources = Resources {
         library: Arc::new(library),
-        signatures: Arc::new(signatures),
+        signatures: Arc::new(metadata.signatures),
         objects: None,
         missing_features: None,
         saved_code,
+        variants: metadata.variants.into(),
         execution: execution.clone(),
         origin,
-        operations: Arc::new(operations),
+        operations: Arc::new(metadata.operations),
     };
     LoadedProgram::link(exec, resources)
 }

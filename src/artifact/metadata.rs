@@ -10,10 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::TargetSelection;
+use crate::program::loaded::Resources;
+use crate::program::shape_variant::NamedVariant;
 use crate::signature::{KernelOperations, Signature};
 
 /// Version of [`Metadata`].
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The description that TVM's format has no field for.
 #[derive(Serialize, Deserialize)]
@@ -23,6 +25,8 @@ pub(crate) struct Metadata {
     cpus: Vec<CpuVariant>,
     /// By function.
     pub(crate) signatures: BTreeMap<String, Signature>,
+    /// The functions that were compiled for known shapes.
+    pub(crate) variants: Vec<NamedVariant>,
     /// The signatures of the kernels' raw entries, under their plain names.
     pub(crate) kernels: Vec<RawSignature>,
     /// The operation counts of kernels, where they are known.
@@ -42,18 +46,27 @@ pub(crate) struct CpuVariant {
 
 impl Metadata {
     /// Describes the kernels of a program and their signatures.
-    pub(crate) fn new(
-        kernels: &[(Cpu, Vec<ObjectFile>)],
-        signatures: &BTreeMap<String, Signature>,
-        operations: &KernelOperations,
-    ) -> Metadata {
+    pub(crate) fn new(kernels: &[(Cpu, Vec<ObjectFile>)], resources: &Resources) -> Metadata {
         let lowest = kernels.first().into_iter().flat_map(|(_, objects)| objects);
         Metadata {
             version: VERSION,
             cpus: kernels.iter().map(|(cpu, _)| CpuVariant::new(cpu)).collect(),
-            signatures: signatures.clone(),
+            signatures: BTreeMap::clone(&resources.signatures),
+            variants: resources.variants.to_vec(),
             kernels: lowest.map(|object| object.signature.clone()).collect(),
-            operations: operations.clone(),
+            operations: KernelOperations::clone(&resources.operations),
+        }
+    }
+
+    /// The description of a program of which nothing but signatures is known.
+    pub(crate) fn of_signatures(signatures: BTreeMap<String, Signature>) -> Metadata {
+        Metadata {
+            version: VERSION,
+            cpus: vec![],
+            signatures,
+            variants: vec![],
+            kernels: vec![],
+            operations: KernelOperations::new(),
         }
     }
 

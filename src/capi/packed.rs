@@ -28,6 +28,7 @@ use super::values::kept;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::library_function as library;
+use crate::log;
 use crate::memory as usage;
 use crate::options::{Mode, SessionOptions};
 use crate::program::Program;
@@ -75,6 +76,7 @@ fn unknown(what: &str, name: &str) -> Raised {
 fn load(args: &[AnyView<'_>]) -> FfiResult {
     let (path, device) = (string(args, 0)?, string(args, 1)?);
     let threads = usize::try_from(arg::<i64>(args, 2)?).unwrap_or(0);
+    log::of_environment();
     let mut builder = Engine::builder().device(device).threads(threads);
     if let Some(folder) = optional(args, 3)? {
         builder = builder.cache(folder);

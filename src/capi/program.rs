@@ -10,6 +10,7 @@ use reflex_runtime::value::Any;
 use super::{ReflexStatus, give, live, quiet, status, text};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::log;
 use crate::memory;
 use crate::program::Program;
 
@@ -85,6 +86,7 @@ pub unsafe extern "C" fn reflex_engine_new(
     out: *mut *mut ReflexEngine,
 ) -> ReflexStatus {
     status(|| {
+        log::of_environment();
         let mut builder = Engine::builder();
         // SAFETY: the caller passes options that are null or valid.
         if let Some(options) = unsafe { options.as_ref() } {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use reflex::{Engine, Level, Mode, Precision, Result};
+use reflex::{Engine, EngineBuilder, Level, Mode, Precision, Result};
 
 use super::progress;
 
@@ -32,6 +32,11 @@ pub struct EngineArgs {
 impl EngineArgs {
     /// Builds the engine.
     pub fn engine(&self) -> Result<Engine> {
+        self.builder()?.build()
+    }
+
+    /// Returns the engine's options, to be completed.
+    pub fn builder(&self) -> Result<EngineBuilder> {
         let mut builder = Engine::builder()
             .device(&self.device)
             .threads(self.threads)
@@ -41,7 +46,7 @@ impl EngineArgs {
         if let Some(policy) = &self.tier {
             builder = builder.tier(policy.parse().map_err(|e: reflex::Error| e.at("--tier"))?);
         }
-        builder.build()
+        Ok(builder)
     }
 }
 

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use reflex::Result;
+use reflex::{EngineBuilder, Result};
 
 use super::args::EngineArgs;
+use super::inputs::dims;
 
 /// Arguments of `compile`.
 #[derive(Args)]
@@ -16,13 +17,30 @@ pub struct CompileArgs {
     /// The library to write.
     #[arg(short, long, value_name = "FILE.so")]
     output: PathBuf,
+    /// Shapes of inputs to compile a variant for, in addition to any shape; a call with these shapes
+    /// runs it. May be given several times, once for each variant.
+    #[arg(long = "shape", value_name = "NAME=1x3x224x224[,NAME=..]", value_parser = input_shapes)]
+    shapes: Vec<InputShapes>,
     #[command(flatten)]
     engine: EngineArgs,
 }
 
+/// Shapes of inputs, by name.
+type InputShapes = Vec<(String, Vec<i64>)>;
+
+fn input_shapes(text: &str) -> std::result::Result<InputShapes, String> {
+    let shape = |part: &str| {
+        let (name, shape) = part.rsplit_once('=')?;
+        Some((name.to_owned(), dims(shape)?))
+    };
+    let shapes: Option<InputShapes> = text.split(',').map(shape).collect();
+    shapes.ok_or_else(|| "expected NAME=1x3x224x224, inputs separated by commas".to_owned())
+}
+
 /// Runs the command.
 pub fn run(args: &CompileArgs) -> Result<ExitCode> {
-    let program = args.engine.engine()?.load(&args.model)?;
+    let builder = args.shapes.iter().cloned().fold(args.engine.builder()?, EngineBuilder::shapes);
+    let program = builder.build()?.load(&args.model)?;
     let bytes = program.save(&args.output)?;
     eprintln!("{}: {:.1} KiB", args.output.display(), bytes as f64 / 1024.0);
     Ok(ExitCode::SUCCESS)

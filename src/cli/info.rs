@@ -35,6 +35,10 @@ pub fn run(args: &InfoArgs) -> Result<ExitCode> {
     if !info.symbols.is_empty() {
         println!("dynamic dimensions: {}", info.symbols.join(", "));
     }
+    if !info.variants.is_empty() {
+        println!("variants for known shapes:");
+        info.variants.iter().for_each(|variant| println!("  {variant}"));
+    }
     println!("{}:", info.operators_title);
     for (name, count) in &info.operators {
         println!("  {count:5} {name}");

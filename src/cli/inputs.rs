@@ -92,12 +92,7 @@ fn shape_of(
         };
         return Ok(input.shape.iter().map(pick).collect());
     };
-    let parse = |part: &str| part.parse::<i64>().ok().filter(|n| *n >= 0);
-    let parts: Option<Vec<i64>> = match text.as_str() {
-        "" => Some(vec![]),
-        _ => text.split('x').map(parse).collect(),
-    };
-    let shape = parts.filter(|s| s.len() == input.shape.len()).ok_or_else(|| {
+    let shape = dims(text).filter(|s| s.len() == input.shape.len()).ok_or_else(|| {
         Error::input(format!(
             "--shape {}={text}: expected {} dimensions as in 1x3x224x224",
             input.name,
@@ -110,6 +105,15 @@ fn shape_of(
         }
     }
     Ok(shape)
+}
+
+/// Reads dimensions as in `1x3x224x224`; a scalar has none.
+pub(super) fn dims(text: &str) -> Option<Vec<i64>> {
+    let parse = |part: &str| part.parse::<i64>().ok().filter(|n| *n >= 0);
+    match text {
+        "" => Some(vec![]),
+        _ => text.split('x').map(parse).collect(),
+    }
 }
 
 /// Zeros, or values from a seed; `None` if there is no memory for them: floats uniform in [-1, 1), integers in [0, 8), bools.

@@ -26,6 +26,10 @@ use clap::{Parser, Subcommand};
 #[derive(Parser)]
 #[command(name = "reflex", version, max_term_width = 100, after_help = EXAMPLES)]
 struct Cli {
+    /// Say on standard error what is compiled, specialised and cached; twice: each kernel and trace
+    /// too. $REFLEX_LOG has finer filters, such as `reflex=debug`.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
     #[command(subcommand)]
     command: Command,
 }
@@ -38,7 +42,7 @@ const EXAMPLES: &str = "Examples:
   reflex bench model.onnx --modes bytecode,compiled,tiered
   reflex bench model.onnx --ab bytecode,tiered --svg ab.svg
   reflex compile model.onnx -o model.so && reflex run model.so
-  reflex compile model.onnx -o model.so --levels v3,v4
+  reflex compile model.onnx -o model.so --levels v3,v4 --shape x=1x3x224x224
   reflex inspect model.onnx --text
 
 MODEL is a .onnx file, a .py file (TVMScript), or a .so made by `reflex compile` or by TVM.";
@@ -63,7 +67,13 @@ enum Command {
 
 /// Parses the command line and runs it.
 pub fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let Cli { verbose, command } = Cli::parse();
+    reflex::log::to_stderr(match verbose {
+        0 => "warn",
+        1 => "info",
+        _ => "debug",
+    });
+    let result = match command {
         Command::Info(args) => info::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::run(&args),

@@ -7,6 +7,7 @@ use reflex_lower::compile::Compiled;
 use reflex_tir::codegen::Target;
 
 use super::loaded::{LoadedProgram, Resources, verified};
+use super::shape_variant::NamedVariant;
 use crate::artifact::metadata::missing_features;
 use crate::error::Result;
 use crate::kernels::jit::JitKernels;
@@ -23,10 +24,16 @@ pub(crate) enum ObjectRetention {
     Discard,
 }
 
+/// The interface of a program: what its module says and its code does not.
+pub(crate) struct Interface {
+    pub(crate) signatures: BTreeMap<String, Signature>,
+    pub(crate) variants: Vec<NamedVariant>,
+}
+
 /// Loads a compiled program, with the kernels for the highest CPU that `host` can run.
 pub(crate) fn load(
     compiled: Compiled,
-    signatures: BTreeMap<String, Signature>,
+    interface: Interface,
     host: &Target,
     execution: &ExecutionOptions,
     retention: ObjectRetention,
@@ -41,7 +48,8 @@ pub(crate) fn load(
     };
     let resources = Resources {
         library: Arc::new(kernels),
-        signatures: Arc::new(signatures),
+        signatures: Arc::new(interface.signatures),
+        variants: interface.variants.into(),
         objects,
         missing_features,
         execution: execution.clone(),

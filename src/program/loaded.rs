@@ -11,6 +11,7 @@ use reflex_vm::tier::Bailout;
 use reflex_vm::verify::{self, Verified};
 use reflex_vm::{load, program, text};
 
+use super::shape_variant::{NamedVariant, ShapeVariant};
 use crate::disassemble;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::objects::KernelObjects;
@@ -24,6 +25,7 @@ use crate::tier_report::{TierDetail, TierReport};
 pub(crate) struct LoadedProgram {
     vm: Arc<program::Program>,
     resources: Resources,
+    variants: Arc<[ShapeVariant]>,
     /// The tier, made at first use, or the reason why it cannot be made.
     tier: OnceLock<std::result::Result<ProgramTier, String>>,
     /// Functions that compiled mode leaves to the interpreter.
@@ -44,6 +46,8 @@ pub(crate) struct Resources {
     /// The program's compiler, for `reflex info`.
     pub(crate) origin: String,
     pub(crate) operations: Arc<KernelOperations>,
+    /// The functions that were compiled for known shapes.
+    pub(crate) variants: Arc<[NamedVariant]>,
     /// Machine code of VM functions from the artifact.
     pub(crate) saved_code: Option<Arc<[u8]>>,
 }
@@ -60,7 +64,13 @@ impl LoadedProgram {
         let failed = |e: load::LoadError| Error::new(ErrorKind::Model, e.to_string());
         let vm = program::Program::load(exec, &[resources.library.as_ref()]).map_err(failed)?;
         let (tier, bailouts) = (OnceLock::new(), OnceLock::new());
-        Ok(LoadedProgram { vm: Arc::new(vm), resources, tier, bailouts })
+        let lacking = |v: &NamedVariant| {
+            let text = format!("the program lacks `{}` or `{}`", v.function, v.variant);
+            Error::new(ErrorKind::Model, text)
+        };
+        let link = |v: &NamedVariant| v.link(|name| vm.find(name)).ok_or_else(|| lacking(v));
+        let variants = resources.variants.iter().map(link).collect::<Result<_>>()?;
+        Ok(LoadedProgram { vm: Arc::new(vm), resources, variants, tier, bailouts })
     }
 
     /// Links the same bytecode again: kernels and constants are shared, tiers start empty.
@@ -70,6 +80,11 @@ impl LoadedProgram {
 
     pub(crate) fn resources(&self) -> &Resources {
         &self.resources
+    }
+
+    /// Returns the variants of its functions for known shapes.
+    pub(crate) fn variants(&self) -> &Arc<[ShapeVariant]> {
+        &self.variants
     }
 
     pub(crate) fn executable(&self) -> &Verified<Executable> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod compiled;
 pub(crate) mod loaded;
+pub(crate) mod shape_variant;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -22,7 +23,7 @@ use crate::options::{Mode, SessionOptions, check_device};
 use crate::prepared::Prepared;
 use crate::session::Session;
 use crate::session::plain::PlainSession;
-use crate::session::router::{DynamicFunction, ShapeRouter};
+use crate::session::router::{DynamicFunction, ShapeRouter, Specialisation};
 use crate::signature::{Dim, OutputNames, Signature};
 use crate::specialise::Specialiser;
 use crate::tier_report::{TierDetail, TierReport};
@@ -53,7 +54,7 @@ impl Program {
     /// use reflex::Mode;
     ///
     /// # use reflex::Engine;
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// let fork = program.fork()?;
     /// let (interpreted, compiled) = (program.session(Mode::Bytecode)?, fork.session(Mode::Compiled)?);
     /// # Ok::<(), reflex::Error>(())
@@ -67,20 +68,23 @@ impl Program {
     ///
     /// ```
     /// # use reflex::Engine;
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// assert_eq!(program.functions(), ["main"]);
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn functions(&self) -> Vec<String> {
         let functions = self.loaded.executable().functions.iter();
-        functions.filter(|f| f.kind != FuncKind::Packed).map(|f| f.name.clone()).collect()
+        let variants = &self.loaded.resources().variants;
+        let general = |name: &str| variants.iter().all(|v| v.variant != name);
+        let functions = functions.filter(|f| f.kind != FuncKind::Packed && general(&f.name));
+        functions.map(|f| f.name.clone()).collect()
     }
 
     /// Returns the inputs and outputs of `func`.
     ///
     /// ```
     /// # use reflex::Engine;
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// let signature = program.signature("main")?;
     /// assert_eq!(signature.inputs[0].to_string(), "x: float32[m, n]");
     /// assert_eq!(signature.outputs[0].to_string(), "output0: float32[m, n]");
@@ -100,7 +104,7 @@ impl Program {
     /// use reflex::{Array, Feed};
     ///
     /// # use reflex::Engine;
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
     /// let prepared = program.prepare("main", &feed)?;
     /// let error = program.prepare("main", &Feed::new()).err().unwrap();
@@ -136,7 +140,7 @@ impl Program {
     /// use reflex::Mode;
     ///
     /// # use reflex::Engine;
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// let session = program.session(Mode::Tiered)?;
     /// # Ok::<(), reflex::Error>(())
     /// ```
@@ -149,7 +153,7 @@ impl Program {
     /// ```
     /// use reflex::{Engine, Mode, SessionOptions, memory::AllocatorKind};
     ///
-    /// let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// let program = Engine::new()?.load("examples/softmax.py")?;
     /// let options = SessionOptions::new(Mode::Bytecode).allocator(AllocatorKind::Naive);
     /// program.open(&options)?;
     /// let error = program.open(&options.device("cuda")).err().unwrap();
@@ -159,16 +163,23 @@ impl Program {
     pub fn open(&self, options: &SessionOptions) -> Result<Session> {
         check_device(&options.device)?;
         let plain = self.loaded.open(options)?;
-        let router = match options.mode {
-            Mode::Tiered if !self.loaded.is_tiering_off() => self.router(&plain, options),
+        let specialisation = match options.mode {
+            Mode::Tiered if !self.loaded.is_tiering_off() => self.specialisation(&plain, options),
             _ => None,
         };
+        let router = ShapeRouter::new(self.loaded.variants(), specialisation);
         let operations = self.loaded.resources().operations.clone();
-        Ok(Session::new(plain, self.outputs.clone(), operations).with_router(router))
+        Ok(Session::new(plain, self.outputs.clone(), operations)
+            .with_router(router)
+            .with_slow_call(options.slow_call))
     }
 
     /// Returns the dispatch of a tiered session to specialised programs.
-    fn router(&self, general: &PlainSession, options: &SessionOptions) -> Option<ShapeRouter> {
+    fn specialisation(
+        &self,
+        general: &PlainSession,
+        options: &SessionOptions,
+    ) -> Option<Specialisation> {
         let specialiser = self.specialiser.clone()?;
         let symbolic = |s: &Signature| {
             s.inputs.iter().any(|input| input.shape.iter().any(|d| matches!(d, Dim::Symbol(_))))
@@ -180,8 +191,9 @@ impl Program {
         let dynamic: Vec<_> = dynamic.collect();
         let canceller = general.canceller();
         let loaded = self.loaded.clone();
-        (!dynamic.is_empty())
-            .then(|| ShapeRouter::new(specialiser, loaded, dynamic, canceller, options.allocator))
+        (!dynamic.is_empty()).then(|| {
+            Specialisation::new(specialiser, loaded, dynamic, canceller, options.allocator)
+        })
     }
 
     /// Writes the artifact that [`Engine::load`](crate::Engine::load) and TVM open, with saved code
@@ -189,14 +201,14 @@ impl Program {
     ///
     /// ```
     /// # use reflex::Engine;
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let folder = tempfile::tempdir().unwrap();
     /// let path = folder.path().join("softmax.so");
     /// let bytes = program.save(&path)?;
     /// assert_eq!(path.metadata().unwrap().len(), bytes);
     /// # Ok::<(), reflex::Error>(())
     /// ```
-    pub fn save(&self, path: &Path) -> Result<u64> {
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<u64> {
         let resources = self.loaded.resources();
         let objects = resources.objects.as_ref().ok_or_else(|| {
             Error::new(
@@ -211,18 +223,18 @@ impl Program {
         let tier = CraneliftTier::new().map_err(|e| failed(&e))?;
         let (saved_code, _) = tier.save_code(&vm).map_err(|e| failed(&e))?;
         let kernels = objects.read()?;
-        let metadata = Metadata::new(&kernels, &resources.signatures, &resources.operations);
+        let metadata = Metadata::new(&kernels, resources);
         let (executable, metadata) = (vm.executable(), &metadata);
         let contents =
             Contents { executable, saved_code: &saved_code, kernels: &kernels, metadata };
-        writer::write(path, &contents)
+        writer::write(path.as_ref(), &contents)
     }
 
     /// Returns the bytecode as text.
     ///
     /// ```
     /// # use reflex::Engine;
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// assert!(program.as_text().contains("@main"));
     /// # Ok::<(), reflex::Error>(())
     /// ```
@@ -234,7 +246,7 @@ impl Program {
     ///
     /// ```
     /// # use reflex::Engine;
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// assert!(program.as_python().contains("ib.function"));
     /// # Ok::<(), reflex::Error>(())
     /// ```
@@ -246,7 +258,7 @@ impl Program {
     ///
     /// ```
     /// # use reflex::Engine;
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// assert!(program.as_rust().contains("ExecBuilder::new()"));
     /// # Ok::<(), reflex::Error>(())
     /// ```
@@ -258,7 +270,7 @@ impl Program {
     ///
     /// ```
     /// # use reflex::Engine;
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// assert!(!program.stats().is_empty());
     /// # Ok::<(), reflex::Error>(())
     /// ```
@@ -272,7 +284,7 @@ impl Program {
     ///
     /// ```
     /// # use reflex::Engine;
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// assert_eq!(program.tiers(), "", "no session has been opened");
     /// # Ok::<(), reflex::Error>(())
     /// ```
@@ -285,7 +297,7 @@ impl Program {
     /// ```
     /// use reflex::TierDetail;
     /// # use reflex::{Array, Engine, Feed, Mode};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
     /// # let prepared = program.prepare("main", &feed)?;
     /// let mut session = program.session(Mode::Tiered)?;
@@ -309,7 +321,7 @@ impl Program {
     ///
     /// ```
     /// # use reflex::Engine;
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// let error = program.assembly("no_kernel").unwrap_err();
     /// assert!(error.to_string().starts_with("no kernel \"no_kernel\"; there are"));
     /// # Ok::<(), reflex::Error>(())
@@ -332,6 +344,8 @@ impl Program {
     pub(crate) fn info(&self) -> ModelInfo {
         let resources = self.loaded.resources();
         let main = resources.signatures.get("main").cloned().unwrap_or_default();
-        ModelInfo::of_executable(&resources.origin, main, self.loaded.executable())
+        let info = ModelInfo::of_executable(&resources.origin, main, self.loaded.executable());
+        let variants = resources.variants.iter().map(ToString::to_string).collect();
+        ModelInfo { variants, ..info }
     }
 }

@@ -1,19 +1,13 @@
 //! Inputs and outputs in place, for runs that copy nothing in and allocate nothing.
 
-use std::sync::Arc;
-use std::time::Instant;
-
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::tensor::data::Element;
-use reflex_runtime::value::{Any, AnyView};
-use reflex_vm::session::BindingId;
+use reflex_runtime::value::Any;
 
 use super::Session;
-use super::plain::PlainSession;
+use super::bound_call::BoundCall;
 use crate::error::{Error, ErrorKind, Result};
 use crate::prepared::Prepared;
-use crate::specialise::copies;
-use crate::specialise::profile::ShapeProfile;
 
 /// A function whose input and output tensors stay in place between runs ([`Session::bind`]), as
 /// with ONNX Runtime's IoBinding.
@@ -22,13 +16,8 @@ use crate::specialise::profile::ShapeProfile;
 /// and in tiered mode compiled, a run makes no heap allocation.
 pub struct IoBinding<'s> {
     session: &'s mut Session,
-    id: BindingId,
+    call: BoundCall,
     inputs: Vec<Tensor>,
-    outputs: Vec<Tensor>,
-    /// The profile of the shapes, as long as the binding may be specialised.
-    profile: Option<Arc<ShapeProfile>>,
-    /// The same inputs and outputs bound in the specialised program.
-    specialised: Option<(PlainSession, BindingId)>,
 }
 
 impl Session {
@@ -37,7 +26,7 @@ impl Session {
     /// ```
     /// use reflex::{Array, Engine, Feed, Mode};
     ///
-    /// let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// let program = Engine::new()?.load("examples/softmax.py")?;
     /// let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[0.0_f32, 3.0])?)]);
     /// let mut session = program.session(Mode::Tiered)?;
     /// let mut bound = session.bind(&program.prepare("main", &feed)?)?;
@@ -55,11 +44,9 @@ impl Session {
         let output = |t: &Tensor| Tensor::empty(t.shape(), t.dtype());
         let outputs = results.iter().map(output).collect::<std::result::Result<Vec<_>, _>>();
         let outputs = outputs.map_err(failed)?;
-        let views = AnyView::slice(&owned.args);
-        let profile = self.router.as_ref().and_then(|router| router.profile(owned.func, views));
-        let id = self.plain.bind_tensors(owned.func, owned.args, outputs.clone())?;
-        let mut binding =
-            IoBinding { session: self, id, inputs, outputs, profile, specialised: None };
+        let mut call = BoundCall::new(owned.func, owned.args);
+        call.bind_outputs(outputs);
+        let mut binding = IoBinding { session: self, call, inputs };
         binding.run()?;
         Ok(binding)
     }
@@ -70,7 +57,7 @@ impl IoBinding<'_> {
     ///
     /// ```
     /// # use reflex::{Array, Engine, Feed, Mode};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
     /// # let prepared = program.prepare("main", &feed)?;
     /// # let mut session = program.session(Mode::Bytecode)?;
@@ -81,22 +68,39 @@ impl IoBinding<'_> {
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn run(&mut self) -> Result<()> {
-        if let Some((session, id)) = &mut self.specialised {
-            return session.run_bound(*id);
+        self.call.run(self.session)
+    }
+
+    /// Writes output `output` into input `input`, of the same type and shape, after every run, from
+    /// now on: state in place, as recurrent models and key-value caches keep it. Results are
+    /// written after the function has ended, so a run reads the state of the run before. The output
+    /// is read and the state is set as the input.
+    ///
+    /// ```
+    /// # use reflex::{Array, Engine, Feed, Mode};
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
+    /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
+    /// # let prepared = program.prepare("main", &feed)?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// let mut binding = session.bind(&prepared)?;
+    /// binding.alias(0, 0)?;
+    /// binding.input_mut::<f32>(0)?.copy_from_slice(&[f32::NEG_INFINITY, 0.0]);
+    /// binding.run()?;
+    /// assert_eq!(binding.input_mut::<f32>(0)?, [0.0, 1.0]);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn alias(&mut self, output: usize, input: usize) -> Result<()> {
+        let source = nth(self.call.outputs(), output, "output")?;
+        let state = nth(&self.inputs, input, "input")?;
+        if source.dtype() != state.dtype() || source.shape() != state.shape() {
+            let of = |t: &Tensor| format!("{}{:?}", t.dtype(), t.shape());
+            let (source, state) = (of(source), of(state));
+            let text = format!("output {output} is {source} and input {input} is {state}");
+            return Err(Error::input(text));
         }
-        let Some(profile) = &self.profile else { return self.session.plain.run_bound(self.id) };
-        if let (Some(program), Some(router)) = (profile.specialised(), &self.session.router) {
-            let mut session = router.open(program)?;
-            let args = self.inputs.iter().cloned().map(Any::from).collect();
-            let id = session.bind_tensors(program.func, args, self.outputs.clone())?;
-            let (session, id) = self.specialised.insert((session, id));
-            return session.run_bound(*id);
-        }
-        let start = Instant::now();
-        self.session.plain.run_bound(self.id)?;
-        if let Some(router) = self.session.router.as_ref().filter(|_| profile.is_counting()) {
-            router.count(profile, start.elapsed(), &|| copies(self.inputs.iter()));
-        }
+        let mut outputs = self.call.outputs().to_vec();
+        outputs[output] = state.clone();
+        self.call.bind_outputs(outputs);
         Ok(())
     }
 
@@ -104,7 +108,7 @@ impl IoBinding<'_> {
     ///
     /// ```
     /// # use reflex::{Array, Engine, Feed, Mode};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
     /// # let prepared = program.prepare("main", &feed)?;
     /// # let mut session = program.session(Mode::Bytecode)?;
@@ -125,7 +129,7 @@ impl IoBinding<'_> {
     ///
     /// ```
     /// # use reflex::{Array, Engine, Feed, Mode};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
     /// # let prepared = program.prepare("main", &feed)?;
     /// # let mut session = program.session(Mode::Bytecode)?;
@@ -135,8 +139,9 @@ impl IoBinding<'_> {
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn output<T: Element>(&self, index: usize) -> Result<&[T]> {
-        let tensor = nth(&self.outputs, index, "output")?;
-        // SAFETY: as for the inputs: only a run writes it, and runs need `&mut self`.
+        let tensor = nth(self.call.outputs(), index, "output")?;
+        // SAFETY: as for the inputs, which it may be one of: only a run and `input_mut` write it,
+        // and both need `&mut self`.
         unsafe { tensor.as_slice() }.map_err(|e| Error::input(e.message()))
     }
 
@@ -144,7 +149,7 @@ impl IoBinding<'_> {
     ///
     /// ```
     /// # use reflex::{Array, Engine, Feed, Mode};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
     /// # let prepared = program.prepare("main", &feed)?;
     /// # let mut session = program.session(Mode::Bytecode)?;
@@ -153,7 +158,7 @@ impl IoBinding<'_> {
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn output_shape(&self, index: usize) -> Result<&[i64]> {
-        Ok(nth(&self.outputs, index, "output")?.shape())
+        Ok(nth(self.call.outputs(), index, "output")?.shape())
     }
 }
 

@@ -1,7 +1,7 @@
 //! A session: one thread's running state of a program, with dispatch by shape.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::session as vm;
@@ -9,14 +9,17 @@ use reflex_vm::session as vm;
 use crate::error::Result;
 use crate::prepared::Prepared;
 use crate::signature::{KernelOperations, OutputNames};
+use bound_call::BoundCall;
 use outputs::Outputs;
 use plain::PlainSession;
 use router::{Route, ShapeRouter};
 
+mod bound_call;
 pub(crate) mod io_binding;
 pub(crate) mod outputs;
 pub(crate) mod plain;
 pub(crate) mod router;
+mod slow_call;
 pub(crate) mod timing;
 mod virtual_machine;
 
@@ -27,6 +30,10 @@ pub struct Session {
     operations: Arc<KernelOperations>,
     /// Dispatch to specialised programs; `None` in sessions that run the general program alone.
     router: Option<ShapeRouter>,
+    /// The calls with stored arguments, by function.
+    bound: Vec<BoundCall>,
+    /// Calls that take this long are reported.
+    slow_call: Option<Duration>,
 }
 
 impl Session {
@@ -35,7 +42,7 @@ impl Session {
         outputs: Arc<OutputNames>,
         operations: Arc<KernelOperations>,
     ) -> Session {
-        Session { plain, outputs, operations, router: None }
+        Session { plain, outputs, operations, router: None, bound: vec![], slow_call: None }
     }
 
     /// Dispatches later calls by their shapes.
@@ -44,11 +51,17 @@ impl Session {
         self
     }
 
+    /// Reports later calls that take as long as `threshold`.
+    pub(crate) fn with_slow_call(mut self, threshold: Option<Duration>) -> Session {
+        self.slow_call = threshold;
+        self
+    }
+
     /// Calls a function. The host's floating-point state and thread count are restored.
     ///
     /// ```
     /// # use reflex::{Array, Engine, Feed, Mode};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
     /// # let prepared = program.prepare("main", &feed)?;
     /// let mut session = program.session(Mode::Tiered)?;
@@ -65,7 +78,7 @@ impl Session {
     ///
     /// ```
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// let main = session.function_index("main")?;
@@ -87,20 +100,31 @@ impl Session {
         args: &[AnyView<'_>],
         result: &mut Any,
     ) -> Result<()> {
-        if self.router.is_some() {
-            return self.call_routed(func, args, result);
+        if self.router.is_some() || self.slow_call.is_some() {
+            return self.call_watched(func, args, result);
         }
         self.plain.call_into(func, args, result)
     }
 
+    /// Calls by shape, and reports the call if it is slow.
     #[cold]
     #[inline(never)]
+    fn call_watched(&mut self, func: u32, args: &[AnyView<'_>], result: &mut Any) -> Result<()> {
+        match self.slow_call {
+            None => self.call_routed(func, args, result),
+            Some(threshold) => slow_call::watched(self, threshold, func, |session| {
+                session.call_routed(func, args, result)
+            }),
+        }
+    }
+
     fn call_routed(&mut self, func: u32, args: &[AnyView<'_>], result: &mut Any) -> Result<()> {
         let route = self.router.as_mut().map(|router| router.route(func, args)).transpose()?;
         let counted = match route {
             Some(Route::Specialised(session, func)) => {
-                return session.call_into(func, args, result);
+                return session.call_with_limits_of(&mut self.plain, func, args, result);
             }
+            Some(Route::Variant(func)) => return self.plain.call_into(func, args, result),
             Some(Route::Counted(profile)) => Some((profile, Instant::now())),
             Some(Route::General) | None => None,
         };
@@ -117,7 +141,7 @@ impl Session {
     ///
     /// ```
     /// # use reflex::{Array, Engine, Feed, Mode};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
     /// # let prepared = program.prepare("main", &feed)?;
     /// let mut session = program.session(Mode::Bytecode)?;
@@ -132,7 +156,7 @@ impl Session {
     ///
     /// ```
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// let main = session.function_index("main")?;
@@ -140,8 +164,9 @@ impl Session {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn warm_up_func(&mut self, func: u32, args: &[AnyView<'_>]) -> Result<usize> {
-        let mut calls = self.plain.warm_up(func, args)?;
-        if let Some(router) = &self.router {
+        let variant = self.router.as_ref().and_then(|router| router.variant(func, args));
+        let mut calls = self.plain.warm_up(variant.unwrap_or(func), args)?;
+        if let Some(router) = self.router.as_ref().filter(|_| variant.is_none()) {
             router.specialise_now(func, args);
             self.call_index(func, args)?;
             calls += 1;
@@ -155,7 +180,7 @@ impl Session {
     ///
     /// ```
     /// # use reflex::{Array, Engine, Feed, Mode};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
     /// # let prepared = program.prepare("main", &feed)?;
     /// let mut session = program.session(Mode::Bytecode)?;
@@ -173,24 +198,6 @@ impl Session {
             };
         }
         Ok(made)
-    }
-
-    /// Returns the VM's own session, for settings that the façade does not wrap. They hold for
-    /// the general program, so later calls are not dispatched by shape.
-    ///
-    /// ```
-    /// # use reflex::{Array, Engine, Feed, Mode};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
-    /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
-    /// # let prepared = program.prepare("main", &feed)?;
-    /// let mut session = program.session(Mode::Bytecode)?;
-    /// session.vm().set_fuel(Some(100));
-    /// assert_eq!(session.vm().fuel(), 100);
-    /// # Ok::<(), reflex::Error>(())
-    /// ```
-    pub fn vm(&mut self) -> &mut vm::Session {
-        self.router = None;
-        &mut self.plain.vm
     }
 
     /// Returns the VM's session to read.

@@ -23,7 +23,7 @@ impl Outputs {
     /// ```
     /// use reflex::{Array, Engine, Feed, Mode};
     ///
-    /// let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// let program = Engine::new()?.load("examples/softmax.py")?;
     /// let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
     /// let outputs = program.session(Mode::Bytecode)?.call(&program.prepare("main", &feed)?)?;
     /// assert_eq!(outputs.tensors()?[0].shape(), [1, 2]);
@@ -39,7 +39,7 @@ impl Outputs {
     /// ```
     /// use reflex::{Array, Engine, Feed, Mode};
     ///
-    /// let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// let program = Engine::new()?.load("examples/softmax.py")?;
     /// let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
     /// let outputs = program.session(Mode::Bytecode)?.call(&program.prepare("main", &feed)?)?;
     /// let (name, y) = outputs.arrays()?.remove(0);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use reflex_cranelift::CraneliftTier;
 use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::fp::FpEnv;
-use reflex_runtime::tensor::Tensor;
 use reflex_runtime::threads::ThreadScope;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::mode::Mode as ExecutionMode;
@@ -103,20 +102,20 @@ impl PlainSession {
         }
     }
 
-    /// Stores the tensors that [`PlainSession::run_bound`] reads and writes.
-    pub(super) fn bind_tensors(
+    /// [`PlainSession::call_into`] with the fuel, deadline and instrument of `host`.
+    pub(super) fn call_with_limits_of(
         &mut self,
+        host: &mut PlainSession,
         func: u32,
-        inputs: Vec<Any>,
-        outputs: Vec<Tensor>,
-    ) -> Result<vm::BindingId> {
-        let id = self.vm.set_input_of(func, inputs)?;
-        self.vm.bind_outputs(id, outputs);
-        Ok(id)
+        args: &[AnyView<'_>],
+        result: &mut Any,
+    ) -> Result<()> {
+        self.enter(|vm| vm.with_limits_of(&mut host.vm, |vm| vm.call_into(func, args, result)))
     }
 
-    pub(super) fn run_bound(&mut self, id: vm::BindingId) -> Result<()> {
-        self.enter(|vm| vm.run_bound(id))
+    /// Returns a number that changes when the tier records, compiles or evicts something.
+    pub(super) fn tier_progress(&self) -> usize {
+        self.tier.as_ref().map_or(0, |tier| tier.progress())
     }
 
     /// Sets the threads for parallel kernels, the caller's included.

@@ -79,7 +79,7 @@ impl Session {
     /// use reflex::TimingOptions;
     ///
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// let options = TimingOptions { number: 3, repeat: 2, ..TimingOptions::default() };
@@ -135,7 +135,7 @@ impl Session {
     ///
     /// ```
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// let (y, profile) = session.profile("main", &[x.view()])?;
@@ -150,7 +150,7 @@ impl Session {
     ///
     /// ```
     /// # use reflex::{Array, Engine, Feed, Mode};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let feed = Feed::from([("x".to_owned(), Array::of(&[1, 2], &[8.0_f32, 8.0])?)]);
     /// # let prepared = program.prepare("main", &feed)?;
     /// let mut session = program.session(Mode::Bytecode)?;

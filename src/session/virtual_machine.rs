@@ -3,26 +3,31 @@
 
 use std::time::{Duration, Instant};
 
+use reflex_runtime::array::Array;
+use reflex_runtime::error::Error as Raised;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::instrument::Instrument;
 use reflex_vm::session::{Canceller, SavedResult};
 
 use super::Session;
-use crate::error::{Error, Result};
+use super::bound_call::BoundCall;
+use crate::error::{Error, ErrorKind, Result};
 
 impl Session {
     /// Calls the function `name`, of the program or saved, on values.
     ///
     /// ```
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// let y = Tensor::try_from(session.call_values("main", &[x])?)?;
     /// assert_eq!(y.to_vec::<f32>()?, [0.5, 0.5]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), reflex::Error>(())
     /// ```
+    ///
+    /// A function with several results returns a [`Tuple`](crate::Tuple).
     pub fn call_values(&mut self, name: &str, args: &[Any]) -> Result<Any> {
         self.call_views(name, AnyView::slice(args))
     }
@@ -31,7 +36,7 @@ impl Session {
     ///
     /// ```
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// let y = session.call_views("main", &[x.view()])?;
@@ -48,7 +53,7 @@ impl Session {
     ///
     /// ```
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// let main = session.function_index("main")?;
@@ -65,7 +70,7 @@ impl Session {
     ///
     /// ```
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// session.set_input("main", vec![x])?;
@@ -73,7 +78,13 @@ impl Session {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_input(&mut self, name: &str, inputs: Vec<Any>) -> Result<()> {
-        Ok(self.plain.vm.set_input(name, inputs).map(drop)?)
+        let func = self.function_index(name)?;
+        self.plain.vm.check_arity(func, inputs.len())?;
+        match self.bound.iter_mut().find(|call| call.func() == func) {
+            Some(call) => call.set_inputs(inputs),
+            None => self.bound.push(BoundCall::new(func, inputs)),
+        }
+        Ok(())
     }
 
     /// Makes [`Session::invoke_stateful`] copy the results of `name` into `targets`: one tensor
@@ -81,7 +92,7 @@ impl Session {
     ///
     /// ```
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// let y = Tensor::from_slice(&[1, 2], &[0.0_f32; 2])?;
@@ -92,9 +103,8 @@ impl Session {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn bind_outputs(&mut self, name: &str, targets: Vec<Tensor>) -> Result<()> {
-        let missing = || Error::input(format!("no inputs are set for function `{name}`"));
-        let binding = self.plain.vm.binding(name).ok_or_else(missing)?;
-        self.plain.vm.bind_outputs(binding, targets);
+        let at = self.bound_call(name)?;
+        self.bound[at].bind_outputs(targets);
         Ok(())
     }
 
@@ -102,7 +112,7 @@ impl Session {
     ///
     /// ```
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// session.set_input("main", vec![x])?;
@@ -111,7 +121,11 @@ impl Session {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn invoke_stateful(&mut self, name: &str) -> Result<()> {
-        self.plain.enter(|vm| vm.invoke_stateful(name))
+        let at = self.bound_call(name)?;
+        let mut call = std::mem::take(&mut self.bound[at]);
+        let outcome = call.run(self);
+        self.bound[at] = call;
+        outcome
     }
 
     /// Returns the number of items of the kept result of `name`, -1 when it is not a tuple.
@@ -120,7 +134,7 @@ impl Session {
     ///
     /// ```
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// session.set_input("main", vec![x])?;
@@ -129,14 +143,15 @@ impl Session {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn output_arity(&self, name: &str, path: &[usize]) -> Result<i64> {
-        Ok(self.plain.vm.output_arity(name, path)?)
+        let value = self.output_at(name, path)?;
+        Ok(value.downcast_ref::<Array>().map_or(-1, |items| items.len() as i64))
     }
 
     /// Returns an item of the kept result of `name`; a tuple is refused.
     ///
     /// ```
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// session.set_input("main", vec![x])?;
@@ -146,14 +161,19 @@ impl Session {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn get_output(&self, name: &str, path: &[usize]) -> Result<Any> {
-        Ok(self.plain.vm.get_output(name, path)?)
+        let value = self.output_at(name, path)?;
+        if value.downcast_ref::<Array>().is_some() {
+            let text = format!("output {path:?} of `{name}` is a tuple; ask for its items");
+            return Err(Error::raised(ErrorKind::Run, Raised::value_error(text)));
+        }
+        Ok(value.clone())
     }
 
     /// Returns the kept result of `name`, item by item.
     ///
     /// ```
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// session.set_input("main", vec![x])?;
@@ -168,13 +188,34 @@ impl Session {
         }
     }
 
+    /// Returns the place of the call of `name` that [`Session::set_input`] stored.
+    fn bound_call(&self, name: &str) -> Result<usize> {
+        let func = self.function_index(name)?;
+        let missing = || Error::input(format!("no inputs are set for function `{name}`"));
+        self.bound.iter().position(|call| call.func() == func).ok_or_else(missing)
+    }
+
+    /// Returns an item of the kept result of `name`.
+    fn output_at(&self, name: &str, path: &[usize]) -> Result<&Any> {
+        let mut value = self.bound[self.bound_call(name)?].result();
+        for &index in path {
+            value = value.downcast_ref::<Array>().and_then(|items| items.get(index)).ok_or_else(
+                || {
+                    let text = format!("`{name}` has no output at {path:?}");
+                    Error::raised(ErrorKind::Run, Raised::new("IndexError", text))
+                },
+            )?;
+        }
+        Ok(value)
+    }
+
     /// Saves `name` with its last arguments under the name `saved`.
     ///
     /// ```
     /// use reflex::SavedResult;
     ///
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// session.save_function("main", "of_x", SavedResult::Keep, vec![x])?;
@@ -192,7 +233,8 @@ impl Session {
     }
 
     /// Shows every call to `instrument` and lets it skip calls, until it is replaced or taken
-    /// away. Meanwhile everything is interpreted.
+    /// away. Meanwhile everything is interpreted. A call whose shapes are specialised shows the
+    /// calls of the specialised program, which fuses more.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};
@@ -214,7 +256,7 @@ impl Session {
     /// }
     ///
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// let names = Arc::new(Mutex::new(vec![]));
@@ -224,7 +266,7 @@ impl Session {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_instrument(&mut self, instrument: Option<Box<dyn Instrument>>) {
-        self.vm().set_instrument(instrument);
+        self.plain.vm.set_instrument(instrument);
     }
 
     /// Limits what later runs may do: a unit of fuel for each function entered and each backward
@@ -235,7 +277,7 @@ impl Session {
     /// use reflex::ErrorKind;
     ///
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// session.set_fuel(Some(0));
@@ -246,14 +288,14 @@ impl Session {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_fuel(&mut self, fuel: Option<u64>) {
-        self.vm().set_fuel(fuel);
+        self.plain.vm.set_fuel(fuel);
     }
 
     /// Returns the fuel that is left.
     ///
     /// ```
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// session.set_fuel(Some(100));
@@ -275,7 +317,7 @@ impl Session {
     /// use reflex::ErrorKind;
     ///
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// session.set_deadline(Some(Duration::ZERO));
@@ -286,7 +328,7 @@ impl Session {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_deadline(&mut self, after: Option<Duration>) {
-        self.vm().set_deadline(after.and_then(|after| Instant::now().checked_add(after)));
+        self.plain.vm.set_deadline(after.and_then(|after| Instant::now().checked_add(after)));
     }
 
     /// Returns a handle that stops runs from another thread.
@@ -295,7 +337,7 @@ impl Session {
     /// use reflex::ErrorKind;
     ///
     /// # use reflex::{Any, Engine, Mode, Tensor};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// # let x = Any::from(Tensor::from_slice(&[1, 2], &[8.0_f32, 8.0])?);
     /// let canceller = session.canceller();

@@ -86,7 +86,9 @@ impl Specialiser {
         let made = Arc::new(ShapeProfile::new(name, func, args, now)?);
         if profiles.len() >= self.max_shapes() {
             let oldest = (0..profiles.len()).min_by_key(|i| profiles[*i].last_used());
-            profiles.swap_remove(oldest?).evict();
+            let evicted = profiles.swap_remove(oldest?);
+            tracing::debug!(profile = %evicted, "least recently used shapes evicted");
+            evicted.evict();
         }
         profiles.push(made.clone());
         Some(made)
@@ -102,7 +104,8 @@ impl Specialiser {
         args: &dyn Fn() -> Vec<Any>,
     ) {
         let (calls, time) = profile.count(took);
-        let hot = calls >= self.policy.shape_calls && time >= self.policy.shape_time;
+        let TierPolicy { shape_calls, shape_time, shape_stream_calls, .. } = self.policy;
+        let hot = calls >= shape_calls && (time >= shape_time || calls >= shape_stream_calls);
         let request = hot.then(|| self.request(profile, general, args)).flatten();
         let Some(request) = request else { return };
         match self.policy.compile_mode {
@@ -189,6 +192,7 @@ struct Request {
 
 impl Request {
     fn carry_out(&self) {
+        tracing::info!(profile = %self.profile, "shape specialisation started");
         // This thread's free memory would be held in addition to that of the two programs.
         CPU.trim();
         let specialised =
@@ -197,6 +201,7 @@ impl Request {
             specialised.unwrap_or_else(|_| Err("its compilation panicked".to_owned()));
         heap::trim();
         self.profile.decide(specialised);
+        tracing::info!(profile = %self.profile, "shape specialisation decided");
     }
 }
 

@@ -1,6 +1,6 @@
 //! A session: one thread's running state of a program, and the host's way in.
 //!
-//! A session owns a register stack, fuel, bound inputs and outputs. Sessions of one
+//! A session owns a register stack and fuel. Sessions of one
 //! program are independent and may run on different threads at once. After an error
 //! the session is as before the call: frames and registers are released.
 
@@ -30,11 +30,6 @@ use crate::run_error::{Reason, RunError};
 use crate::stack::Stack;
 use crate::state::{CANCEL, DEADLINE, RecycleSlots, State};
 
-mod bindings;
-
-use bindings::Binding;
-pub use bindings::BindingId;
-
 /// Limits and mode of a session.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -54,6 +49,33 @@ impl Default for Options {
         let stack_slots = if cfg!(miri) { 1 << 13 } else { 1 << 24 };
         let allocator = AllocatorKind::default();
         Options { mode: Mode::default(), stack_slots, depth_limit: 1_000_000, allocator }
+    }
+}
+
+/// The limits of one session while another runs with them; its drop gives them back.
+struct LentLimits<'s> {
+    from: &'s mut Session,
+    to: &'s mut Session,
+}
+
+impl<'s> LentLimits<'s> {
+    fn lend(from: &'s mut Session, to: &'s mut Session) -> LentLimits<'s> {
+        let mut lent = LentLimits { from, to };
+        lent.exchange();
+        lent
+    }
+
+    fn exchange(&mut self) {
+        let (from, to) = (self.from.state_mut(), self.to.state_mut());
+        std::mem::swap(&mut from.abi.fuel, &mut to.abi.fuel);
+        std::mem::swap(&mut from.deadline, &mut to.deadline);
+        std::mem::swap(&mut from.instrument, &mut to.instrument);
+    }
+}
+
+impl Drop for LentLimits<'_> {
+    fn drop(&mut self) {
+        self.exchange();
     }
 }
 
@@ -86,7 +108,6 @@ struct Saved {
 /// ```
 pub struct Session {
     state: NonNull<State>,
-    bindings: Vec<Binding>,
     saved: HashMap<String, Saved>,
 }
 
@@ -169,7 +190,7 @@ impl Session {
         let vm_value = TVMFFIAny::pointer(type_index::OPAQUE_PTR, state.as_ptr().cast());
         // SAFETY: the state was just made and is exclusively ours.
         unsafe { (*state.as_ptr()).abi.vm_value = vm_value };
-        Ok(Session { state, bindings: Vec::new(), saved: HashMap::new() })
+        Ok(Session { state, saved: HashMap::new() })
     }
 
     fn state(&self) -> &State {
@@ -262,13 +283,21 @@ impl Session {
         let Some(code) = program.function(func) else {
             return Err(unknown(program.name(func)));
         };
-        let given = parts[0].len() + parts[1].len();
-        if given != code.num_args as usize {
-            return Err(failed(wrong_arity(program, func, given)));
-        }
+        self.check_arity(func, parts[0].len() + parts[1].len())?;
         // SAFETY: the state is live, and exclusively ours: the host holds the session, so
         // no run of it is in progress.
         unsafe { run_base(state, code, parts, result) }
+    }
+
+    /// Checks the number of arguments of VM function number `func`.
+    #[inline]
+    pub fn check_arity(&self, func: u32, given: usize) -> Result<(), RunError> {
+        let program = self.program();
+        match program.function(func) {
+            Some(code) if code.num_args as usize == given => Ok(()),
+            Some(_) => Err(failed(wrong_arity(program, func, given))),
+            None => Err(unknown(program.name(func))),
+        }
     }
 
     /// The hot count of a site (arrivals since it was last offered to the tier), and the threshold
@@ -307,6 +336,17 @@ impl Session {
         let state = self.state_mut();
         state.interrupt = Arc::clone(&canceller.0);
         state.abi.interrupt = Arc::as_ptr(&state.interrupt);
+    }
+
+    /// Runs `body` on this session with the fuel, deadline and instrument of `host`, which keeps what
+    /// is left of them.
+    pub fn with_limits_of<T>(
+        &mut self,
+        host: &mut Session,
+        body: impl FnOnce(&mut Session) -> T,
+    ) -> T {
+        let lent = LentLimits::lend(host, self);
+        body(&mut *lent.to)
     }
 
     /// Shows every call to `instrument`, until it is replaced or taken away.

@@ -1,4 +1,4 @@
-//! A bound program in steady state makes no heap allocation in machine code either.
+//! A program in steady state makes no heap allocation in machine code either.
 //!
 //! Allocations are counted per thread, since the test harness has threads of its own.
 
@@ -8,10 +8,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use reflex_cranelift::{CompileMode, CraneliftTier, TierOptions};
-use reflex_runtime::dtype::DType;
 use reflex_runtime::function::{self, Function};
 use reflex_runtime::tensor::Tensor;
-use reflex_runtime::value::Any;
+use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::listing;
 use reflex_vm::mode::Mode;
 use reflex_vm::program::Program;
@@ -120,18 +119,21 @@ fn steady(mode: Mode) -> (usize, Arc<CraneliftTier>, Arc<Program>) {
     }
     let mut session = Session::new(&program, Options { mode, ..Options::default() }).unwrap();
     let input = Tensor::from_slice(&[1], &[5.0_f32]).unwrap();
-    let id = session.set_input("main", vec![input.into()]).unwrap();
-    let output = Tensor::zeros(&[1], DType::F32).unwrap();
-    session.bind_outputs(id, vec![output.clone()]);
+    let args = [Any::from(input)];
+    let main = session.program().find("main").unwrap();
+    let mut result = Any::NONE;
+    let mut run = |times| {
+        for _ in 0..times {
+            result = Any::NONE;
+            session.call_into(main, AnyView::slice(&args), &mut result).unwrap();
+        }
+    };
     // Side exits that are taken this often get side traces.
-    for _ in 0..2 * TierOptions::default().exit_threshold {
-        session.run_bound(id).unwrap();
-    }
+    run(2 * TierOptions::default().exit_threshold);
     let before = ALLOCATIONS.get();
-    for _ in 0..1000 {
-        session.run_bound(id).unwrap();
-    }
+    run(1000);
     let made = ALLOCATIONS.get() - before;
+    let output = Tensor::try_from(result).unwrap();
     assert_eq!(output.to_vec::<f32>().unwrap(), [10.0]);
     (made, tier, program)
 }

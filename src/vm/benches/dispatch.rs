@@ -70,12 +70,17 @@ fn time(mut run: impl FnMut()) -> f64 {
     best
 }
 
+fn call(session: &mut Session, args: &[AnyView<'_>]) {
+    let main = session.program().find("main").unwrap();
+    session.call_func(main, args).unwrap();
+}
+
 fn slope(emit: impl Fn(&mut ExecBuilder) + Copy) -> f64 {
     let tensor = |value: f32| Any::from(Tensor::from_slice(&[1], &[value]).unwrap());
     let times = [SHORT, LONG].map(|calls| {
         let mut s = session(calls, emit);
-        let id = s.set_input("main", vec![tensor(1.0), tensor(2.0)]).unwrap();
-        time(|| s.run_bound(id).unwrap())
+        let args = [tensor(1.0), tensor(2.0)];
+        time(|| call(&mut s, AnyView::slice(&args)))
     });
     (times[1] - times[0]) / (LONG - SHORT) as f64
 }
@@ -90,8 +95,7 @@ fn main() {
         }
     }) / LONG as f64;
     let mut entry = session(0, |_| {});
-    let id = entry.set_input("main", vec![x.clone().into(), x.clone().into()]).unwrap();
-    println!("entry of an empty function      {:7.2} ns", time(|| entry.run_bound(id).unwrap()));
+    println!("entry of an empty function      {:7.2} ns", time(|| call(&mut entry, &args)));
     println!("bare packed call                {direct:7.2} ns");
     let row = |name: &str, ns: f64| println!("{name:<31} {ns:7.2} ns  (+{:.2})", ns - direct);
     row(

@@ -1,4 +1,4 @@
-//! A bound program in steady state makes no heap allocation.
+//! A program in steady state makes no heap allocation.
 //!
 //! Allocations are counted per thread, since the test harness has threads of its own.
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use reflex_runtime::dtype::DType;
 use reflex_runtime::function::{self, Function};
 use reflex_runtime::tensor::Tensor;
-use reflex_runtime::value::Any;
+use reflex_runtime::value::{Any, AnyView};
 use reflex_vm::builder::ExecBuilder;
 use reflex_vm::bytecode::Reg;
 use reflex_vm::program::Program;
@@ -96,16 +96,19 @@ fn program() -> Arc<Program> {
 fn steady_state_allocates_nothing() {
     let mut session = Session::new(&program(), Options::default()).unwrap();
     let input = Tensor::from_slice(&[1], &[5.0_f32]).unwrap();
-    let id = session.set_input("main", vec![input.into()]).unwrap();
-    let output = Tensor::zeros(&[1], DType::F32).unwrap();
-    session.bind_outputs(id, vec![output.clone()]);
-    for _ in 0..10 {
-        session.run_bound(id).unwrap();
-    }
+    let args = [Any::from(input)];
+    let main = session.program().find("main").unwrap();
+    let mut result = Any::NONE;
+    let mut run = |times| {
+        for _ in 0..times {
+            result = Any::NONE;
+            session.call_into(main, AnyView::slice(&args), &mut result).unwrap();
+        }
+    };
+    run(10);
     let before = ALLOCATIONS.get();
-    for _ in 0..1000 {
-        session.run_bound(id).unwrap();
-    }
+    run(1000);
     assert_eq!(ALLOCATIONS.get() - before, 0);
+    let output = Tensor::try_from(result).unwrap();
     assert_eq!(output.to_vec::<f32>().unwrap(), [7.0]);
 }

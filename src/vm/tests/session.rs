@@ -225,34 +225,6 @@ fn closures_append_what_they_captured() {
 }
 
 #[test]
-fn bound_inputs_and_outputs() {
-    let mut s = session(|b| {
-        b.function("main", 1).unwrap();
-        b.emit_call("vm.builtin.shape_of", &[b.r(0)], b.r(1)).unwrap();
-        let whole = b.shape(&[6]);
-        b.emit_call("vm.builtin.reshape", &[b.r(0), whole], b.r(2)).unwrap();
-        b.emit_call("vm.builtin.make_tuple", &[b.r(2), b.r(0)], b.r(3)).unwrap();
-        b.emit_ret(Reg(3)).unwrap();
-        b.end_function().unwrap();
-    });
-    let values: Vec<f32> = (0..6).map(|v| v as f32).collect();
-    let input = Tensor::from_slice(&[2, 3], &values).unwrap();
-    let id = s.set_input("main", vec![input.clone().into()]).unwrap();
-    let outputs =
-        [Tensor::zeros(&[6], DType::F32).unwrap(), Tensor::zeros(&[2, 3], DType::F32).unwrap()];
-    s.bind_outputs(id, outputs.to_vec());
-    s.run_bound(id).unwrap();
-    assert_eq!(outputs[0].to_vec::<f32>().unwrap(), values);
-    assert_eq!(s.output_arity("main", &[]).unwrap(), 2);
-    assert_eq!(s.output_arity("main", &[0]).unwrap(), -1);
-    assert!(s.get_output("main", &[]).is_err());
-    let item = Tensor::try_from(s.get_output("main", &[1]).unwrap()).unwrap();
-    assert_eq!(item.shape(), [2, 3]);
-    s.bind_outputs(id, vec![Tensor::zeros(&[5], DType::F32).unwrap()]);
-    assert!(s.run_bound(id).unwrap_err().to_string().contains("1 outputs are bound"));
-}
-
-#[test]
 fn shapes_are_matched_and_made() {
     let mut s = session(|b| {
         b.function("main", 1).unwrap();
