@@ -379,3 +379,38 @@ fn a_reader_that_has_enough_ends_the_command_quietly() {
     assert_eq!(output.status.code(), Some(141));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
+
+/// Shapes that are named at compile time get functions of their own in the library.
+#[test]
+fn known_shapes_are_compiled_ahead_of_time() {
+    let dir = folder();
+    let shapes = ["--shape", "x=2x3,b=3", "--shape", "x=8x3"];
+    let compiled =
+        reflex(dir.path(), &[&["compile", "add.onnx", "-o", "add.so"][..], &shapes[..]].concat());
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let info = json(&reflex(dir.path(), &["info", "add.so", "--json"]));
+    assert_eq!(info["variants"], serde_json::json!(["main([2, 3], [3])", "main([8, 3], [3])"]));
+    for (shape, why) in [("x=2", "2 dimensions"), ("x=2x4", "not 4"), ("y=2x3", "no function")] {
+        let args = ["compile", "add.onnx", "-o", "other.so", "--shape", shape];
+        refused(&reflex(dir.path(), &args), &["add.onnx", why]);
+    }
+    let malformed = reflex(dir.path(), &["compile", "add.onnx", "-o", "o.so", "--shape", "x=2,3"]);
+    refused(&malformed, &["NAME=1x3x224x224"]);
+}
+
+#[test]
+fn verbose_commands_say_what_they_compile() {
+    let dir = folder();
+    let said = |args: &[&str]| {
+        let output = reflex(dir.path(), args);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let compile = ["compile", "add.onnx", "-o", "add.so"];
+    assert!(!said(&compile).contains("INFO"));
+    let cached = said(&[&["-v"], &compile[..]].concat());
+    assert!(cached.contains("INFO compiled kernels=1 cached=1"), "{cached}");
+    let shape = ["--shape", "x=5x3"];
+    let generated = said(&[&compile[..], &shape[..], &["-vv"]].concat());
+    assert!(generated.contains("DEBUG kernel generated kernel="), "{generated}");
+}

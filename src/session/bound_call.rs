@@ -5,7 +5,6 @@ use reflex_runtime::error::Error as Raised;
 use reflex_runtime::tensor::Tensor;
 use reflex_runtime::value::{Any, AnyView};
 
-use super::Session;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A function with stored arguments, its last result, and the tensors that results are copied to.
@@ -60,11 +59,14 @@ impl BoundCall {
         &self.result
     }
 
-    /// Calls the function. The previous result is released first, so that its memory serves this
-    /// run.
-    pub(super) fn run(&mut self, session: &mut Session) -> Result<()> {
+    /// Has `call` call the function. The previous result is released first, so that its memory
+    /// serves this run.
+    pub(super) fn run(
+        &mut self,
+        call: impl FnOnce(u32, &[AnyView<'_>], &mut Any) -> Result<()>,
+    ) -> Result<()> {
         self.result = Any::NONE;
-        session.call_into(self.func, AnyView::slice(&self.inputs), &mut self.result)?;
+        call(self.func, AnyView::slice(&self.inputs), &mut self.result)?;
         self.copy_outputs().map_err(|e| Error::raised(ErrorKind::Run, e))
     }
 

@@ -13,6 +13,7 @@ use bound_call::BoundCall;
 use outputs::Outputs;
 use plain::PlainSession;
 use router::{Route, ShapeRouter};
+use slow_call::CallWatch;
 
 mod bound_call;
 pub(crate) mod io_binding;
@@ -110,12 +111,12 @@ impl Session {
     #[cold]
     #[inline(never)]
     fn call_watched(&mut self, func: u32, args: &[AnyView<'_>], result: &mut Any) -> Result<()> {
-        match self.slow_call {
-            None => self.call_routed(func, args, result),
-            Some(threshold) => slow_call::watched(self, threshold, func, |session| {
-                session.call_routed(func, args, result)
-            }),
-        }
+        let Some(threshold) = self.slow_call else { return self.call_routed(func, args, result) };
+        let watch = CallWatch::start(self.plain.tier_progress());
+        let outcome = self.call_routed(func, args, result);
+        let function = self.plain.vm.program().name(func);
+        watch.finish(threshold, function, self.plain.tier_progress());
+        outcome
     }
 
     fn call_routed(&mut self, func: u32, args: &[AnyView<'_>], result: &mut Any) -> Result<()> {

@@ -2,16 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use super::Session;
-use crate::error::Result;
-
-/// Counters of the calling thread before a call.
-struct Before {
-    start: Instant,
-    usage: libc::rusage,
-    tier: usize,
-}
-
 /// Resources that the calling thread has used, as getrusage(2) counts them.
 fn thread_usage() -> libc::rusage {
     // SAFETY: a rusage is plain integers, for which zeros are valid; the call writes one.
@@ -28,32 +18,38 @@ fn processor_micros(usage: &libc::rusage) -> i64 {
     micros(usage.ru_utime) + micros(usage.ru_stime)
 }
 
-/// Runs `call`; if it takes `threshold` or longer, reports it as a warning: the time, how much of
-/// it the thread was running, page faults, preemptions, and whether the tiers recorded or compiled
-/// something meanwhile.
-pub(super) fn watched(
-    session: &mut Session,
-    threshold: Duration,
-    func: u32,
-    call: impl FnOnce(&mut Session) -> Result<()>,
-) -> Result<()> {
-    let tier = session.plain.tier_progress();
-    let before = Before { start: Instant::now(), usage: thread_usage(), tier };
-    let outcome = call(session);
-    let took = before.start.elapsed();
-    if took >= threshold {
+/// Counters of the calling thread before a call.
+pub(super) struct CallWatch {
+    start: Instant,
+    usage: libc::rusage,
+    /// State of the tier: a number that changes when it records or compiles something.
+    tier: usize,
+}
+
+impl CallWatch {
+    /// Starts to watch a call.
+    pub(super) fn start(tier: usize) -> CallWatch {
+        CallWatch { start: Instant::now(), usage: thread_usage(), tier }
+    }
+
+    /// Reports a call that took `threshold` or longer as a warning: the time, how much of it the
+    /// thread was running, page faults, preemptions, and whether the tiers recorded or compiled
+    /// something meanwhile.
+    pub(super) fn finish(&self, threshold: Duration, function: &str, tier: usize) {
+        let took = self.start.elapsed();
+        if took < threshold {
+            return;
+        }
         let usage = thread_usage();
         tracing::warn!(
-            function = session.plain.vm.program().name(func),
+            function,
             micros = took.as_micros(),
-            processor_micros = processor_micros(&usage) - processor_micros(&before.usage),
-            page_faults = usage.ru_minflt - before.usage.ru_minflt,
-            disk_page_faults = usage.ru_majflt - before.usage.ru_majflt,
-            preemptions = usage.ru_nivcsw - before.usage.ru_nivcsw,
-            tiers_compiled = session.plain.tier_progress() != before.tier,
-            failed = outcome.is_err(),
+            processor_micros = processor_micros(&usage) - processor_micros(&self.usage),
+            page_faults = usage.ru_minflt - self.usage.ru_minflt,
+            disk_page_faults = usage.ru_majflt - self.usage.ru_majflt,
+            preemptions = usage.ru_nivcsw - self.usage.ru_nivcsw,
+            tiers_compiled = tier != self.tier,
             "slow call"
         );
     }
-    outcome
 }

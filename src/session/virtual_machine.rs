@@ -123,7 +123,7 @@ impl Session {
     pub fn invoke_stateful(&mut self, name: &str) -> Result<()> {
         let at = self.bound_call(name)?;
         let mut call = std::mem::take(&mut self.bound[at]);
-        let outcome = call.run(self);
+        let outcome = call.run(|func, args, result| self.call_into(func, args, result));
         self.bound[at] = call;
         outcome
     }
