@@ -197,7 +197,7 @@ fn damaged_artifacts_are_refused_or_run() {
     let engine = reflex::Engine::new().expect("an engine");
     let paths = ["mlp", "branch", "constants"].map(|name| {
         let path = folder.path().join(name).with_extension("so");
-        let program = engine.load(&scripts.join(name).with_extension("py")).expect("compiles");
+        let program = engine.load(scripts.join(name).with_extension("py")).expect("compiles");
         program.save(&path).expect("saves");
         path
     });

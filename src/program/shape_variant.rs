@@ -4,7 +4,7 @@
 //! A variant is the function with its symbolic dimensions bound, compiled in the same module: it
 //! shares the constants, gives the same bits, and is saved with the program.
 //!
-//! Decision: docs/decisions/0049-shape-variants.md
+//! Decision: docs/decisions/0046-shape-variants.md
 
 use std::collections::BTreeMap;
 use std::fmt;
