@@ -689,6 +689,9 @@ void reflex_session_free(struct ReflexSession *session);
 /**
  * Calls a function by name, of the program or saved; the caller frees the result.
  *
+ * A function may return a constant of the program or an argument itself, not a copy. Constants are
+ * read-only to callers: copy them before writing.
+ *
  * Example:
  *     ReflexValue y;
  *     CHECK_OK(reflex_call(session, "main", args, 2, &y));

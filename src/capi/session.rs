@@ -171,6 +171,9 @@ pub unsafe extern "C" fn reflex_session_free(session: *mut ReflexSession) {
 
 /// Calls a function by name, of the program or saved; the caller frees the result.
 ///
+/// A function may return a constant of the program or an argument itself, not a copy. Constants are
+/// read-only to callers: copy them before writing.
+///
 /// ```c
 /// ReflexValue y;
 /// CHECK_OK(reflex_call(session, "main", args, 2, &y));
