@@ -14,7 +14,7 @@ use crate::compiler::Compiler;
 use crate::error::{Error, Result};
 use crate::model_file::{self, Format, ModelFile};
 use crate::model_info::ModelInfo;
-use crate::options::{ExecutionOptions, Precision, Progress, TargetSelection, check_device};
+use crate::options::{ExecutionOptions, Precision, Progress, TargetSelection, devices};
 use crate::program::Program;
 use crate::program::compiled::ObjectRetention;
 use crate::program::loaded::LoadedProgram;
@@ -182,7 +182,7 @@ impl EngineBuilder {
     /// # Ok::<(), reflex::Error>(())
     /// ```
     pub fn build(self) -> Result<Engine> {
-        check_device(&self.device)?;
+        devices(&self.device)?;
         let mut compiler = self.compiler;
         if compiler.execution.threads == 0 {
             return Err(Error::input("threads must be at least 1"));

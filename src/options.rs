@@ -9,6 +9,7 @@ use std::time::Duration;
 use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_tir::codegen::Target;
 use reflex_tir::level::Level;
+use reflex_vm::devices::Devices;
 
 use crate::error::{Error, ErrorKind};
 use crate::tier_policy::TierPolicy;
@@ -71,7 +72,8 @@ impl SessionOptions {
         SessionOptions { mode, device: "cpu".to_owned(), allocator, slow_call: None }
     }
 
-    /// Sets the device that the session computes on: `cpu`.
+    /// Sets the device that the session computes on: `cpu`, or the list of those that a program for
+    /// several CPUs names by index, such as `cpu:0,cpu:1`. For `cpu`, index N is `cpu:N`.
     ///
     /// ```
     /// use reflex::{Mode, SessionOptions};
@@ -131,14 +133,24 @@ pub(crate) struct TargetSelection {
     pub(crate) levels: BTreeSet<Level>,
 }
 
-/// Refuses any device but the CPU.
-pub(crate) fn check_device(device: &str) -> Result<(), Error> {
-    match device {
-        "cpu" | "cpu:0" => Ok(()),
-        _ => Err(Error::new(
-            ErrorKind::Unsupported,
-            format!("there is no device {device:?}; there is cpu (or cpu:0)"),
-        )),
+/// Returns the devices that a text names: `cpu`, or a list such as `cpu:0,cpu:1`.
+pub(crate) fn devices(text: &str) -> Result<Devices, Error> {
+    if text == "cpu" {
+        return Ok(Devices::ByIndex);
+    }
+    let number = |name: &str| match name.trim() {
+        "cpu" => Some(0),
+        name => name.strip_prefix("cpu:")?.parse::<u16>().ok().map(i32::from),
+    };
+    let unsupported = |why: String| Error::new(ErrorKind::Unsupported, why);
+    let known = "there is cpu, or a list such as cpu:0,cpu:1";
+    let listed: Option<Vec<i32>> = text.split(',').map(number).collect();
+    match listed {
+        Some(listed) if listed[0] == 0 => Ok(Devices::Listed(listed)),
+        Some(_) => Err(unsupported(format!(
+            "the devices {text:?} do not begin with cpu:0, where constants are"
+        ))),
+        None => Err(unsupported(format!("there is no device {text:?}; {known}"))),
     }
 }
 

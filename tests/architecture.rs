@@ -175,7 +175,7 @@ const LAYOUTS: [Layout; 11] = [
     Layout {
         dir: "src/vm",
         layers: &[
-            "bytecode instrument mode run_error stack",
+            "bytecode devices instrument mode run_error stack",
             "abi executable profile",
             "kernel serialize text",
             // A session's state, its frames and what runs in them.
@@ -268,7 +268,7 @@ const LAYOUTS: [Layout; 11] = [
     Layout {
         dir: "src",
         layers: &[
-            "error log memory prepared tier_report",
+            "error global_func log memory prepared tier_report",
             "array disassemble dump kernels model_file tier_policy",
             "numpy options signature stats",
             "model_info",

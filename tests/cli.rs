@@ -54,6 +54,24 @@ fn info_describes_the_interface() {
 }
 
 #[test]
+fn a_function_whose_parameter_is_no_tensor_is_refused_by_name() {
+    let dir = folder();
+    let text = "
+@I.ir_module
+class Module:
+    @R.function
+    def main(s: R.Shape([\"n\"])) -> R.Shape([\"n\"]):
+        return s
+";
+    std::fs::write(dir.path().join("shape.py"), text).expect("writes");
+    let reasons = ["shape.py", "`main`", "no tensors"];
+    refused(&reflex(dir.path(), &["run", "shape.py"]), &reasons[1..]);
+    let compiled = reflex(dir.path(), &["compile", "shape.py", "-o", "shape.so"]);
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    refused(&reflex(dir.path(), &["run", "shape.so"]), &reasons[1..]);
+}
+
+#[test]
 fn run_gives_the_same_answer_in_every_mode_and_from_a_library() {
     let dir = folder();
     refused(&reflex(dir.path(), &["compile", "nothing.onnx", "-o", "add.so"]), &["nothing.onnx"]);

@@ -34,7 +34,7 @@ fn model() -> &'static Path {
 fn the_c_example_builds_and_runs() {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("examples-mlp-c");
     let said = run_c(&root().join("examples/mlp.c"), &program, model());
-    assert!(said.contains("TypeError: `main` expects 2 arguments"), "{said}");
+    assert!(said.contains("InternalError: `main` expects 2 arguments"), "{said}");
     assert!(said.contains("warm after 21 calls"), "{said}");
     assert!(said.ends_with("done\n"), "{said}");
 }

@@ -224,3 +224,214 @@ fn what_is_not_there_is_an_error() {
     let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
     assert!(library_function(&text, "f").is_err());
 }
+
+/// A module whose functions call what the test registers.
+const CALLING: &str = "
+@I.ir_module
+class Module:
+    @R.function(pure=False)
+    def main(x: R.Any) -> R.Any:
+        y: R.Any = R.call_packed(\"tests.session.back\", x, ty_args=(R.Any,))
+        return y
+
+    @R.function(pure=False)
+    def plus(x: R.Any, y: R.Any) -> R.Any:
+        z: R.Any = R.call_packed(\"tests.session.add\", x, y, ty_args=(R.Any,))
+        return z
+
+    @R.function(pure=False)
+    def fails(x: R.Any) -> R.Any:
+        y: R.Any = R.call_packed(\"tests.session.fails\", x, ty_args=(R.Any,))
+        return y
+";
+
+fn calling(folder: &Path) -> PathBuf {
+    let path = folder.join("calling.py");
+    std::fs::write(&path, CALLING).expect("writes");
+    path
+}
+
+const PYTHON_SESSION: &str = r#"
+import sys
+import threading
+import traceback
+
+import reflex
+
+reflex.register_global_func("tests.session.add", lambda x, y: x + y)
+session = None
+seen = []
+
+
+def back(x):
+    """Calls the session that is running."""
+    if x == 0:
+        return session.call("plus", 40, 2)
+    if x == 1:
+        return session["main"](0) + session["saved"](7)
+    if x == 2:
+        return session.invoke_closure(lambda y: session["main"](y), 0)
+    if x == 3:
+        return session["fails"](x)
+    if x == 4:
+        # Another thread, and what would change the session, are refused.
+        def other():
+            try:
+                session.call("plus", 1, 2)
+            except ValueError as error:
+                seen.append(str(error))
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        try:
+            session.set_fuel(None)
+        except ValueError as error:
+            seen.append(str(error))
+        return 4
+    return session["main"](x - 1)
+
+
+def fails(x):
+    raise LookupError(f"no row {x}")
+
+
+reflex.register_global_func("tests.session.back", back)
+reflex.register_global_func("tests.session.fails", fails)
+
+
+def raises(kind, call):
+    try:
+        call()
+    except kind as error:
+        return error
+    raise AssertionError(kind)
+
+
+program = reflex.load(sys.argv[1])
+for mode in ("bytecode", "compiled", "tiered"):
+    session = program.session(mode)
+    session.save_function("plus", "saved", 3)
+    assert session["saved"](4) == 7
+    session.save_function("saved", "again", 30)
+    assert session["again"]() == 33
+    session.save_function("saved", "dropped", include_return=False)
+    session.save_function("dropped", "dropped again", 1)
+    assert session["dropped again"]() is None
+    for _ in range(50):
+        assert [session["main"](x) for x in (0, 1, 2)] == [42, 52, 42]
+        assert session["main"](9) == 4
+    assert seen and set(seen) == {"the session is in use"}, seen
+    seen.clear()
+
+    # The frames of what raised stay, and those of the program follow.
+    error = raises(LookupError, lambda: session["fails"](5))
+    frames = traceback.extract_tb(error.__traceback__)
+    assert frames[-1].name == "fails" and frames[-1].filename == __file__, frames
+    assert any("function `fails`" in frame.name for frame in frames), frames
+    error = raises(LookupError, lambda: session["main"](3))
+    frames = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+    assert frames[-1] == "fails" and "back" in frames, frames
+    assert session["plus"](1, 1) == 2
+
+    # Stored arguments and results.
+    assert session.param_names("plus") == ["x", "y"]
+    raises(ValueError, lambda: session.get_outputs("plus"))
+    session.set_input("plus", y=1, x=10)
+    raises(ValueError, lambda: session.get_outputs("plus"))
+    session.invoke_stateful("plus")
+    assert session.get_outputs("plus") == 11
+    assert len(session.time_evaluator("invoke_stateful", 2, 3)("plus")) == 3
+    session.set_input("fails", 1)
+    raises(LookupError, lambda: session.invoke_stateful("fails"))
+    raises(ValueError, lambda: session.get_outputs("fails"))
+    session.set_input("plus", 5, x=10)
+    session.invoke_stateful("plus")
+    assert session.get_outputs("plus") == 15
+    assert "`plus` has no parameter 'z'" in str(raises(TypeError, lambda: session.set_input("plus", 1, z=2)))
+    raises(TypeError, lambda: session.set_input("plus", x=2))
+    session.save_function("plus", "named", x=1, y=2)
+    assert session["named"]() == 3
+
+    # Numbers of arguments.
+    assert "`plus` expects 2 arguments (x, y), 1 given" in str(raises(RuntimeError, lambda: session["plus"](1)))
+
+    # Instruments see the function.
+    called = []
+    def instrument(function, name, before, result, *args):
+        if before and name == "tests.session.add":
+            called.append(function(*args))
+    session.set_instrument(instrument)
+    assert session["plus"](2, 3) == 5 and called == [5]
+    session.set_instrument(None)
+print("done")
+"#;
+
+#[test]
+fn python_sessions_are_called_back_and_keep_what_they_are_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().join("session.py");
+    std::fs::write(&source, PYTHON_SESSION).expect("writes");
+    let Some(said) = run_python(&[&source, &calling(folder.path())]) else { return };
+    assert!(said.ends_with("done\n"), "{said}");
+}
+
+const C_SESSION: &str = r#"
+#include <reflex.h>
+#include <stdio.h>
+
+static ReflexSession *session;
+
+static int add(void *self, const ReflexValue *args, int32_t count, ReflexValue *result) {
+  (void)self;
+  (void)count;
+  *result = reflex_int(args[0].payload.v_int64 + args[1].payload.v_int64);
+  return 0;
+}
+
+/* Calls the session that is running. */
+static int back(void *self, const ReflexValue *args, int32_t count, ReflexValue *result) {
+  ReflexValue given[2];
+  uint32_t index;
+  (void)self;
+  (void)count;
+  given[0] = args[0];
+  given[1] = reflex_int(1);
+  if (reflex_set_fuel(session, 5) != REFLEX_STATUS_INPUT) return -1;
+  if (reflex_function_index(session, "plus", &index)) return -1;
+  if (reflex_call_index(session, index, given, 2, result)) return -1;
+  given[0] = *result;
+  return reflex_call(session, "plus", given, 2, result) ? -1 : 0;
+}
+
+int main(int argc, char **argv) {
+  ReflexEngine *engine;
+  ReflexProgram *program;
+  ReflexValue x = reflex_int(40), y;
+  if (argc != 2 || reflex_register_global_func("tests.session.add", add, NULL, NULL)) return 1;
+  if (reflex_register_global_func("tests.session.back", back, NULL, NULL)) return 2;
+  if (reflex_register_global_func("tests.session.fails", back, NULL, NULL)) return 3;
+  if (reflex_engine_new(NULL, &engine) || reflex_engine_load(engine, argv[1], &program)) {
+    printf("%s\n", reflex_error_message());
+    return 4;
+  }
+  if (reflex_session_new(program, REFLEX_MODE_TIERED, &session)) return 5;
+  for (int turn = 0; turn < 200; ++turn)
+    if (reflex_call(session, "main", &x, 1, &y) || y.payload.v_int64 != 42) return 6;
+  if (reflex_call(session, "main", &x, 0, &y) != REFLEX_STATUS_RUN) return 7;
+  printf("%s: %s\n", reflex_error_kind(), reflex_error_message());
+  reflex_session_free(session);
+  reflex_program_free(program);
+  reflex_engine_free(engine);
+  return 0;
+}
+"#;
+
+#[test]
+fn c_sessions_are_called_back() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (source, program) = (folder.join("session.c"), folder.join("session"));
+    std::fs::write(&source, C_SESSION).expect("writes");
+    let scripts = tempfile::tempdir().expect("a folder");
+    let said = run_c(&source, &program, &calling(scripts.path()));
+    assert!(said.contains("InternalError: `main` expects 1 argument (x), 0 given"), "{said}");
+}

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use reflex::{Any, Engine, Mode, Program, Session};
+use reflex::{Any, Engine, Mode, Program, Session, Tensor};
 use serde_json::Value;
 use tvm::{python, script, skip};
 
@@ -91,6 +91,50 @@ fn modules_that_tvm_built_run_here_in_every_mode() {
     );
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
     assert!(subjects >= 40, "{subjects} modules");
+}
+
+#[test]
+fn closures_that_functions_return_are_invoked() {
+    let Some(folder) = modules() else { return };
+    let engine = Engine::builder().build().expect("an engine");
+    let tensor = |x: [f32; 2]| Any::from(Tensor::from_slice(&[2], &x).expect("a tensor"));
+    for built in ["bytecode", "compiled"] {
+        let load = || engine.load(&folder.join(format!("closures.{built}.so"))).expect("loads");
+        let (program, other) = (load(), load());
+        for mode in Mode::ALL {
+            let mut session = program.session(mode).expect("a session");
+            for _ in 0..40 {
+                let plus = session.call_values("plus", &[tensor([1.0, 2.0])]).expect("a closure");
+                let sum = session.invoke_closure(&plus, &[tensor([10.0, 20.0]).view()]);
+                let sum = Tensor::try_from(sum.expect("a tensor")).expect("a tensor");
+                assert_eq!(sum.to_vec::<f32>().expect("floats"), [11.0, 22.0], "{built}, {mode}");
+            }
+            let plus = session.call_values("plus", &[tensor([1.0, 2.0])]).expect("a closure");
+            let error = session.invoke_closure(&plus, &[]).expect_err("an argument is missing");
+            assert_eq!(error.to_object().kind(), "InternalError", "{error}");
+            let mut other = other.session(mode).expect("a session");
+            let error = other.invoke_closure(&plus, &[tensor([1.0, 2.0]).view()]);
+            assert!(error.expect_err("another program's").to_string().contains("another program"));
+        }
+    }
+}
+
+/// TVM's libraries do not say what their parameters are; the command line refuses what is no tensor.
+#[test]
+fn the_command_line_refuses_parameters_that_are_no_tensors() {
+    let Some(folder) = modules() else { return };
+    let cache = tempfile::tempdir().expect("a folder");
+    for command in ["run", "bench", "inspect"] {
+        let mut reflex = Command::new(env!("CARGO_BIN_EXE_reflex"));
+        reflex.arg(command).arg(folder.join("prims.bytecode.so")).env("REFLEX_CACHE", cache.path());
+        let output = reflex.output().expect("the command runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!error.contains("panicked"), "{command}: {error}");
+        if command == "run" {
+            assert_eq!(output.status.code(), Some(2), "{error}");
+            assert!(error.contains("input n: the program does not say what it is"), "{error}");
+        }
+    }
 }
 
 fn excused(name: &str, call: &Value, expected: &Value, found: &Value) -> bool {

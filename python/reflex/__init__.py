@@ -79,7 +79,7 @@ def register_global_func(name, function, override=False):
 
 
 def get_global_func(name):
-    """Returns the packed function that is registered under a name, or None.
+    """Returns the packed function that programs find under a name, a builtin or a registered one, or None.
 
     >>> reflex.get_global_func("docs.nothing") is None
     True
@@ -217,6 +217,37 @@ class Session:
         """
         return self._handle("call", name, *args)
 
+    def invoke_closure(self, closure, *args):
+        """Calls a closure that a function of the program returned, or a packed function.
+
+        >>> add_one = tvm_ffi.convert(lambda value: value + 1)
+        >>> session.invoke_closure(add_one, 2)
+        3
+        """
+        return self._handle("invoke_closure", closure, *args)
+
+    def param_names(self, name):
+        """Returns the names of a function's parameters; empty where its file has none.
+
+        >>> session.param_names("main")
+        ['x', 'w']
+        """
+        return [str(each) for each in self._handle("param_names", name)]
+
+    def _arguments(self, name, args, named):
+        """Puts named arguments in their places; the others fill what is left, in order."""
+        if not named:
+            return args
+        params = self.param_names(name)
+        unknown = [each for each in named if each not in params]
+        if unknown:
+            raise TypeError(f"`{name}` has no parameter {unknown[0]!r}; it has {', '.join(params)}")
+        if len(args) + len(named) != len(params):
+            given = len(args) + len(named)
+            raise TypeError(f"`{name}` takes {len(params)} arguments ({', '.join(params)}), {given} given")
+        rest = iter(args)
+        return [named[each] if each in named else next(rest) for each in params]
+
     def warm_up(self, name, *args):
         """Calls a function until nothing more of it is being compiled, and drops the results. Returns the
         number of calls.
@@ -226,13 +257,13 @@ class Session:
         """
         return self._handle("warm_up", name, *args)
 
-    def set_input(self, name, *args):
-        """Stores the arguments of a function for `invoke_stateful`.
+    def set_input(self, name, *args, **named):
+        """Stores the arguments of a function for `invoke_stateful`, by position or by name.
 
-        >>> session.set_input("main", x, w)
+        >>> session.set_input("main", x, w=w)
         >>> session.invoke_stateful("main")
         """
-        self._handle("set_input", name, *args)
+        self._handle("set_input", name, *self._arguments(name, args, named))
 
     def bind_outputs(self, name, *targets):
         """Makes `invoke_stateful` copy results into these tensors.
@@ -265,16 +296,21 @@ class Session:
             return self._handle("get_output", name, *path)
         return tuple(self.get_outputs(name, (*path, item)) for item in range(arity))
 
-    def save_function(self, name, saved, *args, include_return=True):
-        """Saves a function with its last arguments under another name.
+    def save_function(self, name, saved, *args, include_return=True, **named):
+        """Saves a function, of the program or saved, with its last arguments under another name. All
+        arguments of a function of the program can be given by name.
 
         >>> session.save_function("main", "with_w", w)
         >>> y = session["with_w"](x)
+        >>> session.save_function("main", "of_both", x=x, w=w)
+        >>> y = session["of_both"]()
         """
+        args = self._arguments(name, args, named)
         self._handle("save_function", name, saved, include_return, *args)
 
     def time_evaluator(self, name, number=10, repeat=1, min_repeat_ms=0, cooldown_ms=0):
-        """Returns a callable that times a function: seconds per call of each measurement.
+        """Returns a callable that times a function: seconds per call of each measurement. The name
+        `invoke_stateful` times the function that the callable is given on its stored arguments.
 
         >>> len(session.time_evaluator("main", number=2, repeat=3)(x, w))
         3
@@ -284,7 +320,8 @@ class Session:
 
     def set_instrument(self, instrument):
         """Calls `instrument(function, name, before_run, result, *args)` before and after each call; it
-        returns 1 before a call to skip it. None removes it. `function` is None.
+        returns 1 before a call to skip it. None removes it. `function` is what is called: a packed
+        function, or a closure for `invoke_closure`.
 
         >>> names = []
         >>> session.set_instrument(lambda function, name, *rest: names.append(name))

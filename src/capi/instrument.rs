@@ -25,6 +25,8 @@ pub struct ReflexCall {
     pub instruction: u32,
     /// The name of the function that is called.
     pub callee: *const c_char,
+    /// The function that is called, as a value: a packed function, or a closure of the program.
+    pub callable: *const TVMFFIAny,
     /// The arguments.
     pub args: *const TVMFFIAny,
     /// The number of arguments.
@@ -75,6 +77,7 @@ impl CallbackInstrument {
             function: self.function.as_ptr(),
             instruction: call.instr,
             callee: self.callee.as_ptr(),
+            callable: call.callable.as_raw(),
             args: args.as_ptr().cast(),
             count: args.len() as i32,
             result: result.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),

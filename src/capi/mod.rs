@@ -6,7 +6,8 @@
 //! without a copy, and packed functions go both ways.
 //!
 //! Handles are made by `*_new`, `*_open` and `*_load`, and freed by `*_free`. A session belongs to
-//! one thread at a time: a second call while one runs is an error, not a race.
+//! one thread at a time: a second call while one runs is an error, not a race. A packed function that
+//! a session called may call the session's functions.
 //!
 //! Decision: docs/decisions/0023-one-shared-library.md
 
@@ -15,6 +16,7 @@ mod owned_results;
 mod packed;
 mod program;
 mod session;
+mod shared;
 mod try_lock;
 mod values;
 

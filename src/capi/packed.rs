@@ -23,10 +23,11 @@ use reflex_vm::instrument::{CallEvent, Instrument, Verdict};
 use reflex_vm::session::{Canceller, SavedResult};
 
 use super::owned_results::make_writable;
-use super::try_lock::TryLock;
+use super::shared::SharedSession;
 use super::values::kept;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::global_func;
 use crate::library_function as library;
 use crate::log;
 use crate::memory as usage;
@@ -105,7 +106,7 @@ fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> FfiRes
             }
             let session = program.open(&options).map_err(raise)?;
             let shared =
-                Arc::new(Shared { canceller: session.canceller(), session: TryLock::new(session) });
+                Arc::new(Shared { canceller: session.canceller(), session: SharedSession::new(session) });
             let method = move |args: &[AnyView<'_>]| {
                 let mut result = session_method(&shared, string(args, 0)?, rest(args, 1))?;
                 make_writable(&mut result).map(|()| result)
@@ -131,7 +132,7 @@ fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> FfiRes
 
 /// A session that any thread may try to use.
 struct Shared {
-    session: TryLock<Session>,
+    session: SharedSession,
     canceller: Canceller,
 }
 
@@ -154,16 +155,24 @@ fn session_method(shared: &Arc<Shared>, name: &str, args: &[AnyView<'_>]) -> Ffi
     match name {
         "call" => {
             let func = string(args, 0)?;
-            shared.with(|s| s.call_views(func, rest(args, 1)))
+            shared.session.call_views(func, rest(args, 1)).map_err(raise)
         }
         "function" => {
             let (shared, func) = (Arc::clone(shared), string(args, 0)?);
-            let number = shared.with(|s| s.function_index(func))?;
+            let number = shared.session.function_index(func).map_err(raise)?;
             let call = move |args: &[AnyView<'_>], result: &mut Any| {
-                shared.with(|s| s.call_into(number, args, result))?;
+                shared.session.call_into(number, args, result).map_err(raise)?;
                 make_writable(result)
             };
             Ok(Function::in_place(call).into())
+        }
+        "invoke_closure" => {
+            let closure = args.first().ok_or_else(|| Raised::type_error("a closure is missing"))?;
+            shared.session.invoke_closure(closure, rest(args, 1)).map_err(raise)
+        }
+        "param_names" => {
+            let names = shared.session.param_names(string(args, 0)?).map_err(raise)?;
+            Ok(Array::new(names.iter().map(|name| Any::from(name.as_str()))).into())
         }
         "warm_up" => {
             let func = string(args, 0)?;
@@ -287,26 +296,35 @@ fn profile(shared: &Shared, args: &[AnyView<'_>]) -> FfiResult {
 }
 
 /// An instrument in the form of TVM's: `f(function, name, before, result, args...)`, which
-/// gives 1 before a call to skip it.
+/// gives 1 before a call to skip it. Element types among the arguments are shown as their names.
 struct CallbackInstrument {
     callback: Function,
     running: Vec<Vec<Any>>,
 }
 
 impl CallbackInstrument {
-    fn show(&self, callee: &str, args: &[AnyView<'_>], result: Option<AnyView<'_>>) -> FfiResult {
-        let name = Any::from(callee);
-        let head = [AnyView::NONE, name.view(), result.is_none().into()];
-        let result = result.unwrap_or(AnyView::NONE);
-        let args: Vec<_> = head.into_iter().chain([result]).chain(args.iter().copied()).collect();
-        self.callback.call(&args)
+    fn show(
+        &self,
+        call: &CallEvent<'_>,
+        args: &[AnyView<'_>],
+        result: Option<AnyView<'_>>,
+    ) -> FfiResult {
+        let shown = |arg: &AnyView<'_>| match arg.as_dtype() {
+            Some(dtype) => Any::from(dtype.to_string().as_str()),
+            None => arg.to_owned(),
+        };
+        let name = Any::from(call.callee);
+        let args: Vec<Any> = args.iter().map(shown).collect();
+        let head = [call.callable, name.view(), result.is_none().into()];
+        let head = head.into_iter().chain([result.unwrap_or(AnyView::NONE)]);
+        self.callback.call(&head.chain(args.iter().map(Any::view)).collect::<Vec<_>>())
     }
 }
 
 impl Instrument for CallbackInstrument {
     fn before(&mut self, call: &CallEvent<'_>) -> FfiResult<Verdict> {
         const SKIP: i64 = 1;
-        let answer = self.show(call.callee, call.args, None)?;
+        let answer = self.show(call, call.args, None)?;
         if answer.view().as_int() == Some(SKIP) {
             return Ok(Verdict::Skip);
         }
@@ -316,7 +334,7 @@ impl Instrument for CallbackInstrument {
 
     fn after(&mut self, call: &CallEvent<'_>, result: AnyView<'_>) -> FfiResult<()> {
         let args = self.running.pop().unwrap_or_default();
-        self.show(call.callee, AnyView::slice(&args), Some(result)).map(drop)
+        self.show(call, AnyView::slice(&args), Some(result)).map(drop)
     }
 
     fn aborted(&mut self) {
@@ -335,9 +353,9 @@ fn register_global_func(args: &[AnyView<'_>]) -> FfiResult {
     Ok(Any::NONE)
 }
 
-/// `(name)`: a registered packed function, or None.
+/// `(name)`: a builtin or registered packed function, or None.
 fn get_global_func(args: &[AnyView<'_>]) -> FfiResult {
-    Ok(registry::get(string(args, 0)?).map_or(Any::NONE, Any::from))
+    Ok(global_func::get_global_func(string(args, 0)?).map_or(Any::NONE, Any::from))
 }
 
 /// `(path, name)`: a packed function of a shared library.

@@ -9,7 +9,7 @@ use reflex_runtime::value::Any;
 use reflex_vm::session::{Canceller, SavedResult};
 
 use super::program::{ReflexProgram, free};
-use super::try_lock::TryLock;
+use super::shared::SharedSession;
 use super::values::kept;
 use super::{ReflexStatus, give, live, quiet, slice, status, text, views};
 use crate::error::{Error, Result};
@@ -30,7 +30,7 @@ pub enum ReflexMode {
 }
 
 /// One thread's running state of a program.
-pub struct ReflexSession(TryLock<Session>);
+pub struct ReflexSession(SharedSession);
 
 /// Stops a session's run from another thread.
 pub struct ReflexCanceller(Canceller);
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn reflex_session_open(
         let options = unsafe { live(options, "the options")?.checked()? };
         // SAFETY: the caller passes a handle that is null or live.
         let session = unsafe { live(program, "the program") }?.0.open(&options)?;
-        let session = Box::new(ReflexSession(TryLock::new(session)));
+        let session = Box::new(ReflexSession(SharedSession::new(session)));
         // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, Box::into_raw(session)) }
     })
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn reflex_call(
         // as it counts.
         let (name, args) = unsafe { (text(name, "the name")?, views(args, count)?) };
         // SAFETY: the caller passes a session that is null or live.
-        let value = unsafe { with(session, |s| s.call_views(name, args)) }?;
+        let value = unsafe { live(session, "the session") }?.0.call_views(name, args)?;
         // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(result, value.into_raw()) }
     })
@@ -258,7 +258,7 @@ pub unsafe extern "C" fn reflex_function_index(
         let name = unsafe { text(name, "the name") }?;
         // SAFETY: the caller passes a session that is null or live and a result pointer that is
         // null or may be written.
-        unsafe { give(number, with(session, |s| s.function_index(name))?) }
+        unsafe { give(number, live(session, "the session")?.0.function_index(name)?) }
     })
 }
 
@@ -288,9 +288,42 @@ pub unsafe extern "C" fn reflex_call_index(
         // live and a result pointer that is null or may be written.
         unsafe {
             let args = views(args, count)?;
-            with(session, |s| s.call_into(number, args, &mut value))?;
+            live(session, "the session")?.0.call_into(number, args, &mut value)?;
             give(result, value.into_raw())
         }
+    })
+}
+
+/// Calls a closure that a function of the program returned, or a function value; the caller frees
+/// the result.
+///
+/// ```c
+/// ReflexValue closure, two, one = reflex_int(1);
+/// CHECK_OK(reflex_register_global_func("docs.invoked", add_one, NULL, NULL));
+/// CHECK_OK(reflex_get_global_func("docs.invoked", &closure));
+/// CHECK_OK(reflex_invoke_closure(session, &closure, &one, 1, &two));
+/// CHECK(two.payload.v_int64 == 2);
+/// reflex_free(&closure);
+/// ```
+///
+/// # Safety
+/// Pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reflex_invoke_closure(
+    session: *mut ReflexSession,
+    closure: *const TVMFFIAny,
+    args: *const TVMFFIAny,
+    count: i32,
+    result: *mut TVMFFIAny,
+) -> ReflexStatus {
+    status(|| {
+        // SAFETY: the caller passes as many valid values as it counts, and one closure.
+        let (closure, args) = unsafe { (views(closure, 1)?, views(args, count)?) };
+        // SAFETY: the caller passes a session that is null or live.
+        let session = unsafe { live(session, "the session") }?;
+        let value = session.0.invoke_closure(&closure[0], args)?;
+        // SAFETY: the caller passes a result pointer that is null or may be written.
+        unsafe { give(result, value.into_raw()) }
     })
 }
 

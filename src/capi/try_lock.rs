@@ -3,10 +3,8 @@
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::error::{Error, Result};
-
-/// A session that handles on several threads refer to. One thread at a time uses it; another
-/// one is refused meanwhile, and so is a callback of a run in progress.
+/// A value that handles on several threads refer to. One thread at a time uses it; another one is
+/// refused meanwhile, and so is a callback of its user.
 pub(super) struct TryLock<T> {
     value: UnsafeCell<T>,
     busy: AtomicBool,
@@ -20,9 +18,10 @@ impl<T> TryLock<T> {
         TryLock { value: UnsafeCell::new(value), busy: AtomicBool::new(false) }
     }
 
-    /// Runs `body` on the value. A panic in it leaves the value usable, as an error does.
+    /// Runs `body` on the value, if nobody else uses it. A panic in it leaves the value usable, as an
+    /// error does.
     #[inline]
-    pub(super) fn with<R>(&self, body: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
+    pub(super) fn try_with<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {
         struct Idle<'a>(&'a AtomicBool);
         impl Drop for Idle<'_> {
             fn drop(&mut self) {
@@ -30,17 +29,12 @@ impl<T> TryLock<T> {
             }
         }
         if self.busy.swap(true, Ordering::Acquire) {
-            return Err(in_use());
+            return None;
         }
         let _idle = Idle(&self.busy);
         // SAFETY: the flag was clear, so no other thread uses the value until it is cleared.
-        body(unsafe { &mut *self.value.get() })
+        Some(body(unsafe { &mut *self.value.get() }))
     }
-}
-
-#[cold]
-fn in_use() -> Error {
-    Error::input("the session is in use")
 }
 
 #[cfg(test)]
@@ -50,14 +44,14 @@ mod tests {
     #[test]
     fn a_second_user_is_refused_and_a_panic_ends_the_use() {
         let value = TryLock::new(1);
-        let outer = value.with(|number| {
+        let outer = value.try_with(|number| {
             *number += 1;
-            assert!(value.with(|_| Ok(())).is_err());
-            Ok(*number)
+            assert!(value.try_with(|_| ()).is_none());
+            *number
         });
-        assert_eq!(outer.unwrap(), 2);
-        let panics = std::panic::AssertUnwindSafe(|| value.with(|_| -> Result<()> { panic!() }));
+        assert_eq!(outer, Some(2));
+        let panics = std::panic::AssertUnwindSafe(|| value.try_with(|_| panic!()));
         assert!(std::panic::catch_unwind(panics).is_err());
-        assert_eq!(value.with(|number| Ok(*number)).unwrap(), 2);
+        assert_eq!(value.try_with(|number| *number), Some(2));
     }
 }

@@ -14,6 +14,7 @@ use reflex_runtime::value::{Any, AnyView};
 
 use super::{ReflexStatus, give, live, quiet, slice, status, text, views};
 use crate::error::{Error, ErrorKind, Result};
+use crate::global_func::get_global_func;
 use crate::library_function::library_function;
 
 fn runtime<T>(outcome: std::result::Result<T, reflex_runtime::error::Error>) -> Result<T> {
@@ -352,7 +353,8 @@ pub unsafe extern "C" fn reflex_register_global_func(
     })
 }
 
-/// Returns a registered packed function; the caller frees it.
+/// Returns the packed function that programs find under a name, a builtin or one that was registered;
+/// the caller frees it.
 ///
 /// ```c
 /// ReflexValue function, two, one = reflex_int(1);
@@ -374,7 +376,7 @@ pub unsafe extern "C" fn reflex_get_global_func(
         // SAFETY: the caller passes strings that are null or end in NUL.
         let name = unsafe { text(name, "the name") }?;
         let missing = || Error::input(format!("no function is registered as `{name}`"));
-        let function = registry::get(name).ok_or_else(missing)?;
+        let function = get_global_func(name).ok_or_else(missing)?;
         // SAFETY: the caller passes a result pointer that is null or may be written.
         unsafe { give(out, Any::from(function).into_raw()) }
     })

@@ -15,7 +15,7 @@ use super::shape_variant::{NamedVariant, ShapeVariant};
 use crate::disassemble;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernels::objects::KernelObjects;
-use crate::options::{ExecutionOptions, Mode, SessionOptions};
+use crate::options::{ExecutionOptions, Mode, SessionOptions, devices};
 use crate::session::plain::{PlainOptions, PlainSession};
 use crate::signature::{KernelOperations, Signature};
 use crate::tier_policy::{SavedCode, Tiering};
@@ -111,6 +111,7 @@ impl LoadedProgram {
 
     /// Opens a session that runs this program only.
     pub(crate) fn open(&self, options: &SessionOptions) -> Result<PlainSession> {
+        let devices = devices(&options.device)?;
         if let Some(missing) = &self.resources.missing_features {
             return Err(Error::new(ErrorKind::Unsupported, missing.as_str()));
         }
@@ -127,7 +128,8 @@ impl LoadedProgram {
             self.bailouts.get_or_init(|| self.vm.compile_ahead_of_time());
         }
         let allocator = options.allocator;
-        PlainSession::open(&self.vm, PlainOptions { mode, tier, allocator, threads: *threads })
+        let options = PlainOptions { mode, tier, allocator, devices, threads: *threads };
+        PlainSession::open(&self.vm, options)
     }
 
     /// Returns true if the tier policy turns compilation off.

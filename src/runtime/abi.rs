@@ -251,7 +251,12 @@ impl DLDevice {
     /// Device kind of host memory.
     pub const KIND_CPU: i32 = 1;
     /// Host memory.
-    pub const CPU: DLDevice = DLDevice { device_type: DLDevice::KIND_CPU, device_id: 0 };
+    pub const CPU: DLDevice = DLDevice::cpu(0);
+
+    /// The CPU under another number. All of them are host memory.
+    pub const fn cpu(device_id: i32) -> DLDevice {
+        DLDevice { device_type: DLDevice::KIND_CPU, device_id }
+    }
 }
 
 impl Default for DLDevice {

@@ -154,6 +154,17 @@ impl Error {
         self.text(&self.cell().backtrace).into_owned()
     }
 
+    /// Adds lines to the end of the backtrace, through the error's own hook: an error of Python keeps
+    /// its exception, and one of another library its memory.
+    #[cold]
+    pub fn append_backtrace(&self, lines: &str) {
+        const APPEND: i32 = 1;
+        if let Some(update) = self.cell().update_backtrace {
+            // SAFETY: the hook is the one of this object, which is live; the array lives for the call.
+            unsafe { update(self.0.as_ptr().cast(), &borrow(lines.as_bytes()), APPEND) };
+        }
+    }
+
     /// Puts the error in this thread's slot, replacing what was there: in that of a
     /// libtvm_ffi which the process loaded before us, since its callers look only there.
     #[cold]
@@ -294,6 +305,9 @@ mod tests {
             update(error.0.as_ptr().cast(), &borrow(b"three\n"), 0);
         }
         assert_eq!(error.backtrace(), "three\n");
+        error.append_backtrace("four\n");
+        assert_eq!(error.backtrace(), "three\nfour\n");
+        assert_eq!(cause.object().strong_count(), 2, "the cause is kept");
         drop(error);
         assert!(cause.object().is_unique());
     }

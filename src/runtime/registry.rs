@@ -50,7 +50,9 @@ pub fn remove(name: &str) -> Option<Function> {
 /// libtvm_ffi that the process loaded before us.
 pub fn get(name: &str) -> Option<Function> {
     let found = FUNCTIONS.read().get(name).cloned();
-    found.or_else(|| contrib::get(name)).or_else(|| host::get()?.global(name))
+    let of_host = || host::get()?.global(name);
+    let found = found.or_else(|| if contrib::is_of_python(name) { of_host() } else { None });
+    found.or_else(|| contrib::get(name)).or_else(of_host)
 }
 
 /// All names, in order.

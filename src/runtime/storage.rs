@@ -20,10 +20,12 @@ pub struct Storage(ObjectRef);
 struct StorageCell {
     data: NonNull<u8>,
     bytes: usize,
+    device: DLDevice,
     owner: Owner,
 }
 
 /// The owner of a storage's memory.
+#[expect(dead_code, reason = "owners are held for their destructors")]
 enum Owner {
     Block(OwnedBlock),
     /// The storage that this one is a slice of.
@@ -52,8 +54,17 @@ impl_object_conversions!(Storage);
 impl Storage {
     /// A storage of `bytes` from `allocator`.
     pub fn new(allocator: &'static dyn DeviceAllocator, bytes: usize) -> Result<Storage, Error> {
+        Storage::on_device(allocator, bytes, allocator.device())
+    }
+
+    /// [`Storage::new`] whose memory counts as that of `device`, a CPU of any number.
+    pub fn on_device(
+        allocator: &'static dyn DeviceAllocator,
+        bytes: usize,
+        device: DLDevice,
+    ) -> Result<Storage, Error> {
         let block = OwnedBlock::new(allocator, bytes)?;
-        let cell = StorageCell { data: block.data(), bytes, owner: Owner::Block(block) };
+        let cell = StorageCell { data: block.data(), bytes, device, owner: Owner::Block(block) };
         Ok(Storage(object::create(*INDEX, 0, |_| cell)))
     }
 
@@ -66,7 +77,8 @@ impl Storage {
         }
         // SAFETY: the offset is inside the block or at its end.
         let data = unsafe { self.data().add(offset) };
-        let cell = StorageCell { data, bytes, owner: Owner::Slice(self.clone()) };
+        let device = self.device();
+        let cell = StorageCell { data, bytes, device, owner: Owner::Slice(self.clone()) };
         Some(Storage(object::create(*INDEX, 0, |_| cell)))
     }
 
@@ -90,9 +102,6 @@ impl Storage {
     /// Where the memory is.
     #[inline]
     pub fn device(&self) -> DLDevice {
-        match &self.cell().owner {
-            Owner::Block(block) => block.device(),
-            Owner::Slice(storage) => storage.device(),
-        }
+        self.cell().device
     }
 }

@@ -233,10 +233,21 @@ impl Tensor {
         dtype: DType,
     ) -> Result<Tensor, Error> {
         let block = OwnedBlock::new(allocator, byte_size(shape, dtype)?)?;
-        let (data, device) = (block.data().as_ptr().cast(), block.device());
-        let location = DataLocation { data, device, byte_offset: 0 };
-        // SAFETY: the block has at least the tensor's bytes, and the owner keeps it.
-        Ok(unsafe { compact(location, shape, dtype, Owner::Block(block)) })
+        let device = block.device();
+        Ok(Tensor::on_block(block, device, shape, dtype))
+    }
+
+    /// A tensor with data of its own on `device`, a CPU of any number.
+    pub fn empty_on(device: DLDevice, shape: &[i64], dtype: DType) -> Result<Tensor, Error> {
+        let block = OwnedBlock::new(&CPU, byte_size(shape, dtype)?)?;
+        Ok(Tensor::on_block(block, device, shape, dtype))
+    }
+
+    /// A tensor over a block of at least its [`byte_size`].
+    fn on_block(block: OwnedBlock, device: DLDevice, shape: &[i64], dtype: DType) -> Tensor {
+        let location = DataLocation { data: block.data().as_ptr().cast(), device, byte_offset: 0 };
+        // SAFETY: the caller passes a block with at least the tensor's bytes, and the owner keeps it.
+        unsafe { compact(location, shape, dtype, Owner::Block(block)) }
     }
 
     /// A CPU tensor of zeros.

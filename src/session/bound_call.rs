@@ -12,7 +12,8 @@ use crate::error::{Error, ErrorKind, Result};
 pub(super) struct BoundCall {
     func: u32,
     inputs: Vec<Any>,
-    result: Any,
+    /// None before the first run, and after one that failed.
+    result: Option<Any>,
     /// Where results are copied to, when the host bound tensors.
     targets: Vec<Tensor>,
     aliasing: Aliasing,
@@ -54,9 +55,9 @@ impl BoundCall {
         &self.targets
     }
 
-    /// Returns the last result.
-    pub(super) fn result(&self) -> &Any {
-        &self.result
+    /// Returns the last result; none before the first run, and after one that failed.
+    pub(super) fn result(&self) -> Option<&Any> {
+        self.result.as_ref()
     }
 
     /// Has `call` call the function. The previous result is released first, so that its memory
@@ -65,9 +66,12 @@ impl BoundCall {
         &mut self,
         call: impl FnOnce(u32, &[AnyView<'_>], &mut Any) -> Result<()>,
     ) -> Result<()> {
-        self.result = Any::NONE;
-        call(self.func, AnyView::slice(&self.inputs), &mut self.result)?;
-        self.copy_outputs().map_err(|e| Error::raised(ErrorKind::Run, e))
+        self.result = None;
+        let mut result = Any::NONE;
+        call(self.func, AnyView::slice(&self.inputs), &mut result)?;
+        let copied = self.copy_outputs(&result);
+        self.result = Some(result);
+        copied.map_err(|e| Error::raised(ErrorKind::Run, e))
     }
 
     /// Notes whether bound outputs share memory with inputs.
@@ -80,13 +84,13 @@ impl BoundCall {
         };
     }
 
-    /// Copies the result to where the host wants it.
-    fn copy_outputs(&self) -> std::result::Result<(), Raised> {
+    /// Copies a result to where the host wants it.
+    fn copy_outputs(&self, result: &Any) -> std::result::Result<(), Raised> {
         if self.targets.is_empty() {
             return Ok(());
         }
-        let single = std::slice::from_ref(&self.result);
-        let items = self.result.downcast_ref::<Array>().map_or(single, |items| &items[..]);
+        let single = std::slice::from_ref(result);
+        let items = result.downcast_ref::<Array>().map_or(single, |items| &items[..]);
         if items.len() != self.targets.len() {
             return Err(Raised::value_error(format!(
                 "{} outputs are bound and the result has {}",

@@ -11,7 +11,7 @@ use crate::prepared::Prepared;
 use crate::signature::{KernelOperations, OutputNames};
 use bound_call::BoundCall;
 use outputs::Outputs;
-use plain::PlainSession;
+use plain::{PlainReentry, PlainSession};
 use router::{Route, ShapeRouter};
 use slow_call::CallWatch;
 
@@ -199,6 +199,12 @@ impl Session {
             };
         }
         Ok(made)
+    }
+
+    /// Returns the way back in for native code that a run of the session called: to the general
+    /// program, without dispatch by shape.
+    pub(crate) fn reentry(&self) -> PlainReentry {
+        self.plain.reentry()
     }
 
     /// Returns the VM's session to read.

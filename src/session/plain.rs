@@ -7,8 +7,10 @@ use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::fp::FpEnv;
 use reflex_runtime::threads::ThreadScope;
 use reflex_runtime::value::{Any, AnyView};
+use reflex_vm::devices::Devices;
 use reflex_vm::mode::Mode as ExecutionMode;
 use reflex_vm::program::Program;
+use reflex_vm::reentry::Reentry;
 use reflex_vm::run_error::RunError;
 use reflex_vm::session as vm;
 use reflex_vm::tier::Tier;
@@ -26,24 +28,61 @@ pub(crate) struct PlainSession {
     threads: usize,
 }
 
+/// A session's way back in for native code that one of its runs called.
+pub(crate) struct PlainReentry {
+    vm: Reentry,
+    program: Arc<Program>,
+    threads: usize,
+}
+
+impl PlainReentry {
+    /// Returns the index of a function.
+    pub(crate) fn function_index(&self, name: &str) -> Result<u32> {
+        let unknown = || Error::input(format!("the program has no function `{name}`"));
+        self.program.find(name).ok_or_else(unknown)
+    }
+
+    /// Returns the names of the parameters of a function; empty where its file has none.
+    pub(crate) fn param_names(&self, name: &str) -> Result<&[String]> {
+        let func = self.function_index(name)?;
+        Ok(&self.program.executable().functions[func as usize].param_names)
+    }
+
+    /// Returns true if a run of the session called the native code that this thread runs.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.vm.is_inside()
+    }
+
+    /// Runs `body` with the session's threads and floating-point state, and restores those around.
+    pub(crate) fn enter<T>(
+        &self,
+        body: impl FnOnce(&Reentry) -> std::result::Result<T, RunError>,
+    ) -> Result<T> {
+        let _threads = ThreadScope::enter(self.threads);
+        let _environment = FpEnv::enter();
+        body(&self.vm).map_err(Error::from)
+    }
+}
+
 /// The options of a [`PlainSession`], with its program's tier.
 pub(crate) struct PlainOptions {
     pub(crate) mode: Mode,
     pub(crate) tier: Option<Arc<CraneliftTier>>,
     pub(crate) allocator: AllocatorKind,
+    pub(crate) devices: Devices,
     /// Threads for parallel kernels, the caller's included.
     pub(crate) threads: usize,
 }
 
 impl PlainSession {
     pub(crate) fn open(program: &Arc<Program>, options: PlainOptions) -> Result<PlainSession> {
-        let PlainOptions { mode, tier, allocator, threads } = options;
+        let PlainOptions { mode, tier, allocator, devices, threads } = options;
         let mode = match mode {
             Mode::Bytecode => ExecutionMode::Bytecode,
             Mode::Compiled => ExecutionMode::Compiled,
             Mode::Tiered => ExecutionMode::Tiered,
         };
-        let options = vm::Options { mode, allocator, ..vm::Options::default() };
+        let options = vm::Options { mode, allocator, devices, ..vm::Options::default() };
         let vm = vm::Session::new(program, options)
             .map_err(|e| Error::new(ErrorKind::Run, e.message()))?;
         Ok(PlainSession { vm, tier, threads })
@@ -70,6 +109,12 @@ impl PlainSession {
             return Ok(self.vm.call_into(func, args, result)?);
         }
         self.enter(|vm| vm.call_into(func, args, result))
+    }
+
+    /// The way back in for native code that a run of the session called.
+    pub(crate) fn reentry(&self) -> PlainReentry {
+        let program = Arc::clone(self.vm.program());
+        PlainReentry { vm: self.vm.reentry(), program, threads: self.threads }
     }
 
     /// Runs `body` with the session's threads and floating-point state, and restores the host's.

@@ -71,9 +71,20 @@ impl Timing {
     }
 }
 
+/// What a measurement calls.
+#[derive(Clone, Copy)]
+enum Timed<'a> {
+    /// A function of the program.
+    Function(u32),
+    /// A saved function.
+    Saved(&'a str),
+    /// A function of the program on its stored arguments.
+    Stored(&'a str),
+}
+
 impl Session {
-    /// Times the function `name`, of the program or saved, on `args`. One call goes before the
-    /// first measurement.
+    /// Times the function `name`, of the program or saved, on `args`; `invoke_stateful` on the name of
+    /// a function times that one on its stored arguments. One call goes before the first measurement.
     ///
     /// ```
     /// use reflex::TimingOptions;
@@ -96,7 +107,8 @@ impl Session {
         if options.number == 0 || options.repeat == 0 {
             return Err(Error::input("number and repeat must be at least 1"));
         }
-        self.call_views(name, args)?;
+        let timed = self.timed(name, args);
+        self.run_times(timed, args, 1)?;
         let mut number = options.number;
         let mut timing = Vec::with_capacity(options.repeat as usize);
         for turn in 0..options.repeat {
@@ -104,7 +116,7 @@ impl Session {
                 std::thread::sleep(options.cooldown);
             }
             let elapsed = loop {
-                let elapsed = self.run_times(name, args, number)?;
+                let elapsed = self.run_times(timed, args, number)?;
                 if elapsed >= options.min_repeat || number == u32::MAX {
                     break elapsed;
                 }
@@ -116,15 +128,28 @@ impl Session {
         Ok(Timing(timing))
     }
 
-    fn run_times(&mut self, name: &str, args: &[AnyView<'_>], number: u32) -> Result<Duration> {
-        let func = self.plain.vm.program().find(name);
+    fn timed<'a>(&self, name: &'a str, args: &'a [AnyView<'_>]) -> Timed<'a> {
+        match (self.plain.vm.program().find(name), name, args) {
+            (Some(func), ..) => Timed::Function(func),
+            (None, "invoke_stateful", [func]) => func.as_str().map_or(Timed::Saved(name), Timed::Stored),
+            (None, ..) => Timed::Saved(name),
+        }
+    }
+
+    fn run_times(
+        &mut self,
+        timed: Timed<'_>,
+        args: &[AnyView<'_>],
+        number: u32,
+    ) -> Result<Duration> {
         self.plain.enter(|vm| {
             let began = Instant::now();
             for _ in 0..number {
-                drop(match func {
-                    Some(func) => vm.call_func(func, args)?,
-                    None => vm.call_views(name, args)?,
-                });
+                match timed {
+                    Timed::Function(func) => drop(vm.call_func(func, args)?),
+                    Timed::Saved(name) => drop(vm.call_views(name, args)?),
+                    Timed::Stored(func) => vm.invoke_stateful(func)?,
+                }
             }
             Ok(began.elapsed())
         })

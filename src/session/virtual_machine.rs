@@ -66,6 +66,35 @@ impl Session {
         self.plain.vm.program().find(name).ok_or_else(unknown)
     }
 
+    /// Calls a closure that a function of this program returned, or a function value.
+    ///
+    /// ```
+    /// # use reflex::{Any, Engine, Function, Mode};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let mut session = program.session(Mode::Bytecode)?;
+    /// let count = Any::from(Function::new(|args| Ok(Any::from(args.len() as i64))));
+    /// let given = [Any::from(7_i64), Any::from(8_i64)];
+    /// let value = session.invoke_closure(&count, &[given[0].view(), given[1].view()])?;
+    /// assert_eq!(i64::try_from(value)?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn invoke_closure(&mut self, closure: &Any, args: &[AnyView<'_>]) -> Result<Any> {
+        self.plain.enter(|vm| vm.invoke_closure(&closure.view(), args))
+    }
+
+    /// Returns the names of the parameters of a function; empty where its file has none.
+    ///
+    /// ```
+    /// # use reflex::{Engine, Mode};
+    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// let session = program.session(Mode::Bytecode)?;
+    /// assert_eq!(session.param_names("main")?, ["x"]);
+    /// # Ok::<(), reflex::Error>(())
+    /// ```
+    pub fn param_names(&self, name: &str) -> Result<Vec<String>> {
+        self.plain.reentry().param_names(name).map(<[String]>::to_vec)
+    }
+
     /// Stores the arguments of `name` for [`Session::invoke_stateful`].
     ///
     /// ```
@@ -197,7 +226,12 @@ impl Session {
 
     /// Returns an item of the kept result of `name`.
     fn output_at(&self, name: &str, path: &[usize]) -> Result<&Any> {
-        let mut value = self.bound[self.bound_call(name)?].result();
+        let call = &self.bound[self.bound_call(name)?];
+        let mut value = call.result().ok_or_else(|| {
+            Error::input(format!(
+                "no output is kept for function `{name}`: call `invoke_stateful` first, and it must succeed"
+            ))
+        })?;
         for &index in path {
             value = value.downcast_ref::<Array>().and_then(|items| items.get(index)).ok_or_else(
                 || {
@@ -209,7 +243,8 @@ impl Session {
         Ok(value)
     }
 
-    /// Saves `name` with its last arguments under the name `saved`.
+    /// Saves `name`, a function of the program or a saved one, with its last arguments under the name
+    /// `saved`.
     ///
     /// ```
     /// use reflex::SavedResult;

@@ -238,7 +238,7 @@ macro_rules! for_each_builtin {
             /// `()`: removes all of them.
             ClearPyFuncRegistry = "vm.builtin.clear_py_func_registry" [] Rest::Fixed => None in MayReenter,
                 registry.clear_py_func_registry, signature::none, Call;
-            /// `((name, (args...)))`: calls one of them.
+            /// `((name, (args...)))`: calls one of them, or a global function.
             CallPyFunc = "vm.builtin.call_py_func" [] Rest::Variadic => Any in MayReenter,
                 registry.call_py_func, signature::none, Call;
             /// `(none, name, line, args...)`: calls a global function on all from the line on.

@@ -191,7 +191,7 @@ pub unsafe fn check_closure(
     Ok(closure)
 }
 
-/// The error for a call with the wrong number of arguments.
+/// The error for a call with the wrong number of arguments, of the kind that TVM raises.
 #[cold]
 pub fn wrong_arity(program: &Program, func: u32, given: usize) -> Error {
     let function = &program.executable().functions[func as usize];
@@ -200,8 +200,9 @@ pub fn wrong_arity(program: &Program, func: u32, given: usize) -> Error {
         names => format!(" ({})", names.join(", ")),
     };
     let plural = if function.num_args == 1 { "" } else { "s" };
-    Error::type_error(format!(
+    let message = format!(
         "`{}` expects {} argument{plural}{names}, {given} given",
         function.name, function.num_args
-    ))
+    );
+    Error::new("InternalError", message)
 }

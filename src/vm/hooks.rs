@@ -6,7 +6,7 @@ use reflex_runtime::value::AnyView;
 use crate::abi::{DISCARD, FrameHeader};
 use crate::decode::{FuncCode, Op};
 use crate::instrument::{CallEvent, Verdict};
-use crate::state::{Recording, State, call_of, header, store};
+use crate::state::{Recording, State, call_of, callable_of, header, store};
 use crate::tier::{CallerFrame, Control, Step};
 
 /// Shows an operation to the recorder; returns true if recording goes on.
@@ -119,7 +119,9 @@ pub unsafe fn before_call(
         let regs = (*state).abi.regs;
         let area = State::borrow_args(state, regs, func, sources);
         let args = AnyView::slice_from_raw(area, sources.len() as i32);
-        let event = CallEvent { function: program.name(func.index), instr: pc, callee, args };
+        let (function, callable) = (program.name(func.index), callable_of(program, &op));
+        let callable = callable.view();
+        let event = CallEvent { function, instr: pc, callee, callable, args };
         let Some(mut instrument) = (*state).instrument.take() else { return Ok(Verdict::Run) };
         let verdict = instrument.before(&event);
         (*state).instrument = Some(instrument);
@@ -146,13 +148,15 @@ pub unsafe fn after_call(state: *mut State, func: &FuncCode, pc: u32) -> Result<
     // instrument is taken out of the state while it runs.
     unsafe {
         let program = &*std::sync::Arc::as_ptr(&(*state).program);
-        let Some((callee, dst)) = call_of(program, &func.ops[pc as usize]) else { return Ok(()) };
+        let op = &func.ops[pc as usize];
+        let Some((callee, dst)) = call_of(program, op) else { return Ok(()) };
         let result = match dst {
             DISCARD => AnyView::NONE,
             dst => AnyView::from_raw(*(*state).abi.regs.add(dst as usize)),
         };
-        let function = program.name(func.index);
-        let event = CallEvent { function, instr: pc, callee, args: &[] };
+        let (function, callable) = (program.name(func.index), callable_of(program, op));
+        let callable = callable.view();
+        let event = CallEvent { function, instr: pc, callee, callable, args: &[] };
         let Some(mut instrument) = (*state).instrument.take() else { return Ok(()) };
         let outcome = instrument.after(&event, result);
         (*state).instrument = Some(instrument);

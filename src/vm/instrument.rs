@@ -15,6 +15,8 @@ pub struct CallEvent<'a> {
     pub instr: u32,
     /// The name of the callee.
     pub callee: &'a str,
+    /// The callee as a value: a packed function, or a closure of the program.
+    pub callable: AnyView<'a>,
     /// The arguments, before the call; empty after it, since the callee may have taken them.
     pub args: &'a [AnyView<'a>],
 }

@@ -15,6 +15,7 @@ pub mod bytecode;
 mod call_graph;
 mod calls;
 pub mod decode;
+pub mod devices;
 mod epoch;
 pub mod executable;
 mod fast_path;

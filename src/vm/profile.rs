@@ -251,7 +251,8 @@ mod tests {
     #[test]
     fn time_is_told_apart_by_callee() {
         let mut profile = Profile::new(|call| (call.callee == "outer").then_some(1_000_000_000));
-        let call = |callee| CallEvent { function: "main", instr: 3, callee, args: &[] };
+        let callable = AnyView::NONE;
+        let call = |callee| CallEvent { function: "main", instr: 3, callee, callable, args: &[] };
         profile.before(&call("outer")).unwrap();
         profile.before(&call("in\"ner")).unwrap();
         std::thread::sleep(Duration::from_millis(2));

@@ -2,30 +2,44 @@
 //! called.
 //!
 //! A packed function that was given `%vm` may call functions of the program, and so may the
-//! destructor of an object that kept it. Such a run gets a base frame on top of the frames in
-//! progress, and native stack, whose use by nested runs is bounded.
+//! destructor of an object that kept it, and a host's callback through a [`Reentry`]. Such a run gets
+//! a base frame on top of the frames in progress, and native stack, whose use by nested runs is
+//! bounded.
 
 use std::cell::Cell;
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
+use reflex_runtime::abi::DLDevice;
 use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::error::Error;
+use reflex_runtime::function::Function;
 use reflex_runtime::value::{Any, AnyView};
 
 use crate::abi::{DISCARD, FRAME_BASE, FrameHeader};
 use crate::builtins::Closure;
-use crate::calls::check_closure;
+use crate::devices::Devices;
+use crate::calls::{check_closure, wrong_arity};
 use crate::decode::FuncCode;
 use crate::interp::drive_guarded;
 use crate::run_error::{Reason, RunError};
-use crate::state::State;
+use crate::state::{Saved, SavedResult, State};
 use crate::tier::Bailout;
 
 /// Native stack that a nested run leaves for its callees.
 const RESERVE: usize = 256 << 10;
 
+/// A run in progress, on the native stack of its thread.
+struct Run {
+    state: *mut State,
+    /// The run that it is nested in, or null.
+    outer: *const Run,
+}
+
 thread_local! {
-    /// The state of the innermost run of this thread, or null.
-    static RUNNING: Cell<*mut State> = const { Cell::new(std::ptr::null_mut()) };
+    /// The innermost run of this thread, or null.
+    static RUNNING: Cell<*const Run> = const { Cell::new(std::ptr::null()) };
     /// Lowest address of this thread's stack; 0 until it is asked for.
     static STACK_LOW: Cell<usize> = const { Cell::new(0) };
 }
@@ -61,6 +75,90 @@ fn stack_low() -> usize {
     }
 }
 
+/// `Session::call_views` of the session with this state.
+///
+/// # Safety
+/// As for [`run_base`].
+pub(crate) unsafe fn call_by_name(
+    state: *mut State,
+    name: &str,
+    args: &[AnyView<'_>],
+) -> Result<Any, RunError> {
+    let mut result = Any::NONE;
+    // SAFETY: the caller passes a live state. Nothing is borrowed from it while the function runs:
+    // a saved function is cloned.
+    unsafe {
+        if let Some(func) = (*state).program.find(name) {
+            run_parts(state, func, [args, &[]], &mut result)?;
+            return Ok(result);
+        }
+        let table = &raw const (*state).saved;
+        let Some(Saved { closure, result }) = (*table).get(name).cloned() else {
+            return Err(unknown(name));
+        };
+        let value = run_closure(state, &closure, args)?;
+        Ok(if result == SavedResult::Keep { value } else { Any::NONE })
+    }
+}
+
+/// `Session::invoke_closure` of the session with this state.
+///
+/// # Safety
+/// As for [`run_base`].
+pub(crate) unsafe fn invoke(
+    state: *mut State,
+    callee: &AnyView<'_>,
+    args: &[AnyView<'_>],
+) -> Result<Any, RunError> {
+    if let Some(function) = callee.downcast_ref::<Function>() {
+        return function.call(args).map_err(failed);
+    }
+    match Closure::of(callee) {
+        // SAFETY: as the caller promises.
+        Some(closure) => unsafe { run_closure(state, closure, args) },
+        None => Err(failed(callee.mismatch("ffi.Function"))),
+    }
+}
+
+/// # Safety
+/// As for [`run_base`].
+unsafe fn run_closure(
+    state: *mut State,
+    closure: &Closure,
+    args: &[AnyView<'_>],
+) -> Result<Any, RunError> {
+    let mut result = Any::NONE;
+    // SAFETY: the caller passes a live state.
+    unsafe {
+        check_closure(state, closure, args.len()).map_err(failed)?;
+        run_parts(state, closure.func, [args, AnyView::slice(&closure.captured)], &mut result)?;
+    }
+    Ok(result)
+}
+
+/// Runs function number `func` on arguments in two parts.
+///
+/// # Safety
+/// As for [`run_base`], but for the number of arguments, which is checked.
+pub(crate) unsafe fn run_parts(
+    state: *mut State,
+    func: u32,
+    parts: [&[AnyView<'_>]; 2],
+    result: &mut Any,
+) -> Result<(), RunError> {
+    // SAFETY: the state holds the program as long as it lives.
+    let program = unsafe { &*Arc::as_ptr(&(*state).program) };
+    let Some(code) = program.function(func) else {
+        return Err(unknown(program.name(func)));
+    };
+    let given = parts[0].len() + parts[1].len();
+    if given != code.num_args as usize {
+        return Err(failed(wrong_arity(program, func, given)));
+    }
+    // SAFETY: as the caller promises; the parts together are as many as the parameters.
+    unsafe { run_base(state, code, parts, result) }
+}
+
 /// Calls `func` from the host or a callback, and stores its result in `result`.
 ///
 /// # Safety
@@ -74,7 +172,7 @@ pub unsafe fn run_base(
     result: &mut Any,
 ) -> Result<(), RunError> {
     // Looking a thread's variable up costs a call in a shared library; once is enough.
-    let running: *const Cell<*mut State> = RUNNING.with(std::ptr::from_ref);
+    let running: *const Cell<*const Run> = RUNNING.with(std::ptr::from_ref);
     // SAFETY: variables of a thread without destructors live as long as it does, and this
     // function does not leave it.
     let running = unsafe { &*running };
@@ -100,7 +198,8 @@ pub unsafe fn run_base(
         };
         // The recorder has seen the packed call; a nested run is not part of the trace.
         let recording = (*state).recording.take();
-        running.set(state);
+        let run = Run { state, outer };
+        running.set(&raw const run);
         State::begin_run(state);
         let pushed = State::push_values(state, func, parts, fields);
         let outcome = match pushed.and_then(|_| drive_guarded(state)) {
@@ -139,20 +238,115 @@ unsafe fn failed_run(state: *mut State, depth: u32) -> RunError {
     }
 }
 
-/// The state that `vm` (the value of `%vm`) stands for, if it is the innermost one that
-/// runs on this thread.
+/// The innermost run of this thread whose state `wanted` accepts.
+fn find_running(wanted: impl Fn(*mut State) -> bool) -> Option<*mut State> {
+    let mut run = RUNNING.get();
+    while !run.is_null() {
+        // SAFETY: runs are on this thread's stack until they end, and leave the chain before.
+        let Run { state, outer } = unsafe { &*run };
+        if wanted(*state) {
+            return Some(*state);
+        }
+        run = *outer;
+    }
+    None
+}
+
+/// The state that `vm` (the value of `%vm`) stands for, if it runs on this thread.
 pub fn running(vm: &AnyView<'_>) -> Result<*mut State, Error> {
-    let state = RUNNING.get();
-    match vm.as_opaque() {
-        Some(vm) if !vm.is_null() && std::ptr::eq(state.cast(), vm) => Ok(state),
-        _ => Err(Error::type_error("the VM argument is not the VM that runs on this thread")),
+    let named = |vm: *mut c_void| find_running(|state| std::ptr::eq(state.cast(), vm));
+    vm.as_opaque().and_then(named).ok_or_else(|| {
+        Error::type_error("the VM argument is not the VM that runs on this thread")
+    })
+}
+
+/// A session's way back in for native code that a run of it called: the session itself is borrowed
+/// by the run meanwhile.
+#[derive(Clone, Debug)]
+pub struct Reentry {
+    state: *mut State,
+    interrupt: Arc<AtomicU32>,
+}
+
+// SAFETY: the state behind the address is used by `Reentry`'s unsafe functions alone, whose callers
+// promise that no other thread uses the session.
+unsafe impl Send for Reentry {}
+// SAFETY: as for Send.
+unsafe impl Sync for Reentry {}
+
+impl Reentry {
+    /// The way into the session whose state this is.
+    pub(crate) fn new(state: *mut State, interrupt: Arc<AtomicU32>) -> Reentry {
+        Reentry { state, interrupt }
+    }
+
+    /// Returns true if native code that this thread runs was called by a run of the session, or of
+    /// one that follows its canceller.
+    pub fn is_inside(&self) -> bool {
+        // SAFETY: states in the chain are live.
+        let ours = |state: *mut State| unsafe { Arc::ptr_eq(&(*state).interrupt, &self.interrupt) };
+        find_running(ours).is_some()
+    }
+
+    /// Calls a function of the program or a saved one, as `Session::call_views` does.
+    ///
+    /// # Safety
+    /// The session is live, and the calling thread is the only one that uses it, from native code
+    /// that a run of it called, or of one that follows it.
+    pub unsafe fn call_views(&self, name: &str, args: &[AnyView<'_>]) -> Result<Any, RunError> {
+        // SAFETY: the caller passes a live session, used by this thread alone.
+        unsafe { call_by_name(self.state, name, args) }
+    }
+
+    /// Calls function number `func`, as `Session::call_into` does.
+    ///
+    /// # Safety
+    /// As for [`Reentry::call_views`].
+    pub unsafe fn call_into(
+        &self,
+        func: u32,
+        args: &[AnyView<'_>],
+        result: &mut Any,
+    ) -> Result<(), RunError> {
+        // SAFETY: the caller passes a live session, used by this thread alone.
+        unsafe { run_parts(self.state, func, [args, &[]], result) }
+    }
+
+    /// Calls a closure or function value, as `Session::invoke_closure` does.
+    ///
+    /// # Safety
+    /// As for [`Reentry::call_views`].
+    pub unsafe fn invoke_closure(
+        &self,
+        callee: &AnyView<'_>,
+        args: &[AnyView<'_>],
+    ) -> Result<Any, RunError> {
+        // SAFETY: the caller passes a live session, used by this thread alone.
+        unsafe { invoke(self.state, callee, args) }
     }
 }
 
-/// The allocator of the session that `vm` stands for; the default one if that is not running.
-pub fn allocator(vm: &AnyView<'_>) -> AllocatorKind {
-    // SAFETY: `running` says that the state is live and executes on this thread.
-    running(vm).map_or_else(|_| AllocatorKind::default(), |state| unsafe { (*state).allocator })
+/// Where a session allocates a storage.
+pub struct Placement {
+    /// The allocator.
+    pub allocator: AllocatorKind,
+    /// The device.
+    pub device: DLDevice,
+}
+
+/// Where the session that `vm` stands for allocates on device `index` of its list; -1 is the host.
+/// A session that is not running has the default allocator and devices.
+pub fn placement(vm: &AnyView<'_>, index: i64) -> Result<Placement, Error> {
+    let Ok(state) = running(vm) else {
+        let device = Devices::default().get(index)?;
+        return Ok(Placement { allocator: AllocatorKind::default(), device });
+    };
+    // SAFETY: `running` says that the state is live and executes on this thread, and nothing else
+    // refers to its devices.
+    unsafe {
+        let devices = &raw const (*state).devices;
+        Ok(Placement { allocator: (*state).allocator, device: (*devices).get(index)? })
+    }
 }
 
 /// Calls a closure from a packed function that was given `vm`, the value of `%vm`.
@@ -205,4 +399,16 @@ pub fn call_back(
         run_base(state, func, parts, &mut result).map_err(RunError::into_error)?;
         Ok(result)
     }
+}
+
+/// The error of a call that failed.
+#[cold]
+pub(crate) fn failed(error: Error) -> RunError {
+    RunError::new(Reason::Failed, error)
+}
+
+/// The error for a name that is no function.
+#[cold]
+pub(crate) fn unknown(name: &str) -> RunError {
+    failed(Error::new("AttributeError", format!("the program has no function `{name}`")))
 }

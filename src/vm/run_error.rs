@@ -80,11 +80,21 @@ impl RunError {
         self.0.depth
     }
 
-    /// The error as a value for other languages, with the frames as its backtrace.
+    /// The error as a value for other languages, with the frames at the end of its backtrace, in the
+    /// form in which tvm-ffi shows them to Python. It is the object that was raised: what it carries,
+    /// such as Python's exception, stays with it.
     pub fn into_error(self) -> Error {
-        let backtrace: String = self.0.frames.iter().map(|frame| format!("{frame}\n")).collect();
-        let (kind, message) = (self.0.error.kind(), self.0.error.message());
-        Error::with_context(&kind, &message, &backtrace, None, None)
+        let line = |frame: &FrameInfo| {
+            let FrameInfo { function, instr, callee } = frame;
+            let calling = callee.as_ref().map(|callee| format!(", calling `{callee}`"));
+            let calling = calling.unwrap_or_default();
+            format!("  File \"<program>\", line {instr}, in function `{function}`{calling}\n")
+        };
+        let backtrace: String = self.0.frames.iter().map(line).collect();
+        if !backtrace.is_empty() {
+            self.0.error.append_backtrace(&backtrace);
+        }
+        self.0.error
     }
 }
 

@@ -14,21 +14,23 @@ use reflex_runtime::abi::{TVMFFIAny, type_index};
 use reflex_runtime::alloc::device::AllocatorKind;
 use reflex_runtime::array::Array;
 use reflex_runtime::error::Error;
-use reflex_runtime::function::Function;
 use reflex_runtime::value::{Any, AnyView};
 
 use crate::abi::{NATIVE_CALLS, SessionAbi, Trampolines};
 use crate::builtins::Closure;
-use crate::calls::{check_closure, wrong_arity};
 use crate::decode::SiteId;
+use crate::devices::Devices;
 use crate::instrument::Instrument;
 use crate::libcalls::LIBCALLS;
 use crate::mode::Mode;
 use crate::program::Program;
-use crate::reentry::run_base;
-use crate::run_error::{Reason, RunError};
+use crate::calls::wrong_arity;
+use crate::reentry::{self, Reentry, failed, unknown};
+use crate::run_error::RunError;
 use crate::stack::Stack;
-use crate::state::{CANCEL, DEADLINE, RecycleSlots, State};
+use crate::state::{CANCEL, DEADLINE, RecycleSlots, Saved, State};
+
+pub use crate::state::SavedResult;
 
 /// Limits and mode of a session.
 #[derive(Clone, Debug)]
@@ -41,6 +43,8 @@ pub struct Options {
     pub depth_limit: u32,
     /// The allocator of the session's storages.
     pub allocator: AllocatorKind,
+    /// The devices that the program's indices stand for.
+    pub devices: Devices,
 }
 
 impl Default for Options {
@@ -48,7 +52,8 @@ impl Default for Options {
         // Miri touches all memory it maps.
         let stack_slots = if cfg!(miri) { 1 << 13 } else { 1 << 24 };
         let allocator = AllocatorKind::default();
-        Options { mode: Mode::default(), stack_slots, depth_limit: 1_000_000, allocator }
+        let devices = Devices::default();
+        Options { mode: Mode::default(), stack_slots, depth_limit: 1_000_000, allocator, devices }
     }
 }
 
@@ -79,11 +84,6 @@ impl Drop for LentLimits<'_> {
     }
 }
 
-struct Saved {
-    closure: Closure,
-    include_return: bool,
-}
-
 /// Running state of one thread.
 ///
 /// ```
@@ -108,7 +108,6 @@ struct Saved {
 /// ```
 pub struct Session {
     state: NonNull<State>,
-    saved: HashMap<String, Saved>,
 }
 
 // SAFETY: the session owns the state; every field of it may move between threads.
@@ -174,6 +173,7 @@ impl Session {
             mode: options.mode,
             tier,
             allocator: options.allocator,
+            devices: options.devices,
             stack,
             error: None,
             result: Any::NONE,
@@ -185,12 +185,13 @@ impl Session {
             recycle_slots,
             runs: 0,
             participant,
+            saved: HashMap::new(),
         });
         let state = NonNull::from(Box::leak(state));
         let vm_value = TVMFFIAny::pointer(type_index::OPAQUE_PTR, state.as_ptr().cast());
         // SAFETY: the state was just made and is exclusively ours.
         unsafe { (*state.as_ptr()).abi.vm_value = vm_value };
-        Ok(Session { state, saved: HashMap::new() })
+        Ok(Session { state })
     }
 
     fn state(&self) -> &State {
@@ -221,15 +222,8 @@ impl Session {
 
     /// [`Session::call`] on borrowed values.
     pub fn call_views(&mut self, name: &str, args: &[AnyView<'_>]) -> Result<Any, RunError> {
-        if let Some(func) = self.program().find(name) {
-            return self.call_func(func, args);
-        }
-        let Some(saved) = self.saved.get(name) else {
-            return Err(unknown(name));
-        };
-        let (closure, include_return) = (saved.closure.clone(), saved.include_return);
-        let result = self.run_closure(&closure, args)?;
-        Ok(if include_return { result } else { Any::NONE })
+        // SAFETY: the session owns its state, and the host holds it: no run is in progress.
+        unsafe { reentry::call_by_name(self.state.as_ptr(), name, args) }
     }
 
     /// Calls VM function number `func` (see [`Program::find`]).
@@ -247,46 +241,23 @@ impl Session {
         args: &[AnyView<'_>],
         result: &mut Any,
     ) -> Result<(), RunError> {
-        self.run_parts(func, [args, &[]], result)
+        // SAFETY: the session owns its state, and the host holds it: no run is in progress.
+        unsafe { reentry::run_parts(self.state.as_ptr(), func, [args, &[]], result) }
     }
 
-    /// Calls a closure or function value.
-    pub fn invoke(&mut self, callee: &Any, args: &[Any]) -> Result<Any, RunError> {
-        let view = callee.view();
-        if let Some(function) = callee.downcast_ref::<Function>() {
-            return function.call(AnyView::slice(args)).map_err(failed);
-        }
-        match Closure::of(&view) {
-            Some(closure) => self.run_closure(closure, AnyView::slice(args)),
-            None => Err(failed(view.mismatch("ffi.Function"))),
-        }
-    }
-
-    fn run_closure(&mut self, closure: &Closure, args: &[AnyView<'_>]) -> Result<Any, RunError> {
-        // SAFETY: the session owns its state, which is live as long as the session.
-        unsafe { check_closure(self.state.as_ptr(), closure, args.len()) }.map_err(failed)?;
-        let mut result = Any::NONE;
-        self.run_parts(closure.func, [args, AnyView::slice(&closure.captured)], &mut result)?;
-        Ok(result)
-    }
-
-    fn run_parts(
+    /// Calls a closure that a function returned, or a function value.
+    pub fn invoke_closure(
         &mut self,
-        func: u32,
-        parts: [&[AnyView<'_>]; 2],
-        result: &mut Any,
-    ) -> Result<(), RunError> {
-        let state = self.state.as_ptr();
-        let program: *const Program = Arc::as_ptr(self.program());
-        // SAFETY: the state holds the program as long as the session lives.
-        let program = unsafe { &*program };
-        let Some(code) = program.function(func) else {
-            return Err(unknown(program.name(func)));
-        };
-        self.check_arity(func, parts[0].len() + parts[1].len())?;
-        // SAFETY: the state is live, and exclusively ours: the host holds the session, so
-        // no run of it is in progress.
-        unsafe { run_base(state, code, parts, result) }
+        callee: &AnyView<'_>,
+        args: &[AnyView<'_>],
+    ) -> Result<Any, RunError> {
+        // SAFETY: the session owns its state, and the host holds it: no run is in progress.
+        unsafe { reentry::invoke(self.state.as_ptr(), callee, args) }
+    }
+
+    /// The way back in for native code that the session's runs call.
+    pub fn reentry(&self) -> Reentry {
+        Reentry::new(self.state.as_ptr(), Arc::clone(&self.state().interrupt))
     }
 
     /// Checks the number of arguments of VM function number `func`.
@@ -364,8 +335,9 @@ impl Session {
         Canceller(Arc::clone(&self.state().interrupt))
     }
 
-    /// Saves function `name` with `args` under the name `saved`; calls of `saved` append
-    /// the stored arguments to their own. Without `include_return` calls give None.
+    /// Saves function `name`, of the program or saved, with `args` under the name `saved`; calls of
+    /// `saved` append the stored arguments to their own, and then those that were stored before.
+    /// Calls give None if the result of any of these is dropped.
     pub fn save_function(
         &mut self,
         name: &str,
@@ -373,28 +345,26 @@ impl Session {
         result: SavedResult,
         args: Vec<Any>,
     ) -> Result<(), RunError> {
-        let Some(func) = self.program().find(name) else {
-            return Err(unknown(name));
+        let program = self.program();
+        let (func, inner, kept) = match (program.find(name), self.state().saved.get(name)) {
+            (Some(func), _) => (func, &[][..], SavedResult::Keep),
+            (None, Some(Saved { closure, result })) => (closure.func, &closure.captured[..], *result),
+            (None, None) => return Err(unknown(name)),
         };
-        if self.program().find(saved).is_some() {
+        if program.find(saved).is_some() {
             return Err(failed(Error::value_error(format!(
                 "`{saved}` is a function of the program and cannot name a saved one"
             ))));
         }
-        let closure = Closure { program: self.program().id(), func, captured: Array::new(args) };
-        let include_return = result == SavedResult::Keep;
-        self.saved.insert(saved.to_owned(), Saved { closure, include_return });
+        let captured: Vec<Any> = args.into_iter().chain(inner.iter().cloned()).collect();
+        let captured = Array::new(captured);
+        let closure = Closure { program: program.id(), func, captured };
+        let result = if kept == SavedResult::Drop { kept } else { result };
+        let before = self.state_mut().saved.insert(saved.to_owned(), Saved { closure, result });
+        // Destructors of what it held may call back, once nothing borrows the table.
+        drop(before);
         Ok(())
     }
-}
-
-/// The result of calls of a saved function.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SavedResult {
-    /// The function's result.
-    Keep,
-    /// None.
-    Drop,
 }
 
 impl Drop for Session {
@@ -406,14 +376,4 @@ impl Drop for Session {
             state.program.epochs().unregister(participant);
         }
     }
-}
-
-#[cold]
-fn failed(error: Error) -> RunError {
-    RunError::new(Reason::Failed, error)
-}
-
-#[cold]
-fn unknown(name: &str) -> RunError {
-    failed(Error::new("AttributeError", format!("the program has no function `{name}`")))
 }

@@ -5,6 +5,7 @@
 //! `*mut State`: machine code holds the same pointer, so no long-lived reference to the
 //! whole state is made while frames run.
 
+use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,11 +13,13 @@ use std::time::Instant;
 
 use reflex_runtime::abi::{TVMFFIAny, TVMFFIObject, type_index};
 use reflex_runtime::alloc::device::AllocatorKind;
+use reflex_runtime::array::Array;
 use reflex_runtime::object;
 use reflex_runtime::value::{Any, AnyView};
 
 use crate::abi::{CodePtr, DISCARD, FRAME_BASE, FRAME_HEADER_SLOTS, FrameHeader, SessionAbi};
-use crate::builtins::Builtin;
+use crate::builtins::{Builtin, Closure};
+use crate::devices::Devices;
 use crate::decode::{ArgSource, FuncCode, Op, SiteId, Source};
 use crate::epoch::Participant;
 use crate::instrument::Instrument;
@@ -48,6 +51,8 @@ pub struct State {
     pub tier: Option<Arc<dyn Tier>>,
     /// The allocator of storages.
     pub allocator: AllocatorKind,
+    /// Where storages are.
+    pub devices: Devices,
     pub stack: Stack,
     /// Set before `ERROR` is returned by anything.
     pub error: Option<RunError>,
@@ -66,6 +71,26 @@ pub struct State {
     pub runs: u32,
     /// Pins the epoch while the session runs; none in sessions that run no native code.
     pub participant: Option<Arc<Participant>>,
+    /// Saved functions by name.
+    pub saved: HashMap<String, Saved>,
+}
+
+/// The result of calls of a saved function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SavedResult {
+    /// The function's result.
+    Keep,
+    /// None.
+    Drop,
+}
+
+/// A function with its last arguments.
+#[derive(Clone)]
+pub struct Saved {
+    /// The function and the arguments.
+    pub closure: Closure,
+    /// The result of calls.
+    pub result: SavedResult,
 }
 
 /// One slot per allocating operation for an object that machine code recycles; see
@@ -516,4 +541,26 @@ pub fn call_of<'p>(program: &'p Program, op: &Op) -> Option<(&'p str, u32)> {
         Op::Kill { dst } => Some((Builtin::NullValue.name(), dst)),
         Op::Goto { .. } | Op::LoopBack { .. } | Op::Branch { .. } | Op::Ret { .. } => None,
     }
+}
+
+/// What an operation calls in bytecode, as a value; None if it is no call.
+pub fn callable_of(program: &Program, op: &Op) -> Any {
+    let builtin = match *op {
+        Op::CallPacked { callee, .. } => {
+            let packed = program.packed(callee).map(|packed| packed.function().clone());
+            return packed.map_or(Any::NONE, Any::from);
+        }
+        Op::CallVm { func, .. } => {
+            let captured = Array::new([]);
+            return Closure { program: program.id(), func, captured }.into_value();
+        }
+        Op::Builtin { builtin, .. } => builtin,
+        Op::InvokeClosure { .. } => Builtin::InvokeClosure,
+        Op::Copy { .. } => Builtin::Copy,
+        Op::Kill { .. } => Builtin::NullValue,
+        Op::Goto { .. } | Op::LoopBack { .. } | Op::Branch { .. } | Op::Ret { .. } => {
+            return Any::NONE;
+        }
+    };
+    builtin.function().into()
 }

@@ -107,7 +107,8 @@ def export(subject, out):
             with open(f"{path}.{suffix}", "w", encoding="utf-8") as file:
                 file.write(text)
         if mode in subject.trusted:
-            vm = relax.VirtualMachine(tvm.runtime.load_module(path + ".so"), tvm.cpu())
+            cpus = [tvm.cpu(index) for index in range(subject.cpus)]
+            vm = relax.VirtualMachine(tvm.runtime.load_module(path + ".so"), cpus)
             answers[mode] = [run(vm, func, args) for func, args in subject.cases]
     with open(f"{out}/{subject.name}.bin", "wb") as long:
         for at, (func, args) in enumerate(subject.cases):

@@ -37,6 +37,8 @@ class Subject:
     trusted: tuple = BOTH
     # A real model.
     large: bool = False
+    # CPUs that the module is for.
+    cpus: int = 1
 
     def build(self, mode):
         if self.builder is not None:
@@ -784,6 +786,50 @@ class Unary:
         return (R.exp(x), R.tanh(x), R.sqrt(R.abs(x)), R.erf(x), R.floor(x), R.nn.gelu(x), R.nn.silu(x))
 
 
+@I.ir_module
+class Helpers:
+    """Operators without a kernel, which TVM's Python package runs."""
+
+    @R.function(pure=False)
+    def main(x: R.Tensor(("n",), "int64"), s: R.Shape(["k", "m"])):
+        return (R.unique(x), R.unique(x, sorted=False, return_index=True, return_inverse=True, return_counts=True),
+                R.nonzero(x), R.shape_to_tensor(s))
+
+    @R.function
+    def columns(x: R.Tensor((2, 3), "float32")):
+        return (R.unique(x, axis=1, return_counts=True), R.nonzero(x))
+
+    @R.function(pure=False)
+    def checked(c: R.Tensor((), "bool"), x: R.Tensor((2,), "float32")):
+        _ = R.assert_op(c, [x], format="x is {}")
+        return x
+
+
+@I.ir_module
+class TwoCpus:
+    """A product on each of two devices."""
+
+    I.module_global_infos({"vdevice": [I.vdevice("llvm", 0), I.vdevice("llvm", 1)]})
+
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((3, 4), "float32"), z: R.Tensor((4, 5), "float32")):
+        with R.dataflow():
+            a = R.matmul(x, y)
+            b = R.hint_on_device(a, tvm.cpu(0))
+            c: R.Tensor((2, 4), "float32", "llvm:1") = R.to_vdevice(b, "llvm:1")
+            d: R.Tensor((4, 5), "float32", "llvm:1") = R.to_vdevice(z, "llvm:1")
+            e = R.matmul(c, d)
+            R.output(e)
+        return e
+
+
+def two_cpus(mode):
+    module = TwoCpus
+    for each in (relax.transform.RealizeVDevice(), relax.transform.LegalizeOps(), tvm.s_tir.transform.DefaultGPUSchedule()):
+        module = each(module)
+    return relax.build(module, exec_mode=mode)
+
+
 def goto_loop(_mode):
     """A backward jump, which Relax has no source form for."""
     b = relax.ExecBuilder()
@@ -1025,7 +1071,7 @@ def small():
     wrong = np.zeros((4,), "int32")
     one = lambda func, *calls: [(func, list(args)) for args in calls]
     return [
-        Subject("add1", Add1, one("main", (x4, f32(4)), (wrong, f32(4)), (f32(5), f32(4)), (f32(4, 1), f32(4)), (3, f32(4)))),
+        Subject("add1", Add1, one("main", (x4, f32(4)), (x4,), (), (x4, x4, x4), (wrong, f32(4)), (f32(5), f32(4)), (f32(4, 1), f32(4)), (3, f32(4)))),
         Subject("chain", Chain, one("main", (f32(1),), (3,), (np.zeros(1, "int32"),))),
         Subject("mlp", Mlp, one("main", *[(f32(n, 8), w85) for n in (1, 7, 3, 0)], (f32(3, 7), w85), (f32(8), w85))),
         Subject("branch", Branch, one("main", (yes, f32(3)), (no, f32(3)), (np.array(1.5, "float32"), f32(3)))),
@@ -1068,6 +1114,13 @@ def small():
         Subject("casts", Casts, one("main", (f32(3, 4), i64(3, 2)), (f32(2, 4), i64(3, 2)))),
         Subject("sorts", Sorts, one("main", (f32(3, 5),)) + one("ties", (np.array([[2, 1, 2, 1, 3]], "int64"),))),
         Subject("imported", None, one("main", (f32(3), f32(3))), modes=("bytecode",), trusted=("bytecode",), builder=imported),
+        Subject(
+            "helpers", None,
+            one("main", (i64(7, 3, 0, 7, 1), Shape((4, 5))), (i64(), Shape((0, 1)))) + one("columns", (np.array([[2, 1, 2], [0, 3, 0]], "float32"),))
+            + one("checked", (yes, f32(2)), (no, f32(2))),
+            builder=lambda mode: relax.build(Helpers, target="llvm", exec_mode=mode),
+        ),
+        Subject("two_cpus", None, one("main", (f32(2, 3), f32(3, 4), f32(4, 5))), builder=two_cpus, cpus=2),
         Subject("unary", Unary, one("main", (f32(5),))),
         Subject("goto", None, one("main", (i64(1), no, f32(1)), (i64(25), no, f32(1))), modes=("bytecode",), trusted=("bytecode",), builder=goto_loop),
         Subject("pool", None, one("main", (3,)), modes=("bytecode",), trusted=("bytecode",), builder=pool),

@@ -9,7 +9,7 @@ use reflex_runtime::value::{Any, AnyView};
 
 use super::args::{Context, arity, check_vm, exactly, int};
 use super::check::readable;
-use crate::reentry;
+use crate::reentry::{self, Placement};
 
 const ALLOC_STORAGE: &str = "vm.builtin.alloc_storage";
 const ALLOC_TENSOR: &str = "vm.builtin.alloc_tensor";
@@ -42,16 +42,11 @@ pub fn alloc_storage(cx: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     check_vm(cx, &args[0], ALLOC_STORAGE)?;
     let shape = shape_arg(args, 1)?;
     let device = int(ALLOC_STORAGE, args, 2)?;
-    // -1 is the host, which is also the only device there is.
-    if !matches!(device, -1 | 0) {
-        return Err(Error::value_error(format!(
-            "the device index {device} is out of the VM's device list (1 device)"
-        )));
-    }
     let dtype = args[3].as_dtype().ok_or_else(|| args[3].mismatch("DataType"))?;
     check_scope(args.get(4))?;
-    let allocator = reentry::allocator(&args[0]).on_cpu();
-    Ok(Storage::new(allocator, tensor::byte_size(shape, dtype)?)?.into())
+    let Placement { allocator, device } = reentry::placement(&args[0], device)?;
+    let bytes = tensor::byte_size(shape, dtype)?;
+    Ok(Storage::on_device(allocator.on_cpu(), bytes, device)?.into())
 }
 
 pub fn alloc_tensor(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
@@ -92,12 +87,12 @@ pub fn to_device(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
     let tensor = tensor_arg(&args[0], TO_DEVICE)?;
     let (kind, id) = (int(TO_DEVICE, args, 1)?, int(TO_DEVICE, args, 2)?);
     check_scope(args.get(3))?;
-    if (kind, id) != (i64::from(DLDevice::KIND_CPU), 0) {
-        return Err(Error::value_error(format!(
-            "device ({kind}, {id}) is not built; the CPU is (1, 0)"
-        )));
+    match i32::try_from(id) {
+        Ok(id @ 0..) if kind == i64::from(DLDevice::KIND_CPU) => copy_of(tensor, DLDevice::cpu(id)),
+        _ => Err(Error::value_error(format!(
+            "device ({kind}, {id}) is not built; the CPUs are (1, 0), (1, 1) and so on"
+        ))),
     }
-    copy_of(tensor)
 }
 
 pub fn ensure_zero_offset(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
@@ -106,11 +101,11 @@ pub fn ensure_zero_offset(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error
     if tensor.dl().byte_offset == 0 {
         return Ok(tensor.clone().into());
     }
-    copy_of(tensor)
+    copy_of(tensor, tensor.device())
 }
 
 /// A compact copy with data of its own.
-fn copy_of(tensor: &Tensor) -> Result<Any, Error> {
+fn copy_of(tensor: &Tensor, device: DLDevice) -> Result<Any, Error> {
     let DLTensor { dtype, .. } = *tensor.dl();
     readable(tensor.dl())?;
     if !tensor.is_compact() {
@@ -119,7 +114,7 @@ fn copy_of(tensor: &Tensor) -> Result<Any, Error> {
             tensor.strides().unwrap_or_default()
         )));
     }
-    let copy = Tensor::empty(tensor.shape(), dtype)?;
+    let copy = Tensor::empty_on(device, tensor.shape(), dtype)?;
     // SAFETY: both are compact CPU tensors of the same shape and type, and the copy is
     // unshared.
     unsafe {

@@ -1,5 +1,5 @@
-//! Functions that programs look up by name while they run: those registered as Python's, which
-//! `R.call_py_func` calls, and global ones for debugging; and trimming the allocator.
+//! Functions that programs look up by name while they run: those of Python, which `R.call_py_func`
+//! calls, and global ones for debugging; and trimming the allocator.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,24 @@ use super::args::{Context, exactly};
 /// The functions that `register_py_func` registered in this process.
 static PYTHON: RwLock<BTreeMap<String, Function>> = RwLock::new(BTreeMap::new());
 
+/// TVM registers its own function under this name; ours is no global one.
+const GET_PY_FUNC: &str = "vm.builtin.get_py_func";
+
 fn text<'a>(args: &'a [AnyView<'_>], index: usize) -> Result<&'a str, Error> {
     args[index].as_str().ok_or_else(|| args[index].mismatch("ffi.String"))
 }
 
+/// The function of this name: one that `register_py_func` registered, here or with TVM in a process
+/// that has it, or a global function.
 fn registered(name: &str) -> Result<Function, Error> {
-    let found = PYTHON.read().get(name).cloned();
-    found.ok_or_else(|| internal(format!("no Python function `{name}` is registered")))
+    if let Some(found) = PYTHON.read().get(name) {
+        return Ok(found.clone());
+    }
+    let of_tvm = || {
+        let text = Any::from(name);
+        Function::try_from(globals::get(GET_PY_FUNC)?.call(&[text.view()]).ok()?).ok()
+    };
+    of_tvm().or_else(|| globals::get(name)).ok_or_else(|| internal(format!("no Python function `{name}` is registered")))
 }
 
 #[cold]
@@ -39,7 +50,7 @@ pub fn register_py_func(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> 
 }
 
 pub fn get_py_func(_: Context, args: &[AnyView<'_>]) -> Result<Any, Error> {
-    exactly("vm.builtin.get_py_func", args, 1)?;
+    exactly(GET_PY_FUNC, args, 1)?;
     registered(text(args, 0)?).map(Any::from)
 }
 

@@ -216,8 +216,8 @@ fn closures_append_what_they_captured() {
     let pair = Array::try_from(pair).unwrap();
     assert_eq!((int(pair[0].clone()), int(pair[1].clone())), (2, 1));
     let closure = s.call("make", &[Any::from(9_i64)]).unwrap();
-    assert!(s.invoke(&closure, &[Any::from(8_i64)]).is_ok());
-    let error = s.invoke(&closure, &[]).unwrap_err();
+    assert!(s.invoke_closure(&closure.view(), &[AnyView::from(8_i64)]).is_ok());
+    let error = s.invoke_closure(&closure.view(), &[]).unwrap_err();
     assert!(error.to_string().contains("expects 2 arguments, 1 given"), "{error}");
     assert_eq!(int(s.call("packed", &[Any::from(1_i64), Any::from(2_i64)]).unwrap()), 3);
     s.save_function("sub2", "saved", SavedResult::Drop, vec![Any::from(1_i64)]).unwrap();

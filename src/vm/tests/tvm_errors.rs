@@ -54,7 +54,7 @@ fn running_a_program_invents_no_memory_scopes() {
     assert_eq!(serialize::to_bytes(exec), saved);
 }
 
-/// TVM calls a wrong number of arguments an internal error, and names slots of its shape heap.
+/// TVM names slots of its shape heap.
 #[test]
 fn errors_name_function_instruction_parameter_expected_and_actual() {
     let mut s = session(listing::parse(LISTING).unwrap());
@@ -72,7 +72,7 @@ fn errors_name_function_instruction_parameter_expected_and_actual() {
     let (check, bind) =
         (place(1, "vm.builtin.check_tensor_info"), place(2, "vm.builtin.match_shape"));
     let expected = [
-        "TypeError: `main` expects 1 argument (x), 0 given".to_owned(),
+        "InternalError: `main` expects 1 argument (x), 0 given".to_owned(),
         format!("TypeError: at x expect a Tensor but get int\n  {check}"),
         format!("ValueError: at x expect Tensor with ndim 2 but get 1\n  {check}"),
         format!("ValueError: at x expect Tensor with dtype float32 but get int32\n  {check}"),
