@@ -255,6 +255,10 @@ typedef struct ReflexCall {
    */
   const char *callee;
   /**
+   * The function that is called, as a value: a packed function, or a closure of the program.
+   */
+  const struct ReflexValue *callable;
+  /**
    * The arguments.
    */
   const struct ReflexValue *args;
@@ -762,6 +766,27 @@ enum ReflexStatus reflex_call_index(struct ReflexSession *session,
                                     struct ReflexValue *result);
 
 /**
+ * Calls a closure that a function of the program returned, or a function value; the caller frees
+ * the result.
+ *
+ * Example:
+ *     ReflexValue closure, two, one = reflex_int(1);
+ *     CHECK_OK(reflex_register_global_func("docs.invoked", add_one, NULL, NULL));
+ *     CHECK_OK(reflex_get_global_func("docs.invoked", &closure));
+ *     CHECK_OK(reflex_invoke_closure(session, &closure, &one, 1, &two));
+ *     CHECK(two.payload.v_int64 == 2);
+ *     reflex_free(&closure);
+ *
+ * Requires:
+ * Pointers are null or valid.
+ */
+enum ReflexStatus reflex_invoke_closure(struct ReflexSession *session,
+                                        const struct ReflexValue *closure,
+                                        const struct ReflexValue *args,
+                                        int32_t count,
+                                        struct ReflexValue *result);
+
+/**
  * Stores the arguments of a function for `reflex_invoke_stateful`. Borrowed tensors are
  * copied.
  *
@@ -1194,7 +1219,8 @@ enum ReflexStatus reflex_register_global_func(const char *name,
                                               void (*deleter)(void*));
 
 /**
- * Returns a registered packed function; the caller frees it.
+ * Returns the packed function that programs find under a name, a builtin or one that was registered;
+ * the caller frees it.
  *
  * Example:
  *     ReflexValue function, two, one = reflex_int(1);
@@ -1207,7 +1233,8 @@ enum ReflexStatus reflex_register_global_func(const char *name,
  * Requires:
  * Pointers are null or valid.
  */
-enum ReflexStatus reflex_get_global_func(const char *name, struct ReflexValue *out);
+enum ReflexStatus reflex_get_global_func(const char *name,
+                                         struct ReflexValue *out);
 
 /**
  * Returns the packed function `name` of a shared library, where its symbol is `__tvm_ffi_<name>`; the

@@ -245,10 +245,20 @@ class Module:
         return y
 ";
 
+/// That module as a library.
 fn calling(folder: &Path) -> PathBuf {
-    let path = folder.join("calling.py");
-    std::fs::write(&path, CALLING).expect("writes");
-    path
+    static REGISTERED: std::sync::Once = std::sync::Once::new();
+    REGISTERED.call_once(|| {
+        for name in ["add", "back", "fails"] {
+            let none = Function::new(|_| Ok(Any::NONE));
+            register_global_func(&format!("tests.session.{name}"), none).expect("a free name");
+        }
+    });
+    let (text, library) = (folder.join("calling.py"), folder.join("calling.so"));
+    std::fs::write(&text, CALLING).expect("writes");
+    let program = Engine::new().and_then(|engine| engine.load(&text));
+    program.and_then(|program| program.save(&library)).unwrap_or_else(|e| panic!("{e}"));
+    library
 }
 
 const PYTHON_SESSION: &str = r#"
@@ -351,6 +361,13 @@ for mode in ("bytecode", "compiled", "tiered"):
     raises(TypeError, lambda: session.set_input("plus", x=2))
     session.save_function("plus", "named", x=1, y=2)
     assert session["named"]() == 3
+
+    # Names that are no function's.
+    raises(ValueError, lambda: session.set_input("nothing", 1))
+    raises(ValueError, lambda: session.invoke_stateful("nothing"))
+    raises(ValueError, lambda: session.get_outputs("nothing"))
+    raises(ValueError, lambda: session.save_function("nothing", "saved nothing"))
+    raises(AttributeError, lambda: session.call("nothing"))
 
     # Numbers of arguments.
     assert "`plus` expects 2 arguments (x, y), 1 given" in str(raises(RuntimeError, lambda: session["plus"](1)))

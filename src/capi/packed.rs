@@ -105,8 +105,10 @@ fn program_method(program: &Program, name: &str, args: &[AnyView<'_>]) -> FfiRes
                 options = options.allocator(kind.parse().map_err(wrong)?);
             }
             let session = program.open(&options).map_err(raise)?;
-            let shared =
-                Arc::new(Shared { canceller: session.canceller(), session: SharedSession::new(session) });
+            let shared = Arc::new(Shared {
+                canceller: session.canceller(),
+                session: SharedSession::new(session),
+            });
             let method = move |args: &[AnyView<'_>]| {
                 let mut result = session_method(&shared, string(args, 0)?, rest(args, 1))?;
                 make_writable(&mut result).map(|()| result)

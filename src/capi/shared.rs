@@ -61,7 +61,11 @@ impl SharedSession {
     }
 
     /// Calls a closure or function value.
-    pub(super) fn invoke_closure(&self, closure: &AnyView<'_>, args: &[AnyView<'_>]) -> Result<Any> {
+    pub(super) fn invoke_closure(
+        &self,
+        closure: &AnyView<'_>,
+        args: &[AnyView<'_>],
+    ) -> Result<Any> {
         let value = closure.to_owned();
         let outcome = self.session.try_with(|session| session.invoke_closure(&value, args));
         outcome.unwrap_or_else(|| {

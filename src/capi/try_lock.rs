@@ -18,7 +18,7 @@ impl<T> TryLock<T> {
         TryLock { value: UnsafeCell::new(value), busy: AtomicBool::new(false) }
     }
 
-    /// Runs `body` on the value, if nobody else uses it. A panic in it leaves the value usable, as an
+    /// Runs `body` on the value, if it is not in use. A panic in it leaves the value usable, as an
     /// error does.
     #[inline]
     pub(super) fn try_with<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {

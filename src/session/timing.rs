@@ -131,7 +131,9 @@ impl Session {
     fn timed<'a>(&self, name: &'a str, args: &'a [AnyView<'_>]) -> Timed<'a> {
         match (self.plain.vm.program().find(name), name, args) {
             (Some(func), ..) => Timed::Function(func),
-            (None, "invoke_stateful", [func]) => func.as_str().map_or(Timed::Saved(name), Timed::Stored),
+            (None, "invoke_stateful", [func]) => {
+                func.as_str().map_or(Timed::Saved(name), Timed::Stored)
+            }
             (None, ..) => Timed::Saved(name),
         }
     }

@@ -19,9 +19,9 @@ use reflex_runtime::value::{Any, AnyView};
 
 use crate::abi::{DISCARD, FRAME_BASE, FrameHeader};
 use crate::builtins::Closure;
-use crate::devices::Devices;
 use crate::calls::{check_closure, wrong_arity};
 use crate::decode::FuncCode;
+use crate::devices::Devices;
 use crate::interp::drive_guarded;
 use crate::run_error::{Reason, RunError};
 use crate::state::{Saved, SavedResult, State};
@@ -255,9 +255,9 @@ fn find_running(wanted: impl Fn(*mut State) -> bool) -> Option<*mut State> {
 /// The state that `vm` (the value of `%vm`) stands for, if it runs on this thread.
 pub fn running(vm: &AnyView<'_>) -> Result<*mut State, Error> {
     let named = |vm: *mut c_void| find_running(|state| std::ptr::eq(state.cast(), vm));
-    vm.as_opaque().and_then(named).ok_or_else(|| {
-        Error::type_error("the VM argument is not the VM that runs on this thread")
-    })
+    vm.as_opaque()
+        .and_then(named)
+        .ok_or_else(|| Error::type_error("the VM argument is not the VM that runs on this thread"))
 }
 
 /// A session's way back in for native code that a run of it called: the session itself is borrowed
@@ -405,6 +405,13 @@ pub fn call_back(
 #[cold]
 pub(crate) fn failed(error: Error) -> RunError {
     RunError::new(Reason::Failed, error)
+}
+
+/// The error for storing something with a name that is no function; of the kind that TVM raises, as
+/// is that of [`unknown`], for calls.
+#[cold]
+pub(crate) fn nothing_to_store(name: &str) -> RunError {
+    failed(Error::value_error(format!("the program has no function `{name}`")))
 }
 
 /// The error for a name that is no function.

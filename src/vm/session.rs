@@ -18,14 +18,14 @@ use reflex_runtime::value::{Any, AnyView};
 
 use crate::abi::{NATIVE_CALLS, SessionAbi, Trampolines};
 use crate::builtins::Closure;
+use crate::calls::wrong_arity;
 use crate::decode::SiteId;
 use crate::devices::Devices;
 use crate::instrument::Instrument;
 use crate::libcalls::LIBCALLS;
 use crate::mode::Mode;
 use crate::program::Program;
-use crate::calls::wrong_arity;
-use crate::reentry::{self, Reentry, failed, unknown};
+use crate::reentry::{self, Reentry, failed, nothing_to_store, unknown};
 use crate::run_error::RunError;
 use crate::stack::Stack;
 use crate::state::{CANCEL, DEADLINE, RecycleSlots, Saved, State};
@@ -348,8 +348,10 @@ impl Session {
         let program = self.program();
         let (func, inner, kept) = match (program.find(name), self.state().saved.get(name)) {
             (Some(func), _) => (func, &[][..], SavedResult::Keep),
-            (None, Some(Saved { closure, result })) => (closure.func, &closure.captured[..], *result),
-            (None, None) => return Err(unknown(name)),
+            (None, Some(Saved { closure, result })) => {
+                (closure.func, &closure.captured[..], *result)
+            }
+            (None, None) => return Err(nothing_to_store(name)),
         };
         if program.find(saved).is_some() {
             return Err(failed(Error::value_error(format!(

@@ -19,8 +19,8 @@ use reflex_runtime::value::{Any, AnyView};
 
 use crate::abi::{CodePtr, DISCARD, FRAME_BASE, FRAME_HEADER_SLOTS, FrameHeader, SessionAbi};
 use crate::builtins::{Builtin, Closure};
-use crate::devices::Devices;
 use crate::decode::{ArgSource, FuncCode, Op, SiteId, Source};
+use crate::devices::Devices;
 use crate::epoch::Participant;
 use crate::instrument::Instrument;
 use crate::mode::Mode;

@@ -165,7 +165,10 @@ pub(super) fn nonzero(args: &[AnyView<'_>]) -> Result<Any, Error> {
 pub(super) fn unique(args: &[AnyView<'_>]) -> Result<Any, Error> {
     const NAME: &str = "relax.run.unique";
     if !matches!(args.len(), 5 | 6) {
-        return Err(Error::type_error(format!("`{NAME}` takes 5 or 6 arguments, {} given", args.len())));
+        return Err(Error::type_error(format!(
+            "`{NAME}` takes 5 or 6 arguments, {} given",
+            args.len()
+        )));
     }
     let x = HostTensor::of(args, 0)?;
     let axis = match args.get(5).filter(|axis| !axis.is_none()) {

@@ -34,7 +34,9 @@ fn registered(name: &str) -> Result<Function, Error> {
         let text = Any::from(name);
         Function::try_from(globals::get(GET_PY_FUNC)?.call(&[text.view()]).ok()?).ok()
     };
-    of_tvm().or_else(|| globals::get(name)).ok_or_else(|| internal(format!("no Python function `{name}` is registered")))
+    of_tvm()
+        .or_else(|| globals::get(name))
+        .ok_or_else(|| internal(format!("no Python function `{name}` is registered")))
 }
 
 #[cold]
