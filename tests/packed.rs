@@ -302,7 +302,7 @@ def back(x):
 
 
 def fails(x):
-    raise LookupError(f"no row {x}")
+    raise IndexError(f"no row {x}")
 
 
 reflex.register_global_func("tests.session.back", back)
@@ -334,11 +334,11 @@ for mode in ("bytecode", "compiled", "tiered"):
     seen.clear()
 
     # The frames of what raised stay, and those of the program follow.
-    error = raises(LookupError, lambda: session["fails"](5))
+    error = raises(IndexError, lambda: session["fails"](5))
     frames = traceback.extract_tb(error.__traceback__)
     assert frames[-1].name == "fails" and frames[-1].filename == __file__, frames
     assert any("function `fails`" in frame.name for frame in frames), frames
-    error = raises(LookupError, lambda: session["main"](3))
+    error = raises(IndexError, lambda: session["main"](3))
     frames = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
     assert frames[-1] == "fails" and "back" in frames, frames
     assert session["plus"](1, 1) == 2
@@ -352,7 +352,7 @@ for mode in ("bytecode", "compiled", "tiered"):
     assert session.get_outputs("plus") == 11
     assert len(session.time_evaluator("invoke_stateful", 2, 3)("plus")) == 3
     session.set_input("fails", 1)
-    raises(LookupError, lambda: session.invoke_stateful("fails"))
+    raises(IndexError, lambda: session.invoke_stateful("fails"))
     raises(ValueError, lambda: session.get_outputs("fails"))
     session.set_input("plus", 5, x=10)
     session.invoke_stateful("plus")

@@ -99,7 +99,7 @@ fn closures_that_functions_return_are_invoked() {
     let engine = Engine::builder().build().expect("an engine");
     let tensor = |x: [f32; 2]| Any::from(Tensor::from_slice(&[2], &x).expect("a tensor"));
     for built in ["bytecode", "compiled"] {
-        let load = || engine.load(&folder.join(format!("closures.{built}.so"))).expect("loads");
+        let load = || engine.load(folder.join(format!("closures.{built}.so"))).expect("loads");
         let (program, other) = (load(), load());
         for mode in Mode::ALL {
             let mut session = program.session(mode).expect("a session");

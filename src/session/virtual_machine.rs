@@ -70,7 +70,7 @@ impl Session {
     ///
     /// ```
     /// # use reflex::{Any, Engine, Function, Mode};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// # let mut session = program.session(Mode::Bytecode)?;
     /// let count = Any::from(Function::new(|args| Ok(Any::from(args.len() as i64))));
     /// let given = [Any::from(7_i64), Any::from(8_i64)];
@@ -86,7 +86,7 @@ impl Session {
     ///
     /// ```
     /// # use reflex::{Engine, Mode};
-    /// # let program = Engine::new()?.load("examples/softmax.py".as_ref())?;
+    /// # let program = Engine::new()?.load("examples/softmax.py")?;
     /// let session = program.session(Mode::Bytecode)?;
     /// assert_eq!(session.param_names("main")?, ["x"]);
     /// # Ok::<(), reflex::Error>(())
